@@ -1,0 +1,116 @@
+# Everything a developer does with this repository. `make` alone lists it.
+#
+# Nothing here downloads a program: all of them, the test cluster, kubectl and
+# the linter too, are Go modules with checksums, compiled by the Go toolchain.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+.ONESHELL:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+# What a command line may say differently: make test PACKAGES=./values
+PACKAGES  ?= ./...
+BENCH     ?= .
+BENCHTIME ?= 1s
+COUNT     ?= 1
+# Packages whose tests know the flag -update.
+GOLDEN    ?= $(shell grep -rl --include='*_test.go' 'flag\.Bool("update"' . | xargs -r -n1 dirname | sort -u)
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+# The test cluster is a module of its own. Without cgo, always: with it, Go
+# would compile Kubernetes a second time. The linker flags tell the version;
+# testkit/devclustertest builds with the same ones.
+DEVCLUSTER := testkit/devcluster
+LINK_KUBE   = -ldflags "$$(cat $(DEVCLUSTER)/ldflags)"
+
+started := $(shell date +%s)
+
+##@ Start here
+
+.PHONY: help
+help: ## this list
+	@awk 'BEGIN { FS = ":.*## " }
+	  /^##@ / { printf "\n%s\n", substr($$0, 5) }
+	  /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: run
+run: build devcluster ## the operator in a cluster of its own, with example modules; Ctrl-C ends both
+	@exec bash examples/run.sh
+
+##@ Build
+
+.PHONY: build
+build: ## bin/addon-operator, static
+	@CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/addon-operator
+
+.PHONY: devcluster
+devcluster: bin/devcluster bin/kubectl bin/jq ## bin/devcluster, a control plane in one process; with kubectl and jq (4 minutes the first time)
+
+bin/devcluster: $(wildcard $(DEVCLUSTER)/*)
+	@$(if $(wildcard $@),,echo "building $@: a whole control plane, this takes minutes the first time")
+	CGO_ENABLED=0 go build -C $(DEVCLUSTER) -buildvcs=false $(LINK_KUBE) -o $(CURDIR)/$@ .
+	touch $@
+
+# After the cluster, not beside it: most packages are the same.
+bin/kubectl: $(wildcard $(DEVCLUSTER)/go.*) | bin/devcluster
+	@CGO_ENABLED=0 go build -C $(DEVCLUSTER) -buildvcs=false $(LINK_KUBE) -o $(CURDIR)/$@ k8s.io/kubernetes/cmd/kubectl
+	touch $@
+
+bin/jq: .ci/tools.mod .ci/tools.sum
+	@CGO_ENABLED=0 go build -modfile=.ci/tools.mod -buildvcs=false -o $@ github.com/itchyny/gojq/cmd/gojq
+	touch $@
+
+bin/golangci-lint: .ci/tools.mod .ci/tools.sum
+	@CGO_ENABLED=0 go build -modfile=.ci/tools.mod -buildvcs=false -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	touch $@
+
+.PHONY: clean
+clean: ## remove what make built
+	@rm -rf bin
+
+##@ Check
+
+.PHONY: test
+test: format vet test-devcluster test-operator ## all that must pass before a commit: format, vet, tests with the race detector
+	@echo "make test: everything passed, in $$(( $$(date +%s) - $(started) )) s"
+
+.PHONY: format
+format: ## is the code formatted?
+	@files=$$("$$(go env GOROOT)/bin/gofmt" -l .)
+	if [ -n "$$files" ]; then
+	  echo "not formatted, run gofmt -w on:"
+	  echo "$$files"
+	  exit 1
+	fi
+	echo "format: ok"
+
+.PHONY: vet
+vet: ## go vet of both modules
+	@go vet $(PACKAGES)
+	CGO_ENABLED=0 go vet -C $(DEVCLUSTER) .
+	echo "vet: ok ($$SECONDS s)"
+
+.PHONY: test-devcluster
+test-devcluster: devcluster
+	@CGO_ENABLED=0 go test -C $(DEVCLUSTER) -vet=off $(LINK_KUBE) .
+
+.PHONY: test-operator
+test-operator: devcluster
+	@go test -race -vet=off $(PACKAGES)
+
+.PHONY: golden
+golden: devcluster ## rewrite the expected outputs of tests; look at the difference before you commit it
+	@[ -n "$(strip $(GOLDEN))" ] || { echo "golden: no test knows -update"; exit 0; }
+	go test $(GOLDEN) -update
+
+.PHONY: lint
+lint: bin/golangci-lint ## golangci-lint of both modules (a minute to build the first time)
+	@bin/golangci-lint run $(PACKAGES)
+	cd $(DEVCLUSTER)
+	CGO_ENABLED=0 $(CURDIR)/bin/golangci-lint run .
+	echo "lint: ok ($$SECONDS s)"
+
+.PHONY: bench
+bench: ## benchmarks: BENCH=pattern BENCHTIME=1s COUNT=1 PACKAGES=./...
+	@go test -run '^$$' -bench '$(BENCH)' -benchtime '$(BENCHTIME)' -count '$(COUNT)' -benchmem $(PACKAGES)

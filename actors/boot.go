@@ -1,0 +1,115 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// boot is what is known before the first actor is spawned (G0).
+type boot struct {
+	tree        *addons.Tree
+	globalHooks []hooks.Hook
+	sections    map[string]*values.Section // by key, with their part of the ConfigMap
+	config      initialConfig
+}
+
+// initialConfig is the ConfigMap as it was read at the start.
+type initialConfig struct {
+	data     map[string]string
+	revision string
+	flags    map[string]bool
+	sections map[string]*values.Section
+	modules  []addons.Module
+}
+
+// load reads directories, asks global hooks for their configuration, and reads and
+// validates the ConfigMap. Errors of the first two are reported together.
+func load(ctx context.Context, w World) (*boot, error) {
+	tree, err := addons.Load(w.Dirs)
+	if err != nil {
+		return nil, err
+	}
+	for _, warning := range tree.Warnings {
+		w.Log.Warn(warning)
+	}
+	b := &boot{tree: tree, sections: map[string]*values.Section{}}
+	var errs []error
+	if b.globalHooks, err = loadHooks(ctx, w, tree.Global.HooksDir, "", tree.Global.Dir, hooks.Global, w.Log); err != nil {
+		errs = append(errs, err)
+	}
+	errs = append(errs, b.makeSections())
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	w.Metrics.hooksLoaded("", b.globalHooks)
+	cm, err := readConfigMap(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	return b, b.useConfigMap(cm)
+}
+
+// makeSections makes the sections of global and of all modules from static values.
+func (b *boot) makeSections() error {
+	var errs []error
+	global, err := values.NewSection(values.GlobalKey, b.tree.Global.Schemas, b.tree.Global.Static...)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("global values: %w", err))
+	}
+	b.sections[values.GlobalKey] = global
+	for _, m := range b.tree.Modules {
+		section, err := sectionFor(m)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("module %s: %w", m.Name, err))
+		}
+		b.sections[m.Key] = section
+	}
+	return errors.Join(errs...)
+}
+
+// readConfigMap waits for an API server that cannot be reached: the operator may be
+// started before it.
+func readConfigMap(ctx context.Context, w World) (kube.ConfigMap, error) {
+	var cm kube.ConfigMap
+	read := func() (err error) {
+		cm, err = w.ConfigMap.Read(ctx)
+		return err
+	}
+	tell := func(err error, in time.Duration) {
+		w.Log.Error("the ConfigMap cannot be read, will retry; check that the API server is up and that kubeconfig and role allow to get it", "in", in, "err", err)
+	}
+	if err := backoff.RetryNotify(read, backoff.WithContext(supervisor.Backoff(), ctx), tell); err != nil {
+		return cm, fmt.Errorf("read the ConfigMap: %w", err)
+	}
+	return cm, nil
+}
+
+// useConfigMap validates the ConfigMap and gives each section its part. Invalid values
+// stop the start (D16, D36).
+func (b *boot) useConfigMap(cm kube.ConfigMap) error {
+	doc, err := checkConfigMap(cm.Data, b.sections, b.tree.Modules)
+	if err != nil {
+		return fmt.Errorf("the values are not valid; mend the ConfigMap or the values.yaml files and start again: %w", err)
+	}
+	templates := make(map[string]*values.Section, len(b.sections))
+	for key, section := range b.sections {
+		templates[key] = section
+		next, err := section.WithConfig(doc.Sections[key])
+		if err != nil { // a disabled module may have an invalid section (D37)
+			continue
+		}
+		b.sections[key] = next
+	}
+	b.config = initialConfig{data: cm.Data, revision: cm.ResourceVersion, flags: doc.Flags, sections: templates, modules: b.tree.Modules}
+	return nil
+}

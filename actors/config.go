@@ -1,0 +1,275 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/addons"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// config owns the ConfigMap: it validates what people write into it, refuses a change
+// as a whole or tells everyone what changed, and is the only one who writes into it.
+//
+// It may block on the API server: nobody waits for it but runs that save values.
+type config struct {
+	program *program
+	log     *slog.Logger
+	state   *configState
+}
+
+// configState survives a crash of the actor.
+type configState struct {
+	// known are the texts of all keys as owners know them: the last valid ones, and what
+	// the operator wrote itself.
+	known map[string]string
+	// sections are templates to validate with: static values and schemas by key.
+	sections map[string]*values.Section
+	modules  []addons.Module
+	refused  string // why the ConfigMap in the cluster is not in force
+	revision string
+}
+
+// writeTimeout bounds one write to the API server; a hook run waits for it and is
+// retried after it.
+const writeTimeout = 30 * time.Second
+
+func newConfig(ctx context.Context, p *program, initial initialConfig) actor.Producer {
+	state := &configState{known: initial.data, sections: initial.sections, modules: initial.modules, revision: initial.revision}
+	watching := false
+	return func() actor.Actor {
+		c := &config{program: p, log: p.Log, state: state}
+		return actor.ReceiveFunc(func(ac actor.Context) {
+			if _, ok := ac.Message().(*actor.Started); ok && !watching {
+				watching = true
+				self := ac.Self()
+				p.ConfigMap.Watch(ctx, func(cm kube.ConfigMap) {
+					p.Send(self, messages.ConfigMapSeen{ResourceVersion: cm.ResourceVersion, Data: cm.Data})
+				})
+			}
+			c.receive(ac)
+		})
+	}
+}
+
+func (c *config) receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case messages.ConfigMapSeen:
+		c.seen(ctx, msg)
+	case messages.SaveConfig:
+		ctx.Respond(c.save(ctx, msg))
+	case addSections:
+		c.state.modules = msg.modules
+		for key, section := range msg.sections {
+			c.state.sections[key] = section
+			c.deliver(ctx, key)
+		}
+	default:
+		unhandled(ctx, c.log)
+	}
+	c.program.Inspector.Publish(ctx.Self(), messages.ConfigStatus{Revision: c.state.revision, Refused: c.state.refused})
+}
+
+// addSections tells config of modules that were found after the start; each gets its
+// section of the ConfigMap.
+type addSections struct {
+	modules  []addons.Module
+	sections map[string]*values.Section
+}
+
+func (c *config) deliver(ctx actor.Context, key string) {
+	doc, err := values.ParseConfigMap(c.state.known)
+	if err != nil {
+		return // known is valid by definition
+	}
+	if section, ok := doc.Sections[key]; ok {
+		ctx.Send(c.owner(key), messages.SetConfig{Section: section})
+	}
+}
+
+// seen handles a content of the ConfigMap that may be new. What the operator wrote
+// itself is known already and triggers nothing (D14).
+func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
+	if maps.Equal(msg.Data, c.state.known) {
+		if c.state.refused != "" {
+			c.log.Info("the ConfigMap has its last valid content again")
+		}
+		c.state.refused, c.state.revision = "", msg.ResourceVersion
+		return
+	}
+	doc, err := c.check(msg.Data)
+	if err != nil {
+		c.refuse(err)
+		return
+	}
+	before, err := values.ParseConfigMap(c.state.known)
+	if err != nil { // what is known was valid when it became known
+		c.log.Error("bug: the known content of the ConfigMap is not valid", "err", err)
+	}
+	c.state.known, c.state.refused, c.state.revision = maps.Clone(msg.Data), "", msg.ResourceVersion
+	c.announce(ctx, before, doc)
+}
+
+// refuse keeps the last valid values in force; nothing is queued (D16, D36).
+func (c *config) refuse(err error) {
+	c.program.Metrics.configRefused()
+	if c.state.refused == err.Error() {
+		return
+	}
+	c.state.refused = err.Error()
+	c.log.Error("the ConfigMap is refused as a whole; the last valid values stay in force until it is mended", "err", err)
+}
+
+// check validates a content of the ConfigMap: keys, YAML, and the schemas of global and
+// of the modules that it, or their files, enable (D16, D37).
+func (c *config) check(data map[string]string) (values.Document, error) {
+	return checkConfigMap(data, c.state.sections, c.state.modules)
+}
+
+func checkConfigMap(data map[string]string, sections map[string]*values.Section, modules []addons.Module) (values.Document, error) {
+	doc, err := values.ParseConfigMap(data)
+	if err != nil {
+		return doc, err
+	}
+	keys := []string{values.GlobalKey}
+	for _, m := range modules {
+		if switchedOn(m, nil, doc.Flags).Enabled {
+			keys = append(keys, m.Key)
+		}
+	}
+	var errs []error
+	for _, key := range keys {
+		section, ok := sections[key]
+		if !ok {
+			continue
+		}
+		next, err := section.WithConfig(doc.Sections[key])
+		if err == nil {
+			err = next.ValidateConfig()
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return doc, errors.Join(errs...)
+}
+
+// announce tells the owners of changed sections, then converge, what is new.
+func (c *config) announce(ctx actor.Context, before, after values.Document) {
+	changed := messages.ConfigChanged{
+		Flags: after.Flags, FlagsChanged: !maps.Equal(before.Flags, after.Flags), Revision: c.state.revision,
+	}
+	keys := slices.Sorted(maps.Keys(c.state.sections))
+	for _, key := range keys {
+		if values.Checksum(before.Sections[key]) == values.Checksum(after.Sections[key]) {
+			continue
+		}
+		ctx.Send(c.owner(key), messages.SetConfig{Section: after.Sections[key]})
+		if key == values.GlobalKey {
+			changed.Global = true
+		} else {
+			changed.Modules = append(changed.Modules, c.moduleName(key))
+		}
+	}
+	if !changed.Global && !changed.FlagsChanged && len(changed.Modules) == 0 {
+		return // only texts changed: comments, order of keys
+	}
+	c.log.Info("config values changed", "global", changed.Global, "modules", changed.Modules, "flags", changed.FlagsChanged, "revision", changed.Revision)
+	ctx.Send(c.program.PID(convergePath), changed)
+}
+
+func (c *config) owner(key string) *actor.PID {
+	if key == values.GlobalKey {
+		return c.program.PID(globalPath)
+	}
+	return c.program.owner(c.moduleName(key))
+}
+
+func (c *config) moduleName(key string) string {
+	for _, m := range c.state.modules {
+		if m.Key == key {
+			return m.Name
+		}
+	}
+	return key
+}
+
+// save writes one section and flags. When somebody else changed one of these keys
+// meanwhile, the change is handled first, as if the watch had shown it.
+func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
+	set, err := c.texts(msg)
+	if err != nil {
+		return messages.ConfigSaved{Err: err}
+	}
+	writeCtx, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
+	defer cancel()
+	written, err := c.program.ConfigMap.Write(writeCtx, c.state.known, set)
+	if errors.Is(err, kube.ErrConflict) {
+		c.seen(ctx, messages.ConfigMapSeen(written))
+		if c.state.refused != "" {
+			return messages.ConfigSaved{Err: fmt.Errorf("the ConfigMap was changed and is not valid: %s", c.state.refused)}
+		}
+		return messages.ConfigSaved{Conflict: true}
+	}
+	if err != nil {
+		return messages.ConfigSaved{Err: err}
+	}
+	flagsChanged := c.noteOwnWrite(set)
+	if flagsChanged {
+		if doc, err := values.ParseConfigMap(c.state.known); err == nil {
+			ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: doc.Flags})
+		}
+	}
+	return messages.ConfigSaved{FlagsChanged: flagsChanged}
+}
+
+// texts are the keys to write, in their form for the ConfigMap (D10).
+func (c *config) texts(msg messages.SaveConfig) (map[string]*string, error) {
+	set := map[string]*string{}
+	if msg.Key != "" {
+		text, err := values.YAML(msg.Section)
+		if err != nil {
+			return nil, fmt.Errorf("section %s: %w", msg.Key, err)
+		}
+		s := string(text)
+		set[msg.Key] = &s
+	}
+	for _, f := range msg.Flags {
+		set[f.Key] = nil
+		if f.Value != nil {
+			s := fmt.Sprint(*f.Value)
+			set[f.Key] = &s
+		}
+	}
+	return set, nil
+}
+
+// noteOwnWrite remembers what was written, so that the watch shows nothing new.
+func (c *config) noteOwnWrite(set map[string]*string) (flagsChanged bool) {
+	known := maps.Clone(c.state.known)
+	if known == nil {
+		known = map[string]string{}
+	}
+	for key, text := range set {
+		old, had := known[key]
+		_, isSection := c.state.sections[key]
+		if text == nil {
+			delete(known, key)
+			flagsChanged = flagsChanged || had && !isSection
+			continue
+		}
+		known[key] = *text
+		flagsChanged = flagsChanged || !isSection && (!had || old != *text)
+	}
+	c.state.known = known
+	return flagsChanged
+}

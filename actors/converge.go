@@ -1,0 +1,328 @@
+package actors
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// converge owns 'reload all modules' (seed 001; steps 3 to 8 of seed 002): it puts the
+// steps into the main queue, finds out which modules are enabled, and knows whether the
+// first converge is over, which is readiness.
+//
+//	starting -first reload begins-> reloading -FinishReload-> idle -ReloadModules-> reloading
+type converge struct {
+	*supervisor.Runs
+	program *program
+	log     *slog.Logger
+	state   *convergeState
+}
+
+// convergeState survives a crash of the actor.
+type convergeState struct {
+	tree        *addons.Tree
+	globalHooks []hooks.Hook
+	config      map[string]bool // flags in the ConfigMap
+	dynamic     map[string]bool // flags of global hooks
+	enabled     []string        // by the last discovery
+	verdicts    map[string]Verdict
+	// deployed are modules and releases that have something in the cluster (E9).
+	deployed map[string]bool
+	listed   bool
+	reload   int  // number of the last reload that has begun
+	waiting  bool // a ReloadModules task waits in the main queue
+	running  bool // steps of the last reload are in the main queue
+	began    time.Time
+	ready    bool // the first converge is over
+	cause    messages.Cause
+}
+
+func newConverge(p *program, tree *addons.Tree, globalHooks []hooks.Hook, config map[string]bool) actor.Producer {
+	state := &convergeState{tree: tree, globalHooks: globalHooks, config: config, deployed: map[string]bool{}}
+	log := p.Log
+	return func() actor.Actor {
+		return &converge{Runs: supervisor.NewRuns(p.System, log), program: p, log: log, state: state}
+	}
+}
+
+// Receive implements actor.Actor.
+func (c *converge) Receive(ctx actor.Context) {
+	if c.Runs.Receive(ctx) {
+		c.publish(ctx)
+		return
+	}
+	switch msg := ctx.Message().(type) {
+	case messages.StartUp:
+		c.startUp(ctx)
+	case messages.ReloadModules:
+		c.requestReload(ctx, msg.Cause)
+	case messages.ExecuteTask:
+		c.execute(ctx, msg.Task)
+	case getDiscovery:
+		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, list: !c.state.listed})
+		return
+	case messages.ConfigChanged:
+		c.configChanged(ctx, msg)
+	case messages.ConfigFlagsSaved:
+		c.state.config = msg.Flags
+	case messages.SetDynamicFlags:
+		c.state.dynamic = msg.Flags
+	case messages.ModuleDeleted:
+		delete(c.state.deployed, msg.Name)
+	case messages.ConvergeFinished:
+		c.finished(ctx, msg)
+	case messages.RetryNow:
+		c.RetryNow()
+	default:
+		unhandled(ctx, c.log)
+	}
+	c.publish(ctx)
+}
+
+// startUp queues steps 1 and 2 and the first reload.
+func (c *converge) startUp(ctx actor.Context) {
+	cause := messages.Cause{Activation: messages.Startup}
+	c.log.Info("start-up begins", "globalHooks", len(c.state.globalHooks), "modules", len(c.state.tree.Modules))
+	var tasks []messages.Task
+	for _, hook := range hooks.ByOrder(c.state.globalHooks, hooks.OnStartup) {
+		tasks = append(tasks, c.program.task(messages.GlobalHooks, orderWork(hook, hooks.OnStartup), cause))
+	}
+	for _, hook := range c.state.globalHooks { // alphabetical, as they were found
+		for _, w := range synchronizations(hook) {
+			if hook.Config.Kubernetes[w.Bindings[0]].Queue == hooks.MainQueue {
+				tasks = append(tasks, c.program.task(messages.GlobalHooks, w, cause))
+			}
+		}
+	}
+	tasks = append(tasks, c.program.task(messages.GlobalHooks, messages.AwaitSynchronization{}, cause))
+	c.program.enqueue(ctx, false, tasks...)
+	c.requestReload(ctx, cause)
+}
+
+// requestReload queues 'reload all modules': at the tail of main, or, while one is in
+// progress, in place of its pending steps (F4, F10). One that waits is enough (F9).
+func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
+	if c.state.waiting {
+		return
+	}
+	c.state.waiting = true
+	restart := c.state.running
+	if restart {
+		c.log.Info("reload of all modules starts again", "cause", cause)
+		ctx.Send(c.program.PID(queuePath+messages.MainQueue), messages.DropTasks{Reload: c.state.reload})
+	}
+	work := messages.ReloadModules{Cause: cause}
+	c.program.enqueue(ctx, restart, c.program.task(messages.Converge, work, cause))
+}
+
+func (c *converge) execute(ctx actor.Context, t messages.Task) {
+	j := job{program: c.program, owner: messages.Converge, task: t, log: c.log}
+	switch work := t.Work.(type) {
+	case messages.ReloadModules:
+		c.start(ctx, t, func(*supervisor.Run) (any, error) { return nil, nil }, func(ctx actor.Context, _ any) { c.beginReload(ctx, work.Cause) })
+	case messages.DiscoverModules:
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.discover(run) }, func(ctx actor.Context, result any) { c.discovered(ctx, t, result) })
+	case messages.PurgeRelease:
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.purge(run, work.Release) },
+			func(actor.Context, any) { delete(c.state.deployed, work.Release) })
+	default:
+		c.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
+		refuse(ctx, t)
+	}
+}
+
+func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
+	queue := ctx.Sender()
+	c.Runs.Start(ctx, supervisor.Task{
+		ID: t.ID, AllowFailure: t.AllowFailure, Work: work, Succeeded: succeeded,
+		Failed: func(a supervisor.Attempt) { c.failed(t, a) },
+		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
+			if outcome == supervisor.Allowed {
+				c.purgeLater(ctx, t)
+			}
+			c.program.Metrics.taskEnded(t, outcome)
+			ctx.Send(queue, messages.TaskDone{ID: t.ID, Lost: outcome == supervisor.Interrupted})
+		},
+	})
+}
+
+func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
+	kind, about := t.Work.Describe()
+	if _, ok := t.Work.(messages.DiscoverModules); ok {
+		c.program.Metrics.discoveryFailed()
+	}
+	c.log.Error("task failed, will retry", "task", strings.TrimSpace(kind+" "+about), "queue", t.Queue, "attempt", a.Number, "in", a.In, "err", a.Err)
+}
+
+// purgeQueue retries purges that failed beside the main queue, so that a release which
+// cannot be removed stops nobody (E10).
+const purgeQueue = "purge"
+
+func (c *converge) purgeLater(ctx actor.Context, t messages.Task) {
+	again := c.program.task(messages.Converge, t.Work, messages.Cause{Activation: messages.ByPurgeFailed})
+	again.Queue = purgeQueue
+	c.program.enqueue(ctx, false, again)
+}
+
+func (j job) purge(run *supervisor.Run, release string) error {
+	run.Step("helm uninstall %s", release)
+	existed, err := j.program.Releases.Uninstall(j.program.Writes, release)
+	if err != nil {
+		return fmt.Errorf("purge release %s: %w", release, err)
+	}
+	if existed {
+		j.log.Info("release without a module directory is purged", "release", release)
+	}
+	return nil
+}
+
+// beginReload puts beforeAll hooks and the discovery at the head of main (G3, G4, F5).
+func (c *converge) beginReload(ctx actor.Context, cause messages.Cause) {
+	c.state.waiting, c.state.running, c.state.cause = false, true, cause
+	c.state.reload++
+	c.state.began = time.Now()
+	var tasks []messages.Task
+	for _, hook := range hooks.ByOrder(c.state.globalHooks, hooks.BeforeAll) {
+		tasks = append(tasks, c.program.task(messages.GlobalHooks, orderWork(hook, hooks.BeforeAll), cause))
+	}
+	tasks = append(tasks, c.program.task(messages.Converge, messages.DiscoverModules{}, cause))
+	for i := range tasks {
+		tasks[i].Reload = c.state.reload
+	}
+	c.program.enqueue(ctx, true, tasks...)
+}
+
+// discovered turns the result of a discovery into tasks (E8), unless the reload was
+// overtaken by a newer one, which discovers again (F10).
+func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
+	d, _ := result.(discovery)
+	gone := c.forgetRemoved(ctx, d.tree)
+	c.state.tree = d.tree
+	if d.list {
+		c.state.listed = true
+		for _, name := range d.releases {
+			c.state.deployed[name] = true
+		}
+	}
+	if c.state.waiting {
+		return
+	}
+	p := plan(d.tree.Modules, d.enabled, c.state.deployed, c.program.IgnoredRelease)
+	c.logPlan(p, d, gone)
+	c.state.enabled, c.state.verdicts = d.enabled, d.verdicts
+	ctx.Send(c.program.PID(globalPath), messages.SetEnabledModules{Names: d.enabled})
+	for _, name := range p.Run {
+		c.state.deployed[name] = true
+		ctx.Send(c.program.owner(name), messages.ResumeModule{})
+	}
+	for _, name := range p.Delete {
+		ctx.Send(c.program.owner(name), messages.SuspendModule{})
+	}
+	afterAll := hooks.ByOrder(c.state.globalHooks, hooks.AfterAll)
+	c.program.enqueue(ctx, true, c.program.steps(p, t.Reload, afterAll, c.state.cause)...)
+}
+
+// forgetRemoved ends what modules do whose directories are gone; their releases are
+// purged without hooks (X31).
+func (c *converge) forgetRemoved(ctx actor.Context, next *addons.Tree) (gone []string) {
+	for _, m := range c.state.tree.Modules {
+		if !slices.ContainsFunc(next.Modules, func(n addons.Module) bool { return n.Name == m.Name }) {
+			gone = append(gone, m.Name)
+			ctx.Send(c.program.owner(m.Name), forgetModule{})
+		}
+	}
+	return gone
+}
+
+// forgetModule tells a module actor that its directory is gone.
+type forgetModule struct{}
+
+func (c *converge) logPlan(p Plan, d discovery, gone []string) {
+	log := c.log
+	if len(gone) > 0 {
+		log = log.With("removed", gone)
+	}
+	if slices.Equal(d.enabled, c.state.enabled) && len(p.Delete)+len(p.Purge) == 0 && c.state.ready {
+		log.Debug("modules discovered", "run", p.Run)
+		return
+	}
+	log.Info("modules discovered", "run", p.Run, "delete", p.Delete, "purge", p.Purge)
+}
+
+// finished ends a reload, and the first converge (G8).
+func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
+	if msg.Reload != c.state.reload {
+		return
+	}
+	c.state.running = false
+	c.program.Metrics.converged(c.state.cause, since(c.state.began))
+	c.log.Info("converged", "modules", len(c.state.enabled), "cause", c.state.cause, "took", time.Since(c.state.began).Round(time.Millisecond))
+	if !c.state.ready {
+		c.state.ready = true
+		ctx.Send(c.program.PID(schedulePath), messages.Converged{})
+	}
+	if msg.GlobalChanged {
+		c.requestReload(ctx, messages.Cause{Activation: messages.ByHook, Detail: "afterAll"})
+	}
+}
+
+// configChanged is step 16. Modules that were just switched off are stopped at once, so
+// that one which fails for ever does not hold the reload up that deletes it (E11, F8).
+func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
+	c.state.config = msg.Flags
+	cause := messages.Cause{Activation: messages.ByConfigMap, Detail: "resourceVersion " + msg.Revision}
+	if msg.FlagsChanged {
+		c.switchModules(ctx)
+	}
+	c.program.tell(ctx, c.state.tree.Modules, messages.RetryNow{})
+	ctx.Send(c.program.PID(globalPath), messages.RetryNow{})
+	c.RetryNow()
+	switch {
+	case c.state.reload == 0:
+		c.log.Info("config values changed before the first reload: they are used by it", "cause", cause)
+	case msg.Global || msg.FlagsChanged:
+		c.requestReload(ctx, cause)
+	default:
+		c.runModules(ctx, msg.Modules, cause)
+	}
+}
+
+// switchModules suspends what the flags switch off and resumes what they switch on.
+func (c *converge) switchModules(ctx actor.Context) {
+	for _, m := range c.state.tree.Modules {
+		if switchedOn(m, c.state.dynamic, c.state.config).Enabled {
+			ctx.Send(c.program.owner(m.Name), messages.ResumeModule{})
+		} else {
+			ctx.Send(c.program.owner(m.Name), messages.SuspendModule{})
+		}
+	}
+}
+
+// runModules queues a run for those of the modules that are enabled (G16).
+func (c *converge) runModules(ctx actor.Context, names []string, cause messages.Cause) {
+	for _, name := range c.state.enabled { // in the order of modules
+		if slices.Contains(names, name) {
+			c.program.enqueue(ctx, false, c.program.task(name, messages.RunModule{}, cause))
+		}
+	}
+}
+
+func (c *converge) publish(ctx actor.Context) {
+	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.state.ready, Reload: c.state.reload, Enabled: c.state.enabled}
+	switch {
+	case c.state.running || c.state.waiting && c.state.reload > 0:
+		s.Phase = messages.ConvergeReloading
+	case c.state.reload == 0:
+		s.Phase = messages.ConvergeStarting
+	}
+	c.program.Inspector.Publish(ctx.Self(), s)
+}

@@ -1,0 +1,149 @@
+package actors
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// getDiscovery asks converge for what a discovery begins with; a retry asks again,
+// because flags may have changed since. It answers discovery.
+type getDiscovery struct{}
+
+// discovery is the input of a DiscoverModules task and, completed, its result.
+type discovery struct {
+	tree    *addons.Tree
+	config  map[string]bool
+	dynamic map[string]bool
+	// list asks for the releases in the cluster: once at the start, and when the set of
+	// module directories has changed (E10).
+	list bool
+
+	enabled  []string
+	verdicts map[string]Verdict
+	releases []string
+}
+
+// spawnModules asks the operator for the actors of modules; it answers modulesSpawned.
+// The path of a module is known to all, so nobody may send to it before that.
+type (
+	spawnModules   struct{ modules []addons.Module }
+	modulesSpawned struct{ err error }
+)
+
+// discover is the work of a DiscoverModules task (G4).
+func (j job) discover(run *supervisor.Run) (discovery, error) {
+	run.Step("find modules")
+	d, err := ask[discovery](run, j.program.PID(convergePath), getDiscovery{})
+	if err != nil {
+		return d, err
+	}
+	tree, err := d.tree.Refresh(j.program.Dirs)
+	if err != nil {
+		return d, err
+	}
+	if !sameModules(tree, d.tree) {
+		d.list = true
+	}
+	d.tree = tree
+	spawned, err := ask[modulesSpawned](run, j.program.PID(operatorPath), spawnModules{tree.Modules})
+	if err != nil {
+		return d, err
+	}
+	if spawned.err != nil {
+		return d, spawned.err
+	}
+	if d.list {
+		run.Step("list releases")
+		if d.releases, err = j.program.Releases.Releases(run.Context()); err != nil {
+			return d, fmt.Errorf("list releases: %w", err)
+		}
+	}
+	return j.judge(run, d)
+}
+
+// judge asks flags and enabled scripts, in the order of the modules: a script sees the
+// modules that were enabled before it (D9, E6).
+func (j job) judge(run *supervisor.Run, d discovery) (discovery, error) {
+	d.verdicts = make(map[string]Verdict, len(d.tree.Modules))
+	for _, m := range d.tree.Modules {
+		v := switchedOn(m, d.dynamic, d.config)
+		if v.Enabled && m.EnabledScript != "" {
+			on, err := j.enabledScript(run, m, d.enabled)
+			if err != nil {
+				return d, err
+			}
+			v = Verdict{on, "enabled script"}
+		}
+		d.verdicts[m.Name] = v
+		if v.Enabled {
+			d.enabled = append(d.enabled, m.Name)
+		}
+	}
+	return d, nil
+}
+
+func (j job) enabledScript(run *supervisor.Run, m addons.Module, before []string) (bool, error) {
+	run.Step("enabled script of %s", m.Name)
+	of := j
+	of.owner = m.Name
+	merged, config, err := of.values(run, false)
+	if err != nil {
+		return false, err
+	}
+	merged[values.GlobalKey] = withEnabledModules(merged[values.GlobalKey], before)
+	return j.program.Hooks.Enabled(run.Context(), hooks.EnabledScript{
+		Module: m.Name, Path: m.EnabledScript, Values: merged, ConfigValues: config,
+		Labels: of.labels("enabled", ""),
+	})
+}
+
+func sameModules(a, b *addons.Tree) bool {
+	if len(a.Modules) != len(b.Modules) {
+		return false
+	}
+	for i := range a.Modules {
+		if a.Modules[i].Dir != b.Modules[i].Dir {
+			return false
+		}
+	}
+	return true
+}
+
+// steps are the tasks that a plan becomes, in order (E8, X21).
+func (p *program) steps(plan Plan, reload int, afterAll []hooks.Hook, cause messages.Cause) []messages.Task {
+	var tasks []messages.Task
+	add := func(owner string, work messages.Work) {
+		t := p.task(owner, work, cause)
+		t.Reload = reload
+		tasks = append(tasks, t)
+	}
+	for _, name := range plan.Run {
+		add(name, messages.RunModule{})
+	}
+	for _, name := range plan.Delete {
+		add(name, messages.DeleteModule{})
+	}
+	for _, name := range plan.Purge {
+		add(messages.Converge, messages.PurgeRelease{Release: name})
+		tasks[len(tasks)-1].AllowFailure = true // tried again beside the main queue (E10)
+	}
+	for _, hook := range afterAll {
+		add(messages.GlobalHooks, orderWork(hook, hooks.AfterAll))
+	}
+	add(messages.GlobalHooks, messages.FinishReload{})
+	return tasks
+}
+
+// tell sends the same message to the actors of all modules.
+func (p *program) tell(ctx actor.Context, modules []addons.Module, message any) {
+	for _, m := range modules {
+		ctx.Send(p.owner(m.Name), message)
+	}
+}

@@ -1,0 +1,22 @@
+// Package actors is the runtime: who owns what, and who talks to whom. It is the room
+// of decisions; parsing, processes, Kubernetes and Helm belong to other rooms and are
+// called through the small interfaces of [World].
+//
+//	operator                       spawns the others, stops them in order
+//	├── config                     the ConfigMap: validates, refuses, is its only writer
+//	├── converge                   'reload all modules': discovery, plan, readiness
+//	├── global-hooks               owns global values and global hooks
+//	│   └── run/<task>
+//	├── module/<name>              owns values, hooks, phase and release of one module
+//	│   └── run/<task>
+//	├── queue/<name>               FIFO of tasks, one in progress; main always exists
+//	├── monitors                   watches of kubernetes bindings; events become tasks
+//	└── schedule                   crontabs become tasks
+//
+// A task goes from a queue to its owner and from there to a run, which may block: it
+// asks the owner for values, runs a process or Helm, and asks the owner to apply the
+// result. The owner is the single writer of its values and the supervision strategy of
+// its runs. A queue hears of the end of a task once, when the run is gone.
+//
+// docs/architecture.md walks through it.
+package actors

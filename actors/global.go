@@ -1,0 +1,172 @@
+package actors
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// globalHooks owns the global values and the global hooks and supervises their runs.
+type globalHooks struct {
+	owner
+	state *globalState
+}
+
+// globalState survives a crash of the actor.
+type globalState struct {
+	ownerState
+	enabledModules []string
+	// flags are the opinions of global hooks on enabled modules, by flag key (D25).
+	flags map[string]bool
+	// afterAll remembers the values before the first afterAll hook of a reload (G8).
+	afterAll struct {
+		reload       int
+		checksum     string
+		flagsChanged bool
+	}
+}
+
+func newGlobalHooks(p *program, workingDir string, section *values.Section, found []hooks.Hook) actor.Producer {
+	state := &globalState{flags: map[string]bool{}}
+	state.section, state.hooks = section, found
+	state.synchronized = map[messages.BindingKey]bool{}
+	return func() actor.Actor {
+		return &globalHooks{owner: *newOwner(p, messages.GlobalHooks, workingDir, &state.ownerState), state: state}
+	}
+}
+
+// Receive implements actor.Actor.
+func (g *globalHooks) Receive(ctx actor.Context) {
+	if g.owner.receive(ctx, g) {
+		g.publish(ctx)
+		return
+	}
+	switch msg := ctx.Message().(type) {
+	case messages.ExecuteTask:
+		g.execute(ctx, msg.Task)
+	case messages.GetValues:
+		ctx.Respond(messages.Values{Section: g.state.section, EnabledModules: g.state.enabledModules})
+		return
+	case messages.SetEnabledModules:
+		g.state.enabledModules = msg.Names
+	default:
+		unhandled(ctx, g.log)
+	}
+	g.publish(ctx)
+}
+
+func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
+	j := g.job(t)
+	switch work := t.Work.(type) {
+	case messages.RunHook:
+		hook, err := g.hook(work.Hook)
+		if err != nil {
+			g.log.Error("task refused", "task", t.String(), "err", err)
+			refuse(ctx, t)
+			return
+		}
+		if work.Binding == hooks.AfterAll {
+			g.beginAfterAll(t.Reload)
+		}
+		g.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.runHook(run, hook, work) }, nil, nil)
+	case messages.SynchronizeHook:
+		hook, err := g.hook(work.Hook)
+		if err != nil {
+			refuse(ctx, t)
+			return
+		}
+		g.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.synchronize(run, hook, work) }, nil, nil)
+	case messages.AwaitSynchronization:
+		g.start(ctx, t, func(run *supervisor.Run) (any, error) {
+			run.Step("wait for Synchronization in other queues")
+			_, err := ask[messages.AllSynchronized](run, j.program.owner(j.owner), messages.AwaitSynchronized{})
+			return nil, err
+		}, g.startSchedules, nil)
+	case messages.FinishReload:
+		g.start(ctx, t, func(*supervisor.Run) (any, error) { return nil, nil },
+			func(ctx actor.Context, _ any) { g.finishReload(ctx, t.Reload) }, nil)
+	default:
+		g.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
+		refuse(ctx, t)
+	}
+}
+
+func (g *globalHooks) startSchedules(ctx actor.Context, _ any) {
+	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.state.hooks})
+}
+
+// beginAfterAll remembers the values before the first afterAll hook of a reload.
+func (g *globalHooks) beginAfterAll(reload int) {
+	if g.state.afterAll.reload != reload {
+		g.state.afterAll.reload = reload
+		g.state.afterAll.checksum = g.state.section.Checksum()
+		g.state.afterAll.flagsChanged = false
+	}
+}
+
+// finishReload tells whether steps 3 to 8 are due again because of afterAll (G8, T4).
+func (g *globalHooks) finishReload(ctx actor.Context, reload int) {
+	g.beginAfterAll(reload) // there may be no afterAll hook
+	a := g.state.afterAll
+	changed := a.flagsChanged || a.checksum != g.state.section.Checksum()
+	ctx.Send(g.program.PID(convergePath), messages.ConvergeFinished{Reload: reload, GlobalChanged: changed})
+}
+
+// patches implements applier: a global hook may touch global and *Enabled flags (D20).
+func (g *globalHooks) patches(r hooks.Result) (config, memory values.Patch, flags flagChanges, err error) {
+	if config, flags.config, err = r.ConfigPatch.ForGlobal(); err != nil {
+		return nil, nil, flags, fmt.Errorf("config values patch: %w", err)
+	}
+	if memory, flags.memory, err = r.ValuesPatch.ForGlobal(); err != nil {
+		return nil, nil, flags, fmt.Errorf("values patch: %w", err)
+	}
+	return config, memory, flags, nil
+}
+
+// committed implements applier: event 13 (G13, G18).
+func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges) {
+	converge := g.program.PID(convergePath)
+	flagsChanged := flags.configChanged
+	if g.setFlags(flags.memory) {
+		flagsChanged = true
+		copied := make(map[string]bool, len(g.state.flags))
+		for key, value := range g.state.flags {
+			copied[key] = value
+		}
+		ctx.Send(converge, messages.SetDynamicFlags{Flags: copied})
+	}
+	if flagsChanged && msg.Binding == hooks.AfterAll {
+		g.state.afterAll.flagsChanged = true
+	}
+	if (changed || flagsChanged) && msg.Triggers {
+		ctx.Send(converge, messages.ReloadModules{Cause: msg.Cause})
+	}
+}
+
+// setFlags replaces opinions; nil withdraws one (D25).
+func (g *globalHooks) setFlags(flags []values.Flag) (changed bool) {
+	for _, f := range flags {
+		old, had := g.state.flags[f.Key]
+		switch {
+		case f.Value == nil:
+			delete(g.state.flags, f.Key)
+			changed = changed || had
+		case !had || old != *f.Value:
+			g.state.flags[f.Key] = *f.Value
+			changed = true
+		}
+	}
+	return changed
+}
+
+func (g *globalHooks) publish(ctx actor.Context) {
+	g.program.Inspector.Publish(ctx.Self(), messages.GlobalStatus{
+		Hooks: len(g.state.hooks), Runs: g.Runs.Len(), EnabledModules: g.state.enabledModules,
+		Values: g.state.section.Checksum()[:8],
+	})
+}

@@ -1,0 +1,198 @@
+package actors
+
+import (
+	"errors"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// DefaultPrefix is put before the names of all metrics of the operator (chapter i).
+const DefaultPrefix = "addon_operator_"
+
+// Metrics are the figures of the operator. Labels that do not apply are empty.
+type Metrics struct {
+	Registry *prometheus.Registry
+	prefix   string
+
+	bindings        *prometheus.GaugeVec
+	configErrors    prometheus.Counter
+	discoverErrors  prometheus.Counter
+	moduleSeconds   *prometheus.HistogramVec
+	moduleErrors    *prometheus.CounterVec
+	deleteErrors    *prometheus.CounterVec
+	helmSeconds     *prometheus.HistogramVec
+	moduleOn        *prometheus.GaugeVec
+	convergeSeconds *prometheus.CounterVec
+	convergeTotal   *prometheus.CounterVec
+	waitSeconds     *prometheus.CounterVec
+	queueTasks      *prometheus.GaugeVec
+	module, global  hookMetrics
+}
+
+// hookMetrics exist once for hooks of modules and once for global ones.
+type hookMetrics struct {
+	seconds, user, system    *prometheus.HistogramVec
+	rss                      *prometheus.GaugeVec
+	failed, allowed, success *prometheus.CounterVec
+}
+
+// NewMetrics registers the metrics in a registry of their own. Their names begin with prefix.
+func NewMetrics(prefix string) *Metrics {
+	m := &Metrics{Registry: prometheus.NewRegistry(), prefix: prefix}
+	m.bindings = m.gauge("binding_count", "Bindings of a hook.", "module", "hook")
+	m.configErrors = m.counter("config_values_errors_total", "Contents of the ConfigMap that were refused.").WithLabelValues()
+	m.discoverErrors = m.counter("modules_discover_errors_total", "Failed discoveries of modules.").WithLabelValues()
+	m.moduleSeconds = m.histogram("module_run_seconds", "Duration of successful module runs.", "module", "activation")
+	m.moduleErrors = m.counter("module_run_errors_total", "Failed module runs.", "module")
+	m.deleteErrors = m.counter("module_delete_errors_total", "Failed deletes of modules.", "module")
+	m.helmSeconds = m.histogram("module_helm_seconds", "Duration of the Helm part of module runs.", "module", "activation")
+	m.moduleOn = m.gauge("mm_module_enabled", "1 while the module is enabled.", "module")
+	m.convergeSeconds = m.counter("convergence_seconds", "Time spent in finished reloads of all modules.", "activation")
+	m.convergeTotal = m.counter("convergence_total", "Finished reloads of all modules.", "activation")
+	m.waitSeconds = m.counter("task_wait_in_queue_seconds_total", "Time that tasks waited in their queue.", "module", "hook", "binding", "queue")
+	m.queueTasks = m.gauge("tasks_queue_length", "Tasks in a queue, the one in progress included.", "queue")
+	m.module = m.hooks("module_hook_", "module", "hook", "binding", "queue", "activation")
+	m.global = m.hooks("global_hook_", "hook", "binding", "queue", "activation")
+	began := time.Now()
+	m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: prefix + "live_ticks", Help: "Grows by one each 10 seconds while the process lives.",
+	}, func() float64 { return float64(time.Since(began) / (10 * time.Second)) }))
+	return m
+}
+
+func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.prefix + name, Help: help}, labels)
+	m.Registry.MustRegister(v)
+	return v
+}
+
+func (m *Metrics) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.prefix + name, Help: help}, labels)
+	m.Registry.MustRegister(v)
+	return v
+}
+
+func (m *Metrics) histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: m.prefix + name, Help: help, Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600},
+	}, labels)
+	m.Registry.MustRegister(v)
+	return v
+}
+
+func (m *Metrics) hooks(kind string, labels ...string) hookMetrics {
+	return hookMetrics{
+		seconds: m.histogram(kind+"run_seconds", "Duration of hook runs.", labels...),
+		user:    m.histogram(kind+"run_user_cpu_seconds", "User CPU time of hook runs.", labels...),
+		system:  m.histogram(kind+"run_sys_cpu_seconds", "System CPU time of hook runs.", labels...),
+		rss:     m.gauge(kind+"run_max_rss_bytes", "Peak memory of the last run.", labels...),
+		failed:  m.counter(kind+"errors_total", "Failed hook runs.", labels...),
+		allowed: m.counter(kind+"allowed_errors_total", "Failed hook runs whose failure is allowed.", labels...),
+		success: m.counter(kind+"success_total", "Successful hook runs.", labels...),
+	}
+}
+
+// watchActors adds the figures of the actors themselves.
+func (m *Metrics) watchActors(in *supervisor.Inspector) {
+	m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Name: m.prefix + "actor_restarts_total", Help: "Restarts of actors, failed tasks included.",
+	}, func() float64 { return float64(in.Restarts()) }))
+}
+
+func (m *Metrics) hooksLoaded(module string, found []hooks.Hook) {
+	for _, h := range found {
+		count := len(h.Config.Orders) + len(h.Config.Schedules) + len(h.Config.Kubernetes)
+		m.bindings.WithLabelValues(module, h.Name).Set(float64(count))
+	}
+}
+
+func (m *Metrics) configRefused()   { m.configErrors.Inc() }
+func (m *Metrics) discoveryFailed() { m.discoverErrors.Inc() }
+func (m *Metrics) queueLength(queue string, length int) {
+	m.queueTasks.WithLabelValues(queue).Set(float64(length))
+}
+
+func (m *Metrics) moduleEnabled(module string, on bool) {
+	if on {
+		m.moduleOn.WithLabelValues(module).Set(1)
+		return
+	}
+	m.moduleOn.WithLabelValues(module).Set(0)
+}
+
+func (m *Metrics) moduleFailed(module string, phase messages.Phase) {
+	if phase == messages.Deleting {
+		m.deleteErrors.WithLabelValues(module).Inc()
+		return
+	}
+	m.moduleErrors.WithLabelValues(module).Inc()
+}
+
+func (m *Metrics) moduleRan(module string, t messages.Task, seconds float64) {
+	m.moduleSeconds.WithLabelValues(module, t.Cause.Activation).Observe(seconds)
+}
+
+func (m *Metrics) helmRan(module string, t messages.Task, seconds float64) {
+	m.helmSeconds.WithLabelValues(module, t.Cause.Activation).Observe(seconds)
+}
+
+func (m *Metrics) converged(cause messages.Cause, seconds float64) {
+	m.convergeSeconds.WithLabelValues(cause.Activation).Add(seconds)
+	m.convergeTotal.WithLabelValues(cause.Activation).Inc()
+}
+
+func (m *Metrics) taskStarted(t messages.Task) {
+	hook, binding := "", ""
+	if w, ok := t.Work.(messages.RunHook); ok {
+		hook, binding = w.Hook, string(w.Binding)
+	}
+	m.waitSeconds.WithLabelValues(moduleLabel(t.Owner), hook, binding, t.Queue).Add(since(t.QueuedAt))
+}
+
+func (m *Metrics) taskEnded(messages.Task, supervisor.Outcome) {}
+
+// moduleLabel is empty for owners that are no modules.
+func moduleLabel(owner string) string {
+	if owner == messages.GlobalHooks || owner == messages.Converge {
+		return ""
+	}
+	return owner
+}
+
+// of picks the family of an owner's hooks, and the values of its labels.
+func (m *Metrics) of(owner, hook, binding string, t messages.Task) (hookMetrics, []string) {
+	labels := []string{hook, binding, t.Queue, t.Cause.Activation}
+	if owner == messages.GlobalHooks {
+		return m.global, labels
+	}
+	return m.module, append([]string{owner}, labels...)
+}
+
+func (m *Metrics) hookRan(owner, hook, binding string, t messages.Task, u hooks.Usage, err error) {
+	family, labels := m.of(owner, hook, binding, t)
+	switch {
+	case errors.Is(err, supervisor.ErrCancelled):
+		return
+	case err != nil && t.AllowFailure:
+		family.allowed.WithLabelValues(labels...).Inc()
+		return
+	case err != nil:
+		family.failed.WithLabelValues(labels...).Inc()
+		return
+	}
+	family.success.WithLabelValues(labels...).Inc()
+	family.seconds.WithLabelValues(labels...).Observe(u.Wall.Seconds())
+	family.user.WithLabelValues(labels...).Observe(u.User.Seconds())
+	family.system.WithLabelValues(labels...).Observe(u.System.Seconds())
+	family.rss.WithLabelValues(labels...).Set(float64(u.MaxRSS))
+}
+
+func (m *Metrics) hookAllowed(owner, hook, binding string, t messages.Task) {
+	family, labels := m.of(owner, hook, binding, t)
+	family.allowed.WithLabelValues(labels...).Inc()
+}

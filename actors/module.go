@@ -1,0 +1,248 @@
+package actors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// module owns the values, hooks, phase and release of one module and supervises its
+// runs. It lives as long as the process: disabling is a message, never a stop, because
+// a new actor of the same name would get late messages of the old one.
+type module struct {
+	owner
+	state *moduleState
+}
+
+// moduleState survives a crash of the actor.
+type moduleState struct {
+	ownerState
+	module  addons.Module
+	phase   messages.Phase
+	loaded  bool // its hooks were asked for their configuration
+	started bool // its start-up execution was finished once (X13)
+	last    helm.Outcome
+	failed  *supervisor.Attempt
+	retryAt time.Time
+}
+
+// adoptModule gives a module actor the module's directory: it came back after it was removed.
+type adoptModule struct{ module addons.Module }
+
+func newModule(p *program, m addons.Module, section *values.Section) actor.Producer {
+	state := &moduleState{module: m, phase: messages.Disabled}
+	state.section = section
+	state.reset()
+	return func() actor.Actor {
+		return &module{owner: *newOwner(p, m.Name, m.Root, &state.ownerState), state: state}
+	}
+}
+
+// reset forgets what belongs to an enabled module only (E11).
+func (s *moduleState) reset() {
+	s.hooks, s.loaded, s.started = nil, false, false
+	s.synchronized = map[messages.BindingKey]bool{}
+	s.section = s.section.WithoutPatches()
+	s.failed = nil
+}
+
+// Receive implements actor.Actor.
+func (m *module) Receive(ctx actor.Context) {
+	if m.owner.receive(ctx, m) {
+		m.publish(ctx)
+		return
+	}
+	switch msg := ctx.Message().(type) {
+	case messages.ExecuteTask:
+		m.execute(ctx, msg.Task)
+	case messages.GetValues:
+		ctx.Respond(messages.Values{Section: m.state.section})
+		return
+	case messages.GetModule:
+		ctx.Respond(m.answer())
+		return
+	case messages.HooksLoaded:
+		m.state.hooks, m.state.loaded = msg.Hooks, true
+		m.program.Metrics.hooksLoaded(m.name, msg.Hooks)
+	case messages.SuspendModule:
+		m.suspend(ctx)
+	case messages.ResumeModule:
+		m.resume(ctx)
+	case adoptModule:
+		m.state.module = msg.module
+	case forgetModule:
+		m.forget(ctx)
+	default:
+		unhandled(ctx, m.log)
+	}
+	m.publish(ctx)
+}
+
+// answer copies what the run may not share.
+func (m *module) answer() messages.ModuleState {
+	synchronized := make(map[messages.BindingKey]bool, len(m.state.synchronized))
+	for key := range m.state.synchronized {
+		synchronized[key] = true
+	}
+	return messages.ModuleState{Hooks: m.state.hooks, Loaded: m.state.loaded, Started: m.state.started, Synchronized: synchronized}
+}
+
+// execute begins a task. Tasks of a module that is switched off are dropped as done (E12).
+func (m *module) execute(ctx actor.Context, t messages.Task) {
+	j := m.job(t)
+	switch work := t.Work.(type) {
+	case messages.RunModule:
+		m.executeRun(ctx, t, j)
+	case messages.DeleteModule:
+		m.become(messages.Deleting)
+		dir := m.state.module
+		m.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.deleteModule(run, dir) }, m.deleted, m.noteFailure)
+	case messages.RunHook:
+		hook, err := m.hook(work.Hook)
+		if err != nil || m.off() {
+			refuse(ctx, t)
+			return
+		}
+		m.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.runHook(run, hook, work) }, nil, nil)
+	case messages.SynchronizeHook:
+		hook, err := m.hook(work.Hook)
+		if err != nil || m.off() {
+			refuse(ctx, t)
+			return
+		}
+		m.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.synchronize(run, hook, work) }, nil, nil)
+	default:
+		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
+		refuse(ctx, t)
+	}
+}
+
+func (m *module) executeRun(ctx actor.Context, t messages.Task, j job) {
+	switch {
+	case m.state.phase == messages.Suspended:
+		refuse(ctx, t)
+		return
+	case m.state.started:
+		m.become(messages.Running)
+	default:
+		m.become(messages.Starting)
+	}
+	m.program.Metrics.moduleEnabled(m.name, true)
+	dir := m.state.module
+	m.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.runModule(run, dir) },
+		func(ctx actor.Context, result any) { m.ran(ctx, t, result) }, m.noteFailure)
+}
+
+// ran ends a module run.
+func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
+	outcome, _ := result.(moduleRan)
+	m.state.started, m.state.failed, m.state.last = true, nil, outcome.release
+	if m.state.phase != messages.Suspended {
+		m.become(messages.Ready)
+	}
+	if outcome.changed { // G5.4: at once, as the next task
+		again := m.program.task(m.name, messages.RunModule{}, messages.Cause{Activation: messages.ByHook, Detail: "afterHelm of " + m.name})
+		again.Reload = t.Reload
+		m.program.enqueue(ctx, true, again)
+	}
+}
+
+// deleted ends a delete: nothing of the module is left but its static values.
+func (m *module) deleted(ctx actor.Context, _ any) {
+	m.stopListening(ctx)
+	m.state.reset()
+	m.become(messages.Disabled)
+	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
+	m.log.Info("module is deleted")
+}
+
+func (m *module) noteFailure(a supervisor.Attempt) {
+	m.state.failed, m.state.retryAt = &a, time.Now().Add(a.In)
+	m.program.Metrics.moduleFailed(m.name, m.state.phase)
+}
+
+func (m *module) off() bool {
+	return m.state.phase == messages.Disabled || m.state.phase == messages.Suspended || m.state.phase == messages.Deleting
+}
+
+// suspend cancels what runs: the module is about to be disabled. A delete goes on.
+func (m *module) suspend(ctx actor.Context) {
+	if m.off() {
+		return
+	}
+	m.become(messages.Suspended)
+	m.CancelAll(ctx, supervisor.ErrCancelled)
+}
+
+// forget ends everything of a module whose directory is gone.
+func (m *module) forget(ctx actor.Context) {
+	m.CancelAll(ctx, supervisor.ErrCancelled)
+	m.stopListening(ctx)
+	m.state.reset()
+	m.become(messages.Disabled)
+}
+
+// stopListening ends the watches and schedules of the module's hooks (G6.4).
+func (m *module) stopListening(ctx actor.Context) {
+	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
+	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
+	m.program.Metrics.moduleEnabled(m.name, false)
+}
+
+// resume undoes suspend: the flag was switched back before the reload came (E14). A
+// delete that has begun cannot be undone: what is left of it is cancelled, and the
+// module starts from the beginning.
+func (m *module) resume(ctx actor.Context) {
+	switch {
+	case m.state.phase == messages.Deleting:
+		m.forget(ctx)
+	case m.state.phase == messages.Suspended && m.state.started:
+		m.become(messages.Ready)
+	case m.state.phase == messages.Suspended:
+		m.become(messages.Disabled)
+	}
+}
+
+// become is the only way to change the phase.
+func (m *module) become(to messages.Phase) {
+	if m.state.phase == to {
+		return
+	}
+	m.log.Debug("phase", "from", m.state.phase, "to", to)
+	m.state.phase = to
+}
+
+// patches implements applier: a hook of a module may touch its own section only (D20).
+func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagChanges, err error) {
+	key := m.state.section.Key()
+	if config, err = r.ConfigPatch.ForModule(key); err != nil {
+		return nil, nil, flagChanges{}, fmt.Errorf("config values patch: %w", err)
+	}
+	if memory, err = r.ValuesPatch.ForModule(key); err != nil {
+		return nil, nil, flagChanges{}, fmt.Errorf("values patch: %w", err)
+	}
+	return config, memory, flagChanges{}, nil
+}
+
+// committed implements applier: event 14 (G14, G18).
+func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
+	if changed && msg.Triggers && !m.off() {
+		m.program.enqueue(ctx, false, m.program.task(m.name, messages.RunModule{}, msg.Cause))
+	}
+}
+
+func (m *module) publish(ctx actor.Context) {
+	s := messages.ModuleStatus{Phase: m.state.phase, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision, Values: m.state.section.Checksum()[:8]}
+	if f := m.state.failed; f != nil {
+		s.FailedAttempts, s.RetryAt, s.Error = f.Number, m.state.retryAt, f.Err.Error()
+	}
+	m.program.Inspector.Publish(ctx.Self(), s)
+}

@@ -1,0 +1,199 @@
+package actors
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// moduleRan is the result of a module run.
+type moduleRan struct {
+	release helm.Outcome
+	changed bool // afterHelm hooks changed the values (G5.4)
+}
+
+// runModule is the work of a RunModule task (G5). A retry of the start-up execution
+// begins with onStartup again, later executions begin with beforeHelm; Synchronization
+// runs that succeeded are not repeated (X13).
+func (j job) runModule(run *supervisor.Run, m addons.Module) (result moduleRan, err error) {
+	began := time.Now()
+	state, err := j.loadedModule(run, m)
+	if err != nil {
+		return result, err
+	}
+	if !state.Started {
+		if err := j.startUp(run, state); err != nil {
+			return result, err
+		}
+	}
+	if err := j.runOrders(run, state.Hooks, hooks.BeforeHelm); err != nil {
+		return result, err
+	}
+	if result.release, err = j.applyRelease(run, m); err != nil {
+		return result, err
+	}
+	before, err := j.checksum(run)
+	if err != nil {
+		return result, err
+	}
+	if err := j.runOrders(run, state.Hooks, hooks.AfterHelm); err != nil {
+		return result, err
+	}
+	after, err := j.checksum(run)
+	if err != nil {
+		return result, err
+	}
+	result.changed = before != after
+	j.program.Metrics.moduleRan(m.Name, j.task, since(began))
+	return result, nil
+}
+
+// loadedModule asks for the module's state and loads its hooks when that was not done
+// since it was enabled.
+func (j job) loadedModule(run *supervisor.Run, m addons.Module) (messages.ModuleState, error) {
+	state, err := ask[messages.ModuleState](run, j.program.owner(m.Name), messages.GetModule{})
+	if err != nil || state.Loaded {
+		return state, err
+	}
+	run.Step("load hooks")
+	state.Hooks, err = loadHooks(run.Context(), j.program.World, m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module, j.log)
+	if err != nil {
+		return state, err
+	}
+	run.Tell(j.program.owner(m.Name), messages.HooksLoaded{Hooks: state.Hooks})
+	return state, nil
+}
+
+// startUp is step 5.1: onStartup hooks, Synchronization, then schedules tick.
+func (j job) startUp(run *supervisor.Run, state messages.ModuleState) error {
+	if err := j.runOrders(run, state.Hooks, hooks.OnStartup); err != nil {
+		return err
+	}
+	for _, hook := range state.Hooks {
+		for _, w := range synchronizations(hook) {
+			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || state.Synchronized[bindingKey(hook, w.Bindings[0])] {
+				continue
+			}
+			if err := j.synchronize(run, hook, w); err != nil {
+				return err
+			}
+		}
+	}
+	run.Step("wait for Synchronization in other queues")
+	if _, err := ask[messages.AllSynchronized](run, j.program.owner(j.owner), messages.AwaitSynchronized{}); err != nil {
+		return err
+	}
+	run.Tell(j.program.PID(schedulePath), messages.StartSchedules{Owner: j.owner, Hooks: state.Hooks})
+	return nil
+}
+
+// runOrders runs the hooks that have an order binding, one after the other (C9).
+func (j job) runOrders(run *supervisor.Run, all []hooks.Hook, binding hooks.BindingType) error {
+	for _, hook := range hooks.ByOrder(all, binding) {
+		if err := j.runOrder(run, hook, binding); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// applyRelease is step 5.3. Helm sees the values without the list of enabled modules
+// (D9) and is not cancelled in the middle: only the end of the grace period stops it.
+func (j job) applyRelease(run *supervisor.Run, m addons.Module) (helm.Outcome, error) {
+	if !helm.HasChart(m.Dir) {
+		return helm.Outcome{}, nil // H16
+	}
+	run.Step("helm")
+	if err := j.validateForHelm(run); err != nil {
+		return helm.Outcome{}, err
+	}
+	merged, _, err := j.values(run, false)
+	if err != nil {
+		return helm.Outcome{}, err
+	}
+	began := time.Now()
+	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged})
+	j.program.Metrics.helmRan(m.Name, j.task, since(began))
+	if err != nil {
+		return outcome, fmt.Errorf("helm: %w", err)
+	}
+	level := j.log.Info
+	if outcome.Action == helm.Skipped {
+		level = j.log.Debug
+	}
+	level("release", "action", outcome.Action, "reason", outcome.Reason, "revision", outcome.Revision)
+	return outcome, nil
+}
+
+// validateForHelm checks both sections against what charts require (D36).
+func (j job) validateForHelm(run *supervisor.Run) error {
+	for _, owner := range []string{messages.GlobalHooks, j.owner} {
+		got, err := ask[messages.Values](run, j.program.owner(owner), messages.GetValues{})
+		if err != nil {
+			return err
+		}
+		if err := got.Section.ValidateForHelm(); err != nil {
+			return fmt.Errorf("values for helm: %w", err)
+		}
+	}
+	return nil
+}
+
+func (j job) checksum(run *supervisor.Run) (string, error) {
+	got, err := ask[messages.Values](run, j.program.owner(j.owner), messages.GetValues{})
+	if err != nil {
+		return "", err
+	}
+	return got.Section.Checksum(), nil
+}
+
+// deleteModule is the work of a DeleteModule task (G6). After a restart the hooks of a
+// module that was disabled meanwhile are loaded for it (T15).
+func (j job) deleteModule(run *supervisor.Run, m addons.Module) error {
+	state, err := j.loadedModule(run, m)
+	if err != nil {
+		return err
+	}
+	if err := j.beforeDelete(run, state, m); err != nil {
+		return err
+	}
+	run.Step("helm uninstall")
+	existed, err := j.program.Releases.Uninstall(j.program.Writes, m.Name)
+	if err != nil {
+		return fmt.Errorf("helm uninstall: %w", err)
+	}
+	if !existed && helm.HasChart(m.Dir) {
+		j.log.Warn("there was no release to uninstall") // G6.2
+	}
+	return j.runOrders(run, state.Hooks, hooks.AfterDeleteHelm)
+}
+
+// beforeDelete runs beforeDeleteHelm hooks when there is a release (G6.1).
+func (j job) beforeDelete(run *supervisor.Run, state messages.ModuleState, m addons.Module) error {
+	bound := hooks.ByOrder(state.Hooks, hooks.BeforeDeleteHelm)
+	if len(bound) == 0 {
+		return nil
+	}
+	releases, err := j.program.Releases.Releases(run.Context())
+	if err != nil {
+		return fmt.Errorf("list releases: %w", err)
+	}
+	for _, name := range releases {
+		if name == m.Name {
+			return j.runOrders(run, bound, hooks.BeforeDeleteHelm)
+		}
+	}
+	return nil
+}
+
+// sectionFor makes the section of a module from what lies on disk.
+func sectionFor(m addons.Module) (*values.Section, error) {
+	return values.NewSection(m.Key, m.Schemas, m.Static...)
+}

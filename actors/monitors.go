@@ -1,0 +1,232 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+)
+
+// monitors owns the watches of all kubernetes bindings. It starts them when a hook asks
+// for its snapshots for the first time, holds their events back until the
+// Synchronization of the binding has succeeded (C40), and turns events into tasks.
+//
+// Filtering and comparing happened before, in package kube: what arrives here is a
+// change that counts.
+type monitors struct {
+	program *program
+	log     *slog.Logger
+	ctx     context.Context // ends with the program
+	state   *monitorsState
+}
+
+// monitorsState survives a crash of the actor.
+type monitorsState struct {
+	watches map[messages.WatchKey]*monitor
+	waiting []snapshotRequest
+}
+
+// monitor is one binding of one hook.
+type monitor struct {
+	hook    hooks.Hook
+	binding hooks.KubernetesBinding
+	watch   Watch
+	synced  bool
+	open    bool // events flow
+	held    []messages.ObjectChanged
+}
+
+// snapshotRequest waits until all bindings of its hook are complete.
+type snapshotRequest struct {
+	from *actor.PID
+	msg  messages.GetSnapshots
+}
+
+func newMonitors(ctx context.Context, p *program) actor.Producer {
+	state := &monitorsState{watches: map[messages.WatchKey]*monitor{}}
+	return func() actor.Actor { return &monitors{program: p, log: p.Log, ctx: ctx, state: state} }
+}
+
+// Receive implements actor.Actor.
+func (m *monitors) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case messages.GetSnapshots:
+		m.getSnapshots(ctx, msg)
+	case messages.WatchSynced:
+		m.watchSynced(ctx, msg)
+	case messages.ObjectChanged:
+		m.objectChanged(ctx, msg)
+	case messages.UnlockBinding:
+		m.unlock(ctx, msg)
+	case messages.Unwatch:
+		m.unwatch(msg)
+	case *actor.Stopping:
+		m.stopAll()
+	default:
+		unhandled(ctx, m.log)
+	}
+	m.publish(ctx)
+}
+
+func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
+	for i, b := range msg.Hook.Config.Kubernetes {
+		key := messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}
+		if m.state.watches[key] != nil {
+			continue
+		}
+		if err := m.startWatch(ctx, key, msg.Hook, b); err != nil {
+			ctx.Respond(messages.Snapshots{Err: fmt.Errorf("binding %s: %w", b.Name, err)})
+			return
+		}
+	}
+	m.state.waiting = append(m.state.waiting, snapshotRequest{ctx.Sender(), msg})
+	m.answer(ctx)
+}
+
+func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hooks.Hook, b hooks.KubernetesBinding) error {
+	self := ctx.Self()
+	spec := kube.Spec{
+		APIVersion: b.APIVersion, Kind: b.Kind, Names: b.Names, Namespaces: b.Namespaces,
+		Labels: b.Labels, NamespaceLabels: b.NamespaceLabels, Fields: b.Fields, KeepObjects: b.KeepFullObjects,
+	}
+	if b.Filter != nil {
+		spec.Filter = b.Filter.Apply
+	}
+	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
+		m.program.Send(self, messages.ObjectChanged{
+			Watch: key, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name,
+			Object: hooks.Object{Object: c.Object.Object, FilterResult: c.Object.FilterResult},
+		})
+	}, func() { m.program.Send(self, messages.WatchSynced{Watch: key}) })
+	if err != nil {
+		return err
+	}
+	m.state.watches[key] = &monitor{hook: hook, binding: b, watch: watch}
+	return nil
+}
+
+func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
+	if mon := m.state.watches[msg.Watch]; mon != nil {
+		mon.synced = true
+		m.answer(ctx)
+	}
+}
+
+// answer gives snapshots to the runs whose hooks have all bindings complete (C36).
+func (m *monitors) answer(ctx actor.Context) {
+	m.state.waiting = slices.DeleteFunc(m.state.waiting, func(r snapshotRequest) bool {
+		snapshots, complete := m.snapshots(r.msg)
+		if complete {
+			ctx.Send(r.from, snapshots)
+		}
+		return complete
+	})
+}
+
+func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, complete bool) {
+	for i, b := range msg.Hook.Config.Kubernetes {
+		mon := m.state.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
+		if mon == nil || !mon.synced {
+			return out, mon == nil // a watch that was stopped meanwhile: its run is being cancelled
+		}
+		objects, seq := mon.watch.Snapshot()
+		s := messages.BindingSnapshot{Name: b.Name, Objects: make([]hooks.Object, len(objects)), Seq: seq}
+		for k, o := range objects {
+			s.Objects[k] = hooks.Object{Object: o.Object, FilterResult: o.FilterResult}
+		}
+		out.Bindings = append(out.Bindings, s)
+	}
+	return out, true
+}
+
+// objectChanged is step 1 of a task's way: a change becomes a task in the queue of the
+// binding, or waits until the Synchronization has succeeded.
+func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) {
+	mon := m.state.watches[msg.Watch]
+	switch {
+	case mon == nil:
+	case !mon.open:
+		mon.held = append(mon.held, msg)
+	default:
+		m.queueEvent(ctx, mon, msg)
+	}
+}
+
+func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg messages.ObjectChanged) {
+	b := mon.binding
+	if !slices.Contains(b.Events, msg.Event) {
+		return
+	}
+	t := m.program.task(msg.Watch.Owner, messages.RunHook{
+		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{eventTrigger(mon, msg)},
+	}, messages.Cause{Activation: messages.ByKubernetes, Detail: describeObject(b.Kind, msg.Namespace, msg.Name) + " " + msg.Event})
+	t.Queue, t.AllowFailure = b.Queue, b.AllowFailure
+	m.program.enqueue(ctx, false, t)
+}
+
+// eventTrigger is the context of an event in the protocol of its hook (C31, C32).
+func eventTrigger(mon *monitor, msg messages.ObjectChanged) messages.Trigger {
+	b := mon.binding
+	t := messages.Trigger{Snapshots: b.Snapshots}
+	switch {
+	case mon.hook.Config.Version == hooks.V0:
+		t.Context = hooks.Context{Binding: b.Name, WatchEvent: msg.Event, Resource: &hooks.Resource{Namespace: msg.Namespace, Kind: b.Kind, Name: msg.Name}}
+	case b.Group != "":
+		t.Context = hooks.Context{Binding: b.Name, Type: hooks.TypeGroup, GroupName: b.Group}
+	default:
+		t.Context = hooks.Context{
+			Binding: b.Name, Type: hooks.TypeEvent, WatchEvent: msg.Event,
+			Object: msg.Object.Object, FilterResult: msg.Object.FilterResult,
+		}
+	}
+	return t
+}
+
+// unlock lets events through; those that the Synchronization run saw are dropped (C40).
+func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
+	mon := m.state.watches[msg.Watch]
+	if mon == nil || mon.open {
+		return
+	}
+	mon.open = true
+	held := mon.held
+	mon.held = nil
+	for _, change := range held {
+		if change.Seq > msg.Seen {
+			m.queueEvent(ctx, mon, change)
+		}
+	}
+}
+
+func (m *monitors) unwatch(msg messages.Unwatch) {
+	for key, mon := range m.state.watches {
+		if key.Owner == msg.Owner {
+			mon.watch.Stop()
+			delete(m.state.watches, key)
+		}
+	}
+}
+
+func (m *monitors) stopAll() {
+	for _, mon := range m.state.watches {
+		mon.watch.Stop()
+	}
+}
+
+func (m *monitors) publish(ctx actor.Context) {
+	s := messages.MonitorsStatus{Watches: len(m.state.watches), Waiting: len(m.state.waiting)}
+	for key, mon := range m.state.watches {
+		if !mon.synced {
+			state := mon.watch.State()
+			s.Incomplete = append(s.Incomplete, fmt.Sprintf("%s %s: %s %s", key.Owner, key.Binding.Hook, mon.binding.Name, state))
+		}
+	}
+	slices.Sort(s.Incomplete)
+	m.program.Inspector.Publish(ctx.Self(), s)
+}

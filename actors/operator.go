@@ -1,0 +1,237 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/addons"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// Operator is the running program as seen from outside the actors.
+type Operator struct {
+	program *program
+	root    *actor.PID
+	stop    context.CancelFunc
+}
+
+// New makes an operator; it starts nothing.
+func New(w World) *Operator {
+	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Lost: answerLost})
+	if w.Metrics == nil {
+		w.Metrics = NewMetrics(DefaultPrefix)
+	}
+	w.Metrics.watchActors(system.Inspector)
+	return &Operator{program: &program{System: system, World: w, tasks: &atomic.Int64{}}}
+}
+
+// answerLost tells a queue that the owner crashed over its task; without an answer the
+// queue would wait for ever.
+func answerLost(system *actor.ActorSystem, _ *actor.PID, message any, sender *actor.PID) {
+	if msg, ok := message.(messages.ExecuteTask); ok && sender != nil {
+		system.Root.Send(sender, messages.TaskDone{ID: msg.Task.ID, Lost: true})
+	}
+}
+
+// Start reads what lies on disk and in the ConfigMap (G0), spawns the actors and begins
+// the first converge. An error means that the operator must not run: a directory or
+// a file is broken, a global hook has no valid configuration, or the values are not
+// valid (D36). An API server that cannot be reached is waited for.
+func (o *Operator) Start(ctx context.Context) error {
+	boot, err := load(ctx, o.program.World)
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	o.stop = stop
+	root, err := o.program.Spawn(operatorPath, newOperator(running, o.program, boot))
+	if err != nil {
+		return err
+	}
+	o.root = root
+	// The actors are addressed by name; a name may be used when its actor is up.
+	if _, err := o.program.Ask(ctx, root, areYouReady{}); err != nil {
+		return fmt.Errorf("start the actors: %w", err)
+	}
+	o.program.Send(o.program.PID(convergePath), messages.StartUp{})
+	return nil
+}
+
+// Stop ends everything in order: no new events, no new tasks, running hooks get TERM,
+// Helm finishes. It returns when nothing runs any more, or when ctx is done (F18).
+func (o *Operator) Stop(ctx context.Context) error {
+	if o.root == nil {
+		return nil
+	}
+	o.stop()
+	o.program.Send(o.root, messages.ShutDown{})
+	err := o.program.Wait(ctx, o.root)
+	o.program.Close()
+	return err
+}
+
+// Inspector shows the mailboxes of all actors.
+func (o *Operator) Inspector() *supervisor.Inspector { return o.program.Inspector }
+
+// Metrics are the figures of the operator.
+func (o *Operator) Metrics() *Metrics { return o.program.Metrics }
+
+// Converge is what the converge actor says about itself; the zero value before the start.
+func (o *Operator) Converge() messages.ConvergeStatus {
+	status, _ := o.program.Inspector.Status(convergePath).(messages.ConvergeStatus)
+	return status
+}
+
+// operator is the root actor: it starts the others in order, spawns modules and named
+// queues when they are needed, and stops all in order.
+type operator struct {
+	program *program
+	ctx     context.Context
+	boot    *boot
+	stages  supervisor.Stages
+	modules map[string]bool
+	queues  map[string]*actor.PID
+	stopper bool
+}
+
+// The stages of the stop, from the last to go to the first.
+const (
+	stageConfig  = iota // others save values to the end
+	stageOwners         // running tasks end here
+	stageQueues         // no new task begins
+	stageSources        // no new events
+	stages
+)
+
+// areYouReady is answered when all actors of the start are spawned.
+type areYouReady struct{}
+
+func newOperator(ctx context.Context, p *program, b *boot) actor.Producer {
+	return func() actor.Actor {
+		return &operator{program: p, ctx: ctx, boot: b, modules: map[string]bool{}, queues: map[string]*actor.PID{}}
+	}
+}
+
+// Receive implements actor.Actor.
+func (o *operator) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		o.started(ctx)
+	case areYouReady:
+		ctx.Respond(areYouReady{})
+	case messages.Enqueue:
+		o.enqueue(ctx, msg)
+	case spawnModules:
+		ctx.Respond(modulesSpawned{o.spawnModules(ctx, msg.modules)})
+	case messages.ShutDown:
+		o.shutDown(ctx)
+	case *actor.Terminated:
+		if o.stages.Terminated(ctx, msg.Who) {
+			ctx.Stop(ctx.Self())
+		}
+	default:
+		unhandled(ctx, o.program.Log)
+	}
+}
+
+func (o *operator) started(ctx actor.Context) {
+	for range stages {
+		o.stages.Next()
+	}
+	b := o.boot
+	o.spawn(ctx, stageConfig, "config", newConfig(o.ctx, o.program, b.config))
+	o.spawn(ctx, stageSources, "monitors", newMonitors(o.ctx, o.program))
+	o.spawn(ctx, stageSources, "schedule", newSchedule(o.program))
+	o.spawn(ctx, stageOwners, messages.GlobalHooks, newGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
+	for _, m := range b.tree.Modules {
+		o.modules[m.Name] = true
+		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, b.sections[m.Key]))
+	}
+	o.queue(ctx, messages.MainQueue)
+	o.spawn(ctx, stageOwners, messages.Converge, newConverge(o.program, b.tree, b.globalHooks, b.config.flags))
+	o.program.Inspector.Publish(ctx.Self(), messages.OperatorStatus{})
+}
+
+func (o *operator) spawn(ctx actor.Context, stage int, name string, producer actor.Producer) *actor.PID {
+	pid, err := ctx.SpawnNamed(o.program.Props(producer), name)
+	if err != nil { // names are unique, and a restart waits for the end of all children
+		o.program.Log.Error("bug: an actor could not be spawned", "name", name, "err", err)
+		return nil
+	}
+	o.stages.AddTo(stage, pid)
+	return pid
+}
+
+// queue returns the queue with this name; it comes into being with its first task (F1).
+func (o *operator) queue(ctx actor.Context, name string) *actor.PID {
+	if pid, ok := o.queues[name]; ok {
+		return pid
+	}
+	o.queues[name] = o.spawn(ctx, stageQueues, "queue/"+name, newQueue(o.program, name))
+	return o.queues[name]
+}
+
+func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
+	if o.stopper {
+		return // no new tasks
+	}
+	ctx.Send(o.queue(ctx, msg.Queue), msg)
+}
+
+// spawnModules starts actors for modules that are new, and gives those that came back
+// their directory. The config actor learns of their sections and gives them their part
+// of the ConfigMap.
+func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) error {
+	sections := map[string]*values.Section{}
+	var fresh []addons.Module
+	var errs []error
+	for _, m := range modules {
+		if o.modules[m.Name] {
+			ctx.Send(o.program.owner(m.Name), adoptModule{m})
+			continue
+		}
+		section, err := sectionFor(m)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("module %s: %w", m.Name, err))
+			continue
+		}
+		sections[m.Key] = section
+		fresh = append(fresh, m)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	for _, m := range fresh {
+		o.modules[m.Name] = true
+		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, sections[m.Key]))
+	}
+	ctx.Send(o.program.PID(configPath), addSections{modules: modules, sections: sections})
+	return nil
+}
+
+func (o *operator) shutDown(ctx actor.Context) {
+	o.stopper = true
+	o.program.Log.Info("stopping: no new tasks, running hooks get TERM")
+	o.program.Inspector.Publish(ctx.Self(), messages.OperatorStatus{Stopping: true})
+	if o.stages.Stop(ctx) {
+		ctx.Stop(ctx.Self())
+	}
+}
+
+func typeName(v any) string { return reflect.TypeOf(v).String() }
+
+func firstLine(s string) string {
+	for i, r := range s {
+		if r == '\n' {
+			return s[:i]
+		}
+	}
+	return s
+}

@@ -1,0 +1,326 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// owner is what a module and the global hooks have in common: it is the single writer
+// of one section of values, has hooks, and supervises the runs of its tasks.
+//
+// Results of hooks are applied one after the other: a result that must be written to
+// the ConfigMap waits for the config actor, and the ones behind it wait for that (D28).
+type owner struct {
+	*supervisor.Runs
+	program *program
+	name    string // module name, or messages.GlobalHooks
+	log     *slog.Logger
+	state   *ownerState
+	// workingDir is WORKING_DIR of its hooks: the root in which they are searched (C23).
+	workingDir string
+
+	applying *application
+	waiting  []application // behind the one that is being applied
+	awaiting []*actor.PID  // runs that wait for all Synchronization runs
+	queued   map[string]bool
+}
+
+// ownerState survives a crash of the actor.
+type ownerState struct {
+	section      *values.Section
+	hooks        []hooks.Hook
+	synchronized map[messages.BindingKey]bool
+}
+
+// application is a hook result on its way to become values.
+type application struct {
+	msg  messages.ApplyHookResult
+	from *actor.PID
+	next *values.Section // what will be the section
+}
+
+func newOwner(p *program, name, workingDir string, state *ownerState) *owner {
+	log := p.Log
+	if name != messages.GlobalHooks {
+		log = log.With("module", name)
+	}
+	return &owner{
+		Runs: supervisor.NewRuns(p.System, log), program: p, name: name, log: log, state: state,
+		workingDir: workingDir, queued: map[string]bool{},
+	}
+}
+
+// receive handles the messages that all owners understand; self does what differs. It
+// reports whether the message was one of them.
+func (o *owner) receive(ctx actor.Context, self applier) bool {
+	if o.Runs.Receive(ctx) {
+		return true
+	}
+	switch msg := ctx.Message().(type) {
+	case messages.ApplyHookResult:
+		o.applyHookResult(ctx, self, application{msg: msg, from: ctx.Sender()})
+	case messages.ConfigSaved:
+		o.configSaved(ctx, self, msg)
+	case messages.SetConfig:
+		o.setConfig(msg)
+	case messages.BindingSynchronized:
+		o.bindingSynchronized(ctx, msg)
+	case messages.AwaitSynchronized:
+		o.awaitSynchronized(ctx)
+	case messages.RetryNow:
+		o.retryNow()
+	default:
+		return false
+	}
+	return true
+}
+
+// applier is where owners differ: what a patch may touch, and what follows a change.
+type applier interface {
+	// patches checks what the patches of a hook touch and returns the parts for the section.
+	patches(hooks.Result) (config, memory values.Patch, flags flagChanges, err error)
+	// committed is called after a result has become values.
+	committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges)
+}
+
+// flagChanges are the opinions of a global hook on enabled modules (D25).
+type flagChanges struct {
+	config, memory []values.Flag
+	// configChanged: the ConfigMap said something else before.
+	configChanged bool
+}
+
+// applyHookResult is step 3 of a task's way: check everything, then commit (D26).
+func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) {
+	if o.applying != nil {
+		o.waiting = append(o.waiting, a)
+		return
+	}
+	config, memory, flags, err := self.patches(a.msg.Result)
+	if err == nil {
+		a.next, err = o.patched(config, memory)
+	}
+	if err != nil {
+		o.program.Send(a.from, messages.HookResultApplied{Err: fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err)})
+		return
+	}
+	configChanged := len(config) > 0 && values.Checksum(a.next.Config()) != values.Checksum(o.state.section.Config())
+	if !configChanged && len(flags.config) == 0 {
+		o.commit(ctx, self, a, false)
+		return
+	}
+	save := messages.SaveConfig{Flags: flags.config}
+	if configChanged {
+		save.Key, save.Section = o.state.section.Key(), a.next.Config()
+	}
+	o.applying = &a
+	ctx.Request(o.program.PID(configPath), save)
+}
+
+// patched applies both patches to the section and validates the result with both
+// schemas (D36).
+func (o *owner) patched(config, memory values.Patch) (*values.Section, error) {
+	next, err := o.state.section, error(nil)
+	if len(config) > 0 {
+		if next, err = next.PatchConfig(config); err != nil {
+			return nil, fmt.Errorf("config values patch: %w", err)
+		}
+		if err := next.ValidateConfig(); err != nil {
+			return nil, fmt.Errorf("config values patch: %w", err)
+		}
+	}
+	if len(memory) > 0 {
+		if next, err = next.Patch(memory); err != nil {
+			return nil, fmt.Errorf("values patch: %w", err)
+		}
+	}
+	if next != o.state.section {
+		if err := next.ValidateValues(); err != nil {
+			return nil, err
+		}
+	}
+	return next, nil
+}
+
+// configSaved continues with the result that waited for the ConfigMap.
+func (o *owner) configSaved(ctx actor.Context, self applier, msg messages.ConfigSaved) {
+	a := o.applying
+	if a == nil {
+		return // the answer to a question from before a crash
+	}
+	o.applying = nil
+	switch {
+	case msg.Conflict: // the new section has arrived before this answer
+		o.applyHookResult(ctx, self, *a)
+	case msg.Err != nil:
+		o.program.Send(a.from, messages.HookResultApplied{Err: fmt.Errorf("hook %s: save config values: %w", a.msg.Hook, msg.Err)})
+	default:
+		o.commit(ctx, self, *a, msg.FlagsChanged)
+	}
+	for o.applying == nil && len(o.waiting) > 0 {
+		next := o.waiting[0]
+		o.waiting = o.waiting[1:]
+		o.applyHookResult(ctx, self, next)
+	}
+}
+
+func (o *owner) commit(ctx actor.Context, self applier, a application, flagsChanged bool) {
+	changed := a.next.Checksum() != o.state.section.Checksum() // D27
+	o.state.section = a.next
+	_, _, flags, _ := self.patches(a.msg.Result)
+	flags.configChanged = flagsChanged
+	o.program.Send(a.from, messages.HookResultApplied{})
+	self.committed(ctx, a.msg, changed, flags)
+}
+
+// setConfig replaces the ConfigMap layer; saved patches are replayed over it (D22).
+func (o *owner) setConfig(msg messages.SetConfig) {
+	next, err := o.state.section.WithConfig(msg.Section)
+	if err != nil { // the config actor has checked the section: only a saved patch can be in the way
+		o.log.Error("saved values patches do not fit the new config values; they are dropped", "err", err)
+		if next, err = o.state.section.WithoutPatches().WithConfig(msg.Section); err != nil {
+			o.log.Error("new config values are refused", "err", err)
+			return
+		}
+	}
+	o.state.section = next
+}
+
+// hook finds a hook by its name.
+func (o *owner) hook(name string) (hooks.Hook, error) {
+	i := slices.IndexFunc(o.state.hooks, func(h hooks.Hook) bool { return h.Name == name })
+	if i < 0 {
+		return hooks.Hook{}, fmt.Errorf("hook %s is not loaded", name)
+	}
+	return o.state.hooks[i], nil
+}
+
+// job makes what a run needs to run hooks of this owner.
+func (o *owner) job(t messages.Task) job {
+	return job{program: o.program, owner: o.name, workingDir: o.workingDir, task: t, log: o.log}
+}
+
+// start gives a task to a run. The queue hears of its end exactly once.
+func (o *owner) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any), failed func(supervisor.Attempt)) {
+	queue := ctx.Sender()
+	o.Runs.Start(ctx, supervisor.Task{
+		ID: t.ID, AllowFailure: t.AllowFailure, Work: work, Succeeded: succeeded,
+		Failed: func(a supervisor.Attempt) {
+			o.logFailure(t, a)
+			if failed != nil {
+				failed(a)
+			}
+		},
+		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
+			if w, ok := t.Work.(messages.SynchronizeHook); ok {
+				delete(o.queued, queuedKey(w))
+			}
+			o.program.Metrics.taskEnded(t, outcome)
+			ctx.Send(queue, messages.TaskDone{ID: t.ID, Lost: outcome == supervisor.Interrupted})
+		},
+	})
+}
+
+// refuse answers a task that is not executed.
+func refuse(ctx actor.Context, t messages.Task) {
+	ctx.Send(ctx.Sender(), messages.TaskDone{ID: t.ID})
+}
+
+func (o *owner) logFailure(t messages.Task, a supervisor.Attempt) {
+	kind, about := t.Work.Describe()
+	log := o.log.With("task", kind, "queue", t.Queue, "attempt", a.Number, "err", a.Err)
+	if about != "" {
+		log = log.With("about", about)
+	}
+	if a.Final {
+		log.Warn("task failed; its failure is allowed")
+		return
+	}
+	log.Error("task failed, will retry", "in", a.In)
+}
+
+func (o *owner) retryNow() {
+	if n := o.RetryNow(); n > 0 {
+		o.log.Info("configuration has changed: failed tasks are tried again now", "tasks", n)
+	}
+}
+
+// bindingSynchronized notes that a binding needs no further Synchronization run.
+func (o *owner) bindingSynchronized(ctx actor.Context, msg messages.BindingSynchronized) {
+	o.state.synchronized[msg.Binding] = true
+	o.answerAwaiting(ctx)
+}
+
+// awaitSynchronized queues what is missing in named queues and remembers who waits.
+func (o *owner) awaitSynchronized(ctx actor.Context) {
+	o.awaiting = append(o.awaiting, ctx.Sender())
+	for _, hook := range o.state.hooks {
+		for _, w := range synchronizations(hook) {
+			queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
+			if queue == hooks.MainQueue || o.queued[queuedKey(w)] || o.allSynchronized(hook, w) {
+				continue
+			}
+			o.queued[queuedKey(w)] = true
+			t := o.program.task(o.name, w, messages.Cause{Activation: messages.BySync})
+			t.Queue = queue
+			o.program.enqueue(ctx, false, t)
+		}
+	}
+	o.answerAwaiting(ctx)
+}
+
+func (o *owner) answerAwaiting(ctx actor.Context) {
+	for _, hook := range o.state.hooks {
+		for i, b := range hook.Config.Kubernetes {
+			if b.WaitForSynchronization && !o.state.synchronized[bindingKey(hook, i)] && b.Queue != hooks.MainQueue {
+				return
+			}
+		}
+	}
+	for _, pid := range o.awaiting {
+		ctx.Send(pid, messages.AllSynchronized{})
+	}
+	o.awaiting = nil
+}
+
+func (o *owner) allSynchronized(hook hooks.Hook, w messages.SynchronizeHook) bool {
+	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !o.state.synchronized[bindingKey(hook, i)] })
+}
+
+func queuedKey(w messages.SynchronizeHook) string { return fmt.Sprint(w.Hook, w.Bindings) }
+
+func bindingKey(hook hooks.Hook, i int) messages.BindingKey {
+	return messages.BindingKey{Hook: hook.Name, Index: i}
+}
+
+// synchronizations are the Synchronization runs of a hook: one for each binding, in the
+// order of definition, and one for all bindings of a group that share a queue (C41, X24).
+func synchronizations(hook hooks.Hook) []messages.SynchronizeHook {
+	var out []messages.SynchronizeHook
+	byGroup := map[string]int{}
+	for i, b := range hook.Config.Kubernetes {
+		if b.Group != "" {
+			key := b.Group + "\x00" + b.Queue
+			if at, ok := byGroup[key]; ok {
+				out[at].Bindings = append(out[at].Bindings, i)
+				out[at].Names = append(out[at].Names, b.Name)
+				continue
+			}
+			byGroup[key] = len(out)
+		}
+		out = append(out, messages.SynchronizeHook{Hook: hook.Name, Bindings: []int{i}, Names: []string{b.Name}})
+	}
+	return out
+}
+
+// errNoSuchWork is a mistake of ours: a task came to an owner that cannot do it.
+var errNoSuchWork = errors.New("bug: this owner cannot do this work")

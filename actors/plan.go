@@ -1,0 +1,66 @@
+package actors
+
+import (
+	"slices"
+
+	"addon-operator/addons"
+	"addon-operator/values"
+)
+
+// Plan is what a discovery leads to, in the order it is done (E7, E8).
+type Plan struct {
+	Run    []string `json:"run"`    // enabled modules, in their order
+	Delete []string `json:"delete"` // disabled modules, in reverse order
+	Purge  []string `json:"purge"`  // releases without a module directory, sorted in reverse
+}
+
+// plan decides what to do with each module. all are the modules on disk in their order;
+// deployed are the modules and releases that have left something in the cluster, in this
+// process or an earlier one (E9); ignored is never purged (E10, B6).
+func plan(all []addons.Module, enabled []string, deployed map[string]bool, ignored string) Plan {
+	var p Plan
+	known := make(map[string]bool, len(all))
+	for _, m := range all {
+		known[m.Name] = true
+		switch {
+		case slices.Contains(enabled, m.Name):
+			p.Run = append(p.Run, m.Name)
+		case deployed[m.Name]:
+			p.Delete = append(p.Delete, m.Name)
+		}
+	}
+	slices.Reverse(p.Delete)
+	for name := range deployed {
+		if !known[name] && name != ignored {
+			p.Purge = append(p.Purge, name)
+		}
+	}
+	slices.Sort(p.Purge)
+	slices.Reverse(p.Purge)
+	return p
+}
+
+// Verdict says whether a module is enabled, and who decided.
+type Verdict struct {
+	Enabled bool
+	Source  string
+}
+
+// switchedOn follows the chain of flags; what comes later wins when it is there (E3):
+// off, values.yaml of the roots, values.yaml of the module, in-memory flags of global
+// hooks, the ConfigMap. A person's choice in the ConfigMap beats a hook's (X5). The
+// enabled script, which can only switch off, comes after it.
+func switchedOn(m addons.Module, dynamic, config map[string]bool) Verdict {
+	v := Verdict{Source: "default"}
+	for _, f := range m.Flags {
+		v = Verdict{f.Value, f.Source}
+	}
+	key := values.FlagKey(m.Key)
+	if value, ok := dynamic[key]; ok {
+		v = Verdict{value, "global hook"}
+	}
+	if value, ok := config[key]; ok {
+		v = Verdict{value, "ConfigMap"}
+	}
+	return v
+}

@@ -1,0 +1,184 @@
+package actors
+
+import (
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// queue is a FIFO of tasks with one in progress (F1). It does not know what a task
+// does: it asks the owner to execute the head and goes on when the owner says that
+// nothing of the task runs any more. The head stays the head while its owner retries
+// it, so order holds without effort (F6).
+type queue struct {
+	program *program
+	name    string
+	state   *queueState
+}
+
+// queueState survives a crash of the actor.
+type queueState struct {
+	pending []messages.Task
+	current *messages.Task
+	since   time.Time // the current task began
+}
+
+// executeAgain is sent by a timer when a task was lost with its owner.
+type executeAgain struct{ id string }
+
+// lostTaskDelay spaces the attempts at a task whose owner crashed: without it a task
+// that crashes its owner would be a hot loop.
+const lostTaskDelay = 5 * time.Second
+
+func newQueue(p *program, name string) actor.Producer {
+	state := &queueState{}
+	return func() actor.Actor { return &queue{program: p, name: name, state: state} }
+}
+
+// Receive implements actor.Actor.
+func (q *queue) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		q.execute(ctx) // after a crash; the owner ignores a task it has
+	case messages.Enqueue:
+		q.enqueue(msg)
+	case messages.DropTasks:
+		q.drop(msg)
+	case messages.TaskDone:
+		q.taskDone(ctx, msg)
+	case executeAgain:
+		q.executeAgain(ctx, msg)
+	case *actor.DeadLetterResponse:
+		q.finish() // the owner is gone: the program stops
+	default:
+		unhandled(ctx, q.program.Log)
+		return
+	}
+	q.next(ctx)
+	q.publish(ctx)
+}
+
+// enqueue adds tasks and keeps one run of a module: a run that waits already serves
+// what has changed since (F9). The one in progress does not count.
+func (q *queue) enqueue(msg messages.Enqueue) {
+	now := time.Now()
+	var add []messages.Task
+	for _, t := range msg.Tasks {
+		t.QueuedAt = now
+		if same := slices.IndexFunc(q.state.pending, func(other messages.Task) bool { return duplicate(t, other) }); same >= 0 {
+			if !msg.Head {
+				continue
+			}
+			q.state.pending = slices.Delete(q.state.pending, same, same+1)
+		}
+		add = append(add, t)
+	}
+	if msg.Head {
+		q.state.pending = slices.Concat(add, q.state.pending)
+	} else {
+		q.state.pending = append(q.state.pending, add...)
+	}
+}
+
+func duplicate(a, b messages.Task) bool {
+	if a.Owner != b.Owner {
+		return false
+	}
+	switch a.Work.(type) {
+	case messages.RunModule:
+		_, same := b.Work.(messages.RunModule)
+		return same
+	case messages.ReloadModules:
+		_, same := b.Work.(messages.ReloadModules)
+		return same
+	}
+	return false
+}
+
+func (q *queue) drop(msg messages.DropTasks) {
+	q.state.pending = slices.DeleteFunc(q.state.pending, func(t messages.Task) bool { return t.Reload == msg.Reload })
+}
+
+func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
+	if q.state.current == nil || q.state.current.ID != msg.ID {
+		return
+	}
+	if msg.Lost {
+		self, again := ctx.Self(), executeAgain{msg.ID}
+		time.AfterFunc(lostTaskDelay, func() { q.program.Send(self, again) })
+		return
+	}
+	q.finish()
+}
+
+func (q *queue) executeAgain(ctx actor.Context, msg executeAgain) {
+	if q.state.current != nil && q.state.current.ID == msg.id {
+		q.execute(ctx)
+	}
+}
+
+func (q *queue) finish() { q.state.current = nil }
+
+func (q *queue) next(ctx actor.Context) {
+	if q.state.current != nil || len(q.state.pending) == 0 {
+		return
+	}
+	head, rest := combine(q.state.pending)
+	q.state.current, q.state.pending, q.state.since = &head, rest, time.Now()
+	q.program.Metrics.taskStarted(head)
+	q.execute(ctx)
+}
+
+func (q *queue) execute(ctx actor.Context) {
+	if t := q.state.current; t != nil {
+		ctx.Request(q.program.owner(t.Owner), messages.ExecuteTask{Task: *t})
+	}
+}
+
+func (q *queue) publish(ctx actor.Context) {
+	s := messages.QueueStatus{Length: len(q.state.pending), Since: q.state.since}
+	if q.state.current != nil {
+		s.Length++
+		s.InProgress = true
+		s.Head = append(s.Head, *q.state.current)
+	}
+	s.Head = append(s.Head, q.state.pending[:min(len(q.state.pending), shownTasks)]...)
+	q.program.Inspector.Publish(ctx.Self(), s)
+	q.program.Metrics.queueLength(q.name, s.Length)
+}
+
+// combine takes the head off and merges the hook runs right behind it into it (C41):
+// the same hook of the same owner, with the same allowFailure, protocol v1 only. What
+// runs for different modules is never merged, whatever the file is called.
+func combine(pending []messages.Task) (head messages.Task, rest []messages.Task) {
+	head, rest = pending[0], pending[1:]
+	work, ok := head.Work.(messages.RunHook)
+	if !ok || !combinable(work) {
+		return head, rest
+	}
+	triggers := work.Triggers
+	for len(rest) > 0 {
+		next, ok := rest[0].Work.(messages.RunHook)
+		if !ok || !combinable(next) || rest[0].Owner != head.Owner || next.Hook != work.Hook || rest[0].AllowFailure != head.AllowFailure {
+			break
+		}
+		triggers = append(triggers[:len(triggers):len(triggers)], next.Triggers...)
+		rest = rest[1:]
+	}
+	work.Triggers = triggers
+	head.Work = work
+	return head, rest
+}
+
+// combinable: only what schedules and Kubernetes events trigger, and never in protocol
+// v0, whose contexts have no type (C20).
+func combinable(w messages.RunHook) bool {
+	return (w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes) && len(w.Triggers) > 0 && w.Triggers[0].Context.Type != ""
+}
+
+// shownTasks bounds what a queue publishes.
+const shownTasks = 100

@@ -1,0 +1,145 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// World is all that the actors can touch outside their mailboxes. Command and testkit
+// fill it; nothing in it is changed afterwards.
+type World struct {
+	Log       *slog.Logger
+	Hooks     HookRunner
+	Releases  Releases
+	ConfigMap ConfigMap
+	// Watch begins to watch objects. It returns at once; notify and synced are called from
+	// one goroutine in order (kube.Watcher.Watch).
+	Watch   func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (Watch, error)
+	Metrics *Metrics
+	// Writes is done when Helm must stop writing at once: at the end of the grace period.
+	// Cancelling a task does not stop Helm in the middle.
+	Writes context.Context
+	// Dirs are searched again at each reload.
+	Dirs addons.Dirs
+	// IgnoredRelease is never purged: the release that deployed the operator itself (E10, B6).
+	IgnoredRelease string
+	// Dispatcher runs the mailboxes; nil for goroutines.
+	Dispatcher actor.Dispatcher
+}
+
+// HookRunner runs executables. Package hooks implements it.
+type HookRunner interface {
+	Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) (*hooks.Config, error)
+	Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
+	Enabled(ctx context.Context, script hooks.EnabledScript) (bool, error)
+}
+
+// Releases installs and removes charts. Package helm implements it.
+type Releases interface {
+	Apply(ctx context.Context, m helm.Module) (helm.Outcome, error)
+	Uninstall(ctx context.Context, release string) (existed bool, err error)
+	Releases(ctx context.Context) ([]string, error)
+}
+
+// ConfigMap is the ConfigMap that holds the values of users (D10).
+type ConfigMap interface {
+	Read(ctx context.Context) (kube.ConfigMap, error)
+	Watch(ctx context.Context, notify func(kube.ConfigMap))
+	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
+}
+
+// Watch is a running watch with its snapshot. Package kube implements it.
+type Watch interface {
+	Snapshot() (objects []kube.Object, seq uint64)
+	State() kube.WatchState
+	Stop()
+}
+
+// program is what all actors share. It is not written to after the start.
+type program struct {
+	*supervisor.System
+	World
+	tasks *atomic.Int64 // counts tasks, for their IDs
+}
+
+// paths of the actors
+const (
+	operatorPath = "operator"
+	modulePath   = operatorPath + "/module/"
+	queuePath    = operatorPath + "/queue/"
+	globalPath   = operatorPath + "/" + messages.GlobalHooks
+	convergePath = operatorPath + "/" + messages.Converge
+	configPath   = operatorPath + "/config"
+	monitorsPath = operatorPath + "/monitors"
+	schedulePath = operatorPath + "/schedule"
+)
+
+// owner is the address of an owner of tasks.
+func (p *program) owner(name string) *actor.PID {
+	switch name {
+	case messages.GlobalHooks:
+		return p.PID(globalPath)
+	case messages.Converge:
+		return p.PID(convergePath)
+	}
+	return p.PID(modulePath + name)
+}
+
+// task makes a task for the main queue.
+func (p *program) task(owner string, work messages.Work, cause messages.Cause) messages.Task {
+	id := strconv.FormatInt(p.tasks.Add(1), 10)
+	return messages.Task{ID: id, Queue: messages.MainQueue, Owner: owner, Work: work, Cause: cause}
+}
+
+// enqueue sends tasks to their queue: the main queue always exists, others are spawned
+// by the operator. The path from one sender to one queue is always the same, so the
+// order is kept.
+func (p *program) enqueue(ctx actor.Context, head bool, tasks ...messages.Task) {
+	for len(tasks) > 0 {
+		queue, n := tasks[0].Queue, 1
+		for n < len(tasks) && tasks[n].Queue == queue {
+			n++
+		}
+		to := p.PID(operatorPath)
+		if queue == messages.MainQueue {
+			to = p.PID(queuePath + queue)
+		}
+		ctx.Send(to, messages.Enqueue{Queue: queue, Tasks: tasks[:n:n], Head: head})
+		tasks = tasks[n:]
+	}
+}
+
+// ask is supervisor.Run.Ask with a typed answer.
+func ask[Answer any](run *supervisor.Run, to *actor.PID, question any) (Answer, error) {
+	var none Answer
+	got, err := run.Ask(to, question)
+	if err != nil {
+		return none, err
+	}
+	answer, ok := got.(Answer)
+	if !ok {
+		return none, supervisor.UnexpectedAnswer(to, question, got)
+	}
+	return answer, nil
+}
+
+// unhandled is the last case of every actor: the lifecycle of the library is silent,
+// anything else is a mistake of ours. testkit fails a test that logs it.
+func unhandled(ctx actor.Context, log *slog.Logger) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Restarting, *actor.Terminated, *actor.DeadLetterResponse:
+	default:
+		log.Error("unhandled message", "actor", ctx.Self().Id, "message", typeName(msg))
+	}
+}

@@ -1,0 +1,250 @@
+package addons
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"addon-operator/values"
+)
+
+// Dirs says where the add-ons lie.
+type Dirs struct {
+	// Modules are the roots of modules, as MODULES_DIR lists them (A3).
+	Modules []string
+	// Global is the directory of global hooks and global schemas (A14).
+	Global string
+	// UnnumberedOrder is the order of a module whose directory has no number (A5).
+	UnnumberedOrder int
+}
+
+// SplitPath takes a list of directories apart that is separated by colons; empty
+// parts are skipped (A3).
+func SplitPath(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ":"), func(dir string) bool { return strings.TrimSpace(dir) == "" })
+}
+
+// Tree is everything that was found.
+type Tree struct {
+	Global  Global
+	Modules []Module // by order, then by name (A8, X23)
+	// Warnings name what was skipped and why.
+	Warnings []string
+
+	common static
+}
+
+// Global is what belongs to all modules.
+type Global struct {
+	// Dir is the root of the global hooks, and HooksDir where hooks are searched (A14).
+	Dir, HooksDir string
+	Static        []values.Layer
+	Schemas       *values.Schemas
+}
+
+// Module is one module on disk.
+type Module struct {
+	// Name is the name of the directory without its number; Key its camelCase form (A6).
+	Name, Key string
+	Order     int
+	// Dir is the absolute path of the module, Root of the directory it was found in. Base
+	// is the name of the directory with its number; names of hooks begin with it (A16).
+	Dir, Root, Base string
+	// EnabledScript is the absolute path of the executable enabled script, or empty (A18).
+	EnabledScript string
+	// Static are the sections of the module in values.yaml files, lowest first (D5: 1, 2).
+	Static []values.Layer
+	// Flags are the opinions of values.yaml files on <key>Enabled, lowest first (E3).
+	Flags []Flag
+	// Schemas of the module; nil-safe.
+	Schemas *values.Schemas
+}
+
+// Flag is one opinion on whether a module is enabled.
+type Flag struct {
+	Source string
+	Value  bool
+}
+
+// HooksDir is where the hooks of the module are searched.
+func (m Module) HooksDir() string { return filepath.Join(m.Dir, "hooks") }
+
+// static is what the values.yaml files in the roots say.
+type static struct {
+	paths     []string
+	documents []values.Document
+}
+
+// Load reads all directories. Errors of all files are reported together; each names
+// its file.
+func Load(dirs Dirs) (*Tree, error) {
+	tree := &Tree{}
+	entries, err := tree.find(dirs)
+	errs := []error{err}
+	if err := tree.common.read(dirs.Modules); err != nil {
+		errs = append(errs, err)
+	}
+	if err := tree.loadGlobal(dirs.Global); err != nil {
+		errs = append(errs, err)
+	}
+	for _, m := range entries {
+		if err := tree.loadModule(&m); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		tree.Modules = append(tree.Modules, m)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return tree, nil
+}
+
+// Refresh looks for modules that came or went since (seed 001: a reload first finds all
+// modules). Modules that are still there keep what was read of them at the start;
+// static values of a running module do not change behind its back.
+func (t *Tree) Refresh(dirs Dirs) (*Tree, error) {
+	next := &Tree{Global: t.Global, common: t.common}
+	entries, err := next.find(dirs)
+	if err != nil {
+		return nil, err
+	}
+	known := make(map[string]Module, len(t.Modules))
+	for _, m := range t.Modules {
+		known[m.Dir] = m
+	}
+	var errs []error
+	for _, m := range entries {
+		if old, ok := known[m.Dir]; ok {
+			next.Modules = append(next.Modules, old)
+			continue
+		}
+		if err := next.loadModule(&m); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		next.Modules = append(next.Modules, m)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return next, nil
+}
+
+// find lists the modules of all roots in the order they run.
+func (t *Tree) find(dirs Dirs) ([]Module, error) {
+	if len(dirs.Modules) == 0 {
+		return nil, errors.New("no modules directory is given; set MODULES_DIR")
+	}
+	var all []Module
+	var errs []error
+	byName := map[string]Module{}
+	byKey := map[string]Module{}
+	for _, root := range dirs.Modules {
+		found, err := t.findIn(root, dirs.UnnumberedOrder)
+		errs = append(errs, err)
+		for _, m := range found {
+			if first, ok := byName[m.Name]; ok { // A11
+				t.warn("module %q in %s is ignored: %s has one of the same name", m.Name, m.Dir, first.Dir)
+				continue
+			}
+			if first, ok := byKey[m.Key]; ok {
+				errs = append(errs, fmt.Errorf("modules %s and %s both map to the values key %q; rename one of the directories", first.Dir, m.Dir, m.Key))
+				continue
+			}
+			byName[m.Name], byKey[m.Key] = m, m
+			all = append(all, m)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Module) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
+	})
+	return all, errors.Join(errs...)
+}
+
+func (t *Tree) warn(format string, args ...any) {
+	t.Warnings = append(t.Warnings, fmt.Sprintf(format, args...))
+}
+
+// findIn lists the modules of one root.
+func (t *Tree) findIn(root string, unnumbered int) ([]Module, error) {
+	root, err := directory(root, "modules directory", "MODULES_DIR")
+	if err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil {
+		return nil, fmt.Errorf("read modules directory: %w", err)
+	}
+	var found []Module
+	var errs []error
+	for _, e := range entries {
+		m, ok, err := t.entry(root, e, unnumbered)
+		if err != nil {
+			errs = append(errs, err)
+		} else if ok {
+			found = append(found, m)
+		}
+	}
+	return found, errors.Join(errs...)
+}
+
+// entry tells whether a directory entry is a module (A4, A9, A10).
+func (t *Tree) entry(root string, e os.DirEntry, unnumbered int) (Module, bool, error) {
+	path := filepath.Join(root, e.Name())
+	if strings.HasPrefix(e.Name(), ".") || e.Name() == "values.yaml" {
+		return Module{}, false, nil
+	}
+	info, err := os.Stat(path) // through symbolic links: a link to a directory is a module
+	switch {
+	case err != nil:
+		t.warn("%s is ignored: %v", path, err)
+		return Module{}, false, nil
+	case !info.IsDir():
+		t.warn("%s is ignored: a module is a directory", path)
+		return Module{}, false, nil
+	}
+	order, name := splitNumber(e.Name(), unnumbered)
+	key, err := values.Key(name)
+	if err != nil {
+		return Module{}, false, fmt.Errorf("module directory %s: %w", path, err)
+	}
+	return Module{Name: name, Key: key, Order: order, Dir: path, Root: root, Base: e.Name()}, true, nil
+}
+
+// splitNumber takes "010-dns" apart into 10 and "dns"; without a number the order is
+// the given one (A4, A5).
+func splitNumber(base string, unnumbered int) (order int, name string) {
+	number, rest, ok := strings.Cut(base, "-")
+	if !ok {
+		return unnumbered, base
+	}
+	n, err := strconv.ParseUint(number, 10, 31)
+	if err != nil {
+		return unnumbered, base
+	}
+	return int(n), rest
+}
+
+// directory returns the absolute path of a directory that must exist.
+func directory(dir, what, option string) (string, error) {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return "", fmt.Errorf("%s %s: %w", what, dir, err)
+	}
+	info, err := os.Stat(abs)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", fmt.Errorf("%s %s does not exist; create it or set %s", what, abs, option)
+	case err != nil:
+		return "", fmt.Errorf("%s: %w", what, err)
+	case !info.IsDir():
+		return "", fmt.Errorf("%s %s is not a directory; set %s to one", what, abs, option)
+	}
+	return abs, nil
+}

@@ -1,0 +1,122 @@
+package addons
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"addon-operator/values"
+)
+
+// read parses the values.yaml of every root (A13).
+func (s *static) read(roots []string) error {
+	var errs []error
+	for _, root := range roots {
+		path := filepath.Join(root, "values.yaml")
+		doc, err := readValues(path)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		s.paths = append(s.paths, path)
+		s.documents = append(s.documents, doc)
+	}
+	return errors.Join(errs...)
+}
+
+// sections are the layers of one key, lowest first.
+func (s *static) sections(key string) []values.Layer {
+	var layers []values.Layer
+	for i, doc := range s.documents {
+		if section, ok := doc.Sections[key]; ok {
+			layers = append(layers, values.Layer{Source: s.paths[i], Value: section})
+		}
+	}
+	return layers
+}
+
+// readValues parses a values.yaml; a file that does not exist says nothing.
+func readValues(path string) (values.Document, error) {
+	data, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return values.Document{}, nil
+	}
+	if err != nil {
+		return values.Document{}, fmt.Errorf("read values: %w", err)
+	}
+	return values.ParseFile(path, data)
+}
+
+func (t *Tree) loadGlobal(dir string) error {
+	dir, err := directory(dir, "global hooks directory", "GLOBAL_HOOKS_DIR")
+	if err != nil {
+		return err
+	}
+	t.Global = Global{Dir: dir, HooksDir: dir, Static: t.common.sections(values.GlobalKey)}
+	if info, err := os.Stat(filepath.Join(dir, "hooks")); err == nil && info.IsDir() {
+		t.Global.HooksDir = filepath.Join(dir, "hooks")
+	}
+	t.Global.Schemas, err = loadSchemas(dir)
+	return err
+}
+
+func (t *Tree) loadModule(m *Module) error {
+	path := filepath.Join(m.Dir, "values.yaml")
+	doc, err := readValues(path)
+	errs := []error{err}
+	m.Static = t.common.sections(m.Key)
+	if section, ok := doc.Sections[m.Key]; ok {
+		m.Static = append(m.Static, values.Layer{Source: path, Value: section})
+	}
+	flag := values.FlagKey(m.Key)
+	for i, common := range t.common.documents {
+		if value, ok := common.Flags[flag]; ok {
+			m.Flags = append(m.Flags, Flag{t.common.paths[i], value})
+		}
+	}
+	if value, ok := doc.Flags[flag]; ok {
+		m.Flags = append(m.Flags, Flag{path, value})
+	}
+	m.Schemas, err = loadSchemas(m.Dir)
+	errs = append(errs, err)
+	m.EnabledScript, err = t.enabledScript(*m)
+	errs = append(errs, err)
+	return errors.Join(errs...)
+}
+
+// loadSchemas compiles openapi/config-values.yaml and openapi/values.yaml (D29).
+func loadSchemas(dir string) (*values.Schemas, error) {
+	config, err1 := readSchema(filepath.Join(dir, "openapi", "config-values.yaml"))
+	merged, err2 := readSchema(filepath.Join(dir, "openapi", "values.yaml"))
+	if err := errors.Join(err1, err2); err != nil {
+		return nil, err
+	}
+	return values.CompileSchemas(config, merged)
+}
+
+func readSchema(path string) (values.SchemaFile, error) {
+	data, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return values.SchemaFile{}, fmt.Errorf("read schema: %w", err)
+	}
+	return values.SchemaFile{Path: path, Data: data}, nil
+}
+
+// enabledScript finds the enabled script of a module (A18).
+func (t *Tree) enabledScript(m Module) (string, error) {
+	path := filepath.Join(m.Dir, "enabled")
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("enabled script: %w", err)
+	case info.IsDir():
+		return "", fmt.Errorf("enabled script: %s is a directory; make it an executable file or rename it", path)
+	case info.Mode()&0o111 == 0:
+		t.warn("%s is not executable and is handled as if it did not exist; chmod +x it", path)
+		return "", nil
+	}
+	return path, nil
+}

@@ -1,0 +1,127 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"addon-operator/actors"
+	"addon-operator/addons"
+)
+
+// Config is everything that can be set from outside. Each option is declared once, in
+// declare, with its flag, its environment variables, its default and its help (B3).
+type Config struct {
+	ModulesDir, GlobalHooksDir, WorkingDir string
+	UnnumberedOrder                        int
+	Namespace, ConfigMap                   string
+	TmpDir                                 string
+	KeepTmpFiles                           bool
+
+	ListenAddress string
+	ListenPort    int
+	DebugAddress  string
+	DebugSocket   string
+	MetricsPrefix string
+
+	Kubeconfig, KubeContext, KubeServer string
+	KubeQPS, KubeBurst                  int
+
+	HelmHistoryMax                 int
+	HelmTimeout                    time.Duration
+	HelmIgnoreRelease, ExtraLabels string
+
+	LogLevel, LogType             string
+	LogNoTime, LogProxyHook, Loud bool
+	GracePeriod                   time.Duration
+
+	dirs addons.Dirs
+}
+
+func (c *Config) declare(flags *pflag.FlagSet) *options {
+	o := newOptions(flags)
+	duration := func(p *time.Duration, name, vars string, def time.Duration, help string) {
+		o.add(name, vars, help, func(name, help string) { flags.DurationVar(p, name, def, help) })
+	}
+	o.text(&c.ModulesDir, "modules-dir", "MODULES_DIR ADDON_OPERATOR_MODULES_DIR", "/modules", "directories of modules, separated by colons")
+	o.text(&c.GlobalHooksDir, "global-hooks-dir", "GLOBAL_HOOKS_DIR ADDON_OPERATOR_GLOBAL_HOOKS_DIR SHELL_OPERATOR_HOOKS_DIR", "/global-hooks", "directory of global hooks and of global openapi schemas")
+	o.text(&c.WorkingDir, "working-dir", "ADDON_OPERATOR_WORKING_DIR", "/addons", "directory that holds modules/ and global-hooks/; counts when it is given and the two above are not")
+	o.number(&c.UnnumberedOrder, "unnumbered-modules-order", "UNNUMBERED_MODULES_ORDER UNNUMBERED_MODULE_ORDER ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", 1, "order of modules whose directory has no number")
+	o.text(&c.Namespace, "namespace", "ADDON_OPERATOR_NAMESPACE SHELL_OPERATOR_NAMESPACE", "", "namespace of the ConfigMap and of all releases (required)")
+	o.text(&c.ConfigMap, "config-map", "ADDON_OPERATOR_CONFIG_MAP", "addon-operator", "name of the ConfigMap with values")
+	o.text(&c.TmpDir, "tmp-dir", "ADDON_OPERATOR_TMP_DIR SHELL_OPERATOR_TMP_DIR", "/tmp/addon-operator", "directory for the files that hooks read and write")
+	o.yes(&c.KeepTmpFiles, "debug-keep-tmp-files", "DEBUG_KEEP_TMP_FILES", "keep these files after the run; they hold values")
+	o.text(&c.ListenAddress, "prometheus-listen-address", "ADDON_OPERATOR_LISTEN_ADDRESS SHELL_OPERATOR_LISTEN_ADDRESS", "0.0.0.0", "address for probes and metrics")
+	o.number(&c.ListenPort, "prometheus-listen-port", "ADDON_OPERATOR_LISTEN_PORT SHELL_OPERATOR_LISTEN_PORT", 9650, "port for probes and metrics")
+	o.text(&c.DebugAddress, "debug-address", "DEBUG_HTTP_SERVER_ADDR ADDON_OPERATOR_DEBUG_ADDRESS", "127.0.0.1:9115", "address for debug pages, which may show values; empty switches them off")
+	o.text(&c.DebugSocket, "debug-unix-socket", "DEBUG_UNIX_SOCKET", "/var/run/addon-operator/debug.socket", "unix socket for the same pages; empty switches it off")
+	o.text(&c.MetricsPrefix, "prometheus-metrics-prefix", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", actors.DefaultPrefix, "prefix of the names of metrics")
+	o.text(&c.Kubeconfig, "kube-config", "KUBE_CONFIG KUBECONFIG", "", "kubeconfig file; without one the operator uses the service account of its Pod")
+	o.text(&c.KubeContext, "kube-context", "KUBE_CONTEXT", "", "context in the kubeconfig")
+	o.text(&c.KubeServer, "kube-server", "KUBE_SERVER", "", "address of the API server, in place of the one in the kubeconfig")
+	o.number(&c.KubeQPS, "kube-client-qps", "KUBE_CLIENT_QPS", 100, "requests to the API server per second")
+	o.number(&c.KubeBurst, "kube-client-burst", "KUBE_CLIENT_BURST", 200, "requests to the API server in a burst")
+	o.number(&c.HelmHistoryMax, "helm-history-max", "HELM_HISTORY_MAX", 10, "revisions kept of each release")
+	duration(&c.HelmTimeout, "helm-timeout", "HELM_TIMEOUT", 20*time.Minute, "time limit of Helm hooks in charts")
+	o.text(&c.HelmIgnoreRelease, "helm-ignore-release", "HELM_IGNORE_RELEASE", "", "release that is never purged: the operator's own, if Helm deployed it into its namespace")
+	o.text(&c.ExtraLabels, "helm-extra-labels", "ADDON_OPERATOR_HELM_EXTRA_LABELS", "heritage=addon-operator", "labels put on every object of a chart, key=value separated by commas")
+	o.text(&c.LogLevel, "log-level", "LOG_LEVEL RLOG_LOG_LEVEL", "info", "debug, info, warn or error")
+	o.text(&c.LogType, "log-type", "LOG_TYPE", "auto", "text, color, json, or auto: color on a terminal, json elsewhere")
+	o.yes(&c.LogNoTime, "log-no-time", "LOG_NO_TIME", "leave the time out of log lines")
+	o.yes(&c.LogProxyHook, "log-proxy-hook-json", "LOG_PROXY_HOOK_JSON", "merge JSON lines that hooks print into the log record")
+	o.yes(&c.Loud, "debug", "", "the same as --log-level=debug")
+	duration(&c.GracePeriod, "grace-period", "ADDON_OPERATOR_GRACE_PERIOD", 25*time.Second, "time to stop after SIGTERM; running hooks get TERM at once, Helm may finish")
+	return o
+}
+
+// complete derives what follows from other options and checks the whole.
+func (c *Config) complete(o *options, lookup func(string) (string, bool)) error {
+	var errs []error
+	for _, old := range []string{"TILLER_NAMESPACE", "TILLER_LISTEN_PORT", "TILLER_PROBE_LISTEN_PORT", "TILLER_MAX_HISTORY", "HELM2"} {
+		if value, ok := lookup(old); ok && value != "" { // B7
+			errs = append(errs, fmt.Errorf("environment variable %s belongs to Helm 2, which is not supported; remove it", old))
+		}
+	}
+	if c.Namespace == "" { // B8
+		errs = append(errs, errors.New("no namespace is given; set ADDON_OPERATOR_NAMESPACE or --namespace to the namespace of the operator"))
+	}
+	if o.given("working-dir", lookup) { // A2
+		if !o.given("modules-dir", lookup) {
+			c.ModulesDir = filepath.Join(c.WorkingDir, "modules")
+		}
+		if !o.given("global-hooks-dir", lookup) {
+			c.GlobalHooksDir = filepath.Join(c.WorkingDir, "global-hooks")
+		}
+	}
+	if c.GracePeriod <= 0 {
+		errs = append(errs, fmt.Errorf("grace-period must be above 0, not %s", c.GracePeriod))
+	}
+	if c.Loud {
+		c.LogLevel = "debug"
+	}
+	c.dirs = addons.Dirs{Modules: addons.SplitPath(c.ModulesDir), Global: c.GlobalHooksDir, UnnumberedOrder: c.UnnumberedOrder}
+	if _, err := parseLabels(c.ExtraLabels); err != nil {
+		errs = append(errs, fmt.Errorf("helm-extra-labels: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// parseLabels reads key=value,key=value.
+func parseLabels(text string) (map[string]string, error) {
+	labels := map[string]string{}
+	for _, pair := range strings.Split(text, ",") {
+		if strings.TrimSpace(pair) == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || strings.TrimSpace(key) == "" {
+			return nil, fmt.Errorf("%q is not key=value", pair)
+		}
+		labels[strings.TrimSpace(key)] = strings.TrimSpace(value)
+	}
+	return labels, nil
+}

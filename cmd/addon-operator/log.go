@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+
+	"github.com/lmittmann/tint"
+	"golang.org/x/term"
+)
+
+// newLogger makes the logger: readable text on a terminal, JSON elsewhere.
+func newLogger(w io.Writer, c *Config) (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(strings.ToUpper(c.LogLevel))); err != nil {
+		return nil, usageError{fmt.Errorf("log-level: %q is none of debug, info, warn, error", c.LogLevel)}
+	}
+	kind := c.LogType
+	if kind == "auto" {
+		kind = "json"
+		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			kind = "color"
+		}
+	}
+	noTime := func(groups []string, a slog.Attr) slog.Attr {
+		if c.LogNoTime && len(groups) == 0 && a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	switch kind {
+	case "json":
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: noTime})), nil
+	case "text", "color":
+		return slog.New(tint.NewHandler(w, &tint.Options{Level: level, ReplaceAttr: noTime, NoColor: kind == "text", TimeFormat: "15:04:05.000"})), nil
+	}
+	return nil, usageError{fmt.Errorf("log-type: %q is none of auto, text, color, json", c.LogType)}
+}

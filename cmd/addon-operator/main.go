@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// Exit codes.
+const (
+	exitStopped = 0
+	exitRefused = 1 // start-up refused, or a command failed
+	exitUsage   = 2
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	// A second signal must end the process at once: give the default action back.
+	context.AfterFunc(ctx, stop)
+	os.Exit(exitCode(command(os.LookupEnv).ExecuteContext(ctx)))
+}
+
+func exitCode(err error) int {
+	var usage usageError
+	switch {
+	case err == nil:
+		return exitStopped
+	case errors.As(err, &usage):
+		fmt.Fprintf(os.Stderr, "addon-operator: %v\nSee 'addon-operator --help'.\n", err)
+		return exitUsage
+	default:
+		fmt.Fprintf(os.Stderr, "addon-operator: %v\n", err)
+		return exitRefused
+	}
+}

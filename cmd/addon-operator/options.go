@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/pflag"
+)
+
+// options remembers which environment variables stand for which flag. Precedence is
+// flag, environment, default (B1).
+type options struct {
+	flags *pflag.FlagSet
+	env   map[string][]string // flag → variables, the strongest first
+	order []string
+}
+
+func newOptions(flags *pflag.FlagSet) *options {
+	return &options{flags: flags, env: map[string][]string{}}
+}
+
+// add declares one option: in the help text the variables follow the sentence. vars are
+// separated by spaces, the strongest first.
+func (o *options) add(name, vars, help string, declare func(name, help string)) {
+	o.env[name] = strings.Fields(vars)
+	o.order = append(o.order, name)
+	if vars != "" {
+		help += " [$" + strings.Join(o.env[name], ", $") + "]"
+	}
+	declare(name, help)
+}
+
+func (o *options) text(p *string, name, vars, def, help string) {
+	o.add(name, vars, help, func(name, help string) { o.flags.StringVar(p, name, def, help) })
+}
+
+func (o *options) number(p *int, name, vars string, def int, help string) {
+	o.add(name, vars, help, func(name, help string) { o.flags.IntVar(p, name, def, help) })
+}
+
+func (o *options) yes(p *bool, name, vars, help string) {
+	o.add(name, vars, help, func(name, help string) {
+		o.flags.Var((*boolean)(p), name, help)
+		o.flags.Lookup(name).NoOptDefVal = "true"
+	})
+}
+
+// fromEnvironment sets the options that no flag gave.
+func (o *options) fromEnvironment(lookup func(string) (string, bool)) error {
+	for _, name := range o.order {
+		if o.flags.Changed(name) {
+			continue
+		}
+		for _, variable := range o.env[name] {
+			value, ok := lookup(variable)
+			if !ok || value == "" {
+				continue
+			}
+			if err := o.flags.Lookup(name).Value.Set(value); err != nil {
+				return usageError{fmt.Errorf("environment variable %s=%q: %w", variable, value, err)}
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// given reports whether an option was set by flag or environment.
+func (o *options) given(name string, lookup func(string) (string, bool)) bool {
+	if o.flags.Changed(name) {
+		return true
+	}
+	for _, variable := range o.env[name] {
+		if value, ok := lookup(variable); ok && value != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// boolean accepts yes and no beside true and false, as old deployments write them.
+type boolean bool
+
+// String implements pflag.Value.
+func (b *boolean) String() string { return fmt.Sprint(bool(*b)) }
+
+// Type implements pflag.Value.
+func (b *boolean) Type() string { return "bool" }
+
+// Set implements pflag.Value.
+func (b *boolean) Set(text string) error {
+	switch strings.ToLower(text) {
+	case "true", "yes", "on", "1":
+		*b = true
+	case "false", "no", "off", "0":
+		*b = false
+	default:
+		return fmt.Errorf("must be true or false, not %q", text)
+	}
+	return nil
+}

@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"time"
+
+	"addon-operator/actors"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/server"
+)
+
+// hookGrace is the time a hook has between TERM and KILL; it must fit into the grace
+// period of the process.
+const hookGrace = 10 * time.Second
+
+// run starts the operator and returns when it has stopped. It is the only function that
+// knows all rooms.
+func run(ctx context.Context, c *Config) error {
+	log, err := newLogger(os.Stderr, c)
+	if err != nil {
+		return err
+	}
+	kube.RedirectKlog(log)
+	log.Info("addon-operator starts", "version", version, "modulesDir", c.ModulesDir, "globalHooksDir", c.GlobalHooksDir, "namespace", c.Namespace)
+	writes, stopWrites := context.WithCancel(context.Background())
+	defer stopWrites()
+	world, err := newWorld(writes, c, log)
+	if err != nil {
+		return err
+	}
+	operator := actors.New(world)
+	if err := serve(ctx, c, operator, log); err != nil {
+		return err
+	}
+	if err := operator.Start(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before it was up
+		}
+		return err
+	}
+	<-ctx.Done()
+	return stop(c, operator, stopWrites, log)
+}
+
+// stop ends the operator within the grace period: when it is over, Helm must stop
+// writing at once; what is left after that is left behind.
+func stop(c *Config, operator *actors.Operator, stopWrites func(), log *slog.Logger) error {
+	deadline := time.AfterFunc(c.GracePeriod, func() {
+		log.Warn("the grace period is over: Helm stops writing")
+		stopWrites()
+	})
+	defer deadline.Stop()
+	const last = 3 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), c.GracePeriod+last)
+	defer cancel()
+	if err := operator.Stop(ctx); err != nil {
+		return fmt.Errorf("not everything stopped within the grace period: %w", err)
+	}
+	log.Info("addon-operator has stopped")
+	return nil
+}
+
+// newWorld connects the actors with what lies outside.
+func newWorld(writes context.Context, c *Config, log *slog.Logger) (actors.World, error) {
+	client, err := kube.Connect(kube.Options{
+		Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer,
+		QPS: float32(c.KubeQPS), Burst: c.KubeBurst, UserAgent: "addon-operator/" + version, Log: log,
+	})
+	if err != nil {
+		return actors.World{}, err
+	}
+	labels, err := parseLabels(c.ExtraLabels)
+	if err != nil {
+		return actors.World{}, err
+	}
+	releases, err := helm.New(helm.Options{
+		Config: client.RESTConfig(), Namespace: c.Namespace, HistoryMax: c.HelmHistoryMax, Timeout: c.HelmTimeout, Labels: labels, Log: log,
+	})
+	if err != nil {
+		return actors.World{}, err
+	}
+	runner, err := hooks.NewRunner(hooks.Options{
+		TmpDir: c.TmpDir, KeepFiles: c.KeepTmpFiles, ProxyJSON: c.LogProxyHook, Grace: min(hookGrace, c.GracePeriod/2), Log: log,
+	})
+	if err != nil {
+		return actors.World{}, err
+	}
+	watcher := kube.NewWatcher(client, log)
+	return actors.World{
+		Log: log, Hooks: runner, Releases: releases, Metrics: actors.NewMetrics(c.MetricsPrefix),
+		ConfigMap: configMap{client, c.Namespace, c.ConfigMap},
+		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+			return watcher.Watch(ctx, spec, notify, synced)
+		},
+		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
+	}, nil
+}
+
+// configMap is the ConfigMap of the options.
+type configMap struct {
+	client          *kube.Client
+	namespace, name string
+}
+
+// Read implements actors.ConfigMap.
+func (m configMap) Read(ctx context.Context) (kube.ConfigMap, error) {
+	return m.client.ReadConfigMap(ctx, m.namespace, m.name)
+}
+
+// Watch implements actors.ConfigMap.
+func (m configMap) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
+	m.client.WatchConfigMap(ctx, m.namespace, m.name, notify)
+}
+
+// Write implements actors.ConfigMap.
+func (m configMap) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
+	return m.client.WriteConfigMap(ctx, m.namespace, m.name, base, set)
+}
+
+// serve opens the addresses before the start, so that probes are answered from the
+// beginning (G0).
+func serve(ctx context.Context, c *Config, operator *actors.Operator, log *slog.Logger) error {
+	source := server.Source{Inspector: operator.Inspector(), Converge: operator.Converge, Metrics: operator.Metrics().Registry, Version: version}
+	public := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort))
+	err := server.Serve(ctx, public, server.Public(source), log)
+	if c.DebugAddress != "" {
+		err = errors.Join(err, server.Serve(ctx, c.DebugAddress, server.Debug(source), log))
+	}
+	if err != nil {
+		return err
+	}
+	if c.DebugSocket != "" {
+		// Beside the loopback address the socket is a convenience: a file system that is
+		// read-only must not keep the operator from starting.
+		if err := server.Serve(ctx, "unix:"+c.DebugSocket, server.Debug(source), log); err != nil {
+			log.Warn("the debug socket is not served", "err", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+)
+
+// Module is what becomes a release.
+type Module struct {
+	Name   string         // name of the module, and of its release (H1)
+	Key    string         // key of its section in Values (A6); see H2
+	Dir    string         // directory of the chart
+	Values map[string]any // merged and validated; not changed
+}
+
+// Action is what an Apply did.
+type Action string
+
+// Actions.
+const (
+	Installed Action = "installed"
+	Upgraded  Action = "upgraded"
+	Skipped   Action = "skipped"
+)
+
+// Outcome tells what Apply did and why.
+type Outcome struct {
+	Action   Action
+	Reason   string // a sentence for people
+	Revision int    // the newest one
+}
+
+// maxSteps is far above what any state needs: unlock, then some corrupted
+// records, then one install or upgrade.
+const maxSteps = 100
+
+// Apply brings the chart of a module to the cluster: it reads the state of the
+// release, renders, decides, and acts, with the repairs that the state asks for
+// (H5–H9). Errors are of type *Error; a later Apply goes on from whatever this
+// one left. A cancelled context stops all writes but the record of the failure.
+//
+// A first install that failed is neither uninstalled nor upgraded (H9): its
+// record is removed and the chart installed over what exists. So install hooks
+// run again and no stuck release is left, but nothing that may already serve or
+// store data is deleted, only what the chart no longer contains.
+func (c *Client) Apply(ctx context.Context, m Module) (Outcome, error) {
+	if err := chartutil.ValidateReleaseName(m.Name); err != nil {
+		return Outcome{}, problem(Invalid, m.Name, "the name of the module cannot be a release name: %w; use at most 53 characters a-z, 0-9 and '-'", err)
+	}
+	if m.Values == nil {
+		m.Values = map[string]any{}
+	}
+	defer c.locks.lock(m.Name)()
+	op, err := c.begin(ctx, m.Name)
+	if err != nil {
+		return Outcome{}, err
+	}
+	loaded, err := c.charts.load(m)
+	if err != nil {
+		return Outcome{}, c.renderProblem(ctx, nil, m, err)
+	}
+	manifest, err := c.render(op, m, loaded)
+	if err != nil {
+		return Outcome{}, c.renderProblem(ctx, op, m, err)
+	}
+	a := &apply{operation: op, module: m, chart: loaded, manifest: manifest}
+	outcome, err := a.run()
+	return outcome, classify(ctx, m.Name, op, err)
+}
+
+// apply is one run of Apply after its manifest is known.
+type apply struct {
+	*operation
+	module   Module
+	chart    *loadedChart
+	manifest *rendered
+	survey   survey
+	store    *store // over the state; the state is store.state
+}
+
+// run takes steps until the release is as it should be. A corrupted record is
+// dropped on the way: the revision before it is taken, or without any the chart
+// is installed over what exists.
+func (a *apply) run() (Outcome, error) {
+	state, err := a.client.records.read(a.ctx, a.release)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if a.survey, err = a.client.survey(a.ctx, a.manifest.objects); err != nil {
+		return Outcome{}, err
+	}
+	a.store = a.operation.store(state)
+	for range maxSteps {
+		if err := a.readLegacyChecksum(); err != nil {
+			return Outcome{}, err
+		}
+		step, reason := Decide(a.store.state, a.manifest.checksum, a.survey.absent)
+		if step == StepSkip {
+			last, _ := a.store.state.Last()
+			return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
+		}
+		a.log.Info("release step", "step", string(step), "reason", reason)
+		outcome, err := a.take(step, reason)
+		var corrupted *corruptedError
+		switch {
+		case errors.As(err, &corrupted):
+			err = a.drop(corrupted)
+		case err == nil && outcome.Action != "":
+			return outcome, nil
+		}
+		if err != nil {
+			a.client.records.doubt(a.release)
+			a.client.renders.forget(a.release)
+			return Outcome{}, err
+		}
+	}
+	return Outcome{}, fmt.Errorf("the release does not settle after %d steps; remove its secrets (label owner=helm,name=%s) and try again", maxSteps, a.release)
+}
+
+// take takes one step. Only the last one has an outcome.
+func (a *apply) take(step Step, reason string) (Outcome, error) {
+	if step == StepUnlock {
+		return Outcome{}, a.unlock()
+	}
+	if err := a.survey.foreign(a.manifest.objects, a.us()); err != nil {
+		return Outcome{}, &Error{Kind: Foreign, Release: a.release, Err: err}
+	}
+	var rel *release.Release
+	var err error
+	did := Installed
+	switch step {
+	case StepInstall:
+		rel, err = a.install(nil)
+	case StepReinstall:
+		rel, err = a.reinstall()
+	default:
+		did = Upgraded
+		a.warnUnstable()
+		rel, err = a.upgrade()
+	}
+	if err != nil {
+		return Outcome{}, err
+	}
+	if last, _ := a.store.state.Last(); last.Status != release.StatusDeployed {
+		return Outcome{}, fmt.Errorf("everything is applied, but revision %d could not be recorded as deployed", rel.Version)
+	}
+	return Outcome{Action: did, Reason: reason, Revision: rel.Version}, nil
+}
+
+// install runs Helm's install. earlier are manifests of a failed first revision.
+func (a *apply) install(earlier []string) (*release.Release, error) {
+	if last, ok := a.store.state.Last(); ok {
+		if _, err := a.store.body(last); err != nil {
+			return nil, err // Helm would take a corrupted history for none
+		}
+	}
+	cfg, k := a.configuration(a.store)
+	k.applying, k.earlier = true, earlier
+	i := action.NewInstall(cfg)
+	i.ReleaseName = a.release
+	i.Namespace = a.client.options.Namespace
+	i.Timeout = a.client.options.Timeout
+	i.Replace = true // a kept history of an uninstalled release is no obstacle
+	i.SkipCRDs = true
+	i.TakeOwnership = true
+	i.DisableOpenAPIValidation = true
+	i.Labels = map[string]string{ChecksumLabel: a.manifest.checksum}
+	return i.Run(copyChart(a.chart.chart), a.module.Values)
+}
+
+// reinstall forgets a failed first revision and installs over what it left.
+func (a *apply) reinstall() (*release.Release, error) {
+	last, _ := a.store.state.Last()
+	failed, err := a.store.body(last)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.removeLeftovers([]string{failed.Manifest}, a.manifest.objects, spareData); err != nil {
+		return nil, err
+	}
+	if _, err := a.store.Delete(last.secret); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil, err
+	}
+	return a.install([]string{failed.Manifest})
+}
+
+// upgrade runs Helm's upgrade. Its base is the last deployed revision; what
+// failed ones created since would be forgotten, so their manifests go along.
+func (a *apply) upgrade() (*release.Release, error) {
+	var earlier []string
+	for _, r := range a.store.state.sinceDeployed() {
+		rel, err := a.store.body(r)
+		if err != nil {
+			return nil, err
+		}
+		earlier = append(earlier, rel.Manifest)
+	}
+	cfg, k := a.configuration(a.store)
+	k.applying, k.earlier = true, earlier
+	u := action.NewUpgrade(cfg)
+	u.Namespace = a.client.options.Namespace
+	u.Timeout = a.client.options.Timeout
+	u.MaxHistory = a.client.options.HistoryMax
+	u.ResetValues = true // without it, empty values silently mean the old ones
+	u.SkipCRDs = true
+	u.TakeOwnership = true
+	u.DisableOpenAPIValidation = true
+	u.Labels = map[string]string{ChecksumLabel: a.manifest.checksum}
+	return u.Run(a.release, copyChart(a.chart.chart), a.module.Values)
+}
+
+// unlock marks an interrupted revision as failed, and does nothing else. The
+// write carries the resourceVersion that was read, so only one of two operators
+// gets the release.
+func (a *apply) unlock() error {
+	last, _ := a.store.state.Last()
+	rel, err := a.store.body(last)
+	if err != nil {
+		return err
+	}
+	rel.SetStatus(release.StatusFailed, fmt.Sprintf("interrupted in status %q", last.Status))
+	return a.store.Update(last.secret, rel)
+}
+
+// drop removes a corrupted record.
+func (a *apply) drop(c *corruptedError) error {
+	a.log.Warn("a corrupted release record is removed; the revision before it counts", "secret", c.secret, "err", c.err)
+	_, err := a.store.Delete(c.secret)
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return nil
+	}
+	return err
+}
+
+// readLegacyChecksum looks for the checksum of older operators, which kept it
+// in the values of the release (H6).
+func (a *apply) readLegacyChecksum() error {
+	last, ok := a.store.state.Last()
+	if !ok || last.Status != release.StatusDeployed || last.labels[ChecksumLabel] != "" {
+		return nil
+	}
+	rel, err := a.store.body(last)
+	var corrupted *corruptedError
+	if errors.As(err, &corrupted) {
+		return nil // the upgrade that follows drops it
+	}
+	if err != nil {
+		return err
+	}
+	sum, _ := rel.Config[legacyChecksumKey].(string)
+	a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = sum })
+	return nil
+}
+
+func (a *apply) warnUnstable() {
+	last, _ := a.store.state.Last()
+	if last.Checksum == a.manifest.checksum {
+		return
+	}
+	if names := a.client.unstable(a.operation, a.module, a.chart, a.manifest); len(names) > 0 {
+		a.log.Warn("unstable render: the same values give another manifest each time, so each start makes a new revision; look for random values, the time and lookup", "templates", names)
+	}
+}

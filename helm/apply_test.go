@@ -1,0 +1,307 @@
+package helm
+
+import (
+	"encoding/json"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func statusOf(s string) release.Status { return release.Status(s) }
+
+// H1, H4, H5, H6, A17: the life of a release without trouble.
+func TestApply(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple").with("text", "one")
+	m.Values["global"] = map[string]any{"zone": "z1"}
+	f.apply(m, Installed, 1)
+	if got, want := f.configMap("simple-a"), map[string]string{"text": "one", "global": "z1"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("simple-a = %v, want %v", got, want)
+	}
+	f.apply(m, Skipped, 1)
+	f.apply(m.with("unused", "value"), Skipped, 1) // H6: no template uses it
+	f.restart()
+	f.apply(m, Skipped, 1)
+	f.wantRevisions("simple", "1 deployed")
+	f.apply(m.with("text", "two"), Upgraded, 2)
+	if got := f.configMap("simple-a")["text"]; got != "two" {
+		t.Errorf("text = %q after the upgrade", got)
+	}
+	f.wantRevisions("simple", "1 superseded", "2 deployed")
+}
+
+// H5.4: objects that disappeared come back with a new revision.
+func TestApplyAbsentObject(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple")
+	f.apply(m, Installed, 1)
+	f.deleteConfigMap("simple-b")
+	if o := f.apply(m, Upgraded, 2); !strings.Contains(o.Reason, "ConfigMap simple-b is absent") {
+		t.Errorf("reason = %q", o.Reason)
+	}
+	if f.configMap("simple-b") == nil {
+		t.Error("simple-b is still absent")
+	}
+	f.apply(m, Skipped, 2)
+}
+
+// H7: the history is limited.
+func TestApplyHistoryMax(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple")
+	f.apply(m, Installed, 1)
+	for i := range 5 {
+		f.apply(m.with("text", strings.Repeat("x", i+1)), Upgraded, i+2)
+	}
+	f.wantRevisions("simple", "4 superseded", "5 superseded", "6 deployed")
+}
+
+// H1, H2: subcharts, helpers, tpl, files; the name of the chart is ignored.
+func TestApplyFeatures(t *testing.T) {
+	f := start(t)
+	m := module(t, "features").with("expression", "{{ .Release.Name }}/{{ .Release.Namespace }}")
+	m.Values["global"] = map[string]any{"zone": "z1"}
+	f.apply(m, Installed, 1)
+	want := map[string]string{"tpl": "features/" + f.namespace, "file": "content of a file\n", "kube": "true"}
+	if got := f.configMap("features-another-name"); !reflect.DeepEqual(got, want) {
+		t.Errorf("config = %v, want %v", got, want)
+	}
+	if got := f.configMap("features-sub"); got["word"] != "from-parent" || got["zone"] != "z1" {
+		t.Errorf("subchart = %v", got)
+	}
+	if f.configMap("features-extra") != nil {
+		t.Error("the disabled subchart was installed")
+	}
+	f.restart()
+	f.apply(m, Skipped, 1)
+	f.apply(m, Skipped, 1) // the loaded chart is not changed by its use
+}
+
+// H2: a value that a hook removed does not come back through the defaults.
+func TestApplyRemovedValue(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple").with("text", "static")
+	f.apply(m, Installed, 1)
+	removed := m
+	removed.Values = map[string]any{"global": map[string]any{}, "simple": map[string]any{}}
+	f.apply(removed, Upgraded, 2)
+	if got := f.configMap("simple-a")["text"]; got != "" {
+		t.Errorf("text = %q, want it to be gone", got)
+	}
+	removed.Values = map[string]any{"global": map[string]any{}, "simple": map[string]any{"text": "back"}}
+	f.apply(removed, Upgraded, 3)
+}
+
+// D4: large integers reach templates as they are.
+func TestApplyNumbers(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "numbers", `
+-- templates/a.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: numbers}
+data:
+  int: "{{ .Values.numbers.int }}"
+  float: "{{ .Values.numbers.float }}"
+  beyond: "{{ .Values.numbers.beyond }}"
+  yaml: {{ toYaml .Values.numbers.list | quote }}
+`)
+	m = m.with("int", int64(12345678901)).with("float", 0.5).with("beyond", json.Number("123456789012345678901234567890"))
+	m = m.with("list", []any{int64(1000000), int64(9007199254740993)})
+	before, _ := json.Marshal(m.Values)
+	f.apply(m, Installed, 1)
+	want := map[string]string{
+		"int": "12345678901", "float": "0.5", "beyond": "123456789012345678901234567890", "yaml": "- 1000000\n- 9007199254740993",
+	}
+	if got := f.configMap("numbers"); !reflect.DeepEqual(got, want) {
+		t.Errorf("numbers = %v, want %v", got, want)
+	}
+	if after, _ := json.Marshal(m.Values); string(after) != string(before) {
+		t.Errorf("values changed from %s to %s", before, after)
+	}
+}
+
+// H10: labels on metadata only, without replacing what the chart sets.
+func TestApplyLabels(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "labels", `
+-- templates/a.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: labels
+  labels: {heritage: chart}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: a}}
+  template:
+    metadata: {labels: {app: a}}
+    spec: {containers: [{name: c, image: none}]}
+`)
+	f.apply(m, Installed, 1)
+	f.labels = map[string]string{"heritage": "addon-operator", "team": "x"}
+	f.restart()
+	f.apply(m, Upgraded, 2)
+	d, err := f.kube.AppsV1().Deployments(f.namespace).Get(t.Context(), "labels", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Labels["heritage"] != "chart" || d.Labels["team"] != "x" || d.Generation != 1 {
+		t.Errorf("labels %v, generation %d", d.Labels, d.Generation)
+	}
+	if want := map[string]string{"app": "a"}; !maps.Equal(d.Spec.Template.Labels, want) || !maps.Equal(d.Spec.Selector.MatchLabels, want) {
+		t.Errorf("template labels %v, selector %v", d.Spec.Template.Labels, d.Spec.Selector.MatchLabels)
+	}
+	f.apply(m, Skipped, 2)
+}
+
+// H14: hooks of the chart run, and their objects may be absent.
+func TestApplyHooks(t *testing.T) {
+	f := start(t)
+	m := module(t, "hooks").with("word", "one")
+	f.apply(m, Installed, 1)
+	if got := f.configMap("hooks-before")["step"]; got != "install" {
+		t.Errorf("pre-install saw %q", got)
+	}
+	f.deleteConfigMap("hooks-before")
+	f.apply(m, Skipped, 1)
+	f.apply(m.with("word", "two"), Upgraded, 2)
+	if got := f.configMap("hooks-before")["step"]; got != "upgrade" {
+		t.Errorf("pre-upgrade saw %q", got)
+	}
+}
+
+// H6: lookup reads the cluster, and a changed answer is a changed manifest.
+func TestApplyLookup(t *testing.T) {
+	f := start(t)
+	m := module(t, "lookup")
+	f.apply(m, Installed, 1)
+	if got := f.configMap("lookup")["seen"]; got != "nothing" {
+		t.Errorf("seen = %q", got)
+	}
+	f.apply(m, Skipped, 1)
+	f.create("outside", map[string]string{"word": "hello"}, nil)
+	f.apply(m, Upgraded, 2)
+	if got := f.configMap("lookup")["seen"]; got != "hello" {
+		t.Errorf("seen = %q", got)
+	}
+	f.apply(m, Skipped, 2)
+}
+
+// H6: templates that differ each time are named.
+func TestApplyUnstable(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "unstable", `
+-- templates/steady.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: steady}
+-- templates/random.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: random}
+data: {word: "{{ randAlphaNum 20 }}"}
+`)
+	f.apply(m, Installed, 1)
+	f.apply(m, Skipped, 1) // the render is remembered
+	f.restart()
+	f.apply(m, Upgraded, 2)
+	if log := f.log.String(); !strings.Contains(log, "unstable render") || !strings.Contains(log, "unstable/templates/random.yaml") || strings.Contains(log, "templates/steady.yaml]") {
+		t.Errorf("the log does not name the template:\n%s", log)
+	}
+}
+
+// H6: a checksum of an older operator lies in the values of the release.
+func TestApplyLegacyChecksum(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple")
+	f.apply(m, Installed, 1)
+	f.editRecord("simple", 1, func(s *corev1.Secret) {
+		rel, err := decodeRelease(s.Data["release"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		rel.Config[legacyChecksumKey] = s.Labels[ChecksumLabel]
+		delete(s.Labels, ChecksumLabel)
+		delete(s.Labels, revisionLabel)
+		if s.Data["release"], err = encodeRelease(rel); err != nil {
+			t.Fatal(err)
+		}
+	})
+	f.apply(m, Skipped, 1)
+	f.restart()
+	f.apply(m, Skipped, 1)
+	f.apply(m.with("text", "other"), Upgraded, 2)
+	f.apply(m.with("text", "other"), Skipped, 2)
+}
+
+// H11: a custom kind that appears after the client started.
+func TestApplyNewKind(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "newkind", strings.ReplaceAll(`
+-- templates/a.yaml --
+apiVersion: GROUP/v1
+kind: Thing
+metadata: {name: thing}
+spec: {size: {{ .Values.newkind.size }}}
+-- templates/b.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: api}
+data: {has: "{{ .Capabilities.APIVersions.Has "GROUP/v1" }}"}
+`, "GROUP", groupOf(f.namespace))).with("size", int64(1))
+	err := f.refuse(m, Invalid)
+	if !strings.Contains(err.Error(), "Thing") || !strings.Contains(err.Error(), "install the CRD") {
+		t.Errorf("error = %v", err)
+	}
+	f.wantRevisions("newkind") // nothing was stored
+	f.createCRD()
+	f.eventually(func() bool {
+		_, err := f.client.Apply(t.Context(), m)
+		return err == nil
+	})
+	if got := f.configMap("api")["has"]; got != "true" {
+		t.Errorf("the capabilities do not show the new kind: %q", got)
+	}
+	f.apply(m, Skipped, 1)
+	f.apply(m.with("size", int64(2)), Upgraded, 2)
+	// The kind goes, then the release: neither its upgrade nor its end is blocked.
+	f.deleteCRD()
+	write(t, m, "templates/a.yaml", "")
+	f.eventually(func() bool {
+		_, err := f.client.Apply(t.Context(), m)
+		return err == nil
+	})
+	f.uninstall("newkind", true)
+}
+
+// H18: different releases at the same time, and the same one too.
+func TestApplyConcurrently(t *testing.T) {
+	f := start(t)
+	modules := []Module{module(t, "simple"), module(t, "features").with("expression", "x"), module(t, "lookup"), module(t, "hooks").with("word", "x")}
+	var wg sync.WaitGroup
+	for range 3 {
+		for _, m := range modules {
+			wg.Go(func() {
+				if _, err := f.client.Apply(t.Context(), m); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	wg.Wait()
+	names, err := f.client.Releases(t.Context())
+	if want := []string{"features", "hooks", "lookup", "simple"}; err != nil || !slices.Equal(names, want) {
+		t.Errorf("releases = %v, %v; want %v", names, err, want)
+	}
+	for _, name := range names {
+		f.wantRevisions(name, "1 deployed")
+	}
+}

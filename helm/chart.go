@@ -1,0 +1,220 @@
+package helm
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/ignore"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// synthesisedVersion is the version of a chart that has no Chart.yaml (A17).
+const synthesisedVersion = "0.2.0"
+
+// maxDepth stops a walk through symbolic links that point upwards.
+const maxDepth = 32
+
+// HasChart reports whether a module directory holds a chart: a Chart.yaml, or
+// at least a templates directory (A17).
+func HasChart(dir string) bool {
+	if info, err := os.Stat(filepath.Join(dir, "Chart.yaml")); err == nil && !info.IsDir() {
+		return true
+	}
+	info, err := os.Stat(filepath.Join(dir, "templates"))
+	return err == nil && info.IsDir()
+}
+
+// loadedChart is a chart as it lies in the cache. Nobody may give it to Helm:
+// actions and renders change a chart (disabled subcharts disappear for good).
+// copyChart makes one to use.
+type loadedChart struct {
+	stamp [sha256.Size]byte
+	chart *chart.Chart
+}
+
+// charts keeps every loaded chart until one of its files changes.
+type charts struct {
+	mu    sync.Mutex
+	byDir map[string]*loadedChart
+}
+
+// load returns the chart of a module. Its default values lack the module's own
+// section and flag: those values reach the chart merged and patched already, and
+// a key that a hook removed would come back through the defaults (H2).
+func (c *charts) load(m Module) (*loadedChart, error) {
+	stamp, err := stampOf(m.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("read chart directory %s: %w", m.Dir, err)
+	}
+	c.mu.Lock()
+	known := c.byDir[m.Dir]
+	c.mu.Unlock()
+	if known != nil && known.stamp == stamp {
+		return known, nil
+	}
+	loaded, err := loadChart(m)
+	if err != nil {
+		return nil, fmt.Errorf("load chart in %s: %w", m.Dir, err)
+	}
+	if m.Key != "" {
+		delete(loaded.Values, m.Key)
+		delete(loaded.Values, m.Key+"Enabled")
+	}
+	fresh := &loadedChart{stamp: stamp, chart: loaded}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.byDir == nil {
+		c.byDir = map[string]*loadedChart{}
+	}
+	c.byDir[m.Dir] = fresh
+	return fresh, nil
+}
+
+func loadChart(m Module) (*chart.Chart, error) {
+	if _, err := os.Stat(filepath.Join(m.Dir, "Chart.yaml")); err == nil {
+		return loader.LoadDir(m.Dir)
+	}
+	metadata, err := yaml.Marshal(&chart.Metadata{APIVersion: chart.APIVersionV2, Name: m.Name, Version: synthesisedVersion})
+	if err != nil {
+		return nil, err
+	}
+	files := []*loader.BufferedFile{{Name: "Chart.yaml", Data: metadata}}
+	rules, err := ignoreRules(m.Dir)
+	if err != nil {
+		return nil, err
+	}
+	err = walk(m.Dir, "", func(name string, info fs.FileInfo) error {
+		if isForeign(name) || rules.Ignore(name, info) {
+			return skip(info)
+		}
+		if info.IsDir() {
+			return nil
+		}
+		data, err := os.ReadFile(filepath.Join(m.Dir, filepath.FromSlash(name)))
+		files = append(files, &loader.BufferedFile{Name: name, Data: data})
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return loader.LoadFiles(files)
+}
+
+// isForeign reports the directories of a module that are not part of a
+// synthesised chart (A17): they can be large, and templates never read them.
+func isForeign(name string) bool {
+	return slices.Contains([]string{"crds", "docs", "hooks", "images", "lib"}, name)
+}
+
+func ignoreRules(dir string) (*ignore.Rules, error) {
+	file := filepath.Join(dir, ignore.HelmIgnore)
+	if _, err := os.Stat(file); err != nil {
+		rules := ignore.Empty()
+		rules.AddDefaults()
+		return rules, nil
+	}
+	rules, err := ignore.ParseFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", file, err)
+	}
+	rules.AddDefaults()
+	return rules, nil
+}
+
+// stampOf changes when a file of the directory appears, disappears, or changes
+// size or time.
+func stampOf(dir string) (stamp [sha256.Size]byte, err error) {
+	sum := sha256.New()
+	err = walk(dir, "", func(name string, info fs.FileInfo) error {
+		if info.IsDir() {
+			return nil
+		}
+		numbers := binary.BigEndian.AppendUint64(nil, uint64(info.Size()))
+		numbers = binary.BigEndian.AppendUint64(numbers, uint64(info.ModTime().UnixNano()))
+		sum.Write(append(numbers, name...))
+		return nil
+	})
+	sum.Sum(stamp[:0])
+	return stamp, err
+}
+
+// walk visits files and directories below dir in order, with slashes in their
+// names, and follows symbolic links as Helm's own loader does: directories
+// mounted from a ConfigMap consist of them.
+func walk(dir, below string, visit func(name string, info fs.FileInfo) error) error {
+	if strings.Count(below, "/") > maxDepth {
+		return fmt.Errorf("%s: more than %d directories deep; does a symbolic link point upwards?", below, maxDepth)
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(below)))
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		name := path.Join(below, entry.Name())
+		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name)))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // a dangling link, or just deleted
+		}
+		if err != nil {
+			return err
+		}
+		err = visit(name, info)
+		if err == nil && info.IsDir() {
+			err = walk(dir, name, visit)
+		}
+		if err != nil && !errors.Is(err, fs.SkipDir) {
+			return err
+		}
+	}
+	return nil
+}
+
+func skip(info fs.FileInfo) error {
+	if info.IsDir() {
+		return fs.SkipDir
+	}
+	return nil
+}
+
+// copyChart copies what Helm changes in a chart: the list of subcharts, their
+// metadata, and the values. Templates and files are shared.
+func copyChart(c *chart.Chart) *chart.Chart {
+	n := *c
+	if c.Metadata != nil {
+		metadata := *c.Metadata
+		metadata.Dependencies = slices.Clone(c.Metadata.Dependencies)
+		for i, d := range metadata.Dependencies {
+			if d != nil {
+				dependency := *d
+				metadata.Dependencies[i] = &dependency
+			}
+		}
+		n.Metadata = &metadata
+	}
+	n.Values = copyValues(c.Values)
+	subcharts := make([]*chart.Chart, len(c.Dependencies()))
+	for i, sub := range c.Dependencies() {
+		subcharts[i] = copyChart(sub)
+	}
+	n.SetDependencies(subcharts...)
+	return &n
+}
+
+func copyValues(values map[string]any) map[string]any {
+	if values == nil {
+		return map[string]any{}
+	}
+	return runtime.DeepCopyJSON(values)
+}

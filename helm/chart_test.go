@@ -1,0 +1,177 @@
+package helm
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/client-go/rest"
+)
+
+func newOffline(t testing.TB) *Client {
+	t.Helper()
+	c, err := New(Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Namespace: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// A17: Chart.yaml or a templates directory makes a chart.
+func TestHasChart(t *testing.T) {
+	tests := []struct {
+		name, files string
+		want        bool
+	}{
+		{"Chart.yaml", "-- Chart.yaml --\n", true},
+		{"templates only", "-- templates/a.yaml --\n", true},
+		{"hooks only", "-- hooks/a --\n-- values.yaml --\n", false},
+		{"a file named templates", "-- templates --\n", false},
+		{"a directory named Chart.yaml", "-- Chart.yaml/a --\n", false},
+		{"nothing", "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := HasChart(moduleOf(t, "m", tt.files).Dir); got != tt.want {
+				t.Errorf("HasChart = %v, want %v", got, tt.want)
+			}
+		})
+	}
+	if HasChart(filepath.Join(t.TempDir(), "missing")) {
+		t.Error("a missing directory has a chart")
+	}
+}
+
+// A17: a synthesised chart has the module's name, a fixed version, and nothing
+// of the directories that belong to the module and not to its chart.
+func TestLoadSynthesised(t *testing.T) {
+	m := moduleOf(t, "some-module", `
+-- .helmignore --
+ignored*
+-- templates/deep/a.yaml --
+-- files/data.txt --
+-- ignored.txt --
+-- lib/x --
+-- hooks/deep/x --
+-- images/x --
+-- docs/x --
+-- crds/x.yaml --
+-- charts/sub/Chart.yaml --
+{apiVersion: v2, name: sub, version: 0.1.0}
+-- enabled --
+`)
+	loaded, err := loadChart(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if loaded.Name() != "some-module" || loaded.Metadata.Version != "0.2.0" {
+		t.Errorf("chart %s %s", loaded.Name(), loaded.Metadata.Version)
+	}
+	if got := names(loaded.Templates); !slices.Equal(got, []string{"templates/deep/a.yaml"}) {
+		t.Errorf("templates = %v", got)
+	}
+	if got := names(loaded.Files); !slices.Equal(got, []string{".helmignore", "enabled", "files/data.txt"}) {
+		t.Errorf("files = %v", got)
+	}
+	if len(loaded.Dependencies()) != 1 {
+		t.Errorf("subcharts = %v", loaded.Dependencies())
+	}
+}
+
+func names(files []*chart.File) []string {
+	var out []string
+	for _, f := range files {
+		out = append(out, f.Name)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// H2: the own section and flag leave the defaults, everything else stays.
+func TestLoadStripsOwnSection(t *testing.T) {
+	m := moduleOf(t, "m", `
+-- values.yaml --
+m: {removed: value}
+mEnabled: true
+sub: {word: stays}
+global: {zone: stays}
+otherEnabled: true
+-- templates/a.yaml --
+`)
+	loaded, err := new(charts).load(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]any{"sub": map[string]any{"word": "stays"}, "global": map[string]any{"zone": "stays"}, "otherEnabled": true}
+	if !reflect.DeepEqual(loaded.chart.Values, want) {
+		t.Errorf("values = %v, want %v", loaded.chart.Values, want)
+	}
+}
+
+// A loaded chart is kept until a file changes, and its use does not change it.
+func TestChartCache(t *testing.T) {
+	var cache charts
+	m := module(t, "features")
+	first, err := cache.load(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		use := copyChart(first.chart)
+		if err := chartutil.ProcessDependenciesWithMerge(use, map[string]any{}); err != nil {
+			t.Fatal(err)
+		}
+		if n := len(use.Dependencies()); n != 1 {
+			t.Errorf("%d subcharts are enabled, want 1", n)
+		}
+		use.Dependencies()[0].Values["word"] = "changed"
+	}
+	if n := len(first.chart.Dependencies()); n != 2 {
+		t.Errorf("the cached chart has %d subcharts, want 2", n)
+	}
+	if again, _ := cache.load(m); again != first {
+		t.Error("loaded again although nothing changed")
+	}
+	write(t, m, "templates/new.yaml", "# new")
+	second, err := cache.load(m)
+	if err != nil || second == first {
+		t.Fatalf("a new file is not seen: %v", err)
+	}
+	if err := os.Remove(filepath.Join(m.Dir, "templates/new.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	if third, err := cache.load(m); err != nil || third == second {
+		t.Errorf("a removed file is not seen: %v", err)
+	}
+}
+
+// Module directories mounted from a ConfigMap consist of symbolic links.
+func TestLoadSymlinks(t *testing.T) {
+	real := moduleOf(t, "real", "-- templates/a.yaml --\n# a\n")
+	m := moduleOf(t, "m", "")
+	if err := os.Symlink(filepath.Join(real.Dir, "templates"), filepath.Join(m.Dir, "templates")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(m.Dir, "dangling")); err != nil {
+		t.Fatal(err)
+	}
+	var cache charts
+	first, err := cache.load(m)
+	if err != nil || !slices.Equal(names(first.chart.Templates), []string{"templates/a.yaml"}) {
+		t.Fatalf("templates = %v, %v", first, err)
+	}
+	write(t, real, "templates/a.yaml", "# changed")
+	if second, _ := cache.load(m); second == first {
+		t.Error("a change behind a link is not seen")
+	}
+	if err := os.Symlink(m.Dir, filepath.Join(m.Dir, "loop")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cache.load(m); err == nil {
+		t.Error("a link that points upwards is no error")
+	}
+}

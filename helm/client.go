@@ -1,0 +1,152 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+)
+
+// defaultTimeout limits Helm hooks when Options.Timeout is zero.
+const defaultTimeout = 5 * time.Minute
+
+// Options configure a Client. Config and Namespace are required.
+type Options struct {
+	Config     *rest.Config      // how to reach the API server; its rate limit is not used, Helm's requests are sequential
+	Namespace  string            // namespace of all releases, and of objects that name none (H1)
+	HistoryMax int               // revisions kept for each release (H7); 0 keeps all
+	Timeout    time.Duration     // limit of one Helm hook (H7); 0 means 5 minutes
+	Labels     map[string]string // put on every object's metadata, without replacing what the chart sets (H10)
+	Log        *slog.Logger      // nil discards; lines of Helm itself are at debug
+}
+
+// Client applies and removes releases. All modules share one: it holds one set
+// of connections, one discovery, one RESTMapper, the loaded charts and the last
+// renders. It is safe for concurrent use; operations on the same release wait
+// for each other (H18).
+type Client struct {
+	options   Options
+	base      *rest.Config      // address only; see bound
+	transport http.RoundTripper // credentials, TLS and connections, shared by everything
+	discovery *discovered
+	records   *records
+	secrets   typedcorev1.SecretInterface
+	metadata  metadata.Interface
+	charts    charts
+	renders   renders
+	locks     locks
+}
+
+// New makes a Client. It makes no request.
+func New(o Options) (*Client, error) {
+	if o.Config == nil || o.Namespace == "" {
+		return nil, errors.New("helm: Options.Config and Options.Namespace are required")
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Timeout == 0 {
+		o.Timeout = defaultTimeout
+	}
+	shared, err := rest.HTTPClientFor(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("helm: make an HTTP client: %w", err)
+	}
+	address, _, err := rest.DefaultServerUrlFor(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("helm: address of the API server: %w", err)
+	}
+	next := shared.Transport
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	c := &Client{options: o, transport: limitTransport{next}}
+	c.base = &rest.Config{
+		Host:           address.String(),
+		UserAgent:      o.Config.UserAgent,
+		QPS:            -1, // one client for all modules would queue behind client-go's 5 requests per second
+		WarningHandler: warnings{o.Log},
+	}
+	return c, c.connect()
+}
+
+// connect makes the clients that are not bound to one operation; each of their
+// calls takes its own context.
+func (c *Client) connect() error {
+	cfg := c.over(c.transport)
+	var err error
+	if c.discovery, err = newDiscovered(cfg); err != nil {
+		return fmt.Errorf("helm: discovery client: %w", err)
+	}
+	if c.metadata, err = metadata.NewForConfig(metadata.ConfigFor(cfg)); err != nil {
+		return fmt.Errorf("helm: metadata client: %w", err)
+	}
+	compact := rest.CopyConfig(cfg)
+	compact.ContentType = "application/vnd.kubernetes.protobuf"
+	compact.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	core, err := typedcorev1.NewForConfig(compact)
+	if err != nil {
+		return fmt.Errorf("helm: core client: %w", err)
+	}
+	c.secrets = core.Secrets(c.options.Namespace)
+	c.records = &records{client: c.metadata, namespace: c.options.Namespace}
+	return nil
+}
+
+// over returns a REST configuration that sends its requests through t. It has
+// no credentials of its own: the shared transport adds them.
+func (c *Client) over(t http.RoundTripper) *rest.Config {
+	cfg := rest.CopyConfig(c.base)
+	cfg.Transport = t
+	return cfg
+}
+
+// Releases lists the names of all releases in the namespace, sorted, whatever
+// their status: the converge purges those that are no module's (E10).
+func (c *Client) Releases(ctx context.Context) ([]string, error) {
+	states, err := c.records.readAll(ctx)
+	if err != nil {
+		return nil, &Error{Kind: readKind(ctx, err), Err: err}
+	}
+	return sortedKeys(states), nil
+}
+
+// warnings hands warnings of the API server (deprecated versions, suspicious
+// fields) to the log.
+type warnings struct{ log *slog.Logger }
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w warnings) HandleWarningHeader(code int, _ string, text string) {
+	const persistent = 299 // the only code Kubernetes uses
+	if code == persistent && text != "" {
+		w.log.Warn("the API server warns", "text", text)
+	}
+}
+
+// locks holds one mutex for each release.
+type locks struct {
+	mu     sync.Mutex
+	byName map[string]*sync.Mutex
+}
+
+func (l *locks) lock(name string) (unlock func()) {
+	l.mu.Lock()
+	if l.byName == nil {
+		l.byName = map[string]*sync.Mutex{}
+	}
+	m := l.byName[name]
+	if m == nil {
+		m = &sync.Mutex{}
+		l.byName[name] = m
+	}
+	l.mu.Unlock()
+	m.Lock()
+	return m.Unlock
+}

@@ -1,0 +1,218 @@
+package helm
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+
+	"helm.sh/helm/v3/pkg/kube"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/cli-runtime/pkg/resource"
+	"k8s.io/client-go/rest"
+)
+
+// cluster is what an action of Helm sees of Kubernetes. It is Helm's own client
+// except for
+//   - Build, which sets labels and keeps one connection per API group;
+//   - what happens to objects that left the chart: leftovers of failed revisions
+//     go too, objects that belong to another release by now stay;
+//   - waiting, which ends with the operation (wait.go).
+type cluster struct {
+	*kube.Client
+	op *operation
+
+	applying  bool     // the first manifest built is the one to apply
+	target    string   // that manifest, once known
+	earlier   []string // manifests of failed revisions whose objects Helm forgets
+	secrets   []string // texts of Secrets, never shown in errors
+	undeleted []error  // why objects could not be deleted; Helm only says that
+	clients   map[schema.GroupVersion]rest.Interface
+}
+
+var (
+	_ kube.Interface                    = (*cluster)(nil)
+	_ kube.InterfaceExt                 = (*cluster)(nil)
+	_ kube.InterfaceThreeWayMerge       = (*cluster)(nil)
+	_ kube.InterfaceDeletionPropagation = (*cluster)(nil)
+	_ kube.InterfaceLogs                = (*cluster)(nil)
+)
+
+// IsReachable answers from the context: the operation has talked to the API
+// server a moment ago.
+func (k *cluster) IsReachable() error { return k.op.ctx.Err() }
+
+// Build parses a manifest. The manifest to apply, and hooks (which are built
+// with validation), must consist of known kinds. An older manifest may name
+// kinds that the API server no longer serves; their objects are gone with them,
+// and insisting on them would block the release for ever.
+func (k *cluster) Build(manifest io.Reader, validate bool) (kube.ResourceList, error) {
+	data, err := io.ReadAll(manifest)
+	if err != nil {
+		return nil, err
+	}
+	text := string(data)
+	if k.applying && k.target == "" {
+		k.target = text
+	}
+	return k.build(text, validate || k.applying && text == k.target)
+}
+
+func (k *cluster) build(text string, strict bool) (kube.ResourceList, error) {
+	objects, err := parseManifest(text)
+	if err != nil {
+		return nil, err
+	}
+	k.secrets = append(k.secrets, secretTexts(objects)...)
+	list := make(kube.ResourceList, 0, len(objects))
+	var errs []error
+	for _, o := range objects {
+		info, err := k.info(o)
+		switch {
+		case meta.IsNoMatchError(err) && !strict:
+			k.op.debug("%s is left out: its kind is no longer served", objectOf(o))
+		case err != nil:
+			errs = append(errs, fmt.Errorf("%s: %w", objectOf(o), err))
+		default:
+			list = append(list, info)
+		}
+	}
+	return list, errors.Join(errs...)
+}
+
+func (k *cluster) info(o *unstructured.Unstructured) (*resource.Info, error) {
+	m, err := k.op.client.discovery.mapping(o.GroupVersionKind())
+	if err != nil {
+		return nil, err
+	}
+	client, err := k.clientFor(m.GroupVersionKind.GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	if !k.op.client.discovery.isNamespaced(m) {
+		o.SetNamespace("")
+	} else if o.GetNamespace() == "" {
+		o.SetNamespace(k.op.client.options.Namespace)
+	}
+	addLabels(o, k.op.client.options.Labels)
+	return &resource.Info{Client: client, Mapping: m, Namespace: o.GetNamespace(), Name: o.GetName(), Object: o}, nil
+}
+
+// addLabels sets labels on the object itself, never in selectors or templates,
+// which are immutable or would restart pods. What the chart sets wins: charts
+// select objects by "heritage" (H10).
+func addLabels(o *unstructured.Unstructured, labels map[string]string) {
+	if len(labels) == 0 {
+		return
+	}
+	all := maps.Clone(labels)
+	maps.Copy(all, o.GetLabels())
+	o.SetLabels(all)
+}
+
+func (k *cluster) clientFor(gv schema.GroupVersion) (rest.Interface, error) {
+	if client, ok := k.clients[gv]; ok {
+		return client, nil
+	}
+	cfg := k.op.config()
+	cfg.APIPath = "/apis"
+	if gv.Group == "" {
+		cfg.APIPath = "/api"
+	}
+	cfg.GroupVersion = &gv
+	cfg.ContentConfig.GroupVersion = &gv
+	cfg.NegotiatedSerializer = resource.UnstructuredPlusDefaultContentConfig().NegotiatedSerializer
+	client, err := rest.RESTClientForConfigAndClient(cfg, &http.Client{Transport: k.op.transport})
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", gv, err)
+	}
+	if k.clients == nil {
+		k.clients = map[schema.GroupVersion]rest.Interface{}
+	}
+	k.clients[gv] = client
+	return client, nil
+}
+
+// Update implements kube.Interface for upgrades.
+func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
+	for _, manifest := range k.earlier {
+		forgotten, err := k.build(manifest, false)
+		if err != nil {
+			k.op.debug("objects of a failed revision are not looked for: %v", err)
+			continue
+		}
+		for _, info := range forgotten {
+			if !original.Contains(info) && !target.Contains(info) && k.ownerOf(info) == k.op.us() {
+				original = append(original, info)
+			}
+		}
+	}
+	return k.Client.Update(k.withoutForeign(original, target), target, force)
+}
+
+// UpdateThreeWayMerge implements the install over existing objects. Helm takes
+// the new manifest as its base, so fields that only the failed revision set
+// would stay for ever; its manifest is the better base where there is one.
+func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force bool) (*kube.Result, error) {
+	base := slices.Clone(adopted)
+	for _, manifest := range k.earlier {
+		known, err := k.build(manifest, false)
+		if err != nil {
+			k.op.debug("the failed revision is no base for a merge: %v", err)
+			continue
+		}
+		for i, info := range base {
+			if older := known.Get(info); older != nil && k.ownerOf(info) == k.op.us() {
+				base[i] = older
+			}
+		}
+	}
+	return k.Client.UpdateThreeWayMerge(base, target, force)
+}
+
+// withoutForeign leaves out objects that would be deleted although another
+// release took them over.
+func (k *cluster) withoutForeign(list, except kube.ResourceList) kube.ResourceList {
+	return list.Filter(func(info *resource.Info) bool {
+		if except.Contains(info) {
+			return true
+		}
+		them := k.ownerOf(info)
+		if them.name == "" || them == k.op.us() {
+			return true
+		}
+		k.op.log.Warn("an object of this release belongs to another one by now; it stays", "object", objectOfInfo(info).String(), "owner", them.name)
+		return false
+	})
+}
+
+// DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation for
+// uninstalls.
+func (k *cluster) DeleteWithPropagationPolicy(list kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
+	list = k.withoutForeign(list, nil)
+	if len(list) == 0 {
+		return &kube.Result{}, nil
+	}
+	result, errs := k.Client.DeleteWithPropagationPolicy(list, policy)
+	k.undeleted = append(k.undeleted, errs...)
+	return result, errs
+}
+
+// ownerOf asks for the owner of an object; one that cannot be asked for has
+// none.
+func (k *cluster) ownerOf(info *resource.Info) owner {
+	live, _, err := k.op.client.look(k.op.ctx, objectOfInfo(info))
+	if err != nil {
+		k.op.debug("%v", err)
+	}
+	return ownerIn(live)
+}
+
+func objectOfInfo(info *resource.Info) Object {
+	return Object{GVK: info.Mapping.GroupVersionKind, Namespace: info.Namespace, Name: info.Name}
+}

@@ -1,0 +1,76 @@
+package helm
+
+import (
+	"time"
+
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+)
+
+// groupOf is an API group that no other test uses.
+func groupOf(namespace string) string { return namespace + ".example.com" }
+
+func (f *fixture) crds() dynamic.ResourceInterface {
+	f.Helper()
+	client, err := dynamic.NewForConfig(f.config)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
+}
+
+func (f *fixture) createCRD() {
+	f.Helper()
+	preserve := true
+	crd := &apiextensions.CustomResourceDefinition{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"},
+		ObjectMeta: metav1.ObjectMeta{Name: "things." + groupOf(f.namespace)},
+		Spec: apiextensions.CustomResourceDefinitionSpec{
+			Group: groupOf(f.namespace),
+			Scope: apiextensions.NamespaceScoped,
+			Names: apiextensions.CustomResourceDefinitionNames{Plural: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList"},
+			Versions: []apiextensions.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensions.CustomResourceValidation{
+					OpenAPIV3Schema: &apiextensions.JSONSchemaProps{Type: "object", XPreserveUnknownFields: &preserve},
+				},
+			}},
+		},
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(crd)
+	if err != nil {
+		f.Fatal(err)
+	}
+	if _, err := f.crds().Create(f.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
+		f.Fatal(err)
+	}
+	f.Cleanup(func() { _ = f.crds().Delete(background(), crd.Name, metav1.DeleteOptions{}) })
+}
+
+func (f *fixture) deleteCRD() {
+	f.Helper()
+	if err := f.crds().Delete(f.Context(), "things."+groupOf(f.namespace), metav1.DeleteOptions{}); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// eventually waits until a condition holds.
+func (f *fixture) eventually(condition func() bool) {
+	f.Helper()
+	deadline := time.Now().Add(time.Minute)
+	for !condition() {
+		if time.Now().After(deadline) {
+			f.Fatalf("the condition does not become true\nlog:\n%s", f.log)
+		}
+		pause := time.NewTimer(50 * time.Millisecond)
+		select {
+		case <-pause.C:
+		case <-f.Context().Done():
+			f.Fatal(f.Context().Err())
+		}
+	}
+}

@@ -1,0 +1,214 @@
+package helm
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sort"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// Kind says what a caller can do about an Error.
+type Kind string
+
+// Kinds of errors.
+const (
+	Render      Kind = "render"      // the chart does not load or render: the chart or the values must change
+	Immutable   Kind = "immutable"   // a field changed that Kubernetes never changes: the object must be deleted
+	Foreign     Kind = "foreign"     // an object belongs to another release
+	Invalid     Kind = "invalid"     // the API server refuses an object, or does not know its kind
+	Cancelled   Kind = "cancelled"   // the context ended; a later Apply repairs what was left
+	Unavailable Kind = "unavailable" // the API server cannot be reached or is overloaded: try again
+	Conflict    Kind = "conflict"    // somebody else wrote the release or an object at the same time: try again
+	Failed      Kind = "failed"      // a Helm hook failed, or anything Helm gives no reason for
+)
+
+// Error is every error of Apply, Uninstall and Releases. Its text names the
+// template or the object, what to do, and never the content of a Secret.
+type Error struct {
+	Kind    Kind
+	Release string // empty for Releases
+	Err     error
+}
+
+func (e *Error) Error() string {
+	if e.Release == "" {
+		return "helm: " + e.Err.Error()
+	}
+	return "release " + e.Release + ": " + e.Err.Error()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// problem makes an Error of a known kind.
+func problem(kind Kind, release string, format string, args ...any) *Error {
+	return &Error{Kind: kind, Release: release, Err: fmt.Errorf(format, args...)}
+}
+
+// maxErrorText is the length at which texts of the API server are cut in the
+// middle: a refused object is quoted there as a whole.
+const maxErrorText = 1500
+
+// classify gives an error of Helm its kind. Helm joins errors as text, so the
+// kind comes from the context, from what the transport saw, and from words.
+func classify(ctx context.Context, release string, op *operation, err error) error {
+	if err == nil {
+		return nil
+	}
+	var known *Error
+	if errors.As(err, &known) {
+		return err
+	}
+	var failure failure
+	var masks []string
+	if op != nil {
+		failure, masks = op.transport.failed(), op.secrets()
+	}
+	kind := kindOf(ctx, err, failure)
+	text := shorten(mask(err.Error(), masks))
+	if advice := adviceFor(kind, text); advice != "" {
+		text += "; " + advice
+	}
+	return &Error{Kind: kind, Release: release, Err: &opaque{text: text, cause: cause(ctx, kind, err)}}
+}
+
+// opaque shows a cleaned text and keeps the cause for errors.Is and errors.As.
+type opaque struct {
+	text  string
+	cause error
+}
+
+func (o *opaque) Error() string { return o.text }
+func (o *opaque) Unwrap() error { return o.cause }
+
+func cause(ctx context.Context, kind Kind, err error) error {
+	if kind == Cancelled && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
+		return errors.Join(ctx.Err(), err)
+	}
+	return err
+}
+
+// readKind is the kind of an error of a plain read.
+func readKind(ctx context.Context, err error) Kind {
+	switch {
+	case ctx.Err() != nil:
+		return Cancelled
+	case apierrors.IsForbidden(err), apierrors.IsUnauthorized(err):
+		return Invalid
+	}
+	return Unavailable
+}
+
+// isUnavailable recognises answers, and missing answers, that say nothing about
+// the request itself.
+func isUnavailable(err error) bool {
+	var noAnswer *url.Error
+	return errors.As(err, &noAnswer) || apierrors.IsInternalError(err) || apierrors.IsServiceUnavailable(err) ||
+		apierrors.IsTooManyRequests(err) || apierrors.IsTimeout(err) || apierrors.IsServerTimeout(err)
+}
+
+func kindOf(ctx context.Context, err error, f failure) Kind {
+	text := err.Error()
+	var corrupted *corruptedError
+	switch {
+	case ctx.Err() != nil, errors.Is(err, context.Canceled):
+		return Cancelled
+	case errors.Is(err, driver.ErrReleaseExists), errors.Is(err, errTaken), apierrors.IsConflict(err),
+		strings.Contains(text, "another operation (install/upgrade/rollback) is in progress"):
+		return Conflict
+	case strings.Contains(text, "is immutable"), strings.Contains(text, "updates to statefulset spec for fields other than"):
+		return Immutable
+	case meta.IsNoMatchError(err), strings.Contains(text, "no matches for kind"),
+		strings.Contains(text, "the server could not find the requested resource"):
+		return Invalid
+	case errors.As(err, &corrupted):
+		return Failed
+	case isUnavailable(err), f.unavailable, f.code >= http.StatusInternalServerError, f.code == http.StatusTooManyRequests:
+		return Unavailable
+	case f.code == http.StatusConflict:
+		return Conflict
+	case f.code == http.StatusUnprocessableEntity, f.code == http.StatusBadRequest, f.code == http.StatusForbidden,
+		apierrors.IsInvalid(err), apierrors.IsBadRequest(err), apierrors.IsForbidden(err), apierrors.IsRequestEntityTooLargeError(err):
+		return Invalid
+	}
+	return Failed
+}
+
+func adviceFor(kind Kind, text string) string {
+	switch {
+	case kind == Immutable:
+		return "Kubernetes never changes this field: undo the change, or delete the object and it is created anew at the next try"
+	case kind == Conflict:
+		return "somebody else works on this release; run only one operator, and no helm command beside it"
+	case kind == Invalid && strings.Contains(text, "no matches for kind"):
+		return "install the CRD of this kind first (put it into the crds directory of a module that runs earlier), or remove the object from the templates"
+	case kind == Invalid && strings.Contains(text, "is forbidden"):
+		return "grant the operator's service account this permission, or fix the object"
+	case kind == Invalid && strings.Contains(text, "Too long: may not be more than 1048576 bytes"):
+		return "the rendered manifest is larger than a release record may be: split the module"
+	}
+	return ""
+}
+
+// shorten keeps the beginning and the end of a long text: the name of the
+// object stands at the beginning, the reason at the end.
+func shorten(text string) string {
+	if len(text) <= maxErrorText {
+		return text
+	}
+	const head = maxErrorText * 2 / 3
+	tail := len(text) - (maxErrorText - head)
+	return strings.ToValidUTF8(text[:head], "") + " […] " + strings.ToValidUTF8(text[tail:], "")
+}
+
+// mask replaces secret texts by stars. Longer ones go first, so that a secret
+// that contains another one disappears as a whole.
+func mask(text string, secrets []string) string {
+	sort.Slice(secrets, func(a, b int) bool { return len(secrets[a]) > len(secrets[b]) })
+	for _, s := range secrets {
+		text = strings.ReplaceAll(text, s, "***")
+	}
+	return text
+}
+
+// minSecret is the length below which a value is not masked: replacing "1" or
+// "yes" would destroy the message and hide nothing.
+const minSecret = 4
+
+// secretTexts collects the values of Secrets in a manifest, as written and
+// decoded.
+func secretTexts(objects []*unstructured.Unstructured) []string {
+	var out []string
+	add := func(s string) {
+		if len(s) >= minSecret {
+			out = append(out, s)
+		}
+	}
+	for _, o := range objects {
+		if gvk := o.GroupVersionKind(); gvk.Group != "" || gvk.Kind != "Secret" {
+			continue
+		}
+		data, _, _ := unstructured.NestedMap(o.Object, "data")
+		for _, v := range data {
+			s, _ := v.(string)
+			add(s)
+			if plain, err := base64.StdEncoding.DecodeString(s); err == nil {
+				add(string(plain))
+			}
+		}
+		texts, _, _ := unstructured.NestedMap(o.Object, "stringData")
+		for _, v := range texts {
+			s, _ := v.(string)
+			add(s)
+		}
+	}
+	return out
+}

@@ -1,0 +1,142 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+func TestKindOf(t *testing.T) {
+	gr := schema.GroupResource{Resource: "configmaps"}
+	tests := []struct {
+		name    string
+		err     error
+		failure failure
+		want    Kind
+	}{
+		{"somebody was faster", fmt.Errorf("x: %w", driver.ErrReleaseExists), failure{}, Conflict},
+		{"record changed", fmt.Errorf("x: %w", errTaken), failure{}, Conflict},
+		{"another operation", errors.New("another operation (install/upgrade/rollback) is in progress"), failure{}, Conflict},
+		{"refused as conflict", errors.New("x"), failure{code: 409}, Conflict},
+		{"immutable", errors.New(`cannot patch "d": spec.selector: Invalid value: field is immutable`), failure{code: 422}, Immutable},
+		{"StatefulSet", errors.New("Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden"), failure{code: 422}, Immutable},
+		{"unknown kind", &meta.NoKindMatchError{GroupKind: schema.GroupKind{Kind: "X"}}, failure{}, Invalid},
+		{"kind went away", errors.New("the server could not find the requested resource"), failure{}, Invalid},
+		{"refused object", errors.New("x"), failure{code: 422}, Invalid},
+		{"forbidden", errors.New("x"), failure{code: 403}, Invalid},
+		{"forbidden read", apierrors.NewForbidden(gr, "a", nil), failure{}, Invalid},
+		{"server error", errors.New("x"), failure{code: 500}, Unavailable},
+		{"overload", errors.New("x"), failure{code: 429}, Unavailable},
+		{"no answer", errors.New("x"), failure{unavailable: true}, Unavailable},
+		{"no answer to a read", fmt.Errorf("x: %w", &url.Error{Op: "Get", Err: errors.New("refused")}), failure{}, Unavailable},
+		{"server shuts down", apierrors.NewServiceUnavailable("x"), failure{}, Unavailable},
+		{"hook failed", errors.New("pre-upgrade hooks failed: job j failed: BackoffLimitExceeded"), failure{}, Failed},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := kindOf(t.Context(), tt.err, tt.failure); got != tt.want {
+				t.Errorf("kind = %s, want %s", got, tt.want)
+			}
+			cancelled, cancel := context.WithCancel(t.Context())
+			cancel()
+			if got := kindOf(cancelled, tt.err, tt.failure); got != Cancelled {
+				t.Errorf("kind = %s after the context ended", got)
+			}
+		})
+	}
+}
+
+// Errors keep their cause, lose secrets and length, and give advice.
+func TestClassify(t *testing.T) {
+	if err := classify(t.Context(), "m", nil, nil); err != nil {
+		t.Errorf("no error became %v", err)
+	}
+	own := problem(Foreign, "m", "x")
+	if err := classify(t.Context(), "m", nil, own); err != own {
+		t.Errorf("an own error became %v", err)
+	}
+	c := newOffline(t)
+	op := offline(t, c)
+	op.cluster = &cluster{op: op, secrets: []string{"word", "password-word"}}
+	cause := fmt.Errorf("begin password-word %s field is immutable", strings.Repeat("ä", maxErrorText))
+	err := classify(t.Context(), "m", op, cause)
+	text := err.Error()
+	for _, want := range []string{"release m: begin *** ", "[…]", "field is immutable; Kubernetes never changes this field"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("error = %s, want it to contain %q", text, want)
+		}
+	}
+	if strings.Contains(text, "word") || len(text) > maxErrorText+500 || !errors.Is(err, cause) {
+		t.Errorf("error = %d bytes: %s", len(text), text)
+	}
+}
+
+func TestSecretTexts(t *testing.T) {
+	objects, err := parseManifest(`
+kind: Secret
+apiVersion: v1
+data: {a: aHVudGVyMg==, b: "no base64", short: eA==, number: 5}
+stringData: {c: plain text, d: abc}
+---
+kind: ConfigMap
+apiVersion: v1
+data: {a: public}
+`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := mask("aHVudGVyMg== hunter2 no base64 plain text abc public", secretTexts(objects))
+	if want := "*** *** *** *** abc public"; got != want {
+		t.Errorf("masked = %q, want %q", got, want)
+	}
+}
+
+// Refusals are remembered until the write succeeds after all.
+func TestTransportJudge(t *testing.T) {
+	tests := []struct {
+		name    string
+		answers []int
+		method  string
+		want    int
+	}{
+		{"fine", []int{200, 201}, http.MethodPost, 0},
+		{"refused", []int{422}, http.MethodPatch, 422},
+		{"refused, another one fine", []int{422, 200}, http.MethodPatch, 422},
+		{"conflict", []int{409}, http.MethodPut, 409},
+		{"conflict, then fine", []int{409, 200}, http.MethodPut, 0},
+		{"deleted already", []int{404}, http.MethodDelete, 0},
+		{"not found", []int{404}, http.MethodGet, 0},
+		{"server error on read", []int{503}, http.MethodGet, 503},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			transport := &boundTransport{ctx: t.Context()}
+			for _, code := range tt.answers {
+				transport.judge(tt.method, code)
+			}
+			if got := transport.failed().code; got != tt.want {
+				t.Errorf("failure = %d, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestNewErrors(t *testing.T) {
+	if _, err := New(Options{}); err == nil {
+		t.Error("New without a configuration is no error")
+	}
+	_, err := newOffline(t).Apply(t.Context(), Module{Name: strings.Repeat("x", 54)})
+	var problem *Error
+	if !errors.As(err, &problem) || problem.Kind != Invalid || !strings.Contains(err.Error(), "53 characters") {
+		t.Errorf("error = %v", err)
+	}
+}

@@ -1,0 +1,260 @@
+package helm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// fixture is a namespace of a real cluster with a Client in it.
+type fixture struct {
+	*testing.T
+	client    *Client
+	kube      kubernetes.Interface
+	namespace string
+	config    *rest.Config
+	log       *logBuffer
+	labels    map[string]string
+}
+
+// logBuffer collects log lines; Helm writes them from several goroutines.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func start(t *testing.T) *fixture {
+	t.Helper()
+	t.Parallel()
+	cluster := devclustertest.Start(t)
+	f := &fixture{T: t, namespace: cluster.Namespace(t), config: cluster.RESTConfig(), log: &logBuffer{}}
+	var err error
+	if f.kube, err = kubernetes.NewForConfig(f.config); err != nil {
+		t.Fatal(err)
+	}
+	f.restart()
+	return f
+}
+
+// restart replaces the client by a new one, as a restart of the operator does.
+func (f *fixture) restart() {
+	f.Helper()
+	var err error
+	f.client, err = New(Options{
+		Config: f.config, Namespace: f.namespace, HistoryMax: 3, Labels: f.labels,
+		Log: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+}
+
+// module writes the files of testdata/<name>.txtar into a directory.
+func module(t testing.TB, name string) Module {
+	t.Helper()
+	archive, err := os.ReadFile(filepath.Join("testdata", name+".txtar"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return moduleOf(t, name, string(archive))
+}
+
+// moduleOf is module with the text of the archive.
+func moduleOf(t testing.TB, name, archive string) Module {
+	t.Helper()
+	m := Module{Name: name, Key: name, Dir: t.TempDir(), Values: map[string]any{"global": map[string]any{}, name: map[string]any{}}}
+	for _, f := range txtar.Parse([]byte(archive)).Files {
+		write(t, m, f.Name, string(f.Data))
+	}
+	return m
+}
+
+func write(t testing.TB, m Module, name, text string) {
+	t.Helper()
+	path := filepath.Join(m.Dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (m Module) with(key string, value any) Module {
+	section := map[string]any{}
+	for k, v := range m.Values[m.Key].(map[string]any) {
+		section[k] = v
+	}
+	section[key] = value
+	values := map[string]any{}
+	for k, v := range m.Values {
+		values[k] = v
+	}
+	values[m.Key] = section
+	m.Values = values
+	return m
+}
+
+// apply expects an outcome; revision 0 is not compared.
+func (f *fixture) apply(m Module, want Action, revision int) Outcome {
+	f.Helper()
+	got, err := f.client.Apply(f.Context(), m)
+	if err != nil {
+		f.Fatalf("apply: %v\nlog:\n%s", err, f.log)
+	}
+	if got.Action != want || revision != 0 && got.Revision != revision {
+		f.Fatalf("apply: %s, revision %d (%s); want %s, revision %d\nlog:\n%s", got.Action, got.Revision, got.Reason, want, revision, f.log)
+	}
+	return got
+}
+
+// refuse expects an error of a kind and returns it.
+func (f *fixture) refuse(m Module, kind Kind) error {
+	f.Helper()
+	outcome, err := f.client.Apply(f.Context(), m)
+	var problem *Error
+	if !errors.As(err, &problem) {
+		f.Fatalf("apply: %+v, %v; want an *Error", outcome, err)
+	}
+	if problem.Kind != kind || problem.Release != m.Name {
+		f.Fatalf("apply: kind %s of release %q (%v), want %s", problem.Kind, problem.Release, err, kind)
+	}
+	return err
+}
+
+func (f *fixture) uninstall(release string, want bool) {
+	f.Helper()
+	existed, err := f.client.Uninstall(f.Context(), release)
+	if err != nil || existed != want {
+		f.Fatalf("uninstall: existed %v, %v; want %v\nlog:\n%s", existed, err, want, f.log)
+	}
+}
+
+// configMap returns the data of a ConfigMap, nil when there is none.
+func (f *fixture) configMap(name string) map[string]string {
+	f.Helper()
+	cm, err := f.kube.CoreV1().ConfigMaps(f.namespace).Get(f.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	if cm.Data == nil {
+		return map[string]string{}
+	}
+	return cm.Data
+}
+
+func (f *fixture) create(name string, data map[string]string, annotations map[string]string) {
+	f.Helper()
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Data: data}
+	if _, err := f.kube.CoreV1().ConfigMaps(f.namespace).Create(f.Context(), cm, metav1.CreateOptions{}); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func (f *fixture) deleteConfigMap(name string) {
+	f.Helper()
+	if err := f.kube.CoreV1().ConfigMaps(f.namespace).Delete(f.Context(), name, metav1.DeleteOptions{}); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// revisions returns the records of a release as "version status", oldest first.
+func (f *fixture) revisions(release string) []string {
+	f.Helper()
+	fresh := &records{client: f.client.metadata, namespace: f.namespace}
+	state, err := fresh.read(f.Context(), release)
+	if err != nil {
+		f.Fatal(err)
+	}
+	out := []string{}
+	for _, r := range state.Revisions {
+		out = append(out, r.labels["version"]+" "+string(r.Status))
+	}
+	return out
+}
+
+func (f *fixture) wantRevisions(release string, want ...string) {
+	f.Helper()
+	if got := f.revisions(release); !slices.Equal(got, want) {
+		f.Errorf("revisions of %s: %q, want %q", release, got, want)
+	}
+}
+
+// setStatus changes a record by hand, as a killed operation would have left it.
+func (f *fixture) setStatus(release string, version int, status string) {
+	f.Helper()
+	f.editRecord(release, version, func(s *corev1.Secret) {
+		rel, err := decodeRelease(s.Data["release"])
+		if err != nil {
+			f.Fatal(err)
+		}
+		rel.Info.Status = statusOf(status)
+		if s.Data["release"], err = encodeRelease(rel); err != nil {
+			f.Fatal(err)
+		}
+		s.Labels["status"] = status
+	})
+}
+
+func (f *fixture) editRecord(release string, version int, edit func(*corev1.Secret)) {
+	f.Helper()
+	secrets := f.kube.CoreV1().Secrets(f.namespace)
+	s, err := secrets.Get(f.Context(), secretName(release, version), metav1.GetOptions{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	edit(s)
+	if _, err := secrets.Update(f.Context(), s, metav1.UpdateOptions{}); err != nil {
+		f.Fatal(err)
+	}
+}
+
+func background() context.Context { return context.Background() }
+
+func mustClient(t testing.TB, cfg *rest.Config) kubernetes.Interface {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client
+}
+
+func jsonOf(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}

@@ -1,0 +1,121 @@
+package helm
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// Object names one object of a manifest.
+type Object struct {
+	GVK       schema.GroupVersionKind
+	Namespace string // empty: the namespace of the release, or the kind has none
+	Name      string
+}
+
+// String returns "Kind namespace/name".
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.GVK.Kind + " " + o.Name
+	}
+	return o.GVK.Kind + " " + o.Namespace + "/" + o.Name
+}
+
+func objectOf(u *unstructured.Unstructured) Object {
+	return Object{GVK: u.GroupVersionKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
+}
+
+// parseManifest reads a YAML stream. Empty documents are left out, lists are
+// flattened.
+func parseManifest(text string) ([]*unstructured.Unstructured, error) {
+	var objects []*unstructured.Unstructured
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
+	for {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read manifest: %w", err)
+		}
+		found, err := parseDocument(document)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, found...)
+	}
+}
+
+// parseDocument never quotes the document in an error: it may be a Secret.
+func parseDocument(document []byte) ([]*unstructured.Unstructured, error) {
+	data, err := yaml.YAMLToJSON(document)
+	if err != nil {
+		return nil, err
+	}
+	var tree any
+	if err := utiljson.Unmarshal(data, &tree); err != nil {
+		return nil, err
+	}
+	if tree == nil {
+		return nil, nil
+	}
+	fields, ok := tree.(map[string]any)
+	if !ok {
+		return nil, errors.New("a document is not an object with apiVersion and kind; does a template print text outside of comments?")
+	}
+	u := &unstructured.Unstructured{Object: fields}
+	if err := checkTypes(u); err != nil {
+		return nil, err
+	}
+	if !u.IsList() {
+		return []*unstructured.Unstructured{u}, nil
+	}
+	return listItems(u)
+}
+
+// checkTypes refuses what no API server takes, and reads an empty label or
+// annotation ("key:" without a value) as the server does: as an empty text. The
+// accessors of unstructured objects would see no labels at all because of it.
+func checkTypes(u *unstructured.Unstructured) error {
+	if u.GetKind() == "" {
+		return errors.New("a document has no kind")
+	}
+	metadata, isMap := u.Object["metadata"].(map[string]any)
+	if !isMap && u.Object["metadata"] != nil {
+		return fmt.Errorf("%s: metadata is not a map", u.GetKind())
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		texts, _ := metadata[field].(map[string]any)
+		for key, value := range texts {
+			if value == nil {
+				texts[key] = ""
+			}
+		}
+	}
+	return nil
+}
+
+func listItems(list *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
+	var items []*unstructured.Unstructured
+	err := list.EachListItem(func(o runtime.Object) error {
+		item, ok := o.(*unstructured.Unstructured)
+		if !ok {
+			return fmt.Errorf("%s: an item is not an object", list.GetKind())
+		}
+		items = append(items, item)
+		return checkTypes(item)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return items, nil
+}

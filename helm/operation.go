@@ -1,0 +1,139 @@
+package helm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// operation is one Apply or Uninstall: everything that must not be shared
+// between goroutines, cheap to make, and bound to one context.
+type operation struct {
+	ctx          context.Context
+	client       *Client
+	release      string
+	log          *slog.Logger
+	transport    *boundTransport
+	capabilities *chartutil.Capabilities
+	cluster      *cluster // of the action that runs or ran last
+}
+
+func (c *Client) begin(ctx context.Context, name string) (*operation, error) {
+	op := &operation{
+		ctx:       ctx,
+		client:    c,
+		release:   name,
+		log:       c.options.Log.With("release", name),
+		transport: &boundTransport{ctx: ctx, next: c.transport},
+	}
+	var err error
+	op.capabilities, err = c.discovery.Capabilities(ctx)
+	if err != nil {
+		return nil, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
+	}
+	return op, nil
+}
+
+// us is the owner that objects of this release name.
+func (op *operation) us() owner { return owner{op.release, op.client.options.Namespace} }
+
+// config is a REST configuration whose requests end with the operation.
+func (op *operation) config() *rest.Config { return op.client.over(op.transport) }
+
+// secrets are the texts that no error may show.
+func (op *operation) secrets() []string {
+	if op.cluster == nil {
+		return nil
+	}
+	return op.cluster.secrets
+}
+
+// store makes the storage driver over the state that was just read.
+func (op *operation) store(state State) *store {
+	return &store{
+		ctx:     context.WithoutCancel(op.ctx),
+		secrets: op.client.secrets,
+		records: op.client.records,
+		state:   state,
+		bodies:  map[string]*release.Release{},
+	}
+}
+
+// configuration makes what Helm's actions work with: new for each action,
+// because actions write into it.
+func (op *operation) configuration(s *store) (*action.Configuration, *cluster) {
+	client := kube.New(getter{op})
+	client.Namespace = op.client.options.Namespace
+	client.Log = op.debug
+	op.cluster = &cluster{Client: client, op: op}
+	releases := storage.Init(s)
+	releases.Log = op.debug
+	releases.MaxHistory = op.client.options.HistoryMax // install would keep all
+	return &action.Configuration{
+		RESTClientGetter: getter{op},
+		Releases:         releases,
+		KubeClient:       op.cluster,
+		Capabilities:     op.capabilities,
+		Log:              op.debug,
+		HookOutputFunc:   op.hookOutput,
+	}, op.cluster
+}
+
+// debug takes Helm's own log lines.
+func (op *operation) debug(format string, args ...any) {
+	if op.log.Enabled(op.ctx, slog.LevelDebug) {
+		op.log.Debug(strings.TrimSpace(fmt.Sprintf(format, args...)))
+	}
+}
+
+// hookOutput takes the output of hook pods whose annotation asks for it.
+func (op *operation) hookOutput(namespace, pod, container string) io.Writer {
+	return lineWriter(func(line string) {
+		op.log.Info("output of a Helm hook", "namespace", namespace, "pod", pod, "container", container, "line", line)
+	})
+}
+
+type lineWriter func(line string)
+
+func (w lineWriter) Write(p []byte) (int, error) {
+	for line := range strings.Lines(string(p)) {
+		w(strings.TrimRight(line, "\r\n"))
+	}
+	return len(p), nil
+}
+
+// getter gives Helm the shared parts, and connections that end with the
+// operation.
+type getter struct{ op *operation }
+
+var (
+	_ action.RESTClientGetter            = getter{}
+	_ genericclioptions.RESTClientGetter = getter{}
+)
+
+func (g getter) ToRESTConfig() (*rest.Config, error) { return g.op.config(), nil }
+
+func (g getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
+	return g.op.client.discovery.cached, nil
+}
+
+func (g getter) ToRESTMapper() (meta.RESTMapper, error) { return g.op.client.discovery.mapper, nil }
+
+func (g getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
+	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.op.client.options.Namespace}}
+	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), overrides)
+}

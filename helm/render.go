@@ -1,0 +1,265 @@
+package helm
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+)
+
+// checksumBytes is the length of a checksum; a label value holds at most 63
+// characters, so the 64 of a whole SHA-256 would not fit.
+const checksumBytes = 20
+
+// rendered is what a chart makes of its values.
+type rendered struct {
+	checksum string
+	parts    map[string]string // checksum of each template's output, to name unstable ones
+	objects  []Object          // without the objects of hooks (H14)
+	volatile bool              // lookup was used: the cluster is an input too
+}
+
+// renders remembers the last render of each release. The same chart, values and
+// capabilities give the same manifest, so it is not made again.
+type renders struct {
+	mu     sync.Mutex
+	byName map[string]memo
+}
+
+type memo struct {
+	chart        *loadedChart
+	values       [sha256.Size]byte
+	capabilities *chartutil.Capabilities
+	result       *rendered
+}
+
+func (r *renders) get(name string, key memo) *rendered {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	known := r.byName[name]
+	if known.chart == key.chart && known.values == key.values && known.capabilities == key.capabilities {
+		return known.result
+	}
+	return nil
+}
+
+func (r *renders) put(name string, m memo) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.byName == nil {
+		r.byName = map[string]memo{}
+	}
+	if m.result.volatile {
+		delete(r.byName, name)
+		return
+	}
+	r.byName[name] = m
+}
+
+func (r *renders) forget(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byName, name)
+}
+
+// render returns the render of a module, from memory when nothing it depends on
+// has changed.
+func (c *Client) render(op *operation, m Module, ch *loadedChart) (*rendered, error) {
+	data, err := json.Marshal(m.Values)
+	if err != nil {
+		return nil, fmt.Errorf("values: %w", err)
+	}
+	key := memo{chart: ch, values: sha256.Sum256(data), capabilities: op.capabilities}
+	if known := c.renders.get(m.Name, key); known != nil {
+		return known, nil
+	}
+	if key.result, err = c.renderAnew(op, m, ch); err != nil {
+		return nil, err
+	}
+	c.renders.put(m.Name, key)
+	return key.result, nil
+}
+
+// renderAnew renders with fixed values of .Release: with the real revision the
+// checksum would change at each upgrade.
+func (c *Client) renderAnew(op *operation, m Module, ch *loadedChart) (*rendered, error) {
+	use := copyChart(ch.chart)
+	if v := use.Metadata.KubeVersion; v != "" && !chartutil.IsCompatibleRange(v, op.capabilities.KubeVersion.String()) {
+		return nil, fmt.Errorf("the chart requires Kubernetes %s (kubeVersion in Chart.yaml), the cluster has %s", v, op.capabilities.KubeVersion.String())
+	}
+	if err := chartutil.ProcessDependenciesWithMerge(use, m.Values); err != nil {
+		return nil, fmt.Errorf("dependencies of the chart: %w", err)
+	}
+	release := chartutil.ReleaseOptions{Name: m.Name, Namespace: c.options.Namespace, Revision: 1, IsUpgrade: true}
+	values, err := chartutil.ToRenderValues(use, m.Values, release, op.capabilities)
+	if err != nil {
+		return nil, err
+	}
+	lookup := &lookupClients{op: op}
+	files, err := engine.RenderWithClientProvider(use, values, lookup)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.digest(use, files)
+	if err != nil {
+		return nil, err
+	}
+	r.volatile = lookup.used
+	return r, nil
+}
+
+// digest sorts rendered files as Helm does, checks them, and sums them up with
+// the labels that will be set on their objects (H6, H10).
+func (c *Client) digest(use *chart.Chart, files map[string]string) (*rendered, error) {
+	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
+	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	if err != nil {
+		return nil, err
+	}
+	r := &rendered{parts: map[string]string{}}
+	sum := sha256.New()
+	parts := map[string]hash.Hash{}
+	add := func(source, text string) {
+		if parts[source] == nil {
+			parts[source] = sha256.New()
+		}
+		io.WriteString(io.MultiWriter(sum, parts[source]), source+"\x00"+text+"\x00")
+	}
+	for _, m := range manifests {
+		add(m.Name, m.Content)
+	}
+	for _, h := range hooks {
+		add(h.Path, h.Manifest)
+	}
+	for _, label := range sortedKeys(c.options.Labels) {
+		fmt.Fprintf(sum, "%s=%s\x00", label, c.options.Labels[label])
+	}
+	for source, h := range parts {
+		r.parts[source] = hex.EncodeToString(h.Sum(nil))
+	}
+	r.checksum = hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
+	r.objects, err = c.checkObjects(manifests)
+	return r, err
+}
+
+// checkObjects names all documents that cannot become objects, before anything
+// is stored or sent.
+func (c *Client) checkObjects(manifests []releaseutil.Manifest) ([]Object, error) {
+	var objects []Object
+	var errs []error
+	sources := map[Object]string{}
+	for _, m := range manifests {
+		found, err := parseManifest(m.Content)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", m.Name, err))
+			continue
+		}
+		for _, u := range found {
+			o := objectOf(u)
+			if err := checkObject(u); err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", m.Name, err))
+				continue
+			}
+			id := c.identity(o)
+			if first, ok := sources[id]; ok {
+				errs = append(errs, fmt.Errorf("%s: %s is defined already in %s; remove one of them", m.Name, o, first))
+				continue
+			}
+			sources[id] = m.Name
+			objects = append(objects, o)
+		}
+	}
+	return objects, errors.Join(errs...)
+}
+
+// checkObject refuses an object before anything is stored or sent.
+func checkObject(u *unstructured.Unstructured) error {
+	o := objectOf(u)
+	var errs []error
+	if o.GVK.Version == "" {
+		errs = append(errs, fmt.Errorf("%s has no apiVersion", o))
+	}
+	switch {
+	case o.Name == "" && u.GetGenerateName() != "":
+		errs = append(errs, fmt.Errorf("%s with generateName %q: Helm cannot manage objects without a fixed name; set metadata.name", o.GVK.Kind, u.GetGenerateName()))
+	case o.Name == "":
+		errs = append(errs, fmt.Errorf("%s has no metadata.name", o.GVK.Kind))
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		if _, _, err := unstructured.NestedStringMap(u.Object, "metadata", field); err != nil {
+			errs = append(errs, fmt.Errorf("%s: metadata.%s must be a map of texts; quote numbers and booleans", o, field))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unstable renders a second time and names the templates whose output differs
+// although all their inputs are the same: random values, the time, lookup of
+// changing objects. Such a module gets a new revision at each start (H6).
+func (c *Client) unstable(op *operation, m Module, ch *loadedChart, first *rendered) []string {
+	second, err := c.renderAnew(op, m, ch)
+	if err != nil || second.checksum == first.checksum {
+		return nil
+	}
+	var names []string
+	for source, sum := range second.parts {
+		if first.parts[source] != sum {
+			names = append(names, source)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// lookupClients serves the lookup function of templates from the shared
+// connections, and notes that it was used.
+type lookupClients struct {
+	op   *operation
+	used bool
+}
+
+var _ engine.ClientProvider = (*lookupClients)(nil)
+
+// GetClientFor implements engine.ClientProvider.
+func (l *lookupClients) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	l.used = true
+	m, err := l.op.client.discovery.mapping(schema.FromAPIVersionAndKind(apiVersion, kind))
+	if err != nil {
+		return nil, false, fmt.Errorf("lookup %s %s: %w", apiVersion, kind, err)
+	}
+	client, err := dynamic.NewForConfig(l.op.config())
+	if err != nil {
+		return nil, false, err
+	}
+	return client.Resource(m.Resource), l.op.client.discovery.isNamespaced(m), nil
+}
+
+// renderProblem turns an error of loading or rendering into an Error. Helm's
+// texts name the template and often the line.
+func (c *Client) renderProblem(ctx context.Context, op *operation, m Module, err error) error {
+	if op != nil && (ctx.Err() != nil || op.transport.failed().unavailable) {
+		return classify(ctx, m.Name, op, err)
+	}
+	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
+	return &Error{Kind: Render, Release: m.Name, Err: &opaque{text: "chart in " + m.Dir + ": " + shorten(text), cause: err}}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	return slices.Sorted(maps.Keys(m))
+}

@@ -1,0 +1,185 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+)
+
+// offline is an operation that needs no cluster.
+func offline(t testing.TB, c *Client) *operation {
+	t.Helper()
+	return &operation{
+		ctx: t.Context(), client: c, release: "m", log: c.options.Log, capabilities: chartutil.DefaultCapabilities,
+		transport: &boundTransport{ctx: t.Context(), next: c.transport},
+	}
+}
+
+func renderOffline(t testing.TB, c *Client, m Module) (*rendered, error) {
+	t.Helper()
+	loaded, err := c.charts.load(m)
+	if err != nil {
+		return nil, c.renderProblem(t.Context(), nil, m, err)
+	}
+	op := offline(t, c)
+	r, err := c.render(op, m, loaded)
+	if err != nil {
+		return nil, c.renderProblem(t.Context(), op, m, err)
+	}
+	return r, nil
+}
+
+const configMap = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+
+// A chart that does not render names the template and what to do.
+func TestRenderErrors(t *testing.T) {
+	tests := []struct {
+		name, files string
+		want        []string
+	}{
+		{"template syntax", "-- templates/a.yaml --\na: b\nc: {{ if }}\n", []string{"m/templates/a.yaml:2"}},
+		{"nil pointer", "-- templates/a.yaml --\n\n\n{{ .Values.no.such.key }}\n", []string{"m/templates/a.yaml:3", ".Values.no.such.key"}},
+		{"required", "-- templates/a.yaml --\n{{ required \"set m.host\" .Values.m.host }}\n", []string{"m/templates/a.yaml:1", "set m.host"}},
+		{"fail", "-- templates/a.yaml --\n{{ fail \"not on this cluster\" }}\n", []string{"m/templates/a.yaml", "not on this cluster"}},
+		{"unknown helper", "-- templates/a.yaml --\n{{ include \"no.helper\" . }}\n", []string{"m/templates/a.yaml", "no.helper"}},
+		{"YAML", "-- templates/a.yaml --\na: b\n c: d\n", []string{"m/templates/a.yaml", "line 2"}},
+		{"plain text", "-- templates/a.yaml --\njust text\n", []string{"m/templates/a.yaml"}},
+		{"list", "-- templates/a.yaml --\n- a\n", []string{"m/templates/a.yaml"}},
+		{"all bad objects at once",
+			"-- templates/a.yaml --\nkind: ConfigMap\nmetadata: {name: a}\n-- templates/b.yaml --\nkind: ConfigMap\napiVersion: v1\n-- templates/c.yaml --\nsecret: word\n",
+			[]string{"m/templates/a.yaml: ConfigMap a has no apiVersion", "m/templates/b.yaml: ConfigMap has no metadata.name", "m/templates/c.yaml: a document has no kind"}},
+		{"generateName", "-- templates/a.yaml --\nkind: Job\napiVersion: batch/v1\nmetadata: {generateName: a-}\n", []string{"generateName", "set metadata.name"}},
+		{"number as label", "-- templates/a.yaml --\nkind: ConfigMap\napiVersion: v1\nmetadata: {name: a, labels: {a: 1}}\n", []string{"ConfigMap a: metadata.labels", "quote"}},
+		{"duplicate", "-- templates/a.yaml --\n" + configMap + "-- templates/b.yaml --\n" + configMap, []string{"m/templates/b.yaml: ConfigMap a is defined already in m/templates/a.yaml"}},
+		{"Kubernetes too old", "-- Chart.yaml --\napiVersion: v2\nname: m\nversion: 1.0.0\nkubeVersion: '>=9.0.0'\n", []string{"kubeVersion", ">=9.0.0"}},
+		{"Chart.yaml", "-- Chart.yaml --\nversion: [\n", []string{"Chart.yaml"}},
+		{"no version in Chart.yaml", "-- Chart.yaml --\napiVersion: v2\nname: m\n", []string{"chart.metadata.version"}},
+		{"values.yaml", "-- values.yaml --\na: [\n-- templates/a.yaml --\n", []string{"values.yaml"}},
+		{"values.schema.json", `-- values.schema.json --
+{"properties":{"m":{"required":["host"]}}}
+-- templates/a.yaml --
+`, []string{"missing property 'host'"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newOffline(t)
+			m := moduleOf(t, "m", tt.files)
+			_, err := renderOffline(t, c, m)
+			var problem *Error
+			if !errors.As(err, &problem) || problem.Kind != Render {
+				t.Fatalf("error = %v, want kind %s", err, Render)
+			}
+			for _, want := range append(tt.want, "release m: chart in "+m.Dir) {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("error = %v, want it to contain %q", err, want)
+				}
+			}
+			if strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "word") {
+				t.Errorf("error has several lines or shows content: %q", err)
+			}
+		})
+	}
+}
+
+// H6: what changes a checksum, and what does not.
+func TestRenderChecksum(t *testing.T) {
+	c := newOffline(t)
+	m := module(t, "simple").with("text", "one")
+	base := mustRender(t, c, m).checksum
+	if len(base) > 63 {
+		t.Errorf("a label value cannot hold %q", base)
+	}
+	if again := mustRender(t, newOffline(t), m).checksum; again != base {
+		t.Errorf("another client: %s, want %s", again, base)
+	}
+	if unused := mustRender(t, c, m.with("unused", "x")).checksum; unused != base {
+		t.Error("a value that no template uses changes the checksum")
+	}
+	if other := mustRender(t, c, m.with("text", "two")).checksum; other == base {
+		t.Error("another text has the same checksum")
+	}
+	labelled := newOffline(t)
+	labelled.options.Labels = map[string]string{"a": "b"}
+	if mustRender(t, labelled, m).checksum == base {
+		t.Error("labels do not change the checksum (H10)")
+	}
+	h := module(t, "hooks").with("word", "x")
+	before := mustRender(t, c, h).checksum
+	write(t, h, "templates/before.yaml", "")
+	if mustRender(t, c, h).checksum == before {
+		t.Error("a removed hook does not change the checksum")
+	}
+}
+
+// H14: hooks are no objects that could be absent; lists are taken apart.
+func TestRenderObjects(t *testing.T) {
+	c := newOffline(t)
+	if got := mustRender(t, c, module(t, "hooks").with("word", "x")).objects; len(got) != 1 || got[0].String() != "ConfigMap hooks" {
+		t.Errorf("objects = %v", got)
+	}
+	m := moduleOf(t, "m", `
+-- templates/a.yaml --
+kind: List
+apiVersion: v1
+items:
+- {kind: ConfigMap, apiVersion: v1, metadata: {name: one}}
+- {kind: Secret, apiVersion: v1, metadata: {name: two, namespace: elsewhere, annotations: {empty: }}}
+---
+# a comment only
+`)
+	got := mustRender(t, c, m).objects
+	if len(got) != 2 || got[0].String() != "ConfigMap one" || got[1].String() != "Secret elsewhere/two" {
+		t.Errorf("objects = %v", got)
+	}
+}
+
+// The same inputs are rendered once; lookup makes the cluster an input.
+func TestRenderMemo(t *testing.T) {
+	c := newOffline(t)
+	m := moduleOf(t, "m", "-- templates/a.yaml --\n"+configMap+"data: {random: \"{{ randAlphaNum 30 }}\"}\n")
+	first := mustRender(t, c, m)
+	if mustRender(t, c, m) != first {
+		t.Error("rendered again although nothing changed")
+	}
+	if mustRender(t, c, m.with("a", "b")) == first {
+		t.Error("other values, same render")
+	}
+	first = mustRender(t, c, m)
+	write(t, m, "templates/b.yaml", "# longer than before, so that size and time differ")
+	if mustRender(t, c, m) == first {
+		t.Error("changed chart, same render")
+	}
+	loaded, err := c.charts.load(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if names := c.unstable(offline(t, c), m, loaded, mustRender(t, c, m)); len(names) != 1 || names[0] != "m/templates/a.yaml" {
+		t.Errorf("unstable templates = %v", names)
+	}
+}
+
+func TestRenderCancelled(t *testing.T) {
+	c := newOffline(t)
+	m := moduleOf(t, "m", "-- templates/a.yaml --\n{{ fail \"x\" }}\n")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	op := offline(t, c)
+	op.ctx = ctx
+	err := c.renderProblem(ctx, op, m, errors.New("lookup ended"))
+	var problem *Error
+	if !errors.As(err, &problem) || problem.Kind != Cancelled {
+		t.Errorf("error = %v", err)
+	}
+}
+
+func mustRender(t testing.TB, c *Client, m Module) *rendered {
+	t.Helper()
+	r, err := renderOffline(t, c, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}

@@ -1,0 +1,388 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+)
+
+// H8, T20: whatever a killed operator left, the next Apply goes on.
+func TestApplyAfterKill(t *testing.T) {
+	for _, status := range []string{"pending-install", "pending-upgrade", "pending-rollback", "uninstalling", "unknown", "failed"} {
+		t.Run(status+" with a deployed revision", func(t *testing.T) {
+			f := start(t)
+			m := module(t, "simple").with("text", "one")
+			f.apply(m, Installed, 1)
+			f.apply(m.with("text", "two"), Upgraded, 2)
+			f.setStatus("simple", 2, status)
+			f.setStatus("simple", 1, "deployed")
+			f.deleteConfigMap("simple-b")
+			f.restart()
+			f.apply(m.with("text", "two"), Upgraded, 3)
+			if f.configMap("simple-b") == nil || f.configMap("simple-a")["text"] != "two" {
+				t.Error("the objects are not as the module wants them")
+			}
+			f.apply(m.with("text", "two"), Skipped, 3)
+			f.wantRevisions("simple", "1 superseded", "2 failed", "3 deployed")
+		})
+		t.Run(status+" alone", func(t *testing.T) {
+			f := start(t)
+			m := module(t, "simple").with("text", "one")
+			f.apply(m, Installed, 1)
+			f.setStatus("simple", 1, status)
+			f.deleteConfigMap("simple-b")
+			f.apply(m, Installed, 1) // the remembered state is not trusted
+			if f.configMap("simple-b") == nil {
+				t.Error("simple-b is absent")
+			}
+			f.apply(m, Skipped, 1)
+			f.wantRevisions("simple", "1 deployed")
+		})
+	}
+}
+
+// H9, X17: a failed first install leaves nothing stuck, runs install hooks
+// again, and neither deletes nor forgets what it made.
+func TestApplyFailedFirstInstall(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "first", `
+-- templates/hook.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: hook
+  annotations: {helm.sh/hook: pre-install}
+-- templates/claim.yaml --
+{{ if .Values.first.claim }}
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+{{ end }}
+-- templates/config.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: config}
+data: {{ toYaml .Values.first.data | nindent 2 }}
+-- templates/dropped.yaml --
+{{ if .Values.first.dropped }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: dropped}
+{{ end }}
+-- templates/service.yaml --
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {ports: [{port: {{ .Values.first.port }}}]}
+`)
+	m = m.with("claim", true).with("dropped", true).with("data", map[string]any{"a": "1", "b": "2"})
+	broken := m.with("port", int64(-1))
+	err := f.refuse(broken, Invalid)
+	if !strings.Contains(err.Error(), "web") {
+		t.Errorf("the error does not name the object: %v", err)
+	}
+	f.wantRevisions("first", "1 failed")
+	claim := f.claim("data")
+	f.refuse(broken, Invalid)
+	f.wantRevisions("first", "1 failed") // no pile of failed revisions
+	f.deleteConfigMap("hook")
+
+	fixed := m.with("port", int64(80)).with("dropped", false).with("claim", false).with("data", map[string]any{"a": "1"})
+	f.apply(fixed, Installed, 1)
+	if f.configMap("hook") == nil {
+		t.Error("the pre-install hook did not run again")
+	}
+	if data := f.configMap("config"); len(data) != 1 {
+		t.Errorf("config = %v: a field of the failed revision stays", data)
+	}
+	if f.configMap("dropped") != nil {
+		t.Error("an object that left the chart stays")
+	}
+	if f.claim("data") != claim {
+		t.Error("the claim was deleted, and its data with it")
+	}
+	f.apply(fixed, Skipped, 1)
+}
+
+func (f *fixture) claim(name string) (uid string) {
+	f.Helper()
+	c, err := f.kube.CoreV1().PersistentVolumeClaims(f.namespace).Get(f.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	if c.DeletionTimestamp != nil {
+		return "deleting"
+	}
+	return string(c.UID)
+}
+
+// What a failed upgrade created is not forgotten: Helm compares with the last
+// deployed revision only.
+func TestApplyAfterFailedUpgrade(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "orphans", `
+-- templates/a.yaml --
+{{ range .Values.orphans.names }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ . }}}
+{{ end }}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {ports: [{port: {{ .Values.orphans.port }}}]}
+`).with("port", int64(80)).with("names", []any{"one"})
+	f.apply(m, Installed, 1)
+	f.refuse(m.with("port", int64(-1)).with("names", []any{"one", "two"}), Invalid)
+	if f.configMap("two") == nil {
+		t.Fatal("the failed upgrade did not create its object; the test proves nothing")
+	}
+	f.apply(m.with("names", []any{"one", "three"}), Upgraded, 3)
+	if f.configMap("two") != nil {
+		t.Error("the object of the failed revision stays")
+	}
+	f.refuse(m.with("port", int64(-1)).with("names", []any{"four"}), Invalid)
+	f.uninstall("orphans", true)
+	for _, name := range []string{"one", "three", "four"} {
+		if f.configMap(name) != nil {
+			t.Errorf("%s stays after the uninstall", name)
+		}
+	}
+	f.wantRevisions("orphans")
+}
+
+// H7: objects of nobody are taken over with their own fields, objects of another
+// release are not.
+func TestApplyForeignObjects(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple").with("text", "one")
+	f.create("simple-a", map[string]string{"text": "before", "own": "kept"}, nil)
+	them := map[string]string{ownerName: "other", ownerNamespace: f.namespace}
+	f.create("simple-b", nil, them)
+	err := f.refuse(m, Foreign)
+	if !strings.Contains(err.Error(), "ConfigMap simple-b belongs to release other") || strings.Contains(err.Error(), "simple-a") {
+		t.Errorf("error = %v", err)
+	}
+	f.wantRevisions("simple")
+	f.deleteConfigMap("simple-b")
+	f.apply(m, Installed, 1)
+	if got := f.configMap("simple-a"); got["text"] != "one" || got["own"] != "kept" {
+		t.Errorf("simple-a = %v", got)
+	}
+	// Another release took simple-b over: our upgrade is refused, and our
+	// uninstall leaves it alone.
+	f.deleteConfigMap("simple-b")
+	f.create("simple-b", nil, them)
+	f.refuse(m.with("text", "two"), Foreign)
+	f.uninstall("simple", true)
+	if f.configMap("simple-b") == nil || f.configMap("simple-a") != nil {
+		t.Error("uninstall deleted the foreign object, or left our own")
+	}
+}
+
+// A corrupted record never blocks a release; Helm's own driver would skip it
+// and fail on the existing name for ever.
+func TestApplyCorruptedRecord(t *testing.T) {
+	corrupt := func(s *corev1.Secret) { s.Data["release"] = []byte("!") }
+	t.Run("the newest", func(t *testing.T) {
+		f := start(t)
+		m := module(t, "simple").with("text", "one")
+		f.apply(m, Installed, 1)
+		f.apply(m.with("text", "two"), Upgraded, 2)
+		f.editRecord("simple", 2, corrupt)
+		f.apply(m.with("text", "three"), Upgraded, 2)
+		f.apply(m.with("text", "three"), Skipped, 2)
+	})
+	t.Run("the only one", func(t *testing.T) {
+		f := start(t)
+		m := module(t, "simple").with("text", "one")
+		f.apply(m, Installed, 1)
+		f.editRecord("simple", 1, corrupt)
+		f.apply(m.with("text", "two"), Installed, 1)
+		f.apply(m.with("text", "two"), Skipped, 1)
+	})
+	t.Run("uninstall", func(t *testing.T) {
+		f := start(t)
+		m := module(t, "simple").with("text", "one")
+		f.apply(m, Installed, 1)
+		f.apply(m.with("text", "two"), Upgraded, 2)
+		f.editRecord("simple", 2, corrupt)
+		f.uninstall("simple", true)
+		f.wantRevisions("simple")
+		if f.configMap("simple-a") != nil {
+			t.Error("simple-a stays")
+		}
+	})
+}
+
+// An immutable field is named with a way out; the release recovers.
+func TestApplyImmutable(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "fixed", `
+-- templates/a.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: app}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: {{ .Values.fixed.app }}}}
+  template:
+    metadata: {labels: {app: {{ .Values.fixed.app }}}}
+    spec: {containers: [{name: c, image: none}]}
+`).with("app", "one")
+	f.apply(m, Installed, 1)
+	err := f.refuse(m.with("app", "two"), Immutable)
+	if !strings.Contains(err.Error(), `"app"`) || !strings.Contains(err.Error(), "delete the object") {
+		t.Errorf("error = %v", err)
+	}
+	if err := f.kube.AppsV1().Deployments(f.namespace).Delete(t.Context(), "app", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.apply(m.with("app", "two"), Upgraded, 3)
+}
+
+// Texts of Secrets never appear in errors.
+func TestApplyMasksSecrets(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "masked", `
+-- templates/a.yaml --
+apiVersion: v1
+kind: Secret
+metadata: {name: masked}
+type: {{ .Values.masked.type }}
+data: {password: {{ .Values.masked.password }}}
+`).with("type", "Opaque").with("password", "aHVudGVyMg==")
+	f.apply(m, Installed, 1)
+	err := f.refuse(m.with("password", "hunter2-is-not-base64!"), Invalid)
+	if strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("the error shows the secret: %v", err)
+	}
+}
+
+// A cancelled context stops the writes at once; the next Apply goes on.
+func TestApplyCancelled(t *testing.T) {
+	f := start(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var after atomic.Int64
+	var cancelled atomic.Bool
+	f.config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/configmaps") {
+				if cancelled.Load() {
+					after.Add(1)
+				}
+				cancelled.Store(true)
+				cancel()
+			}
+			return next.RoundTrip(r)
+		})
+	}
+	f.restart()
+	m := moduleOf(t, "many", `
+-- templates/a.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: first}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: later}
+spec: {ports: [{port: 80}]}
+`)
+	_, err := f.client.Apply(ctx, m)
+	var problem *Error
+	if !errors.As(err, &problem) || problem.Kind != Cancelled || !errors.Is(err, context.Canceled) {
+		t.Fatalf("error = %v", err)
+	}
+	if _, err := f.kube.CoreV1().Services(f.namespace).Get(t.Context(), "later", metav1.GetOptions{}); err == nil || after.Load() > 0 {
+		t.Error("writes went on after the context ended")
+	}
+	f.wantRevisions("many", "1 failed") // the failure itself is recorded
+	f.config.WrapTransport = nil
+	f.restart()
+	f.apply(m, Installed, 1)
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// An API server that is away is Unavailable, not a fault of the chart.
+func TestApplyUnavailable(t *testing.T) {
+	c, err := New(Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Namespace: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Apply(t.Context(), module(t, "simple"))
+	var problem *Error
+	if !errors.As(err, &problem) || problem.Kind != Unavailable {
+		t.Errorf("apply: %v", err)
+	}
+	if _, err = c.Releases(t.Context()); !errors.As(err, &problem) || problem.Kind != Unavailable {
+		t.Errorf("releases: %v", err)
+	}
+}
+
+// A record that was changed between reading and writing is not overwritten: of
+// two operators exactly one unlocks a release.
+func TestUnlockConflict(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple")
+	f.apply(m, Installed, 1)
+	f.setStatus("simple", 1, "pending-install")
+	op, err := f.client.begin(t.Context(), "simple")
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := f.client.records.reread(t.Context(), "simple")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := &apply{operation: op, module: m, store: op.store(state)}
+	second := &apply{operation: op, module: m, store: op.store(state)}
+	if err := first.unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := classify(t.Context(), "simple", op, second.unlock()); err == nil || err.(*Error).Kind != Conflict {
+		t.Errorf("the second unlock: %v", err)
+	}
+	f.wantRevisions("simple", "1 failed")
+}
+
+// H12, E10: uninstall with all history; a missing release is no error.
+func TestUninstall(t *testing.T) {
+	f := start(t)
+	f.uninstall("nothing", false)
+	m := module(t, "simple")
+	f.apply(m, Installed, 1)
+	f.apply(m.with("text", "two"), Upgraded, 2)
+	f.apply(module(t, "lookup"), Installed, 1)
+	if names, err := f.client.Releases(t.Context()); err != nil || !slices.Equal(names, []string{"lookup", "simple"}) {
+		t.Errorf("releases = %v, %v", names, err)
+	}
+	f.uninstall("simple", true)
+	f.uninstall("simple", false)
+	f.wantRevisions("simple")
+	if f.configMap("simple-a") != nil || f.configMap("simple-b") != nil || f.configMap("lookup") == nil {
+		t.Error("uninstall left objects, or took those of another release")
+	}
+	f.apply(m, Installed, 1)
+	for _, status := range []string{"pending-install", "pending-upgrade", "failed", "uninstalling", "uninstalled"} {
+		f.setStatus("simple", 1, status)
+		f.uninstall("simple", true)
+		f.wantRevisions("simple")
+		f.apply(m, Installed, 1)
+	}
+}

@@ -1,0 +1,286 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+)
+
+// Labels of ours on the secret of a revision.
+const (
+	// ChecksumLabel holds the checksum of the rendered manifest (H6). A label
+	// value has at most 63 characters.
+	ChecksumLabel = "moduleChecksum"
+	// revisionLabel repeats the revision the checksum was made for. Helm copies
+	// custom labels from revision to revision; without this one, a revision made
+	// by hand (helm upgrade, helm rollback) would look like ours.
+	revisionLabel = "moduleRevision"
+)
+
+// legacyChecksumKey is where older releases keep the checksum: in the values
+// stored with the release (H6).
+const legacyChecksumKey = "_addonOperatorModuleChecksum"
+
+// Revision is what the labels of one release secret say.
+type Revision struct {
+	Version  int
+	Status   release.Status
+	Checksum string // empty: unknown, or not made by us
+
+	secret          string // name of the secret
+	resourceVersion string
+	labels          map[string]string
+}
+
+// State is the history of one release, oldest revision first.
+type State struct {
+	Release   string
+	Revisions []Revision
+}
+
+// Last returns the newest revision; false when there is no release.
+func (s State) Last() (Revision, bool) {
+	if len(s.Revisions) == 0 {
+		return Revision{}, false
+	}
+	return s.Revisions[len(s.Revisions)-1], true
+}
+
+// sinceDeployed returns what Helm looks past when the newest revision failed:
+// the revisions that came after the last one that was once deployed, and that
+// one itself, newest first. It is empty when the newest revision is deployed.
+func (s State) sinceDeployed() []Revision {
+	var out []Revision
+	for _, r := range reversed(s.Revisions) {
+		if r.Status == release.StatusDeployed && len(out) == 0 {
+			return nil
+		}
+		out = append(out, r)
+		if r.Status == release.StatusDeployed || r.Status == release.StatusSuperseded {
+			break
+		}
+	}
+	return out
+}
+
+// reversed returns revisions newest first.
+func reversed(revisions []Revision) []Revision {
+	out := slices.Clone(revisions)
+	slices.Reverse(out)
+	return out
+}
+
+// replaceLast returns a copy of revisions with a changed last element.
+func replaceLast(revisions []Revision, change func(*Revision)) []Revision {
+	out := slices.Clone(revisions)
+	change(&out[len(out)-1])
+	return out
+}
+
+// records reads release records as metadata only, and remembers the newest
+// ones. Reading them is the most frequent request of the operator and, as a
+// list, its slowest: a consistent list waits up to 100 ms for the watch cache
+// of a busy cluster. So one list fills the memory, and later a remembered state
+// is proven with two requests by name: the newest secret is unchanged, and the
+// next one does not exist.
+type records struct {
+	client    metadata.Interface
+	namespace string
+
+	mu      sync.Mutex
+	listed  bool
+	known   map[string]State
+	doubted map[string]bool // releases whose last operation failed
+}
+
+func secretsResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+}
+
+func (r *records) secrets() metadata.ResourceInterface {
+	return r.client.Resource(secretsResource()).Namespace(r.namespace)
+}
+
+// read returns the state of one release. A state that is too old cannot do
+// harm: a new revision is the creation of a secret with a fixed name, and every
+// change carries the resourceVersion that was read.
+func (r *records) read(ctx context.Context, name string) (State, error) {
+	r.mu.Lock()
+	listed, state, doubted := r.listed, r.known[name], r.doubted[name]
+	r.mu.Unlock()
+	if listed && doubted {
+		return r.reread(ctx, name)
+	}
+	if !listed {
+		if _, err := r.readAll(ctx); err != nil {
+			return State{}, err
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return r.stateOf(name), nil
+	}
+	if last, ok := state.Last(); ok {
+		current, err := r.isCurrent(ctx, name, last)
+		if err != nil {
+			return State{}, err
+		}
+		if current {
+			return state, nil
+		}
+	} else if found, err := r.list(ctx, releaseSelector(name), "0"); err != nil || len(found) == 0 {
+		// resourceVersion 0 is answered from memory at once. Should it be too old
+		// to show a release, its first revision is refused as existing already.
+		return State{Release: name}, err
+	}
+	return r.reread(ctx, name)
+}
+
+// reread asks with a consistent list, without trusting the memory.
+func (r *records) reread(ctx context.Context, name string) (State, error) {
+	states, err := r.list(ctx, releaseSelector(name), "")
+	if err != nil {
+		return State{}, err
+	}
+	state, ok := states[name]
+	if !ok {
+		state.Release = name
+	}
+	r.remember(state)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.doubted, name)
+	return state, nil
+}
+
+// readAll lists all releases of the namespace, consistently.
+func (r *records) readAll(ctx context.Context) (map[string]State, error) {
+	all, err := r.list(ctx, labels.Set{"owner": "helm"}, "")
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.known, r.listed = maps.Clone(all), true
+	clear(r.doubted)
+	return all, nil
+}
+
+// isCurrent reports whether last is still the newest revision, unchanged.
+func (r *records) isCurrent(ctx context.Context, name string, last Revision) (bool, error) {
+	live, err := r.secrets().Get(ctx, last.secret, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read release secret %s: %w", last.secret, err)
+	}
+	if live.ResourceVersion != last.resourceVersion {
+		return false, nil
+	}
+	next := secretName(name, last.Version+1)
+	_, err = r.secrets().Get(ctx, next, metav1.GetOptions{})
+	if err == nil || !apierrors.IsNotFound(err) {
+		if err != nil {
+			err = fmt.Errorf("read release secret %s: %w", next, err)
+		}
+		return false, err
+	}
+	return true, nil
+}
+
+func (r *records) list(ctx context.Context, selector labels.Set, resourceVersion string) (map[string]State, error) {
+	list, err := r.secrets().List(ctx, metav1.ListOptions{LabelSelector: selector.String(), ResourceVersion: resourceVersion})
+	if err != nil {
+		return nil, fmt.Errorf("list release secrets in namespace %s: %w", r.namespace, err)
+	}
+	states := map[string]State{}
+	for i := range list.Items {
+		name, revision, err := revisionOf(&list.Items[i].ObjectMeta)
+		if err != nil {
+			continue // a secret that only looks like one of Helm
+		}
+		state := states[name]
+		state.Release = name
+		state.Revisions = append(state.Revisions, revision)
+		states[name] = state
+	}
+	for _, state := range states {
+		slices.SortFunc(state.Revisions, func(a, b Revision) int { return a.Version - b.Version })
+	}
+	return states, nil
+}
+
+func (r *records) remember(state State) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = map[string]State{}
+	}
+	if len(state.Revisions) == 0 {
+		delete(r.known, state.Release)
+		return
+	}
+	r.known[state.Release] = state
+}
+
+// doubt makes the next read ask the API server: an operation failed, and what
+// it wrote last is unknown.
+func (r *records) doubt(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.doubted == nil {
+		r.doubted = map[string]bool{}
+	}
+	r.doubted[name] = true
+}
+
+func (r *records) stateOf(name string) State {
+	if state, ok := r.known[name]; ok {
+		return state
+	}
+	return State{Release: name}
+}
+
+func releaseSelector(name string) labels.Set {
+	return labels.Set{"owner": "helm", "name": name}
+}
+
+// secretName is Helm's name for the record of one revision.
+func secretName(release string, version int) string {
+	return "sh.helm.release.v1." + release + ".v" + strconv.Itoa(version)
+}
+
+var errNotARecord = errors.New("not a release record")
+
+// revisionOf reads the labels of a release secret.
+func revisionOf(m *metav1.ObjectMeta) (name string, r Revision, err error) {
+	version, err := strconv.Atoi(m.Labels["version"])
+	name = m.Labels["name"]
+	if err != nil || name == "" || !strings.HasPrefix(m.Name, "sh.helm.release.v1.") {
+		return "", Revision{}, errNotARecord
+	}
+	r = Revision{
+		Version:         version,
+		Status:          release.Status(m.Labels["status"]),
+		Checksum:        m.Labels[ChecksumLabel],
+		secret:          m.Name,
+		resourceVersion: m.ResourceVersion,
+		labels:          m.Labels,
+	}
+	if of, ok := m.Labels[revisionLabel]; ok && of != m.Labels["version"] {
+		r.Checksum = ""
+	}
+	return name, r, nil
+}

@@ -1,0 +1,331 @@
+package helm
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/cli"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/releaseutil"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// stock is Helm as its command line sets it up.
+func (f *fixture) stock() *action.Configuration {
+	f.Helper()
+	settings := cli.New()
+	settings.KubeConfig = devclustertest.Start(f.T).Kubeconfig()
+	settings.SetNamespace(f.namespace)
+	cfg := &action.Configuration{}
+	if err := cfg.Init(settings.RESTClientGetter(), f.namespace, "secrets", func(string, ...any) {}); err != nil {
+		f.Fatal(err)
+	}
+	return cfg
+}
+
+// The helm command line works with our releases, and ours with what it did.
+func TestStockHelm(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple").with("text", "one")
+	f.apply(m, Installed, 1)
+	f.apply(m.with("text", "two"), Upgraded, 2)
+
+	list, err := action.NewList(f.stock()).Run()
+	if err != nil || len(list) != 1 || list[0].Name != "simple" || list[0].Chart.Metadata.Version != synthesisedVersion {
+		t.Fatalf("helm list: %v, %v", list, err)
+	}
+	history, err := action.NewHistory(f.stock()).Run("simple")
+	if err != nil || len(history) != 2 {
+		t.Fatalf("helm history: %v, %v", history, err)
+	}
+	values, err := action.NewGetValues(f.stock()).Run("simple")
+	if want := map[string]any{"global": map[string]any{}, "simple": map[string]any{"text": "two"}}; err != nil || !reflect.DeepEqual(values, want) {
+		t.Errorf("helm get values: %v, %v", values, err)
+	}
+	if status, err := action.NewStatus(f.stock()).Run("simple"); err != nil || status.Info.Status != release.StatusDeployed {
+		t.Errorf("helm status: %v, %v", status, err)
+	}
+
+	rollback := action.NewRollback(f.stock())
+	rollback.Version = 1
+	if err := rollback.Run("simple"); err != nil {
+		t.Fatalf("helm rollback: %v", err)
+	}
+	if got := f.configMap("simple-a")["text"]; got != "one" {
+		t.Errorf("text = %q after helm rollback", got)
+	}
+	f.apply(m.with("text", "two"), Upgraded, 4) // what a person did by hand is undone
+	if got := f.configMap("simple-a")["text"]; got != "two" {
+		t.Errorf("text = %q", got)
+	}
+
+	ch, err := loadChart(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	upgrade := action.NewUpgrade(f.stock())
+	upgrade.Namespace = f.namespace
+	upgrade.ResetValues = true
+	if _, err := upgrade.Run("simple", ch, map[string]any{"global": map[string]any{}, "simple": map[string]any{"text": "by hand"}}); err != nil {
+		t.Fatalf("helm upgrade: %v", err)
+	}
+	f.apply(m.with("text", "two"), Upgraded, 6)
+
+	keep := action.NewUninstall(f.stock())
+	keep.KeepHistory = true
+	if _, err := keep.Run("simple"); err != nil {
+		t.Fatalf("helm uninstall --keep-history: %v", err)
+	}
+	f.apply(m.with("text", "two"), Installed, 7)
+	if _, err := action.NewUninstall(f.stock()).Run("simple"); err != nil {
+		t.Fatalf("helm uninstall: %v", err)
+	}
+	f.wantRevisions("simple")
+	if f.configMap("simple-a") != nil {
+		t.Error("simple-a stays")
+	}
+	f.apply(m, Installed, 1) // the remembered state is not trusted
+}
+
+// differential is a chart whose objects and fields come and go with its values.
+const differential = `
+-- Chart.yaml --
+apiVersion: v2
+name: diff
+version: 1.0.0
+-- templates/all.yaml --
+{{ range $name, $data := .Values.diff.maps }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: {{ $name }}
+data: {{ toYaml $data | nindent 2 }}
+{{ end }}
+{{ range $name, $port := .Values.diff.services }}
+---
+apiVersion: v1
+kind: Service
+metadata:
+  name: {{ $name }}
+spec:
+  selector: {app: {{ $name }}}
+  ports: [{name: http, port: {{ $port }}}]
+{{ end }}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: app}
+spec:
+  replicas: {{ .Values.diff.replicas }}
+  selector: {matchLabels: {app: app}}
+  template:
+    metadata: {labels: {app: app}}
+    spec:
+      containers:
+      {{- range .Values.diff.containers }}
+      - {name: {{ . }}, image: none, env: [{name: A, value: "{{ . }}"}]}
+      {{- end }}
+`
+
+// The store and the cluster of ours stand beside Helm's own: the same random
+// values and the same drift by hand give the same objects and the same history.
+func TestDifferential(t *testing.T) {
+	steps := 60
+	if testing.Short() {
+		steps = 10
+	}
+	ours, theirs := start(t), newTwin(t)
+	rnd := rand.New(rand.NewPCG(20, 6))
+	m := moduleOf(t, "diff", differential)
+	for i := range steps {
+		// A failing step brings no new objects: Helm forgets those, we do not.
+		// TestApplyAfterFailedUpgrade is about this one difference.
+		broken := i%7 == 6
+		if !broken {
+			m = m.with("maps", randomMaps(rnd))
+		}
+		m = m.with("services", randomServices(rnd, broken))
+		m = m.with("replicas", int64(rnd.IntN(3))).with("containers", []any{"a", "b", "c"}[:1+rnd.IntN(3)])
+		_, err := ours.client.Apply(t.Context(), m)
+		stockErr := theirs.stockApply(m)
+		if (err == nil) != (stockErr == nil) {
+			t.Fatalf("step %d: ours %v, stock %v", i, err, stockErr)
+		}
+		a, b := ours.dump(), theirs.dump()
+		if !slices.Equal(a, b) {
+			t.Fatalf("step %d (%v):\nours:\n%s\nstock:\n%s", i, err, strings.Join(a, "\n"), strings.Join(b, "\n"))
+		}
+		drift := rnd.Uint64()
+		for _, f := range []*fixture{ours, theirs} {
+			f.drift(rand.New(rand.NewPCG(drift, 0)))
+		}
+	}
+	ours.uninstall("diff", true)
+	if _, err := action.NewUninstall(theirs.stock()).Run("diff"); err != nil {
+		t.Fatal(err)
+	}
+	if a, b := ours.dump(), theirs.dump(); !slices.Equal(a, b) {
+		t.Errorf("after uninstall:\nours:\n%s\nstock:\n%s", strings.Join(a, "\n"), strings.Join(b, "\n"))
+	}
+}
+
+// newTwin is a second namespace of the same test.
+func newTwin(t *testing.T) *fixture {
+	t.Helper()
+	cluster := devclustertest.Start(t)
+	f := &fixture{T: t, namespace: cluster.Namespace(t), config: cluster.RESTConfig(), log: &logBuffer{}}
+	f.restart()
+	f.kube = mustClient(t, f.config)
+	return f
+}
+
+func randomMaps(rnd *rand.Rand) map[string]any {
+	maps := map[string]any{}
+	for _, name := range []string{"m1", "m2", "m3", "m4"} {
+		if rnd.IntN(3) == 0 {
+			continue
+		}
+		data := map[string]any{"always": "x"}
+		for _, key := range []string{"a", "b", "c"} {
+			if rnd.IntN(2) == 0 {
+				data[key] = fmt.Sprint(rnd.IntN(3), "v")
+			}
+		}
+		maps[name] = data
+	}
+	return maps
+}
+
+// randomServices may contain one that the API server refuses.
+func randomServices(rnd *rand.Rand, broken bool) map[string]any {
+	services := map[string]any{"s1": int64(80 + rnd.IntN(2))}
+	if rnd.IntN(2) == 0 {
+		services["s2"] = int64(8080)
+	}
+	if broken {
+		services["s3"] = int64(-1)
+	}
+	return services
+}
+
+// drift changes or deletes an object by hand.
+func (f *fixture) drift(rnd *rand.Rand) {
+	f.Helper()
+	name := fmt.Sprint("m", 1+rnd.IntN(4))
+	maps := f.kube.CoreV1().ConfigMaps(f.namespace)
+	cm, err := maps.Get(f.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		return
+	}
+	switch rnd.IntN(3) {
+	case 0:
+		f.deleteConfigMap(name)
+	case 1:
+		cm.Data["a"], cm.Data["foreign"] = "by hand", "yes"
+		if _, err := maps.Update(f.Context(), cm, metav1.UpdateOptions{}); err != nil {
+			f.Fatal(err)
+		}
+	}
+}
+
+// stockApply is what an operator on the plain library does: decide with the
+// same rules, act with Helm's own client, driver and loading.
+func (f *fixture) stockApply(m Module) error {
+	f.Helper()
+	ch, err := loader.LoadDir(m.Dir)
+	if err != nil {
+		f.Fatal(err)
+	}
+	cfg := f.stock()
+	history, err := cfg.Releases.History(m.Name)
+	releaseutil.SortByRevision(history)
+	if err != nil {
+		install := action.NewInstall(cfg)
+		install.ReleaseName, install.Namespace = m.Name, f.namespace
+		install.TakeOwnership, install.DisableOpenAPIValidation = true, true
+		_, err := install.Run(ch, m.Values)
+		return err
+	}
+	last := history[len(history)-1]
+	if last.Info.Status == release.StatusDeployed && reflect.DeepEqual(jsonOf(last.Config), jsonOf(m.Values)) && f.allThere(last.Manifest) {
+		return nil
+	}
+	upgrade := action.NewUpgrade(cfg)
+	upgrade.Namespace, upgrade.MaxHistory = f.namespace, 3
+	upgrade.ResetValues, upgrade.TakeOwnership, upgrade.DisableOpenAPIValidation = true, true, true
+	_, err = upgrade.Run(m.Name, ch, m.Values)
+	return err
+}
+
+func (f *fixture) allThere(manifest string) bool {
+	f.Helper()
+	objects, err := parseManifest(manifest)
+	if err != nil {
+		f.Fatal(err)
+	}
+	var names []Object
+	for _, o := range objects {
+		names = append(names, objectOf(o))
+	}
+	s, err := f.client.survey(f.Context(), names)
+	if err != nil {
+		f.Fatal(err)
+	}
+	return len(s.absent) == 0
+}
+
+// dump returns all objects of the namespace, without what differs by nature,
+// and the history of the release.
+func (f *fixture) dump() []string {
+	f.Helper()
+	client, err := dynamic.NewForConfig(rest.CopyConfig(f.config))
+	if err != nil {
+		f.Fatal(err)
+	}
+	var out []string
+	for _, gvr := range []schema.GroupVersionResource{
+		{Version: "v1", Resource: "configmaps"}, {Version: "v1", Resource: "services"}, {Group: "apps", Version: "v1", Resource: "deployments"},
+	} {
+		list, err := client.Resource(gvr).Namespace(f.namespace).List(f.Context(), metav1.ListOptions{})
+		if err != nil {
+			f.Fatal(err)
+		}
+		for _, o := range list.Items {
+			if o.GetName() == "kube-root-ca.crt" {
+				continue
+			}
+			strip(&o, f.namespace)
+			out = append(out, jsonOf(o.Object))
+		}
+	}
+	return append(out, f.revisions("diff")...)
+}
+
+func strip(o *unstructured.Unstructured, namespace string) {
+	for _, field := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields", "namespace", "generation"} {
+		unstructured.RemoveNestedField(o.Object, "metadata", field)
+	}
+	for _, field := range []string{"clusterIP", "clusterIPs"} {
+		unstructured.RemoveNestedField(o.Object, "spec", field)
+	}
+	delete(o.Object, "status")
+	annotations := o.GetAnnotations()
+	for k, v := range annotations {
+		annotations[k] = strings.ReplaceAll(v, namespace, "NAMESPACE")
+	}
+	delete(annotations, "deployment.kubernetes.io/revision")
+	o.SetAnnotations(annotations)
+}

@@ -1,0 +1,249 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// errTaken says that a record changed since it was read.
+var errTaken = errors.New("the release record was changed by somebody else")
+
+// corruptedError says that the body of a release secret cannot be read.
+type corruptedError struct {
+	secret string
+	err    error
+}
+
+func (e *corruptedError) Error() string {
+	return fmt.Sprintf("release secret %s is corrupted: %v", e.secret, e.err)
+}
+
+func (e *corruptedError) Unwrap() error { return e.err }
+
+// store is the storage driver of one operation on one release. It reads and
+// writes the secrets exactly as Helm's own driver does, except that
+//   - the history comes from the state that was just read; only bodies that
+//     Helm looks into are fetched, i.e. the newest of each answer;
+//   - an update carries the resourceVersion that this operation read or wrote,
+//     so of two writers one loses instead of both winning;
+//   - a corrupted body is an error with the name of the secret, where Helm's
+//     driver silently skips it and then fails for ever on the existing name;
+//   - templates and files of the chart are not stored: no command of Helm reads
+//     them, and they are what makes records too large.
+type store struct {
+	ctx     context.Context // never cancelled: "failed" must be recorded after a cancelled operation
+	secrets typedcorev1.SecretInterface
+	records *records
+	state   State
+	bodies  map[string]*release.Release // by name of the secret
+}
+
+var _ driver.Driver = (*store)(nil)
+
+// Name implements driver.Driver.
+func (s *store) Name() string { return driver.SecretsDriverName }
+
+// Get returns one revision with its body.
+func (s *store) Get(key string) (*release.Release, error) {
+	if i := s.index(key); i >= 0 {
+		return s.body(s.state.Revisions[i])
+	}
+	return nil, driver.ErrReleaseNotFound
+}
+
+// List implements driver.Driver; actions on one release never call it.
+func (s *store) List(func(*release.Release) bool) ([]*release.Release, error) {
+	return nil, errors.New("list releases: not offered by the driver of one release")
+}
+
+// Query returns the revisions with the given labels, oldest first. Only the
+// newest has a body: Helm counts, sorts and deletes the others.
+func (s *store) Query(labels map[string]string) ([]*release.Release, error) {
+	var found []Revision
+	for _, r := range s.state.Revisions {
+		if status, ok := labels["status"]; labels["name"] == s.state.Release && (!ok || status == string(r.Status)) {
+			found = append(found, r)
+		}
+	}
+	if len(found) == 0 {
+		return nil, driver.ErrReleaseNotFound
+	}
+	out := make([]*release.Release, len(found))
+	for i, r := range found {
+		out[i] = &release.Release{Name: s.state.Release, Version: r.Version, Labels: customLabels(r.labels), Info: &release.Info{Status: r.Status}}
+	}
+	newest, err := s.body(found[len(found)-1])
+	if err != nil {
+		return nil, err
+	}
+	out[len(out)-1] = newest
+	return out, nil
+}
+
+// Create writes a new revision; driver.ErrReleaseExists when another writer was
+// faster.
+func (s *store) Create(key string, rel *release.Release) error {
+	secret, err := secretOf(key, rel)
+	if err != nil {
+		return err
+	}
+	secret.Labels["createdAt"] = now()
+	secret.Labels[revisionLabel] = strconv.Itoa(rel.Version)
+	created, err := s.secrets.Create(s.ctx, secret, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return driver.ErrReleaseExists
+	}
+	if err != nil {
+		return fmt.Errorf("create release secret %s: %w", key, err)
+	}
+	return s.keep(created, rel)
+}
+
+// Update writes the changed status of a revision.
+func (s *store) Update(key string, rel *release.Release) error {
+	i := s.index(key)
+	if i < 0 {
+		return driver.ErrReleaseNotFound
+	}
+	if rel.Chart == nil {
+		return fmt.Errorf("update release secret %s: its body was never read", key)
+	}
+	secret, err := secretOf(key, rel)
+	if err != nil {
+		return err
+	}
+	old := s.state.Revisions[i]
+	for _, label := range []string{"createdAt", revisionLabel} {
+		if v, ok := old.labels[label]; ok {
+			secret.Labels[label] = v
+		}
+	}
+	secret.Labels["modifiedAt"] = now()
+	secret.ResourceVersion = old.resourceVersion
+	updated, err := s.secrets.Update(s.ctx, secret, metav1.UpdateOptions{})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return fmt.Errorf("update release secret %s: %w", key, errTaken)
+	}
+	if err != nil {
+		return fmt.Errorf("update release secret %s: %w", key, err)
+	}
+	return s.keep(updated, rel)
+}
+
+// Delete removes a revision that nobody changed since it was read.
+func (s *store) Delete(key string) (*release.Release, error) {
+	i := s.index(key)
+	if i < 0 {
+		return nil, driver.ErrReleaseNotFound
+	}
+	old := s.state.Revisions[i]
+	err := s.secrets.Delete(s.ctx, key, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &old.resourceVersion}})
+	switch {
+	case apierrors.IsConflict(err):
+		return nil, fmt.Errorf("delete release secret %s: %w", key, errTaken)
+	case err != nil && !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("delete release secret %s: %w", key, err)
+	}
+	s.state.Revisions = slices.Delete(slices.Clone(s.state.Revisions), i, i+1)
+	s.records.remember(s.state)
+	return s.bodies[key], nil
+}
+
+// keep takes over what the API server stored.
+func (s *store) keep(secret *corev1.Secret, rel *release.Release) error {
+	_, revision, err := revisionOf(&secret.ObjectMeta)
+	if err != nil {
+		return err
+	}
+	revisions := slices.Clone(s.state.Revisions)
+	if i := s.index(secret.Name); i >= 0 {
+		revisions[i] = revision
+	} else {
+		revisions = append(revisions, revision)
+	}
+	s.state.Revisions = revisions
+	s.bodies[secret.Name] = rel
+	s.records.remember(s.state)
+	return nil
+}
+
+func (s *store) index(key string) int {
+	return slices.IndexFunc(s.state.Revisions, func(r Revision) bool { return r.secret == key })
+}
+
+// body fetches and decodes the record of one revision, once per operation.
+func (s *store) body(r Revision) (*release.Release, error) {
+	if rel, ok := s.bodies[r.secret]; ok {
+		return rel, nil
+	}
+	secret, err := s.secrets.Get(s.ctx, r.secret, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("read release secret %s: %w", r.secret, errTaken)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read release secret %s: %w", r.secret, err)
+	}
+	if secret.ResourceVersion != r.resourceVersion {
+		return nil, fmt.Errorf("read release secret %s: %w", r.secret, errTaken)
+	}
+	rel, err := decodeRelease(secret.Data["release"])
+	if err == nil && (rel.Name != s.state.Release || rel.Version != r.Version) {
+		err = fmt.Errorf("it holds release %s, revision %d", rel.Name, rel.Version)
+	}
+	if err != nil {
+		return nil, &corruptedError{secret: r.secret, err: err}
+	}
+	rel.Labels = customLabels(secret.Labels)
+	s.bodies[r.secret] = rel
+	return rel, nil
+}
+
+// customLabels are the labels that are not Helm's own. Helm copies them to the
+// next revision; copying its own would make createdAt stick.
+func customLabels(all map[string]string) map[string]string {
+	custom := maps.Clone(all)
+	for _, l := range driver.GetSystemLabels() {
+		delete(custom, l)
+	}
+	delete(custom, revisionLabel)
+	return custom
+}
+
+func secretOf(key string, rel *release.Release) (*corev1.Secret, error) {
+	stored := *rel
+	if rel.Chart != nil {
+		stored.Chart = &chart.Chart{Metadata: rel.Chart.Metadata, Values: rel.Chart.Values}
+	}
+	data, err := encodeRelease(&stored)
+	if err != nil {
+		return nil, fmt.Errorf("encode release %s, revision %d: %w", rel.Name, rel.Version, err)
+	}
+	labels := customLabels(rel.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels["name"] = rel.Name
+	labels["owner"] = "helm"
+	labels["status"] = rel.Info.Status.String()
+	labels["version"] = strconv.Itoa(rel.Version)
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: key, Labels: labels},
+		Type:       "helm.sh/release.v1",
+		Data:       map[string][]byte{"release": data},
+	}, nil
+}
+
+func now() string { return strconv.FormatInt(time.Now().Unix(), 10) }

@@ -1,0 +1,127 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/metadata"
+)
+
+// surveyWidth is how many objects are looked at in parallel.
+const surveyWidth = 8
+
+// Annotations by which Helm marks the owner of an object.
+const (
+	ownerName      = "meta.helm.sh/release-name"
+	ownerNamespace = "meta.helm.sh/release-namespace"
+)
+
+// survey is what the cluster holds of a list of objects.
+type survey struct {
+	absent []Object
+	owned  map[Object]owner // of those that exist
+}
+
+// owner is the release an object belongs to; zero: none.
+type owner struct{ name, namespace string }
+
+// survey looks at the metadata of objects, and at nothing else of them.
+func (c *Client) survey(ctx context.Context, objects []Object) (survey, error) {
+	found := make([]bool, len(objects))
+	owners := make([]owner, len(objects))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(surveyWidth)
+	for i, o := range objects {
+		group.Go(func() error {
+			live, exists, err := c.look(ctx, o)
+			found[i], owners[i] = exists, ownerIn(live)
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return survey{}, err
+	}
+	s := survey{owned: map[Object]owner{}}
+	for i, o := range objects {
+		if found[i] {
+			s.owned[o] = owners[i]
+		} else {
+			s.absent = append(s.absent, o)
+		}
+	}
+	return s, nil
+}
+
+// look asks for the metadata of one object; nil with exists when it may not be
+// read: without the permission its absence can neither be seen nor mended. An
+// object of an unknown kind does not exist.
+func (c *Client) look(ctx context.Context, o Object) (live *metav1.PartialObjectMetadata, exists bool, err error) {
+	resource, err := c.resourceOf(o)
+	if meta.IsNoMatchError(err) {
+		return nil, false, nil
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	live, err = resource.Get(ctx, o.Name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, false, nil
+	case apierrors.IsForbidden(err):
+		c.options.Log.Debug("may not read an object of a release; it counts as present", "object", o.String(), "err", err)
+		return nil, true, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("look at %s: %w", o, err)
+	}
+	return live, true, nil
+}
+
+// resourceOf finds where the API server keeps an object.
+func (c *Client) resourceOf(o Object) (metadata.ResourceInterface, error) {
+	m, err := c.discovery.mapping(o.GVK)
+	if err != nil {
+		return nil, fmt.Errorf("find the resource of %s: %w", o, err)
+	}
+	if c.discovery.isNamespaced(m) {
+		return c.metadata.Resource(m.Resource).Namespace(c.identity(o).Namespace), nil
+	}
+	return c.metadata.Resource(m.Resource), nil
+}
+
+// identity is an object without what may differ between two mentions of it: the
+// version of its API, and an omitted namespace.
+func (c *Client) identity(o Object) Object {
+	o.GVK.Version = ""
+	if o.Namespace == "" {
+		o.Namespace = c.options.Namespace
+	}
+	return o
+}
+
+func ownerIn(live *metav1.PartialObjectMetadata) owner {
+	if live == nil {
+		return owner{}
+	}
+	return owner{live.Annotations[ownerName], live.Annotations[ownerNamespace]}
+}
+
+// foreign returns an error that names every object of another release. Objects
+// of nobody are taken over (H7); taking them from another release would only
+// start a fight between two modules.
+func (s survey) foreign(objects []Object, us owner) error {
+	var errs []error
+	for _, o := range objects {
+		them := s.owned[o]
+		if them.name == "" || them == us {
+			continue
+		}
+		errs = append(errs, fmt.Errorf("%s belongs to release %s in namespace %s: remove it from one of the two charts, or delete its annotation %s to hand it over",
+			o, them.name, them.namespace, ownerName))
+	}
+	return errors.Join(errs...)
+}

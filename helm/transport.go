@@ -1,0 +1,117 @@
+package helm
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// requestLimit is the longest time one API request may take. rest.Config.Timeout
+// is not used for it, because that would cut watches too.
+const requestLimit = 30 * time.Second
+
+// limitTransport limits the time of every request but those that stay open by
+// design.
+type limitTransport struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t limitTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if isStream(req) {
+		return t.next.RoundTrip(req)
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), requestLimit)
+	return roundTrip(t.next, req.WithContext(ctx), cancel)
+}
+
+// boundTransport ties every request of one operation to the context of that
+// operation. Helm passes context.Background everywhere; and its RunWithContext
+// returns early while the work goes on behind it. Here a cancelled context
+// stops the writes themselves.
+type boundTransport struct {
+	ctx  context.Context
+	next http.RoundTripper
+
+	mu   sync.Mutex
+	last failure
+}
+
+// failure is what the transport knows about the last refused request.
+type failure struct {
+	code        int  // HTTP status; 0: none was refused
+	unavailable bool // no answer came at all
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if err := t.ctx.Err(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(req.Context())
+	stop := context.AfterFunc(t.ctx, cancel)
+	resp, err := roundTrip(t.next, req.WithContext(ctx), func() { stop(); cancel() })
+	if err != nil {
+		if t.ctx.Err() != nil {
+			return nil, t.ctx.Err()
+		}
+		t.note(failure{unavailable: true})
+		return nil, err
+	}
+	t.judge(req.Method, resp.StatusCode)
+	return resp, nil
+}
+
+// judge remembers refusals, for Helm hands them on as text only. Reads that
+// find nothing are no refusals, and a conflict is none when the write succeeds
+// after all.
+func (t *boundTransport) judge(method string, code int) {
+	read := method == http.MethodGet
+	switch {
+	case code >= http.StatusInternalServerError, !read && code >= http.StatusBadRequest && code != http.StatusNotFound:
+		t.note(failure{code: code})
+	case !read && t.failed().code == http.StatusConflict:
+		t.note(failure{})
+	}
+}
+
+func (t *boundTransport) failed() failure {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.last
+}
+
+func (t *boundTransport) note(f failure) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = f
+}
+
+// roundTrip calls release when the request has failed or its body is closed.
+func roundTrip(next http.RoundTripper, req *http.Request, release func()) (*http.Response, error) {
+	resp, err := next.RoundTrip(req)
+	if err != nil {
+		release()
+		return nil, err
+	}
+	resp.Body = &releasingBody{ReadCloser: resp.Body, release: release}
+	return resp, nil
+}
+
+// isStream reports requests that stay open by design: watches and logs.
+func isStream(req *http.Request) bool {
+	q := req.URL.Query()
+	return q.Get("watch") == "true" || q.Get("watch") == "1" || q.Get("follow") == "true"
+}
+
+// releasingBody frees the timer and the context hook of a request at Close.
+type releasingBody struct {
+	io.ReadCloser
+	release func()
+}
+
+func (b *releasingBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.release()
+	return err
+}

@@ -1,0 +1,162 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/kube"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Uninstall deletes the objects of a release and its whole history (H12). A
+// missing release is no error: existed is false then. Whatever status a killed
+// operation left, Uninstall can be called again.
+func (c *Client) Uninstall(ctx context.Context, name string) (existed bool, err error) {
+	defer c.locks.lock(name)()
+	op, err := c.begin(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	state, err := c.records.reread(ctx, name)
+	if err != nil {
+		return false, classify(ctx, name, op, err)
+	}
+	if len(state.Revisions) == 0 {
+		return false, nil
+	}
+	err = op.uninstall(op.store(state))
+	c.renders.forget(name)
+	if err != nil {
+		c.records.doubt(name)
+	}
+	return true, classify(ctx, name, op, err)
+}
+
+func (op *operation) uninstall(s *store) error {
+	if err := op.dropCorrupted(s); err != nil {
+		return err
+	}
+	last, ok := s.state.Last()
+	if !ok {
+		return nil
+	}
+	newest, err := s.body(last)
+	if err != nil {
+		return err
+	}
+	// The newest manifest is not all there is when its revision did not get to
+	// its end: objects that it dropped still exist.
+	var others []string
+	for _, r := range s.state.sinceDeployed() {
+		rel, err := s.body(r)
+		if err != nil {
+			return err
+		}
+		others = append(others, rel.Manifest)
+	}
+	cfg, k := op.configuration(s)
+	u := action.NewUninstall(cfg)
+	u.Timeout = op.client.options.Timeout
+	u.IgnoreNotFound = true
+	if last.Status != release.StatusUninstalled && len(others) > 0 {
+		objects, err := parseManifest(newest.Manifest)
+		if err != nil {
+			return err
+		}
+		var kept []Object
+		for _, o := range objects {
+			kept = append(kept, objectOf(o))
+		}
+		if err := op.removeLeftovers(others, kept, spareNothing); err != nil {
+			return err
+		}
+	}
+	if _, err := u.Run(op.release); err != nil {
+		return errors.Join(append([]error{err}, k.undeleted...)...)
+	}
+	return nil
+}
+
+// dropCorrupted removes newest records that cannot be read, until one can. When
+// none can, the objects of the release are unknown and stay.
+func (op *operation) dropCorrupted(s *store) error {
+	for _, r := range reversed(s.state.Revisions) {
+		_, err := s.body(r)
+		var corrupted *corruptedError
+		if !errors.As(err, &corrupted) {
+			return err
+		}
+		op.log.Warn("a corrupted release record is removed; objects that only it knew stay in the cluster", "secret", corrupted.secret, "err", corrupted.err)
+		if _, err := s.Delete(r.secret); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
+			return err
+		}
+	}
+	return nil
+}
+
+// spared says which kinds removeLeftovers never deletes.
+type spared func(Object) bool
+
+func spareNothing(Object) bool { return false }
+
+// spareData spares what takes data along when it goes.
+func spareData(o Object) bool {
+	switch o.GVK.Kind {
+	case "PersistentVolumeClaim", "PersistentVolume", "Namespace", "CustomResourceDefinition":
+		return true
+	}
+	return false
+}
+
+// removeLeftovers deletes objects of older manifests that are not in keep, if
+// they exist, are ours, and do not ask to be kept.
+func (op *operation) removeLeftovers(manifests []string, keep []Object, spare spared) error {
+	c := op.client
+	kept := map[Object]bool{}
+	for _, o := range keep {
+		kept[c.identity(o)] = true
+	}
+	for _, manifest := range manifests {
+		objects, err := parseManifest(manifest)
+		if err != nil {
+			return fmt.Errorf("manifest of an older revision: %w", err)
+		}
+		for _, u := range objects {
+			o := objectOf(u)
+			if kept[c.identity(o)] {
+				continue
+			}
+			kept[c.identity(o)] = true
+			if spare(o) {
+				op.log.Warn("an object of a failed revision is no longer in the chart and stays, because its data would go with it", "object", o.String())
+				continue
+			}
+			if err := op.removeLeftover(o); err != nil {
+				return fmt.Errorf("delete %s, which an older revision left: %w", o, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (op *operation) removeLeftover(o Object) error {
+	live, exists, err := op.client.look(op.ctx, o)
+	if err != nil || !exists || ownerIn(live) != op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
+		return err
+	}
+	resource, err := op.client.resourceOf(o)
+	if err != nil {
+		return err
+	}
+	background := metav1.DeletePropagationBackground
+	err = resource.Delete(op.ctx, o.Name, metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &live.UID}})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

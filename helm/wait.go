@@ -1,0 +1,139 @@
+package helm
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"helm.sh/helm/v3/pkg/kube"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/cli-runtime/pkg/resource"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+)
+
+// deletePoll is how often a deleted hook object is looked for.
+const deletePoll = 250 * time.Millisecond
+
+// WatchUntilReady waits for the Jobs and Pods of a hook. Helm's own waits on
+// after the operation is cancelled.
+func (k *cluster) WatchUntilReady(list kube.ResourceList, timeout time.Duration) error {
+	for _, info := range list {
+		kind := info.Mapping.GroupVersionKind.Kind
+		if kind != "Job" && kind != "Pod" {
+			continue
+		}
+		if err := k.watchUntilDone(info, timeout); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (k *cluster) watchUntilDone(info *resource.Info, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(k.op.ctx, timeout)
+	defer cancel()
+	only := fields.OneTermEqualSelector("metadata.name", info.Name)
+	source := cache.NewListWatchFromClient(info.Client, info.Mapping.Resource.Resource, info.Namespace, only)
+	_, err := watchtools.UntilWithSync(ctx, source, &unstructured.Unstructured{}, nil, func(e watch.Event) (bool, error) {
+		u, ok := e.Object.(*unstructured.Unstructured)
+		if !ok || e.Type == watch.Deleted {
+			return e.Type == watch.Deleted, nil
+		}
+		return finished(u)
+	})
+	if k.op.ctx.Err() != nil {
+		return k.op.ctx.Err()
+	}
+	if wait.Interrupted(err) {
+		return fmt.Errorf("%s did not finish within %s", objectOfInfo(info), timeout)
+	}
+	return err
+}
+
+// finished reports whether a Job or a Pod is done; a failed one is an error.
+func finished(u *unstructured.Unstructured) (bool, error) {
+	if u.GetKind() == "Pod" {
+		phase, _, _ := unstructured.NestedString(u.Object, "status", "phase")
+		if phase == string(corev1.PodFailed) {
+			return true, fmt.Errorf("pod %s failed", u.GetName())
+		}
+		return phase == string(corev1.PodSucceeded), nil
+	}
+	conditions, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
+	for _, c := range conditions {
+		condition, _ := c.(map[string]any)
+		if condition["status"] != "True" {
+			continue
+		}
+		switch condition["type"] {
+		case "Complete":
+			return true, nil
+		case "Failed":
+			return true, fmt.Errorf("job %s failed: %v", u.GetName(), condition["reason"])
+		}
+	}
+	return false, nil
+}
+
+// WaitForDelete implements kube.InterfaceExt: hooks are deleted before they are
+// created anew.
+func (k *cluster) WaitForDelete(list kube.ResourceList, timeout time.Duration) error {
+	for _, info := range list {
+		helper := resource.NewHelper(info.Client, info.Mapping)
+		err := wait.PollUntilContextTimeout(k.op.ctx, deletePoll, timeout, true, func(context.Context) (bool, error) {
+			_, err := helper.Get(info.Namespace, info.Name)
+			if apierrors.IsNotFound(err) {
+				return true, nil
+			}
+			return false, err
+		})
+		if wait.Interrupted(err) && k.op.ctx.Err() == nil {
+			return fmt.Errorf("%s still exists %s after its deletion; does it have a finalizer?", objectOfInfo(info), timeout)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// GetPodList implements kube.InterfaceLogs. Helm's own needs a client that only
+// its own IsReachable makes.
+func (k *cluster) GetPodList(namespace string, o metav1.ListOptions) (*corev1.PodList, error) {
+	core, err := typedcorev1.NewForConfig(k.op.config())
+	if err != nil {
+		return nil, err
+	}
+	return core.Pods(namespace).List(k.op.ctx, o)
+}
+
+// OutputContainerLogsForPodList implements kube.InterfaceLogs.
+func (k *cluster) OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, writer func(namespace, pod, container string) io.Writer) error {
+	core, err := typedcorev1.NewForConfig(k.op.config())
+	if err != nil {
+		return err
+	}
+	for _, pod := range pods.Items {
+		for _, container := range pod.Spec.Containers {
+			logs, err := core.Pods(namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container.Name}).Stream(k.op.ctx)
+			if err != nil {
+				return fmt.Errorf("read the log of pod %s, container %s: %w", pod.Name, container.Name, err)
+			}
+			_, err = io.Copy(writer(namespace, pod.Name, container.Name), logs)
+			logs.Close()
+			if err != nil {
+				return fmt.Errorf("read the log of pod %s, container %s: %w", pod.Name, container.Name, err)
+			}
+		}
+	}
+	return nil
+}

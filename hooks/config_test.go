@@ -1,0 +1,448 @@
+package hooks
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// everyField is a configuration of a module hook that uses each field of C10, C11 and C15.
+const everyField = `
+configVersion: v1
+settings: {executionMinInterval: 30s, executionBurst: 2}
+onStartup: 1
+beforeHelm: 10.0
+afterHelm: 2.5
+beforeDeleteHelm: 0
+afterDeleteHelm: -3
+schedule:
+- {name: hourly, crontab: "@hourly", allowFailure: true, queue: slow, includeSnapshotsFrom: [nodes], group: g}
+- crontab: "*/5 * * * *"
+kubernetes:
+- name: nodes
+  apiVersion: v1
+  kind: Node
+  executeHookOnEvent: [Added, Deleted]
+  executeHookOnSynchronization: false
+  waitForSynchronization: false
+  keepFullObjectsInMemory: false
+  nameSelector: {matchNames: [a, b]}
+  labelSelector:
+    matchLabels: {app.kubernetes.io/name: web}
+    matchExpressions: [{key: tier, operator: In, values: [cache]}]
+  fieldSelector: {matchExpressions: [{field: spec.unschedulable, operator: NotEquals, value: "true"}]}
+  namespace: {nameSelector: {matchNames: [d]}}
+  jqFilter: .metadata.name
+  allowFailure: true
+  includeSnapshotsFrom: [cfg]
+  queue: nodes
+  group: g
+  resynchronizationPeriod: 1h
+- {name: cfg, kind: ConfigMap, namespace: {labelSelector: {matchLabels: {a: b}}}, group: g}
+- {kind: Pod, executeHookOnEvent: []}
+`
+
+func TestParseConfigV1ReadsEveryField(t *testing.T) { // C9, C10, C11, C15, C34
+	config, err := ParseConfig(Module, []byte(everyField))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Version != V1 {
+		t.Errorf("version %q", config.Version)
+	}
+	wantOrders := map[BindingType]float64{OnStartup: 1, BeforeHelm: 10, AfterHelm: 2.5, BeforeDeleteHelm: 0, AfterDeleteHelm: -3}
+	if !reflect.DeepEqual(config.Orders, wantOrders) {
+		t.Errorf("orders %v, want %v", config.Orders, wantOrders)
+	}
+	if want := (Settings{ExecutionMinInterval: 30 * time.Second, ExecutionBurst: 2}); config.Settings != want {
+		t.Errorf("settings %v, want %v", config.Settings, want)
+	}
+
+	hourly, plain := config.Schedules[0], config.Schedules[1]
+	wantBinding := Binding{Name: "hourly", Queue: "slow", AllowFailure: true, Group: "g", Snapshots: []string{"nodes", "cfg"}}
+	if !reflect.DeepEqual(hourly.Binding, wantBinding) || hourly.Crontab != "@hourly" || hourly.Parsed == nil {
+		t.Errorf("schedule %+v", hourly)
+	}
+	if !reflect.DeepEqual(plain.Binding, Binding{Name: "schedule", Queue: "main"}) {
+		t.Errorf("schedule with defaults %+v", plain)
+	}
+
+	if got := config.Kubernetes[0].Filter.String(); got != ".metadata.name" {
+		t.Errorf("filter %q", got)
+	}
+	for i := range config.Kubernetes {
+		config.Kubernetes[i].Filter = nil
+	}
+	want := []KubernetesBinding{
+		{
+			Binding: Binding{Name: "nodes", Queue: "nodes", AllowFailure: true, Group: "g", Snapshots: []string{"cfg", "nodes"}},
+			Selection: Selection{
+				APIVersion: "v1", Kind: "Node", Names: []string{"a", "b"}, Namespaces: []string{"d"}, Fields: "spec.unschedulable!=true",
+				Labels: &metav1.LabelSelector{
+					MatchLabels:      map[string]string{"app.kubernetes.io/name": "web"},
+					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: "In", Values: []string{"cache"}}},
+				},
+			},
+			Events: []string{Added, Deleted}, ResynchronizationPeriod: time.Hour,
+		},
+		{
+			Binding:                  Binding{Name: "cfg", Queue: "main", Group: "g", Snapshots: []string{"nodes", "cfg"}},
+			Selection:                Selection{Kind: "ConfigMap", NamespaceLabels: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}},
+			Events:                   []string{Added, Modified, Deleted},
+			ExecuteOnSynchronization: true, WaitForSynchronization: true, KeepFullObjects: true,
+		},
+		{
+			Binding:                  Binding{Name: "kubernetes", Queue: "main"},
+			Selection:                Selection{Kind: "Pod"},
+			Events:                   []string{},
+			ExecuteOnSynchronization: true, WaitForSynchronization: true, KeepFullObjects: true,
+		},
+	}
+	for i := range want {
+		if !reflect.DeepEqual(config.Kubernetes[i], want[i]) {
+			t.Errorf("kubernetes[%d]\n got %+v\nwant %+v", i, config.Kubernetes[i], want[i])
+		}
+	}
+	if len(config.Warnings) != 0 {
+		t.Errorf("warnings %q", config.Warnings)
+	}
+}
+
+// The second sample of seed 003, with its trailing commas, which YAML allows and JSON does not.
+const seedEvent = `{
+  "onKubernetesEvent": [
+    {
+      "name": "Trigger on labels changes of Pods with myLabel:myLabelValue in any namespace",
+      "kind": "pod",
+      "event": ["update"],
+      "selector": {
+        "matchLabels": {"myLabel": "myLabelValue"},
+        "matchExpressions": [{"key": "tier", "operation": "In", "values": ["cache"],},],
+      },
+      "namespaceSelector": {"any": true},
+      "jqFilter": ".metadata.labels",
+      "allowFailure": true,
+      "disableDebug": false,
+    },
+    {"kind": "Node", "objectName": "n1", "namespaceSelector": {"matchNames": ["a", "b"], "any": false}}
+  ],
+  "schedule": [
+    {"name": "incremental", "crontab": "0 2 */3 * * *", "allowFailure": yes},
+    {"crontab": "0 59 23 * * *", "allowFailure": no}
+  ],
+  "onStartup": 10
+}`
+
+func TestParseConfigV0(t *testing.T) { // C18–C21, X9, X32
+	config, err := ParseConfig(Global, []byte(seedEvent))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if config.Version != V0 || config.Orders[OnStartup] != 10 {
+		t.Errorf("version %q, orders %v", config.Version, config.Orders)
+	}
+	pods, node := config.Kubernetes[0], config.Kubernetes[1]
+	if pods.Filter.String() != ".metadata.labels" || !reflect.DeepEqual(pods.Events, []string{Modified}) || !pods.AllowFailure || pods.Queue != MainQueue {
+		t.Errorf("event binding %+v", pods)
+	}
+	if pods.ExecuteOnSynchronization || pods.WaitForSynchronization {
+		t.Error("a v0 binding has a Synchronization") // C20
+	}
+	if got := metav1.FormatLabelSelector(pods.Labels); got != "myLabel=myLabelValue,tier in (cache)" {
+		t.Errorf("selector %s", got)
+	}
+	wantNode := KubernetesBinding{
+		Binding:   Binding{Name: "onKubernetesEvent", Queue: "main"},
+		Selection: Selection{Kind: "Node", Names: []string{"n1"}, Namespaces: []string{"a", "b"}},
+		Events:    []string{Added, Modified, Deleted},
+	}
+	if !reflect.DeepEqual(node, wantNode) {
+		t.Errorf("\n got %+v\nwant %+v", node, wantNode)
+	}
+	if s := config.Schedules[0]; s.Name != "incremental" || !s.AllowFailure {
+		t.Errorf("schedule %+v", s)
+	}
+	if s := config.Schedules[1]; s.Name != "schedule" || s.AllowFailure {
+		t.Errorf("schedule %+v", s)
+	}
+}
+
+func TestParseConfigRefuses(t *testing.T) {
+	tests := map[string]struct {
+		scope  Scope
+		config string
+		want   []string // one beginning for each violation, in order
+	}{
+		"every violation at once, each with its path (C7)": {Global, `
+configVersion: v1
+onStartup: "10"
+onStartupp: 1
+schedule: []
+kubernetes:
+- kind: Pod
+  naem: pods
+- labelSelector: {matchExpressions: [{key: a, operator: Inn, values: [x]}]}
+  executeHookOnEvent: [Added, Changed]
+  jqFilter: ".metadata |"
+  namespace: {labelSelector: {}}
+`, []string{
+			`kubernetes[0].naem: is unknown; did you mean name?`,
+			`kubernetes[1].executeHookOnEvent[1]: must be "Added", "Modified" or "Deleted", not "Changed"`,
+			`kubernetes[1].jqFilter: jq expression ".metadata |": unexpected EOF`,
+			`kubernetes[1].kind: is required: the kind of object to watch, such as Pod`,
+			`kubernetes[1].labelSelector.matchExpressions[0].operator: must be "In", "NotIn", "Exists" or "DoesNotExist", not "Inn"`,
+			`kubernetes[1].namespace.labelSelector: must not be empty; leave it out to select everything`,
+			`onStartup: must be a number, not a string`,
+			`onStartupp: is unknown; did you mean onStartup?`,
+			`schedule: must have at least one element, or be left out`,
+		}},
+		"module binding in a global hook (C8)": {Global, `{"configVersion": "v1", "beforeHelm": 1}`, []string{
+			`beforeHelm: is not for global hooks; they can use onStartup, schedule, kubernetes, beforeAll, afterAll`,
+		}},
+		"global binding in a module hook (C8)": {Module, `{"configVersion": "v1", "beforeAll": 1}`, []string{
+			`beforeAll: is not for module hooks; they can use onStartup, schedule, kubernetes, beforeHelm, afterHelm, beforeDeleteHelm, afterDeleteHelm`,
+		}},
+		"global binding in a module hook of v0 (C8)": {Module, `{"afterAll": 1}`, []string{
+			`afterAll: is not for module hooks; they can use onStartup, schedule, onKubernetesEvent, beforeHelm`,
+		}},
+		"v0 binding in v1": {Module, `{"configVersion": "v1", "onKubernetesEvent": []}`, []string{
+			`onKubernetesEvent: belongs to protocol v0; write kubernetes, or leave configVersion out`,
+		}},
+		"v1 keys without a version": {Module, `{"kubernetes": [{"kind": "Pod"}], "settings": {}}`, []string{
+			`kubernetes: needs "configVersion": "v1"`, `settings: needs "configVersion": "v1"`,
+		}},
+		"webhook binding": {Module, `{"configVersion": "v1", "kubernetesValidating": []}`, []string{
+			`kubernetesValidating: is a webhook, which hooks of this operator cannot serve`,
+		}},
+		"unknown version (C5)":    {Module, `{"configVersion": "v2", "onStartup": 1}`, []string{`configVersion: must be "v1", not "v2"`}},
+		"version as number":       {Module, `{"configVersion": 1, "onStartup": 1}`, []string{`configVersion: must be "v1", not 1`}},
+		"empty version":           {Module, `{"configVersion": "", "onStartup": 1}`, []string{`configVersion: must be "v1", not ""`}},
+		"version null":            {Module, `{"configVersion": null, "onStartup": 1}`, []string{`configVersion: must be "v1", not null`}},
+		"no binding (C7)":         {Global, `{"configVersion": "v1", "settings": {"executionBurst": 1}}`, []string{`the hook binds to nothing; add one of onStartup, schedule, kubernetes`}},
+		"no binding in v0":        {Global, `{}`, []string{`the hook binds to nothing; add one of onStartup, schedule, onKubernetesEvent`}},
+		"order in quotes (C9)":    {Module, `{"configVersion": "v1", "beforeHelm": "10"}`, []string{`beforeHelm: must be a number, not a string`}},
+		"order that is no number": {Module, "configVersion: v1\nbeforeHelm: .nan", []string{`beforeHelm: must be a finite number`}},
+		"null for a list":         {Module, "configVersion: v1\nonStartup: 1\nkubernetes:", []string{`kubernetes: must be a list, not null`}},
+		"element of wrong type":   {Module, `{"configVersion": "v1", "kubernetes": ["Pod"]}`, []string{`kubernetes[0]: must be an object, not a string`}},
+		"settings (C10)": {Module, `{"configVersion": "v1", "onStartup": 1, "settings": {"executionMinInterval": "often", "executionBurst": 0}}`, []string{
+			`settings.executionBurst: must be 1 or more, not 0`,
+			`settings.executionMinInterval: must be a positive duration such as 30s or 1h30m, not "often"`,
+		}},
+		"fractional burst": {Module, `{"configVersion": "v1", "onStartup": 1, "settings": {"executionBurst": 1.5}}`, []string{
+			`settings.executionBurst: must be an integer, not a number`,
+		}},
+		"crontabs (C12)": {Module, `{"configVersion": "v1", "schedule": [{"crontab": "* * *"}, {"crontab": ""}, {}, {"crontab": "TZ=Nowhere/At * * * * *"}]}`, []string{
+			`schedule[0].crontab: "* * *" is no crontab: expected 5 to 6 fields, found 3`,
+			`schedule[1].crontab: must not be empty: five fields`,
+			`schedule[2].crontab: is required: five fields, six fields with seconds first`,
+			`schedule[3].crontab: "TZ=Nowhere/At * * * * *" is no crontab: provided bad location`,
+		}},
+		"name of no binding (C11)": {Module, `{"configVersion": "v1", "schedule": [{"crontab": "@daily", "includeSnapshotsFrom": ["pods", "pod"]}], "kubernetes": [{"kind": "Pod", "name": "pods"}]}`, []string{
+			`schedule[0].includeSnapshotsFrom[1]: "pod" is the name of no kubernetes binding of this hook; there are pods`,
+		}},
+		"name of two bindings (C11)": {Module, `{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "includeSnapshotsFrom": ["kubernetes"]}, {"kind": "Node"}]}`, []string{
+			`kubernetes[0].includeSnapshotsFrom[0]: "kubernetes" is the name of 2 kubernetes bindings of this hook; give each a name of its own`,
+		}},
+		"group with two members of one name (C34)": {Module, `{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "group": "g"}, {"kind": "Node", "group": "g"}]}`, []string{
+			`kubernetes[0].group: has the member "kubernetes", which is the name of several`,
+			`kubernetes[1].group: has the member "kubernetes", which is the name of several`,
+		}},
+		"snapshots of a hook that watches nothing": {Module, `{"configVersion": "v1", "schedule": [{"crontab": "@daily", "includeSnapshotsFrom": ["x"]}]}`, []string{
+			`schedule[0].includeSnapshotsFrom[0]: "x" is the name of no kubernetes binding of this hook, which has none`,
+		}},
+		"empty list of snapshots (C11)": {Module, `{"configVersion": "v1", "schedule": [{"crontab": "@daily", "includeSnapshotsFrom": []}]}`, []string{
+			`schedule[0].includeSnapshotsFrom: must have at least one element, or be left out`,
+		}},
+		"selectors (C15)": {Module, `
+configVersion: v1
+kubernetes:
+- kind: Pod
+  apiVersion: apps/v1/x
+  nameSelector: {matchNames: [a]}
+  fieldSelector: {matchExpressions: [{field: metadata.name, operator: "=", value: b}, {field: x, operator: Exists}]}
+  labelSelector:
+    matchLabels: {"a b": c, numeric: 1, "-x": "y"}
+    matchExpressions:
+    - {key: tier, operator: In}
+    - {key: tier, operator: Exists, values: [x]}
+    - {operator: Exists}
+`, []string{
+			`kubernetes[0].apiVersion: must be v1 or group/version such as apps/v1, not "apps/v1/x"`,
+			`kubernetes[0].fieldSelector.matchExpressions[0].field: is metadata.name, which nameSelector already restricts; use one of the two`,
+			`kubernetes[0].fieldSelector.matchExpressions[1].operator: must be "=", "==", "Equals", "!=" or "NotEquals", not "Exists"`,
+			`kubernetes[0].fieldSelector.matchExpressions[1].value: is required: the text to compare with`,
+			`kubernetes[0].labelSelector.matchExpressions[0]: is no label selector: values`,
+			`kubernetes[0].labelSelector.matchExpressions[1]: is no label selector: values`,
+			`kubernetes[0].labelSelector.matchExpressions[2].key: is required: the name of a label`,
+			`kubernetes[0].labelSelector.matchLabels.-x: is no label selector:`,
+			`kubernetes[0].labelSelector.matchLabels.numeric: must be a string, not a number; put it in quotes`,
+			`kubernetes[0].labelSelector.matchLabels["a b"]: is no label selector:`,
+		}},
+		"operator and operation that differ (X9)": {Module, `{"onKubernetesEvent": [{"kind": "pod", "selector": {"matchExpressions": [{"key": "a", "operation": "Exists", "operator": "DoesNotExist"}, {"key": "a"}]}}]}`, []string{
+			`onKubernetesEvent[0].selector.matchExpressions[0].operator: says "DoesNotExist", but onKubernetesEvent[0].selector.matchExpressions[0].operation says "Exists"; keep one of them`,
+			`onKubernetesEvent[0].selector.matchExpressions[1].operation: is required: In, NotIn, Exists or DoesNotExist`,
+		}},
+		"unknown event of v0 (C19)": {Module, `{"onKubernetesEvent": [{"kind": "pod", "event": ["add", "modify"]}]}`, []string{
+			`onKubernetesEvent[0].event[1]: must be "add", "update" or "delete", not "modify"`,
+		}},
+		"words for true only in v0 (X32)": {Module, "configVersion: v1\nschedule:\n- {crontab: '@daily', allowFailure: yes}", []string{
+			`schedule[0].allowFailure: must be true or false, not a string`,
+		}},
+		"queue and snapshots in v0 (C18)": {Module, `{"schedule": [{"crontab": "@daily", "queue": "q", "allowFailure": "maybe"}]}`, []string{
+			`schedule[0].allowFailure: must be true, false, "yes"`,
+			`schedule[0].queue: is unknown; known are allowFailure, crontab, name`,
+		}},
+		"resynchronizationPeriod (C15)": {Module, `{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "resynchronizationPeriod": "-1h"}]}`, []string{
+			`kubernetes[0].resynchronizationPeriod: must be a positive duration`,
+		}},
+		"date as a name":  {Module, "configVersion: v1\nonStartup: 1\nkubernetes:\n- {kind: Pod, name: 2024-01-31}", []string{`kubernetes[0].name: reads as a date; put it in quotes`}},
+		"number as a key": {Module, "configVersion: v1\nkubernetes:\n- {kind: Pod, 1: 2}", []string{`kubernetes[0]: has a key that is not text; put it in quotes`}},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			config, err := ParseConfig(test.scope, []byte(test.config))
+			var invalid *ConfigError
+			if !errors.As(err, &invalid) {
+				t.Fatalf("got %+v and error %v, want a ConfigError", config, err)
+			}
+			for i, violation := range invalid.Violations {
+				if i >= len(test.want) || !strings.HasPrefix(violation.String(), test.want[i]) {
+					t.Errorf("violation %d is\n     %s", i, violation)
+				}
+			}
+			if len(invalid.Violations) != len(test.want) {
+				t.Errorf("%d violations, want %d:\n%v", len(invalid.Violations), len(test.want), err)
+			}
+			for _, want := range test.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("the error lacks %s", want)
+				}
+			}
+		})
+	}
+}
+
+func TestParseConfigRefusesWhatItCannotRead(t *testing.T) { // C1, C4
+	tests := map[string]struct{ printed, want string }{
+		"nothing":                {" \n", "printed nothing"},
+		"a word":                 {"hello", "printed a string; print a JSON or YAML object"},
+		"a list":                 {"[]", "printed a list"},
+		"comments only":          {"# nothing\n", "printed null"},
+		"text before the object": {"Loading…\n{\"onStartup\": 1}", "neither JSON nor YAML"},
+		"broken JSON":            {`{"onStartup": `, "neither JSON nor YAML"},
+		"a key twice in YAML":    {"onStartup: 1\nonStartup: 2", `mapping key "onStartup" already defined at line 1`},
+		"a key twice in JSON":    {`{"onStartup": 1, "onStartup": 2}`, `duplicate field "onStartup"`},
+		"two documents":          {"onStartup: 1\n---\nonStartup: 2", "more than one document"},
+		"keys that are no text":  {"1: 2", "an object with keys that are not text"},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			_, err := ParseConfig(Module, []byte(test.printed))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one that says %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestParseConfigWarns(t *testing.T) {
+	tests := map[string]struct {
+		config string
+		want   []string
+		wait   bool
+	}{
+		"waitForSynchronization without a queue is not honoured (X25)": {
+			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "waitForSynchronization": false}]}`,
+			[]string{"kubernetes[0].waitForSynchronization: is false, which has no use in queue main"}, true},
+		"waitForSynchronization with queue main (X25)": {
+			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "waitForSynchronization": false, "queue": "main"}]}`,
+			[]string{"kubernetes[0].waitForSynchronization: is false, which has no use in queue main"}, false},
+		"waitForSynchronization with another queue": {
+			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "waitForSynchronization": false, "queue": "q"}]}`, nil, false},
+		"old name beside the new one (C15)": {
+			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "watchEvent": ["Added"], "executeHookOnEvent": ["Deleted"]}]}`,
+			[]string{"kubernetes[0].watchEvent: is ignored because executeHookOnEvent is there too"}, true},
+		"names beside labels of namespaces (C15)": {
+			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "namespace": {"nameSelector": {"matchNames": ["a"]}, "labelSelector": {"matchLabels": {"a": "b"}}}}]}`,
+			[]string{"kubernetes[0].namespace.nameSelector.matchNames: is ignored because namespace.labelSelector is there too"}, true},
+		"neither objects nor filter results": {
+			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "keepFullObjectsInMemory": false}]}`,
+			[]string{"kubernetes[0].keepFullObjectsInMemory: is false without a jqFilter"}, true},
+		"seconds of the seed's samples (X8)": {
+			`{"configVersion": "v1", "schedule": [{"crontab": "* 30 12 * * *"}], "kubernetes": [{"kind": "Pod"}]}`,
+			[]string{`schedule[0].crontab: "* 30 12 * * *" fires at each second of the minute`}, true},
+		"a day that does not exist": {
+			`{"configVersion": "v1", "schedule": [{"crontab": "0 0 30 2 *"}], "kubernetes": [{"kind": "Pod"}]}`,
+			[]string{`schedule[0].crontab: "0 0 30 2 *" never fires`}, true},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			config, err := ParseConfig(Module, []byte(test.config))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(config.Warnings) != len(test.want) {
+				t.Fatalf("warnings %q, want %q", config.Warnings, test.want)
+			}
+			for i, want := range test.want {
+				if !strings.HasPrefix(config.Warnings[i], want) {
+					t.Errorf("warning %q, want %q", config.Warnings[i], want)
+				}
+			}
+			if got := config.Kubernetes[0].WaitForSynchronization; got != test.wait {
+				t.Errorf("waitForSynchronization is %v", got)
+			}
+		})
+	}
+}
+
+func TestParseConfigDetails(t *testing.T) {
+	parse := func(t *testing.T, config string) *Config {
+		t.Helper()
+		parsed, err := ParseConfig(Module, []byte(config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	t.Run("the old name of executeHookOnEvent alone (C15)", func(t *testing.T) {
+		config := parse(t, `{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "watchEvent": ["Added", "Added"]}]}`)
+		if got := config.Kubernetes[0].Events; !reflect.DeepEqual(got, []string{Added}) {
+			t.Errorf("events %v", got)
+		}
+	})
+	t.Run("JSON that is no YAML: tabs and surrogate pairs (C4)", func(t *testing.T) {
+		config := parse(t, "{\n\t\"configVersion\":\t\"v1\",\n\t\"kubernetes\": [{\"kind\": \"Pod\", \"name\": \"\\ud83d\\ude00\"}]}")
+		if got := config.Kubernetes[0].Name; got != "😀" {
+			t.Errorf("name %q", got)
+		}
+	})
+	t.Run("one of the settings alone (C10)", func(t *testing.T) {
+		config := parse(t, `{"configVersion": "v1", "onStartup": 1, "settings": {"executionMinInterval": "1m"}}`)
+		if config.Settings != (Settings{ExecutionMinInterval: time.Minute}) {
+			t.Errorf("settings %+v", config.Settings)
+		}
+	})
+	t.Run("an empty list of names means all (C15)", func(t *testing.T) {
+		config := parse(t, `{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "nameSelector": {"matchNames": []}, "fieldSelector": {"matchExpressions": [{"field": "metadata.name", "operator": "==", "value": "a,b"}, {"field": "x", "operator": "!=", "value": "y"}]}}]}`)
+		if got := config.Kubernetes[0]; len(got.Names) != 0 || got.Fields != `metadata.name=a\,b,x!=y` {
+			t.Errorf("names %v, fields %s", got.Names, got.Fields)
+		}
+	})
+	t.Run("empty texts mean the defaults", func(t *testing.T) {
+		config := parse(t, `{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "name": "", "queue": "", "group": "", "jqFilter": ""}]}`)
+		if got := config.Kubernetes[0]; got.Name != "kubernetes" || got.Queue != MainQueue || got.Filter != nil {
+			t.Errorf("binding %+v", got)
+		}
+	})
+	t.Run("a group without kubernetes bindings (C34)", func(t *testing.T) {
+		config := parse(t, `{"configVersion": "v1", "schedule": [{"crontab": "@daily", "group": "g"}]}`)
+		if got := config.Schedules[0]; got.Group != "g" || len(got.Snapshots) != 0 {
+			t.Errorf("schedule %+v", got)
+		}
+	})
+}

@@ -1,0 +1,71 @@
+package hooks
+
+import "strings"
+
+// readV0 reads a document of protocol v0 (C18, C19). Such bindings are always in queue main, have no Synchronization and
+// no snapshots (C20).
+func readV0(document place, config *Config) {
+	for _, p := range document.at(string(OnSchedule)).each() {
+		schedule := readSchedule(p)
+		schedule.AllowFailure = flagV0(p.at("allowFailure"))
+		config.Schedules = append(config.Schedules, schedule)
+	}
+	for _, p := range document.at("onKubernetesEvent").each() {
+		config.Kubernetes = append(config.Kubernetes, readEventV0(p))
+	}
+}
+
+func readEventV0(p place) KubernetesBinding {
+	binding := KubernetesBinding{
+		Binding: Binding{
+			Name:         p.at("name").textOr("onKubernetesEvent"),
+			Queue:        MainQueue,
+			AllowFailure: flagV0(p.at("allowFailure")),
+		},
+		Selection: Selection{
+			Kind:   p.at("kind").text(),
+			Labels: labelSelector(p.at("selector"), "operation", "operator"),
+		},
+		Filter: readFilter(p.at("jqFilter")),
+		Events: eventsV0(p.at("event")),
+		// Contexts of v0 carry coordinates only, so nothing needs the objects (C22).
+		KeepFullObjects: false,
+	}
+	if name := p.at("objectName").text(); name != "" {
+		binding.Names = []string{name}
+	}
+	namespaces := p.at("namespaceSelector")
+	names := namespaces.at("matchNames")
+	switch anywhere := flagV0(namespaces.at("any")); {
+	case !anywhere:
+		binding.Namespaces = names.texts()
+	case len(names.texts()) > 0:
+		names.warn("is ignored because namespaceSelector.any is true")
+	}
+	return binding
+}
+
+// eventsV0 translates the words of v0 into watch events.
+func eventsV0(p place) []string {
+	if !p.present() {
+		return []string{Added, Modified, Deleted}
+	}
+	events := []string{}
+	for _, word := range p.texts() {
+		for _, event := range []string{Added, Modified, Deleted} {
+			if resourceEvent(event) == word {
+				events = append(events, event)
+			}
+		}
+	}
+	return events
+}
+
+// flagV0 accepts the words of YAML 1.1 beside true and false (C21, X32).
+func flagV0(p place) bool {
+	switch strings.ToLower(p.text()) {
+	case "yes", "on", "true":
+		return true
+	}
+	return p.flagOr(false)
+}

@@ -1,0 +1,178 @@
+package hooks
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// readV1 reads a document of protocol v1 and checks what its schema cannot (C10, C11, C15).
+func readV1(document place, config *Config) {
+	config.Settings = readSettings(document.at("settings"))
+	schedules := document.at(string(OnSchedule)).each()
+	for _, p := range schedules {
+		schedule := readSchedule(p)
+		schedule.Binding = readBinding(p, schedule.Name)
+		config.Schedules = append(config.Schedules, schedule)
+	}
+	monitors := document.at(string(OnKubernetes)).each()
+	for _, p := range monitors {
+		config.Kubernetes = append(config.Kubernetes, readKubernetes(p))
+	}
+	for i, p := range schedules {
+		resolveSnapshots(p, &config.Schedules[i].Binding, config.Kubernetes)
+	}
+	for i, p := range monitors {
+		resolveSnapshots(p, &config.Kubernetes[i].Binding, config.Kubernetes)
+	}
+}
+
+func readSettings(p place) Settings {
+	burst, _ := p.at("executionBurst").number()
+	return Settings{
+		ExecutionMinInterval: readDuration(p.at("executionMinInterval")),
+		ExecutionBurst:       int(burst),
+	}
+}
+
+func readBinding(p place, name string) Binding {
+	return Binding{
+		Name:         p.at("name").textOr(name),
+		Queue:        p.at("queue").textOr(MainQueue),
+		AllowFailure: p.at("allowFailure").flagOr(false),
+		Group:        p.at("group").text(),
+		Snapshots:    p.at("includeSnapshotsFrom").texts(),
+	}
+}
+
+func readKubernetes(p place) KubernetesBinding {
+	apiVersion := p.at("apiVersion")
+	binding := KubernetesBinding{
+		Binding: readBinding(p, string(OnKubernetes)),
+		Selection: Selection{
+			APIVersion: apiVersion.text(),
+			Kind:       p.at("kind").text(),
+			Names:      p.at("nameSelector").at("matchNames").texts(),
+			Labels:     labelSelector(p.at("labelSelector"), "operator"),
+			Fields:     fieldSelector(p.at("fieldSelector")),
+		},
+		Filter:                   readFilter(p.at("jqFilter")),
+		Events:                   readEvents(p),
+		ExecuteOnSynchronization: p.at("executeHookOnSynchronization").flagOr(true),
+		WaitForSynchronization:   readWait(p),
+		KeepFullObjects:          p.at("keepFullObjectsInMemory").flagOr(true),
+		ResynchronizationPeriod:  readDuration(p.at("resynchronizationPeriod")),
+	}
+	readNamespaces(p.at("namespace"), &binding.Selection)
+	checkNames(p)
+	if !validAPIVersion(binding.APIVersion) {
+		apiVersion.fail("must be v1 or group/version such as apps/v1, not %s", show(apiVersion.value))
+	}
+	if !binding.KeepFullObjects && binding.Filter == nil && !p.at("jqFilter").present() {
+		p.at("keepFullObjectsInMemory").warn("is false without a jqFilter, so the hook sees neither objects nor filter results")
+	}
+	return binding
+}
+
+// readEvents prefers executeHookOnEvent over its old name. No list means all events, an empty one means none.
+func readEvents(p place) []string {
+	events, old := p.at("executeHookOnEvent"), p.at("watchEvent")
+	if old.present() {
+		if events.present() {
+			old.warn("is ignored because executeHookOnEvent is there too")
+		} else {
+			events = old
+		}
+	}
+	if !events.present() {
+		return []string{Added, Modified, Deleted}
+	}
+	return events.texts()
+}
+
+// readWait honours false only beside an explicit queue: in main, module runs and Synchronizations follow each other
+// anyway (X25).
+func readWait(p place) bool {
+	at := p.at("waitForSynchronization")
+	if at.flagOr(true) {
+		return true
+	}
+	queue := p.at("queue").text()
+	if queue == "" || queue == MainQueue {
+		at.warn("is false, which has no use in queue %s: the Synchronization runs before the module there; name another queue", MainQueue)
+	}
+	return queue == ""
+}
+
+// readNamespaces gives a selector on labels of namespaces precedence over their names (C15).
+func readNamespaces(p place, selection *Selection) {
+	names := p.at("nameSelector").at("matchNames")
+	selection.NamespaceLabels = labelSelector(p.at("labelSelector"), "operator")
+	if selection.NamespaceLabels == nil {
+		selection.Namespaces = names.texts()
+	} else if len(names.texts()) > 0 {
+		names.warn("is ignored because namespace.labelSelector is there too")
+	}
+}
+
+// resolveSnapshots checks the names of includeSnapshotsFrom and adds the kubernetes bindings of the group (C11, C34). A
+// name that is referenced must be unique, since it is a key in the context.
+func resolveSnapshots(p place, binding *Binding, all []KubernetesBinding) {
+	for _, at := range p.at("includeSnapshotsFrom").elements() {
+		name := at.text()
+		switch count := countNamed(all, name); {
+		case name == "": // no string: the schema has said so
+		case count == 0:
+			at.fail("%q is the name of no kubernetes binding of this hook%s", name, namesOf(all))
+		case count > 1:
+			at.fail("%q is the name of %d kubernetes bindings of this hook; give each a name of its own", name, count)
+		}
+	}
+	if binding.Group == "" {
+		return
+	}
+	for _, member := range all {
+		if member.Group != binding.Group {
+			continue
+		}
+		if countNamed(all, member.Name) > 1 {
+			p.at("group").fail("has the member %q, which is the name of several kubernetes bindings of this hook; give each a name of its own", member.Name)
+		}
+		if !slices.Contains(binding.Snapshots, member.Name) {
+			binding.Snapshots = append(binding.Snapshots, member.Name)
+		}
+	}
+}
+
+func countNamed(all []KubernetesBinding, name string) int {
+	count := 0
+	for _, binding := range all {
+		if binding.Name == name {
+			count++
+		}
+	}
+	return count
+}
+
+// namesOf lists what could have been meant.
+func namesOf(all []KubernetesBinding) string {
+	if len(all) == 0 {
+		return ", which has none"
+	}
+	names := make([]string, 0, len(all))
+	for _, binding := range all {
+		if !slices.Contains(names, binding.Name) {
+			names = append(names, binding.Name)
+		}
+	}
+	return "; there are " + strings.Join(names, ", ")
+}
+
+func validAPIVersion(apiVersion string) bool {
+	if apiVersion == "" {
+		return true
+	}
+	parsed, err := schema.ParseGroupVersion(apiVersion)
+	return err == nil && parsed.Version != ""
+}

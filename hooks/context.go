@@ -1,0 +1,133 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+)
+
+// ContextType tells the hook of protocol v1 what happened; order bindings and protocol v0 have none.
+type ContextType string
+
+// The context types of C31.
+const (
+	TypeSynchronization ContextType = "Synchronization"
+	TypeEvent           ContextType = "Event"
+	TypeSchedule        ContextType = "Schedule"
+	TypeGroup           ContextType = "Group"
+)
+
+// Object is one element of "objects" and of a snapshot. An absent part is nil; a filter that gave nothing is the JSON
+// text null (C37).
+type Object struct {
+	Object       json.RawMessage `json:"object,omitempty"`
+	FilterResult json.RawMessage `json:"filterResult,omitempty"`
+}
+
+// Resource names the object of a v0 event; such contexts carry coordinates only (C20).
+type Resource struct {
+	Namespace string // "" for an object of the cluster; the field is absent then
+	Kind      string
+	Name      string
+}
+
+// Context is one element of the array a hook finds in BINDING_CONTEXT_PATH. Its JSON has exactly the fields that C31
+// (v1) and C32 (v0) list for its type, whatever else is filled in.
+type Context struct {
+	Binding      string
+	Type         ContextType // "" for order bindings and for every context of protocol v0
+	WatchEvent   string      // Added, Modified or Deleted: for TypeEvent, and together with Resource
+	Object       json.RawMessage
+	FilterResult json.RawMessage
+	Objects      []Object            // TypeSynchronization
+	Snapshots    map[string][]Object // nil: the field is absent; TypeGroup always has it
+	GroupName    string              // TypeGroup, and what Compact looks at
+	Resource     *Resource           // v0 events only
+}
+
+// wireContext lists the fields of C31 and C32 in the order in which people like to read them.
+type wireContext struct {
+	Binding           string               `json:"binding"`
+	Type              ContextType          `json:"type,omitempty"`
+	GroupName         string               `json:"groupName,omitempty"`
+	WatchEvent        string               `json:"watchEvent,omitempty"`
+	ResourceEvent     string               `json:"resourceEvent,omitempty"`
+	ResourceNamespace string               `json:"resourceNamespace,omitempty"`
+	ResourceKind      string               `json:"resourceKind,omitempty"`
+	ResourceName      string               `json:"resourceName,omitempty"`
+	Object            json.RawMessage      `json:"object,omitempty"`
+	FilterResult      json.RawMessage      `json:"filterResult,omitempty"`
+	Objects           *[]Object            `json:"objects,omitempty"`
+	Snapshots         *map[string][]Object `json:"snapshots,omitempty"`
+}
+
+// MarshalJSON writes the context as the hook reads it. Empty lists are written as [], never as null.
+func (c Context) MarshalJSON() ([]byte, error) {
+	wire := wireContext{Binding: c.Binding, Type: c.Type}
+	if c.Snapshots != nil || c.Type == TypeGroup {
+		snapshots := make(map[string][]Object, len(c.Snapshots))
+		for name, objects := range c.Snapshots {
+			snapshots[name] = notNil(objects)
+		}
+		wire.Snapshots = &snapshots
+	}
+	switch {
+	case c.Type == TypeSynchronization:
+		objects := notNil(c.Objects)
+		wire.Objects = &objects
+	case c.Type == TypeEvent:
+		wire.WatchEvent = c.WatchEvent
+		wire.Object, wire.FilterResult = c.Object, c.FilterResult
+	case c.Type == TypeGroup:
+		wire.GroupName = c.GroupName
+	case c.Type == "" && c.Resource != nil:
+		wire.Snapshots = nil
+		wire.ResourceEvent = resourceEvent(c.WatchEvent)
+		wire.ResourceNamespace, wire.ResourceKind, wire.ResourceName = c.Resource.Namespace, c.Resource.Kind, c.Resource.Name
+	}
+	return encode(wire)
+}
+
+// Compact keeps of each row of neighbours with the same group only the last one, because its snapshots say all that
+// the others would; contexts without a group are all kept, and the order stays (C42). The given slice is not changed.
+func Compact(contexts []Context) []Context {
+	var kept []Context
+	for i, context := range contexts {
+		last := i == len(contexts)-1
+		if !last && context.GroupName != "" && context.GroupName == contexts[i+1].GroupName {
+			continue
+		}
+		kept = append(kept, context)
+	}
+	return kept
+}
+
+// resourceEvent says a watch event in the words of protocol v0.
+func resourceEvent(watchEvent string) string {
+	switch watchEvent {
+	case Added:
+		return "add"
+	case Modified:
+		return "update"
+	case Deleted:
+		return "delete"
+	}
+	return ""
+}
+
+func notNil(objects []Object) []Object {
+	if objects == nil {
+		return []Object{}
+	}
+	return objects
+}
+
+// encode is json.Marshal without the escaping of <, > and &, which only makes sense inside HTML.
+func encode(v any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}

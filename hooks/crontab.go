@@ -1,0 +1,103 @@
+package hooks
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/robfig/cron/v3"
+)
+
+// parseCrontab reads five or six fields (seconds first), a name such as @hourly, or @every with a duration, each with
+// an optional time zone "TZ=Europe/Paris " in front (C12). Sunday is 0 or 7 (X8).
+func parseCrontab(crontab string) (cron.Schedule, error) {
+	spec := strings.TrimSpace(crontab)
+	zone := ""
+	if strings.HasPrefix(spec, "TZ=") || strings.HasPrefix(spec, "CRON_TZ=") {
+		var found bool
+		// The parser below panics when nothing follows the zone.
+		if zone, spec, found = strings.Cut(spec, " "); !found {
+			return nil, errors.New("names a time zone but no time; write as in TZ=Europe/Paris 0 12 * * *")
+		}
+		zone, spec = zone+" ", strings.TrimSpace(spec)
+	}
+	if spec == "" {
+		return nil, errors.New("is empty")
+	}
+	if fields := strings.Fields(spec); len(fields) >= 5 && !strings.HasPrefix(spec, "@") {
+		last := len(fields) - 1
+		fields[last] = sundayAsZero(fields[last])
+		spec = strings.Join(fields, " ")
+	}
+	const fields = cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor
+	schedule, err := cron.NewParser(fields).Parse(zone + spec)
+	if err != nil {
+		return nil, fmt.Errorf("is no crontab: %w", err)
+	}
+	return schedule, nil
+}
+
+// neverFires reports a crontab that is right in form but names a day that does not exist, such as 30 February. The
+// library looks five years ahead, which from this date on includes a leap day.
+func neverFires(schedule cron.Schedule) bool {
+	return schedule.Next(time.Date(2024, time.January, 1, 0, 0, 0, 0, time.UTC)).IsZero()
+}
+
+// firesEachSecond recognises "* 30 12 * * *", which people write to mean once at 12:30.
+func firesEachSecond(crontab string) bool {
+	fields := strings.Fields(crontab)
+	return len(fields) == 6 && fields[0] == "*" && fields[1] != "*"
+}
+
+// sundayAsZero rewrites day-of-week 7, which the parser does not know. A range that touches it becomes a list, because
+// 5-0 would be no range. What it does not understand it leaves for the parser to complain about.
+func sundayAsZero(field string) string {
+	tokens := strings.Split(field, ",")
+	for i, token := range tokens {
+		tokens[i] = daysAsList(token)
+	}
+	return strings.Join(tokens, ",")
+}
+
+func daysAsList(token string) string {
+	span, stepText, stepped := strings.Cut(token, "/")
+	firstText, lastText, ranged := strings.Cut(span, "-")
+	first, ok := weekday(firstText)
+	if !ok {
+		return token
+	}
+	last := first
+	if ranged {
+		if last, ok = weekday(lastText); !ok {
+			return token
+		}
+	}
+	step := 1
+	if stepped {
+		var err error
+		if step, err = strconv.Atoi(stepText); err != nil || step < 1 {
+			return token
+		}
+	}
+	if first > last || (first != 7 && last != 7) {
+		return token
+	}
+	var days []string
+	for day := first; day <= last; day += min(step, 7) {
+		days = append(days, strconv.Itoa(day%7))
+	}
+	return strings.Join(days, ",")
+}
+
+// weekday reads a number or the English short name of a day.
+func weekday(text string) (int, bool) {
+	for day, name := range []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"} {
+		if strings.EqualFold(text, name) {
+			return day, true
+		}
+	}
+	day, err := strconv.Atoi(text)
+	return day, err == nil && day >= 0 && day <= 7
+}

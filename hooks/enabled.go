@@ -1,0 +1,94 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strings"
+)
+
+// EnabledScript is one execution of a module's enabled script.
+type EnabledScript struct {
+	Module       string
+	Path         string // absolute; its directory is the directory of the module
+	Values       any
+	ConfigValues any
+	Labels       []slog.Attr
+}
+
+// Enabled asks a module's script whether the module shall be enabled: it writes true or false to the file
+// MODULE_ENABLED_RESULT (E6). Scripts of the first generation print the word instead, which is accepted with a warning
+// in the log when the file is empty (X19). What the script writes to MODULE_ENABLED_REASON goes to the log.
+func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (bool, error) {
+	name := s.Module + "/enabled"
+	dir, err := makeRunDir(r.options.TmpDir, name, r.options.MaxResultBytes)
+	if err != nil {
+		return false, fmt.Errorf("hook %s: %w", name, err)
+	}
+	defer r.discard(dir, s.Labels, name)
+	err = errors.Join(
+		addTree(dir, envValues, s.Values),
+		addTree(dir, envConfig, s.ConfigValues),
+		dir.add(envEnabled, nil),
+		dir.add(envReason, nil),
+	)
+	if err != nil {
+		return false, fmt.Errorf("hook %s: %w", name, err)
+	}
+	stdout, printed := r.output(s.Labels, name, "stdout"), &head{limit: 64}
+	_, err = process{
+		name:   name,
+		path:   s.Path,
+		env:    append(dir.env, envWorkingDir+"="+filepath.Dir(filepath.Dir(s.Path))),
+		stdout: io.MultiWriter(stdout, printed),
+		stderr: r.output(s.Labels, name, "stderr"),
+		grace:  r.options.Grace,
+	}.run(ctx)
+	stdout.flush()
+	if err != nil {
+		return false, err
+	}
+	log := slog.New(r.options.Log.Handler().WithAttrs(withHook(s.Labels, name)))
+	enabled, err := readEnabled(dir, printed, log)
+	if err != nil {
+		return false, fmt.Errorf("hook %s: %w", name, err)
+	}
+	return enabled, nil
+}
+
+func readEnabled(dir *runDir, printed *head, log *slog.Logger) (bool, error) {
+	answer, err := dir.result(envEnabled)
+	if err != nil {
+		return false, err
+	}
+	reason, err := dir.result(envReason)
+	if err != nil {
+		return false, err
+	}
+	word := string(bytes.TrimSpace(answer))
+	if word == "" && printed.total <= printed.limit {
+		if word = strings.TrimSpace(string(printed.data)); isBool(word) {
+			log.Warn("script printed its answer; let it write the word to the file in MODULE_ENABLED_RESULT", "answer", word)
+		} else {
+			word = ""
+		}
+	}
+	switch {
+	case word == "":
+		return false, fmt.Errorf("wrote nothing to %s; write true or false", envEnabled)
+	case !isBool(word):
+		return false, fmt.Errorf("wrote %q to %s; write true or false", shorten(answer, 80), envEnabled)
+	}
+	if text := shorten(reason, 1000); text != "" {
+		log.Info("script told its reason", "enabled", word == "true", "reason", text)
+	}
+	return word == "true", nil
+}
+
+func isBool(word string) bool {
+	return word == "true" || word == "false"
+}

@@ -1,0 +1,151 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/itchyny/gojq"
+)
+
+// filterLimit bounds one application of a filter by Apply. A filter that needs seconds for one object loops for ever
+// or would keep the watch of everybody else waiting.
+const filterLimit = 10 * time.Second
+
+// Filter is a compiled jq expression. It is safe for concurrent use; it sees no environment variables and no files.
+// A nil *Filter is the filter of a binding without jqFilter.
+type Filter struct {
+	source string
+	code   *gojq.Code
+}
+
+// CompileFilter compiles a jq expression once for all objects it will see.
+func CompileFilter(jq string) (*Filter, error) {
+	query, err := gojq.Parse(jq)
+	if err != nil {
+		return nil, fmt.Errorf("jq expression %q: %w", jq, err)
+	}
+	code, err := gojq.Compile(query)
+	if err != nil {
+		return nil, fmt.Errorf("jq expression %q: %w", jq, err)
+	}
+	return &Filter{source: jq, code: code}, nil
+}
+
+// String returns the expression as the hook wrote it; "" for a nil filter.
+func (f *Filter) String() string {
+	if f == nil {
+		return ""
+	}
+	return f.source
+}
+
+// Apply runs the filter over one object, which it does not change. No result is null, one result is that value, several
+// are an array of them (C37). A nil filter returns nil. It gives up after ten seconds.
+func (f *Filter) Apply(object map[string]any) (json.RawMessage, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), filterLimit)
+	defer cancel()
+	return f.ApplyContext(ctx, object)
+}
+
+// ApplyContext is Apply with a limit of the caller's choice.
+func (f *Filter) ApplyContext(ctx context.Context, object map[string]any) (json.RawMessage, error) {
+	if f == nil {
+		return nil, nil
+	}
+	input, _, err := jqValue(object)
+	if err != nil {
+		return nil, fmt.Errorf("jq expression %q: %w", f.source, err)
+	}
+	var results []any
+	for iter := f.code.RunWithContext(ctx, input); ; {
+		result, more := iter.Next()
+		if !more {
+			break
+		}
+		if err, failed := result.(error); failed {
+			var halt *gojq.HaltError
+			if errors.As(err, &halt) && halt.Value() == nil {
+				break
+			}
+			return nil, fmt.Errorf("jq expression %q: %w", f.source, err)
+		}
+		results = append(results, result)
+	}
+	switch len(results) {
+	case 0:
+		return json.RawMessage("null"), nil
+	case 1:
+		return gojq.Marshal(results[0])
+	}
+	return gojq.Marshal(results)
+}
+
+// jqValue turns a tree into the types gojq takes: it panics on others, int64 included. Objects come from a shared cache,
+// so nothing is changed in place; subtrees that need no change are shared.
+func jqValue(value any) (converted any, changed bool, err error) {
+	switch v := value.(type) {
+	case nil, bool, string, int, float64, json.Number:
+		return v, false, nil
+	case int64:
+		return int(v), true, nil
+	case int32:
+		return int(v), true, nil
+	case uint64:
+		return json.Number(fmt.Sprint(v)), true, nil
+	case float32:
+		return float64(v), true, nil
+	case map[string]any:
+		return jqMap(v)
+	case []any:
+		return jqList(v)
+	}
+	return nil, false, fmt.Errorf("the object holds a %T, which is no JSON value", value)
+}
+
+func jqMap(tree map[string]any) (any, bool, error) {
+	var copied map[string]any
+	for key, value := range tree {
+		converted, changed, err := jqValue(value)
+		if err != nil {
+			return nil, false, err
+		}
+		if !changed {
+			continue
+		}
+		if copied == nil {
+			copied = make(map[string]any, len(tree))
+			for k, v := range tree {
+				copied[k] = v
+			}
+		}
+		copied[key] = converted
+	}
+	if copied == nil {
+		return tree, false, nil
+	}
+	return copied, true, nil
+}
+
+func jqList(tree []any) (any, bool, error) {
+	var copied []any
+	for i, value := range tree {
+		converted, changed, err := jqValue(value)
+		if err != nil {
+			return nil, false, err
+		}
+		if !changed {
+			continue
+		}
+		if copied == nil {
+			copied = append([]any(nil), tree...)
+		}
+		copied[i] = converted
+	}
+	if copied == nil {
+		return tree, false, nil
+	}
+	return copied, true, nil
+}

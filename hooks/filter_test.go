@@ -1,0 +1,120 @@
+package hooks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+func object() map[string]any {
+	return map[string]any{
+		"kind":     "Pod",
+		"metadata": map[string]any{"name": "a", "labels": map[string]any{"b": "<1>", "a": "2"}, "generation": int64(9007199254740993)},
+		"spec":     map[string]any{"ports": []any{int64(80), int32(443), 1.5, float32(2.5), uint64(18446744073709551615)}},
+		"big":      json.Number("123456789012345678901234567890"),
+		"nothing":  nil,
+	}
+}
+
+func TestFilterApply(t *testing.T) { // C37
+	tests := map[string]struct{ filter, want string }{
+		"one result":                {".metadata.name", `"a"`},
+		"an object, keys sorted":    {".metadata.labels", `{"a":"2","b":"<1>"}`},
+		"no result":                 {"empty", `null`},
+		"a result that is null":     {".missing", `null`},
+		"several results":           {".metadata.labels[]", `["2","<1>"]`},
+		"integers stay exact":       {".metadata.generation", `9007199254740993`},
+		"integers beyond 64 bits":   {".big", `123456789012345678901234567890`},
+		"every kind of number":      {"[.spec.ports[] | . + 0]", `[80,443,1.5,2.5,18446744073709551615]`},
+		"halt ends without failing": {".kind, halt, 1", `"Pod"`},
+		"no environment":            {"[$ENV, env] | unique", `[{}]`},
+	}
+	t.Setenv("SECRET", "x")
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			filter, err := CompileFilter(test.filter)
+			if err != nil {
+				t.Fatal(err)
+			}
+			given := object()
+			got, err := filter.Apply(given)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != test.want {
+				t.Errorf("got %s, want %s", got, test.want)
+			}
+			if !reflect.DeepEqual(given, object()) {
+				t.Error("the object, which others share, was changed")
+			}
+		})
+	}
+}
+
+func TestFilterFails(t *testing.T) { // C39
+	for _, expression := range []string{`.kind | tonumber`, `error("no")`, `"x" | halt_error`} {
+		filter, err := CompileFilter(expression)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := filter.Apply(object()); err == nil || !strings.Contains(err.Error(), "jq expression") {
+			t.Errorf("%s: got %s, %v", expression, got, err)
+		}
+	}
+	filter, err := CompileFilter(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := filter.Apply(map[string]any{"a": []any{map[string]any{"b": struct{}{}}}}); err == nil {
+		t.Error("a Go type that is no JSON is accepted")
+	}
+}
+
+func TestFilterThatLoopsIsStopped(t *testing.T) {
+	filter, err := CompileFilter("def f: f; f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := filter.ApplyContext(ctx, object()); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestFilterCompile(t *testing.T) { // C15
+	for _, expression := range []string{".a |", "nosuchfunction", "$undefined", "{", "input"} {
+		if _, err := CompileFilter(expression); err == nil || !strings.Contains(err.Error(), expression) {
+			t.Errorf("%s: error %v", expression, err)
+		}
+	}
+}
+
+func TestNilFilter(t *testing.T) {
+	var filter *Filter
+	if got, err := filter.Apply(object()); got != nil || err != nil || filter.String() != "" {
+		t.Errorf("got %s, %v", got, err)
+	}
+}
+
+func TestFilterIsSafeForConcurrentUse(t *testing.T) {
+	filter, err := CompileFilter(`.metadata.labels | with_entries(.value |= test("[0-9]"))`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := object()
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			if got, err := filter.Apply(shared); err != nil || string(got) != `{"a":true,"b":true}` {
+				t.Errorf("got %s, %v", got, err)
+			}
+		})
+	}
+	group.Wait()
+}

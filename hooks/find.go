@@ -1,0 +1,87 @@
+package hooks
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Find lists the hooks below root in alphabetical order of their names: every executable regular file (A15). namePrefix
+// is put before each name: "" for global hooks, "001-nginx-ingress/hooks" for the hooks of a module (A16). A root that
+// does not exist holds no hooks. Warnings name what looks like a hook but is none.
+func Find(root, namePrefix string, scope Scope) (files []File, warnings []string, err error) {
+	root, err = filepath.Abs(root)
+	if err != nil {
+		return nil, nil, fmt.Errorf("hooks directory %s: %w", root, err)
+	}
+	// The tree is opened through DirFS because that follows root itself when it is a link, as links to whole modules are.
+	err = fs.WalkDir(os.DirFS(root), ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil && name == "." && errors.Is(err, fs.ErrNotExist):
+			return fs.SkipAll
+		case err != nil:
+			return err
+		case name == ".":
+			return nil
+		case entry.IsDir() && skippedDirectory(entry.Name(), scope):
+			return fs.SkipDir
+		case entry.IsDir() || skippedFile(entry.Name()):
+			return nil
+		}
+		file := File{Name: path.Join(namePrefix, name), Path: filepath.Join(root, filepath.FromSlash(name))}
+		reason, err := whyNoHook(file.Path)
+		if err != nil {
+			return err
+		}
+		if reason != "" {
+			warnings = append(warnings, file.Path+" "+reason)
+			return nil
+		}
+		files = append(files, file)
+		return nil
+	})
+	if err != nil {
+		return nil, warnings, fmt.Errorf("hooks directory %s: %w", root, err)
+	}
+	slices.SortFunc(files, func(x, y File) int { return strings.Compare(x.Name, y.Name) })
+	return files, warnings, nil
+}
+
+// skippedDirectory holds the directories that never contain hooks: hidden ones, libraries of shell functions, and the
+// virtual environments that Python hooks of modules bring along.
+func skippedDirectory(name string, scope Scope) bool {
+	return strings.HasPrefix(name, ".") || name == "lib" || (name == "venv" && scope == Module)
+}
+
+// skippedFile holds the files nobody expects to be a hook, so that no warning is due. Images built on systems without
+// an executable bit often set it on everything.
+func skippedFile(name string) bool {
+	switch filepath.Ext(name) {
+	case ".yaml", ".json", ".md", ".txt":
+		return true
+	}
+	return strings.HasPrefix(name, ".")
+}
+
+// whyNoHook follows links: a link to an executable file is a hook.
+func whyNoHook(path string) (string, error) {
+	info, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "is a link that leads nowhere; it is no hook", nil
+	case err != nil:
+		return "", err
+	case info.IsDir():
+		return "is a link to a directory, which is not searched for hooks; copy the directory or link its files", nil
+	case !info.Mode().IsRegular():
+		return "is no regular file; it is no hook", nil
+	case info.Mode()&0o111 == 0:
+		return "is not executable, so it is no hook; set its x bit, or move it to a directory called lib", nil
+	}
+	return "", nil
+}

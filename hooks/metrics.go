@@ -1,0 +1,197 @@
+package hooks
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// MetricAction says what to do with a metric.
+type MetricAction string
+
+// The actions of I6.
+const (
+	ActionSet     MetricAction = "set"     // a gauge gets Value
+	ActionAdd     MetricAction = "add"     // a counter grows by Value
+	ActionObserve MetricAction = "observe" // a histogram with Buckets counts Value
+	ActionExpire  MetricAction = "expire"  // all series of Group end
+)
+
+// Metric is one line of the file a hook writes to METRICS_PATH.
+type Metric struct {
+	Name    string // "" for ActionExpire
+	Group   string // "" when the series lives until the process ends
+	Action  MetricAction
+	Value   float64
+	Buckets []float64 // upper bounds, ascending; ActionObserve only
+	Labels  map[string]string
+}
+
+// wireMetric is a metric as the hook writes it, shortcuts included.
+type wireMetric struct {
+	Name    string            `json:"name"`
+	Group   string            `json:"group"`
+	Action  *MetricAction     `json:"action"`
+	Value   *float64          `json:"value"`
+	Set     *float64          `json:"set"`
+	Add     *float64          `json:"add"`
+	Buckets []float64         `json:"buckets"`
+	Labels  map[string]string `json:"labels"`
+}
+
+// ParseMetrics reads JSON objects one after another, in lines or not (I6). Every object that is wrong is reported with
+// its number; a syntax error ends the reading. Empty data are no metrics.
+func ParseMetrics(data []byte) ([]Metric, error) {
+	var metrics []Metric
+	var problems []error
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	for number := 1; ; number++ {
+		var raw json.RawMessage
+		switch err := decoder.Decode(&raw); {
+		case errors.Is(err, io.EOF):
+			return metrics, errors.Join(problems...)
+		case err != nil:
+			return metrics, errors.Join(append(problems, fmt.Errorf("metric %d: write JSON objects one after another: %w", number, err))...)
+		}
+		metric, err := parseMetric(raw)
+		if err != nil {
+			problems = append(problems, fmt.Errorf("metric %d: %w", number, err))
+			continue
+		}
+		metrics = append(metrics, metric)
+	}
+}
+
+func parseMetric(raw json.RawMessage) (Metric, error) {
+	var wire wireMetric
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&wire); err != nil {
+		return Metric{}, fmt.Errorf("%s: %w", shorten(raw, 80), err)
+	}
+	metric := Metric{Name: wire.Name, Group: wire.Group, Buckets: wire.Buckets, Labels: wire.Labels}
+	err := errors.Join(metric.takeAction(wire), metric.checkNames(), metric.checkAction())
+	if err != nil {
+		return Metric{}, fmt.Errorf("%s: %w", shorten(raw, 80), joined(err))
+	}
+	return metric, nil
+}
+
+// takeAction resolves the shortcuts {"name": …, "set": 5} and {"name": …, "add": 1}.
+func (m *Metric) takeAction(wire wireMetric) error {
+	if wire.Set != nil && wire.Add != nil {
+		return errors.New("set and add exclude each other; write two objects")
+	}
+	for action, value := range map[MetricAction]*float64{ActionSet: wire.Set, ActionAdd: wire.Add} {
+		if value == nil {
+			continue
+		}
+		if wire.Action != nil || wire.Value != nil {
+			return fmt.Errorf("%s is short for action and value; use one of the two forms", action)
+		}
+		m.Action, m.Value = action, *value
+		return nil
+	}
+	if wire.Action == nil || *wire.Action == "" {
+		return errors.New("action is missing; it is set, add, observe or expire")
+	}
+	m.Action = *wire.Action
+	if wire.Value != nil {
+		m.Value = *wire.Value
+	} else if m.Action == ActionSet || m.Action == ActionAdd || m.Action == ActionObserve {
+		return fmt.Errorf("value is missing; action %s needs a number", m.Action)
+	}
+	return nil
+}
+
+// checkAction holds the rules of I6 for each action, and what the metrics library would otherwise answer by a panic.
+func (m *Metric) checkAction() error {
+	switch m.Action {
+	case "":
+		return nil // reported by takeAction
+	case ActionExpire:
+		return first(
+			problem(m.Group == "", "action expire needs a group"),
+			problem(m.Name != "", "action expire ends a whole group; leave name out"))
+	case ActionSet:
+	case ActionAdd:
+		if m.Value < 0 {
+			return fmt.Errorf("a counter cannot go down; add %v must not be negative", m.Value)
+		}
+	case ActionObserve:
+		return first(
+			problem(m.Group != "", "action observe is not possible in a group"),
+			problem(len(m.Buckets) == 0, "action observe needs buckets, a list of upper bounds"),
+			problem(!ascending(m.Buckets), "buckets must be finite and ascend"))
+	default:
+		return fmt.Errorf("action %q is unknown; it is set, add, observe or expire", m.Action)
+	}
+	return problem(len(m.Buckets) > 0, "buckets belong to action observe")
+}
+
+func (m *Metric) checkNames() error {
+	var problems []error
+	switch {
+	case m.Action == ActionExpire:
+	case m.Name == "":
+		problems = append(problems, errors.New("name is missing"))
+	case !regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`).MatchString(m.Name):
+		problems = append(problems, fmt.Errorf("name %q must be letters, digits, _ and :, and not begin with a digit", m.Name))
+	}
+	label := regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+	for name := range m.Labels {
+		switch {
+		case !label.MatchString(name) || strings.HasPrefix(name, "__"):
+			problems = append(problems, fmt.Errorf("label %q must be letters, digits and _, and not begin with a digit or __", name))
+		case name == "le" && m.Action == ActionObserve:
+			problems = append(problems, errors.New("label le is the bucket of a histogram; choose another name"))
+		}
+	}
+	slices.SortFunc(problems, func(x, y error) int { return strings.Compare(x.Error(), y.Error()) })
+	return errors.Join(problems...)
+}
+
+func ascending(buckets []float64) bool {
+	for i, bound := range buckets {
+		if math.IsNaN(bound) || math.IsInf(bound, 0) || (i > 0 && bound <= buckets[i-1]) {
+			return false
+		}
+	}
+	return true
+}
+
+func problem(wrong bool, text string) error {
+	if wrong {
+		return errors.New(text)
+	}
+	return nil
+}
+
+func first(problems ...error) error {
+	for _, err := range problems {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// joined puts what errors.Join has put into lines into one line.
+func joined(err error) error {
+	return errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
+}
+
+// shorten makes the beginning of what a hook wrote fit for a message: in one line, without bytes a terminal would obey.
+func shorten(data []byte, limit int) string {
+	data = bytes.TrimSpace(data)
+	if len(data) > limit {
+		return printable(data[:limit]) + "…"
+	}
+	return printable(data)
+}

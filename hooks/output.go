@@ -1,0 +1,189 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	// longestLine is where a line is logged in parts, so that a hook which prints no newline costs no memory.
+	longestLine = 1 << 20
+	// tailBytes and tailLines bound what of stderr an error carries.
+	tailBytes = 4 << 10
+	tailLines = 20
+)
+
+// lineLog forwards what a process prints to the log, line by line and without loss (C27, C28). It is given to one
+// stream and written to by one goroutine at a time.
+type lineLog struct {
+	log       *slog.Logger
+	proxyJSON bool
+	pending   []byte // the line that has no end yet
+	tail      []byte // the end of everything
+}
+
+// Write never fails: a hook must not die of a broken pipe because its log could not be written.
+func (l *lineLog) Write(data []byte) (int, error) {
+	l.tail = append(l.tail, data...)
+	if surplus := len(l.tail) - tailBytes; surplus > tailBytes {
+		l.tail = append(l.tail[:0], l.tail[surplus:]...)
+	}
+	rest := data
+	for {
+		line, after, ended := bytes.Cut(rest, []byte("\n"))
+		l.pending = append(l.pending, line...)
+		for len(l.pending) > longestLine {
+			cut := partEnd(l.pending)
+			l.text(l.pending[:cut])
+			l.pending = append(l.pending[:0], l.pending[cut:]...)
+		}
+		if !ended {
+			return len(data), nil
+		}
+		l.flush()
+		rest = after
+	}
+}
+
+// flush logs the pending line; it is called once more when the stream ends, for a last line without an end.
+func (l *lineLog) flush() {
+	line := bytes.TrimRight(l.pending, "\r")
+	l.pending = l.pending[:0]
+	if len(bytes.TrimSpace(line)) == 0 {
+		return
+	}
+	if l.proxyJSON && l.record(line) {
+		return
+	}
+	l.text(line)
+}
+
+func (l *lineLog) text(line []byte) {
+	l.log.Info(printable(line))
+}
+
+// record merges a line that is a JSON object into the record of the operator's log: level and msg are understood, other
+// keys get the prefix hook_, so that they cannot collide with the labels (C28).
+func (l *lineLog) record(line []byte) bool {
+	line = bytes.TrimSpace(line)
+	if line[0] != '{' {
+		return false
+	}
+	var fields map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.UseNumber()
+	if err := decoder.Decode(&fields); err != nil || decoder.InputOffset() != int64(len(line)) {
+		return false
+	}
+	level, message := slog.LevelInfo, ""
+	var attrs []slog.Attr
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		text, isText := fields[key].(string)
+		if parsed, known := logLevel(text); key == "level" && isText && known {
+			level = parsed
+		} else if key == "msg" && isText {
+			message = printable([]byte(text))
+		} else {
+			attrs = append(attrs, slog.Any("hook_"+key, fields[key]))
+		}
+	}
+	l.log.LogAttrs(context.Background(), level, message, attrs...)
+	return true
+}
+
+// logLevel knows the names of the logging libraries of most languages.
+func logLevel(name string) (slog.Level, bool) {
+	switch strings.ToLower(name) {
+	case "trace", "debug":
+		return slog.LevelDebug, true
+	case "info", "notice":
+		return slog.LevelInfo, true
+	case "warn", "warning":
+		return slog.LevelWarn, true
+	case "error", "err", "fatal", "critical", "panic":
+		return slog.LevelError, true
+	}
+	return 0, false
+}
+
+// ending returns the last lines of the stream for an error.
+func (l *lineLog) ending() string {
+	tail := bytes.TrimSpace(l.tail)
+	if len(tail) > tailBytes {
+		tail = tail[len(tail)-tailBytes:]
+	}
+	lines := bytes.Split(tail, []byte("\n"))
+	if len(lines) > tailLines {
+		lines = lines[len(lines)-tailLines:]
+	}
+	texts := make([]string, len(lines))
+	for i, line := range lines {
+		texts[i] = printable(bytes.TrimRight(line, "\r"))
+	}
+	return strings.Join(texts, "\n")
+}
+
+// partEnd is where to cut a line that is too long: not in the middle of a character.
+func partEnd(line []byte) int {
+	end := longestLine
+	for end > longestLine-utf8.UTFMax && !utf8.RuneStart(line[end]) {
+		end--
+	}
+	return end
+}
+
+// printable writes bytes that are no text, and characters that would command a terminal, as escapes; so nothing is lost
+// and nothing is obeyed.
+func printable(line []byte) string {
+	if clean(line) {
+		return string(line)
+	}
+	var text strings.Builder
+	for len(line) > 0 {
+		char, size := utf8.DecodeRune(line)
+		switch {
+		case char == utf8.RuneError && size == 1, char < 0x80 && !shown(char):
+			fmt.Fprintf(&text, `\x%02x`, line[0])
+		case !shown(char):
+			fmt.Fprintf(&text, `\u%04x`, char)
+		default:
+			text.WriteRune(char)
+		}
+		line = line[size:]
+	}
+	return text.String()
+}
+
+func clean(line []byte) bool {
+	for _, char := range string(line) {
+		if !shown(char) {
+			return false
+		}
+	}
+	return utf8.Valid(line)
+}
+
+func shown(char rune) bool {
+	return char == '\t' || !unicode.IsControl(char)
+}
+
+// head keeps the beginning of a stream and counts the rest.
+type head struct {
+	limit int
+	data  []byte
+	total int
+}
+
+func (h *head) Write(data []byte) (int, error) {
+	h.total += len(data)
+	h.data = append(h.data, data[:min(len(data), h.limit-len(h.data))]...)
+	return len(data), nil
+}

@@ -1,0 +1,137 @@
+package hooks
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// drainTime is how long the output of a hook that has ended may stay open. Only a process that has left the group, for
+// example a daemon, can hold it that long.
+const drainTime = 2 * time.Second
+
+// process is one execution of an executable file in a process group of its own.
+type process struct {
+	name   string // for errors: the hook's name
+	path   string
+	args   []string
+	env    []string // added to the environment of the operator
+	stdout io.Writer
+	stderr *lineLog
+	grace  time.Duration
+}
+
+// run starts the process in the directory of its file (X1) and returns when it and its whole group are gone. An exit
+// code other than 0 is an *ExitError; a cancelled ctx is returned as that, whatever the process answered.
+func (p process) run(ctx context.Context) (Usage, error) {
+	if err := ctx.Err(); err != nil {
+		return Usage{}, fmt.Errorf("hook %s: not started: %w", p.name, stopCause(ctx))
+	}
+	started := time.Now()
+	cmd, err := p.start()
+	if err != nil {
+		return Usage{}, fmt.Errorf("hook %s: %w", p.name, err)
+	}
+	group := group(cmd.Process.Pid)
+	unwatched := group.superviseUntilExit(ctx, p.grace)
+	// Whatever the hook has started in its group ends with it; otherwise a forgotten "sleep &" would hold the output open.
+	group.signal(syscall.SIGKILL)
+	err = cmd.Wait()
+	usage := usageOf(cmd.ProcessState, time.Since(started))
+	p.stderr.flush()
+	if errors.Is(err, exec.ErrWaitDelay) {
+		p.stderr.log.Warn("a process which the hook left behind kept its output open; let it redirect its output to a file")
+		err = nil
+	}
+	if ctx.Err() != nil {
+		return usage, fmt.Errorf("hook %s: stopped: %w", p.name, stopCause(ctx))
+	}
+	if unwatched != nil {
+		return usage, fmt.Errorf("hook %s: wait for its end: %w", p.name, unwatched)
+	}
+	var exit *exec.ExitError
+	switch {
+	case errors.As(err, &exit):
+		return usage, newExitError(p.name, exit, p.stderr.ending())
+	case err != nil:
+		return usage, fmt.Errorf("hook %s: %w", p.name, err)
+	}
+	return usage, nil
+}
+
+// start begins the execution. A script that was written an instant ago may still be open for writing in a child which
+// another goroutine is forking at this moment; the kernel then says "text file busy" for some microseconds.
+func (p process) start() (*exec.Cmd, error) {
+	for attempt := 0; ; attempt++ {
+		cmd := exec.Command(p.path, p.args...)
+		cmd.Dir = filepath.Dir(p.path)
+		cmd.Env = append(cmd.Environ(), p.env...)
+		cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.WaitDelay = drainTime
+		err := cmd.Start()
+		if errors.Is(err, syscall.ETXTBSY) && attempt < 6 {
+			time.Sleep(time.Millisecond << attempt)
+			continue
+		}
+		return cmd, explainStart(err)
+	}
+}
+
+// explainStart adds what to mend to the errors whose text alone misleads.
+func explainStart(err error) error {
+	switch {
+	case errors.Is(err, syscall.ENOEXEC):
+		return fmt.Errorf("%w; begin the script with a line such as #!/usr/bin/env bash", err)
+	case errors.Is(err, syscall.ENOENT):
+		return fmt.Errorf("%w; if the file exists, the interpreter in its first line does not, or the line ends with a carriage return", err)
+	}
+	return err
+}
+
+// stopCause keeps both errors.Is(err, context.Canceled) and the reason given by whoever cancelled.
+func stopCause(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return ctx.Err()
+}
+
+// group is a process group, named by the id of its leader.
+type group int
+
+func (g group) signal(signal syscall.Signal) {
+	// The only error is that the group is empty, which is what every signal here is for.
+	_ = syscall.Kill(-int(g), signal)
+}
+
+// superviseUntilExit returns when the leader has ended. It asks the group to end when ctx is cancelled, and kills it
+// after grace. On return no signal is under way any more, and the leader is not reaped yet: until then its id, which is
+// the id of the group, cannot be given to a stranger.
+func (g group) superviseUntilExit(ctx context.Context, grace time.Duration) error {
+	exited, exit := context.WithCancel(context.WithoutCancel(ctx))
+	stopped, stop := context.WithCancel(context.WithoutCancel(ctx))
+	unregister := context.AfterFunc(ctx, func() {
+		defer stop()
+		g.signal(syscall.SIGTERM)
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-exited.Done():
+		case <-timer.C:
+			g.signal(syscall.SIGKILL)
+		}
+	})
+	err := awaitExit(int(g))
+	exit()
+	if !unregister() {
+		<-stopped.Done()
+	}
+	stop()
+	return err
+}

@@ -1,0 +1,100 @@
+package hooks
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// The variables that carry the paths of the files between operator and hook (C23).
+const (
+	envContext     = "BINDING_CONTEXT_PATH"
+	envValues      = "VALUES_PATH"
+	envConfig      = "CONFIG_VALUES_PATH"
+	envValuesPatch = "VALUES_JSON_PATCH_PATH"
+	envConfigPatch = "CONFIG_VALUES_JSON_PATCH_PATH"
+	envMetrics     = "METRICS_PATH"
+	envObjectPatch = "KUBERNETES_PATCH_PATH"
+	envEnabled     = "MODULE_ENABLED_RESULT"
+	envReason      = "MODULE_ENABLED_REASON"
+	envWorkingDir  = "WORKING_DIR"
+)
+
+// runDir is the directory of one run. Nobody but the operator and the hook can read it: values may hold secrets.
+type runDir struct {
+	path string
+	env  []string // VARIABLE=path of each file
+	max  int64    // largest result file that is read, in bytes
+}
+
+// makeRunDir makes a fresh directory whose name tells whose run it was, for those who keep the files.
+func makeRunDir(tmpDir, hook string, maxResult int64) (*runDir, error) {
+	slug := strings.Map(func(char rune) rune {
+		switch {
+		case char >= 'a' && char <= 'z', char >= 'A' && char <= 'Z', char >= '0' && char <= '9', char == '-', char == '_', char == '.':
+			return char
+		}
+		return '-'
+	}, hook)
+	if len(slug) > 100 {
+		slug = slug[len(slug)-100:]
+	}
+	path, err := os.MkdirTemp(tmpDir, "run-"+slug+"-")
+	if err != nil {
+		return nil, fmt.Errorf("directory for the exchange of files: %w", err)
+	}
+	return &runDir{path: path, max: maxResult}, nil
+}
+
+// fileName is the name of the file behind a variable: VALUES_PATH lies in values.json.
+func fileName(variable string) string {
+	name := strings.TrimSuffix(variable, "_PATH")
+	return strings.ToLower(strings.ReplaceAll(name, "_", "-")) + ".json"
+}
+
+// add makes a file with some content, which is empty for the files the hook writes, and announces it in the environment.
+func (d *runDir) add(variable string, content []byte) error {
+	path := filepath.Join(d.path, fileName(variable))
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		return fmt.Errorf("%s: %w", variable, err)
+	}
+	d.env = append(d.env, variable+"="+path)
+	return nil
+}
+
+// result reads what the hook wrote. A file that is gone counts as empty. The hook may have replaced the file by anything,
+// so it is opened in a way that a pipe cannot block.
+func (d *runDir) result(variable string) ([]byte, error) {
+	file, err := os.OpenFile(filepath.Join(d.path, fileName(variable)), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", variable, err)
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", variable, err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s: the hook has put something there that is no regular file", variable)
+	}
+	data, err := io.ReadAll(io.LimitReader(file, d.max+1))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", variable, err)
+	}
+	if int64(len(data)) > d.max {
+		return nil, fmt.Errorf("%s: the hook wrote more than %d bytes", variable, d.max)
+	}
+	return data, nil
+}
+
+func (d *runDir) remove() error {
+	return os.RemoveAll(d.path)
+}

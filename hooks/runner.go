@@ -1,0 +1,238 @@
+package hooks
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"addon-operator/values"
+)
+
+const (
+	// configLimit bounds --config: a script that waits for something there would keep the operator from starting.
+	configLimit = 30 * time.Second
+	// maxConfig bounds what a hook may print for --config.
+	maxConfig = 1 << 20
+	// defaultGrace and defaultMaxResult stand for zero values in Options.
+	defaultGrace     = 10 * time.Second
+	defaultMaxResult = 16 << 20
+)
+
+// Options configure a Runner.
+type Options struct {
+	TmpDir         string        // where the directories of runs are made; created if absent
+	KeepFiles      bool          // leave these directories behind, for debugging
+	Grace          time.Duration // between SIGTERM and SIGKILL; 0 means 10 s
+	Log            *slog.Logger  // gets the output of hooks; nil means slog.Default()
+	MaxResultBytes int64         // largest result file that is accepted; 0 means 16 MiB
+	ProxyJSON      bool          // merge lines that are JSON objects into the log record (C28)
+}
+
+// Runner executes hooks and enabled scripts. It is safe for concurrent use; each execution has files of its own.
+type Runner struct {
+	options Options
+}
+
+// NewRunner checks the options and makes sure that TmpDir can be written to.
+func NewRunner(options Options) (*Runner, error) {
+	options.Grace = cmp.Or(options.Grace, defaultGrace)
+	options.MaxResultBytes = cmp.Or(options.MaxResultBytes, defaultMaxResult)
+	options.Log = cmp.Or(options.Log, slog.Default())
+	if options.TmpDir == "" {
+		return nil, errors.New("directory for temporary files: no path given")
+	}
+	// Hooks are started in other directories, so a relative path would lead elsewhere.
+	path, err := filepath.Abs(options.TmpDir)
+	if err != nil {
+		return nil, fmt.Errorf("directory for temporary files: %w", err)
+	}
+	options.TmpDir = path
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("directory for temporary files: %w", err)
+	}
+	probe, err := makeRunDir(path, "probe", 0)
+	if err != nil {
+		return nil, fmt.Errorf("directory for temporary files %s cannot be written to: %w", path, err)
+	}
+	if err := probe.remove(); err != nil {
+		return nil, fmt.Errorf("directory for temporary files: %w", err)
+	}
+	return &Runner{options: options}, nil
+}
+
+// Configure asks a hook for its configuration: it runs it with the argument --config and reads its stdout (C1, C2). It
+// gives up after 30 seconds. An error of the configuration shows the beginning of what the hook printed.
+func (r *Runner) Configure(ctx context.Context, file File, workingDir string, scope Scope) (*Config, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, configLimit, fmt.Errorf("--config took more than %s", configLimit))
+	defer cancel()
+	stdout := &head{limit: maxConfig}
+	_, err := process{
+		name:   file.Name,
+		path:   file.Path,
+		args:   []string{"--config"},
+		env:    []string{envWorkingDir + "=" + workingDir},
+		stdout: stdout,
+		stderr: r.output(nil, file.Name, "stderr"),
+		grace:  r.options.Grace,
+	}.run(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("--config: %w", err)
+	}
+	if stdout.total > maxConfig {
+		return nil, fmt.Errorf("hook %s: --config printed more than %d bytes", file.Name, maxConfig)
+	}
+	config, err := ParseConfig(scope, stdout.data)
+	if err != nil && len(bytes.TrimSpace(stdout.data)) > 0 {
+		return nil, fmt.Errorf("hook %s: %w\nit printed: %s", file.Name, err, shorten(stdout.data, 200))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hook %s: %w", file.Name, err)
+	}
+	return config, nil
+}
+
+// Run is one execution of a hook: what it gets to read, and how its output is labelled.
+type Run struct {
+	Hook         Hook
+	WorkingDir   string      // root of the hooks, for $WORKING_DIR/lib/…
+	Contexts     []Context   // written as an array, also a single one (X18)
+	Values       any         // merged values (D8); nil reads as {}
+	ConfigValues any         // values of the ConfigMap only; nil reads as {}
+	Labels       []slog.Attr // module, binding, queue, task …; the hook's name is added unless it is among them
+}
+
+// Result is what a successful run wrote, completely read and checked in form; nothing of it is applied yet (C26, D26).
+type Result struct {
+	ValuesPatch   values.Patch
+	ConfigPatch   values.Patch
+	Metrics       []Metric
+	ObjectPatches []byte   // as the hook wrote it
+	Warnings      []string // deprecated forms in the patches; to be logged
+	Usage         Usage    // filled in for failed runs too
+}
+
+// Run executes a hook once. It returns an *ExitError when the hook says that it failed, the wrapped error of ctx when
+// that ended the run, and otherwise everything that is wrong with the result files.
+func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
+	var result Result
+	dir, err := makeRunDir(r.options.TmpDir, run.Hook.Name, r.options.MaxResultBytes)
+	if err != nil {
+		return result, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
+	}
+	defer r.discard(dir, run.Labels, run.Hook.Name)
+	if err := writeRun(dir, run); err != nil {
+		return result, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
+	}
+	stdout := r.output(run.Labels, run.Hook.Name, "stdout")
+	result.Usage, err = process{
+		name:   run.Hook.Name,
+		path:   run.Hook.Path,
+		env:    append(dir.env, envWorkingDir+"="+run.WorkingDir),
+		stdout: stdout,
+		stderr: r.output(run.Labels, run.Hook.Name, "stderr"),
+		grace:  r.options.Grace,
+	}.run(ctx)
+	stdout.flush()
+	if err != nil {
+		return result, err
+	}
+	if err := readRun(dir, &result); err != nil {
+		return Result{Usage: result.Usage}, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
+	}
+	return result, nil
+}
+
+// writeRun makes all files of a run: those to read, and those to write, which are empty (C23, C24).
+func writeRun(dir *runDir, run Run) error {
+	contexts, err := encode(append([]Context{}, run.Contexts...)) // never null (X18)
+	if err != nil {
+		return fmt.Errorf("%s: %w", envContext, err)
+	}
+	return errors.Join(
+		dir.add(envContext, contexts),
+		addTree(dir, envValues, run.Values),
+		addTree(dir, envConfig, run.ConfigValues),
+		dir.add(envValuesPatch, nil),
+		dir.add(envConfigPatch, nil),
+		dir.add(envMetrics, nil),
+		dir.add(envObjectPatch, nil),
+	)
+}
+
+func addTree(dir *runDir, variable string, tree any) error {
+	if tree == nil {
+		tree = map[string]any{}
+	}
+	data, err := values.JSON(tree)
+	if err != nil {
+		return fmt.Errorf("%s: %w", variable, err)
+	}
+	return dir.add(variable, data)
+}
+
+// readRun parses all result files and reports everything that is wrong with any of them.
+func readRun(dir *runDir, result *Result) error {
+	var problems [4]error
+	result.ValuesPatch, problems[0] = readPatch(dir, envValuesPatch, result)
+	result.ConfigPatch, problems[1] = readPatch(dir, envConfigPatch, result)
+	metrics, err := dir.result(envMetrics)
+	if err == nil {
+		result.Metrics, err = ParseMetrics(metrics)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", envMetrics, err)
+		}
+	}
+	problems[2] = err
+	result.ObjectPatches, problems[3] = dir.result(envObjectPatch)
+	return errors.Join(problems[:]...)
+}
+
+func readPatch(dir *runDir, variable string, result *Result) (values.Patch, error) {
+	data, err := dir.result(variable)
+	if err != nil {
+		return nil, err
+	}
+	patch, warnings, err := values.ParsePatch(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", variable, err)
+	}
+	for _, warning := range warnings {
+		result.Warnings = append(result.Warnings, variable+": "+warning)
+	}
+	return patch, nil
+}
+
+// output makes the log of one stream of a hook.
+func (r *Runner) output(labels []slog.Attr, hook, stream string) *lineLog {
+	return &lineLog{
+		log:       slog.New(r.options.Log.Handler().WithAttrs(append(withHook(labels, hook), slog.String("stream", stream)))),
+		proxyJSON: r.options.ProxyJSON,
+	}
+}
+
+// withHook returns a copy of the labels that names the hook.
+func withHook(labels []slog.Attr, hook string) []slog.Attr {
+	if slices.ContainsFunc(labels, func(label slog.Attr) bool { return label.Key == "hook" }) {
+		return slices.Clone(labels)
+	}
+	return append(slices.Clone(labels), slog.String("hook", hook))
+}
+
+// discard removes the files of a run, or tells where they are kept. Failing to remove them is no failure of the hook.
+func (r *Runner) discard(dir *runDir, labels []slog.Attr, hook string) {
+	log := slog.New(r.options.Log.Handler().WithAttrs(withHook(labels, hook)))
+	if r.options.KeepFiles {
+		log.Info("files of the run are kept", "path", dir.path)
+		return
+	}
+	if err := dir.remove(); err != nil {
+		log.Warn("files of the run are left behind", "path", dir.path, "err", err)
+	}
+}

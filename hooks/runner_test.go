@@ -1,0 +1,586 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// journal is a log that tests can read while it is written.
+type journal struct {
+	mutex sync.Mutex
+	text  bytes.Buffer
+}
+
+func (j *journal) Write(data []byte) (int, error) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	return j.text.Write(data)
+}
+
+// records returns the records written so far, without their time.
+func (j *journal) records(t testing.TB) []map[string]any {
+	t.Helper()
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	var records []map[string]any
+	for line := range bytes.Lines(j.text.Bytes()) {
+		var record map[string]any
+		if err := json.Unmarshal(line, &record); err != nil {
+			t.Fatalf("log line %q: %v", line, err)
+		}
+		delete(record, "time")
+		records = append(records, record)
+	}
+	return records
+}
+
+func (j *journal) messages(t testing.TB) []string {
+	t.Helper()
+	var messages []string
+	for _, record := range j.records(t) {
+		messages = append(messages, record["msg"].(string))
+	}
+	return messages
+}
+
+// newRunner makes a runner whose log can be read, and which leaves no file behind at the end of the test.
+func newRunner(t testing.TB, options Options) (*Runner, *journal) {
+	t.Helper()
+	log := &journal{}
+	options.TmpDir = filepath.Join(t.TempDir(), "tmp")
+	options.Log = slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	runner, err := NewRunner(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		left, err := os.ReadDir(runner.options.TmpDir)
+		if err != nil || (len(left) > 0 && !options.KeepFiles) {
+			t.Errorf("left in the temporary directory: %v, %v", left, err) // C24
+		}
+	})
+	return runner, log
+}
+
+// script writes a bash hook.
+func script(t testing.TB, body string) Hook {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "hook.sh")
+	if err := os.WriteFile(path, []byte("#!/usr/bin/env bash\n"+body+"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return Hook{File: File{Name: "001-m/hooks/hook.sh", Path: path}}
+}
+
+// until polls for something that happens in another process.
+func until(t testing.TB, what string, done func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited in vain: %s", what)
+		}
+	}
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func TestRunHandsOverFilesAndEnvironment(t *testing.T) { // C23, C24, C25, X1, X18
+	runner, _ := newRunner(t, Options{})
+	t.Setenv("FROM_OPERATOR", "inherited")
+	hook := script(t, `
+[[ $# -eq 0 ]] || exit 10
+{
+  echo "$PWD|$WORKING_DIR|$FROM_OPERATOR"
+  cat "$BINDING_CONTEXT_PATH"; echo
+  cat "$VALUES_PATH"; echo
+  cat "$CONFIG_VALUES_PATH"; echo
+  for out in "$CONFIG_VALUES_JSON_PATCH_PATH" "$VALUES_JSON_PATCH_PATH" "$METRICS_PATH" "$KUBERNETES_PATCH_PATH"; do
+    [[ -f $out && -w $out && ! -s $out ]] && echo empty
+  done
+  stat -c %a "$VALUES_PATH" "$METRICS_PATH" "$(dirname "$METRICS_PATH")"
+} > seen`)
+	_, err := runner.Run(t.Context(), Run{
+		Hook:       hook,
+		WorkingDir: "/modules",
+		Contexts:   []Context{{Binding: "onStartup"}},
+		Values:     map[string]any{"global": map[string]any{"html": "<&>", "big": json.Number("123456789012345678901")}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(hook.Path)
+	seen, err := os.ReadFile(filepath.Join(dir, "seen"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := dir + "|/modules|inherited\n" +
+		`[{"binding":"onStartup"}]` + "\n" +
+		`{"global":{"big":123456789012345678901,"html":"<&>"}}` + "\n" +
+		"{}\n" + strings.Repeat("empty\n", 4) + "600\n600\n700\n"
+	if string(seen) != want {
+		t.Errorf("the hook saw\n%s\nwant\n%s", seen, want)
+	}
+}
+
+func TestRunWithoutContextsWritesAnArray(t *testing.T) { // X18
+	runner, _ := newRunner(t, Options{})
+	if _, err := runner.Run(t.Context(), Run{Hook: script(t, `[[ $(<$BINDING_CONTEXT_PATH) == "[]" ]]`)}); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRunReadsResults(t *testing.T) { // C26
+	runner, _ := newRunner(t, Options{})
+	result, err := runner.Run(t.Context(), Run{Hook: script(t, `
+echo '[{"op": "add", "path": "/m/a", "value": 1}] {"op": "remove", "path": "/m/b"}' > $VALUES_JSON_PATCH_PATH
+echo '{"op": "replace", "path": "m.c", "value": true}' > $CONFIG_VALUES_JSON_PATCH_PATH
+echo '{"name": "n", "set": 5}' > $METRICS_PATH
+printf 'operation: Create\n' > $KUBERNETES_PATCH_PATH
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(result.ValuesPatch) != 2 || len(result.ConfigPatch) != 1 || result.ConfigPatch[0].Path != "/m/c" {
+		t.Errorf("patches %+v, %+v", result.ValuesPatch, result.ConfigPatch)
+	}
+	if want := []Metric{{Name: "n", Action: ActionSet, Value: 5}}; !reflect.DeepEqual(result.Metrics, want) {
+		t.Errorf("metrics %+v", result.Metrics)
+	}
+	if got := string(result.ObjectPatches); got != "operation: Create\n" {
+		t.Errorf("object patches %q", got)
+	}
+	if len(result.Warnings) != 1 || !strings.HasPrefix(result.Warnings[0], "CONFIG_VALUES_JSON_PATCH_PATH: ") { // D19
+		t.Errorf("warnings %q", result.Warnings)
+	}
+	if result.Usage.Wall <= 0 || result.Usage.User+result.Usage.System <= 0 { // C30
+		t.Errorf("usage %+v", result.Usage)
+	}
+}
+
+func TestRunRefusesResults(t *testing.T) {
+	tests := map[string]struct{ script, want string }{
+		"a patch that is none": {
+			`echo 'nonsense' > $VALUES_JSON_PATCH_PATH`, "VALUES_JSON_PATCH_PATH: "},
+		"a metric that is wrong": {
+			`echo '{"name": "n"}' > $METRICS_PATH`, "METRICS_PATH: metric 1: "},
+		"a file that is too large": {
+			`head -c 2000 /dev/zero > $KUBERNETES_PATCH_PATH`, "KUBERNETES_PATCH_PATH: the hook wrote more than 1000 bytes"},
+		"a directory": {
+			`rm $METRICS_PATH; mkdir $METRICS_PATH`, "METRICS_PATH: the hook has put something there that is no regular file"},
+		"a pipe, which would block a reader for ever": {
+			`rm $METRICS_PATH; mkfifo $METRICS_PATH`, "METRICS_PATH: the hook has put something there that is no regular file"},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			runner, _ := newRunner(t, Options{MaxResultBytes: 1000})
+			result, err := runner.Run(t.Context(), Run{Hook: script(t, test.script)})
+			if err == nil || !strings.HasPrefix(err.Error(), "hook 001-m/hooks/hook.sh: ") || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one that says %q", err, test.want)
+			}
+			if result.ValuesPatch != nil || result.Metrics != nil || result.ObjectPatches != nil {
+				t.Errorf("a refused run gave %+v", result)
+			}
+			if result.Usage.Wall <= 0 {
+				t.Error("usage of the refused run is lost")
+			}
+		})
+	}
+	t.Run("all files at once", func(t *testing.T) {
+		runner, _ := newRunner(t, Options{})
+		_, err := runner.Run(t.Context(), Run{Hook: script(t, `for f in $VALUES_JSON_PATCH_PATH $CONFIG_VALUES_JSON_PATCH_PATH $METRICS_PATH; do echo x > $f; done`)})
+		for _, want := range []string{"VALUES_JSON_PATCH_PATH", "CONFIG_VALUES_JSON_PATCH_PATH", "METRICS_PATH"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("error %v lacks %s", err, want)
+			}
+		}
+	})
+}
+
+func TestRunAcceptsRemovedAndReplacedResults(t *testing.T) {
+	runner, _ := newRunner(t, Options{})
+	result, err := runner.Run(t.Context(), Run{Hook: script(t, `
+rm $VALUES_JSON_PATCH_PATH $CONFIG_VALUES_JSON_PATCH_PATH $KUBERNETES_PATCH_PATH
+echo '{"name": "n", "set": 5}' > new && mv new $METRICS_PATH`)})
+	if err != nil || result.ValuesPatch != nil || len(result.Metrics) != 1 {
+		t.Errorf("got %+v, %v", result, err)
+	}
+}
+
+func TestRunThatFails(t *testing.T) { // C26, C27, T7
+	runner, _ := newRunner(t, Options{})
+	result, err := runner.Run(t.Context(), Run{Hook: script(t, `
+echo '{"op": "add", "path": "/m/a", "value": 1}' > $VALUES_JSON_PATCH_PATH
+echo nonsense > $METRICS_PATH
+for i in {1..30}; do echo "line $i" >&2; done
+exit 7`)})
+	var exit *ExitError
+	if !errors.As(err, &exit) {
+		t.Fatalf("error %v is no ExitError", err)
+	}
+	if exit.Hook != "001-m/hooks/hook.sh" || exit.Code != 7 || exit.Signal != 0 {
+		t.Errorf("got %+v", exit)
+	}
+	if lines := strings.Split(exit.Stderr, "\n"); len(lines) != 20 || lines[0] != "line 11" || lines[19] != "line 30" {
+		t.Errorf("stderr %q", exit.Stderr)
+	}
+	if !strings.Contains(err.Error(), "hook 001-m/hooks/hook.sh: exit code 7, stderr ends with:\nline 11\n") {
+		t.Errorf("error %v", err)
+	}
+	if result.ValuesPatch != nil {
+		t.Error("the patch of a failed run is not ignored")
+	}
+}
+
+func TestRunThatFailsSays(t *testing.T) {
+	tests := map[string]struct {
+		script string
+		want   ExitError
+		text   string
+	}{
+		"nothing":      {`exit 1`, ExitError{Code: 1}, "exit code 1, nothing on stderr"},
+		"one line":     {`echo broken >&2; exit 1`, ExitError{Code: 1, Stderr: "broken"}, "exit code 1: broken"},
+		"a signal":     {`kill -SEGV $$`, ExitError{Code: -1, Signal: syscall.SIGSEGV}, "ended by signal 11 (segmentation fault)"},
+		"no line feed": {`printf half >&2; exit 1`, ExitError{Code: 1, Stderr: "half"}, "exit code 1: half"},
+		"bytes that are no text": {
+			`printf 'a\xff\x1b[31m\r\n' >&2; exit 1`, ExitError{Code: 1, Stderr: `a\xff\x1b[31m`}, `exit code 1: a\xff\x1b[31m`},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			runner, _ := newRunner(t, Options{})
+			_, err := runner.Run(t.Context(), Run{Hook: script(t, test.script)})
+			var exit *ExitError
+			if !errors.As(err, &exit) {
+				t.Fatalf("error %v is no ExitError", err)
+			}
+			test.want.Hook = exit.Hook
+			if *exit != test.want || !strings.Contains(err.Error(), test.text) {
+				t.Errorf("got %+v: %v", exit, err)
+			}
+		})
+	}
+}
+
+func TestRunThatCannotStart(t *testing.T) {
+	tests := map[string]struct{ content, want string }{
+		"no interpreter line":              {"echo hello\n", "begin the script with a line such as #!/usr/bin/env bash"},
+		"an interpreter that is not there": {"#!/no/such/interpreter\n", "the interpreter in its first line does not"},
+		"a line that ends with CR":         {"#!/bin/bash\r\nexit 0\r\n", "the line ends with a carriage return"},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			runner, _ := newRunner(t, Options{})
+			hook := script(t, "")
+			if err := os.WriteFile(hook.Path, []byte(test.content), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := runner.Run(t.Context(), Run{Hook: hook}); err == nil || !strings.Contains(err.Error(), test.want) || !strings.Contains(err.Error(), hook.Name) {
+				t.Errorf("error %v, want one that says %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestRunForwardsOutput(t *testing.T) { // C27, C28
+	long := strings.Repeat("x", 300_000)
+	tests := map[string]struct {
+		script string
+		proxy  bool
+		want   []string
+	}{
+		"line by line, the last without an end": {`echo one; echo; printf 'two\r\nthree'`, false, []string{"one", "two", "three"}},
+		"a line beyond every buffer":            {`head -c 300000 /dev/zero | tr '\0' x; echo; echo after`, false, []string{long, "after"}},
+		"bytes that are no text":                {`printf 'a\x00\xff\x1b[0mä\n'`, false, []string{`a\x00\xff\x1b[0mä`}},
+		"JSON stays text by default":            {`echo '{"msg": "x"}'`, false, []string{`{"msg": "x"}`}},
+		"half a JSON object":                    {`echo '{"msg": "x"} y'; echo '{"msg"'; echo '["msg"]'`, true, []string{`{"msg": "x"} y`, `{"msg"`, `["msg"]`}},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			runner, log := newRunner(t, Options{ProxyJSON: test.proxy})
+			if _, err := runner.Run(t.Context(), Run{Hook: script(t, test.script)}); err != nil {
+				t.Fatal(err)
+			}
+			if got := log.messages(t); !slices.Equal(got, test.want) {
+				t.Errorf("log %.200q, want %.200q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestRunLabelsOutput(t *testing.T) { // C27, C28
+	runner, log := newRunner(t, Options{ProxyJSON: true})
+	labels := []slog.Attr{slog.String("module", "m"), slog.String("queue", "main")}
+	_, err := runner.Run(t.Context(), Run{Labels: labels, Hook: script(t, `
+echo '{"level": "error", "msg": "broken", "module": "of the hook", "n": 12345678901234567890, "deep": {"a": [1]}}'
+echo '{"level": "loud", "msg": 5}' >&2`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records := log.records(t)
+	slices.SortFunc(records, func(x, y map[string]any) int { return strings.Compare(y["stream"].(string), x["stream"].(string)) })
+	common := func(stream string, own map[string]any) map[string]any {
+		maps.Copy(own, map[string]any{"module": "m", "queue": "main", "hook": "001-m/hooks/hook.sh", "stream": stream})
+		return own
+	}
+	want := []map[string]any{
+		common("stdout", map[string]any{
+			"level": "ERROR", "msg": "broken", "hook_module": "of the hook", "hook_n": 1.2345678901234567e19, "hook_deep": map[string]any{"a": []any{1.0}},
+		}),
+		common("stderr", map[string]any{"level": "INFO", "msg": "", "hook_level": "loud", "hook_msg": 5.0}),
+	}
+	if !reflect.DeepEqual(records, want) {
+		t.Errorf("\n got %v\nwant %v", records, want)
+	}
+	if len(labels) != 2 {
+		t.Error("the labels were changed")
+	}
+}
+
+func TestRunMeasuresMemory(t *testing.T) { // C30
+	runner, _ := newRunner(t, Options{})
+	small, err := runner.Run(t.Context(), Run{Hook: script(t, `:`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if small.Usage.MaxRSS != 0 {
+		t.Errorf("a hook below the memory of its parent seems to have used %d bytes", small.Usage.MaxRSS)
+	}
+	const much = 400_000_000
+	large, err := runner.Run(t.Context(), Run{Hook: script(t, `head -c 400000000 /dev/zero | tail -c 400000000 >/dev/null`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if large.Usage.MaxRSS < much || large.Usage.MaxRSS > 2*much {
+		t.Errorf("a hook that held %d bytes seems to have used %d", much, large.Usage.MaxRSS)
+	}
+}
+
+func TestRunKeepsFiles(t *testing.T) { // C24
+	runner, log := newRunner(t, Options{KeepFiles: true})
+	if _, err := runner.Run(t.Context(), Run{Hook: script(t, `echo '{"name": "n", "set": 5}' > $METRICS_PATH`)}); err != nil {
+		t.Fatal(err)
+	}
+	records := log.records(t)
+	path, _ := records[0]["path"].(string)
+	if records[0]["msg"] != "files of the run are kept" || !exists(filepath.Join(path, "metrics.json")) || !exists(filepath.Join(path, "values.json")) {
+		t.Errorf("log %v", records)
+	}
+	if !strings.Contains(path, "run-001-m-hooks-hook.sh-") {
+		t.Errorf("the path %s does not tell whose run it was", path)
+	}
+}
+
+func TestRunIsCancelled(t *testing.T) { // design: TERM to the group, KILL after the grace period
+	tests := map[string]struct {
+		script string
+		grace  time.Duration
+		trace  string
+	}{
+		"by TERM to the whole group": {
+			`(trap 'echo child >> trace; exit' TERM; touch child-ready; while :; do sleep 0.01; done) & child=$!
+trap 'wait $child; echo hook >> trace; exit 0' TERM
+until [[ -e child-ready ]]; do sleep 0.01; done; touch ready; while :; do sleep 0.01; done`, time.Hour, "child\nhook\n"},
+		"by KILL when it ignores TERM": {`trap '' TERM; touch ready; while :; do sleep 0.01; done`, 50 * time.Millisecond, ""},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			runner, _ := newRunner(t, Options{Grace: test.grace})
+			hook := script(t, test.script)
+			dir := filepath.Dir(hook.Path)
+			ctx, cancel := context.WithCancelCause(t.Context())
+			reason := errors.New("module is disabled")
+			done := make(chan error)
+			go func() {
+				_, err := runner.Run(ctx, Run{Hook: hook})
+				done <- err
+			}()
+			until(t, "the hook is ready", func() bool { return exists(filepath.Join(dir, "ready")) })
+			cancel(reason)
+			err := <-done
+			if !errors.Is(err, context.Canceled) || !errors.Is(err, reason) || !strings.Contains(err.Error(), hook.Name) {
+				t.Errorf("error %v", err)
+			}
+			if trace, _ := os.ReadFile(filepath.Join(dir, "trace")); string(trace) != test.trace {
+				t.Errorf("trace %q, want %q", trace, test.trace)
+			}
+		})
+	}
+	t.Run("before it starts", func(t *testing.T) {
+		runner, _ := newRunner(t, Options{})
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		hook := script(t, `touch started`)
+		if _, err := runner.Run(ctx, Run{Hook: hook}); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+		if exists(filepath.Join(filepath.Dir(hook.Path), "started")) {
+			t.Error("the hook was started")
+		}
+	})
+}
+
+func TestRunEndsTheGroup(t *testing.T) { // C29
+	runner, _ := newRunner(t, Options{})
+	hook := script(t, `echo $$ > group; sleep 1000 & sleep 1000 & echo done`)
+	if _, err := runner.Run(t.Context(), Run{Hook: hook}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(filepath.Dir(hook.Path), "group"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Killed children stay in the group until somebody reaps them, which is the work of process 1; so only processes that
+	// run count.
+	until(t, "the children are gone", func() bool { return len(alive(t, strings.TrimSpace(string(text)))) == 0 })
+}
+
+// alive lists the processes of a group that are no zombies.
+func alive(t *testing.T, group string) []string {
+	t.Helper()
+	stats, err := filepath.Glob("/proc/[0-9]*/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, path := range stats {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		// pid (command) state ppid pgrp …; the command may hold blanks.
+		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		if len(fields) > 2 && fields[2] == group && fields[0] != "Z" {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+func TestRunDoesNotHangOnADaemon(t *testing.T) {
+	runner, log := newRunner(t, Options{})
+	hook := script(t, `setsid bash -c 'echo $$ > daemon; exec sleep 1000' & until [[ -s daemon ]]; do sleep 0.01; done; echo done`)
+	t.Cleanup(func() {
+		text, _ := os.ReadFile(filepath.Join(filepath.Dir(hook.Path), "daemon"))
+		var pid int
+		if err := json.Unmarshal(text, &pid); err != nil || syscall.Kill(pid, syscall.SIGKILL) != nil {
+			t.Errorf("daemon %s: %v", text, err)
+		}
+	})
+	if _, err := runner.Run(t.Context(), Run{Hook: hook}); err != nil {
+		t.Fatal(err)
+	}
+	if got := log.messages(t); len(got) != 2 || got[0] != "done" || !strings.Contains(got[1], "kept its output open") {
+		t.Errorf("log %q", got)
+	}
+}
+
+func TestRunsAtTheSameTime(t *testing.T) { // C24
+	runner, _ := newRunner(t, Options{})
+	hook := script(t, `cat $VALUES_PATH | sed 's/n/name": "n", "set/' > $METRICS_PATH`)
+	var group sync.WaitGroup
+	for i := range 12 {
+		group.Go(func() {
+			result, err := runner.Run(t.Context(), Run{Hook: hook, Values: map[string]any{"n": int64(i)}})
+			if err != nil || len(result.Metrics) != 1 || result.Metrics[0].Value != float64(i) {
+				t.Errorf("run %d: %+v, %v", i, result.Metrics, err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestRunInsideABubble(t *testing.T) { // design 8.2: real scripts on virtual time
+	synctest.Test(t, func(t *testing.T) {
+		runner, log := newRunner(t, Options{})
+		hook := script(t, `echo '{"name": "n", "set": 5}' > $METRICS_PATH; echo hello; sleep 0.05`)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		started := time.Now()
+		result, err := runner.Run(ctx, Run{Hook: hook})
+		if err != nil || len(result.Metrics) != 1 {
+			t.Errorf("got %+v, %v", result, err)
+		}
+		if spent := time.Since(started); spent != 0 {
+			t.Errorf("virtual time went on by %s while the process ran", spent)
+		}
+		if got := log.messages(t); !slices.Equal(got, []string{"hello"}) {
+			t.Errorf("log %q", got)
+		}
+		time.Sleep(time.Minute)
+		if _, err := runner.Run(ctx, Run{Hook: script(t, `exit 3`)}); err == nil {
+			t.Error("the failing hook did not fail")
+		}
+		cancel()
+		synctest.Wait()
+		if _, err := runner.Run(ctx, Run{Hook: hook}); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestRunIsCancelledInsideABubble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		runner, _ := newRunner(t, Options{})
+		hook := script(t, `touch ready; exec sleep 1000`)
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() {
+			for !exists(filepath.Join(filepath.Dir(hook.Path), "ready")) {
+			}
+			cancel()
+		}()
+		if _, err := runner.Run(ctx, Run{Hook: hook}); !errors.Is(err, context.Canceled) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestNewRunner(t *testing.T) { // B3: the directory for temporary files
+	t.Run("makes the directory", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "a", "b")
+		if _, err := NewRunner(Options{TmpDir: dir}); err != nil || !exists(dir) {
+			t.Errorf("error %v", err)
+		}
+		if left, _ := os.ReadDir(dir); len(left) != 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+	t.Run("needs a directory", func(t *testing.T) {
+		file := filepath.Join(tree(t, "file"), "file")
+		for _, dir := range []string{"", file, filepath.Join(file, "below")} {
+			if _, err := NewRunner(Options{TmpDir: dir}); err == nil {
+				t.Errorf("%q is accepted", dir)
+			}
+		}
+	})
+	t.Run("a relative directory", func(t *testing.T) {
+		t.Chdir(t.TempDir())
+		runner, err := NewRunner(Options{TmpDir: "tmp"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := runner.Run(t.Context(), Run{Hook: script(t, `[[ -s $VALUES_PATH ]]`)}); err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,116 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/dynamic"
+	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// The limits of the client when the user sets none. They are far above those
+// of the library (5 and 10), which would make a converge wait for itself.
+const (
+	DefaultQPS       = 100
+	DefaultBurst     = 200
+	defaultUserAgent = "addon-operator"
+)
+
+// Options say where the API server is and how to talk to it.
+type Options struct {
+	Kubeconfig string       // path; empty: the service account of the pod
+	Context    string       // context of the kubeconfig; empty: its current one
+	Server     string       // URL that replaces the one found; empty: keep
+	QPS        float32      // requests per second of each client; 0: DefaultQPS, negative: no limit
+	Burst      int          // 0: DefaultBurst
+	UserAgent  string       // empty: addon-operator
+	Log        *slog.Logger // nil: discard
+}
+
+// Client holds the connections to one API server. It is safe for concurrent
+// use.
+type Client struct {
+	config  *rest.Config
+	core    corev1.CoreV1Interface
+	dynamic dynamic.Interface
+	kinds   *kinds
+	log     *slog.Logger
+}
+
+// Connect makes a client. It makes no request: an API server that is away is
+// met, and named, by the first call.
+func Connect(o Options) (*Client, error) {
+	log := o.Log
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	config, err := restConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	config.QPS = orDefault(o.QPS, DefaultQPS)
+	config.Burst = orDefault(o.Burst, DefaultBurst)
+	config.UserAgent = orDefault(o.UserAgent, defaultUserAgent)
+	config.WarningHandlerWithContext = newWarnings(log)
+	return newClient(config, log)
+}
+
+func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
+	// All clients share one pool of connections.
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	protobuf := rest.CopyConfig(config)
+	protobuf.ContentType = "application/vnd.kubernetes.protobuf"
+	protobuf.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+
+	core, errCore := corev1.NewForConfigAndClient(protobuf, transport)
+	dyn, errDynamic := dynamic.NewForConfigAndClient(config, transport)
+	disco, errDiscovery := discovery.NewDiscoveryClientForConfigAndClient(config, transport)
+	if err := errors.Join(errCore, errDynamic, errDiscovery); err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
+	}
+	return &Client{config: config, core: core, dynamic: dyn, kinds: newKinds(disco), log: log}, nil
+}
+
+// restConfig finds the API server. Without a kubeconfig it is the one of the
+// pod's service account; a context then makes no sense and is refused.
+func restConfig(o Options) (*rest.Config, error) {
+	if o.Kubeconfig == "" {
+		if o.Context != "" {
+			return nil, fmt.Errorf("context %q is set, but no kubeconfig to find it in", o.Context)
+		}
+		config, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("no kubeconfig is set and this is not a pod with a service account: %w", err)
+		}
+		if o.Server != "" {
+			config.Host = o.Server
+		}
+		return config, nil
+	}
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
+	overrides.ClusterInfo.Server = o.Server
+	rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: o.Kubeconfig}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if err != nil {
+		return nil, fmt.Errorf("kubeconfig %s: %w", o.Kubeconfig, err)
+	}
+	return config, nil
+}
+
+// RESTConfig returns a copy of the configuration, for clients of other rooms.
+func (c *Client) RESTConfig() *rest.Config { return rest.CopyConfig(c.config) }
+
+func orDefault[T comparable](value, fallback T) T {
+	var zero T
+	if value == zero {
+		return fallback
+	}
+	return value
+}

@@ -1,0 +1,174 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+// maxConfigMapBytes is the limit of the API server on all keys and texts of
+// one ConfigMap.
+const maxConfigMapBytes = 1 << 20
+
+// ErrConflict is returned by WriteConfigMap when someone else changed one of
+// the keys to be written. The caller decides again on the ConfigMap that comes
+// with it (D24).
+var ErrConflict = errors.New("the ConfigMap was changed by someone else meanwhile")
+
+// ConfigMap is the part of a ConfigMap that the operator reads. The zero value
+// means that it does not exist (D13). Data belongs to the caller.
+type ConfigMap struct {
+	ResourceVersion string
+	Data            map[string]string
+}
+
+// Exists tells an empty ConfigMap from an absent one.
+func (c ConfigMap) Exists() bool { return c.ResourceVersion != "" }
+
+func toConfigMap(object *corev1.ConfigMap) ConfigMap {
+	return ConfigMap{ResourceVersion: object.ResourceVersion, Data: maps.Clone(object.Data)}
+}
+
+// ReadConfigMap reads the ConfigMap; the zero value when there is none (D13).
+func (c *Client) ReadConfigMap(ctx context.Context, namespace, name string) (ConfigMap, error) {
+	object, err := c.core.ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return ConfigMap{}, nil
+	}
+	if err != nil {
+		return ConfigMap{}, fmt.Errorf("read ConfigMap %s/%s: %w", namespace, name, err)
+	}
+	return toConfigMap(object), nil
+}
+
+// WriteConfigMap sets the keys of set (nil deletes the key) and leaves
+// everything else of the ConfigMap as it is, to the letter: other keys, binary
+// data, labels, annotations (D24). It creates the ConfigMap when there is none
+// and there is something to write (D13).
+//
+// base is what the caller decided on. When a key of set no longer has the text
+// of base, nothing is written and the ConfigMap as read is returned with
+// ErrConflict – unless the key has the wanted text already, as after a write
+// whose answer was lost. Changes of other keys by others are no conflict: the
+// write is repeated on top of them until ctx ends.
+func (c *Client) WriteConfigMap(ctx context.Context, namespace, name string, base map[string]string, set map[string]*string) (ConfigMap, error) {
+	pause := wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8, Cap: time.Second}
+	for {
+		written, err := c.tryWriteConfigMap(ctx, namespace, name, base, set)
+		switch {
+		case errors.Is(err, ErrConflict):
+			return written, fmt.Errorf("write ConfigMap %s/%s: %w", namespace, name, err)
+		case err == nil:
+			return written, nil
+		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
+			return ConfigMap{}, fmt.Errorf("write ConfigMap %s/%s: %w", namespace, name, err)
+		}
+		// Another writer was faster: look again at what it left.
+		if err := sleep(ctx, pause.Step()); err != nil {
+			return ConfigMap{}, fmt.Errorf("write ConfigMap %s/%s: %w", namespace, name, err)
+		}
+	}
+}
+
+// tryWriteConfigMap reads once and writes once. An API conflict is returned as
+// it is.
+func (c *Client) tryWriteConfigMap(ctx context.Context, namespace, name string, base map[string]string, set map[string]*string) (ConfigMap, error) {
+	api := c.core.ConfigMaps(namespace)
+	object, err := api.Get(ctx, name, metav1.GetOptions{})
+	absent := apierrors.IsNotFound(err)
+	switch {
+	case absent:
+		object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+	case err != nil:
+		return ConfigMap{}, err
+	}
+	next, err := mergeKeys(object.Data, base, set)
+	if err != nil {
+		return toConfigMap(object), err
+	}
+	if maps.Equal(next, object.Data) {
+		return toConfigMap(object), nil
+	}
+	object.Data = next
+	if err := writable(object); err != nil {
+		return ConfigMap{}, err
+	}
+	if absent {
+		object, err = api.Create(ctx, object, metav1.CreateOptions{})
+	} else {
+		object, err = api.Update(ctx, object, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return ConfigMap{}, err
+	}
+	return toConfigMap(object), nil
+}
+
+// mergeKeys returns the new data, or ErrConflict naming the keys that are
+// neither as in base nor as wanted.
+func mergeKeys(current, base map[string]string, set map[string]*string) (map[string]string, error) {
+	next := maps.Clone(current)
+	if next == nil {
+		next = map[string]string{}
+	}
+	var conflicts []string
+	for key, want := range set {
+		now, has := current[key]
+		was, had := base[key]
+		unchanged := has == had && now == was
+		done := has == (want != nil) && (want == nil || now == *want)
+		if !unchanged && !done {
+			conflicts = append(conflicts, key)
+			continue
+		}
+		if want == nil {
+			delete(next, key)
+		} else {
+			next[key] = *want
+		}
+	}
+	if len(conflicts) > 0 {
+		slices.Sort(conflicts)
+		return nil, fmt.Errorf("keys %q: %w", conflicts, ErrConflict)
+	}
+	return next, nil
+}
+
+// writable foretells the refusals of the API server in words that tell the
+// user what to do.
+func writable(object *corev1.ConfigMap) error {
+	if object.Immutable != nil && *object.Immutable {
+		return errors.New("it is immutable: delete it and create it again without 'immutable: true'")
+	}
+	size := 0
+	for key, text := range object.Data {
+		size += len(key) + len(text)
+	}
+	for key, data := range object.BinaryData {
+		size += len(key) + len(data)
+	}
+	if size > maxConfigMapBytes {
+		return fmt.Errorf("it would have %d bytes, a ConfigMap can have %d: keep large values in the modules' values.yaml", size, maxConfigMapBytes)
+	}
+	return nil
+}
+
+// sleep waits, or returns the cause why ctx ended.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}

@@ -1,0 +1,218 @@
+package kube
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// D24: what is a conflict and what is not.
+func TestMergeKeys(t *testing.T) {
+	type keys = map[string]string
+	tests := map[string]struct {
+		current, base keys
+		set           map[string]*string
+		want          keys
+		conflict      string
+	}{
+		"a new key":                        {nil, nil, map[string]*string{"a": ptr.To("1")}, keys{"a": "1"}, ""},
+		"a key as in base":                 {keys{"a": "1", "b": "x"}, keys{"a": "1"}, map[string]*string{"a": ptr.To("2")}, keys{"a": "2", "b": "x"}, ""},
+		"another key has changed":          {keys{"a": "1", "b": "y"}, keys{"a": "1", "b": "x"}, map[string]*string{"a": ptr.To("2")}, keys{"a": "2", "b": "y"}, ""},
+		"a key to delete":                  {keys{"a": "1"}, keys{"a": "1"}, map[string]*string{"a": nil}, keys{}, ""},
+		"the key has changed":              {keys{"a": "3"}, keys{"a": "1"}, map[string]*string{"a": ptr.To("2")}, nil, "a"},
+		"the key has appeared":             {keys{"a": ""}, nil, map[string]*string{"a": ptr.To("2")}, nil, "a"},
+		"the key is gone":                  {nil, keys{"a": "1"}, map[string]*string{"a": ptr.To("2")}, nil, "a"},
+		"the key is as wanted already":     {keys{"a": "2"}, keys{"a": "1"}, map[string]*string{"a": ptr.To("2")}, keys{"a": "2"}, ""},
+		"the key is deleted already":       {nil, keys{"a": "1"}, map[string]*string{"a": nil}, keys{}, ""},
+		"two of three keys have changed":   {keys{"a": "3", "b": "1", "c": "3"}, keys{"a": "1", "b": "1", "c": "1"}, map[string]*string{"a": nil, "b": nil, "c": nil}, nil, `["a" "c"]`},
+		"a key to delete that has changed": {keys{"a": "3"}, keys{"a": "1"}, map[string]*string{"a": nil}, nil, "a"},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			got, err := mergeKeys(test.current, test.base, test.set)
+			if test.conflict != "" {
+				if !errors.Is(err, ErrConflict) || !strings.Contains(err.Error(), test.conflict) {
+					t.Errorf("error %v, want a conflict that names %s", err, test.conflict)
+				}
+				return
+			}
+			if err != nil || !maps.Equal(got, test.want) {
+				t.Errorf("got %v, %v; want %v", got, err, test.want)
+			}
+		})
+	}
+}
+
+// D13, D24: created on the first write; nothing but the keys is touched.
+func TestWriteConfigMap(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	client, ctx := world.client, t.Context()
+
+	written, err := client.WriteConfigMap(ctx, ns, "values", nil, map[string]*string{"a": nil})
+	if err != nil || written.Exists() {
+		t.Errorf("deleting a key of nothing: %+v, %v; want no ConfigMap and no error", written, err)
+	}
+	text := "# comment\n  x:   1 \r\n"
+	written, err = client.WriteConfigMap(ctx, ns, "values", nil, map[string]*string{"a": &text})
+	if err != nil || written.Data["a"] != text || !written.Exists() {
+		t.Fatalf("the first write: %+v, %v", written, err)
+	}
+	world.updateConfigMap(ns, "values", func(c *corev1.ConfigMap) {
+		c.Labels, c.Annotations = map[string]string{"l": "1"}, map[string]string{"a": "1"}
+		c.BinaryData = map[string][]byte{"bin": {0, 255}}
+		c.Data["other"] = "other # as it is"
+	})
+	written, err = client.WriteConfigMap(ctx, ns, "values", written.Data, map[string]*string{"b": ptr.To("2"), "a": nil})
+	must(t, err)
+	if want := map[string]string{"b": "2", "other": "other # as it is"}; !maps.Equal(written.Data, want) {
+		t.Errorf("data %q, want %q", written.Data, want)
+	}
+	object, err := world.admin.CoreV1().ConfigMaps(ns).Get(ctx, "values", metav1.GetOptions{})
+	must(t, err)
+	if object.Labels["l"] != "1" || object.Annotations["a"] != "1" || string(object.BinaryData["bin"]) != "\x00\xff" {
+		t.Errorf("labels, annotations or binary data were touched: %v", object)
+	}
+	read, err := client.ReadConfigMap(ctx, ns, "values")
+	if err != nil || read.ResourceVersion != written.ResourceVersion || !maps.Equal(read.Data, written.Data) {
+		t.Errorf("read %+v, %v; written %+v", read, err, written)
+	}
+	again, err := client.WriteConfigMap(ctx, ns, "values", read.Data, map[string]*string{"b": ptr.To("2")})
+	if err != nil || again.ResourceVersion != read.ResourceVersion {
+		t.Errorf("writing what is there made a version: %+v, %v", again, err)
+	}
+	stale, err := client.WriteConfigMap(ctx, ns, "values", map[string]string{"b": "1"}, map[string]*string{"b": ptr.To("3")})
+	if !errors.Is(err, ErrConflict) || stale.Data["b"] != "2" || !strings.Contains(err.Error(), "values") {
+		t.Errorf("over a foreign change: %+v, %v; want ErrConflict with what is there", stale, err)
+	}
+}
+
+// Writers of different keys never lose a write, writers of one key take turns.
+func TestWriteConfigMapConcurrently(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	const writers, rounds = 4, 10
+	var group sync.WaitGroup
+	for writer := range writers {
+		group.Go(func() {
+			var known ConfigMap
+			for round := range rounds {
+				own := fmt.Sprintf("own%d", writer)
+				var err error
+				known, err = world.client.WriteConfigMap(t.Context(), ns, "values", known.Data, map[string]*string{own: ptr.To(fmt.Sprint(round))})
+				if err != nil {
+					t.Errorf("writer %d: %v", writer, err)
+					return
+				}
+				known = world.increment(ns, known)
+			}
+		})
+	}
+	group.Wait()
+	got, err := world.client.ReadConfigMap(t.Context(), ns, "values")
+	must(t, err)
+	if n := len(got.Data["shared"]); n != writers*rounds {
+		t.Errorf("the shared key was incremented %d times, want %d", n, writers*rounds)
+	}
+	for writer := range writers {
+		if text := got.Data[fmt.Sprintf("own%d", writer)]; text != fmt.Sprint(rounds-1) {
+			t.Errorf("the key of writer %d is %q", writer, text)
+		}
+	}
+}
+
+// increment adds a character to the shared key, deciding again after each
+// conflict. A wanted text that is there already counts as written, so that of
+// each turn has to be unique.
+func (w *world) increment(ns string, known ConfigMap) ConfigMap {
+	for {
+		next := known.Data["shared"] + "x"
+		set := map[string]*string{"shared": &next, "turn": ptr.To(rand.Text())}
+		written, err := w.client.WriteConfigMap(w.t.Context(), ns, "values", known.Data, set)
+		if err == nil {
+			return written
+		}
+		if !errors.Is(err, ErrConflict) {
+			w.t.Error(err)
+			return known
+		}
+		known = written
+	}
+}
+
+// The refusals of the API server are foretold in words that help.
+func TestWriteConfigMapRefused(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	world.createConfigMap(ns, "immutable", nil)
+	world.updateConfigMap(ns, "immutable", func(c *corev1.ConfigMap) { c.Immutable = ptr.To(true) })
+	tests := map[string]struct{ name, text, message string }{
+		"immutable": {"immutable", "x", "immutable"},
+		"too large": {"large", strings.Repeat("x", 1<<20), "1048577 bytes"},
+		"bad name":  {"Bad_Name", "x", "Bad_Name"},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			_, err := world.client.WriteConfigMap(t.Context(), ns, test.name, nil, map[string]*string{"k": &test.text})
+			if err == nil || !strings.Contains(err.Error(), test.message) {
+				t.Errorf("error %v, want one that says %q", err, test.message)
+			}
+		})
+	}
+}
+
+// D14, D15: the first state, each change of data, the deletion; nothing else.
+func TestWatchConfigMap(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	world.createConfigMap(ns, "values", map[string]string{"a": "1"})
+	states := make(chan ConfigMap, 100)
+	world.client.WatchConfigMap(t.Context(), ns, "values", func(c ConfigMap) { states <- c })
+	expect := func(want string) {
+		t.Helper()
+		c := await(t, want, states)
+		if got := fmt.Sprint(c.Exists(), c.Data); got != want {
+			t.Errorf("told %s, want %s", got, want)
+		}
+	}
+	expect("true map[a:1]")
+	world.createConfigMap(ns, "other", map[string]string{"a": "2"})
+	world.updateConfigMap(ns, "values", func(c *corev1.ConfigMap) { c.Labels["test"] = "changed" })
+	world.updateConfigMap(ns, "values", func(c *corev1.ConfigMap) { c.Data["a"] = "2" })
+	expect("true map[a:2]")
+	world.deleteConfigMap(ns, "values")
+	expect("false map[]")
+	world.createConfigMap(ns, "values", nil)
+	expect("true map[]")
+}
+
+// The same event twice is one event with a count.
+func TestEvent(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	cm := world.createConfigMap(ns, "values", nil)
+	long := strings.Repeat("ä", 2000)
+	for range 3 {
+		must(t, world.client.Event(t.Context(), ns, "values", corev1.EventTypeWarning, "InvalidValues", long))
+	}
+	must(t, world.client.Event(t.Context(), ns, "absent", corev1.EventTypeNormal, "Fine", "no such ConfigMap"))
+	list, err := world.admin.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=ConfigMap"})
+	must(t, err)
+	found := map[string]corev1.Event{}
+	for _, e := range list.Items {
+		found[e.InvolvedObject.Name] = e
+	}
+	if e := found["values"]; len(list.Items) != 2 || e.Count != 3 || e.InvolvedObject.UID != cm.UID || e.Reason != "InvalidValues" || !strings.HasPrefix(long, strings.TrimSuffix(e.Message, "…")) {
+		t.Errorf("events %+v", list.Items)
+	}
+}

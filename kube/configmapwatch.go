@@ -1,0 +1,108 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+)
+
+// WatchConfigMap calls notify with the ConfigMap as it is first seen, and then
+// each time its data differ from what was notified last; with the zero value
+// when it does not exist (D14, D15). It returns at once and watches until ctx
+// ends, also while the API server is away: after that only the state then
+// current is notified, if it differs.
+//
+// notify is called from one goroutine. A slow notify loses no state for good:
+// states that were replaced meanwhile are skipped.
+func (c *Client) WatchConfigMap(ctx context.Context, namespace, name string, notify func(ConfigMap)) {
+	api := c.core.ConfigMaps(namespace)
+	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	store := &latest{name: name, changed: make(chan struct{}, 1)}
+	follow := &feed{
+		name:  fmt.Sprintf("ConfigMap %s/%s", namespace, name),
+		store: store,
+		log:   c.log,
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = selector
+			return api.List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = selector
+			return api.Watch(ctx, o)
+		},
+	}
+	go follow.run(ctx)
+	go store.deliver(ctx, notify)
+}
+
+// latest is the store of a watch on one ConfigMap: its newest state.
+type latest struct {
+	name    string
+	changed chan struct{} // one place: a state waits to be notified
+
+	mu    sync.Mutex
+	state ConfigMap
+}
+
+func (l *latest) set(state ConfigMap) error {
+	l.mu.Lock()
+	l.state = state
+	l.mu.Unlock()
+	select {
+	case l.changed <- struct{}{}:
+	default:
+	}
+	return nil
+}
+
+// deliver notifies states that differ from the one before, until ctx ends.
+func (l *latest) deliver(ctx context.Context, notify func(ConfigMap)) {
+	var told ConfigMap
+	for first := true; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-l.changed:
+		}
+		l.mu.Lock()
+		state := l.state
+		l.mu.Unlock()
+		if !first && told.Exists() == state.Exists() && maps.Equal(told.Data, state.Data) {
+			continue
+		}
+		first = false
+		told = ConfigMap{ResourceVersion: state.ResourceVersion, Data: maps.Clone(state.Data)}
+		notify(state)
+	}
+}
+
+// The methods of cache.ReflectorStore.
+
+func (l *latest) Add(object any) error { return l.Update(object) }
+
+func (l *latest) Update(object any) error {
+	if cm, ok := object.(*corev1.ConfigMap); ok && cm.Name == l.name {
+		return l.set(toConfigMap(cm))
+	}
+	return nil
+}
+
+func (l *latest) Delete(any) error { return l.set(ConfigMap{}) }
+
+func (l *latest) Replace(objects []any, _ string) error {
+	for _, object := range objects {
+		if cm, ok := object.(*corev1.ConfigMap); ok && cm.Name == l.name {
+			return l.set(toConfigMap(cm))
+		}
+	}
+	return l.set(ConfigMap{})
+}
+
+func (l *latest) Resync() error { return nil }

@@ -1,0 +1,139 @@
+package kube
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"hash/maphash"
+	"unique"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// objectKey names an object within a kind.
+type objectKey struct{ namespace, name string }
+
+func (k objectKey) compare(other objectKey) int {
+	return cmp.Or(cmp.Compare(k.namespace, other.namespace), cmp.Compare(k.name, other.name))
+}
+
+// entry is what a Watch keeps of an object. There can be very many: think
+// before adding a field.
+type entry struct {
+	object json.RawMessage // shared by all Watches that keep it; nil without KeepObjects
+	result json.RawMessage
+	sum    uint64 // of the filter result, or of the whole object (C38)
+	uid    uint64 // hash: another one under the same name is another object
+	failed bool   // the filter failed on this state
+}
+
+func (e entry) export(key objectKey) Object {
+	return Object{Namespace: key.namespace, Name: key.name, Object: e.object, FilterResult: e.result}
+}
+
+// update is a new state of an object, made for one part.
+type update struct {
+	key     objectKey
+	version string // resourceVersion
+	entry   entry
+	err     error // of the filter
+}
+
+// document is an object as it came from the API server. It is encoded at most
+// once, however many parts want it.
+type document struct {
+	object  *unstructured.Unstructured
+	encoded json.RawMessage
+}
+
+func newDocument(object *unstructured.Unstructured) *document {
+	// Noise for hooks, and often half of the object.
+	unstructured.RemoveNestedField(object.Object, "metadata", "managedFields")
+	return &document{object: object}
+}
+
+func (d *document) key() objectKey {
+	// A few namespaces, thousands of objects: the name of a namespace is kept
+	// once.
+	return objectKey{unique.Make(d.object.GetNamespace()).Value(), d.object.GetName()}
+}
+
+func (d *document) json() (json.RawMessage, error) {
+	if d.encoded != nil {
+		return d.encoded, nil
+	}
+	var buffer bytes.Buffer
+	encoder := json.NewEncoder(&buffer)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(d.object.Object); err != nil {
+		return nil, err
+	}
+	d.encoded = bytes.Clone(bytes.TrimRight(buffer.Bytes(), "\n"))
+	return d.encoded, nil
+}
+
+// update filters the object for one Watch. A filter that fails leaves the
+// object without a result; it then counts as changed when anything in it has
+// changed, so that no event is lost (C39).
+func (d *document) update(spec *Spec, seed maphash.Seed) update {
+	u := update{key: d.key(), version: d.object.GetResourceVersion()}
+	u.entry.uid = maphash.String(seed, string(d.object.GetUID()))
+	if spec.Filter != nil {
+		u.entry.result, u.err = spec.Filter(d.object.Object)
+		u.entry.result = exact(u.entry.result)
+	}
+	if u.err != nil {
+		u.entry.result, u.entry.failed = nil, true
+	}
+	whole := spec.Filter == nil || u.entry.failed
+	if !whole {
+		u.entry.sum = maphash.Bytes(seed, u.entry.result)
+	}
+	if !whole && !spec.KeepObjects {
+		return u
+	}
+	text, err := d.json()
+	if err != nil {
+		u.err, u.entry.failed = err, true
+		return u
+	}
+	if whole {
+		u.entry.sum = maphash.Bytes(seed, text)
+	}
+	if spec.KeepObjects {
+		u.entry.object = text
+	}
+	return u
+}
+
+// exact gives back memory that a filter's buffer holds beyond its result.
+func exact(result json.RawMessage) json.RawMessage {
+	if cap(result) > len(result)+len(result)/4+16 {
+		return bytes.Clone(result)
+	}
+	return result
+}
+
+// record is an object of an initial list, already cut down to what the listed
+// parts keep of it: updates[i] is for parts[i] of the batch it was made for.
+type record struct{ updates []update }
+
+// batch are the parts that one list is made for.
+type batch struct{ parts []*part }
+
+func (b *batch) record(document *document, seed maphash.Seed) *record {
+	r := &record{updates: make([]update, len(b.parts))}
+	for i, p := range b.parts {
+		r.updates[i] = document.update(&p.watch.spec, seed)
+	}
+	return r
+}
+
+// GetObjectKind and DeepCopyObject make a record pass as an API object on its
+// way through the reflector. A record never changes, so it is its own copy.
+func (r *record) GetObjectKind() schema.ObjectKind { return schema.EmptyObjectKind }
+
+// DeepCopyObject returns the record.
+func (r *record) DeepCopyObject() runtime.Object { return r }

@@ -1,0 +1,82 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// maxEventMessage is the limit of the API server, in bytes.
+const maxEventMessage = 1024
+
+// Event records a Kubernetes Event on a ConfigMap, so that 'kubectl describe'
+// shows the user what is wrong with it (D16). eventType is Normal or Warning,
+// reason one word in CamelCase. The same event again only raises the count of
+// the first. It is best effort: the caller logs the error and goes on.
+func (c *Client) Event(ctx context.Context, namespace, configMapName, eventType, reason, message string) error {
+	event := c.newEvent(ctx, namespace, configMapName, eventType, reason, message)
+	api := c.core.Events(namespace)
+	_, err := api.Create(ctx, event, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		err = c.countEvent(ctx, event)
+	}
+	if err != nil {
+		return fmt.Errorf("record event %s on ConfigMap %s/%s: %w", reason, namespace, configMapName, err)
+	}
+	return nil
+}
+
+func (c *Client) newEvent(ctx context.Context, namespace, configMapName, eventType, reason, message string) *corev1.Event {
+	involved := corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: configMapName}
+	// describe selects by UID; without one the event is still in the list of
+	// events, so a ConfigMap that cannot be read is no reason to give up.
+	if object, err := c.core.ConfigMaps(namespace).Get(ctx, configMapName, metav1.GetOptions{}); err == nil {
+		involved.UID = object.UID
+	}
+	message = truncate(message, maxEventMessage)
+	sum := fnv.New64a()
+	fmt.Fprintf(sum, "%s\x00%s\x00%s\x00%s", involved.UID, eventType, reason, message)
+	now := metav1.NewTime(time.Now())
+	return &corev1.Event{
+		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%016x", configMapName, sum.Sum64())},
+		InvolvedObject: involved,
+		Type:           eventType,
+		Reason:         reason,
+		Message:        message,
+		Source:         corev1.EventSource{Component: c.config.UserAgent},
+		FirstTimestamp: now,
+		LastTimestamp:  now,
+		Count:          1,
+	}
+}
+
+// countEvent raises the count of an event that is recorded already.
+func (c *Client) countEvent(ctx context.Context, event *corev1.Event) error {
+	api := c.core.Events(event.Namespace)
+	known, err := api.Get(ctx, event.Name, metav1.GetOptions{})
+	if err != nil {
+		return err
+	}
+	known.Count++
+	known.LastTimestamp = event.LastTimestamp
+	_, err = api.Update(ctx, known, metav1.UpdateOptions{})
+	return err
+}
+
+// truncate cuts a text to at most limit bytes, not within a character.
+func truncate(text string, limit int) string {
+	const ellipsis = "…"
+	if len(text) <= limit {
+		return text
+	}
+	cut := limit - len(ellipsis)
+	for cut > 0 && text[cut]&0xC0 == 0x80 {
+		cut--
+	}
+	return text[:cut] + ellipsis
+}

@@ -1,0 +1,142 @@
+package kube
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+)
+
+// The pauses between attempts. An API server that was away must be found again
+// within 2 s, so the pause for a lost connection stays short; a denial is
+// rarely lifted soon, but right after its start an API server denies all until
+// it has read its roles, so that pause starts short too.
+const (
+	pauseFirst     = 100 * time.Millisecond
+	pauseLost      = time.Second
+	pauseMissing   = 5 * time.Second
+	pauseForbidden = 30 * time.Second
+	pauseReset     = 10 * time.Second // of a working watch: the next failure is a new one
+)
+
+// lister and watcher are the two requests a feed makes.
+type (
+	lister  func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error)
+	watcher func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error)
+)
+
+// feed keeps a store equal to what the API server has, whatever happens to the
+// connection. It is a reflector whose failures can be seen.
+type feed struct {
+	name    string // of what is watched, for logs: "secrets in namespace a"
+	list    lister
+	watch   watcher
+	store   cache.ReflectorStore
+	log     *slog.Logger
+	missing func() // the API server does not know the resource; may be nil
+	health  health
+}
+
+// run feeds the store until ctx ends.
+func (f *feed) run(ctx context.Context) {
+	ctx = klog.NewContext(ctx, klog.Background())
+	reflector := cache.NewReflectorWithOptions(f, nil, f.store, cache.ReflectorOptions{
+		Name:            f.name,
+		TypeDescription: f.name,
+		Backoff:         newPause(pauseLost),
+	})
+	var pause *wait.Backoff
+	var cause string
+	for ctx.Err() == nil {
+		started := time.Now()
+		// A reflector comes back when it wants to list anew: after an error,
+		// or because its resource version is too old.
+		_ = reflector.ListAndWatchWithContext(ctx) // seen in ListWithContext and WatchWithContext
+		limit, now := f.pauseLimit()
+		if pause == nil || now != cause || time.Since(started) > pauseReset {
+			pause, cause = newPause(limit), now
+		}
+		_ = sleep(ctx, pause.Step()) // the loop asks ctx
+	}
+}
+
+// pauseLimit tells how long to wait at most after the last failure, and names
+// its cause: another cause starts with short pauses again.
+func (f *feed) pauseLimit() (limit time.Duration, cause string) {
+	switch c := f.health.condition(); {
+	case c.forbidden():
+		return pauseForbidden, "forbidden"
+	case apierrors.IsNotFound(c.err):
+		return pauseMissing, "missing"
+	default:
+		return pauseLost, "lost"
+	}
+}
+
+func newPause(limit time.Duration) *wait.Backoff {
+	return &wait.Backoff{Duration: pauseFirst, Factor: 2, Jitter: 0.2, Steps: 1 << 20, Cap: limit}
+}
+
+// List implements cache.ListerWatcher; reflectors prefer the other form.
+func (f *feed) List(options metav1.ListOptions) (runtime.Object, error) {
+	return f.ListWithContext(context.TODO(), options)
+}
+
+// Watch implements cache.ListerWatcher; reflectors prefer the other form.
+func (f *feed) Watch(options metav1.ListOptions) (watch.Interface, error) {
+	return f.WatchWithContext(context.TODO(), options)
+}
+
+// ListWithContext lists and notes a failure. A success is none yet: a role may
+// allow to list and not to watch, and the watch comes next.
+func (f *feed) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+	list, err := f.list(ctx, options)
+	if err != nil {
+		f.note(ctx, "list", err)
+	}
+	return list, err
+}
+
+// WatchWithContext opens a watch and notes how it went.
+func (f *feed) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	stream, err := f.watch(ctx, options)
+	if options.SendInitialEvents != nil && unsupported(err) {
+		return stream, err // the reflector lists instead
+	}
+	f.note(ctx, "watch", err)
+	return stream, err
+}
+
+// unsupported tells that the API server cannot send the initial list as a
+// stream.
+func unsupported(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
+}
+
+// note keeps the outcome of a request. A resource version that is too old or
+// too new is the ordinary way to learn that a new list is due.
+func (f *feed) note(ctx context.Context, verb string, err error) {
+	switch {
+	case ctx.Err() != nil:
+	case err == nil:
+		if outage := f.health.recover(time.Now()); outage > 0 {
+			f.log.Info("watch is back", "watch", f.name, "after", outage.Round(time.Millisecond))
+		}
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err),
+		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
+	default:
+		if f.health.fail(verb, err, time.Now()) {
+			f.log.Warn("watch is interrupted, it is tried again", "watch", f.name, "verb", verb, "err", err)
+		}
+		if apierrors.IsNotFound(err) && f.missing != nil {
+			f.missing()
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/discovery"
+)
+
+// discoveryInterval is the shortest time between two discoveries that misses
+// ask for.
+const discoveryInterval = time.Second
+
+// errNoKind says that the API server knows no such kind (now).
+var errNoKind = errors.New("the API server knows no such kind")
+
+// kind is a resource of the API server as hooks name it.
+type kind struct {
+	resource   schema.GroupVersionResource
+	name       string // as the API writes it: Pod
+	namespaced bool
+	watchable  bool
+}
+
+func (k kind) apiVersion() string { return k.resource.GroupVersion().String() }
+
+// kinds resolves what users write into resources. The answer of discovery is
+// kept and asked for again only when something is not found in it, at most
+// once each discoveryInterval.
+type kinds struct {
+	discovery discovery.ServerResourcesInterfaceWithContext
+
+	mu      sync.Mutex // held while discovering: all who miss wait for one answer
+	index   *kindIndex
+	fetched time.Time
+}
+
+func newKinds(d discovery.ServerResourcesInterfaceWithContext) *kinds {
+	return &kinds{discovery: d}
+}
+
+// resolve finds the kind; an empty apiVersion means the preferred version.
+// The word may be the kind in any case, its plural, its singular or a short
+// name (C15). It returns an error that wraps errNoKind when discovery
+// is complete and has no such kind, and another error when nobody can tell.
+// With fresh, an answer older than discoveryInterval is not good enough.
+func (k *kinds) resolve(ctx context.Context, apiVersion, word string, fresh bool) (kind, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.index != nil && !(fresh && k.due()) {
+		if found, ok := k.index.find(apiVersion, word); ok {
+			return found, nil
+		}
+	}
+	if k.due() {
+		if err := k.discover(ctx); err != nil {
+			return kind{}, fmt.Errorf("discover the kinds of the API server: %w", err)
+		}
+	}
+	if found, ok := k.index.find(apiVersion, word); ok {
+		return found, nil
+	}
+	return kind{}, k.index.missing(apiVersion, word)
+}
+
+func (k *kinds) due() bool {
+	return k.index == nil || time.Since(k.fetched) >= discoveryInterval
+}
+
+func (k *kinds) discover(ctx context.Context) error {
+	groups, lists, err := k.discovery.ServerGroupsAndResourcesWithContext(ctx)
+	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if err != nil && !partial {
+		return err
+	}
+	k.index = newKindIndex(groups, lists, failed)
+	k.fetched = time.Now()
+	return nil
+}
+
+// kindIndex is one answer of discovery: the kinds in the server's order,
+// preferred versions first, so that the first match is the right one.
+type kindIndex struct {
+	kinds  []kind
+	words  []words
+	failed map[schema.GroupVersion]error // groups whose server did not answer
+}
+
+// words are the names, other than the kind, that a resource answers to.
+type words struct {
+	plural, singular string
+	short            []string
+}
+
+func newKindIndex(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, failed map[schema.GroupVersion]error) *kindIndex {
+	x := &kindIndex{failed: failed}
+	byVersion := map[string]*metav1.APIResourceList{}
+	for _, list := range lists {
+		byVersion[list.GroupVersion] = list
+	}
+	for _, group := range groups {
+		versions := []string{group.PreferredVersion.GroupVersion}
+		for _, v := range group.Versions {
+			if v.GroupVersion != group.PreferredVersion.GroupVersion {
+				versions = append(versions, v.GroupVersion)
+			}
+		}
+		for _, version := range versions {
+			if list := byVersion[version]; list != nil {
+				x.add(version, list.APIResources)
+			}
+		}
+	}
+	return x
+}
+
+func (x *kindIndex) add(groupVersion string, resources []metav1.APIResource) {
+	gv, err := schema.ParseGroupVersion(groupVersion)
+	if err != nil {
+		return // a server that cannot spell its own group serves nothing we could ask for
+	}
+	for _, r := range resources {
+		if strings.Contains(r.Name, "/") {
+			continue // a subresource
+		}
+		x.kinds = append(x.kinds, kind{
+			resource:   gv.WithResource(r.Name),
+			name:       r.Kind,
+			namespaced: r.Namespaced,
+			watchable:  slices.Contains(r.Verbs, "list") && slices.Contains(r.Verbs, "watch"),
+		})
+		x.words = append(x.words, words{plural: r.Name, singular: r.SingularName, short: r.ShortNames})
+	}
+}
+
+func (x *kindIndex) find(apiVersion, word string) (kind, bool) {
+	best, bestRank := -1, unmatched
+	for i, k := range x.kinds {
+		if apiVersion != "" && k.apiVersion() != apiVersion {
+			continue
+		}
+		if r := rank(k.name, x.words[i], word); r < bestRank {
+			best, bestRank = i, r
+		}
+	}
+	if best < 0 {
+		return kind{}, false
+	}
+	return x.kinds[best], true
+}
+
+// unmatched is the rank of a resource that does not answer to the word.
+const unmatched = 5
+
+// rank orders the ways in which a word can name a resource: 'Pod' is the core
+// kind even where another API calls its resource 'pods' as well.
+func rank(kindName string, w words, word string) int {
+	switch {
+	case kindName == word:
+		return 0
+	case strings.EqualFold(kindName, word):
+		return 1
+	case strings.EqualFold(w.plural, word):
+		return 2
+	case w.singular != "" && strings.EqualFold(w.singular, word):
+		return 3
+	case slices.ContainsFunc(w.short, func(s string) bool { return strings.EqualFold(s, word) }):
+		return 4
+	default:
+		return unmatched
+	}
+}
+
+// missing tells 'there is none' from 'nobody can tell': when an aggregated API
+// is away, its kinds are not gone.
+func (x *kindIndex) missing(apiVersion, word string) error {
+	var away []string
+	for gv := range maps.Keys(x.failed) {
+		if apiVersion == "" || gv.String() == apiVersion {
+			away = append(away, gv.String())
+		}
+	}
+	name := kindLabel(apiVersion, word)
+	if len(away) > 0 {
+		slices.Sort(away)
+		return fmt.Errorf("find %s: the API server cannot tell the kinds of %s", name, strings.Join(away, ", "))
+	}
+	return fmt.Errorf("find %s: %w", name, errNoKind)
+}
+
+// kindLabel names a kind in messages.
+func kindLabel(apiVersion, word string) string {
+	if apiVersion == "" {
+		return word
+	}
+	return apiVersion + "/" + word
+}

@@ -1,0 +1,234 @@
+package kube
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/itchyny/gojq"
+)
+
+// Operation is what an ObjectPatch does (K2).
+type Operation string
+
+// The operations that hooks may ask for.
+const (
+	Create             Operation = "Create"             // an object that exists is an error
+	CreateIfNotExists  Operation = "CreateIfNotExists"  // an object that exists stays as it is
+	CreateOrUpdate     Operation = "CreateOrUpdate"     // an object that exists is replaced (X30)
+	ServerSideApply    Operation = "ServerSideApply"    // the fields given become ours, others stay
+	Delete             Operation = "Delete"             // with its dependents; waits until it is gone
+	DeleteInBackground Operation = "DeleteInBackground" // returns at once
+	DeleteNonCascading Operation = "DeleteNonCascading" // leaves the dependents alone
+	MergePatch         Operation = "MergePatch"         // RFC 7386
+	JSONPatch          Operation = "JSONPatch"          // RFC 6902
+	JQPatch            Operation = "JQPatch"            // what the filter makes of the object
+)
+
+// ObjectPatch is one operation on one object, checked as far as that goes
+// without the API server. Make them with ParseObjectPatches.
+type ObjectPatch struct {
+	Operation  Operation
+	APIVersion string // empty: the preferred version of the kind (K4)
+	Kind       string
+	Namespace  string
+	Name       string // empty only for Create with metadata.generateName
+
+	Subresource         string // without slash
+	IgnoreMissingObject bool   // patches of absent objects succeed (K3)
+	IgnoreHookError     bool   // apply it even when the hook failed (K9); for the caller
+
+	object map[string]any // of Create…, CreateOrUpdate, ServerSideApply
+	patch  []byte         // of MergePatch and JSONPatch
+	filter *gojq.Code     // of JQPatch
+}
+
+// String names the operation in errors: "MergePatch Deployment d/web".
+func (p ObjectPatch) String() string {
+	name := p.Name
+	if p.Namespace != "" {
+		name = p.Namespace + "/" + name
+	}
+	text := fmt.Sprintf("%s %s %s", p.Operation, kindLabel(p.APIVersion, p.Kind), name)
+	if p.Subresource != "" {
+		text += " (" + p.Subresource + ")"
+	}
+	return text
+}
+
+// patchDocument is an operation as a hook writes it.
+type patchDocument struct {
+	Operation           Operation       `json:"operation"`
+	APIVersion          string          `json:"apiVersion"`
+	Kind                string          `json:"kind"`
+	Namespace           string          `json:"namespace"`
+	Name                string          `json:"name"`
+	Subresource         string          `json:"subresource"`
+	IgnoreMissingObject bool            `json:"ignoreMissingObject"`
+	IgnoreHookError     bool            `json:"ignoreHookError"`
+	Object              json.RawMessage `json:"object"`
+	MergePatch          json.RawMessage `json:"mergePatch"`
+	JSONPatch           json.RawMessage `json:"jsonPatch"`
+	JQFilter            string          `json:"jqFilter"`
+}
+
+// compile checks the document and reports everything that is wrong with it.
+func (d patchDocument) compile() (ObjectPatch, error) {
+	p := ObjectPatch{
+		Operation:           d.Operation,
+		APIVersion:          d.APIVersion,
+		Kind:                d.Kind,
+		Namespace:           d.Namespace,
+		Name:                d.Name,
+		Subresource:         strings.TrimPrefix(d.Subresource, "/"),
+		IgnoreMissingObject: d.IgnoreMissingObject,
+		IgnoreHookError:     d.IgnoreHookError,
+	}
+	var err error
+	switch d.Operation {
+	case Create, CreateIfNotExists, CreateOrUpdate, ServerSideApply:
+		err = errors.Join(d.onlyPayload("object"), p.setObject(d))
+	case Delete, DeleteInBackground, DeleteNonCascading:
+		err = errors.Join(d.onlyPayload(""), p.named())
+	case MergePatch:
+		err = errors.Join(d.onlyPayload("mergePatch"), p.named(), p.setPatch("mergePatch", d.MergePatch, new(map[string]any)))
+	case JSONPatch:
+		err = errors.Join(d.onlyPayload("jsonPatch"), p.named(), p.setJSONPatch(d.JSONPatch))
+	case JQPatch:
+		err = errors.Join(d.onlyPayload("jqFilter"), p.named(), p.setFilter(d.JQFilter))
+	case "":
+		err = errors.New("operation is missing")
+	default:
+		err = fmt.Errorf("unknown operation %q", d.Operation)
+	}
+	return p, err
+}
+
+// onlyPayload reports payloads that the operation would silently ignore.
+func (d patchDocument) onlyPayload(field string) error {
+	var errs []error
+	for name, given := range map[string]bool{
+		"object":     d.Object != nil,
+		"mergePatch": d.MergePatch != nil,
+		"jsonPatch":  d.JSONPatch != nil,
+		"jqFilter":   d.JQFilter != "",
+	} {
+		if given && name != field {
+			errs = append(errs, fmt.Errorf("%s has no meaning for %s", name, d.Operation))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// named checks that the object is named.
+func (p *ObjectPatch) named() error {
+	var errs []error
+	if p.Kind == "" {
+		errs = append(errs, errors.New("kind is missing"))
+	}
+	if p.Name == "" {
+		errs = append(errs, errors.New("name is missing"))
+	}
+	return errors.Join(errs...)
+}
+
+// setObject takes the object, which names itself.
+func (p *ObjectPatch) setObject(d patchDocument) error {
+	if d.APIVersion+d.Kind+d.Namespace+d.Name != "" {
+		return errors.New("apiVersion, kind, namespace and name belong into the object")
+	}
+	if err := mapOrText("object", d.Object, &p.object); err != nil {
+		return err
+	}
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Namespace    string `json:"namespace"`
+			Name         string `json:"name"`
+			GenerateName string `json:"generateName"`
+		} `json:"metadata"`
+	}
+	text, err := json.Marshal(p.object)
+	if err == nil {
+		err = json.Unmarshal(text, &head)
+	}
+	if err != nil {
+		return fmt.Errorf("object: %w", err)
+	}
+	p.APIVersion, p.Kind = head.APIVersion, head.Kind
+	p.Namespace, p.Name = head.Metadata.Namespace, head.Metadata.Name
+	if p.Operation == Create && p.Name == "" && head.Metadata.GenerateName != "" {
+		return nil
+	}
+	if err := p.named(); err != nil {
+		return fmt.Errorf("object: %w", err)
+	}
+	return nil
+}
+
+// setPatch takes a patch of the shape of into.
+func (p *ObjectPatch) setPatch(field string, given json.RawMessage, into any) error {
+	if err := mapOrText(field, given, into); err != nil {
+		return err
+	}
+	var err error
+	p.patch, err = json.Marshal(into)
+	return err
+}
+
+func (p *ObjectPatch) setJSONPatch(given json.RawMessage) error {
+	var steps []map[string]any
+	if err := p.setPatch("jsonPatch", given, &steps); err != nil {
+		return err
+	}
+	var errs []error
+	for i, step := range steps {
+		op, _ := step["op"].(string)
+		if !slices.Contains([]string{"add", "remove", "replace", "move", "copy", "test"}, op) {
+			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: unknown op %v", i, step["op"]))
+		}
+		if path, ok := step["path"].(string); !ok || path != "" && !strings.HasPrefix(path, "/") {
+			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: path %v is no JSON pointer", i, step["path"]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *ObjectPatch) setFilter(expression string) error {
+	if expression == "" {
+		return errors.New("jqFilter is missing")
+	}
+	query, err := gojq.Parse(expression)
+	if err == nil {
+		p.filter, err = gojq.Compile(query)
+	}
+	if err != nil {
+		return fmt.Errorf("jqFilter %q: %w", expression, err)
+	}
+	return nil
+}
+
+// mapOrText decodes a field that may be given as it is or as a text of YAML or
+// JSON (K3).
+func mapOrText(field string, given json.RawMessage, into any) error {
+	if len(given) == 0 || bytes.Equal(given, []byte("null")) {
+		return fmt.Errorf("%s is missing", field)
+	}
+	var text string
+	if json.Unmarshal(given, &text) == nil {
+		converted, err := yamlToJSON([]byte(text))
+		if err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+		given = converted
+	}
+	if err := unmarshalExact(given, into); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package kube
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/itchyny/gojq"
+)
+
+// filterLimit bounds one application of a filter: jq can loop for ever.
+const filterLimit = 10 * time.Second
+
+// transform applies a filter that has to make exactly one object of an object.
+func transform(ctx context.Context, filter *gojq.Code, object map[string]any) (next map[string]any, changed bool, err error) {
+	before, err := json.Marshal(object)
+	if err != nil {
+		return nil, false, fmt.Errorf("jqFilter: %w", err)
+	}
+	// jq has its own idea of numbers; those it does not touch stay texts.
+	var input any
+	decoder := json.NewDecoder(bytes.NewReader(before))
+	decoder.UseNumber()
+	if err := decoder.Decode(&input); err != nil {
+		return nil, false, fmt.Errorf("jqFilter: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, filterLimit)
+	defer cancel()
+	results := filter.RunWithContext(ctx, input)
+	result, ok := results.Next()
+	if err, failed := result.(error); failed {
+		return nil, false, fmt.Errorf("jqFilter: %w", err)
+	}
+	if _, more := results.Next(); !ok || more {
+		return nil, false, errors.New("jqFilter: it has to give exactly one object")
+	}
+	text, err := gojq.Marshal(result)
+	if err != nil {
+		return nil, false, fmt.Errorf("jqFilter: %w", err)
+	}
+	if err := unmarshalExact(text, &next); err != nil {
+		return nil, false, fmt.Errorf("jqFilter: it has to give an object: %w", err)
+	}
+	after, err := json.Marshal(next)
+	if err != nil {
+		return nil, false, fmt.Errorf("jqFilter: %w", err)
+	}
+	return next, !bytes.Equal(before, after), nil
+}

@@ -1,0 +1,113 @@
+package kube
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+
+	kubejson "k8s.io/apimachinery/pkg/util/json"
+	kubeyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// ParseObjectPatches reads the file that a hook wrote: JSON objects one after
+// another, or documents of YAML (K1). All that is wrong is reported, with the
+// number of the document, and then nothing is returned: a hook's operations
+// are applied all or not at all. An empty file is no operation.
+func ParseObjectPatches(data []byte) ([]ObjectPatch, error) {
+	documents, err := splitDocuments(data)
+	if err != nil {
+		return nil, err
+	}
+	var patches []ObjectPatch
+	var errs []error
+	for i, document := range documents {
+		patch, err := parseObjectPatch(document)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("document %d: %w", i+1, err))
+			continue
+		}
+		patches = append(patches, patch)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return patches, nil
+}
+
+func parseObjectPatch(text []byte) (ObjectPatch, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	var document patchDocument
+	if err := decoder.Decode(&document); err != nil {
+		return ObjectPatch{}, err
+	}
+	return document.compile()
+}
+
+// splitDocuments returns the documents as JSON.
+func splitDocuments(data []byte) ([][]byte, error) {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+		return splitJSON(data)
+	}
+	return splitYAML(data)
+}
+
+func splitJSON(data []byte) (documents [][]byte, err error) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	for {
+		var document json.RawMessage
+		switch err := decoder.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return documents, nil
+		case err != nil:
+			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
+		}
+		documents = append(documents, document)
+	}
+}
+
+func splitYAML(data []byte) (documents [][]byte, err error) {
+	reader := kubeyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	for {
+		text, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return documents, nil
+		}
+		var document []byte
+		if err == nil {
+			document, err = yamlToJSON(text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
+		}
+		if !bytes.Equal(document, []byte("null")) { // comments only
+			documents = append(documents, document)
+		}
+	}
+}
+
+// yamlToJSON refuses keys that are there twice.
+func yamlToJSON(text []byte) ([]byte, error) {
+	document, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(document), nil
+}
+
+// unmarshalExact decodes JSON with integers as int64, so that large ones come
+// out as they went in, and refuses values of another shape, also null.
+func unmarshalExact(text []byte, into any) error {
+	if err := kubejson.Unmarshal(text, into); err != nil {
+		return err
+	}
+	if reflect.ValueOf(into).Elem().IsNil() {
+		return errors.New("it is null")
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package kube
+
+import (
+	"encoding/json"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// part is the share of one source in one Watch. It applies the checksum rule:
+// what changed nothing in the eyes of the Watch is no change (C38).
+//
+// Its methods are called with the lock of the source; they take the lock of
+// the Watch, never the other way round.
+type part struct {
+	watch  *Watch
+	source *source
+
+	// Guarded by the lock of the source.
+	known string       // resourceVersion of the list it joined with, until a newer event comes
+	aside []asideEvent // events that wait for that list
+
+	// Guarded by the lock of the Watch.
+	entries map[objectKey]entry
+	listed  bool
+	gone    bool // detached: whatever still arrives is not ours any more
+}
+
+// replace takes a complete list. Of the very first list of a Watch nothing is
+// told: 'synced' tells of it as a whole.
+func (p *part) replace(updates []update) {
+	w := p.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if p.gone {
+		return
+	}
+	p.known = ""
+	silent := !w.synced && !p.listed
+	slices.SortFunc(updates, func(a, b update) int { return a.key.compare(b.key) })
+	p.removeAllBut(updates)
+	if p.entries == nil {
+		p.entries = make(map[objectKey]entry, len(updates))
+	}
+	for _, u := range updates {
+		p.set(u, silent)
+	}
+	p.listed = true
+	w.checkSynced()
+}
+
+// removeAllBut tells of the objects that are gone. updates are sorted.
+func (p *part) removeAllBut(updates []update) {
+	var gone []objectKey
+	for key := range p.entries {
+		_, found := slices.BinarySearchFunc(updates, key, func(u update, k objectKey) int { return u.key.compare(k) })
+		if !found {
+			gone = append(gone, key)
+		}
+	}
+	slices.SortFunc(gone, objectKey.compare)
+	for _, key := range gone {
+		p.drop(key, p.entries[key])
+	}
+}
+
+// put takes an ADDED or MODIFIED event.
+func (p *part) put(u update) {
+	if p.knows(u.version) {
+		return
+	}
+	p.known = ""
+	p.watch.mu.Lock()
+	defer p.watch.mu.Unlock()
+	if !p.gone {
+		p.set(u, false)
+	}
+}
+
+// remove takes a DELETED event. It always fires (C38), with the last state of
+// the object.
+func (p *part) remove(u update) {
+	if p.knows(u.version) {
+		return
+	}
+	p.known = ""
+	w := p.watch
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	old, cached := p.entries[u.key]
+	if p.gone || !cached || old.uid != u.entry.uid {
+		return // told already
+	}
+	if u.entry.failed {
+		w.filterFailed(u, old)
+		u.entry.result = old.result
+	}
+	p.drop(u.key, u.entry)
+}
+
+// knows tells whether the list that the part joined with is as new as version.
+// Versions that cannot be compared are taken for newer: the checksum rule makes
+// a repetition harmless, a loss would not be.
+func (p *part) knows(version string) bool {
+	if p.known == "" {
+		return false
+	}
+	order, err := resourceversion.CompareResourceVersion(version, p.known)
+	return err == nil && order <= 0
+}
+
+// set is the checksum rule. Called with the lock of the Watch.
+func (p *part) set(u update, silent bool) {
+	w := p.watch
+	old, cached := p.entries[u.key]
+	if cached && old.uid != u.entry.uid {
+		// Deleted and created again while nobody looked (C38).
+		p.drop(u.key, old)
+		old, cached = entry{}, false
+	}
+	if u.entry.failed {
+		w.filterFailed(u, old)
+	}
+	same := cached && old.sum == u.entry.sum && old.failed == u.entry.failed
+	if same {
+		u.entry.result = old.result // equal; one of the two can go
+	}
+	p.entries[u.key] = u.entry
+	switch {
+	case silent || same:
+	case cached:
+		w.tell(Modified, u.entry.export(u.key))
+	default:
+		w.tell(Added, u.entry.export(u.key))
+	}
+}
+
+// drop forgets an object and tells its last state. Called with the lock of the
+// Watch.
+func (p *part) drop(key objectKey, last entry) {
+	delete(p.entries, key)
+	p.watch.tell(Deleted, last.export(key))
+}
+
+// objects returns the JSON of all objects.
+func (p *part) objects() []json.RawMessage {
+	p.watch.mu.Lock()
+	defer p.watch.mu.Unlock()
+	texts := make([]json.RawMessage, 0, len(p.entries))
+	for _, e := range p.entries {
+		texts = append(texts, e.object)
+	}
+	return texts
+}

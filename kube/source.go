@@ -1,0 +1,236 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"log/slog"
+	"slices"
+	"sync"
+
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/cache"
+)
+
+// pageSize bounds the memory of a list that cannot be streamed.
+const pageSize = 100
+
+// sourceKey is what distinguishes sources: Watches that ask for the same share
+// one.
+type sourceKey struct {
+	resource  schema.GroupVersionResource
+	namespace string // empty: all
+	labels    string
+	fields    string
+}
+
+// String names the source in logs and states: "secrets in namespace a".
+func (k sourceKey) String() string {
+	text := k.resource.GroupResource().String()
+	if k.fields != "" {
+		text += " with " + k.fields
+	}
+	if k.labels != "" {
+		text += " labelled " + k.labels
+	}
+	if k.namespace != "" {
+		text += " in namespace " + k.namespace
+	}
+	return text
+}
+
+// source hands the events of one reflector to its parts. It keeps no objects:
+// that is the parts' business.
+//
+// A part that comes after the first list is complete needs the objects too:
+// see join.go.
+type source struct {
+	key  sourceKey
+	feed feed
+	api  dynamic.ResourceInterface
+	seed maphash.Seed
+	log  *slog.Logger
+
+	joined chan struct{} // one place: someone wants to join
+
+	mu      sync.Mutex
+	started bool    // the reflector runs
+	active  []*part // get each event
+	joining []*part // wait for their list; events are put aside for them
+	batch   *batch  // the running (or last) list of the reflector is made for these
+	lists   int     // complete lists of the reflector
+}
+
+var _ cache.TransformingStore = (*source)(nil)
+
+func newSource(key sourceKey, api dynamic.ResourceInterface, seed maphash.Seed, log *slog.Logger) *source {
+	s := &source{key: key, api: api, seed: seed, log: log, joined: make(chan struct{}, 1), batch: &batch{}}
+	s.feed = feed{
+		name:    key.String(),
+		store:   s,
+		log:     log,
+		missing: s.kindMissing,
+		list: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
+			return s.pages(ctx, s.startList())
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			if o.SendInitialEvents != nil && *o.SendInitialEvents {
+				s.startList()
+			}
+			o.LabelSelector, o.FieldSelector = key.labels, key.fields
+			return api.Watch(ctx, o)
+		},
+	}
+	return s
+}
+
+// run feeds the parts until ctx ends.
+func (s *source) run(ctx context.Context) {
+	s.mu.Lock()
+	s.started = true
+	s.mu.Unlock()
+	go s.admitJoining(ctx)
+	s.feed.run(ctx)
+}
+
+// startList fixes for whom the list that starts now is made.
+func (s *source) startList() *batch {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batch = &batch{parts: slices.Clone(s.active)}
+	return s.batch
+}
+
+// pages lists everything in one consistent state, cutting each page down to
+// what the batch keeps before it asks for the next.
+func (s *source) pages(ctx context.Context, b *batch) (*metainternalversion.List, error) {
+	options := metav1.ListOptions{LabelSelector: s.key.labels, FieldSelector: s.key.fields, Limit: pageSize}
+	list := &metainternalversion.List{}
+	for {
+		page, err := s.api.List(ctx, options)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.Items {
+			list.Items = append(list.Items, b.record(newDocument(&page.Items[i]), s.seed))
+		}
+		list.ResourceVersion = page.GetResourceVersion()
+		if options.Continue = page.GetContinue(); options.Continue == "" {
+			return list, nil
+		}
+	}
+}
+
+// attach adds a part. Before the reflector runs it will be in the first list,
+// later it has to join.
+func (s *source) attach(p *part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.started {
+		s.join(p)
+	} else {
+		s.active = append(s.active, p)
+	}
+}
+
+// detach removes a part; it gets nothing after detach has returned.
+func (s *source) detach(p *part) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	is := func(other *part) bool { return other == p }
+	s.active = slices.DeleteFunc(s.active, is)
+	s.joining = slices.DeleteFunc(s.joining, is)
+}
+
+// kindMissing tells the Watches that their kind may be gone.
+func (s *source) kindMissing() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range slices.Concat(s.active, s.joining) {
+		p.watch.kindMissing()
+	}
+}
+
+// Transformer cuts the objects of a streamed list down as they arrive. The
+// reflector applies it to lists only; the events that follow come whole.
+func (s *source) Transformer() cache.TransformFunc {
+	return func(object any) (any, error) {
+		whole, ok := object.(*unstructured.Unstructured)
+		if !ok {
+			return object, nil
+		}
+		s.mu.Lock()
+		b := s.batch
+		s.mu.Unlock()
+		return b.record(newDocument(whole), s.seed), nil
+	}
+}
+
+// Replace takes a complete list. Parts turn the difference to what they know
+// into changes, so that a list made again (after a 410, say) is told like the
+// events it stands for.
+func (s *source) Replace(objects []any, version string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	current := make([]*part, 0, len(s.active))
+	for i, p := range s.batch.parts {
+		// Who has joined from a newer list must not be taken back in time.
+		if slices.Contains(s.active, p) && !p.knows(version) {
+			p.replace(recordsOf(objects, i))
+			current = append(current, p)
+		}
+	}
+	// The others were let in while this list was on its way: what it stands
+	// for may be new to them.
+	others := slices.DeleteFunc(s.active, func(p *part) bool { return slices.Contains(current, p) })
+	s.active, s.batch = current, &batch{}
+	s.lists++
+	s.join(others...)
+	return nil
+}
+
+// recordsOf collects the updates for the i-th part of a batch.
+func recordsOf(objects []any, i int) []update {
+	updates := make([]update, 0, len(objects))
+	for _, object := range objects {
+		if r, ok := object.(*record); ok {
+			updates = append(updates, r.updates[i])
+		}
+	}
+	return updates
+}
+
+// Add takes an ADDED event.
+func (s *source) Add(object any) error { return s.event(object, (*part).put) }
+
+// Update takes a MODIFIED event.
+func (s *source) Update(object any) error { return s.event(object, (*part).put) }
+
+// Delete takes a DELETED event.
+func (s *source) Delete(object any) error { return s.event(object, (*part).remove) }
+
+// Resync does nothing: nothing can have been forgotten.
+func (s *source) Resync() error { return nil }
+
+func (s *source) event(object any, apply func(*part, update)) error {
+	whole, ok := object.(*unstructured.Unstructured)
+	if !ok {
+		return fmt.Errorf("watch %s: unexpected %T in the stream", s.feed.name, object)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	document := newDocument(whole)
+	for _, p := range s.active {
+		apply(p, document.update(&p.watch.spec, s.seed))
+	}
+	for _, p := range s.joining {
+		p.aside = append(p.aside, asideEvent{document.update(&p.watch.spec, s.seed), apply})
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package kube
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+)
+
+// Spec says which objects to watch and what of them to keep (C15).
+type Spec struct {
+	APIVersion string   // "apps/v1", "v1"; empty: the preferred version of the kind
+	Kind       string   // in any case; plural and short names too
+	Names      []string // only these objects; empty: all
+	Namespaces []string // only there; empty: everywhere. No effect on cluster-wide kinds
+
+	Labels *metav1.LabelSelector // of the objects; nil: all
+
+	// NamespaceLabels selects namespaces by their labels, also those that
+	// start or stop to match later. When set, Namespaces is ignored.
+	NamespaceLabels *metav1.LabelSelector
+
+	Fields string // field selector, as kubectl takes it
+
+	// KeepObjects keeps the objects as JSON beside the filter results. Without
+	// it only names, filter results and checksums are kept.
+	KeepObjects bool
+
+	// Filter makes the filter result of an object (C37); nil: none. It is
+	// called from several goroutines and must not change the object. The
+	// object has no managedFields.
+	Filter func(object map[string]any) (json.RawMessage, error)
+}
+
+// Object is a watched object: what of it is kept (C35).
+type Object struct {
+	Namespace string // empty for cluster-wide kinds
+	Name      string
+
+	Object       json.RawMessage // nil without KeepObjects
+	FilterResult json.RawMessage // nil without Filter, or when it failed on this object
+}
+
+// The types of a Change, as hooks read them.
+const (
+	Added    = "Added"
+	Modified = "Modified"
+	Deleted  = "Deleted"
+)
+
+// Change is one change of the objects of a Watch. Seq counts from 1 in each
+// Watch, without gaps. A Deleted object is in its last known state.
+type Change struct {
+	Seq    uint64
+	Type   string // Added, Modified or Deleted
+	Object Object
+}
+
+// selection is a Spec with checked selectors, in the API's notation.
+type selection struct {
+	labels     string
+	namespaces *metav1.LabelSelector // nil: not by labels
+	fields     string
+}
+
+// compile reports everything that is wrong with the spec.
+func (s Spec) compile() (selection, error) {
+	var errs []error
+	if s.Kind == "" {
+		errs = append(errs, errors.New("kind is missing"))
+	}
+	if slices.Contains(s.Names, "") {
+		errs = append(errs, errors.New("an empty name is among the names"))
+	}
+	if slices.Contains(s.Namespaces, "") {
+		errs = append(errs, errors.New("an empty name is among the namespaces"))
+	}
+	objects, err := labelText(s.Labels)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("label selector: %w", err))
+	}
+	if _, err := labelText(s.NamespaceLabels); err != nil {
+		errs = append(errs, fmt.Errorf("label selector of namespaces: %w", err))
+	}
+	selector, err := fields.ParseSelector(s.Fields)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("field selector %q: %w", s.Fields, err))
+		selector = fields.Everything()
+	}
+	if err := errors.Join(errs...); err != nil {
+		return selection{}, fmt.Errorf("watch %s: %w", kindLabel(s.APIVersion, s.Kind), err)
+	}
+	return selection{labels: objects, namespaces: s.NamespaceLabels, fields: selector.String()}, nil
+}
+
+// labelText writes a selector as the API takes it. Equal selectors give equal
+// texts, whatever the order of their parts: sharing depends on it.
+func labelText(selector *metav1.LabelSelector) (string, error) {
+	if selector == nil {
+		return "", nil
+	}
+	compiled, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return "", err
+	}
+	return compiled.String(), nil
+}
+
+// scope is the share of a Watch that one source covers: one namespace or all
+// (empty), one name or all (empty).
+type scope struct{ namespace, name string }
+
+// scopes are the shares of the spec in the given namespaces. They are disjoint.
+func (s Spec) scopes(namespaces []string) map[scope]bool {
+	names := s.Names
+	if len(names) == 0 {
+		names = []string{""}
+	}
+	shares := make(map[scope]bool, len(names)*len(namespaces))
+	for _, namespace := range namespaces {
+		for _, name := range names {
+			shares[scope{namespace, name}] = true
+		}
+	}
+	return shares
+}
+
+// fieldText is the field selector of one share.
+func (s selection) fieldText(name string) string {
+	if name == "" {
+		return s.fields
+	}
+	only := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
+	if s.fields == "" {
+		return only
+	}
+	return only + "," + s.fields
+}

@@ -1,0 +1,115 @@
+package kube
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Phase is where a Watch stands.
+type Phase string
+
+// The phases of a Watch.
+const (
+	Syncing        Phase = "syncing"          // the first list is on its way
+	Complete       Phase = "complete"         // the cache is what the API server has
+	WaitingForKind Phase = "waiting-for-kind" // no such kind, retried (C16)
+	Forbidden      Phase = "forbidden"        // the role of the operator lacks a rule, retried (C17)
+	Stale          Phase = "stale"            // the connection is lost, the cache is as of Since
+)
+
+// WatchState describes a Watch to people and metrics.
+type WatchState struct {
+	Phase   Phase
+	Message string    // empty when all is well
+	Since   time.Time // of the failure, when there is one
+
+	APIVersion, Kind string // as the API server writes them; empty while not known
+
+	Objects       int    // in the cache
+	Reflectors    int    // that feed this Watch
+	WatchErrors   uint64 // failed list and watch requests of these reflectors (C17)
+	FilterErrors  uint64 // failures of Filter (C39)
+	FilterMessage string // the last of them
+}
+
+// State returns where the Watch stands. Of several troubles it names the worst:
+// a missing kind, then a denial, then a lost connection.
+func (w *Watch) State() WatchState {
+	state, sources, namespaces := w.ownState()
+	for _, s := range sources {
+		c := s.feed.health.condition()
+		state.WatchErrors += c.failures
+		state.worsen(c, s.feed.name)
+	}
+	if namespaces != nil && state.Phase != WaitingForKind {
+		inner := namespaces.State()
+		state.WatchErrors += inner.WatchErrors
+		if severity(inner.Phase) > severity(state.Phase) {
+			state.Phase, state.Message, state.Since = inner.Phase, inner.Message, inner.Since
+		}
+	}
+	return state
+}
+
+// ownState is the state without the condition of the reflectors.
+func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Watch) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	state = WatchState{Phase: Syncing, FilterErrors: w.failures, FilterMessage: w.failure, Reflectors: len(w.parts)}
+	complete := w.planned
+	for _, p := range w.parts {
+		if p.source != nil {
+			sources = append(sources, p.source)
+		}
+		state.Objects += len(p.entries)
+		complete = complete && p.listed
+	}
+	switch {
+	case w.kind != nil:
+		state.APIVersion, state.Kind = w.kind.apiVersion(), w.kind.name
+	case errors.Is(w.problem, errNoKind):
+		state.Phase = WaitingForKind
+		state.Message = fmt.Sprintf("waiting for %s: %v", kindLabel(w.spec.APIVersion, w.spec.Kind), w.problem)
+	case w.problem != nil:
+		state.Message = w.problem.Error()
+	}
+	if complete {
+		state.Phase = Complete
+	}
+	return state, sources, w.namespaces
+}
+
+// worsen lets the state show the condition of a reflector, if that is worse.
+func (s *WatchState) worsen(c condition, source string) {
+	phase := Stale
+	switch {
+	case !c.failing():
+		return
+	case c.forbidden():
+		phase = Forbidden
+	}
+	if severity(phase) <= severity(s.Phase) {
+		return
+	}
+	s.Phase, s.Since = phase, c.since
+	s.Message = fmt.Sprintf("stale since %s: %s %s: %v", c.since.Format(time.RFC3339), c.verb, source, c.err)
+	if phase == Forbidden {
+		s.Message = fmt.Sprintf("not allowed to %s %s: %v", c.verb, source, c.err)
+	}
+}
+
+func severity(p Phase) int {
+	switch p {
+	case Complete:
+		return 0
+	case Syncing:
+		return 1
+	case Stale:
+		return 2
+	case Forbidden:
+		return 3
+	default:
+		return 4
+	}
+}

@@ -1,0 +1,156 @@
+package kube
+
+import (
+	"context"
+	"slices"
+	"sync"
+)
+
+// Watch is the cache of one binding and the stream of its changes. See
+// Watcher.Watch.
+type Watch struct {
+	watcher   *Watcher
+	spec      Spec
+	selection selection
+	cancel    context.CancelFunc
+
+	definition bool // watches definitions of kinds for the alarm
+
+	lost chan struct{} // one place: the kind may be gone
+	wake chan struct{} // one place: the queue is not empty
+
+	planning sync.Mutex // one plan at a time; taken before all other locks
+
+	mu         sync.Mutex
+	namespaces *Watch // nil: the namespaces are fixed
+	kind       *kind  // nil: not known yet, or gone
+	problem    error  // why the kind is not known
+	planned    bool   // parts are all that there will be, as far as is known
+	parts      map[scope]*part
+	synced     bool
+	stopped    bool
+	seq        uint64
+	queue      []notice
+	failures   uint64 // of the filter
+	failure    string // the last of them
+}
+
+// notice is a change to be delivered, or the word that the Watch is complete.
+type notice struct {
+	change Change
+	synced bool
+}
+
+func newWatch(w *Watcher, spec Spec, selection selection) *Watch {
+	return &Watch{
+		watcher:   w,
+		spec:      spec,
+		selection: selection,
+		lost:      make(chan struct{}, 1),
+		wake:      make(chan struct{}, 1),
+		parts:     map[scope]*part{},
+	}
+}
+
+// Snapshot returns the objects in the cache, sorted by namespace, then name
+// (C35). It contains every change with Seq ≤ seq and none after. The slice is
+// the caller's, the JSON in it must not be changed.
+func (w *Watch) Snapshot() (objects []Object, seq uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	size := 0
+	for _, p := range w.parts {
+		size += len(p.entries)
+	}
+	objects = make([]Object, 0, size)
+	for _, p := range w.parts {
+		for key, e := range p.entries {
+			objects = append(objects, e.export(key))
+		}
+	}
+	slices.SortFunc(objects, func(a, b Object) int {
+		return objectKey{a.Namespace, a.Name}.compare(objectKey{b.Namespace, b.Name})
+	})
+	return objects, w.seq
+}
+
+// Stop ends the Watch and empties its cache. What is queued is not notified; a
+// call that is running or about to run goes on to its end, so Stop may be
+// called from notify.
+func (w *Watch) Stop() {
+	w.mu.Lock()
+	w.stopped = true
+	w.queue = nil
+	w.mu.Unlock()
+	w.cancel()
+}
+
+// tell queues a change. Called with w.mu.
+func (w *Watch) tell(changeType string, object Object) {
+	if w.stopped {
+		return
+	}
+	w.seq++
+	w.enqueue(notice{change: Change{Seq: w.seq, Type: changeType, Object: object}})
+}
+
+// checkSynced queues the word that the Watch is complete, once. Called with
+// w.mu.
+func (w *Watch) checkSynced() {
+	if w.synced || !w.planned || w.stopped {
+		return
+	}
+	for _, p := range w.parts {
+		if !p.listed {
+			return
+		}
+	}
+	w.synced = true
+	w.enqueue(notice{synced: true})
+}
+
+func (w *Watch) enqueue(n notice) {
+	w.queue = append(w.queue, n)
+	select {
+	case w.wake <- struct{}{}:
+	default:
+	}
+}
+
+// filterFailed counts a failure of the filter and logs it, once for each
+// object until it works on it again (C39). Called with w.mu.
+func (w *Watch) filterFailed(u update, before entry) {
+	w.failures++
+	w.failure = u.err.Error()
+	if before.failed {
+		return
+	}
+	w.watcher.log.Error("filter failed on an object, it has no filter result",
+		"kind", w.spec.Kind, "namespace", u.key.namespace, "name", u.key.name, "err", u.err)
+}
+
+// deliver calls notify and synced, in order, with no lock held, until ctx ends.
+func (w *Watch) deliver(ctx context.Context, notify func(Change), synced func()) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-w.wake:
+		}
+		w.mu.Lock()
+		queue := w.queue
+		w.queue = nil
+		w.mu.Unlock()
+		for _, n := range queue {
+			if ctx.Err() != nil {
+				return
+			}
+			switch {
+			case n.synced && synced != nil:
+				synced()
+			case !n.synced && notify != nil:
+				notify(n.change)
+			}
+		}
+	}
+}

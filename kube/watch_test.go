@@ -1,0 +1,374 @@
+package kube
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// The way of one object, without shortcuts: C35, C38.
+func TestWatchTellsChanges(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	world.createConfigMap(ns, "b", map[string]string{"v": "1"})
+	world.createConfigMap(ns, "a", map[string]string{"v": "1"})
+
+	l := listenSynced(t, world.watcher(), configMaps(ns))
+	if got, want := l.snapshot(), []string{ns + `/a {"v":"1"}`, ns + `/b {"v":"1"}`}; !slices.Equal(got, want) {
+		t.Fatalf("snapshot %q, want %q", got, want)
+	}
+	world.updateConfigMap(ns, "a", func(c *corev1.ConfigMap) { c.Labels["new"] = "label" }) // not in the filter result
+	world.updateConfigMap(ns, "a", func(c *corev1.ConfigMap) { c.Data["v"] = "2" })
+	world.deleteConfigMap(ns, "a")
+	world.createConfigMap(ns, "a", map[string]string{"v": "2"})
+	world.updateConfigMap(ns, "b", func(c *corev1.ConfigMap) { delete(c.Labels, "test") }) // no longer selected
+	l.wants(
+		"Modified "+ns+`/a {"v":"2"}`,
+		"Deleted "+ns+`/a {"v":"2"}`,
+		"Added "+ns+`/a {"v":"2"}`,
+		"Deleted "+ns+`/b {"v":"1"}`,
+	)
+	state := l.watch.State()
+	if state.Phase != Complete || state.Kind != "ConfigMap" || state.APIVersion != "v1" || state.Objects != 1 || state.Message != "" {
+		t.Errorf("state %+v", state)
+	}
+}
+
+// Each of 1,000 objects made as fast as possible is told exactly once.
+func TestBurst(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	l := listenSynced(t, world.watcher(), configMaps(ns))
+	var makers sync.WaitGroup
+	for maker := range 10 {
+		makers.Go(func() {
+			for i := range 100 {
+				world.createConfigMap(ns, fmt.Sprintf("c-%d-%02d", maker, i), nil)
+			}
+		})
+	}
+	makers.Wait()
+	l.wantsEachOnce(Added, 1000)
+}
+
+// wantsEachOnce waits for n changes of one type, each of another object.
+func (l *listener) wantsEachOnce(changeType string, n int) {
+	l.t.Helper()
+	eventually(l.t, fmt.Sprintf("%d changes are told", n), func() bool { return len(l.lines()) >= n })
+	seen := map[string]bool{}
+	for _, line := range l.lines() {
+		if seen[line] || !strings.HasPrefix(line, changeType) {
+			l.t.Errorf("told twice or of another type: %s", line)
+		}
+		seen[line] = true
+	}
+	if len(seen) != n {
+		l.t.Errorf("%d different changes, want %d", len(seen), n)
+	}
+}
+
+// Watches that ask for the same share one reflector, stopped with the last.
+func TestWatchesShareReflectors(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	watcher := world.watcher()
+	spec := configMaps(ns)
+	spec.Labels = &metav1.LabelSelector{MatchLabels: map[string]string{"test": ns, "x": "y"}}
+	other := spec
+	other.Kind = "configmaps"
+	first, second := listenSynced(t, watcher, spec), listenSynced(t, watcher, other)
+	if n := watcher.reflectors(); n != 1 {
+		t.Errorf("%d reflectors for equal specs, want 1", n)
+	}
+	third := listenSynced(t, watcher, configMaps(ns))
+	if n := watcher.reflectors(); n != 2 {
+		t.Errorf("%d reflectors for two different specs, want 2", n)
+	}
+	first.watch.Stop()
+	third.watch.Stop()
+	eventually(t, "one reflector is left", func() bool { return watcher.reflectors() == 1 })
+	world.createConfigMap(ns, "a", nil)
+	world.updateConfigMap(ns, "a", func(c *corev1.ConfigMap) { c.Labels["x"] = "y" })
+	second.wants("Added " + ns + "/a null")
+	second.watch.Stop()
+	eventually(t, "no reflector is left", func() bool { return watcher.reflectors() == 0 })
+	if lines := first.lines(); len(lines) > 0 {
+		t.Errorf("told after Stop: %s", lines)
+	}
+}
+
+// Watches join and leave a shared source while objects come: nobody misses or
+// doubles one.
+func TestJoinUnderLoad(t *testing.T) {
+	for situation, keep := range map[string]bool{"objects kept": true, "objects not kept": false} {
+		t.Run(situation, func(t *testing.T) {
+			world := newWorld(t, devclustertest.Start(t))
+			ns := world.Namespace(t)
+			watcher := world.watcher()
+			spec := configMaps(ns)
+			spec.KeepObjects = keep
+			first := listenSynced(t, watcher, spec)
+			const n = 300
+			var listeners []*listener
+			for i := range n {
+				world.createConfigMap(ns, fmt.Sprintf("c-%03d", i), nil)
+				if i%10 == 0 {
+					listeners = append(listeners, listen(t, watcher, spec))
+				}
+			}
+			if reflectors := watcher.reflectors(); reflectors != 1 {
+				t.Errorf("%d reflectors, want 1", reflectors)
+			}
+			first.wantsEachOnce(Added, n)
+			for _, l := range listeners {
+				await(t, "synced", l.synced)
+				eventually(t, "the joined Watch has all objects", func() bool { return len(l.snapshot()) == n })
+				eventually(t, "all is told", func() bool { _, seq := l.watch.Snapshot(); return len(l.lines()) == int(seq) })
+				l.wantsEachOnce(Added, len(l.lines()))
+			}
+		})
+	}
+}
+
+// A Watch whose notify hangs holds up nobody else, also not of its source.
+func TestSlowNotify(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	watcher := world.watcher()
+	hanging, release := make(chan struct{}), make(chan struct{})
+	defer close(release)
+	var once sync.Once
+	slow, err := watcher.Watch(t.Context(), configMaps(ns), func(Change) {
+		once.Do(func() { close(hanging) })
+		<-release
+	}, nil)
+	must(t, err)
+	quick := listenSynced(t, watcher, configMaps(ns))
+	eventually(t, "the slow Watch is complete", func() bool { return slow.State().Phase == Complete })
+	world.createConfigMap(ns, "a", nil)
+	await(t, "the slow notify", hanging)
+	world.createConfigMap(ns, "b", nil)
+	quick.wants("Added "+ns+"/a null", "Added "+ns+"/b null")
+	eventually(t, "the cache of the slow Watch is current", func() bool { _, seq := slow.Snapshot(); return seq == 2 })
+}
+
+// C15: names and several namespaces become one watch each.
+func TestNamesAndNamespaces(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	one, two, other := world.Namespace(t), world.Namespace(t), world.Namespace(t)
+	watcher := world.watcher()
+	spec := configMaps(one, two, one)
+	spec.Names = []string{"a", "b"}
+	spec.Fields = "metadata.name!=b"
+	l := listenSynced(t, watcher, spec)
+	if n := watcher.reflectors(); n != 4 {
+		t.Errorf("%d reflectors for 2 names in 2 namespaces, want 4", n)
+	}
+	for _, ns := range []string{other, one, two} {
+		for _, name := range []string{"c", "b", "a"} {
+			world.createConfigMap(ns, name, nil)
+		}
+	}
+	want := []string{one + "/a null", two + "/a null"}
+	slices.Sort(want)
+	eventually(t, "both objects are there", func() bool { return slices.Equal(l.snapshot(), want) })
+}
+
+// C15: namespaces that start and stop to match bring and take their objects.
+func TestNamespacesByLabels(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	one, two := world.Namespace(t), world.Namespace(t)
+	label := func(ns, value string) {
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"team":%q}}}`, value)
+		_, err := world.admin.CoreV1().Namespaces().Patch(t.Context(), ns, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{})
+		must(t, err)
+	}
+	world.createConfigMap(one, "a", nil)
+	world.createConfigMap(two, "a", nil)
+	label(one, one) // the label is this test's own
+	spec := configMaps("ignored when there are labels")
+	spec.NamespaceLabels = &metav1.LabelSelector{MatchLabels: map[string]string{"team": one}}
+	l := listenSynced(t, world.watcher(), spec)
+	if got, want := l.snapshot(), []string{one + "/a null"}; !slices.Equal(got, want) {
+		t.Fatalf("snapshot %s, want %s", got, want)
+	}
+	label(two, one)
+	l.wants("Added " + two + "/a null")
+	world.createConfigMap(two, "b", nil)
+	l.wants("Added "+two+"/a null", "Added "+two+"/b null")
+	label(two, "other")
+	l.wants("Added "+two+"/a null", "Added "+two+"/b null", "Deleted "+two+"/a null", "Deleted "+two+"/b null")
+	world.createConfigMap(two, "c", nil)
+	world.createConfigMap(one, "d", nil)
+	eventually(t, "d is there", func() bool { return len(l.snapshot()) == 2 })
+	if got := l.lines(); len(got) > 5 {
+		t.Errorf("told of a namespace that does not match: %s", got)
+	}
+}
+
+// No namespace matches: the Watch is complete, and empty.
+func TestNoNamespaceMatches(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	spec := configMaps()
+	spec.NamespaceLabels = &metav1.LabelSelector{MatchLabels: map[string]string{"no": "such"}}
+	l := listenSynced(t, world.watcher(), spec)
+	if state := l.watch.State(); state.Phase != Complete || state.Objects != 0 {
+		t.Errorf("state %+v, want complete and empty", state)
+	}
+}
+
+// C17: a denial is visible, and over as soon as the role allows it.
+func TestForbidden(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	world.createConfigMap(ns, "a", nil)
+	watcher := NewWatcher(world.as("nobody-"+ns), testLog(t))
+	l := listen(t, watcher, configMaps(ns))
+	eventually(t, "the denial is visible", func() bool {
+		state := l.watch.State()
+		return state.Phase == Forbidden && strings.Contains(state.Message, "to list configmaps")
+	})
+	state := l.watch.State()
+	for _, word := range []string{"not allowed to", "configmaps", "in namespace " + ns, "nobody-" + ns} {
+		if !strings.Contains(state.Message, word) {
+			t.Errorf("message %q does not say %q", state.Message, word)
+		}
+	}
+	if state.WatchErrors == 0 || state.Since.IsZero() {
+		t.Errorf("state %+v: errors are not counted or not dated", state)
+	}
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}}},
+	}
+	_, err := world.admin.RbacV1().Roles(ns).Create(t.Context(), role, metav1.CreateOptions{})
+	must(t, err)
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "nobody-" + ns}},
+	}
+	_, err = world.admin.RbacV1().RoleBindings(ns).Create(t.Context(), binding, metav1.CreateOptions{})
+	must(t, err)
+	await(t, "synced", l.synced)
+	eventually(t, "all is well", func() bool { return l.watch.State().Phase == Complete })
+}
+
+// C17: who may not see namespaces hears of that.
+func TestForbiddenNamespaces(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	spec := configMaps()
+	spec.NamespaceLabels = &metav1.LabelSelector{}
+	l := listen(t, NewWatcher(world.as("nobody"), testLog(t)), spec)
+	eventually(t, "the denial is visible", func() bool {
+		state := l.watch.State()
+		return state.Phase == Forbidden && strings.Contains(state.Message, "list namespaces")
+	})
+}
+
+// C16: a kind may come later, go, and come again.
+func TestKindThatComesAndGoes(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	watcher := world.watcher()
+	spec := Spec{Kind: "Gadget", Namespaces: []string{ns}, Filter: nothing}
+	l := listen(t, watcher, spec)
+	eventually(t, "the Watch waits", func() bool { return l.watch.State().Phase == WaitingForKind })
+	if message := l.watch.State().Message; !strings.Contains(message, "Gadget") {
+		t.Errorf("message %q does not name the kind", message)
+	}
+
+	world.createGadgets()
+	await(t, "synced", l.synced)
+	if state := l.watch.State(); state.APIVersion != "test.example.com/v1" || state.Kind != "Gadget" {
+		t.Errorf("state %+v, want the gadgets of test.example.com/v1", state)
+	}
+	world.createGadget(ns, "a")
+	l.wants("Added " + ns + "/a null")
+	shortName := listenSynced(t, watcher, Spec{Kind: "gdg", Namespaces: []string{ns}, Filter: nothing})
+	if got := shortName.snapshot(); len(got) != 1 {
+		t.Errorf("by the short name: %s", got)
+	}
+
+	world.deleteGadgets()
+	l.wants("Added "+ns+"/a null", "Deleted "+ns+"/a null")
+	eventually(t, "the Watch waits again", func() bool { return l.watch.State().Phase == WaitingForKind })
+
+	world.createGadgets()
+	eventually(t, "the Watch is complete again", func() bool { return l.watch.State().Phase == Complete })
+	world.createGadget(ns, "a")
+	l.wants("Added "+ns+"/a null", "Deleted "+ns+"/a null", "Added "+ns+"/a null")
+}
+
+func gadgetDefinition() *unstructured.Unstructured {
+	text := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.test.example.com"},
+	"spec":{"group":"test.example.com","scope":"Namespaced","names":{"kind":"Gadget","plural":"gadgets","singular":"gadget","shortNames":["gdg"]},
+	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
+	object := &unstructured.Unstructured{}
+	if err := json.Unmarshal([]byte(text), &object.Object); err != nil {
+		panic(err)
+	}
+	return object
+}
+
+var (
+	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	gadgets     = schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "gadgets"}
+)
+
+func (w *world) createGadgets() {
+	w.t.Helper()
+	_, err := w.client.dynamic.Resource(definitions).Create(w.t.Context(), gadgetDefinition(), metav1.CreateOptions{})
+	must(w.t, err)
+	w.t.Cleanup(func() {
+		_ = w.client.dynamic.Resource(definitions).Delete(context.Background(), "gadgets.test.example.com", metav1.DeleteOptions{})
+	})
+}
+
+func (w *world) deleteGadgets() {
+	w.t.Helper()
+	api := w.client.dynamic.Resource(definitions)
+	must(w.t, api.Delete(w.t.Context(), "gadgets.test.example.com", metav1.DeleteOptions{}))
+	eventually(w.t, "the definition is gone", func() bool {
+		_, err := api.Get(w.t.Context(), "gadgets.test.example.com", metav1.GetOptions{})
+		return err != nil
+	})
+}
+
+func (w *world) createGadget(namespace, name string) {
+	w.t.Helper()
+	object := &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "test.example.com/v1", "kind": "Gadget", "metadata": map[string]any{"name": name},
+	}}
+	eventually(w.t, "the gadget is made", func() bool {
+		_, err := w.client.dynamic.Resource(gadgets).Namespace(namespace).Create(w.t.Context(), object, metav1.CreateOptions{})
+		return err == nil
+	})
+}
+
+// A wrong spec is refused at once, with all that is wrong.
+func TestWrongSpec(t *testing.T) {
+	watcher := NewWatcher(&Client{}, nil)
+	bad := &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "a", Operator: "Maybe"}}}
+	_, err := watcher.Watch(t.Context(), Spec{Names: []string{""}, Namespaces: []string{""}, Labels: bad, NamespaceLabels: bad, Fields: "x"}, nil, nil)
+	if err == nil {
+		t.Fatal("accepted")
+	}
+	for _, part := range []string{"kind", "among the names", "among the namespaces", "label selector:", "label selector of namespaces", `field selector "x"`} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("error %q does not tell of %q", err, part)
+		}
+	}
+}

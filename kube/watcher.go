@@ -1,0 +1,106 @@
+package kube
+
+import (
+	"context"
+	"hash/maphash"
+	"log/slog"
+	"sync"
+)
+
+// Watcher runs Watches and shares what they have in common. It is safe for
+// concurrent use.
+type Watcher struct {
+	client *Client
+	log    *slog.Logger
+	seed   maphash.Seed // random, so that nobody can craft equal checksums
+	alarm  *kindAlarm
+
+	mu      sync.Mutex
+	sources map[sourceKey]*sharedSource
+}
+
+// sharedSource is a source and how many parts hold it.
+type sharedSource struct {
+	*source
+	holders int
+	stop    context.CancelFunc
+}
+
+// NewWatcher makes a Watcher without any Watch. A nil log discards.
+func NewWatcher(c *Client, log *slog.Logger) *Watcher {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	w := &Watcher{client: c, log: log, seed: maphash.MakeSeed(), sources: map[sourceKey]*sharedSource{}}
+	w.alarm = newKindAlarm(w)
+	return w
+}
+
+// Watch starts to watch and returns at once; the error tells only of a spec
+// that cannot be right, all else is retried and visible in State. The Watch
+// ends with ctx or Stop.
+//
+// synced is called once, when the first complete list of all parts of the
+// Watch is in the cache; the objects in it are not notified, Snapshot has them
+// (C36, C40). From then on notify is called with each change; before, it may
+// be called with changes of parts that are complete already, which the
+// Snapshot taken in synced contains, as its seq tells. Both are called in
+// order from one goroutine of this Watch and may take their time, and call
+// anything of this package. Either may be nil.
+func (w *Watcher) Watch(ctx context.Context, spec Spec, notify func(Change), synced func()) (*Watch, error) {
+	selection, err := spec.compile()
+	if err != nil {
+		return nil, err
+	}
+	watch := newWatch(w, spec, selection)
+	w.start(ctx, watch, notify, synced)
+	return watch, nil
+}
+
+func (w *Watcher) start(ctx context.Context, watch *Watch, notify func(Change), synced func()) {
+	ctx, watch.cancel = context.WithCancel(ctx)
+	go watch.deliver(ctx, notify, synced)
+	go watch.run(ctx)
+}
+
+// attach connects a part to the source it asks for, and starts it when it is
+// new.
+func (w *Watcher) attach(ctx context.Context, p *part, key sourceKey) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	shared := w.sources[key]
+	isNew := shared == nil
+	if isNew {
+		api := w.client.dynamic.Resource(key.resource).Namespace(key.namespace)
+		shared = &sharedSource{source: newSource(key, api, w.seed, w.log)}
+		w.sources[key] = shared
+	}
+	shared.holders++
+	p.watch.setSource(p, shared.source)
+	shared.attach(p)
+	if isNew {
+		// The source outlives the Watch that happened to come first.
+		ctx, shared.stop = context.WithCancel(context.WithoutCancel(ctx))
+		go shared.run(ctx)
+	}
+}
+
+// detach takes a part from its source, and stops the source with the last.
+func (w *Watcher) detach(p *part) {
+	p.source.detach(p)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	shared := w.sources[p.source.key]
+	shared.holders--
+	if shared.holders == 0 {
+		shared.stop()
+		delete(w.sources, p.source.key)
+	}
+}
+
+// reflectors counts the running ones.
+func (w *Watcher) reflectors() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.sources)
+}

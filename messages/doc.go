@@ -1,0 +1,57 @@
+// Package messages is the vocabulary of the actors: one file for each conversation.
+//
+// Commands are imperative and have one receiver (RunHook, SaveConfig). Events are past
+// and tell a fact (ObjectChanged, TaskDone). Messages are values and are never written
+// to once sent; they carry no context, func, PID or mutex. Behaviour is not allowed in
+// here, except that tasks can describe themselves to people.
+//
+//	message              sender            receiver
+//
+//	StartUp              operator          converge
+//	ShutDown             cmd               operator
+//
+//	Enqueue              all owners        operator (spawns the queue), queue
+//	DropTasks            converge          queue
+//	ExecuteTask          queue             owner
+//	TaskDone             owner             queue
+//
+//	GetValues            run               module, global-hooks
+//	Values               module, global    run
+//	ApplyHookResult      run               module, global-hooks
+//	HookResultApplied    module, global    run
+//	SetEnabledModules    converge          global-hooks
+//
+//	GetModule            run               module
+//	ModuleState          module            run
+//	HooksLoaded          run               module
+//	BindingSynchronized  run               module, global-hooks
+//	AwaitSynchronized    run               module, global-hooks
+//	AllSynchronized      module, global    run
+//	SuspendModule        converge          module
+//	ResumeModule         converge          module
+//	ModuleDeleted        module            converge
+//	RetryNow             converge          module, global-hooks, converge
+//
+//	GetSnapshots         run               monitors
+//	Snapshots            monitors          run
+//	UnlockBinding        run               monitors
+//	Unwatch              module            monitors
+//	ObjectChanged        kube              monitors
+//	WatchSynced          kube              monitors
+//
+//	StartSchedules       owners            schedule
+//	StopSchedules        module            schedule
+//	ScheduleFired        cron              schedule
+//	Converged            converge          schedule
+//
+//	ConfigMapSeen        kube              config
+//	SaveConfig           owners            config
+//	ConfigSaved          config            owners
+//	ConfigChanged        config            converge
+//	SetConfig            config            module, global-hooks
+//	ConfigFlagsSaved     config            converge
+//
+//	ReloadModules        global-hooks      converge
+//	SetDynamicFlags      global-hooks      converge
+//	ConvergeFinished     global-hooks      converge
+package messages

@@ -1,0 +1,88 @@
+package messages
+
+import "addon-operator/hooks"
+
+// HooksLoaded gives a module its hooks, whose --config a run has asked.
+type HooksLoaded struct{ Hooks []hooks.Hook }
+
+// BindingKey names a kubernetes binding of a hook by its place in the hook's
+// configuration, because names may repeat.
+type BindingKey struct {
+	Hook  string
+	Index int
+}
+
+// BindingSynchronized tells an owner that the Synchronization of one binding has
+// succeeded, or was not wanted.
+type BindingSynchronized struct{ Binding BindingKey }
+
+// AwaitSynchronized asks an owner to queue the Synchronization runs that belong in
+// named queues, unless they are queued or done, and to answer with [AllSynchronized] as
+// soon as every binding that must be waited for is synchronized (F13, F14, X22).
+type AwaitSynchronized struct{}
+
+// AllSynchronized answers AwaitSynchronized.
+type AllSynchronized struct{}
+
+// GetSnapshots asks for the objects of all kubernetes bindings of a hook; it starts
+// their watches when they are not started yet, and is answered by [Snapshots] when all
+// of them are complete (C36).
+type GetSnapshots struct {
+	Owner string
+	Hook  hooks.Hook
+}
+
+// Snapshots are the objects of a hook's kubernetes bindings, in their order.
+type Snapshots struct {
+	Bindings []BindingSnapshot
+	Err      error
+}
+
+// BindingSnapshot is one binding's part of [Snapshots].
+type BindingSnapshot struct {
+	Name    string
+	Objects []hooks.Object
+	// Seq is the last change that Objects contains.
+	Seq uint64
+}
+
+// UnlockBinding lets the events of a binding through after its Synchronization; those
+// up to Seen were part of it (C40).
+type UnlockBinding struct {
+	Watch WatchKey
+	Seen  uint64
+}
+
+// Unwatch stops all watches of an owner.
+type Unwatch struct{ Owner string }
+
+// WatchKey names the watch of one kubernetes binding.
+type WatchKey struct {
+	Owner   string
+	Binding BindingKey
+}
+
+// ObjectChanged is a change of an object that passed the filter of a binding.
+type ObjectChanged struct {
+	Watch WatchKey
+	Seq   uint64
+	// Event is Added, Modified or Deleted.
+	Event           string
+	Namespace, Name string
+	Object          hooks.Object
+}
+
+// WatchSynced tells that the first list of a binding is complete.
+type WatchSynced struct{ Watch WatchKey }
+
+// StartSchedules makes the schedules of hooks tick.
+type StartSchedules struct {
+	Owner string
+	Hooks []hooks.Hook
+}
+
+// StopSchedules ends the schedules of an owner.
+type StopSchedules struct{ Owner string }
+
+// ScheduleFired is one tick of a crontab.
+type ScheduleFired struct{ Crontab string }

@@ -1,0 +1,48 @@
+package messages
+
+import "addon-operator/hooks"
+
+// StartUp begins the first converge.
+type StartUp struct{}
+
+// ShutDown stops the operator in order.
+type ShutDown struct{}
+
+// GetModule asks a module for its state. The answer is [ModuleState].
+type GetModule struct{}
+
+// ModuleState is what a module run must know to decide where to begin.
+type ModuleState struct {
+	// Hooks is nil before they were loaded.
+	Hooks  []hooks.Hook
+	Loaded bool
+	// Started: the start-up execution was finished once since the module was enabled (X13).
+	Started bool
+	// Synchronized holds the bindings whose Synchronization has succeeded.
+	Synchronized map[BindingKey]bool
+}
+
+// SuspendModule cancels the tasks of a module that is about to be disabled.
+type SuspendModule struct{}
+
+// ResumeModule lets the tasks of a module run.
+type ResumeModule struct{}
+
+// ModuleDeleted tells converge that nothing of a module is left in the cluster.
+type ModuleDeleted struct{ Name string }
+
+// RetryNow cuts the waiting of failed tasks short (F8).
+type RetryNow struct{}
+
+// SetDynamicFlags carries the opinions of global hooks on enabled modules (D25), by flag key.
+type SetDynamicFlags struct{ Flags map[string]bool }
+
+// ConvergeFinished tells that the last step of a reload is done.
+type ConvergeFinished struct {
+	Reload int
+	// GlobalChanged: afterAll hooks changed global values, so steps 3 to 8 are due again.
+	GlobalChanged bool
+}
+
+// Converged tells that the first converge is over: ticks of schedules count from now on (C14).
+type Converged struct{}

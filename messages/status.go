@@ -1,0 +1,218 @@
+package messages
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// The types of this file are what actors publish about themselves for dumps, probes and
+// debug pages. They hold no values of users.
+
+// Phase is where a module is in its life.
+//
+//	disabled -RunModule-> starting -done-> ready -RunModule-> running -done-> ready
+//	any of them -SuspendModule-> suspended -ResumeModule-> as before
+//	any of them -DeleteModule-> deleting -done-> disabled
+type Phase string
+
+// The phases of a module.
+const (
+	Disabled  Phase = "disabled"
+	Starting  Phase = "starting" // its first run: onStartup and Synchronization hooks, then as running
+	Running   Phase = "running"  // beforeHelm, Helm, afterHelm
+	Ready     Phase = "ready"
+	Suspended Phase = "suspended" // switched off; the reload that deletes it is on its way
+	Deleting  Phase = "deleting"
+)
+
+// QueueStatus is what a queue publishes about itself. Its first task is in progress
+// when InProgress is set.
+type QueueStatus struct {
+	Length     int
+	InProgress bool
+	// Since when the task in progress is at the head.
+	Since time.Time
+	// Head holds up to 100 tasks.
+	Head []Task
+}
+
+// QueuedTask is one task of a queue as debug pages show it.
+type QueuedTask struct {
+	ID       string    `json:"id"`
+	Kind     string    `json:"kind"`
+	Owner    string    `json:"owner"`
+	About    string    `json:"about,omitempty"`
+	Cause    Cause     `json:"cause"`
+	QueuedAt time.Time `json:"queuedAt"`
+}
+
+// Tasks lists up to 100 tasks, the one in progress first.
+func (s QueueStatus) Tasks() []QueuedTask {
+	out := make([]QueuedTask, 0, len(s.Head))
+	for _, t := range s.Head {
+		kind, about := t.Work.Describe()
+		out = append(out, QueuedTask{ID: t.ID, Kind: kind, Owner: t.Owner, About: about, Cause: t.Cause, QueuedAt: t.QueuedAt})
+	}
+	return out
+}
+
+// MarshalJSON shows the tasks as [QueueStatus.Tasks] does.
+func (s QueueStatus) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Length     int          `json:"length"`
+		InProgress bool         `json:"inProgress"`
+		Since      time.Time    `json:"since,omitzero"`
+		Tasks      []QueuedTask `json:"tasks"`
+	}{s.Length, s.InProgress, s.Since, s.Tasks()})
+}
+
+// String implements fmt.Stringer.
+func (s QueueStatus) String() string {
+	switch {
+	case s.Length == 0:
+		return "empty"
+	case s.InProgress:
+		return fmt.Sprintf("%d tasks, in progress: %s", s.Length, s.Head[0])
+	}
+	return fmt.Sprintf("%d tasks", s.Length)
+}
+
+// ModuleStatus is what a module publishes about itself.
+type ModuleStatus struct {
+	Phase Phase `json:"phase"`
+	// Runs in progress, hooks loaded.
+	Runs  int `json:"runs"`
+	Hooks int `json:"hooks"`
+	// Release is the revision of the last Helm action, 0 for none.
+	Release int `json:"releaseRevision,omitempty"`
+	// Values is the beginning of the checksum of the merged values.
+	Values string `json:"valuesChecksum"`
+	// FailedAttempts at the run or delete in progress, and when the next one is.
+	FailedAttempts int       `json:"failedAttempts,omitempty"`
+	RetryAt        time.Time `json:"retryAt,omitzero"`
+	Error          string    `json:"error,omitempty"`
+}
+
+// String implements fmt.Stringer.
+func (s ModuleStatus) String() string {
+	text := string(s.Phase)
+	if s.Release > 0 {
+		text += fmt.Sprintf(" revision=%d", s.Release)
+	}
+	if s.FailedAttempts > 0 {
+		text += fmt.Sprintf(" BACKOFF failed=%d retry=%s error=%q", s.FailedAttempts, s.RetryAt.Format(time.TimeOnly), head(s.Error))
+	}
+	return text
+}
+
+// GlobalStatus is what the global hooks publish about themselves.
+type GlobalStatus struct {
+	Hooks          int      `json:"hooks"`
+	Runs           int      `json:"runs"`
+	EnabledModules []string `json:"enabledModules"`
+	// Values is the beginning of the checksum of the global values.
+	Values string `json:"valuesChecksum"`
+}
+
+// String implements fmt.Stringer.
+func (s GlobalStatus) String() string {
+	return fmt.Sprintf("%d hooks, %d modules enabled", s.Hooks, len(s.EnabledModules))
+}
+
+// The phases of converge.
+const (
+	ConvergeStarting  = "starting"
+	ConvergeReloading = "reloading"
+	ConvergeIdle      = "idle"
+)
+
+// ConvergeStatus is what converge publishes about itself.
+type ConvergeStatus struct {
+	// Phase is starting, reloading or idle.
+	Phase string `json:"phase"`
+	// Ready: the first converge is over.
+	Ready   bool     `json:"ready"`
+	Reload  int      `json:"reload"`
+	Enabled []string `json:"enabledModules"`
+}
+
+// String implements fmt.Stringer.
+func (s ConvergeStatus) String() string {
+	ready := "not ready"
+	if s.Ready {
+		ready = "ready"
+	}
+	return fmt.Sprintf("%s, reload %d, %s", s.Phase, s.Reload, ready)
+}
+
+// ConfigStatus is what config publishes about itself.
+type ConfigStatus struct {
+	// Revision is the resourceVersion of the ConfigMap that is in force.
+	Revision string `json:"resourceVersion"`
+	// Refused says why a newer content is not in force.
+	Refused string `json:"refused,omitempty"`
+}
+
+// String implements fmt.Stringer.
+func (s ConfigStatus) String() string {
+	if s.Refused != "" {
+		return "REFUSED: " + head(s.Refused)
+	}
+	return "resourceVersion " + s.Revision
+}
+
+// MonitorsStatus is what monitors publishes about itself.
+type MonitorsStatus struct {
+	Watches int `json:"watches"`
+	// Waiting are runs that wait for snapshots.
+	Waiting int `json:"waiting"`
+	// Incomplete names bindings whose first list is not complete, and why.
+	Incomplete []string `json:"incomplete,omitempty"`
+}
+
+// String implements fmt.Stringer.
+func (s MonitorsStatus) String() string {
+	text := fmt.Sprintf("%d watches", s.Watches)
+	if s.Waiting > 0 {
+		text += fmt.Sprintf(", %d runs wait", s.Waiting)
+	}
+	for _, b := range s.Incomplete {
+		text += "; " + b
+	}
+	return text
+}
+
+// ScheduleStatus is what schedule publishes about itself.
+type ScheduleStatus struct {
+	Crontabs int  `json:"crontabs"`
+	Open     bool `json:"open"`
+}
+
+// String implements fmt.Stringer.
+func (s ScheduleStatus) String() string {
+	text := fmt.Sprintf("%d crontabs", s.Crontabs)
+	if !s.Open {
+		text += ", ticks are dropped until the first converge is over"
+	}
+	return text
+}
+
+// OperatorStatus is what the root actor publishes about itself.
+type OperatorStatus struct {
+	Stopping bool `json:"stopping"`
+}
+
+// String implements fmt.Stringer.
+func (s OperatorStatus) String() string {
+	if s.Stopping {
+		return "stopping"
+	}
+	return ""
+}
+
+func head(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}

@@ -1,0 +1,188 @@
+package messages
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"addon-operator/hooks"
+)
+
+// The names of owners that are no modules.
+const (
+	GlobalHooks = "global-hooks"
+	Converge    = "converge"
+)
+
+// MainQueue is the queue of everything that has no queue of its own (F2).
+const MainQueue = "main"
+
+// Task is one unit of work in a queue.
+type Task struct {
+	// ID is unique in the life of the process.
+	ID string
+	// Queue holds the task; Owner executes it: GlobalHooks, Converge or the name of a module.
+	Queue, Owner string
+	Work         Work
+	// AllowFailure: a failed attempt is the last (F12).
+	AllowFailure bool
+	// Cause says why the task exists: an activation reason such as OperatorStartup,
+	// Schedule, Kubernetes, ConfigMap (I3, F17).
+	Cause Cause
+	// Reload is the number of the reload this task is a step of, or 0.
+	Reload   int
+	QueuedAt time.Time
+}
+
+// Cause is the reason of a task, and what in particular it was.
+type Cause struct {
+	// Activation is one of the constants below.
+	Activation string `json:"activation"`
+	// Detail is for people, for example "Pod default/web modified".
+	Detail string `json:"detail,omitempty"`
+}
+
+// Activation reasons.
+const (
+	Startup       = "OperatorStartup"
+	ByConfigMap   = "ConfigMap"
+	ByKubernetes  = "Kubernetes"
+	BySchedule    = "Schedule"
+	ByHook        = "HookChangedValues"
+	BySync        = "Synchronization"
+	ByReload      = "ReloadAllModules"
+	ByPurgeFailed = "PurgeFailed"
+)
+
+func (c Cause) String() string {
+	if c.Detail == "" {
+		return c.Activation
+	}
+	return c.Activation + ": " + c.Detail
+}
+
+// Work is what a task does. The types of this file implement it.
+type Work interface {
+	// Describe names the work for people: its kind, then what it is about.
+	Describe() (kind, about string)
+}
+
+// RunHook runs one hook once, for one or more triggers (C41).
+type RunHook struct {
+	Hook     string
+	Binding  hooks.BindingType
+	Triggers []Trigger
+}
+
+// Trigger is one reason to run a hook: a binding context whose snapshots are still
+// missing, because they are taken at the moment the hook is started (C35).
+type Trigger struct {
+	Context hooks.Context
+	// Snapshots are the bindings whose objects the context shows.
+	Snapshots []string
+}
+
+// SynchronizeHook runs a hook for objects that existed before its watches: one binding,
+// or all bindings of one group (C41, X24). Afterwards their events flow.
+type SynchronizeHook struct {
+	Hook string
+	// Bindings are places in the hook's list of kubernetes bindings.
+	Bindings []int
+	Names    []string // of the same bindings, for people
+}
+
+// RunModule takes a module through start-up (if it is not started), beforeHelm, Helm
+// and afterHelm (G5).
+type RunModule struct{}
+
+// DeleteModule uninstalls the release of a disabled module (G6).
+type DeleteModule struct{}
+
+// ReloadModules does steps 3 to 8 for all modules (seed 001 'reload all modules').
+// As a message it asks converge for that; as work it is the task that begins it.
+type ReloadModules struct{ Cause Cause }
+
+// DiscoverModules finds out which modules are enabled and plans what to do (G4).
+type DiscoverModules struct{}
+
+// PurgeRelease uninstalls a release that has no module directory (G7).
+type PurgeRelease struct{ Release string }
+
+// AwaitSynchronization holds the queue until the Synchronization runs of the owner's
+// hooks in other queues have succeeded (F13, F14).
+type AwaitSynchronization struct{}
+
+// FinishReload is the last step: it tells whether afterAll changed global values (G8).
+type FinishReload struct{}
+
+// Describe implements Work.
+func (w RunHook) Describe() (kind, about string) {
+	names := make([]string, 0, len(w.Triggers))
+	for _, t := range w.Triggers {
+		names = append(names, describeTrigger(t.Context))
+	}
+	return "RunHook", w.Hook + " " + strings.Join(names, ",")
+}
+
+func describeTrigger(c hooks.Context) string {
+	switch {
+	case c.WatchEvent != "":
+		return c.Binding + "/" + c.WatchEvent
+	case c.Type != "":
+		return c.Binding + "/" + string(c.Type)
+	}
+	return c.Binding
+}
+
+// Describe implements Work.
+func (w SynchronizeHook) Describe() (kind, about string) {
+	return "SynchronizeHook", w.Hook + " " + strings.Join(w.Names, ",")
+}
+
+// Describe implements Work.
+func (RunModule) Describe() (kind, about string) { return "RunModule", "" }
+
+// Describe implements Work.
+func (DeleteModule) Describe() (kind, about string) { return "DeleteModule", "" }
+
+// Describe implements Work.
+func (ReloadModules) Describe() (kind, about string) { return "ReloadModules", "" }
+
+// Describe implements Work.
+func (DiscoverModules) Describe() (kind, about string) { return "DiscoverModules", "" }
+
+// Describe implements Work.
+func (w PurgeRelease) Describe() (kind, about string) { return "PurgeRelease", w.Release }
+
+// Describe implements Work.
+func (AwaitSynchronization) Describe() (kind, about string) { return "AwaitSynchronization", "" }
+
+// Describe implements Work.
+func (FinishReload) Describe() (kind, about string) { return "FinishReload", "" }
+
+// String describes the task in one line, without values.
+func (t Task) String() string {
+	kind, about := t.Work.Describe()
+	return strings.TrimSpace(fmt.Sprintf("%s %s %s", kind, t.Owner, about))
+}
+
+// Enqueue adds tasks to a queue, in the given order: at its tail, or before everything
+// that waits (F4, F5).
+type Enqueue struct {
+	Queue string
+	Tasks []Task
+	Head  bool
+}
+
+// DropTasks removes the steps of a reload that still wait (F10).
+type DropTasks struct{ Reload int }
+
+// ExecuteTask asks an owner to do the head of a queue. The answer is one TaskDone.
+type ExecuteTask struct{ Task Task }
+
+// TaskDone tells a queue that a task has ended and that nothing of it runs any more.
+type TaskDone struct {
+	ID string
+	// Lost: the owner crashed; the task must be executed again.
+	Lost bool
+}

@@ -1,0 +1,81 @@
+package messages
+
+import (
+	"addon-operator/hooks"
+	"addon-operator/values"
+)
+
+// GetValues asks an owner for its values. The answer is [Values].
+type GetValues struct{}
+
+// Values is an immutable view of an owner's values.
+type Values struct {
+	Section *values.Section
+	// EnabledModules, in the order they run; only global-hooks knows them.
+	EnabledModules []string
+}
+
+// LogValue keeps values, which may be secrets, out of logs.
+func (Values) LogValue() string { return "values" }
+
+// ApplyHookResult hands the result files of a hook that exited with 0 to its owner.
+// The answer is [HookResultApplied].
+type ApplyHookResult struct {
+	Hook    string
+	Binding hooks.BindingType
+	// Triggers asks for the event that follows a change of values (G18): hooks run by
+	// schedules and Kubernetes events.
+	Triggers bool
+	Reload   int
+	Cause    Cause
+	Result   hooks.Result
+}
+
+// HookResultApplied tells a run whether its result was accepted as a whole. Err names
+// what was refused; then nothing of the result has an effect (D26).
+type HookResultApplied struct{ Err error }
+
+// SetEnabledModules tells global-hooks which modules are enabled, in the order they run (D9).
+type SetEnabledModules struct{ Names []string }
+
+// ConfigMapSeen is the content of the ConfigMap as the API server shows it.
+type ConfigMapSeen struct {
+	ResourceVersion string
+	Data            map[string]string
+}
+
+// SetConfig replaces the ConfigMap layer of an owner; nil when it has no section.
+type SetConfig struct{ Section any }
+
+// ConfigChanged tells converge what a valid change of the ConfigMap touched (G16).
+type ConfigChanged struct {
+	Global bool
+	// Modules whose sections changed, by name.
+	Modules []string
+	// Flags as they are now, by flag key.
+	Flags        map[string]bool
+	FlagsChanged bool
+	Revision     string
+}
+
+// ConfigFlagsSaved tells converge of flags that a hook wrote to the ConfigMap. Whether a
+// reload follows is decided by the phase of the hook (G18), not by the write.
+type ConfigFlagsSaved struct{ Flags map[string]bool }
+
+// SaveConfig asks for a write of one section, and of flags, to the ConfigMap (D24).
+// The answer is [ConfigSaved].
+type SaveConfig struct {
+	// Key of the section; Section nil leaves it alone.
+	Key     string
+	Section any
+	Flags   []values.Flag
+}
+
+// ConfigSaved answers SaveConfig. Conflict: the section was changed by somebody else;
+// the new one was sent as SetConfig before this answer, so apply the patch again.
+type ConfigSaved struct {
+	Err      error
+	Conflict bool
+	// FlagsChanged: a flag in the ConfigMap is another now.
+	FlagsChanged bool
+}

@@ -1,0 +1,107 @@
+package server
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+func unixPath(address string) (path string, ok bool) { return strings.CutPrefix(address, "unix:") }
+
+// walk visits all actors of a dump.
+func walk(nodes []*supervisor.Node, visit func(*supervisor.Node)) {
+	for _, n := range nodes {
+		visit(n)
+		walk(n.Children, visit)
+	}
+}
+
+// namedQueue is a queue with its name, taken from a dump.
+type namedQueue struct {
+	name string
+	messages.QueueStatus
+}
+
+// queues lists the queues, main first, then by name (J5), and the runs by task.
+func queues(tree []*supervisor.Node) (all []namedQueue, runs map[string]supervisor.RunStatus) {
+	runs = map[string]supervisor.RunStatus{}
+	walk(tree, func(n *supervisor.Node) {
+		switch s := n.Status.(type) {
+		case messages.QueueStatus:
+			_, name, _ := strings.Cut(n.Path, "/queue/")
+			all = append(all, namedQueue{name, s})
+		case supervisor.RunStatus:
+			if _, id, ok := strings.Cut(n.Path, "/run/"); ok {
+				runs[id] = s
+			}
+		}
+	})
+	slices.SortFunc(all, func(a, b namedQueue) int {
+		main := func(q namedQueue) int {
+			if q.name == messages.MainQueue {
+				return 0
+			}
+			return 1
+		}
+		return cmp.Or(cmp.Compare(main(a), main(b)), cmp.Compare(a.name, b.name))
+	})
+	return all, runs
+}
+
+func queueLength(tree []*supervisor.Node, name string) int {
+	all, _ := queues(tree)
+	for _, q := range all {
+		if q.name == name {
+			return q.Length
+		}
+	}
+	return 0
+}
+
+// writeQueues is the page of seed 003: what each queue holds, without values.
+func writeQueues(w io.Writer, tree []*supervisor.Node) {
+	all, runs := queues(tree)
+	total := 0
+	for _, q := range all {
+		total += q.Length
+		if q.Length == 0 {
+			fmt.Fprintf(w, "Queue %q is empty.\n", q.name)
+			continue
+		}
+		fmt.Fprintf(w, "Queue %q: %d tasks\n", q.name, q.Length)
+		for i, t := range q.Tasks() {
+			line := strings.TrimSpace(fmt.Sprintf("%s %s %s", t.Kind, t.Owner, t.About))
+			fmt.Fprintf(w, "%4d. %s  [%s] queued %s ago\n", i+1, line, t.Cause, time.Since(t.QueuedAt).Round(time.Second))
+			if run, ok := runs[t.ID]; ok && i == 0 && q.InProgress {
+				fmt.Fprintf(w, "      in progress for %s: %s\n", time.Since(q.Since).Round(time.Second), run)
+			}
+		}
+		if shown := len(q.Head); shown < q.Length {
+			fmt.Fprintf(w, "      … and %d more\n", q.Length-shown)
+		}
+	}
+	fmt.Fprintf(w, "%d tasks in %d queues.\n", total, len(all))
+}
+
+// writeConditions says in a line each what a person should know about readiness.
+func writeConditions(w io.Writer, tree []*supervisor.Node) {
+	walk(tree, func(n *supervisor.Node) {
+		switch s := n.Status.(type) {
+		case messages.ConvergeStatus:
+			fmt.Fprintf(w, "converge: %s\n", s)
+		case messages.ConfigStatus:
+			fmt.Fprintf(w, "config: %s\n", s)
+		case messages.MonitorsStatus:
+			fmt.Fprintf(w, "monitors: %s\n", s)
+		case messages.ModuleStatus:
+			_, name, _ := strings.Cut(n.Path, "/module/")
+			fmt.Fprintf(w, "module %s: %s\n", name, s)
+		}
+	})
+}

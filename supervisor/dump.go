@@ -1,0 +1,158 @@
+package supervisor
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+)
+
+// The states of an actor as a [Node] shows them.
+const (
+	Idle      = "idle"      // its mailbox is empty
+	Busy      = "busy"      // it is handling the message in Node.Current
+	Suspended = "suspended" // it failed and waits for its supervisor
+)
+
+// Node is one actor of a dump.
+type Node struct {
+	// Path is the full name, for example "operator/module/dns".
+	Path string `json:"path"`
+	// Type is the Go type behind the actor.
+	Type string `json:"type"`
+	// State is one of idle, busy, suspended.
+	State string `json:"state"`
+	// Current is the type of the message in work.
+	Current string `json:"current,omitempty"`
+	// Seconds since the last change of state, and since the actor was spawned.
+	InStateSeconds float64 `json:"inStateSeconds"`
+	AgeSeconds     float64 `json:"ageSeconds"`
+	// Messages waiting in the two parts of the mailbox.
+	UserMessages   int `json:"userMessages"`
+	SystemMessages int `json:"systemMessages"`
+	// Messages handled, and how often the actor was restarted.
+	Processed int64 `json:"processed"`
+	Restarts  int32 `json:"restarts"`
+	// LastFailure and, for a bug, the stack where it happened.
+	LastFailure string `json:"lastFailure,omitempty"`
+	Stack       string `json:"stack,omitempty"`
+	// Status is what the actor published about itself.
+	Status   Status  `json:"status,omitempty"`
+	Children []*Node `json:"children,omitempty"`
+}
+
+// Tree returns the actors as they are now. Children are sorted by path.
+func (in *Inspector) Tree() []*Node {
+	now := time.Now()
+	in.mu.RLock()
+	nodes := make(map[string]*Node, len(in.probes))
+	parents := make(map[string]string, len(in.probes))
+	for id, p := range in.probes {
+		nodes[id], parents[id] = p.node(now), p.parent
+	}
+	in.mu.RUnlock()
+	var roots []*Node
+	for id, n := range nodes {
+		if parent, ok := nodes[parents[id]]; ok {
+			parent.Children = append(parent.Children, n)
+		} else {
+			roots = append(roots, n)
+		}
+	}
+	byPath := func(a, b *Node) int { return cmp.Compare(a.Path, b.Path) }
+	for _, n := range nodes {
+		slices.SortFunc(n.Children, byPath)
+	}
+	slices.SortFunc(roots, byPath)
+	return roots
+}
+
+// Restarts is the number of restarts of all actors since the start, runs included.
+func (in *Inspector) Restarts() int64 { return in.restarts.Load() }
+
+func (p *probe) node(now time.Time) *Node {
+	n := &Node{
+		Path: p.id, Type: p.kind, State: Idle,
+		// The library's counters may fall below zero for an instant.
+		UserMessages: max(0, p.Mailbox.UserMessageCount()), SystemMessages: max(0, int(p.system.Load())),
+		Processed: p.processed.Load(), Restarts: p.restarts.Load(),
+		InStateSeconds: seconds(now.Sub(time.Unix(0, p.since.Load()))),
+		AgeSeconds:     seconds(now.Sub(p.born)),
+	}
+	switch {
+	case p.busy.Load():
+		n.State = Busy
+		if t, ok := p.current.Load().(reflect.Type); ok {
+			n.Current = strings.TrimPrefix(t.String(), "*")
+		}
+	case p.suspended.Load():
+		n.State = Suspended
+	}
+	if f := p.failure.Load(); f != nil {
+		n.LastFailure = *f
+	}
+	if s := p.stack.Load(); s != nil {
+		n.Stack = *s
+	}
+	if s := p.status.Load(); s != nil {
+		n.Status = *s
+	}
+	return n
+}
+
+// seconds rounds to milliseconds: nobody reads nanoseconds in a dump.
+func seconds(d time.Duration) float64 {
+	return max(0, d.Round(time.Millisecond).Seconds())
+}
+
+// WriteText writes the trees the way a person reads them: one line an actor, the
+// branches drawn, the status at the end.
+func WriteText(w io.Writer, roots []*Node) error {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "ACTOR\tSTATE\tFOR\tMAIL\tDONE\tRESTARTS\tSTATUS")
+	for _, root := range roots {
+		writeNode(table, root, "", "", "")
+	}
+	return table.Flush()
+}
+
+func writeNode(w io.Writer, n *Node, parent, branch, indent string) {
+	state := n.State
+	if n.Current != "" {
+		state += " " + n.Current
+	}
+	status := ""
+	if n.Status != nil {
+		status = n.Status.String()
+	}
+	// A status tells the last failure in its own words; bugs are always shown.
+	if n.LastFailure != "" && (n.Status == nil || n.Stack != "") {
+		status = strings.TrimSpace(status + " last failure: " + firstLine(n.LastFailure))
+	}
+	fmt.Fprintf(w, "%s%s\t%s\t%s\t%d\t%d\t%d\t%s\n", branch, strings.TrimPrefix(n.Path, parent), state,
+		short(n.InStateSeconds), n.UserMessages+n.SystemMessages, n.Processed, n.Restarts, status)
+	for i, child := range n.Children {
+		if i == len(n.Children)-1 {
+			writeNode(w, child, n.Path+"/", indent+"└── ", indent+"    ")
+		} else {
+			writeNode(w, child, n.Path+"/", indent+"├── ", indent+"│   ")
+		}
+	}
+}
+
+func short(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	if d >= 10*time.Second {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(10 * time.Millisecond).String()
+}
+
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}

@@ -1,0 +1,201 @@
+package supervisor
+
+import (
+	"fmt"
+	"reflect"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// Inspector sees every actor of a [System]. It wraps the mailbox and what the mailbox
+// invokes, so that actors need no code for it, and it sends no messages, so that it
+// answers while they are stuck. Its price is about 0.1 µs a message.
+type Inspector struct {
+	actors *actor.ActorSystem
+	mu     sync.RWMutex
+	probes map[string]*probe
+	// Restarts of actors that are no longer there, so that the counter never falls.
+	restarts atomic.Int64
+}
+
+func newInspector(actors *actor.ActorSystem) *Inspector {
+	return &Inspector{actors: actors, probes: map[string]*probe{}}
+}
+
+// Status is what an actor says about itself: small, immutable, without values of
+// users, since the dump is shown to everyone who may see the debug address. It is
+// shown as JSON and, by its String method, as text.
+type Status interface{ fmt.Stringer }
+
+// Publish replaces what the actor says about itself.
+func (in *Inspector) Publish(pid *actor.PID, status Status) {
+	if p := in.probe(pid.Id); p != nil {
+		p.status.Store(&status)
+	}
+}
+
+// Status returns what the actor with this path published last, or nil.
+func (in *Inspector) Status(path string) Status {
+	if p := in.probe(path); p != nil {
+		if s := p.status.Load(); s != nil {
+			return *s
+		}
+	}
+	return nil
+}
+
+func (in *Inspector) probe(id string) *probe {
+	in.mu.RLock()
+	defer in.mu.RUnlock()
+	return in.probes[id]
+}
+
+// mailbox is the mailbox of every actor.
+func (in *Inspector) mailbox() actor.Mailbox {
+	p := &probe{in: in}
+	p.Mailbox = actor.Unbounded(p)()
+	return p
+}
+
+// probe stands between the mailbox of one actor and its invoker. The mailbox's
+// goroutine writes, dumps read; hence the atomics.
+type probe struct {
+	actor.Mailbox
+	in     *Inspector
+	next   actor.MessageInvoker
+	id     string
+	parent string
+	kind   string
+	born   time.Time
+
+	system    atomic.Int32 // system messages waiting
+	suspended atomic.Bool
+	busy      atomic.Bool
+	current   atomic.Value // reflect.Type of the message in work
+	since     atomic.Int64 // unix nanoseconds of the last change of state
+	processed atomic.Int64
+	restarts  atomic.Int32
+	failure   atomic.Pointer[string]
+	stack     atomic.Pointer[string]
+	status    atomic.Pointer[Status]
+}
+
+// RegisterHandlers implements actor.Mailbox. The invoker is the context of the actor.
+func (p *probe) RegisterHandlers(next actor.MessageInvoker, dispatcher actor.Dispatcher) {
+	p.next = next
+	if ctx, ok := next.(actor.Context); ok {
+		p.id, p.parent = ctx.Self().GetId(), ctx.Parent().GetId()
+		p.kind = kindOf(ctx.Actor())
+	}
+	p.born = time.Now()
+	p.turned()
+	p.in.mu.Lock()
+	p.in.probes[p.id] = p
+	p.in.mu.Unlock()
+	p.Mailbox.RegisterHandlers(p, dispatcher)
+}
+
+func kindOf(a actor.Actor) string {
+	t := reflect.TypeOf(a)
+	if t == nil {
+		return "?"
+	}
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t.Name()
+}
+
+// PostSystemMessage implements actor.Mailbox.
+func (p *probe) PostSystemMessage(message any) {
+	switch message.(type) {
+	case *actor.SuspendMailbox:
+		p.suspended.Store(true)
+		p.turned()
+	case *actor.ResumeMailbox:
+		p.suspended.Store(false)
+		p.turned()
+	default:
+		p.system.Add(1)
+	}
+	p.Mailbox.PostSystemMessage(message)
+}
+
+// MailboxStarted implements actor.MailboxMiddleware.
+func (p *probe) MailboxStarted() {}
+
+// MessagePosted implements actor.MailboxMiddleware.
+func (p *probe) MessagePosted(any) {}
+
+// MessageReceived implements actor.MailboxMiddleware. The library calls it after the
+// message was handled and not at all after a panic, so it is of no use here.
+func (p *probe) MessageReceived(any) {}
+
+// MailboxEmpty implements actor.MailboxMiddleware.
+func (p *probe) MailboxEmpty() { p.turned() }
+
+// InvokeUserMessage implements actor.MessageInvoker.
+func (p *probe) InvokeUserMessage(message any) {
+	p.begin(message)
+	p.next.InvokeUserMessage(message)
+	p.end()
+}
+
+// InvokeSystemMessage implements actor.MessageInvoker.
+func (p *probe) InvokeSystemMessage(message any) {
+	p.system.Add(-1)
+	if _, ok := message.(*actor.Restart); ok {
+		p.restarts.Add(1)
+		p.in.restarts.Add(1)
+	}
+	p.begin(message)
+	p.next.InvokeSystemMessage(message)
+	p.end()
+	switch message.(type) {
+	case *actor.Stop, *actor.Terminated:
+		p.forgetIfGone()
+	}
+}
+
+// EscalateFailure implements actor.MessageInvoker. The mailbox calls it from its
+// deferred recover, so the stack still holds the frames that panicked.
+func (p *probe) EscalateFailure(reason, message any) {
+	p.busy.Store(false)
+	err, bug := asFailure(reason)
+	text := err.Error()
+	p.failure.Store(&text)
+	if bug {
+		stack := string(debug.Stack())
+		p.stack.Store(&stack)
+	}
+	p.next.EscalateFailure(reason, message)
+	p.forgetIfGone()
+}
+
+func (p *probe) begin(message any) {
+	p.current.Store(reflect.TypeOf(actor.UnwrapEnvelopeMessage(message)))
+	p.turned()
+	p.busy.Store(true)
+}
+
+func (p *probe) end() {
+	p.busy.Store(false)
+	p.processed.Add(1)
+}
+
+func (p *probe) turned() { p.since.Store(time.Now().UnixNano()) }
+
+func (p *probe) forgetIfGone() {
+	if _, alive := p.in.actors.ProcessRegistry.GetLocal(p.id); alive {
+		return
+	}
+	p.in.mu.Lock()
+	defer p.in.mu.Unlock()
+	if p.in.probes[p.id] == p {
+		delete(p.in.probes, p.id)
+	}
+}

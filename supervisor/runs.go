@@ -1,0 +1,343 @@
+package supervisor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/cenkalti/backoff/v4"
+)
+
+// Outcome says how a task ended.
+type Outcome string
+
+// The ways a task ends.
+const (
+	Done        Outcome = "done"
+	Allowed     Outcome = "failed, allowed" // failed, and its failure is allowed (F12)
+	Cancelled   Outcome = "cancelled"
+	Interrupted Outcome = "interrupted" // its owner crashed; the task must be given again
+)
+
+// ErrCancelled is the cause of the context of a run that its owner has cancelled.
+var ErrCancelled = errors.New("cancelled")
+
+// Task is what [Runs] needs to know of a task.
+type Task struct {
+	// ID is unique among the tasks in progress; the child is called run/<ID>.
+	ID string
+	// AllowFailure ends the task after its first failure (F12).
+	AllowFailure bool
+	// Work does the task. It may block, must return soon after the run's context is done
+	// and is called again for each attempt. Its goroutine is the run's own: it must not
+	// touch its owner's fields, only [Run.Ask] it.
+	Work func(*Run) (result any, err error)
+	// Succeeded is called in the owner's goroutine with the result of Work. Optional.
+	Succeeded func(ctx actor.Context, result any)
+	// Failed is called in the owner's goroutine after each failed attempt. Optional.
+	Failed func(Attempt)
+	// Ended is called in the owner's goroutine, exactly once, when the run and all it
+	// started are gone.
+	Ended func(ctx actor.Context, o Outcome)
+}
+
+// Attempt describes a failed attempt at a task.
+type Attempt struct {
+	Number int // counted from 1
+	Err    error
+	Bug    bool          // a panic that is no [Failure]
+	Final  bool          // the failure is allowed: no further attempt
+	In     time.Duration // until the next attempt
+}
+
+// Runs supervises the runs of one owner: it starts a child for each task, restarts it
+// with backoff when it fails and tells the owner when it is gone. The owner embeds it,
+// passes every message to [Runs.Receive] first, and is by that its children's
+// supervision strategy, so that failures are handled in the owner's goroutine.
+type Runs struct {
+	system *System
+	log    *slog.Logger
+	self   *actor.PID
+	runs   map[string]*run // by the path of the child
+	// restarting tells the end of the owner's incarnation from an ordinary cancel.
+	restarting bool
+}
+
+// NewRuns makes the supervision of one owner.
+func NewRuns(system *System, log *slog.Logger) *Runs {
+	return &Runs{system: system, log: log, runs: map[string]*run{}}
+}
+
+// run is the owner's record of a child.
+type run struct {
+	task    Task
+	pid     *actor.PID
+	ctx     context.Context
+	cancel  context.CancelCauseFunc
+	outcome Outcome
+	attempt int // failed ones
+	delays  backoff.BackOff
+	timer   *time.Timer
+	sup     actor.Supervisor
+	stopped bool
+}
+
+// messages of this file
+type (
+	begin     struct{}             // a run to itself
+	succeeded struct{ Result any } // a run to its owner
+	// restartDue is sent by a timer to the owner, which decides: a restart that was posted
+	// by the timer itself could reach a child that is stopped already, and revive it.
+	restartDue struct {
+		run     string
+		attempt int
+	}
+)
+
+// Has reports whether a task is in progress.
+func (r *Runs) Has(id string) bool {
+	_, ok := r.runs[r.path(id)]
+	return ok
+}
+
+// Len is the number of tasks in progress.
+func (r *Runs) Len() int { return len(r.runs) }
+
+func (r *Runs) path(id string) string {
+	if r.self == nil {
+		return ""
+	}
+	return r.self.Id + "/run/" + id
+}
+
+// Start begins a task. Starting one that is in progress does nothing, so that a queue
+// may ask again after a crash.
+func (r *Runs) Start(ctx actor.Context, t Task) {
+	r.self = ctx.Self()
+	if r.Has(t.ID) {
+		return
+	}
+	runCtx, cancel := context.WithCancelCause(context.Background())
+	rec := &run{task: t, ctx: runCtx, cancel: cancel, outcome: Cancelled, delays: Backoff()}
+	props := r.system.runProps(func() actor.Actor {
+		return &worker{rec: rec, run: &Run{ctx: runCtx, system: r.system, attempt: rec.attempt}}
+	})
+	pid, err := ctx.SpawnNamed(props, "run/"+t.ID)
+	if err != nil { // cannot happen while IDs are unique; the task must not be lost all the same
+		cancel(err)
+		r.log.Error("a task could not be started", "task", t.ID, "err", err)
+		t.Ended(ctx, Interrupted)
+		return
+	}
+	rec.pid = pid
+	r.runs[pid.Id] = rec
+}
+
+// Receive handles the messages that belong to the runs and reports whether it was one.
+func (r *Runs) Receive(ctx actor.Context) bool {
+	r.self = ctx.Self()
+	switch msg := ctx.Message().(type) {
+	case succeeded:
+		r.succeeded(ctx, msg)
+	case restartDue:
+		r.restartDue(msg)
+	case *actor.Terminated:
+		return r.terminated(ctx, msg)
+	case *actor.Restarting:
+		r.restarting = true
+		r.CancelAll(ctx, ErrCancelled)
+		return false
+	case *actor.Stopping:
+		r.CancelAll(ctx, ErrCancelled)
+		return false
+	default:
+		return false
+	}
+	return true
+}
+
+func (r *Runs) succeeded(ctx actor.Context, msg succeeded) {
+	rec := r.runs[ctx.Sender().GetId()]
+	if rec == nil || rec.stopped {
+		return
+	}
+	rec.outcome = Done
+	if rec.task.Succeeded != nil {
+		rec.task.Succeeded(ctx, msg.Result)
+	}
+	r.stop(ctx, rec, nil)
+}
+
+// terminated is the only way out of a run: success, an allowed failure, a cancel, the
+// stop of the program and a crash of the owner all end here, so Ended is called once.
+func (r *Runs) terminated(ctx actor.Context, msg *actor.Terminated) bool {
+	rec := r.runs[msg.Who.Id]
+	if rec == nil {
+		return false
+	}
+	rec.cancel(nil)
+	delete(r.runs, msg.Who.Id)
+	if r.restarting && rec.outcome == Cancelled {
+		rec.outcome = Interrupted
+	}
+	rec.task.Ended(ctx, rec.outcome)
+	return true
+}
+
+// HandleFailure makes the owner the supervision strategy of its runs. It implements
+// actor.SupervisorStrategy.
+func (r *Runs) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, _ *actor.RestartStatistics, reason, _ any) {
+	rec := r.runs[child.Id]
+	if rec == nil || rec.stopped {
+		return // a Stop waits in its mailbox: a restart now would revive it
+	}
+	err, bug := asFailure(reason)
+	rec.attempt++
+	a := Attempt{Number: rec.attempt, Err: err, Bug: bug, Final: rec.task.AllowFailure}
+	if a.Final {
+		rec.outcome, rec.stopped = Allowed, true
+		rec.cancel(nil)
+		sup.StopChildren(child)
+	} else {
+		a.In = rec.delays.NextBackOff()
+		rec.sup = sup
+		r.startTimer(rec, a.In)
+		r.system.Inspector.Publish(child, RunStatus{Attempt: a.Number, RetryAt: time.Now().Add(a.In), Error: firstLine(err.Error())})
+	}
+	if bug {
+		node := r.system.Inspector.probe(child.Id)
+		stack := ""
+		if node != nil && node.stack.Load() != nil {
+			stack = *node.stack.Load()
+		}
+		r.log.Error("a task panicked; please report this", "task", rec.task.ID, "err", err, "stack", stack)
+	}
+	if rec.task.Failed != nil {
+		rec.task.Failed(a)
+	}
+}
+
+func (r *Runs) startTimer(rec *run, d time.Duration) {
+	self, due := r.self, restartDue{rec.pid.Id, rec.attempt}
+	rec.timer = time.AfterFunc(d, func() { r.system.Send(self, due) })
+}
+
+func (r *Runs) restartDue(msg restartDue) {
+	rec := r.runs[msg.run]
+	if rec == nil || rec.stopped || rec.attempt != msg.attempt || rec.timer == nil {
+		return
+	}
+	rec.timer = nil
+	r.system.Inspector.Publish(rec.pid, RunStatus{Attempt: rec.attempt})
+	rec.sup.RestartChildren(rec.pid)
+}
+
+// RetryNow cuts the waiting of failed tasks short (F8). It reports how many there were.
+func (r *Runs) RetryNow() (waiting int) {
+	for _, rec := range r.runs {
+		if rec.timer != nil && !rec.stopped && rec.timer.Stop() {
+			waiting++
+			r.restartDue(restartDue{rec.pid.Id, rec.attempt})
+		}
+	}
+	return waiting
+}
+
+// CancelAll ends all tasks in progress: their contexts are done at once, their children
+// go when their work has returned.
+func (r *Runs) CancelAll(ctx actor.Context, cause error) {
+	for _, rec := range r.runs {
+		r.stop(ctx, rec, cause)
+	}
+}
+
+func (r *Runs) stop(ctx actor.Context, rec *run, cause error) {
+	if rec.stopped {
+		return
+	}
+	rec.stopped = true
+	rec.cancel(cause)
+	if rec.timer != nil {
+		rec.timer.Stop()
+		rec.timer = nil
+	}
+	ctx.Stop(rec.pid)
+}
+
+// Run is one attempt at a task, as its Work sees it.
+type Run struct {
+	ctx     context.Context
+	system  *System
+	self    *actor.PID
+	attempt int
+}
+
+// Context is done when the owner has cancelled the task. Stored, because a run is the
+// one place where the context and the work have the same life.
+func (r *Run) Context() context.Context { return r.ctx }
+
+// Attempt is the number of failed attempts before this one.
+func (r *Run) Attempt() int { return r.attempt }
+
+// Step publishes what the run is doing.
+func (r *Run) Step(format string, args ...any) {
+	r.system.Inspector.Publish(r.self, RunStatus{Step: fmt.Sprintf(format, args...), Attempt: r.attempt})
+}
+
+// Ask sends a message to an actor and waits for its answer. It fails when the run is cancelled.
+func (r *Run) Ask(to *actor.PID, message any) (any, error) {
+	return r.system.Ask(r.ctx, to, message)
+}
+
+// Tell sends a message to an actor.
+func (r *Run) Tell(to *actor.PID, message any) { r.system.Send(to, message) }
+
+// RunStatus is what a run publishes about itself.
+type RunStatus struct {
+	Step    string    `json:"step,omitempty"`
+	Attempt int       `json:"failedAttempts"`
+	RetryAt time.Time `json:"retryAt,omitzero"`
+	Error   string    `json:"error,omitempty"`
+}
+
+// String implements Status.
+func (s RunStatus) String() string {
+	switch {
+	case !s.RetryAt.IsZero():
+		return fmt.Sprintf("waits until %s after %d failed: %s", s.RetryAt.Format(time.TimeOnly), s.Attempt, s.Error)
+	case s.Attempt > 0:
+		return fmt.Sprintf("%s (after %d failed)", s.Step, s.Attempt)
+	default:
+		return s.Step
+	}
+}
+
+// worker is the actor of a run. It blocks in Receive: a busy mailbox has a goroutine of
+// its own, and a panic in the work is supervised instead of ending the process. The
+// library's Stop is seen only after that, so owners cancel the context first.
+type worker struct {
+	rec *run
+	run *Run
+}
+
+// Receive implements actor.Actor.
+func (w *worker) Receive(ctx actor.Context) {
+	switch ctx.Message().(type) {
+	case *actor.Started:
+		w.run.self = ctx.Self()
+		ctx.Send(ctx.Self(), begin{})
+	case begin:
+		if w.run.ctx.Err() != nil {
+			return
+		}
+		result, err := w.rec.task.Work(w.run)
+		if w.run.ctx.Err() != nil {
+			return // cancelled: whatever it returned, the Stop is in the mailbox
+		}
+		Must(err)
+		ctx.Request(ctx.Parent(), succeeded{result})
+	}
+}

@@ -1,0 +1,147 @@
+package supervisor
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// Options of a [System].
+type Options struct {
+	Log *slog.Logger
+	// Dispatcher runs the mailboxes of all actors but the runs. Nil: a goroutine for
+	// each mailbox that has work. Tests give one that draws the order from a seed.
+	Dispatcher actor.Dispatcher
+	// Lost is told of a message whose receiver crashed while it handled it.
+	Lost func(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID)
+}
+
+// System is a protoactor system whose actors are inspected and crash-only.
+type System struct {
+	Actors    *actor.ActorSystem
+	Inspector *Inspector
+
+	log     *slog.Logger
+	options []actor.PropsOption
+}
+
+// NewSystem makes an actor system; it starts no goroutine.
+func NewSystem(o Options) *System {
+	quiet := slog.New(atLeast{o.Log.Handler(), slog.LevelWarn}).With("component", "protoactor")
+	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
+	s := &System{Actors: actors, Inspector: newInspector(actors), log: o.Log}
+	s.options = []actor.PropsOption{
+		actor.WithMailbox(s.Inspector.mailbox),
+		actor.WithSupervisor(crashOnly{o.Log, o.Lost}),
+	}
+	if o.Dispatcher != nil {
+		s.options = append(s.options, actor.WithDispatcher(o.Dispatcher))
+	}
+	return s
+}
+
+// Props describes an actor that is inspected and restarts its children when they crash.
+func (s *System) Props(producer actor.Producer) *actor.Props {
+	return actor.PropsFromProducer(producer, s.options...)
+}
+
+// runProps describes a run: it may block, so it always has a goroutine of its own.
+func (s *System) runProps(producer actor.Producer) *actor.Props {
+	return actor.PropsFromProducer(producer, s.options[:2]...)
+}
+
+// PID is the address of the actor with the given path, for example "operator/queue/main".
+// The actor must have been spawned: a message to an actor that is just being spawned
+// would be a nil dereference in the sender.
+func (s *System) PID(path string) *actor.PID { return s.Actors.NewLocalPID(path) }
+
+// Send delivers a message from outside the actors.
+func (s *System) Send(to *actor.PID, message any) { s.Actors.Root.Send(to, message) }
+
+// Spawn starts a root actor.
+func (s *System) Spawn(name string, producer actor.Producer) (*actor.PID, error) {
+	pid, err := s.Actors.Root.SpawnNamed(s.Props(producer), name)
+	if err != nil {
+		return nil, fmt.Errorf("spawn actor %s: %w", name, err)
+	}
+	return pid, nil
+}
+
+// Ask sends message to an actor and waits for its answer, or until ctx is done.
+// An answer that comes too late is dropped.
+//
+// The library's futures know only a timeout, and a second answer to one is a data
+// race; a process with a channel is simpler than a future that is guarded.
+func (s *System) Ask(ctx context.Context, to *actor.PID, message any) (any, error) {
+	answer := make(answers, 1)
+	registry := s.Actors.ProcessRegistry
+	pid, _ := registry.Add(answer, registry.NextId())
+	defer registry.Remove(pid)
+	s.Actors.Root.RequestWithCustomSender(to, message, pid)
+	select {
+	case got := <-answer:
+		if _, dead := got.(*actor.DeadLetterResponse); dead {
+			return nil, fmt.Errorf("actor %s does not exist (any more)", to.Id)
+		}
+		return got, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// answers is the process behind Ask. It takes one message and drops the rest.
+type answers chan any
+
+func (a answers) SendUserMessage(_ *actor.PID, message any) {
+	select {
+	case a <- actor.UnwrapEnvelopeMessage(message):
+	default:
+	}
+}
+
+func (a answers) SendSystemMessage(*actor.PID, any) {}
+func (a answers) Stop(*actor.PID)                   {}
+
+// Wait blocks until the actor has terminated, or until ctx is done.
+func (s *System) Wait(ctx context.Context, pid *actor.PID) error {
+	gone := make(chan struct{})
+	s.Actors.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
+		switch c.Message().(type) {
+		case *actor.Started:
+			c.Watch(pid)
+		case *actor.Terminated:
+			c.Stop(c.Self())
+			close(gone)
+		}
+	}))
+	select {
+	case <-gone:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for actor %s to stop: %w", pid.Id, ctx.Err())
+	}
+}
+
+// Close ends the system after its actors have stopped.
+func (s *System) Close() { s.Actors.Shutdown() }
+
+// atLeast raises the level of a handler: the library logs each failure that we
+// supervise, with its reason, at level Info; the owner of the run logs it better.
+type atLeast struct {
+	slog.Handler
+	level slog.Level
+}
+
+func (h atLeast) Enabled(ctx context.Context, level slog.Level) bool {
+	return level >= h.level && h.Handler.Enabled(ctx, level)
+}
+
+func (h atLeast) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return atLeast{h.Handler.WithAttrs(attrs), h.level}
+}
+
+func (h atLeast) WithGroup(name string) slog.Handler {
+	return atLeast{h.Handler.WithGroup(name), h.level}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/component-base/version"
+)
+
+// Exit codes.
+const (
+	exitStopped = 0 // asked to stop, or the parent is gone
+	exitFailed  = 1 // could not start, or a component ended by itself
+	exitUsage   = 2
+)
+
+// options are the command line.
+type options struct {
+	dir       string
+	port      int // 0: the port of the previous run, else any free one
+	parentPID int // 0: nobody's end stops the cluster
+	remove    bool
+	verbosity int
+}
+
+func main() {
+	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
+}
+
+// run is main with its world as parameters. Only the ready line goes to stdout.
+func run(args []string, stdout, stderr io.Writer) int {
+	o, err := parseOptions(args, stderr)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitStopped
+	case err != nil:
+		fmt.Fprintln(stderr, "devcluster:", err)
+		return exitUsage
+	}
+
+	// The first signal asks for an orderly stop; stop() gives the default back,
+	// so that a second one ends the process at once.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	if err := serve(withParent(ctx, o.parentPID), o, stdout, stderr); err != nil {
+		fmt.Fprintln(stderr, "devcluster:", err)
+		return exitFailed
+	}
+	return exitStopped
+}
+
+// parseOptions reads the command line; problems with single flags and the
+// help text go to stderr.
+func parseOptions(args []string, stderr io.Writer) (options, error) {
+	o := options{}
+	var detach bool
+	flags := flag.NewFlagSet("devcluster", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.dir, "dir", "", "directory of the cluster: data, keys, kubeconfig, log (required)")
+	flags.IntVar(&o.port, "port", 0, "loopback port of the API server (default: the one of the previous run, else a free one)")
+	flags.IntVar(&o.parentPID, "parent-pid", os.Getppid(), "stop when this process is gone")
+	flags.BoolVar(&detach, "detach", false, "run on when the parent process is gone")
+	flags.BoolVar(&o.remove, "rm", false, "remove the directory after the stop")
+	flags.IntVar(&o.verbosity, "v", 0, "verbosity of the components in devcluster.log, 0 to 10")
+	if err := flags.Parse(args); err != nil {
+		return options{}, err
+	}
+	if detach {
+		o.parentPID = 0
+	}
+	return o, o.validate(flags.Args())
+}
+
+func (o options) validate(rest []string) error {
+	var problems []error
+	if len(rest) > 0 {
+		problems = append(problems, fmt.Errorf("unexpected argument %q: everything is a flag, see --help", rest[0]))
+	}
+	if o.dir == "" {
+		problems = append(problems, errors.New("--dir is required: the directory that keeps the cluster"))
+	}
+	if o.port < 0 || o.port > 65535 {
+		problems = append(problems, fmt.Errorf("--port %d: want 1 to 65535, or 0 for any", o.port))
+	}
+	if o.parentPID < 0 {
+		problems = append(problems, fmt.Errorf("--parent-pid %d: want the id of a process, or 0 for none", o.parentPID))
+	}
+	// Without the version the API server calls itself v0.0.0 and clients that
+	// compare versions (Helm's kubeVersion for one) refuse it.
+	if version.Get().Major == "" {
+		problems = append(problems, errors.New("built without its version: build with -ldflags \"$(cat ldflags)\", as make devcluster does"))
+	}
+	return errors.Join(problems...)
+}

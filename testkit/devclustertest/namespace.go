@@ -1,0 +1,86 @@
+package devclustertest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+)
+
+const (
+	// requestTimeout bounds one request; the machine may be compiling.
+	requestTimeout = time.Minute
+	pollInterval   = 20 * time.Millisecond
+)
+
+// Namespace makes a namespace with a fresh name and returns when Pods are
+// admitted in it. It asks for its deletion at the end of the test and does not
+// wait for that: the control plane grants itself five seconds for each.
+func (c *Cluster) Namespace(t testing.TB) string {
+	t.Helper()
+	client, err := kubernetes.NewForConfig(c.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
+	defer cancel()
+	name := namespaceName(t.Name())
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatalf("namespace for the test: %v", err)
+	}
+	t.Cleanup(func() { deleteNamespace(t, client, name) })
+	if err := waitForAccount(ctx, client, name); err != nil {
+		t.Fatalf("namespace %s: default service account: %v", name, err)
+	}
+	return name
+}
+
+// namespaceName is a valid name of a namespace (RFC 1123 label) that tells
+// which test made it and that no other test gets.
+func namespaceName(test string) string {
+	const wanted = 40 // of 63 characters that a label may have
+	slug := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			return r
+		default:
+			return '-'
+		}
+	}, strings.ToLower(test))
+	slug = strings.Trim(slug[:min(len(slug), wanted)], "-")
+	return fmt.Sprintf("%s-%s", slug, strings.ToLower(rand.Text()[:8]))
+}
+
+// waitForAccount waits for the account that the control plane makes in every
+// namespace: before it is there, no Pod is admitted.
+func waitForAccount(ctx context.Context, client kubernetes.Interface, namespace string) error {
+	return wait.PollUntilContextCancel(ctx, pollInterval, true, func(ctx context.Context) (bool, error) {
+		_, err := client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
+}
+
+// deleteNamespace does not mind when the test deleted it, or killed the
+// cluster.
+func deleteNamespace(t testing.TB, client kubernetes.Interface, name string) {
+	t.Helper()
+	// The test's own context is cancelled by now.
+	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
+	defer cancel()
+	err := client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		t.Logf("namespace %s stays: %v", name, err)
+	}
+}

@@ -1,0 +1,54 @@
+package devclustertest
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// process is one run of the program.
+type process struct {
+	command *exec.Cmd
+	ready   string // the line that said so, without its end
+}
+
+// startProcess runs the program on dir and returns when it is ready. It ends
+// with this process: it is told whom to watch, so that not even a kill between
+// its fork and its first look leaves it behind.
+func startProcess(root, dir string, flags ...string) (*process, error) {
+	args := append([]string{"--dir", dir, "--parent-pid", strconv.Itoa(os.Getpid())}, flags...)
+	command := exec.Command(filepath.Join(root, binDir, devclusterProgram().name), args...)
+	// A pipe of our own, not ours to inherit: go test waits for everybody who
+	// holds the test's output open.
+	stdout, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	var complaint bytes.Buffer
+	command.Stderr = &complaint
+	if err := command.Start(); err != nil {
+		return nil, fmt.Errorf("starting devcluster: %w", err)
+	}
+	// The program bounds its start itself and ends when it does not make it;
+	// then the pipe closes.
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "devcluster ready:") {
+		_ = command.Process.Kill()
+		err = errors.Join(err, command.Wait())
+		return nil, fmt.Errorf("devcluster did not start: %w\n%s", err, complaint.String())
+	}
+	return &process{command: command, ready: strings.TrimSpace(line)}, nil
+}
+
+// kill ends the process without giving it a chance, and waits until it is
+// gone. Its error says only that it was killed.
+func (p *process) kill() {
+	_ = p.command.Process.Kill()
+	_ = p.command.Wait()
+}

@@ -1,0 +1,141 @@
+package devclustertest
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What the program promises at its command line, beyond what Cluster uses.
+
+func TestProgramSaysInOneLineThatItIsReady(t *testing.T) {
+	cluster := StartOwn(t)
+	want := regexp.MustCompile(`^devcluster ready: KUBECONFIG=` + regexp.QuoteMeta(cluster.Kubeconfig()) +
+		` server=https://127\.0\.0\.1:[0-9]+ version=v1\.[0-9]+\.[0-9]+$`)
+	if line := cluster.process.ready; !want.MatchString(line) {
+		t.Errorf("ready line %q does not match %s", line, want)
+	}
+
+	t.Run("a second one is refused the directory", func(t *testing.T) {
+		out, err := devcluster(cluster, "--dir", cluster.dir).CombinedOutput()
+		if code := exitCode(err); code != 1 || !strings.Contains(string(out), "in use by a running devcluster") {
+			t.Errorf("exit code %d, message %q", code, out)
+		}
+	})
+	t.Run("a taken port is refused", func(t *testing.T) {
+		_, port, _ := net.SplitHostPort(address(cluster))
+		out, err := devcluster(cluster, "--dir", t.TempDir(), "--port", port).CombinedOutput()
+		if code := exitCode(err); code != 1 || !strings.Contains(string(out), "--port "+port) {
+			t.Errorf("exit code %d, message %q", code, out)
+		}
+	})
+	t.Run("its files are for the owner alone", func(t *testing.T) {
+		err := filepath.WalkDir(cluster.dir, func(path string, entry os.DirEntry, err error) error {
+			if err != nil || path == cluster.dir { // t.TempDir's own mode
+				return err
+			}
+			info, err := entry.Info()
+			if errors.Is(err, os.ErrNotExist) {
+				return nil // etcd's temporary files
+			}
+			if err == nil && info.Mode().Perm()&0o077 != 0 {
+				t.Errorf("%s has mode %v", path, info.Mode())
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("stops on SIGTERM with 0 and keeps its port", func(t *testing.T) {
+		before := cluster.process.ready
+		if err := cluster.process.command.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if err := cluster.process.command.Wait(); err != nil {
+			t.Errorf("after SIGTERM: %v", err)
+		}
+		process, err := startProcess(cluster.root, cluster.dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cluster.process = process
+		if process.ready != before {
+			t.Errorf("restarted as %q, was %q", process.ready, before)
+		}
+	})
+}
+
+func TestProgramRefusesAWrongCommandLine(t *testing.T) {
+	cluster := Start(t)
+	for situation, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"no directory":     {nil, "--dir is required"},
+		"unknown flag":     {[]string{"--wide"}, "-wide"},
+		"stray argument":   {[]string{"--dir", "x", "start"}, `"start"`},
+		"impossible port":  {[]string{"--dir", "x", "--port", "70000"}, "--port 70000"},
+		"negative process": {[]string{"--dir", "x", "--parent-pid", "-4"}, "--parent-pid -4"},
+	} {
+		t.Run(situation, func(t *testing.T) {
+			out, err := devcluster(cluster, test.args...).CombinedOutput()
+			if code := exitCode(err); code != 2 || !strings.Contains(string(out), test.want) {
+				t.Errorf("exit code %d, message %q; want 2 and %q", code, out, test.want)
+			}
+		})
+	}
+}
+
+// A shell that runs the program and is killed takes the program with it, and
+// with --rm its directory; nobody is told to send a signal.
+func TestProgramEndsWithTheShellThatStartedIt(t *testing.T) {
+	cluster := Start(t)
+	dir := filepath.Join(t.TempDir(), "cluster")
+	program := filepath.Join(cluster.root, binDir, devclusterProgram().name)
+	shell := exec.Command("sh", "-c", `"$0" --dir "$1" --rm & wait`, program, dir)
+	stdout, err := shell.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := shell.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	if err != nil || !strings.HasPrefix(line, "devcluster ready:") {
+		t.Fatalf("line %q: %v", line, err)
+	}
+	if err := shell.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = shell.Wait() // says that it was killed
+	eventually(t, "the program to end and remove its directory", func(context.Context) (bool, error) {
+		_, err := os.Stat(dir)
+		return errors.Is(err, os.ErrNotExist), nil
+	})
+}
+
+// devcluster is the program with arguments, for runs that end by themselves.
+func devcluster(cluster *Cluster, args ...string) *exec.Cmd {
+	return exec.Command(filepath.Join(cluster.root, binDir, devclusterProgram().name), args...)
+}
+
+func exitCode(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return 0
+}
+
+func address(cluster *Cluster) string {
+	return strings.TrimPrefix(cluster.config.Host, "https://")
+}

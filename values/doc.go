@@ -1,0 +1,26 @@
+// Package values computes the values of modules: it reads layers, merges them, patches them and checks them against schemas.
+//
+// The package is pure. Files, the cluster, clocks, loggers and goroutines may not enter; a caller hands in bytes and gets
+// back trees, sections and errors.
+//
+// # Trees
+//
+// A tree is an any made of map[string]any, []any, string, bool, nil, int64, float64 and, for integers that do not fit
+// into an int64, json.Number. A number without a fraction is an integer, however it was written: 1e6 and 1000000.0 are the
+// int64 1000000, so no chart ever prints 1e+06 (D4). Trees are immutable: nobody writes into a tree it did not just make,
+// and functions share subtrees between their arguments and their results.
+//
+// # Layers
+//
+// A [Section] holds all layers of one key, "global" or the camelCase name of a module, and their merged result (D5):
+//
+//  1. the section of every $MODULES_DIR/values.yaml
+//  2. the section of the module's own values.yaml
+//  3. defaults of openapi/config-values.yaml
+//  4. the section of the ConfigMap
+//  5. defaults of openapi/values.yaml
+//  6. saved values patches of hooks
+//
+// Sections are immutable as well: a change returns a new section, so an owner can try a change, look at the violations and
+// throw the attempt away.
+package values

@@ -1,0 +1,39 @@
+package values
+
+import "maps"
+
+// Merge lays trees on top of each other; the later one wins (D6). Maps are merged key by key at every depth, lists and
+// scalars are replaced as a whole. A nil layer is absent; an explicit null inside a map is a value and stays, since Helm
+// would otherwise never see the author's wish to unset something. The arguments are not changed; the result shares their
+// subtrees.
+func Merge(layers ...any) any {
+	var merged any
+	for _, layer := range layers {
+		if layer != nil {
+			merged = mergeTwo(merged, layer)
+		}
+	}
+	return merged
+}
+
+func mergeTwo(lower, upper any) any {
+	below, ok := lower.(map[string]any)
+	if !ok {
+		return upper
+	}
+	above, ok := upper.(map[string]any)
+	if !ok {
+		return upper
+	}
+	if len(below) == 0 {
+		return above
+	}
+	if len(above) == 0 {
+		return below
+	}
+	merged := maps.Clone(below)
+	for key, value := range above {
+		merged[key] = mergeTwo(merged[key], value)
+	}
+	return merged
+}

@@ -1,0 +1,131 @@
+package values
+
+import (
+	"fmt"
+	"strings"
+)
+
+// GlobalKey is the key of the section that every hook and every chart can see.
+const GlobalKey = "global"
+
+const (
+	flagSuffix        = "Enabled"
+	maintenanceSuffix = "Maintenance"
+	enabledModulesKey = "enabledModules" // computed when values are written for a hook, never stored (D9)
+)
+
+// Key turns the name of a module, written-like-this, into the key of its section, writtenLikeThis (A6). Names that cannot be
+// turned back into themselves are refused, because two of them could share one key; the error proposes the right name.
+func Key(moduleName string) (string, error) {
+	if !isKebab(moduleName) {
+		return "", nameError(moduleName)
+	}
+	parts := strings.Split(moduleName, "-")
+	var key strings.Builder
+	key.WriteString(parts[0])
+	for _, part := range parts[1:] {
+		key.WriteString(strings.ToUpper(part[:1]) + part[1:])
+	}
+	switch name := key.String(); {
+	case name == GlobalKey:
+		return "", fmt.Errorf("module name %q is reserved: its values would share the section %q with all modules", moduleName, GlobalKey)
+	case strings.HasSuffix(name, flagSuffix), strings.HasSuffix(name, maintenanceSuffix):
+		return "", fmt.Errorf("module name %q: the key %q of its values would be taken for a switch of another module; choose a name without this ending", moduleName, name)
+	default:
+		return name, nil
+	}
+}
+
+// isKebab accepts words of lower-case letters and digits, each beginning with a letter, joined by single dashes.
+func isKebab(name string) bool {
+	atWordStart := true
+	for _, c := range name {
+		switch {
+		case c >= 'a' && c <= 'z':
+			atWordStart = false
+		case c >= '0' && c <= '9' && !atWordStart:
+		case c == '-' && !atWordStart:
+			atWordStart = true
+		default:
+			return false
+		}
+	}
+	return !atWordStart
+}
+
+func nameError(name string) error {
+	if proposal := kebab(name); isKebab(proposal) {
+		return fmt.Errorf("module name %q must be words of lower-case letters and digits joined by dashes, each beginning with a letter; rename the module to %q", name, proposal)
+	}
+	return fmt.Errorf("module name %q must be words of lower-case letters and digits joined by dashes, each beginning with a letter", name)
+}
+
+// kebab guesses what the author of a wrong name meant: MyModule, my_module, my--module are my-module; module-2 is module2.
+func kebab(name string) string {
+	var out []byte
+	afterSmall := false // the last character was a lower-case letter or a digit
+	for i := range len(name) {
+		c := name[i]
+		switch {
+		case c >= 'A' && c <= 'Z':
+			if afterSmall {
+				out = append(out, '-')
+			}
+			out = append(out, c-'A'+'a')
+			afterSmall = false
+			continue
+		case c >= 'a' && c <= 'z':
+			out = append(out, c)
+			afterSmall = true
+			continue
+		case c >= '0' && c <= '9':
+			if n := len(out); n > 0 && out[n-1] == '-' {
+				out = out[:n-1]
+			}
+			out = append(out, c)
+			afterSmall = true
+			continue
+		}
+		if n := len(out); n > 0 && out[n-1] != '-' {
+			out = append(out, '-')
+		}
+		afterSmall = false
+	}
+	return strings.Trim(string(out), "-")
+}
+
+// camelToName is the inverse of Key.
+func camelToName(key string) string {
+	var out strings.Builder
+	for _, c := range key {
+		if c >= 'A' && c <= 'Z' {
+			out.WriteByte('-')
+			c += 'a' - 'A'
+		}
+		out.WriteRune(c)
+	}
+	return out.String()
+}
+
+// isKey tells whether a text can be the key of a module's section: Key gives it for some name.
+func isKey(key string) bool {
+	made, err := Key(camelToName(key))
+	return err == nil && made == key
+}
+
+// FlagKey is the key that switches a module on or off (A7).
+func FlagKey(key string) string { return key + flagSuffix }
+
+// MaintenanceKey is the key that puts a module into maintenance (A7).
+func MaintenanceKey(key string) string { return key + maintenanceSuffix }
+
+// flagOwner gives the section key that a key like someModuleEnabled speaks about.
+func flagOwner(key string) (string, bool) { return ownerOf(key, flagSuffix) }
+
+// maintenanceOwner gives the section key that a key like someModuleMaintenance speaks about.
+func maintenanceOwner(key string) (string, bool) { return ownerOf(key, maintenanceSuffix) }
+
+func ownerOf(key, suffix string) (string, bool) {
+	owner, found := strings.CutSuffix(key, suffix)
+	return owner, found && isKey(owner)
+}

@@ -1,0 +1,193 @@
+package values
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+)
+
+// apply executes a patch on a section as RFC 6902 wants it (D21): a missing path, a missing parent, an index out of range and
+// a failed test are errors. It gives the new section and the canonical operations that lead to it, for replaying them later.
+// A section that was removed is nil.
+func apply(key string, section any, patch Patch) (any, Patch, error) {
+	saved, err := canonical(key, section, patch)
+	if err != nil {
+		return nil, nil, err
+	}
+	before, err := JSON(map[string]any{key: section})
+	if err != nil {
+		return nil, nil, fmt.Errorf("section %s: %w", key, err)
+	}
+	text, err := json.Marshal(patch)
+	if err != nil {
+		return nil, nil, fmt.Errorf("section %s: %w", key, err)
+	}
+	operations, err := jsonpatch.DecodePatch(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("section %s: patch: %w", key, err)
+	}
+	options := jsonpatch.NewApplyOptions()
+	options.SupportNegativeIndices = false
+	options.EscapeHTML = false
+	after, err := operations.ApplyWithOptions(before, options)
+	if err != nil {
+		return nil, nil, fmt.Errorf("section %s: patch: %w", key, err)
+	}
+	tree, err := ParseJSON(after)
+	if err != nil {
+		return nil, nil, fmt.Errorf("section %s: patched values: %w", key, err)
+	}
+	patched, present := lookup(tree, pointer{key})
+	if present {
+		if err := checkSection(key, patched); err != nil {
+			return nil, nil, fmt.Errorf("section %s after the patch: %w", key, err)
+		}
+	}
+	return patched, saved, nil
+}
+
+// canonical rewrites a patch into add and remove only (D22, D23): what was tested, copied or moved is not there to be looked
+// at again when the patch is replayed over other layers, so tests are dropped and copies become their value. It is also where
+// faulty operations are found, each with words about it.
+func canonical(key string, section any, patch Patch) (Patch, error) {
+	var (
+		saved Patch
+		tree  any = map[string]any{key: section}
+	)
+	for i, operation := range patch {
+		steps, err := operation.canonical(key, tree)
+		if err != nil {
+			return nil, fmt.Errorf("patch operation %d, %s: %w", i+1, operation, err)
+		}
+		for _, step := range steps {
+			tree = replay(tree, step)
+		}
+		saved = append(saved, steps...)
+	}
+	return saved, nil
+}
+
+// canonical gives the adds and removes that do to the tree what the operation does.
+func (o Operation) canonical(key string, tree any) (Patch, error) {
+	for _, path := range o.paths() {
+		if len(path) == 0 || path[0] != key {
+			return nil, fmt.Errorf("the path must begin with /%s", key)
+		}
+	}
+	path := mustPointer(o.Path)
+	switch o.Op {
+	case "test":
+		return nil, checkTest(tree, path, o.Value)
+	case "remove":
+		return removeSteps(tree, path)
+	case "replace":
+		return replaceSteps(tree, path, o.Value)
+	case "add":
+		return Patch{addition(path, o.Value)}, checkPlace(tree, path)
+	case "move", "copy":
+		return o.transferSteps(tree, path)
+	}
+	return nil, fmt.Errorf("op %q is unknown", o.Op)
+}
+
+func addition(path pointer, value any) Operation {
+	return Operation{Op: "add", Path: path.String(), Value: value, HasValue: true}
+}
+
+// removeSteps knows that the section itself never goes: without content it is empty.
+func removeSteps(tree any, path pointer) (Patch, error) {
+	if err := checkPresent(tree, path); err != nil {
+		return nil, err
+	}
+	if len(path) == 1 {
+		section, _ := lookup(tree, path)
+		return Patch{addition(path, emptyLike(section))}, nil
+	}
+	return Patch{{Op: "remove", Path: path.String()}}, nil
+}
+
+// replaceSteps knows that adding to a list inserts, so an element is removed first.
+func replaceSteps(tree any, path pointer, value any) (Patch, error) {
+	if err := checkPresent(tree, path); err != nil {
+		return nil, err
+	}
+	parent, _ := lookup(tree, path[:len(path)-1])
+	if _, ok := parent.([]any); ok {
+		return Patch{{Op: "remove", Path: path.String()}, addition(path, value)}, nil
+	}
+	return Patch{addition(path, value)}, nil
+}
+
+func (o Operation) transferSteps(tree any, path pointer) (Patch, error) {
+	from := mustPointer(o.From)
+	if err := checkPresent(tree, from); err != nil {
+		return nil, err
+	}
+	value, _ := lookup(tree, from)
+	if o.Op == "copy" {
+		return Patch{addition(path, value)}, checkPlace(tree, path)
+	}
+	if from.contains(path) && len(path) > len(from) {
+		return nil, errors.New("a value cannot be moved into itself")
+	}
+	remove := Operation{Op: "remove", Path: from.String()}
+	return Patch{remove, addition(path, value)}, checkPlace(replay(tree, remove), path)
+}
+
+func checkTest(tree any, path pointer, want any) error {
+	if err := checkPresent(tree, path); err != nil {
+		return err
+	}
+	value, _ := lookup(tree, path)
+	if !equal(value, want) {
+		return errors.New("the test failed: the value there is another one")
+	}
+	return nil
+}
+
+// checkPresent says how far a path leads, when it does not lead to a value.
+func checkPresent(tree any, path pointer) error {
+	if _, ok := lookup(tree, path); ok {
+		return nil
+	}
+	for i := range path {
+		parent, _ := lookup(tree, path[:i])
+		if _, ok := lookup(parent, path[i:i+1]); !ok {
+			return absence(parent, path[:i], path[i])
+		}
+	}
+	return nil
+}
+
+func absence(parent any, path pointer, element string) error {
+	switch container := parent.(type) {
+	case map[string]any:
+		return fmt.Errorf("there is no %s", append(path[:len(path):len(path)], element))
+	case []any:
+		return fmt.Errorf("%s is a list of %d, %q is not an index of it", path, len(container), element)
+	}
+	return fmt.Errorf("%s is %s, nothing can be below it", path, describe(parent))
+}
+
+// checkPlace tells whether a value can be added at a path: the parent is there and takes it.
+func checkPlace(tree any, path pointer) error {
+	above, last := path[:len(path)-1], path[len(path)-1]
+	if err := checkPresent(tree, above); err != nil {
+		return err
+	}
+	parent, _ := lookup(tree, above)
+	switch container := parent.(type) {
+	case map[string]any:
+		return nil
+	case []any:
+		if index, ok := listIndex(last); last == appends || (ok && index <= len(container)) {
+			return nil
+		}
+	}
+	return absence(parent, above, last)
+}
+
+// equal compares two trees.
+func equal(a, b any) bool { return Checksum(a) == Checksum(b) }

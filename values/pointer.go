@@ -1,0 +1,149 @@
+package values
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// pointer is a JSON pointer taken apart, without escapes.
+type pointer []string
+
+// parsePointer reads a path of a patch, like "/a/b~1c/0". Empty keys, legal in JSON, are refused: they are misprints.
+func parsePointer(text string) (pointer, error) {
+	if text == "" {
+		return nil, errors.New("is empty; it must begin with / and the key of the section")
+	}
+	if text[0] != '/' {
+		return nil, errors.New("must begin with /")
+	}
+	if strings.Contains(text+"/", "//") {
+		return nil, errors.New("has an empty element")
+	}
+	return splitPointer(text)
+}
+
+// splitPointer takes any JSON pointer apart.
+func splitPointer(text string) (pointer, error) {
+	if text == "" {
+		return nil, nil
+	}
+	elements := strings.Split(strings.TrimPrefix(text, "/"), "/")
+	for i, element := range elements {
+		plain, err := unescape(element)
+		if err != nil {
+			return nil, err
+		}
+		elements[i] = plain
+	}
+	return elements, nil
+}
+
+func unescape(element string) (string, error) {
+	for i := range len(element) {
+		if element[i] == '~' && (i+1 == len(element) || (element[i+1] != '0' && element[i+1] != '1')) {
+			return "", fmt.Errorf("has %q: write ~ as ~0 and / as ~1", element)
+		}
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(element, "~1", "/"), "~0", "~"), nil
+}
+
+// mustPointer reads the path of an operation that was checked when it was parsed.
+func mustPointer(text string) pointer {
+	p, err := parsePointer(text)
+	if err != nil {
+		return nil
+	}
+	return p
+}
+
+func escape(element string) string {
+	return strings.ReplaceAll(strings.ReplaceAll(element, "~", "~0"), "/", "~1")
+}
+
+func (p pointer) String() string {
+	var out strings.Builder
+	for _, element := range p {
+		out.WriteByte('/')
+		out.WriteString(escape(element))
+	}
+	return out.String()
+}
+
+// contains tells whether q is p or lies below it.
+func (p pointer) contains(q pointer) bool {
+	return len(q) >= len(p) && slices.Equal(p, q[:len(p)])
+}
+
+// appends is the element that stands for the place after the last one of a list.
+const appends = "-"
+
+// listIndex reads an index the way RFC 6901 writes it: no sign, no leading zero.
+func listIndex(element string) (int, bool) {
+	if element == "" || len(element) > 9 || !allDigits(element) || (element[0] == '0' && len(element) > 1) {
+		return 0, false
+	}
+	index, err := strconv.Atoi(element)
+	return index, err == nil
+}
+
+// isPositional tells whether a path may go through a list, so that its meaning depends on what was done before (T19). A path
+// alone does not tell lists from maps with numbers as keys; the answer is then a careful yes.
+func (p pointer) isPositional() bool {
+	return slices.ContainsFunc(p, func(element string) bool {
+		_, isIndex := listIndex(element)
+		return isIndex || element == appends
+	})
+}
+
+// lookup gives the value at a path.
+func lookup(tree any, path pointer) (any, bool) {
+	for _, element := range path {
+		switch container := tree.(type) {
+		case map[string]any:
+			child, ok := container[element]
+			if !ok {
+				return nil, false
+			}
+			tree = child
+		case []any:
+			index, ok := listIndex(element)
+			if !ok || index >= len(container) {
+				return nil, false
+			}
+			tree = container[index]
+		default:
+			return nil, false
+		}
+	}
+	return tree, true
+}
+
+// dotted writes a path as users write it about values: someModule.a.b[2]["odd key"]. The tree tells lists from maps.
+func dotted(tree any, path pointer) string {
+	var out strings.Builder
+	for i, element := range path {
+		_, inList := tree.([]any)
+		switch {
+		case inList:
+			out.WriteString("[" + element + "]")
+		case !isWord(element):
+			out.WriteString("[" + strconv.Quote(element) + "]")
+		case i > 0:
+			out.WriteString("." + element)
+		default:
+			out.WriteString(element)
+		}
+		tree, _ = lookup(tree, pointer{element})
+	}
+	return out.String()
+}
+
+// isWord tells whether a key can stand after a dot.
+func isWord(key string) bool {
+	return key != "" && strings.IndexFunc(key, func(r rune) bool {
+		return !(r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
+	}) < 0
+}

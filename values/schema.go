@@ -1,0 +1,201 @@
+package values
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// SchemaFile is a file of OpenAPI v3 schema in YAML (D29, D30). Without Data there is no such file, and everything is valid.
+type SchemaFile struct {
+	Path string
+	Data []byte
+}
+
+// Schemas are the compiled schemas of one section. They are immutable, and nil Schemas accept everything.
+type Schemas struct {
+	config *schema // openapi/config-values.yaml
+	values *schema // openapi/values.yaml, extended
+	helm   *schema // the same with x-required-for-helm
+}
+
+// schema checks values against one file and fills in its defaults.
+type schema struct {
+	path     string
+	document any // what was compiled; keyword locations of violations point into it
+	compiled *jsonschema.Schema
+	defaults *defaults
+}
+
+// CompileSchemas compiles the schemas of a module, or the global ones. Errors name the file and the place in it, all of them.
+//
+// Beyond OpenAPI v3: objects are closed unless they say otherwise (D31), values.yaml can extend config-values.yaml with x-extend
+// (D32), x-required-for-helm names what must be there before Helm runs (D33). Other x- keys and unknown formats are ignored
+// (D35). $ref may point to any place of the same file.
+func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
+	configTree, configErr := config.parse()
+	valuesTree, valuesErr := values.parse()
+	if err := errors.Join(configErr, valuesErr); err != nil {
+		return nil, err
+	}
+	if configTree != nil && configTree[extendKey] != nil {
+		configErr = fmt.Errorf("schema %s: %s belongs into values.yaml; this file has nothing to extend", config.Path, extendKey)
+	}
+	valuesTree, valuesErr = extend(values.Path, valuesTree, configTree)
+	if err := errors.Join(configErr, valuesErr); err != nil {
+		return nil, err
+	}
+	schemas := &Schemas{}
+	var configCompile, valuesCompile, helmCompile error
+	schemas.config, configCompile = compileSchema(config.Path, configTree, false)
+	schemas.values, valuesCompile = compileSchema(values.Path, valuesTree, false)
+	if valuesCompile == nil {
+		schemas.helm, helmCompile = compileSchema(values.Path, valuesTree, true)
+	}
+	if err := errors.Join(configCompile, valuesCompile, helmCompile); err != nil {
+		return nil, err
+	}
+	return schemas, nil
+}
+
+// parse gives the schema as a map, nil when there is no file or nothing in it.
+func (f SchemaFile) parse() (map[string]any, error) {
+	if f.Data == nil {
+		return nil, nil
+	}
+	tree, err := ParseYAML(f.Data)
+	if err != nil {
+		return nil, fmt.Errorf("schema %s: %w", f.Path, err)
+	}
+	document, ok := tree.(map[string]any)
+	if !ok && tree != nil {
+		return nil, fmt.Errorf("schema %s: must be a map, is %s", f.Path, describe(tree))
+	}
+	return document, nil
+}
+
+// schemaURL names the document inside of the compiler. It is never loaded from anywhere.
+const schemaURL = "values:///schema"
+
+func compileSchema(path string, root map[string]any, forHelm bool) (*schema, error) {
+	if root == nil {
+		return nil, nil
+	}
+	translated, origins, err := translate(root, forHelm)
+	if err != nil {
+		return nil, fmt.Errorf("schema %s: %w", path, err)
+	}
+	text, err := JSON(translated)
+	if err != nil {
+		return nil, fmt.Errorf("schema %s: %w", path, err)
+	}
+	compiler := jsonschema.NewCompiler()
+	compiler.Draft = jsonschema.Draft2019
+	compiler.AssertFormat = true
+	compiler.Formats = formats()
+	compiler.LoadURL = func(url string) (io.ReadCloser, error) {
+		return nil, fmt.Errorf("$ref %s leaves the file", url)
+	}
+	if err := compiler.AddResource(schemaURL, strings.NewReader(string(text))); err != nil {
+		return nil, fmt.Errorf("schema %s: %w", path, err)
+	}
+	compiled, err := compiler.Compile(schemaURL)
+	if err != nil {
+		return nil, fmt.Errorf("schema %s: %w", path, compileError(err, origins))
+	}
+	fill, err := compileDefaults(root)
+	if err != nil {
+		return nil, fmt.Errorf("schema %s: %w", path, err)
+	}
+	return &schema{path: path, document: translated, compiled: compiled, defaults: fill}, nil
+}
+
+// compileError says what is wrong with a schema in terms of the author's file.
+func compileError(err error, origins map[string]string) error {
+	var invalid *jsonschema.ValidationError
+	if !errors.As(err, &invalid) {
+		var wrapped *jsonschema.SchemaError
+		if errors.As(err, &wrapped) && wrapped.Err != nil {
+			err = wrapped.Err
+		}
+		return errors.New(strings.TrimPrefix(err.Error(), "jsonschema: "))
+	}
+	var problems []error
+	seen := map[string]bool{}
+	for _, leaf := range leaves(invalid) {
+		text := fmt.Sprintf("%s: %s", origin(leaf.InstanceLocation, origins), leaf.Message)
+		if !seen[text] {
+			seen[text] = true
+			problems = append(problems, errors.New(text))
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// origin maps a place of the translated document back to the author's file: definitions are named after the place they were
+// made from.
+func origin(location string, origins map[string]string) string {
+	if rest, ok := strings.CutPrefix(location, "/$defs/"); ok {
+		name, below, _ := strings.Cut(rest, "/")
+		location = origins[name]
+		if below != "" {
+			location += "/" + below
+		}
+	}
+	if location == "" {
+		return "/"
+	}
+	return location
+}
+
+// leaves collects the innermost causes of a violation.
+func leaves(violation *jsonschema.ValidationError) []*jsonschema.ValidationError {
+	if len(violation.Causes) == 0 {
+		return []*jsonschema.ValidationError{violation}
+	}
+	var all []*jsonschema.ValidationError
+	for _, cause := range violation.Causes {
+		all = append(all, leaves(cause)...)
+	}
+	return all
+}
+
+// configDefaults and valuesDefaults are nil when there is nothing to fill in.
+func (s *Schemas) configDefaults() *defaults {
+	if s == nil || s.config == nil {
+		return nil
+	}
+	return s.config.defaults
+}
+
+func (s *Schemas) valuesDefaults() *defaults {
+	if s == nil || s.values == nil {
+		return nil
+	}
+	return s.values.defaults
+}
+
+// validateConfig, validateValues and validateHelm check a whole section (D36).
+func (s *Schemas) validateConfig(key string, section any) error {
+	if s == nil {
+		return nil
+	}
+	return s.config.validate(key, section)
+}
+
+func (s *Schemas) validateValues(key string, section any) error {
+	if s == nil {
+		return nil
+	}
+	return s.values.validate(key, section)
+}
+
+func (s *Schemas) validateHelm(key string, section any) error {
+	if s == nil {
+		return nil
+	}
+	return s.helm.validate(key, section)
+}

@@ -1,0 +1,274 @@
+package values
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// defaults are the default values of a schema, ready to be filled into a tree (D7, D34). Recursive schemas give recursive
+// defaults.
+type defaults struct {
+	at         string
+	value      any // the default of the value itself, with the defaults below it filled in; nil when there is none
+	has        bool
+	properties map[string]*defaults
+	patterns   []patternDefaults
+	additional *defaults // for keys that nobody names
+	items      *defaults
+	state      int // of completing value: untouched, completing or complete
+}
+
+type patternDefaults struct {
+	pattern *regexp.Regexp
+	fill    *defaults
+}
+
+const (
+	untouched = iota
+	completing
+	complete
+)
+
+// compileDefaults gathers the defaults of a schema; nil when it has none. Only what always applies counts: properties, items,
+// allOf and $ref, not the alternatives of anyOf and oneOf.
+func compileDefaults(root map[string]any) (*defaults, error) {
+	c := defaultsCompiler{document: schemaDocument{root}, known: map[string]*defaults{}}
+	top, err := c.compile([]string{""})
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range c.all {
+		if err := d.complete(); err != nil {
+			return nil, err
+		}
+	}
+	if !c.prune()[top] {
+		return nil, nil
+	}
+	return top, nil
+}
+
+type defaultsCompiler struct {
+	document schemaDocument
+	known    map[string]*defaults
+	all      []*defaults
+}
+
+// compile gathers what the given places say about one value.
+func (c *defaultsCompiler) compile(ats []string) (*defaults, error) {
+	slices.Sort(ats)
+	ats = slices.Compact(ats)
+	name := strings.Join(ats, " ")
+	if known, ok := c.known[name]; ok {
+		return known, nil
+	}
+	d := &defaults{at: ats[0]}
+	c.known[name] = d
+	c.all = append(c.all, d)
+	var places []place
+	for _, at := range ats {
+		found, err := c.document.collect(at, true)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, found...)
+	}
+	for _, p := range places {
+		if value := p.node["default"]; value != nil && !d.has {
+			d.value, d.has = value, true
+		}
+	}
+	children := childrenOf(places)
+	for _, key := range sortedKeys(children) {
+		child, err := c.compile(children[key])
+		if err != nil {
+			return nil, err
+		}
+		if err := d.adopt(key, child); err != nil {
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
+// adopt hangs the defaults of a child where filling will look for them.
+func (d *defaults) adopt(name string, child *defaults) error {
+	path, err := splitPointer(name)
+	if err != nil {
+		return err
+	}
+	switch {
+	case path[0] == "properties":
+		if d.properties == nil {
+			d.properties = map[string]*defaults{}
+		}
+		d.properties[path[1]] = child
+	case path[0] == "patternProperties":
+		pattern, err := regexp.Compile(path[1])
+		if err != nil {
+			return fmt.Errorf("%s: patternProperties: %w", orRoot(d.at), err)
+		}
+		d.patterns = append(d.patterns, patternDefaults{pattern, child})
+	case path[0] == "additionalProperties":
+		d.additional = child
+	case path[0] == "items" && len(path) == 1:
+		d.items = child
+	}
+	return nil
+}
+
+// complete fills the defaults below a default value into it. A default that needs itself would never end.
+func (d *defaults) complete() error {
+	switch {
+	case d.state == completing:
+		return fmt.Errorf("%s: the default of a recursive schema creates itself again without end", orRoot(d.at))
+	case d.state == complete || !d.has:
+		return nil
+	}
+	d.state = completing
+	var failed error
+	d.value, _ = d.fillWith(d.value, func(child *defaults) {
+		if err := child.complete(); err != nil && failed == nil {
+			failed = err
+		}
+	})
+	d.state = complete
+	return failed
+}
+
+// prune cuts off everything below which there is no default, so that filling does not walk there, and tells what is left.
+func (c *defaultsCompiler) prune() map[*defaults]bool {
+	useful := map[*defaults]bool{}
+	for changed := true; changed; {
+		changed = false
+		for _, d := range c.all {
+			if !useful[d] && d.leadsTo(useful) {
+				useful[d], changed = true, true
+			}
+		}
+	}
+	for _, d := range c.all {
+		if !useful[d.items] {
+			d.items = nil
+		}
+		if useful[d.additional] {
+			continue // all names are needed: a key that is named somewhere must not fall through to additional
+		}
+		d.additional = nil
+		maps.DeleteFunc(d.properties, func(_ string, child *defaults) bool { return !useful[child] })
+		d.patterns = slices.DeleteFunc(d.patterns, func(p patternDefaults) bool { return !useful[p.fill] })
+	}
+	return useful
+}
+
+func (d *defaults) leadsTo(useful map[*defaults]bool) bool {
+	for _, child := range d.properties {
+		if useful[child] {
+			return true
+		}
+	}
+	return d.has || useful[d.items] || useful[d.additional] ||
+		slices.ContainsFunc(d.patterns, func(p patternDefaults) bool { return useful[p.fill] })
+}
+
+// orDefault gives the default of the whole tree when there is no tree.
+func (d *defaults) orDefault(tree any) any {
+	if tree == nil && d != nil && d.has {
+		return d.value
+	}
+	return tree
+}
+
+// fill adds missing values to a tree that is there; what is there already, null included, stays. The tree is not changed;
+// when nothing is missing it is given back as it is.
+func (d *defaults) fill(tree any) any {
+	if d == nil {
+		return tree
+	}
+	filled, _ := d.fillWith(tree, func(*defaults) {})
+	return filled
+}
+
+// fillWith also tells whether anything was missing. It calls ready before it uses the default of a child.
+func (d *defaults) fillWith(tree any, ready func(*defaults)) (any, bool) {
+	switch v := tree.(type) {
+	case map[string]any:
+		return d.fillMap(v, ready)
+	case []any:
+		return d.fillList(v, ready)
+	}
+	return tree, false
+}
+
+func (d *defaults) fillMap(m map[string]any, ready func(*defaults)) (any, bool) {
+	var filled map[string]any // a copy, made at the first change
+	set := func(key string, value any) {
+		if filled == nil {
+			filled = maps.Clone(m)
+		}
+		filled[key] = value
+	}
+	for key, value := range m {
+		for _, child := range d.forKey(key) {
+			if changed, any := child.fillWith(value, ready); any {
+				value = changed
+				set(key, value)
+			}
+		}
+	}
+	for key, child := range d.properties {
+		if _, present := m[key]; !present && child.has {
+			ready(child)
+			set(key, child.value)
+		}
+	}
+	if filled == nil {
+		return m, false
+	}
+	return filled, true
+}
+
+// forKey gives the defaults that speak about the value of a key.
+func (d *defaults) forKey(key string) []*defaults {
+	child := d.properties[key]
+	if child == nil && d.patterns == nil && d.additional == nil {
+		return nil
+	}
+	var found []*defaults
+	if child != nil {
+		found = append(found, child)
+	}
+	for _, p := range d.patterns {
+		if p.pattern.MatchString(key) {
+			found = append(found, p.fill)
+		}
+	}
+	if len(found) == 0 && d.additional != nil {
+		found = append(found, d.additional)
+	}
+	return found
+}
+
+func (d *defaults) fillList(list []any, ready func(*defaults)) (any, bool) {
+	if d.items == nil {
+		return list, false
+	}
+	var filled []any // a copy, made at the first change
+	for i, element := range list {
+		changed, any := d.items.fillWith(element, ready)
+		if !any {
+			continue
+		}
+		if filled == nil {
+			filled = slices.Clone(list)
+		}
+		filled[i] = changed
+	}
+	if filled == nil {
+		return list, false
+	}
+	return filled, true
+}

@@ -1,0 +1,168 @@
+package values
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// schemaDocument finds its way in a schema as its author wrote it. Places are JSON pointers.
+type schemaDocument struct {
+	root map[string]any
+}
+
+// place is a schema inside of the document: a map, or a boolean, or nil for "anything".
+type place struct {
+	at   string
+	node map[string]any
+}
+
+func (d schemaDocument) at(text string) (place, bool) {
+	path, err := splitPointer(text)
+	if err != nil {
+		return place{}, false
+	}
+	node, ok := lookup(d.root, path)
+	if !ok {
+		return place{}, false
+	}
+	schema, _ := node.(map[string]any)
+	return place{text, schema}, true
+}
+
+// below gives the place of a keyword's subschema.
+func (p place) below(elements ...string) string {
+	return p.at + pointer(elements).String()
+}
+
+// reference gives the place that a $ref points to.
+func (d schemaDocument) reference(p place) (string, error) {
+	ref, ok := p.node["$ref"].(string)
+	if !ok {
+		return "", fmt.Errorf("%s/$ref: must be a text", p.at)
+	}
+	target, local := strings.CutPrefix(ref, "#")
+	if !local {
+		return "", fmt.Errorf("%s/$ref: %q leaves the file; only references like #/definitions/name are possible", p.at, ref)
+	}
+	if _, ok := d.at(target); !ok {
+		return "", fmt.Errorf("%s/$ref: there is no %q", p.at, ref)
+	}
+	return target, nil
+}
+
+// applicators are the keywords whose subschemas speak about the same value as the schema they stand in.
+type applicators struct {
+	always      []string // allOf and $ref
+	conditional []string // anyOf, oneOf, then, else, dependentSchemas
+}
+
+func (d schemaDocument) applicators(p place) (applicators, error) {
+	var found applicators
+	if _, ok := p.node["$ref"]; ok {
+		target, err := d.reference(p)
+		if err != nil {
+			return found, err
+		}
+		found.always = append(found.always, target)
+	}
+	for i := range length(p.node["allOf"]) {
+		found.always = append(found.always, p.below("allOf", strconv.Itoa(i)))
+	}
+	for _, keyword := range []string{"anyOf", "oneOf"} {
+		for i := range length(p.node[keyword]) {
+			found.conditional = append(found.conditional, p.below(keyword, strconv.Itoa(i)))
+		}
+	}
+	for _, keyword := range []string{"then", "else"} {
+		if _, ok := p.node[keyword]; ok {
+			found.conditional = append(found.conditional, p.below(keyword))
+		}
+	}
+	if dependent, ok := p.node["dependentSchemas"].(map[string]any); ok {
+		for _, name := range sortedKeys(dependent) {
+			found.conditional = append(found.conditional, p.below("dependentSchemas", name))
+		}
+	}
+	return found, nil
+}
+
+func length(v any) int {
+	list, _ := v.([]any)
+	return len(list)
+}
+
+// collect gives a place and all others that speak about the same value: all of them, or only those that always apply.
+func (d schemaDocument) collect(start string, onlyAlways bool) ([]place, error) {
+	var (
+		found []place
+		open  = map[string]bool{} // on the way from start to here
+		done  = map[string]bool{}
+		visit func(at string) error
+	)
+	visit = func(at string) error {
+		if open[at] {
+			return fmt.Errorf("%s: refers to itself without a property in between", orRoot(at))
+		}
+		if done[at] {
+			return nil
+		}
+		open[at], done[at] = true, true
+		defer delete(open, at)
+		p, ok := d.at(at)
+		if !ok {
+			return fmt.Errorf("%s: there is no such place", orRoot(at))
+		}
+		found = append(found, p)
+		next, err := d.applicators(p)
+		if err != nil {
+			return err
+		}
+		targets := next.always
+		if !onlyAlways {
+			targets = append(targets, next.conditional...)
+		}
+		for _, target := range targets {
+			if err := visit(target); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return found, visit(start)
+}
+
+func orRoot(at string) string {
+	if at == "" {
+		return "/"
+	}
+	return at
+}
+
+// children lists the places of the subschemas that speak about parts of the value, by the keyword and name they stand under:
+// "properties/a", "patternProperties/^x", "items", "additionalProperties".
+func (p place) children() map[string]string {
+	found := map[string]string{}
+	for _, keyword := range []string{"properties", "patternProperties"} {
+		named, _ := p.node[keyword].(map[string]any)
+		for name := range named {
+			found[pointer{keyword, name}.String()] = p.below(keyword, name)
+		}
+	}
+	for _, keyword := range []string{"items", "additionalProperties"} {
+		if _, ok := p.node[keyword].(map[string]any); ok {
+			found[pointer{keyword}.String()] = p.below(keyword)
+		}
+	}
+	for i := range length(p.node["items"]) {
+		found[pointer{"items", strconv.Itoa(i)}.String()] = p.below("items", strconv.Itoa(i))
+	}
+	return found
+}
+
+// declares tells whether a schema names properties, so that others can be unknown (X28).
+func (p place) declares() bool {
+	properties, _ := p.node["properties"].(map[string]any)
+	patterns, _ := p.node["patternProperties"].(map[string]any)
+	return len(properties) > 0 || len(patterns) > 0
+}

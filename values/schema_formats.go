@@ -1,0 +1,52 @@
+package values
+
+import (
+	"encoding/json"
+	"math"
+	"net/netip"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// formats adds what OpenAPI and Kubernetes know beyond JSON Schema. Every check accepts values of other types: the type is not
+// the business of a format.
+func formats() map[string]func(any) bool {
+	return map[string]func(any) bool{
+		"int32":    func(v any) bool { return integerWithin(v, math.MinInt32, math.MaxInt32) },
+		"int64":    func(v any) bool { return integerWithin(v, math.MinInt64, math.MaxInt64) },
+		"cidr":     isCIDR,
+		"duration": isDuration,
+	}
+}
+
+func integerWithin(v any, low, high int64) bool {
+	switch n := v.(type) {
+	case int64:
+		return low <= n && n <= high
+	case json.Number:
+		return false // a json.Number is an integer beyond int64
+	}
+	return true
+}
+
+func isCIDR(v any) bool {
+	text, ok := v.(string)
+	if !ok {
+		return true
+	}
+	_, err := netip.ParsePrefix(text)
+	return err == nil
+}
+
+// isDuration accepts 1h30m, as Kubernetes has it, and PT1H30M, as JSON Schema has it.
+func isDuration(v any) bool {
+	text, ok := v.(string)
+	if !ok {
+		return true
+	}
+	if _, err := time.ParseDuration(text); err == nil {
+		return true
+	}
+	return jsonschema.Formats["duration"](v)
+}

@@ -1,0 +1,291 @@
+package values
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// translate rewrites an OpenAPI v3 schema into JSON Schema 2019-09, which the compiler understands. It follows the structure of
+// the author's document, so that places in error messages stay the same; targets of $ref become definitions, whose origins are
+// the second result.
+//
+// Draft 2019-09 is chosen for unevaluatedProperties, the only keyword that can close an object described in several places.
+func translate(root map[string]any, forHelm bool) (any, map[string]string, error) {
+	t := translator{
+		document: schemaDocument{root},
+		forHelm:  forHelm,
+		names:    map[string]string{},
+		defs:     map[string]any{},
+		origins:  map[string]string{},
+	}
+	translated := t.schema("", mode{closed: true})
+	if len(t.problems) > 0 {
+		return nil, nil, errors.Join(t.problems...)
+	}
+	if m, ok := translated.(map[string]any); ok && len(t.defs) > 0 {
+		m["$defs"] = t.defs
+	}
+	return translated, t.origins, nil
+}
+
+type translator struct {
+	document schemaDocument
+	forHelm  bool              // x-required-for-helm counts as required (D33)
+	names    map[string]string // what a definition was made from → its name
+	defs     map[string]any
+	origins  map[string]string // name of a definition → place in the document
+	problems []error
+}
+
+// mode says how a schema treats keys it does not know (D31).
+type mode struct {
+	// closed: this schema, with its branches, is all that is said about the value. It refuses unknown keys.
+	closed bool
+	// open: something else closes the value and all below it.
+	open bool
+	// In a branch (neither closed nor open) these children are described elsewhere too and are left open.
+	shared map[string]bool
+}
+
+func (m mode) String() string {
+	return fmt.Sprint(m.closed, m.open, strings.Join(sortedKeys(m.shared), ","))
+}
+
+func (m mode) child(name string) mode {
+	if m.open || m.shared[name] {
+		return mode{open: true}
+	}
+	return mode{closed: true}
+}
+
+func (t *translator) refuse(at, format string, args ...any) {
+	t.problems = append(t.problems, fmt.Errorf("%s: "+format, append([]any{orRoot(at)}, args...)...))
+}
+
+// verbatim are the keywords that mean the same in both dialects and hold no schemas.
+func verbatim() []string {
+	return []string{
+		"type", "enum", "const", "format", "pattern", "required", "multipleOf", "minimum", "maximum",
+		"minLength", "maxLength", "minItems", "maxItems", "uniqueItems", "minContains", "maxContains",
+		"minProperties", "maxProperties", "dependentRequired",
+	}
+}
+
+// schema translates the schema at a place. Keywords it does not know are left out, x- keys among them (D35).
+func (t *translator) schema(at string, m mode) any {
+	node := t.node(at)
+	switch node := node.(type) {
+	case nil:
+		return map[string]any{}
+	case bool:
+		return node
+	case map[string]any:
+		return t.object(place{at, node}, m)
+	}
+	t.refuse(at, "must be a schema, is %s", describe(node))
+	return map[string]any{}
+}
+
+func (t *translator) node(at string) any {
+	path, _ := splitPointer(at)
+	node, _ := lookup(t.document.root, path)
+	return node
+}
+
+func (t *translator) object(p place, m mode) any {
+	out := map[string]any{}
+	for _, keyword := range verbatim() {
+		if value, ok := p.node[keyword]; ok {
+			out[keyword] = value
+		}
+	}
+	var shape any
+	if m.closed {
+		shape = t.close(out, p, &m)
+	}
+	t.bounds(out, p)
+	t.required(out, p)
+	t.parts(out, p, m)
+	if shape == nil {
+		t.branches(out, p, m)
+		t.nullable(out, p)
+		return out
+	}
+	main := t.define(p.at, "closed "+p.at, func() any {
+		t.branches(out, p, m)
+		t.nullable(out, p)
+		return out
+	})
+	return map[string]any{"allOf": []any{map[string]any{"$ref": main}, shape}}
+}
+
+// bounds translates the boolean exclusiveMinimum of OpenAPI 3.0 into the number of JSON Schema.
+func (t *translator) bounds(out map[string]any, p place) {
+	for exclusive, bound := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
+		switch value := p.node[exclusive].(type) {
+		case nil:
+		case bool:
+			limit, ok := p.node[bound]
+			if value && !ok {
+				t.refuse(p.at, "%s: true needs %s", exclusive, bound)
+			} else if value {
+				out[exclusive] = limit
+				delete(out, bound)
+			}
+		default:
+			out[exclusive] = value
+		}
+	}
+}
+
+// required adds x-required-for-helm for the check before Helm (D33).
+func (t *translator) required(out map[string]any, p place) {
+	extra, present := p.node[requiredForHelmKey]
+	if !present {
+		return
+	}
+	if name, ok := extra.(string); ok {
+		extra = []any{name}
+	}
+	names, ok := extra.([]any)
+	for _, name := range names {
+		_, isText := name.(string)
+		ok = ok && isText
+	}
+	if !ok {
+		t.refuse(p.at, "%s must be a key or a list of keys", requiredForHelmKey)
+		return
+	}
+	if t.forHelm {
+		out["required"] = union(slices.Clip(names), out["required"])
+	}
+}
+
+// parts translates the subschemas for parts of the value.
+func (t *translator) parts(out map[string]any, p place, m mode) {
+	for _, keyword := range []string{"properties", "patternProperties"} {
+		value, present := p.node[keyword]
+		if !present {
+			continue
+		}
+		named, ok := value.(map[string]any)
+		if !ok && value != nil {
+			t.refuse(p.below(keyword), "must be a map of schemas, is %s", describe(value))
+			continue
+		}
+		translated := make(map[string]any, len(named))
+		for _, name := range sortedKeys(named) {
+			translated[name] = t.schema(p.below(keyword, name), m.child(pointer{keyword, name}.String()))
+		}
+		out[keyword] = translated
+	}
+	for _, keyword := range []string{"items", "additionalProperties"} {
+		switch value := p.node[keyword].(type) {
+		case nil:
+		case []any:
+			out[keyword] = t.list(p, keyword, func(i int) mode { return m.child(pointer{keyword, strconv.Itoa(i)}.String()) })
+		case bool:
+			out[keyword] = value
+			if !value {
+				out[keyword] = nothing()
+			}
+		default:
+			out[keyword] = t.schema(p.below(keyword), m.child(pointer{keyword}.String()))
+		}
+	}
+	for _, keyword := range []string{"contains", "propertyNames", "additionalItems", "unevaluatedProperties", "unevaluatedItems"} {
+		if _, ok := p.node[keyword]; ok {
+			out[keyword] = t.schema(p.below(keyword), mode{open: true})
+		}
+	}
+}
+
+// nothing is a schema that no value fits. Unlike false it makes the compiler report every unknown key at its own path.
+func nothing() map[string]any { return map[string]any{"not": map[string]any{}} }
+
+func (t *translator) list(p place, keyword string, modeOf func(i int) mode) []any {
+	translated := []any{}
+	for i := range length(p.node[keyword]) {
+		translated = append(translated, t.schema(p.below(keyword, strconv.Itoa(i)), modeOf(i)))
+	}
+	return translated
+}
+
+// branches translates the subschemas that speak about the same value. They do not close it on their own: each knows only some
+// of the keys.
+func (t *translator) branches(out map[string]any, p place, m mode) {
+	branch := mode{open: m.open, shared: m.shared}
+	for _, keyword := range []string{"allOf", "anyOf", "oneOf"} {
+		switch value := p.node[keyword].(type) {
+		case nil:
+		case []any:
+			out[keyword] = t.list(p, keyword, func(int) mode { return branch })
+		default:
+			t.refuse(p.below(keyword), "must be a list of schemas, is %s", describe(value))
+		}
+	}
+	for keyword, mode := range map[string]mode{"not": {open: true}, "if": {open: true}, "then": branch, "else": branch} {
+		if _, ok := p.node[keyword]; ok {
+			out[keyword] = t.schema(p.below(keyword), mode)
+		}
+	}
+	if dependent, ok := p.node["dependentSchemas"].(map[string]any); ok {
+		translated := make(map[string]any, len(dependent))
+		for _, name := range sortedKeys(dependent) {
+			translated[name] = t.schema(p.below("dependentSchemas", name), branch)
+		}
+		out["dependentSchemas"] = translated
+	}
+	if _, ok := p.node["$ref"]; ok {
+		target, err := t.document.reference(p)
+		if err != nil {
+			t.problems = append(t.problems, err)
+			return
+		}
+		out["$ref"] = t.define(target, target+" "+branch.String(), func() any { return t.schema(target, branch) })
+	}
+}
+
+// define makes a definition, once for everything it can be made from, and gives the reference to it. The name is known before
+// the content, so schemas may be recursive.
+func (t *translator) define(at, madeFrom string, make func() any) string {
+	name, known := t.names[madeFrom]
+	if !known {
+		name = strconv.Itoa(len(t.names))
+		t.names[madeFrom], t.origins[name] = name, at
+		t.defs[name] = make()
+	}
+	return "#/$defs/" + name
+}
+
+// nullable allows null beside everything else that the schema allows. The branches are asked only about other values.
+func (t *translator) nullable(out map[string]any, p place) {
+	if p.node["nullable"] != true {
+		return
+	}
+	switch types := out["type"].(type) {
+	case string:
+		out["type"] = []any{types, "null"}
+	case []any:
+		if !slices.Contains(types, any("null")) {
+			out["type"] = append(slices.Clone(types), "null")
+		}
+	}
+	if list, ok := out["enum"].([]any); ok && !slices.Contains(list, nil) {
+		out["enum"] = append(slices.Clone(list), nil)
+	}
+	moved := map[string]any{}
+	for _, keyword := range []string{"$ref", "allOf", "anyOf", "oneOf", "not", "if", "then", "else"} {
+		if value, ok := out[keyword]; ok {
+			moved[keyword] = value
+			delete(out, keyword)
+		}
+	}
+	if len(moved) > 0 {
+		maps.Copy(out, map[string]any{"if": map[string]any{"type": "null"}, "else": moved})
+	}
+}

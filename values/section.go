@@ -1,0 +1,149 @@
+package values
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// Layer is one source of values.
+type Layer struct {
+	Source string // path of the file, for messages
+	Value  any    // a map or a list; nil = the file has no such section
+}
+
+// Section holds all layers of one key, "global" or the key of a module, and their merged result (D5). It is immutable and safe
+// for concurrent readers: every change returns a new section.
+type Section struct {
+	key     string
+	schemas *Schemas
+	static  any   // layers 1 and 2
+	config  any   // layer 4; nil = the ConfigMap has no such section
+	saved   Patch // layer 6, canonical and compacted
+
+	configured any // layers 1 to 4
+	unpatched  any // layers 1 to 5
+	merged     any
+	checksum   func() string
+}
+
+// NewSection builds the section of a key from its static layers, the weakest first. schemas may be nil.
+func NewSection(key string, schemas *Schemas, static ...Layer) (*Section, error) {
+	s := Section{key: key, schemas: schemas}
+	for _, layer := range static {
+		if layer.Value == nil {
+			continue
+		}
+		if err := checkSection(key, layer.Value); err != nil {
+			return nil, fmt.Errorf("%s: section %s: %w", layer.Source, key, err)
+		}
+		s.static = Merge(s.static, layer.Value)
+	}
+	return s.layered(), nil
+}
+
+// layered computes what follows from static and config: layers 1 to 5, and the saved patches on top.
+//
+// Defaults of config-values.yaml are filled in twice: below the ConfigMap, as layer 3, so that its maps merge with default
+// maps; and above it, where they only find parents that the ConfigMap itself brought (D7).
+func (s Section) layered() *Section {
+	weak, strong := s.schemas.configDefaults(), s.schemas.valuesDefaults()
+	configured := weak.fill(Merge(weak.fill(weak.orDefault(s.static)), s.config))
+	unpatched := strong.fill(strong.orDefault(configured))
+	s.configured, s.unpatched = s.storable(configured), s.storable(unpatched)
+	return s.with(replayAll(s.key, s.unpatched, s.saved))
+}
+
+// storable makes a section without any values empty, and takes out global.enabledModules, which a schema may describe with a
+// default; only the operator computes it, when it writes values for a hook (D9).
+func (s *Section) storable(section any) any {
+	if section == nil {
+		return map[string]any{}
+	}
+	if s.key != GlobalKey {
+		return section
+	}
+	return without(section, pointer{enabledModulesKey})
+}
+
+// with gives the section with another merged result.
+func (s Section) with(merged any) *Section {
+	s.merged = merged
+	s.checksum = sync.OnceValue(func() string { return Checksum(merged) })
+	return &s
+}
+
+// Key is "global" or the key of a module.
+func (s *Section) Key() string { return s.key }
+
+// Config is the section of the ConfigMap, empty when there is none (D8).
+func (s *Section) Config() any {
+	if s.config == nil {
+		return emptyLike(s.static)
+	}
+	return s.config
+}
+
+// HasConfig tells whether the ConfigMap has the section.
+func (s *Section) HasConfig() bool { return s.config != nil }
+
+// Merged is the section with all layers, defaults and saved patches (D5).
+func (s *Section) Merged() any { return s.merged }
+
+// Checksum is that of Merged, computed once (D27).
+func (s *Section) Checksum() string { return s.checksum() }
+
+// SavedPatches are the values patches that will be replayed when the layers below change.
+func (s *Section) SavedPatches() Patch { return slices.Clone(s.saved) }
+
+// WithConfig replaces the section of the ConfigMap; nil takes it away (D15). Saved patches are replayed leniently (D22).
+func (s *Section) WithConfig(config any) (*Section, error) {
+	if config != nil {
+		if err := checkSection(s.key, config); err != nil {
+			return nil, fmt.Errorf("section %s of the ConfigMap: %w", s.key, err)
+		}
+	}
+	changed := *s
+	changed.config = config
+	return changed.layered(), nil
+}
+
+// WithoutPatches forgets the saved patches (E11).
+func (s *Section) WithoutPatches() *Section {
+	changed := s.with(s.unpatched)
+	changed.saved = nil
+	return changed
+}
+
+// Patch applies a values patch to the merged values and saves it. The patch must fit exactly (D21).
+func (s *Section) Patch(p Patch) (*Section, error) {
+	merged, operations, err := apply(s.key, s.merged, p)
+	if err != nil {
+		return nil, err
+	}
+	if merged == nil {
+		merged = emptyLike(s.merged) // the patch removed the whole section
+	}
+	result := s.with(merged)
+	result.saved = save(s.saved, operations, s.key, result.merged)
+	return result, nil
+}
+
+// PatchConfig applies a config patch to the section of the ConfigMap, beginning with an empty one when there is none (D24). The
+// patch must fit exactly (D21).
+func (s *Section) PatchConfig(p Patch) (*Section, error) {
+	config, _, err := apply(s.key, s.Config(), p)
+	if err != nil {
+		return nil, err
+	}
+	return s.WithConfig(config)
+}
+
+// ValidateConfig checks static values and ConfigMap together against config-values.yaml (X16).
+func (s *Section) ValidateConfig() error { return s.schemas.validateConfig(s.key, s.configured) }
+
+// ValidateValues checks the merged values against values.yaml.
+func (s *Section) ValidateValues() error { return s.schemas.validateValues(s.key, s.merged) }
+
+// ValidateForHelm checks the merged values against values.yaml and what it requires before Helm runs (D33).
+func (s *Section) ValidateForHelm() error { return s.schemas.validateHelm(s.key, s.merged) }

@@ -1,0 +1,54 @@
+package values
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+)
+
+// describe names the kind of a tree the way a user of YAML would.
+func describe(tree any) string {
+	switch v := tree.(type) {
+	case nil:
+		return "null"
+	case bool:
+		return "a boolean"
+	case string:
+		return "a text"
+	case int64, json.Number:
+		return "an integer"
+	case float64:
+		if isIntegral(v) {
+			return "an integer"
+		}
+		return "a number"
+	case []any:
+		return "a list"
+	case map[string]any:
+		return "a map"
+	}
+	return "not a JSON value"
+}
+
+// sortedKeys gives the keys of a map in the order in which everything is written and reported.
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
+	return slices.Sorted(maps.Keys(m))
+}
+
+// isContainer tells whether a tree can be a section: a map or a list (D1).
+func isContainer(tree any) bool {
+	switch tree.(type) {
+	case map[string]any, []any:
+		return true
+	}
+	return false
+}
+
+// emptyLike gives an empty list for a list, else an empty map.
+func emptyLike(tree any) any {
+	if _, ok := tree.([]any); ok {
+		return []any{}
+	}
+	return map[string]any{}
+}

@@ -1,0 +1,234 @@
+package values
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxAliasNodes bounds how many nodes a document may gain through aliases. A few lines of aliases of aliases can describe
+// more nodes than there is memory; honest documents repeat a block some dozen times.
+const maxAliasNodes = 100_000
+
+// ParseYAML reads exactly one YAML document into a tree; an empty document is nil.
+//
+// It reads scalars as sigs.k8s.io/yaml does, so values mean what they mean in any other file of a cluster: unquoted yes, no,
+// on, off, y and n are booleans, timestamps are texts. It is stricter where a silent choice would hurt: duplicate keys, keys
+// that are not texts, unknown tags, infinities and alias bombs are refused. All such errors are reported, each with its line.
+func ParseYAML(data []byte) (any, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(data))
+	var document yaml.Node
+	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+		return nil, nil
+	} else if err != nil {
+		return nil, syntaxError(err)
+	}
+	var second yaml.Node
+	if err := decoder.Decode(&second); err == nil && !isEmptyDocument(&second) {
+		return nil, fmt.Errorf("line %d: a second document begins; write only one", second.Line)
+	} else if err != nil && !errors.Is(err, io.EOF) {
+		return nil, syntaxError(err)
+	}
+	reader := yamlReader{anchors: map[*yaml.Node]*anchor{}}
+	tree := reader.read(&document)
+	if len(reader.problems) > 0 {
+		return nil, errors.Join(reader.problems...)
+	}
+	return tree, nil
+}
+
+func syntaxError(err error) error {
+	return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+}
+
+func isEmptyDocument(document *yaml.Node) bool {
+	return len(document.Content) == 0 || document.Content[0].ShortTag() == "!!null"
+}
+
+// anchor is a subtree that aliases refer to, with its number of nodes. While it is being read it is open: an alias to it
+// would contain itself.
+type anchor struct {
+	tree any
+	size int
+	open bool
+}
+
+// yamlReader turns nodes into trees and collects what is wrong with them.
+type yamlReader struct {
+	anchors  map[*yaml.Node]*anchor
+	size     int // nodes read so far, aliased ones included
+	aliased  int // nodes that came from aliases
+	problems []error
+}
+
+func (r *yamlReader) refuse(node *yaml.Node, format string, args ...any) {
+	r.problems = append(r.problems, fmt.Errorf("line %d: "+format, append([]any{node.Line}, args...)...))
+}
+
+func (r *yamlReader) read(node *yaml.Node) any {
+	if node.Anchor == "" || node.Kind == yaml.AliasNode {
+		return r.readNode(node)
+	}
+	a := &anchor{open: true}
+	r.anchors[node] = a
+	before := r.size
+	a.tree = r.readNode(node)
+	a.size, a.open = r.size-before, false
+	return a.tree
+}
+
+func (r *yamlReader) readNode(node *yaml.Node) any {
+	r.size++
+	switch node.Kind {
+	case yaml.DocumentNode:
+		return r.read(node.Content[0])
+	case yaml.AliasNode:
+		return r.readAlias(node)
+	case yaml.SequenceNode:
+		return r.readList(node)
+	case yaml.MappingNode:
+		return r.readMap(node)
+	default:
+		return r.readScalar(node)
+	}
+}
+
+// readAlias shares the subtree of the anchor; only its size is counted again, since whoever writes the tree out will meet it
+// again.
+func (r *yamlReader) readAlias(node *yaml.Node) any {
+	a := r.anchors[node.Alias]
+	switch {
+	case a == nil || a.open:
+		r.refuse(node, "alias *%s stands inside of what it refers to", node.Value)
+		return nil
+	case r.aliased > maxAliasNodes:
+		return nil // reported already
+	}
+	r.size += a.size
+	r.aliased += a.size
+	if r.aliased > maxAliasNodes {
+		r.refuse(node, "aliases repeat more than %d values; write the values out or use fewer aliases", maxAliasNodes)
+		return nil
+	}
+	return a.tree
+}
+
+func (r *yamlReader) readList(node *yaml.Node) any {
+	r.checkTag(node, "!!seq")
+	list := make([]any, 0, len(node.Content))
+	for _, child := range node.Content {
+		list = append(list, r.read(child))
+	}
+	return list
+}
+
+func (r *yamlReader) readMap(node *yaml.Node) any {
+	r.checkTag(node, "!!map")
+	m := make(map[string]any, len(node.Content)/2)
+	lines := make(map[string]int, len(node.Content)/2)
+	var merges []*yaml.Node
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		keyNode, valueNode := node.Content[i], node.Content[i+1]
+		if isMergeKey(keyNode) {
+			merges = append(merges, valueNode)
+			continue
+		}
+		key, ok := r.readKey(keyNode)
+		value := r.read(valueNode)
+		if !ok {
+			continue
+		}
+		if first, twice := lines[key]; twice {
+			r.refuse(keyNode, "key %q is already set in line %d", key, first)
+			continue
+		}
+		m[key], lines[key] = value, keyNode.Line
+	}
+	for _, source := range merges {
+		r.mergeInto(m, source)
+	}
+	return m
+}
+
+// readKey accepts texts only. Numbers and booleans as keys would have to be turned into texts by guessing: on, for instance,
+// would become "true".
+func (r *yamlReader) readKey(node *yaml.Node) (string, bool) {
+	tree := r.read(node)
+	if key, ok := tree.(string); ok {
+		return key, true
+	}
+	if node.Kind == yaml.ScalarNode {
+		r.refuse(node, "key %s is %s, not a text; write \"%s\" in quotes", node.Value, describe(tree), node.Value)
+	} else {
+		r.refuse(node, "a key is %s, not a text", describe(tree))
+	}
+	return "", false
+}
+
+func isMergeKey(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.Value == "<<" && (isPlain(node) || node.ShortTag() == "!!merge")
+}
+
+// mergeInto adds the keys of "<<: *defaults" that the map does not set itself. In a list of maps the first one wins.
+func (r *yamlReader) mergeInto(m map[string]any, source *yaml.Node) {
+	add := func(node *yaml.Node) {
+		defaults, ok := r.read(node).(map[string]any)
+		if !ok {
+			r.refuse(node, "<< needs a map or a list of maps")
+		}
+		for key, value := range defaults {
+			if _, set := m[key]; !set {
+				m[key] = value
+			}
+		}
+	}
+	if source.Kind != yaml.SequenceNode {
+		add(source)
+		return
+	}
+	for _, node := range source.Content {
+		add(node)
+	}
+}
+
+// checkTag refuses tags that would change the meaning of a list or a map.
+func (r *yamlReader) checkTag(node *yaml.Node, want string) {
+	if node.Style&yaml.TaggedStyle != 0 && node.ShortTag() != want && node.Tag != "!" {
+		r.refuse(node, "tag %s is not supported", node.Tag)
+	}
+}
+
+// readScalar gives the value of a scalar: by its tag when it has one, a text when quoted, else by its looks.
+func (r *yamlReader) readScalar(node *yaml.Node) any {
+	tag := ""
+	if node.Style&yaml.TaggedStyle != 0 {
+		tag = node.ShortTag()
+	}
+	switch {
+	case tag == "!!str" || tag == "!" || tag == "!!timestamp":
+		return node.Value
+	case tag == "!!binary":
+		return r.readBinary(node)
+	case tag == "" && !isPlain(node):
+		return node.Value
+	}
+	value, err := resolvePlain(node.Value)
+	if err != nil {
+		r.refuse(node, "%s: %w", node.Value, err)
+		return nil
+	}
+	if tag != "" && !fitsTag(tag, value) {
+		r.refuse(node, "%q cannot be read as %s", node.Value, node.Tag)
+	}
+	return value
+}
+
+// isPlain tells whether a scalar stands without quotes and is not a block of text.
+func isPlain(node *yaml.Node) bool {
+	const texts = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	return node.Style&(texts|yaml.TaggedStyle) == 0
+}

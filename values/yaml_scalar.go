@@ -1,0 +1,144 @@
+package values
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+var errNoJSONNumber = errors.New("infinite and undefined numbers cannot be written as JSON")
+
+// resolvePlain gives the meaning of an unquoted scalar, as sigs.k8s.io/yaml sees it, with two differences that D4 asks for:
+// integers beyond 64 bits stay integers, and a number without a fraction is an integer.
+func resolvePlain(text string) (any, error) {
+	switch text {
+	case "", "~", "null", "Null", "NULL":
+		return nil, nil
+	case "y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON":
+		return true, nil
+	case "n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF":
+		return false, nil
+	case ".nan", ".NaN", ".NAN", ".inf", ".Inf", ".INF", "+.inf", "+.Inf", "+.INF", "-.inf", "-.Inf", "-.INF":
+		return nil, errNoJSONNumber
+	}
+	switch c := text[0]; {
+	case c == '.':
+		if f, err := strconv.ParseFloat(text, 64); err == nil {
+			return float(f), nil
+		}
+	case c == '+' || c == '-' || isDigit(c):
+		if !isTimestamp(text) {
+			return resolveNumber(text), nil
+		}
+	}
+	return text, nil
+}
+
+// resolveNumber reads what begins like a number: decimal, 0x, 0o, 0b and the old octal form 0777, with underscores as
+// separators. What turns out not to be a number is a text.
+func resolveNumber(text string) any {
+	digits := strings.ReplaceAll(text, "_", "")
+	if i, err := strconv.ParseInt(digits, 0, 64); err == nil {
+		return i
+	}
+	if u, err := strconv.ParseUint(digits, 0, 64); err == nil {
+		return json.Number(strconv.FormatUint(u, 10))
+	}
+	if isBigInteger(digits) {
+		return json.Number(strings.TrimPrefix(digits, "+"))
+	}
+	if isDecimal(digits) {
+		if f, err := strconv.ParseFloat(digits, 64); err == nil {
+			return float(f)
+		}
+	}
+	return text
+}
+
+// isBigInteger accepts a sign and digits, the first of which is not zero.
+func isBigInteger(s string) bool {
+	s = strings.TrimLeft(s[:1], "+-") + s[1:]
+	return s != "" && s[0] != '0' && allDigits(s)
+}
+
+// isDecimal accepts what JSON would and a little more: 1. and .5 and a sign; no hexadecimal floats, no words like Infinity.
+func isDecimal(s string) bool {
+	s = strings.TrimLeft(s[:1], "+-") + s[1:]
+	mantissa, exponent := s, ""
+	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		mantissa, exponent = s[:i], s[i+1:]
+		if exponent != "" && (exponent[0] == '+' || exponent[0] == '-') {
+			exponent = exponent[1:]
+		}
+		if exponent == "" || !allDigits(exponent) {
+			return false
+		}
+	}
+	whole, fraction, _ := strings.Cut(mantissa, ".")
+	return whole+fraction != "" && allDigits(whole) && allDigits(fraction)
+}
+
+func isDigit(c byte) bool { return c >= '0' && c <= '9' }
+
+func allDigits(s string) bool {
+	for i := range len(s) {
+		if !isDigit(s[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// isTimestamp recognises dates and times. They stay texts: JSON has no type for them.
+func isTimestamp(text string) bool {
+	if len(text) < 5 || text[4] != '-' || !allDigits(text[:4]) {
+		return false
+	}
+	for _, layout := range []string{
+		"2006-1-2T15:4:5.999999999Z07:00",
+		"2006-1-2t15:4:5.999999999Z07:00",
+		"2006-1-2 15:4:5.999999999",
+		"2006-1-2",
+	} {
+		if _, err := time.Parse(layout, text); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// fitsTag tells whether a resolved value is what an explicit tag promises.
+func fitsTag(tag string, value any) bool {
+	switch v := value.(type) {
+	case nil:
+		return tag == "!!null"
+	case bool:
+		return tag == "!!bool"
+	case int64, json.Number:
+		return tag == "!!int" || tag == "!!float"
+	case float64:
+		return tag == "!!float" && !math.IsNaN(v)
+	}
+	return false
+}
+
+// readBinary decodes base64 into a text, as long as JSON can carry it.
+func (r *yamlReader) readBinary(node *yaml.Node) any {
+	data, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(node.Value), ""))
+	if err != nil {
+		r.refuse(node, "!!binary: %w", err)
+		return nil
+	}
+	if !utf8.Valid(data) {
+		r.refuse(node, "!!binary holds bytes that are not UTF-8; keep it as a base64 text")
+		return nil
+	}
+	return string(data)
+}

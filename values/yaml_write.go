@@ -1,0 +1,143 @@
+package values
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// YAML writes a tree as the text of a ConfigMap section: block style, two blanks of indentation, keys sorted, texts of
+// several lines as blocks. ParseYAML reads exactly the same tree back: texts that look like something else are quoted.
+func YAML(tree any) ([]byte, error) {
+	node, err := yamlNode(tree)
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(node); err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	if err := encoder.Close(); err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+func yamlNode(tree any) (*yaml.Node, error) {
+	switch v := tree.(type) {
+	case string:
+		return textNode(v), nil
+	case []any:
+		return listNode(v)
+	case map[string]any:
+		return mapNode(v)
+	case json.Number, int64, int:
+		return plainNode("!!int", fmt.Sprint(v)), nil
+	case nil:
+		return plainNode("!!null", "null"), nil
+	case bool:
+		return plainNode("!!bool", fmt.Sprint(v)), nil
+	}
+	text, err := JSON(tree)
+	if err != nil {
+		return nil, err
+	}
+	if !bytes.ContainsAny(text, ".eE") {
+		return plainNode("!!int", string(text)), nil
+	}
+	return plainNode("!!float", string(text)), nil
+}
+
+func plainNode(tag, text string) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tag, Value: text}
+}
+
+func listNode(list []any) (*yaml.Node, error) {
+	node := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
+	if len(list) == 0 {
+		node.Style = yaml.FlowStyle
+	}
+	for _, child := range list {
+		childNode, err := yamlNode(child)
+		if err != nil {
+			return nil, err
+		}
+		node.Content = append(node.Content, childNode)
+	}
+	return node, nil
+}
+
+func mapNode(m map[string]any) (*yaml.Node, error) {
+	node := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	if len(m) == 0 {
+		node.Style = yaml.FlowStyle
+	}
+	for _, key := range sortedKeys(m) {
+		value, err := yamlNode(m[key])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", key, err)
+		}
+		keyNode := textNode(key)
+		if keyNode.Style == yaml.LiteralStyle {
+			keyNode.Style = yaml.DoubleQuotedStyle
+		}
+		node.Content = append(node.Content, keyNode, value)
+	}
+	return node, nil
+}
+
+// textNode chooses the style that keeps a text a text: plain when nothing can go wrong, a block for honest lines, double
+// quotes for everything odd.
+func textNode(s string) *yaml.Node {
+	s = strings.ToValidUTF8(s, string(utf8.RuneError))
+	node := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: s}
+	switch {
+	case isBlockText(s):
+		node.Style = yaml.LiteralStyle
+	case !isSafePlain(s):
+		node.Style = yaml.DoubleQuotedStyle
+	}
+	return node
+}
+
+// isSafePlain tells whether a text needs no quotes for its characters' or its looks' sake. The encoder adds the quotes that
+// the grammar demands (a leading dash, a colon and so on).
+func isSafePlain(s string) bool {
+	if value, err := resolvePlain(s); err != nil || value != any(s) {
+		return false
+	}
+	// Other parsers read 1:30 as a number of base 60, = and << as special words, and dates as dates.
+	if s == "=" || s == "<<" || isTimestamp(s) || isBase60(s) {
+		return false
+	}
+	return strings.IndexFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) < 0
+}
+
+func isBase60(s string) bool {
+	return strings.Contains(s, ":") && strings.Trim(s, "+-0123456789_:.") == ""
+}
+
+// isBlockText accepts lines that survive as a literal block: printable, no blanks where a block loses or misreads them.
+func isBlockText(s string) bool {
+	if !strings.Contains(strings.TrimRight(s, "\n"), "\n") || s[0] == ' ' || s[0] == '\n' || s[0] == '\t' {
+		return false
+	}
+	for line := range strings.SplitSeq(s, "\n") {
+		if line != strings.TrimRight(line, " \t") {
+			return false
+		}
+		for _, r := range line {
+			if r == utf8.RuneError || r == '\ufeff' || (r != '\t' && !unicode.IsPrint(r)) {
+				return false
+			}
+		}
+	}
+	return true
+}
