@@ -56,7 +56,7 @@ func load(ctx context.Context, w World) (*boot, error) {
 	if err != nil {
 		return nil, err
 	}
-	return b, b.useConfigMap(cm)
+	return b, b.useConfigMap(w, cm)
 }
 
 // makeSections makes the sections of global and of all modules from static values.
@@ -96,11 +96,12 @@ func readConfigMap(ctx context.Context, w World) (kube.ConfigMap, error) {
 
 // useConfigMap validates the ConfigMap and gives each section its part. Invalid values
 // stop the start (D16, D36).
-func (b *boot) useConfigMap(cm kube.ConfigMap) error {
+func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 	doc, err := checkConfigMap(cm.Data, b.sections, b.tree.Modules)
 	if err != nil {
 		return fmt.Errorf("the values are not valid; mend the ConfigMap or the values.yaml files and start again: %w", err)
 	}
+	warnUnknownKeys(w.Log, doc, values.Document{}, b.sections)
 	templates := make(map[string]*values.Section, len(b.sections))
 	for key, section := range b.sections {
 		templates[key] = section

@@ -115,6 +115,7 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 	if err != nil { // what is known was valid when it became known
 		c.log.Error("bug: the known content of the ConfigMap is not valid", "err", err)
 	}
+	warnUnknownKeys(c.log, doc, before, c.state.sections)
 	c.state.known, c.state.refused, c.state.revision = maps.Clone(msg.Data), "", msg.ResourceVersion
 	c.announce(ctx, before, doc)
 }
@@ -161,6 +162,25 @@ func checkConfigMap(data map[string]string, sections map[string]*values.Section,
 		}
 	}
 	return doc, errors.Join(errs...)
+}
+
+// warnUnknownKeys names keys that belong to no module (D12); those in before were named
+// already.
+func warnUnknownKeys(log *slog.Logger, doc, before values.Document, sections map[string]*values.Section) {
+	for _, key := range slices.Sorted(maps.Keys(doc.Sections)) {
+		if _, told := before.Sections[key]; !told && sections[key] == nil {
+			log.Warn("the ConfigMap has values for a module that does not exist; they are ignored", "key", key)
+		}
+	}
+	known := make(map[string]bool, len(sections))
+	for key := range sections {
+		known[values.FlagKey(key)] = true
+	}
+	for _, key := range slices.Sorted(maps.Keys(doc.Flags)) {
+		if _, told := before.Flags[key]; !told && !known[key] {
+			log.Warn("the ConfigMap has a flag for a module that does not exist; it is ignored", "key", key)
+		}
+	}
 }
 
 // announce tells the owners of changed sections, then converge, what is new.

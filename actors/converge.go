@@ -149,7 +149,6 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 			if outcome == supervisor.Allowed {
 				c.purgeLater(ctx, t)
 			}
-			c.program.Metrics.taskEnded(t, outcome)
 			ctx.Send(queue, messages.TaskDone{ID: t.ID, Lost: outcome == supervisor.Interrupted})
 		},
 	})

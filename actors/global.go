@@ -167,6 +167,6 @@ func (g *globalHooks) setFlags(flags []values.Flag) (changed bool) {
 func (g *globalHooks) publish(ctx actor.Context) {
 	g.program.Inspector.Publish(ctx.Self(), messages.GlobalStatus{
 		Hooks: len(g.state.hooks), Runs: g.Runs.Len(), EnabledModules: g.state.enabledModules,
-		Values: g.state.section.Checksum()[:8],
+		Values: g.state.section.Checksum()[:8], Failing: g.listFailing(),
 	})
 }

@@ -154,8 +154,6 @@ func (m *Metrics) taskStarted(t messages.Task) {
 	m.waitSeconds.WithLabelValues(moduleLabel(t.Owner), hook, binding, t.Queue).Add(since(t.QueuedAt))
 }
 
-func (m *Metrics) taskEnded(messages.Task, supervisor.Outcome) {}
-
 // moduleLabel is empty for owners that are no modules.
 func moduleLabel(owner string) string {
 	if owner == messages.GlobalHooks || owner == messages.Converge {

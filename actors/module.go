@@ -2,7 +2,6 @@ package actors
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -30,8 +29,6 @@ type moduleState struct {
 	loaded  bool // its hooks were asked for their configuration
 	started bool // its start-up execution was finished once (X13)
 	last    helm.Outcome
-	failed  *supervisor.Attempt
-	retryAt time.Time
 }
 
 // adoptModule gives a module actor the module's directory: it came back after it was removed.
@@ -51,7 +48,7 @@ func (s *moduleState) reset() {
 	s.hooks, s.loaded, s.started = nil, false, false
 	s.synchronized = map[messages.BindingKey]bool{}
 	s.section = s.section.WithoutPatches()
-	s.failed = nil
+	s.last = helm.Outcome{}
 }
 
 // Receive implements actor.Actor.
@@ -104,7 +101,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	case messages.DeleteModule:
 		m.become(messages.Deleting)
 		dir := m.state.module
-		m.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.deleteModule(run, dir) }, m.deleted, m.noteFailure)
+		m.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.deleteModule(run, dir) }, m.deleted, m.countFailure)
 	case messages.RunHook:
 		hook, err := m.hook(work.Hook)
 		if err != nil || m.off() {
@@ -138,13 +135,13 @@ func (m *module) executeRun(ctx actor.Context, t messages.Task, j job) {
 	m.program.Metrics.moduleEnabled(m.name, true)
 	dir := m.state.module
 	m.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.runModule(run, dir) },
-		func(ctx actor.Context, result any) { m.ran(ctx, t, result) }, m.noteFailure)
+		func(ctx actor.Context, result any) { m.ran(ctx, t, result) }, m.countFailure)
 }
 
 // ran ends a module run.
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(moduleRan)
-	m.state.started, m.state.failed, m.state.last = true, nil, outcome.release
+	m.state.started, m.state.last = true, outcome.release
 	if m.state.phase != messages.Suspended {
 		m.become(messages.Ready)
 	}
@@ -164,8 +161,7 @@ func (m *module) deleted(ctx actor.Context, _ any) {
 	m.log.Info("module is deleted")
 }
 
-func (m *module) noteFailure(a supervisor.Attempt) {
-	m.state.failed, m.state.retryAt = &a, time.Now().Add(a.In)
+func (m *module) countFailure(supervisor.Attempt) {
 	m.program.Metrics.moduleFailed(m.name, m.state.phase)
 }
 
@@ -240,9 +236,8 @@ func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, chan
 }
 
 func (m *module) publish(ctx actor.Context) {
-	s := messages.ModuleStatus{Phase: m.state.phase, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision, Values: m.state.section.Checksum()[:8]}
-	if f := m.state.failed; f != nil {
-		s.FailedAttempts, s.RetryAt, s.Error = f.Number, m.state.retryAt, f.Err.Error()
-	}
-	m.program.Inspector.Publish(ctx.Self(), s)
+	m.program.Inspector.Publish(ctx.Self(), messages.ModuleStatus{
+		Phase: m.state.phase, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
+		Values: m.state.section.Checksum()[:8], Failing: m.listFailing(),
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -224,7 +225,7 @@ func (m *monitors) publish(ctx actor.Context) {
 	for key, mon := range m.state.watches {
 		if !mon.synced {
 			state := mon.watch.State()
-			s.Incomplete = append(s.Incomplete, fmt.Sprintf("%s %s: %s %s", key.Owner, key.Binding.Hook, mon.binding.Name, state))
+			s.Incomplete = append(s.Incomplete, strings.TrimSpace(fmt.Sprintf("%s %s: %s %s %s", key.Owner, key.Binding.Hook, mon.binding.Name, state.Phase, state.Message)))
 		}
 	}
 	slices.Sort(s.Incomplete)

@@ -77,6 +77,12 @@ func (o *Operator) Stop(ctx context.Context) error {
 	return err
 }
 
+// Send gives a message to the actor with this path below the root, for example
+// "module/dns". Debug pages and tests use it; the actor must exist.
+func (o *Operator) Send(path string, message any) {
+	o.program.Send(o.program.PID(operatorPath+"/"+path), message)
+}
+
 // Inspector shows the mailboxes of all actors.
 func (o *Operator) Inspector() *supervisor.Inspector { return o.program.Inspector }
 

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -32,6 +35,7 @@ type owner struct {
 	waiting  []application // behind the one that is being applied
 	awaiting []*actor.PID  // runs that wait for all Synchronization runs
 	queued   map[string]bool
+	failing  map[string]messages.FailingTask // by task
 }
 
 // ownerState survives a crash of the actor.
@@ -55,7 +59,7 @@ func newOwner(p *program, name, workingDir string, state *ownerState) *owner {
 	}
 	return &owner{
 		Runs: supervisor.NewRuns(p.System, log), program: p, name: name, log: log, state: state,
-		workingDir: workingDir, queued: map[string]bool{},
+		workingDir: workingDir, queued: map[string]bool{}, failing: map[string]messages.FailingTask{},
 	}
 }
 
@@ -216,6 +220,8 @@ func (o *owner) start(ctx actor.Context, t messages.Task, work func(*supervisor.
 		ID: t.ID, AllowFailure: t.AllowFailure, Work: work, Succeeded: succeeded,
 		Failed: func(a supervisor.Attempt) {
 			o.logFailure(t, a)
+			kind, about := t.Work.Describe()
+			o.failing[t.ID] = messages.FailingTask{Task: strings.TrimSpace(kind + " " + about), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error()}
 			if failed != nil {
 				failed(a)
 			}
@@ -224,7 +230,7 @@ func (o *owner) start(ctx actor.Context, t messages.Task, work func(*supervisor.
 			if w, ok := t.Work.(messages.SynchronizeHook); ok {
 				delete(o.queued, queuedKey(w))
 			}
-			o.program.Metrics.taskEnded(t, outcome)
+			delete(o.failing, t.ID)
 			ctx.Send(queue, messages.TaskDone{ID: t.ID, Lost: outcome == supervisor.Interrupted})
 		},
 	})
@@ -246,6 +252,15 @@ func (o *owner) logFailure(t messages.Task, a supervisor.Attempt) {
 		return
 	}
 	log.Error("task failed, will retry", "in", a.In)
+}
+
+// listFailing lists the tasks that wait for another attempt.
+func (o *owner) listFailing() []messages.FailingTask {
+	var list []messages.FailingTask
+	for _, id := range slices.Sorted(maps.Keys(o.failing)) {
+		list = append(list, o.failing[id])
+	}
+	return list
 }
 
 func (o *owner) retryNow() {

@@ -139,6 +139,8 @@ func ask[Answer any](run *supervisor.Run, to *actor.PID, question any) (Answer, 
 func unhandled(ctx actor.Context, log *slog.Logger) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Restarting, *actor.Terminated, *actor.DeadLetterResponse:
+	case messages.Crash:
+		panic("crash on request")
 	default:
 		log.Error("unhandled message", "actor", ctx.Self().Id, "message", typeName(msg))
 	}

@@ -82,7 +82,7 @@ func BenchmarkContext(b *testing.B) {
 	contexts := []Context{{Binding: "beforeHelm", Snapshots: map[string][]Object{"pods": objects}}}
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := encode(contexts); err != nil {
+		if _, err := encodeContexts(contexts); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -62,6 +62,28 @@ type wireContext struct {
 
 // MarshalJSON writes the context as the hook reads it. Empty lists are written as [], never as null.
 func (c Context) MarshalJSON() ([]byte, error) {
+	return encode(c.wire())
+}
+
+// encodeContexts writes the array of BINDING_CONTEXT_PATH; it is never null (X18). It puts the elements together itself,
+// because the encoder would read what MarshalJSON returns a second time, and snapshots can be large.
+func encodeContexts(contexts []Context) ([]byte, error) {
+	array := []byte{'['}
+	for i, context := range contexts {
+		if i > 0 {
+			array = append(array, ',')
+		}
+		element, err := encode(context.wire())
+		if err != nil {
+			return nil, err
+		}
+		array = append(array, element...)
+	}
+	return append(array, ']'), nil
+}
+
+// wire selects the fields that belong to the type of the context.
+func (c Context) wire() wireContext {
 	wire := wireContext{Binding: c.Binding, Type: c.Type}
 	if c.Snapshots != nil || c.Type == TypeGroup {
 		snapshots := make(map[string][]Object, len(c.Snapshots))
@@ -84,7 +106,7 @@ func (c Context) MarshalJSON() ([]byte, error) {
 		wire.ResourceEvent = resourceEvent(c.WatchEvent)
 		wire.ResourceNamespace, wire.ResourceKind, wire.ResourceName = c.Resource.Namespace, c.Resource.Kind, c.Resource.Name
 	}
-	return encode(wire)
+	return wire
 }
 
 // Compact keeps of each row of neighbours with the same group only the last one, because its snapshots say all that

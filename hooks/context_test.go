@@ -52,9 +52,12 @@ func TestContextGolden(t *testing.T) {
 	}
 	for name, given := range contexts {
 		t.Run(name, func(t *testing.T) {
-			got, err := encode(given)
+			got, err := encodeContexts(given)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if marshalled := mustEncode(t, given); !bytes.Equal(marshalled, got) {
+				t.Errorf("MarshalJSON gives %s", marshalled)
 			}
 			compareGolden(t, filepath.Join("testdata", "contexts", name+".json"), got)
 		})

@@ -12,7 +12,7 @@ import (
 
 // filterLimit bounds one application of a filter by Apply. A filter that needs seconds for one object loops for ever
 // or would keep the watch of everybody else waiting.
-const filterLimit = 10 * time.Second
+const filterLimit = 5 * time.Second
 
 // Filter is a compiled jq expression. It is safe for concurrent use; it sees no environment variables and no files.
 // A nil *Filter is the filter of a binding without jqFilter.
@@ -43,7 +43,7 @@ func (f *Filter) String() string {
 }
 
 // Apply runs the filter over one object, which it does not change. No result is null, one result is that value, several
-// are an array of them (C37). A nil filter returns nil. It gives up after ten seconds.
+// are an array of them (C37). A nil filter returns nil. It gives up after five seconds.
 func (f *Filter) Apply(object map[string]any) (json.RawMessage, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), filterLimit)
 	defer cancel()

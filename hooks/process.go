@@ -65,7 +65,7 @@ func (p process) run(ctx context.Context) (Usage, error) {
 }
 
 // start begins the execution. A script that was written an instant ago may still be open for writing in a child which
-// another goroutine is forking at this moment; the kernel then says "text file busy" for some microseconds.
+// another goroutine is forking at this moment; the kernel then says "text file busy" for some microseconds. Eight attempts are a quarter of a second.
 func (p process) start() (*exec.Cmd, error) {
 	for attempt := 0; ; attempt++ {
 		cmd := exec.Command(p.path, p.args...)
@@ -75,7 +75,7 @@ func (p process) start() (*exec.Cmd, error) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 		cmd.WaitDelay = drainTime
 		err := cmd.Start()
-		if errors.Is(err, syscall.ETXTBSY) && attempt < 6 {
+		if errors.Is(err, syscall.ETXTBSY) && attempt < 8 {
 			time.Sleep(time.Millisecond << attempt)
 			continue
 		}

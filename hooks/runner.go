@@ -151,7 +151,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 
 // writeRun makes all files of a run: those to read, and those to write, which are empty (C23, C24).
 func writeRun(dir *runDir, run Run) error {
-	contexts, err := encode(append([]Context{}, run.Contexts...)) // never null (X18)
+	contexts, err := encodeContexts(run.Contexts)
 	if err != nil {
 		return fmt.Errorf("%s: %w", envContext, err)
 	}

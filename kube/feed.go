@@ -2,7 +2,9 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"log/slog"
+	"net/url"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -120,6 +122,16 @@ func unsupported(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)
 }
 
+// plain leaves out the address of a request, which hides what went wrong: the
+// name of the watch says all of it that people care for.
+func plain(err error) error {
+	var request *url.Error
+	if errors.As(err, &request) {
+		return request.Err
+	}
+	return err
+}
+
 // note keeps the outcome of a request. A resource version that is too old or
 // too new is the ordinary way to learn that a new list is due.
 func (f *feed) note(ctx context.Context, verb string, err error) {
@@ -132,6 +144,7 @@ func (f *feed) note(ctx context.Context, verb string, err error) {
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err),
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
 	default:
+		err = plain(err)
 		if f.health.fail(verb, err, time.Now()) {
 			f.log.Warn("watch is interrupted, it is tried again", "watch", f.name, "verb", verb, "err", err)
 		}

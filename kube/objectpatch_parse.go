@@ -51,10 +51,14 @@ func parseObjectPatch(text []byte) (ObjectPatch, error) {
 
 // splitDocuments returns the documents as JSON.
 func splitDocuments(data []byte) ([][]byte, error) {
-	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
-		return splitJSON(data)
+	switch trimmed := bytes.TrimSpace(data); {
+	case len(trimmed) == 0:
+		return nil, nil
+	case trimmed[0] == '{':
+		return splitJSON(trimmed)
+	default:
+		return splitYAML(data)
 	}
-	return splitYAML(data)
 }
 
 func splitJSON(data []byte) (documents [][]byte, err error) {

@@ -51,6 +51,8 @@
 //	SetConfig            config            module, global-hooks
 //	ConfigFlagsSaved     config            converge
 //
+//	Crash                tests             any actor
+//
 //	ReloadModules        global-hooks      converge
 //	SetDynamicFlags      global-hooks      converge
 //	ConvergeFinished     global-hooks      converge

@@ -46,3 +46,6 @@ type ConvergeFinished struct {
 
 // Converged tells that the first converge is over: ticks of schedules count from now on (C14).
 type Converged struct{}
+
+// Crash makes any actor panic, as a bug would. Tests of supervision send it.
+type Crash struct{}

@@ -79,6 +79,20 @@ func (s QueueStatus) String() string {
 	return fmt.Sprintf("%d tasks", s.Length)
 }
 
+// FailingTask is a task that failed and is tried again.
+type FailingTask struct {
+	Task string `json:"task"`
+	// Attempts that failed.
+	Attempts int       `json:"attempts"`
+	RetryAt  time.Time `json:"retryAt"`
+	Error    string    `json:"error"`
+}
+
+// String implements fmt.Stringer.
+func (f FailingTask) String() string {
+	return fmt.Sprintf("BACKOFF %s: attempt %d failed, next at %s: %s", f.Task, f.Attempts, f.RetryAt.Format(time.TimeOnly), head(f.Error))
+}
+
 // ModuleStatus is what a module publishes about itself.
 type ModuleStatus struct {
 	Phase Phase `json:"phase"`
@@ -88,11 +102,8 @@ type ModuleStatus struct {
 	// Release is the revision of the last Helm action, 0 for none.
 	Release int `json:"releaseRevision,omitempty"`
 	// Values is the beginning of the checksum of the merged values.
-	Values string `json:"valuesChecksum"`
-	// FailedAttempts at the run or delete in progress, and when the next one is.
-	FailedAttempts int       `json:"failedAttempts,omitempty"`
-	RetryAt        time.Time `json:"retryAt,omitzero"`
-	Error          string    `json:"error,omitempty"`
+	Values  string        `json:"valuesChecksum"`
+	Failing []FailingTask `json:"failing,omitempty"`
 }
 
 // String implements fmt.Stringer.
@@ -101,8 +112,8 @@ func (s ModuleStatus) String() string {
 	if s.Release > 0 {
 		text += fmt.Sprintf(" revision=%d", s.Release)
 	}
-	if s.FailedAttempts > 0 {
-		text += fmt.Sprintf(" BACKOFF failed=%d retry=%s error=%q", s.FailedAttempts, s.RetryAt.Format(time.TimeOnly), head(s.Error))
+	for _, f := range s.Failing {
+		text += " " + f.String()
 	}
 	return text
 }
@@ -113,12 +124,17 @@ type GlobalStatus struct {
 	Runs           int      `json:"runs"`
 	EnabledModules []string `json:"enabledModules"`
 	// Values is the beginning of the checksum of the global values.
-	Values string `json:"valuesChecksum"`
+	Values  string        `json:"valuesChecksum"`
+	Failing []FailingTask `json:"failing,omitempty"`
 }
 
 // String implements fmt.Stringer.
 func (s GlobalStatus) String() string {
-	return fmt.Sprintf("%d hooks, %d modules enabled", s.Hooks, len(s.EnabledModules))
+	text := fmt.Sprintf("%d hooks, %d modules enabled", s.Hooks, len(s.EnabledModules))
+	for _, f := range s.Failing {
+		text += " " + f.String()
+	}
+	return text
 }
 
 // The phases of converge.

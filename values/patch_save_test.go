@@ -11,7 +11,7 @@ import (
 // D23, T19: compaction never changes what replaying the list does, whatever the layers below have become. Random operations
 // that need not fit at all are replayed over random trees, once all of them, once compacted.
 func TestCompactionIsSound(t *testing.T) {
-	for seed := range uint64(20000) {
+	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var raw, compacted Patch
 		for range 1 + r.IntN(12) {
@@ -44,10 +44,19 @@ func randomOperation(r *rand.Rand) Operation {
 	return addition(path, randomTree(r, 2))
 }
 
+// operations shows a patch with its values.
 func operations(p Patch) []string {
 	var texts []string
 	for _, o := range p {
-		texts = append(texts, fmt.Sprint(o, " ", o.Value))
+		text := o.String()
+		if o.HasValue {
+			value, err := JSON(o.Value)
+			if err != nil {
+				value = []byte(err.Error())
+			}
+			text += " " + string(value)
+		}
+		texts = append(texts, text)
 	}
 	return texts
 }
@@ -56,7 +65,7 @@ func operations(p Patch) []string {
 // unrelated change of the ConfigMap changes nothing else.
 func TestSavedPatchesGiveTheSameValues(t *testing.T) {
 	applied := 0
-	for seed := range uint64(20000) {
+	for seed := range uint64(4000) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		section, err := NewSection("m", nil, Layer{Value: randomMap(r, 3)})
 		if err != nil {
@@ -78,7 +87,7 @@ func TestSavedPatchesGiveTheSameValues(t *testing.T) {
 			}
 		}
 	}
-	if applied < 20000 {
+	if applied < 4000 {
 		t.Errorf("only %d operations fitted; the test shows little", applied)
 	}
 }
@@ -138,7 +147,7 @@ func TestCompaction(t *testing.T) {
 			// D23
 			name:  "a value makes operations below it irrelevant",
 			patch: `[{"op":"add","path":"/m/a/b","value":1},{"op":"add","path":"/m/a/c/-","value":2},{"op":"add","path":"/m/a","value":{}}]`,
-			want:  []string{"add /m/a map[]"},
+			want:  []string{"add /m/a {}"},
 		}, {
 			// T19
 			name:  "two appends to one list survive",
@@ -157,7 +166,7 @@ func TestCompaction(t *testing.T) {
 			// D22: replaying the first add creates /m/a when it is missing; the remove alone would not
 			name:  "a remove keeps the parents that a dropped add created",
 			patch: `[{"op":"add","path":"/m/a/b/c","value":1},{"op":"remove","path":"/m/a/b"}]`,
-			want:  []string{"add /m/a/b map[]", "remove /m/a/b <nil>"},
+			want:  []string{"add /m/a/b {}", "remove /m/a/b"},
 		}, {
 			name:  "paths that only begin alike are different",
 			patch: `[{"op":"add","path":"/m/ab","value":1},{"op":"add","path":"/m/a","value":2}]`,
@@ -165,7 +174,7 @@ func TestCompaction(t *testing.T) {
 		}, {
 			name:  "the whole section replaces everything",
 			patch: `[{"op":"add","path":"/m/a","value":1},{"op":"add","path":"/m/l/-","value":1},{"op":"add","path":"/m","value":{}}]`,
-			want:  []string{"add /m map[]"},
+			want:  []string{"add /m {}"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -126,7 +126,7 @@ func compileError(err error, origins map[string]string) error {
 	var problems []error
 	seen := map[string]bool{}
 	for _, leaf := range leaves(invalid) {
-		text := fmt.Sprintf("%s: %s", origin(leaf.InstanceLocation, origins), leaf.Message)
+		text := fmt.Sprintf("%s: %s", origin(located(leaf.InstanceLocation).String(), origins), leaf.Message)
 		if !seen[text] {
 			seen[text] = true
 			problems = append(problems, errors.New(text))

@@ -344,14 +344,14 @@ properties:
   other: {type: string}
   adminPassword: {type: string, minLength: 100}
   tls: {type: object, properties: {certs: {type: object, additionalProperties: {type: string, pattern: '^-'}}}}
-  a.b: {type: object, properties: {"odd key": {type: array, items: {type: integer, maximum: 3}}}}
+  a.b: {type: object, properties: {"odd name": {type: array, items: {type: integer, maximum: 3}}}}
   long: {type: string, maxLength: 3}
   pem: {type: string, maxLength: 3}
 `
 	values := `
 adminPassword: hunter2
 tls: {certs: {ca: hunter3}}
-a.b: {odd key: [1, 7]}
+a.b: {odd name: [1, 7]}
 long: ` + "'" + longText() + "'" + `
 pem: "-----BEGIN KEY"
 `
@@ -363,7 +363,7 @@ pem: "-----BEGIN KEY"
 		"m.other: is required",
 		"m.pem: must have at most 3 characters",
 		"m.tls.certs.ca: must match the pattern ^-",
-		`m["a.b"]["odd key"][1]: must be at most 3, is 7`,
+		`m["a.b"]["odd name"][1]: must be at most 3, is 7`,
 	}
 	if len(got) != len(want) {
 		t.Fatalf("got %q", got)
@@ -389,7 +389,7 @@ func TestValidationErrorText(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	two := &ValidationError{Section: "m", Schema: "s.yaml", Violations: []Violation{{"m.a", "is required"}, {"m.b", "is required"}}}
-	if got, want := two.Error(), "values of m do not fit s.yaml: \n  m.a: is required\n  m.b: is required"; got != want {
+	if got, want := two.Error(), "values of m do not fit s.yaml:\n  m.a: is required\n  m.b: is required"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -35,9 +35,9 @@ func (e *ValidationError) Error() string {
 	for _, v := range e.Violations {
 		lines = append(lines, v.String())
 	}
-	head := fmt.Sprintf("values of %s do not fit %s: ", e.Section, e.Schema)
+	head := fmt.Sprintf("values of %s do not fit %s:", e.Section, e.Schema)
 	if len(lines) == 1 {
-		return head + lines[0]
+		return head + " " + lines[0]
 	}
 	return head + "\n  " + strings.Join(lines, "\n  ")
 }

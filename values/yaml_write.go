@@ -38,7 +38,10 @@ func yamlNode(tree any) (*yaml.Node, error) {
 		return listNode(v)
 	case map[string]any:
 		return mapNode(v)
-	case json.Number, int64, int:
+	case json.Number:
+		// The encoder takes integers of this size for floats and would write the tag !!int before them.
+		return plainNode("!!float", string(v)), nil
+	case int64, int:
 		return plainNode("!!int", fmt.Sprint(v)), nil
 	case nil:
 		return plainNode("!!null", "null"), nil

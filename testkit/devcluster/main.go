@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 
 	"k8s.io/component-base/version"
@@ -46,7 +47,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 	// The first signal asks for an orderly stop; stop() gives the default back,
 	// so that a second one ends the process at once.
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP)
+	ctx, stop := signal.NotifyContext(context.Background(), stopSignals(o)...)
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
@@ -55,6 +56,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	return exitStopped
+}
+
+// stopSignals are the signals that stop the cluster: all but those that whoever
+// started us wants ignored, as nohup does, and a shell for what it runs in the
+// background. A detached cluster does not go with its terminal.
+func stopSignals(o options) []os.Signal {
+	signals := []os.Signal{syscall.SIGTERM, syscall.SIGINT}
+	if o.parentPID != 0 {
+		signals = append(signals, syscall.SIGHUP)
+	} else {
+		signal.Ignore(syscall.SIGHUP)
+	}
+	return slices.DeleteFunc(signals, signal.Ignored)
 }
 
 // parseOptions reads the command line; problems with single flags and the

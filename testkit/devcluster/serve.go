@@ -51,20 +51,22 @@ func serve(ctx context.Context, o options, stdout, stderr io.Writer) error {
 // component is a part of the cluster that runs in its own goroutine.
 type component struct {
 	cancel context.CancelFunc
-	done   chan error
+	done   chan struct{} // closed when it has ended
+	err    error         // why; to be read after done
 }
 
 // launch runs f with a context that does not end with ctx: components are
 // stopped one after the other, the controllers before their API server.
 func launch(ctx context.Context, name string, f func(context.Context) error) *component {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c := &component{cancel: cancel, done: make(chan error, 1)}
+	c := &component{cancel: cancel, done: make(chan struct{})}
 	go func() {
+		defer close(c.done)
 		err := f(ctx)
 		if err == nil {
 			err = errors.New("ended by itself")
 		}
-		c.done <- fmt.Errorf("%s: %w", name, err)
+		c.err = fmt.Errorf("%s: %w", name, err)
 	}()
 	return c
 }
@@ -121,10 +123,10 @@ func runCluster(ctx context.Context, dir string, port int, stdout io.Writer) err
 	select {
 	case <-ctx.Done():
 		return nil
-	case err := <-server.done:
-		return err
-	case err := <-controllers.done:
-		return err
+	case <-server.done:
+		return server.err
+	case <-controllers.done:
+		return controllers.err
 	case err := <-store.Err():
 		return fmt.Errorf("etcd: %w", err)
 	}
@@ -143,8 +145,8 @@ func waitFor(ctx context.Context, c *component, ready func(context.Context) erro
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("not ready after %s: %w", startTimeout, err)
-		case ended := <-c.done:
-			return ended
+		case <-c.done:
+			return c.err
 		case <-tick.C:
 		}
 	}

@@ -60,8 +60,8 @@ func TestWaitingEnds(t *testing.T) {
 	} {
 		t.Run(situation, func(t *testing.T) {
 			c := launch(t.Context(), "store", test.run)
-			defer c.stop(startTimeout)
 			err := waitFor(test.ctx, c, func(context.Context) error { return test.ready() })
+			c.stop(startTimeout) // of an ended one too: at once, or the test hangs
 			switch {
 			case test.want == "" && err != nil:
 				t.Errorf("error %v", err)

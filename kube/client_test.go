@@ -1,0 +1,95 @@
+package kube
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/klog/v2"
+)
+
+func TestConnectErrors(t *testing.T) {
+	broken := filepath.Join(t.TempDir(), "broken")
+	must(t, os.WriteFile(broken, []byte("{"), 0o600))
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	tests := map[string]struct {
+		options Options
+		want    string
+	}{
+		"no kubeconfig, no pod":      {Options{}, "no kubeconfig is set"},
+		"context without kubeconfig": {Options{Context: "prod"}, `context "prod"`},
+		"no such file":               {Options{Kubeconfig: "/does/not/exist"}, "/does/not/exist"},
+		"broken file":                {Options{Kubeconfig: broken}, broken},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			if _, err := Connect(test.options); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("error %v, want one that says %s", err, test.want)
+			}
+		})
+	}
+}
+
+const kubeconfig = `{"apiVersion":"v1","kind":"Config","current-context":"a",
+"contexts":[{"name":"a","context":{"cluster":"a","user":"u"}},{"name":"b","context":{"cluster":"b","user":"u"}}],
+"clusters":[{"name":"a","cluster":{"server":"https://a.example.com"}},{"name":"b","cluster":{"server":"https://b.example.com"}}],
+"users":[{"name":"u","user":{"token":"t"}}]}`
+
+func TestConnect(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, os.WriteFile(path, []byte(kubeconfig), 0o600))
+	tests := map[string]struct {
+		options Options
+		host    string
+		qps     float32
+		burst   int
+		agent   string
+	}{
+		"defaults":        {Options{}, "https://a.example.com", 100, 200, "addon-operator"},
+		"another context": {Options{Context: "b", QPS: 5, Burst: 7, UserAgent: "me"}, "https://b.example.com", 5, 7, "me"},
+		"another server":  {Options{Server: "https://c.example.com", QPS: -1}, "https://c.example.com", -1, 200, "addon-operator"},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			test.options.Kubeconfig = path
+			client, err := Connect(test.options)
+			must(t, err)
+			c := client.RESTConfig()
+			if c.Host != test.host || c.QPS != test.qps || c.Burst != test.burst || c.UserAgent != test.agent || c.BearerToken != "t" {
+				t.Errorf("host %s, QPS %v, burst %d, user agent %s", c.Host, c.QPS, c.Burst, c.UserAgent)
+			}
+		})
+	}
+}
+
+// Each warning of the API server is a warning once.
+func TestWarningsOfTheAPIServer(t *testing.T) {
+	var log bytes.Buffer
+	w := newWarnings(slog.New(slog.NewTextHandler(&log, nil)))
+	for range 3 {
+		w.HandleWarningHeaderWithContext(t.Context(), 299, "", "v1beta1 is deprecated")
+		w.HandleWarningHeaderWithContext(t.Context(), 199, "", "another code")
+	}
+	if n := strings.Count(log.String(), "deprecated"); n != 1 || strings.Contains(log.String(), "another") {
+		t.Errorf("log:\n%s", log.String())
+	}
+}
+
+// The libraries' errors are warnings, the rest is debug.
+func TestRedirectKlog(t *testing.T) {
+	state := klog.CaptureState()
+	defer state.Restore()
+	var log bytes.Buffer
+	RedirectKlog(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})).WithGroup("g").With("a", 1))
+	klog.InfoS("some information", "k", "v")
+	klog.ErrorS(nil, "some error")
+	klog.Flush()
+	for _, want := range []string{`level=DEBUG msg="some information" g.a=1 g.k=v`, `level=WARN msg="some error"`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("%q is not in the log:\n%s", want, log.String())
+		}
+	}
+}

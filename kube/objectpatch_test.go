@@ -1,0 +1,255 @@
+package kube
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// K1, K2, K3, K8: the forms in which hooks write operations.
+func TestParseObjectPatches(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		want []string
+	}{
+		"nothing":      {"", nil},
+		"only space":   {" \n\t\n", nil},
+		"only comment": {"# nothing\n---\n# nothing\n", nil},
+		"the sample of K8": {`
+{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "d"}, "data": {"k": "v"}}}
+{"operation": "MergePatch", "apiVersion": "apps/v1", "kind": "Deployment", "namespace": "d", "name": "web", "mergePatch": {"spec": {"replicas": 2}}, "ignoreMissingObject": true}`,
+			[]string{"CreateOrUpdate v1/ConfigMap d/c", "MergePatch apps/v1/Deployment d/web"}},
+		"YAML documents": {"---\noperation: Delete\nkind: Pod\nnamespace: d\nname: p\n---\noperation: DeleteInBackground\nkind: Node\nname: one\n",
+			[]string{"Delete Pod d/p", "DeleteInBackground Node one"}},
+		"payloads as texts": {`
+operation: Create
+object: |
+  apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: c, namespace: d}
+---
+operation: MergePatch
+kind: Pod
+namespace: d
+name: p
+subresource: /status
+mergePatch: '{"status": {"phase": "Running"}}'
+---
+operation: JSONPatch
+kind: Pod
+namespace: d
+name: p
+jsonPatch: |
+  - {op: remove, path: /metadata/labels/a~1b}
+`, []string{"Create v1/ConfigMap d/c", "MergePatch Pod d/p (status)", "JSONPatch Pod d/p"}},
+		"a generated name": {`{"operation":"Create","object":{"kind":"Pod","metadata":{"generateName":"p-","namespace":"d"}}}`, []string{"Create Pod d/"}},
+		"a filter":         {`{"operation":"JQPatch","kind":"Pod","name":"p","namespace":"d","jqFilter":".metadata.labels.a = \"b\""}`, []string{"JQPatch Pod d/p"}},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			patches, err := ParseObjectPatches([]byte(test.text))
+			must(t, err)
+			var got []string
+			for _, p := range patches {
+				got = append(got, p.String())
+			}
+			if strings.Join(got, "\n") != strings.Join(test.want, "\n") {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// K1: one wrong document, and nothing is applied; all that is wrong is told.
+func TestParseObjectPatchesRefuses(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		want []string
+	}{
+		"no JSON":           {`{"operation": }`, []string{"document 1"}},
+		"cut off":           {`{"operation":"Delete","kind":"Pod","name":"a"} {"op`, []string{"document 2"}},
+		"no YAML":           {"a: b: c", []string{"document 1"}},
+		"a key twice":       {"kind: a\nkind: b", []string{"document 1", "kind"}},
+		"a list":            {"- operation: Delete", []string{"document 1"}},
+		"unknown field":     {`{"operation":"Delete","kind":"Pod","name":"a","nameSpace2":"d"}`, []string{"nameSpace2"}},
+		"no operation":      {`{"kind":"Pod"}`, []string{"operation is missing"}},
+		"unknown operation": {`{"operation":"Destroy"}`, []string{`unknown operation "Destroy"`}},
+		"nothing named":     {`{"operation":"Delete"}`, []string{"kind is missing", "name is missing"}},
+		"two documents":     {"operation: Delete\n---\noperation: Create\n", []string{"document 1: kind is missing", "document 2: object is missing"}},
+		"a useless payload": {`{"operation":"Delete","kind":"Pod","name":"a","mergePatch":{},"jqFilter":"."}`, []string{"jqFilter has no meaning for Delete", "mergePatch has no meaning"}},
+		"object is a list":  {`{"operation":"Create","object":[]}`, []string{"object"}},
+		"object is null":    {`{"operation":"Create","object":"null"}`, []string{"object: it is null"}},
+		"named twice":       {`{"operation":"Create","name":"x","object":{"kind":"Pod","metadata":{"name":"x"}}}`, []string{"belong into the object"}},
+		"nameless object":   {`{"operation":"CreateOrUpdate","object":{"kind":"Pod","metadata":{"generateName":"x"}}}`, []string{"object: name is missing"}},
+		"odd metadata":      {`{"operation":"Create","object":{"kind":"Pod","metadata":[]}}`, []string{"object"}},
+		"wrong patch":       {`{"operation":"JSONPatch","kind":"Pod","name":"a","jsonPatch":[{"op":"set","path":"a"},{"op":"add"}]}`, []string{"operation 0: unknown op set", "path a is no JSON pointer", "operation 1: path"}},
+		"patch of no shape": {`{"operation":"MergePatch","kind":"Pod","name":"a","mergePatch":[1]}`, []string{"mergePatch"}},
+		"wrong filter":      {`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":".["}`, []string{"jqFilter"}},
+		"no filter":         {`{"operation":"JQPatch","kind":"Pod","name":"a"}`, []string{"jqFilter is missing"}},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			patches, err := ParseObjectPatches([]byte(test.text))
+			if err == nil || patches != nil {
+				t.Fatalf("accepted: %v", patches)
+			}
+			for _, part := range test.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not tell of %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+func FuzzParseObjectPatches(f *testing.F) {
+	for _, seed := range []string{
+		"", "{", "---\n", "operation: Delete\nkind: Pod\nname: a\n",
+		`{"operation":"Create","object":"kind: Pod\nmetadata: {name: a}"}`,
+		`{"operation":"JSONPatch","kind":"a","name":"b","jsonPatch":[{"op":"add","path":"/a","value":1}]}`,
+		`{"operation":"JQPatch","kind":"a","name":"b","jqFilter":".a=1"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		patches, err := ParseObjectPatches(data)
+		if err != nil && patches != nil {
+			t.Error("an error, and operations all the same")
+		}
+		for _, p := range patches {
+			if p.Operation == "" || p.Kind == "" || p.String() == "" {
+				t.Errorf("an operation without operation or kind: %+v", p)
+			}
+			if p.patch != nil && !json.Valid(p.patch) {
+				t.Errorf("patch %q is no JSON", p.patch)
+			}
+		}
+	})
+}
+
+// patch applies operations written as text, with $NS for the namespace.
+func (w *world) patch(ns, text string) error {
+	w.t.Helper()
+	patches, err := ParseObjectPatches([]byte(strings.ReplaceAll(text, "$NS", ns)))
+	must(w.t, err)
+	return w.client.ApplyObjectPatches(w.t.Context(), patches)
+}
+
+func (w *world) dataOf(ns, name string) string {
+	w.t.Helper()
+	object, err := w.admin.CoreV1().ConfigMaps(ns).Get(w.t.Context(), name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return "absent"
+	}
+	must(w.t, err)
+	text, err := json.Marshal(object.Data)
+	must(w.t, err)
+	return string(text)
+}
+
+// K2, K3: each operation on an object that is there and one that is not.
+func TestApplyObjectPatches(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	object := func(operation string) string {
+		return `{"operation":"` + operation + `","object":{"kind":"configmap","metadata":{"namespace":"$NS","name":"c"},"data":{"k":"new"}}}`
+	}
+	on := func(operation, rest string) string {
+		return `{"operation":"` + operation + `","kind":"ConfigMap","namespace":"$NS","name":"c"` + rest + `}`
+	}
+	tests := map[string]struct {
+		text            string
+		present, absent string // data afterwards, or "error"
+	}{
+		"Create":             {object("Create"), "error", `{"k":"new"}`},
+		"CreateIfNotExists":  {object("CreateIfNotExists"), `{"k":"old","o":"1"}`, `{"k":"new"}`},
+		"CreateOrUpdate":     {object("CreateOrUpdate"), `{"k":"new"}`, `{"k":"new"}`},
+		"ServerSideApply":    {object("ServerSideApply"), `{"k":"new","o":"1"}`, `{"k":"new"}`},
+		"Delete":             {on("Delete", ""), "absent", "absent"},
+		"DeleteInBackground": {on("DeleteInBackground", ""), "absent", "absent"},
+		"DeleteNonCascading": {on("DeleteNonCascading", ""), "absent", "absent"},
+		"MergePatch":         {on("MergePatch", `,"mergePatch":{"data":{"k":null,"n":"2"}}`), `{"n":"2","o":"1"}`, "error"},
+		"MergePatch lenient": {on("MergePatch", `,"mergePatch":{"data":{"k":null}},"ignoreMissingObject":true`), `{"o":"1"}`, "absent"},
+		"JSONPatch":          {on("JSONPatch", `,"jsonPatch":[{"op":"replace","path":"/data/k","value":"new"}]`), `{"k":"new","o":"1"}`, "error"},
+		"JQPatch":            {on("JQPatch", `,"jqFilter":".data.k += \"er\""`), `{"k":"older","o":"1"}`, "error"},
+		"JQPatch of nothing": {on("JQPatch", `,"jqFilter":"."`), `{"k":"old","o":"1"}`, "error"},
+		"JQPatch to rename":  {on("JQPatch", `,"jqFilter":".metadata.name = \"d\""`), "error", "error"},
+		"JQPatch to no one":  {on("JQPatch", `,"jqFilter":"empty"`), "error", "error"},
+		"JQPatch to a text":  {on("JQPatch", `,"jqFilter":".kind"`), "error", "error"},
+		"JQPatch that fails": {on("JQPatch", `,"jqFilter":"error(\"no\")"`), "error", "error"},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			for _, present := range []bool{true, false} {
+				ns := world.Namespace(t)
+				want := test.absent
+				if present {
+					want = test.present
+					world.createConfigMap(ns, "c", map[string]string{"k": "old", "o": "1"})
+				}
+				err := world.patch(ns, test.text)
+				if (err != nil) != (want == "error") {
+					t.Errorf("present %v: error %v, want %s", present, err, want)
+				}
+				if got := world.dataOf(ns, "c"); want != "error" && got != want {
+					t.Errorf("present %v: data %s, want %s", present, got, want)
+				}
+			}
+		})
+	}
+}
+
+// K7: what cannot be right is found before anything is done.
+func TestApplyObjectPatchesNamesNamespaces(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	err := world.patch(ns, `
+{"operation":"Create","object":{"kind":"ConfigMap","metadata":{"name":"c","namespace":"$NS"}}}
+{"operation":"Delete","kind":"ConfigMap","name":"c"}
+{"operation":"Delete","kind":"Namespace","namespace":"x","name":"c"}`)
+	if err == nil || !strings.Contains(err.Error(), "set the namespace") || !strings.Contains(err.Error(), "remove the namespace") {
+		t.Errorf("error %v, want both mistakes", err)
+	}
+	if got := world.dataOf(ns, "c"); got != "absent" {
+		t.Errorf("something was done: %s", got)
+	}
+}
+
+// K5: after an error the rest is tried; K2: a kind may be made by the same file.
+func TestApplyObjectPatchesGoesOn(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	err := world.patch(ns, `
+{"operation":"MergePatch","kind":"ConfigMap","namespace":"$NS","name":"absent-one","mergePatch":{}}
+{"operation":"MergePatch","kind":"Unheard","namespace":"$NS","name":"absent-two","mergePatch":{}}
+{"operation":"Delete","kind":"Unheard","namespace":"$NS","name":"absent-three"}
+{"operation":"Create","object":{"kind":"ConfigMap","metadata":{"name":"c","namespace":"$NS"},"data":{"k":"v"}}}`)
+	if err == nil || !strings.Contains(err.Error(), "absent-one") || !strings.Contains(err.Error(), "absent-two") || strings.Contains(err.Error(), "absent-three") {
+		t.Errorf("error %v, want the first two operations", err)
+	}
+	if got := world.dataOf(ns, "c"); got != `{"k":"v"}` {
+		t.Errorf("the last operation was not tried: %s", got)
+	}
+}
+
+// K3: subresources.
+func TestApplyObjectPatchesToStatus(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	_, err := world.admin.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
+	must(t, err)
+	must(t, world.patch(ns, `
+{"operation":"MergePatch","kind":"Pod","namespace":"$NS","name":"p","subresource":"/status","mergePatch":{"status":{"phase":"Running"}}}
+{"operation":"JQPatch","kind":"po","namespace":"$NS","name":"p","subresource":"status","jqFilter":".status.message = \"hello\""}`))
+	pod, err = world.admin.CoreV1().Pods(ns).Get(t.Context(), "p", metav1.GetOptions{})
+	must(t, err)
+	if pod.Status.Phase != corev1.PodRunning || pod.Status.Message != "hello" {
+		t.Errorf("status %+v", pod.Status)
+	}
+}

@@ -1,0 +1,28 @@
+// Package testkit plays the life of an operator on virtual time: the real actors, real
+// or scripted hooks, and in memory what is expensive or slow, which is the API server
+// and Helm. A lifecycle of hours takes milliseconds, and its trace is the same each time.
+//
+// A lifecycle script is a txtar archive. Its comment says in a sentence what it proves,
+// its files are the modules and hooks, "script" are the steps and "trace" is what must
+// happen; see [Lifecycle]. Steps are:
+//
+//	start                         start the operator and wait until nothing happens
+//	stop                          stop it; what lies on disk and in the cluster stays
+//	advance 5s                    let time pass
+//	configmap FILE                replace the ConfigMap: a YAML map of key to text
+//	configmap-set KEY TEXT        set one key of it
+//	configmap-remove KEY          remove one key of it
+//	apply FILE                    create or change objects in the cluster
+//	delete KIND NAMESPACE/NAME    delete one
+//	fail HOOK N                   the next N runs of a hook, or enabled script, fail
+//	slow HOOK DURATION            its runs take that long from now on
+//	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
+//	slow-helm RELEASE DURATION    they take that long from now on
+//	release NAME                  a release that somebody else installed
+//	remove PATH                   remove a file or directory
+//	write PATH FILE               write a file of the archive again, to another place
+//	crash ACTOR                   make an actor panic, for example module/dns
+//	show                          print phases and queues into the trace
+//
+// Nothing in here is for production; package devclustertest has the real API server.
+package testkit

@@ -1,0 +1,82 @@
+package testkit
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// update rewrites golden traces. Look at the difference before you commit it: each
+// changed line is a change of behaviour.
+var update = flag.Bool("update", false, "rewrite the golden traces of lifecycle scripts")
+
+// Lifecycle plays every script that matches the pattern and compares its trace with the
+// one in the archive.
+func Lifecycle(t *testing.T, pattern string) {
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no lifecycle scripts match %s (%v)", pattern, err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { lifecycle(t, path) })
+	}
+}
+
+func lifecycle(t *testing.T, path string) {
+	archive, err := txtar.ParseFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(bytes.TrimSpace(archive.Comment)) == 0 {
+		t.Errorf("%s must begin with a sentence that says what it proves", path)
+	}
+	got := Play(t, archive, 0)
+	want := -1
+	for i, f := range archive.Files {
+		if f.Name == "trace" {
+			want = i
+		}
+	}
+	switch {
+	case *update && want < 0:
+		archive.Files = append(archive.Files, txtar.File{Name: "trace", Data: []byte(got)})
+	case *update:
+		archive.Files[want].Data = []byte(got)
+	case want < 0:
+		t.Fatalf("%s has no trace; go test -update writes it\n%s", path, got)
+	default:
+		if text := string(archive.Files[want].Data); text != got {
+			t.Errorf("the trace of %s differs (-want +got); go test -update rewrites it\n%s", path, diff(text, got))
+		}
+		return
+	}
+	if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// diff shows the first lines that differ, with what stands before them.
+func diff(want, got string) string {
+	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
+	first := 0
+	for first < len(a) && first < len(b) && a[first] == b[first] {
+		first++
+	}
+	var out strings.Builder
+	for _, line := range a[max(0, first-3):first] {
+		fmt.Fprintf(&out, "  %s\n", line)
+	}
+	for _, line := range a[first:] {
+		fmt.Fprintf(&out, "- %s\n", line)
+	}
+	for _, line := range b[first:] {
+		fmt.Fprintf(&out, "+ %s\n", line)
+	}
+	return out.String()
+}

@@ -1,0 +1,197 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"addon-operator/actors"
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+)
+
+// Play plays the steps of a lifecycle script on virtual time and returns the trace.
+// Seed 0 keeps the order in which messages arrive; any other draws it.
+func Play(t *testing.T, archive *txtar.Archive, seed uint64) string {
+	t.Helper()
+	dir := t.TempDir()
+	var trace string
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlayer(t, dir, archive, seed)
+		defer p.end()
+		p.play()
+		trace = strings.ReplaceAll(p.trace.String(), dir, "$DIR")
+	})
+	return trace
+}
+
+// player plays one script.
+type player struct {
+	t        *testing.T
+	dir      string
+	files    map[string][]byte
+	trace    *Trace
+	sched    *Scheduler
+	cluster  *Cluster
+	releases *Releases
+	hooks    *Hooks
+	operator *actors.Operator
+	writes   context.CancelFunc
+}
+
+func newPlayer(t *testing.T, dir string, archive *txtar.Archive, seed uint64) *player {
+	trace := NewTrace()
+	p := &player{
+		t: t, dir: dir, files: map[string][]byte{}, trace: trace, sched: NewScheduler(seed),
+		cluster: NewCluster(trace), releases: NewReleases(trace),
+	}
+	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(dir, "tmp"), Log: trace.logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.hooks = NewHooks(runner, trace)
+	for _, d := range []string{"modules", "global-hooks"} {
+		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, f := range archive.Files {
+		p.files[f.Name] = f.Data
+		if strings.HasPrefix(f.Name, "modules/") || strings.HasPrefix(f.Name, "global-hooks/") {
+			p.write(f.Name, f.Data)
+		}
+	}
+	return p
+}
+
+// write puts a file on disk; hooks and enabled scripts become executable.
+func (p *player) write(name string, data []byte) {
+	path := filepath.Join(p.dir, filepath.FromSlash(name))
+	mode := os.FileMode(0o644)
+	openapi := strings.Contains(name, "/openapi/")
+	if !openapi && (strings.Contains(name, "hooks/") || filepath.Base(name) == "enabled") {
+		mode = 0o755
+	}
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, data, mode)
+	}
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *player) play() {
+	for number, line := range strings.Split(string(p.files["script"]), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		p.trace.Heading(line)
+		verb, rest, _ := strings.Cut(line, " ")
+		step, ok := steps[verb]
+		if !ok {
+			p.t.Fatalf("script line %d: unknown step %q", number+1, verb)
+		}
+		if err := step(p, strings.TrimSpace(rest)); err != nil {
+			p.t.Fatalf("script line %d: %s: %v", number+1, line, err)
+		}
+		p.settle()
+	}
+	for _, line := range p.trace.unhandled {
+		p.t.Error(line)
+	}
+}
+
+// settle takes turns until nothing happens any more at this instant.
+func (p *player) settle() {
+	for {
+		synctest.Wait()
+		if !p.sched.Turn() {
+			return
+		}
+	}
+}
+
+// advance lets virtual time pass; what becomes due is done at its time.
+func (p *player) advance(d time.Duration) {
+	end := time.NewTimer(d)
+	defer end.Stop()
+	for {
+		p.settle()
+		select {
+		case <-p.sched.Wake():
+		case <-end.C:
+			p.settle()
+			return
+		}
+	}
+}
+
+// await settles, and lets time pass, until something has returned.
+func (p *player) await(f func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- f() }()
+	for {
+		p.settle()
+		select {
+		case err := <-done:
+			return err
+		case <-p.sched.Wake():
+		case <-time.After(time.Second):
+		}
+	}
+}
+
+func (p *player) start() error {
+	if p.operator != nil {
+		return errors.New("it is running")
+	}
+	writes, cancel := context.WithCancel(context.Background())
+	p.writes = cancel
+	p.operator = actors.New(actors.World{
+		Log: p.trace.logger(), Hooks: p.hooks, Releases: p.releases, ConfigMap: p.cluster,
+		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+			return p.cluster.WatchObjects(ctx, spec, notify, synced)
+		},
+		Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
+		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.dir, "modules")}, Global: filepath.Join(p.dir, "global-hooks"), UnnumberedOrder: 1},
+	})
+	if err := p.await(func() error { return p.operator.Start(context.Background()) }); err != nil {
+		p.trace.Add("start refused: %s", strings.ReplaceAll(err.Error(), "\n", "\n          "))
+		p.operator = nil
+	}
+	return nil
+}
+
+func (p *player) stop() error {
+	if p.operator == nil {
+		return nil
+	}
+	err := p.await(func() error { return p.operator.Stop(context.Background()) })
+	if n := len(p.operator.Inspector().Tree()); n > 0 && err == nil {
+		err = fmt.Errorf("%d actors are left", n)
+	}
+	p.operator = nil
+	p.writes()
+	p.cluster.Disconnect()
+	return err
+}
+
+// end leaves the bubble without goroutines, also after a failed test.
+func (p *player) end() {
+	if err := p.stop(); err != nil {
+		p.t.Error(err)
+	}
+	time.Sleep(2 * time.Second) // the library throttles its dead letters by a goroutine that lives 1 s
+	synctest.Wait()
+}

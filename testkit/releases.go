@@ -1,0 +1,133 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"addon-operator/helm"
+	"addon-operator/values"
+)
+
+// Releases keeps releases in memory. Like the real one it does nothing when nothing
+// changed; here the values stand for the rendered manifest.
+type Releases struct {
+	trace *Trace
+
+	mu       sync.Mutex
+	deployed map[string]deployed
+	fails    map[string]int
+	slow     map[string]time.Duration
+}
+
+type deployed struct {
+	revision int
+	checksum string
+}
+
+// NewReleases makes an empty store.
+func NewReleases(trace *Trace) *Releases {
+	return &Releases{trace: trace, deployed: map[string]deployed{}, fails: map[string]int{}, slow: map[string]time.Duration{}}
+}
+
+// Fail makes the next n actions on a release fail.
+func (r *Releases) Fail(name string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fails[name] = n
+}
+
+// Slow makes actions on a release last. Like the real ones they are not cancelled.
+func (r *Releases) Slow(name string, d time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slow[name] = d
+}
+
+// Put installs a release that is nobody's module.
+func (r *Releases) Put(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.deployed[name] = deployed{revision: 1}
+}
+
+func (r *Releases) begin(ctx context.Context, name string) error {
+	r.mu.Lock()
+	d := r.slow[name]
+	r.mu.Unlock()
+	select {
+	case <-time.After(d):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.fails[name] > 0 {
+		r.fails[name]--
+		return errors.New("it was told to fail")
+	}
+	return nil
+}
+
+// Apply implements actors.Releases.
+func (r *Releases) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
+	if err := r.begin(ctx, m.Name); err != nil {
+		r.trace.Add("helm fails for %s", m.Name)
+		return helm.Outcome{}, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old, exists := r.deployed[m.Name]
+	sum := values.Checksum(m.Values)
+	if exists && old.checksum == sum {
+		return helm.Outcome{Action: helm.Skipped, Revision: old.revision}, nil
+	}
+	now := deployed{old.revision + 1, sum}
+	r.deployed[m.Name] = now
+	action := helm.Upgraded
+	if !exists {
+		action = helm.Installed
+	}
+	text, err := values.JSON(m.Values)
+	if err != nil {
+		return helm.Outcome{}, err
+	}
+	r.trace.Add("helm %s %s %s", action, m.Name, text)
+	return helm.Outcome{Action: action, Revision: now.revision, Reason: "values"}, nil
+}
+
+// Uninstall implements actors.Releases.
+func (r *Releases) Uninstall(ctx context.Context, name string) (bool, error) {
+	if err := r.begin(ctx, name); err != nil {
+		r.trace.Add("helm fails for %s", name)
+		return false, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, existed := r.deployed[name]
+	delete(r.deployed, name)
+	r.trace.Add("helm uninstall %s", name)
+	return existed, nil
+}
+
+// Releases implements actors.Releases.
+func (r *Releases) Releases(context.Context) ([]string, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Sorted(maps.Keys(r.deployed)), nil
+}
+
+// describe lists the releases for a trace.
+func (r *Releases) describe() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	text := ""
+	for _, name := range slices.Sorted(maps.Keys(r.deployed)) {
+		text += fmt.Sprintf(" %s.v%d", name, r.deployed[name].revision)
+	}
+	return text
+}

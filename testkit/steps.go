@@ -1,0 +1,194 @@
+package testkit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// steps are the words of a script; doc.go explains them.
+var steps = map[string]func(*player, string) error{
+	"start":            func(p *player, _ string) error { return p.start() },
+	"stop":             func(p *player, _ string) error { return p.stop() },
+	"advance":          (*player).stepAdvance,
+	"configmap":        (*player).stepConfigMap,
+	"configmap-set":    (*player).stepConfigMapSet,
+	"configmap-remove": (*player).stepConfigMapRemove,
+	"apply":            (*player).stepApply,
+	"delete":           (*player).stepDelete,
+	"fail":             (*player).stepFail,
+	"slow":             (*player).stepSlow,
+	"fail-helm":        (*player).stepFailHelm,
+	"slow-helm":        (*player).stepSlowHelm,
+	"release":          func(p *player, name string) error { p.releases.Put(name); return nil },
+	"remove":           func(p *player, path string) error { return os.RemoveAll(filepath.Join(p.dir, path)) },
+	"write":            (*player).stepWrite,
+	"crash":            (*player).stepCrash,
+	"show":             func(p *player, _ string) error { p.show(); return nil },
+}
+
+func (p *player) stepAdvance(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil {
+		p.advance(d)
+	}
+	return err
+}
+
+func (p *player) file(name string) ([]byte, error) {
+	data, ok := p.files[name]
+	if !ok {
+		return nil, fmt.Errorf("the archive has no file %s", name)
+	}
+	return data, nil
+}
+
+func (p *player) stepConfigMap(name string) error {
+	text, err := p.file(name)
+	if err != nil {
+		return err
+	}
+	var data map[string]string
+	if err := yaml.UnmarshalStrict(text, &data); err != nil {
+		return err
+	}
+	p.cluster.SetConfigMap(data)
+	return nil
+}
+
+func (p *player) stepConfigMapSet(rest string) error {
+	key, text, _ := strings.Cut(rest, " ")
+	data := p.cluster.ConfigMap()
+	if data == nil {
+		data = map[string]string{}
+	}
+	data[key] = strings.ReplaceAll(text, `\n`, "\n")
+	p.cluster.SetConfigMap(data)
+	return nil
+}
+
+func (p *player) stepConfigMapRemove(key string) error {
+	data := p.cluster.ConfigMap()
+	delete(data, key)
+	p.cluster.SetConfigMap(data)
+	return nil
+}
+
+func (p *player) stepApply(name string) error {
+	text, err := p.file(name)
+	if err != nil {
+		return err
+	}
+	for _, doc := range strings.Split(string(text), "\n---\n") {
+		var object map[string]any
+		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
+			return err
+		}
+		if err := p.cluster.Apply(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *player) stepDelete(rest string) error {
+	kind, name, _ := strings.Cut(rest, " ")
+	namespace, object, ok := strings.Cut(name, "/")
+	if !ok {
+		namespace, object = "", name
+	}
+	if !p.cluster.Delete(kind, namespace, object) {
+		return errors.New("there is no such object")
+	}
+	return nil
+}
+
+func (p *player) stepFail(rest string) error {
+	name, n, err := nameAndNumber(rest)
+	p.hooks.Fail(name, n)
+	return err
+}
+
+func (p *player) stepSlow(rest string) error {
+	name, d, err := nameAndDuration(rest)
+	p.hooks.Slow(name, d)
+	return err
+}
+
+func (p *player) stepFailHelm(rest string) error {
+	name, n, err := nameAndNumber(rest)
+	p.releases.Fail(name, n)
+	return err
+}
+
+func (p *player) stepSlowHelm(rest string) error {
+	name, d, err := nameAndDuration(rest)
+	p.releases.Slow(name, d)
+	return err
+}
+
+func nameAndNumber(rest string) (string, int, error) {
+	name, text, _ := strings.Cut(rest, " ")
+	n, err := strconv.Atoi(text)
+	return name, n, err
+}
+
+func nameAndDuration(rest string) (string, time.Duration, error) {
+	name, text, _ := strings.Cut(rest, " ")
+	d, err := time.ParseDuration(text)
+	return name, d, err
+}
+
+func (p *player) stepWrite(rest string) error {
+	path, name, _ := strings.Cut(rest, " ")
+	data, err := p.file(cmp.Or(name, path))
+	if err == nil {
+		p.write(path, data)
+	}
+	return err
+}
+
+func (p *player) stepCrash(name string) error {
+	if p.operator == nil {
+		return errors.New("the operator does not run")
+	}
+	p.operator.Send(name, messages.Crash{})
+	return nil
+}
+
+// show prints what the actors say about themselves.
+func (p *player) show() {
+	if p.operator == nil {
+		p.trace.Add("the operator does not run; releases:%s", p.releases.describe())
+		return
+	}
+	var visit func(nodes []*supervisor.Node)
+	visit = func(nodes []*supervisor.Node) {
+		for _, n := range nodes {
+			switch n.Status.(type) {
+			case messages.ModuleStatus, messages.QueueStatus, messages.ConvergeStatus, supervisor.RunStatus:
+				line := n.Status.String()
+				p.trace.Add("%s: %s", strings.TrimPrefix(n.Path, "operator/"), line)
+			}
+			visit(n.Children)
+		}
+	}
+	visit(p.operator.Inspector().Tree())
+	p.trace.Add("releases:%s", p.releases.describe())
+	cm := p.cluster.ConfigMap()
+	for _, key := range slices.Sorted(maps.Keys(cm)) {
+		p.trace.Add("configmap %s: %q", key, cm[key])
+	}
+}

@@ -1,0 +1,104 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Trace collects what happens, each line with its virtual time.
+type Trace struct {
+	mu    sync.Mutex
+	began time.Time
+	lines strings.Builder
+	// Unhandled counts messages that an actor did not know: always a mistake.
+	unhandled []string
+}
+
+// NewTrace begins a trace now.
+func NewTrace() *Trace { return &Trace{began: time.Now()} }
+
+// Add appends a line.
+func (t *Trace) Add(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(&t.lines, "%6s  %s\n", time.Since(t.began).Round(time.Millisecond), fmt.Sprintf(format, args...))
+}
+
+// Heading appends a line without a time: a step of the script.
+func (t *Trace) Heading(text string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	fmt.Fprintf(&t.lines, "> %s\n", text)
+}
+
+// String is the whole trace.
+func (t *Trace) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.lines.String()
+}
+
+// logger writes warnings, errors and a few milestones into the trace.
+func (t *Trace) logger() *slog.Logger { return slog.New(traceHandler{trace: t}) }
+
+// milestones are the Info messages a trace shows.
+var milestones = map[string]bool{
+	"converged": true, "modules discovered": true, "config values changed": true, "module is deleted": true,
+	"reload of all modules starts again": true, "release without a module directory is purged": true,
+}
+
+type traceHandler struct {
+	trace *Trace
+	attrs []slog.Attr
+}
+
+func (h traceHandler) Enabled(_ context.Context, level slog.Level) bool {
+	return level >= slog.LevelInfo
+}
+
+func (h traceHandler) Handle(_ context.Context, r slog.Record) error {
+	if r.Level < slog.LevelWarn && !milestones[r.Message] {
+		return nil
+	}
+	line := r.Message
+	add := func(a slog.Attr) bool {
+		switch a.Key {
+		case "took", "stack", "revision", "attempt-id": // differ from run to run, or tell nothing here
+		default:
+			line += fmt.Sprintf(" %s=%s", a.Key, firstLine(a.Value.String()))
+		}
+		return true
+	}
+	for _, a := range h.attrs {
+		add(a)
+	}
+	r.Attrs(add)
+	if r.Level >= slog.LevelWarn {
+		line = r.Level.String() + " " + line
+	}
+	if r.Message == "unhandled message" {
+		h.trace.mu.Lock()
+		h.trace.unhandled = append(h.trace.unhandled, line)
+		h.trace.mu.Unlock()
+	}
+	h.trace.Add("%s", line)
+	return nil
+}
+
+func (h traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return traceHandler{h.trace, append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+}
+
+func (h traceHandler) WithGroup(string) slog.Handler { return h }
+
+func firstLine(s string) string {
+	line, _, more := strings.Cut(s, "\n")
+	if more {
+		line += " …"
+	}
+	return line
+}

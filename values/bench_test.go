@@ -1,0 +1,180 @@
+package values
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// bigValues are about a megabyte of values as they occur: some thousand small maps with texts, numbers and lists.
+func bigValues(b *testing.B) (values any, schemas *Schemas) {
+	var text strings.Builder
+	text.WriteString("services:\n")
+	for i := range 3300 {
+		fmt.Fprintf(&text, "- name: service-%d\n  image: {repository: registry.example.com/team/service-%d, tag: v1.%d.0}\n  replicas: %d\n"+
+			"  resources: {requests: {cpu: 100m, memory: 128Mi}, limits: {cpu: '1', memory: 512Mi}}\n  ports: [80, 443]\n  labels: {app: service-%d, team: team-%d}\n"+
+			"  description: a text of some length that nobody reads but everybody keeps, number %d\n", i, i, i%10, i%5, i, i%7, i)
+	}
+	schema := `
+type: object
+properties:
+  touched: {type: integer}
+  services:
+    type: array
+    items:
+      type: object
+      required: [name, image]
+      properties:
+        name: {type: string, minLength: 1}
+        image: {type: object, properties: {repository: {type: string}, tag: {type: string, pattern: '^v'}, pullPolicy: {type: string, enum: [Always, IfNotPresent], default: IfNotPresent}}}
+        replicas: {type: integer, minimum: 0, maximum: 100}
+        resources: {type: object, properties: {requests: {$ref: '#/definitions/resources'}, limits: {$ref: '#/definitions/resources'}}}
+        ports: {type: array, items: {type: integer, minimum: 1, maximum: 65535}}
+        labels: {type: object, additionalProperties: {type: string}}
+        description: {type: string}
+definitions:
+  resources: {type: object, properties: {cpu: {type: string}, memory: {type: string}}}
+`
+	schemas, err := CompileSchemas(SchemaFile{}, SchemaFile{"values.yaml", []byte(schema)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	values, err = ParseYAML([]byte(text.String()))
+	if err != nil {
+		b.Fatal(err)
+	}
+	size, err := JSON(values)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(size)))
+	return values, schemas
+}
+
+// Target: under 20 ms for a megabyte of one module.
+func BenchmarkMergeAndValidate1MB(b *testing.B) {
+	values, schemas := bigValues(b)
+	section, err := NewSection("m", schemas, Layer{Value: values})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; b.Loop(); i++ {
+		changed, err := section.WithConfig(map[string]any{"touched": int64(i)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if err := changed.ValidateValues(); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkMerge1MB(b *testing.B) {
+	values, schemas := bigValues(b)
+	section, err := NewSection("m", schemas, Layer{Value: values})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; b.Loop(); i++ {
+		if _, err := section.WithConfig(map[string]any{"touched": int64(i)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkPatch1MB(b *testing.B) {
+	values, schemas := bigValues(b)
+	section, err := NewSection("m", schemas, Layer{Value: values})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := 0; b.Loop(); i++ {
+		if _, err := section.Patch(Patch{addition(pointer{"m", "touched"}, int64(i))}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkChecksum1MB(b *testing.B) {
+	values, _ := bigValues(b)
+	for b.Loop() {
+		Checksum(values)
+	}
+}
+
+func BenchmarkParseYAML1MB(b *testing.B) {
+	values, _ := bigValues(b)
+	text, err := YAML(values)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := ParseYAML(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkParseJSON1MB(b *testing.B) {
+	values, _ := bigValues(b)
+	text, err := JSON(values)
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if _, err := ParseJSON(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+const moduleSchema = `
+type: object
+x-required-for-helm: [internal]
+properties:
+  replicas: {type: integer, default: 1}
+  mode: {type: string, enum: [a, b], default: a}
+  ingress: {type: object, default: {}, properties: {host: {type: string}, class: {type: string, default: nginx}}}
+  internal: {type: object}
+oneOf:
+- properties: {mode: {enum: [a]}}
+- properties: {mode: {enum: [b]}, ingress: {required: [host]}}
+`
+
+// A change of the ConfigMap that concerns all of 200 modules.
+func Benchmark200Modules(b *testing.B) {
+	var sections []*Section
+	for i := range 200 {
+		schemas, err := CompileSchemas(SchemaFile{"config-values.yaml", []byte(moduleSchema)}, SchemaFile{"values.yaml", []byte("x-extend: {schema: config-values.yaml}\n" + moduleSchema)})
+		if err != nil {
+			b.Fatal(err)
+		}
+		section, err := NewSection(fmt.Sprint("m", i), schemas, Layer{Value: map[string]any{"replicas": int64(2)}})
+		if err != nil {
+			b.Fatal(err)
+		}
+		sections = append(sections, section)
+	}
+	for i := 0; b.Loop(); i++ {
+		for _, section := range sections {
+			changed, err := section.WithConfig(map[string]any{"replicas": int64(i)})
+			if err == nil {
+				err = changed.ValidateConfig()
+			}
+			if err == nil {
+				err = changed.ValidateValues()
+			}
+			if err != nil || changed.Checksum() == "" {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
+func BenchmarkCompileSchemas(b *testing.B) {
+	for b.Loop() {
+		if _, err := CompileSchemas(SchemaFile{"config-values.yaml", []byte(moduleSchema)}, SchemaFile{"values.yaml", []byte("x-extend: {schema: config-values.yaml}\n" + moduleSchema)}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package values
+
+import (
+	"reflect"
+	"sync"
+	"testing"
+)
+
+func patched(t testing.TB, section *Section, text string) *Section {
+	t.Helper()
+	changed, err := section.Patch(patchOf(t, text))
+	wantError(t, err)
+	return changed
+}
+
+// D8
+func TestConfigLayer(t *testing.T) {
+	section := sectionOf(t, "m", nil, "{a: 1}", "")
+	wantYAML(t, "no section in the ConfigMap", section.Config(), "{}")
+	if section.HasConfig() {
+		t.Error("there is no section")
+	}
+	section = sectionOf(t, "m", nil, "{a: 1}", "{b: 2}")
+	wantYAML(t, "config", section.Config(), "{b: 2}")
+	wantYAML(t, "merged", section.Merged(), "{a: 1, b: 2}")
+	if !section.HasConfig() || section.Key() != "m" {
+		t.Error("there is a section")
+	}
+}
+
+// D15: a section that is taken away returns to the static values.
+func TestConfigTakenAway(t *testing.T) {
+	section := sectionOf(t, "m", nil, "{a: 1}", "{a: 2}")
+	before := sectionOf(t, "m", nil, "{a: 1}", "").Checksum()
+	section, err := section.WithConfig(nil)
+	wantError(t, err)
+	if section.Checksum() != before || section.HasConfig() {
+		t.Error("the section remains")
+	}
+}
+
+func TestSectionRefusesWrongTypes(t *testing.T) {
+	_, err := NewSection("m", nil, Layer{Source: "modules/values.yaml", Value: "text"})
+	wantError(t, err, "modules/values.yaml: section m: must be a map or a list, is a text")
+	_, err = NewSection(GlobalKey, nil, Layer{Source: "modules/values.yaml", Value: []any{}})
+	wantError(t, err, "modules/values.yaml: section global: must be a map, is a list")
+	_, err = NewSection(GlobalKey, nil, Layer{Value: map[string]any{"enabledModules": []any{}}})
+	wantError(t, err, "computed by the operator")
+	section, err := NewSection("m", nil, Layer{}, Layer{Value: nil})
+	wantError(t, err)
+	wantYAML(t, "nothing", section.Merged(), "{}")
+	_, err = section.WithConfig(5)
+	wantError(t, err, "section m of the ConfigMap")
+}
+
+// D22: saved patches are replayed over every change of the layers below, and forgotten on request (E11).
+func TestSavedPatchesAreReplayed(t *testing.T) {
+	section := sectionOf(t, "m", nil, "{a: {x: 1}, b: 2}", "")
+	section = patched(t, section, `[{"op":"add","path":"/m/a/hook","value":1},{"op":"remove","path":"/m/b"}]`)
+	wantYAML(t, "patched", section.Merged(), "{a: {x: 1, hook: 1}}")
+	wantYAML(t, "config", section.Config(), "{}")
+
+	changed, err := section.WithConfig(yamlTree(t, "{a: {x: 3, z: 4}, b: 5, c: 6}"))
+	wantError(t, err)
+	wantYAML(t, "another ConfigMap", changed.Merged(), "{a: {x: 3, z: 4, hook: 1}, c: 6}")
+
+	changed, err = section.WithConfig(yamlTree(t, "{a: null}"))
+	wantError(t, err)
+	wantYAML(t, "the parent is gone", changed.Merged(), "{a: {hook: 1}}")
+
+	if n := len(section.SavedPatches()); n != 2 {
+		t.Errorf("%d saved", n)
+	}
+	clean := changed.WithoutPatches()
+	wantYAML(t, "forgotten", clean.Merged(), "{a: null, b: 2}")
+	if clean.SavedPatches() != nil {
+		t.Error("still saved")
+	}
+}
+
+// T19: both appends survive, also when the ConfigMap changes the list below.
+func TestTwoAppends(t *testing.T) {
+	section := sectionOf(t, "m", nil, "{list: [a]}", "")
+	section = patched(t, section, `{"op":"add","path":"/m/list/-","value":"one"}`)
+	section = patched(t, section, `{"op":"add","path":"/m/list/-","value":"two"}`)
+	wantYAML(t, "merged", section.Merged(), "{list: [a, one, two]}")
+	section, err := section.WithConfig(yamlTree(t, "{list: []}"))
+	wantError(t, err)
+	wantYAML(t, "over another list", section.Merged(), "{list: [one, two]}")
+}
+
+// D27, T6
+func TestChecksumTellsChanges(t *testing.T) {
+	section := sectionOf(t, "m", nil, "{a: 1, b: 2}", "")
+	same := patched(t, section, `[{"op":"add","path":"/m/a","value":1},{"op":"replace","path":"/m/b","value":2.0}]`)
+	if same.Checksum() != section.Checksum() {
+		t.Error("a patch that changes nothing is a change")
+	}
+	if patched(t, section, `{"op":"add","path":"/m/a","value":2}`).Checksum() == section.Checksum() {
+		t.Error("a change is none")
+	}
+}
+
+// D24
+func TestPatchConfig(t *testing.T) {
+	section := sectionOf(t, "m", nil, "{a: 1}", "")
+	changed, err := section.PatchConfig(patchOf(t, `{"op":"add","path":"/m/x","value":{"w":1}}`))
+	wantError(t, err)
+	wantYAML(t, "from nothing", changed.Config(), "{x: {w: 1}}")
+	wantYAML(t, "merged", changed.Merged(), "{a: 1, x: {w: 1}}")
+	if changed.SavedPatches() != nil {
+		t.Error("a config patch is saved in memory")
+	}
+	_, err = section.PatchConfig(patchOf(t, `{"op":"remove","path":"/m/a"}`))
+	wantError(t, err, "there is no /m/a") // static values are not in the ConfigMap
+
+	changed, err = changed.PatchConfig(patchOf(t, `{"op":"remove","path":"/m"}`))
+	wantError(t, err)
+	if changed.HasConfig() {
+		t.Error("the removed section remains")
+	}
+	global := sectionOf(t, GlobalKey, nil, "", "")
+	changed, err = global.PatchConfig(patchOf(t, `{"op":"add","path":"/global/x","value":1}`))
+	wantError(t, err)
+	wantYAML(t, "global", changed.Config(), "{x: 1}")
+	_, err = global.PatchConfig(Patch{{Op: "add", Path: "/global/enabledModules", Value: []any{}, HasValue: true}})
+	wantError(t, err, "computed by the operator")
+}
+
+// D9: a schema may describe enabledModules, strictly or with a default; nothing is stored.
+func TestEnabledModulesAreNeverStored(t *testing.T) {
+	schemas := schemasOf(t, "{properties: {enabledModules: {type: array, default: [a]}, x: {type: integer}}}", "{properties: {enabledModules: {type: array, default: [a]}, x: {type: integer}}}")
+	section := sectionOf(t, GlobalKey, schemas, "{x: 1}", "")
+	wantYAML(t, "merged", section.Merged(), "{x: 1}")
+	section = patched(t, section, `{"op":"add","path":"/global/x","value":2}`)
+	wantError(t, section.ValidateValues())
+	wantYAML(t, "merged", section.Merged(), "{x: 2}")
+
+	strict := schemasOf(t, "", "{type: object, additionalProperties: false, properties: {x: {}}}")
+	section = patched(t, sectionOf(t, GlobalKey, strict, "{x: 1}", ""), `{"op":"add","path":"/global/x","value":2}`)
+	wantError(t, section.ValidateForHelm())
+}
+
+// X16: the schema of config values sees static values and ConfigMap together, with its defaults, but no patches.
+func TestWhatIsValidated(t *testing.T) {
+	config := "{type: object, required: [a, b], properties: {a: {type: integer}, b: {type: integer}, d: {type: integer, default: 1}}}"
+	values := "{x-extend: {schema: config-values.yaml}, type: object, required: [p], properties: {p: {type: integer}}}"
+	schemas := schemasOf(t, config, values)
+
+	section := sectionOf(t, "m", schemas, "{a: 1}", "")
+	wantViolations(t, section.ValidateConfig(), "m.b: is required")
+	section = sectionOf(t, "m", schemas, "{a: 1}", "{b: 2}")
+	wantError(t, section.ValidateConfig())
+	wantViolations(t, section.ValidateValues(), "m.p: is required")
+	section = patched(t, section, `{"op":"add","path":"/m/p","value":1}`)
+	wantError(t, section.ValidateValues())
+	wantError(t, section.ValidateConfig())
+
+	section = patched(t, section, `{"op":"add","path":"/m/p","value":"text"}`)
+	err := section.ValidateValues()
+	wantError(t, err, "values of m do not fit openapi/values.yaml: m.p: must be an integer, is a text")
+	static := sectionOf(t, "m", schemas, "{a: text}", "{b: 1}")
+	wantViolations(t, static.ValidateConfig(), "m.a: must be an integer, is a text")
+}
+
+func TestSectionsAreSafeForReaders(t *testing.T) {
+	section := sectionOf(t, "m", nil, "{a: {b: 1}}", "{c: 1}")
+	var group sync.WaitGroup
+	for range 8 {
+		group.Go(func() {
+			sum := section.Checksum()
+			changed, err := section.Patch(Patch{addition(pointer{"m", "a", "x"}, "v")})
+			if err != nil || sum != section.Checksum() || changed.Checksum() == sum || len(section.SavedPatches()) != 0 {
+				t.Errorf("readers disturb each other: %v", err)
+			}
+			if _, err := changed.WithConfig(map[string]any{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	group.Wait()
+}
+
+func TestSavedPatchesCannotBeChangedFromOutside(t *testing.T) {
+	section := patched(t, sectionOf(t, "m", nil, "{}", ""), `{"op":"add","path":"/m/a","value":1}`)
+	section.SavedPatches()[0].Path = "/m/b"
+	if got := section.SavedPatches()[0].Path; got != "/m/a" {
+		t.Errorf("saved path is %s", got)
+	}
+	first := patched(t, section, `{"op":"add","path":"/m/b","value":1}`)
+	second := patched(t, section, `{"op":"add","path":"/m/c","value":1}`)
+	if reflect.DeepEqual(first.SavedPatches(), second.SavedPatches()) {
+		t.Error("two successors share their saved patches")
+	}
+}
