@@ -14,8 +14,8 @@ PACKAGES  ?= ./...
 BENCH     ?= .
 BENCHTIME ?= 1s
 COUNT     ?= 1
-# Packages whose tests know the flag -update.
-GOLDEN    ?= $(shell grep -rl --include='*_test.go' 'flag\.Bool("update"' . | xargs -r -n1 dirname | sort -u)
+# Packages whose tests know the flag -update, by themselves or from testkit.
+GOLDEN    ?= $(shell grep -rlE --include='*.go' 'flag\..*"update"|"addon-operator/testkit"' . | xargs -r -n1 dirname | sort -u)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # The test cluster is a module of its own. Without cgo, always: with it, Go

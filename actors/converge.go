@@ -64,7 +64,9 @@ func (c *converge) Receive(ctx actor.Context) {
 	case messages.StartUp:
 		c.startUp(ctx)
 	case messages.ReloadModules:
-		c.requestReload(ctx, msg.Cause)
+		c.reloadUnlooped(ctx, msg.Cause)
+	case delayedReload:
+		c.requestReload(ctx, msg.cause)
 	case messages.ExecuteTask:
 		c.execute(ctx, msg.Task)
 	case getDiscovery:
@@ -131,6 +133,8 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 		c.start(ctx, t, func(*supervisor.Run) (any, error) { return nil, nil }, func(ctx actor.Context, _ any) { c.beginReload(ctx, work.Cause) })
 	case messages.DiscoverModules:
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.discover(run) }, func(ctx actor.Context, result any) { c.discovered(ctx, t, result) })
+	case messages.RunModules:
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.runModules(run, work.Names) }, nil)
 	case messages.PurgeRelease:
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.purge(run, work.Release) },
 			func(actor.Context, any) { delete(c.state.deployed, work.Release) })
@@ -227,7 +231,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		ctx.Send(c.program.owner(name), messages.SuspendModule{})
 	}
 	afterAll := hooks.ByOrder(c.state.globalHooks, hooks.AfterAll)
-	c.program.enqueue(ctx, true, c.program.steps(p, t.Reload, afterAll, c.state.cause)...)
+	c.program.enqueue(ctx, true, c.program.steps(p, d.tree.Modules, t.Reload, afterAll, c.state.cause)...)
 }
 
 // forgetRemoved ends what modules do whose directories are gone; their releases are
@@ -270,7 +274,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 		ctx.Send(c.program.PID(schedulePath), messages.Converged{})
 	}
 	if msg.GlobalChanged {
-		c.requestReload(ctx, messages.Cause{Activation: messages.ByHook, Detail: "afterAll"})
+		c.reloadUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.state.cause))
 	}
 }
 

@@ -1,9 +1,12 @@
 package actors
 
 import (
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"golang.org/x/sync/errgroup"
 
 	"addon-operator/addons"
 	"addon-operator/hooks"
@@ -117,15 +120,19 @@ func sameModules(a, b *addons.Tree) bool {
 }
 
 // steps are the tasks that a plan becomes, in order (E8, X21).
-func (p *program) steps(plan Plan, reload int, afterAll []hooks.Hook, cause messages.Cause) []messages.Task {
+func (p *program) steps(plan Plan, modules []addons.Module, reload int, afterAll []hooks.Hook, cause messages.Cause) []messages.Task {
 	var tasks []messages.Task
 	add := func(owner string, work messages.Work) {
 		t := p.task(owner, work, cause)
 		t.Reload = reload
 		tasks = append(tasks, t)
 	}
-	for _, name := range plan.Run {
-		add(name, messages.RunModule{})
+	for _, group := range sideBySide(plan.Run, modules, p.Width) {
+		if len(group) == 1 {
+			add(group[0], messages.RunModule{})
+		} else {
+			add(messages.Converge, messages.RunModules{Names: group})
+		}
 	}
 	for _, name := range plan.Delete {
 		add(name, messages.DeleteModule{})
@@ -139,6 +146,53 @@ func (p *program) steps(plan Plan, reload int, afterAll []hooks.Hook, cause mess
 	}
 	add(messages.GlobalHooks, messages.FinishReload{})
 	return tasks
+}
+
+// sideBySide groups the modules that may run at the same time: those of the same order,
+// when the width allows more than one (F15, X24).
+func sideBySide(run []string, modules []addons.Module, width int) [][]string {
+	order := make(map[string]int, len(modules))
+	for _, m := range modules {
+		order[m.Name] = m.Order
+	}
+	var groups [][]string
+	for i, name := range run {
+		if width > 1 && i > 0 && order[name] == order[run[i-1]] {
+			last := len(groups) - 1
+			groups[last] = append(groups[last], name)
+			continue
+		}
+		groups = append(groups, []string{name})
+	}
+	return groups
+}
+
+// runModules is the work of a RunModules task: to each module it is what a queue is.
+// It ends when all of them have ended.
+func (j job) runModules(run *supervisor.Run, names []string) error {
+	run.Step("%d modules, %d side by side", len(names), j.program.Width)
+	var group errgroup.Group
+	group.SetLimit(j.program.Width)
+	for _, name := range names {
+		group.Go(func() error { return j.runOne(run, name) })
+	}
+	return group.Wait()
+}
+
+func (j job) runOne(run *supervisor.Run, name string) error {
+	t := j.program.task(name, messages.RunModule{}, j.task.Cause)
+	t.Reload, t.QueuedAt = j.task.Reload, j.task.QueuedAt
+	for {
+		done, err := ask[messages.TaskDone](run, j.program.owner(name), messages.ExecuteTask{Task: t})
+		if err != nil || !done.Lost {
+			return err
+		}
+		select { // as a queue does
+		case <-time.After(lostTaskDelay):
+		case <-run.Context().Done():
+			return context.Cause(run.Context())
+		}
+	}
 }
 
 // tell sends the same message to the actors of all modules.

@@ -34,7 +34,7 @@ type globalState struct {
 func newGlobalHooks(p *program, workingDir string, section *values.Section, found []hooks.Hook) actor.Producer {
 	state := &globalState{flags: map[string]bool{}}
 	state.section, state.hooks = section, found
-	state.synchronized = map[messages.BindingKey]bool{}
+	state.synchronized, state.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	return func() actor.Actor {
 		return &globalHooks{owner: *newOwner(p, messages.GlobalHooks, workingDir, &state.ownerState), state: state}
 	}
@@ -62,6 +62,7 @@ func (g *globalHooks) Receive(ctx actor.Context) {
 
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	j := g.job(t)
+	a := assignment{task: t, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunHook:
 		hook, err := g.hook(work.Hook)
@@ -73,27 +74,30 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		if work.Binding == hooks.AfterAll {
 			g.beginAfterAll(t.Reload)
 		}
-		g.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.runHook(run, hook, work) }, nil, nil)
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.runHook(run, hook, work) }
 	case messages.SynchronizeHook:
 		hook, err := g.hook(work.Hook)
 		if err != nil {
 			refuse(ctx, t)
 			return
 		}
-		g.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.synchronize(run, hook, work) }, nil, nil)
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.synchronize(run, hook, work) }
 	case messages.AwaitSynchronization:
-		g.start(ctx, t, func(run *supervisor.Run) (any, error) {
+		a.work = func(run *supervisor.Run) (any, error) {
 			run.Step("wait for Synchronization in other queues")
 			_, err := ask[messages.AllSynchronized](run, j.program.owner(j.owner), messages.AwaitSynchronized{})
 			return nil, err
-		}, g.startSchedules, nil)
+		}
+		a.succeeded = g.startSchedules
 	case messages.FinishReload:
-		g.start(ctx, t, func(*supervisor.Run) (any, error) { return nil, nil },
-			func(ctx actor.Context, _ any) { g.finishReload(ctx, t.Reload) }, nil)
+		a.work = func(*supervisor.Run) (any, error) { return nil, nil }
+		a.succeeded = func(ctx actor.Context, _ any) { g.finishReload(ctx, t.Reload) }
 	default:
 		g.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 		refuse(ctx, t)
+		return
 	}
+	g.start(ctx, a)
 }
 
 func (g *globalHooks) startSchedules(ctx actor.Context, _ any) {
@@ -146,6 +150,11 @@ func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult,
 	if (changed || flagsChanged) && msg.Triggers {
 		ctx.Send(converge, messages.ReloadModules{Cause: msg.Cause})
 	}
+}
+
+// late implements applier.
+func (g *globalHooks) late(ctx actor.Context, cause messages.Cause) {
+	ctx.Send(g.program.PID(convergePath), messages.ReloadModules{Cause: cause})
 }
 
 // setFlags replaces opinions; nil withdraws one (D25).

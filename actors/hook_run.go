@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"time"
 
 	"addon-operator/hooks"
+	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 	"addon-operator/values"
@@ -22,11 +24,19 @@ type job struct {
 	workingDir string
 	task       messages.Task
 	log        *slog.Logger
+	limits     *limits
 }
 
 // runHook is the work of a RunHook task.
 func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) error {
 	contexts, err := j.contexts(run, hook, w.Triggers)
+	var waiting *waitingError
+	if errors.As(err, &waiting) {
+		// It will be due again when the binding is complete; until then it must hold nobody up,
+		// and must not take a snapshot for complete that is not.
+		j.log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", hook.Name, "binding", w.Binding, "err", err)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -98,24 +108,38 @@ func (j job) snapshots(run *supervisor.Run, hook hooks.Hook) (messages.Snapshots
 	if err == nil {
 		err = got.Err
 	}
+	if err == nil && got.Waiting != "" {
+		err = &waitingError{got.Waiting}
+	}
 	if err != nil {
 		return got, fmt.Errorf("hook %s: snapshots: %w", hook.Name, err)
 	}
 	return got, nil
 }
 
+// waitingError says that a snapshot cannot be complete for now.
+type waitingError struct{ reason string }
+
+// Error implements error.
+func (e *waitingError) Error() string { return e.reason }
+
 // synchronize runs a hook for the objects that are there already and lets the events of
 // these bindings through afterwards (C40). A failure that the binding allows counts as
 // a success (F12).
 func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.SynchronizeHook) error {
 	snapshots, err := j.snapshots(run, hook)
+	var waiting *waitingError
+	if errors.As(err, &waiting) {
+		j.deferSynchronization(run, hook, w, waiting)
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	first := hook.Config.Kubernetes[w.Bindings[0]]
 	if slices.ContainsFunc(w.Bindings, func(i int) bool { return hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
 		c := synchronizationContext(first, snapshots, w.Bindings[0])
-		err := j.execute(run, hook, hooks.OnKubernetes, []hooks.Context{c}, false)
+		err := j.execute(run, hook, hooks.OnKubernetes, []hooks.Context{c}, w.Late)
 		if err != nil && !first.AllowFailure {
 			return err
 		}
@@ -127,9 +151,21 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 	for _, i := range w.Bindings {
 		key := bindingKey(hook, i)
 		run.Tell(j.program.PID(monitorsPath), messages.UnlockBinding{Watch: messages.WatchKey{Owner: j.owner, Binding: key}, Seen: snapshots.Bindings[i].Seq})
-		run.Tell(j.program.owner(j.owner), messages.BindingSynchronized{Binding: key})
+		run.Tell(j.program.owner(j.owner), messages.BindingSynchronized{Binding: key, Late: w.Late})
 	}
 	return nil
+}
+
+// deferSynchronization lets everybody else go on: the Synchronization is queued when the
+// binding is complete.
+func (j job) deferSynchronization(run *supervisor.Run, hook hooks.Hook, w messages.SynchronizeHook, reason error) {
+	j.log.Warn("Synchronization of a hook is deferred; nobody else waits for it", "hook", hook.Name, "bindings", w.Names, "err", reason)
+	w.Late = true
+	queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
+	run.Tell(j.program.PID(monitorsPath), messages.SynchronizeLater{Owner: j.owner, Queue: queue, Hook: hook, Work: w})
+	for _, i := range w.Bindings {
+		run.Tell(j.program.owner(j.owner), messages.BindingDeferred{Binding: bindingKey(hook, i)})
+	}
 }
 
 func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapshots, i int) hooks.Context {
@@ -143,12 +179,67 @@ func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapsh
 	return c
 }
 
-// execute runs a hook once and has its result applied.
+// execute runs a hook once and has its result applied: everything is checked before
+// anything has an effect; then ConfigMap, values, flags, objects, metrics (D26).
 func (j job) execute(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context, triggers bool) error {
+	result, err := j.process(run, hook, binding, contexts)
+	if err != nil {
+		return err
+	}
+	objects, err := kube.ParseObjectPatches(result.ObjectPatches)
+	if err != nil {
+		return fmt.Errorf("hook %s: its result is refused: KUBERNETES_PATCH_PATH: %w", hook.Name, err)
+	}
+	if err := j.program.Metrics.custom.check(result.Metrics); err != nil {
+		return fmt.Errorf("hook %s: its result is refused: %w", hook.Name, err)
+	}
+	applied, err := ask[messages.HookResultApplied](run, j.program.owner(j.owner), messages.ApplyHookResult{
+		Hook: hook.Name, Binding: binding, Triggers: triggers, Reload: j.task.Reload,
+		Cause:  messages.By(messages.ByHook, hook.Name+" changed "+changedPaths(result), j.task.Cause),
+		Result: result,
+	})
+	if err := errors.Join(err, applied.Err); err != nil {
+		return err
+	}
+	if len(objects) > 0 {
+		run.Step("%s: %d object patches", hook.Name, len(objects))
+		if err := j.program.Objects.ApplyObjectPatches(run.Context(), objects); err != nil {
+			return fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
+		}
+	}
+	j.program.Metrics.custom.report(j.owner, hook.Name, result.Metrics)
+	return nil
+}
+
+// changedPaths names what the patches of a hook touch, for the chain of causes.
+func changedPaths(r hooks.Result) string {
+	var paths []string
+	for _, patch := range []values.Patch{r.ConfigPatch, r.ValuesPatch} {
+		for _, op := range patch {
+			if !slices.Contains(paths, op.Path) {
+				paths = append(paths, op.Path)
+			}
+		}
+	}
+	const shown = 3
+	if len(paths) > shown {
+		return fmt.Sprintf("%s and %d more", strings.Join(paths[:shown], ", "), len(paths)-shown)
+	}
+	return strings.Join(paths, ", ")
+}
+
+// process runs the executable with the values as they are now.
+func (j job) process(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context) (hooks.Result, error) {
+	if limit := j.limits.of(hook); limit != nil {
+		run.Step("%s: waits for its turn (executionMinInterval)", hook.Name)
+		if err := limit.Wait(run.Context()); err != nil {
+			return hooks.Result{}, fmt.Errorf("hook %s: wait for its turn: %w", hook.Name, err)
+		}
+	}
 	run.Step("%s: %s", hook.Name, binding)
 	merged, config, err := j.values(run, true)
 	if err != nil {
-		return err
+		return hooks.Result{}, err
 	}
 	label := contexts[0].Binding
 	result, err := j.program.Hooks.Run(run.Context(), hooks.Run{
@@ -156,18 +247,10 @@ func (j job) execute(run *supervisor.Run, hook hooks.Hook, binding hooks.Binding
 		Labels: j.labels(hook.Name, label),
 	})
 	j.program.Metrics.hookRan(j.owner, hook.Name, label, j.task, result.Usage, err)
-	if err != nil {
-		return err
-	}
 	for _, warning := range result.Warnings {
 		j.log.Warn(warning, "hook", hook.Name)
 	}
-	applied, err := ask[messages.HookResultApplied](run, j.program.owner(j.owner), messages.ApplyHookResult{
-		Hook: hook.Name, Binding: binding, Triggers: triggers, Reload: j.task.Reload,
-		Cause:  messages.Cause{Activation: messages.ByHook, Detail: hook.Name},
-		Result: result,
-	})
-	return errors.Join(err, applied.Err)
+	return result, err
 }
 
 func (j job) labels(hook, binding string) []slog.Attr {

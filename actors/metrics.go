@@ -17,7 +17,10 @@ const DefaultPrefix = "addon_operator_"
 // Metrics are the figures of the operator. Labels that do not apply are empty.
 type Metrics struct {
 	Registry *prometheus.Registry
-	prefix   string
+	// Hooks is what hooks report, in a registry of its own.
+	Hooks  *prometheus.Registry
+	custom *HookMetrics
+	prefix string
 
 	bindings        *prometheus.GaugeVec
 	configErrors    prometheus.Counter
@@ -30,6 +33,7 @@ type Metrics struct {
 	convergeSeconds *prometheus.CounterVec
 	convergeTotal   *prometheus.CounterVec
 	waitSeconds     *prometheus.CounterVec
+	loops           *prometheus.CounterVec
 	queueTasks      *prometheus.GaugeVec
 	module, global  hookMetrics
 }
@@ -43,7 +47,8 @@ type hookMetrics struct {
 
 // NewMetrics registers the metrics in a registry of their own. Their names begin with prefix.
 func NewMetrics(prefix string) *Metrics {
-	m := &Metrics{Registry: prometheus.NewRegistry(), prefix: prefix}
+	m := &Metrics{Registry: prometheus.NewRegistry(), Hooks: prometheus.NewRegistry(), custom: newHookMetrics(prefix), prefix: prefix}
+	m.Hooks.MustRegister(m.custom)
 	m.bindings = m.gauge("binding_count", "Bindings of a hook.", "module", "hook")
 	m.configErrors = m.counter("config_values_errors_total", "Contents of the ConfigMap that were refused.").WithLabelValues()
 	m.discoverErrors = m.counter("modules_discover_errors_total", "Failed discoveries of modules.").WithLabelValues()
@@ -55,6 +60,7 @@ func NewMetrics(prefix string) *Metrics {
 	m.convergeSeconds = m.counter("convergence_seconds", "Time spent in finished reloads of all modules.", "activation")
 	m.convergeTotal = m.counter("convergence_total", "Finished reloads of all modules.", "activation")
 	m.waitSeconds = m.counter("task_wait_in_queue_seconds_total", "Time that tasks waited in their queue.", "module", "hook", "binding", "queue")
+	m.loops = m.counter("value_loops_total", "Tasks slowed down because values change in a circle.", "activation")
 	m.queueTasks = m.gauge("tasks_queue_length", "Tasks in a queue, the one in progress included.", "queue")
 	m.module = m.hooks("module_hook_", "module", "hook", "binding", "queue", "activation")
 	m.global = m.hooks("global_hook_", "hook", "binding", "queue", "activation")
@@ -102,6 +108,45 @@ func (m *Metrics) watchActors(in *supervisor.Inspector) {
 	m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: m.prefix + "actor_restarts_total", Help: "Restarts of actors, failed tasks included.",
 	}, func() float64 { return float64(in.Restarts()) }))
+	m.Registry.MustRegister(bindingStates{
+		in:      in,
+		objects: prometheus.NewDesc(m.prefix+"kube_snapshot_objects", "Objects in the snapshot of a binding.", []string{"module", "hook", "binding", "queue", "kind"}, nil),
+		states:  prometheus.NewDesc(m.prefix+"kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, stale.", []string{"module", "hook", "binding", "kind", "state"}, nil),
+	})
+}
+
+// bindingStates shows where the watches of bindings stand at the moment of a scrape.
+type bindingStates struct {
+	in              *supervisor.Inspector
+	objects, states *prometheus.Desc
+}
+
+// Describe implements prometheus.Collector.
+func (b bindingStates) Describe(out chan<- *prometheus.Desc) {
+	out <- b.objects
+	out <- b.states
+}
+
+// Collect implements prometheus.Collector. A hook may have two bindings of one name:
+// their objects are added up, and the first state is shown.
+func (b bindingStates) Collect(out chan<- prometheus.Metric) {
+	reporter, ok := b.in.Status(monitorsPath).(messages.MonitorsReporter)
+	if !ok {
+		return
+	}
+	type key struct{ owner, hook, binding, queue, kind string }
+	objects, states := map[key]int{}, map[key]string{}
+	for _, s := range reporter.Monitors().Bindings {
+		k := key{moduleLabel(s.Owner), s.Hook, s.Binding, s.Queue, s.Kind}
+		objects[k] += s.Objects
+		if _, seen := states[k]; !seen {
+			states[k] = s.Phase
+		}
+	}
+	for k, n := range objects {
+		out <- prometheus.MustNewConstMetric(b.objects, prometheus.GaugeValue, float64(n), k.owner, k.hook, k.binding, k.queue, k.kind)
+		out <- prometheus.MustNewConstMetric(b.states, prometheus.GaugeValue, 1, k.owner, k.hook, k.binding, k.kind, states[k])
+	}
 }
 
 func (m *Metrics) hooksLoaded(module string, found []hooks.Hook) {
@@ -117,11 +162,14 @@ func (m *Metrics) queueLength(queue string, length int) {
 	m.queueTasks.WithLabelValues(queue).Set(float64(length))
 }
 
+func (m *Metrics) looped(c messages.Cause) { m.loops.WithLabelValues(c.Activation).Inc() }
+
 func (m *Metrics) moduleEnabled(module string, on bool) {
 	if on {
 		m.moduleOn.WithLabelValues(module).Set(1)
 		return
 	}
+	m.custom.forget(module)
 	m.moduleOn.WithLabelValues(module).Set(0)
 }
 

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -29,6 +30,7 @@ type moduleState struct {
 	loaded  bool // its hooks were asked for their configuration
 	started bool // its start-up execution was finished once (X13)
 	last    helm.Outcome
+	lastRun *messages.ModuleRun
 }
 
 // adoptModule gives a module actor the module's directory: it came back after it was removed.
@@ -46,7 +48,7 @@ func newModule(p *program, m addons.Module, section *values.Section) actor.Produ
 // reset forgets what belongs to an enabled module only (E11).
 func (s *moduleState) reset() {
 	s.hooks, s.loaded, s.started = nil, false, false
-	s.synchronized = map[messages.BindingKey]bool{}
+	s.synchronized, s.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	s.section = s.section.WithoutPatches()
 	s.last = helm.Outcome{}
 }
@@ -95,37 +97,42 @@ func (m *module) answer() messages.ModuleState {
 // execute begins a task. Tasks of a module that is switched off are dropped as done (E12).
 func (m *module) execute(ctx actor.Context, t messages.Task) {
 	j := m.job(t)
+	a := assignment{task: t, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunModule:
-		m.executeRun(ctx, t, j)
+		m.executeRun(ctx, a, j)
 	case messages.DeleteModule:
 		m.become(messages.Deleting)
 		dir := m.state.module
-		m.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.deleteModule(run, dir) }, m.deleted, m.countFailure)
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.deleteModule(run, dir) }
+		a.succeeded, a.failed = m.deleted, m.countFailure
+		m.startAfterParked(ctx, a)
 	case messages.RunHook:
 		hook, err := m.hook(work.Hook)
 		if err != nil || m.off() {
 			refuse(ctx, t)
 			return
 		}
-		m.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.runHook(run, hook, work) }, nil, nil)
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.runHook(run, hook, work) }
+		m.start(ctx, a)
 	case messages.SynchronizeHook:
 		hook, err := m.hook(work.Hook)
 		if err != nil || m.off() {
 			refuse(ctx, t)
 			return
 		}
-		m.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.synchronize(run, hook, work) }, nil, nil)
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.synchronize(run, hook, work) }
+		m.start(ctx, a)
 	default:
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 		refuse(ctx, t)
 	}
 }
 
-func (m *module) executeRun(ctx actor.Context, t messages.Task, j job) {
+func (m *module) executeRun(ctx actor.Context, a assignment, j job) {
 	switch {
 	case m.state.phase == messages.Suspended:
-		refuse(ctx, t)
+		refuse(ctx, a.task)
 		return
 	case m.state.started:
 		m.become(messages.Running)
@@ -133,9 +140,12 @@ func (m *module) executeRun(ctx actor.Context, t messages.Task, j job) {
 		m.become(messages.Starting)
 	}
 	m.program.Metrics.moduleEnabled(m.name, true)
+	m.state.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
 	dir := m.state.module
-	m.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.runModule(run, dir) },
-		func(ctx actor.Context, result any) { m.ran(ctx, t, result) }, m.countFailure)
+	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run, dir) }
+	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.task, result) }
+	a.failed, a.parks = m.countFailure, m.program.Isolate
+	m.startAfterParked(ctx, a)
 }
 
 // ran ends a module run.
@@ -145,10 +155,15 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	if m.state.phase != messages.Suspended {
 		m.become(messages.Ready)
 	}
+	if m.state.lastRun != nil {
+		run := *m.state.lastRun // the old one is published
+		run.Release = describeRelease(outcome.release)
+		m.state.lastRun = &run
+	}
 	if outcome.changed { // G5.4: at once, as the next task
-		again := m.program.task(m.name, messages.RunModule{}, messages.Cause{Activation: messages.ByHook, Detail: "afterHelm of " + m.name})
+		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause))
 		again.Reload = t.Reload
-		m.program.enqueue(ctx, true, again)
+		m.program.enqueueUnlooped(ctx, m.log, true, again)
 	}
 }
 
@@ -163,6 +178,14 @@ func (m *module) deleted(ctx actor.Context, _ any) {
 
 func (m *module) countFailure(supervisor.Attempt) {
 	m.program.Metrics.moduleFailed(m.name, m.state.phase)
+}
+
+// describeRelease says what became of a release.
+func describeRelease(o helm.Outcome) string {
+	if o.Action == "" {
+		return "no chart"
+	}
+	return fmt.Sprintf("%s, revision %d: %s", o.Action, o.Revision, o.Reason)
 }
 
 func (m *module) off() bool {
@@ -231,13 +254,20 @@ func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagCha
 // committed implements applier: event 14 (G14, G18).
 func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
 	if changed && msg.Triggers && !m.off() {
-		m.program.enqueue(ctx, false, m.program.task(m.name, messages.RunModule{}, msg.Cause))
+		m.program.enqueueUnlooped(ctx, m.log, false, m.program.task(m.name, messages.RunModule{}, msg.Cause))
+	}
+}
+
+// late implements applier.
+func (m *module) late(ctx actor.Context, cause messages.Cause) {
+	if !m.off() {
+		m.program.enqueue(ctx, false, m.program.task(m.name, messages.RunModule{}, cause))
 	}
 }
 
 func (m *module) publish(ctx actor.Context) {
 	m.program.Inspector.Publish(ctx.Self(), messages.ModuleStatus{
 		Phase: m.state.phase, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
-		Values: m.state.section.Checksum()[:8], Failing: m.listFailing(),
+		Values: m.state.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.state.lastRun,
 	})
 }

@@ -1,11 +1,13 @@
 package actors
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -31,6 +33,8 @@ type monitors struct {
 type monitorsState struct {
 	watches map[messages.WatchKey]*monitor
 	waiting []snapshotRequest
+	later   []messages.SynchronizeLater
+	looking bool // a lookAgain is on its way
 }
 
 // monitor is one binding of one hook.
@@ -49,6 +53,12 @@ type snapshotRequest struct {
 	msg  messages.GetSnapshots
 }
 
+// lookAgain is sent by a timer while runs wait for snapshots: whether a kind is missing
+// or forbidden shows only in the state of its watch.
+type lookAgain struct{}
+
+const lookEvery = 500 * time.Millisecond
+
 func newMonitors(ctx context.Context, p *program) actor.Producer {
 	state := &monitorsState{watches: map[messages.WatchKey]*monitor{}}
 	return func() actor.Actor { return &monitors{program: p, log: p.Log, ctx: ctx, state: state} }
@@ -65,8 +75,13 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.objectChanged(ctx, msg)
 	case messages.UnlockBinding:
 		m.unlock(ctx, msg)
+	case messages.SynchronizeLater:
+		m.state.later = append(m.state.later, msg)
+		m.queueLater(ctx)
 	case messages.Unwatch:
 		m.unwatch(msg)
+	case lookAgain:
+		m.lookAgain(ctx)
 	case *actor.Stopping:
 		m.stopAll()
 	default:
@@ -85,6 +100,10 @@ func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 			ctx.Respond(messages.Snapshots{Err: fmt.Errorf("binding %s: %w", b.Name, err)})
 			return
 		}
+	}
+	if reason := m.blocked(msg); reason != "" {
+		ctx.Respond(messages.Snapshots{Waiting: reason})
+		return
 	}
 	m.state.waiting = append(m.state.waiting, snapshotRequest{ctx.Sender(), msg})
 	m.answer(ctx)
@@ -116,7 +135,61 @@ func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
 	if mon := m.state.watches[msg.Watch]; mon != nil {
 		mon.synced = true
 		m.answer(ctx)
+		m.queueLater(ctx)
 	}
+}
+
+// queueLater queues the deferred Synchronizations whose bindings are complete by now.
+func (m *monitors) queueLater(ctx actor.Context) {
+	m.state.later = slices.DeleteFunc(m.state.later, func(l messages.SynchronizeLater) bool {
+		complete := true
+		for i := range l.Hook.Config.Kubernetes {
+			mon := m.state.watches[messages.WatchKey{Owner: l.Owner, Binding: bindingKey(l.Hook, i)}]
+			complete = complete && mon != nil && mon.synced
+		}
+		if complete {
+			t := m.program.task(l.Owner, l.Work, messages.Cause{Activation: messages.BySync, Detail: "deferred"})
+			t.Queue = l.Queue
+			m.program.enqueue(ctx, false, t)
+		}
+		return complete
+	})
+}
+
+// lookAgain answers the runs whose snapshots cannot become complete for now.
+func (m *monitors) lookAgain(ctx actor.Context) {
+	m.state.looking = false
+	m.state.waiting = slices.DeleteFunc(m.state.waiting, func(r snapshotRequest) bool {
+		reason := m.blocked(r.msg)
+		if reason != "" {
+			ctx.Send(r.from, messages.Snapshots{Waiting: reason})
+		}
+		return reason != ""
+	})
+	m.lookLater(ctx)
+}
+
+func (m *monitors) lookLater(ctx actor.Context) {
+	if len(m.state.waiting) == 0 || m.state.looking {
+		return
+	}
+	m.state.looking = true
+	self := ctx.Self()
+	time.AfterFunc(lookEvery, func() { m.program.Send(self, lookAgain{}) })
+}
+
+// blocked says which binding of a hook waits for a kind or a permission.
+func (m *monitors) blocked(msg messages.GetSnapshots) string {
+	for i, b := range msg.Hook.Config.Kubernetes {
+		mon := m.state.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
+		if mon == nil || mon.synced {
+			continue
+		}
+		if s := mon.watch.State(); s.Phase == kube.WaitingForKind || s.Phase == kube.Forbidden {
+			return fmt.Sprintf("binding %s: %s", b.Name, s.Message)
+		}
+	}
+	return ""
 }
 
 // answer gives snapshots to the runs whose hooks have all bindings complete (C36).
@@ -128,6 +201,7 @@ func (m *monitors) answer(ctx actor.Context) {
 		}
 		return complete
 	})
+	m.lookLater(ctx)
 }
 
 func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, complete bool) {
@@ -166,7 +240,7 @@ func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg messages.Obje
 	}
 	t := m.program.task(msg.Watch.Owner, messages.RunHook{
 		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{eventTrigger(mon, msg)},
-	}, messages.Cause{Activation: messages.ByKubernetes, Detail: describeObject(b.Kind, msg.Namespace, msg.Name) + " " + msg.Event})
+	}, messages.Cause{Activation: messages.ByKubernetes, Detail: describeObject(b.Kind, msg.Namespace, msg.Name) + " " + msg.Event + ", binding " + b.Name})
 	t.Queue, t.AllowFailure = b.Queue, b.AllowFailure
 	m.program.enqueue(ctx, false, t)
 }
@@ -177,7 +251,7 @@ func eventTrigger(mon *monitor, msg messages.ObjectChanged) messages.Trigger {
 	t := messages.Trigger{Snapshots: b.Snapshots}
 	switch {
 	case mon.hook.Config.Version == hooks.V0:
-		t.Context = hooks.Context{Binding: b.Name, WatchEvent: msg.Event, Resource: &hooks.Resource{Namespace: msg.Namespace, Kind: b.Kind, Name: msg.Name}}
+		t.Context = hooks.Context{Binding: b.Name, WatchEvent: msg.Event, Resource: &hooks.Resource{Namespace: msg.Namespace, Kind: kindOf(mon), Name: msg.Name}}
 	case b.Group != "":
 		t.Context = hooks.Context{Binding: b.Name, Type: hooks.TypeGroup, GroupName: b.Group}
 	default:
@@ -188,6 +262,9 @@ func eventTrigger(mon *monitor, msg messages.ObjectChanged) messages.Trigger {
 	}
 	return t
 }
+
+// kindOf is the kind as the API server spells it, whatever the hook wrote (C22).
+func kindOf(mon *monitor) string { return cmp.Or(mon.watch.State().Kind, mon.binding.Kind) }
 
 // unlock lets events through; those that the Synchronization run saw are dropped (C40).
 func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
@@ -212,6 +289,7 @@ func (m *monitors) unwatch(msg messages.Unwatch) {
 			delete(m.state.watches, key)
 		}
 	}
+	m.state.later = slices.DeleteFunc(m.state.later, func(l messages.SynchronizeLater) bool { return l.Owner == msg.Owner })
 }
 
 func (m *monitors) stopAll() {
@@ -221,13 +299,45 @@ func (m *monitors) stopAll() {
 }
 
 func (m *monitors) publish(ctx actor.Context) {
-	s := messages.MonitorsStatus{Watches: len(m.state.watches), Waiting: len(m.state.waiting)}
+	live := liveMonitors{waiting: len(m.state.waiting)}
 	for key, mon := range m.state.watches {
-		if !mon.synced {
-			state := mon.watch.State()
-			s.Incomplete = append(s.Incomplete, strings.TrimSpace(fmt.Sprintf("%s %s: %s %s %s", key.Owner, key.Binding.Hook, mon.binding.Name, state.Phase, state.Message)))
-		}
+		live.bindings = append(live.bindings, liveBinding{key, mon.binding, mon.watch, len(mon.held)})
 	}
-	slices.Sort(s.Incomplete)
-	m.program.Inspector.Publish(ctx.Self(), s)
+	m.program.Inspector.Publish(ctx.Self(), live)
 }
+
+// liveMonitors is what monitors publishes: the states of watches are read when somebody
+// looks, because they change without a message.
+type liveMonitors struct {
+	bindings []liveBinding
+	waiting  int
+}
+
+type liveBinding struct {
+	key     messages.WatchKey
+	binding hooks.KubernetesBinding
+	watch   Watch
+	held    int
+}
+
+// Monitors implements messages.MonitorsReporter.
+func (l liveMonitors) Monitors() messages.MonitorsStatus {
+	s := messages.MonitorsStatus{Waiting: l.waiting}
+	for _, b := range l.bindings {
+		state := b.watch.State()
+		s.Bindings = append(s.Bindings, messages.BindingState{
+			Owner: b.key.Owner, Hook: b.key.Binding.Hook, Binding: b.binding.Name, Queue: b.binding.Queue, Kind: b.binding.Kind,
+			Phase: string(state.Phase), Message: state.Message, Objects: state.Objects, Held: b.held, FilterErrors: state.FilterErrors,
+		})
+	}
+	slices.SortFunc(s.Bindings, func(a, b messages.BindingState) int {
+		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Hook, b.Hook), cmp.Compare(a.Binding, b.Binding))
+	})
+	return s
+}
+
+// String implements supervisor.Status.
+func (l liveMonitors) String() string { return l.Monitors().String() }
+
+// MarshalJSON shows what String shows.
+func (l liveMonitors) MarshalJSON() ([]byte, error) { return json.Marshal(l.Monitors()) }

@@ -36,6 +36,8 @@ type owner struct {
 	awaiting []*actor.PID  // runs that wait for all Synchronization runs
 	queued   map[string]bool
 	failing  map[string]messages.FailingTask // by task
+	parked   map[string]bool                 // tasks that their queue no longer waits for
+	next     []assignment                    // wait for the end of parked tasks
 }
 
 // ownerState survives a crash of the actor.
@@ -43,6 +45,8 @@ type ownerState struct {
 	section      *values.Section
 	hooks        []hooks.Hook
 	synchronized map[messages.BindingKey]bool
+	deferred     map[messages.BindingKey]bool // nobody waits for these
+	limits       limits
 }
 
 // application is a hook result on its way to become values.
@@ -59,7 +63,7 @@ func newOwner(p *program, name, workingDir string, state *ownerState) *owner {
 	}
 	return &owner{
 		Runs: supervisor.NewRuns(p.System, log), program: p, name: name, log: log, state: state,
-		workingDir: workingDir, queued: map[string]bool{}, failing: map[string]messages.FailingTask{},
+		workingDir: workingDir, queued: map[string]bool{}, failing: map[string]messages.FailingTask{}, parked: map[string]bool{},
 	}
 }
 
@@ -77,7 +81,10 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 	case messages.SetConfig:
 		o.setConfig(msg)
 	case messages.BindingSynchronized:
-		o.bindingSynchronized(ctx, msg)
+		o.bindingSynchronized(ctx, self, msg)
+	case messages.BindingDeferred:
+		o.state.deferred[msg.Binding] = true
+		o.answerAwaiting(ctx)
 	case messages.AwaitSynchronized:
 		o.awaitSynchronized(ctx)
 	case messages.RetryNow:
@@ -94,6 +101,9 @@ type applier interface {
 	patches(hooks.Result) (config, memory values.Patch, flags flagChanges, err error)
 	// committed is called after a result has become values.
 	committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges)
+	// late is called when a deferred Synchronization has succeeded: what was done without
+	// that hook is done again.
+	late(ctx actor.Context, cause messages.Cause)
 }
 
 // flagChanges are the opinions of a global hook on enabled modules (D25).
@@ -210,20 +220,35 @@ func (o *owner) hook(name string) (hooks.Hook, error) {
 
 // job makes what a run needs to run hooks of this owner.
 func (o *owner) job(t messages.Task) job {
-	return job{program: o.program, owner: o.name, workingDir: o.workingDir, task: t, log: o.log}
+	return job{program: o.program, owner: o.name, workingDir: o.workingDir, task: t, log: o.log, limits: &o.state.limits}
+}
+
+// assignment is a task with what a run must do for it.
+type assignment struct {
+	task  messages.Task
+	queue *actor.PID
+	work  func(*supervisor.Run) (any, error)
+	// succeeded and failed are optional.
+	succeeded func(actor.Context, any)
+	failed    func(supervisor.Attempt)
+	// parks: after its first failure the queue goes on without it (policy isolate).
+	parks bool
 }
 
 // start gives a task to a run. The queue hears of its end exactly once.
-func (o *owner) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any), failed func(supervisor.Attempt)) {
-	queue := ctx.Sender()
+func (o *owner) start(ctx actor.Context, a assignment) {
+	t := a.task
 	o.Runs.Start(ctx, supervisor.Task{
-		ID: t.ID, AllowFailure: t.AllowFailure, Work: work, Succeeded: succeeded,
-		Failed: func(a supervisor.Attempt) {
-			o.logFailure(t, a)
-			kind, about := t.Work.Describe()
-			o.failing[t.ID] = messages.FailingTask{Task: strings.TrimSpace(kind + " " + about), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error()}
-			if failed != nil {
-				failed(a)
+		ID: t.ID, AllowFailure: t.AllowFailure, Work: a.work, Succeeded: a.succeeded,
+		Failed: func(at supervisor.Attempt) {
+			o.noteFailure(t, at)
+			if a.failed != nil {
+				a.failed(at)
+			}
+			if a.parks && !o.parked[t.ID] {
+				o.parked[t.ID] = true
+				o.log.Warn("module is parked: it is retried beside the queue, the others go on")
+				o.program.Send(a.queue, messages.TaskDone{ID: t.ID})
 			}
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
@@ -231,9 +256,46 @@ func (o *owner) start(ctx actor.Context, t messages.Task, work func(*supervisor.
 				delete(o.queued, queuedKey(w))
 			}
 			delete(o.failing, t.ID)
-			ctx.Send(queue, messages.TaskDone{ID: t.ID, Lost: outcome == supervisor.Interrupted})
+			if !o.parked[t.ID] {
+				ctx.Send(a.queue, messages.TaskDone{ID: t.ID, Lost: outcome == supervisor.Interrupted})
+			}
+			delete(o.parked, t.ID)
+			o.startNext(ctx)
 		},
 	})
+}
+
+// startAfterParked starts a task of the module when no parked run of it is left: two
+// runs of one module at the same time would fight for its release.
+func (o *owner) startAfterParked(ctx actor.Context, a assignment) {
+	if len(o.parked) == 0 {
+		o.start(ctx, a)
+		return
+	}
+	o.next = append(o.next, a)
+	for id := range o.parked {
+		o.Cancel(ctx, id)
+	}
+}
+
+func (o *owner) startNext(ctx actor.Context) {
+	if len(o.parked) > 0 {
+		return
+	}
+	next := o.next
+	o.next = nil
+	for _, a := range next {
+		o.start(ctx, a)
+	}
+}
+
+// noteFailure logs a failed attempt and shows it in the status.
+func (o *owner) noteFailure(t messages.Task, a supervisor.Attempt) {
+	o.logFailure(t, a)
+	kind, about := t.Work.Describe()
+	o.failing[t.ID] = messages.FailingTask{
+		Task: strings.TrimSpace(kind + " " + about), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
+	}
 }
 
 // refuse answers a task that is not executed.
@@ -270,8 +332,12 @@ func (o *owner) retryNow() {
 }
 
 // bindingSynchronized notes that a binding needs no further Synchronization run.
-func (o *owner) bindingSynchronized(ctx actor.Context, msg messages.BindingSynchronized) {
+func (o *owner) bindingSynchronized(ctx actor.Context, self applier, msg messages.BindingSynchronized) {
 	o.state.synchronized[msg.Binding] = true
+	delete(o.state.deferred, msg.Binding)
+	if msg.Late {
+		self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
+	}
 	o.answerAwaiting(ctx)
 }
 
@@ -296,7 +362,8 @@ func (o *owner) awaitSynchronized(ctx actor.Context) {
 func (o *owner) answerAwaiting(ctx actor.Context) {
 	for _, hook := range o.state.hooks {
 		for i, b := range hook.Config.Kubernetes {
-			if b.WaitForSynchronization && !o.state.synchronized[bindingKey(hook, i)] && b.Queue != hooks.MainQueue {
+			key := bindingKey(hook, i)
+			if b.WaitForSynchronization && b.Queue != hooks.MainQueue && !o.state.synchronized[key] && !o.state.deferred[key] {
 				return
 			}
 		}

@@ -69,11 +69,11 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	var add []messages.Task
 	for _, t := range msg.Tasks {
 		t.QueuedAt = now
-		if same := slices.IndexFunc(q.state.pending, func(other messages.Task) bool { return duplicate(t, other) }); same >= 0 {
-			if !msg.Head {
-				continue
-			}
-			q.state.pending = slices.Delete(q.state.pending, same, same+1)
+		same := func(other messages.Task) bool { return duplicate(t, other) }
+		if msg.Head {
+			q.state.pending = slices.DeleteFunc(q.state.pending, same)
+		} else if slices.ContainsFunc(q.state.pending, same) {
+			continue
 		}
 		add = append(add, t)
 	}
@@ -84,19 +84,29 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	}
 }
 
-func duplicate(a, b messages.Task) bool {
-	if a.Owner != b.Owner {
+// duplicate reports whether the task that is added makes the one that waits needless,
+// or the other way round: both run the same module, or reload.
+func duplicate(added, waiting messages.Task) bool {
+	if _, ok := added.Work.(messages.ReloadModules); ok {
+		_, same := waiting.Work.(messages.ReloadModules)
+		return same
+	}
+	if _, ok := waiting.Work.(messages.RunModules); ok && len(runs(added)) > 1 {
 		return false
 	}
-	switch a.Work.(type) {
+	wanted := runs(waiting)
+	return len(wanted) > 0 && slices.ContainsFunc(runs(added), func(name string) bool { return slices.Contains(wanted, name) })
+}
+
+// runs are the modules that a task runs.
+func runs(t messages.Task) []string {
+	switch w := t.Work.(type) {
 	case messages.RunModule:
-		_, same := b.Work.(messages.RunModule)
-		return same
-	case messages.ReloadModules:
-		_, same := b.Work.(messages.ReloadModules)
-		return same
+		return []string{t.Owner}
+	case messages.RunModules:
+		return w.Names
 	}
-	return false
+	return nil
 }
 
 func (q *queue) drop(msg messages.DropTasks) {

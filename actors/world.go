@@ -23,6 +23,7 @@ type World struct {
 	Hooks     HookRunner
 	Releases  Releases
 	ConfigMap ConfigMap
+	Objects   Objects
 	// Watch begins to watch objects. It returns at once; notify and synced are called from
 	// one goroutine in order (kube.Watcher.Watch).
 	Watch   func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (Watch, error)
@@ -34,6 +35,11 @@ type World struct {
 	Dirs addons.Dirs
 	// IgnoredRelease is never purged: the release that deployed the operator itself (E10, B6).
 	IgnoredRelease string
+	// Isolate parks a module whose run fails: it is retried beside the main queue, and the
+	// others go on. Without it the failing run stays at the head of main (seed 001).
+	Isolate bool
+	// Width is how many modules of the same order may run side by side; 0 counts as 1.
+	Width int
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
 }
@@ -57,6 +63,11 @@ type ConfigMap interface {
 	Read(ctx context.Context) (kube.ConfigMap, error)
 	Watch(ctx context.Context, notify func(kube.ConfigMap))
 	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
+}
+
+// Objects changes objects for hooks (chapter k). Package kube implements it.
+type Objects interface {
+	ApplyObjectPatches(ctx context.Context, patches []kube.ObjectPatch) error
 }
 
 // Watch is a running watch with its snapshot. Package kube implements it.

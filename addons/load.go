@@ -36,8 +36,9 @@ func (s *static) sections(key string) []values.Layer {
 	return layers
 }
 
-// readValues parses a values.yaml; a file that does not exist says nothing.
-func readValues(path string) (values.Document, error) {
+// readValues parses a values.yaml; a file that does not exist says nothing. Of the file
+// of a module only the keys of that module count: the rest is the chart's (D5).
+func readValues(path string, only ...string) (values.Document, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return values.Document{}, nil
@@ -45,7 +46,7 @@ func readValues(path string) (values.Document, error) {
 	if err != nil {
 		return values.Document{}, fmt.Errorf("read values: %w", err)
 	}
-	return values.ParseFile(path, data)
+	return values.ParseFile(path, data, only...)
 }
 
 func (t *Tree) loadGlobal(dir string) error {
@@ -63,7 +64,7 @@ func (t *Tree) loadGlobal(dir string) error {
 
 func (t *Tree) loadModule(m *Module) error {
 	path := filepath.Join(m.Dir, "values.yaml")
-	doc, err := readValues(path)
+	doc, err := readValues(path, m.Key)
 	errs := []error{err}
 	m.Static = t.common.sections(m.Key)
 	if section, ok := doc.Sections[m.Key]; ok {

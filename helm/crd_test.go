@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"context"
 	"time"
 
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -48,7 +49,7 @@ func (f *fixture) createCRD() {
 	if _, err := f.crds().Create(f.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{}); err != nil {
 		f.Fatal(err)
 	}
-	f.Cleanup(func() { _ = f.crds().Delete(background(), crd.Name, metav1.DeleteOptions{}) })
+	f.Cleanup(func() { _ = f.crds().Delete(context.Background(), crd.Name, metav1.DeleteOptions{}) })
 }
 
 func (f *fixture) deleteCRD() {

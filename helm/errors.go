@@ -39,6 +39,7 @@ type Error struct {
 	Err     error
 }
 
+// Error implements error.
 func (e *Error) Error() string {
 	if e.Release == "" {
 		return "helm: " + e.Err.Error()
@@ -46,6 +47,7 @@ func (e *Error) Error() string {
 	return "release " + e.Release + ": " + e.Err.Error()
 }
 
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
 // problem makes an Error of a known kind.
@@ -86,7 +88,10 @@ type opaque struct {
 	cause error
 }
 
+// Error returns the cleaned text.
 func (o *opaque) Error() string { return o.text }
+
+// Unwrap returns the cause, whose text may hold secrets.
 func (o *opaque) Unwrap() error { return o.cause }
 
 func cause(ctx context.Context, kind Kind, err error) error {

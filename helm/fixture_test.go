@@ -2,7 +2,6 @@ package helm
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
@@ -239,8 +238,6 @@ func (f *fixture) editRecord(release string, version int, edit func(*corev1.Secr
 		f.Fatal(err)
 	}
 }
-
-func background() context.Context { return context.Background() }
 
 func mustClient(t testing.TB, cfg *rest.Config) kubernetes.Interface {
 	t.Helper()

@@ -109,6 +109,7 @@ func (op *operation) hookOutput(namespace, pod, container string) io.Writer {
 
 type lineWriter func(line string)
 
+// Write implements io.Writer.
 func (w lineWriter) Write(p []byte) (int, error) {
 	for line := range strings.Lines(string(p)) {
 		w(strings.TrimRight(line, "\r\n"))
@@ -125,14 +126,18 @@ var (
 	_ genericclioptions.RESTClientGetter = getter{}
 )
 
+// ToRESTConfig returns a configuration bound to the operation.
 func (g getter) ToRESTConfig() (*rest.Config, error) { return g.op.config(), nil }
 
+// ToDiscoveryClient returns the shared discovery.
 func (g getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
 	return g.op.client.discovery.cached, nil
 }
 
+// ToRESTMapper returns the shared mapper.
 func (g getter) ToRESTMapper() (meta.RESTMapper, error) { return g.op.client.discovery.mapper, nil }
 
+// ToRawKubeConfigLoader tells the namespace; there is no kubeconfig here.
 func (g getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.op.client.options.Namespace}}
 	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), overrides)

@@ -27,10 +27,12 @@ type corruptedError struct {
 	err    error
 }
 
+// Error implements error.
 func (e *corruptedError) Error() string {
 	return fmt.Sprintf("release secret %s is corrupted: %v", e.secret, e.err)
 }
 
+// Unwrap returns the cause.
 func (e *corruptedError) Unwrap() error { return e.err }
 
 // store is the storage driver of one operation on one release. It reads and

@@ -110,6 +110,7 @@ type releasingBody struct {
 	release func()
 }
 
+// Close implements io.Closer.
 func (b *releasingBody) Close() error {
 	err := b.ReadCloser.Close()
 	b.release()

@@ -2,11 +2,14 @@ package hooks
 
 import (
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/tools/txtar"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -171,156 +174,34 @@ func TestParseConfigV0(t *testing.T) { // C18–C21, X9, X32
 	}
 }
 
-func TestParseConfigRefuses(t *testing.T) {
-	tests := map[string]struct {
-		scope  Scope
-		config string
-		want   []string // one beginning for each violation, in order
-	}{
-		"every violation at once, each with its path (C7)": {Global, `
-configVersion: v1
-onStartup: "10"
-onStartupp: 1
-schedule: []
-kubernetes:
-- kind: Pod
-  naem: pods
-- labelSelector: {matchExpressions: [{key: a, operator: Inn, values: [x]}]}
-  executeHookOnEvent: [Added, Changed]
-  jqFilter: ".metadata |"
-  namespace: {labelSelector: {}}
-`, []string{
-			`kubernetes[0].naem: is unknown; did you mean name?`,
-			`kubernetes[1].executeHookOnEvent[1]: must be "Added", "Modified" or "Deleted", not "Changed"`,
-			`kubernetes[1].jqFilter: jq expression ".metadata |": unexpected EOF`,
-			`kubernetes[1].kind: is required: the kind of object to watch, such as Pod`,
-			`kubernetes[1].labelSelector.matchExpressions[0].operator: must be "In", "NotIn", "Exists" or "DoesNotExist", not "Inn"`,
-			`kubernetes[1].namespace.labelSelector: must not be empty; leave it out to select everything`,
-			`onStartup: must be a number, not a string`,
-			`onStartupp: is unknown; did you mean onStartup?`,
-			`schedule: must have at least one element, or be left out`,
-		}},
-		"module binding in a global hook (C8)": {Global, `{"configVersion": "v1", "beforeHelm": 1}`, []string{
-			`beforeHelm: is not for global hooks; they can use onStartup, schedule, kubernetes, beforeAll, afterAll`,
-		}},
-		"global binding in a module hook (C8)": {Module, `{"configVersion": "v1", "beforeAll": 1}`, []string{
-			`beforeAll: is not for module hooks; they can use onStartup, schedule, kubernetes, beforeHelm, afterHelm, beforeDeleteHelm, afterDeleteHelm`,
-		}},
-		"global binding in a module hook of v0 (C8)": {Module, `{"afterAll": 1}`, []string{
-			`afterAll: is not for module hooks; they can use onStartup, schedule, onKubernetesEvent, beforeHelm`,
-		}},
-		"v0 binding in v1": {Module, `{"configVersion": "v1", "onKubernetesEvent": []}`, []string{
-			`onKubernetesEvent: belongs to protocol v0; write kubernetes, or leave configVersion out`,
-		}},
-		"v1 keys without a version": {Module, `{"kubernetes": [{"kind": "Pod"}], "settings": {}}`, []string{
-			`kubernetes: needs "configVersion": "v1"`, `settings: needs "configVersion": "v1"`,
-		}},
-		"webhook binding": {Module, `{"configVersion": "v1", "kubernetesValidating": []}`, []string{
-			`kubernetesValidating: is a webhook, which hooks of this operator cannot serve`,
-		}},
-		"unknown version (C5)":    {Module, `{"configVersion": "v2", "onStartup": 1}`, []string{`configVersion: must be "v1", not "v2"`}},
-		"version as number":       {Module, `{"configVersion": 1, "onStartup": 1}`, []string{`configVersion: must be "v1", not 1`}},
-		"empty version":           {Module, `{"configVersion": "", "onStartup": 1}`, []string{`configVersion: must be "v1", not ""`}},
-		"version null":            {Module, `{"configVersion": null, "onStartup": 1}`, []string{`configVersion: must be "v1", not null`}},
-		"no binding (C7)":         {Global, `{"configVersion": "v1", "settings": {"executionBurst": 1}}`, []string{`the hook binds to nothing; add one of onStartup, schedule, kubernetes`}},
-		"no binding in v0":        {Global, `{}`, []string{`the hook binds to nothing; add one of onStartup, schedule, onKubernetesEvent`}},
-		"order in quotes (C9)":    {Module, `{"configVersion": "v1", "beforeHelm": "10"}`, []string{`beforeHelm: must be a number, not a string`}},
-		"order that is no number": {Module, "configVersion: v1\nbeforeHelm: .nan", []string{`beforeHelm: must be a finite number`}},
-		"null for a list":         {Module, "configVersion: v1\nonStartup: 1\nkubernetes:", []string{`kubernetes: must be a list, not null`}},
-		"element of wrong type":   {Module, `{"configVersion": "v1", "kubernetes": ["Pod"]}`, []string{`kubernetes[0]: must be an object, not a string`}},
-		"settings (C10)": {Module, `{"configVersion": "v1", "onStartup": 1, "settings": {"executionMinInterval": "often", "executionBurst": 0}}`, []string{
-			`settings.executionBurst: must be 1 or more, not 0`,
-			`settings.executionMinInterval: must be a positive duration such as 30s or 1h30m, not "often"`,
-		}},
-		"fractional burst": {Module, `{"configVersion": "v1", "onStartup": 1, "settings": {"executionBurst": 1.5}}`, []string{
-			`settings.executionBurst: must be an integer, not a number`,
-		}},
-		"crontabs (C12)": {Module, `{"configVersion": "v1", "schedule": [{"crontab": "* * *"}, {"crontab": ""}, {}, {"crontab": "TZ=Nowhere/At * * * * *"}]}`, []string{
-			`schedule[0].crontab: "* * *" is no crontab: expected 5 to 6 fields, found 3`,
-			`schedule[1].crontab: must not be empty: five fields`,
-			`schedule[2].crontab: is required: five fields, six fields with seconds first`,
-			`schedule[3].crontab: "TZ=Nowhere/At * * * * *" is no crontab: provided bad location`,
-		}},
-		"name of no binding (C11)": {Module, `{"configVersion": "v1", "schedule": [{"crontab": "@daily", "includeSnapshotsFrom": ["pods", "pod"]}], "kubernetes": [{"kind": "Pod", "name": "pods"}]}`, []string{
-			`schedule[0].includeSnapshotsFrom[1]: "pod" is the name of no kubernetes binding of this hook; there are pods`,
-		}},
-		"name of two bindings (C11)": {Module, `{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "includeSnapshotsFrom": ["kubernetes"]}, {"kind": "Node"}]}`, []string{
-			`kubernetes[0].includeSnapshotsFrom[0]: "kubernetes" is the name of 2 kubernetes bindings of this hook; give each a name of its own`,
-		}},
-		"group with two members of one name (C34)": {Module, `{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "group": "g"}, {"kind": "Node", "group": "g"}]}`, []string{
-			`kubernetes[0].group: has the member "kubernetes", which is the name of several`,
-			`kubernetes[1].group: has the member "kubernetes", which is the name of several`,
-		}},
-		"snapshots of a hook that watches nothing": {Module, `{"configVersion": "v1", "schedule": [{"crontab": "@daily", "includeSnapshotsFrom": ["x"]}]}`, []string{
-			`schedule[0].includeSnapshotsFrom[0]: "x" is the name of no kubernetes binding of this hook, which has none`,
-		}},
-		"empty list of snapshots (C11)": {Module, `{"configVersion": "v1", "schedule": [{"crontab": "@daily", "includeSnapshotsFrom": []}]}`, []string{
-			`schedule[0].includeSnapshotsFrom: must have at least one element, or be left out`,
-		}},
-		"selectors (C15)": {Module, `
-configVersion: v1
-kubernetes:
-- kind: Pod
-  apiVersion: apps/v1/x
-  nameSelector: {matchNames: [a]}
-  fieldSelector: {matchExpressions: [{field: metadata.name, operator: "=", value: b}, {field: x, operator: Exists}]}
-  labelSelector:
-    matchLabels: {"a b": c, numeric: 1, "-x": "y"}
-    matchExpressions:
-    - {key: tier, operator: In}
-    - {key: tier, operator: Exists, values: [x]}
-    - {operator: Exists}
-`, []string{
-			`kubernetes[0].apiVersion: must be v1 or group/version such as apps/v1, not "apps/v1/x"`,
-			`kubernetes[0].fieldSelector.matchExpressions[0].field: is metadata.name, which nameSelector already restricts; use one of the two`,
-			`kubernetes[0].fieldSelector.matchExpressions[1].operator: must be "=", "==", "Equals", "!=" or "NotEquals", not "Exists"`,
-			`kubernetes[0].fieldSelector.matchExpressions[1].value: is required: the text to compare with`,
-			`kubernetes[0].labelSelector.matchExpressions[0]: is no label selector: values`,
-			`kubernetes[0].labelSelector.matchExpressions[1]: is no label selector: values`,
-			`kubernetes[0].labelSelector.matchExpressions[2].key: is required: the name of a label`,
-			`kubernetes[0].labelSelector.matchLabels.-x: is no label selector:`,
-			`kubernetes[0].labelSelector.matchLabels.numeric: must be a string, not a number; put it in quotes`,
-			`kubernetes[0].labelSelector.matchLabels["a b"]: is no label selector:`,
-		}},
-		"operator and operation that differ (X9)": {Module, `{"onKubernetesEvent": [{"kind": "pod", "selector": {"matchExpressions": [{"key": "a", "operation": "Exists", "operator": "DoesNotExist"}, {"key": "a"}]}}]}`, []string{
-			`onKubernetesEvent[0].selector.matchExpressions[0].operator: says "DoesNotExist", but onKubernetesEvent[0].selector.matchExpressions[0].operation says "Exists"; keep one of them`,
-			`onKubernetesEvent[0].selector.matchExpressions[1].operation: is required: In, NotIn, Exists or DoesNotExist`,
-		}},
-		"unknown event of v0 (C19)": {Module, `{"onKubernetesEvent": [{"kind": "pod", "event": ["add", "modify"]}]}`, []string{
-			`onKubernetesEvent[0].event[1]: must be "add", "update" or "delete", not "modify"`,
-		}},
-		"words for true only in v0 (X32)": {Module, "configVersion: v1\nschedule:\n- {crontab: '@daily', allowFailure: yes}", []string{
-			`schedule[0].allowFailure: must be true or false, not a string`,
-		}},
-		"queue and snapshots in v0 (C18)": {Module, `{"schedule": [{"crontab": "@daily", "queue": "q", "allowFailure": "maybe"}]}`, []string{
-			`schedule[0].allowFailure: must be true, false, "yes"`,
-			`schedule[0].queue: is unknown; known are allowFailure, crontab, name`,
-		}},
-		"resynchronizationPeriod (C15)": {Module, `{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "resynchronizationPeriod": "-1h"}]}`, []string{
-			`kubernetes[0].resynchronizationPeriod: must be a positive duration`,
-		}},
-		"date as a name":  {Module, "configVersion: v1\nonStartup: 1\nkubernetes:\n- {kind: Pod, name: 2024-01-31}", []string{`kubernetes[0].name: reads as a date; put it in quotes`}},
-		"number as a key": {Module, "configVersion: v1\nkubernetes:\n- {kind: Pod, 1: 2}", []string{`kubernetes[0]: has a key that is not text; put it in quotes`}},
+// TestParseConfigRefuses plays testdata/refused: one file for each rule, with a configuration for a global or a module
+// hook and the whole error, since the error is what the author of the hook has to work with. -update rewrites the errors.
+func TestParseConfigRefuses(t *testing.T) { // C5, C7–C12, C15, C18, C19, C34, X9, X32
+	files, err := filepath.Glob(filepath.Join("testdata", "refused", "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no files: %v", err)
 	}
-	for situation, test := range tests {
-		t.Run(situation, func(t *testing.T) {
-			config, err := ParseConfig(test.scope, []byte(test.config))
+	for _, path := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			given, want := &archive.Files[0], &archive.Files[1]
+			config, err := ParseConfig(Scope(given.Name), given.Data)
 			var invalid *ConfigError
 			if !errors.As(err, &invalid) {
 				t.Fatalf("got %+v and error %v, want a ConfigError", config, err)
 			}
-			for i, violation := range invalid.Violations {
-				if i >= len(test.want) || !strings.HasPrefix(violation.String(), test.want[i]) {
-					t.Errorf("violation %d is\n     %s", i, violation)
+			got := err.Error() + "\n"
+			if *update {
+				want.Data = []byte(got)
+				if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
 				}
 			}
-			if len(invalid.Violations) != len(test.want) {
-				t.Errorf("%d violations, want %d:\n%v", len(invalid.Violations), len(test.want), err)
-			}
-			for _, want := range test.want {
-				if !strings.Contains(err.Error(), want) {
-					t.Errorf("the error lacks %s", want)
-				}
+			if got != string(want.Data) {
+				t.Errorf("\n got %s\nwant %s", got, want.Data)
 			}
 		})
 	}

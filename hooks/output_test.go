@@ -63,3 +63,67 @@ echo '{"level": "loud", "msg": 5}' >&2`)})
 		t.Error("the labels were changed")
 	}
 }
+
+func TestLinesWithoutEnd(t *testing.T) { // C28: no loss, but no unbounded memory either
+	log := &journal{}
+	stream := &lineLog{log: slog.New(slog.NewJSONHandler(log, nil))}
+	text := strings.Repeat("ä€", longestLine/2) // 2.5 times the limit in bytes, and characters across every border
+	for part := range slices.Chunk([]byte(text), 32<<10) {
+		if _, err := stream.Write(part); err != nil {
+			t.Fatal(err)
+		}
+		if len(stream.pending) > longestLine+32<<10 {
+			t.Fatalf("%d bytes are held", len(stream.pending))
+		}
+	}
+	stream.flush()
+	parts := log.messages(t)
+	if strings.Join(parts, "") != text {
+		t.Error("the parts are not the line")
+	}
+	if len(parts) != 3 {
+		t.Errorf("%d parts", len(parts))
+	}
+}
+
+func TestEnding(t *testing.T) { // C27
+	tests := map[string]struct {
+		text string
+		want string
+	}{
+		"nothing":              {"", ""},
+		"blanks around":        {"\n\n one \n\n", "one"},
+		"the last 20 lines":    {strings.Repeat("old\n", 100) + strings.Repeat("new\n", 20), strings.TrimSpace(strings.Repeat("new\n", 20))},
+		"the last 4 KB":        {strings.Repeat("x", 100_000), strings.Repeat("x", tailBytes)},
+		"carriage returns":     {"one\r\ntwo\r\n", "one\ntwo"},
+		"commands of terminal": {"\x1b[2Jgone", `\x1b[2Jgone`},
+		"control beyond ASCII": {"a\u0085b", `a\u0085b`},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			stream := &lineLog{log: slog.New(slog.DiscardHandler)}
+			for part := range slices.Chunk([]byte(test.text), 1000) {
+				if _, err := stream.Write(part); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if got := stream.ending(); got != test.want {
+				t.Errorf("got %.100q, want %.100q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestLogLevel(t *testing.T) { // C28
+	tests := map[string]slog.Level{
+		"trace": slog.LevelDebug, "DEBUG": slog.LevelDebug, "info": slog.LevelInfo, "Warning": slog.LevelWarn, "fatal": slog.LevelError,
+	}
+	for name, want := range tests {
+		if got, ok := logLevel(name); got != want || !ok {
+			t.Errorf("%s: %v, %v", name, got, ok)
+		}
+	}
+	if _, ok := logLevel("5"); ok {
+		t.Error("5 is a level")
+	}
+}

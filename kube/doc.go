@@ -4,8 +4,8 @@
 // hooks ask for.
 //
 // It may not contain: anything of modules, hooks, values or Helm; YAML
-// sections of the ConfigMap (a key is a text here); jq (a filter is a function
-// here); decisions about what a change means.
+// sections of the ConfigMap (a key is a text here); the jq of bindings (a filter
+// is a function here); decisions about what a change means.
 //
 // # The watch cache
 //

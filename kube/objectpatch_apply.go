@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -37,10 +38,12 @@ func (c *Client) ApplyObjectPatches(ctx context.Context, patches []ObjectPatch) 
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
+	defined := false // an operation before has defined a kind
 	for _, p := range patches {
-		if err := c.applyObjectPatch(ctx, p); err != nil {
+		if err := c.applyObjectPatch(ctx, p, defined); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", p, err))
 		}
+		defined = defined || p.defines()
 	}
 	return errors.Join(errs...)
 }
@@ -65,8 +68,11 @@ func (c *Client) target(ctx context.Context, p ObjectPatch) (target, error) {
 	return target{api: c.dynamic.Resource(found.resource).Namespace(p.Namespace), kind: found}, nil
 }
 
-func (c *Client) applyObjectPatch(ctx context.Context, p ObjectPatch) error {
-	to, err := c.targetOfNewKind(ctx, p)
+func (c *Client) applyObjectPatch(ctx context.Context, p ObjectPatch, defined bool) error {
+	to, err := c.target(ctx, p)
+	if defined && errors.Is(err, errNoKind) {
+		to, err = c.targetOfNewKind(ctx, p)
+	}
 	if err == nil {
 		err = c.execute(ctx, to, p)
 	}
@@ -77,20 +83,26 @@ func (c *Client) applyObjectPatch(ctx context.Context, p ObjectPatch) error {
 	return err
 }
 
-// targetOfNewKind waits a moment for a kind that an operation before may have
-// brought.
+// targetOfNewKind waits for a kind that an operation before has defined: the
+// API server serves it a moment later.
 func (c *Client) targetOfNewKind(ctx context.Context, p ObjectPatch) (target, error) {
-	to, err := c.target(ctx, p)
-	if !errors.Is(err, errNoKind) || !p.creates() {
-		return to, err
+	for deadline := time.Now().Add(kindRecent); ; {
+		if err := sleep(ctx, discoveryInterval); err != nil {
+			return target{}, err
+		}
+		to, err := c.target(ctx, p)
+		if !errors.Is(err, errNoKind) || time.Now().After(deadline) {
+			return to, err
+		}
 	}
-	if err := sleep(ctx, discoveryInterval); err != nil {
-		return target{}, err
-	}
-	return c.target(ctx, p)
 }
 
 func (p ObjectPatch) creates() bool { return p.object != nil }
+
+// defines tells whether the operation may bring a new kind.
+func (p ObjectPatch) defines() bool {
+	return p.creates() && strings.EqualFold(p.Kind, "CustomResourceDefinition")
+}
 
 func (p ObjectPatch) deletes() bool {
 	return p.Operation == Delete || p.Operation == DeleteInBackground || p.Operation == DeleteNonCascading

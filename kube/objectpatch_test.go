@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -196,6 +197,9 @@ func TestApplyObjectPatches(t *testing.T) {
 				if (err != nil) != (want == "error") {
 					t.Errorf("present %v: error %v, want %s", present, err, want)
 				}
+				if want == "absent" { // orphaning takes the controller a moment
+					eventually(t, "the object is gone", func() bool { return world.dataOf(ns, "c") == want })
+				}
 				if got := world.dataOf(ns, "c"); want != "error" && got != want {
 					t.Errorf("present %v: data %s, want %s", present, got, want)
 				}
@@ -234,6 +238,22 @@ func TestApplyObjectPatchesGoesOn(t *testing.T) {
 	}
 	if got := world.dataOf(ns, "c"); got != `{"k":"v"}` {
 		t.Errorf("the last operation was not tried: %s", got)
+	}
+}
+
+// A file may define a kind and make an object of it.
+func TestApplyObjectPatchesOfANewKind(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	definition := strings.NewReplacer("gadget", "widget", "Gadget", "Widget", "gdg", "wdg").Replace(gadgetDefinitionText)
+	t.Cleanup(func() {
+		must(t, world.client.dynamic.Resource(definitions).Delete(context.Background(), "widgets.test.example.com", metav1.DeleteOptions{}))
+	})
+	must(t, world.patch(ns, `{"operation":"Create","object":`+definition+`}
+{"operation":"Create","object":{"apiVersion":"test.example.com/v1","kind":"Widget","metadata":{"name":"w","namespace":"$NS"}}}`))
+	l := listenSynced(t, world.watcher(), Spec{Kind: "Widget", Namespaces: []string{ns}, Filter: nothing})
+	if got := l.snapshot(); len(got) != 1 {
+		t.Errorf("objects %s, want one", got)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -312,16 +314,9 @@ func TestKindThatComesAndGoes(t *testing.T) {
 	l.wants("Added "+ns+"/a null", "Deleted "+ns+"/a null", "Added "+ns+"/a null")
 }
 
-func gadgetDefinition() *unstructured.Unstructured {
-	text := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.test.example.com"},
-	"spec":{"group":"test.example.com","scope":"Namespaced","names":{"kind":"Gadget","plural":"gadgets","singular":"gadget","shortNames":["gdg"]},
-	"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
-	object := &unstructured.Unstructured{}
-	if err := json.Unmarshal([]byte(text), &object.Object); err != nil {
-		panic(err)
-	}
-	return object
-}
+const gadgetDefinitionText = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.test.example.com"},
+"spec":{"group":"test.example.com","scope":"Namespaced","names":{"kind":"Gadget","plural":"gadgets","singular":"gadget","shortNames":["gdg"]},
+"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
 
 var (
 	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -330,7 +325,9 @@ var (
 
 func (w *world) createGadgets() {
 	w.t.Helper()
-	_, err := w.client.dynamic.Resource(definitions).Create(w.t.Context(), gadgetDefinition(), metav1.CreateOptions{})
+	definition := &unstructured.Unstructured{}
+	must(w.t, json.Unmarshal([]byte(gadgetDefinitionText), &definition.Object))
+	_, err := w.client.dynamic.Resource(definitions).Create(w.t.Context(), definition, metav1.CreateOptions{})
 	must(w.t, err)
 	w.t.Cleanup(func() {
 		_ = w.client.dynamic.Resource(definitions).Delete(context.Background(), "gadgets.test.example.com", metav1.DeleteOptions{})
@@ -355,6 +352,19 @@ func (w *world) createGadget(namespace, name string) {
 	eventually(w.t, "the gadget is made", func() bool {
 		_, err := w.client.dynamic.Resource(gadgets).Namespace(namespace).Create(w.t.Context(), object, metav1.CreateOptions{})
 		return err == nil
+	})
+}
+
+// An API server that is away at the start is no missing kind.
+func TestNoAPIServerAtTheStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, os.WriteFile(path, []byte(kubeconfig), 0o600))
+	client, err := Connect(Options{Kubeconfig: path, Server: "https://127.0.0.1:1"})
+	must(t, err)
+	l := listen(t, NewWatcher(client, testLog(t)), configMaps())
+	eventually(t, "the reason is visible", func() bool {
+		state := l.watch.State()
+		return state.Phase == Syncing && strings.Contains(state.Message, "connection refused")
 	})
 }
 

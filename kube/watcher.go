@@ -45,8 +45,9 @@ func NewWatcher(c *Client, log *slog.Logger) *Watcher {
 // (C36, C40). From then on notify is called with each change; before, it may
 // be called with changes of parts that are complete already, which the
 // Snapshot taken in synced contains, as its seq tells. Both are called in
-// order from one goroutine of this Watch and may take their time, and call
-// anything of this package. Either may be nil.
+// order from one goroutine of this Watch and may call anything of this package.
+// While one of them takes its time the changes queue up in memory; no other
+// Watch waits for it. Either may be nil.
 func (w *Watcher) Watch(ctx context.Context, spec Spec, notify func(Change), synced func()) (*Watch, error) {
 	selection, err := spec.compile()
 	if err != nil {

@@ -25,6 +25,7 @@
 //	ModuleState          module            run
 //	HooksLoaded          run               module
 //	BindingSynchronized  run               module, global-hooks
+//	BindingDeferred      run               module, global-hooks
 //	AwaitSynchronized    run               module, global-hooks
 //	AllSynchronized      module, global    run
 //	SuspendModule        converge          module
@@ -35,6 +36,7 @@
 //	GetSnapshots         run               monitors
 //	Snapshots            monitors          run
 //	UnlockBinding        run               monitors
+//	SynchronizeLater     run               monitors
 //	Unwatch              module            monitors
 //	ObjectChanged        kube              monitors
 //	WatchSynced          kube              monitors

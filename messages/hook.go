@@ -13,8 +13,25 @@ type BindingKey struct {
 }
 
 // BindingSynchronized tells an owner that the Synchronization of one binding has
-// succeeded, or was not wanted.
-type BindingSynchronized struct{ Binding BindingKey }
+// succeeded, or was not wanted. Late: it had been deferred, so what ran without the hook
+// is due again.
+type BindingSynchronized struct {
+	Binding BindingKey
+	Late    bool
+}
+
+// BindingDeferred tells an owner not to wait for a binding: its kind does not exist yet,
+// or the operator may not list it. Only its own hook waits for it.
+type BindingDeferred struct{ Binding BindingKey }
+
+// SynchronizeLater asks monitors to queue a Synchronization as soon as all bindings of
+// the hook are complete.
+type SynchronizeLater struct {
+	Owner string
+	Queue string
+	Hook  hooks.Hook
+	Work  SynchronizeHook
+}
 
 // AwaitSynchronized asks an owner to queue the Synchronization runs that belong in
 // named queues, unless they are queued or done, and to answer with [AllSynchronized] as
@@ -35,7 +52,9 @@ type GetSnapshots struct {
 // Snapshots are the objects of a hook's kubernetes bindings, in their order.
 type Snapshots struct {
 	Bindings []BindingSnapshot
-	Err      error
+	// Waiting says which binding cannot be complete for now, and why.
+	Waiting string
+	Err     error
 }
 
 // BindingSnapshot is one binding's part of [Snapshots].

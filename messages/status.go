@@ -104,11 +104,26 @@ type ModuleStatus struct {
 	// Values is the beginning of the checksum of the merged values.
 	Values  string        `json:"valuesChecksum"`
 	Failing []FailingTask `json:"failing,omitempty"`
+	// Parked: its run failed and is retried beside the main queue (policy isolate).
+	Parked bool `json:"parked,omitempty"`
+	// LastRun is the last module run that began, with the chain of its causes.
+	LastRun *ModuleRun `json:"lastRun,omitempty"`
+}
+
+// ModuleRun is one run of a module.
+type ModuleRun struct {
+	Began  time.Time `json:"began"`
+	Causes []Cause   `json:"causes"`
+	// Release says what became of the release, empty while the run lasts.
+	Release string `json:"release,omitempty"`
 }
 
 // String implements fmt.Stringer.
 func (s ModuleStatus) String() string {
 	text := string(s.Phase)
+	if s.Parked {
+		text += " PARKED"
+	}
 	if s.Release > 0 {
 		text += fmt.Sprintf(" revision=%d", s.Release)
 	}
@@ -179,23 +194,65 @@ func (s ConfigStatus) String() string {
 	return "resourceVersion " + s.Revision
 }
 
+// BindingState is where the watch of a kubernetes binding stands.
+type BindingState struct {
+	Owner   string `json:"owner"`
+	Hook    string `json:"hook"`
+	Binding string `json:"binding"`
+	Queue   string `json:"queue"`
+	Kind    string `json:"kind"`
+	// Phase is syncing, complete, waiting-for-kind, forbidden or stale; Message says more.
+	Phase   string `json:"phase"`
+	Message string `json:"message,omitempty"`
+	// Objects in the snapshot, events held back until Synchronization has succeeded, and
+	// how often jqFilter failed on an object (C39).
+	Objects      int    `json:"objects"`
+	Held         int    `json:"heldEvents,omitempty"`
+	FilterErrors uint64 `json:"filterErrors,omitempty"`
+}
+
 // MonitorsStatus is what monitors publishes about itself.
 type MonitorsStatus struct {
-	Watches int `json:"watches"`
+	Bindings []BindingState `json:"bindings"`
 	// Waiting are runs that wait for snapshots.
-	Waiting int `json:"waiting"`
-	// Incomplete names bindings whose first list is not complete, and why.
-	Incomplete []string `json:"incomplete,omitempty"`
+	Waiting int `json:"waitingRuns"`
+}
+
+// MonitorsReporter is a status that is made when it is looked at, because watches change
+// without a message.
+type MonitorsReporter interface{ Monitors() MonitorsStatus }
+
+// Incomplete are the bindings whose snapshot is not what the cluster has.
+func (s MonitorsStatus) Incomplete() []BindingState {
+	var list []BindingState
+	for _, b := range s.Bindings {
+		if b.Phase != "complete" || b.FilterErrors > 0 {
+			list = append(list, b)
+		}
+	}
+	return list
 }
 
 // String implements fmt.Stringer.
 func (s MonitorsStatus) String() string {
-	text := fmt.Sprintf("%d watches", s.Watches)
+	text := fmt.Sprintf("%d bindings", len(s.Bindings))
 	if s.Waiting > 0 {
 		text += fmt.Sprintf(", %d runs wait", s.Waiting)
 	}
-	for _, b := range s.Incomplete {
-		text += "; " + b
+	for _, b := range s.Incomplete() {
+		text += "; " + b.String()
+	}
+	return text
+}
+
+// String implements fmt.Stringer.
+func (b BindingState) String() string {
+	text := fmt.Sprintf("%s %s/%s %s: %s", b.Owner, b.Hook, b.Binding, b.Kind, b.Phase)
+	if b.Message != "" {
+		text += " (" + b.Message + ")"
+	}
+	if b.FilterErrors > 0 {
+		text += fmt.Sprintf(", jqFilter failed %d times", b.FilterErrors)
 	}
 	return text
 }

@@ -34,12 +34,44 @@ type Task struct {
 	QueuedAt time.Time
 }
 
-// Cause is the reason of a task, and what in particular it was.
+// Cause is the reason of a task, what in particular it was, and what caused that.
 type Cause struct {
 	// Activation is one of the constants below.
 	Activation string `json:"activation"`
-	// Detail is for people, for example "Pod default/web modified".
+	// Detail is for people, for example "Pod default/web Modified".
 	Detail string `json:"detail,omitempty"`
+	// Parent is what led to this; nil for what came from outside.
+	Parent *Cause `json:"parent,omitempty"`
+}
+
+// maxChain bounds a chain of causes: a loop makes it grow for ever.
+const maxChain = 16
+
+// By returns a cause that was led to by another.
+func By(activation, detail string, parent Cause) Cause {
+	c := Cause{Activation: activation, Detail: detail, Parent: &parent}
+	return c.shortened(maxChain)
+}
+
+func (c Cause) shortened(n int) Cause {
+	switch {
+	case c.Parent == nil:
+	case n <= 1:
+		c.Parent = nil
+	default:
+		parent := c.Parent.shortened(n - 1)
+		c.Parent = &parent
+	}
+	return c
+}
+
+// Chain lists the cause and what led to it, the latest first.
+func (c Cause) Chain() []Cause {
+	var chain []Cause
+	for link := &c; link != nil; link = link.Parent {
+		chain = append(chain, Cause{Activation: link.Activation, Detail: link.Detail})
+	}
+	return chain
 }
 
 // Activation reasons.
@@ -54,6 +86,7 @@ const (
 	ByPurgeFailed = "PurgeFailed"
 )
 
+// String is the last link of the chain.
 func (c Cause) String() string {
 	if c.Detail == "" {
 		return c.Activation
@@ -89,11 +122,16 @@ type SynchronizeHook struct {
 	// Bindings are places in the hook's list of kubernetes bindings.
 	Bindings []int
 	Names    []string // of the same bindings, for people
+	// Late: the start-up went on without it.
+	Late bool
 }
 
 // RunModule takes a module through start-up (if it is not started), beforeHelm, Helm
 // and afterHelm (G5).
 type RunModule struct{}
+
+// RunModules runs modules of the same order side by side (design 4, F15).
+type RunModules struct{ Names []string }
 
 // DeleteModule uninstalls the release of a disabled module (G6).
 type DeleteModule struct{}
@@ -141,6 +179,11 @@ func (w SynchronizeHook) Describe() (kind, about string) {
 
 // Describe implements Work.
 func (RunModule) Describe() (kind, about string) { return "RunModule", "" }
+
+// Describe implements Work.
+func (w RunModules) Describe() (kind, about string) {
+	return "RunModules", strings.Join(w.Names, ",")
+}
 
 // Describe implements Work.
 func (DeleteModule) Describe() (kind, about string) { return "DeleteModule", "" }

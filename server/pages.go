@@ -37,8 +37,8 @@ func queues(tree []*supervisor.Node) (all []namedQueue, runs map[string]supervis
 			_, name, _ := strings.Cut(n.Path, "/queue/")
 			all = append(all, namedQueue{name, s})
 		case supervisor.RunStatus:
-			if _, id, ok := strings.Cut(n.Path, "/run/"); ok {
-				runs[id] = s
+			if i := strings.LastIndex(n.Path, "/run/"); i >= 0 { // the last: a module may be called run
+				runs[n.Path[i+len("/run/"):]] = s
 			}
 		}
 	})
@@ -97,8 +97,8 @@ func writeConditions(w io.Writer, tree []*supervisor.Node) {
 			fmt.Fprintf(w, "converge: %s\n", s)
 		case messages.ConfigStatus:
 			fmt.Fprintf(w, "config: %s\n", s)
-		case messages.MonitorsStatus:
-			fmt.Fprintf(w, "monitors: %s\n", s)
+		case messages.MonitorsReporter:
+			fmt.Fprintf(w, "monitors: %s\n", s.Monitors())
 		case messages.ModuleStatus:
 			_, name, _ := strings.Cut(n.Path, "/module/")
 			fmt.Fprintf(w, "module %s: %s\n", name, s)

@@ -25,8 +25,9 @@ type Source struct {
 	Inspector *supervisor.Inspector
 	// Converge tells how far the operator is; it answers before the start, too.
 	Converge func() messages.ConvergeStatus
-	Metrics  prometheus.Gatherer
-	Version  string
+	// Metrics of the operator, and what hooks report.
+	Metrics, HookMetrics prometheus.Gatherer
+	Version              string
 }
 
 // Public serves probes, metrics and the list of queues: nothing in it holds values.
@@ -37,7 +38,10 @@ func Public(s Source) http.Handler {
 	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.HandleFunc("GET /queue", s.queueText)
 	mux.HandleFunc("GET /status/converge", s.converge)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.Metrics, promhttp.HandlerOpts{}))
+	// Users look for the metrics of hooks on the first page, too (I1).
+	both := prometheus.Gatherers{s.Metrics, s.HookMetrics}
+	mux.Handle("GET /metrics", promhttp.HandlerFor(both, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
+	mux.Handle("GET /metrics/hooks", promhttp.HandlerFor(s.HookMetrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
 	return mux
 }
 
@@ -177,15 +181,34 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, fmt.Errorf("debug socket: %w", err)
 	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("debug socket: remove the old one: %w", err)
+	if err := removeSocket(path); err != nil {
+		return nil, err
 	}
 	l, err := config.Listen(ctx, "unix", path)
 	if err != nil {
 		return nil, fmt.Errorf("debug socket: %w", err)
 	}
 	if err := os.Chmod(path, 0o600); err != nil { // J7
+		_ = l.Close()
 		return nil, fmt.Errorf("debug socket: %w", err)
 	}
 	return l, nil
+}
+
+// removeSocket removes what an operator left behind that was killed, and nothing else:
+// the path comes from a person.
+func removeSocket(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("debug socket: %w", err)
+	case info.Mode()&os.ModeSocket == 0:
+		return fmt.Errorf("debug socket: %s exists and is no socket; remove it or choose another path", path)
+	}
+	if err := os.Remove(path); err != nil {
+		return fmt.Errorf("debug socket: remove the old one: %w", err)
+	}
+	return nil
 }

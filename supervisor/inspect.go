@@ -18,7 +18,7 @@ type Inspector struct {
 	actors *actor.ActorSystem
 	mu     sync.RWMutex
 	probes map[string]*probe
-	// Restarts of actors that are no longer there, so that the counter never falls.
+	// Restarts of all actors, also of those that are no longer there: the counter never falls.
 	restarts atomic.Int64
 }
 
@@ -46,6 +46,16 @@ func (in *Inspector) Status(path string) Status {
 		}
 	}
 	return nil
+}
+
+// stack is where the last bug in an actor happened.
+func (in *Inspector) stack(pid *actor.PID) string {
+	if p := in.probe(pid.Id); p != nil {
+		if s := p.stack.Load(); s != nil {
+			return *s
+		}
+	}
+	return ""
 }
 
 func (in *Inspector) probe(id string) *probe {

@@ -164,10 +164,10 @@ func (r *Runs) succeeded(ctx actor.Context, msg succeeded) {
 	if rec == nil || rec.stopped {
 		return
 	}
-	rec.outcome = Done
 	if rec.task.Succeeded != nil {
 		rec.task.Succeeded(ctx, msg.Result)
 	}
+	rec.outcome = Done // only now: a crash in Succeeded interrupts the task
 	r.stop(ctx, rec, nil)
 }
 
@@ -208,12 +208,7 @@ func (r *Runs) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *
 		r.system.Inspector.Publish(child, RunStatus{Attempt: a.Number, RetryAt: time.Now().Add(a.In), Error: firstLine(err.Error())})
 	}
 	if bug {
-		node := r.system.Inspector.probe(child.Id)
-		stack := ""
-		if node != nil && node.stack.Load() != nil {
-			stack = *node.stack.Load()
-		}
-		r.log.Error("a task panicked; please report this", "task", rec.task.ID, "err", err, "stack", stack)
+		r.log.Error("a task panicked; please report this", "task", rec.task.ID, "err", err, "stack", r.system.Inspector.stack(child))
 	}
 	if rec.task.Failed != nil {
 		rec.task.Failed(a)
@@ -244,6 +239,13 @@ func (r *Runs) RetryNow() (waiting int) {
 		}
 	}
 	return waiting
+}
+
+// Cancel ends one task, if it is in progress.
+func (r *Runs) Cancel(ctx actor.Context, id string) {
+	if rec := r.runs[r.path(id)]; rec != nil {
+		r.stop(ctx, rec, ErrCancelled)
+	}
 }
 
 // CancelAll ends all tasks in progress: their contexts are done at once, their children

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 )
@@ -23,18 +24,19 @@ type System struct {
 	Actors    *actor.ActorSystem
 	Inspector *Inspector
 
-	log     *slog.Logger
-	options []actor.PropsOption
+	crashOnly actor.SupervisorStrategy
+	options   []actor.PropsOption
 }
 
 // NewSystem makes an actor system; it starts no goroutine.
 func NewSystem(o Options) *System {
 	quiet := slog.New(atLeast{o.Log.Handler(), slog.LevelWarn}).With("component", "protoactor")
 	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
-	s := &System{Actors: actors, Inspector: newInspector(actors), log: o.Log}
+	s := &System{Actors: actors, Inspector: newInspector(actors)}
+	s.crashOnly = &crashOnly{log: o.Log, inspector: s.Inspector, lost: o.Lost}
 	s.options = []actor.PropsOption{
 		actor.WithMailbox(s.Inspector.mailbox),
-		actor.WithSupervisor(crashOnly{o.Log, o.Lost}),
+		actor.WithSupervisor(s.crashOnly),
 	}
 	if o.Dispatcher != nil {
 		s.options = append(s.options, actor.WithDispatcher(o.Dispatcher))
@@ -60,9 +62,11 @@ func (s *System) PID(path string) *actor.PID { return s.Actors.NewLocalPID(path)
 // Send delivers a message from outside the actors.
 func (s *System) Send(to *actor.PID, message any) { s.Actors.Root.Send(to, message) }
 
-// Spawn starts a root actor.
+// Spawn starts a root actor. It is crash-only, too: without the guardian the library
+// would supervise it by its own default, which stops it at the eleventh crash and says
+// nothing.
 func (s *System) Spawn(name string, producer actor.Producer) (*actor.PID, error) {
-	pid, err := s.Actors.Root.SpawnNamed(s.Props(producer), name)
+	pid, err := s.Actors.Root.SpawnNamed(s.Props(producer).Configure(actor.WithGuardian(s.crashOnly)), name)
 	if err != nil {
 		return nil, fmt.Errorf("spawn actor %s: %w", name, err)
 	}
@@ -105,17 +109,25 @@ func (a answers) SendSystemMessage(*actor.PID, any) {}
 func (a answers) Stop(*actor.PID)                   {}
 
 // Wait blocks until the actor has terminated, or until ctx is done.
+//
+// The library answers a Watch with Terminated as soon as the actor has begun to stop,
+// while its children may go on for minutes; then it is watched again a moment later.
 func (s *System) Wait(ctx context.Context, pid *actor.PID) error {
 	gone := make(chan struct{})
-	s.Actors.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
+	watcher := s.Actors.Root.Spawn(actor.PropsFromFunc(func(c actor.Context) {
 		switch c.Message().(type) {
-		case *actor.Started:
+		case *actor.Started, watchAgain:
 			c.Watch(pid)
 		case *actor.Terminated:
-			c.Stop(c.Self())
+			if _, alive := s.Actors.ProcessRegistry.GetLocal(pid.Id); alive {
+				self := c.Self()
+				time.AfterFunc(watchPause, func() { s.Send(self, watchAgain{}) })
+				return
+			}
 			close(gone)
 		}
 	}))
+	defer s.Actors.Root.Stop(watcher)
 	select {
 	case <-gone:
 		return nil
@@ -123,6 +135,12 @@ func (s *System) Wait(ctx context.Context, pid *actor.PID) error {
 		return fmt.Errorf("wait for actor %s to stop: %w", pid.Id, ctx.Err())
 	}
 }
+
+// watchAgain is sent by a timer to the actor behind Wait.
+type watchAgain struct{}
+
+// watchPause is the time between two looks at an actor that is stopping.
+const watchPause = 10 * time.Millisecond
 
 // Close ends the system after its actors have stopped.
 func (s *System) Close() { s.Actors.Shutdown() }

@@ -30,13 +30,14 @@ type Cluster struct {
 	notify  func(kube.ConfigMap)
 	objects map[objectKey]map[string]any
 	watches map[*watch]bool
+	absent  map[string]bool // kinds that do not exist
 }
 
 type objectKey struct{ kind, namespace, name string }
 
 // NewCluster makes an empty cluster.
 func NewCluster(trace *Trace) *Cluster {
-	return &Cluster{trace: trace, objects: map[objectKey]map[string]any{}, watches: map[*watch]bool{}}
+	return &Cluster{trace: trace, objects: map[objectKey]map[string]any{}, watches: map[*watch]bool{}, absent: map[string]bool{}}
 }
 
 // Read implements actors.ConfigMap.
@@ -182,9 +183,31 @@ func (c *Cluster) WatchObjects(_ context.Context, spec kube.Spec, notify func(ku
 			w.kept[key] = w.keep(key, object)
 		}
 	}
+	w.synced = synced
+	waits := c.absent[strings.ToLower(spec.Kind)]
 	c.mu.Unlock()
-	synced()
+	if !waits {
+		w.complete()
+	}
 	return w, nil
+}
+
+// SetKind makes a kind exist or not. Watches of a kind that comes into being are complete
+// from then on.
+func (c *Cluster) SetKind(kind string, exists bool) {
+	c.mu.Lock()
+	if exists {
+		delete(c.absent, strings.ToLower(kind))
+	} else {
+		c.absent[strings.ToLower(kind)] = true
+	}
+	watches := c.sortedWatches()
+	c.mu.Unlock()
+	for _, w := range watches {
+		if exists && strings.EqualFold(w.spec.Kind, kind) {
+			w.complete()
+		}
+	}
 }
 
 // watch is one watch with its snapshot.
@@ -195,9 +218,22 @@ type watch struct {
 	selector labels.Selector
 	notify   func(kube.Change)
 
+	synced func()
+
 	mu   sync.Mutex
+	done bool // the first list is complete
 	kept map[objectKey]kube.Object
 	seq  uint64
+}
+
+func (w *watch) complete() {
+	w.mu.Lock()
+	was := w.done
+	w.done = true
+	w.mu.Unlock()
+	if !was {
+		w.synced()
+	}
 }
 
 func (w *watch) matches(key objectKey, object map[string]any) bool {
@@ -281,7 +317,14 @@ func (w *watch) Snapshot() ([]kube.Object, uint64) {
 }
 
 // State implements actors.Watch.
-func (w *watch) State() kube.WatchState { return kube.WatchState{Phase: kube.Complete} }
+func (w *watch) State() kube.WatchState {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.done {
+		return kube.WatchState{Phase: kube.WaitingForKind, Message: "waiting for " + w.spec.Kind}
+	}
+	return kube.WatchState{Phase: kube.Complete, Kind: w.spec.Kind, Objects: len(w.kept)}
+}
 
 // Stop implements actors.Watch.
 func (w *watch) Stop() {

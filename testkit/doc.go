@@ -14,6 +14,8 @@
 //	configmap-remove KEY          remove one key of it
 //	apply FILE                    create or change objects in the cluster
 //	delete KIND NAMESPACE/NAME    delete one
+//	no-kind KIND                  a kind that does not exist
+//	kind KIND                     it exists from now on
 //	fail HOOK N                   the next N runs of a hook, or enabled script, fail
 //	slow HOOK DURATION            its runs take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail

@@ -28,6 +28,8 @@ var steps = map[string]func(*player, string) error{
 	"configmap-remove": (*player).stepConfigMapRemove,
 	"apply":            (*player).stepApply,
 	"delete":           (*player).stepDelete,
+	"no-kind":          func(p *player, kind string) error { p.cluster.SetKind(kind, false); return nil },
+	"kind":             func(p *player, kind string) error { p.cluster.SetKind(kind, true); return nil },
 	"fail":             (*player).stepFail,
 	"slow":             (*player).stepSlow,
 	"fail-helm":        (*player).stepFailHelm,

@@ -178,3 +178,20 @@ func BenchmarkCompileSchemas(b *testing.B) {
 		}
 	}
 }
+
+// A hook that writes a thousand keys at every run: compaction must not be quadratic in earnest.
+func BenchmarkPatchOfThousandKeys(b *testing.B) {
+	var patch Patch
+	for i := range 1000 {
+		patch = append(patch, addition(pointer{"m", "found", fmt.Sprint("key", i)}, int64(i)))
+	}
+	section, err := NewSection("m", nil, Layer{Value: map[string]any{"found": map[string]any{}}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if section, err = section.Patch(patch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

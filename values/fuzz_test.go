@@ -73,7 +73,7 @@ func FuzzPatch(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		patch, _, err := ParsePatch(data)
-		if err != nil {
+		if err != nil || patch == nil {
 			return
 		}
 		written, err := json.Marshal(patch)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 )
 
@@ -193,4 +194,9 @@ func (o *Operation) normalise() (warnings []string, err error) {
 // undot turns someModule.param into /someModule/param (D19).
 func undot(dotted string) string {
 	return pointer(strings.Split(dotted, ".")).String()
+}
+
+// removes tells whether one of the operations removes the value at a path itself.
+func (p Patch) removes(path pointer) bool {
+	return slices.ContainsFunc(p, func(o Operation) bool { return o.Op == "remove" && o.Path == path.String() })
 }

@@ -10,42 +10,53 @@ import (
 
 // apply executes a patch on a section as RFC 6902 wants it (D21): a missing path, a missing parent, an index out of range and
 // a failed test are errors. It gives the new section and the canonical operations that lead to it, for replaying them later.
-// A section that was removed is nil.
+// A section that was removed is empty.
 func apply(key string, section any, patch Patch) (any, Patch, error) {
-	saved, err := canonical(key, section, patch)
+	steps, err := canonical(key, section, patch)
 	if err != nil {
 		return nil, nil, err
 	}
-	before, err := JSON(map[string]any{key: section})
+	tree, err := execute(map[string]any{key: section}, steps)
 	if err != nil {
 		return nil, nil, fmt.Errorf("section %s: %w", key, err)
 	}
-	text, err := json.Marshal(patch)
+	patched, _ := lookup(tree, pointer{key})
+	if err := checkSection(key, patched); err != nil {
+		return nil, nil, fmt.Errorf("section %s after the patch: %w", key, err)
+	}
+	return patched, steps, nil
+}
+
+// execute runs canonical operations strictly, on the text of as much of the tree as they reach.
+func execute(tree any, steps Patch) (any, error) {
+	if len(steps) == 0 {
+		return tree, nil
+	}
+	paths := make([]pointer, 0, len(steps))
+	for _, step := range steps {
+		paths = append(paths, mustPointer(step.Path))
+	}
+	var hidden excerpt
+	before, err := hidden.write(nil, tree, paths)
 	if err != nil {
-		return nil, nil, fmt.Errorf("section %s: %w", key, err)
+		return nil, err
+	}
+	text, err := json.Marshal(steps)
+	if err != nil {
+		return nil, err
 	}
 	operations, err := jsonpatch.DecodePatch(text)
 	if err != nil {
-		return nil, nil, fmt.Errorf("section %s: patch: %w", key, err)
+		return nil, fmt.Errorf("patch: %w", err)
 	}
 	options := jsonpatch.NewApplyOptions()
 	options.SupportNegativeIndices = false
 	options.EscapeHTML = false
 	after, err := operations.ApplyWithOptions(before, options)
 	if err != nil {
-		return nil, nil, fmt.Errorf("section %s: patch: %w", key, err)
+		return nil, fmt.Errorf("patch: %w", err)
 	}
-	tree, err := ParseJSON(after)
-	if err != nil {
-		return nil, nil, fmt.Errorf("section %s: patched values: %w", key, err)
-	}
-	patched, present := lookup(tree, pointer{key})
-	if present {
-		if err := checkSection(key, patched); err != nil {
-			return nil, nil, fmt.Errorf("section %s after the patch: %w", key, err)
-		}
-	}
-	return patched, saved, nil
+	return hidden.read(after)
 }
 
 // canonical rewrites a patch into add and remove only (D22, D23): what was tested, copied or moved is not there to be looked
@@ -55,14 +66,18 @@ func canonical(key string, section any, patch Patch) (Patch, error) {
 	var (
 		saved Patch
 		tree  any = map[string]any{key: section}
+		r         = newReplayer()
 	)
 	for i, operation := range patch {
 		steps, err := operation.canonical(key, tree)
 		if err != nil {
 			return nil, fmt.Errorf("patch operation %d, %s: %w", i+1, operation, err)
 		}
+		if operation.From != "" {
+			r = newReplayer() // the steps share a subtree with the tree, which must not change any more
+		}
 		for _, step := range steps {
-			tree = replay(tree, step)
+			tree = r.replay(tree, step)
 		}
 		saved = append(saved, steps...)
 	}
@@ -133,7 +148,7 @@ func (o Operation) transferSteps(tree any, path pointer) (Patch, error) {
 		return nil, errors.New("a value cannot be moved into itself")
 	}
 	remove := Operation{Op: "remove", Path: from.String()}
-	return Patch{remove, addition(path, value)}, checkPlace(replay(tree, remove), path)
+	return Patch{remove, addition(path, value)}, checkPlace(newReplayer().replay(tree, remove), path)
 }
 
 func checkTest(tree any, path pointer, want any) error {

@@ -2,6 +2,7 @@ package values
 
 import (
 	"maps"
+	"reflect"
 	"slices"
 )
 
@@ -10,52 +11,69 @@ func replayAll(key string, section any, saved Patch) any {
 	if len(saved) == 0 {
 		return section
 	}
-	var tree any = map[string]any{key: section}
+	var (
+		tree any = map[string]any{key: section}
+		r        = newReplayer()
+	)
 	for _, operation := range saved {
-		tree = replay(tree, operation)
+		tree = r.replay(tree, operation)
 	}
 	section, _ = lookup(tree, pointer{key})
 	return section
 }
 
-// replay executes one add or remove leniently: it always succeeds. What is to be removed may be missing; missing parents are
-// created; an index beyond the end appends; an operation below a scalar, or below an element of a list that is no longer
-// there, has no effect, since the hook's wish has lost its object. The old tree is not changed; only the containers on the way
-// to the place of the change are copied.
-func replay(tree any, operation Operation) any {
+// replayer executes adds and removes leniently. They always succeed: what is to be removed may be missing; missing parents are
+// created; an index beyond the end appends; an operation below a scalar, or below an element of a list that is no longer there,
+// has no effect, since the hook's wish has lost its object.
+//
+// Trees that came from outside are never changed; containers on the way to a change are copied. The replayer knows the maps that
+// it copied itself and changes these in place, so a thousand operations on one map copy it once.
+type replayer struct {
+	own map[uintptr]bool
+}
+
+func newReplayer() replayer { return replayer{own: map[uintptr]bool{}} }
+
+func (r replayer) replay(tree any, operation Operation) any {
 	path := mustPointer(operation.Path)
 	if len(path) == 0 {
 		return tree
 	}
 	if operation.Op == "remove" {
-		return without(tree, path)
+		return r.without(tree, path)
 	}
-	return with(tree, path, operation.Value)
+	return r.with(tree, path, operation.Value)
+}
+
+// writable gives the map itself when it is the replayer's own, else a copy that is.
+func (r replayer) writable(m map[string]any) map[string]any {
+	if r.own[reflect.ValueOf(m).Pointer()] {
+		return m
+	}
+	m = maps.Clone(m)
+	r.own[reflect.ValueOf(m).Pointer()] = true
+	return m
 }
 
 // with gives the tree with the value added at the path.
-func with(tree any, path pointer, value any) any {
+func (r replayer) with(tree any, path pointer, value any) any {
 	if len(path) == 0 {
 		return value
 	}
 	switch container := tree.(type) {
 	case map[string]any:
-		return withKey(container, path, value)
+		changed := r.writable(container)
+		changed[path[0]] = r.with(container[path[0]], path[1:], value)
+		return changed
 	case []any:
-		return withIndex(container, path, value)
+		return r.withIndex(container, path, value)
 	case nil:
 		return created(path, value)
 	}
 	return tree
 }
 
-func withKey(m map[string]any, path pointer, value any) any {
-	changed := maps.Clone(m)
-	changed[path[0]] = with(m[path[0]], path[1:], value)
-	return changed
-}
-
-func withIndex(list []any, path pointer, value any) any {
+func (r replayer) withIndex(list []any, path pointer, value any) any {
 	index, ok := listIndex(path[0])
 	if len(path) == 1 && (ok || path[0] == appends) {
 		if !ok || index > len(list) {
@@ -67,7 +85,7 @@ func withIndex(list []any, path pointer, value any) any {
 		return list
 	}
 	changed := slices.Clone(list)
-	changed[index] = with(list[index], path[1:], value)
+	changed[index] = r.with(list[index], path[1:], value)
 	return changed
 }
 
@@ -84,17 +102,17 @@ func created(path pointer, value any) any {
 }
 
 // without gives the tree with the value at the path removed, when there is one.
-func without(tree any, path pointer) any {
+func (r replayer) without(tree any, path pointer) any {
 	if _, ok := lookup(tree, path); !ok {
 		return tree
 	}
 	switch container := tree.(type) {
 	case map[string]any:
-		changed := maps.Clone(container)
+		changed := r.writable(container)
 		if len(path) == 1 {
 			delete(changed, path[0])
 		} else {
-			changed[path[0]] = without(container[path[0]], path[1:])
+			changed[path[0]] = r.without(container[path[0]], path[1:])
 		}
 		return changed
 	case []any:
@@ -103,7 +121,7 @@ func without(tree any, path pointer) any {
 		if len(path) == 1 {
 			return slices.Delete(changed, index, index+1)
 		}
-		changed[index] = without(container[index], path[1:])
+		changed[index] = r.without(container[index], path[1:])
 		return changed
 	}
 	return tree

@@ -1,6 +1,9 @@
 package values
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // foldLimit is the number of saved operations through lists that one container may collect. Appends cannot be compacted
 // (T19), so a hook that appends at every run would let the list of patches grow for ever; beyond the limit the container is
@@ -24,44 +27,55 @@ func save(saved, operations Patch, key string, merged any) Patch {
 //     mean depends on what was there before them (T19).
 //   - A dropped add may have created the parents of its path. An add at the path creates them as well; a remove does not, so it
 //     then keeps an add of an empty map before it.
+//
+// The list of saved operations is changed in place. Paths are compared as texts, for they are written in one way only.
 func compact(saved Patch, last Operation) Patch {
-	path := mustPointer(last.Path)
-	if path.isPositional() {
+	if isPositional(last.Path) {
 		return append(saved, last)
 	}
-	kept := make(Patch, 0, len(saved)+1)
 	droppedAdd := false
-	i := len(saved) - 1
-	for ; i >= 0; i-- {
-		earlier := mustPointer(saved[i].Path)
-		if path.contains(earlier) {
-			droppedAdd = droppedAdd || saved[i].Op == "add"
-			continue
-		}
-		if earlier.isPositional() && sameField(path, earlier) {
+	from := len(saved)
+	for ; from > 0; from-- {
+		earlier := saved[from-1]
+		if isAtOrBelow(earlier.Path, last.Path) {
+			droppedAdd = droppedAdd || earlier.Op == "add"
+		} else if isPositional(earlier.Path) && sameField(earlier.Path, last.Path) {
 			break
 		}
-		kept = append(kept, saved[i])
 	}
-	slices.Reverse(kept)
-	kept = append(slices.Clone(saved[:i+1]), kept...)
-	if last.Op == "remove" && droppedAdd && len(path) > 2 {
-		kept = append(kept, addition(path, map[string]any{}))
+	dropped := func(o Operation) bool { return isAtOrBelow(o.Path, last.Path) }
+	saved = saved[:from+len(slices.DeleteFunc(saved[from:], dropped))]
+	if path := mustPointer(last.Path); last.Op == "remove" && droppedAdd && len(path) > 2 {
+		saved = append(saved, addition(path, map[string]any{}))
 	}
-	return append(kept, last)
+	return append(saved, last)
+}
+
+// isAtOrBelow tells whether a path is another one or lies below it.
+func isAtOrBelow(path, above string) bool {
+	below, found := strings.CutPrefix(path, above)
+	return found && (below == "" || below[0] == '/')
 }
 
 // sameField tells whether two paths meet below the root of the section, where one may create parents that the other needs.
-func sameField(a, b pointer) bool {
-	return len(a) < 2 || len(b) < 2 || a[1] == b[1]
+func sameField(a, b string) bool {
+	fieldA, fieldB := field(a), field(b)
+	return fieldA == "" || fieldB == "" || fieldA == fieldB
+}
+
+// field is the second element of a path, empty for the section itself.
+func field(path string) string {
+	_, below, _ := strings.Cut(path[1:], "/")
+	name, _, _ := strings.Cut(below, "/")
+	return name
 }
 
 // fold replaces the operations on a container by its present value, when too many of them go through lists.
 func fold(saved Patch, key string, merged any) Patch {
 	counts := map[string]int{}
 	for _, operation := range saved {
-		if path := mustPointer(operation.Path); path.isPositional() {
-			counts[path.aboveLists().String()]++
+		if isPositional(operation.Path) {
+			counts[aboveLists(operation.Path)]++
 		}
 	}
 	for _, text := range sortedKeys(counts) {
@@ -69,7 +83,7 @@ func fold(saved Patch, key string, merged any) Patch {
 			continue
 		}
 		path := mustPointer(text)
-		saved = slices.DeleteFunc(slices.Clone(saved), func(o Operation) bool { return path.contains(mustPointer(o.Path)) })
+		saved = slices.DeleteFunc(saved, func(o Operation) bool { return isAtOrBelow(o.Path, text) })
 		if value, ok := lookup(map[string]any{key: merged}, path); ok {
 			saved = append(saved, addition(path, value))
 		} else {
@@ -77,14 +91,4 @@ func fold(saved Patch, key string, merged any) Patch {
 		}
 	}
 	return saved
-}
-
-// aboveLists is the longest beginning of a path that surely goes through maps only.
-func (p pointer) aboveLists() pointer {
-	for i := range p {
-		if p[i : i+1].isPositional() {
-			return p[:i]
-		}
-	}
-	return p
 }

@@ -265,7 +265,7 @@ func TestPatchIsStrict(t *testing.T) {
 				wantError(t, err)
 				want := Merge(yamlTree(t, static), map[string]any{})
 				for key, value := range yamlTree(t, tc.want).(map[string]any) {
-					want = with(want, pointer{key}, value)
+					want = newReplayer().with(want, pointer{key}, value)
 				}
 				wantTree(t, "patched", patched.Merged(), want)
 			}

@@ -89,13 +89,21 @@ func listIndex(element string) (int, bool) {
 	return index, err == nil
 }
 
-// isPositional tells whether a path may go through a list, so that its meaning depends on what was done before (T19). A path
-// alone does not tell lists from maps with numbers as keys; the answer is then a careful yes.
-func (p pointer) isPositional() bool {
-	return slices.ContainsFunc(p, func(element string) bool {
-		_, isIndex := listIndex(element)
-		return isIndex || element == appends
-	})
+// isPositional tells whether the text of a path may go through a list, so that its meaning depends on what was done before
+// (T19). A path alone does not tell lists from maps with numbers as keys; the answer is then a careful yes. Escapes need no
+// attention: neither indexes nor the sign for appending have any.
+func isPositional(path string) bool { return len(aboveLists(path)) < len(path) }
+
+// aboveLists is the longest beginning of a path that surely goes through maps only.
+func aboveLists(path string) string {
+	for start := 0; start < len(path); {
+		element, _, _ := strings.Cut(path[start+1:], "/")
+		if _, isIndex := listIndex(element); isIndex || element == appends {
+			return path[:start]
+		}
+		start += 1 + len(element)
+	}
+	return path
 }
 
 // lookup gives the value at a path.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
@@ -27,6 +28,7 @@ type schema struct {
 	path     string
 	document any // what was compiled; keyword locations of violations point into it
 	compiled *jsonschema.Schema
+	checker  checker
 	defaults *defaults
 }
 
@@ -52,7 +54,8 @@ func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 	var configCompile, valuesCompile, helmCompile error
 	schemas.config, configCompile = compileSchema(config.Path, configTree, false)
 	schemas.values, valuesCompile = compileSchema(values.Path, valuesTree, false)
-	if valuesCompile == nil {
+	schemas.helm = schemas.values
+	if valuesCompile == nil && mentions(valuesTree, requiredForHelmKey) {
 		schemas.helm, helmCompile = compileSchema(values.Path, valuesTree, true)
 	}
 	if err := errors.Join(configCompile, valuesCompile, helmCompile); err != nil {
@@ -110,7 +113,7 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", path, err)
 	}
-	return &schema{path: path, document: translated, compiled: compiled, defaults: fill}, nil
+	return &schema{path: path, document: translated, compiled: compiled, checker: checker{formats: compiler.Formats}, defaults: fill}, nil
 }
 
 // compileError says what is wrong with a schema in terms of the author's file.
@@ -161,6 +164,21 @@ func leaves(violation *jsonschema.ValidationError) []*jsonschema.ValidationError
 		all = append(all, leaves(cause)...)
 	}
 	return all
+}
+
+// mentions tells whether a key occurs anywhere in a tree.
+func mentions(tree any, key string) bool {
+	switch v := tree.(type) {
+	case map[string]any:
+		for name, child := range v {
+			if name == key || mentions(child, key) {
+				return true
+			}
+		}
+	case []any:
+		return slices.ContainsFunc(v, func(child any) bool { return mentions(child, key) })
+	}
+	return false
 }
 
 // configDefaults and valuesDefaults are nil when there is nothing to fill in.

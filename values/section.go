@@ -63,7 +63,7 @@ func (s *Section) storable(section any) any {
 	if s.key != GlobalKey {
 		return section
 	}
-	return without(section, pointer{enabledModulesKey})
+	return newReplayer().without(section, pointer{enabledModulesKey})
 }
 
 // with gives the section with another merged result.
@@ -121,9 +121,6 @@ func (s *Section) Patch(p Patch) (*Section, error) {
 	if err != nil {
 		return nil, err
 	}
-	if merged == nil {
-		merged = emptyLike(s.merged) // the patch removed the whole section
-	}
 	result := s.with(merged)
 	result.saved = save(s.saved, operations, s.key, result.merged)
 	return result, nil
@@ -135,6 +132,9 @@ func (s *Section) PatchConfig(p Patch) (*Section, error) {
 	config, _, err := apply(s.key, s.Config(), p)
 	if err != nil {
 		return nil, err
+	}
+	if isEmpty(config) && p.removes(pointer{s.key}) {
+		config = nil // the ConfigMap need not keep an empty section
 	}
 	return s.WithConfig(config)
 }

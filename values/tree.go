@@ -52,3 +52,14 @@ func emptyLike(tree any) any {
 	}
 	return map[string]any{}
 }
+
+// isEmpty tells whether a section has no content.
+func isEmpty(section any) bool {
+	switch v := section.(type) {
+	case map[string]any:
+		return len(v) == 0
+	case []any:
+		return len(v) == 0
+	}
+	return false
+}

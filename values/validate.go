@@ -44,7 +44,7 @@ func (e *ValidationError) Error() string {
 
 // validate checks a section; a nil schema accepts everything.
 func (s *schema) validate(key string, section any) error {
-	if s == nil {
+	if s == nil || s.checker.surelyFits(s.compiled, section) {
 		return nil
 	}
 	err := s.compiled.Validate(section)
@@ -158,6 +158,10 @@ func (r *report) leaf(failure *jsonschema.ValidationError) {
 	path := located(at)
 	value, _ := lookup(r.section, path)
 	limit := r.limit(failure)
+	if strings.Contains(failure.KeywordLocation, "/propertyNames/") {
+		r.tell(at, "as a key "+r.sentence(keyword, limit, failure.Message))
+		return
+	}
 	switch keyword {
 	case "not":
 		r.forbidden(failure, path)

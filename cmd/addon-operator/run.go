@@ -96,7 +96,7 @@ func newWorld(writes context.Context, c *Config, log *slog.Logger) (actors.World
 	watcher := kube.NewWatcher(client, log)
 	return actors.World{
 		Log: log, Hooks: runner, Releases: releases, Metrics: actors.NewMetrics(c.MetricsPrefix),
-		ConfigMap: configMap{client, c.Namespace, c.ConfigMap},
+		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, Objects: client,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
@@ -128,7 +128,7 @@ func (m configMap) Write(ctx context.Context, base map[string]string, set map[st
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).
 func serve(ctx context.Context, c *Config, operator *actors.Operator, log *slog.Logger) error {
-	source := server.Source{Inspector: operator.Inspector(), Converge: operator.Converge, Metrics: operator.Metrics().Registry, Version: version}
+	source := server.Source{Inspector: operator.Inspector(), Converge: operator.Converge, Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Version: version}
 	public := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort))
 	err := server.Serve(ctx, public, server.Public(source), log)
 	if c.DebugAddress != "" {

@@ -80,7 +80,8 @@ func untilStopped(ctx context.Context) error {
 // after returns a function that says err until it is called the n-th time.
 func after(n int, err error) func() error {
 	return func() error {
-		if n--; n > 0 {
+		n--
+		if n > 0 {
 			return err
 		}
 		return nil

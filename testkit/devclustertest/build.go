@@ -89,7 +89,7 @@ func build(root string, p program) error {
 
 func goBuild(root, target string, p program) error {
 	module := filepath.Join(root, p.module)
-	args := []string{"build", "-C", module, "-o", target}
+	args := []string{"build", "-C", module, "-buildvcs=false", "-o", target}
 	if p.ldflags != "" {
 		flags, err := os.ReadFile(filepath.Join(module, p.ldflags))
 		if err != nil {

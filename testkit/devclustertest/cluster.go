@@ -23,8 +23,9 @@ type Cluster struct {
 	process *process // nil while killed
 }
 
-// shared is the cluster of this test binary. It is the one package variable:
-// what a process has once cannot hang on any single test.
+// shared is the cluster of this test binary.
+//
+//nolint:gochecknoglobals // what a process has once cannot hang on any single test
 var shared = sync.OnceValues(startShared)
 
 // Start returns the cluster that all tests of this binary share; the first
@@ -64,7 +65,8 @@ func skipWhenShort(t testing.TB) {
 // startShared starts the cluster that nobody stops: it sees that the test
 // binary is gone, and removes its directory.
 func startShared() (*Cluster, error) {
-	dir, err := os.MkdirTemp("", "devcluster-")
+	sweep(os.TempDir())
+	dir, err := os.MkdirTemp("", tempPrefix)
 	if err != nil {
 		return nil, err
 	}

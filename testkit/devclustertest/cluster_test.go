@@ -21,7 +21,8 @@ import (
 )
 
 func TestClusterIsSharedByTheTestsOfABinary(t *testing.T) {
-	if Start(t) != Start(t) {
+	first := Start(t)
+	if second := Start(t); second != first {
 		t.Error("the second Start made another cluster")
 	}
 }

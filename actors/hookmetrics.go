@@ -1,0 +1,202 @@
+package actors
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"addon-operator/hooks"
+)
+
+// HookMetrics holds the series that hooks report through METRICS_PATH (I6, I7). It is
+// the Prometheus collector of /metrics/hooks; scrapes come from other goroutines, hence
+// the lock.
+type HookMetrics struct {
+	reserved string // prefix of the operator's own metrics
+
+	mu       sync.Mutex
+	families map[string]*family
+}
+
+// family are the series of one name; their type and labels are the same.
+type family struct {
+	action hooks.MetricAction
+	labels map[string]bool
+	series map[string]*series
+}
+
+// series is one combination of labels.
+type series struct {
+	module, hook, group string
+	labels              map[string]string
+	value               float64
+	// of histograms
+	count   uint64
+	buckets map[float64]uint64
+}
+
+var _ prometheus.Collector = (*HookMetrics)(nil)
+
+func newHookMetrics(reserved string) *HookMetrics {
+	return &HookMetrics{reserved: reserved, families: map[string]*family{}}
+}
+
+// check refuses what could not be shown together with what is there: a run whose
+// metrics are refused has no effect at all (X27).
+func (h *HookMetrics) check(reported []hooks.Metric) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	actions := map[string]hooks.MetricAction{}
+	for _, m := range reported {
+		if m.Action == hooks.ActionExpire {
+			continue
+		}
+		if strings.HasPrefix(m.Name, h.reserved) {
+			return fmt.Errorf("METRICS_PATH: metric %s: names that begin with %s belong to the operator; choose another", m.Name, h.reserved)
+		}
+		is := actions[m.Name]
+		if f := h.families[m.Name]; f != nil {
+			is = f.action
+		}
+		if is != "" && is != m.Action {
+			return fmt.Errorf("METRICS_PATH: metric %s: action %q does not go with %q, which was used for this name before", m.Name, m.Action, is)
+		}
+		actions[m.Name] = m.Action
+	}
+	return nil
+}
+
+// report applies what one run of a hook wrote. Series of a group that the run did not
+// mention vanish; groups belong to the hook (I7). Scrapes see all of it or nothing.
+func (h *HookMetrics) report(owner, hook string, reported []hooks.Metric) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	module := moduleLabel(owner)
+	groups := map[string]bool{}
+	for _, m := range reported {
+		if m.Group != "" {
+			groups[m.Group] = true
+		}
+	}
+	h.remove(func(s *series) bool { return s.module == module && s.hook == hook && groups[s.group] })
+	for _, m := range reported {
+		if m.Action != hooks.ActionExpire {
+			h.add(module, hook, m)
+		}
+	}
+}
+
+// forget removes the series of a module's hooks (I9).
+func (h *HookMetrics) forget(module string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.remove(func(s *series) bool { return s.module == module })
+}
+
+func (h *HookMetrics) remove(gone func(*series) bool) {
+	for name, f := range h.families {
+		maps.DeleteFunc(f.series, func(_ string, s *series) bool { return gone(s) })
+		if len(f.series) == 0 {
+			delete(h.families, name)
+		}
+	}
+}
+
+func (h *HookMetrics) add(module, hook string, m hooks.Metric) {
+	f := h.families[m.Name]
+	if f == nil {
+		f = &family{action: m.Action, labels: map[string]bool{}, series: map[string]*series{}}
+		h.families[m.Name] = f
+	}
+	labels := maps.Clone(m.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	labels["hook"] = hook
+	if module != "" {
+		labels["module"] = module
+	}
+	for name := range labels {
+		f.labels[name] = true
+	}
+	key := keyOf(labels)
+	s := f.series[key]
+	if s == nil {
+		s = &series{module: module, hook: hook, labels: labels, buckets: map[float64]uint64{}}
+		f.series[key] = s
+	}
+	s.group = m.Group
+	switch m.Action {
+	case hooks.ActionAdd:
+		s.value += m.Value
+	case hooks.ActionObserve:
+		s.observe(m)
+	default:
+		s.value = m.Value
+	}
+}
+
+func (s *series) observe(m hooks.Metric) {
+	s.count++
+	s.value += m.Value
+	for _, bound := range m.Buckets {
+		if _, ok := s.buckets[bound]; !ok {
+			s.buckets[bound] = 0
+		}
+	}
+	for bound := range s.buckets {
+		if m.Value <= bound {
+			s.buckets[bound]++
+		}
+	}
+}
+
+func keyOf(labels map[string]string) string {
+	var key strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		fmt.Fprintf(&key, "%q=%q,", name, labels[name])
+	}
+	return key.String()
+}
+
+// Describe implements prometheus.Collector: nothing is known in advance.
+func (h *HookMetrics) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector. Labels that a series lacks are empty, so that
+// all series of a name have the same.
+func (h *HookMetrics) Collect(out chan<- prometheus.Metric) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for name, f := range h.families {
+		labels := slices.Sorted(maps.Keys(f.labels))
+		desc := prometheus.NewDesc(name, "Reported by a hook.", labels, nil)
+		for _, s := range f.series {
+			out <- s.metric(desc, f.action, labels)
+		}
+	}
+}
+
+func (s *series) metric(desc *prometheus.Desc, action hooks.MetricAction, labels []string) prometheus.Metric {
+	given := make([]string, len(labels))
+	for i, name := range labels {
+		given[i] = s.labels[name]
+	}
+	var m prometheus.Metric
+	var err error
+	switch action {
+	case hooks.ActionAdd:
+		m, err = prometheus.NewConstMetric(desc, prometheus.CounterValue, s.value, given...)
+	case hooks.ActionObserve:
+		m, err = prometheus.NewConstHistogram(desc, s.count, s.value, maps.Clone(s.buckets), given...)
+	default:
+		m, err = prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.value, given...)
+	}
+	if err != nil { // the scrape shows it; names and labels were checked when the hook wrote them
+		return prometheus.NewInvalidMetric(desc, err)
+	}
+	return m
+}

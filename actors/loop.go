@@ -1,0 +1,85 @@
+package actors
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// allowedTurns is how often the same cause may stand in a chain before it counts as a
+// loop: values that settle do so within a turn or two.
+const allowedTurns = 3
+
+// turns counts how often the last link of a chain stands in it.
+func turns(c messages.Cause) int {
+	n := 0
+	for _, link := range c.Chain() {
+		if link.Activation == c.Activation && link.Detail == c.Detail {
+			n++
+		}
+	}
+	return n
+}
+
+// loopDelay is how long a task must wait whose cause goes round in circles: 5 s, 10 s,
+// 20 s, 30 s, 30 s …; 0 when it does not.
+func loopDelay(c messages.Cause) time.Duration {
+	over := turns(c) - allowedTurns
+	if over <= 0 {
+		return 0
+	}
+	delays := supervisor.Backoff()
+	var d time.Duration
+	for range over {
+		d = delays.NextBackOff()
+	}
+	return d
+}
+
+// looping logs and counts a loop.
+func (p *program) looping(log *slog.Logger, c messages.Cause, in time.Duration) {
+	p.Metrics.looped(c)
+	log.Warn("values change in a circle: what follows is slowed down; mend the hook that writes another value at each run", "in", in, "causes", chainText(c))
+}
+
+func chainText(c messages.Cause) string {
+	text := ""
+	for i, link := range c.Chain() {
+		if i > 0 {
+			text += " ← "
+		}
+		text += link.String()
+	}
+	return text
+}
+
+// enqueueUnlooped is enqueue for tasks that a hook has caused: those that go round in
+// circles wait before they are queued, so that a loop is never a busy one.
+func (p *program) enqueueUnlooped(ctx actor.Context, log *slog.Logger, head bool, t messages.Task) {
+	d := loopDelay(t.Cause)
+	if d == 0 {
+		p.enqueue(ctx, head, t)
+		return
+	}
+	p.looping(log, t.Cause, d)
+	to := p.PID(queuePath + t.Queue)
+	time.AfterFunc(d, func() { p.Send(to, messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}}) })
+}
+
+// delayedReload is a reload that waited because it goes round in circles.
+type delayedReload struct{ cause messages.Cause }
+
+func (c *converge) reloadUnlooped(ctx actor.Context, cause messages.Cause) {
+	d := loopDelay(cause)
+	if d == 0 {
+		c.requestReload(ctx, cause)
+		return
+	}
+	c.program.looping(c.log, cause, d)
+	self := ctx.Self()
+	time.AfterFunc(d, func() { c.program.Send(self, delayedReload{cause}) })
+}

@@ -1,0 +1,95 @@
+package main_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Seed 001, "Modules discovery" and its examples. E2, E3, E6, X4, X12, A18, D9.
+func TestFlagsDecideWhichModulesRun(t *testing.T) {
+	h := newHouse(t, "discovery")
+	h.setConfig(map[string]string{
+		"global":                "param1: 200\n",
+		"someModule":            "param1: \"Long string\"\nparam2: \"FOO\"\n",
+		"someModuleEnabled":     "true",
+		"byConfigmapEnabled":    "true",
+		"offByConfigmapEnabled": "false",
+		"oldWord":               "false",
+	})
+	o := h.start().ready()
+
+	o.expect("modules discovered", "run=[own-file common-file by-configmap script-on not-executable]", "delete=[]", "purge=[]")
+	if got := h.journal(); got != "some-module script-on" {
+		t.Errorf("scripts ran: %q; want that of the module that its flag switches off left alone", got)
+	}
+	if n := o.count("011-not-executable/enabled is not executable", "chmod +x"); n != 1 {
+		t.Errorf("%d warnings of the script without x bit, want 1", n)
+	}
+	sameJSON(t, "VALUES_PATH of an enabled script", h.read("out/values.json"),
+		`{"global":{"param1":200, "enabledModules":["own-file","common-file","by-configmap"]}, "scriptOn":{"list":[1,2]}}`)
+	sameJSON(t, "CONFIG_VALUES_PATH of an enabled script", h.read("out/config.json"), `{"global":{"param1":200}, "scriptOn":{}}`)
+	if got := strings.TrimSpace(h.read("out/pwd")); got != h.path("modules/010-script-on") {
+		t.Errorf("an enabled script works in %s, want its module's directory", got)
+	}
+}
+
+// Seed 001, "Enabled script": the answer follows the values at each reload; a module that
+// it switches off is deleted. E6, E7, G6.
+func TestEnabledScriptOfSeed001(t *testing.T) {
+	h := newHouse(t, "seed001_script")
+	o := h.start().ready()
+	h.awaitRevisions("simple-module", "1:deployed")
+
+	h.setConfig(map[string]string{"simpleModule": "param2: stopMePlease"})
+	h.awaitConfigMap("simple", "param2", "stopMePlease") // a module's values alone: no discovery (G16)
+	h.setConfig(map[string]string{"global": "a: reload"})
+	o.expect("modules discovered", "delete=[simple-module]")
+	h.awaitRevisions("simple-module", "")
+	h.awaitJournal("afterDeleteHelm")
+}
+
+// Seed 004, "Values example" and "Enabled script example". X2, X19, D17–D19.
+func TestSampleOfSeed004(t *testing.T) {
+	h := newHouse(t, "seed004")
+	h.setConfig(map[string]string{
+		"global":                 "globParam1: globalValue1\n",
+		"simpleOneModule":        "param3: value_3\nparam2: newValue_1\n",
+		"simpleOneModuleEnabled": "true",
+	})
+	o := h.start().ready()
+
+	sameJSON(t, "VALUES_PATH", h.read("out/values.json"),
+		`{"global":{"globParam1":"globalValue1", "enabledModules":["simple-one-module"]},
+		  "simpleOneModule":{"param1":"value_1", "param2":"newValue_1", "param3":"value_3"}}`)
+	sameJSON(t, "the context of a v0 hook", h.read("out/context.json"), `[{"binding":"beforeHelm"}]`)
+	if got, want := h.daemonSetEnv(), "[globalValue1 value_1 patchedValue_2 value_3]"; got != want {
+		t.Errorf("the DaemonSet has %s, want %s", got, want)
+	}
+	o.expect("WARN", "MODULE_ENABLED_RESULT", "answer=true")
+	o.expect("WARN", "simpleOneModule.param2", "hook=001-simple-one-module/hooks/module-hooks.sh")
+
+	// Saved patches lie above the ConfigMap, in the values of the script, too (D5).
+	h.setConfig(map[string]string{"simpleOneModule": "param2: stopMePlease", "global": "globParam1: other"})
+	h.eventually("the upgrade", func() error {
+		if got := h.daemonSetEnv(); !strings.HasPrefix(got, "[other value_1 patchedValue_2") {
+			return fmt.Errorf("the DaemonSet has %s", got)
+		}
+		return nil
+	})
+}
+
+func (h *house) daemonSetEnv() string {
+	h.t.Helper()
+	set, err := h.client.AppsV1().DaemonSets(h.namespace).Get(h.ctx, "simple", metav1.GetOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var values []string
+	for _, v := range set.Spec.Template.Spec.Containers[0].Env {
+		values = append(values, v.Value)
+	}
+	return fmt.Sprint(values)
+}

@@ -1,0 +1,272 @@
+package main_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// The tests of the files e2e_*_test.go run the program itself against a real API server.
+// This file starts it, watches its log and stops it; e2e_house_test.go makes what it
+// needs around it.
+
+const (
+	// patience is for a machine that compiles at the same time; nothing measures it.
+	patience     = time.Minute
+	pollInterval = 25 * time.Millisecond
+	// together is the number of tests at a time: they wait more than they compute.
+	together = "4"
+)
+
+// TestMain removes the program that binary built.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, "parallel") }) {
+		_ = flag.Set("test.parallel", together) // the flag exists in every test binary
+	}
+	code := m.Run()
+	if dir, err := built(); err == nil && dir != "" {
+		_ = os.RemoveAll(filepath.Dir(dir)) // a temporary directory: nothing to save
+	}
+	os.Exit(code)
+}
+
+// built is the path of the program, which is built at the first call. With -short nobody
+// calls it before the end, and it builds nothing.
+//
+//nolint:gochecknoglobals // what a process has once cannot hang on any single test
+var built = sync.OnceValues(func() (string, error) {
+	if testing.Short() {
+		return "", nil
+	}
+	dir, err := os.MkdirTemp("", "addon-operator-e2e-")
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(dir, "addon-operator")
+	args := []string{"build", "-o", path}
+	if raceDetector() {
+		args = append(args, "-race")
+	}
+	output, err := exec.Command("go", append(args, ".")...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	return path, nil
+})
+
+// raceDetector reports whether this test was built with -race: then the operator is, too.
+func raceDetector() bool {
+	info, ok := debug.ReadBuildInfo()
+	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
+}
+
+// operator is a running addon-operator.
+type operator struct {
+	house  *house
+	cmd    *exec.Cmd
+	env    []string
+	output *output
+	public string // http://address of probes and metrics
+	debug  string // host:port of the debug pages
+	exited chan struct{}
+	seen   int // lines of the log that expect has passed
+}
+
+// output collects what the operator writes, line by line.
+type output struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.data = append(o.data, p...)
+	return len(p), nil
+}
+
+// lines are the complete lines so far, flat: "level msg key=value …".
+func (o *output) lines() []string {
+	o.mu.Lock()
+	raw := string(o.data)
+	o.mu.Unlock()
+	lines := strings.SplitAfter(raw, "\n")
+	if last := len(lines) - 1; !strings.HasSuffix(lines[last], "\n") {
+		lines = lines[:last]
+	}
+	for i, line := range lines {
+		lines[i] = flat(strings.TrimSuffix(line, "\n"))
+	}
+	return lines
+}
+
+// flat turns a JSON record into text that a person can search; other lines stay.
+func flat(line string) string {
+	record := map[string]any{}
+	decoder := json.NewDecoder(strings.NewReader(line))
+	decoder.UseNumber()
+	if decoder.Decode(&record) != nil {
+		return line
+	}
+	text := fmt.Sprint(record["level"], " ", record["msg"])
+	for _, key := range slices.Sorted(maps.Keys(record)) {
+		if key != "time" && key != "level" && key != "msg" {
+			text += fmt.Sprintf(" %s=%v", key, record[key])
+		}
+	}
+	return text
+}
+
+// start starts the operator; more are environment variables that win over the usual ones.
+func (h *house) start(more ...string) *operator {
+	h.t.Helper()
+	path, err := built()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	public, private := freePort(h.t), freePort(h.t)
+	o := &operator{
+		house: h, cmd: exec.Command(path), output: &output{}, exited: make(chan struct{}),
+		public: "http://127.0.0.1:" + public, debug: "127.0.0.1:" + private,
+	}
+	o.env = append(h.environment(),
+		"ADDON_OPERATOR_LISTEN_ADDRESS=127.0.0.1", "ADDON_OPERATOR_LISTEN_PORT="+public, "ADDON_OPERATOR_DEBUG_ADDRESS="+o.debug)
+	o.env = append(o.env, more...)
+	o.cmd.Env, o.cmd.Dir, o.cmd.Stdout, o.cmd.Stderr = o.env, h.dir, o.output, o.output
+	o.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C at the test is not one at the operator
+	if err := o.cmd.Start(); err != nil {
+		h.t.Fatal(err)
+	}
+	go func() {
+		_ = o.cmd.Wait() // exit tells
+		close(o.exited)
+	}()
+	h.t.Cleanup(o.cleanUp)
+	return o
+}
+
+// cleanUp ends the operator as a Pod ends and shows its log when the test has failed.
+func (o *operator) cleanUp() {
+	if o.running() {
+		if code := o.terminate(); code != 0 {
+			o.house.t.Errorf("exit code %d after SIGTERM, want 0", code)
+		}
+	}
+	if log := strings.Join(o.output.lines(), "\n"); o.house.t.Failed() {
+		o.house.t.Logf("log of the operator:\n%s", log)
+	} else if strings.Contains(log, "please report this") || strings.Contains(log, "DATA RACE") || strings.Contains(log, "bug:") {
+		o.house.t.Errorf("the log speaks of a bug:\n%s", log)
+	}
+}
+
+func (o *operator) running() bool {
+	select {
+	case <-o.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// terminate sends SIGTERM and returns the exit code.
+func (o *operator) terminate() int {
+	_ = o.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
+	return o.exit()
+}
+
+// kill ends the operator as a power cut would.
+func (o *operator) kill() {
+	_ = o.cmd.Process.Kill() // it may be gone
+	<-o.exited
+}
+
+// exit waits for the end of the operator and returns its exit code.
+func (o *operator) exit() int {
+	o.house.t.Helper()
+	select {
+	case <-o.exited:
+	case <-time.After(patience):
+		o.kill()
+		o.house.t.Errorf("the operator did not end within %s", patience)
+	}
+	return o.cmd.ProcessState.ExitCode()
+}
+
+// expect waits for a line of the log that has all these parts, behind those that were
+// expected before.
+func (o *operator) expect(parts ...string) string {
+	o.house.t.Helper()
+	var found string
+	o.house.eventually(fmt.Sprintf("a log line with %q", parts), func() error {
+		lines := o.output.lines()
+		for i := o.seen; i < len(lines); i++ {
+			if containsAll(lines[i], parts) {
+				o.seen, found = i+1, lines[i]
+				return nil
+			}
+		}
+		if !o.running() {
+			o.house.t.Fatalf("the operator has ended; no log line with %q", parts)
+		}
+		return errNotYet
+	})
+	return found
+}
+
+// count is the number of lines of the log that have all these parts.
+func (o *operator) count(parts ...string) (n int) {
+	for _, line := range o.output.lines() {
+		if containsAll(line, parts) {
+			n++
+		}
+	}
+	return n
+}
+
+func containsAll(line string, parts []string) bool {
+	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(line, part) })
+}
+
+// ready waits for the end of the first converge.
+func (o *operator) ready() *operator {
+	o.house.t.Helper()
+	o.house.eventually("readiness", func() error {
+		if !o.running() {
+			o.house.t.Fatal("the operator has ended")
+		}
+		if status, body := get(o.public + "/readyz"); status != http.StatusOK {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		return nil
+	})
+	return o
+}
+
+// get returns status 0 and the error while nobody answers.
+func get(url string) (status int, body string) {
+	resp, err := http.Get(url) //nolint:noctx // a test on the loopback interface
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer resp.Body.Close()
+	var text bytes.Buffer
+	if _, err := io.Copy(&text, resp.Body); err != nil {
+		return 0, err.Error()
+	}
+	return resp.StatusCode, text.String()
+}

@@ -1,0 +1,123 @@
+package helm
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestRevisionOf(t *testing.T) {
+	const name = "sh.helm.release.v1.m.v2"
+	tests := []struct {
+		name, secret string
+		labels       map[string]string
+		checksum     string
+		ok           bool
+	}{
+		{"ours", name, map[string]string{"name": "m", "version": "2", ChecksumLabel: "c", revisionLabel: "2"}, "c", true},
+		{"of an operator that writes no revision", name, map[string]string{"name": "m", "version": "2", ChecksumLabel: "c"}, "c", true},
+		{"made by hand, with a copied checksum", name, map[string]string{"name": "m", "version": "2", ChecksumLabel: "c", revisionLabel: "1"}, "", true},
+		{"made by hand", name, map[string]string{"name": "m", "version": "2"}, "", true},
+		{"no version", name, map[string]string{"name": "m"}, "", false},
+		{"no name", name, map[string]string{"version": "2"}, "", false},
+		{"another secret", "my-secret", map[string]string{"name": "m", "version": "2"}, "", false},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			release, r, err := revisionOf(&metav1.ObjectMeta{Name: tt.secret, Labels: tt.labels})
+			if (err == nil) != tt.ok {
+				t.Fatalf("error = %v", err)
+			}
+			if tt.ok && (release != "m" || r.Version != 2 || r.Checksum != tt.checksum) {
+				t.Errorf("revision = %s %+v", release, r)
+			}
+		})
+	}
+}
+
+func TestSinceDeployed(t *testing.T) {
+	tests := []struct {
+		name  string
+		state State
+		want  []int
+	}{
+		{"nothing", history(), nil},
+		{"deployed", history("superseded", "deployed"), nil},
+		{"failed after deployed", history("superseded", "deployed", "failed"), []int{3, 2}},
+		{"failed twice", history("deployed", "failed", "failed"), []int{3, 2, 1}},
+		{"never deployed", history("failed", "failed"), []int{2, 1}},
+		{"failed after superseded", history("superseded", "superseded", "failed"), []int{3, 2}},
+		{"interrupted uninstall", history("superseded", "uninstalling"), []int{2, 1}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []int
+			for _, r := range tt.state.sinceDeployed() {
+				got = append(got, r.Version)
+			}
+			if !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("revisions = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// The remembered state is given up whenever somebody else touched a release.
+func TestRecords(t *testing.T) {
+	f := start(t)
+	r := &records{client: f.client.metadata, namespace: f.namespace}
+	secrets := f.kube.CoreV1().Secrets(f.namespace)
+	put := func(version int, status string) {
+		t.Helper()
+		s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: secretName("m", version), Labels: map[string]string{
+			"owner": "helm", "name": "m", "status": status, "version": fmt.Sprint(version),
+		}}}
+		if _, err := secrets.Create(t.Context(), s, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := func(words ...string) {
+		t.Helper()
+		state, err := r.read(t.Context(), "m")
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []string{}
+		for _, rev := range state.Revisions {
+			got = append(got, fmt.Sprint(rev.Version, " ", rev.Status))
+		}
+		if state.Release != "m" || !reflect.DeepEqual(got, append([]string{}, words...)) {
+			t.Errorf("state of %s = %q, want %q", state.Release, got, words)
+		}
+	}
+	want()
+	put(9, "superseded")
+	want("9 superseded")
+	put(10, "deployed") // sorted by number, not by text
+	want("9 superseded", "10 deployed")
+	want("9 superseded", "10 deployed")
+	s, err := secrets.Get(t.Context(), secretName("m", 10), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Labels["status"] = "failed"
+	if _, err := secrets.Update(t.Context(), s, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want("9 superseded", "10 failed")
+	if err := secrets.Delete(t.Context(), secretName("m", 10), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want("9 superseded")
+	r.doubt("m")
+	want("9 superseded")
+	if err := secrets.Delete(t.Context(), secretName("m", 9), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	want()
+	put(1, "deployed")
+	want("1 deployed")
+}

@@ -1,0 +1,191 @@
+package helm
+
+import (
+	"errors"
+	"reflect"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func record(version int, status string) *release.Release {
+	return &release.Release{
+		Name: "m", Version: version, Manifest: "text", Config: map[string]any{"a": "b"},
+		Info:   &release.Info{Status: release.Status(status)},
+		Labels: map[string]string{ChecksumLabel: "sum", "custom": "label"},
+		Chart: &chart.Chart{
+			Metadata:  &chart.Metadata{Name: "c", Version: "1.0.0"},
+			Values:    map[string]any{"d": "e"},
+			Templates: []*chart.File{{Name: "templates/large", Data: make([]byte, 1<<10)}},
+		},
+	}
+}
+
+func (f *fixture) driver() (*store, *driver.Secrets) {
+	f.Helper()
+	secrets := f.kube.CoreV1().Secrets(f.namespace)
+	state, err := f.client.records.reread(f.Context(), "m")
+	if err != nil {
+		f.Fatal(err)
+	}
+	ours := &store{ctx: f.Context(), secrets: secrets, records: f.client.records, state: state, bodies: map[string]*release.Release{}}
+	return ours, driver.NewSecrets(secrets)
+}
+
+// What one driver writes the other reads, with the same answers.
+func TestStoreBesideStock(t *testing.T) {
+	f := start(t)
+	ours, stock := f.driver()
+	if err := ours.Create(secretName("m", 1), record(1, "deployed")); err != nil {
+		t.Fatal(err)
+	}
+	old, err := stock.Get(secretName("m", 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	old.Info.Status = release.StatusSuperseded
+	if err := stock.Update(secretName("m", 1), old); err != nil {
+		t.Fatal(err)
+	}
+	if err := stock.Create(secretName("m", 2), record(2, "deployed")); err != nil {
+		t.Fatal(err)
+	}
+	ours, _ = f.driver()
+	for _, labels := range []map[string]string{
+		{"name": "m", "owner": "helm"},
+		{"name": "m", "owner": "helm", "status": "deployed"},
+		{"name": "m", "owner": "helm", "status": "superseded"},
+		{"name": "m", "owner": "helm", "status": "failed"},
+		{"name": "other", "owner": "helm"},
+	} {
+		a, errA := ours.Query(labels)
+		b, errB := stock.Query(labels)
+		if len(a) != len(b) || errors.Is(errA, driver.ErrReleaseNotFound) != errors.Is(errB, driver.ErrReleaseNotFound) {
+			t.Fatalf("%v: ours %v, %v; stock %v, %v", labels, a, errA, b, errB)
+		}
+		for i := range a {
+			if a[i].Version != b[i].Version || a[i].Info.Status != b[i].Info.Status || a[i].Name != b[i].Name {
+				t.Errorf("%v: ours %+v, stock %+v", labels, a[i], b[i])
+			}
+		}
+		if n := len(a); n > 0 && (a[n-1].Manifest != "text" || !reflect.DeepEqual(a[n-1].Config, b[n-1].Config)) {
+			t.Errorf("%v: the newest has no body: %+v", labels, a[n-1])
+		}
+	}
+	got, err := ours.Get(secretName("m", 1))
+	if err != nil || got.Labels["custom"] != "label" || got.Labels["createdAt"] != "" || got.Chart.Values["d"] != "e" || len(got.Chart.Templates) != 0 {
+		t.Errorf("revision 1 = %+v, %v", got, err)
+	}
+	if _, err := ours.Get(secretName("m", 3)); !errors.Is(err, driver.ErrReleaseNotFound) {
+		t.Errorf("a missing revision: %v", err)
+	}
+	if ours.Name() != stock.Name() {
+		t.Errorf("name = %s", ours.Name())
+	}
+}
+
+// Labels of a secret after Create and Update, as the helm command line selects
+// and shows them.
+func TestStoreLabels(t *testing.T) {
+	f := start(t)
+	ours, _ := f.driver()
+	rel := record(1, "pending-install")
+	if err := ours.Create(secretName("m", 1), rel); err != nil {
+		t.Fatal(err)
+	}
+	created := f.secret(1)
+	rel.Info.Status = release.StatusDeployed
+	if err := ours.Update(secretName("m", 1), rel); err != nil {
+		t.Fatal(err)
+	}
+	updated := f.secret(1)
+	want := map[string]string{"name": "m", "owner": "helm", "status": "deployed", "version": "1", ChecksumLabel: "sum", revisionLabel: "1", "custom": "label"}
+	for _, label := range []string{"createdAt", "modifiedAt"} {
+		if updated.Labels[label] == "" {
+			t.Errorf("label %s is missing", label)
+		}
+		want[label] = updated.Labels[label]
+	}
+	if !reflect.DeepEqual(updated.Labels, want) || created.Labels["createdAt"] != updated.Labels["createdAt"] || created.Labels["status"] != "pending-install" {
+		t.Errorf("labels %v, then %v; want %v", created.Labels, updated.Labels, want)
+	}
+	if updated.Type != "helm.sh/release.v1" {
+		t.Errorf("type = %s", updated.Type)
+	}
+}
+
+func (f *fixture) secret(version int) *corev1.Secret {
+	f.Helper()
+	s, err := f.kube.CoreV1().Secrets(f.namespace).Get(f.Context(), secretName("m", version), metav1.GetOptions{})
+	if err != nil {
+		f.Fatal(err)
+	}
+	return s
+}
+
+// Of two writers one loses, at every kind of write.
+func TestStoreConflicts(t *testing.T) {
+	f := start(t)
+	ours, _ := f.driver()
+	key := secretName("m", 1)
+	if err := ours.Create(key, record(1, "deployed")); err != nil {
+		t.Fatal(err)
+	}
+	if err := ours.Create(key, record(1, "deployed")); !errors.Is(err, driver.ErrReleaseExists) {
+		t.Errorf("second create: %v", err)
+	}
+	late, _ := f.driver()
+	if err := ours.Update(key, record(1, "failed")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := late.Get(key); !errors.Is(err, errTaken) {
+		t.Errorf("late read: %v", err)
+	}
+	if err := late.Update(key, record(1, "deployed")); !errors.Is(err, errTaken) {
+		t.Errorf("late update: %v", err)
+	}
+	if _, err := late.Delete(key); !errors.Is(err, errTaken) {
+		t.Errorf("late delete: %v", err)
+	}
+	if got := f.secret(1).Labels["status"]; got != "failed" {
+		t.Errorf("status = %s", got)
+	}
+	if _, err := ours.Delete(key); err != nil {
+		t.Error(err)
+	}
+	if _, err := ours.Delete(key); !errors.Is(err, driver.ErrReleaseNotFound) {
+		t.Errorf("second delete: %v", err)
+	}
+	if err := ours.Update(key, record(1, "deployed")); !errors.Is(err, driver.ErrReleaseNotFound) {
+		t.Errorf("update after delete: %v", err)
+	}
+	if _, err := late.Delete(key); err != nil {
+		t.Errorf("deleting what is gone: %v", err)
+	}
+}
+
+// A record whose body was never read is not overwritten with nothing.
+func TestStoreRefusesStubs(t *testing.T) {
+	f := start(t)
+	ours, _ := f.driver()
+	for _, version := range []int{1, 2} {
+		if err := ours.Create(secretName("m", version), record(version, "deployed")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ours, _ = f.driver()
+	all, err := ours.Query(map[string]string{"name": "m", "owner": "helm"})
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	if err := ours.Update(secretName("m", 1), all[0]); err == nil {
+		t.Error("a stub was written")
+	}
+	if _, err := ours.List(nil); err == nil {
+		t.Error("list of all releases is no error")
+	}
+}

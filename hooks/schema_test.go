@@ -1,0 +1,109 @@
+package hooks
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+func TestSchemasAreSchemas(t *testing.T) {
+	for name, schema := range map[string][]byte{V0: configV0Schema, V1: configV1Schema} {
+		if _, err := jsonschema.CompileString("config.json", string(schema)); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The schema is one for both scopes; together they allow exactly the table of C8.
+func TestSchemasAllowTheBindingsOfBothScopes(t *testing.T) { // C8
+	for version, schema := range map[string][]byte{V0: configV0Schema, V1: configV1Schema} {
+		var parsed struct{ Properties map[string]any }
+		if err := json.Unmarshal(schema, &parsed); err != nil {
+			t.Fatal(err)
+		}
+		want := append(allowedBindings(Global, version), allowedBindings(Module, version)...)
+		for key := range parsed.Properties {
+			if key != "settings" && key != "configVersion" && !slices.Contains(want, key) {
+				t.Errorf("%s: the schema allows %s, which is no binding", version, key)
+			}
+		}
+		for _, binding := range want {
+			if _, ok := parsed.Properties[binding]; !ok {
+				t.Errorf("%s: the schema does not know %s", version, binding)
+			}
+		}
+	}
+}
+
+// Every object is closed: a key that is ignored silently is the mistake that takes longest to find.
+func TestSchemasCloseEveryObject(t *testing.T) { // C7
+	var visit func(path string, node any)
+	visit = func(path string, node any) {
+		rule, ok := node.(map[string]any)
+		if !ok {
+			return
+		}
+		if rule["type"] == "object" {
+			if _, closed := rule["additionalProperties"]; !closed {
+				t.Errorf("%s is open", path)
+			}
+		}
+		for key, below := range rule {
+			visit(path+"/"+key, below)
+		}
+	}
+	for version, schema := range map[string][]byte{V0: configV0Schema, V1: configV1Schema} {
+		var parsed any
+		if err := json.Unmarshal(schema, &parsed); err != nil {
+			t.Fatal(err)
+		}
+		visit(version, parsed)
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"allowFailure", "crontab", "group", "includeSnapshotsFrom", "kind", "name", "queue"}
+	tests := map[string]string{
+		"naem": "name", "Crontab": "crontab", "crontabs": "crontab", "allow_failure": "allowFailure", "includeSnapshotFrom": "includeSnapshotsFrom",
+		"": "", "labels": "", "schedule": "", strings.Repeat("x", 1000): "", "que": "queue",
+	}
+	for word, want := range tests {
+		if got := nearest(word, known); got != want {
+			t.Errorf("%.20q: got %q, want %q", word, got, want)
+		}
+	}
+}
+
+func TestPaths(t *testing.T) {
+	document := place{value: map[string]any{"a": []any{map[string]any{"b/c~d e.f": "x", "0": "y"}}}}
+	tests := map[string]struct{ pointer, path, value string }{
+		"an element":                   {"/a/0/0", "a[0].0", "y"},
+		"a key that needs every quote": {"/a/0/b~1c~0d%20e.f", `a[0]["b/c~d e.f"]`, "x"},
+		"an element that is not there": {"/a/7", "a.7", ""},
+		"the document":                 {"", "", ""},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			at := walk(document, test.pointer)
+			if at.path != test.path || at.text() != test.value {
+				t.Errorf("got %q, %q", at.path, at.text())
+			}
+		})
+	}
+}
+
+func TestShow(t *testing.T) {
+	tests := map[string]any{
+		"null": nil, `"a<b"`: "a<b", "[1,true]": []any{1, true},
+		`"` + strings.Repeat("ä", 59) + "…": strings.Repeat("ä", 100),
+		"a number":                          make(chan int), // what has no JSON is still named
+	}
+	for want, value := range tests {
+		if got := show(value); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}

@@ -1,0 +1,242 @@
+package supervisor_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/supervisor"
+)
+
+var update = flag.Bool("update", false, "write golden files again")
+
+func quietLog() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// find returns one actor of the dump.
+func (s *stage) find(path string) *supervisor.Node {
+	var find func([]*supervisor.Node) *supervisor.Node
+	find = func(nodes []*supervisor.Node) *supervisor.Node {
+		for _, n := range nodes {
+			if n.Path == path {
+				return n
+			}
+			if found := find(n.Children); found != nil {
+				return found
+			}
+		}
+		return nil
+	}
+	return find(s.Inspector.Tree())
+}
+
+type phase string
+
+func (p phase) String() string { return string(p) }
+
+// Design 7: the tree, with children in the order of their names.
+func TestTree(t *testing.T) {
+	onStage(t, func(s *stage) {
+		root := s.spawn("operator", silent)
+		s.spawn("another", silent)
+		s.do(root, func(ctx actor.Context) {
+			for _, name := range []string{"queue/main", "module/dns", "module/auth"} {
+				if _, err := ctx.SpawnNamed(s.Props(silent), name); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		s.advance(time.Minute)
+		var paths []string
+		for _, n := range s.Inspector.Tree() {
+			paths = append(paths, n.Path)
+			for _, c := range n.Children {
+				paths = append(paths, c.Path)
+			}
+		}
+		if got, want := strings.Join(paths, " "), "another operator operator/module/auth operator/module/dns operator/queue/main"; got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+		n := s.find("operator/module/dns")
+		if n.State != supervisor.Idle || n.Type != "function" || n.AgeSeconds != 60 || n.InStateSeconds != 60 || n.Processed != 1 {
+			t.Errorf("an idle actor: %+v", *n)
+		}
+	})
+}
+
+// Design 7: a dump answers while actors are stuck, and says in what and for how long.
+func TestBusyActor(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid := s.spawn("slow", silent)
+		s.advance(time.Second)
+		s.do(pid, func(actor.Context) { time.Sleep(time.Hour) })
+		s.Send(pid, "behind it")
+		s.Send(pid, "behind it")
+		s.advance(90 * time.Second)
+		n := s.find("slow")
+		if n.State != supervisor.Busy || n.Current != "supervisor_test.call" || n.InStateSeconds != 90 || n.UserMessages != 2 {
+			t.Errorf("a busy actor: %+v", *n)
+		}
+		s.Actors.Root.Stop(pid)
+		if n := s.find("slow"); n.SystemMessages != 1 {
+			t.Errorf("a busy actor that is to stop: %+v", *n)
+		}
+	})
+}
+
+// Design 7: a run in backoff is suspended, and says when it goes on; a restart is counted.
+func TestSuspendedActor(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		s.do(pid, func(ctx actor.Context) {
+			runs().Start(ctx, s.task("t1", func(r *supervisor.Run) (any, error) {
+				r.Step("hook %s", "a.sh")
+				if r.Attempt() == 1 {
+					time.Sleep(time.Hour)
+				}
+				return nil, errHook
+			}))
+		})
+		s.advance(2 * time.Second)
+		n := s.find("owner/run/t1")
+		want := supervisor.RunStatus{Attempt: 1, RetryAt: s.began.Add(5 * time.Second), Error: "exit status 1"}
+		if n == nil || n.State != supervisor.Suspended || n.InStateSeconds != 2 || n.LastFailure != "exit status 1" || n.Stack != "" || n.Status != want {
+			t.Fatalf("a run that waits: %+v", n)
+		}
+		s.advance(4 * time.Second)
+		n = s.find("owner/run/t1")
+		if n.State != supervisor.Busy || n.Restarts != 1 || n.Status.String() != "hook a.sh (after 1 failed)" {
+			t.Errorf("a run that was restarted: %+v", *n)
+		}
+		if got := s.Inspector.Restarts(); got != 1 {
+			t.Errorf("%d restarts are counted", got)
+		}
+	})
+}
+
+// Whoever is gone is not shown, however it went; the sum of restarts stays.
+func TestGoneActorsAreForgotten(t *testing.T) {
+	cases := map[string]func(s *stage, pid *actor.PID){
+		"stopped":     func(s *stage, pid *actor.PID) { s.Actors.Root.Stop(pid) },
+		"poisoned":    func(s *stage, pid *actor.PID) { s.Actors.Root.Poison(pid) },
+		"from within": func(s *stage, pid *actor.PID) { s.do(pid, func(ctx actor.Context) { ctx.Stop(ctx.Self()) }) },
+		"with children": func(s *stage, pid *actor.PID) {
+			s.do(pid, func(ctx actor.Context) { ctx.Spawn(s.Props(silent)) })
+			s.Actors.Root.Stop(pid)
+		},
+		"after a crash": func(s *stage, pid *actor.PID) {
+			s.crash(pid)
+			s.Actors.Root.Stop(pid)
+		},
+	}
+	for name, end := range cases {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				pid := s.spawn("someone", silent)
+				s.Inspector.Publish(pid, phase("ready"))
+				if got := s.Inspector.Status("someone"); got != phase("ready") {
+					t.Errorf("its status is %v", got)
+				}
+				end(s, pid)
+				s.advance(time.Second)
+				if tree := s.Inspector.Tree(); len(tree) != 0 {
+					t.Errorf("still there: %+v", *tree[0])
+				}
+				if got := s.Inspector.Status("someone"); got != nil {
+					t.Errorf("its status is still %v", got)
+				}
+				s.Inspector.Publish(pid, phase("late")) // must be harmless
+				if got := s.Inspector.Restarts(); (got == 1) != (name == "after a crash") {
+					t.Errorf("%d restarts are counted", got)
+				}
+			})
+		})
+	}
+}
+
+// A namesake that is spawned at once has its own history.
+func TestNamesakeBeginsAnew(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid := s.spawn("someone", silent)
+		s.crash(pid)
+		s.Actors.Root.Stop(pid)
+		s.advance(time.Second)
+		s.spawn("someone", silent)
+		s.advance(0)
+		if n := s.find("someone"); n == nil || n.Restarts != 0 || n.LastFailure != "" || n.AgeSeconds != 0 {
+			t.Errorf("the namesake: %+v", n)
+		}
+	})
+}
+
+func exampleTree(at time.Time) []*supervisor.Node {
+	return []*supervisor.Node{{
+		Path: "operator", Type: "operator", State: supervisor.Idle, InStateSeconds: 12.34, Processed: 9, Status: phase(""),
+		Children: []*supervisor.Node{
+			{
+				Path: "operator/module/dns", State: supervisor.Idle, InStateSeconds: 3.14159, Processed: 1234, Restarts: 1,
+				Status: phase("running"), LastFailure: "bug: nil map\nand more", Stack: "goroutine 1",
+				Children: []*supervisor.Node{
+					{Path: "operator/module/dns/run/17", State: supervisor.Busy, Current: "supervisor.begin", InStateSeconds: 65, UserMessages: 1, SystemMessages: 2,
+						Status: supervisor.RunStatus{Step: "helm", Attempt: 2}},
+					{Path: "operator/module/dns/run/18", State: supervisor.Suspended, InStateSeconds: 0.004,
+						Status: supervisor.RunStatus{Attempt: 3, RetryAt: at, Error: "exit status 1"}, LastFailure: "exit status 1"},
+				},
+			},
+			{Path: "operator/queue/main", State: supervisor.Idle, LastFailure: "told by nobody\nelse"},
+		},
+	}}
+}
+
+// The text of a dump is read by people in bad moments: it is golden.
+func TestWriteText(t *testing.T) {
+	var out bytes.Buffer
+	if err := supervisor.WriteText(&out, exampleTree(time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC))); err != nil {
+		t.Fatal(err)
+	}
+	const golden = "testdata/dump.txt"
+	if *update {
+		if err := os.WriteFile(golden, out.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.String() != string(want) {
+		t.Errorf("got:\n%s\nwant:\n%s", out.String(), want)
+	}
+}
+
+func TestNodeAsJSON(t *testing.T) {
+	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	got, err := json.Marshal(exampleTree(at)[0].Children[0].Children[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"path":"operator/module/dns/run/18","type":"","state":"suspended","inStateSeconds":0.004,"ageSeconds":0,"userMessages":0,"systemMessages":0,"processed":0,"restarts":0,"lastFailure":"exit status 1","status":{"failedAttempts":3,"retryAt":"2026-01-02T15:04:05Z","error":"exit status 1"}}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestRunStatusAsText(t *testing.T) {
+	at := time.Date(2026, 1, 2, 15, 4, 5, 0, time.UTC)
+	for want, status := range map[string]supervisor.RunStatus{
+		"":                      {},
+		"helm":                  {Step: "helm"},
+		"helm (after 2 failed)": {Step: "helm", Attempt: 2},
+		"waits until 15:04:05 after 1 failed: exit status 1": {Attempt: 1, RetryAt: at, Error: "exit status 1"},
+	} {
+		if got := status.String(); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,428 @@
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/cenkalti/backoff/v4"
+
+	"addon-operator/supervisor"
+)
+
+// F7: 5 s, 10 s, 20 s, 30 s, 30 s, …, never giving up.
+func TestBackoffDelays(t *testing.T) {
+	delays := supervisor.Backoff()
+	for i, want := range []time.Duration{5, 10, 20, 30, 30, 30} {
+		if got := delays.NextBackOff(); got != want*time.Second {
+			t.Errorf("delay %d is %v, want %v", i+1, got, want*time.Second)
+		}
+	}
+	for range 10000 {
+		if got := delays.NextBackOff(); got == backoff.Stop || got != 30*time.Second {
+			t.Fatalf("a later delay is %v", got)
+		}
+	}
+}
+
+// F6, F7: the same task again, with growing delays, until it succeeds; then it ends once.
+func TestRunIsRestartedWithTheSameTask(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, s.task("t1", failingFor(5))) })
+		s.advance(time.Hour)
+		s.expect(
+			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, bug false, next in 5s",
+			"5s t1 works, 1 failed", "5s t1 failed 2: exit status 1, final false, bug false, next in 10s",
+			"15s t1 works, 2 failed", "15s t1 failed 3: exit status 1, final false, bug false, next in 20s",
+			"35s t1 works, 3 failed", "35s t1 failed 4: exit status 1, final false, bug false, next in 30s",
+			"1m5s t1 works, 4 failed", "1m5s t1 failed 5: exit status 1, final false, bug false, next in 30s",
+			"1m35s t1 works, 5 failed", "1m35s t1 succeeded: good", "1m35s t1 ended: done",
+		)
+		s.do(pid, func(actor.Context) {
+			if runs().Len() != 0 || runs().Has("t1") {
+				t.Error("a task that has ended is still in progress")
+			}
+		})
+	})
+}
+
+// F7: the counter belongs to the task, so a success resets it.
+func TestNextTaskBeginsWithTheFirstDelay(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		for range 2 {
+			s.do(pid, func(ctx actor.Context) { runs().Start(ctx, s.task("t1", failingFor(1))) })
+			s.advance(5 * time.Second)
+		}
+		if n := s.count("next in 5s"); n != 2 {
+			t.Errorf("%d first delays are 5 s, want 2", n)
+		}
+		if n := s.count("ended: done"); n != 2 {
+			t.Errorf("%d tasks are done, want 2", n)
+		}
+	})
+}
+
+// F6: a task that waits for its next attempt does not hold up others of the same owner.
+func TestOtherTasksRunDuringBackoff(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		s.do(pid, func(ctx actor.Context) {
+			runs().Start(ctx, s.task("t1", failingFor(1)))
+		})
+		s.do(pid, func(ctx actor.Context) {
+			runs().Start(ctx, s.task("t2", failingFor(0)))
+		})
+		s.expect(
+			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, bug false, next in 5s",
+			"0s t2 works, 0 failed", "0s t2 succeeded: good", "0s t2 ended: done",
+		)
+	})
+}
+
+// F8: a waiting is cut short; the delays go on growing and the old timer is void.
+func TestRetryNow(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		retry := func(want int) {
+			s.do(pid, func(actor.Context) {
+				if got := runs().RetryNow(); got != want {
+					t.Errorf("%d tasks waited, want %d", got, want)
+				}
+			})
+		}
+		retry(0)
+		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, s.task("t1", failingFor(2))) })
+		s.advance(2 * time.Second)
+		retry(1)
+		retry(1) // it has failed again and waits again
+		s.advance(time.Hour)
+		s.expect(
+			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, bug false, next in 5s",
+			"2s t1 works, 1 failed", "2s t1 failed 2: exit status 1, final false, bug false, next in 10s",
+			"2s t1 works, 2 failed", "2s t1 succeeded: good", "2s t1 ended: done",
+		)
+	})
+}
+
+// F8: there is nothing to cut short in a run that works, nor twice in one that waits.
+func TestRetryNowLeavesWorkAlone(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		s.do(pid, func(ctx actor.Context) {
+			runs().Start(ctx, s.task("t1", func(*supervisor.Run) (any, error) { time.Sleep(time.Minute); return nil, nil }))
+			runs().Start(ctx, s.task("t2", failing))
+		})
+		s.do(pid, func(actor.Context) {
+			if first, second := runs().RetryNow(), runs().RetryNow(); first != 1 || second != 0 {
+				t.Errorf("waiting tasks: %d, then %d; want 1, then 0", first, second)
+			}
+		})
+		s.advance(time.Minute)
+		if n := s.count("t1 works"); n != 1 {
+			t.Errorf("t1 worked %d times", n)
+		}
+	})
+}
+
+// Design 4: a task that waits is gone at once, and stays away.
+func TestCancelDuringBackoff(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, s.task("t1", failing)) })
+		s.advance(7 * time.Second)
+		s.do(pid, func(ctx actor.Context) { runs().CancelAll(ctx, supervisor.ErrCancelled) })
+		s.advance(time.Hour)
+		s.expect(
+			"0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, bug false, next in 5s",
+			"5s t1 works, 1 failed", "5s t1 failed 2: exit status 1, final false, bug false, next in 10s",
+			"7s t1 ended: cancelled",
+		)
+	})
+}
+
+// Design 2: the context is done at once, the task ends when its work has returned, and
+// what it returned does not count.
+func TestCancelDuringWork(t *testing.T) {
+	for name, result := range map[string]error{"work succeeds all the same": nil, "work fails": errHook} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				pid, runs := s.owner("owner")
+				why := errors.New("module is disabled")
+				s.do(pid, func(ctx actor.Context) {
+					runs().Start(ctx, s.task("t1", func(r *supervisor.Run) (any, error) {
+						<-r.Context().Done()
+						s.note("cause: %v", context.Cause(r.Context()))
+						time.Sleep(3 * time.Second) // the process takes its time to end
+						return nil, result
+					}))
+				})
+				s.advance(time.Second)
+				s.do(pid, func(ctx actor.Context) {
+					runs().CancelAll(ctx, why)
+					runs().CancelAll(ctx, why)
+					if runs().Len() != 1 {
+						t.Error("a task whose work goes on is not in progress")
+					}
+				})
+				s.advance(time.Hour)
+				s.expect("0s t1 works, 0 failed", "1s cause: module is disabled", "4s t1 ended: cancelled")
+			})
+		})
+	}
+}
+
+// F12: the first failure is the last, and the task is over.
+func TestAllowedFailure(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		task := s.task("t1", failing)
+		task.AllowFailure = true
+		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, task) })
+		s.advance(time.Hour)
+		s.expect("0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final true, bug false, next in 0s", "0s t1 ended: failed, allowed")
+	})
+}
+
+// F11: a panic in a task is a failure of that task; its stack is logged.
+func TestPanicInWorkIsABug(t *testing.T) {
+	for name, c := range map[string]struct {
+		panics func()
+		want   string
+	}{
+		"runtime error": {func() { var m map[string]int; m["x"]++ }, "bug: assignment to entry in nil map"},
+		"text":          {func() { panic("what now") }, "bug: what now"},
+		"error":         {func() { panic(errors.New("odd")) }, "bug: odd"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				pid, runs := s.owner("owner")
+				s.do(pid, func(ctx actor.Context) {
+					runs().Start(ctx, s.task("t1", func(r *supervisor.Run) (any, error) {
+						if r.Attempt() == 0 {
+							c.panics()
+						}
+						return "good", nil
+					}))
+				})
+				s.advance(5 * time.Second)
+				s.expect("0s t1 works, 0 failed", fmt.Sprintf("0s t1 failed 1: %s, final false, bug true, next in 5s", c.want),
+					"5s t1 works, 1 failed", "5s t1 succeeded: good", "5s t1 ended: done")
+				log := s.log.String()
+				if !strings.Contains(log, "a task panicked") || !strings.Contains(log, "TestPanicInWorkIsABug") {
+					t.Errorf("the log has no stack of the panic:\n%s", log)
+				}
+				if n := strings.Count(log, "level="); n != 1 {
+					t.Errorf("a bug is logged %d times:\n%s", n, log)
+				}
+			})
+		})
+	}
+}
+
+// Failures that are no bugs are the owner's to log: the library logs nothing of them.
+func TestOrdinaryFailureLogsNothing(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, s.task("t1", failingFor(3))) })
+		s.advance(time.Hour)
+		if log := s.log.String(); log != "" {
+			t.Errorf("logged:\n%s", log)
+		}
+	})
+}
+
+func (s *stage) crash(pid *actor.PID) {
+	s.do(pid, func(actor.Context) { panic("bug in the owner") })
+}
+
+// Design 2: a crash of the owner interrupts its tasks; each hears it once, and may be
+// given to the next incarnation.
+func TestOwnerCrashes(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		working := func(r *supervisor.Run) (any, error) {
+			<-r.Context().Done()
+			return nil, context.Cause(r.Context())
+		}
+		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, s.task("working", working)) })
+		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, s.task("waiting", failing)) })
+		s.advance(time.Second)
+		before := runs()
+		s.crash(pid)
+		s.advance(time.Hour)
+		if before == runs() {
+			t.Fatal("the owner was not restarted")
+		}
+		for _, id := range []string{"working", "waiting"} {
+			if n := s.count(id + " ended: interrupted"); n != 1 || s.count(id+" ended") != 1 {
+				t.Errorf("%s ended %d times as interrupted, %d in all", id, n, s.count(id+" ended"))
+			}
+			if n := s.count(id + " works"); n != 1 {
+				t.Errorf("%s worked %d times", id, n)
+			}
+		}
+		s.expect(s.diary...)
+		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, s.task("waiting", failingFor(0))) })
+		s.expect("1h0m1s waiting works, 0 failed", "1h0m1s waiting succeeded: good", "1h0m1s waiting ended: done")
+	})
+}
+
+// A result that the owner could not take in does not count as done.
+func TestOwnerCrashesOverAResult(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		task := s.task("t1", failingFor(0))
+		task.Succeeded = func(actor.Context, any) { panic("bug in the owner") }
+		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, task) })
+		s.expect("0s t1 works, 0 failed", "0s t1 ended: interrupted")
+	})
+}
+
+// A queue may ask again after a crash of its own; the task runs once.
+func TestStartTwice(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		slow := func(*supervisor.Run) (any, error) { time.Sleep(time.Minute); return "good", nil }
+		s.do(pid, func(ctx actor.Context) {
+			runs().Start(ctx, s.task("t1", slow))
+			runs().Start(ctx, s.task("t1", slow))
+			if !runs().Has("t1") || runs().Len() != 1 {
+				t.Error("one task must be in progress")
+			}
+		})
+		s.advance(time.Minute)
+		s.expect("0s t1 works, 0 failed", "1m0s t1 succeeded: good", "1m0s t1 ended: done")
+	})
+}
+
+// P1, P2: a cancel and a due restart at the same instant never revive a run, whichever
+// comes first.
+func TestNoRestartAfterAStop(t *testing.T) {
+	for range 50 {
+		onStage(t, func(s *stage) {
+			pid, runs := s.owner("owner")
+			ended := false
+			task := s.task("t1", func(*supervisor.Run) (any, error) {
+				if ended {
+					t.Error("a run works after its end")
+				}
+				return nil, errHook
+			})
+			task.Ended = func(actor.Context, supervisor.Outcome) {
+				if ended {
+					t.Error("a task ended twice")
+				}
+				ended = true
+			}
+			s.do(pid, func(ctx actor.Context) { runs().Start(ctx, task) })
+			time.Sleep(5 * time.Second) // without a Wait: the timer fires at this instant, too
+			s.Send(pid, call{func(ctx actor.Context) { runs().CancelAll(ctx, supervisor.ErrCancelled) }})
+			s.advance(time.Hour)
+			if !ended {
+				t.Error("the task did not end")
+			}
+		})
+	}
+}
+
+// P3: the timer of a run does not hit its namesake.
+func TestTimerDoesNotHitANamesake(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		s.do(pid, func(ctx actor.Context) { runs().Start(ctx, s.task("t1", failing)) })
+		s.advance(time.Second)
+		s.do(pid, func(ctx actor.Context) { runs().CancelAll(ctx, supervisor.ErrCancelled) })
+		s.expect("0s t1 works, 0 failed", "0s t1 failed 1: exit status 1, final false, bug false, next in 5s", "1s t1 ended: cancelled")
+		s.do(pid, func(ctx actor.Context) {
+			runs().Start(ctx, s.task("t1", func(*supervisor.Run) (any, error) { time.Sleep(time.Hour); return "good", nil }))
+		})
+		s.advance(time.Hour)
+		s.expect("1s t1 works, 0 failed", "1h0m1s t1 succeeded: good", "1h0m1s t1 ended: done")
+	})
+}
+
+// F18: an owner that stops takes its runs with it: waiting ones at once, working ones
+// when their work has returned.
+func TestOwnerStops(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		s.do(pid, func(ctx actor.Context) {
+			runs().Start(ctx, s.task("working", func(r *supervisor.Run) (any, error) {
+				<-r.Context().Done()
+				time.Sleep(2 * time.Second)
+				return nil, nil
+			}))
+			runs().Start(ctx, s.task("waiting", failing))
+		})
+		s.Actors.Root.Stop(pid)
+		if err := s.Wait(context.Background(), pid); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if s.count("0s waiting ended: cancelled") != 1 || s.count("2s working ended: cancelled") != 1 {
+			t.Errorf("happened: %q", s.diary)
+		}
+	})
+}
+
+// A run asks its owner while it works; a cancel ends the question.
+func TestRunAsksItsOwner(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		other := s.spawn("other", func() actor.Actor {
+			return function(func(ctx actor.Context) {
+				if text, ok := ctx.Message().(string); ok && text != "silence" {
+					ctx.Respond("answer to " + text)
+				}
+			})
+		})
+		s.do(pid, func(ctx actor.Context) {
+			runs().Start(ctx, s.task("t1", func(r *supervisor.Run) (any, error) {
+				r.Step("asks")
+				return r.Ask(other, "question")
+			}))
+		})
+		s.expect("0s t1 works, 0 failed", "0s t1 succeeded: answer to question", "0s t1 ended: done")
+		s.do(pid, func(ctx actor.Context) {
+			runs().Start(ctx, s.task("t2", func(r *supervisor.Run) (any, error) {
+				r.Tell(other, "silence")
+				_, err := r.Ask(other, "silence")
+				s.note("%v", err)
+				return nil, err
+			}))
+		})
+		s.advance(time.Hour)
+		s.do(pid, func(ctx actor.Context) { runs().CancelAll(ctx, supervisor.ErrCancelled) })
+		s.expect("0s t2 works, 0 failed", "1h0m0s cancelled", "1h0m0s t2 ended: cancelled")
+	})
+}
+
+// A message that no one knows is left to the owner.
+func TestRunsLeaveOtherMessagesAlone(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		s.do(pid, func(ctx actor.Context) {
+			if runs().Receive(ctx) {
+				t.Error("Runs took a message that is not its own")
+			}
+		})
+	})
+}
+
+func TestFailure(t *testing.T) {
+	supervisor.Must(nil)
+	defer func() {
+		failure, ok := recover().(*supervisor.Failure)
+		if !ok || !errors.Is(failure, errHook) || failure.Error() != errHook.Error() {
+			t.Errorf("Must raised %v", failure)
+		}
+	}()
+	supervisor.Must(errHook)
+}

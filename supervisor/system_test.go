@@ -1,0 +1,213 @@
+package supervisor_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/supervisor"
+)
+
+func echo() actor.Actor {
+	return function(func(ctx actor.Context) {
+		switch msg := ctx.Message().(type) {
+		case string:
+			ctx.Respond(msg)
+			ctx.Respond(msg + " again") // a mistake that must not hurt whoever asked
+		case error:
+			supervisor.Must(msg)
+		}
+	})
+}
+
+func TestAsk(t *testing.T) {
+	why := errors.New("nobody is interested any more")
+	cancelled, cancel := context.WithCancelCause(t.Context())
+	cancel(why)
+	cases := map[string]struct {
+		ctx      context.Context
+		to       string
+		question any
+		want     any
+		err      string
+	}{
+		"an answer":           {to: "echo", question: "hello", want: "hello"},
+		"nobody there":        {to: "gone", question: "hello", err: "actor gone does not exist"},
+		"the context is over": {ctx: cancelled, to: "silent", question: "hello", err: why.Error()},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				s.spawn("echo", echo)
+				s.spawn("silent", silent)
+				ctx := c.ctx
+				if ctx == nil {
+					ctx = context.Background()
+				}
+				got, err := s.Ask(ctx, s.PID(c.to), c.question)
+				if got != c.want || (err == nil) != (c.err == "") || (err != nil && !strings.Contains(err.Error(), c.err)) {
+					t.Errorf("got %v, %v", got, err)
+				}
+			})
+		})
+	}
+}
+
+// Each question has an answer of its own, also when a late one is on its way.
+func TestAskIsNotConfusedByLateAnswers(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid := s.spawn("slow", func() actor.Actor {
+			return function(func(ctx actor.Context) {
+				if text, ok := ctx.Message().(string); ok {
+					time.Sleep(time.Minute)
+					ctx.Respond(text)
+				}
+			})
+		})
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if _, err := s.Ask(ctx, pid, "first"); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a question without an answer in time: %v", err)
+		}
+		if got, err := s.Ask(context.Background(), pid, "second"); got != "second" || err != nil {
+			t.Errorf("got %v, %v", got, err)
+		}
+	})
+}
+
+func TestWait(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid := s.spawn("someone", silent)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if err := s.Wait(ctx, pid); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "someone") {
+			t.Errorf("wait for an actor that lives: %v", err)
+		}
+		s.Actors.Root.Stop(pid)
+		if err := s.Wait(context.Background(), pid); err != nil {
+			t.Errorf("wait for an actor that stops: %v", err)
+		}
+		if err := s.Wait(context.Background(), pid); err != nil {
+			t.Errorf("wait for an actor that is gone: %v", err)
+		}
+	})
+}
+
+// An actor that has begun to stop is there until its children are gone.
+func TestWaitForAnActorThatIsStopping(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		s.do(pid, func(ctx actor.Context) {
+			runs().Start(ctx, s.task("t1", func(*supervisor.Run) (any, error) { time.Sleep(time.Minute); return nil, nil }))
+		})
+		s.Actors.Root.Stop(pid)
+		synctest.Wait()
+		if err := s.Wait(context.Background(), pid); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		s.expect("0s t1 works, 0 failed", "1m0s t1 ended: cancelled")
+	})
+}
+
+func TestNamesOfRootsAreUnique(t *testing.T) {
+	onStage(t, func(s *stage) {
+		s.spawn("one", silent)
+		if _, err := s.Spawn("one", silent); err == nil || !strings.Contains(err.Error(), "one") {
+			t.Errorf("a second actor of the same name: %v", err)
+		}
+	})
+}
+
+func TestUnexpectedAnswer(t *testing.T) {
+	onStage(t, func(s *stage) {
+		err := supervisor.UnexpectedAnswer(s.PID("echo"), "question", 5)
+		if got, want := err.Error(), "bug: actor echo answered string with int"; got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	})
+}
+
+// Design 2: a bug restarts the actor it happened in, at once and for ever, and is logged
+// once with its stack. The library would stop it at the eleventh.
+func TestCrashOnly(t *testing.T) {
+	for _, where := range []string{"root", "root/child"} {
+		t.Run(where, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				starts := make(chan bool, 100)
+				producer := func() actor.Actor {
+					return function(func(ctx actor.Context) {
+						if _, ok := ctx.Message().(*actor.Started); ok {
+							starts <- true
+						}
+					})
+				}
+				root := s.spawn("root", producer)
+				if where != "root" {
+					s.do(root, func(ctx actor.Context) {
+						if _, err := ctx.SpawnNamed(s.Props(producer), "child"); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				s.advance(0)
+				before := len(starts)
+				const crashes = 25
+				for range crashes {
+					s.crash(s.PID(where))
+				}
+				if got := len(starts) - before; got != crashes {
+					t.Errorf("%d restarts after %d crashes", got, crashes)
+				}
+				if got := s.Inspector.Restarts(); got != crashes {
+					t.Errorf("%d restarts are counted", got)
+				}
+				log := s.log.String()
+				if n := strings.Count(log, "an actor crashed"); n != crashes {
+					t.Errorf("logged %d times:\n%s", n, log)
+				}
+				if !strings.Contains(log, "actor="+where) || !strings.Contains(log, "(*stage).crash") {
+					t.Errorf("the log names no actor or no stack:\n%.2000s", log)
+				}
+			})
+		})
+	}
+}
+
+// Whoever waits for an answer to the message that crashed its receiver must hear of it;
+// messages behind it are not lost.
+func TestCrashLosesOneMessage(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid := s.spawn("echo", echo)
+		s.Send(pid, errHook)
+		if got, err := s.Ask(context.Background(), pid, "behind it"); got != "behind it" || err != nil {
+			t.Errorf("the message behind the crash: %v, %v", got, err)
+		}
+		synctest.Wait()
+		if len(s.lost) != 1 || <-s.lost != errHook {
+			t.Error("the lost message was not reported")
+		}
+	})
+}
+
+// What the dispatcher of the options runs must not block, so runs are not among it.
+func TestRunsHaveGoroutinesOfTheirOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		inTurn := actor.NewSynchronizedDispatcher(100) // runs a mailbox in the goroutine that sends
+		s := &stage{t: t, log: &lockedBuffer{}, began: time.Now()}
+		s.System = supervisor.NewSystem(supervisor.Options{Log: quietLog(), Dispatcher: inTurn})
+		defer s.end()
+		pid, runs := s.owner("owner")
+		s.Send(pid, call{func(ctx actor.Context) {
+			runs().Start(ctx, s.task("t1", func(*supervisor.Run) (any, error) { time.Sleep(time.Hour); return nil, nil }))
+		}})
+		s.expect() // the sender was not held up, and the run has not even begun
+		s.advance(time.Hour)
+		s.expect("0s t1 works, 0 failed", "1h0m0s t1 succeeded: <nil>", "1h0m0s t1 ended: done")
+	})
+}
