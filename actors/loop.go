@@ -57,22 +57,32 @@ func chainText(c messages.Cause) string {
 	return text
 }
 
-// enqueueUnlooped is enqueue for tasks that a hook has caused: those that go round in
-// circles wait before they are queued, so that a loop is never a busy one.
-func (p *program) enqueueUnlooped(ctx actor.Context, log *slog.Logger, head bool, t messages.Task) {
+// runAgain queues a module run that the module's own hooks have caused. One that goes
+// round in circles waits first, so that a loop is never a busy one; any run of the module
+// that begins meanwhile serves it.
+func (m *module) runAgain(ctx actor.Context, head bool, t messages.Task) {
 	d := loopDelay(t.Cause)
 	if d == 0 {
-		p.enqueue(ctx, head, t)
+		m.program.enqueue(ctx, head, t)
 		return
 	}
-	p.looping(log, t.Cause, d)
-	to := p.PID(queuePath + t.Queue)
-	time.AfterFunc(d, func() { p.Send(to, messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}}) })
+	m.program.looping(m.log, t.Cause, d)
+	m.stopDelayed()
+	queue := m.program.PID(queuePath + t.Queue)
+	m.delayed = time.AfterFunc(d, func() { m.program.Send(queue, messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}}) })
+}
+
+func (m *module) stopDelayed() {
+	if m.delayed != nil {
+		m.delayed.Stop()
+		m.delayed = nil
+	}
 }
 
 // delayedReload is a reload that waited because it goes round in circles.
 type delayedReload struct{ cause messages.Cause }
 
+// reloadUnlooped is requestReload for what hooks have caused.
 func (c *converge) reloadUnlooped(ctx actor.Context, cause messages.Cause) {
 	d := loopDelay(cause)
 	if d == 0 {

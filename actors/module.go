@@ -19,7 +19,8 @@ import (
 // a new actor of the same name would get late messages of the old one.
 type module struct {
 	owner
-	state *moduleState
+	state   *moduleState
+	delayed *time.Timer // of a run that goes round in circles
 }
 
 // moduleState survives a crash of the actor.
@@ -139,6 +140,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j job) {
 	default:
 		m.become(messages.Starting)
 	}
+	m.stopDelayed()
 	m.program.Metrics.moduleEnabled(m.name, true)
 	m.state.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
 	dir := m.state.module
@@ -163,7 +165,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	if outcome.changed { // G5.4: at once, as the next task
 		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause))
 		again.Reload = t.Reload
-		m.program.enqueueUnlooped(ctx, m.log, true, again)
+		m.runAgain(ctx, true, again)
 	}
 }
 
@@ -211,6 +213,7 @@ func (m *module) forget(ctx actor.Context) {
 
 // stopListening ends the watches and schedules of the module's hooks (G6.4).
 func (m *module) stopListening(ctx actor.Context) {
+	m.stopDelayed()
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
 	m.program.Metrics.moduleEnabled(m.name, false)
@@ -254,7 +257,7 @@ func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagCha
 // committed implements applier: event 14 (G14, G18).
 func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
 	if changed && msg.Triggers && !m.off() {
-		m.program.enqueueUnlooped(ctx, m.log, false, m.program.task(m.name, messages.RunModule{}, msg.Cause))
+		m.runAgain(ctx, false, m.program.task(m.name, messages.RunModule{}, msg.Cause))
 	}
 }
 

@@ -2,8 +2,9 @@
 # Plays the examples: a Kubernetes control plane on this machine, the operator in it, and
 # the modules of this directory. `make run` builds the programs and starts this script.
 #
-# All it writes lies in .run and is found again by the next run. RUN_ONCE=1 ends it by
-# itself after the first converge.
+# All it writes lies in .run and is found again by the next run. Environment variables:
+# RUN_ONCE=1 ends it by itself after the first converge; MODULES_DIR and GLOBAL_HOOKS_DIR
+# put other directories in the place of the examples.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -115,7 +116,8 @@ start_operator() {
   debug_port=$(free_port 9115)
   say "starting the operator: http://127.0.0.1:$port for probes and metrics, http://127.0.0.1:$debug_port for debugging"
   [[ "$port $debug_port" == "9650 9115" ]] || echo "(its usual ports 9650 and 9115 are not both free, hence these)"
-  export MODULES_DIR="$PWD/examples/modules" GLOBAL_HOOKS_DIR="$PWD/examples/global-hooks"
+  export MODULES_DIR="${MODULES_DIR:-$PWD/examples/modules}"
+  export GLOBAL_HOOKS_DIR="${GLOBAL_HOOKS_DIR:-$PWD/examples/global-hooks}"
   export ADDON_OPERATOR_NAMESPACE="$namespace"
   export ADDON_OPERATOR_TMP_DIR="$PWD/$run/tmp" DEBUG_UNIX_SOCKET="$run/debug.socket"
   export ADDON_OPERATOR_LISTEN_ADDRESS=127.0.0.1 ADDON_OPERATOR_LISTEN_PORT="$port"
@@ -181,20 +183,23 @@ export KUBECONFIG=$(printf %q "$KUBECONFIG") PATH=$(printf %q "$PWD/bin"):\$PATH
 
 1. Change a value. The module prometheus runs again, and its release is upgraded:
    kubectl -n $namespace patch configmap addon-operator --type merge -p '{"data":{"prometheus":"retention: 30d"}}'
-   kubectl -n $namespace get deployment prometheus -o yaml | grep retention
+   sleep 1; kubectl -n $namespace get deployment prometheus -o yaml | grep retention
 
 2. A hook of the module backup fails and backs off, and nobody else is held up. Look, help it, look again:
    addon-operator --dump-actors
    kubectl -n $namespace create secret generic backup-s3-credentials --from-literal=AWS_ACCESS_KEY_ID=me
-   kubectl -n $namespace get configmap backup-status -o yaml
+   kubectl -n $namespace wait --for=create configmap/backup-status --timeout=60s
+   addon-operator --dump-actors
 
-3. Have a Secret copied into every namespace, also into new ones. Then disable prometheus, and grafana goes with it:
+3. Have a Secret copied into every namespace, also into new ones:
    kubectl create secret generic ca-bundle --from-literal=ca.crt=hello
    kubectl label secret ca-bundle examples/copy-to-all-namespaces=true
    kubectl create namespace team-a
-   kubectl get secrets -A -l examples/copied-from
+   kubectl -n team-a wait --for=create secret/ca-bundle --timeout=60s
+
+4. Disable prometheus, and grafana, which needs it, goes too. With null in place of "false" both come back:
    kubectl -n $namespace patch configmap addon-operator --type merge -p '{"data":{"prometheusEnabled":"false"}}'
-   kubectl -n $namespace get deployments
+   kubectl -n $namespace wait --for=delete deployment/grafana deployment/prometheus --timeout=60s
 EOF
 }
 

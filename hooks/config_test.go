@@ -256,6 +256,9 @@ func TestParseConfigWarns(t *testing.T) {
 		"seconds of the seed's samples (X8)": {
 			`{"configVersion": "v1", "schedule": [{"crontab": "* 30 12 * * *"}], "kubernetes": [{"kind": "Pod"}]}`,
 			[]string{`schedule[0].crontab: "* 30 12 * * *" fires at each second of the minute`}, true},
+		"any namespace beside names in v0 (C19)": {
+			`{"onKubernetesEvent": [{"kind": "pod", "namespaceSelector": {"any": "yes", "matchNames": ["a"]}}]}`,
+			[]string{"onKubernetesEvent[0].namespaceSelector.matchNames: is ignored because namespaceSelector.any is true"}, false},
 		"a day that does not exist": {
 			`{"configVersion": "v1", "schedule": [{"crontab": "0 0 30 2 *"}], "kubernetes": [{"kind": "Pod"}]}`,
 			[]string{`schedule[0].crontab: "0 0 30 2 *" never fires`}, true},
@@ -318,6 +321,12 @@ func TestParseConfigDetails(t *testing.T) {
 		config := parse(t, `{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "name": "", "queue": "", "group": "", "jqFilter": ""}]}`)
 		if got := config.Kubernetes[0]; got.Name != "kubernetes" || got.Queue != MainQueue || got.Filter != nil {
 			t.Errorf("binding %+v", got)
+		}
+	})
+	t.Run("an order beyond 64 bits", func(t *testing.T) {
+		config := parse(t, "configVersion: v1\nbeforeHelm: 18446744073709551615")
+		if order, ok := config.Order(BeforeHelm); !ok || order != 18446744073709551615 {
+			t.Errorf("order %v", order)
 		}
 	})
 	t.Run("a group without kubernetes bindings (C34)", func(t *testing.T) {

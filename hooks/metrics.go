@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 )
@@ -141,20 +141,29 @@ func (m *Metric) checkNames() error {
 	case m.Action == ActionExpire:
 	case m.Name == "":
 		problems = append(problems, errors.New("name is missing"))
-	case !regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`).MatchString(m.Name):
+	case !identifier(strings.ReplaceAll(m.Name, ":", "_")):
 		problems = append(problems, fmt.Errorf("name %q must be letters, digits, _ and :, and not begin with a digit", m.Name))
 	}
-	label := regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
-	for name := range m.Labels {
+	for _, name := range slices.Sorted(maps.Keys(m.Labels)) {
 		switch {
-		case !label.MatchString(name) || strings.HasPrefix(name, "__"):
+		case !identifier(name) || strings.HasPrefix(name, "__"):
 			problems = append(problems, fmt.Errorf("label %q must be letters, digits and _, and not begin with a digit or __", name))
 		case name == "le" && m.Action == ActionObserve:
 			problems = append(problems, errors.New("label le is the bucket of a histogram; choose another name"))
 		}
 	}
-	slices.SortFunc(problems, func(x, y error) int { return strings.Compare(x.Error(), y.Error()) })
 	return errors.Join(problems...)
+}
+
+// identifier is what names of metrics and labels may be.
+func identifier(name string) bool {
+	for i, char := range name {
+		letter := char == '_' || (char >= 'a' && char <= 'z') || (char >= 'A' && char <= 'Z')
+		if !letter && (i == 0 || char < '0' || char > '9') {
+			return false
+		}
+	}
+	return name != ""
 }
 
 func ascending(buckets []float64) bool {

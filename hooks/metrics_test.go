@@ -55,6 +55,8 @@ func TestParseMetricsRefuses(t *testing.T) { // I6
 		"expire with a name":      {`{"name": "n", "group": "g", "action": "expire"}`, `leave name out`},
 		"counter that goes down":  {`{"name": "n", "add": -1}`, `a counter cannot go down`},
 		"name with a dash":        {`{"name": "a-b", "set": 1}`, `name "a-b" must be letters`},
+		"name with a digit first": {`{"name": "1a", "set": 1}`, `name "1a" must be letters`},
+		"label that is empty":     {`{"name": "n", "set": 1, "labels": {"": "x"}}`, `label "" must be letters`},
 		"labels":                  {`{"name": "n", "set": 1, "labels": {"a-b": "x", "__c": "y"}}`, `label "__c" must be letters, digits and _, and not begin with a digit or __; label "a-b"`},
 		"label of a histogram":    {`{"name": "n", "action": "observe", "value": 1, "buckets": [1], "labels": {"le": "1"}}`, `label le is the bucket of a histogram`},
 		"number as a label":       {`{"name": "n", "set": 1, "labels": {"a": 1}}`, `cannot unmarshal number`},

@@ -356,3 +356,40 @@ func TestNewRunner(t *testing.T) { // B3: the directory for temporary files
 		}
 	})
 }
+
+func TestRunnerWithoutItsDirectory(t *testing.T) {
+	runner, err := NewRunner(Options{TmpDir: filepath.Join(t.TempDir(), "tmp")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(runner.options.TmpDir); err != nil {
+		t.Fatal(err)
+	}
+	hook := script(t, `:`)
+	if _, err := runner.Run(t.Context(), Run{Hook: hook}); !errors.Is(err, os.ErrNotExist) || !strings.Contains(err.Error(), runner.options.TmpDir) {
+		t.Errorf("error %v does not say what is missing", err)
+	}
+	if _, err := runner.Enabled(t.Context(), EnabledScript{Module: "m", Path: hook.Path}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestRunThatCannotBeWritten(t *testing.T) {
+	runner, _ := newRunner(t, Options{})
+	hook := script(t, `touch started`)
+	tests := map[string]Run{
+		"VALUES_PATH":          {Hook: hook, Values: map[string]any{"a": make(chan int)}},
+		"CONFIG_VALUES_PATH":   {Hook: hook, ConfigValues: make(chan int)},
+		"BINDING_CONTEXT_PATH": {Hook: hook, Contexts: []Context{{Type: TypeEvent, Object: raw(`{`)}}},
+	}
+	for variable, run := range tests {
+		t.Run(variable, func(t *testing.T) {
+			if _, err := runner.Run(t.Context(), run); err == nil || !strings.Contains(err.Error(), variable+": ") {
+				t.Errorf("error %v does not name %s", err, variable)
+			}
+		})
+	}
+	if exists(filepath.Join(filepath.Dir(hook.Path), "started")) {
+		t.Error("the hook was started all the same")
+	}
+}

@@ -98,7 +98,7 @@ func TestSuspendedActor(t *testing.T) {
 			runs().Start(ctx, s.task("t1", func(r *supervisor.Run) (any, error) {
 				r.Step("hook %s", "a.sh")
 				if r.Attempt() == 1 {
-					time.Sleep(time.Hour)
+					<-r.Context().Done()
 				}
 				return nil, errHook
 			}))

@@ -140,7 +140,7 @@ func (s *System) Wait(ctx context.Context, pid *actor.PID) error {
 type watchAgain struct{}
 
 // watchPause is the time between two looks at an actor that is stopping.
-const watchPause = 10 * time.Millisecond
+const watchPause = 100 * time.Millisecond
 
 // Close ends the system after its actors have stopped.
 func (s *System) Close() { s.Actors.Shutdown() }

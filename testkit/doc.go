@@ -20,6 +20,9 @@
 //	slow HOOK DURATION            its runs take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
 //	slow-helm RELEASE DURATION    they take that long from now on
+//	isolate                       park modules that fail (before start)
+//	width N                       modules of one order that run side by side (before start)
+//	why MODULE                    print what led to the last run of a module
 //	release NAME                  a release that somebody else installed
 //	remove PATH                   remove a file or directory
 //	write PATH FILE               write a file of the archive again, to another place

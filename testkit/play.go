@@ -46,6 +46,8 @@ type player struct {
 	hooks    *Hooks
 	operator *actors.Operator
 	writes   context.CancelFunc
+	isolate  bool
+	width    int
 }
 
 func newPlayer(t *testing.T, dir string, archive *txtar.Archive, seed uint64) *player {
@@ -163,7 +165,7 @@ func (p *player) start() error {
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return p.cluster.WatchObjects(ctx, spec, notify, synced)
 		},
-		Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
+		Isolate: p.isolate, Width: p.width, Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.dir, "modules")}, Global: filepath.Join(p.dir, "global-hooks"), UnnumberedOrder: 1},
 	})
 	if err := p.await(func() error { return p.operator.Start(context.Background()) }); err != nil {

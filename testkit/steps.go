@@ -34,6 +34,9 @@ var steps = map[string]func(*player, string) error{
 	"slow":             (*player).stepSlow,
 	"fail-helm":        (*player).stepFailHelm,
 	"slow-helm":        (*player).stepSlowHelm,
+	"isolate":          func(p *player, _ string) error { p.isolate = true; return nil },
+	"width":            (*player).stepWidth,
+	"why":              (*player).stepWhy,
 	"release":          func(p *player, name string) error { p.releases.Put(name); return nil },
 	"remove":           func(p *player, path string) error { return os.RemoveAll(filepath.Join(p.dir, path)) },
 	"write":            (*player).stepWrite,
@@ -151,6 +154,24 @@ func nameAndDuration(rest string) (string, time.Duration, error) {
 	name, text, _ := strings.Cut(rest, " ")
 	d, err := time.ParseDuration(text)
 	return name, d, err
+}
+
+func (p *player) stepWidth(text string) (err error) {
+	p.width, err = strconv.Atoi(text)
+	return err
+}
+
+// stepWhy prints the causes of the last run of a module.
+func (p *player) stepWhy(name string) error {
+	status, ok := p.operator.Inspector().Status("operator/module/" + name).(messages.ModuleStatus)
+	if !ok || status.LastRun == nil {
+		return errors.New("the module has not run")
+	}
+	p.trace.Add("release: %s", status.LastRun.Release)
+	for _, cause := range status.LastRun.Causes {
+		p.trace.Add("  because of %s", cause)
+	}
+	return nil
 }
 
 func (p *player) stepWrite(rest string) error {

@@ -18,7 +18,7 @@ type SchemaFile struct {
 
 // Schemas are the compiled schemas of one section. They are immutable, and nil Schemas accept everything.
 type Schemas struct {
-	config *schema // openapi/config-values.yaml
+	config *schema // openapi/config-values.yaml; nil = no such file, here and below
 	values *schema // openapi/values.yaml, extended
 	helm   *schema // the same with x-required-for-helm
 }
@@ -181,39 +181,10 @@ func mentions(tree any, key string) bool {
 	return false
 }
 
-// configDefaults and valuesDefaults are nil when there is nothing to fill in.
-func (s *Schemas) configDefaults() *defaults {
-	if s == nil || s.config == nil {
-		return nil
-	}
-	return s.config.defaults
-}
-
-func (s *Schemas) valuesDefaults() *defaults {
-	if s == nil || s.values == nil {
-		return nil
-	}
-	return s.values.defaults
-}
-
-// validateConfig, validateValues and validateHelm check a whole section (D36).
-func (s *Schemas) validateConfig(key string, section any) error {
+// fills gives what to fill in where values are missing; nil when there is nothing.
+func (s *schema) fills() *defaults {
 	if s == nil {
 		return nil
 	}
-	return s.config.validate(key, section)
-}
-
-func (s *Schemas) validateValues(key string, section any) error {
-	if s == nil {
-		return nil
-	}
-	return s.values.validate(key, section)
-}
-
-func (s *Schemas) validateHelm(key string, section any) error {
-	if s == nil {
-		return nil
-	}
-	return s.helm.validate(key, section)
+	return s.defaults
 }

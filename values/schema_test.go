@@ -8,7 +8,7 @@ import (
 func check(t *testing.T, schema, values string) []string {
 	t.Helper()
 	schemas := schemasOf(t, "", schema)
-	return violations(t, schemas.validateValues("m", yamlTree(t, values)))
+	return violations(t, schemas.values.validate("m", yamlTree(t, values)))
 }
 
 // schemaCase is one schema with values that must be right and values that must be wrong.
@@ -41,191 +41,6 @@ func (tc schemaCase) run(t *testing.T) {
 	})
 }
 
-// D31, X28
-func TestUnknownKeysAreRefused(t *testing.T) {
-	for _, tc := range []schemaCase{
-		{
-			name:   "at the top and below",
-			schema: `{type: object, properties: {a: {type: object, properties: {b: {}}}, l: {type: array, items: {type: object, properties: {c: {}}}}}}`,
-			good:   []string{"{}", "{a: {b: 1}, l: [{c: 1}]}"},
-			bad: map[string][]string{
-				"{x: 1, z: 2}":      {"m.x: is not a known key", "m.z: is not a known key"},
-				"{a: {x: 1}}":       {"m.a.x: is not a known key"},
-				"{l: [{}, {x: 1}]}": {"m.l[1].x: is not a known key"},
-			},
-		}, {
-			name:   "an object that names no keys is open",
-			schema: `{type: object, properties: {discovery: {type: object}}}`,
-			good:   []string{"{discovery: {any: {thing: 1}}}"},
-		}, {
-			name:   "empty properties name no keys",
-			schema: `{type: object, properties: {a: {type: object, properties: {}}}}`,
-			good:   []string{"{a: {b: 1}}"},
-		}, {
-			name:   "additionalProperties that is set is respected, and objects below it are closed all the same",
-			schema: `{type: object, additionalProperties: true, properties: {a: {type: object, properties: {b: {}}}, s: {type: object, additionalProperties: false}}}`,
-			good:   []string{"{x: 1}", "{s: {}}"},
-			bad: map[string][]string{
-				"{a: {x: 1}}": {"m.a.x: is not a known key"},
-				"{s: {x: 1}}": {"m.s.x: is not a known key"},
-			},
-		}, {
-			name:   "additionalProperties with a schema",
-			schema: `{type: object, additionalProperties: {type: object, properties: {a: {type: integer}}}}`,
-			good:   []string{"{x: {a: 1}}"},
-			bad: map[string][]string{
-				"{x: {a: text}}": {`m.x.a: must be an integer, is a text`},
-				"{x: {b: 1}}":    {"m.x.b: is not a known key"},
-			},
-		}, {
-			name:   "patternProperties name keys",
-			schema: `{type: object, patternProperties: {"^p": {type: integer}}}`,
-			good:   []string{"{p1: 1, p2: 2}"},
-			bad: map[string][]string{
-				"{p1: text, x: 1}": {"m.p1: must be an integer, is a text", "m.x: is not a known key"},
-			},
-		}, {
-			name:   "a property called properties, and one called additionalProperties",
-			schema: `{type: object, properties: {properties: {type: object, properties: {default: {type: integer}}}, additionalProperties: {type: boolean}}}`,
-			good:   []string{"{properties: {default: 1}, additionalProperties: true}"},
-			bad:    map[string][]string{"{properties: {x: 1}}": {"m.properties.x: is not a known key"}},
-		},
-	} {
-		tc.run(t)
-	}
-}
-
-// D31: closing must not break branches.
-func TestClosingWithBranches(t *testing.T) {
-	for _, tc := range []schemaCase{
-		{
-			name: "allOf: each branch knows some keys",
-			schema: `
-allOf:
-- {type: object, properties: {a: {type: integer}}}
-- {type: object, properties: {b: {type: integer}}}
-`,
-			good: []string{"{a: 1, b: 2}"},
-			bad: map[string][]string{
-				"{a: 1, c: 2}":    {"m.c: is not a known key"},
-				"{a: text, b: 1}": {"m.a: must be an integer, is a text"},
-				"{a: text, c: 1}": {"m.a: must be an integer, is a text", "m.c: is not a known key"},
-			},
-		}, {
-			name: "properties beside oneOf that only constrains them",
-			schema: `
-type: object
-properties:
-  mode: {type: string}
-  storage: {type: object, properties: {size: {type: integer}, class: {type: string}}}
-oneOf:
-- properties: {mode: {enum: [plain]}}
-- properties: {mode: {enum: [stored]}, storage: {type: object, required: [size], properties: {size: {minimum: 1}}}}
-  required: [storage]
-`,
-			good: []string{"{mode: plain}", "{mode: stored, storage: {size: 1, class: fast}}"},
-			bad: map[string][]string{
-				"{mode: plain, x: 1}":                       {"m.x: is not a known key"},
-				"{mode: stored, storage: {size: 1, x: 1}}":  {"m.storage.x: is not a known key"},
-				"{mode: stored, storage: {}}":               {`m: fits none of the alternatives of oneOf: mode: must be one of "plain", is "stored"; or storage.size: is required`},
-				"{mode: other, storage: {size: 1}, typo: }": {`m: fits none of the alternatives of oneOf: mode: must be one of "plain", is "other"; or mode: must be one of "stored", is "other"`, "m.typo: is not a known key"},
-			},
-		}, {
-			name: "a key of the alternative that was not taken",
-			schema: `
-type: object
-properties: {kind: {type: string}}
-required: [kind]
-oneOf:
-- properties: {kind: {enum: [a]}, forA: {type: integer}}
-- properties: {kind: {enum: [b]}, forB: {type: integer}}
-`,
-			good: []string{"{kind: a, forA: 1}", "{kind: b, forB: 1}"},
-			bad: map[string][]string{
-				"{kind: a, forB: 1}": {"m.forB: is not allowed together with the other values here"},
-				"{kind: a, forC: 1}": {"m.forC: is not a known key"},
-			},
-		}, {
-			name: "two branches describe the same object",
-			schema: `
-allOf:
-- properties: {box: {type: object, properties: {a: {type: object, properties: {x: {}}}}}}
-- properties: {box: {type: object, properties: {b: {}, a: {type: object, properties: {w: {}}}}}}
-`,
-			good: []string{"{box: {a: {x: 1, w: 2}, b: 3}}"},
-			bad: map[string][]string{
-				"{box: {c: 1}}":         {"m.box.c: is not a known key"},
-				"{box: {a: {z: 1}}}":    {"m.box.a.z: is not a known key"},
-				"{box: {}, unknown: 1}": {"m.unknown: is not a known key"},
-			},
-		}, {
-			name: "an object that only one branch describes is closed there",
-			schema: `
-allOf:
-- properties: {a: {type: object, properties: {x: {}}}}
-- properties: {b: {type: array, items: {type: object, properties: {w: {}}}}}
-`,
-			good: []string{"{a: {x: 1}, b: [{w: 1}]}"},
-			bad: map[string][]string{
-				"{a: {w: 1}, b: [{x: 1}]}": {"m.a.w: is not a known key", "m.b[0].x: is not a known key"},
-			},
-		}, {
-			name: "elements of lists that two branches describe",
-			schema: `
-properties: {l: {type: array, items: {type: object, properties: {a: {}}}}}
-anyOf:
-- properties: {l: {items: {properties: {b: {}}}}}
-- properties: {l: {items: {properties: {c: {}}}}}
-`,
-			good: []string{"{l: [{a: 1, b: 2, c: 3}]}"},
-			bad:  map[string][]string{"{l: [{d: 1}]}": {"m.l[0].d: is not a known key"}},
-		}, {
-			name: "$ref as a branch is open, as a property closed",
-			schema: `
-definitions:
-  base: {type: object, properties: {a: {type: integer}}}
-properties:
-  alone: {$ref: '#/definitions/base'}
-  more: {allOf: [{$ref: '#/definitions/base'}, {properties: {b: {type: integer}}}]}
-`,
-			good: []string{"{alone: {a: 1}, more: {a: 1, b: 2}}"},
-			bad: map[string][]string{
-				"{alone: {b: 1}, more: {c: 1}}": {"m.alone.b: is not a known key", "m.more.c: is not a known key"},
-			},
-		}, {
-			name: "a branch that is open opens the whole",
-			schema: `
-allOf:
-- properties: {a: {}}
-- additionalProperties: true
-`,
-			good: []string{"{a: 1, b: 2}"},
-		}, {
-			name:   "not does not describe anything",
-			schema: `{type: object, properties: {a: {}}, not: {properties: {b: {}}, required: [b]}}`,
-			good:   []string{"{a: 1}"},
-			bad: map[string][]string{
-				"{b: 1}": {"m: is of a form that the schema excludes with not", "m.b: is not a known key"},
-			},
-		}, {
-			name:   "branches that name no keys leave an open object open",
-			schema: `{type: object, anyOf: [{required: [a]}, {required: [b]}]}`,
-			good:   []string{"{a: 1, x: 2}"},
-			bad:    map[string][]string{"{x: 1}": {"m: fits none of the alternatives of anyOf: a: is required; or b: is required"}},
-		}, {
-			name:   "if, then, else",
-			schema: `{type: object, properties: {big: {type: boolean}}, if: {properties: {big: {const: true}}, required: [big]}, then: {properties: {size: {type: integer}}, required: [size]}}`,
-			good:   []string{`{big: true, size: 1}`, `{big: false}`},
-			bad: map[string][]string{
-				`{big: true}`:           {"m.size: is required"},
-				`{big: false, size: 1}`: {"m.size: is not allowed together with the other values here"},
-			},
-		},
-	} {
-		tc.run(t)
-	}
-}
-
 // D30
 func TestDialect(t *testing.T) {
 	for _, tc := range []schemaCase{
@@ -234,7 +49,7 @@ func TestDialect(t *testing.T) {
 			schema: `{properties: {a: {type: string, nullable: true}, e: {type: string, enum: [x], nullable: true}, s: {type: string}}}`,
 			good:   []string{"{a: null, e: null}", "{a: text, e: x}"},
 			bad: map[string][]string{
-				"{a: 1, e: z, s: null}": {"m.a: must be a text or null, is an integer", `m.e: must be one of "x",null, is "z"`, "m.s: must be a text, is null"},
+				"{a: 1, e: z, s: null}": {"m.a: must be a text or null, is an integer", `m.e: must be one of "x", null, is "z"`, "m.s: must be a text, is null"},
 			},
 		}, {
 			name: "nullable with branches",
@@ -331,66 +146,6 @@ $ref: '#/definitions/node'
 		},
 	} {
 		tc.run(t)
-	}
-}
-
-// D38
-func TestViolationsNameEverythingButSecrets(t *testing.T) {
-	schema := `
-type: object
-required: [name, other]
-properties:
-  name: {type: string}
-  other: {type: string}
-  adminPassword: {type: string, minLength: 100}
-  tls: {type: object, properties: {certs: {type: object, additionalProperties: {type: string, pattern: '^-'}}}}
-  a.b: {type: object, properties: {"odd name": {type: array, items: {type: integer, maximum: 3}}}}
-  long: {type: string, maxLength: 3}
-  pem: {type: string, maxLength: 3}
-`
-	values := `
-adminPassword: hunter2
-tls: {certs: {ca: hunter3}}
-a.b: {odd name: [1, 7]}
-long: ` + "'" + longText() + "'" + `
-pem: "-----BEGIN KEY"
-`
-	got := check(t, schema, values)
-	want := []string{
-		"m.adminPassword: must have at least 100 characters",
-		`m.long: must have at most 3 characters`,
-		"m.name: is required",
-		"m.other: is required",
-		"m.pem: must have at most 3 characters",
-		"m.tls.certs.ca: must match the pattern ^-",
-		`m["a.b"]["odd name"][1]: must be at most 3, is 7`,
-	}
-	if len(got) != len(want) {
-		t.Fatalf("got %q", got)
-	}
-	for i := range want {
-		if got[i] != want[i] {
-			t.Errorf("got %q, want %q", got[i], want[i])
-		}
-	}
-}
-
-func longText() string {
-	text := make([]byte, maxShown+1)
-	for i := range text {
-		text[i] = 'x'
-	}
-	return string(text)
-}
-
-func TestValidationErrorText(t *testing.T) {
-	one := &ValidationError{Section: "m", Schema: "s.yaml", Violations: []Violation{{"m.a", "is required"}}}
-	if got, want := one.Error(), "values of m do not fit s.yaml: m.a: is required"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	two := &ValidationError{Section: "m", Schema: "s.yaml", Violations: []Violation{{"m.a", "is required"}, {"m.b", "is required"}}}
-	if got, want := two.Error(), "values of m do not fit s.yaml:\n  m.a: is required\n  m.b: is required"; got != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -507,39 +262,4 @@ definitions: {r: {type: object, x-required-for-helm: [r], properties: {r: {}}}}
 	wantViolations(t, section.ValidateValues(), "m.always: is required")
 	wantViolations(t, section.ValidateForHelm(),
 		"m.always: is required", "m.deep.list[0].e: is required", "m.deep.text: is required", "m.p1: is required", "m.ref.r: is required")
-}
-
-// D7, D34
-func TestDefaults(t *testing.T) {
-	for _, tc := range []struct{ name, schema, values, want string }{
-		{"a missing key", "{properties: {a: {default: 1}, b: {}}}", "{}", "{a: 1}"},
-		{"a key that is there", "{properties: {a: {default: 1}}}", "{a: 2}", "{a: 2}"},
-		{"null is there", "{properties: {a: {default: 1}}}", "{a: null}", "{a: null}"},
-		{"below a parent that is there", "{properties: {a: {properties: {b: {default: 1}}}}}", "{a: {}}", "{a: {b: 1}}"},
-		{"no parent", "{properties: {a: {properties: {b: {default: 1}}}}}", "{}", "{}"},
-		{"a default on the parent creates it", "{properties: {a: {default: {}, properties: {b: {default: 1}}}}}", "{}", "{a: {b: 1}}"},
-		{"a default with content", "{properties: {a: {default: {c: 2}, properties: {b: {default: 1}, c: {}}}}}", "{}", "{a: {b: 1, c: 2}}"},
-		{"elements of lists", "{properties: {l: {items: {properties: {a: {default: 1}}}}}}", "{l: [{}, {a: 2}, 5]}", "{l: [{a: 1}, {a: 2}, 5]}"},
-		{"a default list with elements", "{properties: {l: {default: [{}], items: {properties: {a: {default: 1}}}}}}", "{}", "{l: [{a: 1}]}"},
-		{"keys of a map", "{additionalProperties: {properties: {a: {default: 1}}}}", "{x: {}, z: {}}", "{x: {a: 1}, z: {a: 1}}"},
-		{"named keys are not additional", "{properties: {x: {}}, additionalProperties: {properties: {a: {default: 1}}}}", "{x: {}, z: {}}", "{x: {}, z: {a: 1}}"},
-		{"keys of a pattern", "{patternProperties: {'^p': {properties: {a: {default: 1}}}}}", "{p: {}, q: {}}", "{p: {a: 1}, q: {}}"},
-		{"through allOf and $ref", "{allOf: [{$ref: '#/definitions/x'}], definitions: {x: {properties: {a: {default: 1}}}}}", "{}", "{a: 1}"},
-		{"own default before the one of a $ref", "{properties: {a: {default: 1, $ref: '#/definitions/x'}}, definitions: {x: {default: 2}}}", "{}", "{a: 1}"},
-		{"alternatives give no defaults", "{anyOf: [{properties: {a: {default: 1}}}]}", "{}", "{}"},
-		{"false, zero and empty are defaults", "{properties: {a: {default: false}, b: {default: 0}, c: {default: ''}, d: {default: []}}}", "{}", "{a: false, b: 0, c: '', d: []}"},
-		{"a default of null is none", "{properties: {a: {default: null}}}", "{}", "{}"},
-		{"the whole section", "{default: {a: 1}}", "", "{a: 1}"},
-		{"recursive schemas", "{definitions: {d: {properties: {v: {default: 1}, d: {$ref: '#/definitions/d'}}}}, $ref: '#/definitions/d'}", "{d: {d: {}}}", "{v: 1, d: {v: 1, d: {v: 1}}}"},
-		{"a recursive default that ends", "{definitions: {d: {properties: {v: {default: 1}, d: {$ref: '#/definitions/d'}}}}, properties: {a: {$ref: '#/definitions/d', default: {d: {}}}}}", "{}", "{a: {v: 1, d: {v: 1}}}"},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			before := tc.values
-			tree := yamlTree(t, tc.values)
-			section, err := NewSection("m", schemasOf(t, "", tc.schema), Layer{Value: tree})
-			wantError(t, err)
-			wantYAML(t, "merged", section.Merged(), tc.want)
-			wantYAML(t, "the values themselves", tree, before)
-		})
-	}
 }

@@ -16,7 +16,7 @@ type Layer struct {
 // for concurrent readers: every change returns a new section.
 type Section struct {
 	key     string
-	schemas *Schemas
+	schemas Schemas
 	static  any   // layers 1 and 2
 	config  any   // layer 4; nil = the ConfigMap has no such section
 	saved   Patch // layer 6, canonical and compacted
@@ -29,7 +29,10 @@ type Section struct {
 
 // NewSection builds the section of a key from its static layers, the weakest first. schemas may be nil.
 func NewSection(key string, schemas *Schemas, static ...Layer) (*Section, error) {
-	s := Section{key: key, schemas: schemas}
+	s := Section{key: key}
+	if schemas != nil {
+		s.schemas = *schemas
+	}
 	for _, layer := range static {
 		if layer.Value == nil {
 			continue
@@ -47,7 +50,7 @@ func NewSection(key string, schemas *Schemas, static ...Layer) (*Section, error)
 // Defaults of config-values.yaml are filled in twice: below the ConfigMap, as layer 3, so that its maps merge with default
 // maps; and above it, where they only find parents that the ConfigMap itself brought (D7).
 func (s Section) layered() *Section {
-	weak, strong := s.schemas.configDefaults(), s.schemas.valuesDefaults()
+	weak, strong := s.schemas.config.fills(), s.schemas.values.fills()
 	configured := weak.fill(Merge(weak.fill(weak.orDefault(s.static)), s.config))
 	unpatched := strong.fill(strong.orDefault(configured))
 	s.configured, s.unpatched = s.storable(configured), s.storable(unpatched)
@@ -140,10 +143,12 @@ func (s *Section) PatchConfig(p Patch) (*Section, error) {
 }
 
 // ValidateConfig checks static values and ConfigMap together against config-values.yaml (X16).
-func (s *Section) ValidateConfig() error { return s.schemas.validateConfig(s.key, s.configured) }
+//
+// This and the other checks give nil or a *ValidationError with everything that is wrong (D38).
+func (s *Section) ValidateConfig() error { return s.schemas.config.validate(s.key, s.configured) }
 
 // ValidateValues checks the merged values against values.yaml.
-func (s *Section) ValidateValues() error { return s.schemas.validateValues(s.key, s.merged) }
+func (s *Section) ValidateValues() error { return s.schemas.values.validate(s.key, s.merged) }
 
 // ValidateForHelm checks the merged values against values.yaml and what it requires before Helm runs (D33).
-func (s *Section) ValidateForHelm() error { return s.schemas.validateHelm(s.key, s.merged) }
+func (s *Section) ValidateForHelm() error { return s.schemas.helm.validate(s.key, s.merged) }

@@ -232,7 +232,7 @@ func (r *report) sentence(keyword string, limit any, fallback string) string {
 	text, _ := JSON(limit)
 	switch keyword {
 	case "enum":
-		return "must be one of " + strings.Trim(string(text), "[]")
+		return "must be one of " + alternatives(limit)
 	case "const":
 		return "must be " + string(text)
 	case "minimum":
@@ -265,6 +265,16 @@ func (r *report) sentence(keyword string, limit any, fallback string) string {
 		return "must not have equal elements"
 	}
 	return fallback
+}
+
+func alternatives(enum any) string {
+	list, _ := enum.([]any)
+	texts := make([]string, 0, len(list))
+	for _, item := range list {
+		text, _ := JSON(item)
+		texts = append(texts, string(text))
+	}
+	return strings.Join(texts, ", ")
 }
 
 func typeNames(types any) string {

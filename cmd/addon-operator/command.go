@@ -46,6 +46,7 @@ and schemas. Without a command it starts the operator.`,
 		&cobra.Command{Use: "version", Short: "Print the version", Args: noArgs, Run: func(cmd *cobra.Command, _ []string) {
 			fmt.Fprintln(cmd.OutOrStdout(), "addon-operator", version)
 		}},
+		whyCommand(cfg),
 	)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	return root

@@ -18,6 +18,8 @@ import (
 type Config struct {
 	ModulesDir, GlobalHooksDir, WorkingDir string
 	UnnumberedOrder                        int
+	FailurePolicy                          string
+	ParallelModules                        int
 	Namespace, ConfigMap                   string
 	TmpDir                                 string
 	KeepTmpFiles                           bool
@@ -51,6 +53,8 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.text(&c.GlobalHooksDir, "global-hooks-dir", "GLOBAL_HOOKS_DIR ADDON_OPERATOR_GLOBAL_HOOKS_DIR SHELL_OPERATOR_HOOKS_DIR", "/global-hooks", "directory of global hooks and of global openapi schemas")
 	o.text(&c.WorkingDir, "working-dir", "ADDON_OPERATOR_WORKING_DIR", "/addons", "directory that holds modules/ and global-hooks/; counts when it is given and the two above are not")
 	o.number(&c.UnnumberedOrder, "unnumbered-modules-order", "UNNUMBERED_MODULES_ORDER UNNUMBERED_MODULE_ORDER ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", 1, "order of modules whose directory has no number")
+	o.text(&c.FailurePolicy, "module-failure-policy", "ADDON_OPERATOR_MODULE_FAILURE_POLICY", "block", "block: a failing module holds the main queue; isolate: it is retried beside it, the others go on")
+	o.number(&c.ParallelModules, "parallel-modules", "ADDON_OPERATOR_PARALLEL_MODULES", 1, "modules of the same order that may run side by side")
 	o.text(&c.Namespace, "namespace", "ADDON_OPERATOR_NAMESPACE SHELL_OPERATOR_NAMESPACE", "", "namespace of the ConfigMap and of all releases (required)")
 	o.text(&c.ConfigMap, "config-map", "ADDON_OPERATOR_CONFIG_MAP", "addon-operator", "name of the ConfigMap with values")
 	o.text(&c.TmpDir, "tmp-dir", "ADDON_OPERATOR_TMP_DIR SHELL_OPERATOR_TMP_DIR", "/tmp/addon-operator", "directory for the files that hooks read and write")
@@ -96,6 +100,12 @@ func (c *Config) complete(o *options, lookup func(string) (string, bool)) error 
 		if !o.given("global-hooks-dir", lookup) {
 			c.GlobalHooksDir = filepath.Join(c.WorkingDir, "global-hooks")
 		}
+	}
+	if c.FailurePolicy != "block" && c.FailurePolicy != "isolate" {
+		errs = append(errs, fmt.Errorf("module-failure-policy must be block or isolate, not %q", c.FailurePolicy))
+	}
+	if c.ParallelModules < 1 {
+		errs = append(errs, fmt.Errorf("parallel-modules must be 1 or more, not %d", c.ParallelModules))
 	}
 	if c.GracePeriod <= 0 {
 		errs = append(errs, fmt.Errorf("grace-period must be above 0, not %s", c.GracePeriod))

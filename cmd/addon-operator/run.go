@@ -101,6 +101,7 @@ func newWorld(writes context.Context, c *Config, log *slog.Logger) (actors.World
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
 		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
+		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
 	}, nil
 }
 

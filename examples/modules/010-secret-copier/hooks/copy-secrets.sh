@@ -39,7 +39,9 @@ EOF
   exit 0
 fi
 
+# A Secret cannot change its type, so one of another type counts as another place.
 plan=$(jq '
+  def place: [.namespace, .name, .type];
   def manifests: map({
     apiVersion: "v1", kind: "Secret", type, data,
     metadata: {namespace, name, labels: {"examples/copied-from": .from}}
@@ -51,22 +53,24 @@ plan=$(jq '
       | $seen.namespaces[] | select(.active and .name != $source.namespace)
       | $source + {namespace: .name, from: $source.namespace}
     ] end) as $wanted
-  | ($wanted | map([.namespace, .name])) as $places
+  | ($wanted | map(place)) as $places
+  | ($seen.copies | map(place)) as $taken
   | {
-      apply: ($wanted - $seen.copies | manifests),
-      delete: ($seen.copies | map(select([.namespace, .name] | IN($places[]) | not)) | manifests)
+      delete: ($seen.copies | map(select(place | IN($places[]) | not)) | manifests),
+      create: ($wanted | map(select(place | IN($taken[]) | not)) | manifests),
+      replace: ($wanted - $seen.copies | map(select(place | IN($taken[]))) | manifests)
     }' "$BINDING_CONTEXT_PATH")
 
-# Runs kubectl with the manifests of one part of the plan, if there are any.
-each() {
-  local part=$1
-  shift
-  jq -r --arg part "$part" '.[$part][].metadata | "\($part) \(.namespace)/\(.name)"' <<<"$plan"
-  if jq -e --arg part "$part" '.[$part] != []' <<<"$plan" >/dev/null; then
-    jq --arg part "$part" '{apiVersion: "v1", kind: "List", items: .[$part]}' <<<"$plan" | kubectl "$@" -f - >/dev/null
+# Create, not apply: a Secret of the same name that is no copy belongs to somebody else.
+# Then the hook fails and says so, after it has served all other namespaces.
+failed=0
+for verb in delete create replace; do
+  flags=()
+  [[ "$verb" != delete ]] || flags=(--ignore-not-found)
+  jq -r --arg verb "$verb" '.[$verb][].metadata | "\($verb) \(.namespace)/\(.name)"' <<<"$plan"
+  if jq -e --arg verb "$verb" '.[$verb] != []' <<<"$plan" >/dev/null; then
+    jq --arg verb "$verb" '{apiVersion: "v1", kind: "List", items: .[$verb]}' <<<"$plan" |
+      kubectl "$verb" "${flags[@]}" -f - >/dev/null || failed=1
   fi
-}
-
-# Server-side apply refuses to take over a Secret of the same name that is somebody else's.
-each apply apply --server-side --field-manager=secret-copier
-each delete delete --ignore-not-found
+done
+exit "$failed"

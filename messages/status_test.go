@@ -1,0 +1,90 @@
+package messages_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// What actors say about themselves, as the dump prints it.
+func TestStatusAsText(t *testing.T) {
+	failing := []messages.FailingTask{{Task: "RunModule", Attempts: 2, RetryAt: noon, Error: "exit status 1\nsecond line"}}
+	const backoff = "BACKOFF RunModule: attempt 2 failed, next at 12:00:00: exit status 1"
+	run := messages.Task{Owner: "dns", Work: messages.RunModule{}}
+	complete := messages.BindingState{Owner: "dns", Hook: "a.sh", Binding: "pods", Kind: "Pod", Phase: "complete"}
+	waiting := messages.BindingState{Owner: "dns", Hook: "a.sh", Binding: "tests", Kind: "Test", Phase: "waiting-for-kind", Message: "no such kind"}
+	broken := complete
+	broken.FilterErrors = 3
+	cases := []struct {
+		status fmt.Stringer
+		want   string
+	}{
+		{messages.QueueStatus{}, "empty"},
+		{messages.QueueStatus{Length: 2, Head: []messages.Task{run, run}}, "2 tasks"},
+		{messages.QueueStatus{Length: 2, InProgress: true, Head: []messages.Task{run, run}}, "2 tasks, in progress: RunModule dns"},
+		{messages.ModuleStatus{Phase: messages.Disabled}, "disabled"},
+		{messages.ModuleStatus{Phase: messages.Ready, Release: 3}, "ready revision=3"},
+		{messages.ModuleStatus{Phase: messages.Running, Release: 3, Failing: failing}, "running revision=3 " + backoff},
+		{messages.GlobalStatus{Hooks: 2, EnabledModules: []string{"dns"}}, "2 hooks, 1 modules enabled"},
+		{messages.GlobalStatus{Failing: failing}, "0 hooks, 0 modules enabled " + backoff},
+		{messages.ConvergeStatus{Phase: messages.ConvergeReloading, Reload: 2}, "reloading, reload 2, not ready"},
+		{messages.ConvergeStatus{Phase: messages.ConvergeIdle, Reload: 2, Ready: true}, "idle, reload 2, ready"},
+		{messages.ConfigStatus{Revision: "17"}, "resourceVersion 17"},
+		{messages.ConfigStatus{Revision: "17", Refused: "key x: wrong\nkey y: wrong"}, "REFUSED: key x: wrong"},
+		{messages.ModuleStatus{Phase: messages.Ready, Parked: true}, "ready PARKED"},
+		{messages.MonitorsStatus{}, "0 bindings"},
+		{messages.MonitorsStatus{Bindings: []messages.BindingState{complete}}, "1 bindings"},
+		{messages.MonitorsStatus{Bindings: []messages.BindingState{complete, waiting, broken}, Waiting: 1}, "3 bindings, 1 runs wait" +
+			"; dns a.sh/tests Test: waiting-for-kind (no such kind)" +
+			"; dns a.sh/pods Pod: complete, jqFilter failed 3 times"},
+		{messages.ScheduleStatus{Crontabs: 1, Open: true}, "1 crontabs"},
+		{messages.ScheduleStatus{Crontabs: 1}, "1 crontabs, ticks are dropped until the first converge is over"},
+		{messages.OperatorStatus{}, ""},
+		{messages.OperatorStatus{Stopping: true}, "stopping"},
+	}
+	for _, c := range cases {
+		if got := c.status.String(); got != c.want {
+			t.Errorf("%T: got %q, want %q", c.status, got, c.want)
+		}
+	}
+}
+
+// J5: structured fields, and no binding context, which may hold secrets.
+func TestQueueStatusAsJSON(t *testing.T) {
+	status := messages.QueueStatus{Length: 1, InProgress: true, Since: noon, Head: []messages.Task{{
+		ID: "7", Owner: "dns", Work: messages.PurgeRelease{Release: "old"}, QueuedAt: noon,
+		Cause: messages.Cause{Activation: messages.ByReload},
+	}}}
+	got, err := json.Marshal(status)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"length":1,"inProgress":true,"since":"2026-01-02T12:00:00Z","tasks":[{"id":"7","kind":"PurgeRelease","owner":"dns","about":"old","cause":{"activation":"ReloadAllModules"},"queuedAt":"2026-01-02T12:00:00Z"}]}`
+	if string(got) != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got, err = json.Marshal(messages.QueueStatus{}); err != nil || string(got) != `{"length":0,"inProgress":false,"tasks":[]}` {
+		t.Errorf("an empty queue: %s, %v", got, err)
+	}
+}
+
+// Design 7: values never reach a log, also when a dead letter is logged with its message.
+func TestValuesAreNotLogged(t *testing.T) {
+	section, err := values.NewSection("dns", nil, values.Layer{Source: "values.yaml", Value: map[string]any{"password": "secret"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	slog.New(slog.NewTextHandler(&out, nil)).Info("dead letter", "message", messages.Values{Section: section})
+	if strings.Contains(out.String(), "secret") {
+		t.Errorf("logged: %s", out.String())
+	}
+}
