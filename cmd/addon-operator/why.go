@@ -25,7 +25,9 @@ change of values, the hook, the binding, and the object, tick or edit that began
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return why(cmd.Context(), cmd.OutOrStdout(), c, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return why(cmd.Context(), cmd.OutOrStdout(), c, args[0])
+		},
 	}
 }
 
