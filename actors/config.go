@@ -43,6 +43,9 @@ type configState struct {
 // retried after it.
 const writeTimeout = 30 * time.Second
 
+// eventTimeout bounds the writing of an event, which is a courtesy.
+const eventTimeout = 5 * time.Second
+
 func newConfig(ctx context.Context, p *program, initial initialConfig) actor.Producer {
 	state := &configState{known: initial.data, sections: initial.sections, modules: initial.modules, revision: initial.revision}
 	watching := false
@@ -128,12 +131,28 @@ func (c *config) refuse(err error) {
 	}
 	c.state.refused = err.Error()
 	c.log.Error("the ConfigMap is refused as a whole; the last valid values stay in force until it is mended", "err", err)
+	ctx, cancel := context.WithTimeout(c.program.Writes, eventTimeout)
+	defer cancel()
+	if err := c.program.ConfigMap.Warn(ctx, "Refused", "The values are refused as a whole, the last valid ones stay in force: "+err.Error()); err != nil {
+		c.log.Warn("the refusal could not be shown as an event on the ConfigMap", "err", err)
+	}
 }
 
 // check validates a content of the ConfigMap: keys, YAML, and the schemas of global and
 // of the modules that it, or their files, enable (D16, D37).
 func (c *config) check(data map[string]string) (values.Document, error) {
 	return checkConfigMap(data, c.state.sections, c.state.modules)
+}
+
+// CheckConfigMap says what is wrong with a content of the ConfigMap, or with the static
+// values below it, without a cluster: every violation at once.
+func CheckConfigMap(tree *addons.Tree, data map[string]string) error {
+	b := &boot{tree: tree, sections: map[string]*values.Section{}}
+	if err := b.makeSections(); err != nil {
+		return err
+	}
+	_, err := checkConfigMap(data, b.sections, tree.Modules)
+	return err
 }
 
 func checkConfigMap(data map[string]string, sections map[string]*values.Section, modules []addons.Module) (values.Document, error) {

@@ -63,6 +63,8 @@ type ConfigMap interface {
 	Read(ctx context.Context) (kube.ConfigMap, error)
 	Watch(ctx context.Context, notify func(kube.ConfigMap))
 	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
+	// Warn puts a Warning event on the ConfigMap, where its author looks.
+	Warn(ctx context.Context, reason, message string) error
 }
 
 // Objects changes objects for hooks (chapter k). Package kube implements it.

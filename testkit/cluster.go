@@ -91,6 +91,12 @@ func (c *Cluster) Write(_ context.Context, base map[string]string, set map[strin
 	return c.SetConfigMap(data), nil
 }
 
+// Warn implements actors.ConfigMap.
+func (c *Cluster) Warn(_ context.Context, reason, message string) error {
+	c.trace.Add("event on the ConfigMap: %s: %s", reason, firstLine(message))
+	return nil
+}
+
 // SetConfigMap replaces the ConfigMap, as a person would; nil deletes it.
 func (c *Cluster) SetConfigMap(data map[string]string) kube.ConfigMap {
 	c.mu.Lock()

@@ -1,6 +1,11 @@
 package values
 
-import "testing"
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
 
 // D38
 func TestViolationsNameEverythingButSecrets(t *testing.T) {
@@ -59,5 +64,67 @@ func TestValidationErrorText(t *testing.T) {
 	two := &ValidationError{Section: "m", Schema: "s.yaml", Violations: []Violation{{"m.a", "is required"}, {"m.b", "is required"}}}
 	if got, want := two.Error(), "values of m do not fit s.yaml:\n  m.a: is required\n  m.b: is required"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// D38: keys that look like secrets, anywhere on the path.
+func TestLooksSecret(t *testing.T) {
+	for _, key := range []string{"password", "adminPassword", "PASSWD", "secret", "clientSecret", "token", "apiKey", "ssh_key", "tls.crt-cert", "credentials", "AUTH", "privateKey", "dsn"} {
+		if !looksSecret(key) {
+			t.Errorf("%s is shown", key)
+		}
+	}
+	for _, key := range []string{"name", "replicas", "host", "size", "class", "image", "m"} {
+		if looksSecret(key) {
+			t.Errorf("%s is hidden", key)
+		}
+	}
+	got := check(t, "{properties: {auth: {type: object, properties: {users: {type: array, items: {maxLength: 1}}}}}}", "{auth: {users: [hunter2]}}")
+	if len(got) != 1 || strings.Contains(got[0], "hunter2") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// D38: nothing of a secret is told, whichever keyword it offends; not even inside of alternatives.
+func TestNoKeywordTellsSecrets(t *testing.T) {
+	for _, schema := range []string{
+		"{enum: [a]}", "{const: a}", "{maxLength: 1}", "{minLength: 99}", "{pattern: '^x$'}", "{format: date-time}", "{type: integer}", "{not: {type: string}}",
+		"{anyOf: [{enum: [a]}, {maxLength: 1}]}", "{oneOf: [{type: string}, {minLength: 1}]}", "{allOf: [{format: ipv4}, {const: 1}]}", "false",
+		"{if: {type: string}, then: {maxLength: 1}}", "{nullable: true, type: string, enum: [a]}",
+	} {
+		got := check(t, "{properties: {password: "+schema+"}}", "{password: hunter2}")
+		if len(got) == 0 || strings.Contains(strings.Join(got, " "), "hunter2") {
+			t.Errorf("%s: %q", schema, got)
+		}
+	}
+}
+
+// Violations are sorted and told once, however often the schema says the same.
+func TestViolationsAreToldOnce(t *testing.T) {
+	got := check(t, "{allOf: [{required: [b, a]}, {required: [a]}, {properties: {c: {type: integer}}}, {properties: {c: {type: integer}}}]}", "{c: x}")
+	want := []string{"m.a: is required", "m.b: is required", "m.c: must be an integer, is a text"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestFormats(t *testing.T) {
+	for name, tc := range map[string]struct{ good, bad []any }{
+		"int32":    {[]any{int64(0), int64(1<<31 - 1), int64(-1 << 31), "text", 1.5}, []any{int64(1 << 31), int64(-1<<31 - 1), json.Number("9223372036854775808")}},
+		"int64":    {[]any{int64(1<<63 - 1), nil}, []any{json.Number("9223372036854775808")}},
+		"cidr":     {[]any{"10.0.0.0/8", "fd00::/64", int64(1)}, []any{"10.0.0.0", "10.0.0.0/33", ""}},
+		"duration": {[]any{"1h", "1.5s", "300ms", "PT1H", "P1D", int64(5)}, []any{"1", "1 hour", ""}},
+	} {
+		check := formats()[name]
+		for _, v := range tc.good {
+			if !check(v) {
+				t.Errorf("%s refuses %v", name, v)
+			}
+		}
+		for _, v := range tc.bad {
+			if check(v) {
+				t.Errorf("%s accepts %v", name, v)
+			}
+		}
 	}
 }

@@ -126,6 +126,11 @@ func (m configMap) Write(ctx context.Context, base map[string]string, set map[st
 	return m.client.WriteConfigMap(ctx, m.namespace, m.name, base, set)
 }
 
+// Warn implements actors.ConfigMap.
+func (m configMap) Warn(ctx context.Context, reason, message string) error {
+	return m.client.Event(ctx, m.namespace, m.name, "Warning", reason, message)
+}
+
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).
 func serve(ctx context.Context, c *Config, operator *actors.Operator, log *slog.Logger) error {

@@ -1,0 +1,184 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"addon-operator/server"
+)
+
+func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+// get asks over a unix socket, or over TCP.
+func get(network, address string) (string, error) {
+	client := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			var d net.Dialer
+			return d.DialContext(ctx, network, address)
+		},
+	}}
+	resp, err := client.Get("http://operator/")
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	return string(body), err
+}
+
+// eventually polls until a condition holds.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(30 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !condition() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// J7: the socket is for its owner alone; it goes with the server, and what a killed
+// operator left behind does not hinder.
+func TestUnixSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "run", "debug.socket")
+	for range 2 { // the second time over the remains of the first
+		ctx, cancel := context.WithCancel(t.Context())
+		if err := server.Serve(ctx, "unix:"+path, http.HandlerFunc(hello), quiet()); err != nil {
+			t.Fatal(err)
+		}
+		for file, want := range map[string]os.FileMode{path: 0o600, filepath.Dir(path): 0o700} {
+			info, err := os.Stat(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := info.Mode().Perm(); got != want {
+				t.Errorf("%s has mode %o, want %o", file, got, want)
+			}
+		}
+		if body, err := get("unix", path); body != "hello" || err != nil {
+			t.Errorf("got %q, %v", body, err)
+		}
+		cancel()
+		eventually(t, "the server ends", func() bool { _, err := get("unix", path); return err != nil })
+		leaveSocket(t, path)
+	}
+}
+
+// leaveSocket leaves a socket that nobody serves, as a killed process does.
+func leaveSocket(t *testing.T, path string) {
+	t.Helper()
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.SetUnlinkOnClose(false)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Only a socket is removed: a wrong path in an option must not cost somebody a file.
+func TestUnixSocketSparesFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "precious")
+	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := server.Serve(t.Context(), "unix:"+path, http.HandlerFunc(hello), quiet())
+	if err == nil || !strings.Contains(err.Error(), path+" exists and is no socket") {
+		t.Errorf("got %v", err)
+	}
+	if data, err := os.ReadFile(path); string(data) != "precious" || err != nil {
+		t.Errorf("the file: %q, %v", data, err)
+	}
+}
+
+func TestUnixSocketInAPlaceThatCannotBe(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := server.Serve(t.Context(), "unix:"+file+"/debug.socket", http.HandlerFunc(hello), quiet())
+	if err == nil || !strings.HasPrefix(err.Error(), "debug socket: ") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Somebody must see which address is taken, and what to do.
+func TestAddressInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	address := l.Addr().String()
+	err = server.Serve(t.Context(), address, http.HandlerFunc(hello), quiet())
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, want := range []string{address, "address already in use", "another"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: says nothing of %q", err, want)
+		}
+	}
+}
+
+// The end of the context ends the server and frees its address; that is no error.
+func TestServeEndsWithItsContext(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	log := &lockedBuffer{}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	if err := server.Serve(ctx, address, http.HandlerFunc(hello), slog.New(slog.NewTextHandler(log, nil))); err != nil {
+		t.Fatal(err)
+	}
+	if body, err := get("tcp", address); body != "hello" || err != nil {
+		t.Errorf("got %q, %v", body, err)
+	}
+	cancel()
+	eventually(t, "the server ends", func() bool { _, err := get("tcp", address); return err != nil })
+	if log.String() != "" {
+		t.Errorf("logged: %s", log.String())
+	}
+}
+
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
+}

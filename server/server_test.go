@@ -1,0 +1,297 @@
+package server_test
+
+import (
+	"encoding/json"
+	"flag"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"addon-operator/messages"
+	"addon-operator/server"
+	"addon-operator/supervisor"
+)
+
+var update = flag.Bool("update", false, "write golden files again")
+
+// house is an operator made of actors that do nothing but have a status.
+type house struct {
+	t        *testing.T
+	system   *supervisor.System
+	root     *actor.PID
+	converge messages.ConvergeStatus
+}
+
+// spawnNamed asks an actor to spawn a child with a status.
+type spawnNamed struct {
+	name   string
+	status supervisor.Status
+}
+
+type resident struct{ system *supervisor.System }
+
+func (r resident) Receive(ctx actor.Context) {
+	if msg, ok := ctx.Message().(spawnNamed); ok {
+		pid, err := ctx.SpawnNamed(r.system.Props(func() actor.Actor { return r }), msg.name)
+		if err == nil {
+			r.system.Inspector.Publish(pid, msg.status)
+		}
+	}
+}
+
+// inHouse plays a test on virtual time, so that pages which tell durations are exact.
+func inHouse(t *testing.T, play func(*house)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		h := &house{t: t, system: supervisor.NewSystem(supervisor.Options{Log: slog.New(slog.DiscardHandler)})}
+		root, err := h.system.Spawn("operator", func() actor.Actor { return resident{h.system} })
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.root = root
+		defer func() {
+			if err := h.system.Wait(t.Context(), root); err != nil {
+				t.Error(err)
+			}
+			h.system.Close()
+			time.Sleep(2 * time.Second) // the library's throttle of dead letters lives for one
+			synctest.Wait()
+		}()
+		defer h.system.Actors.Root.Stop(root)
+		play(h)
+	})
+}
+
+// add spawns an actor below another one.
+func (h *house) add(parent, name string, status supervisor.Status) {
+	h.system.Send(h.system.PID(parent), spawnNamed{name, status})
+	synctest.Wait()
+}
+
+func (h *house) source() server.Source {
+	operator, hooks := prometheus.NewRegistry(), prometheus.NewRegistry()
+	one := prometheus.NewCounter(prometheus.CounterOpts{Name: "addon_operator_tasks_total"})
+	two := prometheus.NewCounter(prometheus.CounterOpts{Name: "hook_metric_total"})
+	operator.MustRegister(one)
+	hooks.MustRegister(two)
+	return server.Source{
+		Inspector: h.system.Inspector, Converge: func() messages.ConvergeStatus { return h.converge },
+		Metrics: operator, HookMetrics: hooks, Version: "v1.2.3",
+	}
+}
+
+func (h *house) get(handler http.Handler, path string) (status int, body string) {
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+	return w.Code, w.Body.String()
+}
+
+// J1: healthz is 200 while the process lives, also before the first converge.
+func TestHealthz(t *testing.T) {
+	inHouse(t, func(h *house) {
+		if status, body := h.get(server.Public(h.source()), "/healthz"); status != http.StatusOK || body != "ok\n" {
+			t.Errorf("got %d %q", status, body)
+		}
+	})
+}
+
+// J1: readyz is 200 after the first converge, and stays so during later reloads.
+func TestReadyz(t *testing.T) {
+	const notReady = "not ready: the first converge is not over\n"
+	for name, c := range map[string]struct {
+		converge messages.ConvergeStatus
+		status   int
+		body     string
+	}{
+		"before the start":           {messages.ConvergeStatus{}, 500, notReady},
+		"during the first converge":  {messages.ConvergeStatus{Phase: messages.ConvergeReloading, Reload: 1}, 500, notReady},
+		"after it":                   {messages.ConvergeStatus{Phase: messages.ConvergeIdle, Reload: 1, Ready: true}, 200, "ok\n"},
+		"during a reload after that": {messages.ConvergeStatus{Phase: messages.ConvergeReloading, Reload: 2, Ready: true}, 200, "ok\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(h *house) {
+				h.converge = c.converge
+				if status, body := h.get(server.Public(h.source()), "/readyz"); status != c.status || body != c.body {
+					t.Errorf("got %d %q, want %d %q", status, body, c.status, c.body)
+				}
+			})
+		})
+	}
+}
+
+// reporter is the status of monitors, which is made when it is looked at.
+type reporter struct{ messages.MonitorsStatus }
+
+func (r reporter) Monitors() messages.MonitorsStatus { return r.MonitorsStatus }
+
+// furnish fills the house with an operator in the middle of its work.
+func (h *house) furnish() {
+	now := time.Now()
+	task := func(id, owner string, work messages.Work, ago time.Duration) messages.Task {
+		return messages.Task{ID: id, Owner: owner, Work: work, QueuedAt: now.Add(-ago), Cause: messages.Cause{Activation: messages.ByReload}}
+	}
+	var many []messages.Task
+	for i := range 2 {
+		many = append(many, task("1", "web", messages.PurgeRelease{Release: "old"}, time.Duration(i)*time.Hour))
+	}
+	h.converge = messages.ConvergeStatus{Phase: messages.ConvergeReloading, Reload: 1}
+	h.add("operator", "converge", h.converge)
+	h.add("operator", "config", messages.ConfigStatus{Revision: "17", Refused: "key dns: wrong"})
+	h.add("operator", "monitors", reporter{messages.MonitorsStatus{Waiting: 1}})
+	h.add("operator", "module/run", messages.ModuleStatus{Phase: messages.Running, Release: 2})
+	h.add("operator/module/run", "run/7", supervisor.RunStatus{Step: "helm", Attempt: 1})
+	h.add("operator", "queue/slow", messages.QueueStatus{Length: 102, Head: many})
+	h.add("operator", "queue/a/b", messages.QueueStatus{})
+	h.add("operator", "queue/main", messages.QueueStatus{Length: 2, InProgress: true, Since: now.Add(-5 * time.Second), Head: []messages.Task{
+		task("7", "run", messages.RunModule{}, 10*time.Second), task("8", messages.GlobalHooks, messages.FinishReload{}, 9*time.Second),
+	}})
+	time.Sleep(30 * time.Second)
+	synctest.Wait()
+}
+
+// J1, J2, J5: pages for people are golden.
+func TestPages(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.furnish()
+		handler := server.Debug(h.source())
+		for path, golden := range map[string]string{
+			"/queue":          "queue.txt",
+			"/readyz?verbose": "readyz.txt",
+			"/actors":         "actors.txt",
+			"/":               "index.html",
+		} {
+			_, body := h.get(handler, path)
+			compare(t, "testdata/"+golden, body)
+		}
+	})
+}
+
+func compare(t *testing.T, golden, got string) {
+	t.Helper()
+	if *update {
+		if err := os.WriteFile(golden, []byte(got), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s: got:\n%s\nwant:\n%s", golden, got, want)
+	}
+}
+
+// Before anything has started there is nothing to show, and nothing fails.
+func TestPagesOfAnEmptyHouse(t *testing.T) {
+	inHouse(t, func(h *house) {
+		if status, body := h.get(server.Public(h.source()), "/queue"); status != http.StatusOK || body != "0 tasks in 0 queues.\n" {
+			t.Errorf("got %d %q", status, body)
+		}
+	})
+}
+
+// J3: the words that scripts know.
+func TestStatusConverge(t *testing.T) {
+	reloading, idle := messages.ConvergeReloading, messages.ConvergeIdle
+	for name, c := range map[string]struct {
+		converge   messages.ConvergeStatus
+		text, json string
+	}{
+		"before the start": {
+			messages.ConvergeStatus{}, "STARTUP_CONVERGE_NOT_STARTED\n",
+			`{"CONVERGE_IN_PROGRESS":0,"CONVERGE_WAIT_TASK":false,"STARTUP_CONVERGE_DONE":false,"STARTUP_CONVERGE_IN_PROGRESS":0,"STARTUP_CONVERGE_NOT_STARTED":true}`,
+		},
+		"first converge": {
+			messages.ConvergeStatus{Phase: reloading}, "STARTUP_CONVERGE_IN_PROGRESS: 3 tasks\n",
+			`{"CONVERGE_IN_PROGRESS":0,"CONVERGE_WAIT_TASK":false,"STARTUP_CONVERGE_DONE":false,"STARTUP_CONVERGE_IN_PROGRESS":3,"STARTUP_CONVERGE_NOT_STARTED":false}`,
+		},
+		"a later reload": {
+			messages.ConvergeStatus{Phase: reloading, Ready: true}, "STARTUP_CONVERGE_DONE\nCONVERGE_IN_PROGRESS: 3 tasks\n",
+			`{"CONVERGE_IN_PROGRESS":3,"CONVERGE_WAIT_TASK":false,"STARTUP_CONVERGE_DONE":true,"STARTUP_CONVERGE_IN_PROGRESS":0,"STARTUP_CONVERGE_NOT_STARTED":false}`,
+		},
+		"idle": {
+			messages.ConvergeStatus{Phase: idle, Ready: true}, "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n",
+			`{"CONVERGE_IN_PROGRESS":0,"CONVERGE_WAIT_TASK":true,"STARTUP_CONVERGE_DONE":true,"STARTUP_CONVERGE_IN_PROGRESS":0,"STARTUP_CONVERGE_NOT_STARTED":false}`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(h *house) {
+				h.converge = c.converge
+				h.add("operator", "queue/other", messages.QueueStatus{Length: 5})
+				h.add("operator", "queue/main", messages.QueueStatus{Length: 3})
+				handler := server.Public(h.source())
+				if status, body := h.get(handler, "/status/converge"); status != http.StatusOK || body != c.text {
+					t.Errorf("got %d %q, want %q", status, body, c.text)
+				}
+				_, body := h.get(handler, "/status/converge?output=json")
+				var tree map[string]any
+				if err := json.Unmarshal([]byte(body), &tree); err != nil {
+					t.Fatal(err)
+				}
+				if got, _ := json.Marshal(tree); string(got) != c.json {
+					t.Errorf("got  %s\nwant %s", got, c.json)
+				}
+			})
+		})
+	}
+}
+
+// Design 7: the dump as data. Scripts of people read it, and so does --dump-actors.
+func TestActorsAsJSON(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.furnish()
+		status, body := h.get(server.Debug(h.source()), "/actors?output=json")
+		if status != http.StatusOK {
+			t.Fatalf("status %d: %s", status, body)
+		}
+		compare(t, "testdata/actors.json", body)
+	})
+}
+
+// I1, J1: the metrics of the operator and of hooks on one page, and those of hooks alone.
+func TestMetrics(t *testing.T) {
+	inHouse(t, func(h *house) {
+		handler := server.Public(h.source())
+		for path, want := range map[string]struct{ operator, hooks bool }{"/metrics": {true, true}, "/metrics/hooks": {false, true}} {
+			status, body := h.get(handler, path)
+			operator, hooks := strings.Contains(body, "addon_operator_tasks_total 0"), strings.Contains(body, "hook_metric_total 0")
+			if status != http.StatusOK || operator != want.operator || hooks != want.hooks {
+				t.Errorf("%s: %d, operator %v, hooks %v", path, status, operator, hooks)
+			}
+		}
+	})
+}
+
+// J7: what somebody on the machine may see is not on the public address. Nobody can
+// change anything by a request.
+func TestPublicHidesDebugPages(t *testing.T) {
+	inHouse(t, func(h *house) {
+		public, debug := server.Public(h.source()), server.Debug(h.source())
+		for _, path := range []string{"/actors", "/debug/pprof/", "/debug/pprof/cmdline", "/nothing"} {
+			if status, _ := h.get(public, path); status != http.StatusNotFound {
+				t.Errorf("public %s: %d", path, status)
+			}
+		}
+		for _, path := range []string{"/", "/healthz", "/queue", "/status/converge", "/metrics", "/actors", "/debug/pprof/", "/debug/pprof/cmdline"} {
+			if status, _ := h.get(debug, path); status != http.StatusOK {
+				t.Errorf("debug %s: %d", path, status)
+			}
+		}
+		for _, path := range []string{"/healthz", "/queue", "/actors"} {
+			w := httptest.NewRecorder()
+			debug.ServeHTTP(w, httptest.NewRequest(http.MethodPost, path, http.NoBody))
+			if w.Code == http.StatusOK {
+				t.Errorf("POST %s is answered", path)
+			}
+		}
+	})
+}

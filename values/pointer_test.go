@@ -1,0 +1,117 @@
+package values
+
+import (
+	"slices"
+	"testing"
+)
+
+// D19
+func TestPointerText(t *testing.T) {
+	for text, want := range map[string]pointer{
+		"/a":        {"a"},
+		"/a/b/0/-":  {"a", "b", "0", "-"},
+		"/a~1b/c~0": {"a/b", "c~"},
+		"/~01":      {"~1"},
+		"/a.b/c d":  {"a.b", "c d"},
+		"/ä/%20":    {"ä", "%20"},
+	} {
+		got, err := parsePointer(text)
+		wantError(t, err)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+		if again := got.String(); again != text {
+			t.Errorf("%s is written as %s", text, again)
+		}
+	}
+}
+
+func TestListIndex(t *testing.T) {
+	for text, want := range map[string]int{"0": 0, "1": 1, "10": 10, "123456789": 123456789} {
+		if got, ok := listIndex(text); !ok || got != want {
+			t.Errorf("%s: %d, %v", text, got, ok)
+		}
+	}
+	for _, text := range []string{"", "-", "-1", "+1", "01", "1.0", "a", "1234567890", " 1", "٣"} {
+		if index, ok := listIndex(text); ok {
+			t.Errorf("%q is taken for %d", text, index)
+		}
+	}
+}
+
+// T19
+func TestPositionalPaths(t *testing.T) {
+	for path, above := range map[string]string{
+		"/m":              "/m",
+		"/m/a/b":          "/m/a/b",
+		"/m/list/-":       "/m/list",
+		"/m/list/0/name":  "/m/list",
+		"/m/a/8080/b/0":   "/m/a",
+		"/0":              "",
+		"/m/a-/-b/1a/a1":  "/m/a-/-b/1a/a1",
+		"/m/01/a":         "/m/01/a",
+		"/m/~1/~0/-/x":    "/m/~1/~0",
+		"/m/list/12/13/-": "/m/list",
+	} {
+		if got := aboveLists(path); got != above {
+			t.Errorf("%s: got %s, want %s", path, got, above)
+		}
+		if isPositional(path) != (above != path) {
+			t.Errorf("%s: positional %v", path, isPositional(path))
+		}
+	}
+}
+
+func TestIsAtOrBelow(t *testing.T) {
+	for _, tc := range []struct {
+		path, above string
+		want        bool
+	}{
+		{"/m/a", "/m/a", true}, {"/m/a/b", "/m/a", true}, {"/m/ab", "/m/a", false}, {"/m", "/m/a", false}, {"/m/a", "/m", true}, {"/m2", "/m", false},
+	} {
+		if got := isAtOrBelow(tc.path, tc.above); got != tc.want {
+			t.Errorf("%s at or below %s: %v", tc.path, tc.above, got)
+		}
+	}
+	for _, tc := range []struct {
+		a, b string
+		want bool
+	}{
+		{"/m/a/b", "/m/a/c", true}, {"/m/a", "/m/b", false}, {"/m", "/m/b", true}, {"/m/a", "/m/ab/c", false},
+	} {
+		if got := sameField(tc.a, tc.b); got != tc.want {
+			t.Errorf("%s and %s: %v", tc.a, tc.b, got)
+		}
+	}
+}
+
+func TestLookup(t *testing.T) {
+	tree := yamlTree(t, "{a: [x, {b: null}], c: text, '0': zero}")
+	for path, want := range map[string]any{"/a/0": "x", "/a/1/b": nil, "/c": "text", "/0": "zero"} {
+		got, ok := lookup(tree, mustPointer(path))
+		if !ok || got != want {
+			t.Errorf("%s: %v, %v", path, got, ok)
+		}
+	}
+	for _, path := range []string{"/x", "/a/2", "/a/-", "/a/01", "/c/x", "/a/1/b/c", "/a/b"} {
+		if got, ok := lookup(tree, mustPointer(path)); ok {
+			t.Errorf("%s: there is %v", path, got)
+		}
+	}
+}
+
+func TestDotted(t *testing.T) {
+	tree := map[string]any{"someModule": map[string]any{"a": map[string]any{"b": []any{"x", map[string]any{"odd key": map[string]any{"0": int64(1)}}}}}}
+	for want, path := range map[string]pointer{
+		"someModule":                       {"someModule"},
+		"someModule.a.b[1]":                {"someModule", "a", "b", "1"},
+		`someModule.a.b[1]["odd key"]`:     {"someModule", "a", "b", "1", "odd key"},
+		`someModule.a.b[1]["odd key"].0`:   {"someModule", "a", "b", "1", "odd key", "0"},
+		`someModule.missing["x.y/z"].deep`: {"someModule", "missing", "x.y/z", "deep"},
+		`someModule[""]`:                   {"someModule", ""},
+	} {
+		if got := dotted(tree, path); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
