@@ -144,7 +144,6 @@ func (t *Tree) find(dirs Dirs) ([]Module, error) {
 	var all []Module
 	var errs []error
 	byName := map[string]Module{}
-	byKey := map[string]Module{}
 	for _, root := range dirs.Modules {
 		found, err := t.findIn(root, dirs.UnnumberedOrder)
 		errs = append(errs, err)
@@ -153,11 +152,7 @@ func (t *Tree) find(dirs Dirs) ([]Module, error) {
 				t.warn("module %q in %s is ignored: %s has one of the same name", m.Name, m.Dir, first.Dir)
 				continue
 			}
-			if first, ok := byKey[m.Key]; ok {
-				errs = append(errs, fmt.Errorf("modules %s and %s both map to the values key %q; rename one of the directories", first.Dir, m.Dir, m.Key))
-				continue
-			}
-			byName[m.Name], byKey[m.Key] = m, m
+			byName[m.Name] = m // keys need no check: values.Key is one-to-one (A6)
 			all = append(all, m)
 		}
 	}

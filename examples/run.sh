@@ -130,8 +130,13 @@ start_operator() {
 
 # Shows the operator's log from line $1 on, until unfollow.
 follow() {
-  launch tail -n "+$1" -f "$run/operator.log"
+  launch show_log "$1"
   follower=$!
+}
+
+show_log() {
+  tail -n "+$1" -f "$run/operator.log" &
+  guard "$!"
 }
 
 unfollow() {

@@ -20,12 +20,16 @@
 //	slow HOOK DURATION            its runs take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
 //	slow-helm RELEASE DURATION    they take that long from now on
+//	panic HOOK N                  the next N runs of a hook panic, as a mistake of ours would
 //	isolate                       park modules that fail (before start)
 //	width N                       modules of one order that run side by side (before start)
 //	why MODULE                    print what led to the last run of a module
 //	release NAME                  a release that somebody else installed
 //	remove PATH                   remove a file or directory
 //	write PATH FILE               write a file of the archive again, to another place
+//	restore PATH                  write all files of the archive below a path again
+//	seed N                        draw the order of messages from a seed
+//	jitter N                      let everything last some milliseconds, drawn from a seed
 //	crash ACTOR                   make an actor panic, for example module/dns
 //	show                          print phases and queues into the trace
 //

@@ -26,6 +26,7 @@ import (
 //	    values: [{op: add, path: /dns/zone, value: cluster.local}]
 //	    config: []                # the patch for the ConfigMap
 //	    times: 1                  # only at its first run; always when it is absent
+//	    count: /dns/pods          # write how many objects the snapshots show, too
 //	enabled: "true"               # for enabled scripts
 const scripted = "#!testkit"
 
@@ -40,6 +41,8 @@ type scriptedRun struct {
 	Values []any `json:"values"`
 	Config []any `json:"config"`
 	Times  int   `json:"times"`
+	// Count is a path: the number of objects in all snapshots is written there.
+	Count string `json:"count"`
 }
 
 // Hooks runs hooks for a script: real executables through the real runner, scripted
@@ -51,12 +54,19 @@ type Hooks struct {
 	mu    sync.Mutex
 	fails map[string]int
 	slow  map[string]time.Duration
+	panic map[string]int
 	runs  map[string]int // of scripted hooks by name and binding
+
+	jitter  jitter
+	witness *witness
 }
 
 // NewHooks makes a runner; real may be nil when all hooks are scripted.
 func NewHooks(real *hooks.Runner, trace *Trace) *Hooks {
-	return &Hooks{real: real, trace: trace, fails: map[string]int{}, slow: map[string]time.Duration{}, runs: map[string]int{}}
+	return &Hooks{
+		real: real, trace: trace, fails: map[string]int{}, slow: map[string]time.Duration{},
+		panic: map[string]int{}, runs: map[string]int{}, witness: newWitness(),
+	}
 }
 
 // Fail makes the next n runs of a hook, or of the enabled script of a module, fail.
@@ -64,6 +74,13 @@ func (h *Hooks) Fail(name string, n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.fails[name] = n
+}
+
+// Panic makes the next n runs of a hook panic, as a mistake of ours would.
+func (h *Hooks) Panic(name string, n int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.panic[name] = n
 }
 
 // Slow makes runs of a hook last.
@@ -76,7 +93,7 @@ func (h *Hooks) Slow(name string, d time.Duration) {
 // begin waits as long as the hook is slow, and tells whether it must fail.
 func (h *Hooks) begin(ctx context.Context, name string) error {
 	h.mu.Lock()
-	d := h.slow[name]
+	d := h.slow[name] + h.jitter.next(name)
 	h.mu.Unlock()
 	if d > 0 {
 		select {
@@ -88,6 +105,10 @@ func (h *Hooks) begin(ctx context.Context, name string) error {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	if h.panic[name] > 0 {
+		h.panic[name]--
+		panic("it was told to panic")
+	}
 	if h.fails[name] > 0 {
 		h.fails[name]--
 		return &hooks.ExitError{Hook: name, Code: 1, Stderr: "it was told to fail"}
@@ -116,8 +137,17 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 }
 
 // Run implements actors.HookRunner.
-func (h *Hooks) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
+func (h *Hooks) Run(ctx context.Context, run hooks.Run) (result hooks.Result, err error) {
 	h.trace.Add("hook %s: %s", run.Hook.Name, describe(run.Contexts))
+	ended := false // a panic is no success
+	leave := h.witness.hookRun(run)
+	defer func() { leave(ended && err == nil) }()
+	result, err = h.run(ctx, run)
+	ended = true
+	return result, err
+}
+
+func (h *Hooks) run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	if err := h.begin(ctx, run.Hook.Name); err != nil {
 		return hooks.Result{}, err
 	}
@@ -145,11 +175,24 @@ func (h *Hooks) play(run hooks.Run, s *script) (result hooks.Result, err error) 
 	if step.Times > 0 && n > step.Times {
 		return result, nil
 	}
+	if step.Count != "" {
+		step.Values = append(step.Values, map[string]any{"op": "add", "path": step.Count, "value": int64(countObjects(run.Contexts))})
+	}
 	if result.ValuesPatch, err = patchOf(step.Values); err != nil {
 		return result, err
 	}
 	result.ConfigPatch, err = patchOf(step.Config)
 	return result, err
+}
+
+// countObjects counts the objects in the snapshots of the last context; those of one run
+// are the same in all of its contexts (C35).
+func countObjects(contexts []hooks.Context) int {
+	n := 0
+	for _, objects := range contexts[len(contexts)-1].Snapshots {
+		n += len(objects)
+	}
+	return n
 }
 
 func patchOf(ops []any) (values.Patch, error) {
@@ -167,6 +210,8 @@ func patchOf(ops []any) (values.Patch, error) {
 // Enabled implements actors.HookRunner.
 func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (bool, error) {
 	name := e.Module + "/enabled"
+	leave := h.witness.enter("the enabled script of "+e.Module, "discovery")
+	defer leave(event{e.Module, "enabled", true})
 	if err := h.begin(ctx, name); err != nil {
 		h.trace.Add("enabled script of %s fails", e.Module)
 		return false, err

@@ -36,7 +36,11 @@ func lifecycle(t *testing.T, path string) {
 	if len(bytes.TrimSpace(archive.Comment)) == 0 {
 		t.Errorf("%s must begin with a sentence that says what it proves", path)
 	}
-	got := Play(t, archive, 0)
+	played := Play(t, archive, 0)
+	for _, problem := range played.Problems {
+		t.Error(problem)
+	}
+	got := played.Trace
 	want := -1
 	for i, f := range archive.Files {
 		if f.Name == "trace" {

@@ -22,16 +22,23 @@ type Releases struct {
 	deployed map[string]deployed
 	fails    map[string]int
 	slow     map[string]time.Duration
+
+	jitter  jitter
+	witness *witness
 }
 
 type deployed struct {
 	revision int
 	checksum string
+	values   string // as JSON
 }
 
 // NewReleases makes an empty store.
 func NewReleases(trace *Trace) *Releases {
-	return &Releases{trace: trace, deployed: map[string]deployed{}, fails: map[string]int{}, slow: map[string]time.Duration{}}
+	return &Releases{
+		trace: trace, deployed: map[string]deployed{}, fails: map[string]int{}, slow: map[string]time.Duration{},
+		witness: newWitness(),
+	}
 }
 
 // Fail makes the next n actions on a release fail.
@@ -57,7 +64,7 @@ func (r *Releases) Put(name string) {
 
 func (r *Releases) begin(ctx context.Context, name string) error {
 	r.mu.Lock()
-	d := r.slow[name]
+	d := r.slow[name] + r.jitter.next("helm "+name)
 	r.mu.Unlock()
 	select {
 	case <-time.After(d):
@@ -74,7 +81,13 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 }
 
 // Apply implements actors.Releases.
-func (r *Releases) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
+func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outcome, err error) {
+	leave := r.witness.enter("helm upgrade of "+m.Name, "release "+m.Name, "module "+m.Name)
+	defer func() { leave(event{m.Name, "install", err == nil}) }()
+	return r.apply(ctx, m)
+}
+
+func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
 	if err := r.begin(ctx, m.Name); err != nil {
 		r.trace.Add("helm fails for %s", m.Name)
 		return helm.Outcome{}, err
@@ -86,22 +99,28 @@ func (r *Releases) Apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	if exists && old.checksum == sum {
 		return helm.Outcome{Action: helm.Skipped, Revision: old.revision}, nil
 	}
-	now := deployed{old.revision + 1, sum}
+	text, err := values.JSON(m.Values)
+	if err != nil {
+		return helm.Outcome{}, err
+	}
+	now := deployed{old.revision + 1, sum, string(text)}
 	r.deployed[m.Name] = now
 	action := helm.Upgraded
 	if !exists {
 		action = helm.Installed
-	}
-	text, err := values.JSON(m.Values)
-	if err != nil {
-		return helm.Outcome{}, err
 	}
 	r.trace.Add("helm %s %s %s", action, m.Name, text)
 	return helm.Outcome{Action: action, Revision: now.revision, Reason: "values"}, nil
 }
 
 // Uninstall implements actors.Releases.
-func (r *Releases) Uninstall(ctx context.Context, name string) (bool, error) {
+func (r *Releases) Uninstall(ctx context.Context, name string) (existed bool, err error) {
+	leave := r.witness.enter("helm uninstall of "+name, "release "+name, "module "+name)
+	defer func() { leave(event{name, "uninstall", err == nil}) }()
+	return r.uninstall(ctx, name)
+}
+
+func (r *Releases) uninstall(ctx context.Context, name string) (bool, error) {
 	if err := r.begin(ctx, name); err != nil {
 		r.trace.Add("helm fails for %s", name)
 		return false, err

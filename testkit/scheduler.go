@@ -22,10 +22,17 @@ var _ actor.Dispatcher = (*Scheduler)(nil)
 // order of arrival.
 func NewScheduler(seed uint64) *Scheduler {
 	s := &Scheduler{wake: make(chan struct{}, 1)}
-	if seed != 0 {
+	s.Draw(seed)
+	return s
+}
+
+// Draw draws the order from a seed from now on. Seed 0 changes nothing.
+func (s *Scheduler) Draw(seed uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seed != 0 && s.rnd == nil {
 		s.rnd = rand.New(rand.NewPCG(seed, seed))
 	}
-	return s
 }
 
 // Schedule implements actor.Dispatcher.

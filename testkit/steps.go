@@ -34,11 +34,15 @@ var steps = map[string]func(*player, string) error{
 	"slow":             (*player).stepSlow,
 	"fail-helm":        (*player).stepFailHelm,
 	"slow-helm":        (*player).stepSlowHelm,
+	"panic":            (*player).stepPanic,
+	"seed":             (*player).stepSeed,
+	"jitter":           (*player).stepJitter,
 	"isolate":          func(p *player, _ string) error { p.isolate = true; return nil },
 	"width":            (*player).stepWidth,
 	"why":              (*player).stepWhy,
 	"release":          func(p *player, name string) error { p.releases.Put(name); return nil },
 	"remove":           func(p *player, path string) error { return os.RemoveAll(filepath.Join(p.dir, path)) },
+	"restore":          (*player).stepRestore,
 	"write":            (*player).stepWrite,
 	"crash":            (*player).stepCrash,
 	"show":             func(p *player, _ string) error { p.show(); return nil },
@@ -132,6 +136,34 @@ func (p *player) stepSlow(rest string) error {
 	return err
 }
 
+func (p *player) stepPanic(rest string) error {
+	name, n, err := nameAndNumber(rest)
+	p.hooks.Panic(name, n)
+	return err
+}
+
+func (p *player) stepSeed(text string) error {
+	seed, err := strconv.ParseUint(text, 10, 64)
+	p.sched.Draw(seed)
+	return err
+}
+
+func (p *player) stepJitter(text string) error {
+	seed, err := strconv.ParseUint(text, 10, 64)
+	p.hooks.jitter, p.releases.jitter = newJitter(seed), newJitter(seed)
+	return err
+}
+
+// stepRestore writes the files of the archive below a path again.
+func (p *player) stepRestore(path string) error {
+	for name, data := range p.files {
+		if strings.HasPrefix(name, path+"/") {
+			p.write(name, data)
+		}
+	}
+	return nil
+}
+
 func (p *player) stepFailHelm(rest string) error {
 	name, n, err := nameAndNumber(rest)
 	p.releases.Fail(name, n)
@@ -187,6 +219,7 @@ func (p *player) stepCrash(name string) error {
 	if p.operator == nil {
 		return errors.New("the operator does not run")
 	}
+	p.witness.note("crash", strings.TrimPrefix(name, "module/"))
 	p.operator.Send(name, messages.Crash{})
 	return nil
 }

@@ -23,4 +23,16 @@
 //
 // Sections are immutable as well: a change returns a new section, so an owner can try a change, look at the violations and
 // throw the attempt away.
+//
+// # Patches
+//
+// What a hook writes is a [Patch] of RFC 6902. It is executed strictly, once, when it arrives (D21); what it did is then saved as
+// adds and removes, compacted, and replayed leniently whenever the layers below change (D22, D23). Config patches change the
+// ConfigMap layer instead and are not saved: the ConfigMap itself is their memory (D24).
+//
+// # Schemas
+//
+// Schemas are OpenAPI v3 in YAML. They are translated into JSON Schema 2019-09 and compiled once; objects are closed on the way,
+// x-extend and x-required-for-helm are worked in, defaults are gathered. A valid section is recognised by a quick walk; only an
+// invalid one is validated again to explain what is wrong.
 package values

@@ -81,6 +81,7 @@ func (d Document) addText(key, text string) error {
 	return d.add(key, tree)
 }
 
+// add sorts a key into the document by its name.
 func (d Document) add(key string, value any) error {
 	if _, ok := flagOwner(key); ok {
 		return d.addFlag(key, value)
@@ -94,6 +95,7 @@ func (d Document) add(key string, value any) error {
 	return d.addSection(key, value)
 }
 
+// addSection knows that a section may also be the word false (X12), and that true is a common misunderstanding.
 func (d Document) addSection(key string, value any) error {
 	switch {
 	case value == nil:

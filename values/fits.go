@@ -58,6 +58,7 @@ func unusual(s *jsonschema.Schema) bool {
 		s.Extensions != nil || s.RegexProperties || s.ContentEncoding != "" || s.ContentMediaType != ""
 }
 
+// fitsType knows that 1.0 is an integer, as JSON Schema has it.
 func fitsType(types []string, value any) bool {
 	if len(types) == 0 {
 		return true
@@ -126,6 +127,7 @@ func (c *checker) fitsContent(s *jsonschema.Schema, value any, seen keys) bool {
 	return true
 }
 
+// within checks a length; limits below zero are not set.
 func within(n, low, high int) bool { return (low < 0 || n >= low) && (high < 0 || n <= high) }
 
 func fitsText(s *jsonschema.Schema, text string) bool {

@@ -43,6 +43,7 @@ func jsonError(data []byte, decoder *json.Decoder, err error) error {
 	return fmt.Errorf("line %d: %w", lineAt(data, offset), err)
 }
 
+// lineAt counts lines from 1, as editors do.
 func lineAt(data []byte, offset int64) int {
 	offset = min(max(offset, 0), int64(len(data)))
 	return 1 + bytes.Count(data[:offset], []byte{'\n'})
@@ -108,6 +109,7 @@ func JSON(tree any) ([]byte, error) {
 	return appendJSON(nil, tree)
 }
 
+// appendJSON is written by hand: encoding/json writes 1e+06 for floats like that and knows no canonical form of them.
 func appendJSON(out []byte, tree any) ([]byte, error) {
 	switch v := tree.(type) {
 	case nil:
@@ -208,6 +210,7 @@ func appendString(out []byte, s string) []byte {
 	return append(append(out, s[plain:]...), '"')
 }
 
+// appendEscape writes the characters that JSON cannot hold as they are.
 func appendEscape(out []byte, c byte) []byte {
 	switch c {
 	case '"', '\\':

@@ -16,6 +16,7 @@ func Merge(layers ...any) any {
 	return merged
 }
 
+// mergeTwo copies a map only when both sides have something to say.
 func mergeTwo(lower, upper any) any {
 	below, ok := lower.(map[string]any)
 	if !ok {

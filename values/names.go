@@ -53,6 +53,7 @@ func isKebab(name string) bool {
 	return !atWordStart
 }
 
+// nameError says what a name must look like, and proposes one when it can be guessed.
 func nameError(name string) error {
 	if proposal := kebab(name); isKebab(proposal) {
 		return fmt.Errorf("module name %q must be words of lower-case letters and digits joined by dashes, each beginning with a letter; rename the module to %q", name, proposal)
@@ -125,6 +126,7 @@ func flagOwner(key string) (string, bool) { return ownerOf(key, flagSuffix) }
 // maintenanceOwner gives the section key that a key like someModuleMaintenance speaks about.
 func maintenanceOwner(key string) (string, bool) { return ownerOf(key, maintenanceSuffix) }
 
+// ownerOf cuts the suffix off and checks that a section key is left: "globalEnabled" and "Enabled" belong to nobody.
 func ownerOf(key, suffix string) (string, bool) {
 	owner, found := strings.CutSuffix(key, suffix)
 	return owner, found && isKey(owner)

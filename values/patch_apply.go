@@ -107,6 +107,7 @@ func (o Operation) canonical(key string, tree any) (Patch, error) {
 	return nil, fmt.Errorf("op %q is unknown", o.Op)
 }
 
+// addition makes a canonical add.
 func addition(path pointer, value any) Operation {
 	return Operation{Op: "add", Path: path.String(), Value: value, HasValue: true}
 }
@@ -135,6 +136,7 @@ func replaceSteps(tree any, path pointer, value any) (Patch, error) {
 	return Patch{addition(path, value)}, nil
 }
 
+// transferSteps writes the value out that is copied or moved: when the patch is replayed, it may not be there any more.
 func (o Operation) transferSteps(tree any, path pointer) (Patch, error) {
 	from := mustPointer(o.From)
 	if err := checkPresent(tree, from); err != nil {
@@ -151,6 +153,7 @@ func (o Operation) transferSteps(tree any, path pointer) (Patch, error) {
 	return Patch{remove, addition(path, value)}, checkPlace(newReplayer().replay(tree, remove), path)
 }
 
+// checkTest compares values, not their spelling: 1 and 1.0 are equal.
 func checkTest(tree any, path pointer, want any) error {
 	if err := checkPresent(tree, path); err != nil {
 		return err
@@ -176,6 +179,7 @@ func checkPresent(tree any, path pointer) error {
 	return nil
 }
 
+// absence words what stands in the way at the first element that leads nowhere.
 func absence(parent any, path pointer, element string) error {
 	switch container := parent.(type) {
 	case map[string]any:

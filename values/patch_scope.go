@@ -94,6 +94,7 @@ func (o Operation) flag() (Flag, error) {
 	return Flag{}, errors.New("flags can be added, replaced and removed only")
 }
 
+// checkGlobal also refuses reading enabledModules: global hooks do not have it, so the wish must be a mistake.
 func (o Operation) checkGlobal() error {
 	for _, path := range o.paths() {
 		if len(path) == 0 || path[0] != GlobalKey {

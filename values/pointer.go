@@ -41,6 +41,7 @@ func splitPointer(text string) (pointer, error) {
 	return elements, nil
 }
 
+// unescape reads ~1 as / and ~0 as ~, in this order, so that ~01 stays ~1.
 func unescape(element string) (string, error) {
 	for i := range len(element) {
 		if element[i] == '~' && (i+1 == len(element) || (element[i+1] != '0' && element[i+1] != '1')) {
@@ -59,10 +60,12 @@ func mustPointer(text string) pointer {
 	return p
 }
 
+// escape is the inverse of unescape.
 func escape(element string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(element, "~", "~0"), "/", "~1")
 }
 
+// String writes the pointer in its only canonical way; equal pointers have equal texts.
 func (p pointer) String() string {
 	var out strings.Builder
 	for _, element := range p {

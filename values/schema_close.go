@@ -76,6 +76,7 @@ func (t *translator) shape(ats []string, only map[string]bool) any {
 	return map[string]any{"$ref": t.define(ats[0], madeFrom, func() any { return t.makeShape(ats, only) })}
 }
 
+// makeShape is called once for each set of places, which is why recursive schemas come to an end.
 func (t *translator) makeShape(ats []string, only map[string]bool) any {
 	var places []place
 	for _, at := range ats {

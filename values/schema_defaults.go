@@ -164,6 +164,7 @@ func (c *defaultsCompiler) prune() map[*defaults]bool {
 	return useful
 }
 
+// leadsTo tells whether there is a default here or a step away from a useful one.
 func (d *defaults) leadsTo(useful map[*defaults]bool) bool {
 	for _, child := range d.properties {
 		if useful[child] {
@@ -203,6 +204,7 @@ func (d *defaults) fillWith(tree any, ready func(*defaults)) (any, bool) {
 	return tree, false
 }
 
+// fillMap fills first what is there, then adds what is missing: defaults that are added are complete already.
 func (d *defaults) fillMap(m map[string]any, ready func(*defaults)) (any, bool) {
 	var filled map[string]any // a copy, made at the first change
 	set := func(key string, value any) {

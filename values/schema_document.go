@@ -17,6 +17,7 @@ type place struct {
 	node map[string]any
 }
 
+// at gives the place that a pointer leads to.
 func (d schemaDocument) at(text string) (place, bool) {
 	path, err := splitPointer(text)
 	if err != nil {
@@ -57,6 +58,7 @@ type applicators struct {
 	conditional []string // anyOf, oneOf, then, else, dependentSchemas
 }
 
+// applicators gives the places of those subschemas. not and if are left out: they describe nothing, they only ask.
 func (d schemaDocument) applicators(p place) (applicators, error) {
 	var found applicators
 	if _, ok := p.node["$ref"]; ok {

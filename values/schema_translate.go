@@ -51,10 +51,12 @@ type mode struct {
 	shared map[string]bool
 }
 
+// String tells modes apart, for naming definitions.
 func (m mode) String() string {
 	return fmt.Sprint(m.closed, m.open, strings.Join(sortedKeys(m.shared), ","))
 }
 
+// child is the mode for a part of the value: parts are closed on their own, unless they are shared with other places.
 func (m mode) child(name string) mode {
 	if m.open || m.shared[name] {
 		return mode{open: true}
@@ -90,12 +92,15 @@ func (t *translator) schema(at string, m mode) any {
 	return map[string]any{}
 }
 
+// node gives what stands at a place, whatever it is.
 func (t *translator) node(at string) any {
 	path, _ := splitPointer(at)
 	node, _ := lookup(t.document.root, path)
 	return node
 }
 
+// object translates keyword by keyword. With a shape beside it the schema becomes a definition, so that places in error messages
+// stay what they are in the document.
 func (t *translator) object(p place, m mode) any {
 	out := map[string]any{}
 	for _, keyword := range verbatim() {

@@ -90,6 +90,7 @@ func (r *report) add(failure *jsonschema.ValidationError) {
 	}
 }
 
+// lastElement is the keyword of a keyword location.
 func lastElement(location string) string { return location[strings.LastIndexByte(location, '/')+1:] }
 
 // finish drops what only follows from something else, removes doubles and sorts by path.
@@ -122,6 +123,7 @@ func (r *report) tell(at, message string) {
 	r.found = append(r.found, finding{Violation: Violation{Path: r.path(at), Message: message}, at: at})
 }
 
+// path words the place of a value for users.
 func (r *report) path(at string) string {
 	path := located(at)
 	return dotted(map[string]any{r.key: r.section}, append(pointer{r.key}, path...))
@@ -267,6 +269,7 @@ func (r *report) sentence(keyword string, limit any, fallback string) string {
 	return fallback
 }
 
+// alternatives lists the values of enum.
 func alternatives(enum any) string {
 	list, _ := enum.([]any)
 	texts := make([]string, 0, len(list))
@@ -277,6 +280,7 @@ func alternatives(enum any) string {
 	return strings.Join(texts, ", ")
 }
 
+// typeNames words types as describe does, so that "must be" and "is" match.
 func typeNames(types any) string {
 	list, ok := types.([]any)
 	if !ok {

@@ -41,10 +41,12 @@ func ParseYAML(data []byte) (any, error) {
 	return tree, nil
 }
 
+// syntaxError drops the name of the library; the line is already in its text.
 func syntaxError(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
 }
 
+// isEmptyDocument accepts what a separator at the end of a file leaves behind.
 func isEmptyDocument(document *yaml.Node) bool {
 	return len(document.Content) == 0 || document.Content[0].ShortTag() == "!!null"
 }
@@ -65,10 +67,12 @@ type yamlReader struct {
 	problems []error
 }
 
+// refuse notes a problem; reading goes on, so that all are found.
 func (r *yamlReader) refuse(node *yaml.Node, format string, args ...any) {
 	r.problems = append(r.problems, fmt.Errorf("line %d: "+format, append([]any{node.Line}, args...)...))
 }
 
+// read gives the tree of a node and remembers it when aliases can refer to it.
 func (r *yamlReader) read(node *yaml.Node) any {
 	if node.Anchor == "" || node.Kind == yaml.AliasNode {
 		return r.readNode(node)
@@ -169,6 +173,7 @@ func (r *yamlReader) readKey(node *yaml.Node) (string, bool) {
 	return "", false
 }
 
+// isMergeKey recognises the unquoted <<; in quotes it is a key like any other.
 func isMergeKey(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.Value == "<<" && (isPlain(node) || node.ShortTag() == "!!merge")
 }

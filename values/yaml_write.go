@@ -30,6 +30,7 @@ func YAML(tree any) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
+// yamlNode builds nodes instead of handing the tree to the encoder, whose idea of what needs quotes is that of YAML 1.2.
 func yamlNode(tree any) (*yaml.Node, error) {
 	switch v := tree.(type) {
 	case string:
@@ -123,6 +124,7 @@ func isSafePlain(s string) bool {
 	return strings.IndexFunc(s, func(r rune) bool { return r == utf8.RuneError || !unicode.IsPrint(r) }) < 0
 }
 
+// isBase60 is true for some harmless texts as well; quotes do not hurt them.
 func isBase60(s string) bool {
 	return strings.Contains(s, ":") && strings.Trim(s, "+-0123456789_:.") == ""
 }

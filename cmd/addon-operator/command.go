@@ -47,6 +47,7 @@ and schemas. Without a command it starts the operator.`,
 			fmt.Fprintln(cmd.OutOrStdout(), "addon-operator", version)
 		}},
 		whyCommand(cfg),
+		valuesCommand(cfg, opts, lookup),
 	)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	return root

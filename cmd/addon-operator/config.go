@@ -93,14 +93,7 @@ func (c *Config) complete(o *options, lookup func(string) (string, bool)) error 
 	if c.Namespace == "" { // B8
 		errs = append(errs, errors.New("no namespace is given; set ADDON_OPERATOR_NAMESPACE or --namespace to the namespace of the operator"))
 	}
-	if o.given("working-dir", lookup) { // A2
-		if !o.given("modules-dir", lookup) {
-			c.ModulesDir = filepath.Join(c.WorkingDir, "modules")
-		}
-		if !o.given("global-hooks-dir", lookup) {
-			c.GlobalHooksDir = filepath.Join(c.WorkingDir, "global-hooks")
-		}
-	}
+	c.completeDirs(o, lookup)
 	if c.FailurePolicy != "block" && c.FailurePolicy != "isolate" {
 		errs = append(errs, fmt.Errorf("module-failure-policy must be block or isolate, not %q", c.FailurePolicy))
 	}
@@ -113,11 +106,23 @@ func (c *Config) complete(o *options, lookup func(string) (string, bool)) error 
 	if c.Loud {
 		c.LogLevel = "debug"
 	}
-	c.dirs = addons.Dirs{Modules: addons.SplitPath(c.ModulesDir), Global: c.GlobalHooksDir, UnnumberedOrder: c.UnnumberedOrder}
 	if _, err := parseLabels(c.ExtraLabels); err != nil {
 		errs = append(errs, fmt.Errorf("helm-extra-labels: %w", err))
 	}
 	return errors.Join(errs...)
+}
+
+// completeDirs derives the directories; commands that need no cluster need only them.
+func (c *Config) completeDirs(o *options, lookup func(string) (string, bool)) {
+	if o.given("working-dir", lookup) { // A2
+		if !o.given("modules-dir", lookup) {
+			c.ModulesDir = filepath.Join(c.WorkingDir, "modules")
+		}
+		if !o.given("global-hooks-dir", lookup) {
+			c.GlobalHooksDir = filepath.Join(c.WorkingDir, "global-hooks")
+		}
+	}
+	c.dirs = addons.Dirs{Modules: addons.SplitPath(c.ModulesDir), Global: c.GlobalHooksDir, UnnumberedOrder: c.UnnumberedOrder}
 }
 
 // parseLabels reads key=value,key=value.

@@ -1,0 +1,16 @@
+package actors_test
+
+import (
+	"testing"
+
+	"addon-operator/testkit"
+)
+
+// TestInterleavings plays the scripts of TestLifecycle under shuffled orders of messages.
+func TestInterleavings(t *testing.T) {
+	seeds := uint64(100)
+	if testing.Short() {
+		seeds = 3
+	}
+	testkit.Interleave(t, "testdata/*.txtar", seeds)
+}

@@ -1,0 +1,261 @@
+package addons_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"addon-operator/addons"
+	"addon-operator/values"
+)
+
+// layers are the sources of static layers, relative to the root, with their content.
+func layers(t *testing.T, root string, static []values.Layer) (list []string) {
+	t.Helper()
+	for _, l := range static {
+		text, err := values.JSON(l.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, strings.TrimPrefix(l.Source, root+"/")+" "+string(text))
+	}
+	return list
+}
+
+// A13, D5: the common files in the order of the roots, then the module's own.
+func TestStaticValues(t *testing.T) {
+	root := disk(t, map[string]string{
+		"a/values.yaml":         "global: {x: 1}\ndns: {a: 1}\ndnsEnabled: true\nwebEnabled: \"false\"",
+		"b/values.yaml":         "global: {z: 2}\ndns: {b: 2}\ndnsEnabled: false",
+		"a/010-dns/values.yaml": "dns: {c: 3}\ndnsEnabled: true\n",
+		"b/020-web/":            "",
+		"global/":               "",
+	})
+	tree, err := addons.Load(addons.Dirs{Modules: []string{filepath.Join(root, "a"), filepath.Join(root, "b")}, Global: filepath.Join(root, "global")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dns := module(t, tree, "dns")
+	if got, want := layers(t, root, dns.Static), []string{`a/values.yaml {"a":1}`, `b/values.yaml {"b":2}`, `a/010-dns/values.yaml {"c":3}`}; !slices.Equal(got, want) {
+		t.Errorf("layers of dns: %q, want %q", got, want)
+	}
+	if got, want := layers(t, root, tree.Global.Static), []string{`a/values.yaml {"x":1}`, `b/values.yaml {"z":2}`}; !slices.Equal(got, want) {
+		t.Errorf("global layers: %q, want %q", got, want)
+	}
+	// E3: flags in the same order; texts count (E5).
+	var flags []string
+	for _, name := range []string{"dns", "web"} {
+		for _, f := range module(t, tree, name).Flags {
+			flags = append(flags, strings.TrimPrefix(f.Source, root+"/")+" "+map[bool]string{true: name + " on", false: name + " off"}[f.Value])
+		}
+	}
+	if want := []string{"a/values.yaml dns on", "b/values.yaml dns off", "a/010-dns/values.yaml dns on", "a/values.yaml web off"}; !slices.Equal(flags, want) {
+		t.Errorf("flags: %q, want %q", flags, want)
+	}
+}
+
+// D5: in the values.yaml of a module only its own section and flag count; the rest is
+// the chart's and may look as the chart likes.
+func TestOtherKeysInValuesOfAModule(t *testing.T) {
+	tree, root := load(t, map[string]string{
+		"modules/010-dns/values.yaml": "dns: {a: 1}\nreplicaCount: 3\nimage: nginx\nweb: {b: 1}\nwebEnabled: maybe\nglobal: 5\nNot-A-Key: []\n",
+		"modules/020-web/":            "",
+	})
+	if got := layers(t, root, module(t, tree, "dns").Static); !slices.Equal(got, []string{`modules/010-dns/values.yaml {"a":1}`}) {
+		t.Errorf("layers of dns: %q", got)
+	}
+	if web := module(t, tree, "web"); len(web.Static)+len(web.Flags)+len(tree.Global.Static) != 0 {
+		t.Errorf("a module spoke for another: %+v, %v", web, tree.Global.Static)
+	}
+}
+
+// A19, E5: what is broken is refused; the message names the file, and the key.
+func TestBrokenFiles(t *testing.T) {
+	for name, c := range map[string]struct{ file, content, want string }{
+		"common values are no YAML":          {"modules/values.yaml", "a: [1", "modules/values.yaml"},
+		"common values are a list":           {"modules/values.yaml", "- a", "must be a map"},
+		"common values have a wrong key":     {"modules/values.yaml", "my-module: {}", "my-module"},
+		"common values: a section is a text": {"modules/values.yaml", "dns: text", "dns"},
+		"values are no YAML":                 {"modules/010-dns/values.yaml", "dns: {", "modules/010-dns/values.yaml"},
+		"values: a section is a number":      {"modules/010-dns/values.yaml", "dns: 5", "key dns"},
+		"values: a flag is a number":         {"modules/010-dns/values.yaml", "dnsEnabled: 5", "key dnsEnabled"},
+		"values: a key twice":                {"modules/010-dns/values.yaml", "dns: {a: 1, a: 2}", "modules/010-dns/values.yaml"},
+		"values.yaml is a directory":         {"modules/010-dns/values.yaml/", "", "modules/010-dns/values.yaml"},
+		"schema is no YAML":                  {"modules/010-dns/openapi/values.yaml", "{", "modules/010-dns/openapi/values.yaml"},
+		"schema is no schema":                {"modules/010-dns/openapi/config-values.yaml", "type: objekt", "modules/010-dns/openapi/config-values.yaml"},
+		"schema is a directory":              {"modules/010-dns/openapi/values.yaml/", "", "modules/010-dns/openapi/values.yaml"},
+		"global schema is no schema":         {"global/openapi/values.yaml", "type: objekt", "global/openapi/values.yaml"},
+		"enabled is a directory":             {"modules/010-dns/enabled/", "", "modules/010-dns/enabled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := loadError(t, map[string]string{"modules/010-dns/": "", c.file: c.content})
+			if !strings.Contains(got, c.want) || !strings.Contains(got, strings.TrimSuffix(c.file, "/")) {
+				t.Errorf("got %q, want %q and the file", got, c.want)
+			}
+		})
+	}
+}
+
+// Files that are empty, or hold comments only, say nothing.
+func TestEmptyFiles(t *testing.T) {
+	tree, _ := load(t, map[string]string{
+		"modules/values.yaml":                 "",
+		"modules/010-dns/values.yaml":         "# nothing yet\n",
+		"modules/010-dns/openapi/values.yaml": "",
+		"modules/020-web/values.yaml":         "web:\n",
+	})
+	for _, m := range tree.Modules {
+		if len(m.Static) != 0 || len(m.Flags) != 0 {
+			t.Errorf("%s: %v, %v", m.Name, m.Static, m.Flags)
+		}
+	}
+}
+
+// A12, D29: schemas of modules and of the global values are compiled.
+func TestSchemas(t *testing.T) {
+	const strict = "type: object\nproperties: {a: {type: integer}}\n"
+	tree, _ := load(t, map[string]string{
+		"modules/010-dns/openapi/config-values.yaml": strict,
+		"modules/020-web/":                           "",
+		"global/openapi/config-values.yaml":          strict,
+	})
+	for name, c := range map[string]struct {
+		schemas *values.Schemas
+		refused bool
+	}{
+		"dns":    {module(t, tree, "dns").Schemas, true},
+		"web":    {module(t, tree, "web").Schemas, false},
+		"global": {tree.Global.Schemas, true},
+	} {
+		section, err := values.NewSection("dns", c.schemas)
+		if err == nil {
+			section, err = section.WithConfig(map[string]any{"a": "text"})
+		}
+		if err == nil {
+			err = section.ValidateConfig()
+		}
+		if refused := err != nil; refused != c.refused {
+			t.Errorf("%s: refused %v, want %v: %v", name, refused, c.refused, err)
+		}
+	}
+}
+
+// A14: hooks/ below the global directory, when it is there.
+func TestGlobalHooksDirectory(t *testing.T) {
+	for name, c := range map[string]struct{ file, want string }{
+		"with hooks":      {"global/hooks/a.sh", "global/hooks"},
+		"without":         {"global/a.sh", "global"},
+		"hooks is a file": {"global/hooks", "global"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree, root := load(t, map[string]string{c.file: "#!/bin/sh", "modules/": ""})
+			if tree.Global.HooksDir != filepath.Join(root, c.want) || tree.Global.Dir != filepath.Join(root, "global") {
+				t.Errorf("hooks in %s, dir %s", tree.Global.HooksDir, tree.Global.Dir)
+			}
+		})
+	}
+}
+
+// A18: the enabled script.
+func TestEnabledScript(t *testing.T) {
+	tree, root := load(t, map[string]string{
+		"elsewhere.sh":              "#!/bin/sh",
+		"modules/010-none/":         "",
+		"modules/020-good/enabled":  "#!/bin/sh",
+		"modules/030-plain/enabled": "echo true",
+		"modules/040-link/enabled":  "-> ../../elsewhere.sh",
+		"modules/050-gone/enabled":  "-> nowhere",
+	})
+	for name, want := range map[string]string{
+		"none": "", "good": "modules/020-good/enabled", "plain": "", "link": "modules/040-link/enabled", "gone": "",
+	} {
+		if want != "" {
+			want = filepath.Join(root, want)
+		}
+		if got := module(t, tree, name).EnabledScript; got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	expectWarnings(t, tree, "030-plain/enabled is not executable")
+}
+
+// G4: a reload finds what came and what went; what stayed is as it was at the start.
+func TestRefresh(t *testing.T) {
+	tree, root := load(t, map[string]string{
+		"modules/values.yaml":         "fresh: {common: 1}\n",
+		"modules/010-dns/values.yaml": "dns: {a: 1}",
+		"modules/020-web/":            "",
+	})
+	write(t, root, "modules/010-dns/values.yaml", "dns: [broken")
+	write(t, root, "modules/values.yaml", "- broken")
+	write(t, root, "modules/015-fresh/values.yaml", "fresh: {own: 2}")
+	write(t, root, "modules/notes.txt", "")
+	if err := os.RemoveAll(filepath.Join(root, "modules/020-web")); err != nil {
+		t.Fatal(err)
+	}
+	next, err := tree.Refresh(dirs(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectNames(t, next, "dns", "fresh")
+	expectNames(t, tree, "dns", "web") // the old tree may still be in use
+	expectWarnings(t, next, "notes.txt")
+	if got := layers(t, root, module(t, next, "dns").Static); !slices.Equal(got, []string{`modules/010-dns/values.yaml {"a":1}`}) {
+		t.Errorf("a module that stayed has changed: %q", got)
+	}
+	if got := layers(t, root, module(t, next, "fresh").Static); !slices.Equal(got, []string{`modules/values.yaml {"common":1}`, `modules/015-fresh/values.yaml {"own":2}`}) {
+		t.Errorf("layers of the new module: %q", got)
+	}
+	if next.Global.Dir != tree.Global.Dir {
+		t.Error("the global part is lost")
+	}
+}
+
+// A module that is broken when it comes is refused, and nothing is lost by that; so it is
+// when a root goes away.
+func TestRefreshRefuses(t *testing.T) {
+	for name, change := range map[string]func(t *testing.T, root string) (want string){
+		"a new module is broken": func(t *testing.T, root string) string {
+			write(t, root, "modules/015-fresh/values.yaml", "fresh: 5")
+			return "modules/015-fresh/values.yaml"
+		},
+		"a new name is wrong": func(t *testing.T, root string) string {
+			write(t, root, "modules/015-Fresh/", "")
+			return "015-Fresh"
+		},
+		"the root is gone": func(t *testing.T, root string) string {
+			if err := os.RemoveAll(filepath.Join(root, "modules")); err != nil {
+				t.Fatal(err)
+			}
+			return "MODULES_DIR"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tree, root := load(t, map[string]string{"modules/010-dns/": ""})
+			want := change(t, root)
+			next, err := tree.Refresh(dirs(root))
+			if next != nil || err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+			expectNames(t, tree, "dns")
+		})
+	}
+}
+
+// A module whose number was changed is another directory, so it is read again.
+func TestRefreshAfterARenumbering(t *testing.T) {
+	tree, root := load(t, map[string]string{"modules/010-dns/values.yaml": "dns: {a: 1}", "modules/020-web/": ""})
+	if err := os.Rename(filepath.Join(root, "modules/010-dns"), filepath.Join(root, "modules/030-dns")); err != nil {
+		t.Fatal(err)
+	}
+	next, err := tree.Refresh(dirs(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectNames(t, next, "web", "dns")
+	if m := module(t, next, "dns"); m.Order != 30 || m.Base != "030-dns" || len(m.Static) != 1 {
+		t.Errorf("after the change: %+v", m)
+	}
+}

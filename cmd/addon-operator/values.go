@@ -1,0 +1,101 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/actors"
+	"addon-operator/addons"
+	"addon-operator/values"
+)
+
+// valuesCommand groups what can be asked about values.
+func valuesCommand(c *Config, opts *options, lookup func(string) (string, bool)) *cobra.Command {
+	cmd := &cobra.Command{Use: "values", Short: "Check and explain values", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return cmd.Help()
+	}}
+	cmd.AddCommand(checkCommand(c, opts, lookup))
+	return cmd
+}
+
+// checkCommand validates without a cluster, so that it can guard a pipeline.
+func checkCommand(c *Config, opts *options, lookup func(string) (string, bool)) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use: "check", Short: "Validate values.yaml files, schemas and a proposed ConfigMap, without a cluster",
+		Long: `Validates values.yaml files and schemas below the modules and global hooks directories
+and, when it is given, a proposed ConfigMap: a manifest, or only its data. Every
+violation is printed; the exit code is 1 when there is one.`,
+		Example: "  addon-operator values check --modules-dir ./modules --global-hooks-dir ./global-hooks --config-map cm.yaml",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c.completeDirs(opts, lookup)
+			data, err := readConfigMapFile(file)
+			if err != nil {
+				return err
+			}
+			tree, err := addons.Load(c.dirs)
+			if err != nil {
+				return err
+			}
+			for _, warning := range tree.Warnings {
+				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", warning)
+			}
+			if err := actors.CheckConfigMap(tree, data); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The values of %d modules are valid.\n", len(tree.Modules))
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&file, "config-map", "", "file with the proposed ConfigMap")
+	return cmd
+}
+
+// readConfigMapFile reads the data of a ConfigMap from a manifest, or from a file that
+// holds only the data.
+func readConfigMapFile(path string) (map[string]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the proposed ConfigMap: %w", err)
+	}
+	tree, err := values.ParseYAML(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	content, ok := tree.(map[string]any)
+	if kind, isManifest := content["kind"]; ok && isManifest {
+		if kind != "ConfigMap" {
+			return nil, fmt.Errorf("%s: kind is %v, not ConfigMap", path, kind)
+		}
+		data := content["data"]
+		if data == nil {
+			return nil, nil
+		}
+		content, ok = data.(map[string]any)
+	}
+	if !ok {
+		return nil, fmt.Errorf("%s: it must be the manifest of a ConfigMap, or its data: a map of keys to texts", path)
+	}
+	return texts(path, content)
+}
+
+func texts(path string, content map[string]any) (map[string]string, error) {
+	data := make(map[string]string, len(content))
+	var errs []error
+	for key, value := range content {
+		text, ok := value.(string)
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: data.%s is no text; write a vertical bar after the colon (%s: |) or quotes", path, key, key))
+			continue
+		}
+		data[key] = text
+	}
+	return data, errors.Join(errs...)
+}

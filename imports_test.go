@@ -1,0 +1,163 @@
+// Package addonoperator_test holds the plan of the house: who may import whom.
+package addonoperator_test
+
+import (
+	"errors"
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const (
+	module = "addon-operator/"
+	all    = "actors messages supervisor values hooks addons kube helm server"
+)
+
+// plan says who may import whom; names are separated by spaces.
+type plan struct {
+	rooms     map[string]string // room → rooms of ours
+	libraries map[string]string // library → rooms that may know it
+}
+
+// house is the table of the design, chapter 1. A room that is missing may not exist: the
+// direction of its imports must be decided first.
+func house() plan {
+	return plan{
+		rooms: map[string]string{
+			"values":     "",
+			"kube":       "",
+			"helm":       "",
+			"supervisor": "",
+			"hooks":      "values",
+			"addons":     "values",
+			"messages":   "values hooks",
+			"actors":     "messages supervisor values hooks addons kube helm",
+			"server":     "messages supervisor",
+			"testkit":    all,
+			"cmd":        all,
+		},
+		libraries: map[string]string{
+			"github.com/asynkron/protoactor-go": "actors supervisor testkit",
+			"k8s.io/client-go":                  "kube helm testkit",
+			"helm.sh/helm":                      "helm",
+		},
+	}
+}
+
+// violation says what is wrong with an import of a file, or nothing. Tests may play with
+// testkit and may know the libraries that what they test is made of.
+func (p plan) violation(file, imported string) string {
+	room, _, _ := strings.Cut(file, "/")
+	allowed, known := p.rooms[room]
+	if !known {
+		return fmt.Sprintf("%s: the room %s is not in the plan", file, room)
+	}
+	test := strings.HasSuffix(file, "_test.go")
+	if ours, ok := strings.CutPrefix(imported, module); ok {
+		other, _, _ := strings.Cut(ours, "/")
+		if other == room || contains(allowed, other) || test && other == "testkit" {
+			return ""
+		}
+		return fmt.Sprintf("%s: %s may not import %s", file, room, other)
+	}
+	for library, rooms := range p.libraries {
+		if strings.HasPrefix(imported+"/", library+"/") && !test && !contains(rooms, room) {
+			return fmt.Sprintf("%s: %s may not import %s", file, room, library)
+		}
+	}
+	return ""
+}
+
+func contains(names, name string) bool { return slices.Contains(strings.Fields(names), name) }
+
+// imports calls see for each import of each file below root. Folders with a go.mod of
+// their own are other modules.
+func imports(root fs.FS, see func(file, imported string)) error {
+	return fs.WalkDir(root, ".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			_, err := fs.Stat(root, path.Join(file, "go.mod"))
+			hidden := strings.HasPrefix(entry.Name(), ".") || entry.Name() == "testdata"
+			if file != "." && (hidden || !errors.Is(err, fs.ErrNotExist)) {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if path.Ext(file) != ".go" || path.Dir(file) == "." {
+			return nil
+		}
+		source, err := fs.ReadFile(root, file)
+		if err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, source, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				return err
+			}
+			see(file, imported)
+		}
+		return nil
+	})
+}
+
+// The direction of imports is what keeps the rooms apart (design, chapter 1).
+func TestDirectionOfImports(t *testing.T) {
+	p, seen := house(), map[string]bool{}
+	err := imports(os.DirFS("."), func(file, imported string) {
+		room, _, _ := strings.Cut(file, "/")
+		seen[room] = true
+		if wrong := p.violation(file, imported); wrong != "" {
+			t.Error(wrong)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for room := range p.rooms {
+		if !seen[room] {
+			t.Errorf("the plan has a room %s that imports nothing, not even the standard library: is it gone?", room)
+		}
+	}
+}
+
+// The guard must bark.
+func TestViolation(t *testing.T) {
+	p := plan{
+		rooms:     map[string]string{"kitchen": "cellar", "cellar": "", "testkit": "kitchen"},
+		libraries: map[string]string{"example.org/knives": "kitchen"},
+	}
+	for _, c := range []struct{ file, imported, want string }{
+		{"kitchen/cook.go", "addon-operator/cellar", ""},
+		{"kitchen/stove/fire.go", "addon-operator/kitchen", ""},
+		{"kitchen/cook.go", "addon-operator/cellar/wine", ""},
+		{"kitchen/cook.go", "fmt", ""},
+		{"kitchen/cook.go", "example.org/knives/sharp", ""},
+		{"kitchen/cook_test.go", "addon-operator/testkit/spoons", ""},
+		{"cellar/wine_test.go", "example.org/knives", ""},
+		{"cellar/wine.go", "example.org/knivesmith", ""},
+		{"cellar/wine.go", "addon-operator/kitchen", "cellar/wine.go: cellar may not import kitchen"},
+		{"cellar/wine_test.go", "addon-operator/kitchen", "cellar/wine_test.go: cellar may not import kitchen"},
+		{"kitchen/cook.go", "addon-operator/testkit", "kitchen/cook.go: kitchen may not import testkit"},
+		{"cellar/wine.go", "example.org/knives", "cellar/wine.go: cellar may not import example.org/knives"},
+		{"cellar/wine.go", "example.org/knives/sharp", "cellar/wine.go: cellar may not import example.org/knives"},
+		{"attic/box.go", "fmt", "attic/box.go: the room attic is not in the plan"},
+	} {
+		if got := p.violation(c.file, c.imported); got != c.want {
+			t.Errorf("%s imports %s: got %q, want %q", c.file, c.imported, got, c.want)
+		}
+	}
+}

@@ -1,0 +1,64 @@
+package testkit
+
+import (
+	"bytes"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// ordered marks, in the comment of a script, what depends on the order of messages by
+// its nature: after it stands why. Then only the final state is compared.
+const ordered = "Runs depend on the order:"
+
+// Interleave plays every script that matches the pattern under seeds 1 to n of the
+// scheduler. Whatever the order of messages is, the same must be left in the end and the
+// same hooks must have run. Scripts with real programs are played under few seeds.
+func Interleave(t *testing.T, pattern string, n uint64) {
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no lifecycle scripts match %s (%v)", pattern, err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seeds := n
+			if hasPrograms(archive) {
+				seeds = min(n, 3)
+			}
+			interleave(t, archive, seeds)
+		})
+	}
+}
+
+func hasPrograms(archive *txtar.Archive) bool {
+	for _, f := range archive.Files {
+		if bytes.HasPrefix(f.Data, []byte("#!/")) {
+			return true
+		}
+	}
+	return false
+}
+
+func interleave(t *testing.T, archive *txtar.Archive, seeds uint64) {
+	text := strings.Join(strings.Fields(string(archive.Comment)), " ")
+	sameRuns := !strings.Contains(text, ordered)
+	want := Play(t, archive, 0)
+	for seed := uint64(1); seed <= seeds; seed++ {
+		got := Play(t, archive, seed)
+		problems := append(got.Problems, want.differences(got)...)
+		if sameRuns {
+			problems = append(problems, want.runDifferences(got)...)
+		}
+		if len(problems) > 0 {
+			t.Fatalf("under seed %d the script ends otherwise (first: in the order of arrival; second: this one)\n  %s\ntrace:\n%s",
+				seed, strings.Join(problems, "\n  "), got.Trace)
+		}
+	}
+}

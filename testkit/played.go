@@ -1,0 +1,119 @@
+package testkit
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// Played is what was left after a script, before its operator was stopped.
+type Played struct {
+	Trace string
+	// Phases of modules, by name; tasks in queues that are not empty; what converge and
+	// monitors say about themselves. All are empty when the operator did not run.
+	Phases   map[string]messages.Phase
+	Queues   map[string]string
+	Converge messages.ConvergeStatus
+	Monitors messages.MonitorsStatus
+	// Releases are the values of each release, as JSON.
+	Releases  map[string]string
+	ConfigMap map[string]string
+	// Runs are the binding contexts that hooks were run for, with their number.
+	Runs []string
+	// Problems are what must not be in any script: messages that nobody understood, two
+	// things at the same time that exclude each other, actors that outlive the stop.
+	Problems []string
+
+	events []event
+}
+
+// look takes stock.
+func (r *Played) look(p *player) {
+	r.Phases, r.Queues, r.Releases = map[string]messages.Phase{}, map[string]string{}, map[string]string{}
+	if p.operator != nil {
+		r.lookAt(p.operator.Inspector().Tree())
+	}
+	p.releases.mu.Lock()
+	for name, d := range p.releases.deployed {
+		r.Releases[name] = d.values
+	}
+	p.releases.mu.Unlock()
+	r.ConfigMap = p.cluster.ConfigMap()
+	r.Runs = p.witness.ran()
+	r.events = slices.Clone(p.witness.events)
+	for _, line := range p.trace.unhandled {
+		r.Problems = append(r.Problems, line)
+	}
+}
+
+func (r *Played) lookAt(nodes []*supervisor.Node) {
+	for _, n := range nodes {
+		path := strings.TrimPrefix(n.Path, "operator/")
+		switch status := n.Status.(type) {
+		case messages.ModuleStatus:
+			r.Phases[strings.TrimPrefix(path, "module/")] = status.Phase
+		case messages.QueueStatus:
+			if status.Length > 0 {
+				r.Queues[strings.TrimPrefix(path, "queue/")] = status.String()
+			}
+		case messages.ConvergeStatus:
+			r.Converge = status
+		case messages.MonitorsReporter:
+			r.Monitors = status.Monitors()
+		}
+		r.lookAt(n.Children)
+	}
+}
+
+// differences compares what two plays of one script left. Order does not count in them.
+func (r *Played) differences(other *Played) []string {
+	var list []string
+	compare := func(what, a, b string) {
+		if a != b {
+			list = append(list, what+": "+a+" and "+b)
+		}
+	}
+	for _, name := range keys(r.Phases, other.Phases) {
+		compare("phase of "+name, string(r.Phases[name]), string(other.Phases[name]))
+	}
+	for _, name := range keys(r.Releases, other.Releases) {
+		compare("release "+name, r.Releases[name], other.Releases[name])
+	}
+	for _, key := range keys(r.ConfigMap, other.ConfigMap) {
+		compare("key "+key+" of the ConfigMap", r.ConfigMap[key], other.ConfigMap[key])
+	}
+	for _, name := range keys(r.Queues, other.Queues) {
+		compare("queue "+name, r.Queues[name], other.Queues[name])
+	}
+	compare("converge", r.Converge.Phase, other.Converge.Phase)
+	return list
+}
+
+// runDifferences compares the hook runs of two plays.
+func (r *Played) runDifferences(other *Played) []string {
+	var list []string
+	for _, run := range r.Runs {
+		if !slices.Contains(other.Runs, run) {
+			list = append(list, "only in the first: "+run)
+		}
+	}
+	for _, run := range other.Runs {
+		if !slices.Contains(r.Runs, run) {
+			list = append(list, "only in the second: "+run)
+		}
+	}
+	return list
+}
+
+// keys are the keys of both maps, sorted.
+func keys[V any](a, b map[string]V) []string {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[string]V{}
+	}
+	maps.Copy(all, b)
+	return slices.Sorted(maps.Keys(all))
+}

@@ -1,0 +1,112 @@
+package testkit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// witness sees every hook and every Helm action begin and end. It reports what must
+// never be at the same time, and remembers what happened for the models of tests.
+type witness struct {
+	mu       sync.Mutex
+	busy     map[string]string // what is in progress, by what only one may hold
+	events   []event
+	contexts map[string]int // hook runs by hook and binding context
+	problems []string
+	// oneByOne: nothing runs beside the main queue, so its tasks exclude each other.
+	oneByOne bool
+}
+
+// event is the end of a hook run or a Helm action, or something that a step did.
+type event struct {
+	module string // or global-hooks
+	what   string // a binding, "install", "uninstall", or the verb of a step
+	ok     bool
+}
+
+func newWitness() *witness {
+	return &witness{busy: map[string]string{}, contexts: map[string]int{}, oneByOne: true}
+}
+
+// enter notes that something begins which holds the given things alone. The function it
+// returns notes the end.
+func (w *witness) enter(what string, alone ...string) (leave func(event)) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, thing := range alone {
+		if other, taken := w.busy[thing]; taken {
+			w.problems = append(w.problems, fmt.Sprintf("%s began while %s was in progress: only one may have %s", what, other, thing))
+		}
+		w.busy[thing] = what
+	}
+	return func(e event) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for _, thing := range alone {
+			delete(w.busy, thing)
+		}
+		w.events = append(w.events, e)
+	}
+}
+
+// note remembers a step of the script.
+func (w *witness) note(what, module string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.events = append(w.events, event{module, what, true})
+}
+
+func (w *witness) problem(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.problems = append(w.problems, fmt.Sprintf(format, args...))
+}
+
+// hookRun is enter for a run of a hook.
+func (w *witness) hookRun(run hooks.Run) (leave func(ok bool)) {
+	module, queue := messages.GlobalHooks, ""
+	for _, label := range run.Labels {
+		switch label.Key {
+		case "module":
+			module = label.Value.String()
+		case "queue":
+			queue = label.Value.String()
+		}
+	}
+	var alone []string
+	if queue != messages.MainQueue || w.oneByOne {
+		alone = append(alone, "queue "+queue)
+	}
+	first := run.Contexts[0]
+	if module != messages.GlobalHooks && isOrderBinding(first) {
+		alone = append(alone, "module "+module)
+	}
+	w.mu.Lock()
+	for _, part := range strings.Split(describe(run.Contexts), " + ") {
+		w.contexts[run.Hook.Name+": "+part]++
+	}
+	w.mu.Unlock()
+	end := w.enter("hook "+run.Hook.Name+" "+first.Binding, alone...)
+	return func(ok bool) { end(event{module, first.Binding, ok}) }
+}
+
+// isOrderBinding reports whether a run is a step of its module's run or delete, as v1
+// hooks have them: they have no type.
+func isOrderBinding(c hooks.Context) bool { return c.Type == "" && c.Resource == nil }
+
+// ran lists the hook runs by context, sorted, with how often they were.
+func (w *witness) ran() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := make([]string, 0, len(w.contexts))
+	for _, name := range slices.Sorted(maps.Keys(w.contexts)) {
+		list = append(list, fmt.Sprintf("%s (%d times)", name, w.contexts[name]))
+	}
+	return list
+}
