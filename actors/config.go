@@ -245,6 +245,9 @@ func (c *config) moduleName(key string) string {
 // save writes one section and flags. When somebody else changed one of these keys
 // meanwhile, the change is handled first, as if the watch had shown it.
 func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
+	if msg.Key != "" && c.checksum(msg.Key) != msg.Base {
+		return messages.ConfigSaved{Conflict: true} // the new section is on its way to the owner
+	}
 	set, err := c.texts(msg)
 	if err != nil {
 		return messages.ConfigSaved{Err: err}
@@ -269,6 +272,19 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 		}
 	}
 	return messages.ConfigSaved{FlagsChanged: flagsChanged}
+}
+
+// checksum is that of a section as its owner knows it.
+func (c *config) checksum(key string) string {
+	doc, err := values.ParseConfigMap(c.state.known)
+	section := c.state.sections[key]
+	if err != nil || section == nil {
+		return ""
+	}
+	if known, err := section.WithConfig(doc.Sections[key]); err == nil {
+		section = known
+	}
+	return values.Checksum(section.Config())
 }
 
 // texts are the keys to write, in their form for the ConfigMap (D10).

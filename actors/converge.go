@@ -225,7 +225,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	ctx.Send(c.program.PID(globalPath), messages.SetEnabledModules{Names: d.enabled})
 	for _, name := range p.Run {
 		c.state.deployed[name] = true
-		ctx.Send(c.program.owner(name), messages.ResumeModule{})
+		ctx.Send(c.program.owner(name), messages.EnableModule{})
 	}
 	for _, name := range p.Delete {
 		ctx.Send(c.program.owner(name), messages.SuspendModule{})

@@ -30,6 +30,7 @@ type moduleState struct {
 	phase   messages.Phase
 	loaded  bool // its hooks were asked for their configuration
 	started bool // its start-up execution was finished once (X13)
+	wanted  bool // the last discovery has enabled it
 	last    helm.Outcome
 	lastRun *messages.ModuleRun
 }
@@ -72,6 +73,9 @@ func (m *module) Receive(ctx actor.Context) {
 	case messages.HooksLoaded:
 		m.state.hooks, m.state.loaded = msg.Hooks, true
 		m.program.Metrics.hooksLoaded(m.name, msg.Hooks)
+	case messages.EnableModule:
+		m.resume(ctx)
+		m.state.wanted = true
 	case messages.SuspendModule:
 		m.suspend(ctx)
 	case messages.ResumeModule:
@@ -132,7 +136,8 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 
 func (m *module) executeRun(ctx actor.Context, a assignment, j job) {
 	switch {
-	case m.state.phase == messages.Suspended:
+	case !m.state.wanted || m.state.phase == messages.Suspended:
+		// A run that was queued before the module was disabled must not start it again.
 		refuse(ctx, a.task)
 		return
 	case m.state.started:
@@ -173,6 +178,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 func (m *module) deleted(ctx actor.Context, _ any) {
 	m.stopListening(ctx)
 	m.state.reset()
+	m.state.wanted = false
 	m.become(messages.Disabled)
 	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
 	m.log.Info("module is deleted")
@@ -208,6 +214,7 @@ func (m *module) forget(ctx actor.Context) {
 	m.CancelAll(ctx, supervisor.ErrCancelled)
 	m.stopListening(ctx)
 	m.state.reset()
+	m.state.wanted = false
 	m.become(messages.Disabled)
 }
 

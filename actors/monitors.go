@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -207,8 +208,11 @@ func (m *monitors) answer(ctx actor.Context) {
 func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, complete bool) {
 	for i, b := range msg.Hook.Config.Kubernetes {
 		mon := m.state.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
-		if mon == nil || !mon.synced {
-			return out, mon == nil // a watch that was stopped meanwhile: its run is being cancelled
+		switch {
+		case mon == nil: // its module was disabled meanwhile, and the run is being cancelled
+			return messages.Snapshots{Err: errors.New("the watches of this hook were stopped")}, true
+		case !mon.synced:
+			return out, false
 		}
 		objects, seq := mon.watch.Snapshot()
 		s := messages.BindingSnapshot{Name: b.Name, Objects: make([]hooks.Object, len(objects)), Seq: seq}

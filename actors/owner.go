@@ -53,6 +53,7 @@ type ownerState struct {
 type application struct {
 	msg  messages.ApplyHookResult
 	from *actor.PID
+	base *values.Section // what the patches were applied to
 	next *values.Section // what will be the section
 }
 
@@ -121,6 +122,7 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 	}
 	config, memory, flags, err := self.patches(a.msg.Result)
 	if err == nil {
+		a.base = o.state.section
 		a.next, err = o.patched(config, memory)
 	}
 	if err != nil {
@@ -134,7 +136,7 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 	}
 	save := messages.SaveConfig{Flags: flags.config}
 	if configChanged {
-		save.Key, save.Section = o.state.section.Key(), a.next.Config()
+		save.Key, save.Section, save.Base = o.state.section.Key(), a.next.Config(), values.Checksum(o.state.section.Config())
 	}
 	o.applying = &a
 	ctx.Request(o.program.PID(configPath), save)
@@ -178,13 +180,29 @@ func (o *owner) configSaved(ctx actor.Context, self applier, msg messages.Config
 	case msg.Err != nil:
 		o.program.Send(a.from, messages.HookResultApplied{Err: fmt.Errorf("hook %s: save config values: %w", a.msg.Hook, msg.Err)})
 	default:
-		o.commit(ctx, self, *a, msg.FlagsChanged)
+		o.commitSaved(ctx, self, *a, msg.FlagsChanged)
 	}
 	for o.applying == nil && len(o.waiting) > 0 {
 		next := o.waiting[0]
 		o.waiting = o.waiting[1:]
 		o.applyHookResult(ctx, self, next)
 	}
+}
+
+// commitSaved commits what has been written. While only flags were written, the section
+// may have got new config values; then the patches are applied to those.
+func (o *owner) commitSaved(ctx actor.Context, self applier, a application, flagsChanged bool) {
+	if a.base != o.state.section {
+		config, memory, _, err := self.patches(a.msg.Result)
+		if err == nil {
+			a.next, err = o.patched(config, memory)
+		}
+		if err != nil {
+			o.program.Send(a.from, messages.HookResultApplied{Err: fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err)})
+			return
+		}
+	}
+	o.commit(ctx, self, a, flagsChanged)
 }
 
 func (o *owner) commit(ctx actor.Context, self applier, a application, flagsChanged bool) {

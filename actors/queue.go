@@ -170,13 +170,13 @@ func combine(pending []messages.Task) (head messages.Task, rest []messages.Task)
 	if !ok || !combinable(work) {
 		return head, rest
 	}
-	triggers := work.Triggers
+	triggers := slices.Clip(work.Triggers) // the first append copies: messages are never written to
 	for len(rest) > 0 {
 		next, ok := rest[0].Work.(messages.RunHook)
 		if !ok || !combinable(next) || rest[0].Owner != head.Owner || next.Hook != work.Hook || rest[0].AllowFailure != head.AllowFailure {
 			break
 		}
-		triggers = append(triggers[:len(triggers):len(triggers)], next.Triggers...)
+		triggers = append(triggers, next.Triggers...)
 		rest = rest[1:]
 	}
 	work.Triggers = triggers

@@ -74,11 +74,13 @@ type Config struct {
 	Warnings   []string // what is legal but probably not meant; to be logged with the hook's name
 }
 
-// Settings limit how often a hook runs: a token bucket that gains one token each ExecutionMinInterval and holds
-// ExecutionBurst of them (C10). Zero values mean: no limit, and a bucket of one.
+// Settings limit how often a hook runs, and how long: a token bucket gains one token each ExecutionMinInterval and holds
+// ExecutionBurst of them (C10); a run that lasts longer than Timeout is ended and has failed (C29). Zero values mean: no
+// limit, a bucket of one, and the limit of the operator.
 type Settings struct {
 	ExecutionMinInterval time.Duration
 	ExecutionBurst       int
+	Timeout              time.Duration
 }
 
 // Binding holds what schedule and kubernetes bindings have in common.
@@ -101,12 +103,12 @@ type Schedule struct {
 type KubernetesBinding struct {
 	Binding
 	Selection
-	Filter                   *Filter  // nil without jqFilter
-	Events                   []string // Added, Modified, Deleted: the changes that run the hook; empty means none
-	ExecuteOnSynchronization bool     // whether the first list of objects runs the hook; never in v0 (C20)
-	WaitForSynchronization   bool     // whether the first module run waits for that run; never in v0
-	KeepFullObjects          bool     // whether contexts carry objects, or filter results only
-	ResynchronizationPeriod  time.Duration
+	Filter                   *Filter       // nil without jqFilter
+	Events                   []string      // Added, Modified, Deleted: the changes that run the hook; empty means none
+	ExecuteOnSynchronization bool          // whether the first list of objects runs the hook; never in v0 (C20)
+	WaitForSynchronization   bool          // whether the first module run waits for that run; never in v0
+	KeepFullObjects          bool          // whether contexts carry objects, or filter results only
+	ResynchronizationPeriod  time.Duration // how often the Synchronization is repeated; 0 means never
 }
 
 // Selection says which objects a kubernetes binding is about. Everything that is empty does not restrict.

@@ -9,11 +9,16 @@ import (
 // ParseConfig reads what a hook printed for --config: JSON or YAML of protocol v0 or v1 (C4, C5). It is strict; the
 // error is a *ConfigError with every mistake, or says why the output cannot be read at all.
 func ParseConfig(scope Scope, data []byte) (*Config, error) {
+	return parseConfig(scope, data, nil)
+}
+
+// parseConfig is ParseConfig for jq expressions that may import modules from the directories of jqLibrary.
+func parseConfig(scope Scope, data []byte, jqLibrary []string) (*Config, error) {
 	tree, err := parseDocument(data)
 	if err != nil {
 		return nil, err
 	}
-	found := &report{}
+	found := &report{jqLibrary: jqLibrary}
 	document := place{value: tree, report: found}
 	config := &Config{Version: version(document), Orders: map[BindingType]float64{}}
 	withdrawForeign(document, scope, config.Version)
@@ -139,7 +144,7 @@ func readFilter(p place) *Filter {
 	if p.text() == "" {
 		return nil
 	}
-	filter, err := CompileFilter(p.text())
+	filter, err := CompileFilter(p.text(), p.report.jqLibrary...)
 	if err != nil {
 		p.fail("%s", err)
 	}

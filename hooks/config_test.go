@@ -16,7 +16,7 @@ import (
 // everyField is a configuration of a module hook that uses each field of C10, C11 and C15.
 const everyField = `
 configVersion: v1
-settings: {executionMinInterval: 30s, executionBurst: 2}
+settings: {executionMinInterval: 30s, executionBurst: 2, timeout: 5m}
 onStartup: 1
 beforeHelm: 10.0
 afterHelm: 2.5
@@ -44,8 +44,7 @@ kubernetes:
   includeSnapshotsFrom: [cfg]
   queue: nodes
   group: g
-  resynchronizationPeriod: 1h
-- {name: cfg, kind: ConfigMap, namespace: {labelSelector: {matchLabels: {a: b}}}, group: g}
+- {name: cfg, kind: ConfigMap, namespace: {labelSelector: {matchLabels: {a: b}}}, group: g, resynchronizationPeriod: 1h}
 - {kind: Pod, executeHookOnEvent: []}
 `
 
@@ -61,7 +60,7 @@ func TestParseConfigV1ReadsEveryField(t *testing.T) { // C9, C10, C11, C15, C34
 	if !reflect.DeepEqual(config.Orders, wantOrders) {
 		t.Errorf("orders %v, want %v", config.Orders, wantOrders)
 	}
-	if want := (Settings{ExecutionMinInterval: 30 * time.Second, ExecutionBurst: 2}); config.Settings != want {
+	if want := (Settings{ExecutionMinInterval: 30 * time.Second, ExecutionBurst: 2, Timeout: 5 * time.Minute}); config.Settings != want {
 		t.Errorf("settings %v, want %v", config.Settings, want)
 	}
 
@@ -90,13 +89,13 @@ func TestParseConfigV1ReadsEveryField(t *testing.T) { // C9, C10, C11, C15, C34
 					MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "tier", Operator: "In", Values: []string{"cache"}}},
 				},
 			},
-			Events: []string{Added, Deleted}, ResynchronizationPeriod: time.Hour,
+			Events: []string{Added, Deleted},
 		},
 		{
 			Binding:                  Binding{Name: "cfg", Queue: "main", Group: "g", Snapshots: []string{"nodes", "cfg"}},
 			Selection:                Selection{Kind: "ConfigMap", NamespaceLabels: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}},
 			Events:                   []string{Added, Modified, Deleted},
-			ExecuteOnSynchronization: true, WaitForSynchronization: true, KeepFullObjects: true,
+			ExecuteOnSynchronization: true, WaitForSynchronization: true, KeepFullObjects: true, ResynchronizationPeriod: time.Hour,
 		},
 		{
 			Binding:                  Binding{Name: "kubernetes", Queue: "main"},

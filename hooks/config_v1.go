@@ -3,6 +3,7 @@ package hooks
 import (
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -33,6 +34,7 @@ func readSettings(p place) Settings {
 	return Settings{
 		ExecutionMinInterval: readDuration(p.at("executionMinInterval")),
 		ExecutionBurst:       int(burst),
+		Timeout:              readDuration(p.at("timeout")),
 	}
 }
 
@@ -62,7 +64,7 @@ func readKubernetes(p place) KubernetesBinding {
 		ExecuteOnSynchronization: p.at("executeHookOnSynchronization").flagOr(true),
 		WaitForSynchronization:   readWait(p),
 		KeepFullObjects:          p.at("keepFullObjectsInMemory").flagOr(true),
-		ResynchronizationPeriod:  readDuration(p.at("resynchronizationPeriod")),
+		ResynchronizationPeriod:  readResynchronization(p),
 	}
 	readNamespaces(p.at("namespace"), &binding.Selection)
 	checkNames(p)
@@ -103,6 +105,24 @@ func readWait(p place) bool {
 		at.warn("is false, which has no use in queue %s: the Synchronization runs before the module there; name another queue", MainQueue)
 	}
 	return queue == ""
+}
+
+// leastResynchronization keeps a mistyped period from becoming a busy loop. It is the shortest interval of a schedule, too.
+const leastResynchronization = time.Second
+
+// readResynchronization says so where the period cannot have an effect, because nothing in a configuration is ignored
+// silently.
+func readResynchronization(p place) time.Duration {
+	at := p.at("resynchronizationPeriod")
+	period := readDuration(at)
+	if period > 0 && period < leastResynchronization {
+		at.fail("must be %s or more, not %s", leastResynchronization, period)
+	}
+	if period > 0 && !p.at("executeHookOnSynchronization").flagOr(true) {
+		at.warn("has no effect, because executeHookOnSynchronization is false")
+		return 0
+	}
+	return period
 }
 
 // readNamespaces gives a selector on labels of namespaces precedence over their names (C15).

@@ -47,6 +47,8 @@ func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (bool, error) {
 		stdout: io.MultiWriter(stdout, printed),
 		stderr: r.output(s.Labels, name, "stderr"),
 		grace:  r.options.Grace,
+		root:   r.options.Chroot,
+		limit:  r.limit(),
 	}.run(ctx)
 	stdout.flush()
 	if err != nil {

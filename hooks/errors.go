@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // ExitError says that a hook, or an enabled script, has failed by its own account. Its result files are ignored (C26).
@@ -21,13 +22,32 @@ func (e *ExitError) Error() string {
 	if e.Signal != 0 {
 		text = fmt.Sprintf("hook %s: ended by signal %d (%s)", e.Hook, int(e.Signal), e.Signal)
 	}
+	return text + said(e.Stderr)
+}
+
+// TimeoutError says that a run was ended because it lasted too long (C29). Its result files are ignored, as those of a hook
+// that fails by itself.
+type TimeoutError struct {
+	Hook   string
+	Limit  time.Duration
+	Source string // the setting that holds the limit, which is what to change
+	Stderr string // as in ExitError
+}
+
+// Error names the hook, the limit, where it was set, and what the hook said at last.
+func (e *TimeoutError) Error() string {
+	return fmt.Sprintf("hook %s: ended because it took longer than %s (%s)%s", e.Hook, e.Limit, e.Source, said(e.Stderr))
+}
+
+// said is the end of a message that quotes stderr.
+func said(stderr string) string {
 	switch {
-	case e.Stderr == "":
-		return text + ", nothing on stderr"
-	case strings.Contains(e.Stderr, "\n"):
-		return text + ", stderr ends with:\n" + e.Stderr
+	case stderr == "":
+		return ", nothing on stderr"
+	case strings.Contains(stderr, "\n"):
+		return ", stderr ends with:\n" + stderr
 	}
-	return text + ": " + e.Stderr
+	return ": " + stderr
 }
 
 func newExitError(hook string, exit *exec.ExitError, stderr string) *ExitError {

@@ -14,20 +14,22 @@ import (
 // or would keep the watch of everybody else waiting.
 const filterLimit = 5 * time.Second
 
-// Filter is a compiled jq expression. It is safe for concurrent use; it sees no environment variables and no files.
+// Filter is a compiled jq expression. It is safe for concurrent use; it sees no environment variables, and of files only
+// the modules it imports, which are read when it is compiled.
 // A nil *Filter is the filter of a binding without jqFilter.
 type Filter struct {
 	source string
 	code   *gojq.Code
 }
 
-// CompileFilter compiles a jq expression once for all objects it will see.
-func CompileFilter(jq string) (*Filter, error) {
+// CompileFilter compiles a jq expression once for all objects it will see. Modules that it imports are searched in the
+// directories of library; without one there are none.
+func CompileFilter(jq string, library ...string) (*Filter, error) {
 	query, err := gojq.Parse(jq)
 	if err != nil {
 		return nil, fmt.Errorf("jq expression %q: %w", jq, err)
 	}
-	code, err := gojq.Compile(query)
+	code, err := gojq.Compile(query, gojq.WithModuleLoader(gojq.NewModuleLoader(library)))
 	if err != nil {
 		return nil, fmt.Errorf("jq expression %q: %w", jq, err)
 	}

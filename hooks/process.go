@@ -24,11 +24,34 @@ type process struct {
 	stdout io.Writer
 	stderr *lineLog
 	grace  time.Duration
+	limit  limit
+	root   string // see Options.Chroot
 }
 
-// run starts the process in the directory of its file (X1) and returns when it and its whole group are gone. An exit
-// code other than 0 is an *ExitError; a cancelled ctx is returned as that, whatever the process answered.
+// limit is how long a process may run, and the setting that says so; none when it is 0.
+type limit struct {
+	time   time.Duration
+	source string
+}
+
+// run is runUntil with the limit of the process. A process that reaches it is ended as if ctx was cancelled, but it has
+// failed: that is a *TimeoutError.
 func (p process) run(ctx context.Context) (Usage, error) {
+	if p.limit.time <= 0 {
+		return p.runUntil(ctx)
+	}
+	limited, cancel := context.WithTimeout(ctx, p.limit.time)
+	defer cancel()
+	usage, err := p.runUntil(limited)
+	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		return usage, &TimeoutError{Hook: p.name, Limit: p.limit.time, Source: p.limit.source, Stderr: p.stderr.ending()}
+	}
+	return usage, err
+}
+
+// runUntil starts the process in the directory of its file (X1) and returns when it and its whole group are gone. An exit
+// code other than 0 is an *ExitError; a cancelled ctx is returned as that, whatever the process answered.
+func (p process) runUntil(ctx context.Context) (Usage, error) {
 	if err := ctx.Err(); err != nil {
 		return Usage{}, fmt.Errorf("hook %s: not started: %w", p.name, stopCause(ctx))
 	}
@@ -68,11 +91,12 @@ func (p process) run(ctx context.Context) (Usage, error) {
 // another goroutine is forking at this moment; the kernel then says "text file busy" for some microseconds. Eight attempts are a quarter of a second.
 func (p process) start() (*exec.Cmd, error) {
 	for attempt := 0; ; attempt++ {
-		cmd := exec.Command(p.path, p.args...)
-		cmd.Dir = filepath.Dir(p.path)
-		cmd.Env = append(cmd.Environ(), p.env...)
+		path := inside(p.root, p.path)
+		cmd := exec.Command(path, p.args...)
+		cmd.Dir = filepath.Dir(path)
+		cmd.Env = append(cmd.Environ(), p.environment()...)
 		cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Chroot: p.root}
 		cmd.WaitDelay = drainTime
 		err := cmd.Start()
 		if errors.Is(err, syscall.ETXTBSY) && attempt < 8 {

@@ -38,10 +38,11 @@ func (v Violation) String() string {
 	return v.Path + ": " + v.Problem
 }
 
-// report gathers what is found on the way through a document.
+// report gathers what is found on the way through a document. It also carries what the reading needs from outside.
 type report struct {
 	violations []Violation
 	warnings   []string
+	jqLibrary  []string
 }
 
 func (r *report) fail(path, format string, args ...any) {

@@ -25,6 +25,9 @@ const (
 	envWorkingDir  = "WORKING_DIR"
 )
 
+// runPrefix begins the names of all directories of runs.
+const runPrefix = "run-"
+
 // runDir is the directory of one run. Nobody but the operator and the hook can read it: values may hold secrets.
 type runDir struct {
 	path string
@@ -44,7 +47,7 @@ func makeRunDir(tmpDir, hook string, maxResult int64) (*runDir, error) {
 	if len(slug) > 100 {
 		slug = slug[len(slug)-100:]
 	}
-	path, err := os.MkdirTemp(tmpDir, "run-"+slug+"-")
+	path, err := os.MkdirTemp(tmpDir, runPrefix+slug+"-")
 	if err != nil {
 		return nil, fmt.Errorf("directory for the exchange of files: %w", err)
 	}

@@ -33,14 +33,19 @@ type Options struct {
 	Log            *slog.Logger  // gets the output of hooks; nil means slog.Default()
 	MaxResultBytes int64         // largest result file that is accepted; 0 means 16 MiB
 	ProxyJSON      bool          // merge lines that are JSON objects into the log record (C28)
+	Timeout        time.Duration // of runs of hooks that set none themselves, and of enabled scripts; 0 means none (C29)
+	JQLibrary      []string      // directories of modules that jq expressions import
+	Chroot         string        // root directory of hooks and scripts, which must lie below it, as TmpDir; "" means none
 }
 
 // Runner executes hooks and enabled scripts. It is safe for concurrent use; each execution has files of its own.
 type Runner struct {
 	options Options
+	inUse   *os.File // its lock tells other operators that runs of this one lie in TmpDir
 }
 
-// NewRunner checks the options and makes sure that TmpDir can be written to.
+// NewRunner checks the options and makes sure that TmpDir can be written to. It removes the directories of runs that an
+// operator which was killed has left there, unless files are kept or another operator uses the same TmpDir.
 func NewRunner(options Options) (*Runner, error) {
 	options.Grace = cmp.Or(options.Grace, defaultGrace)
 	options.MaxResultBytes = cmp.Or(options.MaxResultBytes, defaultMaxResult)
@@ -64,7 +69,10 @@ func NewRunner(options Options) (*Runner, error) {
 	if err := probe.remove(); err != nil {
 		return nil, fmt.Errorf("directory for temporary files: %w", err)
 	}
-	return &Runner{options: options}, nil
+	if err := checkChroot(&options); err != nil {
+		return nil, err
+	}
+	return &Runner{options: options, inUse: claim(options)}, nil
 }
 
 // Configure asks a hook for its configuration: it runs it with the argument --config and reads its stdout (C1, C2). It
@@ -81,6 +89,7 @@ func (r *Runner) Configure(ctx context.Context, file File, workingDir string, sc
 		stdout: stdout,
 		stderr: r.output(nil, file.Name, "stderr"),
 		grace:  r.options.Grace,
+		root:   r.options.Chroot,
 	}.run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
@@ -88,7 +97,7 @@ func (r *Runner) Configure(ctx context.Context, file File, workingDir string, sc
 	if stdout.total > maxConfig {
 		return nil, fmt.Errorf("hook %s: --config printed more than %d bytes", file.Name, maxConfig)
 	}
-	config, err := ParseConfig(scope, stdout.data)
+	config, err := parseConfig(scope, stdout.data, r.options.JQLibrary)
 	if err != nil && len(bytes.TrimSpace(stdout.data)) > 0 {
 		return nil, fmt.Errorf("hook %s: %w\nit printed: %s", file.Name, err, shorten(stdout.data, 200))
 	}
@@ -118,8 +127,9 @@ type Result struct {
 	Usage         Usage    // filled in for failed runs too
 }
 
-// Run executes a hook once. It returns an *ExitError when the hook says that it failed, the wrapped error of ctx when
-// that ended the run, and otherwise everything that is wrong with the result files.
+// Run executes a hook once. It returns an *ExitError when the hook says that it failed, a *TimeoutError when it took too
+// long, the wrapped error of ctx when that ended the run, and otherwise everything that is wrong with the result files. Of
+// the first two the result holds the object patches all the same: some may be meant for that (K9).
 func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	var result Result
 	dir, err := makeRunDir(r.options.TmpDir, run.Hook.Name, r.options.MaxResultBytes)
@@ -138,15 +148,37 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 		stdout: stdout,
 		stderr: r.output(run.Labels, run.Hook.Name, "stderr"),
 		grace:  r.options.Grace,
+		root:   r.options.Chroot,
+		limit:  r.limitOf(run.Hook),
 	}.run(ctx)
 	stdout.flush()
 	if err != nil {
+		if failedItself(err) {
+			result.ObjectPatches, _ = dir.result(envObjectPatch) // what cannot be read asks for nothing
+		}
 		return result, err
 	}
 	if err := readRun(dir, &result); err != nil {
 		return Result{Usage: result.Usage}, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
 	}
 	return result, nil
+}
+
+// limitOf is how long a hook may run: what it says itself counts before the option of the operator.
+func (r *Runner) limitOf(hook Hook) limit {
+	if hook.Config != nil && hook.Config.Settings.Timeout > 0 {
+		return limit{hook.Config.Settings.Timeout, "settings.timeout of the hook"}
+	}
+	return r.limit()
+}
+
+// limit is how long everything else may run.
+func (r *Runner) limit() limit { return limit{r.options.Timeout, "ADDON_OPERATOR_HOOK_TIMEOUT"} }
+
+func failedItself(err error) bool {
+	var exit *ExitError
+	var timeout *TimeoutError
+	return errors.As(err, &exit) || errors.As(err, &timeout)
 }
 
 // writeRun makes all files of a run: those to read, and those to write, which are empty (C23, C24).

@@ -8,6 +8,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -34,11 +35,12 @@ type Options struct {
 // Client holds the connections to one API server. It is safe for concurrent
 // use.
 type Client struct {
-	config  *rest.Config
-	core    corev1.CoreV1Interface
-	dynamic dynamic.Interface
-	kinds   *kinds
-	log     *slog.Logger
+	config   *rest.Config
+	core     corev1.CoreV1Interface
+	dynamic  dynamic.Interface
+	metadata metadata.Interface
+	kinds    *kinds
+	log      *slog.Logger
 }
 
 // Connect makes a client. It makes no request: an API server that is away is
@@ -71,11 +73,12 @@ func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
 
 	core, errCore := corev1.NewForConfigAndClient(protobuf, transport)
 	dyn, errDynamic := dynamic.NewForConfigAndClient(config, transport)
+	meta, errMetadata := metadata.NewForConfigAndClient(metadata.ConfigFor(config), transport)
 	disco, errDiscovery := discovery.NewDiscoveryClientForConfigAndClient(config, transport)
-	if err := errors.Join(errCore, errDynamic, errDiscovery); err != nil {
+	if err := errors.Join(errCore, errDynamic, errMetadata, errDiscovery); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return &Client{config: config, core: core, dynamic: dyn, kinds: newKinds(disco), log: log}, nil
+	return &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(disco), log: log}, nil
 }
 
 // restConfig finds the API server. Without a kubeconfig it is the one of the

@@ -75,6 +75,21 @@ func (k *kinds) due() bool {
 	return k.index == nil || time.Since(k.fetched) >= discoveryInterval
 }
 
+// refresh discovers anew and tells all kinds that are served, as
+// "apiVersion/kind".
+func (k *kinds) refresh(ctx context.Context) (map[string]bool, error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err := k.discover(ctx); err != nil {
+		return nil, fmt.Errorf("discover the kinds of the API server: %w", err)
+	}
+	served := map[string]bool{}
+	for _, found := range k.index.kinds {
+		served[kindLabel(found.apiVersion(), found.name)] = true
+	}
+	return served, nil
+}
+
 func (k *kinds) discover(ctx context.Context) error {
 	groups, lists, err := k.discovery.ServerGroupsAndResourcesWithContext(ctx)
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)

@@ -28,6 +28,7 @@
 //	BindingDeferred      run               module, global-hooks
 //	AwaitSynchronized    run               module, global-hooks
 //	AllSynchronized      module, global    run
+//	EnableModule         converge          module
 //	SuspendModule        converge          module
 //	ResumeModule         converge          module
 //	ModuleDeleted        module            converge

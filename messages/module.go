@@ -25,7 +25,10 @@ type ModuleState struct {
 // SuspendModule cancels the tasks of a module that is about to be disabled.
 type SuspendModule struct{}
 
-// ResumeModule lets the tasks of a module run.
+// EnableModule tells a module that the discovery has enabled it: its runs are on their way.
+type EnableModule struct{}
+
+// ResumeModule takes a SuspendModule back.
 type ResumeModule struct{}
 
 // ModuleDeleted tells converge that nothing of a module is left in the cluster.

@@ -65,9 +65,11 @@ type ConfigFlagsSaved struct{ Flags map[string]bool }
 // SaveConfig asks for a write of one section, and of flags, to the ConfigMap (D24).
 // The answer is [ConfigSaved].
 type SaveConfig struct {
-	// Key of the section; Section nil leaves it alone.
+	// Key of the section; empty leaves sections alone. Base is the checksum of the section
+	// that the patch was applied to: when the section is another by now, it is a conflict.
 	Key     string
 	Section any
+	Base    string
 	Flags   []values.Flag
 }
 

@@ -59,13 +59,25 @@ type Hooks struct {
 
 	jitter  jitter
 	witness *witness
+	scripts scriptCache
+}
+
+// scriptCache holds parsed scripts and configurations by their text. Shared by plays one after the other;
+// guarded by the lock of its Hooks.
+type scriptCache struct {
+	scripts map[string]*script
+	configs map[string]*hooks.Config // by scope and text
+}
+
+func newScriptCache() scriptCache {
+	return scriptCache{map[string]*script{}, map[string]*hooks.Config{}}
 }
 
 // NewHooks makes a runner; real may be nil when all hooks are scripted.
 func NewHooks(real *hooks.Runner, trace *Trace) *Hooks {
 	return &Hooks{
 		real: real, trace: trace, fails: map[string]int{}, slow: map[string]time.Duration{},
-		panic: map[string]int{}, runs: map[string]int{}, witness: newWitness(),
+		panic: map[string]int{}, runs: map[string]int{}, witness: newWitness(), scripts: newScriptCache(),
 	}
 }
 
@@ -118,7 +130,7 @@ func (h *Hooks) begin(ctx context.Context, name string) error {
 
 // Configure implements actors.HookRunner.
 func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) (*hooks.Config, error) {
-	s, err := readScript(file.Path)
+	s, err := h.readScript(file.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -129,10 +141,17 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 	if err != nil {
 		return nil, fmt.Errorf("hook %s: %w", file.Name, err)
 	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	key := string(scope) + "\n" + string(text)
+	if config, ok := h.scripts.configs[key]; ok {
+		return config, nil
+	}
 	config, err := hooks.ParseConfig(scope, text)
 	if err != nil {
 		return nil, fmt.Errorf("hook %s: %w", file.Name, err)
 	}
+	h.scripts.configs[key] = config
 	return config, nil
 }
 
@@ -151,7 +170,7 @@ func (h *Hooks) run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	if err := h.begin(ctx, run.Hook.Name); err != nil {
 		return hooks.Result{}, err
 	}
-	s, err := readScript(run.Hook.Path)
+	s, err := h.readScript(run.Hook.Path)
 	if err != nil {
 		return hooks.Result{}, err
 	}
@@ -176,7 +195,7 @@ func (h *Hooks) play(run hooks.Run, s *script) (result hooks.Result, err error) 
 		return result, nil
 	}
 	if step.Count != "" {
-		step.Values = append(step.Values, map[string]any{"op": "add", "path": step.Count, "value": int64(countObjects(run.Contexts))})
+		step.Values = append(slices.Clip(step.Values), map[string]any{"op": "add", "path": step.Count, "value": int64(countObjects(run.Contexts))})
 	}
 	if result.ValuesPatch, err = patchOf(step.Values); err != nil {
 		return result, err
@@ -216,7 +235,7 @@ func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (bool, error
 		h.trace.Add("enabled script of %s fails", e.Module)
 		return false, err
 	}
-	s, err := readScript(e.Path)
+	s, err := h.readScript(e.Path)
 	if err != nil {
 		return false, err
 	}
@@ -231,13 +250,18 @@ func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (bool, error
 }
 
 // readScript returns nil for a file that is no scripted hook.
-func readScript(path string) (*script, error) {
+func (h *Hooks) readScript(path string) (*script, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
 	if !bytes.HasPrefix(data, []byte(scripted)) {
 		return nil, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if s, ok := h.scripts.scripts[string(data)]; ok {
+		return s, nil
 	}
 	var s script
 	if err := yaml.UnmarshalStrict(data[len(scripted):], &s); err != nil {
@@ -246,6 +270,7 @@ func readScript(path string) (*script, error) {
 	if s.Config == nil && s.Enabled == "" {
 		return nil, errors.New("scripted hook " + path + ": it has neither config nor enabled")
 	}
+	h.scripts.scripts[string(data)] = &s
 	return &s, nil
 }
 

@@ -49,9 +49,10 @@ func hasPrograms(archive *txtar.Archive) bool {
 func interleave(t *testing.T, archive *txtar.Archive, seeds uint64) {
 	text := strings.Join(strings.Fields(string(archive.Comment)), " ")
 	sameRuns := !strings.Contains(text, ordered)
-	want := Play(t, archive, 0)
+	stage := newStage(archive)
+	want := stage.play(t, 0)
 	for seed := uint64(1); seed <= seeds; seed++ {
-		got := Play(t, archive, seed)
+		got := stage.play(t, seed)
 		problems := append(got.Problems, want.differences(got)...)
 		if sameRuns {
 			problems = append(problems, want.runDifferences(got)...)

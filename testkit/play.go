@@ -24,17 +24,50 @@ import (
 // any other draws it.
 func Play(t *testing.T, archive *txtar.Archive, seed uint64) *Played {
 	t.Helper()
-	dir := t.TempDir()
+	return newStage(archive).play(t, seed)
+}
+
+// stage is where a script is played, also more than once: its files are written once
+// when no step changes them, and its scripted hooks are parsed once.
+type stage struct {
+	archive *txtar.Archive
+	files   map[string][]byte
+	dir     string // with the files of the last play; "" before it
+	mutable bool   // a step changes files
+	scripts scriptCache
+}
+
+func newStage(archive *txtar.Archive) *stage {
+	s := &stage{archive: archive, files: map[string][]byte{}, scripts: newScriptCache()}
+	for _, f := range archive.Files {
+		s.files[f.Name] = f.Data
+	}
+	for line := range strings.Lines(string(s.files["script"])) {
+		verb, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+		s.mutable = s.mutable || verb == "write" || verb == "remove" || verb == "restore"
+	}
+	return s
+}
+
+func (s *stage) play(t *testing.T, seed uint64) *Played {
+	t.Helper()
+	fresh := s.dir == "" || s.mutable
+	if fresh {
+		s.dir = t.TempDir()
+	}
 	played := &Played{}
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlayer(t, dir, archive, seed)
+		p := newPlayer(t, s, seed)
 		defer func() {
 			p.end()
 			played.Problems = append(played.Problems, p.witness.problems...)
 		}()
+		if fresh {
+			p.extract()
+		}
 		p.play()
 		played.look(p)
-		played.Trace = strings.ReplaceAll(p.trace.String(), dir, "$DIR")
+		played.Trace = strings.ReplaceAll(p.trace.String(), s.dir, "$DIR")
 	})
 	return played
 }
@@ -56,30 +89,34 @@ type player struct {
 	width    int
 }
 
-func newPlayer(t *testing.T, dir string, archive *txtar.Archive, seed uint64) *player {
+func newPlayer(t *testing.T, s *stage, seed uint64) *player {
 	trace := NewTrace()
 	p := &player{
-		t: t, dir: dir, files: map[string][]byte{}, trace: trace, sched: NewScheduler(seed),
+		t: t, dir: s.dir, files: s.files, trace: trace, sched: NewScheduler(seed), witness: newWitness(),
 		cluster: NewCluster(trace), releases: NewReleases(trace),
 	}
-	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(dir, "tmp"), Log: trace.logger()})
+	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.dir, "tmp"), Log: trace.logger()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.hooks, p.witness = NewHooks(runner, trace), newWitness()
+	p.hooks = NewHooks(runner, trace)
+	p.hooks.scripts = s.scripts
 	p.hooks.witness, p.releases.witness = p.witness, p.witness
-	for _, d := range []string{"modules", "global-hooks"} {
-		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, f := range archive.Files {
-		p.files[f.Name] = f.Data
-		if strings.HasPrefix(f.Name, "modules/") || strings.HasPrefix(f.Name, "global-hooks/") {
-			p.write(f.Name, f.Data)
-		}
-	}
 	return p
+}
+
+// extract writes the modules and hooks of the archive.
+func (p *player) extract() {
+	for _, d := range []string{"modules", "global-hooks"} {
+		if err := os.MkdirAll(filepath.Join(p.dir, d), 0o755); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	for name, data := range p.files {
+		if strings.HasPrefix(name, "modules/") || strings.HasPrefix(name, "global-hooks/") {
+			p.write(name, data)
+		}
+	}
 }
 
 // write puts a file on disk; hooks and enabled scripts become executable.

@@ -43,14 +43,18 @@ func get(ctx context.Context, c *Config, path string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	client, host, where := http.DefaultClient, c.DebugAddress, c.DebugAddress
+	socket, overSocket := strings.CutPrefix(c.DebugAddress, "unix:")
 	if c.DebugAddress == "" {
-		if c.DebugSocket == "" {
+		socket, overSocket = c.DebugSocket, true
+	}
+	if overSocket {
+		if socket == "" {
 			return nil, errors.New("both debug-address and debug-unix-socket are switched off: there is nobody to ask")
 		}
-		where, host = c.DebugSocket, "socket"
+		where, host = socket, "socket"
 		client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			var d net.Dialer
-			return d.DialContext(ctx, "unix", strings.TrimPrefix(c.DebugSocket, "unix:"))
+			return d.DialContext(ctx, "unix", socket)
 		}}}
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+path, nil)

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"context"
 	"io"
 	"net"
 	"net/http"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 )
 
@@ -120,12 +123,23 @@ func TestChartDoesNotRender(t *testing.T) {
 // Without its namespace the operator says so, and goes on as soon as there is one.
 func TestNamespaceDoesNotExist(t *testing.T) {
 	h := newHouse(t, "web")
-	o := h.start("ADDON_OPERATOR_NAMESPACE=" + h.namespace + "-not")
-	line := o.expect("ERROR", "will retry", h.namespace+"-not")
-	expectAll(t, line, "namespace")
+	namespaces := h.client.CoreV1().Namespaces()
+	h.namespace += "-not"
+	o := h.start("ADDON_OPERATOR_NAMESPACE=" + h.namespace)
+	line := o.expect("ERROR", "will retry", "module=web")
+	expectAll(t, line, `namespaces "`+h.namespace+`" not found`)
 	if status, _ := get(o.public + "/readyz"); status != http.StatusInternalServerError {
 		t.Errorf("/readyz is %d without a namespace", status)
 	}
+	if _, err := namespaces.Create(h.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// The test's own context is cancelled by now, and the cluster goes with the process.
+		_ = namespaces.Delete(context.Background(), h.namespace, metav1.DeleteOptions{})
+	})
+	o.ready()
+	h.awaitRevisions("web", "1:deployed")
 }
 
 // The operator may be started before its API server: it waits, is alive and not ready.

@@ -35,7 +35,7 @@ func TestStartUpIsRefused(t *testing.T) {
 		},
 		"broken values.yaml": {
 			file: "modules/values.yaml", content: "global:\n  a: 1\n a: [", code: 1,
-			says: []string{"DIR/modules/values.yaml", "line 3"},
+			says: []string{"DIR/modules/values.yaml: line "},
 		},
 		"a section of the wrong type": {
 			file: "modules/010-web/values.yaml", content: "web: 5\nwebEnabled: perhaps\n", code: 1,
@@ -51,7 +51,7 @@ func TestStartUpIsRefused(t *testing.T) {
 		},
 		"a global hook that prints garbage": {
 			file: "global-hooks/hooks/g.sh", content: script + "echo \"usage: g.sh [file]\"\n", code: 1,
-			says: []string{"hook g.sh", "--config", "it printed: usage: g.sh [file]"},
+			says: []string{"hook g.sh", "hook configuration", "it printed: usage: g.sh [file]"},
 		},
 		"a global hook that fails": {
 			file: "global-hooks/hooks/g.sh", content: script + "echo 'no such cluster' >&2; exit 3\n", code: 1,

@@ -13,10 +13,11 @@ type options struct {
 	flags *pflag.FlagSet
 	env   map[string][]string // flag → variables, the strongest first
 	order []string
+	empty map[string]bool // flags for which an empty variable is a choice, too
 }
 
 func newOptions(flags *pflag.FlagSet) *options {
-	return &options{flags: flags, env: map[string][]string{}}
+	return &options{flags: flags, env: map[string][]string{}, empty: map[string]bool{}}
 }
 
 // add declares one option: in the help text the variables follow the sentence. vars are
@@ -32,6 +33,13 @@ func (o *options) add(name, vars, help string, declare func(name, help string)) 
 
 func (o *options) text(p *string, name, vars, def, help string) {
 	o.add(name, vars, help, func(name, help string) { o.flags.StringVar(p, name, def, help) })
+}
+
+// textOrNone is an option that is switched off by an empty text. For all others an empty
+// variable counts as absent, because that is how templates of manifests leave one out.
+func (o *options) textOrNone(p *string, name, vars, def, help string) {
+	o.empty[name] = true
+	o.text(p, name, vars, def, help+"; empty switches it off")
 }
 
 func (o *options) number(p *int, name, vars string, def int, help string) {
@@ -51,31 +59,31 @@ func (o *options) fromEnvironment(lookup func(string) (string, bool)) error {
 		if o.flags.Changed(name) {
 			continue
 		}
-		for _, variable := range o.env[name] {
-			value, ok := lookup(variable)
-			if !ok || value == "" {
-				continue
-			}
-			if err := o.flags.Lookup(name).Value.Set(value); err != nil {
-				return usageError{fmt.Errorf("environment variable %s=%q: %w", variable, value, err)}
-			}
-			break
+		variable, value, ok := o.variable(name, lookup)
+		if !ok {
+			continue
+		}
+		if err := o.flags.Lookup(name).Value.Set(value); err != nil {
+			return usageError{fmt.Errorf("environment variable %s=%q: %w", variable, value, err)}
 		}
 	}
 	return nil
 }
 
-// given reports whether an option was set by flag or environment.
-func (o *options) given(name string, lookup func(string) (string, bool)) bool {
-	if o.flags.Changed(name) {
-		return true
-	}
+// variable finds the strongest environment variable that is set for an option.
+func (o *options) variable(name string, lookup func(string) (string, bool)) (variable, value string, ok bool) {
 	for _, variable := range o.env[name] {
-		if value, ok := lookup(variable); ok && value != "" {
-			return true
+		if value, ok := lookup(variable); ok && (value != "" || o.empty[name]) {
+			return variable, value, true
 		}
 	}
-	return false
+	return "", "", false
+}
+
+// given reports whether an option was set by flag or environment.
+func (o *options) given(name string, lookup func(string) (string, bool)) bool {
+	_, _, ok := o.variable(name, lookup)
+	return ok || o.flags.Changed(name)
 }
 
 // boolean accepts yes and no beside true and false, as old deployments write them.

@@ -1,0 +1,84 @@
+package actors
+
+import (
+	"reflect"
+	"testing"
+
+	"addon-operator/addons"
+)
+
+func modules(names ...string) (all []addons.Module) {
+	for i, name := range names {
+		all = append(all, addons.Module{Name: name, Key: name, Order: i})
+	}
+	return all
+}
+
+func set(names ...string) map[string]bool {
+	all := map[string]bool{}
+	for _, name := range names {
+		all[name] = true
+	}
+	return all
+}
+
+// E7, E8, E9, E10, B6.
+func TestPlan(t *testing.T) {
+	for name, c := range map[string]struct {
+		all      []addons.Module
+		enabled  []string
+		deployed map[string]bool
+		ignored  string
+		want     Plan
+	}{
+		"nothing there":                        {want: Plan{}},
+		"enabled modules run in order":         {all: modules("a", "b", "c"), enabled: []string{"c", "a"}, want: Plan{Run: []string{"a", "c"}}},
+		"disabled and never deployed: nothing": {all: modules("a", "b"), enabled: []string{"a"}, want: Plan{Run: []string{"a"}}},
+		"disabled and deployed: deleted in reverse order": {
+			all: modules("a", "b", "c", "d"), enabled: []string{"b"}, deployed: set("a", "b", "c", "d"),
+			want: Plan{Run: []string{"b"}, Delete: []string{"d", "c", "a"}},
+		},
+		"releases without a directory are purged, sorted in reverse": {
+			all: modules("a"), enabled: []string{"a"}, deployed: set("a", "old", "very-old", "gone"),
+			want: Plan{Run: []string{"a"}, Purge: []string{"very-old", "old", "gone"}},
+		},
+		"the operator's own release stays": {deployed: set("addon-operator", "old"), ignored: "addon-operator", want: Plan{Purge: []string{"old"}}},
+		"a module called like the ignored release is a module": {
+			all: modules("a"), deployed: set("a"), ignored: "a", want: Plan{Delete: []string{"a"}},
+		},
+		"enabled, but its directory is gone": {enabled: []string{"a"}, deployed: set("a"), want: Plan{Purge: []string{"a"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := plan(c.all, c.enabled, c.deployed, c.ignored); !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// E3, E4, X4, X5: what comes later in the chain wins when it is there.
+func TestSwitchedOn(t *testing.T) {
+	on, off := map[string]bool{"dnsEnabled": true}, map[string]bool{"dnsEnabled": false}
+	roots := func(value bool) addons.Flag { return addons.Flag{Source: "modules/values.yaml", Value: value} }
+	own := func(value bool) addons.Flag { return addons.Flag{Source: "dns/values.yaml", Value: value} }
+	for name, c := range map[string]struct {
+		flags           []addons.Flag
+		dynamic, config map[string]bool
+		want            Verdict
+	}{
+		"nobody says anything":              {nil, nil, nil, Verdict{false, "default"}},
+		"others are spoken of":              {nil, map[string]bool{"webEnabled": true}, map[string]bool{"dns": true}, Verdict{false, "default"}},
+		"values.yaml of the roots":          {[]addons.Flag{roots(true)}, nil, nil, Verdict{true, "modules/values.yaml"}},
+		"the module's own values.yaml wins": {[]addons.Flag{roots(true), own(false)}, nil, nil, Verdict{false, "dns/values.yaml"}},
+		"a global hook beats files":         {[]addons.Flag{own(false)}, on, nil, Verdict{true, "global hook"}},
+		"a person beats a global hook":      {[]addons.Flag{own(true)}, on, off, Verdict{false, "ConfigMap"}},
+		"a person beats files":              {[]addons.Flag{own(false)}, nil, on, Verdict{true, "ConfigMap"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := switchedOn(addons.Module{Name: "dns", Key: "dns", Flags: c.flags}, c.dynamic, c.config)
+			if got.Enabled != c.want.Enabled || got.Source != c.want.Source {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+// commanded runs a command line that ends before the operator would start.
+func commanded(env variables, args ...string) (output string, err error) {
+	root := command(env.lookup)
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(io.Discard)
+	root.SetArgs(args)
+	err = root.Execute()
+	return out.String(), err
+}
+
+// Design 9: 0 stopped, 1 refused, 2 usage.
+func TestExitCodes(t *testing.T) {
+	none := t.TempDir() + "/none.socket"
+	for name, c := range map[string]struct {
+		env  variables
+		args []string
+		code int
+		says string
+	}{
+		"version":                      {nil, []string{"version"}, exitStopped, ""},
+		"help":                         {nil, []string{"--help"}, exitStopped, ""},
+		"unknown argument":             {nil, []string{"stop"}, exitUsage, `"stop"`},
+		"argument of start":            {nil, []string{"start", "now"}, exitUsage, `"now"`},
+		"argument of version":          {nil, []string{"version", "now"}, exitUsage, `"now"`},
+		"unknown flag":                 {nil, []string{"--colour"}, exitUsage, "--colour"},
+		"unknown flag of start":        {nil, []string{"start", "--colour"}, exitUsage, "--colour"},
+		"wrong value of a flag":        {nil, []string{"--kube-client-qps=x"}, exitUsage, "kube-client-qps"},
+		"wrong value of a variable":    {variables{"KUBE_CLIENT_QPS": "x"}, nil, exitUsage, "KUBE_CLIENT_QPS"},
+		"unknown log level":            {nil, []string{"--namespace=a", "--log-level=loud"}, exitUsage, "loud"},
+		"unknown log type":             {nil, []string{"--namespace=a", "--log-type=xml"}, exitUsage, "xml"},
+		"unknown format":               {nil, []string{"--dump-actors", "-o", "xml"}, exitUsage, "xml"},
+		"no namespace":                 {nil, nil, exitRefused, "namespace"},
+		"no namespace for start":       {nil, []string{"start"}, exitRefused, "namespace"},
+		"nobody to ask":                {nil, []string{"--dump-actors", "--debug-address=", "--debug-unix-socket=" + none}, exitRefused, none},
+		"nobody to ask, all is off":    {nil, []string{"--dump-actors", "--debug-address=", "--debug-unix-socket="}, exitRefused, "switched off"},
+		"an address that is no such":   {nil, []string{"--dump-actors", "--debug-address=a b"}, exitUsage, "debug-address"},
+		"kubeconfig that is not there": {nil, []string{"--namespace=a", "--log-level=error", "--kube-config=" + none}, exitRefused, none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := commanded(c.env, c.args...)
+			if got := exitCode(err); got != c.code {
+				t.Errorf("exit code %d, want %d: %v", got, c.code, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), c.says) || err == nil && c.says != "" {
+				t.Errorf("got %v, want %s", err, c.says)
+			}
+		})
+	}
+}
+
+// B2.
+func TestVersion(t *testing.T) {
+	if out, err := commanded(nil, "version"); out != "addon-operator dev\n" || err != nil {
+		t.Errorf("got %q, %v", out, err)
+	}
+}
+
+func TestUsageErrorKeepsItsCause(t *testing.T) {
+	cause := errors.New("cause")
+	if !errors.Is(usageError{cause}, cause) {
+		t.Error("the cause is lost")
+	}
+}

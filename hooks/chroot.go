@@ -1,0 +1,68 @@
+package hooks
+
+import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// checkChroot makes the option usable or says why it is not: a hook that cannot start would only say "no such file".
+func checkChroot(options *Options) error {
+	if options.Chroot == "" {
+		return nil
+	}
+	root, err := filepath.Abs(options.Chroot)
+	if err != nil {
+		return fmt.Errorf("root directory of hooks: %w", err)
+	}
+	options.Chroot = root
+	if !Below(root, options.TmpDir) {
+		return fmt.Errorf("root directory of hooks %s: the directory for temporary files, %s, does not lie below it, so no hook could read or write there", root, options.TmpDir)
+	}
+	// A program that does not exist: the kernel changes the root first, and then does not find it.
+	probe := exec.Command("/.no-such-program")
+	probe.SysProcAttr = &syscall.SysProcAttr{Chroot: root}
+	switch err := probe.Start(); {
+	case errors.Is(err, syscall.EPERM):
+		return fmt.Errorf("root directory of hooks %s: the operator may not change the root; run it as root or with the capability SYS_CHROOT", root)
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EACCES):
+		return fmt.Errorf("root directory of hooks %s: %w", root, err)
+	}
+	if found, err := filepath.EvalSymlinks(root); err != nil {
+		return fmt.Errorf("root directory of hooks: %w", err)
+	} else if found != root {
+		return fmt.Errorf("root directory of hooks %s: is a symbolic link; give %s", root, found)
+	}
+	return nil
+}
+
+// Below reports whether a path is root or lies below it, by its text.
+func Below(root, path string) bool {
+	rest, err := filepath.Rel(root, path)
+	return err == nil && rest != ".." && !strings.HasPrefix(rest, ".."+string(filepath.Separator))
+}
+
+// inside is a path as a process sees it whose root directory is root.
+func inside(root, path string) string {
+	if root == "" {
+		return path
+	}
+	rest, err := filepath.Rel(root, path)
+	if err != nil || !Below(root, path) {
+		return path // the process will say that it is not there
+	}
+	return filepath.Join("/", rest)
+}
+
+// environment are the variables of the process: their values are paths.
+func (p process) environment() []string {
+	env := make([]string, len(p.env))
+	for i, variable := range p.env {
+		name, path, _ := strings.Cut(variable, "=")
+		env[i] = name + "=" + inside(p.root, path)
+	}
+	return env
+}

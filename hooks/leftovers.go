@@ -1,0 +1,53 @@
+package hooks
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// claim removes what an operator that was killed has left in the directory for temporary files, and marks the directory
+// as used. The mark is a lock that all operators on a directory share and that ends with its process; who can have it alone
+// knows that no run of anybody lies there. The files hold values, so they must not stay for the next reader.
+func claim(options Options) *os.File {
+	dir, err := os.Open(options.TmpDir)
+	if err != nil {
+		options.Log.Warn("files of earlier runs are not looked for", "path", options.TmpDir, "err", err)
+		return nil
+	}
+	lock := func(how int) error {
+		for {
+			if err := syscall.Flock(int(dir.Fd()), how); !errors.Is(err, syscall.EINTR) {
+				return err
+			}
+		}
+	}
+	if lock(syscall.LOCK_EX|syscall.LOCK_NB) == nil && !options.KeepFiles {
+		removeRuns(options)
+	}
+	if err := lock(syscall.LOCK_SH); err != nil { // a file system without locks: then nobody removes anything
+		options.Log.Debug("the directory for temporary files cannot be locked", "path", options.TmpDir, "err", err)
+	}
+	return dir
+}
+
+// removeRuns removes the directories of all runs.
+func removeRuns(options Options) {
+	left, err := os.ReadDir(options.TmpDir)
+	if err != nil {
+		options.Log.Warn("files of earlier runs are not looked for", "path", options.TmpDir, "err", err)
+	}
+	for _, entry := range left {
+		if !entry.IsDir() || !strings.HasPrefix(entry.Name(), runPrefix) {
+			continue
+		}
+		path := filepath.Join(options.TmpDir, entry.Name())
+		if err := os.RemoveAll(path); err != nil {
+			options.Log.Warn("files of an earlier run are left behind", "path", path, "err", err)
+			continue
+		}
+		options.Log.Info("files of a run that an earlier operator could not finish are removed", "path", path)
+	}
+}

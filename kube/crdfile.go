@@ -1,0 +1,213 @@
+package kube
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+)
+
+// definition is one CustomResourceDefinition of a file.
+type definition struct {
+	file   string
+	name   string
+	hash   string // of all that is applied
+	object *unstructured.Unstructured
+}
+
+// readDefinitions reads the files below <dir>/crds of every dir (M1). All that is
+// wrong is told at once, because nothing is applied then.
+func readDefinitions(o CRDOptions, dirs []string) ([]definition, error) {
+	var all []definition
+	var errs []error
+	for _, dir := range dirs {
+		files, err := crdFiles(filepath.Join(dir, "crds"), o.SkipPrefixes)
+		errs = append(errs, err)
+		for _, file := range files {
+			found, err := readDefinitionFile(file, o.Labels)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %w", file, err))
+			}
+			all = append(all, found...)
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// crdFiles lists YAML files in order. Hidden entries are left out: a directory
+// that is mounted from a ConfigMap holds each file twice, once below "..data".
+func crdFiles(root string, skip []string) ([]string, error) {
+	resolved, err := filepath.EvalSymlinks(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("look for CRDs: %w", err)
+	}
+	var files []string
+	err = filepath.WalkDir(resolved, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path != resolved && strings.HasPrefix(entry.Name(), "."):
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		case entry.IsDir(), filepath.Ext(path) != ".yaml" && filepath.Ext(path) != ".yml":
+			return nil
+		case slices.ContainsFunc(skip, func(prefix string) bool { return strings.HasPrefix(entry.Name(), prefix) }):
+			return nil
+		}
+		files = append(files, filepath.Join(root, strings.TrimPrefix(path, resolved)))
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look for CRDs: %w", err)
+	}
+	return files, nil
+}
+
+func readDefinitionFile(file string, labels map[string]string) ([]definition, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := parseDefinitions(data)
+	if err != nil {
+		return nil, err
+	}
+	var all []definition
+	for _, object := range objects {
+		d := definition{file: file, name: object.GetName(), object: object}
+		if err := d.complete(labels); err != nil {
+			return nil, err
+		}
+		all = append(all, d)
+	}
+	return all, nil
+}
+
+// parseDefinitions reads a YAML stream that may hold nothing but
+// CustomResourceDefinitions, or lists of them.
+func parseDefinitions(data []byte) ([]*unstructured.Unstructured, error) {
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	var objects []*unstructured.Unstructured
+	var errs []error
+	for number := 1; ; number++ {
+		document, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return objects, errors.Join(errs...)
+		}
+		if err != nil {
+			return nil, err
+		}
+		found, err := parseDefinition(document)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("document %d: %w", number, err))
+		}
+		objects = append(objects, found...)
+	}
+}
+
+func parseDefinition(document []byte) ([]*unstructured.Unstructured, error) {
+	data, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return nil, err
+	}
+	var tree any
+	if err := utiljson.Unmarshal(data, &tree); err != nil {
+		return nil, err
+	}
+	if tree == nil {
+		return nil, nil // only comments
+	}
+	fields, ok := tree.(map[string]any)
+	if !ok {
+		return nil, errors.New("it is not an object")
+	}
+	object := &unstructured.Unstructured{Object: fields}
+	if !object.IsList() {
+		return []*unstructured.Unstructured{object}, checkDefinition(object)
+	}
+	var items []*unstructured.Unstructured
+	err = object.EachListItem(func(o runtime.Object) error {
+		item, ok := o.(*unstructured.Unstructured)
+		if !ok {
+			return errors.New("an item of the list is not an object")
+		}
+		items = append(items, item)
+		return checkDefinition(item)
+	})
+	return items, err
+}
+
+func checkDefinition(object *unstructured.Unstructured) error {
+	kind, version := object.GetKind(), object.GetAPIVersion()
+	metadata, _ := object.Object["metadata"].(map[string]any)
+	name, _ := metadata["name"].(string)
+	_, hasSpec := object.Object["spec"].(map[string]any)
+	switch {
+	case kind != "CustomResourceDefinition":
+		return fmt.Errorf("kind %q does not belong into crds/, only CustomResourceDefinition does; move it to templates/", kind)
+	case version != "apiextensions.k8s.io/v1":
+		return fmt.Errorf("apiVersion %q of CustomResourceDefinition %s is not served by Kubernetes; write it as apiextensions.k8s.io/v1", version, name)
+	case name == "":
+		return errors.New("CustomResourceDefinition without metadata.name")
+	case !hasSpec:
+		return fmt.Errorf("CustomResourceDefinition %s has no spec", name)
+	}
+	return nil
+}
+
+// complete takes out what only the API server may say, adds the labels, and
+// sums up.
+func (d *definition) complete(labels map[string]string) error {
+	delete(d.object.Object, "status")
+	metadata, _ := d.object.Object["metadata"].(map[string]any)
+	for _, field := range []string{"creationTimestamp", "generation", "managedFields", "namespace", "resourceVersion", "uid"} {
+		delete(metadata, field)
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		if _, _, err := unstructured.NestedStringMap(d.object.Object, "metadata", field); err != nil {
+			return fmt.Errorf("CustomResourceDefinition %s: metadata.%s must be a map of texts; quote numbers and booleans", d.name, field)
+		}
+	}
+	all := d.object.GetLabels()
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, labels)
+	if len(all) > 0 {
+		d.object.SetLabels(all)
+	}
+	text, err := json.Marshal(d.object.Object)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(text)
+	d.hash = hex.EncodeToString(sum[:])
+	annotations := d.object.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[crdHash] = d.hash
+	d.object.SetAnnotations(annotations)
+	return nil
+}

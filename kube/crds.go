@@ -1,0 +1,274 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/wait"
+)
+
+const (
+	// crdHash is the annotation with the checksum of what was applied: while it is
+	// that of the file, one request for metadata is all there is to do.
+	crdHash = "addon-operator/crd-checksum"
+	// crdManager owns the fields of a definition that come from the file.
+	crdManager = "addon-operator"
+
+	crdWidth = 8                     // definitions at the same time
+	crdLimit = time.Minute           // until new definitions must be established
+	crdPoll  = 20 * time.Millisecond // between two looks at one
+)
+
+// CRDOptions say which files count and what is added to them (chapter m).
+type CRDOptions struct {
+	SkipPrefixes []string          // of base names that are no definitions (M1)
+	Labels       map[string]string // put on every definition (M3)
+}
+
+func crdResource() schema.GroupVersionResource {
+	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+}
+
+// EnsureCRDs brings the CustomResourceDefinitions below <dir>/crds of every dir
+// to the cluster and waits until their kinds are served (M1–M3, M6); it tells
+// the names of those that it wrote. Nothing is ever deleted (M5). A definition
+// whose file has not changed since costs one request for its metadata. Errors
+// name the file; calling again goes on from where it ended (M4).
+func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (written []string, err error) {
+	all, err := readDefinitions(o, dirs)
+	if err != nil {
+		return nil, fmt.Errorf("read CRDs: %w", err)
+	}
+	all = c.withoutDuplicates(all)
+	changed := make([]bool, len(all))
+	errs := make([]error, len(all))
+	var group errgroup.Group
+	group.SetLimit(crdWidth)
+	for i, d := range all {
+		group.Go(func() error {
+			if changed[i], errs[i] = c.ensureCRD(ctx, d); errs[i] != nil {
+				errs[i] = fmt.Errorf("CustomResourceDefinition %s of %s: %w", d.name, d.file, plain(errs[i]))
+			}
+			return nil
+		})
+	}
+	_ = group.Wait()
+	var fresh []definition
+	for i, d := range all {
+		if changed[i] {
+			written = append(written, d.name)
+			fresh = append(fresh, d)
+		}
+	}
+	if len(fresh) > 0 {
+		errs = append(errs, c.awaitServed(ctx, fresh))
+		c.log.Info("CRDs are installed", "crds", written)
+	}
+	return written, errors.Join(errs...)
+}
+
+// withoutDuplicates keeps the last of several files with the same definition:
+// modules that ship the same CRD are no reason to stop, but to tell.
+func (c *Client) withoutDuplicates(all []definition) []definition {
+	var kept []definition
+	for _, d := range all {
+		i := slices.IndexFunc(kept, func(k definition) bool { return k.name == d.name })
+		if i < 0 {
+			kept = append(kept, d)
+			continue
+		}
+		if kept[i].hash != d.hash {
+			c.log.Warn("two files define the same CRD differently, the second counts", "crd", d.name, "first", kept[i].file, "second", d.file)
+		}
+		kept[i] = d
+	}
+	return kept
+}
+
+// ensureCRD applies one definition unless the cluster has it; it returns when
+// its kind is established.
+func (c *Client) ensureCRD(ctx context.Context, d definition) (changed bool, err error) {
+	known, err := c.metadata.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, c.applyCRD(ctx, d, d.object)
+	case err != nil:
+		return false, err
+	case known.DeletionTimestamp != nil:
+		return false, errors.New("it is being deleted; it is created anew when it is gone")
+	case known.Annotations[crdHash] == d.hash:
+		return false, nil
+	}
+	live, err := c.dynamic.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
+	if err != nil {
+		return false, err
+	}
+	next := d.object.DeepCopy()
+	keepConversion(next, live)
+	if err := c.forgetStoredVersions(ctx, next, live); err != nil {
+		return false, err
+	}
+	return true, c.applyCRD(ctx, d, next)
+}
+
+func (c *Client) applyCRD(ctx context.Context, d definition, next *unstructured.Unstructured) error {
+	_, err := c.dynamic.Resource(crdResource()).Apply(ctx, d.name, next, metav1.ApplyOptions{FieldManager: crdManager, Force: true})
+	if err != nil {
+		return err
+	}
+	return c.awaitEstablished(ctx, d.name)
+}
+
+// keepConversion keeps what others set at run time: the whole conversion where
+// they chose its strategy, else the certificates that they put into ours (M3).
+func keepConversion(next, live *unstructured.Unstructured) {
+	current, ok, _ := unstructured.NestedMap(live.Object, "spec", "conversion")
+	if !ok || current["strategy"] != "Webhook" {
+		return
+	}
+	bundle := []string{"spec", "conversion", "webhook", "clientConfig", "caBundle"}
+	if ownedByOthers(live, "spec", "conversion", "strategy") {
+		_ = unstructured.SetNestedMap(next.Object, current, "spec", "conversion")
+		return
+	}
+	_, wanted, _ := unstructured.NestedMap(next.Object, bundle[:4]...)
+	value, set, _ := unstructured.NestedString(live.Object, bundle...)
+	if wanted && set && ownedByOthers(live, bundle...) {
+		_ = unstructured.SetNestedField(next.Object, value, bundle...)
+	}
+}
+
+// ownedByOthers tells whether another writer set a field.
+func ownedByOthers(live *unstructured.Unstructured, path ...string) bool {
+	for _, entry := range live.GetManagedFields() {
+		if entry.Manager == crdManager || entry.FieldsV1 == nil {
+			continue
+		}
+		var fields map[string]any
+		if json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+			continue
+		}
+		at, owned := fields, true
+		for _, name := range path {
+			if at, owned = at["f:"+name].(map[string]any); !owned {
+				break
+			}
+		}
+		if owned {
+			return true
+		}
+	}
+	return false
+}
+
+// forgetStoredVersions takes versions that the file no longer has out of
+// status.storedVersions: the API server would refuse the file otherwise (M3).
+func (c *Client) forgetStoredVersions(ctx context.Context, next, live *unstructured.Unstructured) error {
+	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
+	kept := slices.DeleteFunc(slices.Clone(stored), func(v string) bool { return !hasVersion(next, v) })
+	if len(kept) == len(stored) || len(kept) == 0 {
+		return nil // with none left the API server says what is missing
+	}
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": live.GetResourceVersion()},
+		"status":   map[string]any{"storedVersions": kept},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.dynamic.Resource(crdResource()).Patch(ctx, next.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: crdManager}, "status")
+	if err != nil {
+		return fmt.Errorf("reduce status.storedVersions to %v: %w", kept, err)
+	}
+	return nil
+}
+
+func hasVersion(crd *unstructured.Unstructured, name string) bool {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	return slices.ContainsFunc(versions, func(v any) bool {
+		fields, _ := v.(map[string]any)
+		return fields["name"] == name
+	})
+}
+
+// awaitEstablished waits for the API server to take the definition into use.
+func (c *Client) awaitEstablished(ctx context.Context, name string) error {
+	err := wait.PollUntilContextTimeout(ctx, crdPoll, crdLimit, true, func(ctx context.Context) (bool, error) {
+		live, err := c.dynamic.Resource(crdResource()).Get(ctx, name, metav1.GetOptions{})
+		if err != nil {
+			return false, err
+		}
+		conditions := conditionsOf(live)
+		if refused, ok := conditions["NamesAccepted"]; ok && refused["status"] == "False" {
+			return false, fmt.Errorf("its names are refused: %v", refused["message"])
+		}
+		return conditions["Established"]["status"] == "True", nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return fmt.Errorf("it is not established after %s", crdLimit)
+	}
+	return err
+}
+
+func conditionsOf(object *unstructured.Unstructured) map[string]map[string]any {
+	byType := map[string]map[string]any{}
+	list, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
+	for _, entry := range list {
+		condition, _ := entry.(map[string]any)
+		if name, ok := condition["type"].(string); ok {
+			byType[name] = condition
+		}
+	}
+	return byType
+}
+
+// awaitServed waits until discovery tells of the kinds, which it does a moment
+// after they are established; the answer then serves the watches, too (M6).
+func (c *Client) awaitServed(ctx context.Context, fresh []definition) error {
+	missing := map[string]string{} // "apiVersion/kind" → file
+	for _, d := range fresh {
+		for _, version := range servedKinds(d.object) {
+			missing[version.apiVersion+"/"+version.name] = d.file
+		}
+	}
+	err := wait.PollUntilContextTimeout(ctx, crdPoll, crdLimit, true, func(ctx context.Context) (bool, error) {
+		served, err := c.kinds.refresh(ctx)
+		if err != nil {
+			return false, err
+		}
+		maps.DeleteFunc(missing, func(label, _ string) bool { return served[label] })
+		return len(missing) == 0, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return fmt.Errorf("kinds are not served %s after their CRDs were established: %v", crdLimit, slices.Sorted(maps.Keys(missing)))
+	}
+	return err
+}
+
+// servedKinds are the kinds that a definition makes the API server serve.
+func servedKinds(crd *unstructured.Unstructured) []servedKind {
+	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
+	name, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	var kinds []servedKind
+	for _, v := range versions {
+		fields, _ := v.(map[string]any)
+		if version, ok := fields["name"].(string); ok && fields["served"] == true {
+			kinds = append(kinds, servedKind{group + "/" + version, name})
+		}
+	}
+	return kinds
+}
+
+type servedKind struct{ apiVersion, name string }
