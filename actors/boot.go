@@ -102,10 +102,11 @@ func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 		return fmt.Errorf("the values are not valid; mend the ConfigMap or the values.yaml files and start again: %w", err)
 	}
 	warnUnknownKeys(w.Log, doc, values.Document{}, b.sections)
+	by := values.Origin{Revision: cm.ResourceVersion, Time: time.Now()}
 	templates := make(map[string]*values.Section, len(b.sections))
 	for key, section := range b.sections {
 		templates[key] = section
-		next, err := section.WithConfig(doc.Sections[key])
+		next, err := section.WithConfig(doc.Sections[key], by)
 		if err != nil { // a disabled module may have an invalid section (D37)
 			continue
 		}

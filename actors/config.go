@@ -95,7 +95,7 @@ func (c *config) deliver(ctx actor.Context, key string) {
 		return // known is valid by definition
 	}
 	if section, ok := doc.Sections[key]; ok {
-		ctx.Send(c.owner(key), messages.SetConfig{Section: section})
+		ctx.Send(c.owner(key), messages.SetConfig{Section: section, Origin: c.origin()})
 	}
 }
 
@@ -172,7 +172,7 @@ func checkConfigMap(data map[string]string, sections map[string]*values.Section,
 		if !ok {
 			continue
 		}
-		next, err := section.WithConfig(doc.Sections[key])
+		next, err := section.WithConfig(doc.Sections[key], values.Origin{})
 		if err == nil {
 			err = next.ValidateConfig()
 		}
@@ -212,7 +212,7 @@ func (c *config) announce(ctx actor.Context, before, after values.Document) {
 		if values.Checksum(before.Sections[key]) == values.Checksum(after.Sections[key]) {
 			continue
 		}
-		ctx.Send(c.owner(key), messages.SetConfig{Section: after.Sections[key]})
+		ctx.Send(c.owner(key), messages.SetConfig{Section: after.Sections[key], Origin: c.origin()})
 		if key == values.GlobalKey {
 			changed.Global = true
 		} else {
@@ -224,6 +224,11 @@ func (c *config) announce(ctx actor.Context, before, after values.Document) {
 	}
 	c.log.Info("config values changed", "global", changed.Global, "modules", changed.Modules, "flags", changed.FlagsChanged, "revision", changed.Revision)
 	ctx.Send(c.program.PID(convergePath), changed)
+}
+
+// origin is that of what people wrote into the ConfigMap: which content, and since when it is in force.
+func (c *config) origin() values.Origin {
+	return values.Origin{Revision: c.state.revision, Time: time.Now()}
 }
 
 func (c *config) owner(key string) *actor.PID {
@@ -281,7 +286,7 @@ func (c *config) checksum(key string) string {
 	if err != nil || section == nil {
 		return ""
 	}
-	if known, err := section.WithConfig(doc.Sections[key]); err == nil {
+	if known, err := section.WithConfig(doc.Sections[key], values.Origin{}); err == nil {
 		section = known
 	}
 	return values.Checksum(section.Config())

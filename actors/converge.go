@@ -70,7 +70,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case messages.ExecuteTask:
 		c.execute(ctx, msg.Task)
 	case getDiscovery:
-		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, list: !c.state.listed})
+		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, list: !c.state.listed, before: c.state.enabled})
 		return
 	case messages.ConfigChanged:
 		c.configChanged(ctx, msg)
@@ -273,6 +273,8 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 		c.state.ready = true
 		ctx.Send(c.program.PID(schedulePath), messages.Converged{})
 	}
+	c.program.tell(ctx, c.state.tree.Modules, messages.RememberValues{})
+	ctx.Send(c.program.PID(globalPath), messages.RememberValues{})
 	if msg.GlobalChanged {
 		c.reloadUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.state.cause))
 	}

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -27,6 +28,8 @@ type discovery struct {
 	// list asks for the releases in the cluster: once at the start, and when the set of
 	// module directories has changed (E10).
 	list bool
+	// before are the modules that were enabled by the last discovery.
+	before []string
 
 	enabled  []string
 	verdicts map[string]Verdict
@@ -68,7 +71,26 @@ func (j job) discover(run *supervisor.Run) (discovery, error) {
 			return d, fmt.Errorf("list releases: %w", err)
 		}
 	}
-	return j.judge(run, d)
+	if d, err = j.judge(run, d); err != nil {
+		return d, err
+	}
+	return d, j.ensureCRDs(run, d)
+}
+
+// ensureCRDs installs the CRDs of modules that became enabled, before any module runs
+// or is deleted (M2). They stay when it is disabled (M5).
+func (j job) ensureCRDs(run *supervisor.Run, d discovery) error {
+	var dirs []string
+	for _, m := range d.tree.Modules {
+		if slices.Contains(d.enabled, m.Name) && !slices.Contains(d.before, m.Name) {
+			dirs = append(dirs, m.Dir)
+		}
+	}
+	if len(dirs) == 0 || j.program.CRDs == nil {
+		return nil
+	}
+	run.Step("CRDs of %d modules", len(dirs))
+	return j.program.CRDs.EnsureCRDs(run.Context(), dirs)
 }
 
 // judge asks flags and enabled scripts, in the order of the modules: a script sees the

@@ -50,7 +50,9 @@ func (g *globalHooks) Receive(ctx actor.Context) {
 	case messages.ExecuteTask:
 		g.execute(ctx, msg.Task)
 	case messages.GetValues:
-		ctx.Respond(messages.Values{Section: g.state.section, EnabledModules: g.state.enabledModules})
+		answer := g.values()
+		answer.EnabledModules = g.state.enabledModules
+		ctx.Respond(answer)
 		return
 	case messages.SetEnabledModules:
 		g.state.enabledModules = msg.Names

@@ -139,7 +139,7 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 	first := hook.Config.Kubernetes[w.Bindings[0]]
 	if slices.ContainsFunc(w.Bindings, func(i int) bool { return hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
 		c := synchronizationContext(first, snapshots, w.Bindings[0])
-		err := j.execute(run, hook, hooks.OnKubernetes, []hooks.Context{c}, w.Late)
+		err := j.execute(run, hook, hooks.OnKubernetes, []hooks.Context{c}, w.Late || w.Again)
 		if err != nil && !first.AllowFailure {
 			return err
 		}
@@ -184,11 +184,11 @@ func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapsh
 func (j job) execute(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context, triggers bool) error {
 	result, err := j.process(run, hook, binding, contexts)
 	if err != nil {
-		return err
+		return errors.Join(err, j.patchDespite(run, hook, result))
 	}
-	objects, err := kube.ParseObjectPatches(result.ObjectPatches)
+	objects, err := j.objectPatches(hook, result)
 	if err != nil {
-		return fmt.Errorf("hook %s: its result is refused: KUBERNETES_PATCH_PATH: %w", hook.Name, err)
+		return err
 	}
 	if err := j.program.Metrics.custom.check(result.Metrics); err != nil {
 		return fmt.Errorf("hook %s: its result is refused: %w", hook.Name, err)
@@ -196,19 +196,45 @@ func (j job) execute(run *supervisor.Run, hook hooks.Hook, binding hooks.Binding
 	applied, err := ask[messages.HookResultApplied](run, j.program.owner(j.owner), messages.ApplyHookResult{
 		Hook: hook.Name, Binding: binding, Triggers: triggers, Reload: j.task.Reload,
 		Cause:  messages.By(messages.ByHook, hook.Name+" changed "+changedPaths(result), j.task.Cause),
-		Result: result,
+		Result: result, Origin: values.Origin{Hook: hook.Name, Task: j.task.ID, Time: time.Now()},
 	})
 	if err := errors.Join(err, applied.Err); err != nil {
 		return err
 	}
-	if len(objects) > 0 {
-		run.Step("%s: %d object patches", hook.Name, len(objects))
-		if err := j.program.Objects.ApplyObjectPatches(run.Context(), objects); err != nil {
-			return fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
-		}
+	if err := j.patchObjects(run, hook, objects); err != nil {
+		return err
 	}
 	j.program.Metrics.custom.report(j.owner, hook.Name, result.Metrics)
 	return nil
+}
+
+func (j job) objectPatches(hook hooks.Hook, result hooks.Result) ([]kube.ObjectPatch, error) {
+	objects, err := kube.ParseObjectPatches(result.ObjectPatches, j.program.JQLibrary...)
+	if err != nil {
+		return nil, fmt.Errorf("hook %s: its result is refused: KUBERNETES_PATCH_PATH: %w", hook.Name, err)
+	}
+	return objects, nil
+}
+
+func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []kube.ObjectPatch) error {
+	if len(objects) == 0 {
+		return nil
+	}
+	run.Step("%s: %d object patches", hook.Name, len(objects))
+	if err := j.program.Objects.ApplyObjectPatches(run.Context(), objects); err != nil {
+		return fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
+	}
+	return nil
+}
+
+// patchDespite applies what a hook that failed wants to be applied all the same:
+// operations with ignoreHookError, for example its own word in a status (K9).
+func (j job) patchDespite(run *supervisor.Run, hook hooks.Hook, result hooks.Result) error {
+	objects, err := j.objectPatches(hook, result)
+	if err != nil {
+		return err
+	}
+	return j.patchObjects(run, hook, slices.DeleteFunc(objects, func(p kube.ObjectPatch) bool { return !p.IgnoreHookError }))
 }
 
 // changedPaths names what the patches of a hook touch, for the chain of causes.

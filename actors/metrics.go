@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -35,6 +36,8 @@ type Metrics struct {
 	waitSeconds     *prometheus.CounterVec
 	loops           *prometheus.CounterVec
 	queueTasks      *prometheus.GaugeVec
+	filterSeconds   *prometheus.HistogramVec
+	eventSeconds    *prometheus.HistogramVec
 	module, global  hookMetrics
 }
 
@@ -62,6 +65,9 @@ func NewMetrics(prefix string) *Metrics {
 	m.waitSeconds = m.counter("task_wait_in_queue_seconds_total", "Time that tasks waited in their queue.", "module", "hook", "binding", "queue")
 	m.loops = m.counter("value_loops_total", "Tasks slowed down because values change in a circle.", "activation")
 	m.queueTasks = m.gauge("tasks_queue_length", "Tasks in a queue, the one in progress included.", "queue")
+	watch := []string{"module", "hook", "binding", "queue", "kind"}
+	m.filterSeconds = m.fine("kube_jq_filter_duration_seconds", "Duration of the jqFilter of a binding on one object.", watch...)
+	m.eventSeconds = m.fine("kube_event_duration_seconds", "Time from the arrival of a change of an object to its task in a queue.", watch...)
 	m.module = m.hooks("module_hook_", "module", "hook", "binding", "queue", "activation")
 	m.global = m.hooks("global_hook_", "hook", "binding", "queue", "activation")
 	began := time.Now()
@@ -91,6 +97,15 @@ func (m *Metrics) histogram(name, help string, labels ...string) *prometheus.His
 	return v
 }
 
+// fine is a histogram of what takes far less than a second.
+func (m *Metrics) fine(name, help string, labels ...string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: m.prefix + name, Help: help, Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5},
+	}, labels)
+	m.Registry.MustRegister(v)
+	return v
+}
+
 func (m *Metrics) hooks(kind string, labels ...string) hookMetrics {
 	return hookMetrics{
 		seconds: m.histogram(kind+"run_seconds", "Duration of hook runs.", labels...),
@@ -111,19 +126,21 @@ func (m *Metrics) watchActors(in *supervisor.Inspector) {
 	m.Registry.MustRegister(bindingStates{
 		in:      in,
 		objects: prometheus.NewDesc(m.prefix+"kube_snapshot_objects", "Objects in the snapshot of a binding.", []string{"module", "hook", "binding", "queue", "kind"}, nil),
+		errors:  prometheus.NewDesc(m.prefix+"kube_jq_filter_errors_total", "Objects on which the jqFilter of a binding failed; they have no filterResult.", []string{"module", "hook", "binding", "queue", "kind"}, nil),
 		states:  prometheus.NewDesc(m.prefix+"kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, stale.", []string{"module", "hook", "binding", "kind", "state"}, nil),
 	})
 }
 
 // bindingStates shows where the watches of bindings stand at the moment of a scrape.
 type bindingStates struct {
-	in              *supervisor.Inspector
-	objects, states *prometheus.Desc
+	in                      *supervisor.Inspector
+	objects, errors, states *prometheus.Desc
 }
 
 // Describe implements prometheus.Collector.
 func (b bindingStates) Describe(out chan<- *prometheus.Desc) {
 	out <- b.objects
+	out <- b.errors
 	out <- b.states
 }
 
@@ -135,18 +152,39 @@ func (b bindingStates) Collect(out chan<- prometheus.Metric) {
 		return
 	}
 	type key struct{ owner, hook, binding, queue, kind string }
-	objects, states := map[key]int{}, map[key]string{}
+	objects, failed, states := map[key]int{}, map[key]uint64{}, map[key]string{}
 	for _, s := range reporter.Monitors().Bindings {
 		k := key{moduleLabel(s.Owner), s.Hook, s.Binding, s.Queue, s.Kind}
 		objects[k] += s.Objects
+		failed[k] += s.FilterErrors
 		if _, seen := states[k]; !seen {
 			states[k] = s.Phase
 		}
 	}
 	for k, n := range objects {
 		out <- prometheus.MustNewConstMetric(b.objects, prometheus.GaugeValue, float64(n), k.owner, k.hook, k.binding, k.queue, k.kind)
+		out <- prometheus.MustNewConstMetric(b.errors, prometheus.CounterValue, float64(failed[k]), k.owner, k.hook, k.binding, k.queue, k.kind)
 		out <- prometheus.MustNewConstMetric(b.states, prometheus.GaugeValue, 1, k.owner, k.hook, k.binding, k.kind, states[k])
 	}
+}
+
+// timed measures the filter of a binding.
+func (m *Metrics) timed(key messages.WatchKey, b hooks.KubernetesBinding) func(map[string]any) (json.RawMessage, error) {
+	seconds := m.filterSeconds.WithLabelValues(watchLabels(key, b)...)
+	return func(object map[string]any) (json.RawMessage, error) {
+		began := time.Now()
+		defer func() { seconds.Observe(since(began)) }()
+		return b.Filter.Apply(object)
+	}
+}
+
+// eventQueued notes how long a change took to become a task.
+func (m *Metrics) eventQueued(key messages.WatchKey, b hooks.KubernetesBinding, arrived time.Time) {
+	m.eventSeconds.WithLabelValues(watchLabels(key, b)...).Observe(since(arrived))
+}
+
+func watchLabels(key messages.WatchKey, b hooks.KubernetesBinding) []string {
+	return []string{moduleLabel(key.Owner), key.Binding.Hook, b.Name, b.Queue, b.Kind}
 }
 
 func (m *Metrics) hooksLoaded(module string, found []hooks.Hook) {
@@ -235,7 +273,9 @@ func (m *Metrics) hookRan(owner, hook, binding string, t messages.Task, u hooks.
 	family.seconds.WithLabelValues(labels...).Observe(u.Wall.Seconds())
 	family.user.WithLabelValues(labels...).Observe(u.User.Seconds())
 	family.system.WithLabelValues(labels...).Observe(u.System.Seconds())
-	family.rss.WithLabelValues(labels...).Set(float64(u.MaxRSS))
+	if u.MaxRSS > 0 { // 0: it is not known, which is something else than no memory
+		family.rss.WithLabelValues(labels...).Set(float64(u.MaxRSS))
+	}
 }
 
 func (m *Metrics) hookAllowed(owner, hook, binding string, t messages.Task) {

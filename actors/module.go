@@ -65,7 +65,7 @@ func (m *module) Receive(ctx actor.Context) {
 	case messages.ExecuteTask:
 		m.execute(ctx, msg.Task)
 	case messages.GetValues:
-		ctx.Respond(messages.Values{Section: m.state.section})
+		ctx.Respond(m.values())
 		return
 	case messages.GetModule:
 		ctx.Respond(m.answer())

@@ -46,6 +46,7 @@ type monitor struct {
 	synced  bool
 	open    bool // events flow
 	held    []messages.ObjectChanged
+	resync  *time.Timer // nil without resynchronizationPeriod, or before the first Synchronization
 }
 
 // snapshotRequest waits until all bindings of its hook are complete.
@@ -81,6 +82,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.queueLater(ctx)
 	case messages.Unwatch:
 		m.unwatch(msg)
+	case resyncDue:
+		m.resync(ctx, msg)
 	case lookAgain:
 		m.lookAgain(ctx)
 	case *actor.Stopping:
@@ -117,12 +120,12 @@ func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hoo
 		Labels: b.Labels, NamespaceLabels: b.NamespaceLabels, Fields: b.Fields, KeepObjects: b.KeepFullObjects,
 	}
 	if b.Filter != nil {
-		spec.Filter = b.Filter.Apply
+		spec.Filter = m.program.Metrics.timed(key, b)
 	}
 	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
 		m.program.Send(self, messages.ObjectChanged{
 			Watch: key, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name,
-			Object: hooks.Object{Object: c.Object.Object, FilterResult: c.Object.FilterResult},
+			Object: hooks.Object{Object: c.Object.Object, FilterResult: c.Object.FilterResult}, Arrived: time.Now(),
 		})
 	}, func() { m.program.Send(self, messages.WatchSynced{Watch: key}) })
 	if err != nil {
@@ -234,6 +237,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 		mon.held = append(mon.held, msg)
 	default:
 		m.queueEvent(ctx, mon, msg)
+		m.program.Metrics.eventQueued(msg.Watch, mon.binding, msg.Arrived)
 	}
 }
 
@@ -284,12 +288,13 @@ func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
 			m.queueEvent(ctx, mon, change)
 		}
 	}
+	m.resyncLater(ctx, msg.Watch, mon)
 }
 
 func (m *monitors) unwatch(msg messages.Unwatch) {
 	for key, mon := range m.state.watches {
 		if key.Owner == msg.Owner {
-			mon.watch.Stop()
+			mon.stop()
 			delete(m.state.watches, key)
 		}
 	}
@@ -298,7 +303,14 @@ func (m *monitors) unwatch(msg messages.Unwatch) {
 
 func (m *monitors) stopAll() {
 	for _, mon := range m.state.watches {
-		mon.watch.Stop()
+		mon.stop()
+	}
+}
+
+func (mon *monitor) stop() {
+	mon.watch.Stop()
+	if mon.resync != nil {
+		mon.resync.Stop()
 	}
 }
 

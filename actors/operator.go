@@ -83,6 +83,12 @@ func (o *Operator) Send(path string, message any) {
 	o.program.Send(o.program.PID(operatorPath+"/"+path), message)
 }
 
+// Ask gives a question to the actor with this path below the root and waits for the
+// answer. Debug pages use it.
+func (o *Operator) Ask(ctx context.Context, path string, question any) (any, error) {
+	return o.program.Ask(ctx, o.program.PID(operatorPath+"/"+path), question)
+}
+
 // Inspector shows the mailboxes of all actors.
 func (o *Operator) Inspector() *supervisor.Inspector { return o.program.Inspector }
 

@@ -43,11 +43,21 @@ type owner struct {
 // ownerState survives a crash of the actor.
 type ownerState struct {
 	section      *values.Section
+	converged    convergedValues
 	hooks        []hooks.Hook
 	synchronized map[messages.BindingKey]bool
 	deferred     map[messages.BindingKey]bool // nobody waits for these
 	limits       limits
 }
+
+// convergedValues are the values at the end of the last converge, which people compare with.
+type convergedValues struct {
+	section *values.Section
+	at      time.Time
+}
+
+// statusChanged is a message of an owner to itself: what it publishes is out of date.
+type statusChanged struct{}
 
 // application is a hook result on its way to become values.
 type application struct {
@@ -90,6 +100,9 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 		o.awaitSynchronized(ctx)
 	case messages.RetryNow:
 		o.retryNow()
+	case messages.RememberValues:
+		o.state.converged = convergedValues{o.state.section, time.Now()}
+	case statusChanged: // published by whoever embeds the owner, as after every message
 	default:
 		return false
 	}
@@ -123,7 +136,7 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 	config, memory, flags, err := self.patches(a.msg.Result)
 	if err == nil {
 		a.base = o.state.section
-		a.next, err = o.patched(config, memory)
+		a.next, err = o.patched(config, memory, a.msg.Origin)
 	}
 	if err != nil {
 		o.program.Send(a.from, messages.HookResultApplied{Err: fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err)})
@@ -144,10 +157,10 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 
 // patched applies both patches to the section and validates the result with both
 // schemas (D36).
-func (o *owner) patched(config, memory values.Patch) (*values.Section, error) {
+func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.Section, error) {
 	next, err := o.state.section, error(nil)
 	if len(config) > 0 {
-		if next, err = next.PatchConfig(config); err != nil {
+		if next, err = next.PatchConfig(config, by); err != nil {
 			return nil, fmt.Errorf("config values patch: %w", err)
 		}
 		if err := next.ValidateConfig(); err != nil {
@@ -155,7 +168,7 @@ func (o *owner) patched(config, memory values.Patch) (*values.Section, error) {
 		}
 	}
 	if len(memory) > 0 {
-		if next, err = next.Patch(memory); err != nil {
+		if next, err = next.Patch(memory, by); err != nil {
 			return nil, fmt.Errorf("values patch: %w", err)
 		}
 	}
@@ -195,7 +208,7 @@ func (o *owner) commitSaved(ctx actor.Context, self applier, a application, flag
 	if a.base != o.state.section {
 		config, memory, _, err := self.patches(a.msg.Result)
 		if err == nil {
-			a.next, err = o.patched(config, memory)
+			a.next, err = o.patched(config, memory, a.msg.Origin)
 		}
 		if err != nil {
 			o.program.Send(a.from, messages.HookResultApplied{Err: fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err)})
@@ -216,15 +229,20 @@ func (o *owner) commit(ctx actor.Context, self applier, a application, flagsChan
 
 // setConfig replaces the ConfigMap layer; saved patches are replayed over it (D22).
 func (o *owner) setConfig(msg messages.SetConfig) {
-	next, err := o.state.section.WithConfig(msg.Section)
+	next, err := o.state.section.WithConfig(msg.Section, msg.Origin)
 	if err != nil { // the config actor has checked the section: only a saved patch can be in the way
 		o.log.Error("saved values patches do not fit the new config values; they are dropped", "err", err)
-		if next, err = o.state.section.WithoutPatches().WithConfig(msg.Section); err != nil {
+		if next, err = o.state.section.WithoutPatches().WithConfig(msg.Section, msg.Origin); err != nil {
 			o.log.Error("new config values are refused", "err", err)
 			return
 		}
 	}
 	o.state.section = next
+}
+
+// values answers GetValues.
+func (o *owner) values() messages.Values {
+	return messages.Values{Section: o.state.section, Converged: o.state.converged.section, ConvergedAt: o.state.converged.at}
 }
 
 // hook finds a hook by its name.
@@ -268,6 +286,8 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 				o.log.Warn("module is parked: it is retried beside the queue, the others go on")
 				o.program.Send(a.queue, messages.TaskDone{ID: t.ID})
 			}
+			// Failures are no messages to the owner: this one makes it publish what it noted.
+			o.program.Send(o.program.owner(o.name), statusChanged{})
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			if w, ok := t.Work.(messages.SynchronizeHook); ok {

@@ -63,7 +63,8 @@ func (q *queue) Receive(ctx actor.Context) {
 }
 
 // enqueue adds tasks and keeps one run of a module: a run that waits already serves
-// what has changed since (F9). The one in progress does not count.
+// what has changed since (F9). The one in progress does not count, unless the task is
+// only a repetition of it.
 func (q *queue) enqueue(msg messages.Enqueue) {
 	now := time.Now()
 	var add []messages.Task
@@ -72,7 +73,7 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 		same := func(other messages.Task) bool { return duplicate(t, other) }
 		if msg.Head {
 			q.state.pending = slices.DeleteFunc(q.state.pending, same)
-		} else if slices.ContainsFunc(q.state.pending, same) {
+		} else if slices.ContainsFunc(q.state.pending, same) || q.state.current != nil && repeats(t, *q.state.current) {
 			continue
 		}
 		add = append(add, t)
@@ -91,11 +92,26 @@ func duplicate(added, waiting messages.Task) bool {
 		_, same := waiting.Work.(messages.ReloadModules)
 		return same
 	}
+	if repeats(added, waiting) {
+		return true
+	}
 	if _, ok := waiting.Work.(messages.RunModules); ok && len(runs(added)) > 1 {
 		return false
 	}
 	wanted := runs(waiting)
 	return len(wanted) > 0 && slices.ContainsFunc(runs(added), func(name string) bool { return slices.Contains(wanted, name) })
+}
+
+// repeats reports whether the task that is added repeats a Synchronization that has not
+// ended yet: a hook that takes longer than its resynchronizationPeriod, or that fails,
+// does not pile them up (C15).
+func repeats(added, other messages.Task) bool {
+	a, ok := added.Work.(messages.SynchronizeHook)
+	if !ok || !a.Again || added.Owner != other.Owner {
+		return false
+	}
+	o, ok := other.Work.(messages.SynchronizeHook)
+	return ok && o.Hook == a.Hook && slices.Equal(o.Bindings, a.Bindings)
 }
 
 // runs are the modules that a task runs.

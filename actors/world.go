@@ -24,6 +24,8 @@ type World struct {
 	Releases  Releases
 	ConfigMap ConfigMap
 	Objects   Objects
+	// CRDs may be nil: then modules bring none.
+	CRDs CRDs
 	// Watch begins to watch objects. It returns at once; notify and synced are called from
 	// one goroutine in order (kube.Watcher.Watch).
 	Watch   func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (Watch, error)
@@ -40,6 +42,8 @@ type World struct {
 	Isolate bool
 	// Width is how many modules of the same order may run side by side; 0 counts as 1.
 	Width int
+	// JQLibrary are directories of modules that the filters of object patches import.
+	JQLibrary []string
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
 }
@@ -70,6 +74,12 @@ type ConfigMap interface {
 // Objects changes objects for hooks (chapter k). Package kube implements it.
 type Objects interface {
 	ApplyObjectPatches(ctx context.Context, patches []kube.ObjectPatch) error
+}
+
+// CRDs installs the definitions that lie in directories of modules and waits until their
+// kinds are served (chapter m). Package kube implements it.
+type CRDs interface {
+	EnsureCRDs(ctx context.Context, moduleDirs []string) error
 }
 
 // Watch is a running watch with its snapshot. Package kube implements it.

@@ -74,6 +74,12 @@ type Flag struct {
 // HooksDir is where the hooks of the module are searched.
 func (m Module) HooksDir() string { return filepath.Join(m.Dir, "hooks") }
 
+// Gone reports whether the directory was removed since the module was found.
+func (m Module) Gone() bool {
+	_, err := os.Stat(m.Dir)
+	return errors.Is(err, os.ErrNotExist)
+}
+
 // static is what the values.yaml files in the roots say.
 type static struct {
 	paths     []string

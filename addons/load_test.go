@@ -131,7 +131,7 @@ func TestSchemas(t *testing.T) {
 	} {
 		section, err := values.NewSection("dns", c.schemas)
 		if err == nil {
-			section, err = section.WithConfig(map[string]any{"a": "text"})
+			section, err = section.WithConfig(map[string]any{"a": "text"}, values.Origin{})
 		}
 		if err == nil {
 			err = section.ValidateConfig()

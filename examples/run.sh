@@ -175,7 +175,8 @@ show() {
   kubectl -n "$namespace" get deployments,cronjobs,services,configmaps,secrets,serviceaccounts -l heritage=addon-operator -o name
   say "the ConfigMap addon-operator: what people set, and the password that a hook stored"
   kubectl -n "$namespace" get configmap addon-operator -o json |
-    jq -r '.data // {} | to_entries[] | "\(.key): |", (.value | rtrimstr("\n") | split("\n")[] | "  " + .)'
+    jq -r 'if .data then .data | to_entries[] | "\(.key): |", (.value | rtrimstr("\n") | split("\n")[] | "  " + .)
+      else "(nothing yet)" end'
 }
 
 next_steps() {
@@ -185,6 +186,9 @@ next_steps() {
 
 == what to try next, in a second terminal
 export KUBECONFIG=$(printf %q "$KUBECONFIG") PATH=$(printf %q "$PWD/bin"):\$PATH$address
+EOF
+  [[ "$MODULES_DIR" == "$PWD/examples/modules" ]] || return 0
+  cat <<EOF
 
 1. Change a value. The module prometheus runs again, and its release is upgraded:
    kubectl -n $namespace patch configmap addon-operator --type merge -p '{"data":{"prometheus":"retention: 30d"}}'

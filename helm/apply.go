@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -17,6 +18,10 @@ type Module struct {
 	Key    string         // key of its section in Values (A6); see H2
 	Dir    string         // directory of the chart
 	Values map[string]any // merged and validated; not changed
+	// Gone are objects that News told of since the last Apply. They are applied
+	// again even when they exist: who brought them back, or took the labels off
+	// them, may have changed more (H13).
+	Gone []Object
 }
 
 // Action is what an Apply did.
@@ -32,8 +37,11 @@ const (
 // Outcome tells what Apply did and why.
 type Outcome struct {
 	Action   Action
-	Reason   string // a sentence for people
-	Revision int    // the newest one
+	Reason   string   // a sentence for people
+	Revision int      // the newest one
+	Objects  []Object // of the release, without hooks (H14); as News tells of them
+	// Healed are absent objects that were the only reason to act.
+	Healed []Object
 }
 
 // maxSteps is far above what any state needs: unlock, then some corrupted
@@ -71,6 +79,9 @@ func (c *Client) Apply(ctx context.Context, m Module) (Outcome, error) {
 	}
 	a := &apply{operation: op, module: m, chart: loaded, manifest: manifest}
 	outcome, err := a.run()
+	if err == nil {
+		outcome.Objects = c.presence.want(m.Name, manifest.objects)
+	}
 	return outcome, classify(ctx, m.Name, op, err)
 }
 
@@ -80,7 +91,8 @@ type apply struct {
 	module   Module
 	chart    *loadedChart
 	manifest *rendered
-	survey   survey
+	absent   []Object
+	surveyed bool
 	store    *store // over the state; the state is store.state
 }
 
@@ -92,15 +104,15 @@ func (a *apply) run() (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	if a.survey, err = a.client.survey(a.ctx, a.manifest.objects); err != nil {
+	a.store = a.operation.store(state)
+	if err := a.findAbsent(); err != nil {
 		return Outcome{}, err
 	}
-	a.store = a.operation.store(state)
 	for range maxSteps {
 		if err := a.readLegacyChecksum(); err != nil {
 			return Outcome{}, err
 		}
-		step, reason := Decide(a.store.state, a.manifest.checksum, a.survey.absent)
+		step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
 		if step == StepSkip {
 			last, _ := a.store.state.Last()
 			return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
@@ -123,17 +135,61 @@ func (a *apply) run() (Outcome, error) {
 	return Outcome{}, fmt.Errorf("the release does not settle after %d steps; remove its secrets (label owner=helm,name=%s) and try again", maxSteps, a.release)
 }
 
+// findAbsent looks for what the release lacks. A record that says enough already
+// makes it needless.
+func (a *apply) findAbsent() error {
+	if last, ok := a.store.state.Last(); !ok || last.Status != release.StatusDeployed {
+		return nil
+	}
+	absent, err := a.client.presence.absent(a.ctx, a.manifest.objects)
+	if err != nil {
+		return err
+	}
+	gone := map[Object]bool{}
+	for _, o := range a.module.Gone {
+		gone[o] = true
+	}
+	for _, o := range a.manifest.objects {
+		if r, _, err := a.client.presence.resolve(o); err == nil && gone[r] && !slices.Contains(absent, o) {
+			absent = append(absent, o)
+		}
+	}
+	a.absent = absent
+	return nil
+}
+
+// checkOwners refuses to take objects from another release.
+func (a *apply) checkOwners() error {
+	if a.surveyed {
+		return nil
+	}
+	// What is read here serves the action that follows. Hooks of the chart may
+	// change objects before Helm comes to them.
+	a.transport.keepReads(!a.manifest.hooks)
+	found, err := a.operation.survey(a.manifest.objects)
+	if err != nil {
+		return err
+	}
+	if err := found.foreign(a.manifest.objects, a.us()); err != nil {
+		return &Error{Kind: Foreign, Release: a.release, Err: err}
+	}
+	a.surveyed = true
+	return nil
+}
+
 // take takes one step. Only the last one has an outcome.
 func (a *apply) take(step Step, reason string) (Outcome, error) {
 	if step == StepUnlock {
 		return Outcome{}, a.unlock()
 	}
-	if err := a.survey.foreign(a.manifest.objects, a.us()); err != nil {
-		return Outcome{}, &Error{Kind: Foreign, Release: a.release, Err: err}
+	if err := a.checkOwners(); err != nil {
+		return Outcome{}, err
 	}
+	last, _ := a.store.state.Last()
 	var rel *release.Release
 	var err error
 	did := Installed
+	var healed []Object
 	switch step {
 	case StepInstall:
 		rel, err = a.install(nil)
@@ -141,6 +197,9 @@ func (a *apply) take(step Step, reason string) (Outcome, error) {
 		rel, err = a.reinstall()
 	default:
 		did = Upgraded
+		if last.Status == release.StatusDeployed && last.Checksum == a.manifest.checksum {
+			healed = a.absent
+		}
 		a.warnUnstable()
 		rel, err = a.upgrade()
 	}
@@ -150,7 +209,7 @@ func (a *apply) take(step Step, reason string) (Outcome, error) {
 	if last, _ := a.store.state.Last(); last.Status != release.StatusDeployed {
 		return Outcome{}, fmt.Errorf("everything is applied, but revision %d could not be recorded as deployed", rel.Version)
 	}
-	return Outcome{Action: did, Reason: reason, Revision: rel.Version}, nil
+	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed}, nil
 }
 
 // install runs Helm's install. earlier are manifests of a failed first revision.

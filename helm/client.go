@@ -25,6 +25,7 @@ type Options struct {
 	Timeout    time.Duration     // limit of one Helm hook (H7); 0 means 5 minutes
 	Labels     map[string]string // put on every object's metadata, without replacing what the chart sets (H10)
 	Log        *slog.Logger      // nil discards; lines of Helm itself are at debug
+	Watcher    Watcher           // for Client.Watch; nil: every Apply asks for all it must know
 }
 
 // Client applies and removes releases. All modules share one: it holds one set
@@ -41,6 +42,7 @@ type Client struct {
 	metadata  metadata.Interface
 	charts    charts
 	renders   renders
+	presence  presence
 	locks     locks
 }
 
@@ -97,6 +99,7 @@ func (c *Client) connect() error {
 	}
 	c.secrets = core.Secrets(c.options.Namespace)
 	c.records = &records{client: c.metadata, namespace: c.options.Namespace}
+	c.presence.client = c
 	return nil
 }
 
@@ -118,6 +121,10 @@ func (c *Client) Releases(ctx context.Context) ([]string, error) {
 	return sortedKeys(states), nil
 }
 
+// ResetDiscovery tells that the kinds of the API server have changed: CRDs were
+// installed (M6).
+func (c *Client) ResetDiscovery() { c.discovery.forget() }
+
 // warnings hands warnings of the API server (deprecated versions, suspicious
 // fields) to the log.
 type warnings struct{ log *slog.Logger }
@@ -137,7 +144,24 @@ type locks struct {
 }
 
 func (l *locks) lock(name string) (unlock func()) {
+	m := l.of(name)
+	m.Lock()
+	return m.Unlock
+}
+
+// busy reports whether an operation on a release is under way.
+func (l *locks) busy(name string) bool {
+	m := l.of(name)
+	if m.TryLock() {
+		m.Unlock()
+		return false
+	}
+	return true
+}
+
+func (l *locks) of(name string) *sync.Mutex {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.byName == nil {
 		l.byName = map[string]*sync.Mutex{}
 	}
@@ -146,7 +170,5 @@ func (l *locks) lock(name string) (unlock func()) {
 		m = &sync.Mutex{}
 		l.byName[name] = m
 	}
-	l.mu.Unlock()
-	m.Lock()
-	return m.Unlock
+	return m
 }

@@ -5,16 +5,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net/http"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/kube"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
-	"k8s.io/client-go/rest"
 )
 
 // cluster is what an action of Helm sees of Kubernetes. It is Helm's own client
@@ -32,7 +29,6 @@ type cluster struct {
 	earlier   []string // manifests of failed revisions whose objects Helm forgets
 	secrets   []string // texts of Secrets, never shown in errors
 	undeleted []error  // why objects could not be deleted; Helm only says that
-	clients   map[schema.GroupVersion]rest.Interface
 }
 
 var (
@@ -90,7 +86,7 @@ func (k *cluster) info(o *unstructured.Unstructured) (*resource.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := k.clientFor(m.GroupVersionKind.GroupVersion())
+	client, err := k.op.clientFor(m.GroupVersionKind.GroupVersion())
 	if err != nil {
 		return nil, err
 	}
@@ -113,29 +109,6 @@ func addLabels(o *unstructured.Unstructured, labels map[string]string) {
 	all := maps.Clone(labels)
 	maps.Copy(all, o.GetLabels())
 	o.SetLabels(all)
-}
-
-func (k *cluster) clientFor(gv schema.GroupVersion) (rest.Interface, error) {
-	if client, ok := k.clients[gv]; ok {
-		return client, nil
-	}
-	cfg := k.op.config()
-	cfg.APIPath = "/apis"
-	if gv.Group == "" {
-		cfg.APIPath = "/api"
-	}
-	cfg.GroupVersion = &gv
-	cfg.ContentConfig.GroupVersion = &gv
-	cfg.NegotiatedSerializer = resource.UnstructuredPlusDefaultContentConfig().NegotiatedSerializer
-	client, err := rest.RESTClientForConfigAndClient(cfg, &http.Client{Transport: k.op.transport})
-	if err != nil {
-		return nil, fmt.Errorf("client for %s: %w", gv, err)
-	}
-	if k.clients == nil {
-		k.clients = map[schema.GroupVersion]rest.Interface{}
-	}
-	k.clients[gv] = client
-	return client, nil
 }
 
 // Update implements kube.Interface for upgrades.

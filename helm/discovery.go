@@ -39,8 +39,10 @@ type discovered struct {
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 
 	mu           sync.Mutex
+	alarms       []*alarm // none: nobody watches the kinds
 	etag         string
 	loaded       time.Time
+	asked        time.Time // of the last answer, when it was asked for
 	reset        time.Time
 	capabilities *chartutil.Capabilities
 }
@@ -64,6 +66,10 @@ func newDiscovered(cfg *rest.Config) (*discovered, error) {
 // manifests. Kinds that appear later are seen at the next call (H11): one
 // conditional request asks whether the list of APIs changed.
 func (d *discovered) Capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
+	if known := d.undisturbed(ctx); known != nil {
+		return known, nil
+	}
+	asked := time.Now()
 	etag, changed, err := d.probe(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server for its APIs: %w", err)
@@ -71,6 +77,7 @@ func (d *discovered) Capabilities(ctx context.Context) (*chartutil.Capabilities,
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.capabilities != nil && !changed && time.Since(d.loaded) < versionAge {
+		d.asked = asked
 		return d.capabilities, nil
 	}
 	d.mapper.Reset() // the discovery cache too
@@ -78,11 +85,54 @@ func (d *discovered) Capabilities(ctx context.Context) (*chartutil.Capabilities,
 	if err != nil {
 		return nil, fmt.Errorf("read the APIs of the API server: %w", err)
 	}
-	d.etag, d.loaded = etag, time.Now()
+	d.etag, d.loaded, d.asked = etag, time.Now(), asked
 	if !sameCapabilities(d.capabilities, fresh) {
 		d.capabilities = fresh
 	}
 	return d.capabilities, nil
+}
+
+func (d *discovered) watch(alarms []*alarm) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.alarms = alarms
+}
+
+// undisturbed returns the capabilities that need no request: no definition of a
+// kind has changed since they were asked for. Without them, nil.
+func (d *discovered) undisturbed(ctx context.Context) *chartutil.Capabilities {
+	d.mu.Lock()
+	alarms := d.alarms
+	d.mu.Unlock()
+	if len(alarms) == 0 {
+		return nil
+	}
+	for _, a := range alarms {
+		select {
+		case <-a.ready:
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range alarms {
+		if !a.quiet(d.asked) {
+			return nil
+		}
+	}
+	if time.Since(d.loaded) >= versionAge {
+		return nil
+	}
+	return d.capabilities
+}
+
+// forget makes the next call of Capabilities ask for everything.
+func (d *discovered) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.etag, d.loaded, d.asked = "", time.Time{}, time.Time{}
+	d.mapper.Reset()
 }
 
 // probe asks for the list of APIs under the condition that it changed.

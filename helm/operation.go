@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -13,7 +14,9 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/resource"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -29,6 +32,7 @@ type operation struct {
 	log          *slog.Logger
 	transport    *boundTransport
 	capabilities *chartutil.Capabilities
+	clients      map[schema.GroupVersion]rest.Interface
 	cluster      *cluster // of the action that runs or ran last
 }
 
@@ -53,6 +57,30 @@ func (op *operation) us() owner { return owner{op.release, op.client.options.Nam
 
 // config is a REST configuration whose requests end with the operation.
 func (op *operation) config() *rest.Config { return op.client.over(op.transport) }
+
+// clientFor returns the connection of the operation for an API group.
+func (op *operation) clientFor(gv schema.GroupVersion) (rest.Interface, error) {
+	if client, ok := op.clients[gv]; ok {
+		return client, nil
+	}
+	cfg := op.config()
+	cfg.APIPath = "/apis"
+	if gv.Group == "" {
+		cfg.APIPath = "/api"
+	}
+	cfg.GroupVersion = &gv
+	cfg.ContentConfig.GroupVersion = &gv
+	cfg.NegotiatedSerializer = resource.UnstructuredPlusDefaultContentConfig().NegotiatedSerializer
+	client, err := rest.RESTClientForConfigAndClient(cfg, &http.Client{Transport: op.transport})
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", gv, err)
+	}
+	if op.clients == nil {
+		op.clients = map[schema.GroupVersion]rest.Interface{}
+	}
+	op.clients[gv] = client
+	return client, nil
+}
 
 // secrets are the texts that no error may show.
 func (op *operation) secrets() []string {

@@ -32,6 +32,7 @@ type rendered struct {
 	checksum string
 	parts    map[string]string // checksum of each template's output, to name unstable ones
 	objects  []Object          // without the objects of hooks (H14)
+	hooks    bool              // the chart has Helm hooks
 	volatile bool              // lookup was used: the cluster is an input too
 }
 
@@ -132,7 +133,7 @@ func (c *Client) digest(use *chart.Chart, files map[string]string) (*rendered, e
 	if err != nil {
 		return nil, err
 	}
-	r := &rendered{parts: map[string]string{}}
+	r := &rendered{parts: map[string]string{}, hooks: len(hooks) > 0}
 	sum := sha256.New()
 	parts := map[string]hash.Hash{}
 	add := func(source, text string) {

@@ -99,10 +99,17 @@ type records struct {
 	client    metadata.Interface
 	namespace string
 
+	// With a watch (recordwatch.go); set before its start.
+	changed func(release string)
+	busy    func(release string) bool
+
 	mu      sync.Mutex
 	listed  bool
 	known   map[string]State
-	doubted map[string]bool // releases whose last operation failed
+	doubted map[string]bool   // releases whose last operation failed
+	removed map[string]string // secrets that we deleted, with their last resourceVersion
+	ready   chan struct{}     // closed when the watch has told all, or cannot; nil: no watch
+	watched bool              // known is what the watch and our own writes say
 }
 
 func secretsResource() schema.GroupVersionResource {
@@ -117,11 +124,15 @@ func (r *records) secrets() metadata.ResourceInterface {
 // harm: a new revision is the creation of a secret with a fixed name, and every
 // change carries the resourceVersion that was read.
 func (r *records) read(ctx context.Context, name string) (State, error) {
+	watched := r.await(ctx)
 	r.mu.Lock()
-	listed, state, doubted := r.listed, r.known[name], r.doubted[name]
+	listed, state, doubted := r.listed, r.stateOf(name), r.doubted[name]
 	r.mu.Unlock()
 	if listed && doubted {
 		return r.reread(ctx, name)
+	}
+	if watched {
+		return state, nil
 	}
 	if !listed {
 		if _, err := r.readAll(ctx); err != nil {
@@ -139,7 +150,7 @@ func (r *records) read(ctx context.Context, name string) (State, error) {
 		if current {
 			return state, nil
 		}
-	} else if found, err := r.list(ctx, releaseSelector(name), "0"); err != nil || len(found) == 0 {
+	} else if found, _, err := r.list(ctx, releaseSelector(name), "0"); err != nil || len(found) == 0 {
 		// resourceVersion 0 is answered from memory at once. Should it be too old
 		// to show a release, its first revision is refused as existing already.
 		return State{Release: name}, err
@@ -149,32 +160,33 @@ func (r *records) read(ctx context.Context, name string) (State, error) {
 
 // reread asks with a consistent list, without trusting the memory.
 func (r *records) reread(ctx context.Context, name string) (State, error) {
-	states, err := r.list(ctx, releaseSelector(name), "")
+	states, at, err := r.list(ctx, releaseSelector(name), "")
 	if err != nil {
 		return State{}, err
 	}
-	state, ok := states[name]
-	if !ok {
-		state.Release = name
-	}
-	r.remember(state)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.replace(name, states[name].Revisions, at)
 	delete(r.doubted, name)
-	return state, nil
+	return r.stateOf(name), nil
 }
 
 // readAll lists all releases of the namespace, consistently.
 func (r *records) readAll(ctx context.Context) (map[string]State, error) {
-	all, err := r.list(ctx, labels.Set{"owner": "helm"}, "")
+	if r.await(ctx) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return maps.Clone(r.known), nil
+	}
+	all, at, err := r.list(ctx, labels.Set{"owner": "helm"}, "")
 	if err != nil {
 		return nil, err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.known, r.listed = maps.Clone(all), true
+	r.replaceAll(all, at)
 	clear(r.doubted)
-	return all, nil
+	return maps.Clone(r.known), nil
 }
 
 // isCurrent reports whether last is still the newest revision, unchanged.
@@ -200,40 +212,35 @@ func (r *records) isCurrent(ctx context.Context, name string, last Revision) (bo
 	return true, nil
 }
 
-func (r *records) list(ctx context.Context, selector labels.Set, resourceVersion string) (map[string]State, error) {
+func (r *records) list(ctx context.Context, selector labels.Set, resourceVersion string) (states map[string]State, at string, err error) {
 	list, err := r.secrets().List(ctx, metav1.ListOptions{LabelSelector: selector.String(), ResourceVersion: resourceVersion})
 	if err != nil {
-		return nil, fmt.Errorf("list release secrets in namespace %s: %w", r.namespace, err)
+		return nil, "", fmt.Errorf("list release secrets in namespace %s: %w", r.namespace, err)
 	}
-	states := map[string]State{}
+	metas := make([]*metav1.ObjectMeta, len(list.Items))
 	for i := range list.Items {
-		name, revision, err := revisionOf(&list.Items[i].ObjectMeta)
+		metas[i] = &list.Items[i].ObjectMeta
+	}
+	return statesOf(metas), list.ResourceVersion, nil
+}
+
+// statesOf sorts release secrets into histories.
+func statesOf(secrets []*metav1.ObjectMeta) map[string]State {
+	states := map[string]State{}
+	for _, secret := range secrets {
+		name, revision, err := revisionOf(secret)
 		if err != nil {
 			continue // a secret that only looks like one of Helm
 		}
-		state := states[name]
-		state.Release = name
-		state.Revisions = append(state.Revisions, revision)
-		states[name] = state
+		states[name] = State{Release: name, Revisions: append(states[name].Revisions, revision)}
 	}
 	for _, state := range states {
-		slices.SortFunc(state.Revisions, func(a, b Revision) int { return a.Version - b.Version })
+		slices.SortFunc(state.Revisions, byVersion)
 	}
-	return states, nil
+	return states
 }
 
-func (r *records) remember(state State) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.known == nil {
-		r.known = map[string]State{}
-	}
-	if len(state.Revisions) == 0 {
-		delete(r.known, state.Release)
-		return
-	}
-	r.known[state.Release] = state
-}
+func byVersion(a, b Revision) int { return a.Version - b.Version }
 
 // doubt makes the next read ask the API server: an operation failed, and what
 // it wrote last is unknown.

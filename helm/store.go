@@ -160,7 +160,7 @@ func (s *store) Delete(key string) (*release.Release, error) {
 		return nil, fmt.Errorf("delete release secret %s: %w", key, err)
 	}
 	s.state.Revisions = slices.Delete(slices.Clone(s.state.Revisions), i, i+1)
-	s.records.remember(s.state)
+	s.records.deleted(s.state.Release, old)
 	return s.bodies[key], nil
 }
 
@@ -178,7 +178,7 @@ func (s *store) keep(secret *corev1.Secret, rel *release.Release) error {
 	}
 	s.state.Revisions = revisions
 	s.bodies[secret.Name] = rel
-	s.records.remember(s.state)
+	s.records.wrote(s.state.Release, revision)
 	return nil
 }
 

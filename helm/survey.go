@@ -2,8 +2,10 @@ package helm
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,40 +23,50 @@ const (
 	ownerNamespace = "meta.helm.sh/release-namespace"
 )
 
-// survey is what the cluster holds of a list of objects.
-type survey struct {
-	absent []Object
-	owned  map[Object]owner // of those that exist
-}
+// survey is the owners of those objects of a list that exist.
+type survey map[Object]owner
 
 // owner is the release an object belongs to; zero: none.
 type owner struct{ name, namespace string }
 
-// survey looks at the metadata of objects, and at nothing else of them.
-func (c *Client) survey(ctx context.Context, objects []Object) (survey, error) {
-	found := make([]bool, len(objects))
-	owners := make([]owner, len(objects))
-	group, ctx := errgroup.WithContext(ctx)
+// survey reads objects whole, as Helm's actions do it a moment later.
+func (op *operation) survey(objects []Object) (survey, error) {
+	var mu sync.Mutex
+	owners := survey{}
+	group, ctx := errgroup.WithContext(op.ctx)
 	group.SetLimit(surveyWidth)
-	for i, o := range objects {
+	for _, o := range objects {
+		m, err := op.client.discovery.mapping(o.GVK)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("find the resource of %s: %w", o, err)
+		}
+		client, err := op.clientFor(m.GroupVersionKind.GroupVersion())
+		if err != nil {
+			return nil, err
+		}
 		group.Go(func() error {
-			live, exists, err := c.look(ctx, o)
-			found[i], owners[i] = exists, ownerIn(live)
-			return err
+			live := &metav1.PartialObjectMetadata{}
+			namespaced := op.client.discovery.isNamespaced(m)
+			data, err := client.Get().NamespaceIfScoped(op.client.identity(o).Namespace, namespaced).Resource(m.Resource.Resource).Name(o.Name).Do(ctx).Raw()
+			switch {
+			case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // Helm says what it may not
+				return nil
+			case err == nil:
+				err = json.Unmarshal(data, live)
+			}
+			if err != nil {
+				return fmt.Errorf("look at %s: %w", o, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			owners[o] = ownerIn(live)
+			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return survey{}, err
-	}
-	s := survey{owned: map[Object]owner{}}
-	for i, o := range objects {
-		if found[i] {
-			s.owned[o] = owners[i]
-		} else {
-			s.absent = append(s.absent, o)
-		}
-	}
-	return s, nil
+	return owners, group.Wait()
 }
 
 // look asks for the metadata of one object; nil with exists when it may not be
@@ -116,7 +128,7 @@ func ownerIn(live *metav1.PartialObjectMetadata) owner {
 func (s survey) foreign(objects []Object, us owner) error {
 	var errs []error
 	for _, o := range objects {
-		them := s.owned[o]
+		them := s[o]
 		if them.name == "" || them == us {
 			continue
 		}

@@ -33,8 +33,10 @@ type boundTransport struct {
 	ctx  context.Context
 	next http.RoundTripper
 
-	mu   sync.Mutex
-	last failure
+	mu    sync.Mutex
+	last  failure
+	keeps bool // answers to reads are kept
+	reads map[string]kept
 }
 
 // failure is what the transport knows about the last refused request.
@@ -48,6 +50,9 @@ func (t *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := t.ctx.Err(); err != nil {
 		return nil, err
 	}
+	if resp := t.known(req); resp != nil {
+		return resp, nil
+	}
 	ctx, cancel := context.WithCancel(req.Context())
 	stop := context.AfterFunc(t.ctx, cancel)
 	resp, err := roundTrip(t.next, req.WithContext(ctx), func() { stop(); cancel() })
@@ -59,7 +64,7 @@ func (t *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	t.judge(req.Method, resp.StatusCode)
-	return resp, nil
+	return t.keep(req, resp)
 }
 
 // judge remembers refusals, for Helm hands them on as text only. Reads that

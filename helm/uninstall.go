@@ -31,6 +31,7 @@ func (c *Client) Uninstall(ctx context.Context, name string) (existed bool, err 
 	}
 	err = op.uninstall(op.store(state))
 	c.renders.forget(name)
+	c.presence.forget(name)
 	if err != nil {
 		c.records.doubt(name)
 	}

@@ -258,6 +258,9 @@ func TestParseConfigWarns(t *testing.T) {
 		"any namespace beside names in v0 (C19)": {
 			`{"onKubernetesEvent": [{"kind": "pod", "namespaceSelector": {"any": "yes", "matchNames": ["a"]}}]}`,
 			[]string{"onKubernetesEvent[0].namespaceSelector.matchNames: is ignored because namespaceSelector.any is true"}, false},
+		"a Synchronization that is repeated, and not wanted (C15)": {
+			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "resynchronizationPeriod": "1h", "executeHookOnSynchronization": false}]}`,
+			[]string{"kubernetes[0].resynchronizationPeriod: has no effect, because executeHookOnSynchronization is false"}, true},
 		"a day that does not exist": {
 			`{"configVersion": "v1", "schedule": [{"crontab": "0 0 30 2 *"}], "kubernetes": [{"kind": "Pod"}]}`,
 			[]string{`schedule[0].crontab: "0 0 30 2 *" never fires`}, true},

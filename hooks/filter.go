@@ -5,21 +5,29 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/itchyny/gojq"
 )
 
-// filterLimit bounds one application of a filter by Apply. A filter that needs seconds for one object loops for ever
-// or would keep the watch of everybody else waiting.
-const filterLimit = 5 * time.Second
+const (
+	// filterLimit bounds one application of a filter by Apply. A filter that needs a second for one object loops for ever
+	// or would keep the watch of everybody else waiting.
+	filterLimit = time.Second
+	// distrust is the limit of a filter that has run into its limit within the last penalty. An ordinary filter needs far
+	// less than a millisecond; one that loops on each of a thousand objects must not take a quarter of an hour.
+	distrust = 10 * time.Millisecond
+	penalty  = time.Minute
+)
 
 // Filter is a compiled jq expression. It is safe for concurrent use; it sees no environment variables, and of files only
 // the modules it imports, which are read when it is compiled.
 // A nil *Filter is the filter of a binding without jqFilter.
 type Filter struct {
-	source string
-	code   *gojq.Code
+	source     string
+	code       *gojq.Code
+	distrusted atomic.Int64 // until when, in milliseconds of Unix time
 }
 
 // CompileFilter compiles a jq expression once for all objects it will see. Modules that it imports are searched in the
@@ -45,11 +53,24 @@ func (f *Filter) String() string {
 }
 
 // Apply runs the filter over one object, which it does not change. No result is null, one result is that value, several
-// are an array of them (C37). A nil filter returns nil. It gives up after five seconds.
+// are an array of them (C37). A nil filter returns nil. It gives up after a second, or much sooner when that has happened
+// in the last minute.
 func (f *Filter) Apply(object map[string]any) (json.RawMessage, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), filterLimit)
+	if f == nil {
+		return nil, nil
+	}
+	limit := filterLimit
+	if time.Now().UnixMilli() < f.distrusted.Load() {
+		limit = distrust
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	return f.ApplyContext(ctx, object)
+	result, err := f.ApplyContext(ctx, object)
+	if errors.Is(err, context.DeadlineExceeded) {
+		f.distrusted.Store(time.Now().Add(penalty).UnixMilli())
+		return nil, fmt.Errorf("jq expression %q: no result within %s, does it loop?", f.source, limit)
+	}
+	return result, err
 }
 
 // ApplyContext is Apply with a limit of the caller's choice.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"sync"
@@ -117,4 +119,50 @@ func TestFilterIsSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	group.Wait()
+}
+
+func TestFilterImportsModules(t *testing.T) { // B3: JQ_LIBRARY_PATH
+	dir := tree(t, "lib/labels.jq")
+	library := filepath.Join(dir, "lib")
+	if err := os.WriteFile(filepath.Join(library, "labels.jq"), []byte("def names: keys;"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const expression = `import "labels" as l; .metadata.labels | l::names`
+	filter, err := CompileFilter(expression, t.TempDir(), library)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := filter.Apply(object()); err != nil || string(got) != `["a","b"]` {
+		t.Errorf("got %s, %v", got, err)
+	}
+	if _, err := CompileFilter(expression); err == nil || !strings.Contains(err.Error(), "labels") {
+		t.Errorf("without a library: %v", err)
+	}
+	config := `{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "jqFilter": "import \"labels\" as l; l::names"}]}`
+	runner, _ := newRunner(t, Options{JQLibrary: []string{library}})
+	if _, err := runner.Configure(t.Context(), script(t, "echo '"+config+"'").File, "/", Global); err != nil {
+		t.Error(err)
+	}
+}
+
+// Issue, bad input: a filter that loops on one object costs the others little.
+func TestFilterThatLoopsIsDistrusted(t *testing.T) {
+	filter, err := CompileFilter(`if .kind == "Loop" then [repeat(1)] else .kind end`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loop := map[string]any{"kind": "Loop"}
+	wants := []string{"within 1s, does it loop?", "within 10ms, does it loop?"}
+	for _, want := range wants {
+		if _, err := filter.Apply(loop); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want one that says %q", err, want)
+		}
+		if got, err := filter.Apply(object()); err != nil || string(got) != `"Pod"` {
+			t.Errorf("another object: %s, %v", got, err)
+		}
+	}
+	filter.distrusted.Store(time.Now().Add(-time.Second).UnixMilli())
+	if _, err := filter.Apply(loop); err == nil || !strings.Contains(err.Error(), wants[0]) {
+		t.Errorf("after the penalty: %v", err)
+	}
 }

@@ -1,7 +1,9 @@
 package hooks
 
 import (
+	"bytes"
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -36,6 +38,56 @@ func TestSchemasAllowTheBindingsOfBothScopes(t *testing.T) { // C8
 			}
 		}
 	}
+}
+
+// The schema that editors use is the one that validates.
+func TestTheSchemaInDocsIsThisOne(t *testing.T) {
+	shown, err := os.ReadFile("../docs/hook-config.v1.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(shown, configV1Schema) {
+		t.Error("docs/hook-config.v1.schema.json is not hooks/config.v1.schema.json; make it a symbolic link to it")
+	}
+}
+
+// An editor shows title and description of each property, its own or those of what it refers to.
+func TestTheSchemaExplainsEveryProperty(t *testing.T) {
+	var schema map[string]any
+	if err := json.Unmarshal(configV1Schema, &schema); err != nil {
+		t.Fatal(err)
+	}
+	explained := func(rule map[string]any, word string) bool {
+		if text, _ := rule[word].(string); text != "" {
+			return true
+		}
+		pointer, _ := rule["$ref"].(string)
+		below, _ := resolve(schema, strings.TrimPrefix(pointer, "#")).(map[string]any)
+		text, _ := below[word].(string)
+		return text != "" && pointer != ""
+	}
+	var visit func(path string, node any)
+	visit = func(path string, node any) {
+		rule, ok := node.(map[string]any)
+		if !ok {
+			return
+		}
+		properties, _ := rule["properties"].(map[string]any)
+		for name, property := range properties {
+			property, _ := property.(map[string]any)
+			if !explained(property, "title") {
+				t.Errorf("%s/%s has no title", path, name)
+			}
+			_, structured := property["properties"]
+			if !structured && !explained(property, "description") && name != "settings" && name != "nameSelector" {
+				t.Errorf("%s/%s has no description", path, name)
+			}
+		}
+		for key, below := range rule {
+			visit(path+"/"+key, below)
+		}
+	}
+	visit("", any(schema))
 }
 
 // Every object is closed: a key that is ignored silently is the mistake that takes longest to find.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
@@ -79,6 +80,29 @@ func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
 	return &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(disco), log: log}, nil
+}
+
+// Limits are those of a client of its own.
+type Limits struct {
+	QPS     float32       // requests per second; 0: DefaultQPS, negative: no limit
+	Burst   int           // 0: DefaultBurst
+	Timeout time.Duration // of one request; 0: none
+}
+
+// WithLimits makes a client with limits of its own, so that its requests do
+// not hold up those of c, nor the other way round (K6). Both share connections
+// and what they know of kinds.
+func (c *Client) WithLimits(l Limits) (*Client, error) {
+	config := rest.CopyConfig(c.config)
+	config.QPS = orDefault(l.QPS, DefaultQPS)
+	config.Burst = orDefault(l.Burst, DefaultBurst)
+	config.Timeout = l.Timeout
+	limited, err := newClient(config, c.log)
+	if err != nil {
+		return nil, err
+	}
+	limited.kinds = c.kinds
+	return limited, nil
 }
 
 // restConfig finds the API server. Without a kubeconfig it is the one of the

@@ -23,8 +23,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// definition is one CustomResourceDefinition of a file.
-type definition struct {
+// crdSource is one CustomResourceDefinition of a file.
+type crdSource struct {
 	file   string
 	name   string
 	hash   string // of all that is applied
@@ -33,8 +33,8 @@ type definition struct {
 
 // readDefinitions reads the files below <dir>/crds of every dir (M1). All that is
 // wrong is told at once, because nothing is applied then.
-func readDefinitions(o CRDOptions, dirs []string) ([]definition, error) {
-	var all []definition
+func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
+	var all []crdSource
 	var errs []error
 	for _, dir := range dirs {
 		files, err := crdFiles(filepath.Join(dir, "crds"), o.SkipPrefixes)
@@ -84,7 +84,7 @@ func crdFiles(root string, skip []string) ([]string, error) {
 	return files, nil
 }
 
-func readDefinitionFile(file string, labels map[string]string) ([]definition, error) {
+func readDefinitionFile(file string, labels map[string]string) ([]crdSource, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err
@@ -93,9 +93,9 @@ func readDefinitionFile(file string, labels map[string]string) ([]definition, er
 	if err != nil {
 		return nil, err
 	}
-	var all []definition
+	var all []crdSource
 	for _, object := range objects {
-		d := definition{file: file, name: object.GetName(), object: object}
+		d := crdSource{file: file, name: object.GetName(), object: object}
 		if err := d.complete(labels); err != nil {
 			return nil, err
 		}
@@ -178,7 +178,7 @@ func checkDefinition(object *unstructured.Unstructured) error {
 
 // complete takes out what only the API server may say, adds the labels, and
 // sums up.
-func (d *definition) complete(labels map[string]string) error {
+func (d *crdSource) complete(labels map[string]string) error {
 	delete(d.object.Object, "status")
 	metadata, _ := d.object.Object["metadata"].(map[string]any)
 	for _, field := range []string{"creationTimestamp", "generation", "managedFields", "namespace", "resourceVersion", "uid"} {

@@ -64,7 +64,7 @@ func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (
 		})
 	}
 	_ = group.Wait()
-	var fresh []definition
+	var fresh []crdSource
 	for i, d := range all {
 		if changed[i] {
 			written = append(written, d.name)
@@ -80,10 +80,10 @@ func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (
 
 // withoutDuplicates keeps the last of several files with the same definition:
 // modules that ship the same CRD are no reason to stop, but to tell.
-func (c *Client) withoutDuplicates(all []definition) []definition {
-	var kept []definition
+func (c *Client) withoutDuplicates(all []crdSource) []crdSource {
+	var kept []crdSource
 	for _, d := range all {
-		i := slices.IndexFunc(kept, func(k definition) bool { return k.name == d.name })
+		i := slices.IndexFunc(kept, func(k crdSource) bool { return k.name == d.name })
 		if i < 0 {
 			kept = append(kept, d)
 			continue
@@ -98,11 +98,12 @@ func (c *Client) withoutDuplicates(all []definition) []definition {
 
 // ensureCRD applies one definition unless the cluster has it; it returns when
 // its kind is established.
-func (c *Client) ensureCRD(ctx context.Context, d definition) (changed bool, err error) {
+func (c *Client) ensureCRD(ctx context.Context, d crdSource) (changed bool, err error) {
 	known, err := c.metadata.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return true, c.applyCRD(ctx, d, d.object)
+		err := c.applyCRD(ctx, d, d.object)
+		return err == nil, err
 	case err != nil:
 		return false, err
 	case known.DeletionTimestamp != nil:
@@ -119,10 +120,11 @@ func (c *Client) ensureCRD(ctx context.Context, d definition) (changed bool, err
 	if err := c.forgetStoredVersions(ctx, next, live); err != nil {
 		return false, err
 	}
-	return true, c.applyCRD(ctx, d, next)
+	err = c.applyCRD(ctx, d, next)
+	return err == nil, err
 }
 
-func (c *Client) applyCRD(ctx context.Context, d definition, next *unstructured.Unstructured) error {
+func (c *Client) applyCRD(ctx context.Context, d crdSource, next *unstructured.Unstructured) error {
 	_, err := c.dynamic.Resource(crdResource()).Apply(ctx, d.name, next, metav1.ApplyOptions{FieldManager: crdManager, Force: true})
 	if err != nil {
 		return err
@@ -235,7 +237,7 @@ func conditionsOf(object *unstructured.Unstructured) map[string]map[string]any {
 
 // awaitServed waits until discovery tells of the kinds, which it does a moment
 // after they are established; the answer then serves the watches, too (M6).
-func (c *Client) awaitServed(ctx context.Context, fresh []definition) error {
+func (c *Client) awaitServed(ctx context.Context, fresh []crdSource) error {
 	missing := map[string]string{} // "apiVersion/kind" → file
 	for _, d := range fresh {
 		for _, version := range servedKinds(d.object) {

@@ -42,7 +42,8 @@ type feed struct {
 	watch   watcher
 	store   cache.ReflectorStore
 	log     *slog.Logger
-	missing func() // the API server does not know the resource; may be nil
+	missing func()      // the API server does not know the resource; may be nil
+	failed  func(error) // a request failed; may be nil
 	health  health
 }
 
@@ -150,6 +151,9 @@ func (f *feed) note(ctx context.Context, verb string, err error) {
 		}
 		if apierrors.IsNotFound(err) && f.missing != nil {
 			f.missing()
+		}
+		if f.failed != nil {
+			f.failed(err)
 		}
 	}
 }

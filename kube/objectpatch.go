@@ -76,7 +76,7 @@ type patchDocument struct {
 }
 
 // compile checks the document and reports everything that is wrong with it.
-func (d patchDocument) compile() (ObjectPatch, error) {
+func (d patchDocument) compile(jqLibrary []string) (ObjectPatch, error) {
 	p := ObjectPatch{
 		Operation:           d.Operation,
 		APIVersion:          d.APIVersion,
@@ -98,7 +98,7 @@ func (d patchDocument) compile() (ObjectPatch, error) {
 	case JSONPatch:
 		err = errors.Join(d.onlyPayload("jsonPatch"), p.named(), p.setJSONPatch(d.JSONPatch))
 	case JQPatch:
-		err = errors.Join(d.onlyPayload("jqFilter"), p.named(), p.setFilter(d.JQFilter))
+		err = errors.Join(d.onlyPayload("jqFilter"), p.named(), p.setFilter(d.JQFilter, jqLibrary))
 	case "":
 		err = errors.New("operation is missing")
 	default:
@@ -199,13 +199,13 @@ func (p *ObjectPatch) setJSONPatch(given json.RawMessage) error {
 	return errors.Join(errs...)
 }
 
-func (p *ObjectPatch) setFilter(expression string) error {
+func (p *ObjectPatch) setFilter(expression string, jqLibrary []string) error {
 	if expression == "" {
 		return errors.New("jqFilter is missing")
 	}
 	query, err := gojq.Parse(expression)
 	if err == nil {
-		p.filter, err = gojq.Compile(query)
+		p.filter, err = gojq.Compile(query, gojq.WithModuleLoader(gojq.NewModuleLoader(jqLibrary)))
 	}
 	if err != nil {
 		return fmt.Errorf("jqFilter %q: %w", expression, err)

@@ -17,8 +17,9 @@ import (
 // ParseObjectPatches reads the file that a hook wrote: JSON objects one after
 // another, or documents of YAML (K1). All that is wrong is reported, with the
 // number of the document, and then nothing is returned: a hook's operations
-// are applied all or not at all. An empty file is no operation.
-func ParseObjectPatches(data []byte) ([]ObjectPatch, error) {
+// are applied all or not at all. An empty file is no operation. Modules that
+// the filters of JQPatch import are searched in jqLibrary.
+func ParseObjectPatches(data []byte, jqLibrary ...string) ([]ObjectPatch, error) {
 	documents, err := splitDocuments(data)
 	if err != nil {
 		return nil, err
@@ -26,7 +27,7 @@ func ParseObjectPatches(data []byte) ([]ObjectPatch, error) {
 	var patches []ObjectPatch
 	var errs []error
 	for i, document := range documents {
-		patch, err := parseObjectPatch(document)
+		patch, err := parseObjectPatch(document, jqLibrary)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("document %d: %w", i+1, err))
 			continue
@@ -39,14 +40,14 @@ func ParseObjectPatches(data []byte) ([]ObjectPatch, error) {
 	return patches, nil
 }
 
-func parseObjectPatch(text []byte) (ObjectPatch, error) {
+func parseObjectPatch(text []byte, jqLibrary []string) (ObjectPatch, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	var document patchDocument
 	if err := decoder.Decode(&document); err != nil {
 		return ObjectPatch{}, err
 	}
-	return document.compile()
+	return document.compile(jqLibrary)
 }
 
 // splitDocuments returns the documents as JSON.

@@ -15,11 +15,12 @@
 //	ExecuteTask          queue             owner
 //	TaskDone             owner             queue
 //
-//	GetValues            run               module, global-hooks
-//	Values               module, global    run
+//	GetValues            run, server       module, global-hooks
+//	Values               module, global    run, server
 //	ApplyHookResult      run               module, global-hooks
 //	HookResultApplied    module, global    run
 //	SetEnabledModules    converge          global-hooks
+//	RememberValues       converge          module, global-hooks
 //
 //	GetModule            run               module
 //	ModuleState          module            run
@@ -56,7 +57,7 @@
 //
 //	Crash                tests             any actor
 //
-//	ReloadModules        global-hooks      converge
+//	ReloadModules        global, module    converge
 //	SetDynamicFlags      global-hooks      converge
 //	ConvergeFinished     global-hooks      converge
 package messages

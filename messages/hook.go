@@ -1,6 +1,10 @@
 package messages
 
-import "addon-operator/hooks"
+import (
+	"time"
+
+	"addon-operator/hooks"
+)
 
 // HooksLoaded gives a module its hooks, whose --config a run has asked.
 type HooksLoaded struct{ Hooks []hooks.Hook }
@@ -89,6 +93,7 @@ type ObjectChanged struct {
 	Event           string
 	Namespace, Name string
 	Object          hooks.Object
+	Arrived         time.Time
 }
 
 // WatchSynced tells that the first list of a binding is complete.

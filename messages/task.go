@@ -84,6 +84,7 @@ const (
 	BySync        = "Synchronization"
 	ByReload      = "ReloadAllModules"
 	ByPurgeFailed = "PurgeFailed"
+	ByDirectory   = "ModuleDirectory"
 )
 
 // String is the last link of the chain.
@@ -124,6 +125,8 @@ type SynchronizeHook struct {
 	Names    []string // of the same bindings, for people
 	// Late: the start-up went on without it.
 	Late bool
+	// Again: they were synchronized before; the period of resynchronization has passed (C15).
+	Again bool
 }
 
 // RunModule takes a module through start-up (if it is not started), beforeHelm, Helm

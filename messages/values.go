@@ -1,6 +1,8 @@
 package messages
 
 import (
+	"time"
+
 	"addon-operator/hooks"
 	"addon-operator/values"
 )
@@ -11,6 +13,9 @@ type GetValues struct{}
 // Values is an immutable view of an owner's values.
 type Values struct {
 	Section *values.Section
+	// Converged is the section at the end of the last converge, at ConvergedAt; nil before the first.
+	Converged   *values.Section
+	ConvergedAt time.Time
 	// EnabledModules, in the order they run; only global-hooks knows them.
 	EnabledModules []string
 }
@@ -29,6 +34,8 @@ type ApplyHookResult struct {
 	Reload   int
 	Cause    Cause
 	Result   hooks.Result
+	// Origin is remembered with the values that the result changes.
+	Origin values.Origin
 }
 
 // HookResultApplied tells a run whether its result was accepted as a whole. Err names
@@ -45,7 +52,14 @@ type ConfigMapSeen struct {
 }
 
 // SetConfig replaces the ConfigMap layer of an owner; nil when it has no section.
-type SetConfig struct{ Section any }
+type SetConfig struct {
+	Section any
+	Origin  values.Origin
+}
+
+// RememberValues tells an owner that a converge is over: what changes from now on is what
+// changed since.
+type RememberValues struct{}
 
 // ConfigChanged tells converge what a valid change of the ConfigMap touched (G16).
 type ConfigChanged struct {

@@ -13,6 +13,7 @@
 //	configmap-set KEY TEXT        set one key of it
 //	configmap-remove KEY          remove one key of it
 //	apply FILE                    create or change objects in the cluster
+//	object KIND NAMESPACE/NAME    create one that has nothing but its name
 //	delete KIND NAMESPACE/NAME    delete one
 //	no-kind KIND                  a kind that does not exist
 //	kind KIND                     it exists from now on

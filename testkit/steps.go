@@ -20,13 +20,14 @@ import (
 
 // steps are the words of a script; doc.go explains them.
 var steps = map[string]func(*player, string) error{
-	"start":            func(p *player, _ string) error { return p.start() },
-	"stop":             func(p *player, _ string) error { return p.stop() },
+	"start":            func(p *player, _ string) error { p.witness.note("start", ""); return p.start() },
+	"stop":             func(p *player, _ string) error { p.witness.note("stop", ""); return p.stop() },
 	"advance":          (*player).stepAdvance,
 	"configmap":        (*player).stepConfigMap,
 	"configmap-set":    (*player).stepConfigMapSet,
 	"configmap-remove": (*player).stepConfigMapRemove,
 	"apply":            (*player).stepApply,
+	"object":           (*player).stepObject,
 	"delete":           (*player).stepDelete,
 	"no-kind":          func(p *player, kind string) error { p.cluster.SetKind(kind, false); return nil },
 	"kind":             func(p *player, kind string) error { p.cluster.SetKind(kind, true); return nil },
@@ -41,7 +42,7 @@ var steps = map[string]func(*player, string) error{
 	"width":            (*player).stepWidth,
 	"why":              (*player).stepWhy,
 	"release":          func(p *player, name string) error { p.releases.Put(name); return nil },
-	"remove":           func(p *player, path string) error { return os.RemoveAll(filepath.Join(p.dir, path)) },
+	"remove":           (*player).stepRemove,
 	"restore":          (*player).stepRestore,
 	"write":            (*player).stepWrite,
 	"crash":            (*player).stepCrash,
@@ -84,12 +85,19 @@ func (p *player) stepConfigMapSet(rest string) error {
 		data = map[string]string{}
 	}
 	data[key] = strings.ReplaceAll(text, `\n`, "\n")
+	p.noteSwitch(key)
 	p.cluster.SetConfigMap(data)
 	return nil
 }
 
+// noteSwitch remembers edits that may switch a module, or end its waiting.
+func (p *player) noteSwitch(key string) {
+	p.witness.note("switch", strings.TrimSuffix(key, "Enabled"))
+}
+
 func (p *player) stepConfigMapRemove(key string) error {
 	data := p.cluster.ConfigMap()
+	p.noteSwitch(key)
 	delete(data, key)
 	p.cluster.SetConfigMap(data)
 	return nil
@@ -110,6 +118,16 @@ func (p *player) stepApply(name string) error {
 		}
 	}
 	return nil
+}
+
+// stepObject creates an object that has nothing but its name.
+func (p *player) stepObject(rest string) error {
+	kind, name, _ := strings.Cut(rest, " ")
+	namespace, object, ok := strings.Cut(name, "/")
+	if !ok {
+		namespace, object = "", name
+	}
+	return p.cluster.Apply(map[string]any{"kind": kind, "metadata": map[string]any{"namespace": namespace, "name": object}})
 }
 
 func (p *player) stepDelete(rest string) error {
@@ -154,8 +172,14 @@ func (p *player) stepJitter(text string) error {
 	return err
 }
 
+func (p *player) stepRemove(path string) error {
+	p.witness.note("directory", path)
+	return os.RemoveAll(filepath.Join(p.dir, path))
+}
+
 // stepRestore writes the files of the archive below a path again.
 func (p *player) stepRestore(path string) error {
+	p.witness.note("directory", path)
 	for name, data := range p.files {
 		if strings.HasPrefix(name, path+"/") {
 			p.write(name, data)

@@ -59,7 +59,7 @@ func BenchmarkMergeAndValidate1MB(b *testing.B) {
 		b.Fatal(err)
 	}
 	for i := 0; b.Loop(); i++ {
-		changed, err := section.WithConfig(map[string]any{"touched": int64(i)})
+		changed, err := section.WithConfig(map[string]any{"touched": int64(i)}, Origin{})
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -76,7 +76,7 @@ func BenchmarkMerge1MB(b *testing.B) {
 		b.Fatal(err)
 	}
 	for i := 0; b.Loop(); i++ {
-		if _, err := section.WithConfig(map[string]any{"touched": int64(i)}); err != nil {
+		if _, err := section.WithConfig(map[string]any{"touched": int64(i)}, Origin{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -89,7 +89,7 @@ func BenchmarkPatch1MB(b *testing.B) {
 		b.Fatal(err)
 	}
 	for i := 0; b.Loop(); i++ {
-		if _, err := section.Patch(Patch{addition(pointer{"m", "touched"}, int64(i))}); err != nil {
+		if _, err := section.Patch(Patch{addition(pointer{"m", "touched"}, int64(i))}, Origin{}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -157,7 +157,7 @@ func Benchmark200Modules(b *testing.B) {
 	}
 	for i := 0; b.Loop(); i++ {
 		for _, section := range sections {
-			changed, err := section.WithConfig(map[string]any{"replicas": int64(i)})
+			changed, err := section.WithConfig(map[string]any{"replicas": int64(i)}, Origin{})
 			if err == nil {
 				err = changed.ValidateConfig()
 			}
@@ -190,7 +190,7 @@ func BenchmarkPatchOfThousandKeys(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if section, err = section.Patch(patch); err != nil {
+		if section, err = section.Patch(patch, Origin{}); err != nil {
 			b.Fatal(err)
 		}
 	}

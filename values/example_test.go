@@ -26,7 +26,7 @@ func ExampleSection() {
 		fmt.Println(err)
 		return
 	}
-	section, err = section.WithConfig(map[string]any{"replicas": int64(3)})
+	section, err = section.WithConfig(map[string]any{"replicas": int64(3)}, values.Origin{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -38,7 +38,7 @@ func ExampleSection() {
 		fmt.Println(err)
 		return
 	}
-	section, err = section.Patch(patch)
+	section, err = section.Patch(patch, values.Origin{})
 	if err != nil {
 		fmt.Println(err)
 		return

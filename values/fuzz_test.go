@@ -83,7 +83,7 @@ func FuzzPatch(f *testing.F) {
 		}
 		section := sectionOf(t, "m", nil, "{a: {b: []}, list: [x, {c: {}}], none: }", "")
 		before := jsonText(t, section.Merged())
-		changed, err := section.Patch(patch)
+		changed, err := section.Patch(patch, Origin{})
 		if jsonText(t, section.Merged()) != before {
 			t.Fatal("the section was changed")
 		}
@@ -91,7 +91,7 @@ func FuzzPatch(f *testing.F) {
 			return
 		}
 		checkTree(t, changed.Merged())
-		replayed, err := changed.WithConfig(nil)
+		replayed, err := changed.WithConfig(nil, Origin{})
 		wantError(t, err)
 		wantTree(t, "replayed", replayed.Merged(), changed.Merged())
 	})

@@ -125,7 +125,7 @@ func playStep(section *Section, key string, step txtar.File) (*Section, error) {
 		if err != nil {
 			return nil, err
 		}
-		return section.WithConfig(document.Sections[key])
+		return section.WithConfig(document.Sections[key], Origin{})
 	}
 	if !strings.HasSuffix(step.Name, ".json") {
 		return section, nil
@@ -140,7 +140,7 @@ func playStep(section *Section, key string, step txtar.File) (*Section, error) {
 		return nil, err
 	}
 	if strings.HasPrefix(step.Name, "config-patch") {
-		return section.PatchConfig(patch)
+		return section.PatchConfig(patch, Origin{})
 	}
-	return section.Patch(patch)
+	return section.Patch(patch, Origin{})
 }

@@ -67,7 +67,7 @@ func sectionOf(t testing.TB, key string, schemas *Schemas, static, config string
 	if config == "" {
 		return section
 	}
-	section, err = section.WithConfig(yamlTree(t, config))
+	section, err = section.WithConfig(yamlTree(t, config), Origin{})
 	if err != nil {
 		t.Fatalf("section: %v", err)
 	}

@@ -103,9 +103,9 @@ func TestLayersDoNotDependOnHistory(t *testing.T) {
 			return s
 		}
 		config := func(tree any) func(*Section) (*Section, error) {
-			return func(s *Section) (*Section, error) { return s.WithConfig(tree) }
+			return func(s *Section) (*Section, error) { return s.WithConfig(tree, Origin{}) }
 		}
-		hook := func(s *Section) (*Section, error) { return s.Patch(patch) }
+		hook := func(s *Section) (*Section, error) { return s.Patch(patch, Origin{}) }
 		one := apply(section, config(first), hook, config(nil), config(last))
 		other := apply(section, config(last), hook)
 		if one.Checksum() != other.Checksum() {

@@ -20,6 +20,8 @@ type Operation struct {
 	From     string // where move and copy take the value from
 	Value    any    // a tree
 	HasValue bool   // tells the value null from no value
+
+	by *Origin // of a saved operation
 }
 
 // operationJSON is an operation as it stands in a file.

@@ -34,7 +34,7 @@ func TestPatchExamplesOfTheRFC(t *testing.T) {
 		{"A.15 comparing strings and numbers", `{"/": 9, "~1": 10}`, `[{"op":"test","path":"/m/~01","value":"10"}]`, "the test failed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			_, err := sectionOf(t, "m", nil, tc.before, "").Patch(patchOf(t, tc.patch))
+			_, err := sectionOf(t, "m", nil, tc.before, "").Patch(patchOf(t, tc.patch), Origin{})
 			wantError(t, err, tc.want)
 		})
 	}
@@ -54,7 +54,7 @@ func TestPatchAgreesWithThePlainReading(t *testing.T) {
 		if slices.ContainsFunc(patch, func(o Operation) bool { return o.Path == "/m" || o.From == "/m" }) {
 			continue // a section has rules of its own: it never goes and is never a scalar
 		}
-		got, err := section.Patch(patch)
+		got, err := section.Patch(patch, Origin{})
 		want, plainErr := plainPatch(map[string]any{"m": section.Merged()}, patch)
 		if (err == nil) != (plainErr == nil) {
 			t.Fatalf("seed %d: %v, the plain reading says %v\n%s\n%s", seed, err, plainErr, jsonText(t, section.Merged()), operations(patch))

@@ -46,7 +46,9 @@ func compact(saved Patch, last Operation) Patch {
 	dropped := func(o Operation) bool { return isAtOrBelow(o.Path, last.Path) }
 	saved = saved[:from+len(slices.DeleteFunc(saved[from:], dropped))]
 	if path := mustPointer(last.Path); last.Op == "remove" && droppedAdd && len(path) > 2 {
-		saved = append(saved, addition(path, map[string]any{}))
+		parents := addition(path, map[string]any{})
+		parents.by = last.by
+		saved = append(saved, parents)
 	}
 	return append(saved, last)
 }
@@ -70,7 +72,8 @@ func field(path string) string {
 	return name
 }
 
-// fold replaces the operations on a container by its present value, when too many of them go through lists.
+// fold replaces the operations on a container by its present value, when too many of them go through lists. It is then the last
+// of them that is remembered as its origin.
 func fold(saved Patch, key string, merged any) Patch {
 	counts := map[string]int{}
 	for _, operation := range saved {
@@ -83,12 +86,18 @@ func fold(saved Patch, key string, merged any) Patch {
 			continue
 		}
 		path := mustPointer(text)
-		saved = slices.DeleteFunc(saved, func(o Operation) bool { return isAtOrBelow(o.Path, text) })
+		folded := Operation{Op: "remove", Path: text}
 		if value, ok := lookup(map[string]any{key: merged}, path); ok {
-			saved = append(saved, addition(path, value))
-		} else {
-			saved = append(saved, Operation{Op: "remove", Path: text})
+			folded = addition(path, value)
 		}
+		saved = slices.DeleteFunc(saved, func(o Operation) bool {
+			if !isAtOrBelow(o.Path, text) {
+				return false
+			}
+			folded.by = o.by
+			return true
+		})
+		saved = append(saved, folded)
 	}
 	return saved
 }

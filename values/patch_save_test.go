@@ -72,13 +72,13 @@ func TestSavedPatchesGiveTheSameValues(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 5 {
-			changed, err := section.Patch(Patch{randomRFCOperation(r, section.Merged())})
+			changed, err := section.Patch(Patch{randomRFCOperation(r, section.Merged())}, Origin{})
 			if err != nil {
 				continue // most random operations do not fit
 			}
 			section = changed
 			applied++
-			replayed, err := section.WithConfig(nil)
+			replayed, err := section.WithConfig(nil, Origin{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -208,14 +208,14 @@ func TestSavedPatchesStayBounded(t *testing.T) {
 			section := sectionOf(t, key, nil, static, "")
 			for i := range 1000 {
 				var err error
-				if section, err = section.Patch(patchOf(t, fmt.Sprintf(tc.patch, i))); err != nil {
+				if section, err = section.Patch(patchOf(t, fmt.Sprintf(tc.patch, i)), Origin{}); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if n := len(section.SavedPatches()); n > foldLimit+1 {
 				t.Errorf("%d operations are saved", n)
 			}
-			replayed, err := section.WithConfig(nil)
+			replayed, err := section.WithConfig(nil, Origin{})
 			wantError(t, err)
 			wantTree(t, "replayed", replayed.Merged(), section.Merged())
 		})

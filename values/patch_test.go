@@ -90,7 +90,7 @@ func TestPatchErrorsHideValues(t *testing.T) {
 		`{"op":"test","path":"/m/a","value":"hunter2"}`,
 		`{"op":"replace","path":"/m/x","value":{"a":"hunter2"}}`,
 	} {
-		_, err := section.Patch(patchOf(t, text))
+		_, err := section.Patch(patchOf(t, text), Origin{})
 		wantError(t, err, "/m/")
 		if strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("the value is in the error: %v", err)
@@ -258,7 +258,7 @@ func TestPatchIsStrict(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			section := sectionOf(t, "m", nil, static, "")
 			before := section.Checksum()
-			patched, err := section.Patch(patchOf(t, tc.patch))
+			patched, err := section.Patch(patchOf(t, tc.patch), Origin{})
 			if tc.err != "" {
 				wantError(t, err, tc.err)
 			} else {
@@ -288,17 +288,17 @@ func TestPatchOfListSections(t *testing.T) {
 		{`{"op":"add","path":"/camel/0","value":1}`, "[1]"},
 	} {
 		var err error
-		section, err = section.Patch(patchOf(t, step.patch))
+		section, err = section.Patch(patchOf(t, step.patch), Origin{})
 		wantError(t, err)
 		wantYAML(t, step.patch, section.Merged(), step.want)
 	}
-	replayed, err := section.WithConfig(nil)
+	replayed, err := section.WithConfig(nil, Origin{})
 	wantError(t, err)
 	wantYAML(t, "replayed", replayed.Merged(), "[1]")
-	_, err = section.Patch(patchOf(t, `{"op":"add","path":"/camel/x","value":1}`))
+	_, err = section.Patch(patchOf(t, `{"op":"add","path":"/camel/x","value":1}`), Origin{})
 	wantError(t, err, `/camel is a list of 1, "x" is not an index of it`)
 
-	config, err := section.PatchConfig(patchOf(t, `{"op":"add","path":"/camel/-","value":"new"}`))
+	config, err := section.PatchConfig(patchOf(t, `{"op":"add","path":"/camel/-","value":"new"}`), Origin{})
 	wantError(t, err)
 	wantYAML(t, "config", config.Config(), "[new]")
 }

@@ -158,3 +158,38 @@ func isWord(key string) bool {
 		return !(r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')
 	}) < 0
 }
+
+// cutElement takes the first element off a dotted path.
+func cutElement(text string, first bool) (element, rest string, err error) {
+	if text[0] == '[' {
+		return cutBracket(text)
+	}
+	if !first {
+		if text[0] != '.' {
+			return "", "", fmt.Errorf("a dot or [ is missing before %q", text)
+		}
+		text = text[1:]
+	}
+	end := strings.IndexAny(text, ".[")
+	if end < 0 {
+		end = len(text)
+	}
+	if end == 0 {
+		return "", "", errors.New("has an empty element")
+	}
+	return text[:end], text[end:], nil
+}
+
+// cutBracket takes [2] or ["odd key"] off.
+func cutBracket(text string) (element, rest string, err error) {
+	inside := text[1:]
+	if quoted, err := strconv.QuotedPrefix(inside); err == nil && strings.HasPrefix(inside[len(quoted):], "]") {
+		element, err := strconv.Unquote(quoted)
+		return element, inside[len(quoted)+1:], err
+	}
+	element, rest, ok := strings.Cut(inside, "]")
+	if !ok || element == "" || strings.ContainsAny(element, `"'[`) {
+		return "", "", errors.New(`write an index as [2] and a key with odd characters as ["odd.key"]`)
+	}
+	return element, rest, nil
+}

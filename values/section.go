@@ -17,9 +17,14 @@ type Layer struct {
 type Section struct {
 	key     string
 	schemas Schemas
-	static  any   // layers 1 and 2
-	config  any   // layer 4; nil = the ConfigMap has no such section
-	saved   Patch // layer 6, canonical and compacted
+	files   []Layer // layers 1 and 2, those that have the section
+	static  any     // the same, merged
+	config  any     // layer 4; nil = the ConfigMap has no such section
+	saved   Patch   // layer 6, canonical and compacted
+
+	// What only Explain looks at: who brought the ConfigMap layer, and what hooks wrote into it since.
+	configBy    Origin
+	configSaved Patch
 
 	configured any // layers 1 to 4
 	unpatched  any // layers 1 to 5
@@ -40,6 +45,7 @@ func NewSection(key string, schemas *Schemas, static ...Layer) (*Section, error)
 		if err := checkSection(key, layer.Value); err != nil {
 			return nil, fmt.Errorf("%s: section %s: %w", layer.Source, key, err)
 		}
+		s.files = append(s.files, layer)
 		s.static = Merge(s.static, layer.Value)
 	}
 	return s.layered(), nil
@@ -99,15 +105,16 @@ func (s *Section) Checksum() string { return s.checksum() }
 // SavedPatches are the values patches that will be replayed when the layers below change.
 func (s *Section) SavedPatches() Patch { return slices.Clone(s.saved) }
 
-// WithConfig replaces the section of the ConfigMap; nil takes it away (D15). Saved patches are replayed leniently (D22).
-func (s *Section) WithConfig(config any) (*Section, error) {
+// WithConfig replaces the section of the ConfigMap; nil takes it away (D15). Saved patches are replayed leniently (D22). The
+// origin of a person's edit is its revision and time.
+func (s *Section) WithConfig(config any, by Origin) (*Section, error) {
 	if config != nil {
 		if err := checkSection(s.key, config); err != nil {
 			return nil, fmt.Errorf("section %s of the ConfigMap: %w", s.key, err)
 		}
 	}
 	changed := *s
-	changed.config = config
+	changed.config, changed.configBy = config, by
 	return changed.layered(), nil
 }
 
@@ -118,28 +125,33 @@ func (s *Section) WithoutPatches() *Section {
 	return changed
 }
 
-// Patch applies a values patch to the merged values and saves it. The patch must fit exactly (D21).
-func (s *Section) Patch(p Patch) (*Section, error) {
+// Patch applies a values patch to the merged values and saves it together with its origin. The patch must fit exactly (D21).
+func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
 	merged, operations, err := apply(s.key, s.merged, p)
 	if err != nil {
 		return nil, err
 	}
 	result := s.with(merged)
-	result.saved = save(s.saved, operations, s.key, result.merged)
+	result.saved = save(s.saved, operations.signed(by), s.key, result.merged)
 	return result, nil
 }
 
 // PatchConfig applies a config patch to the section of the ConfigMap, beginning with an empty one when there is none (D24). The
-// patch must fit exactly (D21).
-func (s *Section) PatchConfig(p Patch) (*Section, error) {
-	config, _, err := apply(s.key, s.Config(), p)
+// patch must fit exactly (D21). Its origin is remembered as long as the section lives.
+func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
+	config, operations, err := apply(s.key, s.Config(), p)
 	if err != nil {
 		return nil, err
 	}
 	if isEmpty(config) && p.removes(pointer{s.key}) {
 		config = nil // the ConfigMap need not keep an empty section
 	}
-	return s.WithConfig(config)
+	changed, err := s.WithConfig(config, s.configBy)
+	if err != nil {
+		return nil, err
+	}
+	changed.configSaved = save(s.configSaved, operations.signed(by), s.key, config)
+	return changed, nil
 }
 
 // ValidateConfig checks static values and ConfigMap together against config-values.yaml (X16).

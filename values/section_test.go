@@ -8,7 +8,7 @@ import (
 
 func patched(t testing.TB, section *Section, text string) *Section {
 	t.Helper()
-	changed, err := section.Patch(patchOf(t, text))
+	changed, err := section.Patch(patchOf(t, text), Origin{})
 	wantError(t, err)
 	return changed
 }
@@ -32,7 +32,7 @@ func TestConfigLayer(t *testing.T) {
 func TestConfigTakenAway(t *testing.T) {
 	section := sectionOf(t, "m", nil, "{a: 1}", "{a: 2}")
 	before := sectionOf(t, "m", nil, "{a: 1}", "").Checksum()
-	section, err := section.WithConfig(nil)
+	section, err := section.WithConfig(nil, Origin{})
 	wantError(t, err)
 	if section.Checksum() != before || section.HasConfig() {
 		t.Error("the section remains")
@@ -49,7 +49,7 @@ func TestSectionRefusesWrongTypes(t *testing.T) {
 	section, err := NewSection("m", nil, Layer{}, Layer{Value: nil})
 	wantError(t, err)
 	wantYAML(t, "nothing", section.Merged(), "{}")
-	_, err = section.WithConfig(5)
+	_, err = section.WithConfig(5, Origin{})
 	wantError(t, err, "section m of the ConfigMap")
 }
 
@@ -60,11 +60,11 @@ func TestSavedPatchesAreReplayed(t *testing.T) {
 	wantYAML(t, "patched", section.Merged(), "{a: {x: 1, hook: 1}}")
 	wantYAML(t, "config", section.Config(), "{}")
 
-	changed, err := section.WithConfig(yamlTree(t, "{a: {x: 3, z: 4}, b: 5, c: 6}"))
+	changed, err := section.WithConfig(yamlTree(t, "{a: {x: 3, z: 4}, b: 5, c: 6}"), Origin{})
 	wantError(t, err)
 	wantYAML(t, "another ConfigMap", changed.Merged(), "{a: {x: 3, z: 4, hook: 1}, c: 6}")
 
-	changed, err = section.WithConfig(yamlTree(t, "{a: null}"))
+	changed, err = section.WithConfig(yamlTree(t, "{a: null}"), Origin{})
 	wantError(t, err)
 	wantYAML(t, "the parent is gone", changed.Merged(), "{a: {hook: 1}}")
 
@@ -84,7 +84,7 @@ func TestTwoAppends(t *testing.T) {
 	section = patched(t, section, `{"op":"add","path":"/m/list/-","value":"one"}`)
 	section = patched(t, section, `{"op":"add","path":"/m/list/-","value":"two"}`)
 	wantYAML(t, "merged", section.Merged(), "{list: [a, one, two]}")
-	section, err := section.WithConfig(yamlTree(t, "{list: []}"))
+	section, err := section.WithConfig(yamlTree(t, "{list: []}"), Origin{})
 	wantError(t, err)
 	wantYAML(t, "over another list", section.Merged(), "{list: [one, two]}")
 }
@@ -104,26 +104,26 @@ func TestChecksumTellsChanges(t *testing.T) {
 // D24
 func TestPatchConfig(t *testing.T) {
 	section := sectionOf(t, "m", nil, "{a: 1}", "")
-	changed, err := section.PatchConfig(patchOf(t, `{"op":"add","path":"/m/x","value":{"w":1}}`))
+	changed, err := section.PatchConfig(patchOf(t, `{"op":"add","path":"/m/x","value":{"w":1}}`), Origin{})
 	wantError(t, err)
 	wantYAML(t, "from nothing", changed.Config(), "{x: {w: 1}}")
 	wantYAML(t, "merged", changed.Merged(), "{a: 1, x: {w: 1}}")
 	if changed.SavedPatches() != nil {
 		t.Error("a config patch is saved in memory")
 	}
-	_, err = section.PatchConfig(patchOf(t, `{"op":"remove","path":"/m/a"}`))
+	_, err = section.PatchConfig(patchOf(t, `{"op":"remove","path":"/m/a"}`), Origin{})
 	wantError(t, err, "there is no /m/a") // static values are not in the ConfigMap
 
-	changed, err = changed.PatchConfig(patchOf(t, `{"op":"remove","path":"/m"}`))
+	changed, err = changed.PatchConfig(patchOf(t, `{"op":"remove","path":"/m"}`), Origin{})
 	wantError(t, err)
 	if changed.HasConfig() {
 		t.Error("the removed section remains")
 	}
 	global := sectionOf(t, GlobalKey, nil, "", "")
-	changed, err = global.PatchConfig(patchOf(t, `{"op":"add","path":"/global/x","value":1}`))
+	changed, err = global.PatchConfig(patchOf(t, `{"op":"add","path":"/global/x","value":1}`), Origin{})
 	wantError(t, err)
 	wantYAML(t, "global", changed.Config(), "{x: 1}")
-	_, err = global.PatchConfig(Patch{{Op: "add", Path: "/global/enabledModules", Value: []any{}, HasValue: true}})
+	_, err = global.PatchConfig(Patch{{Op: "add", Path: "/global/enabledModules", Value: []any{}, HasValue: true}}, Origin{})
 	wantError(t, err, "computed by the operator")
 }
 
@@ -169,11 +169,11 @@ func TestSectionsAreSafeForReaders(t *testing.T) {
 	for range 8 {
 		group.Go(func() {
 			sum := section.Checksum()
-			changed, err := section.Patch(Patch{addition(pointer{"m", "a", "x"}, "v")})
+			changed, err := section.Patch(Patch{addition(pointer{"m", "a", "x"}, "v")}, Origin{})
 			if err != nil || sum != section.Checksum() || changed.Checksum() == sum || len(section.SavedPatches()) != 0 {
 				t.Errorf("readers disturb each other: %v", err)
 			}
-			if _, err := changed.WithConfig(map[string]any{}); err != nil {
+			if _, err := changed.WithConfig(map[string]any{}, Origin{}); err != nil {
 				t.Error(err)
 			}
 		})

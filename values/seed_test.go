@@ -26,12 +26,12 @@ func TestSampleValuesFiles(t *testing.T) {
 		"anotherModule": "false",
 	})
 	wantError(t, err)
-	section, err = section.WithConfig(config.Sections["simpleModule"])
+	section, err = section.WithConfig(config.Sections["simpleModule"], Origin{})
 	wantError(t, err)
 	wantYAML(t, "merged", section.Merged(), "{modParam1: value1, modParam2: newValue2}")
 	global, err := NewSection(GlobalKey, nil, Layer{"/modules/values.yaml", common.Sections["global"]})
 	wantError(t, err)
-	global, err = global.WithConfig(config.Sections["global"])
+	global, err = global.WithConfig(config.Sections["global"], Origin{})
 	wantError(t, err)
 	wantYAML(t, "global", global.Merged(), "{param1: newValue, param2: value2, param3: valu3}")
 	if on, said := config.Flags["anotherModuleEnabled"]; on || !said {
@@ -58,7 +58,7 @@ func TestSampleExample(t *testing.T) {
 	wantError(t, err)
 	patch, err = patch.ForModule("someModule")
 	wantError(t, err)
-	module, err = module.PatchConfig(patch)
+	module, err = module.PatchConfig(patch, Origin{})
 	wantError(t, err)
 	text, err := YAML(module.Config())
 	wantError(t, err)
@@ -108,7 +108,7 @@ func TestSampleValidation(t *testing.T) {
 	} {
 		global, flags, err := patchOf(t, `[{"op":"add", "path":"/global/clusterHostname", "value":`+value+`}]`).ForGlobal()
 		wantError(t, err)
-		patched, err := valid.PatchConfig(global)
+		patched, err := valid.PatchConfig(global, Origin{})
 		wantError(t, err)
 		wantViolations(t, patched.ValidateConfig(), want...)
 		if flags != nil {
@@ -236,7 +236,7 @@ func TestSampleOfModulesDocument(t *testing.T) {
 	}
 	patch, err = patch.ForModule("simpleOneModule")
 	wantError(t, err)
-	section, err = section.Patch(patch)
+	section, err = section.Patch(patch, Origin{})
 	wantError(t, err)
 	wantYAML(t, "for Helm", section.Merged(), "{param1: value_1, param2: patchedValue_2, param3: value_3}")
 }

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/addons"
+	"addon-operator/hooks"
 )
 
 // Config is everything that can be set from outside. Each option is declared once, in
@@ -32,10 +35,17 @@ type Config struct {
 
 	Kubeconfig, KubeContext, KubeServer string
 	KubeQPS, KubeBurst                  int
+	PatchQPS, PatchBurst                int
+	PatchTimeout                        time.Duration
+
+	HookTimeout time.Duration
+	ChrootDir   string
+	JQLibrary   string
 
 	HelmHistoryMax                 int
 	HelmTimeout                    time.Duration
 	HelmIgnoreRelease, ExtraLabels string
+	CRDLabels, CRDSkip             string
 
 	LogLevel, LogType             string
 	LogNoTime, LogProxyHook, Loud bool
@@ -69,10 +79,18 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.text(&c.KubeServer, "kube-server", "KUBE_SERVER", "", "address of the API server, in place of the one in the kubeconfig")
 	o.number(&c.KubeQPS, "kube-client-qps", "KUBE_CLIENT_QPS", 100, "requests to the API server per second")
 	o.number(&c.KubeBurst, "kube-client-burst", "KUBE_CLIENT_BURST", 200, "requests to the API server in a burst")
+	o.number(&c.PatchQPS, "object-patcher-kube-client-qps", "OBJECT_PATCHER_KUBE_CLIENT_QPS", 100, "the same for what hooks write to KUBERNETES_PATCH_PATH")
+	o.number(&c.PatchBurst, "object-patcher-kube-client-burst", "OBJECT_PATCHER_KUBE_CLIENT_BURST", 200, "the same for what hooks write to KUBERNETES_PATCH_PATH, in a burst")
+	duration(&c.PatchTimeout, "object-patcher-kube-client-timeout", "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", 10*time.Second, "time limit of one of these requests")
+	duration(&c.HookTimeout, "hook-timeout", "ADDON_OPERATOR_HOOK_TIMEOUT", 0, "time limit of hook runs that set none in their settings, and of enabled scripts; 0 means none")
+	o.text(&c.ChrootDir, "shell-chroot-dir", "ADDON_OPERATOR_SHELL_CHROOT_DIR", "", "root directory of hooks and enabled scripts; the directories of modules, global hooks and temporary files must lie below it")
+	o.text(&c.JQLibrary, "jq-library-path", "JQ_LIBRARY_PATH", "", "directories of modules that jq expressions of hooks import, separated by colons")
 	o.number(&c.HelmHistoryMax, "helm-history-max", "HELM_HISTORY_MAX", 10, "revisions kept of each release")
 	duration(&c.HelmTimeout, "helm-timeout", "HELM_TIMEOUT", 20*time.Minute, "time limit of Helm hooks in charts")
 	o.text(&c.HelmIgnoreRelease, "helm-ignore-release", "HELM_IGNORE_RELEASE", "", "release that is never purged: the operator's own, if Helm deployed it into its namespace")
 	o.text(&c.ExtraLabels, "helm-extra-labels", "ADDON_OPERATOR_HELM_EXTRA_LABELS", "heritage=addon-operator", "labels put on every object of a chart, key=value separated by commas")
+	o.text(&c.CRDLabels, "crd-extra-labels", "ADDON_OPERATOR_CRD_EXTRA_LABELS", "heritage=addon-operator", "labels put on every CRD of a module, key=value separated by commas")
+	o.text(&c.CRDSkip, "crd-filters", "ADDON_OPERATOR_CRD_FILTER_PREFIXES", "doc-,_", "files in crds/ that begin like one of these are no CRDs; separated by commas")
 	o.text(&c.LogLevel, "log-level", "LOG_LEVEL RLOG_LOG_LEVEL", "info", "debug, info, warn or error")
 	o.text(&c.LogType, "log-type", "LOG_TYPE", "auto", "text, color, json, or auto: color on a terminal, json elsewhere")
 	o.yes(&c.LogNoTime, "log-no-time", "LOG_NO_TIME", "leave the time out of log lines")
@@ -103,11 +121,21 @@ func (c *Config) complete(o *options, lookup func(string) (string, bool)) error 
 	if c.GracePeriod <= 0 {
 		errs = append(errs, fmt.Errorf("grace-period must be above 0, not %s", c.GracePeriod))
 	}
+	if c.HookTimeout < 0 {
+		errs = append(errs, fmt.Errorf("hook-timeout must not be negative, but is %s; 0 means none", c.HookTimeout))
+	}
+	if c.PatchTimeout < 0 {
+		errs = append(errs, fmt.Errorf("object-patcher-kube-client-timeout must not be negative, but is %s; 0 means none", c.PatchTimeout))
+	}
+	errs = append(errs, c.checkChroot())
 	if c.Loud {
 		c.LogLevel = "debug"
 	}
 	if _, err := parseLabels(c.ExtraLabels); err != nil {
 		errs = append(errs, fmt.Errorf("helm-extra-labels: %w", err))
+	}
+	if _, err := parseLabels(c.CRDLabels); err != nil {
+		errs = append(errs, fmt.Errorf("crd-extra-labels: %w", err))
 	}
 	return errors.Join(errs...)
 }
@@ -123,6 +151,32 @@ func (c *Config) completeDirs(o *options, lookup func(string) (string, bool)) {
 		}
 	}
 	c.dirs = addons.Dirs{Modules: addons.SplitPath(c.ModulesDir), Global: c.GlobalHooksDir, UnnumberedOrder: c.UnnumberedOrder}
+}
+
+// checkChroot reports the directories that hooks could not see.
+func (c *Config) checkChroot() error {
+	if c.ChrootDir == "" {
+		return nil
+	}
+	root, err := filepath.Abs(c.ChrootDir)
+	if err != nil {
+		return fmt.Errorf("shell-chroot-dir: %w", err)
+	}
+	below := map[string][]string{"modules-dir": addons.SplitPath(c.ModulesDir), "global-hooks-dir": {c.GlobalHooksDir}, "tmp-dir": {c.TmpDir}}
+	var errs []error
+	for _, option := range slices.Sorted(maps.Keys(below)) {
+		for _, dir := range below[option] {
+			if path, err := filepath.Abs(dir); err != nil || !hooks.Below(root, path) {
+				errs = append(errs, fmt.Errorf("%s %s must lie below shell-chroot-dir %s, which hooks cannot leave", option, dir, root))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// jqLibrary are the directories of the option.
+func (c *Config) jqLibrary() []string {
+	return slices.DeleteFunc(filepath.SplitList(c.JQLibrary), func(dir string) bool { return dir == "" })
 }
 
 // parseLabels reads key=value,key=value.

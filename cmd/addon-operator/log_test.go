@@ -43,7 +43,7 @@ func TestLogTypes(t *testing.T) {
 				t.Errorf("color %v: %q", got, out)
 			}
 			if c.json {
-				if got := strings.Contains(out, `{"time":`); got != c.time {
+				if got := strings.HasPrefix(out, `{"time":`); got != c.time {
 					t.Errorf("time %v: %s", got, out)
 				}
 			} else if got := !strings.HasPrefix(out, "INF"); got != c.time {

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"addon-operator/actors"
@@ -37,7 +38,10 @@ func run(ctx context.Context, c *Config) error {
 		return err
 	}
 	operator := actors.New(world)
-	if err := serve(ctx, c, operator, log); err != nil {
+	// The pages are served to the end: a stop that takes long is when somebody looks.
+	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
+	defer closePages()
+	if err := serve(pages, c, operator, log); err != nil {
 		return err
 	}
 	if err := operator.Start(ctx); err != nil {
@@ -89,20 +93,53 @@ func newWorld(writes context.Context, c *Config, log *slog.Logger) (actors.World
 	}
 	runner, err := hooks.NewRunner(hooks.Options{
 		TmpDir: c.TmpDir, KeepFiles: c.KeepTmpFiles, ProxyJSON: c.LogProxyHook, Grace: min(hookGrace, c.GracePeriod/2), Log: log,
+		Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.jqLibrary(),
 	})
+	if err != nil {
+		return actors.World{}, err
+	}
+	patcher, err := client.WithLimits(kube.Limits{QPS: float32(c.PatchQPS), Burst: c.PatchBurst, Timeout: c.PatchTimeout})
 	if err != nil {
 		return actors.World{}, err
 	}
 	watcher := kube.NewWatcher(client, log)
 	return actors.World{
 		Log: log, Hooks: runner, Releases: releases, Metrics: actors.NewMetrics(c.MetricsPrefix),
-		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, Objects: client,
+		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, Objects: patcher, JQLibrary: c.jqLibrary(),
+		CRDs: newDefinitions(client, releases, c),
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
 		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
 	}, nil
+}
+
+// definitions installs CRDs and tells Helm of their kinds.
+type definitions struct {
+	client   *kube.Client
+	releases *helm.Client
+	options  kube.CRDOptions
+}
+
+func newDefinitions(client *kube.Client, releases *helm.Client, c *Config) definitions {
+	labels, _ := parseLabels(c.CRDLabels) // Config checked it
+	var skip []string
+	for prefix := range strings.SplitSeq(c.CRDSkip, ",") {
+		if prefix = strings.TrimSpace(prefix); prefix != "" {
+			skip = append(skip, prefix)
+		}
+	}
+	return definitions{client, releases, kube.CRDOptions{Labels: labels, SkipPrefixes: skip}}
+}
+
+// EnsureCRDs implements actors.CRDs.
+func (d definitions) EnsureCRDs(ctx context.Context, dirs []string) error {
+	written, err := d.client.EnsureCRDs(ctx, d.options, dirs...)
+	if len(written) > 0 {
+		d.releases.ResetDiscovery()
+	}
+	return err
 }
 
 // configMap is the ConfigMap of the options.

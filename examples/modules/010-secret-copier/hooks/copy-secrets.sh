@@ -64,13 +64,13 @@ plan=$(jq '
 # Create, not apply: a Secret of the same name that is no copy belongs to somebody else.
 # Then the hook fails and says so, after it has served all other namespaces.
 failed=0
-for verb in delete create replace; do
-  flags=()
-  [[ "$verb" != delete ]] || flags=(--ignore-not-found)
+for command in "delete --ignore-not-found" create replace; do
+  verb=${command%% *}
   jq -r --arg verb "$verb" '.[$verb][].metadata | "\($verb) \(.namespace)/\(.name)"' <<<"$plan"
   if jq -e --arg verb "$verb" '.[$verb] != []' <<<"$plan" >/dev/null; then
+    # shellcheck disable=SC2086
     jq --arg verb "$verb" '{apiVersion: "v1", kind: "List", items: .[$verb]}' <<<"$plan" |
-      kubectl "$verb" "${flags[@]}" -f - >/dev/null || failed=1
+      kubectl $command -f - >/dev/null || failed=1 # unquoted: verb and flag
   fi
 done
 exit "$failed"

@@ -1,0 +1,46 @@
+package actors
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// directoryGone is the result of work that failed because the directory of its module
+// was removed.
+type directoryGone struct{ err error }
+
+// start is owner.start for tasks that need the module's files.
+func (m *module) start(ctx actor.Context, a assignment) { m.owner.start(ctx, m.unlessGone(a)) }
+
+// startAfterParked is owner.startAfterParked for tasks that need the module's files.
+func (m *module) startAfterParked(ctx actor.Context, a assignment) {
+	m.owner.startAfterParked(ctx, m.unlessGone(a))
+}
+
+// unlessGone ends a task that failed when the directory of its module is gone. No
+// further attempt could succeed, and the reload that finds out that the module is to be
+// purged may wait behind this very task: the main queue would stand still for ever.
+func (m *module) unlessGone(a assignment) assignment {
+	work, succeeded, dir := a.work, a.succeeded, m.state.module
+	a.work = func(run *supervisor.Run) (any, error) {
+		result, err := work(run)
+		if err != nil && dir.Gone() {
+			return directoryGone{err}, nil
+		}
+		return result, err
+	}
+	a.succeeded = func(ctx actor.Context, result any) {
+		if gone, ok := result.(directoryGone); ok {
+			m.log.Warn("the directory of the module is gone: its task is dropped, all modules are discovered again", "task", a.task.String(), "err", gone.err)
+			m.forget(ctx)
+			ctx.Send(m.program.PID(convergePath), messages.ReloadModules{Cause: messages.By(messages.ByDirectory, m.name+" was removed", a.task.Cause)})
+			return
+		}
+		if succeeded != nil {
+			succeeded(ctx, result)
+		}
+	}
+	return a
+}

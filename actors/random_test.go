@@ -1,0 +1,57 @@
+package actors_test
+
+import (
+	"flag"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+
+	"addon-operator/testkit"
+)
+
+var (
+	seedFlag      = flag.Uint64("seed", 0, "play the random script of this seed only")
+	sequencesFlag = flag.Uint64("sequences", 1000, "number of random scripts")
+	firstSeedFlag = flag.Uint64("first-seed", 1, "seed of the first random script")
+)
+
+// TestRandom plays random scripts. Whatever happened in them, once all is mended the
+// cluster must be as the files, the ConfigMap and the objects say.
+//
+// A seed that fails is played again by -seed N. Its script is printed; it can become a
+// script of TestLifecycle, when it has been made short.
+func TestRandom(t *testing.T) {
+	if *seedFlag != 0 {
+		random(t, *seedFlag, true)
+		return
+	}
+	first, n := *firstSeedFlag, *sequencesFlag
+	if testing.Short() {
+		n = 20
+	}
+	t.Logf("seeds %d to %d", first, first+n-1)
+	const workers = 4
+	for worker := range uint64(workers) {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			for seed := first + worker; seed < first+n; seed += workers {
+				random(t, seed, false)
+			}
+		})
+	}
+}
+
+func random(t *testing.T, seed uint64, verbose bool) {
+	t.Helper()
+	r := testkit.NewRandom(seed)
+	played := testkit.Play(t, r.Archive, 0)
+	violations := r.Violations(played)
+	if verbose {
+		t.Logf("trace:\n%s", played.Trace)
+	}
+	if len(violations) > 0 {
+		t.Errorf("seed %d (again with -run TestRandom -seed %d):\n  %s\n%s",
+			seed, seed, strings.Join(violations, "\n  "), txtar.Format(r.Archive))
+	}
+}

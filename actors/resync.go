@@ -1,0 +1,41 @@
+package actors
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/messages"
+)
+
+// resyncDue is sent by a timer when the resynchronizationPeriod of a binding has passed.
+type resyncDue struct {
+	watch messages.WatchKey
+	mon   *monitor // another one after the module was disabled and enabled
+}
+
+// resyncLater starts the period; it begins with the first Synchronization.
+func (m *monitors) resyncLater(ctx actor.Context, key messages.WatchKey, mon *monitor) {
+	if mon.binding.ResynchronizationPeriod <= 0 {
+		return
+	}
+	self, due := ctx.Self(), resyncDue{key, mon}
+	mon.resync = time.AfterFunc(mon.binding.ResynchronizationPeriod, func() { m.program.Send(self, due) })
+}
+
+// resync queues another Synchronization of a binding (C15). It comes on top of the
+// events, which are neither held back nor dropped for it: the hook knows the objects
+// already, and a Deleted that it would not see could not be made up for. The queue drops
+// it when one that waits or runs serves as well.
+func (m *monitors) resync(ctx actor.Context, due resyncDue) {
+	mon := m.state.watches[due.watch]
+	if mon == nil || mon != due.mon {
+		return
+	}
+	m.resyncLater(ctx, due.watch, mon)
+	t := m.program.task(due.watch.Owner, messages.SynchronizeHook{
+		Hook: mon.hook.Name, Bindings: []int{due.watch.Binding.Index}, Names: []string{mon.binding.Name}, Again: true,
+	}, messages.Cause{Activation: messages.BySync, Detail: "resynchronizationPeriod of binding " + mon.binding.Name})
+	t.Queue = mon.binding.Queue
+	m.program.enqueue(ctx, false, t)
+}

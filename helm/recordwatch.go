@@ -1,0 +1,194 @@
+package helm
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+)
+
+// The memory of records has two sources, a watch and our own writes, and the
+// watch is the slower one: it tells of a write after the write has returned. So
+// everything carries its resourceVersion, and what is older than what is known
+// does not count.
+
+// store feeds the memory from a watch on all release secrets.
+func (r *records) store() metadataStore {
+	r.mu.Lock()
+	r.ready = make(chan struct{})
+	r.mu.Unlock()
+	return metadataStore{
+		set: func(m *metav1.PartialObjectMetadata) {
+			if name, revision, err := revisionOf(&m.ObjectMeta); err == nil {
+				r.seen(name, func() bool { return r.put(name, revision) })
+			}
+		},
+		unset: func(m *metav1.PartialObjectMetadata) {
+			if name, revision, err := revisionOf(&m.ObjectMeta); err == nil {
+				r.seen(name, func() bool { return r.vanished(name, revision) })
+			}
+		},
+		replace: func(all []*metav1.PartialObjectMetadata, at string) {
+			metas := make([]*metav1.ObjectMeta, len(all))
+			for i, m := range all {
+				metas[i] = &m.ObjectMeta
+			}
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.replaceAll(statesOf(metas), at)
+		},
+		alive: func() { r.connected(true) },
+	}
+}
+
+// lost is called when the watch fails; until it is alive again, everything is
+// asked for.
+func (r *records) lost(error) { r.connected(false) }
+
+func (r *records) connected(yes bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.watched = yes
+	select {
+	case <-r.ready:
+	default:
+		close(r.ready)
+	}
+}
+
+// await waits for the watch to tell all there is, and reports whether it is
+// connected.
+func (r *records) await(ctx context.Context) bool {
+	r.mu.Lock()
+	ready := r.ready
+	r.mu.Unlock()
+	if ready == nil {
+		return false
+	}
+	select {
+	case <-ready:
+	case <-ctx.Done():
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.watched
+}
+
+// seen takes in what the watch tells; when it was not known and no operation of
+// ours is under way, somebody else did it.
+func (r *records) seen(name string, take func() bool) {
+	r.mu.Lock()
+	news := take()
+	r.mu.Unlock()
+	if news && !r.busy(name) {
+		r.changed(name)
+	}
+}
+
+// put remembers a revision unless it is older than what is known.
+func (r *records) put(name string, fresh Revision) (changed bool) {
+	if gone, ok := r.removed[fresh.secret]; ok && !isNewer(fresh.resourceVersion, gone) {
+		return false
+	}
+	state := r.stateOf(name)
+	i := slices.IndexFunc(state.Revisions, func(known Revision) bool { return known.secret == fresh.secret })
+	if i >= 0 && !isNewer(fresh.resourceVersion, state.Revisions[i].resourceVersion) {
+		return false
+	}
+	revisions := slices.Clone(state.Revisions) // a State that was handed out never changes
+	if i >= 0 {
+		revisions[i] = fresh
+	} else {
+		revisions = append(revisions, fresh)
+		slices.SortFunc(revisions, byVersion)
+	}
+	r.setState(name, revisions)
+	return true
+}
+
+// vanished forgets a revision that the watch tells to be deleted.
+func (r *records) vanished(name string, old Revision) (changed bool) {
+	delete(r.removed, old.secret)
+	state := r.stateOf(name)
+	kept := slices.DeleteFunc(slices.Clone(state.Revisions), func(known Revision) bool {
+		return known.secret == old.secret && !isNewer(known.resourceVersion, old.resourceVersion)
+	})
+	if len(kept) == len(state.Revisions) {
+		return false
+	}
+	r.setState(name, kept)
+	return true
+}
+
+// wrote remembers a revision that we created or changed.
+func (r *records) wrote(name string, revision Revision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.removed, revision.secret)
+	r.put(name, revision)
+}
+
+// deleted forgets a revision that we deleted. Until the watch tells of it, what
+// it still says of the secret does not count.
+func (r *records) deleted(name string, old Revision) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	revisions := slices.DeleteFunc(slices.Clone(r.stateOf(name).Revisions), func(known Revision) bool { return known.secret == old.secret })
+	r.setState(name, revisions)
+	if r.ready != nil {
+		if r.removed == nil {
+			r.removed = map[string]string{}
+		}
+		r.removed[old.secret] = old.resourceVersion
+	}
+}
+
+// replace takes over a list of one release that is as of at. What is known to be
+// newer stays.
+func (r *records) replace(name string, listed []Revision, at string) {
+	kept := slices.DeleteFunc(slices.Clone(r.stateOf(name).Revisions), func(known Revision) bool {
+		return !isNewer(known.resourceVersion, at)
+	})
+	r.setState(name, kept)
+	for _, revision := range listed {
+		r.put(name, revision)
+	}
+}
+
+func (r *records) replaceAll(listed map[string]State, at string) {
+	maps.DeleteFunc(r.removed, func(secret, _ string) bool {
+		return !slices.ContainsFunc(slices.Collect(maps.Values(listed)), func(s State) bool {
+			return slices.ContainsFunc(s.Revisions, func(v Revision) bool { return v.secret == secret })
+		})
+	})
+	names := maps.Clone(r.known)
+	if names == nil {
+		names = map[string]State{}
+	}
+	maps.Copy(names, listed)
+	for name := range names {
+		r.replace(name, listed[name].Revisions, at)
+	}
+	r.listed = true
+}
+
+func (r *records) setState(name string, revisions []Revision) {
+	if len(revisions) == 0 {
+		delete(r.known, name)
+		return
+	}
+	if r.known == nil {
+		r.known = map[string]State{}
+	}
+	r.known[name] = State{Release: name, Revisions: revisions}
+}
+
+// isNewer compares resourceVersions of secrets. Ones that cannot be compared
+// count as newer: a server that has such must be believed.
+func isNewer(a, than string) bool {
+	order, err := resourceversion.CompareResourceVersion(a, than)
+	return err != nil || order > 0
+}

@@ -1,0 +1,90 @@
+package hooks
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// left lists what lies in a directory for temporary files.
+func left(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		names = append(names, entry.Name())
+	}
+	return names
+}
+
+// An operator that was killed leaves the directories of its runs behind, with values in them.
+func TestNewRunnerRemovesWhatAKilledOperatorLeft(t *testing.T) {
+	tests := map[string]struct {
+		keep, used bool
+		want       int
+	}{
+		"nobody uses the directory":               {false, false, 1},
+		"files are kept":                          {true, false, 3},
+		"another operator runs on this directory": {false, true, 3},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			dir := t.TempDir()
+			var other *Runner
+			if test.used {
+				var err error
+				if other, err = NewRunner(Options{TmpDir: dir}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, name := range []string{"run-a-1/values.json", "run-b-2/values.json", "mine/values.json"} {
+				path := filepath.Join(dir, name)
+				if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(path, nil, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := NewRunner(Options{TmpDir: dir, KeepFiles: test.keep}); err != nil {
+				t.Fatal(err)
+			}
+			if names := left(t, dir); len(names) != test.want {
+				t.Errorf("left: %q", names)
+			}
+			if other != nil && other.inUse.Close() != nil {
+				t.Error("the other operator has lost its mark")
+			}
+		})
+	}
+}
+
+func TestRunnerGoesOnBesideAnother(t *testing.T) {
+	dir := t.TempDir()
+	first, err := NewRunner(Options{TmpDir: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook := script(t, `touch ready; until [[ -e go ]]; do sleep 0.01; done; echo '{"name": "n", "set": 5}' > $METRICS_PATH`)
+	done := make(chan int)
+	go func() {
+		result, err := first.Run(t.Context(), Run{Hook: hook})
+		if err != nil {
+			t.Error(err)
+		}
+		done <- len(result.Metrics)
+	}()
+	at := filepath.Dir(hook.Path)
+	until(t, "the hook runs", func() bool { return exists(filepath.Join(at, "ready")) })
+	if _, err := NewRunner(Options{TmpDir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(at, "go"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if n := <-done; n != 1 {
+		t.Error("a second operator has removed the files of a run that goes on")
+	}
+}

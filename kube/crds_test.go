@@ -1,0 +1,235 @@
+package kube
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// crdTest has an API group of its own.
+type crdTest struct {
+	*world
+	t     *testing.T
+	group string
+	dir   string
+}
+
+func newCRDTest(t *testing.T) *crdTest {
+	t.Helper()
+	t.Parallel()
+	cluster := devclustertest.Start(t)
+	c := &crdTest{world: newWorld(t, cluster), t: t, group: cluster.Namespace(t) + ".example.com", dir: t.TempDir()}
+	t.Cleanup(func() {
+		_ = c.client.dynamic.Resource(crdResource()).Delete(context.Background(), c.name(), metav1.DeleteOptions{})
+	})
+	return c
+}
+
+func (c *crdTest) name() string { return "widgets." + c.group }
+
+// text is a definition with the given versions, the last of which is stored.
+func (c *crdTest) text(extra string, versions ...string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata:\n  name: %s\nspec:\n  group: %s\n  scope: Namespaced\n  names: {plural: widgets, kind: Widget}\n", c.name(), c.group)
+	b.WriteString(extra + "  versions:\n")
+	for i, v := range versions {
+		fmt.Fprintf(&b, "  - {name: %s, served: true, storage: %v, schema: {openAPIV3Schema: {type: object}}}\n", v, i == len(versions)-1)
+	}
+	return b.String()
+}
+
+func (c *crdTest) file(name, text string) {
+	c.t.Helper()
+	path := filepath.Join(c.dir, "crds", filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *crdTest) ensure(want ...string) {
+	c.t.Helper()
+	got, err := c.client.EnsureCRDs(c.t.Context(), crdOptions(), c.dir)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if !slices.Equal(got, want) {
+		c.t.Fatalf("written: %v, want %v", got, want)
+	}
+}
+
+func crdOptions() CRDOptions {
+	return CRDOptions{SkipPrefixes: []string{"doc-", "_"}, Labels: map[string]string{"heritage": "addon-operator"}}
+}
+
+func (c *crdTest) live() *unstructured.Unstructured {
+	c.t.Helper()
+	live, err := c.client.dynamic.Resource(crdResource()).Get(c.t.Context(), c.name(), metav1.GetOptions{})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return live
+}
+
+func (c *crdTest) patch(patch string, subresources ...string) {
+	c.t.Helper()
+	_, err := c.client.dynamic.Resource(crdResource()).Patch(c.t.Context(), c.name(), types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"}, subresources...)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// M1, M2, M3, M6: files are found, labelled and installed; at the end their kinds can be
+// used at once.
+func TestEnsureCRDsInstalls(t *testing.T) {
+	c := newCRDTest(t)
+	c.file("deep/er/widgets.yaml", "# a comment\n---\n"+c.text("", "v1")+"---\n")
+	c.file("doc-widgets.yaml", "description: a translation")
+	c.file("_draft.yaml", "kind: Nothing")
+	c.file("..data/widgets.yaml", "kind: Nothing")
+	c.file("README.md", "text")
+	c.ensure(c.name())
+	live := c.live()
+	if live.GetLabels()["heritage"] != "addon-operator" {
+		t.Errorf("labels: %v", live.GetLabels())
+	}
+	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": c.group + "/v1", "kind": "Widget", "metadata": map[string]any{"name": "a"}}}
+	found, err := c.client.kinds.resolve(t.Context(), c.group+"/v1", "Widget", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.client.dynamic.Resource(found.resource).Namespace("default").Create(t.Context(), widget, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+	c.ensure() // an unchanged file changes nothing
+}
+
+// M3: the spec follows the file; what others added stays.
+func TestEnsureCRDsUpdates(t *testing.T) {
+	c := newCRDTest(t)
+	c.file("widgets.yaml", c.text("", "v1alpha1"))
+	c.ensure(c.name())
+	c.patch(`{"metadata":{"labels":{"theirs":"yes"},"annotations":{"theirs":"yes"}}}`)
+	c.file("widgets.yaml", c.text("", "v1alpha1", "v1"))
+	c.ensure(c.name())
+	live := c.live()
+	if live.GetLabels()["theirs"] != "yes" || live.GetAnnotations()["theirs"] != "yes" {
+		t.Errorf("labels %v, annotations %v", live.GetLabels(), live.GetAnnotations())
+	}
+	c.file("widgets.yaml", c.text("", "v1")) // v1alpha1 is still among the stored versions
+	c.ensure(c.name())
+	stored, _, _ := unstructured.NestedStringSlice(c.live().Object, "status", "storedVersions")
+	if !slices.Equal(stored, []string{"v1"}) {
+		t.Errorf("stored versions: %v", stored)
+	}
+}
+
+const (
+	noBundle    = "  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {namespace: default, name: hook, path: /%s}}}}\n"
+	webhookSpec = `{"spec":{"conversion":{"strategy":"Webhook","webhook":{"conversionReviewVersions":["v1"],"clientConfig":{"url":"https://example.com/convert","caBundle":%q}}}}}`
+)
+
+// M3: a conversion that was set at run time is kept, whatever the file says; so are
+// certificates that others put into the conversion of the file.
+func TestEnsureCRDsKeepsConversion(t *testing.T) {
+	bundle := base64.StdEncoding.EncodeToString(devclustertest.Start(t).RESTConfig().CAData)
+	t.Run("set at run time", func(t *testing.T) {
+		c := newCRDTest(t)
+		c.file("widgets.yaml", c.text("", "v1"))
+		c.ensure(c.name())
+		c.patch(fmt.Sprintf(webhookSpec, bundle))
+		c.file("widgets.yaml", c.text("  conversion: {strategy: None}\n", "v1", "v2"))
+		c.ensure(c.name())
+		if url, _, _ := unstructured.NestedString(c.live().Object, "spec", "conversion", "webhook", "clientConfig", "url"); url != "https://example.com/convert" {
+			t.Errorf("url: %q", url)
+		}
+	})
+	t.Run("certificates in the conversion of the file", func(t *testing.T) {
+		c := newCRDTest(t)
+		c.file("widgets.yaml", c.text(fmt.Sprintf(noBundle, "one"), "v1"))
+		c.ensure(c.name())
+		c.patch(`{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":"` + bundle + `"}}}}}`)
+		c.file("widgets.yaml", c.text(fmt.Sprintf(noBundle, "two"), "v1"))
+		c.ensure(c.name())
+		config, _, _ := unstructured.NestedMap(c.live().Object, "spec", "conversion", "webhook", "clientConfig")
+		if service, _ := config["service"].(map[string]any); config["caBundle"] != bundle || service["path"] != "/two" {
+			t.Errorf("clientConfig: %v", config)
+		}
+	})
+}
+
+// M1, M4: every wrong document is named, with its file, and nothing is applied.
+func TestEnsureCRDsRefuses(t *testing.T) {
+	c := newCRDTest(t)
+	c.file("a.yaml", c.text("", "v1")+"---\nkind: ConfigMap\napiVersion: v1\n")
+	c.file("b.yaml", "apiVersion: apiextensions.k8s.io/v1beta1\nkind: CustomResourceDefinition\nmetadata: {name: olds.example.com}\n")
+	c.file("c.yaml", "a: 1\na: 2\n")
+	_, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.dir)
+	for _, want := range []string{"a.yaml: document 2: kind \"ConfigMap\" does not belong into crds/", "b.yaml: document 1: apiVersion \"apiextensions.k8s.io/v1beta1\"", "c.yaml: document 1: "} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v\nwant %s", err, want)
+		}
+	}
+	if _, err := c.client.dynamic.Resource(crdResource()).Get(t.Context(), c.name(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the valid one is there: %v", err)
+	}
+	if _, err := c.client.EnsureCRDs(t.Context(), crdOptions(), filepath.Join(c.dir, "none")); err != nil {
+		t.Errorf("a module without crds: %v", err)
+	}
+}
+
+// M4: what the API server refuses is told with the file; the others are installed, and a
+// second definition of the same plural is refused by name.
+func TestEnsureCRDsReportsRefusal(t *testing.T) {
+	c := newCRDTest(t)
+	c.file("a.yaml", c.text("", "v1"))
+	c.file("b.yaml", strings.Replace(c.text("", "v1"), "name: widgets.", "name: wrong.", 1))
+	written, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.dir)
+	if err == nil || !strings.Contains(err.Error(), "b.yaml") || strings.Contains(err.Error(), "a.yaml") || !slices.Equal(written, []string{c.name()}) {
+		t.Errorf("written %v, %v", written, err)
+	}
+}
+
+// Two modules may ship the same definition.
+func TestEnsureCRDsOfTwoModules(t *testing.T) {
+	c := newCRDTest(t)
+	c.file("a.yaml", c.text("", "v1"))
+	c.file("b.yaml", c.text("", "v1", "v2"))
+	c.ensure(c.name())
+	if !hasVersion(c.live(), "v2") {
+		t.Error("the second does not count")
+	}
+}
+
+func FuzzParseDefinitions(f *testing.F) {
+	f.Add([]byte("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a.b}\nspec: {group: b}\n"))
+	f.Add([]byte("kind: List\napiVersion: v1\nitems: [1, {kind: x}]\n"))
+	f.Add([]byte("metadata: 1\nkind: CustomResourceDefinition\n---\n- a\n"))
+	f.Add([]byte("kind: CustomResourceDefinition\napiVersion: apiextensions.k8s.io/v1\nmetadata: {name: a, labels: {a: 1}}\nspec: {}\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		objects, err := parseDefinitions(data)
+		if err != nil {
+			return
+		}
+		for _, o := range objects {
+			d := crdSource{name: o.GetName(), object: o}
+			if d.complete(map[string]string{"a": "b"}) == nil && (d.hash == "" || o.GetAnnotations()[crdHash] != d.hash) {
+				t.Errorf("no hash on %v", o)
+			}
+		}
+	})
+}

@@ -1,0 +1,190 @@
+package testkit
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// Violations lists what does not hold after the script was played.
+func (r *Random) Violations(p *Played) []string {
+	list := slices.Clone(p.Problems)
+	expect := func(what, want, got string) {
+		if want != got {
+			list = append(list, fmt.Sprintf("%s must be %s, is %s", what, want, got))
+		}
+	}
+	enabled := r.world.enabled()
+	expect("the modules that are enabled", fmt.Sprint(enabled), fmt.Sprint(p.Converge.Enabled))
+	expect("converge", messages.ConvergeIdle+" true", fmt.Sprintf("%s %t", p.Converge.Phase, p.Converge.Ready))
+	for name, phase := range p.Phases {
+		want := messages.Disabled
+		if slices.Contains(enabled, name) {
+			want = messages.Ready
+		}
+		expect("phase of "+name, string(want), string(phase))
+	}
+	for name, queue := range p.Queues {
+		expect("queue "+name, "empty", queue)
+	}
+	for _, b := range p.Monitors.Bindings {
+		expect("binding "+b.Owner+" "+b.Hook+"/"+b.Binding, "complete, held 0", fmt.Sprintf("%s, held %d", b.Phase, b.Held))
+	}
+	wanted := r.world.releases(enabled)
+	for _, name := range keys(wanted, p.Releases) {
+		expect("release "+name, wanted[name], p.Releases[name])
+	}
+	list = append(list, r.world.configMapViolations(enabled, p.ConfigMap)...)
+	for name := range p.Phases {
+		list = append(list, startUps(p, name, slices.Contains(enabled, name))...)
+		if !slices.Contains(enabled, name) && !r.world.gone[directoryOf[name]] {
+			list = append(list, deletes(p.events, name)...)
+		}
+	}
+	return list
+}
+
+// directoryOf are the directories of the modules of random scripts.
+var directoryOf = map[string]string{"a": "010-a", "b": "010-b", "c": "020-c", "d": "030-d", "e": "040-e"}
+
+// enabled follows the chain of flags (E3) and the script of c.
+func (w world) enabled() []string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(directoryOf)) {
+		on := name != "e" // d by a global hook, the others by modules/values.yaml
+		if flag, ok := w.configMap[name+"Enabled"]; ok {
+			on = flag == "true"
+		}
+		on = on && !(name == "c" && w.scriptOff)
+		if on && !w.gone[directoryOf[name]] {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// releases are the values that must be deployed.
+func (w world) releases(enabled []string) map[string]string {
+	global := values.Merge(map[string]any{"zone": "a"}, w.section("global"), map[string]any{"nodes": int64(len(w.nodes)), "late": int64(1)})
+	out := map[string]string{}
+	for _, name := range enabled {
+		own := map[string]any{}
+		switch name {
+		case "a":
+			own = map[string]any{"started": int64(1), "pods": int64(len(w.pods)), "found": int64(1)}
+		case "b":
+			own = map[string]any{"saved": true, "pods": int64(len(w.pods))}
+		case "d":
+			continue // it has no chart
+		}
+		static := map[string]any{}
+		if name == "e" {
+			static["size"] = int64(7)
+		}
+		text, err := values.JSON(map[string]any{"global": global, name: values.Merge(static, w.section(name), own)})
+		if err != nil {
+			text = []byte(err.Error())
+		}
+		out[name] = string(text)
+	}
+	return out
+}
+
+func (w world) section(key string) any {
+	tree, err := values.ParseYAML([]byte(w.configMap[key]))
+	if err != nil || tree == nil {
+		return map[string]any{}
+	}
+	return tree
+}
+
+// configMapViolations compares the ConfigMap: it has what a person wrote, and what the
+// hook of b saves there.
+func (w world) configMapViolations(enabled []string, got map[string]string) (list []string) {
+	for _, key := range keys(w.configMap, got) {
+		want, text := w.configMap[key], got[key]
+		if key == "b" {
+			var section map[string]any
+			if err := yaml.Unmarshal([]byte(text), &section); err != nil {
+				list = append(list, "key b of the ConfigMap: "+err.Error())
+			}
+			if saved := section["saved"] == true; !saved && slices.Contains(enabled, "b") {
+				list = append(list, "key b of the ConfigMap must have what the hook of b saves, is "+text)
+			}
+			text = strings.TrimSpace(strings.ReplaceAll(text, "saved: true\n", ""))
+		}
+		if want != text {
+			list = append(list, fmt.Sprintf("key %s of the ConfigMap must be %q, is %q", key, want, got[key]))
+		}
+	}
+	return list
+}
+
+// startUps checks that the onStartup hook of a module ran once for each time it became
+// enabled, plus the repetitions that failures, cancels and crashes explain (X13).
+func startUps(p *Played, module string, enabled bool) (list []string) {
+	ran, since, has := 0, 0, false
+	for _, e := range p.events {
+		switch {
+		case e.what == "start", e.module == module && e.what == "uninstall":
+			since = 0
+		case e.module == module && e.what == "onStartup":
+			has = true
+			ran++
+			if e.ok {
+				since++
+			}
+		}
+	}
+	if may := startUpsExplained(p, module); ran > may {
+		list = append(list, fmt.Sprintf("onStartup of %s ran %d times, %d can be explained", module, ran, may))
+	}
+	if enabled && has && since == 0 {
+		list = append(list, "onStartup of "+module+" did not run since it became enabled")
+	}
+	return list
+}
+
+func startUpsExplained(p *Played, module string) int {
+	n := strings.Count(p.Trace, "will retry module="+module+" task=RunModule") + strings.Count(p.Trace, "directory of the module is gone")
+	for _, e := range p.events {
+		switch {
+		case e.what == "start", e.what == "crash", e.what == "switch":
+			n++
+		case e.module == module && (e.what == "uninstall" || e.what == "onStartup" && !e.ok):
+			n++
+		}
+	}
+	return n
+}
+
+// deletes checks that afterDeleteHelm of a module ran after its last uninstall.
+func deletes(events []event, module string) []string {
+	uninstalled, after := -1, -1
+	has := false
+	for i, e := range events {
+		if e.module == module {
+			switch {
+			case e.what == "uninstall" && e.ok:
+				uninstalled = i
+			case e.what == "afterDeleteHelm" && e.ok:
+				has, after = true, i
+			case e.what == "onStartup", e.what == "install":
+				uninstalled = -1
+			}
+		}
+		if e.what == "stop" || e.what == "directory" {
+			uninstalled = -1 // a process that ends in between forgets the rest; purges run no hooks
+		}
+	}
+	if has && uninstalled > after {
+		return []string{"afterDeleteHelm of " + module + " did not run after its release was removed"}
+	}
+	return nil
+}

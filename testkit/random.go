@@ -1,0 +1,251 @@
+package testkit
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/tools/txtar"
+)
+
+//go:embed testdata/random.txtar
+var randomWorld []byte
+
+// Random is a lifecycle script that was drawn from a seed, with what must hold after it.
+//
+// It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks and Helm
+// fail or last, switches modules, removes and restores directories, stops and starts the
+// operator and crashes its actors. In the end all is mended, and time passes: then
+// the cluster must be as the files, the ConfigMap and the objects say, whatever happened.
+type Random struct {
+	Archive *txtar.Archive
+	world   world
+}
+
+// world is what a random script has made of the files, the ConfigMap and the objects.
+type world struct {
+	configMap map[string]string // as a person wrote it
+	gone      map[string]bool   // directories of modules
+	scriptOff bool              // the enabled script of c says false
+	nodes     map[string]bool
+	pods      map[string]bool
+}
+
+// draw is a random script in the making.
+type draw struct {
+	rnd     *rand.Rand
+	steps   []string
+	world   world
+	invalid map[string]bool // keys of the ConfigMap
+	running bool
+	number  int
+}
+
+// NewRandom draws a script.
+func NewRandom(seed uint64) *Random {
+	d := &draw{
+		rnd: rand.New(rand.NewPCG(seed, 1)), invalid: map[string]bool{},
+		world: world{configMap: map[string]string{}, gone: map[string]bool{}, nodes: map[string]bool{}, pods: map[string]bool{}},
+	}
+	d.add("seed %d", seed)
+	d.add("jitter %d", seed)
+	if d.rnd.IntN(2) == 0 {
+		d.add("isolate")
+	}
+	if d.rnd.IntN(2) == 0 {
+		d.add("width 3")
+	}
+	for range 5 + d.rnd.IntN(25) {
+		d.draw()
+	}
+	d.mend()
+	archive := txtar.Parse(randomWorld)
+	archive.Comment = fmt.Appendf(nil, "A random script, drawn from seed %d.\n\n", seed)
+	script := txtar.File{Name: "script", Data: []byte(strings.Join(d.steps, "\n") + "\n")}
+	archive.Files = append([]txtar.File{script}, archive.Files...)
+	return &Random{Archive: archive, world: d.world}
+}
+
+func (d *draw) add(format string, args ...any) {
+	d.steps = append(d.steps, fmt.Sprintf(format, args...))
+}
+
+func oneOf[T any](d *draw, list ...T) T { return list[d.rnd.IntN(len(list))] }
+
+func (d *draw) set(key, text string) {
+	d.world.configMap[key] = text
+	delete(d.invalid, key)
+	d.add("configmap-set %s %s", key, text)
+}
+
+func (d *draw) remove(key string) {
+	if _, ok := d.world.configMap[key]; ok {
+		delete(d.world.configMap, key)
+		delete(d.invalid, key)
+		d.add("configmap-remove %s", key)
+	}
+}
+
+// draw adds a step or two.
+func (d *draw) draw() {
+	if !d.running && d.rnd.IntN(3) == 0 {
+		d.start()
+		return
+	}
+	steps := []func(){
+		d.values, d.values, d.values, d.flag, d.flag, d.flag, d.objects, d.objects, d.objects, d.fail, d.fail, d.slow, d.helm,
+		d.script, d.directory, d.restart, d.crash, d.refused, d.advance, d.advance, d.advance,
+	}
+	oneOf(d, steps...)()
+}
+
+func (d *draw) values() {
+	d.number++
+	switch key := oneOf(d, "global", "a", "b", "c", "d", "e"); {
+	case d.rnd.IntN(5) == 0:
+		d.remove(key)
+	case key == "global":
+		d.set(key, fmt.Sprintf("x: %d", d.number))
+	default:
+		d.set(key, fmt.Sprintf("size: %d", d.number))
+	}
+}
+
+func (d *draw) flag() {
+	key := oneOf(d, "a", "b", "c", "d", "e") + "Enabled"
+	if d.rnd.IntN(4) == 0 {
+		d.remove(key)
+		return
+	}
+	d.set(key, oneOf(d, "true", "false"))
+}
+
+// refused makes the ConfigMap invalid; it is not accepted before it is mended.
+func (d *draw) refused() {
+	if !d.running {
+		return
+	}
+	key, text := "b", "size: many"
+	if d.rnd.IntN(2) == 0 {
+		key, text = oneOf(d, "aEnabled", "eEnabled"), "perhaps"
+	}
+	d.set(key, text)
+	d.invalid[key] = true
+}
+
+func (d *draw) mendConfigMap() {
+	for _, key := range slices.Sorted(maps.Keys(d.invalid)) {
+		d.remove(key)
+	}
+}
+
+func (d *draw) objects() {
+	name := oneOf(d, "one", "two", "three")
+	kind, set := "Pod", d.world.pods
+	if d.rnd.IntN(3) == 0 {
+		kind, set = "Node", d.world.nodes
+	}
+	if set[name] {
+		delete(set, name)
+		d.add("delete %s d/%s", kind, name)
+		return
+	}
+	set[name] = true
+	d.add("object %s d/%s", kind, name)
+}
+
+func (d *draw) hook() string {
+	return oneOf(d, "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled")
+}
+
+func (d *draw) fail() { d.add("fail %s %d", d.hook(), 1+d.rnd.IntN(4)) }
+
+func (d *draw) slow() {
+	d.add("slow %s %s", d.hook(), oneOf(d, 0, time.Second, 7*time.Second, 40*time.Second))
+}
+
+func (d *draw) helm() {
+	name := oneOf(d, "a", "b", "c", "e")
+	if d.rnd.IntN(2) == 0 {
+		d.add("fail-helm %s %d", name, 1+d.rnd.IntN(3))
+		return
+	}
+	d.add("slow-helm %s %s", name, oneOf(d, 0, 3*time.Second, 30*time.Second))
+}
+
+func (d *draw) script() {
+	d.world.scriptOff = !d.world.scriptOff
+	d.writeScript()
+}
+
+func (d *draw) writeScript() {
+	file := "on"
+	if d.world.scriptOff {
+		file = "off"
+	}
+	if !d.world.gone["020-c"] {
+		d.add("write modules/020-c/enabled %s", file)
+	}
+}
+
+func (d *draw) directory() {
+	dir := oneOf(d, "010-a", "010-b", "020-c", "030-d", "040-e")
+	if d.world.gone[dir] {
+		delete(d.world.gone, dir)
+		d.add("restore modules/%s", dir)
+		if dir == "020-c" {
+			d.writeScript()
+		}
+	} else {
+		d.world.gone[dir] = true
+		d.add("remove modules/%s", dir)
+	}
+}
+
+func (d *draw) start() {
+	d.mendConfigMap() // it refuses to start otherwise
+	d.running = true
+	d.add("start")
+}
+
+func (d *draw) restart() {
+	if d.running && d.rnd.IntN(2) == 0 {
+		d.running = false
+		d.add("stop")
+	}
+}
+
+func (d *draw) crash() {
+	if d.running {
+		d.add("crash %s", oneOf(d, "module/a", "module/b", "module/c", "module/d", "module/e", "queue/main", "converge", "global-hooks", "monitors", "schedule", "config"))
+	}
+}
+
+func (d *draw) advance() {
+	d.add("advance %s", time.Duration(1+d.rnd.IntN(20_000))*time.Millisecond)
+}
+
+// mend ends all trouble and asks for a last reload, which finds the directories and asks
+// the enabled script again.
+func (d *draw) mend() {
+	for _, hook := range []string{"g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled"} {
+		d.add("fail %s 0", hook)
+		d.add("slow %s 0s", hook)
+	}
+	for _, release := range []string{"a", "b", "c", "e"} {
+		d.add("fail-helm %s 0", release)
+		d.add("slow-helm %s 0s", release)
+	}
+	d.mendConfigMap()
+	if !d.running {
+		d.start()
+	}
+	d.number++
+	d.set("global", fmt.Sprintf("x: %d", d.number))
+	d.add("advance 5m")
+	d.add("show")
+}

@@ -1,0 +1,317 @@
+package values
+
+import (
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+)
+
+// The layers as they are called in an explanation (D5).
+const (
+	LayerFile      = "file"      // 1 and 2: values.yaml
+	LayerDefault   = "default"   // 3 and 5: a schema
+	LayerConfigMap = "ConfigMap" // 4: written by a person or, with a hook, by a config patch
+	LayerPatch     = "patch"     // 6: a values patch
+)
+
+// Source is what one layer says about one path.
+type Source struct {
+	Layer string `json:"layer"`
+	// File is the values.yaml or the schema.
+	File string `json:"file,omitempty"`
+	Origin
+	// Value is what stands at the path with this layer and all below it; Removed: nothing stands there any more.
+	Value   any  `json:"value"`
+	Removed bool `json:"removed,omitempty"`
+}
+
+// Leaf is the story of one value: a scalar, a list or an empty map.
+type Leaf struct {
+	// Path as users write it: someModule.a.b[2]["odd key"].
+	Path string `json:"path"`
+	// Secret: a key on the way to it looks like that of a secret (D38).
+	Secret bool `json:"secret,omitempty"`
+	// Sources begin with the one in force; each overrode the next.
+	Sources []Source `json:"sources"`
+}
+
+// Explain tells where the values at a path come from. A path to a map explains all leaves below it, also those that a hook has
+// removed; "*" stands for any key. Paths are dotted (a.b[2]) or JSON pointers (/a/b/2), with or without the key of the section;
+// an empty one explains everything. An error says that nobody has ever said anything about the path.
+//
+// Nothing is kept for it but the layers and the origins of patches: the answer is computed when somebody asks.
+func (s *Section) Explain(path string) ([]Leaf, error) {
+	pattern, err := s.pattern(path)
+	if err != nil {
+		return nil, err
+	}
+	stages := s.stages()
+	var told []Leaf
+	for _, at := range s.explained(stages, pattern) {
+		told = append(told, s.leaf(stages, at))
+	}
+	if len(told) == 0 {
+		return nil, s.unknown(pattern)
+	}
+	return told, nil
+}
+
+// stage is the section after one more layer has spoken.
+type stage struct {
+	source Source
+	tree   any
+	// layer is what it laid on top, for files and ConfigMap; operation is what it did, for patches.
+	layer     any
+	operation *Operation
+	path      pointer // of the operation, without the key
+}
+
+// stages builds the section up once more, keeping each step (see layered).
+func (s *Section) stages() []stage {
+	var all []stage
+	var tree any
+	add := func(next stage) {
+		all = append(all, next)
+		tree = next.tree
+	}
+	for _, file := range s.files {
+		add(stage{source: Source{Layer: LayerFile, File: file.Source}, tree: Merge(tree, file.Value), layer: file.Value})
+	}
+	weak, strong := s.schemas.config.fills(), s.schemas.values.fills()
+	if weak != nil {
+		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.config.path}, tree: weak.fill(weak.orDefault(tree))})
+	}
+	if s.config != nil {
+		add(stage{source: Source{Layer: LayerConfigMap, Origin: s.configBy}, tree: Merge(tree, s.config), layer: s.config})
+		if weak != nil {
+			add(stage{source: Source{Layer: LayerDefault, File: s.schemas.config.path}, tree: weak.fill(tree)})
+		}
+	}
+	if strong != nil {
+		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.values.path}, tree: strong.fill(strong.orDefault(tree))})
+	}
+	for i := range all {
+		all[i].tree = s.storable(all[i].tree)
+	}
+	tree = s.unpatched
+	for i, operation := range s.saved {
+		section, _ := lookup(newReplayer().replay(map[string]any{s.key: tree}, operation), pointer{s.key})
+		add(stage{
+			source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: section,
+			operation: &s.saved[i], path: mustPointer(operation.Path)[1:],
+		})
+	}
+	return all
+}
+
+// says tells what a stage has to do with a path: whether it set it, also to what it was before, or took it away.
+func (st stage) says(path pointer, before any, had bool) (Source, bool) {
+	after, has := lookup(st.tree, path)
+	source := st.source
+	source.Value, source.Removed = after, had && !has
+	switch {
+	case had != has || !reflect.DeepEqual(before, after):
+		return source, true
+	case !has:
+		return source, false
+	case st.layer != nil:
+		_, spoke := lookup(st.layer, path)
+		return source, spoke
+	case st.operation != nil && st.operation.HasValue && st.path.contains(path):
+		_, spoke := lookup(st.operation.Value, path[len(st.path):])
+		return source, spoke
+	}
+	return source, false
+}
+
+// leaf collects what the stages say about a path.
+func (s *Section) leaf(stages []stage, path pointer) Leaf {
+	told := Leaf{Path: s.dotted(path), Secret: slices.ContainsFunc(path, looksSecret)}
+	var value any
+	had := false
+	for _, st := range stages {
+		if st.operation != nil && !st.path.contains(path) && !path.contains(st.path) {
+			continue
+		}
+		source, spoke := st.says(path, value, had)
+		if spoke {
+			if st.source.Layer == LayerConfigMap {
+				source.Origin = s.configOrigin(path)
+			}
+			told.Sources = append(told.Sources, source)
+		}
+		value, had = lookup(st.tree, path)
+	}
+	slices.Reverse(told.Sources)
+	return told
+}
+
+// configOrigin finds out whether a hook wrote what the ConfigMap says about a path. A hook that wrote something else there was
+// overruled by a person since.
+func (s *Section) configOrigin(path pointer) Origin {
+	now, _ := lookup(s.config, path)
+	for _, operation := range slices.Backward(s.configSaved) {
+		at := mustPointer(operation.Path)[1:]
+		switch {
+		case !operation.HasValue:
+		case at.contains(path):
+			if wrote, ok := lookup(operation.Value, path[len(at):]); ok && reflect.DeepEqual(wrote, now) {
+				return operation.Origin()
+			}
+		case path.contains(at): // an element of the list, which is a leaf as a whole
+			if list, ok := now.([]any); ok && holds(list, operation.Value) {
+				return operation.Origin()
+			}
+		}
+	}
+	return s.configBy
+}
+
+func holds(list []any, value any) bool {
+	return slices.ContainsFunc(list, func(element any) bool { return reflect.DeepEqual(element, value) })
+}
+
+// explained lists the paths of all leaves that match: those in force, and those that are gone.
+func (s *Section) explained(stages []stage, pattern pointer) []pointer {
+	found := map[string]pointer{}
+	note := func(path pointer, value any) {
+		if path, ok := pattern.matches(path, value); ok {
+			found[path.String()] = path
+		}
+	}
+	eachLeaf(s.merged, nil, note)
+	gone := func(path pointer, value any) {
+		if s.isGone(path) {
+			note(path, value)
+		}
+	}
+	for i, st := range stages {
+		if st.operation == nil {
+			eachLeaf(st.tree, nil, gone)
+		} else if i > 0 { // what an operation took away lies at its path or below it
+			if before, ok := lookup(stages[i-1].tree, st.path); ok {
+				eachLeaf(before, st.path, gone)
+			}
+		}
+	}
+	paths := make([]pointer, 0, len(found))
+	for _, text := range sortedKeys(found) {
+		paths = append(paths, found[text])
+	}
+	return paths
+}
+
+// isGone tells whether a path ends in a map that does not have it any more. Below a scalar or a list, which came instead of a
+// map, a path has no story of its own: it is part of theirs.
+func (s *Section) isGone(path pointer) bool {
+	tree := s.merged
+	for _, element := range path {
+		m, ok := tree.(map[string]any)
+		if !ok {
+			return false
+		}
+		if tree, ok = m[element]; !ok {
+			return true
+		}
+	}
+	return false
+}
+
+// eachLeaf visits the scalars, lists and empty maps of a tree.
+func eachLeaf(tree any, path pointer, visit func(pointer, any)) {
+	m, ok := tree.(map[string]any)
+	if !ok || len(m) == 0 {
+		visit(path, tree)
+		return
+	}
+	for key, child := range m {
+		eachLeaf(child, append(path[:len(path):len(path)], key), visit)
+	}
+}
+
+// anyKey is the element of a pattern that stands for any key.
+const anyKey = "*"
+
+// matches tells which path of a leaf a pattern means: the leaf, when it is at or below the pattern, or a place in a list.
+func (p pointer) matches(path pointer, leaf any) (pointer, bool) {
+	for i := range min(len(p), len(path)) {
+		if p[i] != anyKey && p[i] != path[i] {
+			return nil, false
+		}
+	}
+	if len(p) <= len(path) {
+		return path, true
+	}
+	within := p[len(path):]
+	_, ok := lookup(leaf, within)
+	return slices.Concat(path, within), ok
+}
+
+// pattern reads a path of a user, and takes the key of the section away when it is there.
+func (s *Section) pattern(text string) (pointer, error) {
+	path, err := ParsePath(text)
+	if err != nil {
+		return nil, err
+	}
+	if len(path) > 0 && path[0] == s.key {
+		if _, own := lookup(s.merged, pointer{s.key}); !own {
+			path = path[1:]
+		}
+	}
+	return path, nil
+}
+
+// ParsePath reads a path of a user: dotted, a.b[2]["odd key"], as explanations and violations print it, or a JSON pointer,
+// /a/b/2.
+func ParsePath(text string) ([]string, error) {
+	if strings.HasPrefix(text, "/") {
+		path, err := splitPointer(text)
+		if err != nil {
+			return nil, fmt.Errorf("path %q %w", text, err)
+		}
+		return path, nil
+	}
+	var path []string
+	for rest := text; rest != ""; {
+		element, after, err := cutElement(rest, len(path) == 0)
+		if err != nil {
+			return nil, fmt.Errorf("path %q: %w", text, err)
+		}
+		path, rest = append(path, element), after
+	}
+	return path, nil
+}
+
+// unknown says what is there instead.
+func (s *Section) unknown(pattern pointer) error {
+	for i := range pattern {
+		value, _ := lookup(s.merged, pattern[:i])
+		if _, ok := lookup(value, pattern[i:i+1]); ok || pattern[i] == anyKey {
+			continue
+		}
+		m, ok := value.(map[string]any)
+		if !ok {
+			return fmt.Errorf("there is no %s: %s is %s", s.dotted(pattern), s.dotted(pattern[:i]), describe(value))
+		}
+		return fmt.Errorf("there is no %s; %s has %s", s.dotted(pattern), s.dotted(pattern[:i]), some(sortedKeys(m)))
+	}
+	return errors.New("there are no values")
+}
+
+// some lists names, not too many.
+func some(names []string) string {
+	const shown = 10
+	switch {
+	case len(names) == 0:
+		return "no keys"
+	case len(names) > shown:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:shown], ", "), len(names)-shown)
+	}
+	return strings.Join(names, ", ")
+}
+
+func (s *Section) dotted(path pointer) string {
+	return dotted(map[string]any{s.key: s.merged}, append(pointer{s.key}, path...))
+}
