@@ -14,9 +14,9 @@ type directoryGone struct{ err error }
 // start is owner.start for tasks that need the module's files.
 func (m *module) start(ctx actor.Context, a assignment) { m.owner.start(ctx, m.unlessGone(a)) }
 
-// startAfterParked is owner.startAfterParked for tasks that need the module's files.
-func (m *module) startAfterParked(ctx actor.Context, a assignment) {
-	m.owner.startAfterParked(ctx, m.unlessGone(a))
+// startAlone is owner.startAlone for tasks that need the module's files.
+func (m *module) startAlone(ctx actor.Context, a assignment) {
+	m.owner.startAlone(ctx, m.unlessGone(a))
 }
 
 // unlessGone ends a task that failed when the directory of its module is gone. No

@@ -28,9 +28,10 @@ type moduleState struct {
 	ownerState
 	module  addons.Module
 	phase   messages.Phase
-	loaded  bool // its hooks were asked for their configuration
-	started bool // its start-up execution was finished once (X13)
-	wanted  bool // the last discovery has enabled it
+	loaded  bool            // its hooks were asked for their configuration
+	started bool            // its start-up execution was finished once (X13)
+	wanted  bool            // the last discovery has enabled it
+	missed  []messages.Task // while it was suspended
 	last    helm.Outcome
 	lastRun *messages.ModuleRun
 }
@@ -52,7 +53,7 @@ func (s *moduleState) reset() {
 	s.hooks, s.loaded, s.started = nil, false, false
 	s.synchronized, s.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	s.section = s.section.WithoutPatches()
-	s.last = helm.Outcome{}
+	s.last, s.missed = helm.Outcome{}, nil
 }
 
 // Receive implements actor.Actor.
@@ -111,27 +112,55 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		dir := m.state.module
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.deleteModule(run, dir) }
 		a.succeeded, a.failed = m.deleted, m.countFailure
-		m.startAfterParked(ctx, a)
+		m.startAlone(ctx, a)
 	case messages.RunHook:
-		hook, err := m.hook(work.Hook)
-		if err != nil || m.off() {
-			refuse(ctx, t)
-			return
-		}
-		a.work = func(run *supervisor.Run) (any, error) { return nil, j.runHook(run, hook, work) }
-		m.start(ctx, a)
+		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.runHook(run, hook, work) })
 	case messages.SynchronizeHook:
-		hook, err := m.hook(work.Hook)
-		if err != nil || m.off() {
-			refuse(ctx, t)
-			return
-		}
-		a.work = func(run *supervisor.Run) (any, error) { return nil, j.synchronize(run, hook, work) }
-		m.start(ctx, a)
+		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.synchronize(run, hook, work) })
 	default:
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 		refuse(ctx, t)
 	}
+}
+
+// executeHook begins a task that runs one hook.
+func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
+	hook, err := m.hook(name)
+	if err != nil || m.off() {
+		m.missed(a.task)
+		m.unqueued(a.task)
+		refuse(ctx, a.task)
+		return
+	}
+	a.work = func(run *supervisor.Run) (any, error) { return nil, work(run, hook) }
+	a.cancelled = func(ctx actor.Context) {
+		m.missed(a.task)
+		if !m.off() && !m.Ending() { // switched on again while the run was ending
+			m.again(ctx, a.task)
+		}
+	}
+	m.start(ctx, a)
+}
+
+// missed keeps a task that ends because the module is switched off: when it is switched
+// on again before it was deleted, nothing has happened (E14), and the task is due.
+func (m *module) missed(t messages.Task) {
+	if m.state.phase == messages.Suspended {
+		m.state.missed = append(m.state.missed, t)
+	}
+}
+
+// catchUp queues the tasks again that were missed.
+func (m *module) catchUp(ctx actor.Context) {
+	for _, t := range m.state.missed {
+		m.again(ctx, t)
+	}
+	m.state.missed = nil
+}
+
+func (m *module) again(ctx actor.Context, t messages.Task) {
+	t.ID = m.program.newTaskID()
+	m.program.enqueue(ctx, false, t)
 }
 
 func (m *module) executeRun(ctx actor.Context, a assignment, j job) {
@@ -152,7 +181,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j job) {
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run, dir) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.task, result) }
 	a.failed, a.parks = m.countFailure, m.program.Isolate
-	m.startAfterParked(ctx, a)
+	m.startAlone(ctx, a)
 }
 
 // ran ends a module run.
@@ -206,11 +235,13 @@ func (m *module) suspend(ctx actor.Context) {
 		return
 	}
 	m.become(messages.Suspended)
+	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)
 }
 
 // forget ends everything of a module whose directory is gone.
 func (m *module) forget(ctx actor.Context) {
+	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)
 	m.stopListening(ctx)
 	m.state.reset()
@@ -235,8 +266,10 @@ func (m *module) resume(ctx actor.Context) {
 		m.forget(ctx)
 	case m.state.phase == messages.Suspended && m.state.started:
 		m.become(messages.Ready)
+		m.catchUp(ctx)
 	case m.state.phase == messages.Suspended:
-		m.become(messages.Disabled)
+		m.become(messages.Starting)
+		m.catchUp(ctx)
 	}
 }
 

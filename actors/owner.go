@@ -37,7 +37,8 @@ type owner struct {
 	queued   map[string]bool
 	failing  map[string]messages.FailingTask // by task
 	parked   map[string]bool                 // tasks that their queue no longer waits for
-	next     []assignment                    // wait for the end of parked tasks
+	alone    map[string]bool                 // tasks in progress that need the release for themselves
+	next     []assignment                    // wait for the end of these
 }
 
 // ownerState survives a crash of the actor.
@@ -74,7 +75,7 @@ func newOwner(p *program, name, workingDir string, state *ownerState) *owner {
 	}
 	return &owner{
 		Runs: supervisor.NewRuns(p.System, log), program: p, name: name, log: log, state: state,
-		workingDir: workingDir, queued: map[string]bool{}, failing: map[string]messages.FailingTask{}, parked: map[string]bool{},
+		workingDir: workingDir, queued: map[string]bool{}, failing: map[string]messages.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{},
 	}
 }
 
@@ -264,9 +265,10 @@ type assignment struct {
 	task  messages.Task
 	queue *actor.PID
 	work  func(*supervisor.Run) (any, error)
-	// succeeded and failed are optional.
+	// succeeded, failed and cancelled are optional.
 	succeeded func(actor.Context, any)
 	failed    func(supervisor.Attempt)
+	cancelled func(actor.Context)
 	// parks: after its first failure the queue goes on without it (policy isolate).
 	parks bool
 }
@@ -290,41 +292,63 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			o.program.Send(o.program.owner(o.name), statusChanged{})
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
-			if w, ok := t.Work.(messages.SynchronizeHook); ok {
-				delete(o.queued, queuedKey(w))
+			o.unqueued(t)
+			if a.cancelled != nil && outcome == supervisor.Cancelled {
+				a.cancelled(ctx)
 			}
 			delete(o.failing, t.ID)
 			if !o.parked[t.ID] {
 				ctx.Send(a.queue, messages.TaskDone{ID: t.ID, Lost: outcome == supervisor.Interrupted})
 			}
 			delete(o.parked, t.ID)
+			delete(o.alone, t.ID)
 			o.startNext(ctx)
 		},
 	})
 }
 
-// startAfterParked starts a task of the module when no parked run of it is left: two
-// runs of one module at the same time would fight for its release.
-func (o *owner) startAfterParked(ctx actor.Context, a assignment) {
-	if len(o.parked) == 0 {
-		o.start(ctx, a)
+// startAlone starts a task that needs the release of the module for itself. What is left
+// of an earlier one is cancelled first: nobody waits for it any more, because it is
+// parked, or because the task that waited for it was interrupted.
+func (o *owner) startAlone(ctx actor.Context, a assignment) {
+	if o.Has(a.task.ID) { // a queue asks again after a crash
 		return
 	}
 	o.next = append(o.next, a)
-	for id := range o.parked {
+	for id := range o.alone {
 		o.Cancel(ctx, id)
 	}
+	o.startNext(ctx)
 }
 
+// startNext starts the latest of the tasks that wait for the release; the ones before it
+// would only do the same with older values.
 func (o *owner) startNext(ctx actor.Context) {
-	if len(o.parked) > 0 {
+	if len(o.alone) > 0 || len(o.next) == 0 {
 		return
 	}
-	next := o.next
+	waiting := o.next
 	o.next = nil
-	for _, a := range next {
-		o.start(ctx, a)
+	if o.Ending() { // whoever waits for them asks again
+		for _, a := range waiting {
+			ctx.Send(a.queue, messages.TaskDone{ID: a.task.ID, Lost: true})
+		}
+		return
 	}
+	last := len(waiting) - 1
+	for _, a := range waiting[:last] {
+		ctx.Send(a.queue, messages.TaskDone{ID: a.task.ID})
+	}
+	o.alone[waiting[last].task.ID] = true
+	o.start(ctx, waiting[last])
+}
+
+// dropNext ends the tasks that have not begun.
+func (o *owner) dropNext(ctx actor.Context) {
+	for _, a := range o.next {
+		ctx.Send(a.queue, messages.TaskDone{ID: a.task.ID})
+	}
+	o.next = nil
 }
 
 // noteFailure logs a failed attempt and shows it in the status.
@@ -414,6 +438,13 @@ func (o *owner) answerAwaiting(ctx actor.Context) {
 
 func (o *owner) allSynchronized(hook hooks.Hook, w messages.SynchronizeHook) bool {
 	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !o.state.synchronized[bindingKey(hook, i)] })
+}
+
+// unqueued notes that a Synchronization task has ended, or was dropped.
+func (o *owner) unqueued(t messages.Task) {
+	if w, ok := t.Work.(messages.SynchronizeHook); ok {
+		delete(o.queued, queuedKey(w))
+	}
 }
 
 func queuedKey(w messages.SynchronizeHook) string { return fmt.Sprint(w.Hook, w.Bindings) }

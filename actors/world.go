@@ -121,9 +121,10 @@ func (p *program) owner(name string) *actor.PID {
 
 // task makes a task for the main queue.
 func (p *program) task(owner string, work messages.Work, cause messages.Cause) messages.Task {
-	id := strconv.FormatInt(p.tasks.Add(1), 10)
-	return messages.Task{ID: id, Queue: messages.MainQueue, Owner: owner, Work: work, Cause: cause}
+	return messages.Task{ID: p.newTaskID(), Queue: messages.MainQueue, Owner: owner, Work: work, Cause: cause}
 }
+
+func (p *program) newTaskID() string { return strconv.FormatInt(p.tasks.Add(1), 10) }
 
 // enqueue sends tasks to their queue: the main queue always exists, others are spawned
 // by the operator. The path from one sender to one queue is always the same, so the

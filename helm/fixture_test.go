@@ -2,11 +2,14 @@ package helm
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
 	"testing"
@@ -19,6 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"addon-operator/testkit/devclustertest"
+	"addon-operator/testkit/watching"
 )
 
 // fixture is a namespace of a real cluster with a Client in it.
@@ -30,6 +34,24 @@ type fixture struct {
 	config    *rest.Config
 	log       *logBuffer
 	labels    map[string]string
+	blind     bool // without watches
+	stop      context.CancelFunc
+	news      *newsLog
+}
+
+// newsLog collects what the watches tell.
+type newsLog struct {
+	mu      sync.Mutex
+	gone    []Object
+	changed []string
+}
+
+func (n *newsLog) take() (gone []Object, changed []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	gone, changed = n.gone, n.changed
+	n.gone, n.changed = nil, nil
+	return gone, changed
 }
 
 // logBuffer collects log lines; Helm writes them from several goroutines.
@@ -63,17 +85,102 @@ func start(t *testing.T) *fixture {
 	return f
 }
 
+// startBlind is start without watches.
+func startBlind(t *testing.T) *fixture {
+	t.Helper()
+	f := start(t)
+	f.blind = true
+	f.restart()
+	return f
+}
+
+// caughtUp waits until the watches know what the cluster has.
+func (f *fixture) caughtUp() {
+	f.Helper()
+	if f.blind {
+		return
+	}
+	f.eventually(func() bool {
+		fresh := &records{client: f.client.metadata, namespace: f.namespace}
+		all, err := fresh.readAll(f.Context())
+		if err != nil || !reflect.DeepEqual(all, f.known()) && len(all)+len(f.known()) > 0 {
+			return false
+		}
+		return f.kindsCaughtUp()
+	})
+}
+
+func (f *fixture) known() map[string]State {
+	f.client.records.mu.Lock()
+	defer f.client.records.mu.Unlock()
+	return maps.Clone(f.client.records.known)
+}
+
+func (f *fixture) kindsCaughtUp() bool {
+	f.Helper()
+	p := &f.client.presence
+	p.mu.Lock()
+	kinds := slices.Collect(maps.Values(p.kinds))
+	p.mu.Unlock()
+	for _, k := range kinds {
+		list, err := f.client.metadata.Resource(k.mapping.Resource).List(f.Context(), metav1.ListOptions{LabelSelector: managedByHelm})
+		if apierrors.IsNotFound(err) {
+			list, err = &metav1.PartialObjectMetadataList{}, nil
+		}
+		if err != nil {
+			f.Fatal(err)
+		}
+		there := map[nameKey]struct{}{}
+		for i := range list.Items {
+			if k.ours(&list.Items[i]) {
+				there[nameKey{list.Items[i].Namespace, list.Items[i].Name}] = struct{}{}
+			}
+		}
+		k.mu.Lock()
+		same := maps.Equal(there, k.live)
+		k.mu.Unlock()
+		if !same {
+			return false
+		}
+	}
+	return true
+}
+
 // restart replaces the client by a new one, as a restart of the operator does.
 func (f *fixture) restart() {
 	f.Helper()
+	if f.stop != nil {
+		f.stop()
+	}
+	var watcher Watcher
+	if !f.blind {
+		watcher = watching.Client(f.T, devclustertest.Start(f.T).Kubeconfig())
+	}
 	var err error
 	f.client, err = New(Options{
-		Config: f.config, Namespace: f.namespace, HistoryMax: 3, Labels: f.labels,
+		Watcher: watcher,
+		Config:  f.config, Namespace: f.namespace, HistoryMax: 3, Labels: f.labels,
 		Log: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	if err != nil {
 		f.Fatal(err)
 	}
+	f.news = &newsLog{}
+	news := f.news
+	ctx, stop := context.WithCancel(f.Context())
+	f.stop = stop
+	f.client.Watch(ctx, News{
+		Gone: func(o Object) {
+			news.mu.Lock()
+			defer news.mu.Unlock()
+			news.gone = append(news.gone, o)
+		},
+		Changed: func(release string) {
+			news.mu.Lock()
+			defer news.mu.Unlock()
+			news.changed = append(news.changed, release)
+		},
+	})
 }
 
 // module writes the files of testdata/<name>.txtar into a directory.
@@ -125,6 +232,7 @@ func (m Module) with(key string, value any) Module {
 // apply expects an outcome; revision 0 is not compared.
 func (f *fixture) apply(m Module, want Action, revision int) Outcome {
 	f.Helper()
+	f.caughtUp()
 	got, err := f.client.Apply(f.Context(), m)
 	if err != nil {
 		f.Fatalf("apply: %v\nlog:\n%s", err, f.log)
@@ -138,6 +246,7 @@ func (f *fixture) apply(m Module, want Action, revision int) Outcome {
 // refuse expects an error of a kind and returns it.
 func (f *fixture) refuse(m Module, kind Kind) error {
 	f.Helper()
+	f.caughtUp()
 	outcome, err := f.client.Apply(f.Context(), m)
 	var problem *Error
 	if !errors.As(err, &problem) {

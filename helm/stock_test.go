@@ -187,6 +187,7 @@ func newTwin(t *testing.T) *fixture {
 	t.Helper()
 	cluster := devclustertest.Start(t)
 	f := &fixture{T: t, namespace: cluster.Namespace(t), config: cluster.RESTConfig(), log: &logBuffer{}}
+	f.blind = true
 	f.restart()
 	f.kube = mustClient(t, f.config)
 	return f
@@ -280,11 +281,11 @@ func (f *fixture) allThere(manifest string) bool {
 	for _, o := range objects {
 		names = append(names, objectOf(o))
 	}
-	s, err := f.client.survey(f.Context(), names)
+	absent, err := f.client.presence.absent(f.Context(), names)
 	if err != nil {
 		f.Fatal(err)
 	}
-	return len(s.absent) == 0
+	return len(absent) == 0
 }
 
 // dump returns all objects of the namespace, without what differs by nature,

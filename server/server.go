@@ -28,6 +28,8 @@ type Source struct {
 	// Metrics of the operator, and what hooks report.
 	Metrics, HookMetrics prometheus.Gatherer
 	Version              string
+	// Ask gives a question to the actor with this path below the root.
+	Ask func(ctx context.Context, path string, question any) (any, error)
 }
 
 // Public serves probes, metrics and the list of queues: nothing in it holds values.
@@ -50,6 +52,7 @@ func Debug(s Source) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/", Public(s))
 	mux.HandleFunc("GET /actors", s.actors)
+	s.valuePages(mux)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

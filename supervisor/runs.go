@@ -64,6 +64,7 @@ type Runs struct {
 	runs   map[string]*run // by the path of the child
 	// restarting tells the end of the owner's incarnation from an ordinary cancel.
 	restarting bool
+	stopping   bool
 }
 
 // NewRuns makes the supervision of one owner.
@@ -102,6 +103,10 @@ func (r *Runs) Has(id string) bool {
 	_, ok := r.runs[r.path(id)]
 	return ok
 }
+
+// Ending reports whether the owner stops or restarts. A run that it started now would keep
+// it from doing so, and would wait for answers that its owner cannot give.
+func (r *Runs) Ending() bool { return r.restarting || r.stopping }
 
 // Len is the number of tasks in progress.
 func (r *Runs) Len() int { return len(r.runs) }
@@ -151,6 +156,7 @@ func (r *Runs) Receive(ctx actor.Context) bool {
 		r.CancelAll(ctx, ErrCancelled)
 		return false
 	case *actor.Stopping:
+		r.stopping = true
 		r.CancelAll(ctx, ErrCancelled)
 		return false
 	default:

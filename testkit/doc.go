@@ -9,6 +9,7 @@
 //	start                         start the operator and wait until nothing happens
 //	stop                          stop it; what lies on disk and in the cluster stays
 //	advance 5s                    let time pass
+//	calm 1s                       let it pass until all queues are empty, at most so long
 //	configmap FILE                replace the ConfigMap: a YAML map of key to text
 //	configmap-set KEY TEXT        set one key of it
 //	configmap-remove KEY          remove one key of it

@@ -247,5 +247,6 @@ func (d *draw) mend() {
 	d.number++
 	d.set("global", fmt.Sprintf("x: %d", d.number))
 	d.add("advance 5m")
+	d.add("calm 1s") // a schedule may just tick
 	d.add("show")
 }

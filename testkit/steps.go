@@ -23,6 +23,7 @@ var steps = map[string]func(*player, string) error{
 	"start":            func(p *player, _ string) error { p.witness.note("start", ""); return p.start() },
 	"stop":             func(p *player, _ string) error { p.witness.note("stop", ""); return p.stop() },
 	"advance":          (*player).stepAdvance,
+	"calm":             (*player).stepCalm,
 	"configmap":        (*player).stepConfigMap,
 	"configmap-set":    (*player).stepConfigMapSet,
 	"configmap-remove": (*player).stepConfigMapRemove,
@@ -53,6 +54,19 @@ func (p *player) stepAdvance(text string) error {
 	d, err := time.ParseDuration(text)
 	if err == nil {
 		p.advance(d)
+	}
+	return err
+}
+
+// stepCalm lets time pass until no queue has a task.
+func (p *player) stepCalm(text string) error {
+	longest, err := time.ParseDuration(text)
+	for began := time.Now(); err == nil; p.advance(time.Millisecond) {
+		var now Played
+		now.look(p)
+		if len(now.Queues) == 0 || time.Since(began) > longest {
+			break
+		}
 	}
 	return err
 }

@@ -171,7 +171,7 @@ func (m configMap) Warn(ctx context.Context, reason, message string) error {
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).
 func serve(ctx context.Context, c *Config, operator *actors.Operator, log *slog.Logger) error {
-	source := server.Source{Inspector: operator.Inspector(), Converge: operator.Converge, Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Version: version}
+	source := server.Source{Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Version: version}
 	public := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort))
 	err := server.Serve(ctx, public, server.Public(source), log)
 	if c.DebugAddress != "" {

@@ -14,10 +14,8 @@ import (
 
 // valuesCommand groups what can be asked about values.
 func valuesCommand(c *Config, opts *options, lookup func(string) (string, bool)) *cobra.Command {
-	cmd := &cobra.Command{Use: "values", Short: "Check and explain values", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
-		return cmd.Help()
-	}}
-	cmd.AddCommand(checkCommand(c, opts, lookup))
+	cmd := group("values", "Check and explain values")
+	cmd.AddCommand(checkCommand(c, opts, lookup), explainCommand(c), diffCommand(c))
 	return cmd
 }
 
