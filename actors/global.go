@@ -43,7 +43,7 @@ func newGlobalHooks(p *program, workingDir string, section *values.Section, foun
 // Receive implements actor.Actor.
 func (g *globalHooks) Receive(ctx actor.Context) {
 	if g.owner.receive(ctx, g) {
-		g.publish(ctx)
+		g.publish()
 		return
 	}
 	switch msg := ctx.Message().(type) {
@@ -59,7 +59,7 @@ func (g *globalHooks) Receive(ctx actor.Context) {
 	default:
 		unhandled(ctx, g.log)
 	}
-	g.publish(ctx)
+	g.publish()
 }
 
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
@@ -175,8 +175,15 @@ func (g *globalHooks) setFlags(flags []values.Flag) (changed bool) {
 	return changed
 }
 
-func (g *globalHooks) publish(ctx actor.Context) {
-	g.program.Inspector.Publish(ctx.Self(), messages.GlobalStatus{
+// HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
+// status is published here.
+func (g *globalHooks) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
+	g.owner.HandleFailure(system, sup, child, stats, reason, message)
+	g.publish()
+}
+
+func (g *globalHooks) publish() {
+	g.program.Inspector.Publish(g.program.owner(messages.GlobalHooks), messages.GlobalStatus{
 		Hooks: len(g.state.hooks), Runs: g.Runs.Len(), EnabledModules: g.state.enabledModules,
 		Values: g.state.section.Checksum()[:8], Failing: g.listFailing(),
 	})

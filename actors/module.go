@@ -36,8 +36,12 @@ type moduleState struct {
 	lastRun *messages.ModuleRun
 }
 
-// adoptModule gives a module actor the module's directory: it came back after it was removed.
-type adoptModule struct{ module addons.Module }
+// adoptModule gives a module actor the module's directory, which came back after it was
+// removed or has another name, and the values in it.
+type adoptModule struct {
+	module  addons.Module
+	section *values.Section
+}
 
 func newModule(p *program, m addons.Module, section *values.Section) actor.Producer {
 	state := &moduleState{module: m, phase: messages.Disabled}
@@ -59,7 +63,7 @@ func (s *moduleState) reset() {
 // Receive implements actor.Actor.
 func (m *module) Receive(ctx actor.Context) {
 	if m.owner.receive(ctx, m) {
-		m.publish(ctx)
+		m.publish()
 		return
 	}
 	switch msg := ctx.Message().(type) {
@@ -82,13 +86,14 @@ func (m *module) Receive(ctx actor.Context) {
 	case messages.ResumeModule:
 		m.resume(ctx)
 	case adoptModule:
-		m.state.module = msg.module
+		m.forget(ctx) // its hooks have other paths, and may be other hooks
+		m.state.module, m.state.section = msg.module, msg.section
 	case forgetModule:
 		m.forget(ctx)
 	default:
 		unhandled(ctx, m.log)
 	}
-	m.publish(ctx)
+	m.publish()
 }
 
 // answer copies what the run may not share.
@@ -308,8 +313,15 @@ func (m *module) late(ctx actor.Context, cause messages.Cause) {
 	}
 }
 
-func (m *module) publish(ctx actor.Context) {
-	m.program.Inspector.Publish(ctx.Self(), messages.ModuleStatus{
+// HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
+// status is published here.
+func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
+	m.owner.HandleFailure(system, sup, child, stats, reason, message)
+	m.publish()
+}
+
+func (m *module) publish() {
+	m.program.Inspector.Publish(m.program.owner(m.name), messages.ModuleStatus{
 		Phase: m.state.phase, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
 		Values: m.state.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.state.lastRun,
 	})

@@ -28,6 +28,9 @@ func (j job) runModule(run *supervisor.Run, m addons.Module) (result moduleRan, 
 	if err != nil {
 		return result, err
 	}
+	if err := j.validateConfig(run); err != nil {
+		return result, err
+	}
 	if !state.Started {
 		if err := j.startUp(run, state); err != nil {
 			return result, err
@@ -53,6 +56,19 @@ func (j job) runModule(run *supervisor.Run, m addons.Module) (result moduleRan, 
 	result.changed = before != after
 	j.program.Metrics.moduleRan(m.Name, j.task, since(began))
 	return result, nil
+}
+
+// validateConfig holds a module in error whose config values are not valid. Those of a
+// disabled module were not looked at, and a global hook may have enabled it since (D37).
+func (j job) validateConfig(run *supervisor.Run) error {
+	got, err := ask[messages.Values](run, j.program.owner(j.owner), messages.GetValues{})
+	if err != nil {
+		return err
+	}
+	if err := got.Section.ValidateConfig(); err != nil {
+		return fmt.Errorf("config values: %w", err)
+	}
+	return nil
 }
 
 // loadedModule asks for the module's state and loads its hooks when that was not done

@@ -36,6 +36,7 @@ type monitorsState struct {
 	waiting []snapshotRequest
 	later   []messages.SynchronizeLater
 	looking bool // a lookAgain is on its way
+	stopped bool
 }
 
 // monitor is one binding of one hook.
@@ -86,6 +87,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.resync(ctx, msg)
 	case lookAgain:
 		m.lookAgain(ctx)
+	case *actor.Started:
+		m.watchAgain(ctx)
 	case *actor.Stopping:
 		m.stopAll()
 	default:
@@ -301,9 +304,27 @@ func (m *monitors) unwatch(msg messages.Unwatch) {
 	m.state.later = slices.DeleteFunc(m.state.later, func(l messages.SynchronizeLater) bool { return l.Owner == msg.Owner })
 }
 
+// stopAll stops the watches. A root that crashed starts this actor again: see watchAgain.
 func (m *monitors) stopAll() {
 	for _, mon := range m.state.watches {
 		mon.stop()
+	}
+	m.state.stopped = true
+}
+
+// watchAgain starts the watches anew that stopAll has stopped. What changed meanwhile is
+// in the snapshots, but is no event.
+func (m *monitors) watchAgain(ctx actor.Context) {
+	if !m.state.stopped {
+		return
+	}
+	m.state.stopped = false
+	for key, old := range m.state.watches {
+		if err := m.startWatch(ctx, key, old.hook, old.binding); err != nil {
+			m.log.Error("a watch could not be started again", "hook", key.Binding.Hook, "err", err)
+			continue
+		}
+		m.state.watches[key].open, m.state.watches[key].held = old.open, old.held
 	}
 }
 

@@ -32,11 +32,17 @@ func New(w World) *Operator {
 	return &Operator{program: &program{System: system, World: w, tasks: &atomic.Int64{}}}
 }
 
-// answerLost tells a queue that the owner crashed over its task; without an answer the
-// queue would wait for ever.
+// answerLost tells who asked that the asked actor crashed: a queue of its task, an owner
+// of what it wanted to save. Without an answer they would wait for ever.
 func answerLost(system *actor.ActorSystem, _ *actor.PID, message any, sender *actor.PID) {
-	if msg, ok := message.(messages.ExecuteTask); ok && sender != nil {
+	if sender == nil {
+		return
+	}
+	switch msg := message.(type) {
+	case messages.ExecuteTask:
 		system.Root.Send(sender, messages.TaskDone{ID: msg.Task.ID, Lost: true})
+	case messages.SaveConfig:
+		system.Root.Send(sender, messages.ConfigSaved{Err: errors.New("the config actor crashed")})
 	}
 }
 
@@ -78,8 +84,12 @@ func (o *Operator) Stop(ctx context.Context) error {
 }
 
 // Send gives a message to the actor with this path below the root, for example
-// "module/dns". Debug pages and tests use it; the actor must exist.
+// "module/dns", or to the root itself for an empty path. Tests use it; the actor must exist.
 func (o *Operator) Send(path string, message any) {
+	if path == "" {
+		o.program.Send(o.root, message)
+		return
+	}
 	o.program.Send(o.program.PID(operatorPath+"/"+path), message)
 }
 
@@ -107,10 +117,23 @@ type operator struct {
 	program *program
 	ctx     context.Context
 	boot    *boot
+	state   *operatorState
 	stages  supervisor.Stages
-	modules map[string]bool
-	queues  map[string]*actor.PID
 	stopper bool
+}
+
+// operatorState survives a crash of the root: the producers of its children hold their
+// states, so that all of them go on where they were.
+type operatorState struct {
+	order    []string
+	children map[string]child
+	// dirs are the directories of the modules that have an actor; "" when it is gone.
+	dirs map[string]string
+}
+
+type child struct {
+	stage    int
+	producer actor.Producer
 }
 
 // The stages of the stop, from the last to go to the first.
@@ -126,9 +149,8 @@ const (
 type areYouReady struct{}
 
 func newOperator(ctx context.Context, p *program, b *boot) actor.Producer {
-	return func() actor.Actor {
-		return &operator{program: p, ctx: ctx, boot: b, modules: map[string]bool{}, queues: map[string]*actor.PID{}}
-	}
+	state := &operatorState{children: map[string]child{}, dirs: map[string]string{}}
+	return func() actor.Actor { return &operator{program: p, ctx: ctx, boot: b, state: state} }
 }
 
 // Receive implements actor.Actor.
@@ -157,56 +179,78 @@ func (o *operator) started(ctx actor.Context) {
 	for range stages {
 		o.stages.Next()
 	}
+	o.program.Inspector.Publish(ctx.Self(), messages.OperatorStatus{})
+	if len(o.state.order) > 0 { // after a crash
+		for _, name := range o.state.order {
+			o.spawnKept(ctx, name)
+		}
+		return
+	}
 	b := o.boot
 	o.spawn(ctx, stageConfig, "config", newConfig(o.ctx, o.program, b.config))
 	o.spawn(ctx, stageSources, "monitors", newMonitors(o.ctx, o.program))
 	o.spawn(ctx, stageSources, "schedule", newSchedule(o.program))
 	o.spawn(ctx, stageOwners, messages.GlobalHooks, newGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
 	for _, m := range b.tree.Modules {
-		o.modules[m.Name] = true
+		o.state.dirs[m.Name] = m.Dir
 		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, b.sections[m.Key]))
 	}
-	o.queue(ctx, messages.MainQueue)
+	o.spawnQueue(ctx, messages.MainQueue)
 	o.spawn(ctx, stageOwners, messages.Converge, newConverge(o.program, b.tree, b.globalHooks, b.config.flags))
-	o.program.Inspector.Publish(ctx.Self(), messages.OperatorStatus{})
 }
 
-func (o *operator) spawn(ctx actor.Context, stage int, name string, producer actor.Producer) *actor.PID {
-	pid, err := ctx.SpawnNamed(o.program.Props(producer), name)
+// spawn starts a child, unless it is there.
+func (o *operator) spawn(ctx actor.Context, stage int, name string, producer actor.Producer) {
+	if o.has(name) {
+		return
+	}
+	o.state.order = append(o.state.order, name)
+	o.state.children[name] = child{stage, producer}
+	o.spawnKept(ctx, name)
+}
+
+func (o *operator) spawnKept(ctx actor.Context, name string) {
+	c := o.state.children[name]
+	pid, err := ctx.SpawnNamed(o.program.Props(c.producer), name)
 	if err != nil { // names are unique, and a restart waits for the end of all children
 		o.program.Log.Error("bug: an actor could not be spawned", "name", name, "err", err)
-		return nil
+		return
 	}
-	o.stages.AddTo(stage, pid)
-	return pid
+	o.stages.AddTo(c.stage, pid)
 }
 
-// queue returns the queue with this name; it comes into being with its first task (F1).
-func (o *operator) queue(ctx actor.Context, name string) *actor.PID {
-	if pid, ok := o.queues[name]; ok {
-		return pid
-	}
-	o.queues[name] = o.spawn(ctx, stageQueues, "queue/"+name, newQueue(o.program, name))
-	return o.queues[name]
+func (o *operator) has(name string) bool {
+	_, ok := o.state.children[name]
+	return ok
+}
+
+// spawnQueue makes a queue; it comes into being with its first task (F1).
+func (o *operator) spawnQueue(ctx actor.Context, name string) {
+	o.spawn(ctx, stageQueues, "queue/"+name, newQueue(o.program, name))
 }
 
 func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
 	if o.stopper {
 		return // no new tasks
 	}
-	ctx.Send(o.queue(ctx, msg.Queue), msg)
+	o.spawnQueue(ctx, msg.Queue)
+	ctx.Send(o.program.PID(queuePath+msg.Queue), msg)
 }
 
-// spawnModules starts actors for modules that are new, and gives those that came back
-// their directory. The config actor learns of their sections and gives them their part
-// of the ConfigMap.
+// spawnModules starts actors for modules that are new, and gives those that came back,
+// or whose directory was renamed, what lies in it now. The config actor learns of their
+// sections and gives them their part of the ConfigMap.
 func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) error {
 	sections := map[string]*values.Section{}
 	var fresh []addons.Module
 	var errs []error
+	dirs := make(map[string]string, len(o.state.dirs))
+	for name := range o.state.dirs {
+		dirs[name] = ""
+	}
 	for _, m := range modules {
-		if o.modules[m.Name] {
-			ctx.Send(o.program.owner(m.Name), adoptModule{m})
+		dirs[m.Name] = m.Dir
+		if o.state.dirs[m.Name] == m.Dir {
 			continue
 		}
 		section, err := sectionFor(m)
@@ -221,9 +265,13 @@ func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) erro
 		return err
 	}
 	for _, m := range fresh {
-		o.modules[m.Name] = true
+		if o.has("module/" + m.Name) {
+			ctx.Send(o.program.owner(m.Name), adoptModule{m, sections[m.Key]})
+			continue
+		}
 		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, sections[m.Key]))
 	}
+	o.state.dirs = dirs
 	ctx.Send(o.program.PID(configPath), addSections{modules: modules, sections: sections})
 	return nil
 }

@@ -70,10 +70,10 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	var add []messages.Task
 	for _, t := range msg.Tasks {
 		t.QueuedAt = now
-		same := func(other messages.Task) bool { return duplicate(t, other) }
 		if msg.Head {
-			q.state.pending = slices.DeleteFunc(q.state.pending, same)
-		} else if slices.ContainsFunc(q.state.pending, same) || q.state.current != nil && repeats(t, *q.state.current) {
+			q.state.pending = slices.DeleteFunc(q.state.pending, func(waiting messages.Task) bool { return serves(t, waiting) })
+		} else if slices.ContainsFunc(q.state.pending, func(waiting messages.Task) bool { return serves(waiting, t) }) ||
+			q.state.current != nil && repeats(t, *q.state.current) {
 			continue
 		}
 		add = append(add, t)
@@ -85,21 +85,18 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	}
 }
 
-// duplicate reports whether the task that is added makes the one that waits needless,
-// or the other way round: both run the same module, or reload.
-func duplicate(added, waiting messages.Task) bool {
-	if _, ok := added.Work.(messages.ReloadModules); ok {
-		_, same := waiting.Work.(messages.ReloadModules)
+// serves reports whether a task makes another one needless: it runs all modules that the
+// other would run, or both reload, or both repeat the same Synchronization.
+func serves(t, other messages.Task) bool {
+	if _, ok := other.Work.(messages.ReloadModules); ok {
+		_, same := t.Work.(messages.ReloadModules)
 		return same
 	}
-	if repeats(added, waiting) {
+	if repeats(other, t) {
 		return true
 	}
-	if _, ok := waiting.Work.(messages.RunModules); ok && len(runs(added)) > 1 {
-		return false
-	}
-	wanted := runs(waiting)
-	return len(wanted) > 0 && slices.ContainsFunc(runs(added), func(name string) bool { return slices.Contains(wanted, name) })
+	wanted, run := runs(other), runs(t)
+	return len(wanted) > 0 && !slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(run, name) })
 }
 
 // repeats reports whether the task that is added repeats a Synchronization that has not

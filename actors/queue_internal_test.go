@@ -101,23 +101,22 @@ func BenchmarkCombine(b *testing.B) {
 	}
 }
 
-// F9: a module run that waits serves what comes; adjacent reloads are one.
-func TestDuplicate(t *testing.T) {
+// F9: a run serves every other run of the same modules, and a reload every other reload.
+func TestServes(t *testing.T) {
 	task := func(owner string, work messages.Work) messages.Task { return messages.Task{Owner: owner, Work: work} }
 	dns, web := task("dns", messages.RunModule{}), task("web", messages.RunModule{})
 	group := task(messages.Converge, messages.RunModules{Names: []string{"dns", "mail"}})
 	reload := task(messages.Converge, messages.ReloadModules{})
 	for name, c := range map[string]struct {
-		added, waiting messages.Task
-		want           bool
+		task, other messages.Task
+		want        bool
 	}{
 		"the same module":                       {dns, dns, true},
 		"another module":                        {dns, web, false},
-		"a module of a group that waits":        {dns, group, true},
-		"a module that is not of the group":     {web, group, false},
-		"a group serves a module that waits":    {group, dns, true},
+		"a group serves one of its modules":     {group, dns, true},
 		"a group and a module beside it":        {group, web, false},
-		"two groups":                            {group, group, false},
+		"one module does not serve its group":   {dns, group, false},
+		"the same group":                        {group, group, true},
 		"two reloads":                           {reload, reload, true},
 		"a reload and a run":                    {reload, dns, false},
 		"a run and a reload":                    {dns, reload, false},
@@ -126,7 +125,7 @@ func TestDuplicate(t *testing.T) {
 		"two events of the same hook":           {event("1", "dns", "a.sh", "p"), event("1", "dns", "a.sh", "p"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := duplicate(c.added, c.waiting); got != c.want {
+			if got := serves(c.task, c.other); got != c.want {
 				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})

@@ -47,6 +47,7 @@ func (s *schedule) Receive(ctx actor.Context) {
 			s.state.cron.Start()
 		}
 	case *actor.Stopping:
+		s.state.running = false
 		s.state.cron.Stop()
 	case messages.StartSchedules:
 		s.state.owners[msg.Owner] = msg.Hooks

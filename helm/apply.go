@@ -77,6 +77,7 @@ func (c *Client) Apply(ctx context.Context, m Module) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, c.renderProblem(ctx, op, m, err)
 	}
+	c.presence.follow(manifest.objects)
 	a := &apply{operation: op, module: m, chart: loaded, manifest: manifest}
 	outcome, err := a.run()
 	if err == nil {

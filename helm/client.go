@@ -99,7 +99,7 @@ func (c *Client) connect() error {
 	}
 	c.secrets = core.Secrets(c.options.Namespace)
 	c.records = &records{client: c.metadata, namespace: c.options.Namespace}
-	c.presence.client = c
+	c.presence.client, c.presence.pause = c, pollPause
 	return nil
 }
 

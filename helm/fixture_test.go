@@ -20,6 +20,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"addon-operator/testkit/devclustertest"
 	"addon-operator/testkit/watching"
@@ -34,7 +35,8 @@ type fixture struct {
 	config    *rest.Config
 	log       *logBuffer
 	labels    map[string]string
-	blind     bool // without watches
+	blind     bool   // without watches
+	watchAs   string // user of the watches; empty: as the client
 	stop      context.CancelFunc
 	news      *newsLog
 }
@@ -154,7 +156,7 @@ func (f *fixture) restart() {
 	}
 	var watcher Watcher
 	if !f.blind {
-		watcher = watching.Client(f.T, devclustertest.Start(f.T).Kubeconfig())
+		watcher = watching.Client(f.T, f.kubeconfig(f.watchAs))
 	}
 	var err error
 	f.client, err = New(Options{
@@ -181,6 +183,28 @@ func (f *fixture) restart() {
 			news.changed = append(news.changed, release)
 		},
 	})
+}
+
+// kubeconfig is the path of a kubeconfig, for a user without rights if one is
+// named.
+func (f *fixture) kubeconfig(user string) string {
+	f.Helper()
+	path := devclustertest.Start(f.T).Kubeconfig()
+	if user == "" {
+		return path
+	}
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, auth := range config.AuthInfos {
+		auth.Impersonate = user
+	}
+	path = filepath.Join(f.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		f.Fatal(err)
+	}
+	return path
 }
 
 // module writes the files of testdata/<name>.txtar into a directory.

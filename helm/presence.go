@@ -24,6 +24,7 @@ const pollPause = time.Minute
 type presence struct {
 	client *Client
 
+	pause  time.Duration // between two polls of a kind; not changed after the start
 	mu     sync.Mutex
 	ctx    context.Context // of the watches; nil: there are none
 	gone   func(Object)
@@ -72,6 +73,16 @@ func (p *presence) of(m *meta.RESTMapping) *kindWatch {
 		set: k.set, unset: k.unset, replace: k.replace, alive: k.alive,
 	}, k.failed)
 	return k
+}
+
+// follow begins to watch the kinds of objects that are about to be applied, and
+// does not wait for it.
+func (p *presence) follow(objects []Object) {
+	for _, o := range objects {
+		if _, m, err := p.resolve(o); err == nil {
+			p.of(m)
+		}
+	}
 }
 
 // resolve makes two mentions of an object equal: no version, the namespace of
@@ -245,7 +256,7 @@ func (k *kindWatch) failed(err error) {
 // poll looks for the objects of all releases that are of this kind.
 func (k *kindWatch) poll() {
 	p := k.presence
-	if time.Since(k.polled) < pollPause {
+	if time.Since(k.polled) < p.pause {
 		return
 	}
 	k.polled = time.Now() // only the goroutine of the watch comes here

@@ -129,7 +129,7 @@ func (s survey) foreign(objects []Object, us owner) error {
 	var errs []error
 	for _, o := range objects {
 		them := s[o]
-		if them.name == "" || them == us {
+		if them.name == "" || them == us || them.name == us.name && them.namespace == "" {
 			continue
 		}
 		errs = append(errs, fmt.Errorf("%s belongs to release %s in namespace %s: remove it from one of the two charts, or delete its annotation %s to hand it over",

@@ -145,33 +145,19 @@ func TestFinished(t *testing.T) {
 // An unchanged release costs a few reads by name, and neither a list nor a
 // write: a consistent list of secrets waits in a busy cluster.
 func TestRequestsOfSkip(t *testing.T) {
-	f := start(t)
-	var mu sync.Mutex
-	var requests []string
-	f.config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
-		return roundTripper(func(r *http.Request) (*http.Response, error) {
-			mu.Lock()
-			requests = append(requests, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
-			mu.Unlock()
-			return next.RoundTrip(r)
-		})
-	}
-	f.restart()
+	f := startBlind(t)
+	requests := f.record()
 	m := module(t, "simple")
 	f.apply(m, Installed, 1)
-	mu.Lock()
-	requests = nil
-	mu.Unlock()
+	requests.take()
 	f.apply(m, Skipped, 1)
-	mu.Lock()
-	defer mu.Unlock()
 	secrets := "GET /api/v1/namespaces/" + f.namespace + "/secrets/sh.helm.release.v1.simple."
 	want := map[string]bool{
 		"GET /apis?": true, secrets + "v1?": true, secrets + "v2?": true,
 		"GET /api/v1/namespaces/" + f.namespace + "/configmaps/simple-a?": true,
 		"GET /api/v1/namespaces/" + f.namespace + "/configmaps/simple-b?": true,
 	}
-	for _, r := range requests {
+	for _, r := range requests.take() {
 		if !want[r] {
 			t.Errorf("unexpected request %s", r)
 		}
@@ -180,6 +166,36 @@ func TestRequestsOfSkip(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("missing requests %v", want)
 	}
+}
+
+// requestLog collects the requests of a client.
+type requestLog struct {
+	mu   sync.Mutex
+	list []string
+}
+
+func (l *requestLog) take() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	list := l.list
+	l.list = nil
+	return list
+}
+
+// record restarts the client and collects its requests, but not those of its watches.
+func (f *fixture) record() *requestLog {
+	f.Helper()
+	l := &requestLog{}
+	f.config.WrapTransport = func(next http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			l.mu.Lock()
+			l.list = append(l.list, r.Method+" "+r.URL.Path+"?"+r.URL.RawQuery)
+			l.mu.Unlock()
+			return next.RoundTrip(r)
+		})
+	}
+	f.restart()
+	return l
 }
 
 // T20: the connection, and with it the operator, dies after each single write

@@ -74,9 +74,9 @@ func (s QueueStatus) String() string {
 	case s.Length == 0:
 		return "empty"
 	case s.InProgress:
-		return fmt.Sprintf("%d tasks, in progress: %s", s.Length, s.Head[0])
+		return count(s.Length, "task") + ", in progress: " + s.Head[0].String()
 	}
-	return fmt.Sprintf("%d tasks", s.Length)
+	return count(s.Length, "task")
 }
 
 // FailingTask is a task that failed and is tried again.
@@ -145,7 +145,7 @@ type GlobalStatus struct {
 
 // String implements fmt.Stringer.
 func (s GlobalStatus) String() string {
-	text := fmt.Sprintf("%d hooks, %d modules enabled", s.Hooks, len(s.EnabledModules))
+	text := count(s.Hooks, "hook") + ", " + count(len(s.EnabledModules), "module") + " enabled"
 	for _, f := range s.Failing {
 		text += " " + f.String()
 	}
@@ -235,7 +235,7 @@ func (s MonitorsStatus) Incomplete() []BindingState {
 
 // String implements fmt.Stringer.
 func (s MonitorsStatus) String() string {
-	text := fmt.Sprintf("%d bindings", len(s.Bindings))
+	text := count(len(s.Bindings), "binding")
 	if s.Waiting > 0 {
 		text += fmt.Sprintf(", %d runs wait", s.Waiting)
 	}
@@ -265,7 +265,7 @@ type ScheduleStatus struct {
 
 // String implements fmt.Stringer.
 func (s ScheduleStatus) String() string {
-	text := fmt.Sprintf("%d crontabs", s.Crontabs)
+	text := count(s.Crontabs, "crontab")
 	if !s.Open {
 		text += ", ticks are dropped until the first converge is over"
 	}
@@ -285,7 +285,20 @@ func (s OperatorStatus) String() string {
 	return ""
 }
 
+// head brings an error, which may have many lines, into one of bearable length.
 func head(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
+	const bearable = 300
+	line := strings.Join(strings.Fields(strings.ReplaceAll(s, "\n", " ⏎ ")), " ")
+	if runes := []rune(line); len(runes) > bearable {
+		return string(runes[:bearable]) + " …"
+	}
 	return line
+}
+
+// count writes a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
 }

@@ -17,7 +17,7 @@ var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 // What actors say about themselves, as the dump prints it.
 func TestStatusAsText(t *testing.T) {
 	failing := []messages.FailingTask{{Task: "RunModule", Attempts: 2, RetryAt: noon, Error: "exit status 1\nsecond line"}}
-	const backoff = "BACKOFF RunModule: attempt 2 failed, next at 12:00:00: exit status 1"
+	const backoff = "BACKOFF RunModule: attempt 2 failed, next at 12:00:00: exit status 1 ⏎ second line"
 	run := messages.Task{Owner: "dns", Work: messages.RunModule{}}
 	complete := messages.BindingState{Owner: "dns", Hook: "a.sh", Binding: "pods", Kind: "Pod", Phase: "complete"}
 	waiting := messages.BindingState{Owner: "dns", Hook: "a.sh", Binding: "tests", Kind: "Test", Phase: "waiting-for-kind", Message: "no such kind"}
@@ -33,20 +33,20 @@ func TestStatusAsText(t *testing.T) {
 		{messages.ModuleStatus{Phase: messages.Disabled}, "disabled"},
 		{messages.ModuleStatus{Phase: messages.Ready, Release: 3}, "ready revision=3"},
 		{messages.ModuleStatus{Phase: messages.Running, Release: 3, Failing: failing}, "running revision=3 " + backoff},
-		{messages.GlobalStatus{Hooks: 2, EnabledModules: []string{"dns"}}, "2 hooks, 1 modules enabled"},
+		{messages.GlobalStatus{Hooks: 2, EnabledModules: []string{"dns"}}, "2 hooks, 1 module enabled"},
 		{messages.GlobalStatus{Failing: failing}, "0 hooks, 0 modules enabled " + backoff},
 		{messages.ConvergeStatus{Phase: messages.ConvergeReloading, Reload: 2}, "reloading, reload 2, not ready"},
 		{messages.ConvergeStatus{Phase: messages.ConvergeIdle, Reload: 2, Ready: true}, "idle, reload 2, ready"},
 		{messages.ConfigStatus{Revision: "17"}, "resourceVersion 17"},
-		{messages.ConfigStatus{Revision: "17", Refused: "key x: wrong\nkey y: wrong"}, "REFUSED: key x: wrong"},
+		{messages.ConfigStatus{Revision: "17", Refused: "key x: wrong\nkey y: wrong"}, "REFUSED: key x: wrong ⏎ key y: wrong"},
 		{messages.ModuleStatus{Phase: messages.Ready, Parked: true}, "ready PARKED"},
 		{messages.MonitorsStatus{}, "0 bindings"},
-		{messages.MonitorsStatus{Bindings: []messages.BindingState{complete}}, "1 bindings"},
+		{messages.MonitorsStatus{Bindings: []messages.BindingState{complete}}, "1 binding"},
 		{messages.MonitorsStatus{Bindings: []messages.BindingState{complete, waiting, broken}, Waiting: 1}, "3 bindings, 1 runs wait" +
 			"; dns a.sh/tests Test: waiting-for-kind (no such kind)" +
 			"; dns a.sh/pods Pod: complete, jqFilter failed 3 times"},
-		{messages.ScheduleStatus{Crontabs: 1, Open: true}, "1 crontabs"},
-		{messages.ScheduleStatus{Crontabs: 1}, "1 crontabs, ticks are dropped until the first converge is over"},
+		{messages.ScheduleStatus{Crontabs: 1, Open: true}, "1 crontab"},
+		{messages.ScheduleStatus{Crontabs: 1}, "1 crontab, ticks are dropped until the first converge is over"},
 		{messages.OperatorStatus{}, ""},
 		{messages.OperatorStatus{Stopping: true}, "stopping"},
 	}

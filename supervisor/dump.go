@@ -152,6 +152,11 @@ func short(s float64) string {
 	return d.Round(10 * time.Millisecond).String()
 }
 
+// oneLine brings an error of many lines into one.
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(strings.ReplaceAll(s, "\n", " ⏎ ")), " ")
+}
+
 func firstLine(s string) string {
 	line, _, _ := strings.Cut(s, "\n")
 	return line

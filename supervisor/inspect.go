@@ -84,6 +84,7 @@ type probe struct {
 
 	system    atomic.Int32 // system messages waiting
 	suspended atomic.Bool
+	stopping  atomic.Bool
 	busy      atomic.Bool
 	current   atomic.Value // reflect.Type of the message in work
 	since     atomic.Int64 // unix nanoseconds of the last change of state
@@ -129,6 +130,14 @@ func (p *probe) PostSystemMessage(message any) {
 	case *actor.ResumeMailbox:
 		p.suspended.Store(false)
 		p.turned()
+	case *actor.Stop:
+		p.stopping.Store(true)
+		p.system.Add(1)
+	case *actor.Restart:
+		if p.stopping.Load() { // the library would revive the actor
+			return
+		}
+		p.system.Add(1)
 	default:
 		p.system.Add(1)
 	}

@@ -211,7 +211,7 @@ func (r *Runs) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *
 		a.In = rec.delays.NextBackOff()
 		rec.sup = sup
 		r.startTimer(rec, a.In)
-		r.system.Inspector.Publish(child, RunStatus{Attempt: a.Number, RetryAt: time.Now().Add(a.In), Error: firstLine(err.Error())})
+		r.system.Inspector.Publish(child, RunStatus{Attempt: a.Number, RetryAt: time.Now().Add(a.In), Error: oneLine(err.Error())})
 	}
 	if bug {
 		r.log.Error("a task panicked; please report this", "task", rec.task.ID, "err", err, "stack", r.system.Inspector.stack(child))

@@ -86,12 +86,30 @@ func (s *System) Ask(ctx context.Context, to *actor.PID, message any) (any, erro
 	s.Actors.Root.RequestWithCustomSender(to, message, pid)
 	select {
 	case got := <-answer:
-		if _, dead := got.(*actor.DeadLetterResponse); dead {
+		switch got.(type) {
+		case *actor.DeadLetterResponse:
 			return nil, fmt.Errorf("actor %s does not exist (any more)", to.Id)
+		case crashed:
+			return nil, fmt.Errorf("actor %s crashed over the question", to.Id)
 		}
 		return got, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
+	}
+}
+
+// crashed is the answer to a question over which the asked actor crashed.
+type crashed struct{}
+
+// tellAsker ends an Ask whose question is lost. Actors that ask are told by Options.Lost.
+func tellAsker(system *actor.ActorSystem, sender, child *actor.PID) {
+	if sender == nil {
+		return
+	}
+	if process, ok := system.ProcessRegistry.Get(sender); ok {
+		if asker, ok := process.(answers); ok {
+			asker.SendUserMessage(child, crashed{})
+		}
 	}
 }
 

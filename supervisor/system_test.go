@@ -133,6 +133,39 @@ func TestUnexpectedAnswer(t *testing.T) {
 	})
 }
 
+// A bug that happens again and again does not become a hot loop: the first three restarts
+// come at once, then each waits 5 s; a stop meanwhile ends it for good (P1, P3).
+func TestCrashLoopIsSpaced(t *testing.T) {
+	onStage(t, func(s *stage) {
+		starts := 0
+		s.spawn("root", func() actor.Actor {
+			return function(func(ctx actor.Context) {
+				switch ctx.Message().(type) {
+				case *actor.Started:
+					if starts++; starts > 1 {
+						panic("cannot start")
+					}
+				case string:
+					panic("first")
+				}
+			})
+		})
+		s.advance(0)
+		s.Send(s.PID("root"), "crash")
+		s.advance(time.Minute)
+		if starts < 5 || starts > 20 {
+			t.Errorf("started %d times within a minute", starts)
+		}
+		s.Actors.Root.Stop(s.PID("root"))
+		s.advance(time.Second)
+		before := starts
+		s.advance(time.Minute)
+		if starts != before {
+			t.Errorf("started %d times after it was stopped", starts-before)
+		}
+	})
+}
+
 // Design 2: a bug restarts the actor it happened in, at once and for ever, and is logged
 // once with its stack. The library would stop it at the eleventh.
 func TestCrashOnly(t *testing.T) {
@@ -160,6 +193,7 @@ func TestCrashOnly(t *testing.T) {
 				const crashes = 25
 				for range crashes {
 					s.crash(s.PID(where))
+					s.advance(time.Minute)
 				}
 				if got := len(starts) - before; got != crashes {
 					t.Errorf("%d restarts after %d crashes", got, crashes)

@@ -33,6 +33,7 @@
 //	seed N                        draw the order of messages from a seed
 //	jitter N                      let everything last some milliseconds, drawn from a seed
 //	crash ACTOR                   make an actor panic, for example module/dns
+//	crash-root                    make the root actor panic
 //	show                          print phases and queues into the trace
 //
 // Nothing in here is for production; package devclustertest has the real API server.

@@ -47,6 +47,7 @@ var steps = map[string]func(*player, string) error{
 	"restore":          (*player).stepRestore,
 	"write":            (*player).stepWrite,
 	"crash":            (*player).stepCrash,
+	"crash-root":       func(p *player, _ string) error { p.operator.Send("", messages.Crash{}); return nil },
 	"show":             func(p *player, _ string) error { p.show(); return nil },
 }
 

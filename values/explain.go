@@ -66,6 +66,7 @@ type stage struct {
 	layer     any
 	operation *Operation
 	path      pointer // of the operation, without the key
+	reach     pointer // the container above the first list on its path: elsewhere it has no effect
 }
 
 // stages builds the section up once more, keeping each step (see layered).
@@ -100,7 +101,7 @@ func (s *Section) stages() []stage {
 		section, _ := lookup(newReplayer().replay(map[string]any{s.key: tree}, operation), pointer{s.key})
 		add(stage{
 			source: Source{Layer: LayerPatch, Origin: operation.Origin()}, tree: section,
-			operation: &s.saved[i], path: mustPointer(operation.Path)[1:],
+			operation: &s.saved[i], path: mustPointer(operation.Path)[1:], reach: mustPointer(aboveLists(operation.Path))[1:],
 		})
 	}
 	return all
@@ -132,7 +133,7 @@ func (s *Section) leaf(stages []stage, path pointer) Leaf {
 	var value any
 	had := false
 	for _, st := range stages {
-		if st.operation != nil && !st.path.contains(path) && !path.contains(st.path) {
+		if st.operation != nil && !st.reach.contains(path) && !path.contains(st.reach) {
 			continue
 		}
 		source, spoke := st.says(path, value, had)

@@ -175,10 +175,16 @@ func (d *defaults) leadsTo(useful map[*defaults]bool) bool {
 		slices.ContainsFunc(d.patterns, func(p patternDefaults) bool { return useful[p.fill] })
 }
 
-// orDefault gives the default of the whole tree when there is no tree.
+// orDefault gives the default of the whole section when no layer has it. A section always exists: without a default of its
+// own it is an empty map, when there are defaults of keys to fill into it.
 func (d *defaults) orDefault(tree any) any {
-	if tree == nil && d != nil && d.has {
+	switch {
+	case tree != nil || d == nil:
+		return tree
+	case d.has:
 		return d.value
+	case slices.ContainsFunc(slices.Collect(maps.Values(d.properties)), func(p *defaults) bool { return p.has }):
+		return map[string]any{}
 	}
 	return tree
 }

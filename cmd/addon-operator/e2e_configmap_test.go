@@ -115,3 +115,20 @@ END
 	h.awaitConfigMap("one", "zone", "saved")
 	h.awaitJournal(reloadJournal + " beforeAll one afterAll")
 }
+
+// The values of a disabled module are not looked at; when a hook enables it, they hold
+// this module only, and not the process. D37.
+func TestInvalidValuesOfAModuleThatAHookEnables(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/values.yaml", "global: {zone: a}\ntwoEnabled: true\n")
+	h.write("global-hooks/hooks/enable.sh", `#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
+echo '[{"op": "add", "path": "/oneEnabled", "value": true}]' > "$VALUES_JSON_PATCH_PATH"
+`)
+	h.setConfig(map[string]string{"one": "size: big"})
+	o := h.start()
+	expectAll(t, o.expect("ERROR", "will retry", "module=one"), "one.size", h.path("modules/010-one/openapi/config-values.yaml"))
+	h.setConfig(map[string]string{"one": "size: 5"})
+	o.ready()
+	h.awaitConfigMap("one", "size", "5")
+}

@@ -53,3 +53,20 @@ func TestKilledWhileHelmWorks(t *testing.T) {
 	h.awaitConfigMap("stuck", "size", "two")
 	h.awaitRevisions("stuck", "1:superseded 2:failed 3:deployed")
 }
+
+// The stop comes while Helm waits for a hook of a chart: Helm writes nothing after the
+// grace period, and the next start goes on. F18, design 4.
+func TestStopWhileHelmWaits(t *testing.T) {
+	h := newHouse(t, "stuck_helm")
+	o := h.start("ADDON_OPERATOR_GRACE_PERIOD=1s")
+	h.awaitRevisions("stuck", "1:pending-install")
+	if code := o.terminate(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if n := o.count("the grace period is over: Helm stops writing"); n != 1 {
+		t.Errorf("%d warnings that Helm was stopped, want 1", n)
+	}
+	h.setConfig(map[string]string{"stuck": "blocked: false"})
+	h.start().ready()
+	h.awaitRevisions("stuck", "1:deployed")
+}

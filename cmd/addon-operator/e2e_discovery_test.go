@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -92,4 +93,43 @@ func (h *house) daemonSetEnv() string {
 		values = append(values, v.Value)
 	}
 	return fmt.Sprint(values)
+}
+
+// Roots may be several, relative, and hold links; what is skipped is named. A1, A3, A9–A11.
+func TestSeveralRootsWithLinks(t *testing.T) {
+	h := newHouse(t, "web")
+	h.write("elsewhere/chart/values.yaml", "linked: {size: through a link}\n")
+	h.write("elsewhere/chart/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: linked}\ndata: {size: {{ .Values.linked.size }}}\n")
+	h.write("more/values.yaml", "linkedEnabled: true\nweb: {size: below that of the module}\n")
+	h.write("more/500-web/values.yaml", "web: {size: second}\n")
+	h.write("more/note.txt", "")
+	for link, target := range map[string]string{"more/005-linked": "../elsewhere/chart", "more/dangling": "../nowhere"} {
+		if err := os.Symlink(target, h.path(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := h.start("MODULES_DIR=modules::more:", "GLOBAL_HOOKS_DIR=global-hooks").ready()
+	o.expect("modules discovered", "run=[linked web]")
+	h.awaitConfigMap("linked", "size", "through a link")
+	h.awaitConfigMap("web", "size", "small")
+	for _, name := range []string{"more/dangling", "more/note.txt", "more/500-web"} {
+		if n := o.count("WARN", h.path(name)); n != 1 {
+			t.Errorf("%d warnings of %s, want 1", n, name)
+		}
+	}
+}
+
+// A script that fails, or says neither word, holds the discovery; it is asked again. E6.
+func TestEnabledScriptFails(t *testing.T) {
+	h := newHouse(t, "web")
+	h.write("modules/010-web/enabled", "#!/bin/bash\necho yes > $MODULE_ENABLED_RESULT\n")
+	o := h.start()
+	expectAll(t, o.expect("ERROR", "will retry", "DiscoverModules"), "web/enabled", `wrote "yes" to MODULE_ENABLED_RESULT; write true or false`)
+	h.write("modules/010-web/enabled", "#!/bin/bash\necho 'no such cluster' >&2; exit 4\n")
+	h.setConfig(map[string]string{"global": "retry: 1"})
+	expectAll(t, o.expect("ERROR", "will retry", "DiscoverModules"), "web/enabled", "exit code 4", "no such cluster")
+	h.write("modules/010-web/enabled", "#!/bin/bash\necho true > $MODULE_ENABLED_RESULT\n")
+	h.setConfig(map[string]string{"global": "retry: 2"})
+	o.ready()
+	h.awaitRevisions("web", "1:deployed")
 }

@@ -1,6 +1,9 @@
 package main_test
 
-import "testing"
+import (
+	"os"
+	"testing"
+)
 
 const (
 	startedJournal = "onStartup beforeHelm afterHelm"
@@ -98,4 +101,37 @@ func TestNoRevisionWithoutAChange(t *testing.T) {
 
 	h.setConfig(map[string]string{"web": ""}) // the section returns to the static values (D15)
 	h.awaitConfigMap("web", "size", "small")
+}
+
+// A module that comes back, or whose directory gets another number, is the module that
+// lies there now: its values, and its hooks by their new paths. E10, E13.
+func TestModuleDirectoryComesBackAndIsRenamed(t *testing.T) {
+	h := newHouse(t, "web")
+	o := h.start().ready()
+	o.expect("converged", "modules=1")
+	h.rename("modules/010-web", "kept")
+	h.setConfig(map[string]string{"global": "reload: 1"})
+	o.expect("converged", "modules=0")
+
+	h.rename("kept", "modules/010-web")
+	h.write("modules/010-web/values.yaml", "web: {size: huge}\n")
+	h.setConfig(map[string]string{"global": "reload: 2"})
+	o.expect("converged", "modules=1")
+	h.awaitConfigMap("web", "size", "huge")
+	h.awaitJournal(startedJournal + " " + startedJournal)
+
+	h.rename("modules/010-web", "modules/020-web")
+	h.write("modules/020-web/values.yaml", "web: {size: tiny}\n")
+	h.setConfig(map[string]string{"global": "reload: 3", "web": "unused: 5"})
+	o.expect("converged", "modules=1")
+	h.awaitConfigMap("web", "size", "tiny")
+	h.awaitJournal(startedJournal + " " + startedJournal + " " + startedJournal)
+	h.awaitRevisions("web", "1:superseded 2:deployed")
+}
+
+func (h *house) rename(from, to string) {
+	h.t.Helper()
+	if err := os.Rename(h.path(from), h.path(to)); err != nil {
+		h.t.Fatal(err)
+	}
 }

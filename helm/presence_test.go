@@ -1,0 +1,345 @@
+package helm
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func (f *fixture) configMapObject(name string) Object {
+	return Object{GVK: schema.GroupVersionKind{Kind: "ConfigMap"}, Namespace: f.namespace, Name: name}
+}
+
+// awaitGone waits until the watches have told of an object.
+func (f *fixture) awaitGone(want Object) {
+	f.Helper()
+	f.eventually(func() bool {
+		gone, _ := f.news.take()
+		return slices.Contains(gone, want)
+	})
+}
+
+func (f *fixture) patchConfigMap(name, patch string) {
+	f.Helper()
+	if _, err := f.kube.CoreV1().ConfigMaps(f.namespace).Patch(f.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// Nothing changed: a running process makes no request, and a new one none for each
+// release.
+func TestNoRequestsWithoutChange(t *testing.T) {
+	f := start(t)
+	requests := f.record()
+	m := module(t, "simple")
+	f.apply(m, Installed, 1)
+	f.caughtUp()
+	requests.take()
+	for range 3 {
+		if got, err := f.client.Apply(t.Context(), m); err != nil || got.Action != Skipped {
+			t.Fatalf("%+v, %v", got, err)
+		}
+	}
+	if _, err := f.client.Releases(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := requests.take(); len(got) > 0 {
+		t.Errorf("requests: %q", got)
+	}
+	f.restart()
+	for i := range 2 {
+		if got, err := f.client.Apply(t.Context(), m); err != nil || got.Action != Skipped {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		got := requests.take()
+		for _, r := range got {
+			if i > 0 || !strings.HasPrefix(r, "GET /api?") && !strings.HasPrefix(r, "GET /apis?") && !strings.HasPrefix(r, "GET /version?") {
+				t.Errorf("a new process, apply %d: %q", i, r)
+			}
+		}
+	}
+}
+
+// H13: a deleted object is told, and is back after the next Apply; our own work is
+// no news.
+func TestGone(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple")
+	objects := f.apply(m, Installed, 1).Objects
+	if want := []Object{f.configMapObject("simple-a"), f.configMapObject("simple-b")}; !slices.Equal(objects, want) {
+		t.Fatalf("objects of the release: %v", objects)
+	}
+	f.apply(m.with("text", "two"), Upgraded, 2)
+	f.caughtUp()
+	if gone, changed := f.news.take(); len(gone)+len(changed) > 0 {
+		t.Errorf("news of our own work: %v %v", gone, changed)
+	}
+	a := f.configMapObject("simple-a")
+	if !f.client.Present(a) {
+		t.Error("simple-a counts as absent")
+	}
+	f.deleteConfigMap("simple-a")
+	f.awaitGone(a)
+	if f.client.Present(a) {
+		t.Error("simple-a counts as present")
+	}
+	got := f.apply(m.with("text", "two"), Upgraded, 3)
+	if len(got.Healed) != 1 || got.Healed[0].Name != "simple-a" {
+		t.Errorf("healed: %v (%s)", got.Healed, got.Reason)
+	}
+	f.apply(m.with("text", "two"), Skipped, 3)
+}
+
+// H13: who takes the labels off, or brings an object back, may have changed more: it
+// is applied again although it exists.
+func TestGoneIsAppliedAgain(t *testing.T) {
+	for name, disturb := range map[string]func(f *fixture){
+		"label taken off": func(f *fixture) {
+			f.patchConfigMap("simple-a", `{"metadata":{"labels":{"app.kubernetes.io/managed-by":null}},"data":{"text":"theirs"}}`)
+		},
+		"annotation taken off": func(f *fixture) {
+			f.patchConfigMap("simple-a", `{"metadata":{"annotations":{"meta.helm.sh/release-namespace":null}},"data":{"text":"theirs"}}`)
+		},
+		"brought back by others": func(f *fixture) {
+			f.deleteConfigMap("simple-a")
+			f.create("simple-a", map[string]string{"text": "theirs"}, nil)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t)
+			m := module(t, "simple").with("text", "ours")
+			f.apply(m, Installed, 1)
+			f.caughtUp()
+			disturb(f)
+			f.awaitGone(f.configMapObject("simple-a"))
+			f.apply(m, Skipped, 1) // it exists
+			m.Gone = []Object{f.configMapObject("simple-a"), f.configMapObject("unknown")}
+			f.apply(m, Upgraded, 2)
+			if got := f.configMap("simple-a")["text"]; got != "ours" {
+				t.Errorf("text = %q", got)
+			}
+			f.caughtUp()
+			if !f.client.Present(f.configMapObject("simple-a")) {
+				t.Error("it is not watched again")
+			}
+		})
+	}
+}
+
+// Releases of other namespaces are other people's business.
+func TestGoneOfOtherNamespaces(t *testing.T) {
+	f, other := start(t), newTwin(t)
+	m := module(t, "simple")
+	f.apply(m, Installed, 1)
+	other.apply(m, Installed, 1)
+	other.uninstall("simple", true)
+	f.deleteConfigMap("simple-b") // later than what must not be told
+	f.eventually(func() bool { return !f.client.Present(f.configMapObject("simple-b")) })
+	gone, changed := f.news.take()
+	if !slices.Equal(gone, []Object{f.configMapObject("simple-b")}) || len(changed) > 0 {
+		t.Errorf("news: %v, %v", gone, changed)
+	}
+}
+
+const manyKinds = `
+-- Chart.yaml --
+apiVersion: v2
+name: many
+version: 1.0.0
+-- templates/all.yaml --
+apiVersion: v1
+kind: List
+items:
+- {apiVersion: v1, kind: ConfigMap, metadata: {name: in-list}}
+- {apiVersion: v1, kind: ServiceAccount, metadata: {name: account}}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: "{{ .Release.Namespace }}", namespace: ignored}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: kept
+  annotations: {helm.sh/resource-policy: keep}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: hook
+  annotations: {helm.sh/hook: "pre-install,pre-upgrade"}
+`
+
+// H13, H14: lists are flattened, cluster-wide objects have no namespace, hooks are not
+// missed, and what must be kept is wanted while the release is there.
+func TestGoneOfManyKinds(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "many", manyKinds)
+	objects := f.apply(m, Installed, 1).Objects
+	role := Object{GVK: schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}, Name: f.namespace}
+	account := Object{GVK: schema.GroupVersionKind{Kind: "ServiceAccount"}, Namespace: f.namespace, Name: "account"}
+	for _, want := range []Object{role, account, f.configMapObject("in-list"), f.configMapObject("kept")} {
+		if !slices.Contains(objects, want) {
+			t.Errorf("%v is not among %v", want, objects)
+		}
+	}
+	if len(objects) != 4 {
+		t.Errorf("objects: %v", objects)
+	}
+	f.caughtUp()
+	f.deleteConfigMap("hook")
+	f.deleteConfigMap("in-list")
+	f.awaitGone(f.configMapObject("in-list"))
+	if err := f.kube.RbacV1().ClusterRoles().Delete(t.Context(), f.namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.awaitGone(role)
+	f.deleteConfigMap("kept")
+	f.awaitGone(f.configMapObject("kept"))
+	if got := f.apply(m, Upgraded, 2); len(got.Healed) != 3 {
+		t.Errorf("healed: %v", got.Healed)
+	}
+	f.apply(m, Skipped, 2)
+	f.uninstall("many", true)
+	if f.configMap("kept") == nil {
+		t.Error("what must be kept is gone")
+	}
+	f.apply(m, Installed, 1) // and is taken over
+	f.apply(m, Skipped, 1)
+}
+
+// A kind that goes takes its objects along; when it is back, so are they.
+func TestGoneWithTheKind(t *testing.T) {
+	f := start(t)
+	f.createCRD()
+	m := moduleOf(t, "things", fmt.Sprintf("-- Chart.yaml --\napiVersion: v2\nname: things\nversion: 1.0.0\n-- templates/a.yaml --\napiVersion: %s/v1\nkind: Thing\nmetadata: {name: a}\n", groupOf(f.namespace)))
+	thing := Object{GVK: schema.GroupVersionKind{Group: groupOf(f.namespace), Kind: "Thing"}, Namespace: f.namespace, Name: "a"}
+	f.eventually(func() bool { // the definition is not served yet
+		_, err := f.client.Apply(t.Context(), m)
+		return err == nil
+	})
+	f.eventually(func() bool { return f.client.Present(thing) })
+	f.deleteCRD()
+	f.awaitGone(thing)
+	f.eventually(func() bool {
+		_, err := f.crds().Get(t.Context(), "things."+groupOf(f.namespace), metav1.GetOptions{})
+		return err != nil
+	})
+	f.createCRD()
+	f.eventually(func() bool {
+		_, err := f.client.Apply(t.Context(), m)
+		return err == nil
+	})
+	f.eventually(func() bool {
+		i := slices.IndexFunc(f.client.WatchedKinds(), func(w WatchedKind) bool { return strings.HasPrefix(w.Resource, "things.") })
+		w := f.client.WatchedKinds()[i]
+		return w.Problem == "" && w.Objects == 1
+	})
+}
+
+// A kind that may not be watched is asked for, which the log says; deletions are told
+// all the same.
+func TestGoneOfForbiddenKind(t *testing.T) {
+	f := start(t)
+	f.watchAs = f.namespace + "-watcher"
+	rules := []rbacv1.PolicyRule{
+		{Verbs: []string{"list", "watch"}, APIGroups: []string{""}, Resources: []string{"secrets"}},
+		{Verbs: []string{"list", "watch"}, APIGroups: []string{"apiextensions.k8s.io", "apiregistration.k8s.io"}, Resources: []string{"*"}},
+	}
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: f.watchAs}, Rules: rules}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: f.watchAs},
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "ClusterRole", Name: f.watchAs},
+		Subjects:   []rbacv1.Subject{{Kind: "User", Name: f.watchAs}},
+	}
+	if _, err := f.kube.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.kube.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = f.kube.RbacV1().ClusterRoles().Delete(context.Background(), f.watchAs, metav1.DeleteOptions{})
+		_ = f.kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), f.watchAs, metav1.DeleteOptions{})
+	})
+	f.restart()
+	f.client.presence.pause = 0 // polls with each attempt to watch
+	m := module(t, "simple")
+	apply := func() Outcome { // the watches never catch up
+		t.Helper()
+		got, err := f.client.Apply(t.Context(), m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	apply()
+	f.eventually(func() bool {
+		kinds := f.client.WatchedKinds()
+		return len(kinds) == 1 && kinds[0].Resource == "configmaps" && kinds[0].Polled && strings.Contains(kinds[0].Problem, "forbidden")
+	})
+	if !strings.Contains(f.log.String(), "may not be watched; they are asked for each minute") {
+		t.Error("the log says nothing")
+	}
+	if got := apply(); got.Action != Skipped {
+		t.Errorf("%+v", got)
+	}
+	f.deleteConfigMap("simple-a")
+	f.awaitGone(f.configMapObject("simple-a"))
+	if got := apply(); len(got.Healed) != 1 {
+		t.Errorf("healed: %+v", got)
+	}
+}
+
+// Somebody else works on a release with the helm command line: it is told.
+func TestChangedRecords(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple").with("text", "one")
+	f.apply(m, Installed, 1)
+	f.apply(m.with("text", "two"), Upgraded, 2)
+	f.caughtUp()
+	if _, changed := f.news.take(); len(changed) > 0 {
+		t.Errorf("news of our own work: %v", changed)
+	}
+	awaitChange := func() {
+		t.Helper()
+		f.eventually(func() bool {
+			_, changed := f.news.take()
+			return slices.Contains(changed, "simple")
+		})
+	}
+	rollback := action.NewRollback(f.stock())
+	rollback.Version = 1
+	if err := rollback.Run("simple"); err != nil {
+		t.Fatal(err)
+	}
+	awaitChange()
+	f.apply(m.with("text", "two"), Upgraded, 4)
+	if err := f.kube.CoreV1().Secrets(f.namespace).Delete(t.Context(), secretName("simple", 4), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	awaitChange()
+	f.apply(m.with("text", "two"), Upgraded, 4)
+}
+
+// H11: a kind that others add is seen in templates, without a request while nothing
+// changes.
+func TestKindsAreSeen(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "caps", fmt.Sprintf("-- Chart.yaml --\napiVersion: v2\nname: caps\nversion: 1.0.0\n-- templates/a.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: caps}\ndata: {known: '%s'}\n", "{{ .Capabilities.APIVersions.Has \""+groupOf(f.namespace)+"/v1\" }}"))
+	f.apply(m, Installed, 1)
+	f.apply(m, Skipped, 1)
+	f.createCRD()
+	f.eventually(func() bool {
+		_, err := f.client.Apply(t.Context(), m)
+		return err == nil && f.configMap("caps")["known"] == "true"
+	})
+}

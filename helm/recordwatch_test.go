@@ -1,0 +1,98 @@
+package helm
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// What the watch tells late does not undo what is known.
+func TestMemoryOfRecords(t *testing.T) {
+	rev := func(version int, resourceVersion string) Revision {
+		return Revision{Version: version, secret: secretName("m", version), resourceVersion: resourceVersion}
+	}
+	state := func(revisions ...Revision) map[string]State {
+		return map[string]State{"m": {Release: "m", Revisions: revisions}}
+	}
+	tests := []struct {
+		name  string
+		steps func(r *records) (news bool)
+		want  string
+		news  bool
+	}{
+		{"the watch tells of our own write", func(r *records) bool {
+			r.wrote("m", rev(1, "10"))
+			return r.put("m", rev(1, "10"))
+		}, "1@10", false},
+		{"the watch is behind our second write", func(r *records) bool {
+			r.wrote("m", rev(1, "10"))
+			r.wrote("m", rev(1, "12"))
+			return r.put("m", rev(1, "10"))
+		}, "1@12", false},
+		{"somebody else changes a revision", func(r *records) bool {
+			r.wrote("m", rev(1, "99"))
+			return r.put("m", rev(1, "100"))
+		}, "1@100", true},
+		{"somebody else adds a revision", func(r *records) bool {
+			r.wrote("m", rev(2, "10"))
+			return r.put("m", rev(1, "11"))
+		}, "1@11 2@10", true},
+		{"the watch tells late of what we deleted", func(r *records) bool {
+			r.wrote("m", rev(1, "10"))
+			r.deleted("m", rev(1, "10"))
+			return r.put("m", rev(1, "10")) || r.vanished("m", rev(1, "13"))
+		}, "", false},
+		{"we deleted and created the same revision", func(r *records) bool {
+			r.wrote("m", rev(1, "10"))
+			r.deleted("m", rev(1, "10"))
+			r.wrote("m", rev(1, "12"))
+			return r.put("m", rev(1, "10")) || r.vanished("m", rev(1, "11"))
+		}, "1@12", false},
+		{"somebody else creates what we deleted", func(r *records) bool {
+			r.wrote("m", rev(1, "10"))
+			r.deleted("m", rev(1, "10"))
+			return r.put("m", rev(1, "14"))
+		}, "1@14", true},
+		{"somebody else deletes", func(r *records) bool {
+			r.wrote("m", rev(1, "10"))
+			return r.vanished("m", rev(1, "11"))
+		}, "", true},
+		{"a list is older than our write", func(r *records) bool {
+			r.wrote("m", rev(1, "10"))
+			r.wrote("m", rev(2, "20"))
+			r.replaceAll(state(rev(1, "10")), "15")
+			return false
+		}, "1@10 2@20", false},
+		{"a list lacks what was known", func(r *records) bool {
+			r.wrote("m", rev(1, "10"))
+			r.replaceAll(nil, "15")
+			return false
+		}, "", false},
+		{"a list still has what we deleted", func(r *records) bool {
+			r.wrote("m", rev(1, "10"))
+			r.deleted("m", rev(1, "10"))
+			r.replaceAll(state(rev(1, "10")), "10")
+			return false
+		}, "", false},
+		{"versions that cannot be compared", func(r *records) bool {
+			r.wrote("m", rev(1, "a"))
+			return r.put("m", rev(1, "b"))
+		}, "1@b", true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			r := &records{}
+			r.store()
+			if news := tt.steps(r); news != tt.news {
+				t.Errorf("news: %v", news)
+			}
+			var got []string
+			for _, v := range r.stateOf("m").Revisions {
+				got = append(got, fmt.Sprintf("%d@%s", v.Version, v.resourceVersion))
+			}
+			if strings.Join(got, " ") != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}

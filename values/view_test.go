@@ -1,0 +1,91 @@
+package values
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// D38, J7: what looks like a secret is hidden: below its key, in lists, in patches and explanations, and keys in PEM anywhere.
+func TestSecretsAreHidden(t *testing.T) {
+	section := sectionOf(t, "m", nil, `{user: u, password: s3cret, tokens: [s3cret, {x: s3cret}], auth: {enabled: true, none: null, empty: "", pin: 1234}, pem: "-----BEGIN s3cret"}`, "{password: s3cret}")
+	section, err := section.Patch(patchOf(t, `[{"op":"add","path":"/m/apiToken","value":"s3cret"},{"op":"add","path":"/m/more","value":{"key":"s3cret"}}]`), Origin{})
+	wantError(t, err)
+	hidden := section.View(false)
+	leaves, err := section.Explain("")
+	wantError(t, err)
+	for i := range leaves {
+		leaves[i] = leaves[i].Masked()
+	}
+	changes := section.Diff(section.WithoutPatches())
+	for i := range changes {
+		changes[i] = changes[i].Masked()
+	}
+	for what, v := range map[string]any{"view": hidden, "leaves": leaves, "changes": changes} {
+		text, err := json.Marshal(v)
+		wantError(t, err)
+		if strings.Contains(string(text), "s3cret") || strings.Contains(string(text), "1234") || !strings.Contains(string(text), Hidden) {
+			t.Errorf("%s: %s", what, text)
+		}
+	}
+	wantYAML(t, "merged", hidden.Merged, `{user: u, password: "***", tokens: ["***", {x: "***"}], auth: {enabled: true, none: null, empty: "", pin: "***"}, pem: "***", apiToken: "***", more: {key: "***"}}`)
+	shown := section.View(true)
+	if !reflect.DeepEqual(shown.Merged, section.Merged()) || !reflect.DeepEqual(shown.Config, section.Config()) {
+		t.Error("the view with secrets is another one")
+	}
+	wantYAML(t, "still there", section.Config(), "{password: s3cret}")
+}
+
+// J4: the JSON of saved operations is a patch that can be read again.
+func TestSavedOperationsAreAPatch(t *testing.T) {
+	section := sectionOf(t, "m", nil, "{a: 1, b: 2}", "")
+	section, err := section.Patch(patchOf(t, `[{"op":"add","path":"/m/a","value":null},{"op":"remove","path":"/m/b"}]`), hookOrigin("h.sh", 5))
+	wantError(t, err)
+	text, err := json.Marshal(section.View(false).Patches)
+	wantError(t, err)
+	want := `[{"op":"add","path":"/m/a","value":null,"hook":"h.sh","task":"5","time":"2026-01-02T12:05:00Z"},{"op":"remove","path":"/m/b","hook":"h.sh","task":"5","time":"2026-01-02T12:05:00Z"}]`
+	if string(text) != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+	again, _, err := ParsePatch(text)
+	wantError(t, err)
+	if len(again) != 2 {
+		t.Errorf("read again: %v", again)
+	}
+	if text, err := json.Marshal(sectionOf(t, "m", nil, "", "").View(false).Patches); string(text) != "[]" || err != nil {
+		t.Errorf("no patches: %s, %v", text, err)
+	}
+}
+
+func TestDiff(t *testing.T) {
+	before := sectionOf(t, "m", nil, "{a: 1, b: 2, c: {x: 1}, list: [1], password: old}", "{fromConfig: 1}")
+	if before.Diff(before) != nil {
+		t.Error("a section differs from itself")
+	}
+	after, err := before.Patch(patchOf(t, `[{"op":"add","path":"/m/a","value":5},{"op":"remove","path":"/m/b"},{"op":"add","path":"/m/c/y","value":2},{"op":"add","path":"/m/list/-","value":2}]`), hookOrigin("h.sh", 1))
+	wantError(t, err)
+	after, err = after.WithConfig(nil, Origin{Revision: "2"})
+	wantError(t, err)
+	var got []string
+	for _, c := range after.Diff(before) {
+		line := c.Path + " " + jsonText(t, c.Before) + "->" + jsonText(t, c.After)
+		if c.Added {
+			line += " added"
+		}
+		if c.Gone {
+			line += " gone"
+		}
+		if c.By != nil {
+			line += " by " + c.By.Layer + " " + c.By.Hook
+		}
+		got = append(got, line)
+	}
+	want := []string{
+		"m.a 1->5 by patch h.sh", "m.b 2->null gone by patch h.sh", "m.c.y null->2 added by patch h.sh",
+		"m.fromConfig 1->null gone", "m.list [1]->[1,2] by patch h.sh",
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+}
