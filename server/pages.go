@@ -22,6 +22,44 @@ func walk(nodes []*supervisor.Node, visit func(*supervisor.Node)) {
 	}
 }
 
+// tree is the dump as an audience may see it.
+func (s Source) tree(who audience) []*supervisor.Node {
+	tree := s.Inspector.Tree()
+	if who == insider {
+		return tree
+	}
+	walk(tree, func(n *supervisor.Node) {
+		n.LastFailure, n.Stack = "", ""
+		switch status := n.Status.(type) {
+		case supervisor.RunStatus:
+			status.Error = hidden(status.Error)
+			n.Status = status
+		case messages.ModuleStatus:
+			status.Failing = hideErrors(status.Failing)
+			n.Status = status
+		case messages.GlobalStatus:
+			status.Failing = hideErrors(status.Failing)
+			n.Status = status
+		}
+	})
+	return tree
+}
+
+func hideErrors(tasks []messages.FailingTask) []messages.FailingTask {
+	out := slices.Clone(tasks)
+	for i := range out {
+		out[i].Error = hidden(out[i].Error)
+	}
+	return out
+}
+
+func hidden(err string) string {
+	if err == "" {
+		return ""
+	}
+	return "the log and the debug address tell why"
+}
+
 // namedQueue is a queue with its name, taken from a dump.
 type namedQueue struct {
 	name string

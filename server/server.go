@@ -33,12 +33,23 @@ type Source struct {
 }
 
 // Public serves probes, metrics and the list of queues: nothing in it holds values.
-func Public(s Source) http.Handler {
+func Public(s Source) http.Handler { return s.pages(public) }
+
+// audience tells who may see a page. What hooks and Helm print when they fail may hold
+// secrets, so the public is referred to the log.
+type audience bool
+
+const (
+	public  audience = false
+	insider audience = true
+)
+
+func (s Source) pages(who audience) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.index)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
-	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /queue", s.queueText)
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.readyz(w, r, who) })
+	mux.HandleFunc("GET /queue", func(w http.ResponseWriter, _ *http.Request) { s.queueText(w, who) })
 	mux.HandleFunc("GET /status/converge", s.converge)
 	// Users look for the metrics of hooks on the first page, too (I1).
 	both := prometheus.Gatherers{s.Metrics, s.HookMetrics}
@@ -50,7 +61,7 @@ func Public(s Source) http.Handler {
 // Debug serves what only somebody on the machine may see.
 func Debug(s Source) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", Public(s))
+	mux.Handle("/", s.pages(insider))
 	mux.HandleFunc("GET /actors", s.actors)
 	s.valuePages(mux)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
@@ -70,7 +81,7 @@ func (s Source) index(w http.ResponseWriter, _ *http.Request) {
 }
 
 // readyz is 200 after the first converge. With ?verbose it says what it knows (J1).
-func (s Source) readyz(w http.ResponseWriter, r *http.Request) {
+func (s Source) readyz(w http.ResponseWriter, r *http.Request, who audience) {
 	status, word := http.StatusInternalServerError, "not ready: the first converge is not over"
 	if s.Converge().Ready {
 		status, word = http.StatusOK, "ok"
@@ -82,7 +93,7 @@ func (s Source) readyz(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	fmt.Fprintln(w, word)
-	writeConditions(w, s.Inspector.Tree())
+	writeConditions(w, s.tree(who))
 }
 
 // converge answers in the words that scripts know (J3).
@@ -133,9 +144,9 @@ func (s Source) actors(w http.ResponseWriter, r *http.Request) {
 	_ = supervisor.WriteText(w, tree) // the client has gone
 }
 
-func (s Source) queueText(w http.ResponseWriter, _ *http.Request) {
+func (s Source) queueText(w http.ResponseWriter, who audience) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	writeQueues(w, s.Inspector.Tree())
+	writeQueues(w, s.tree(who))
 }
 
 func text(w http.ResponseWriter, status int, body string) {

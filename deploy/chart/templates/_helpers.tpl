@@ -1,0 +1,34 @@
+{{- define "operator.name" -}}
+{{- default .Release.Name .Values.nameOverride | trunc 50 | trimSuffix "-" -}}
+{{- end }}
+
+{{- define "operator.account" -}}
+{{- if .Values.serviceAccount.name -}}
+{{ .Values.serviceAccount.name }}
+{{- else if .Values.serviceAccount.create -}}
+{{ include "operator.name" . }}
+{{- else -}}
+default
+{{- end }}
+{{- end }}
+
+{{- define "operator.selector" -}}
+app.kubernetes.io/name: addon-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "operator.labels" -}}
+{{ include "operator.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- /* All metrics have this prefix. */ -}}
+{{- define "operator.prefix" -}}
+{{ .Values.options.ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX | default "addon_operator_" }}
+{{- end }}
+
+{{- define "operator.configMap" -}}
+{{ .Values.options.ADDON_OPERATOR_CONFIG_MAP | default "addon-operator" }}
+{{- end }}
