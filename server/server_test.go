@@ -295,3 +295,28 @@ func TestPublicHidesDebugPages(t *testing.T) {
 		}
 	})
 }
+
+// J7: what hooks and Helm print when they fail may hold secrets; everybody may read the
+// public pages, only somebody on the machine the debug address.
+func TestPublicHidesErrors(t *testing.T) {
+	inHouse(t, func(h *house) {
+		const secret = "password is hunter2"
+		failing := []messages.FailingTask{{Task: "RunModule", Attempts: 2, Error: secret}}
+		h.add("operator", "module/dns", messages.ModuleStatus{Phase: messages.Running, Failing: failing})
+		h.add("operator", "global-hooks", messages.GlobalStatus{Failing: failing})
+		h.add("operator/module/dns", "run/7", supervisor.RunStatus{Attempt: 1, Error: secret, RetryAt: time.Now()})
+		h.add("operator", "queue/main", messages.QueueStatus{Length: 1, InProgress: true, Head: []messages.Task{{ID: "7", Owner: "dns", Work: messages.RunModule{}}}})
+		synctest.Wait()
+		for _, path := range []string{"/queue", "/readyz?verbose"} {
+			if _, body := h.get(server.Public(h.source()), path); strings.Contains(body, secret) {
+				t.Errorf("public %s shows an error:\n%s", path, body)
+			}
+			if _, body := h.get(server.Debug(h.source()), path); !strings.Contains(body, secret) {
+				t.Errorf("debug %s hides the error:\n%s", path, body)
+			}
+		}
+		if failing[0].Error != secret {
+			t.Error("the published status was changed")
+		}
+	})
+}

@@ -32,32 +32,33 @@ const (
 	together = "4"
 )
 
-// TestMain removes the program that binary built.
+// workshopVariable names the directory of this process in which the program is built.
+const workshopVariable = "ADDON_OPERATOR_E2E_WORKSHOP"
+
+// TestMain makes and removes the directory in which built works.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, "parallel") }) {
 		_ = flag.Set("test.parallel", together) // the flag exists in every test binary
 	}
-	code := m.Run()
-	if dir, err := built(); err == nil && dir != "" {
-		_ = os.RemoveAll(filepath.Dir(dir)) // a temporary directory: nothing to save
+	dir, err := os.MkdirTemp("", "addon-operator-e2e-")
+	if err == nil {
+		err = os.Setenv(workshopVariable, dir)
 	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	_ = os.RemoveAll(dir) // a temporary directory: nothing to save
 	os.Exit(code)
 }
 
-// built is the path of the program, which is built at the first call. With -short nobody
-// calls it before the end, and it builds nothing.
+// built is the path of the program, which is built at the first call.
 //
 //nolint:gochecknoglobals // what a process has once cannot hang on any single test
 var built = sync.OnceValues(func() (string, error) {
-	if testing.Short() {
-		return "", nil
-	}
-	dir, err := os.MkdirTemp("", "addon-operator-e2e-")
-	if err != nil {
-		return "", err
-	}
-	path := filepath.Join(dir, "addon-operator")
+	path := filepath.Join(os.Getenv(workshopVariable), "addon-operator")
 	args := []string{"build", "-o", path}
 	if raceDetector() {
 		args = append(args, "-race")
