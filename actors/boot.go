@@ -108,6 +108,7 @@ func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 		templates[key] = section
 		next, err := section.WithConfig(doc.Sections[key], by)
 		if err != nil { // a disabled module may have an invalid section (D37)
+			w.Log.Error("config values of a disabled module are not valid and are left out until they are mended", "key", key, "err", err)
 			continue
 		}
 		b.sections[key] = next

@@ -145,13 +145,15 @@ func (c *config) check(data map[string]string) (values.Document, error) {
 }
 
 // CheckConfigMap says what is wrong with a content of the ConfigMap, or with the static
-// values below it, without a cluster: every violation at once.
-func CheckConfigMap(tree *addons.Tree, data map[string]string) error {
+// values below it, without a cluster: every violation at once. Warnings name keys that
+// belong to no module.
+func CheckConfigMap(tree *addons.Tree, data map[string]string, warn *slog.Logger) error {
 	b := &boot{tree: tree, sections: map[string]*values.Section{}}
 	if err := b.makeSections(); err != nil {
 		return err
 	}
-	_, err := checkConfigMap(data, b.sections, tree.Modules)
+	doc, err := checkConfigMap(data, b.sections, tree.Modules)
+	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
 	return err
 }
 

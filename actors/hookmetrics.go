@@ -140,14 +140,17 @@ func (h *HookMetrics) add(module, hook string, m hooks.Metric) {
 	}
 }
 
+// observe counts a value. With other buckets than before the histogram begins anew: what
+// was counted cannot be spread over them.
 func (s *series) observe(m hooks.Metric) {
-	s.count++
-	s.value += m.Value
-	for _, bound := range m.Buckets {
-		if _, ok := s.buckets[bound]; !ok {
+	if !slices.Equal(slices.Sorted(maps.Keys(s.buckets)), m.Buckets) {
+		s.count, s.value, s.buckets = 0, 0, map[float64]uint64{}
+		for _, bound := range m.Buckets {
 			s.buckets[bound] = 0
 		}
 	}
+	s.count++
+	s.value += m.Value
 	for bound := range s.buckets {
 		if m.Value <= bound {
 			s.buckets[bound]++

@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -35,10 +36,13 @@ type Metrics struct {
 	convergeTotal   *prometheus.CounterVec
 	waitSeconds     *prometheus.CounterVec
 	loops           *prometheus.CounterVec
+	absent, healing *prometheus.CounterVec
 	queueTasks      *prometheus.GaugeVec
 	filterSeconds   *prometheus.HistogramVec
 	eventSeconds    *prometheus.HistogramVec
 	module, global  hookMetrics
+
+	collectors []prometheus.Collector // of Registry, for Families
 }
 
 // hookMetrics exist once for hooks of modules and once for global ones.
@@ -64,6 +68,8 @@ func NewMetrics(prefix string) *Metrics {
 	m.convergeTotal = m.counter("convergence_total", "Finished reloads of all modules.", "activation")
 	m.waitSeconds = m.counter("task_wait_in_queue_seconds_total", "Time that tasks waited in their queue.", "module", "hook", "binding", "queue")
 	m.loops = m.counter("value_loops_total", "Tasks slowed down because values change in a circle.", "activation")
+	m.absent = m.counter("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
+	m.healing = m.counter("modules_helm_release_redeployed_total", "Releases applied again because objects were absent.", "module")
 	m.queueTasks = m.gauge("tasks_queue_length", "Tasks in a queue, the one in progress included.", "queue")
 	watch := []string{"module", "hook", "binding", "queue", "kind"}
 	m.filterSeconds = m.fine("kube_jq_filter_duration_seconds", "Duration of the jqFilter of a binding on one object.", watch...)
@@ -71,7 +77,7 @@ func NewMetrics(prefix string) *Metrics {
 	m.module = m.hooks("module_hook_", "module", "hook", "binding", "queue", "activation")
 	m.global = m.hooks("global_hook_", "hook", "binding", "queue", "activation")
 	began := time.Now()
-	m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+	m.register(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: prefix + "live_ticks", Help: "Grows by one each 10 seconds while the process lives.",
 	}, func() float64 { return float64(time.Since(began) / (10 * time.Second)) }))
 	return m
@@ -79,13 +85,13 @@ func NewMetrics(prefix string) *Metrics {
 
 func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.prefix + name, Help: help}, labels)
-	m.Registry.MustRegister(v)
+	m.register(v)
 	return v
 }
 
 func (m *Metrics) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.prefix + name, Help: help}, labels)
-	m.Registry.MustRegister(v)
+	m.register(v)
 	return v
 }
 
@@ -93,7 +99,7 @@ func (m *Metrics) histogram(name, help string, labels ...string) *prometheus.His
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: m.prefix + name, Help: help, Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600},
 	}, labels)
-	m.Registry.MustRegister(v)
+	m.register(v)
 	return v
 }
 
@@ -102,7 +108,7 @@ func (m *Metrics) fine(name, help string, labels ...string) *prometheus.Histogra
 	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: m.prefix + name, Help: help, Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5},
 	}, labels)
-	m.Registry.MustRegister(v)
+	m.register(v)
 	return v
 }
 
@@ -120,10 +126,10 @@ func (m *Metrics) hooks(kind string, labels ...string) hookMetrics {
 
 // watchActors adds the figures of the actors themselves.
 func (m *Metrics) watchActors(in *supervisor.Inspector) {
-	m.Registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
+	m.register(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: m.prefix + "actor_restarts_total", Help: "Restarts of actors, failed tasks included.",
 	}, func() float64 { return float64(in.Restarts()) }))
-	m.Registry.MustRegister(bindingStates{
+	m.register(bindingStates{
 		in:      in,
 		objects: prometheus.NewDesc(m.prefix+"kube_snapshot_objects", "Objects in the snapshot of a binding.", []string{"module", "hook", "binding", "queue", "kind"}, nil),
 		errors:  prometheus.NewDesc(m.prefix+"kube_jq_filter_errors_total", "Objects on which the jqFilter of a binding failed; they have no filterResult.", []string{"module", "hook", "binding", "queue", "kind"}, nil),
@@ -198,6 +204,14 @@ func (m *Metrics) configRefused()   { m.configErrors.Inc() }
 func (m *Metrics) discoveryFailed() { m.discoverErrors.Inc() }
 func (m *Metrics) queueLength(queue string, length int) {
 	m.queueTasks.WithLabelValues(queue).Set(float64(length))
+}
+
+func (m *Metrics) healed(module string) { m.healing.WithLabelValues(module).Inc() }
+
+func (m *Metrics) objectsGone(module string, gone []helm.Object) {
+	for _, o := range gone {
+		m.absent.WithLabelValues(module, o.String()).Inc()
+	}
 }
 
 func (m *Metrics) looped(c messages.Cause) { m.loops.WithLabelValues(c.Activation).Inc() }

@@ -185,13 +185,16 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j job) {
 	dir := m.state.module
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run, dir) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.task, result) }
+	a.cancelled = m.runEnded
 	a.failed, a.parks = m.countFailure, m.program.Isolate
+	ctx.Send(m.program.PID(healerPath), runBegan{m.name})
 	m.startAlone(ctx, a)
 }
 
 // ran ends a module run.
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(moduleRan)
+	m.runEnded(ctx)
 	m.state.started, m.state.last = true, outcome.release
 	if m.state.phase != messages.Suspended {
 		m.become(messages.Ready)
@@ -206,6 +209,10 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 		again.Reload = t.Reload
 		m.runAgain(ctx, true, again)
 	}
+}
+
+func (m *module) runEnded(ctx actor.Context) {
+	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.state.hooks) > 0})
 }
 
 // deleted ends a delete: nothing of the module is left but its static values.
@@ -258,6 +265,7 @@ func (m *module) forget(ctx actor.Context) {
 func (m *module) stopListening(ctx actor.Context) {
 	m.stopDelayed()
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
+	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
 	m.program.Metrics.moduleEnabled(m.name, false)
 }

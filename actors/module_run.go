@@ -135,10 +135,10 @@ func (j job) applyRelease(run *supervisor.Run, m addons.Module) (helm.Outcome, e
 		return helm.Outcome{}, err
 	}
 	began := time.Now()
-	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged})
+	outcome, err := j.apply(run, m, merged)
 	j.program.Metrics.helmRan(m.Name, j.task, since(began))
 	if err != nil {
-		return outcome, fmt.Errorf("helm: %w", err)
+		return outcome, err
 	}
 	level := j.log.Info
 	if outcome.Action == helm.Skipped {

@@ -325,6 +325,9 @@ func (m *monitors) watchAgain(ctx actor.Context) {
 			continue
 		}
 		m.state.watches[key].open, m.state.watches[key].held = old.open, old.held
+		if old.resync != nil { // it was stopped with the watch
+			m.resyncLater(ctx, key, m.state.watches[key])
+		}
 	}
 }
 

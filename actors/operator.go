@@ -188,6 +188,7 @@ func (o *operator) started(ctx actor.Context) {
 	}
 	b := o.boot
 	o.spawn(ctx, stageConfig, "config", newConfig(o.ctx, o.program, b.config))
+	o.spawn(ctx, stageConfig, "healer", newHealer(o.ctx, o.program)) // runs ask it to the end
 	o.spawn(ctx, stageSources, "monitors", newMonitors(o.ctx, o.program))
 	o.spawn(ctx, stageSources, "schedule", newSchedule(o.program))
 	o.spawn(ctx, stageOwners, messages.GlobalHooks, newGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))

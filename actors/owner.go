@@ -57,9 +57,6 @@ type convergedValues struct {
 	at      time.Time
 }
 
-// statusChanged is a message of an owner to itself: what it publishes is out of date.
-type statusChanged struct{}
-
 // application is a hook result on its way to become values.
 type application struct {
 	msg  messages.ApplyHookResult
@@ -103,7 +100,6 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 		o.retryNow()
 	case messages.RememberValues:
 		o.state.converged = convergedValues{o.state.section, time.Now()}
-	case statusChanged: // published by whoever embeds the owner, as after every message
 	default:
 		return false
 	}
@@ -288,8 +284,6 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 				o.log.Warn("module is parked: it is retried beside the queue, the others go on")
 				o.program.Send(a.queue, messages.TaskDone{ID: t.ID})
 			}
-			// Failures are no messages to the owner: this one makes it publish what it noted.
-			o.program.Send(o.program.owner(o.name), statusChanged{})
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			o.unqueued(t)
@@ -297,8 +291,13 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 				a.cancelled(ctx)
 			}
 			delete(o.failing, t.ID)
-			if !o.parked[t.ID] {
-				ctx.Send(a.queue, messages.TaskDone{ID: t.ID, Lost: outcome == supervisor.Interrupted})
+			switch lost := outcome == supervisor.Interrupted; {
+			case !o.parked[t.ID]:
+				ctx.Send(a.queue, messages.TaskDone{ID: t.ID, Lost: lost})
+			case lost: // nobody waits for it who would ask again
+				again := t
+				again.ID = o.program.newTaskID()
+				o.program.enqueue(ctx, false, again)
 			}
 			delete(o.parked, t.ID)
 			delete(o.alone, t.ID)

@@ -24,6 +24,8 @@ type World struct {
 	Releases  Releases
 	ConfigMap ConfigMap
 	Objects   Objects
+	// ReleaseWatch may be nil: then releases are not healed.
+	ReleaseWatch ReleaseWatch
 	// CRDs may be nil: then modules bring none.
 	CRDs CRDs
 	// Watch begins to watch objects. It returns at once; notify and synced are called from
@@ -60,6 +62,16 @@ type Releases interface {
 	Apply(ctx context.Context, m helm.Module) (helm.Outcome, error)
 	Uninstall(ctx context.Context, release string) (existed bool, err error)
 	Releases(ctx context.Context) ([]string, error)
+}
+
+// ReleaseWatch tells what others do to releases and their objects (H13). Package helm
+// implements it.
+type ReleaseWatch interface {
+	// Watch returns at once; it is called once, before the first Apply.
+	Watch(ctx context.Context, news helm.News)
+	// Present and WatchedKinds look into memory.
+	Present(o helm.Object) bool
+	WatchedKinds() []helm.WatchedKind
 }
 
 // ConfigMap is the ConfigMap that holds the values of users (D10).
@@ -106,6 +118,7 @@ const (
 	configPath   = operatorPath + "/config"
 	monitorsPath = operatorPath + "/monitors"
 	schedulePath = operatorPath + "/schedule"
+	healerPath   = operatorPath + "/healer"
 )
 
 // owner is the address of an owner of tasks.

@@ -272,6 +272,46 @@ func (s ScheduleStatus) String() string {
 	return text
 }
 
+// ReleaseWatch is one watch of objects of releases.
+type ReleaseWatch struct {
+	Resource string `json:"resource"`
+	Objects  int    `json:"objects"`
+	// Problem says why the watch is not up to date; Polled, that the objects are asked for
+	// each minute instead, because they may not be watched.
+	Problem string `json:"problem,omitempty"`
+	Polled  bool   `json:"polled,omitempty"`
+}
+
+// HealerStatus is what the healer publishes about itself.
+type HealerStatus struct {
+	// Objects of all releases.
+	Objects int            `json:"objects"`
+	Watches []ReleaseWatch `json:"watches"`
+	// Ailing are modules whose releases lack objects that Helm did not apply again yet.
+	Ailing []string `json:"ailing,omitempty"`
+}
+
+// HealerReporter is a status that is made when it is looked at, because watches change
+// without a message.
+type HealerReporter interface{ Healer() HealerStatus }
+
+// String implements fmt.Stringer.
+func (s HealerStatus) String() string {
+	text := fmt.Sprintf("%d watches, %d objects", len(s.Watches), s.Objects)
+	if len(s.Ailing) > 0 {
+		text += "; objects are absent of " + strings.Join(s.Ailing, ", ")
+	}
+	for _, w := range s.Watches {
+		switch {
+		case w.Polled:
+			text += "; " + w.Resource + " may not be watched and are asked for each minute"
+		case w.Problem != "":
+			text += "; " + w.Resource + ": " + head(w.Problem)
+		}
+	}
+	return text
+}
+
 // OperatorStatus is what the root actor publishes about itself.
 type OperatorStatus struct {
 	Stopping bool `json:"stopping"`

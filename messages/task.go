@@ -84,6 +84,8 @@ const (
 	BySync        = "Synchronization"
 	ByReload      = "ReloadAllModules"
 	ByPurgeFailed = "PurgeFailed"
+	ByAbsence     = "HelmResourcesAbsent"
+	ByRelease     = "HelmReleaseUnexpectedStatus"
 	ByDirectory   = "ModuleDirectory"
 )
 

@@ -130,14 +130,17 @@ func splitOperations(data []byte) ([]json.RawMessage, error) {
 
 // parseOperation reads one operation and checks that it has what its kind needs.
 func parseOperation(data []byte) (Operation, error) {
-	var in map[string]json.RawMessage
-	if err := json.Unmarshal(data, &in); err != nil || in == nil {
+	in, twice, ok := fields(data)
+	if !ok {
 		return Operation{}, errors.New("must be an object like {\"op\": \"add\", \"path\": \"/someModule/param\", \"value\": 1}")
 	}
 	var (
 		operation Operation
 		problems  []error
 	)
+	for _, name := range twice {
+		problems = append(problems, fmt.Errorf("%s is there twice", name))
+	}
 	text := func(field string, into *string) {
 		raw, present := in[field]
 		if !present {
@@ -170,6 +173,32 @@ func parseOperation(data []byte) (Operation, error) {
 		return Operation{}, fmt.Errorf("%s: %w", strings.TrimSpace(operation.String()), errors.Join(problems...))
 	}
 	return operation, nil
+}
+
+// fields takes an object apart and tells which of its keys are there twice: nobody can know which of the two was meant (RFC 6902,
+// A.13).
+func fields(data []byte) (in map[string]json.RawMessage, twice []string, ok bool) {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if begin, err := decoder.Token(); err != nil || begin != json.Delim('{') {
+		return nil, nil, false
+	}
+	in = map[string]json.RawMessage{}
+	for decoder.More() {
+		key, err := decoder.Token()
+		if err != nil {
+			return nil, nil, false
+		}
+		name, _ := key.(string)
+		if _, present := in[name]; present && !slices.Contains(twice, name) {
+			twice = append(twice, name)
+		}
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return nil, nil, false
+		}
+		in[name] = value
+	}
+	return in, twice, true
 }
 
 // normalise brings the paths into one form and checks them.

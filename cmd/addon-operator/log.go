@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
@@ -32,9 +33,23 @@ func newLogger(w io.Writer, c *Config) (*slog.Logger, error) {
 	}
 	switch kind {
 	case "json":
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: noTime})), nil
+		plain := func(groups []string, a slog.Attr) slog.Attr { return readable(noTime(groups, a)) }
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: plain})), nil
 	case "text", "color":
 		return slog.New(tint.NewHandler(w, &tint.Options{Level: level, ReplaceAttr: noTime, NoColor: kind == "text", TimeFormat: "15:04:05.000"})), nil
 	}
 	return nil, usageError{fmt.Errorf("log-type: %q is none of auto, text, color, json", c.LogType)}
+}
+
+// readable writes durations as people read them, and empty lists as lists.
+func readable(a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case time.Duration:
+		return slog.String(a.Key, v.String())
+	case []string:
+		if v == nil {
+			return slog.Any(a.Key, []string{})
+		}
+	}
+	return a
 }

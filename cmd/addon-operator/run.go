@@ -86,7 +86,7 @@ func newWorld(writes context.Context, c *Config, log *slog.Logger) (actors.World
 		return actors.World{}, err
 	}
 	releases, err := helm.New(helm.Options{
-		Config: client.RESTConfig(), Namespace: c.Namespace, HistoryMax: c.HelmHistoryMax, Timeout: c.HelmTimeout, Labels: labels, Log: log,
+		Config: client.RESTConfig(), Namespace: c.Namespace, HistoryMax: c.HelmHistoryMax, Timeout: c.HelmTimeout, Labels: labels, Log: log, Watcher: client,
 	})
 	if err != nil {
 		return actors.World{}, err
@@ -106,7 +106,7 @@ func newWorld(writes context.Context, c *Config, log *slog.Logger) (actors.World
 	return actors.World{
 		Log: log, Hooks: runner, Releases: releases, Metrics: actors.NewMetrics(c.MetricsPrefix),
 		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, Objects: patcher, JQLibrary: c.jqLibrary(),
-		CRDs: newDefinitions(client, releases, c),
+		CRDs: newDefinitions(client, releases, c), ReleaseWatch: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},

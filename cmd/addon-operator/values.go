@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -32,17 +33,16 @@ violation is printed; the exit code is 1 when there is one.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.completeDirs(opts, lookup)
 			data, err := readConfigMapFile(file)
-			if err != nil {
-				return err
+			tree, loadErr := addons.Load(c.dirs)
+			if loadErr != nil { // nothing can be checked against what is broken; the form of the ConfigMap can
+				_, formErr := values.ParseConfigMap(data)
+				return errors.Join(loadErr, err, formErr)
 			}
-			tree, err := addons.Load(c.dirs)
-			if err != nil {
-				return err
-			}
+			warn := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 			for _, warning := range tree.Warnings {
-				fmt.Fprintln(cmd.ErrOrStderr(), "warning:", warning)
+				warn.Warn(warning)
 			}
-			if err := actors.CheckConfigMap(tree, data); err != nil {
+			if err := errors.Join(err, actors.CheckConfigMap(tree, data, warn)); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The values of %d modules are valid.\n", len(tree.Modules))
@@ -51,6 +51,14 @@ violation is printed; the exit code is 1 when there is one.`,
 	}
 	cmd.Flags().StringVar(&file, "config-map", "", "file with the proposed ConfigMap")
 	return cmd
+}
+
+// withoutTime keeps the time out of what is printed while somebody waits.
+func withoutTime(groups []string, a slog.Attr) slog.Attr {
+	if len(groups) == 0 && a.Key == slog.TimeKey {
+		return slog.Attr{}
+	}
+	return a
 }
 
 // readConfigMapFile reads the data of a ConfigMap from a manifest, or from a file that

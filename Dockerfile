@@ -1,0 +1,48 @@
+# syntax=docker/dockerfile:1
+# The image of the operator: a static program and what hooks usually call.
+#
+#   docker build -t addon-operator .                    # bash, jq, kubectl, curl
+#   docker build -t addon-operator:py --target python . # and Python with PyYAML
+#
+# Your own image adds modules and hooks:
+#
+#   FROM addon-operator
+#   COPY modules /modules
+#   COPY global-hooks /global-hooks
+ARG GO_VERSION=1.26
+ARG ALPINE_VERSION=3.22
+
+# The program and kubectl. Both come from Go modules with checksums, so that nothing is
+# downloaded that go.sum does not name. The same source gives the same bytes.
+FROM golang:${GO_VERSION}-alpine${ALPINE_VERSION} AS build
+ARG VERSION=dev
+WORKDIR /src
+ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false" GOTOOLCHAIN=local
+COPY go.mod go.sum ./
+COPY testkit/devcluster/go.mod testkit/devcluster/go.sum testkit/devcluster/
+RUN --mount=type=cache,target=/go/pkg/mod go mod download && go -C testkit/devcluster mod download
+COPY . .
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    mkdir -p /out/bin /out/modules /out/global-hooks && \
+    go build -ldflags "-s -w -buildid= -X main.version=${VERSION}" -o /out/bin/addon-operator ./cmd/addon-operator && \
+    go build -C testkit/devcluster -ldflags "-buildid= $(cat testkit/devcluster/ldflags)" -o /out/bin/kubectl k8s.io/kubernetes/cmd/kubectl
+
+# tini is process 1: it hands signals on and reaps what hooks leave behind.
+FROM alpine:${ALPINE_VERSION} AS base
+RUN apk add --no-cache bash ca-certificates curl jq tini tzdata && \
+    addgroup -g 65532 -S nonroot && adduser -u 65532 -S -D -H -G nonroot nonroot
+COPY --from=build /out/ /
+ENV MODULES_DIR=/modules GLOBAL_HOOKS_DIR=/global-hooks HOME=/tmp
+WORKDIR /
+USER 65532:65532
+EXPOSE 9650
+ENTRYPOINT ["/sbin/tini", "--", "/bin/addon-operator"]
+
+# Hooks in Python. The package manager is not left in the image's way: no compiler, no pip.
+FROM base AS python
+USER 0
+RUN apk add --no-cache python3 py3-yaml
+USER 65532:65532
+
+# The last stage is what 'docker build' makes without --target.
+FROM base AS operator

@@ -1,0 +1,325 @@
+package actors
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// healer hears of objects of releases that are gone, and of releases that somebody else
+// changed, and lets their modules run again (event 15, H13). Watching is helm's business;
+// here is known whose an object is, and what the module was doing when it went.
+//
+// What counts depends on where the run of the module is:
+//
+//	resting   -> the module runs again, a second after the last news
+//	before    -> Helm comes next and sees for itself
+//	helm      -> Helm may have passed already: looked at again when the run has ended
+//	after     -> a hook of the module took it away on purpose
+//
+//	resting -runBegan-> before -getGone-> helm -releaseApplied-> after -runEnded-> resting
+type healer struct {
+	program *program
+	log     *slog.Logger
+	ctx     context.Context // ends with the program
+	state   *healerState
+}
+
+// healerState survives a crash of the actor.
+type healerState struct {
+	watching bool
+	patients map[string]*patient // by module
+	owners   map[helm.Object][]string
+}
+
+// patient is a module as the healer sees it.
+type patient struct {
+	stage   stage
+	objects []helm.Object
+	// gone are objects that Helm must apply again, asked those that it was told of.
+	gone, asked map[helm.Object]bool
+	// doubtful went while Helm was at work.
+	doubtful map[helm.Object]bool
+	changed  bool // somebody else wrote the records of the release
+	hooks    bool // the module has hooks, which may take objects away
+	ended    time.Time
+	timer    *time.Timer
+}
+
+type stage string
+
+const (
+	resting stage = "resting"
+	before  stage = "before"
+	atHelm  stage = "helm"
+	after   stage = "after"
+)
+
+const (
+	// healDelay gathers the news of one cause, for example of a deleted namespace.
+	healDelay = time.Second
+	// newsDelay is how late the news may be of what hooks have done.
+	newsDelay = 250 * time.Millisecond
+)
+
+// What the healer is told, by watches and by modules. getGone is asked by a run before
+// Helm and answered with goneObjects.
+type (
+	objectGone     struct{ object helm.Object }
+	releaseChanged struct{ release string }
+	runBegan       struct{ module string }
+	getGone        struct{ module string }
+	goneObjects    struct{ objects []helm.Object }
+	releaseApplied struct {
+		module  string
+		objects []helm.Object
+	}
+	runEnded struct {
+		module string
+		hooks  bool
+	}
+	moduleGone struct{ module string }
+	healDue    struct{ module string }
+)
+
+func newHealer(ctx context.Context, p *program) actor.Producer {
+	state := &healerState{patients: map[string]*patient{}, owners: map[helm.Object][]string{}}
+	return func() actor.Actor { return &healer{program: p, log: p.Log, ctx: ctx, state: state} }
+}
+
+// Receive implements actor.Actor.
+func (h *healer) Receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		h.watch(ctx.Self())
+	case objectGone:
+		h.objectGone(ctx, msg.object)
+	case releaseChanged:
+		h.releaseChanged(ctx, msg.release)
+	case runBegan:
+		h.runBegan(msg.module)
+	case getGone:
+		ctx.Respond(goneObjects{h.getGone(msg.module)})
+	case releaseApplied:
+		h.releaseApplied(msg)
+	case runEnded:
+		h.runEnded(ctx, msg)
+	case moduleGone:
+		h.forget(msg.module)
+	case healDue:
+		h.healDue(ctx, msg.module)
+	default:
+		unhandled(ctx, h.log)
+	}
+	h.publish(ctx)
+}
+
+func (h *healer) watch(self *actor.PID) {
+	if h.state.watching || h.program.ReleaseWatch == nil {
+		return
+	}
+	h.state.watching = true
+	h.program.ReleaseWatch.Watch(h.ctx, helm.News{
+		Gone:    func(o helm.Object) { h.program.Send(self, objectGone{o}) },
+		Changed: func(name string) { h.program.Send(self, releaseChanged{name}) },
+	})
+}
+
+func (h *healer) patient(module string) *patient {
+	p := h.state.patients[module]
+	if p == nil {
+		p = &patient{stage: resting, gone: map[helm.Object]bool{}, asked: map[helm.Object]bool{}, doubtful: map[helm.Object]bool{}}
+		h.state.patients[module] = p
+	}
+	return p
+}
+
+func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
+	for _, name := range h.state.owners[o] {
+		p := h.state.patients[name]
+		switch {
+		case p.stage == atHelm:
+			p.doubtful[o] = true
+		case p.stage == resting && !(p.hooks && time.Since(p.ended) < newsDelay):
+			p.gone[o] = true
+			h.healLater(ctx, name, p)
+		}
+	}
+}
+
+func (h *healer) releaseChanged(ctx actor.Context, name string) {
+	if p := h.state.patients[name]; p != nil && p.stage == resting && len(p.objects) > 0 {
+		p.changed = true
+		h.healLater(ctx, name, p)
+	}
+}
+
+func (h *healer) runBegan(module string) {
+	p := h.patient(module)
+	p.stage = before
+	p.stopTimer()
+}
+
+func (h *healer) getGone(module string) []helm.Object {
+	p := h.patient(module)
+	p.stage = atHelm
+	clear(p.doubtful)
+	p.asked = maps.Clone(p.gone)
+	return slices.SortedFunc(maps.Keys(p.asked), compareObjects)
+}
+
+func (h *healer) releaseApplied(msg releaseApplied) {
+	p := h.patient(msg.module)
+	h.disown(msg.module, p)
+	p.stage, p.objects, p.changed = after, msg.objects, false
+	for _, o := range msg.objects {
+		h.state.owners[o] = append(h.state.owners[o], msg.module)
+	}
+	for o := range p.asked {
+		delete(p.gone, o)
+	}
+}
+
+func (h *healer) runEnded(ctx actor.Context, msg runEnded) {
+	p := h.patient(msg.module)
+	p.stage, p.hooks, p.ended = resting, msg.hooks, time.Now()
+	if len(p.doubtful)+len(p.gone) > 0 {
+		h.healLater(ctx, msg.module, p)
+	}
+}
+
+// forget is called when a module is switched off or deleted.
+func (h *healer) forget(module string) {
+	if p := h.state.patients[module]; p != nil {
+		p.stopTimer()
+		h.disown(module, p)
+		delete(h.state.patients, module)
+	}
+}
+
+func (h *healer) disown(module string, p *patient) {
+	for _, o := range p.objects {
+		others := slices.DeleteFunc(h.state.owners[o], func(name string) bool { return name == module })
+		if h.state.owners[o] = others; len(others) == 0 {
+			delete(h.state.owners, o)
+		}
+	}
+}
+
+func (h *healer) healLater(ctx actor.Context, module string, p *patient) {
+	p.stopTimer()
+	self := ctx.Self()
+	p.timer = time.AfterFunc(healDelay, func() { h.program.Send(self, healDue{module}) })
+}
+
+func (p *patient) stopTimer() {
+	if p.timer != nil {
+		p.timer.Stop()
+	}
+}
+
+// healDue queues a run of the module. One that waits already serves it as well, and one
+// that runs is looked at when it has ended.
+func (h *healer) healDue(ctx actor.Context, module string) {
+	p := h.state.patients[module]
+	if p == nil || p.stage != resting || h.ctx.Err() != nil {
+		return
+	}
+	for o := range p.doubtful {
+		if !h.program.ReleaseWatch.Present(o) {
+			p.gone[o] = true
+		}
+	}
+	clear(p.doubtful)
+	maps.DeleteFunc(p.gone, func(o helm.Object, _ bool) bool { return !slices.Contains(p.objects, o) })
+	cause := messages.Cause{Activation: messages.ByRelease, Detail: "somebody else changed the records of the release"}
+	if len(p.gone) > 0 {
+		gone := slices.SortedFunc(maps.Keys(p.gone), compareObjects)
+		h.program.Metrics.objectsGone(module, gone)
+		cause = messages.Cause{Activation: messages.ByAbsence, Detail: describeObjects(gone)}
+	} else if !p.changed {
+		return
+	}
+	p.changed = false
+	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
+	h.program.enqueue(ctx, false, h.program.task(module, messages.RunModule{}, cause))
+}
+
+func compareObjects(a, b helm.Object) int { return cmp.Compare(a.String(), b.String()) }
+
+func describeObjects(gone []helm.Object) string {
+	if len(gone) == 1 {
+		return gone[0].String()
+	}
+	return fmt.Sprintf("%s and %d more", gone[0], len(gone)-1)
+}
+
+func (h *healer) publish(ctx actor.Context) {
+	status := messages.HealerStatus{Objects: len(h.state.owners)}
+	for _, name := range slices.Sorted(maps.Keys(h.state.patients)) {
+		if len(h.state.patients[name].gone) > 0 {
+			status.Ailing = append(status.Ailing, name)
+		}
+	}
+	h.program.Inspector.Publish(ctx.Self(), liveHealer{status, h.program.ReleaseWatch})
+}
+
+// liveHealer is what the healer publishes: watches change without a message.
+type liveHealer struct {
+	status messages.HealerStatus
+	watch  ReleaseWatch
+}
+
+// Healer implements messages.HealerReporter.
+func (l liveHealer) Healer() messages.HealerStatus {
+	s := l.status
+	if l.watch != nil {
+		for _, k := range l.watch.WatchedKinds() {
+			s.Watches = append(s.Watches, messages.ReleaseWatch{Resource: k.Resource, Objects: k.Objects, Problem: k.Problem, Polled: k.Polled})
+		}
+	}
+	return s
+}
+
+// String implements fmt.Stringer.
+func (l liveHealer) String() string { return l.Healer().String() }
+
+// apply lets Helm work, and the healer know of it.
+func (j job) apply(run *supervisor.Run, m addons.Module, values map[string]any) (helm.Outcome, error) {
+	healer := j.program.PID(healerPath)
+	gone, err := ask[goneObjects](run, healer, getGone{m.Name})
+	if err != nil {
+		return helm.Outcome{}, err
+	}
+	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: values, Gone: gone.objects})
+	if err != nil {
+		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.mendCRDs(run, m, err))
+	}
+	if len(outcome.Healed) > 0 {
+		j.program.Metrics.healed(m.Name)
+	}
+	run.Tell(healer, releaseApplied{m.Name, outcome.Objects})
+	return outcome, nil
+}
+
+// mendCRDs brings definitions back that somebody deleted: Helm could not place their
+// objects, and the next attempt can.
+func (j job) mendCRDs(run *supervisor.Run, m addons.Module, err error) error {
+	var refused *helm.Error
+	if !errors.As(err, &refused) || refused.Kind != helm.Invalid || j.program.CRDs == nil {
+		return nil
+	}
+	return j.program.CRDs.EnsureCRDs(run.Context(), []string{m.Dir})
+}

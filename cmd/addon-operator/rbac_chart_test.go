@@ -1,0 +1,413 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/lint"
+	"helm.sh/helm/v3/pkg/lint/support"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/actors"
+)
+
+const chartDir = repository + "deploy/chart"
+
+// everything switches all parts of the chart on.
+const everything = `
+podMonitor: {create: true}
+prometheusRule: {create: true}
+dashboard: {create: true}
+podDisruptionBudget: {create: true}
+`
+
+// rendered are the manifests of the chart by file, in a namespace and a release that are
+// both called addon-operator.
+func rendered(t *testing.T, values string) map[string]string {
+	t.Helper()
+	files, err := render(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func render(values string) (map[string]string, error) {
+	chart, err := loader.LoadDir(chartDir)
+	if err != nil {
+		return nil, err
+	}
+	tree := map[string]any{}
+	if err := yaml.Unmarshal([]byte(values), &tree); err != nil {
+		return nil, err
+	}
+	release := chartutil.ReleaseOptions{Name: "addon-operator", Namespace: "addon-operator", IsInstall: true}
+	all, err := chartutil.ToRenderValues(chart, tree, release, chartutil.DefaultCapabilities)
+	if err != nil {
+		return nil, err
+	}
+	files, err := engine.Render(chart, all)
+	out := map[string]string{}
+	for path, text := range files {
+		if strings.TrimSpace(text) != "" {
+			out[filepath.Base(path)] = strings.TrimSpace(text) + "\n"
+		}
+	}
+	return out, err
+}
+
+// deploy/manifests is the chart, for people without Helm.
+func TestManifestsAreTheChart(t *testing.T) {
+	all := rendered(t, everything)
+	plain, optional := "", ""
+	needsPrometheus := []string{"podmonitor.yaml", "prometheusrule.yaml"}
+	const head = "# Made from deploy/chart: go test ./cmd/addon-operator -update\n"
+	for _, file := range slices.Sorted(maps.Keys(all)) {
+		text := strings.ReplaceAll(all[file], "managed-by: Helm", "managed-by: kubectl")
+		if slices.Contains(needsPrometheus, file) {
+			optional += "---\n" + text
+		} else {
+			plain += "---\n" + text
+		}
+	}
+	golden(t, "deploy/manifests/addon-operator.yaml", head+plain)
+	golden(t, "deploy/manifests/prometheus.yaml", head+"# Needs the kinds of the Prometheus operator.\n"+optional)
+}
+
+func TestChartIsLinted(t *testing.T) {
+	for name, values := range map[string]string{"defaults": "", "everything": everything} {
+		t.Run(name, func(t *testing.T) {
+			tree := map[string]any{}
+			if err := yaml.Unmarshal([]byte(values), &tree); err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range lint.All(chartDir, tree, "addon-operator", true).Messages {
+				if m.Severity >= support.WarningSev {
+					t.Error(m)
+				}
+			}
+		})
+	}
+}
+
+// What the chart's users may write under options is what the program declares, without
+// what the chart sets itself.
+func TestSchemaOfTheChartKnowsTheOptions(t *testing.T) {
+	path := "deploy/chart/values.schema.json"
+	data, err := os.ReadFile(repository + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var schema struct {
+		Properties map[string]json.RawMessage
+	}
+	if err := json.Unmarshal(data, &schema); err != nil {
+		t.Fatal(err)
+	}
+	begin, end := bytes.Index(data, []byte(`    "options": {`)), bytes.Index(data, []byte(`    "gracePeriodSeconds": {`))
+	if begin < 0 || end < begin {
+		t.Fatal("the schema has no options before gracePeriodSeconds")
+	}
+	properties := map[string]any{}
+	opts, flags := declared()
+	for _, name := range opts.order {
+		if len(opts.env[name]) == 0 {
+			continue
+		}
+		variable := opts.env[name][0]
+		if slices.Contains([]string{"ADDON_OPERATOR_NAMESPACE", "HELM_IGNORE_RELEASE", "ADDON_OPERATOR_LISTEN_PORT", "ADDON_OPERATOR_GRACE_PERIOD"}, variable) {
+			continue
+		}
+		flag := flags.Lookup(name)
+		types := map[string][]string{"int": {"integer", "string"}, "bool": {"boolean", "string"}}[flag.Value.Type()]
+		if types == nil {
+			types = []string{"string"}
+		}
+		properties[variable] = map[string]any{"type": types, "description": sentence(flag)}
+	}
+	options, err := json.MarshalIndent(map[string]any{
+		"type": "object", "description": "options of the operator by their environment variables", "additionalProperties": false, "properties": properties,
+	}, "    ", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, path, string(data[:begin])+`    "options": `+string(options)+",\n"+string(data[end:]))
+}
+
+func TestSchemaOfTheChartRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ values, says string }{
+		"two operators":          {"replicas: 2", "replicas"},
+		"an unknown option":      {"options: {LOG_LEVL: debug}", "LOG_LEVL"},
+		"an option of the chart": {"options: {HELM_IGNORE_RELEASE: x}", "HELM_IGNORE_RELEASE"},
+		"an unknown value":       {"serviceAcount: {create: true}", "serviceAcount"},
+		"a rule without verbs":   {"rbac: {extraRules: [{resources: [pods]}]}", "verbs"},
+		"no image":               {"image: {repository: \"\"}", "repository"},
+		"a privileged port":      {"ports: {metrics: 80}", "metrics"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := render(c.values); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want it to name %s", err, c.says)
+			}
+		})
+	}
+}
+
+func deployment(t *testing.T, values string) appsv1.Deployment {
+	t.Helper()
+	var d appsv1.Deployment
+	if err := yaml.UnmarshalStrict([]byte(rendered(t, values)["deployment.yaml"]), &d); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// What the restricted profile of Pod security asks for, and more.
+func TestPodIsRestricted(t *testing.T) {
+	pod := deployment(t, "").Spec.Template.Spec
+	c := pod.Containers[0]
+	for what, ok := range map[string]bool{
+		"non-root":                   *pod.SecurityContext.RunAsNonRoot && *c.SecurityContext.RunAsNonRoot && *pod.SecurityContext.RunAsUser > 0,
+		"seccomp":                    pod.SecurityContext.SeccompProfile.Type == "RuntimeDefault",
+		"read-only root file system": *c.SecurityContext.ReadOnlyRootFilesystem,
+		"no escalation":              !*c.SecurityContext.AllowPrivilegeEscalation,
+		"no capabilities":            slices.Equal(c.SecurityContext.Capabilities.Drop, []corev1.Capability{"ALL"}) && len(c.SecurityContext.Capabilities.Add) == 0,
+		"requests":                   !c.Resources.Requests.Cpu().IsZero() && !c.Resources.Requests.Memory().IsZero() && !c.Resources.Limits.Memory().IsZero(),
+		"liveness":                   c.LivenessProbe.HTTPGet.Path == "/healthz",
+		"readiness":                  c.ReadinessProbe.HTTPGet.Path == "/readyz",
+	} {
+		if !ok {
+			t.Errorf("the Pod lacks: %s", what)
+		}
+	}
+	writable := map[string]bool{}
+	for _, m := range c.VolumeMounts {
+		writable[m.MountPath] = true
+	}
+	_, flags := declared()
+	for _, option := range []string{"tmp-dir", "debug-unix-socket"} {
+		path := flags.Lookup(option).DefValue
+		if !writable[filepath.Dir(path)] {
+			t.Errorf("%s is %s, which is in no writable volume", option, path)
+		}
+	}
+}
+
+// The environment of the container is a configuration that the operator accepts, and
+// Kubernetes waits longer for the stop than the operator needs.
+func TestEnvironmentOfThePod(t *testing.T) {
+	for name, values := range map[string]string{
+		"defaults": "",
+		"changed":  "gracePeriodSeconds: 120\noptions: {KUBE_CLIENT_QPS: 7, LOG_NO_TIME: true, ADDON_OPERATOR_MODULE_FAILURE_POLICY: isolate}",
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := deployment(t, values)
+			env := variables{}
+			for _, e := range d.Spec.Template.Spec.Containers[0].Env {
+				env[e.Name] = e.Value
+				if e.ValueFrom != nil {
+					env[e.Name] = "from-" + e.ValueFrom.FieldRef.FieldPath
+				}
+			}
+			cfg, err := configured(env)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if cfg.HelmIgnoreRelease != "addon-operator" || cfg.Namespace != "from-metadata.namespace" {
+				t.Errorf("ignored release %q, namespace %q", cfg.HelmIgnoreRelease, cfg.Namespace)
+			}
+			if port := d.Spec.Template.Spec.Containers[0].Ports[0].ContainerPort; int(port) != cfg.ListenPort {
+				t.Errorf("listens on %d, the container says %d", cfg.ListenPort, port)
+			}
+			if stop := *d.Spec.Template.Spec.TerminationGracePeriodSeconds; float64(stop) < cfg.GracePeriod.Seconds()+5 {
+				t.Errorf("Kubernetes kills after %d s, the operator needs %s", stop, cfg.GracePeriod)
+			}
+			if name == "changed" && (cfg.KubeQPS != 7 || !cfg.LogNoTime || cfg.FailurePolicy != "isolate") {
+				t.Errorf("options are lost: %+v", cfg)
+			}
+		})
+	}
+}
+
+// The chart grants what 'rbac generate' says that the operator itself needs, and no more.
+func TestChartGrantsTheBaseRules(t *testing.T) {
+	granted := map[string][]string{}
+	for document := range strings.SplitSeq(rendered(t, "")["rbac.yaml"], "\n---\n") {
+		var r rbacv1.Role
+		if err := yaml.Unmarshal([]byte(document), &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range r.Rules {
+			granted[r.Namespace+" "+one.APIGroups[0]+" "+one.Resources[0]] = one.Verbs
+			if len(one.APIGroups) != 1 || len(one.Resources) != 1 {
+				t.Errorf("the test reads rules of one resource only: %v", one)
+			}
+		}
+	}
+	want := map[string][]string{}
+	for _, d := range baseDemands("addon-operator") {
+		want[d.namespace+" "+d.resource.Group+" "+d.resource.Resource] = d.verbs
+	}
+	if !reflect.DeepEqual(granted, want) {
+		t.Errorf("granted %v, want %v", granted, want)
+	}
+	extra := rendered(t, "rbac: {extraRules: [{apiGroups: [\"\"], resources: [nodes], verbs: [get]}], extraNamespaceRules: [{apiGroups: [\"\"], resources: [pods], verbs: [list]}]}")["rbac.yaml"]
+	for _, want := range []string{"- nodes", "- pods"} {
+		if strings.Count(extra, want) != 1 {
+			t.Errorf("the extra rule with %q is there %d times", want, strings.Count(extra, want))
+		}
+	}
+}
+
+// families are the metrics of a new operator by name.
+func families(t *testing.T) map[string]actors.Family {
+	t.Helper()
+	m := actors.NewMetrics(actors.DefaultPrefix)
+	actors.New(actors.World{Metrics: m, Log: slog.New(slog.DiscardHandler)})
+	all := map[string]actors.Family{}
+	for _, f := range m.Families() {
+		all[f.Name] = f
+	}
+	if len(all) == 0 {
+		t.Fatal("no metrics")
+	}
+	return all
+}
+
+var (
+	metricName = regexp.MustCompile(`\baddon_operator_[a-z0-9_]+`)
+	labelName  = regexp.MustCompile(`\$labels\.([a-z_]+)|\{\{([a-z_]+)\}\}`)
+	grouping   = regexp.MustCompile(`\b(?:by|on) \(([a-z_, ]+)\)`)
+	matcher    = regexp.MustCompile(`([a-z_]+)(?:=~|!~|!=|=)"`)
+)
+
+// checkExpression reports metrics that do not exist, and labels that none of an
+// expression's metrics has.
+func checkExpression(t *testing.T, where, expression, texts string, all map[string]actors.Family) {
+	t.Helper()
+	names := metricName.FindAllString(expression, -1)
+	if len(names) == 0 {
+		t.Errorf("%s: no metric in %s", where, expression)
+	}
+	labels := map[string]bool{}
+	for _, name := range names {
+		f, ok := all[name]
+		if base, isBucket := strings.CutSuffix(name, "_bucket"); !ok && isBucket && all[base].Type == "histogram" {
+			f, ok = all[base], true
+			labels["le"] = true
+		}
+		if !ok {
+			t.Errorf("%s: there is no metric %s", where, name)
+		}
+		for _, label := range f.Labels {
+			labels[label] = true
+		}
+		if ranged := strings.Contains(expression, "rate("+name) || strings.Contains(expression, "increase("+name); ranged && f.Type == "gauge" {
+			t.Errorf("%s: %s is a gauge, which has no rate", where, name)
+		}
+	}
+	used := []string{}
+	for _, m := range labelName.FindAllStringSubmatch(texts, -1) {
+		used = append(used, m[1]+m[2])
+	}
+	for _, m := range grouping.FindAllStringSubmatch(expression, -1) {
+		used = append(used, strings.Split(m[1], ", ")...)
+	}
+	for _, m := range matcher.FindAllStringSubmatch(expression, -1) {
+		used = append(used, m[1])
+	}
+	for _, label := range used {
+		if !labels[label] {
+			t.Errorf("%s: no metric of %q has the label %s", where, expression, label)
+		}
+	}
+}
+
+// Alerts and dashboard speak of metrics, labels and states that exist.
+func TestAlertsAndDashboardKnowTheMetrics(t *testing.T) {
+	all, files := families(t), rendered(t, everything)
+	var rules struct {
+		Spec struct {
+			Groups []struct {
+				Rules []struct {
+					Alert, Expr, For string
+					Labels           map[string]string
+					Annotations      map[string]string
+				}
+			}
+		}
+	}
+	if err := yaml.Unmarshal([]byte(files["prometheusrule.yaml"]), &rules); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(rules.Spec.Groups[0].Rules); n < 8 {
+		t.Errorf("%d alerts", n)
+	}
+	for _, r := range rules.Spec.Groups[0].Rules {
+		checkExpression(t, r.Alert, r.Expr, r.Annotations["summary"]+r.Annotations["description"], all)
+		if r.For == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
+			t.Errorf("%s: for, severity or summary is missing", r.Alert)
+		}
+	}
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr, LegendFormat string }
+		}
+	}
+	var configMap struct{ Data map[string]string }
+	if err := yaml.Unmarshal([]byte(files["dashboard.yaml"]), &configMap); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(configMap.Data["addon-operator.json"]), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range dashboard.Panels {
+		for i, target := range p.Targets {
+			checkExpression(t, fmt.Sprintf("panel %s, target %d", p.Title, i+1), target.Expr, target.LegendFormat, all)
+		}
+	}
+}
+
+// Another prefix of the metrics changes alerts and dashboard, too.
+func TestPrefixOfMetrics(t *testing.T) {
+	files := rendered(t, everything+"options: {ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX: other_}")
+	for _, file := range []string{"prometheusrule.yaml", "dashboard.yaml"} {
+		if strings.Contains(files[file], "addon_operator_") || !strings.Contains(files[file], "other_tasks_queue_length") {
+			t.Errorf("%s keeps the old prefix", file)
+		}
+	}
+}
+
+// The first ConfigMap is written once and then belongs to people.
+func TestInitialConfig(t *testing.T) {
+	text := rendered(t, "initialConfig: {global: {clusterName: a}, dnsEnabled: true}")["configmap.yaml"]
+	var cm struct {
+		Metadata struct{ Annotations map[string]string }
+		Data     map[string]string
+	}
+	if err := yaml.Unmarshal([]byte(text), &cm); err != nil {
+		t.Fatal(err)
+	}
+	if cm.Data["global"] != "clusterName: a\n" || cm.Data["dnsEnabled"] != "true" || cm.Metadata.Annotations["helm.sh/resource-policy"] != "keep" {
+		t.Errorf("got %s", text)
+	}
+	if _, there := rendered(t, "")["configmap.yaml"]; there {
+		t.Error("an empty ConfigMap is written")
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// checked runs values check over files; a file called cm.yaml is the proposed ConfigMap.
+func checked(t *testing.T, files map[string]string) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	err := errors.Join(os.MkdirAll(filepath.Join(dir, "modules"), 0o755), os.MkdirAll(filepath.Join(dir, "global"), 0o755))
+	args := []string{"values", "check", "--modules-dir", filepath.Join(dir, "modules"), "--global-hooks-dir", filepath.Join(dir, "global")}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
+		if name == "cm.yaml" {
+			args = append(args, "--config-map", path)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := commanded(nil, args...)
+	if err != nil {
+		err = errors.New(strings.ReplaceAll(err.Error(), dir+"/", ""))
+	}
+	return out, err
+}
+
+// Issue 4, offline: files, schemas and a proposed ConfigMap without a cluster.
+func TestCheckAccepts(t *testing.T) {
+	big := "list:\n" + strings.Repeat("- a line of text that somebody needs\n", 1<<20/40)
+	for name, files := range map[string]map[string]string{
+		"no ConfigMap":   {"modules/010-dns/values.yaml": "dns: {a: 1}"},
+		"a manifest":     {"modules/010-dns/values.yaml": "dns: {a: 1}", "cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: addon-operator}\ndata:\n  dns: |\n    a: 2\n"},
+		"only data":      {"modules/010-dns/values.yaml": "dns: {a: 1}", "cm.yaml": "dns: |\n  a: 2\ndnsEnabled: 'true'\n"},
+		"an empty one":   {"modules/010-dns/values.yaml": "dns: {a: 1}", "cm.yaml": "kind: ConfigMap\n"},
+		"an unknown key": {"modules/010-dns/values.yaml": "dns: {a: 1}", "cm.yaml": "noModule: 'a: 1'\n"},
+		"1 MiB of it":    {"modules/010-dns/values.yaml": "dns: {}", "cm.yaml": "dnsEnabled: 'true'\ndns: |\n  " + strings.ReplaceAll(big, "\n", "\n  ")},
+		"a disabled module": { // D37
+			"modules/010-dns/openapi/config-values.yaml": "{type: object, properties: {a: {type: integer}}}", "cm.yaml": "dns: 'a: text'\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if out, err := checked(t, files); out != "The values of 1 modules are valid.\n" || err != nil {
+				t.Errorf("%q, %v", out, err)
+			}
+		})
+	}
+}
+
+// Issue 4, bad input: everything that is wrong is told, with its file, key and path.
+func TestCheckRefuses(t *testing.T) {
+	var bomb strings.Builder
+	bomb.WriteString("dns:\n  a: &a [x, x, x, x, x, x, x, x, x]\n")
+	for c := 'b'; c < 'k'; c++ {
+		fmt.Fprintf(&bomb, "  %c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat("*"+string(c-1)+", ", 9), ", "))
+	}
+	const on = "dnsEnabled: true\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"broken YAML": {map[string]string{"modules/010-dns/values.yaml": "dns: [1"}, []string{"modules/010-dns/values.yaml: line 1"}},
+		"a bomb":      {map[string]string{"modules/010-dns/values.yaml": bomb.String()}, []string{"modules/010-dns/values.yaml", "aliases repeat more than"}},
+		"a bomb in the ConfigMap": {
+			map[string]string{"modules/values.yaml": on, "modules/010-dns/values.yaml": "", "cm.yaml": "dns: |\n  " + strings.ReplaceAll(strings.TrimPrefix(bomb.String(), "dns:\n"), "\n", "\n  ")},
+			[]string{"ConfigMap key dns", "aliases repeat more than"},
+		},
+		"duplicate keys":          {map[string]string{"modules/values.yaml": "dns: {a: 1}\ndns: {b: 2}\n", "modules/010-dns/x": ""}, []string{`line 2: key "dns" is already set in line 1`}},
+		"not camelCase":           {map[string]string{"modules/010-my-dns/x": "", "cm.yaml": "my-dns: 'a: 1'"}, []string{"ConfigMap key my-dns", "did you mean myDns?"}},
+		"no schema":               {map[string]string{"modules/010-dns/openapi/values.yaml": "type: objekt"}, []string{"modules/010-dns/openapi/values.yaml: /type"}},
+		"a loop of $ref":          {map[string]string{"modules/010-dns/openapi/values.yaml": "definitions: {a: {$ref: '#/definitions/b'}, b: {$ref: '#/definitions/a'}}\nproperties: {x: {$ref: '#/definitions/a'}}"}, []string{"modules/010-dns/openapi/values.yaml", "refers to itself"}},
+		"two modules of one name": {map[string]string{"modules/010-dns/x": "", "modules/020-dns/x": ""}, []string{"010-dns", "020-dns"}},
+		"two modules of one key":  {map[string]string{"modules/010-my-dns/x": "", "modules/020-myDns/x": ""}, []string{"020-myDns", `rename the module to "my-dns"`}},
+		"no text in data":         {map[string]string{"modules/010-dns/x": "", "cm.yaml": "dns: {a: 1}\nother: 5"}, []string{"data.dns is no text", "data.other is no text", "vertical bar"}},
+		"another kind":            {map[string]string{"modules/010-dns/x": "", "cm.yaml": "kind: Secret"}, []string{"kind is Secret, not ConfigMap"}},
+		"no map":                  {map[string]string{"modules/010-dns/x": "", "cm.yaml": "[]"}, []string{"it must be the manifest of a ConfigMap"}},
+		"violations of several modules": {
+			map[string]string{
+				"modules/values.yaml": on + "webEnabled: true\nglobal: {size: many}\n", "modules/010-dns/openapi/config-values.yaml": "{type: object, required: [zone], properties: {zone: {type: string}, n: {type: integer}}}",
+				"modules/020-web/openapi/config-values.yaml": "{type: object, properties: {password: {type: string, minLength: 9}}}",
+				"global/openapi/config-values.yaml":          "{type: object, properties: {size: {type: integer}}}",
+				"cm.yaml":                                    "dns: 'n: x'\nweb: 'password: s3cret'\n",
+			},
+			[]string{"dns.zone: is required", "dns.n: must be an integer, is a text", "web.password: must have at least 9 characters", "global.size: must be an integer", "modules/010-dns/openapi/config-values.yaml"},
+		},
+		"files and ConfigMap at once": {map[string]string{"modules/010-dns/values.yaml": "dns: 5", "cm.yaml": "a-b: x"}, []string{"modules/010-dns/values.yaml", "ConfigMap key a-b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := checked(t, c.files)
+			if err == nil || exitCode(err) != exitRefused || out != "" {
+				t.Fatalf("%q, %v", out, err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v\nlacks %s", err, want)
+				}
+			}
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("a secret is told: %v", err)
+			}
+		})
+	}
+}
