@@ -13,6 +13,7 @@ SHELL       := bash
 PACKAGES  ?= ./...
 BENCH     ?= .
 BENCHTIME ?= 1s
+FUZZTIME  ?= 10s
 COUNT     ?= 1
 # Packages whose tests know the flag -update, by themselves or from testkit.
 GOLDEN    ?= $(shell grep -rlE --include='*.go' 'flag\..*"update"|"addon-operator/testkit"' . | xargs -r -n1 dirname | sort -u)
@@ -110,6 +111,17 @@ lint: bin/golangci-lint ## golangci-lint of both modules (a minute to build the 
 	cd $(DEVCLUSTER)
 	CGO_ENABLED=0 $(CURDIR)/bin/golangci-lint run .
 	echo "lint: ok ($$SECONDS s)"
+
+.PHONY: fuzz
+fuzz: ## every fuzz target for FUZZTIME=10s; one package by PACKAGES=./hooks
+	@for package in $$(go list $(PACKAGES)); do
+	  targets=$$(go test -list '^Fuzz' "$$package" | grep '^Fuzz' || true)
+	  for target in $$targets; do
+	    echo "fuzz: $$package $$target"
+	    output=$$(go test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' "$$package" 2>&1) || { echo "$$output"; exit 1; }
+	  done
+	done
+	echo "fuzz: ok ($$SECONDS s)"
 
 .PHONY: bench
 bench: ## benchmarks: BENCH=pattern BENCHTIME=1s COUNT=1 PACKAGES=./...

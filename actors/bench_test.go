@@ -87,7 +87,7 @@ func newLatencyLab(b *testing.B) *latencyLab {
 	l.openPipe(b, filepath.Join(dir, "pipe"))
 	l.script = filepath.Join(dir, "modules", "010-watch", "hooks", "hook.sh")
 	content := fmt.Sprintf(stopwatch, l.namespace, filepath.Join(dir, "pipe"))
-	for name, content := range map[string]string{l.script: content, filepath.Join(dir, "modules", "values.yaml"): "watchEnabled: true\n"} {
+	for name, content := range map[string]string{l.script: content, filepath.Join(dir, "modules", "values.yaml"): "watchEnabled: true\n", filepath.Join(dir, "global-hooks", "README.md"): ""} {
 		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 			b.Fatal(err)
 		}
@@ -126,7 +126,7 @@ func startOperator(b *testing.B, kubeconfig, dir string) {
 	memory := testkit.NewCluster(trace)
 	operator := actors.New(actors.World{
 		Log: log, Hooks: runner, Releases: testkit.NewReleases(trace), ConfigMap: memory, Objects: client, Writes: b.Context(),
-		Dirs: addons.Dirs{Modules: []string{filepath.Join(dir, "modules")}, Global: dir, UnnumberedOrder: 1},
+		Dirs: addons.Dirs{Modules: []string{filepath.Join(dir, "modules")}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},

@@ -37,6 +37,7 @@ type convergeState struct {
 	verdicts    map[string]Verdict
 	// deployed are modules and releases that have something in the cluster (E9).
 	deployed map[string]bool
+	removed  map[string]bool // modules whose directories are gone; their actors live on
 	listed   bool
 	reload   int  // number of the last reload that has begun
 	waiting  bool // a ReloadModules task waits in the main queue
@@ -47,7 +48,7 @@ type convergeState struct {
 }
 
 func newConverge(p *program, tree *addons.Tree, globalHooks []hooks.Hook, config map[string]bool) actor.Producer {
-	state := &convergeState{tree: tree, globalHooks: globalHooks, config: config, deployed: map[string]bool{}}
+	state := &convergeState{tree: tree, globalHooks: globalHooks, config: config, deployed: map[string]bool{}, removed: map[string]bool{}}
 	log := p.Log
 	return func() actor.Actor {
 		return &converge{Runs: supervisor.NewRuns(p.System, log), program: p, log: log, state: state}
@@ -136,7 +137,8 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	case messages.RunModules:
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.runModules(run, work.Names) }, nil)
 	case messages.PurgeRelease:
-		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.purge(run, work.Release) },
+		removed := c.state.removed[work.Release]
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.purge(run, work.Release, removed) },
 			func(actor.Context, any) { delete(c.state.deployed, work.Release) })
 	default:
 		c.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
@@ -176,7 +178,15 @@ func (c *converge) purgeLater(ctx actor.Context, t messages.Task) {
 	c.program.enqueue(ctx, false, again)
 }
 
-func (j job) purge(run *supervisor.Run, release string) error {
+// purge uninstalls a release. When it is of a module that was removed from under the
+// operator, what still runs of that module, which may be Helm, ends first.
+func (j job) purge(run *supervisor.Run, release string, removed bool) error {
+	if removed {
+		run.Step("wait until nothing of %s runs", release)
+		if _, err := ask[moduleQuiet](run, j.program.owner(release), awaitQuiet{}); err != nil {
+			return fmt.Errorf("purge release %s: %w", release, err)
+		}
+	}
 	run.Step("helm uninstall %s", release)
 	existed, err := j.program.Releases.Uninstall(j.program.Writes, release)
 	if err != nil {
@@ -240,6 +250,7 @@ func (c *converge) forgetRemoved(ctx actor.Context, next *addons.Tree) (gone []s
 	for _, m := range c.state.tree.Modules {
 		if !slices.ContainsFunc(next.Modules, func(n addons.Module) bool { return n.Name == m.Name }) {
 			gone = append(gone, m.Name)
+			c.state.removed[m.Name] = true
 			ctx.Send(c.program.owner(m.Name), forgetModule{})
 		}
 	}

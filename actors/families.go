@@ -41,7 +41,7 @@ func (m *Metrics) Families() []Family {
 
 // familyOf reads a description: the library tells its parts only as text.
 func familyOf(c prometheus.Collector, d *prometheus.Desc) Family {
-	parts := regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), constLabels: \{.*\}, variableLabels: \{(.*)\}\}$`).FindStringSubmatch(d.String())
+	parts := regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), .*constLabels: \{.*\}, variableLabels: \{(.*)\}\}$`).FindStringSubmatch(d.String())
 	if parts == nil {
 		return Family{Name: d.String()}
 	}

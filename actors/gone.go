@@ -11,6 +11,24 @@ import (
 // was removed.
 type directoryGone struct{ err error }
 
+// awaitQuiet asks a module to answer moduleQuiet as soon as nothing of it runs: two Helm
+// actions on its release at the same time would break it.
+type (
+	awaitQuiet  struct{}
+	moduleQuiet struct{}
+)
+
+// answerQuiet is called after every message: runs end by one.
+func (m *module) answerQuiet(ctx actor.Context) {
+	if m.Runs.Len() > 0 {
+		return
+	}
+	for _, pid := range m.state.awaitQuiet {
+		ctx.Send(pid, moduleQuiet{})
+	}
+	m.state.awaitQuiet = nil
+}
+
 // start is owner.start for tasks that need the module's files.
 func (m *module) start(ctx actor.Context, a assignment) { m.owner.start(ctx, m.unlessGone(a)) }
 

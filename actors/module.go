@@ -32,8 +32,10 @@ type moduleState struct {
 	started bool            // its start-up execution was finished once (X13)
 	wanted  bool            // the last discovery has enabled it
 	missed  []messages.Task // while it was suspended
-	last    helm.Outcome
-	lastRun *messages.ModuleRun
+	// awaitQuiet are runs that wait until nothing of the module runs.
+	awaitQuiet []*actor.PID
+	last       helm.Outcome
+	lastRun    *messages.ModuleRun
 }
 
 // adoptModule gives a module actor the module's directory, which came back after it was
@@ -63,6 +65,7 @@ func (s *moduleState) reset() {
 // Receive implements actor.Actor.
 func (m *module) Receive(ctx actor.Context) {
 	if m.owner.receive(ctx, m) {
+		m.answerQuiet(ctx)
 		m.publish()
 		return
 	}
@@ -90,9 +93,12 @@ func (m *module) Receive(ctx actor.Context) {
 		m.state.module, m.state.section = msg.module, msg.section
 	case forgetModule:
 		m.forget(ctx)
+	case awaitQuiet:
+		m.state.awaitQuiet = append(m.state.awaitQuiet, ctx.Sender())
 	default:
 		unhandled(ctx, m.log)
 	}
+	m.answerQuiet(ctx)
 	m.publish()
 }
 
@@ -247,6 +253,7 @@ func (m *module) suspend(ctx actor.Context) {
 		return
 	}
 	m.become(messages.Suspended)
+	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/klog/v2"
 )
@@ -60,6 +61,37 @@ func TestConnect(t *testing.T) {
 			c := client.RESTConfig()
 			if c.Host != test.host || c.QPS != test.qps || c.Burst != test.burst || c.UserAgent != test.agent || c.BearerToken != "t" {
 				t.Errorf("host %s, QPS %v, burst %d, user agent %s", c.Host, c.QPS, c.Burst, c.UserAgent)
+			}
+		})
+	}
+}
+
+// Object patches have a client of their own, which shares connections and the
+// knowledge of kinds. K6
+func TestWithLimits(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, os.WriteFile(path, []byte(kubeconfig), 0o600))
+	client, err := Connect(Options{Kubeconfig: path})
+	must(t, err)
+	tests := map[string]struct {
+		limits Limits
+		qps    float32
+		burst  int
+	}{
+		"defaults": {Limits{}, 100, 200},
+		"given":    {Limits{QPS: 5, Burst: 7, Timeout: time.Second}, 5, 7},
+		"no limit": {Limits{QPS: -1}, -1, 200},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			limited, err := client.WithLimits(test.limits)
+			must(t, err)
+			c := limited.RESTConfig()
+			if c.QPS != test.qps || c.Burst != test.burst || c.Timeout != test.limits.Timeout || limited.kinds != client.kinds {
+				t.Errorf("QPS %v, burst %d, timeout %s", c.QPS, c.Burst, c.Timeout)
+			}
+			if before := client.RESTConfig(); before.QPS != 100 || before.Timeout != 0 {
+				t.Error("the limits of the other client have changed")
 			}
 		})
 	}

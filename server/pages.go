@@ -105,6 +105,10 @@ func queueLength(tree []*supervisor.Node, name string) int {
 // writeQueues is the page of seed 003: what each queue holds, without values.
 func writeQueues(w io.Writer, tree []*supervisor.Node) {
 	all, runs := queues(tree)
+	writeQueueList(w, all, runs)
+}
+
+func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.RunStatus) {
 	total := 0
 	for _, q := range all {
 		total += q.Length

@@ -61,9 +61,12 @@ func (s Source) pages(who audience) http.Handler {
 // Debug serves what only somebody on the machine may see.
 func Debug(s Source) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("/", s.pages(insider))
+	pages := s.pages(insider)
+	mux.Handle("/", pages)
+	mux.Handle("GET /queue", pages) // itself, and no redirect to what lies below it
 	mux.HandleFunc("GET /actors", s.actors)
 	s.valuePages(mux)
+	mux.HandleFunc("GET /queue/{page...}", s.queuePage)
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)

@@ -22,6 +22,9 @@
 //	slow HOOK DURATION            its runs take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
 //	slow-helm RELEASE DURATION    they take that long from now on
+//	vanish OBJECT...              somebody deletes objects of releases; a release r has r-a and r-b
+//	replace OBJECT                somebody deletes one and creates another of its name
+//	tamper RELEASE                somebody else writes the records of a release
 //	panic HOOK N                  the next N runs of a hook panic, as a mistake of ours would
 //	isolate                       park modules that fail (before start)
 //	width N                       modules of one order that run side by side (before start)

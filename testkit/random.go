@@ -59,7 +59,7 @@ func NewRandom(seed uint64) *Random {
 	if d.rnd.IntN(2) == 0 {
 		d.add("width 3")
 	}
-	for range 5 + d.rnd.IntN(25) {
+	for range 5 + d.rnd.IntN(35) {
 		d.draw()
 	}
 	d.mend()
@@ -94,11 +94,12 @@ func (d *draw) remove(key string) {
 func (d *draw) draw() {
 	if !d.running && d.rnd.IntN(3) == 0 {
 		d.start()
+		d.advance() // what comes next comes during the first reload
 		return
 	}
 	steps := []func(){
 		d.values, d.values, d.values, d.flag, d.flag, d.flag, d.objects, d.objects, d.objects, d.fail, d.fail, d.slow, d.helm,
-		d.script, d.directory, d.restart, d.crash, d.refused, d.advance, d.advance, d.advance,
+		d.slow, d.script, d.directory, d.restart, d.crash, d.crash, d.refused, d.advance, d.advance, d.advance, d.advance,
 	}
 	oneOf(d, steps...)()
 }
@@ -165,7 +166,7 @@ func (d *draw) hook() string {
 func (d *draw) fail() { d.add("fail %s %d", d.hook(), 1+d.rnd.IntN(4)) }
 
 func (d *draw) slow() {
-	d.add("slow %s %s", d.hook(), oneOf(d, 0, time.Second, 7*time.Second, 40*time.Second))
+	d.add("slow %s %s", d.hook(), oneOf(d, 0, 200*time.Millisecond, 2*time.Second, 7*time.Second, 40*time.Second))
 }
 
 func (d *draw) helm() {
@@ -226,7 +227,8 @@ func (d *draw) crash() {
 }
 
 func (d *draw) advance() {
-	d.add("advance %s", time.Duration(1+d.rnd.IntN(20_000))*time.Millisecond)
+	longest := oneOf(d, 100, 1000, 20_000) // in the middle of a hook, or of the waiting after it
+	d.add("advance %s", time.Duration(1+d.rnd.IntN(longest))*time.Millisecond)
 }
 
 // mend ends all trouble and asks for a last reload, which finds the directories and asks

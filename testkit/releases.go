@@ -22,6 +22,8 @@ type Releases struct {
 	deployed map[string]deployed
 	fails    map[string]int
 	slow     map[string]time.Duration
+	absent   map[helm.Object]bool // healing.go
+	news     helm.News
 
 	jitter  jitter
 	witness *witness
@@ -37,6 +39,7 @@ type deployed struct {
 func NewReleases(trace *Trace) *Releases {
 	return &Releases{
 		trace: trace, deployed: map[string]deployed{}, fails: map[string]int{}, slow: map[string]time.Duration{},
+		absent:  map[helm.Object]bool{},
 		witness: newWitness(),
 	}
 }
@@ -97,7 +100,13 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	old, exists := r.deployed[m.Name]
 	sum := values.Checksum(m.Values)
 	if exists && old.checksum == sum {
-		return helm.Outcome{Action: helm.Skipped, Revision: old.revision}, nil
+		if outcome, healed := r.heal(m, old); healed {
+			return outcome, nil
+		}
+		return helm.Outcome{Action: helm.Skipped, Revision: old.revision, Objects: objectsOf(m.Name)}, nil
+	}
+	for _, o := range objectsOf(m.Name) {
+		delete(r.absent, o)
 	}
 	text, err := values.JSON(m.Values)
 	if err != nil {
@@ -110,7 +119,7 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		action = helm.Installed
 	}
 	r.trace.Add("helm %s %s %s", action, m.Name, text)
-	return helm.Outcome{Action: action, Revision: now.revision, Reason: "values"}, nil
+	return helm.Outcome{Action: action, Revision: now.revision, Reason: "values", Objects: objectsOf(m.Name)}, nil
 }
 
 // Uninstall implements actors.Releases.

@@ -195,3 +195,22 @@ func BenchmarkPatchOfThousandKeys(b *testing.B) {
 		}
 	}
 }
+
+// Explaining is no hot path: a person waits for it.
+func BenchmarkExplain1MB(b *testing.B) {
+	values, schemas := bigValues(b)
+	section, err := NewSection("m", schemas, Layer{Source: "values.yaml", Value: values})
+	if err != nil {
+		b.Fatal(err)
+	}
+	for i := range 100 {
+		if section, err = section.Patch(Patch{addition(pointer{"m", fmt.Sprint("touched", i)}, int64(i))}, Origin{Hook: "h.sh"}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		if _, err := section.Explain(""); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -49,7 +49,7 @@ and schemas. Without a command it starts the operator.`,
 		whyCommand(cfg),
 		valuesCommand(cfg, opts, lookup),
 		rbacCommand(cfg, opts, lookup),
-		moduleCommand(cfg), globalCommand(cfg),
+		moduleCommand(cfg), globalCommand(cfg), queueCommand(cfg),
 	)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	return root

@@ -27,9 +27,14 @@ type asking struct {
 
 // flags declares the flags; the first format is the default.
 func (a *asking) flags(cmd *cobra.Command, formats ...string) {
+	a.format(cmd, formats...)
+	cmd.Flags().BoolVar(&a.secrets, "show-secrets", false, "show values of keys that look like secrets")
+}
+
+// format declares the flag for the format only: for pages that hold no values.
+func (a *asking) format(cmd *cobra.Command, formats ...string) {
 	a.formats = formats
 	cmd.Flags().StringVarP(&a.output, "output", "o", formats[0], "format: "+strings.Join(formats, ", "))
-	cmd.Flags().BoolVar(&a.secrets, "show-secrets", false, "show values of keys that look like secrets")
 }
 
 // page asks for a debug page.

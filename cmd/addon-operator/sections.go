@@ -19,7 +19,7 @@ func moduleCommand(c *Config) *cobra.Command {
 			return a.show(cmd, "/module/list", nil, moduleNames)
 		},
 	}
-	a.flags(list, "text", "json", "yaml")
+	a.format(list, "text", "json", "yaml")
 	cmd.AddCommand(list, moduleSection(c, "values", "Print the merged values of a module"),
 		moduleSection(c, "config", "Print what the ConfigMap says about a module"),
 		moduleSection(c, "patches", "Print the saved patches of the hooks of a module"))
@@ -97,4 +97,39 @@ func moduleNames(w io.Writer, body []byte) error {
 		}
 	}
 	return nil
+}
+
+// queueCommand shows the queues of the running operator (J6).
+func queueCommand(c *Config) *cobra.Command {
+	cmd := group("queue", "Show the queues of the running operator")
+	var empty bool
+	a := &asking{config: c}
+	list := &cobra.Command{Use: "list", Short: "Print all queues and their tasks", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		query := url.Values{}
+		if empty {
+			query.Set("showEmpty", "true")
+		}
+		return a.queues(cmd, "list", query)
+	}}
+	list.Flags().BoolVarP(&empty, "show-empty", "e", false, "with queues that are empty")
+	b := &asking{config: c}
+	main := &cobra.Command{Use: "main", Short: "Print the tasks of the main queue", Args: noArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		return b.queues(cmd, "main", nil)
+	}}
+	a.format(list, "text", "json", "yaml")
+	b.format(main, "text", "json", "yaml")
+	cmd.AddCommand(list, main)
+	return cmd
+}
+
+// queues prints a page of queues; the operator makes the text.
+func (a *asking) queues(cmd *cobra.Command, name string, query url.Values) error {
+	made := a.output
+	if made == "yaml" {
+		made = "json" // print makes YAML of it
+	}
+	return a.show(cmd, "/queue/"+name+"."+made, query, func(w io.Writer, body []byte) error {
+		_, err := w.Write(body)
+		return err
+	})
 }

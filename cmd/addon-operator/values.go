@@ -45,7 +45,7 @@ violation is printed; the exit code is 1 when there is one.`,
 			if err := errors.Join(err, actors.CheckConfigMap(tree, data, warn)); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The values of %d modules are valid.\n", len(tree.Modules))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The values are valid: global ones, and those of %d modules.\n", len(tree.Modules))
 			return err
 		},
 	}

@@ -47,7 +47,7 @@ func TestCheckAccepts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if out, err := checked(t, files); out != "The values of 1 modules are valid.\n" || err != nil {
+			if out, err := checked(t, files); out != "The values are valid: global ones, and those of 1 modules.\n" || err != nil {
 				t.Errorf("%q, %v", out, err)
 			}
 		})
@@ -72,29 +72,29 @@ func TestCheckRefuses(t *testing.T) {
 			map[string]string{"modules/values.yaml": on, "modules/010-dns/values.yaml": "", "cm.yaml": "dns: |\n  " + strings.ReplaceAll(strings.TrimPrefix(bomb.String(), "dns:\n"), "\n", "\n  ")},
 			[]string{"ConfigMap key dns", "aliases repeat more than"},
 		},
-		"duplicate keys":          {map[string]string{"modules/values.yaml": "dns: {a: 1}\ndns: {b: 2}\n", "modules/010-dns/x": ""}, []string{`line 2: key "dns" is already set in line 1`}},
-		"not camelCase":           {map[string]string{"modules/010-my-dns/x": "", "cm.yaml": "my-dns: 'a: 1'"}, []string{"ConfigMap key my-dns", "did you mean myDns?"}},
-		"no schema":               {map[string]string{"modules/010-dns/openapi/values.yaml": "type: objekt"}, []string{"modules/010-dns/openapi/values.yaml: /type"}},
-		"a loop of $ref":          {map[string]string{"modules/010-dns/openapi/values.yaml": "definitions: {a: {$ref: '#/definitions/b'}, b: {$ref: '#/definitions/a'}}\nproperties: {x: {$ref: '#/definitions/a'}}"}, []string{"modules/010-dns/openapi/values.yaml", "refers to itself"}},
-		"two modules of one name": {map[string]string{"modules/010-dns/x": "", "modules/020-dns/x": ""}, []string{"010-dns", "020-dns"}},
-		"two modules of one key":  {map[string]string{"modules/010-my-dns/x": "", "modules/020-myDns/x": ""}, []string{"020-myDns", `rename the module to "my-dns"`}},
-		"no text in data":         {map[string]string{"modules/010-dns/x": "", "cm.yaml": "dns: {a: 1}\nother: 5"}, []string{"data.dns is no text", "data.other is no text", "vertical bar"}},
-		"another kind":            {map[string]string{"modules/010-dns/x": "", "cm.yaml": "kind: Secret"}, []string{"kind is Secret, not ConfigMap"}},
-		"no map":                  {map[string]string{"modules/010-dns/x": "", "cm.yaml": "[]"}, []string{"it must be the manifest of a ConfigMap"}},
+		"duplicate keys":         {map[string]string{"modules/values.yaml": "dns: {a: 1}\ndns: {b: 2}\n", "modules/010-dns/x": ""}, []string{`line 2: key "dns" is already set in line 1`}},
+		"not camelCase":          {map[string]string{"modules/010-my-dns/x": "", "cm.yaml": "my-dns: 'a: 1'"}, []string{"ConfigMap key my-dns", "did you mean myDns?"}},
+		"no schema":              {map[string]string{"modules/010-dns/openapi/values.yaml": "type: objekt"}, []string{"modules/010-dns/openapi/values.yaml: /type"}},
+		"a loop of $ref":         {map[string]string{"modules/010-dns/openapi/values.yaml": "definitions: {a: {$ref: '#/definitions/b'}, b: {$ref: '#/definitions/a'}}\nproperties: {x: {$ref: '#/definitions/a'}}"}, []string{"modules/010-dns/openapi/values.yaml", "refers to itself"}},
+		"two modules of one key": {map[string]string{"modules/010-my-dns/x": "", "modules/020-myDns/x": ""}, []string{"020-myDns", `rename the module to "my-dns"`}},
+		"no text in data":        {map[string]string{"modules/010-dns/x": "", "cm.yaml": "dns: {a: 1}\nother: 5"}, []string{"data.dns is no text", "data.other is no text", "vertical bar"}},
+		"another kind":           {map[string]string{"modules/010-dns/x": "", "cm.yaml": "kind: Secret"}, []string{"kind is Secret, not ConfigMap"}},
+		"no map":                 {map[string]string{"modules/010-dns/x": "", "cm.yaml": "[]"}, []string{"it must be the manifest of a ConfigMap"}},
 		"violations of several modules": {
 			map[string]string{
-				"modules/values.yaml": on + "webEnabled: true\nglobal: {size: many}\n", "modules/010-dns/openapi/config-values.yaml": "{type: object, required: [zone], properties: {zone: {type: string}, n: {type: integer}}}",
+				"modules/values.yaml": on + "webEnabled: true\nglobal: {size: many}\n", "modules/010-dns/openapi/config-values.yaml": "{type: object, required: [zone], properties: {zone: {type: string}, size: {type: integer}}}",
 				"modules/020-web/openapi/config-values.yaml": "{type: object, properties: {password: {type: string, minLength: 9}}}",
 				"global/openapi/config-values.yaml":          "{type: object, properties: {size: {type: integer}}}",
-				"cm.yaml":                                    "dns: 'n: x'\nweb: 'password: s3cret'\n",
+				"cm.yaml":                                    "dns: 'size: x'\nweb: 'password: s3cret'\n",
 			},
-			[]string{"dns.zone: is required", "dns.n: must be an integer, is a text", "web.password: must have at least 9 characters", "global.size: must be an integer", "modules/010-dns/openapi/config-values.yaml"},
+			[]string{"dns.zone: is required", "dns.size: must be an integer, is a text", "web.password: must have at least 9 characters", "global.size: must be an integer", "modules/010-dns/openapi/config-values.yaml"},
 		},
 		"files and ConfigMap at once": {map[string]string{"modules/010-dns/values.yaml": "dns: 5", "cm.yaml": "a-b: x"}, []string{"modules/010-dns/values.yaml", "ConfigMap key a-b"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := checked(t, c.files)
-			if err == nil || exitCode(err) != exitRefused || out != "" {
+			var usage usageError
+			if err == nil || errors.As(err, &usage) || out != "" {
 				t.Fatalf("%q, %v", out, err)
 			}
 			for _, want := range c.want {

@@ -31,10 +31,11 @@ type running struct {
 }
 
 // houseOfIngress are the directories of the tests.
-var houseOfIngress = map[string]string{
-	"modules/values.yaml":             "global: {clusterName: dev}\ningressEnabled: true\ningress: {replicas: 1, image: nginx}\n",
-	"modules/010-ingress/values.yaml": "ingress: {service: {type: ClusterIP}}\n",
-	"modules/010-ingress/openapi/config-values.yaml": `
+func houseOfIngress() map[string]string {
+	return map[string]string{
+		"modules/values.yaml":             "global: {clusterName: dev}\ningressEnabled: true\ningress: {replicas: 1, image: nginx}\n",
+		"modules/010-ingress/values.yaml": "ingress: {service: {type: ClusterIP}}\n",
+		"modules/010-ingress/openapi/config-values.yaml": `
 type: object
 properties:
   replicas: {type: integer}
@@ -43,21 +44,22 @@ properties:
   logLevel: {type: string, default: info}
   service: {type: object, properties: {type: {type: string}}}
 `,
-	"modules/010-ingress/openapi/values.yaml": "x-extend: {schema: config-values.yaml}\ntype: object\nproperties: {nodes: {type: array}}\n",
-	"modules/010-ingress/hooks/h.sh": `#!testkit
+		"modules/010-ingress/openapi/values.yaml": "x-extend: {schema: config-values.yaml}\ntype: object\nproperties: {nodes: {type: array}}\n",
+		"modules/010-ingress/hooks/h.sh": `#!testkit
 config: {configVersion: v1, onStartup: 1}
 runs:
   onStartup:
     values: [{op: add, path: /ingress/nodes, value: [one, two]}]
     config: [{op: add, path: /ingress/adminPassword, value: s3cret}]
 `,
-	"modules/020-dns-server/values.yaml": "dnsServer: {zone: cluster.local}\n",
+		"modules/020-dns-server/values.yaml": "dnsServer: {zone: cluster.local}\n",
+	}
 }
 
 func startRunning(t *testing.T) *running {
 	t.Helper()
 	r := &running{t: t, dir: t.TempDir()}
-	for name, text := range houseOfIngress {
+	for name, text := range houseOfIngress() {
 		mode := os.FileMode(0o644)
 		if strings.HasSuffix(name, ".sh") {
 			mode = 0o755
@@ -105,7 +107,7 @@ func startRunning(t *testing.T) *running {
 // until polls: the actors run in real time.
 func (r *running) until(what string, done func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); !done(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("%s does not come", what)
 		}
@@ -177,6 +179,9 @@ ingress.replicas       2       5      ConfigMap  resourceVersion 3  -     TIME`
 func TestSectionsOfTheRunningOperator(t *testing.T) {
 	r := startRunning(t)
 	r.want("module list", "ingress")
+	r.want("queue list -o json", `{"active": [], "summary": {"mainQueueTasks": 0, "otherQueues": {"active": 0, "empty": 0, "tasks": 0}, "totalTasks": 0}}`)
+	r.want("queue list -e -o yaml", "active: [] empty: - name: main tasksCount: 0 summary: mainQueueTasks: 0 otherQueues: active: 0 empty: 0 tasks: 0 totalTasks: 0")
+	r.want("queue main", `Queue "main" is empty. 0 tasks in 1 queues.`)
 	r.want("module config ingress", "adminPassword: '***'\nreplicas: 2")
 	r.want("module config ingress --show-secrets -o json", `{"adminPassword": "s3cret", "replicas": 2}`)
 	r.want("module values dns-server --global", "dnsServer:\n  zone: cluster.local\nglobal:\n  clusterName: dev")
@@ -206,16 +211,28 @@ func TestSectionsOfTheRunningOperator(t *testing.T) {
 		"/values/explain?path=x":          `there is no module "x"; there are: dns-server, ingress`,
 		"/values/explain?path=ingress.no": "there is no ingress.no; ingress has adminPassword, image, logLevel, nodes, replicas, service",
 	} {
-		resp, err := http.Get(r.pages.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		body, err := io.ReadAll(resp.Body)
-		_ = resp.Body.Close()
-		if squeeze(string(body)) != squeeze(want) || err != nil {
+		if _, body := fetch(t, r.pages.URL+path); squeeze(body) != squeeze(want) {
 			t.Errorf("%s: %s, want %s", path, body, want)
 		}
 	}
+}
+
+func fetch(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(text)
 }
 
 // J7: values are not on the public address.
@@ -223,13 +240,8 @@ func TestValuesAreNotPublic(t *testing.T) {
 	public := httptest.NewServer(server.Public(server.Source{}))
 	defer public.Close()
 	for _, path := range []string{"/global/values", "/module/a/values", "/module/list", "/values/explain?path=global", "/values/diff"} {
-		resp, err := http.Get(public.URL + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = resp.Body.Close()
-		if resp.StatusCode != http.StatusNotFound {
-			t.Errorf("%s: %s", path, resp.Status)
+		if status, _ := fetch(t, public.URL+path); status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, status)
 		}
 	}
 }

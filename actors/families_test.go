@@ -1,0 +1,34 @@
+package actors_test
+
+import (
+	"log/slog"
+	"slices"
+	"testing"
+
+	"addon-operator/actors"
+)
+
+// What documentation is made of: every metric has a name with the prefix, a type, a help
+// text, and no label twice, also before it has a series (I2).
+func TestFamilies(t *testing.T) {
+	m := actors.NewMetrics("x_")
+	actors.New(actors.World{Metrics: m, Log: slog.New(slog.DiscardHandler)})
+	byName := map[string]actors.Family{}
+	for _, f := range m.Families() {
+		byName[f.Name] = f
+		if f.Help == "" || !slices.Contains([]string{"counter", "gauge", "histogram"}, f.Type) || len(f.Labels) != len(slices.Compact(slices.Sorted(slices.Values(f.Labels)))) {
+			t.Errorf("%+v", f)
+		}
+	}
+	for name, want := range map[string]actors.Family{
+		"x_live_ticks":                 {Type: "counter"},
+		"x_config_values_errors_total": {Type: "counter"},
+		"x_module_run_seconds":         {Type: "histogram", Labels: []string{"module", "activation"}},
+		"x_tasks_queue_length":         {Type: "gauge", Labels: []string{"queue"}},
+		"x_kube_binding_state":         {Type: "gauge", Labels: []string{"module", "hook", "binding", "kind", "state"}},
+	} {
+		if got := byName[name]; got.Type != want.Type || !slices.Equal(got.Labels, want.Labels) {
+			t.Errorf("%s is %+v, want %+v", name, got, want)
+		}
+	}
+}

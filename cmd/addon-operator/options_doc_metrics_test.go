@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+
+	"addon-operator/actors"
+)
+
+// docs/metrics.md tells all metrics, from the registry (I2).
+func TestMetricsAreDocumented(t *testing.T) {
+	all := families(t)
+	var table strings.Builder
+	table.WriteString("| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	for _, f := range sortedFamilies(all) {
+		labels := make([]string, len(f.Labels))
+		for i, label := range f.Labels {
+			labels[i] = "`" + label + "`"
+		}
+		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", f.Name, f.Type, strings.Join(labels, ", "), strings.ReplaceAll(f.Help, "|", `\|`))
+	}
+	const path = "docs/metrics.md"
+	document, err := os.ReadFile(repository + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, path, between(t, string(document), "<!-- metrics -->", "<!-- end of metrics -->", table.String()))
+}
+
+func sortedFamilies(all map[string]actors.Family) []actors.Family {
+	var list []actors.Family
+	for _, f := range all {
+		list = append(list, f)
+	}
+	slices.SortFunc(list, func(a, b actors.Family) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
+// The metrics pass the lint of Prometheus, but for names that old dashboards know (I2).
+func TestMetricsPassTheLint(t *testing.T) {
+	old := []string{"addon_operator_live_ticks", "addon_operator_convergence_seconds"} // counters without _total
+	types := map[string]dto.MetricType{"counter": dto.MetricType_COUNTER, "gauge": dto.MetricType_GAUGE, "histogram": dto.MetricType_HISTOGRAM}
+	var page []*dto.MetricFamily
+	for _, f := range sortedFamilies(families(t)) {
+		kind := types[f.Type]
+		one := &dto.Metric{}
+		for _, label := range f.Labels {
+			one.Label = append(one.Label, &dto.LabelPair{Name: &label, Value: new(string)})
+		}
+		page = append(page, &dto.MetricFamily{Name: &f.Name, Help: &f.Help, Type: &kind, Metric: []*dto.Metric{one}})
+	}
+	problems, err := promlint.NewWithMetricFamilies(page).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	excused := map[string]bool{}
+	for _, p := range problems {
+		if slices.Contains(old, p.Metric) && p.Text == `counter metrics should have "_total" suffix` {
+			excused[p.Metric] = true
+			continue
+		}
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	if len(excused) != len(old) {
+		t.Errorf("only %v need an excuse", excused)
+	}
+}

@@ -1,0 +1,349 @@
+package main_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+const account = "rbac-account" // of the operator in these tests
+
+// examples makes a house whose modules are those of examples/.
+func examples(t *testing.T) *house {
+	t.Helper()
+	h := newHouse(t, "the examples\n")
+	for _, dir := range []string{"modules", "global-hooks"} {
+		if err := os.CopyFS(h.path(dir), os.DirFS(filepath.Join("..", "..", "examples", dir))); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	return h
+}
+
+// generated are the roles that 'rbac generate' prints for a house.
+func (h *house) generated(args ...string) []*unstructured.Unstructured {
+	h.t.Helper()
+	path, err := built()
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	name := "rbac-" + h.namespace // roles of the whole cluster are the whole cluster's
+	cmd := exec.Command(path, append([]string{"rbac", "generate", "--service-account", account, "--name", name}, args...)...)
+	cmd.Env = h.environment()
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		h.t.Fatalf("rbac generate: %v\n%s", err, stderr.String())
+	}
+	return objectsIn(h.t, out)
+}
+
+func objectsIn(t *testing.T, text []byte) (all []*unstructured.Unstructured) {
+	t.Helper()
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		var u unstructured.Unstructured
+		err := decoder.Decode(&u.Object)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if u.Object != nil {
+			all = append(all, &u)
+		}
+	}
+}
+
+// apply writes objects as an administrator, or only asks whether that would work.
+func (h *house) apply(objects []*unstructured.Unstructured, dryRun bool) {
+	h.t.Helper()
+	config := devclustertest.Start(h.t).RESTConfig()
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
+	options := metav1.PatchOptions{FieldManager: "test", FieldValidation: metav1.FieldValidationStrict}
+	if dryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	for _, u := range objects {
+		kind := u.GroupVersionKind()
+		m, err := mapper.RESTMapping(kind.GroupKind(), kind.Version)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		var api dynamic.ResourceInterface = client.Resource(m.Resource)
+		if u.GetNamespace() != "" {
+			api = client.Resource(m.Resource).Namespace(u.GetNamespace())
+		}
+		body, err := json.Marshal(u)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		if _, err := api.Patch(h.ctx, u.GetName(), types.ApplyPatchType, body, options); err != nil {
+			h.t.Errorf("%s %s: %v", u.GetKind(), u.GetName(), err)
+		}
+		if u.GetNamespace() == "" && !dryRun {
+			h.t.Cleanup(func() { _ = api.Delete(context.Background(), u.GetName(), metav1.DeleteOptions{}) }) // the cluster ends with the tests
+		}
+	}
+}
+
+// become makes the ServiceAccount of the operator and hands the house its token: from
+// now on operator and hooks may do what its roles say, and nothing more.
+func (h *house) become() {
+	h.t.Helper()
+	accounts := h.client.CoreV1().ServiceAccounts(h.namespace)
+	_, err := accounts.Create(h.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: account}}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		h.t.Fatal(err)
+	}
+	token, err := accounts.CreateToken(h.ctx, account, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	config, err := clientcmd.LoadFromFile(h.kubeconfig)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for user := range config.AuthInfos {
+		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	}
+	h.kubeconfig = h.path("kubeconfig")
+	if err := clientcmd.WriteToFile(*config, h.kubeconfig); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// With what 'rbac generate' prints, and the token of the ServiceAccount, all examples
+// converge; their hooks may do what they watch for. Issue 8, "Proof".
+func TestExamplesConvergeWithGeneratedRoles(t *testing.T) {
+	h := examples(t)
+	h.apply(h.generated(), false)
+	h.become()
+	o := h.start().ready()
+	for _, release := range []string{"prometheus", "grafana", "backup"} {
+		h.awaitRevisions(release, "1:deployed")
+	}
+	if password := h.config()["grafana"]; !strings.Contains(password, "adminPassword") {
+		t.Errorf("the hook of grafana could not save its password: %v", h.config())
+	}
+	// A hook that calls kubectl in the operator's own namespace has enough with its base.
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "backup-s3-credentials"}, StringData: map[string]string{"a": "b"}}
+	if _, err := h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.eventually("the backup", func() error {
+		if h.configMap("backup-status") == nil {
+			return errNotYet
+		}
+		return nil
+	})
+	h.setConfig(map[string]string{"grafanaEnabled": "false"})
+	h.awaitRevisions("grafana", "") // it may delete, too
+	// Deleted objects are looked for each minute without the rules of --watch-charts, and
+	// the log says so; nothing else is missing.
+	if n, watches := o.count("forbidden"), o.count("forbidden", "at the cluster scope", "watch"); n != watches {
+		t.Errorf("%d lines of the log say forbidden, %d of them are about watches of charts", n, watches)
+	}
+}
+
+// With the rules of --watch-charts nothing at all is forbidden.
+func TestWatchedChartsMissNothing(t *testing.T) {
+	h := examples(t)
+	h.apply(h.generated("--watch-charts"), false)
+	h.become()
+	o := h.start().ready()
+	h.awaitRevisions("backup", "1:deployed")
+	if n := o.count("forbidden"); n > 0 {
+		t.Errorf("%d lines of the log say forbidden", n)
+	}
+}
+
+// With one rule removed the state on the debug address says which verb on which resource is missing.
+func TestStateNamesTheMissingRule(t *testing.T) {
+	for name, c := range map[string]struct {
+		group, resource string
+		says            []string
+	}{
+		"watch of a hook":    {"storage.k8s.io", "storageclasses", []string{"forbidden", "list", "storageclasses", "cluster scope"}},
+		"object of a chart":  {"apps", "deployments", []string{"module prometheus: starting", "BACKOFF", "deployments.apps", "forbidden"}},
+		"cronjob of a chart": {"batch", "cronjobs", []string{"module backup: starting", "BACKOFF", "cronjobs.batch", "forbidden"}},
+		"granted rules":      {"", "pods", []string{"module prometheus: starting", "clusterroles", "permissions not currently held"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := examples(t)
+			h.apply(without(t, h.generated(), c.group, c.resource), false)
+			h.become()
+			o := h.start()
+			h.eventually("the state", func() error {
+				_, body := get("http://" + o.debug + "/readyz?verbose")
+				if !containsAll(body, c.says) {
+					return fmt.Errorf("it does not say %q:\n%s", c.says, body)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// without removes a resource from all rules; it must have been in one.
+func without(t *testing.T, objects []*unstructured.Unstructured, group, resource string) []*unstructured.Unstructured {
+	t.Helper()
+	removed := 0
+	for _, u := range objects {
+		rules, ok, err := unstructured.NestedSlice(u.Object, "rules")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !ok {
+			continue
+		}
+		var kept []any
+		for _, r := range rules {
+			rule := r.(map[string]any)
+			if groups, _, _ := unstructured.NestedStringSlice(rule, "apiGroups"); slices.Contains(groups, group) {
+				all, _, _ := unstructured.NestedStringSlice(rule, "resources")
+				rest := slices.DeleteFunc(slices.Clone(all), func(name string) bool { return name == resource })
+				removed += len(all) - len(rest)
+				if len(rest) == 0 {
+					continue
+				}
+				if err := unstructured.SetNestedStringSlice(rule, rest, "resources"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			kept = append(kept, rule)
+		}
+		if err := unstructured.SetNestedSlice(u.Object, kept, "rules"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if removed == 0 {
+		t.Fatalf("no rule is about %s.%s", resource, group)
+	}
+	return objects
+}
+
+// The rules are the same whether the kinds come from the table or from the cluster.
+func TestKindsOfTheClusterGiveTheSameRules(t *testing.T) {
+	h := examples(t)
+	read := func(objects []*unstructured.Unstructured) (all []rbacv1.PolicyRule) {
+		for _, u := range objects {
+			var r rbacv1.ClusterRole
+			data, err := json.Marshal(u)
+			if err == nil {
+				err = json.Unmarshal(data, &r)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, r.Rules...)
+		}
+		return all
+	}
+	online, offline := fmt.Sprint(read(h.generated())), fmt.Sprint(read(h.generated("--offline")))
+	if online != offline {
+		t.Errorf("with the cluster:\n%s\nwithout:\n%s", online, offline)
+	}
+}
+
+// The plain manifests pass the checks of an API server, unknown fields included. The
+// kinds of the Prometheus operator are not there; their file is not sent.
+func TestManifestsPassADryRun(t *testing.T) {
+	h := newHouse(t, "nothing\n")
+	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "manifests", "addon-operator.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := objectsIn(t, text)
+	kinds := map[string]bool{}
+	for _, u := range objects {
+		kinds[u.GetKind()] = true
+		if u.GetNamespace() != "" {
+			u.SetNamespace(h.namespace)
+		}
+	}
+	want := []string{"ClusterRole", "ClusterRoleBinding", "ConfigMap", "Deployment", "PodDisruptionBudget", "Role", "RoleBinding", "Service", "ServiceAccount"}
+	if got := slices.Sorted(maps.Keys(kinds)); !slices.Equal(got, want) {
+		t.Errorf("kinds %v, want %v", got, want)
+	}
+	h.apply(objects, true)
+}
+
+// A Pod of the Deployment is admitted where the restricted profile is enforced.
+func TestPodIsAdmittedWithTheRestrictedProfile(t *testing.T) {
+	h := newHouse(t, "nothing\n")
+	patch := []byte(`{"metadata":{"labels":{"pod-security.kubernetes.io/enforce":"restricted"}}}`)
+	if _, err := h.client.CoreV1().Namespaces().Patch(h.ctx, h.namespace, types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "manifests", "addon-operator.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range objectsIn(t, text) {
+		if u.GetKind() != "Deployment" {
+			continue
+		}
+		template, _, _ := unstructured.NestedMap(u.Object, "spec", "template")
+		pod := &unstructured.Unstructured{Object: template}
+		pod.SetAPIVersion("v1")
+		pod.SetKind("Pod")
+		pod.SetName("operator")
+		pod.SetNamespace(h.namespace)
+		if err := unstructured.SetNestedField(pod.Object, "default", "spec", "serviceAccountName"); err != nil {
+			t.Fatal(err)
+		}
+		h.apply([]*unstructured.Unstructured{pod}, true)
+		// The guard must bark.
+		loose := pod.DeepCopy()
+		unstructured.RemoveNestedField(loose.Object, "spec", "securityContext", "seccompProfile")
+		var p corev1.Pod
+		data, err := json.Marshal(loose)
+		if err == nil {
+			err = json.Unmarshal(data, &p)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := h.client.CoreV1().Pods(h.namespace).Create(h.ctx, &p, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); !apierrors.IsForbidden(err) {
+			t.Errorf("a Pod without seccomp is admitted: %v", err)
+		}
+	}
+}

@@ -1,0 +1,131 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// queueDump is the list of queues in the form that scripts know (J5), with more fields.
+type queueDump struct {
+	Active  []queueEntry `json:"active"`
+	Empty   []queueEntry `json:"empty,omitempty"`
+	Summary queueSummary `json:"summary"`
+}
+
+type queueEntry struct {
+	Name       string      `json:"name"`
+	TasksCount int         `json:"tasksCount"`
+	Status     string      `json:"status,omitempty"`
+	Tasks      []taskEntry `json:"tasks,omitempty"`
+}
+
+type taskEntry struct {
+	Index int `json:"index"`
+	// Description is for people; what is in it stands in the fields below, too.
+	Description string `json:"description"`
+	messages.QueuedTask
+	Failures int    `json:"failures,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+type queueSummary struct {
+	MainQueueTasks int         `json:"mainQueueTasks"`
+	OtherQueues    otherQueues `json:"otherQueues"`
+	TotalTasks     int         `json:"totalTasks"`
+}
+
+type otherQueues struct {
+	Active int `json:"active"`
+	Empty  int `json:"empty"`
+	Tasks  int `json:"tasks"`
+}
+
+// queuePage answers /queue/list and /queue/NAME as JSON, YAML or text (J4).
+func (s Source) queuePage(w http.ResponseWriter, r *http.Request) {
+	name, format := r.PathValue("page"), "json"
+	if i := strings.LastIndexByte(name, '.'); i >= 0 && slices.Contains([]string{"json", "yaml", "text"}, name[i+1:]) {
+		name, format = name[:i], name[i+1:]
+	}
+	tree := s.Inspector.Tree()
+	all, runs := queues(tree)
+	if name != "list" {
+		all = slices.DeleteFunc(all, func(q namedQueue) bool { return q.name != name })
+		if len(all) == 0 {
+			answer(w, format, nil, notFound("there is no queue %q", name))
+			return
+		}
+	}
+	switch {
+	case format == "text":
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		writeQueueList(w, all, runs)
+	case name == "list":
+		answer(w, format, dumpQueues(all, runs, r.URL.Query().Get("showEmpty") == "true"), nil)
+	default:
+		answer(w, format, dumpQueue(all[0], runs), nil)
+	}
+}
+
+func dumpQueues(all []namedQueue, runs map[string]supervisor.RunStatus, showEmpty bool) queueDump {
+	dump := queueDump{Active: []queueEntry{}}
+	for _, q := range all {
+		sum := &dump.Summary
+		sum.TotalTasks += q.Length
+		switch {
+		case q.name == messages.MainQueue:
+			sum.MainQueueTasks = q.Length
+		case q.Length == 0:
+			sum.OtherQueues.Empty++
+		default:
+			sum.OtherQueues.Active++
+			sum.OtherQueues.Tasks += q.Length
+		}
+		if q.Length > 0 {
+			dump.Active = append(dump.Active, dumpQueue(q, runs))
+		} else if showEmpty {
+			dump.Empty = append(dump.Empty, dumpQueue(q, runs))
+		}
+	}
+	return dump
+}
+
+func dumpQueue(q namedQueue, runs map[string]supervisor.RunStatus) queueEntry {
+	entry := queueEntry{Name: q.name, TasksCount: q.Length}
+	for i, t := range q.Tasks() {
+		run := runs[t.ID]
+		if i == 0 && q.InProgress {
+			entry.Status = describeRun(run)
+		}
+		entry.Tasks = append(entry.Tasks, taskEntry{
+			Index: i + 1, Description: describeTask(q.name, t, run), QueuedTask: t, Failures: run.Attempt, Error: run.Error,
+		})
+	}
+	return entry
+}
+
+// describeRun says what a queue does with its first task.
+func describeRun(run supervisor.RunStatus) string {
+	if run.RetryAt.IsZero() {
+		return "run first task"
+	}
+	return fmt.Sprintf("sleep after fail for %s", max(0, time.Until(run.RetryAt)).Round(time.Second))
+}
+
+// describeTask is a line about a task: kind, queue, what it is about, failures.
+func describeTask(queue string, t messages.QueuedTask, run supervisor.RunStatus) string {
+	about := t.About
+	if about == "" {
+		about = t.Owner
+	}
+	text := strings.Join([]string{t.Kind, queue, about}, ":")
+	if run.Attempt > 0 {
+		text += strings.TrimSuffix(fmt.Sprintf(":failures %d:%s", run.Attempt, run.Error), ":")
+	}
+	return text
+}

@@ -1,0 +1,39 @@
+package server_test
+
+import (
+	"net/http"
+	"testing"
+
+	"addon-operator/server"
+)
+
+// J4, J5: queues for scripts, main first; one queue alone; as text for people.
+func TestQueuePages(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.furnish()
+		handler := server.Debug(h.source())
+		for path, golden := range map[string]string{
+			"/queue/list.json?showEmpty=true": "queue_list.json",
+			"/queue/main.yaml":                "queue_main.yaml",
+			"/queue/list.text":                "queue.txt",
+			"/queue/main.text":                "queue_main.txt",
+		} {
+			status, body := h.get(handler, path)
+			if status != http.StatusOK {
+				t.Errorf("%s: %d", path, status)
+			}
+			compare(t, "testdata/"+golden, body)
+		}
+		if _, body := h.get(handler, "/queue/a/b"); body != "{\n  \"name\": \"a/b\",\n  \"tasksCount\": 0\n}\n" {
+			t.Errorf("a queue with a slash in its name: %s", body)
+		}
+		for path, want := range map[string]string{"/queue/none.json": "there is no queue \"none\"\n", "/queue/none": "there is no queue \"none\"\n"} {
+			if status, body := h.get(handler, path); status != http.StatusNotFound || body != want {
+				t.Errorf("%s: %d %s", path, status, body)
+			}
+		}
+		if status, _ := h.get(server.Public(h.source()), "/queue/list.json"); status != http.StatusNotFound {
+			t.Errorf("on the public address: %d", status)
+		}
+	})
+}

@@ -1,0 +1,254 @@
+package apiserver
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"addon-operator/actors"
+	"addon-operator/kube"
+)
+
+// selection selects objects by selectors.
+type selection struct {
+	labels labels.Selector
+	fields fields.Selector
+}
+
+func newSelection(labelText, fieldText string) (s selection, err error) {
+	if s.labels, err = labels.Parse(labelText); err == nil {
+		s.fields, err = fields.ParseSelector(fieldText)
+	}
+	return s, err
+}
+
+func (s selection) matches(u *unstructured.Unstructured) bool {
+	return s.labels.Matches(labels.Set(u.GetLabels())) && s.fields.Matches(fieldsOf{u.Object})
+}
+
+// fieldsOf are the fields of an object as a field selector names them. Every field can
+// be selected by; API servers know few.
+type fieldsOf struct{ object map[string]any }
+
+// Has implements fields.Fields.
+func (f fieldsOf) Has(path string) bool {
+	_, ok, _ := unstructured.NestedFieldNoCopy(f.object, strings.Split(path, ".")...)
+	return ok
+}
+
+// Get implements fields.Fields.
+func (f fieldsOf) Get(path string) string {
+	value, ok, _ := unstructured.NestedFieldNoCopy(f.object, strings.Split(path, ".")...)
+	if !ok || value == nil {
+		return ""
+	}
+	return fmt.Sprint(value)
+}
+
+// watch is one watch of the operator with its snapshot. It is told of changes in the
+// goroutine that makes them, so that whoever waits for the operator to be idle needs not
+// wait for a connection.
+type watch struct {
+	server *Server
+	order  int64
+	spec   kube.Spec
+	selection
+	namespaces labels.Selector // nil: not by labels
+	notify     func(kube.Change)
+	synced     func()
+
+	mu       sync.Mutex
+	complete bool
+	kept     map[key]kube.Object
+	seq      uint64
+	failures uint64 // of the filter
+}
+
+// WatchObjects is the Watch of actors.World.
+func (s *Server) WatchObjects(_ context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+	w := &watch{server: s, spec: spec, notify: notify, synced: synced, kept: map[key]kube.Object{}}
+	var err error
+	if w.selection, err = newSelection("", spec.Fields); err != nil {
+		return nil, err
+	}
+	if spec.Labels != nil {
+		if w.labels, err = metav1.LabelSelectorAsSelector(spec.Labels); err != nil {
+			return nil, err
+		}
+	}
+	if spec.NamespaceLabels != nil {
+		if w.namespaces, err = metav1.LabelSelectorAsSelector(spec.NamespaceLabels); err != nil {
+			return nil, err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.number++
+	w.order = s.number
+	s.watches[w] = true
+	w.begin()
+	return w, nil
+}
+
+func (s *Server) sortedWatches() []*watch {
+	return slices.SortedFunc(maps.Keys(s.watches), func(a, b *watch) int { return cmp.Compare(a.order, b.order) })
+}
+
+// begin takes the first list, if the kind exists; the caller holds the server's lock.
+func (w *watch) begin() {
+	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
+	if k == nil {
+		return
+	}
+	w.mu.Lock()
+	for _, at := range w.server.sortedKeys(k.resource()) {
+		if u := w.server.objects[at]; w.wants(u) {
+			w.kept[at], _ = w.keep(u)
+		}
+	}
+	w.complete = true
+	w.mu.Unlock()
+	w.synced()
+}
+
+func (w *watch) wants(u *unstructured.Unstructured) bool {
+	if u == nil || !w.matches(u) {
+		return false
+	}
+	if len(w.spec.Names) > 0 && !slices.Contains(w.spec.Names, u.GetName()) {
+		return false
+	}
+	if w.namespaces != nil && u.GetNamespace() != "" {
+		namespace := w.server.objects[key{name: u.GetNamespace(), resource: w.server.find("v1", "Namespace").resource()}]
+		return namespace != nil && w.namespaces.Matches(labels.Set(namespace.GetLabels()))
+	}
+	return len(w.spec.Namespaces) == 0 || u.GetNamespace() == "" || slices.Contains(w.spec.Namespaces, u.GetNamespace())
+}
+
+// keep makes what is kept of an object; it reports false when the filter failed (C39).
+func (w *watch) keep(u *unstructured.Unstructured) (kube.Object, bool) {
+	kept := kube.Object{Namespace: u.GetNamespace(), Name: u.GetName()}
+	if w.spec.Filter != nil {
+		var err error
+		if kept.FilterResult, err = w.spec.Filter(u.DeepCopy().Object); err != nil {
+			w.failures++
+			return kept, false
+		}
+	}
+	if w.spec.KeepObjects || w.spec.Filter == nil {
+		kept.Object, _ = json.Marshal(u.Object) // a tree of JSON can be written
+	}
+	return kept, true
+}
+
+// see handles a change; the caller holds the server's lock.
+func (w *watch) see(e event) {
+	if w.namespaces != nil && e.key.resource.String() == "namespaces" {
+		w.seeNamespace(e.key.name)
+	}
+	w.mu.Lock()
+	complete := w.complete
+	w.mu.Unlock()
+	if !complete {
+		w.begin()
+		return
+	}
+	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
+	if k == nil || k.resource() != e.key.resource {
+		return
+	}
+	w.seeObject(e.key, e.after)
+}
+
+// seeNamespace looks at the objects of a namespace again whose labels may have changed.
+func (w *watch) seeNamespace(name string) {
+	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
+	if k == nil {
+		return
+	}
+	for _, at := range w.server.sortedKeys(k.resource()) {
+		if at.namespace == name {
+			w.seeObject(at, w.server.objects[at])
+		}
+	}
+}
+
+func (w *watch) seeObject(at key, now *unstructured.Unstructured) {
+	w.mu.Lock()
+	old, had := w.kept[at]
+	change := kube.Change{Type: kube.Deleted, Object: old}
+	if w.wants(now) {
+		next, ok := w.keep(now)
+		if !ok || had && w.same(old, next) {
+			if ok {
+				w.kept[at] = next
+			}
+			w.mu.Unlock()
+			return
+		}
+		w.kept[at], change.Object, change.Type = next, next, kube.Added
+		if had {
+			change.Type = kube.Modified
+		}
+	} else {
+		delete(w.kept, at)
+		if !had {
+			w.mu.Unlock()
+			return
+		}
+	}
+	w.seq++
+	change.Seq = w.seq
+	w.mu.Unlock()
+	w.notify(change)
+}
+
+// same is the rule of C38.
+func (w *watch) same(a, b kube.Object) bool {
+	if w.spec.Filter != nil {
+		return bytes.Equal(a.FilterResult, b.FilterResult)
+	}
+	return bytes.Equal(a.Object, b.Object)
+}
+
+// Snapshot implements actors.Watch.
+func (w *watch) Snapshot() ([]kube.Object, uint64) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	list := make([]kube.Object, 0, len(w.kept))
+	for _, at := range slices.SortedFunc(maps.Keys(w.kept), key.compare) {
+		list = append(list, w.kept[at])
+	}
+	return list, w.seq
+}
+
+// State implements actors.Watch.
+func (w *watch) State() kube.WatchState {
+	w.server.mu.Lock()
+	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
+	w.server.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if k == nil || !w.complete {
+		return kube.WatchState{Phase: kube.WaitingForKind, Message: "there is no kind " + strings.TrimSpace(w.spec.APIVersion+" "+w.spec.Kind)}
+	}
+	return kube.WatchState{Phase: kube.Complete, Kind: k.name, Objects: len(w.kept), FilterErrors: w.failures}
+}
+
+// Stop implements actors.Watch.
+func (w *watch) Stop() {
+	w.server.mu.Lock()
+	defer w.server.mu.Unlock()
+	delete(w.server.watches, w)
+}

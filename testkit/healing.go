@@ -1,0 +1,117 @@
+package testkit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/helm"
+)
+
+// Here every release has two objects, ConfigMaps that have its name and end in -a and -b.
+
+func objectNamed(name string) helm.Object {
+	return helm.Object{GVK: schema.GroupVersionKind{Kind: "ConfigMap"}, Namespace: "default", Name: name}
+}
+
+func objectsOf(release string) []helm.Object {
+	return []helm.Object{objectNamed(release + "-a"), objectNamed(release + "-b")}
+}
+
+// heal applies what is absent, or what the operator says is.
+func (r *Releases) heal(m helm.Module, old deployed) (helm.Outcome, bool) {
+	var healed []helm.Object
+	for _, o := range objectsOf(m.Name) {
+		if r.absent[o] || slices.Contains(m.Gone, o) {
+			healed = append(healed, o)
+			delete(r.absent, o)
+		}
+	}
+	if len(healed) == 0 {
+		return helm.Outcome{}, false
+	}
+	old.revision++
+	r.deployed[m.Name] = old
+	slices.SortFunc(healed, func(a, b helm.Object) int { return cmp.Compare(a.Name, b.Name) })
+	r.trace.Add("helm heals %s: %s", m.Name, namesOf(healed))
+	return helm.Outcome{Action: helm.Upgraded, Revision: old.revision, Reason: "absent", Objects: objectsOf(m.Name), Healed: healed}, true
+}
+
+func namesOf(objects []helm.Object) string {
+	var names []string
+	for _, o := range objects {
+		names = append(names, o.Name)
+	}
+	return strings.Join(names, " ")
+}
+
+// Watch implements actors.ReleaseWatch.
+func (r *Releases) Watch(ctx context.Context, news helm.News) {
+	r.mu.Lock()
+	r.news = news
+	r.mu.Unlock()
+	context.AfterFunc(ctx, func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.news = helm.News{}
+	})
+}
+
+// Present implements actors.ReleaseWatch.
+func (r *Releases) Present(o helm.Object) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return !r.absent[o]
+}
+
+// WatchedKinds implements actors.ReleaseWatch.
+func (r *Releases) WatchedKinds() []helm.WatchedKind {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return []helm.WatchedKind{{Resource: "configmaps", Objects: 2*len(r.deployed) - len(slices.Collect(maps.Keys(r.absent)))}}
+}
+
+// Vanish deletes objects of releases; back says that somebody else brings them back at once.
+func (r *Releases) Vanish(back bool, names ...string) {
+	r.mu.Lock()
+	news := r.news
+	for _, name := range names {
+		if !back {
+			r.absent[objectNamed(name)] = true
+		}
+	}
+	r.mu.Unlock()
+	for _, name := range names {
+		if news.Gone != nil {
+			news.Gone(objectNamed(name))
+		}
+	}
+}
+
+// Tamper changes the records of a release, as the helm command line does.
+func (r *Releases) Tamper(name string) {
+	r.mu.Lock()
+	old := r.deployed[name]
+	old.revision++
+	old.checksum = ""
+	r.deployed[name] = old
+	news := r.news
+	r.mu.Unlock()
+	if news.Changed != nil {
+		news.Changed(name)
+	}
+}
+
+func (p *player) stepVanish(rest string) error {
+	names := strings.Fields(rest)
+	if len(names) == 0 {
+		return fmt.Errorf("no object is named")
+	}
+	p.releases.Vanish(false, names...)
+	return nil
+}
