@@ -3,6 +3,7 @@ package actors
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -27,7 +28,7 @@ import (
 //	resting   -> the module runs again, a second after the last news
 //	before    -> Helm comes next and sees for itself
 //	helm      -> Helm may have passed already: looked at again when the run has ended
-//	after     -> a hook of the module took it away on purpose
+//	after     -> a hook of the module took it away on purpose; news of that may be late
 //
 //	resting -runBegan-> before -getGone-> helm -releaseApplied-> after -runEnded-> resting
 type healer struct {
@@ -52,10 +53,13 @@ type patient struct {
 	gone, asked map[helm.Object]bool
 	// doubtful went while Helm was at work.
 	doubtful map[helm.Object]bool
-	changed  bool // somebody else wrote the records of the release
-	hooks    bool // the module has hooks, which may take objects away
-	ended    time.Time
-	timer    *time.Timer
+	// tried went right after a run, which may be late news of what a hook did. It is
+	// brought back once; when that happens again, a hook it was.
+	tried   map[helm.Object]bool
+	changed bool // somebody else wrote the records of the release
+	hooks   bool // the module has hooks, which may take objects away
+	ended   time.Time
+	timer   *time.Timer
 }
 
 type stage string
@@ -140,7 +144,7 @@ func (h *healer) watch(self *actor.PID) {
 func (h *healer) patient(module string) *patient {
 	p := h.state.patients[module]
 	if p == nil {
-		p = &patient{stage: resting, gone: map[helm.Object]bool{}, asked: map[helm.Object]bool{}, doubtful: map[helm.Object]bool{}}
+		p = &patient{stage: resting, gone: map[helm.Object]bool{}, asked: map[helm.Object]bool{}, doubtful: map[helm.Object]bool{}, tried: map[helm.Object]bool{}}
 		h.state.patients[module] = p
 	}
 	return p
@@ -149,10 +153,15 @@ func (h *healer) patient(module string) *patient {
 func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 	for _, name := range h.state.owners[o] {
 		p := h.state.patients[name]
+		late := p.hooks && time.Since(p.ended) < newsDelay
 		switch {
 		case p.stage == atHelm:
 			p.doubtful[o] = true
-		case p.stage == resting && !(p.hooks && time.Since(p.ended) < newsDelay):
+		case p.stage != resting:
+		case late && p.tried[o]:
+			h.log.Debug("an object goes at the end of each run: a hook of the module takes it away", "module", name, "object", o.String())
+		default:
+			p.tried[o] = late
 			p.gone[o] = true
 			h.healLater(ctx, name, p)
 		}
@@ -295,6 +304,9 @@ func (l liveHealer) Healer() messages.HealerStatus {
 
 // String implements fmt.Stringer.
 func (l liveHealer) String() string { return l.Healer().String() }
+
+// MarshalJSON shows what String shows.
+func (l liveHealer) MarshalJSON() ([]byte, error) { return json.Marshal(l.Healer()) }
 
 // apply lets Helm work, and the healer know of it.
 func (j job) apply(run *supervisor.Run, m addons.Module, values map[string]any) (helm.Outcome, error) {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/cenkalti/backoff/v4"
 
 	"addon-operator/addons"
 	"addon-operator/helm"
@@ -48,6 +49,8 @@ type World struct {
 	JQLibrary []string
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
+	// Backoff makes the delays between the attempts at a task; nil for those of rule F7.
+	Backoff func() backoff.BackOff
 }
 
 // HookRunner runs executables. Package hooks implements it.

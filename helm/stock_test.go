@@ -161,7 +161,6 @@ func TestDifferential(t *testing.T) {
 		services = randomServices(rnd, services, broken)
 		m = m.with("services", services)
 		m = m.with("replicas", int64(rnd.IntN(3))).with("containers", []any{"a", "b", "c"}[:1+rnd.IntN(3)])
-		t.Logf("step %d: services %v broken %v", i, services, broken)
 		ours.caughtUp()
 		_, err := ours.client.Apply(t.Context(), m)
 		stockErr := theirs.stockApply(m)
@@ -170,7 +169,6 @@ func TestDifferential(t *testing.T) {
 		}
 		a, b := ours.dump(), theirs.dump()
 		if !slices.Equal(a, b) {
-			t.Logf("LOG %s", theirs.log)
 			t.Fatalf("step %d (%v):\nours:\n%s\nstock:\n%s", i, err, strings.Join(a, "\n"), strings.Join(b, "\n"))
 		}
 		drift := rnd.Uint64()
@@ -218,6 +216,11 @@ func randomMaps(rnd *rand.Rand) map[string]any {
 // randomServices may contain one that the API server refuses, and then no new ones.
 func randomServices(rnd *rand.Rand, before map[string]any, broken bool) map[string]any {
 	services := map[string]any{"s1": int64(80 + rnd.IntN(2))}
+	if broken {
+		// A port that changed in a failed revision and changes again is a port too
+		// many: the next step would fail as well, and bring new objects.
+		services["s1"] = before["s1"]
+	}
 	if _, known := before["s2"]; rnd.IntN(2) == 0 && (known || !broken) {
 		services["s2"] = int64(8080)
 	}

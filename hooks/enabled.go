@@ -43,7 +43,7 @@ func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (bool, error) {
 	_, err = process{
 		name:   name,
 		path:   s.Path,
-		env:    append(dir.env, envWorkingDir+"="+filepath.Dir(filepath.Dir(s.Path))),
+		env:    r.environment(dir.env, filepath.Dir(filepath.Dir(s.Path))),
 		stdout: io.MultiWriter(stdout, printed),
 		stderr: r.output(s.Labels, name, "stderr"),
 		grace:  r.options.Grace,

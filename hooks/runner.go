@@ -35,6 +35,7 @@ type Options struct {
 	ProxyJSON      bool          // merge lines that are JSON objects into the log record (C28)
 	Timeout        time.Duration // of runs of hooks that set none themselves, and of enabled scripts; 0 means none (C29)
 	JQLibrary      []string      // directories of modules that jq expressions import
+	Env            []string      // KEY=value, added to the environment of the operator for hooks and scripts
 	Chroot         string        // root directory of hooks and scripts, which must lie below it, as TmpDir; "" means none
 }
 
@@ -85,7 +86,7 @@ func (r *Runner) Configure(ctx context.Context, file File, workingDir string, sc
 		name:   file.Name,
 		path:   file.Path,
 		args:   []string{"--config"},
-		env:    []string{envWorkingDir + "=" + workingDir},
+		env:    r.environment(nil, workingDir),
 		stdout: stdout,
 		stderr: r.output(nil, file.Name, "stderr"),
 		grace:  r.options.Grace,
@@ -144,7 +145,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	result.Usage, err = process{
 		name:   run.Hook.Name,
 		path:   run.Hook.Path,
-		env:    append(dir.env, envWorkingDir+"="+run.WorkingDir),
+		env:    r.environment(dir.env, run.WorkingDir),
 		stdout: stdout,
 		stderr: r.output(run.Labels, run.Hook.Name, "stderr"),
 		grace:  r.options.Grace,
@@ -239,6 +240,12 @@ func readPatch(dir *runDir, variable string, result *Result) (values.Patch, erro
 		result.Warnings = append(result.Warnings, variable+": "+warning)
 	}
 	return patch, nil
+}
+
+// environment is what a process gets beside the environment of the operator: what the options add, its files, and the
+// root of the hooks.
+func (r *Runner) environment(files []string, workingDir string) []string {
+	return append(append(slices.Clone(r.options.Env), files...), envWorkingDir+"="+workingDir)
 }
 
 // output makes the log of one stream of a hook.

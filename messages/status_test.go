@@ -47,6 +47,9 @@ func TestStatusAsText(t *testing.T) {
 			"; dns a.sh/pods Pod: complete, jqFilter failed 3 times"},
 		{messages.ScheduleStatus{Crontabs: 1, Open: true}, "1 crontab"},
 		{messages.ScheduleStatus{Crontabs: 1}, "1 crontab, ticks are dropped until the first converge is over"},
+		{messages.HealerStatus{Objects: 3, Watches: []messages.ReleaseWatch{{Resource: "configmaps"}}}, "1 watches, 3 objects"},
+		{messages.HealerStatus{Ailing: []string{"dns", "web"}, Watches: []messages.ReleaseWatch{{Resource: "secrets", Problem: "no", Polled: true}, {Resource: "pods", Problem: "connection lost"}}},
+			"2 watches, 0 objects; objects are absent of dns, web; secrets may not be watched and are asked for each minute; pods: connection lost"},
 		{messages.OperatorStatus{}, ""},
 		{messages.OperatorStatus{Stopping: true}, "stopping"},
 	}

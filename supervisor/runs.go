@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -126,7 +128,7 @@ func (r *Runs) Start(ctx actor.Context, t Task) {
 		return
 	}
 	runCtx, cancel := context.WithCancelCause(context.Background())
-	rec := &run{task: t, ctx: runCtx, cancel: cancel, outcome: Cancelled, delays: Backoff()}
+	rec := &run{task: t, ctx: runCtx, cancel: cancel, outcome: Cancelled, delays: r.system.backoff()}
 	props := r.system.runProps(func() actor.Actor {
 		return &worker{rec: rec, run: &Run{ctx: runCtx, system: r.system, attempt: rec.attempt}}
 	})
@@ -238,7 +240,8 @@ func (r *Runs) restartDue(msg restartDue) {
 
 // RetryNow cuts the waiting of failed tasks short (F8). It reports how many there were.
 func (r *Runs) RetryNow() (waiting int) {
-	for _, rec := range r.runs {
+	for _, path := range slices.Sorted(maps.Keys(r.runs)) {
+		rec := r.runs[path]
 		if rec.timer != nil && !rec.stopped && rec.timer.Stop() {
 			waiting++
 			r.restartDue(restartDue{rec.pid.Id, rec.attempt})
@@ -257,7 +260,8 @@ func (r *Runs) Cancel(ctx actor.Context, id string) {
 // CancelAll ends all tasks in progress: their contexts are done at once, their children
 // go when their work has returned.
 func (r *Runs) CancelAll(ctx actor.Context, cause error) {
-	for _, rec := range r.runs {
+	for _, path := range slices.Sorted(maps.Keys(r.runs)) {
+		rec := r.runs[path]
 		r.stop(ctx, rec, cause)
 	}
 }

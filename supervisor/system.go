@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/cenkalti/backoff/v4"
 )
 
 // Options of a [System].
@@ -15,6 +16,8 @@ type Options struct {
 	// Dispatcher runs the mailboxes of all actors but the runs. Nil: a goroutine for
 	// each mailbox that has work. Tests give one that draws the order from a seed.
 	Dispatcher actor.Dispatcher
+	// Backoff makes the delays between the attempts at a task. Nil: those of [Backoff].
+	Backoff func() backoff.BackOff
 	// Lost is told of a message whose receiver crashed while it handled it.
 	Lost func(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID)
 }
@@ -24,15 +27,20 @@ type System struct {
 	Actors    *actor.ActorSystem
 	Inspector *Inspector
 
-	crashOnly actor.SupervisorStrategy
-	options   []actor.PropsOption
+	backoff    func() backoff.BackOff
+	crashOnly  actor.SupervisorStrategy
+	dispatcher actor.Dispatcher // nil for goroutines
+	options    []actor.PropsOption
 }
 
 // NewSystem makes an actor system; it starts no goroutine.
 func NewSystem(o Options) *System {
 	quiet := slog.New(atLeast{o.Log.Handler(), slog.LevelWarn}).With("component", "protoactor")
 	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
-	s := &System{Actors: actors, Inspector: newInspector(actors)}
+	s := &System{Actors: actors, dispatcher: o.Dispatcher, Inspector: newInspector(actors), backoff: Backoff}
+	if o.Backoff != nil {
+		s.backoff = o.Backoff
+	}
 	s.crashOnly = &crashOnly{log: o.Log, inspector: s.Inspector, lost: o.Lost}
 	s.options = []actor.PropsOption{
 		actor.WithMailbox(s.Inspector.mailbox),
@@ -79,13 +87,13 @@ func (s *System) Spawn(name string, producer actor.Producer) (*actor.PID, error)
 // The library's futures know only a timeout, and a second answer to one is a data
 // race; a process with a channel is simpler than a future that is guarded.
 func (s *System) Ask(ctx context.Context, to *actor.PID, message any) (any, error) {
-	answer := make(answers, 1)
+	answer := answers{got: make(chan any, 1), dispatcher: s.dispatcher}
 	registry := s.Actors.ProcessRegistry
 	pid, _ := registry.Add(answer, registry.NextId())
 	defer registry.Remove(pid)
 	s.Actors.Root.RequestWithCustomSender(to, message, pid)
 	select {
-	case got := <-answer:
+	case got := <-answer.got:
 		switch got.(type) {
 		case *actor.DeadLetterResponse:
 			return nil, fmt.Errorf("actor %s does not exist (any more)", to.Id)
@@ -114,13 +122,25 @@ func tellAsker(system *actor.ActorSystem, sender, child *actor.PID) {
 }
 
 // answers is the process behind Ask. It takes one message and drops the rest.
-type answers chan any
+type answers struct {
+	got        chan any
+	dispatcher actor.Dispatcher
+}
 
+// SendUserMessage implements actor.Process. With a dispatcher of its own the answer is a
+// turn, so that a test decides which of two askers goes on first.
 func (a answers) SendUserMessage(_ *actor.PID, message any) {
-	select {
-	case a <- actor.UnwrapEnvelopeMessage(message):
-	default:
+	deliver := func() {
+		select {
+		case a.got <- actor.UnwrapEnvelopeMessage(message):
+		default:
+		}
 	}
+	if a.dispatcher == nil {
+		deliver()
+		return
+	}
+	a.dispatcher.Schedule(deliver)
 }
 
 func (a answers) SendSystemMessage(*actor.PID, any) {}

@@ -34,6 +34,7 @@
 //	write PATH FILE               write a file of the archive again, to another place
 //	restore PATH                  write all files of the archive below a path again
 //	seed N                        draw the order of messages from a seed
+//	unordered                     sort the trace within an instant: queues work side by side
 //	jitter N                      let everything last some milliseconds, drawn from a seed
 //	crash ACTOR                   make an actor panic, for example module/dns
 //	crash-root                    make the root actor panic

@@ -43,10 +43,12 @@ func (r *Played) look(p *player) {
 	p.releases.mu.Unlock()
 	r.ConfigMap = p.cluster.ConfigMap()
 	r.Runs = p.witness.ran()
+	p.witness.mu.Lock()
 	r.events = slices.Clone(p.witness.events)
-	for _, line := range p.trace.unhandled {
-		r.Problems = append(r.Problems, line)
-	}
+	p.witness.mu.Unlock()
+	p.trace.mu.Lock()
+	r.Problems = append(r.Problems, p.trace.unhandled...)
+	p.trace.mu.Unlock()
 }
 
 func (r *Played) lookAt(nodes []*supervisor.Node) {

@@ -42,6 +42,7 @@ var steps = map[string]func(*player, string) error{
 	"panic":            (*player).stepPanic,
 	"seed":             (*player).stepSeed,
 	"jitter":           (*player).stepJitter,
+	"unordered":        func(p *player, _ string) error { p.trace.unordered = true; return nil },
 	"isolate":          func(p *player, _ string) error { p.isolate = true; return nil },
 	"width":            (*player).stepWidth,
 	"why":              (*player).stepWhy,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -16,6 +17,8 @@ type Trace struct {
 	lines strings.Builder
 	// Unhandled counts messages that an actor did not know: always a mistake.
 	unhandled []string
+	// unordered traces are sorted within an instant.
+	unordered bool
 }
 
 // NewTrace begins a trace now.
@@ -39,7 +42,33 @@ func (t *Trace) Heading(text string) {
 func (t *Trace) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.unordered {
+		return sortInstants(t.lines.String())
+	}
 	return t.lines.String()
+}
+
+// sortInstants sorts the lines between two headings that have the same time.
+func sortInstants(trace string) string {
+	lines := strings.SplitAfter(trace, "\n")
+	for from := 0; from < len(lines); {
+		to := from + 1
+		for to < len(lines) && instant(lines[to]) != "" && instant(lines[to]) == instant(lines[from]) {
+			to++
+		}
+		slices.Sort(lines[from:to])
+		from = to
+	}
+	return strings.Join(lines, "")
+}
+
+// instant is the time of a line; a heading, and what continues a line, has none.
+func instant(line string) string {
+	before, _, ok := strings.Cut(line, "s  ")
+	if !ok || strings.HasPrefix(line, ">") {
+		return ""
+	}
+	return before
 }
 
 // logger writes warnings, errors and a few milestones into the trace.

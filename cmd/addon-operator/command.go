@@ -50,6 +50,7 @@ and schemas. Without a command it starts the operator.`,
 		valuesCommand(cfg, opts, lookup),
 		rbacCommand(cfg, opts, lookup),
 		moduleCommand(cfg), globalCommand(cfg), queueCommand(cfg),
+		testCommand(cfg), hookCommand(cfg), initCommand(),
 	)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	return root

@@ -16,6 +16,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
+	"addon-operator/messages"
 	"addon-operator/server"
 )
 
@@ -31,7 +32,6 @@ func run(ctx context.Context, c *Config) error {
 		return err
 	}
 	kube.RedirectKlog(log)
-	collectEarly()
 	log.Info("addon-operator starts", "version", version, "modulesDir", c.ModulesDir, "globalHooksDir", c.GlobalHooksDir, "namespace", c.Namespace)
 	writes, stopWrites := context.WithCancel(context.Background())
 	defer stopWrites()
@@ -52,17 +52,30 @@ func run(ctx context.Context, c *Config) error {
 		}
 		return err
 	}
+	go returnMemory(ctx, operator)
 	<-ctx.Done()
 	return stop(c, operator, stopWrites, log)
 }
 
-// collectEarly makes the garbage collector begin when the heap has grown by half, not when
-// it has doubled: a watch of many objects leaves far more garbage than it keeps, once, and
-// the process then idles on what it took. GOGC of the user wins.
-func collectEarly() {
-	const percent = 50
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(percent)
+// returnMemory gives memory back a moment after each reload: listing many objects and
+// installing many charts leaves far more garbage than it keeps, once, and the process
+// then idles on what it took. Collecting more often all the time would cost CPU where it
+// is wanted, during a converge.
+func returnMemory(ctx context.Context, operator *actors.Operator) {
+	const pause = 5 * time.Second
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	done := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if c := operator.Converge(); c.Ready && c.Phase == messages.ConvergeIdle && c.Reload != done {
+			done = c.Reload
+			debug.FreeOSMemory()
+		}
 	}
 }
 

@@ -1,0 +1,61 @@
+package main_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A deleted object of a release is back a moment later; metrics and the dump tell of it.
+// Event 15, H13, I2.
+func TestDeletedObjectIsBack(t *testing.T) {
+	h := newHouse(t, "web")
+	o := h.start().ready()
+	h.awaitRevisions("web", "1:deployed")
+	began := time.Now()
+	if err := h.client.CoreV1().ConfigMaps(h.namespace).Delete(h.ctx, "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.awaitConfigMap("web", "size", "small")
+	t.Logf("healed after %v", time.Since(began).Round(time.Millisecond))
+	o.expect("release is not as the module left it", "module=web", "HelmResourcesAbsent", "ConfigMap "+h.namespace+"/web")
+	h.awaitJournal(startedJournal + " beforeHelm afterHelm")
+	o.metric("addon_operator_modules_absent_resources_total", `module="web"`)
+	o.metric("addon_operator_modules_helm_release_redeployed_total", `module="web"`)
+	if dump := o.dump(); !strings.Contains(dump, "1 watches, 1 objects") {
+		t.Errorf("the dump does not show the healer:\n%s", dump)
+	}
+}
+
+// CRDs of a module are installed before any module runs, and its own objects with them. One
+// that is deleted comes back with its objects. M2, M6.
+func TestCRDsOfModules(t *testing.T) {
+	h := newHouse(t, "web")
+	group := h.namespace + ".example.com"
+	h.write("modules/values.yaml", "webEnabled: true\nearlyEnabled: true\n")
+	h.write("modules/030-early/crds/things.yaml", fmt.Sprintf("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: things.%s}\nspec:\n  group: %s\n  scope: Namespaced\n  names: {plural: things, kind: Thing}\n  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]\n", group, group))
+	// A module that runs before the one that brings the definition.
+	h.write("modules/010-web/templates/thing.yaml", fmt.Sprintf("apiVersion: %s/v1\nkind: Thing\nmetadata: {name: web}\n", group))
+	t.Cleanup(func() { _ = h.tryIn(context.Background(), "delete", "crd", "things."+group, "--wait=false") })
+	o := h.start().ready()
+	h.awaitRevisions("web", "1:deployed")
+	if n := o.count("task failed"); n > 0 {
+		t.Errorf("%d tasks failed", n)
+	}
+	exists := func() error { return h.try("get", "-n", h.namespace, "things."+group, "web") }
+	if err := exists(); err != nil {
+		t.Fatal(err)
+	}
+	h.kubectl("delete", "-n", h.namespace, "things."+group, "web")
+	h.eventually("the thing is back", func() error {
+		if exists() != nil {
+			return errors.New("it is absent")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"debug/elf"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// instruction is a line of a Dockerfile, continuations joined.
+type instruction struct{ stage, name, args string }
+
+func dockerfile(t *testing.T) (all []instruction) {
+	t.Helper()
+	data, err := os.ReadFile(repository + "Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stage, text := "", regexp.MustCompile(`(?m)^#.*\n`).ReplaceAllString(string(data), "")
+	for line := range strings.Lines(strings.ReplaceAll(text, "\\\n", " ")) {
+		name, args, ok := strings.Cut(strings.TrimSpace(line), " ")
+		if !ok {
+			continue
+		}
+		if _, as, ok := strings.Cut(args, " AS "); ok && name == "FROM" {
+			stage = as
+		}
+		all = append(all, instruction{stage, name, strings.Join(strings.Fields(args), " ")})
+	}
+	return all
+}
+
+// No stage that can be the image leaves root as its user, process 1 is tini, and what
+// hooks usually call is there.
+func TestImage(t *testing.T) {
+	user, installed, entry, stages := map[string]string{}, "", "", ""
+	for _, i := range dockerfile(t) {
+		switch i.name {
+		case "FROM":
+			from, as, _ := strings.Cut(i.args, " AS ")
+			user[as] = user[from] // "" for images of others: root
+			stages += " " + as
+		case "USER":
+			user[i.stage] = i.args
+		case "RUN":
+			installed += i.args + " "
+		case "ENTRYPOINT":
+			entry = i.args
+		case "ADD":
+			t.Errorf("ADD %s: COPY does not fetch and unpack", i.args)
+		}
+	}
+	if stages != " build base python operator" {
+		t.Errorf("stages are%s; the last one is made without --target", stages)
+	}
+	for _, stage := range []string{"base", "python", "operator"} {
+		if user[stage] != "65532:65532" {
+			t.Errorf("stage %s ends as user %q", stage, user[stage])
+		}
+	}
+	for _, program := range []string{"bash", "jq", "curl", "tini", "ca-certificates", "kubectl", "python3"} {
+		if !strings.Contains(installed, program) {
+			t.Errorf("no %s", program)
+		}
+	}
+	if entry != `["/sbin/tini", "--", "/bin/addon-operator"]` {
+		t.Errorf("entry point %s", entry)
+	}
+}
+
+// The commands that build the program are run as they stand, twice, in different
+// directories: the program is static and has the same bytes each time. kubectl, which
+// takes minutes, is only looked for.
+func TestImageIsBuiltTheSameEachTime(t *testing.T) {
+	if os.Getenv("IMAGE_TEST") == "" {
+		t.Skip("compiles the operator twice, minutes the first time; set IMAGE_TEST=1")
+	}
+	var build string
+	var env []string
+	for _, i := range dockerfile(t) {
+		if i.stage == "build" && i.name == "RUN" && strings.Contains(i.args, "go build") {
+			build = regexp.MustCompile(`--mount=\S+ `).ReplaceAllString(i.args, "")
+		}
+		if i.stage == "build" && i.name == "ENV" {
+			for _, m := range regexp.MustCompile(`([A-Z_]+)=("[^"]*"|\S+)`).FindAllStringSubmatch(i.args, -1) {
+				env = append(env, m[1]+"="+strings.Trim(m[2], `"`))
+			}
+		}
+	}
+	var commands []string
+	for command := range strings.SplitSeq(build, " && ") {
+		if strings.Contains(command, "k8s.io/kubernetes/cmd/kubectl") {
+			command = `go list -C testkit/devcluster -f "{{.Name}}" k8s.io/kubernetes/cmd/kubectl`
+		}
+		commands = append(commands, command)
+	}
+	if len(commands) != 3 {
+		t.Fatalf("the commands are %q", commands)
+	}
+	var programs [2][]byte
+	for i := range programs {
+		source, out := filepath.Join(t.TempDir(), "src"), t.TempDir()
+		copySources(t, source)
+		script := strings.ReplaceAll(strings.Join(commands, " && "), "/out/", out+"/")
+		cmd := exec.Command("sh", "-euc", script)
+		cmd.Dir, cmd.Env = source, append(append(os.Environ(), env...), "VERSION=v1.2.3")
+		if output, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(output), "main") {
+			t.Fatalf("%s: %v\n%s", script, err, output)
+		}
+		program := filepath.Join(out, "bin", "addon-operator")
+		if says, err := exec.Command(program, "version").Output(); err != nil || string(says) != "addon-operator v1.2.3\n" {
+			t.Errorf("it says %q, %v", says, err)
+		}
+		data, err := os.ReadFile(program)
+		if err != nil {
+			t.Fatal(err)
+		}
+		programs[i] = data
+	}
+	if !bytes.Equal(programs[0], programs[1]) {
+		t.Error("two builds of one source differ")
+	}
+	program, err := elf.NewFile(bytes.NewReader(programs[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range program.Progs {
+		if p.Type == elf.PT_INTERP {
+			t.Error("the program is not static")
+		}
+	}
+}
+
+// copySources copies what COPY . . would.
+func copySources(t *testing.T, to string) {
+	t.Helper()
+	for _, name := range []string{"go.mod", "go.sum", "cmd", "actors", "addons", "helm", "hooks", "kube", "messages", "server", "supervisor", "values", "testkit"} {
+		from, err := filepath.Abs(repository + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		target := filepath.Join(to, name)
+		if info, err := os.Stat(from); err == nil && info.IsDir() {
+			err = os.CopyFS(target, os.DirFS(from))
+			if err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		data, err := os.ReadFile(from)
+		if err == nil {
+			err = os.MkdirAll(filepath.Dir(target), 0o755)
+		}
+		if err == nil {
+			err = os.WriteFile(target, data, 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}

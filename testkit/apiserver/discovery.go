@@ -1,0 +1,168 @@
+package apiserver
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	openapi_v2 "github.com/google/gnostic-models/openapiv2"
+	"google.golang.org/protobuf/proto"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// serveDiscovery answers what clients ask before they ask for objects. It reports false
+// for all other paths.
+func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request) bool {
+	s.mu.Lock()
+	all := s.kinds()
+	s.mu.Unlock()
+	path := strings.Trim(r.URL.Path, "/")
+	group, isGroup := strings.CutPrefix(path, "apis/")
+	gv, err := schema.ParseGroupVersion(strings.TrimPrefix(strings.TrimPrefix(path, "apis/"), "api/"))
+	switch {
+	case path == "version":
+		writeJSON(w, http.StatusOK, s.info())
+	case path == "api":
+		writeJSON(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
+	case path == "apis":
+		s.answerGroups(w, r, groups(all))
+	case isGroup && !strings.Contains(group, "/"):
+		list := groups(all)
+		i := slices.IndexFunc(list, func(g metav1.APIGroup) bool { return g.Name == group })
+		if i < 0 {
+			return false
+		}
+		writeJSON(w, http.StatusOK, list[i])
+	case err == nil && (path == "api/v1" || isGroup && strings.Count(group, "/") == 1):
+		writeJSON(w, http.StatusOK, resources(all, gv))
+	case path == "openapi/v3":
+		writeJSON(w, http.StatusOK, openAPIPaths(all))
+	case path == "openapi/v2":
+		writeOpenAPIv2(w, all)
+	case strings.HasPrefix(path, "openapi/v3/"):
+		writeJSON(w, http.StatusOK, openAPI(all))
+	default:
+		return false
+	}
+	return true
+}
+
+func (s *Server) info() version.Info {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(s.version, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	return version.Info{Major: major, Minor: minor, GitVersion: s.version, Platform: "linux/amd64"}
+}
+
+// answerGroups tells by an ETag whether the kinds are still the same.
+func (s *Server) answerGroups(w http.ResponseWriter, r *http.Request, list []metav1.APIGroup) {
+	answer := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: list}
+	data, err := json.Marshal(answer)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	tag := fmt.Sprintf("%q", fmt.Sprintf("%x", sha256.Sum256(data)))
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+func groups(all []*kind) []metav1.APIGroup {
+	list := []metav1.APIGroup{}
+	for _, k := range all {
+		if k.Group == "" {
+			continue
+		}
+		v := metav1.GroupVersionForDiscovery{GroupVersion: k.String(), Version: k.Version}
+		i := slices.IndexFunc(list, func(g metav1.APIGroup) bool { return g.Name == k.Group })
+		if i < 0 {
+			list = append(list, metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: k.Group, PreferredVersion: v})
+			i = len(list) - 1
+		}
+		if !slices.Contains(list[i].Versions, v) {
+			list[i].Versions = append(list[i].Versions, v)
+		}
+	}
+	return list
+}
+
+func resources(all []*kind, gv schema.GroupVersion) metav1.APIResourceList {
+	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{}}
+	for _, k := range all {
+		if k.GroupVersion != gv {
+			continue
+		}
+		list.APIResources = append(list.APIResources, metav1.APIResource{
+			Name: k.plural, SingularName: k.singular, Namespaced: k.namespaced, Kind: k.name, ShortNames: k.short,
+			Verbs: metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+		})
+		if k.status {
+			list.APIResources = append(list.APIResources, metav1.APIResource{
+				Name: k.plural + "/status", Namespaced: k.namespaced, Kind: k.name, Verbs: metav1.Verbs{"get", "patch", "update"},
+			})
+		}
+	}
+	return list
+}
+
+// openAPIPaths lists the documents that kubectl asks for before it writes: whether the
+// server checks unknown fields. It says so, and accepts every field.
+func openAPIPaths(all []*kind) map[string]any {
+	paths := map[string]any{}
+	for _, k := range all {
+		name := "apis/" + k.String()
+		if k.Group == "" {
+			name = "api/" + k.Version
+		}
+		paths[name] = map[string]any{"serverRelativeURL": "/openapi/v3/" + name}
+	}
+	return map[string]any{"paths": paths}
+}
+
+func openAPI(all []*kind) map[string]any {
+	paths := map[string]any{}
+	for _, k := range all {
+		paths["/"+k.String()+"/"+k.plural] = map[string]any{"patch": map[string]any{
+			"parameters":                      []any{map[string]any{"name": "fieldValidation", "in": "query", "schema": map[string]any{"type": "string"}}},
+			"responses":                       map[string]any{},
+			"x-kubernetes-group-version-kind": map[string]any{"group": k.Group, "version": k.Version, "kind": k.name},
+		}}
+	}
+	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "scenario", "version": "v1"}, "paths": paths}
+}
+
+// writeOpenAPIv2 answers what kubectl asks for before it writes a List: the kinds, each
+// with any fields. It reads nothing but protobuf.
+func writeOpenAPIv2(w http.ResponseWriter, all []*kind) {
+	definitions := map[string]any{}
+	for _, k := range all {
+		definitions[k.String()+"."+k.name] = map[string]any{
+			"type":                            "object",
+			"x-kubernetes-group-version-kind": []any{map[string]any{"group": k.Group, "version": k.Version, "kind": k.name}},
+		}
+	}
+	text, err := json.Marshal(map[string]any{
+		"swagger": "2.0", "info": map[string]any{"title": "scenario", "version": "v1"}, "paths": map[string]any{}, "definitions": definitions,
+	})
+	var data []byte
+	if err == nil {
+		var document *openapi_v2.Document
+		if document, err = openapi_v2.ParseDocument(text); err == nil {
+			data, err = proto.Marshal(document)
+		}
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+	_, _ = w.Write(data) // a client that is gone needs no answer
+}

@@ -1,0 +1,127 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+// decode reads JSON or YAML; integers stay integers.
+func decode(data []byte) (map[string]any, error) {
+	data, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return nil, err
+	}
+	var object map[string]any
+	err = utiljson.Unmarshal(data, &object)
+	return object, err
+}
+
+func (s *Server) servePatch(q *request) (any, error) {
+	data, err := io.ReadAll(q.Body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	patchType, _, _ := strings.Cut(q.Header.Get("Content-Type"), ";")
+	change := func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		next, err := patched(q.kind, types.PatchType(patchType), u, data)
+		if err != nil {
+			return nil, err
+		}
+		return next, q.place(next)
+	}
+	if types.PatchType(patchType) == types.ApplyYAMLPatchType {
+		return s.apply(q, data, change)
+	}
+	return s.update(q.kind, q.namespace, q.name, q.subresource, q.dry, change)
+}
+
+// apply creates what does not exist.
+func (s *Server) apply(q *request, data []byte, change func(*unstructured.Unstructured) (*unstructured.Unstructured, error)) (any, error) {
+	got, err := s.update(q.kind, q.namespace, q.name, q.subresource, q.dry, change)
+	if !apierrors.IsNotFound(err) || q.subresource != "" {
+		return got, err
+	}
+	object, err := decode(data)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	u := &unstructured.Unstructured{Object: object}
+	if err := q.place(u); err != nil {
+		return nil, err
+	}
+	u.SetName(q.name)
+	return s.create(q.kind, u, q.dry)
+}
+
+// patched is the object after a patch.
+func patched(k *kind, patchType types.PatchType, u *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
+	before, err := json.Marshal(u.Object)
+	if err != nil {
+		return nil, err
+	}
+	after, err := patchedJSON(k, patchType, before, patch)
+	if err != nil {
+		return nil, err
+	}
+	next := &unstructured.Unstructured{}
+	if next.Object, err = decode(after); err != nil {
+		return nil, invalidPatch(err)
+	}
+	return next, nil
+}
+
+func patchedJSON(k *kind, patchType types.PatchType, before, patch []byte) (after []byte, err error) {
+	switch patchType {
+	case types.JSONPatchType:
+		ops, err := jsonpatch.DecodePatch(patch)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		if after, err = ops.Apply(before); err != nil {
+			return nil, invalidPatch(err)
+		}
+		return after, nil
+	case types.ApplyYAMLPatchType, types.StrategicMergePatchType:
+		if patch, err = yaml.YAMLToJSON(patch); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		typed, err := scheme.Scheme.New(k.WithKind(k.name))
+		if err == nil {
+			after, err = strategicpatch.StrategicMergePatch(before, patch, typed)
+		} else if patchType == types.ApplyYAMLPatchType {
+			after, err = jsonpatch.MergePatch(before, patch)
+		}
+		if err != nil {
+			return nil, invalidPatch(err)
+		}
+		return after, nil
+	case types.MergePatchType:
+		if after, err = jsonpatch.MergePatch(before, patch); err != nil {
+			return nil, invalidPatch(err)
+		}
+		return after, nil
+	}
+	return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
+		Message: fmt.Sprintf("the API server of scenarios knows no patch of type %q for %s", patchType, k.name),
+	}}
+}
+
+func invalidPatch(err error) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: "the patch cannot be applied: " + err.Error(),
+	}}
+}

@@ -1,0 +1,95 @@
+package scenario
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// unit is what a scenario is about: a module, or the global hooks.
+type unit struct {
+	dir     string // of the module, or of the global hooks
+	modules string // directory of modules; "" when there is none
+	global  string // directory of global hooks; "" when there is none
+	module  string // base name of the directory of the module; "" for global hooks
+}
+
+// Find reads the scenarios at paths: files, modules, directories of modules, or what
+// holds these. It reports everything that is wrong with any of them.
+func Find(paths ...string) ([]*Scenario, error) {
+	var files []string
+	var errs []error
+	for _, path := range paths {
+		found, err := filesAt(path)
+		if err == nil && len(found) == 0 {
+			err = fmt.Errorf("%s: there are no scenarios; write one to MODULE/tests/NAME.yaml below it", path)
+		}
+		errs = append(errs, err)
+		files = append(files, found...)
+	}
+	slices.Sort(files)
+	var list []*Scenario
+	for _, file := range slices.Compact(files) {
+		s, err := parse(file)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		s.unit = unitOf(file)
+		s.name = filepath.Base(s.unit.dir) + "/" + strings.TrimSuffix(filepath.Base(file), ".yaml")
+		list = append(list, s)
+	}
+	return list, errors.Join(errs...)
+}
+
+// filesAt finds the scenario files at or below a path: *.yaml in directories tests.
+func filesAt(path string) ([]string, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("find scenarios: %w", err)
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	var found []string
+	err = filepath.WalkDir(path, func(file string, entry os.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && file != path && strings.HasPrefix(entry.Name(), "."):
+			return filepath.SkipDir
+		case !entry.IsDir() && filepath.Ext(file) == ".yaml" && filepath.Base(filepath.Dir(file)) == "tests" && !isGolden(file):
+			found = append(found, file)
+		}
+		return nil
+	})
+	return found, err
+}
+
+// isGolden reports whether a file is one that scenarios compare with.
+func isGolden(file string) bool { return strings.HasSuffix(file, ".golden.yaml") }
+
+// unitOf derives what a scenario is about from where it lies: MODULES/MODULE/tests, or
+// global-hooks/tests beside MODULES.
+func unitOf(file string) unit {
+	dir := filepath.Dir(filepath.Dir(file))
+	base, parent := filepath.Base(dir), filepath.Dir(dir)
+	if base == "global-hooks" {
+		return unit{dir: dir, global: dir, modules: existing(filepath.Join(parent, "modules"))}
+	}
+	return unit{dir: dir, module: base, modules: parent, global: existing(filepath.Join(filepath.Dir(parent), "global-hooks"))}
+}
+
+func existing(dir string) string {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return ""
+	}
+	return dir
+}

@@ -1,0 +1,279 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"addon-operator/actors"
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/testkit/apiserver"
+	"addon-operator/values"
+)
+
+// Where the operator of a scenario lives.
+const (
+	Namespace        = "addon-operator"
+	configMapName    = "addon-operator"
+	defaultVersion   = "v1.33.0"
+	defaultStepLimit = time.Minute
+)
+
+// play is one play of a scenario.
+type play struct {
+	scenario *Scenario
+	options  Options
+	dir      string
+	keys     []string // of the modules that are there
+	names    []string
+
+	server     *apiserver.Server
+	client     *kube.Client
+	recorder   *recorder
+	dispatcher *dispatcher
+	journal    *journal
+	operator   *actors.Operator
+	stopWrites context.CancelFunc
+	refused    error // why the start was refused
+
+	problems []string
+	seen     []hookRun
+}
+
+// run plays the scenario in a directory of its own.
+func (p *play) run(ctx context.Context) (err error) {
+	if p.dir, err = os.MkdirTemp("", "scenario-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(p.dir)) }()
+	if err := p.writeDirs(); err != nil {
+		return err
+	}
+	if err := p.prepare(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.server.Close()) }()
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	for i, step := range p.scenario.Steps {
+		if err := p.step(ctx, fmt.Sprintf("steps[%d]", i), step); err != nil {
+			return fmt.Errorf("steps[%d]: %w", i, err)
+		}
+	}
+	p.check(ctx, "expect", p.scenario.Expect)
+	return nil
+}
+
+// prepare makes the cluster and what is given there.
+func (p *play) prepare() error {
+	g := p.scenario.Given
+	version := defaultVersion
+	if g.KubernetesVersion != "" {
+		version = g.KubernetesVersion
+	}
+	p.server = apiserver.New(version)
+	p.server.EnsureNamespace(Namespace)
+	for i, object := range g.Objects {
+		if err := p.server.Apply(object); err != nil {
+			return fmt.Errorf("given.objects[%d]: %w", i, err)
+		}
+	}
+	if g.ConfigMap != nil {
+		if err := p.editConfigMap(g.ConfigMap); err != nil {
+			return fmt.Errorf("given.configMap: %w", err)
+		}
+	}
+	if err := p.server.Start(); err != nil {
+		return err
+	}
+	return p.server.WriteKubeconfig(p.kubeconfig(), Namespace)
+}
+
+func (p *play) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
+
+// start starts the operator and waits until it has converged.
+func (p *play) start(ctx context.Context) error {
+	world, err := p.world()
+	if err != nil {
+		return err
+	}
+	writes, stop := context.WithCancel(context.Background())
+	world.Writes, p.stopWrites = writes, stop
+	operator := actors.New(world)
+	if p.refused = operator.Start(ctx); p.refused != nil {
+		stop()
+		return nil
+	}
+	p.operator = operator
+	return p.settle(ctx)
+}
+
+func (p *play) stop() error {
+	if p.operator == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), p.options.StepTimeout)
+	defer cancel()
+	err := p.operator.Stop(ctx)
+	p.operator = nil
+	p.stopWrites()
+	return err
+}
+
+// world is the one of the real operator, but for time and for watches, which are told of
+// changes without a connection.
+func (p *play) world() (actors.World, error) {
+	log := slog.New(handler{journal: p.journal})
+	client, err := kube.Connect(kube.Options{Kubeconfig: p.kubeconfig(), QPS: -1, Log: log})
+	if err != nil {
+		return actors.World{}, err
+	}
+	releases, err := helm.New(helm.Options{
+		Config: client.RESTConfig(), Namespace: Namespace, HistoryMax: 10, Timeout: p.options.StepTimeout,
+		Labels: map[string]string{"heritage": "addon-operator"}, Log: log,
+	})
+	if err != nil {
+		return actors.World{}, err
+	}
+	runner, err := hooks.NewRunner(hooks.Options{
+		TmpDir: filepath.Join(p.dir, "tmp"), Log: log, Timeout: p.options.StepTimeout, JQLibrary: p.options.JQLibrary,
+		Env: []string{
+			"KUBECONFIG=" + p.kubeconfig(), "KUBECACHEDIR=" + filepath.Join(p.dir, "kube-cache"),
+			"ADDON_OPERATOR_NAMESPACE=" + Namespace, "ADDON_OPERATOR_CONFIG_MAP=" + configMapName,
+		},
+	})
+	if err != nil {
+		return actors.World{}, err
+	}
+	p.client = client
+	r := p.recorder
+	r.hooks, r.releases, r.objects, r.given = runner, releases, client, p.scenario.Given.FromGlobalHooks
+	r.crds = func(ctx context.Context, dirs []string) error {
+		written, err := client.EnsureCRDs(ctx, kube.CRDOptions{}, dirs...)
+		if len(written) > 0 {
+			releases.ResetDiscovery()
+		}
+		return err
+	}
+	return actors.World{
+		Log: log, Hooks: r, Releases: r, ConfigMap: configMap{p}, Objects: r, CRDs: r, Watch: p.server.WatchObjects,
+		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary,
+		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
+		Dirs:    addons.Dirs{Modules: []string{p.modulesDir()}, Global: p.globalDir(), UnnumberedOrder: 1},
+	}, nil
+}
+
+// step does one step and waits until the operator is idle again.
+func (p *play) step(ctx context.Context, place string, s step) error {
+	var err error
+	switch {
+	case s.Expect != nil:
+		p.check(ctx, place+".expect", *s.Expect)
+		return nil
+	case s.Apply != nil:
+		for _, object := range s.Apply {
+			err = errors.Join(err, p.server.Apply(object))
+		}
+	case s.Delete != nil:
+		err = p.delete(*s.Delete)
+	case s.ConfigMap != nil:
+		err = p.editConfigMap(s.ConfigMap)
+	case s.Tick != "":
+		err = p.tick(ctx, s.Tick)
+	case s.FailHook != nil:
+		p.recorder.fail(s.FailHook.Hook, s.FailHook.Times)
+	case s.Retry:
+		err = p.retry()
+	case s.Restart:
+		if err = p.stop(); err == nil {
+			return p.start(ctx)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return p.settle(ctx)
+}
+
+func (p *play) delete(r reference) error {
+	found, err := p.server.Delete(r.APIVersion, r.Kind, r.Namespace, r.Name)
+	if err == nil && !found {
+		err = fmt.Errorf("delete: there is no %s", r)
+	}
+	return err
+}
+
+// String names the object.
+func (r reference) String() string {
+	return strings.TrimSpace(r.Kind + " " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/"))
+}
+
+// editConfigMap changes keys as a person would; null removes one.
+func (p *play) editConfigMap(keys tree) error {
+	data := map[string]any{}
+	for key, text := range p.configMapData() {
+		data[key] = text
+	}
+	for key, value := range keys {
+		switch v := value.(type) {
+		case nil:
+			delete(data, key)
+		case string:
+			data[key] = v
+		default:
+			text, err := values.YAML(v)
+			if err != nil {
+				return err
+			}
+			data[key] = string(text)
+		}
+	}
+	return p.server.Apply(map[string]any{
+		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": Namespace, "name": configMapName}, "data": data,
+	})
+}
+
+// tick makes the crontabs fire that a schedule binding with this name has.
+func (p *play) tick(ctx context.Context, name string) error {
+	crontabs, names := p.recorder.crontabs()
+	if p.operator == nil {
+		return errNotRunning
+	}
+	found := false
+	for crontab, bindings := range crontabs {
+		if crontab == name || bindings[name] {
+			p.operator.Send("schedule", messages.ScheduleFired{Crontab: crontab})
+			found = true
+		}
+	}
+	if !found {
+		return fmt.Errorf("tick: no hook has a schedule %q; there are %s", name, strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// retry ends the waiting of all failed tasks.
+func (p *play) retry() error {
+	if p.operator == nil {
+		return errNotRunning
+	}
+	p.operator.Send(messages.GlobalHooks, messages.RetryNow{})
+	p.operator.Send(messages.Converge, messages.RetryNow{})
+	for _, name := range p.names {
+		p.operator.Send("module/"+name, messages.RetryNow{})
+	}
+	return nil
+}

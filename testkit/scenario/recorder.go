@@ -1,0 +1,290 @@
+package scenario
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"addon-operator/actors"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/values"
+)
+
+// recorder stands between the actors and what they touch: it notes the runs of hooks,
+// makes them fail, and knows whether anything is under way.
+type recorder struct {
+	hooks    *hooks.Runner
+	releases actors.Releases
+	objects  actors.Objects
+	crds     func(ctx context.Context, dirs []string) error
+	given    tree // what the hook givenHook patches
+
+	underWay atomic.Int64
+	done     atomic.Uint64 // actions that have ended
+
+	mu    sync.Mutex
+	runs  []hookRun
+	fails map[string]int
+	ticks map[string]map[string]bool // names of schedule bindings by crontab
+}
+
+// hookRun is a run of a hook that has ended.
+type hookRun struct {
+	hook                     string
+	contexts                 []any // as the hook read them
+	valuesPatch, configPatch []any
+	err                      error
+}
+
+// action notes that something is under way until the function it returns is called.
+func (r *recorder) action() (end func()) {
+	r.underWay.Add(1)
+	return func() {
+		r.done.Add(1)
+		r.underWay.Add(-1)
+	}
+}
+
+// Configure implements actors.HookRunner. It takes time out of the configuration:
+// crontabs fire by steps, nothing is repeated and nothing waits for its turn.
+func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) (*hooks.Config, error) {
+	defer r.action()()
+	if filepath.Base(file.Path) == givenHook {
+		return hooks.ParseConfig(scope, []byte(`{"configVersion": "v1", "onStartup": 0}`))
+	}
+	config, err := r.hooks.Configure(ctx, file, workingDir, scope)
+	if err != nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, s := range config.Schedules {
+		if r.ticks[s.Crontab] == nil {
+			r.ticks[s.Crontab] = map[string]bool{}
+		}
+		r.ticks[s.Crontab][s.Name] = true
+		config.Schedules[i].Parsed = never{}
+	}
+	for i := range config.Kubernetes {
+		config.Kubernetes[i].ResynchronizationPeriod = 0
+	}
+	config.Settings.ExecutionMinInterval, config.Settings.ExecutionBurst = 0, 0
+	return config, nil
+}
+
+// never is a crontab that does not fire by itself.
+type never struct{}
+
+// Next implements cron.Schedule: the zero time is never.
+func (never) Next(time.Time) time.Time { return time.Time{} }
+
+// Run implements actors.HookRunner.
+func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
+	defer r.action()()
+	if filepath.Base(run.Hook.Path) == givenHook {
+		patch, err := patchOf(r.given)
+		return hooks.Result{ValuesPatch: patch}, err
+	}
+	result, err := hooks.Result{}, r.mustFail(run.Hook.Name)
+	if err == nil {
+		result, err = r.hooks.Run(ctx, run)
+	}
+	if ctx.Err() == nil {
+		r.note(run, result, err)
+	}
+	return result, err
+}
+
+func (r *recorder) mustFail(hook string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for name, n := range r.fails {
+		if n > 0 && isFile(hook, name) {
+			r.fails[name]--
+			return &hooks.ExitError{Hook: hook, Code: 1, Stderr: "the scenario makes it fail"}
+		}
+	}
+	return nil
+}
+
+// isFile reports whether a path ends with the parts of another.
+func isFile(path, end string) bool { return path == end || strings.HasSuffix(path, "/"+end) }
+
+func (r *recorder) note(run hooks.Run, result hooks.Result, err error) {
+	noted := hookRun{hook: run.Hook.Name, err: err}
+	for _, c := range run.Contexts {
+		noted.contexts = append(noted.contexts, plain(c))
+	}
+	for _, op := range result.ValuesPatch {
+		noted.valuesPatch = append(noted.valuesPatch, plain(op))
+	}
+	for _, op := range result.ConfigPatch {
+		noted.configPatch = append(noted.configPatch, plain(op))
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs = append(r.runs, noted)
+}
+
+// plain is a value as the tree of its JSON.
+func plain(value any) any {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	out, err := values.ParseJSON(data)
+	if err != nil {
+		return err.Error()
+	}
+	return out
+}
+
+func patchOf(section tree) (values.Patch, error) {
+	var ops []any
+	for key, value := range section {
+		key = strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+		ops = append(ops, map[string]any{"op": "add", "path": "/" + values.GlobalKey + "/" + key, "value": value})
+	}
+	text, err := values.JSON(ops)
+	if err != nil {
+		return nil, err
+	}
+	patch, _, err := values.ParsePatch(text)
+	return patch, err
+}
+
+// Enabled implements actors.HookRunner.
+func (r *recorder) Enabled(ctx context.Context, s hooks.EnabledScript) (bool, error) {
+	defer r.action()()
+	return r.hooks.Enabled(ctx, s)
+}
+
+// Apply implements actors.Releases.
+func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
+	defer r.action()()
+	return r.releases.Apply(ctx, m)
+}
+
+// Uninstall implements actors.Releases.
+func (r *recorder) Uninstall(ctx context.Context, release string) (bool, error) {
+	defer r.action()()
+	return r.releases.Uninstall(ctx, release)
+}
+
+// Releases implements actors.Releases.
+func (r *recorder) Releases(ctx context.Context) ([]string, error) {
+	defer r.action()()
+	return r.releases.Releases(ctx)
+}
+
+// ApplyObjectPatches implements actors.Objects.
+func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []kube.ObjectPatch) error {
+	defer r.action()()
+	return r.objects.ApplyObjectPatches(ctx, patches)
+}
+
+// EnsureCRDs implements actors.CRDs.
+func (r *recorder) EnsureCRDs(ctx context.Context, dirs []string) error {
+	defer r.action()()
+	return r.crds(ctx, dirs)
+}
+
+// takeRuns are the runs since it was called last.
+func (r *recorder) takeRuns() []hookRun {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	runs := r.runs
+	r.runs = nil
+	return runs
+}
+
+// crontabs are the names of schedule bindings by crontab, and all of them in words.
+func (r *recorder) crontabs() (byCrontab map[string]map[string]bool, words []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for crontab, names := range r.ticks {
+		for name := range names {
+			words = append(words, fmt.Sprintf("%s (%s)", name, crontab))
+		}
+	}
+	slices.Sort(words)
+	return maps.Clone(r.ticks), words
+}
+
+// fail makes the next runs of a hook fail.
+func (r *recorder) fail(hook string, times int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.fails[hook] = max(times, 1)
+}
+
+// journal is the log of a scenario, in lines.
+type journal struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (j *journal) add(line string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.lines = append(j.lines, line)
+}
+
+func (j *journal) text() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Join(j.lines, "\n")
+}
+
+// handler writes log records into a journal.
+type handler struct {
+	journal *journal
+	attrs   string
+}
+
+// Enabled implements slog.Handler.
+func (h handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+
+// Handle implements slog.Handler.
+func (h handler) Handle(_ context.Context, r slog.Record) error {
+	line := r.Level.String() + " " + r.Message + h.attrs
+	r.Attrs(func(a slog.Attr) bool {
+		line += attribute(a)
+		return true
+	})
+	h.journal.add(line)
+	return nil
+}
+
+func attribute(a slog.Attr) string {
+	switch a.Key {
+	case "took", "task": // differ from run to run and tell nothing here
+		return ""
+	}
+	return fmt.Sprintf(" %s=%v", a.Key, a.Value)
+}
+
+// WithAttrs implements slog.Handler.
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	for _, a := range attrs {
+		h.attrs += attribute(a)
+	}
+	return h
+}
+
+// WithGroup implements slog.Handler; the operator uses no groups.
+func (h handler) WithGroup(string) slog.Handler { return h }
+
+// errNotRunning is what steps meet that need the operator.
+var errNotRunning = errors.New("the operator does not run, because its start was refused")

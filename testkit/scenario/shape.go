@@ -1,0 +1,139 @@
+package scenario
+
+import (
+	"bytes"
+	_ "embed" // the schema is a file of its own so that editors can use it
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+//go:embed module-test.v1.schema.json
+var schemaText []byte
+
+// checkShape validates a document against the schema. The error has every violation,
+// with its place and what to do.
+func checkShape(document any) error {
+	const name = "scenario.json"
+	compiler := jsonschema.NewCompiler()
+	compiler.Draft = jsonschema.Draft7
+	if err := compiler.AddResource(name, bytes.NewReader(schemaText)); err != nil {
+		return fmt.Errorf("schema of scenarios: %w", err)
+	}
+	compiled, err := compiler.Compile(name)
+	if err != nil {
+		return fmt.Errorf("schema of scenarios: %w", err)
+	}
+	var invalid *jsonschema.ValidationError
+	if err := compiled.Validate(document); !errors.As(err, &invalid) {
+		return err
+	}
+	var schema any
+	if err := json.Unmarshal(schemaText, &schema); err != nil {
+		return fmt.Errorf("schema of scenarios: %w", err)
+	}
+	var problems []string
+	var visit func(*jsonschema.ValidationError)
+	visit = func(e *jsonschema.ValidationError) {
+		for _, cause := range e.Causes {
+			visit(cause)
+		}
+		if len(e.Causes) == 0 {
+			problems = append(problems, explain(schema, e)...)
+		}
+	}
+	visit(invalid)
+	slices.Sort(problems)
+	return errors.New(strings.Join(slices.Compact(problems), "\n  "))
+}
+
+// explain says a violation in words, with the place as people write it: steps[0].apply.
+func explain(schema any, e *jsonschema.ValidationError) []string {
+	place := placeOf(e.InstanceLocation)
+	_, pointer, _ := strings.Cut(e.AbsoluteKeywordLocation, "#")
+	at := strings.LastIndex(pointer, "/")
+	rule, _ := resolve(schema, pointer[:max(at, 0)]).(map[string]any)
+	switch pointer[at+1:] {
+	case "additionalProperties":
+		known, _ := rule["properties"].(map[string]any)
+		names := slices.Sorted(maps.Keys(known))
+		var out []string
+		for _, quoted := range regexp.MustCompile(`'([^']*)'`).FindAllStringSubmatch(e.Message, -1) {
+			out = append(out, joined(place, quoted[1])+" is unknown; "+nearest(quoted[1], names))
+		}
+		return out
+	case "maxProperties":
+		return []string{place + " must have one key only: write a list element for each thing that happens"}
+	case "minProperties":
+		return []string{place + " is empty: say what happens"}
+	}
+	if place == "" {
+		place = "the scenario"
+	}
+	return []string{place + ": " + e.Message}
+}
+
+func joined(place, key string) string {
+	if place == "" {
+		return key
+	}
+	return place + "." + key
+}
+
+var index = regexp.MustCompile(`/(\d+)`)
+
+func placeOf(pointer string) string {
+	text := index.ReplaceAllString(pointer, "[$1]")
+	return strings.TrimPrefix(strings.ReplaceAll(text, "/", "."), ".")
+}
+
+func resolve(schema any, pointer string) any {
+	for part := range strings.SplitSeq(strings.Trim(pointer, "/"), "/") {
+		object, _ := schema.(map[string]any)
+		if part != "" {
+			schema = object[part]
+		}
+	}
+	return schema
+}
+
+// nearest proposes the name that was probably meant.
+func nearest(name string, known []string) string {
+	best, least := "", len(name)/2+1
+	for _, candidate := range known {
+		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < least {
+			best, least = candidate, d
+		}
+	}
+	if best != "" {
+		return "did you mean " + best + "?"
+	}
+	return "write one of " + strings.Join(known, ", ")
+}
+
+// distance counts the letters that must be changed, added or removed.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		previous := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := previous
+			if a[i] != b[j] {
+				cost++
+			}
+			previous = row[j+1]
+			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}
