@@ -99,6 +99,12 @@ test-devcluster: devcluster
 .PHONY: test-operator
 test-operator: devcluster
 	@go test -race -vet=off $(PACKAGES)
+	# What repeats does it seldom under the race detector, and here in full.
+	go test -vet=off ./actors -run 'Random|Interleavings'
+
+.PHONY: differential
+differential: devcluster ## 600 random steps, the stock Helm library beside ours (some minutes)
+	@go test -vet=off ./helm -run Differential -steps 600 -timeout 30m
 
 .PHONY: golden
 golden: devcluster ## rewrite the expected outputs of tests; look at the difference before you commit it

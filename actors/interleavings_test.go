@@ -9,7 +9,7 @@ import (
 // TestInterleavings plays the scripts of TestLifecycle under shuffled orders of messages.
 func TestInterleavings(t *testing.T) {
 	seeds := uint64(100)
-	if testing.Short() {
+	if testing.Short() || raced {
 		seeds = 3
 	}
 	testkit.Interleave(t, "testdata/*.txtar", seeds)

@@ -27,8 +27,8 @@ func TestRandom(t *testing.T) {
 		return
 	}
 	first, n := *firstSeedFlag, *sequencesFlag
-	if testing.Short() {
-		n = 20
+	if testing.Short() || raced {
+		n = min(n, 20)
 	}
 	t.Logf("seeds %d to %d", first, first+n-1)
 	const workers = 4

@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -140,13 +141,13 @@ spec:
       {{- end }}
 `
 
+// differentialSteps: make differential takes many, which lasts minutes.
+var differentialSteps = flag.Int("steps", 60, "steps of TestDifferential")
+
 // The store and the cluster of ours stand beside Helm's own: the same random
 // values and the same drift by hand give the same objects and the same history.
 func TestDifferential(t *testing.T) {
-	steps := 600
-	if testing.Short() {
-		steps = 60
-	}
+	steps := *differentialSteps
 	ours, theirs := start(t), newTwin(t)
 	rnd := rand.New(rand.NewPCG(20, 6))
 	m := moduleOf(t, "diff", differential)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
@@ -21,16 +22,30 @@ var configV1Schema []byte
 //go:embed config.v0.schema.json
 var configV0Schema []byte
 
-// checkShape validates a document against a schema file and reports every violation in words.
-func checkShape(document place, schema []byte) error {
+// A schema compiles in a millisecond, which counts with hundreds of hooks: once, at the first use.
+var (
+	compiledV1 = sync.OnceValues(func() (*jsonschema.Schema, error) { return compileSchema(configV1Schema) })
+	compiledV0 = sync.OnceValues(func() (*jsonschema.Schema, error) { return compileSchema(configV0Schema) })
+)
+
+func compileSchema(schema []byte) (*jsonschema.Schema, error) {
 	compiler := jsonschema.NewCompiler()
 	compiler.Draft = jsonschema.Draft7
 	if err := compiler.AddResource("config.json", bytes.NewReader(schema)); err != nil {
-		return fmt.Errorf("schema of hook configurations: %w", err)
+		return nil, fmt.Errorf("schema of hook configurations: %w", err)
 	}
 	compiled, err := compiler.Compile("config.json")
 	if err != nil {
-		return fmt.Errorf("schema of hook configurations: %w", err)
+		return nil, fmt.Errorf("schema of hook configurations: %w", err)
+	}
+	return compiled, nil
+}
+
+// checkShape validates a document against a schema, whose source explains it, and reports every violation in words.
+func checkShape(document place, compile func() (*jsonschema.Schema, error), schema []byte) error {
+	compiled, err := compile()
+	if err != nil {
+		return err
 	}
 	var invalid *jsonschema.ValidationError
 	switch err := compiled.Validate(document.value); {

@@ -107,7 +107,7 @@ fi
 echo '{"op": "add", "path": "/a/seen", "value": 1}' >"$VALUES_JSON_PATCH_PATH"
 echo '{"name": "seen", "set": 3, "labels": {"of": "a"}}' >"$METRICS_PATH"
 cat >"$KUBERNETES_PATCH_PATH" <<EOF
-{operation: CreateOrUpdate, object: {apiVersion: v1, kind: ConfigMap, metadata: {namespace: default, name: made}, data: {by: hook}}}
+{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "made"}, "data": {"by": "hook"}}}
 EOF
 echo "it ran"
 `
@@ -221,14 +221,14 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
 `,
 		"010-a/Chart.yaml":           "apiVersion: v2\nname: a\nversion: 0.1.0\n",
-		"010-a/templates/thing.yaml": "apiVersion: example.org/v1\nkind: Thing\nmetadata: {name: one}\nspec: {on: true}\n",
+		"010-a/templates/thing.yaml": "apiVersion: example.org/v1\nkind: Thing\nmetadata: {name: one}\nspec: {size: 1}\n",
 		"010-a/tests/kinds.yaml": `
 description: d
 steps:
 - apply: {apiVersion: example.org/v1, kind: Thing, metadata: {namespace: default, name: two}}
 expect:
   objects:
-  - {kind: Thing, metadata: {namespace: addon-operator, name: one}, spec: {on: true}}
+  - {kind: Thing, metadata: {namespace: addon-operator, name: one}, spec: {size: 1}}
   - {kind: Thing, metadata: {namespace: default, name: two}}
 `,
 	}) {

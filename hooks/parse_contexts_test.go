@@ -1,0 +1,53 @@
+package hooks
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// What hooks read can be given to hooks again: C31, C32.
+func TestParseContextsReadsWhatHooksRead(t *testing.T) {
+	goldens, err := filepath.Glob("testdata/contexts/*.json")
+	if err != nil || len(goldens) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	for _, path := range goldens {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		contexts, err := ParseContexts(data)
+		if err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		got, err := encodeContexts(contexts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := string(bytes.TrimSpace(data))
+		if !strings.HasPrefix(text, "[") {
+			text = "[" + text + "]"
+		}
+		if compacted(t, string(got)) != compacted(t, text) {
+			t.Errorf("%s: got\n%s\nwant\n%s", path, got, text)
+		}
+	}
+}
+
+func TestParseContextsRefuses(t *testing.T) {
+	for name, text := range map[string]string{"nothing": "", "no list": "a", "an empty list": "[]", "an unknown field": "{bindin: a}"} {
+		if _, err := ParseContexts([]byte(text)); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+func FuzzParseContexts(f *testing.F) {
+	f.Add([]byte(`[{"binding": "a", "type": "Event", "watchEvent": "Added", "object": {}}]`))
+	f.Add([]byte("binding: a\nresourceEvent: add\nresourceName: b"))
+	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = ParseContexts(data) })
+}
