@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -118,7 +119,11 @@ func (a *apply) run() (Outcome, error) {
 			last, _ := a.store.state.Last()
 			return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
 		}
-		a.log.Info("release step", "step", string(step), "reason", reason)
+		level := slog.LevelDebug // the outcome tells of these
+		if step == StepUnlock || step == StepReinstall {
+			level = slog.LevelInfo
+		}
+		a.log.Log(a.ctx, level, "release step", "step", string(step), "reason", reason)
 		outcome, err := a.take(step, reason)
 		var corrupted *corruptedError
 		switch {

@@ -12,9 +12,15 @@ import (
 // ParseContexts reads binding contexts that a person has written, as JSON or YAML: a list, or one. Fields have the names
 // that hooks read; an unknown one is refused.
 func ParseContexts(data []byte) ([]Context, error) {
-	text, err := yaml.YAMLToJSONStrict(data)
-	if err != nil {
-		return nil, err
+	text := data
+	if !json.Valid(data) { // JSON is kept as it is: the way through YAML would write numbers and letters anew
+		var err error
+		if text, err = yaml.YAMLToJSONStrict(data); err != nil {
+			return nil, fmt.Errorf("binding contexts: %w", err)
+		}
+	}
+	if bytes.Equal(bytes.TrimSpace(text), []byte("null")) {
+		return nil, errors.New("binding contexts: the text is empty")
 	}
 	if !bytes.HasPrefix(bytes.TrimSpace(text), []byte("[")) {
 		text = append(append([]byte("["), text...), ']')

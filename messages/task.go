@@ -2,6 +2,7 @@ package messages
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"time"
 
@@ -88,6 +89,9 @@ const (
 	ByRelease     = "HelmReleaseUnexpectedStatus"
 	ByDirectory   = "ModuleDirectory"
 )
+
+// LogValue logs a cause as text.
+func (c Cause) LogValue() slog.Value { return slog.StringValue(c.String()) }
 
 // String is the last link of the chain.
 func (c Cause) String() string {

@@ -1,6 +1,8 @@
 package messages
 
 import (
+	"log/slog"
+
 	"time"
 
 	"addon-operator/hooks"
@@ -21,7 +23,7 @@ type Values struct {
 }
 
 // LogValue keeps values, which may be secrets, out of logs.
-func (Values) LogValue() string { return "values" }
+func (Values) LogValue() slog.Value { return slog.StringValue("values") }
 
 // ApplyHookResult hands the result files of a hook that exited with 0 to its owner.
 // The answer is [HookResultApplied].

@@ -1,0 +1,137 @@
+package actors
+
+import (
+	"fmt"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// application is a hook result on its way to become values.
+type application struct {
+	msg  messages.ApplyHookResult
+	from *actor.PID
+	base *values.Section // what the patches were applied to
+	next *values.Section // what will be the section
+}
+
+// applier is where owners differ: what a patch may touch, and what follows a change.
+type applier interface {
+	// patches checks what the patches of a hook touch and returns the parts for the section.
+	patches(hooks.Result) (config, memory values.Patch, flags flagChanges, err error)
+	// committed is called after a result has become values.
+	committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges)
+	// late is called when a deferred Synchronization has succeeded: what was done without
+	// that hook is done again.
+	late(ctx actor.Context, cause messages.Cause)
+}
+
+// flagChanges are the opinions of a global hook on enabled modules (D25).
+type flagChanges struct {
+	config, memory []values.Flag
+	// configChanged: the ConfigMap said something else before.
+	configChanged bool
+}
+
+// applyHookResult is step 3 of a task's way: check everything, then commit (D26).
+func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) {
+	if o.applying != nil {
+		o.waiting = append(o.waiting, a)
+		return
+	}
+	config, memory, flags, err := self.patches(a.msg.Result)
+	if err == nil {
+		a.base = o.state.section
+		a.next, err = o.patched(config, memory, a.msg.Origin)
+	}
+	if err != nil {
+		o.program.Send(a.from, messages.HookResultApplied{Err: fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err)})
+		return
+	}
+	configChanged := len(config) > 0 && values.Checksum(a.next.Config()) != values.Checksum(o.state.section.Config())
+	if !configChanged && len(flags.config) == 0 {
+		o.commit(ctx, self, a, false)
+		return
+	}
+	save := messages.SaveConfig{Flags: flags.config}
+	if configChanged {
+		save.Key, save.Section, save.Base = o.state.section.Key(), a.next.Config(), values.Checksum(o.state.section.Config())
+	}
+	o.applying = &a
+	ctx.Request(o.program.PID(configPath), save)
+}
+
+// patched applies both patches to the section and validates the result with both
+// schemas (D36).
+func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.Section, error) {
+	next, err := o.state.section, error(nil)
+	if len(config) > 0 {
+		if next, err = next.PatchConfig(config, by); err != nil {
+			return nil, fmt.Errorf("config values patch: %w", err)
+		}
+		if err := next.ValidateConfig(); err != nil {
+			return nil, fmt.Errorf("config values patch: %w", err)
+		}
+	}
+	if len(memory) > 0 {
+		if next, err = next.Patch(memory, by); err != nil {
+			return nil, fmt.Errorf("values patch: %w", err)
+		}
+	}
+	if next != o.state.section {
+		if err := next.ValidateValues(); err != nil {
+			return nil, err
+		}
+	}
+	return next, nil
+}
+
+// configSaved continues with the result that waited for the ConfigMap.
+func (o *owner) configSaved(ctx actor.Context, self applier, msg messages.ConfigSaved) {
+	a := o.applying
+	if a == nil {
+		return // the answer to a question from before a crash
+	}
+	o.applying = nil
+	switch {
+	case msg.Conflict: // the new section has arrived before this answer
+		o.applyHookResult(ctx, self, *a)
+	case msg.Err != nil:
+		o.program.Send(a.from, messages.HookResultApplied{Err: fmt.Errorf("hook %s: save config values: %w", a.msg.Hook, msg.Err)})
+	default:
+		o.commitSaved(ctx, self, *a, msg.FlagsChanged)
+	}
+	for o.applying == nil && len(o.waiting) > 0 {
+		next := o.waiting[0]
+		o.waiting = o.waiting[1:]
+		o.applyHookResult(ctx, self, next)
+	}
+}
+
+// commitSaved commits what has been written. While only flags were written, the section
+// may have got new config values; then the patches are applied to those.
+func (o *owner) commitSaved(ctx actor.Context, self applier, a application, flagsChanged bool) {
+	if a.base != o.state.section {
+		config, memory, _, err := self.patches(a.msg.Result)
+		if err == nil {
+			a.next, err = o.patched(config, memory, a.msg.Origin)
+		}
+		if err != nil {
+			o.program.Send(a.from, messages.HookResultApplied{Err: fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err)})
+			return
+		}
+	}
+	o.commit(ctx, self, a, flagsChanged)
+}
+
+func (o *owner) commit(ctx actor.Context, self applier, a application, flagsChanged bool) {
+	changed := a.next.Checksum() != o.state.section.Checksum() // D27
+	o.state.section = a.next
+	_, _, flags, _ := self.patches(a.msg.Result)
+	flags.configChanged = flagsChanged
+	o.program.Send(a.from, messages.HookResultApplied{})
+	self.committed(ctx, a.msg, changed, flags)
+}

@@ -1,0 +1,153 @@
+package actors
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// assignment is a task with what a run must do for it.
+type assignment struct {
+	task  messages.Task
+	queue *actor.PID
+	work  func(*supervisor.Run) (any, error)
+	// succeeded, failed and cancelled are optional.
+	succeeded func(actor.Context, any)
+	failed    func(supervisor.Attempt)
+	cancelled func(actor.Context)
+	// parks: after its first failure the queue goes on without it (policy isolate).
+	parks bool
+}
+
+// start gives a task to a run. The queue hears of its end exactly once.
+func (o *owner) start(ctx actor.Context, a assignment) {
+	t := a.task
+	o.Runs.Start(ctx, supervisor.Task{
+		ID: t.ID, AllowFailure: t.AllowFailure, Work: a.work, Succeeded: a.succeeded,
+		Failed: func(at supervisor.Attempt) {
+			o.noteFailure(t, at)
+			if a.failed != nil {
+				a.failed(at)
+			}
+			if a.parks && !o.parked[t.ID] {
+				o.parked[t.ID] = true
+				o.log.Warn("module is parked: it is retried beside the queue, the others go on")
+				o.program.Send(a.queue, messages.TaskDone{ID: t.ID})
+			}
+		},
+		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
+			o.unqueued(t)
+			if a.cancelled != nil && outcome == supervisor.Cancelled {
+				a.cancelled(ctx)
+			}
+			delete(o.failing, t.ID)
+			switch lost := outcome == supervisor.Interrupted; {
+			case !o.parked[t.ID]:
+				ctx.Send(a.queue, messages.TaskDone{ID: t.ID, Lost: lost})
+			case lost: // nobody waits for it who would ask again
+				again := t
+				again.ID = o.program.newTaskID()
+				o.program.enqueue(ctx, false, again)
+			}
+			delete(o.parked, t.ID)
+			delete(o.alone, t.ID)
+			o.startNext(ctx)
+		},
+	})
+}
+
+// startAlone starts a task that needs the release of the module for itself. What is left
+// of an earlier one is cancelled first: nobody waits for it any more, because it is
+// parked, or because the task that waited for it was interrupted.
+func (o *owner) startAlone(ctx actor.Context, a assignment) {
+	if o.Has(a.task.ID) { // a queue asks again after a crash
+		return
+	}
+	o.next = append(o.next, a)
+	for id := range o.alone {
+		o.Cancel(ctx, id)
+	}
+	o.startNext(ctx)
+}
+
+// startNext starts the latest of the tasks that wait for the release; the ones before it
+// would only do the same with older values.
+func (o *owner) startNext(ctx actor.Context) {
+	if len(o.alone) > 0 || len(o.next) == 0 {
+		return
+	}
+	waiting := o.next
+	o.next = nil
+	if o.Ending() { // whoever waits for them asks again
+		for _, a := range waiting {
+			ctx.Send(a.queue, messages.TaskDone{ID: a.task.ID, Lost: true})
+		}
+		return
+	}
+	last := len(waiting) - 1
+	for _, a := range waiting[:last] {
+		ctx.Send(a.queue, messages.TaskDone{ID: a.task.ID})
+	}
+	o.alone[waiting[last].task.ID] = true
+	o.start(ctx, waiting[last])
+}
+
+// dropNext ends the tasks that have not begun.
+func (o *owner) dropNext(ctx actor.Context) {
+	for _, a := range o.next {
+		ctx.Send(a.queue, messages.TaskDone{ID: a.task.ID})
+	}
+	o.next = nil
+}
+
+// noteFailure logs a failed attempt and shows it in the status.
+func (o *owner) noteFailure(t messages.Task, a supervisor.Attempt) {
+	o.logFailure(t, a)
+	kind, about := t.Work.Describe()
+	o.failing[t.ID] = messages.FailingTask{
+		Task: strings.TrimSpace(kind + " " + about), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
+	}
+}
+
+// refuse answers a task that is not executed.
+func refuse(ctx actor.Context, t messages.Task) {
+	ctx.Send(ctx.Sender(), messages.TaskDone{ID: t.ID})
+}
+
+func (o *owner) logFailure(t messages.Task, a supervisor.Attempt) {
+	kind, about := t.Work.Describe()
+	log := o.log.With("task", kind, "queue", t.Queue, "attempt", a.Number, "err", a.Err)
+	if about != "" {
+		log = log.With("about", about)
+	}
+	if a.Final {
+		log.Warn("task failed; its failure is allowed")
+		return
+	}
+	log.Error("task failed, will retry", "in", a.In)
+}
+
+// listFailing lists the tasks that wait for another attempt.
+func (o *owner) listFailing() []messages.FailingTask {
+	var list []messages.FailingTask
+	for _, id := range slices.Sorted(maps.Keys(o.failing)) {
+		list = append(list, o.failing[id])
+	}
+	return list
+}
+
+func (o *owner) retryNow() {
+	if n := o.RetryNow(); n > 0 {
+		o.log.Info("configuration has changed: failed tasks are tried again now", "tasks", n)
+	}
+}
+
+// errNoSuchWork is a mistake of ours: a task came to an owner that cannot do it.
+var errNoSuchWork = errors.New("bug: this owner cannot do this work")

@@ -1,0 +1,91 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// bindingSynchronized notes that a binding needs no further Synchronization run.
+func (o *owner) bindingSynchronized(ctx actor.Context, self applier, msg messages.BindingSynchronized) {
+	o.state.synchronized[msg.Binding] = true
+	delete(o.state.deferred, msg.Binding)
+	if msg.Late {
+		self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
+	}
+	o.answerAwaiting(ctx)
+}
+
+// awaitSynchronized queues what is missing in named queues and remembers who waits.
+func (o *owner) awaitSynchronized(ctx actor.Context) {
+	o.awaiting = append(o.awaiting, ctx.Sender())
+	for _, hook := range o.state.hooks {
+		for _, w := range synchronizations(hook) {
+			queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
+			if queue == hooks.MainQueue || o.queued[queuedKey(w)] || o.allSynchronized(hook, w) {
+				continue
+			}
+			o.queued[queuedKey(w)] = true
+			t := o.program.task(o.name, w, messages.Cause{Activation: messages.BySync})
+			t.Queue = queue
+			o.program.enqueue(ctx, false, t)
+		}
+	}
+	o.answerAwaiting(ctx)
+}
+
+func (o *owner) answerAwaiting(ctx actor.Context) {
+	for _, hook := range o.state.hooks {
+		for i, b := range hook.Config.Kubernetes {
+			key := bindingKey(hook, i)
+			if b.WaitForSynchronization && b.Queue != hooks.MainQueue && !o.state.synchronized[key] && !o.state.deferred[key] {
+				return
+			}
+		}
+	}
+	for _, pid := range o.awaiting {
+		ctx.Send(pid, messages.AllSynchronized{})
+	}
+	o.awaiting = nil
+}
+
+func (o *owner) allSynchronized(hook hooks.Hook, w messages.SynchronizeHook) bool {
+	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !o.state.synchronized[bindingKey(hook, i)] })
+}
+
+// unqueued notes that a Synchronization task has ended, or was dropped.
+func (o *owner) unqueued(t messages.Task) {
+	if w, ok := t.Work.(messages.SynchronizeHook); ok {
+		delete(o.queued, queuedKey(w))
+	}
+}
+
+func queuedKey(w messages.SynchronizeHook) string { return fmt.Sprint(w.Hook, w.Bindings) }
+
+func bindingKey(hook hooks.Hook, i int) messages.BindingKey {
+	return messages.BindingKey{Hook: hook.Name, Index: i}
+}
+
+// synchronizations are the Synchronization runs of a hook: one for each binding, in the
+// order of definition, and one for all bindings of a group that share a queue (C41, X24).
+func synchronizations(hook hooks.Hook) []messages.SynchronizeHook {
+	var out []messages.SynchronizeHook
+	byGroup := map[string]int{}
+	for i, b := range hook.Config.Kubernetes {
+		if b.Group != "" {
+			key := b.Group + "\x00" + b.Queue
+			if at, ok := byGroup[key]; ok {
+				out[at].Bindings = append(out[at].Bindings, i)
+				out[at].Names = append(out[at].Names, b.Name)
+				continue
+			}
+			byGroup[key] = len(out)
+		}
+		out = append(out, messages.SynchronizeHook{Hook: hook.Name, Bindings: []int{i}, Names: []string{b.Name}})
+	}
+	return out
+}
