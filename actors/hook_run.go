@@ -221,6 +221,11 @@ func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []kube.O
 		return nil
 	}
 	run.Step("%s: %d object patches", hook.Name, len(objects))
+	patched := messages.ObjectsPatched{Cause: messages.By(messages.ByHook, hook.Name+" patched objects", j.task.Cause)}
+	for _, o := range objects {
+		patched.Objects = append(patched.Objects, messages.ObjectName{Kind: strings.ToLower(o.Kind), Namespace: o.Namespace, Name: o.Name})
+	}
+	run.Tell(j.program.PID(monitorsPath), patched)
 	if err := j.program.Objects.ApplyObjectPatches(run.Context(), objects); err != nil {
 		return fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
 	}

@@ -1,7 +1,9 @@
 package actors
 
 import (
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -43,18 +45,21 @@ func loopDelay(c messages.Cause) time.Duration {
 // looping logs and counts a loop.
 func (p *program) looping(log *slog.Logger, c messages.Cause, in time.Duration) {
 	p.Metrics.looped(c)
-	log.Warn("values change in a circle: what follows is slowed down; mend the hook that writes another value at each run", "in", in, "causes", chainText(c))
+	log.Warn("hooks go round in circles: what follows is slowed down; mend the hook that changes something at each run", "in", in, "causes", chainText(c))
 }
 
+// chainText shows the latest links of a chain.
 func chainText(c messages.Cause) string {
-	text := ""
-	for i, link := range c.Chain() {
-		if i > 0 {
-			text += " ← "
-		}
-		text += link.String()
+	const shown = 6
+	var links []string
+	chain := c.Chain()
+	for _, link := range chain[:min(shown, len(chain))] {
+		links = append(links, link.String())
 	}
-	return text
+	if more := len(chain) - shown; more > 0 {
+		links = append(links, fmt.Sprintf("%d more", more))
+	}
+	return strings.Join(links, " ← ")
 }
 
 // runAgain queues a module run that the module's own hooks have caused. One that goes

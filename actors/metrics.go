@@ -67,7 +67,7 @@ func NewMetrics(prefix string) *Metrics {
 	m.convergeSeconds = m.counter("convergence_seconds", "Time spent in finished reloads of all modules.", "activation")
 	m.convergeTotal = m.counter("convergence_total", "Finished reloads of all modules.", "activation")
 	m.waitSeconds = m.counter("task_wait_in_queue_seconds_total", "Time that tasks waited in their queue.", "module", "hook", "binding", "queue")
-	m.loops = m.counter("value_loops_total", "Tasks slowed down because values change in a circle.", "activation")
+	m.loops = m.counter("value_loops_total", "Tasks slowed down because hooks cause each other in a circle.", "activation")
 	m.absent = m.counter("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	m.healing = m.counter("modules_helm_release_redeployed_total", "Releases applied again because objects were absent.", "module")
 	m.queueTasks = m.gauge("tasks_queue_length", "Tasks in a queue, the one in progress included.", "queue")

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -36,6 +38,7 @@ type monitorsState struct {
 	waiting []snapshotRequest
 	later   []messages.SynchronizeLater
 	looking bool // a lookAgain is on its way
+	touched map[messages.ObjectName]touch
 	stopped bool
 }
 
@@ -63,7 +66,7 @@ type lookAgain struct{}
 const lookEvery = 500 * time.Millisecond
 
 func newMonitors(ctx context.Context, p *program) actor.Producer {
-	state := &monitorsState{watches: map[messages.WatchKey]*monitor{}}
+	state := &monitorsState{watches: map[messages.WatchKey]*monitor{}, touched: map[messages.ObjectName]touch{}}
 	return func() actor.Actor { return &monitors{program: p, log: p.Log, ctx: ctx, state: state} }
 }
 
@@ -78,6 +81,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.objectChanged(ctx, msg)
 	case messages.UnlockBinding:
 		m.unlock(ctx, msg)
+	case messages.ObjectsPatched:
+		m.objectsPatched(msg)
 	case messages.SynchronizeLater:
 		m.state.later = append(m.state.later, msg)
 		m.queueLater(ctx)
@@ -251,9 +256,48 @@ func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg messages.Obje
 	}
 	t := m.program.task(msg.Watch.Owner, messages.RunHook{
 		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{eventTrigger(mon, msg)},
-	}, messages.Cause{Activation: messages.ByKubernetes, Detail: describeObject(b.Kind, msg.Namespace, msg.Name) + " " + msg.Event + ", binding " + b.Name})
+	}, m.causeOf(mon, msg))
 	t.Queue, t.AllowFailure = b.Queue, b.AllowFailure
-	m.program.enqueue(ctx, false, t)
+	d := loopDelay(t.Cause)
+	if t.Cause.Parent != nil {
+		d = max(d, loopDelay(*t.Cause.Parent))
+	}
+	if d == 0 {
+		m.program.enqueue(ctx, false, t)
+		return
+	}
+	m.program.looping(m.log, t.Cause, d)
+	time.AfterFunc(d, func() {
+		m.program.Send(m.program.PID(operatorPath), messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}})
+	})
+}
+
+// causeOf is the cause of an event: the object, and the hook that has just changed it. By
+// that two hooks that trigger each other through objects are seen to go in a circle (K10).
+func (m *monitors) causeOf(mon *monitor, msg messages.ObjectChanged) messages.Cause {
+	detail := describeObject(mon.binding.Kind, msg.Namespace, msg.Name) + " " + msg.Event + ", binding " + mon.binding.Name
+	name := messages.ObjectName{Kind: strings.ToLower(kindOf(mon)), Namespace: msg.Namespace, Name: msg.Name}
+	if touch, ok := m.state.touched[name]; ok && time.Since(touch.at) < touchCounts {
+		return messages.By(messages.ByKubernetes, detail, touch.cause)
+	}
+	return messages.Cause{Activation: messages.ByKubernetes, Detail: detail}
+}
+
+// touch remembers that a hook has changed an object; an event that comes within
+// touchCounts is taken for its effect.
+type touch struct {
+	cause messages.Cause
+	at    time.Time
+}
+
+const touchCounts = time.Minute
+
+func (m *monitors) objectsPatched(msg messages.ObjectsPatched) {
+	now := time.Now()
+	maps.DeleteFunc(m.state.touched, func(_ messages.ObjectName, t touch) bool { return now.Sub(t.at) >= touchCounts })
+	for _, name := range msg.Objects {
+		m.state.touched[name] = touch{msg.Cause, now}
+	}
 }
 
 // eventTrigger is the context of an event in the protocol of its hook (C31, C32).

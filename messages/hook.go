@@ -96,6 +96,16 @@ type ObjectChanged struct {
 	Arrived         time.Time
 }
 
+// ObjectName names an object; the kind is in lower case.
+type ObjectName struct{ Kind, Namespace, Name string }
+
+// ObjectsPatched tells monitors which objects a hook is about to change, so that the
+// events that follow know what caused them (K10).
+type ObjectsPatched struct {
+	Cause   Cause
+	Objects []ObjectName
+}
+
 // WatchSynced tells that the first list of a binding is complete.
 type WatchSynced struct{ Watch WatchKey }
 

@@ -46,7 +46,7 @@ type Cause struct {
 }
 
 // maxChain bounds a chain of causes: a loop makes it grow for ever.
-const maxChain = 16
+const maxChain = 40
 
 // By returns a cause that was led to by another.
 func By(activation, detail string, parent Cause) Cause {

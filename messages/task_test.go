@@ -69,7 +69,7 @@ func TestChainOfCauses(t *testing.T) {
 	if got, want := hook.Chain(), []messages.Cause{{Activation: messages.ByHook, Detail: "a.sh"}, event}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	const limit = 16
+	const limit = 40
 	long := event
 	for i := range 100 {
 		before := len(long.Chain())

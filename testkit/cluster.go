@@ -141,6 +141,26 @@ func (c *Cluster) Apply(object map[string]any) error {
 	return nil
 }
 
+// ApplyObjectPatches implements actors.Objects: each named object is changed in some way.
+// How exactly is the business of kube, which has its tests for that.
+func (c *Cluster) ApplyObjectPatches(_ context.Context, patches []kube.ObjectPatch) error {
+	for _, p := range patches {
+		c.mu.Lock()
+		old, exists := c.objects[objectKey{strings.ToLower(p.Kind), p.Namespace, p.Name}]
+		version := c.version
+		c.mu.Unlock()
+		if !exists {
+			return fmt.Errorf("%s: there is no such object", p)
+		}
+		object := maps.Clone(old)
+		object["touched"] = float64(version)
+		if err := c.Apply(object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Delete removes an object. It reports whether it existed.
 func (c *Cluster) Delete(kind, namespace, name string) bool {
 	key := objectKey{strings.ToLower(kind), namespace, name}

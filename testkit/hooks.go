@@ -40,7 +40,9 @@ type script struct {
 type scriptedRun struct {
 	Values []any `json:"values"`
 	Config []any `json:"config"`
-	Times  int   `json:"times"`
+	// Objects are what the hook writes to KUBERNETES_PATCH_PATH.
+	Objects []any `json:"objects"`
+	Times   int   `json:"times"`
 	// Count is a path: the number of objects in all snapshots is written there.
 	Count string `json:"count"`
 }
@@ -199,6 +201,13 @@ func (h *Hooks) play(run hooks.Run, s *script) (result hooks.Result, err error) 
 	}
 	if result.ValuesPatch, err = patchOf(step.Values); err != nil {
 		return result, err
+	}
+	for _, o := range step.Objects {
+		text, err := values.JSON(o)
+		if err != nil {
+			return result, err
+		}
+		result.ObjectPatches = append(append(result.ObjectPatches, text...), '\n')
 	}
 	result.ConfigPatch, err = patchOf(step.Config)
 	return result, err
