@@ -16,6 +16,9 @@ type application struct {
 	from *actor.PID
 	base *values.Section // what the patches were applied to
 	next *values.Section // what will be the section
+	// request is the number of the write it waits for. discarded: its run was cancelled.
+	request   int64
+	discarded bool
 }
 
 // applier is where owners differ: what a patch may touch, and what follows a change.
@@ -56,7 +59,8 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 		o.commit(ctx, self, a, false)
 		return
 	}
-	save := messages.SaveConfig{Flags: flags.config}
+	a.request = o.program.tasks.Add(1)
+	save := messages.SaveConfig{Flags: flags.config, Request: a.request}
 	if configChanged {
 		save.Key, save.Section, save.Base = o.state.section.Key(), a.next.Config(), values.Checksum(o.state.section.Config())
 	}
@@ -92,11 +96,17 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 // configSaved continues with the result that waited for the ConfigMap.
 func (o *owner) configSaved(ctx actor.Context, self applier, msg messages.ConfigSaved) {
 	a := o.applying
-	if a == nil {
+	if a == nil || a.request != msg.Request {
 		return // the answer to a question from before a crash
 	}
 	o.applying = nil
 	switch {
+	case a.discarded && !msg.Conflict && msg.Err == nil:
+		// Its run was cancelled, but the ConfigMap says so by now.
+		if next, err := o.state.section.WithConfig(a.next.Config(), a.msg.Origin); err == nil {
+			o.state.section = next
+		}
+	case a.discarded:
 	case msg.Conflict: // the new section has arrived before this answer
 		o.applyHookResult(ctx, self, *a)
 	case msg.Err != nil:
@@ -108,6 +118,14 @@ func (o *owner) configSaved(ctx actor.Context, self applier, msg messages.Config
 		next := o.waiting[0]
 		o.waiting = o.waiting[1:]
 		o.applyHookResult(ctx, self, next)
+	}
+}
+
+// discardResults forgets the results of runs that are cancelled (E11, E15).
+func (o *owner) discardResults() {
+	o.waiting = nil
+	if o.applying != nil {
+		o.applying.discarded = true
 	}
 }
 

@@ -70,7 +70,8 @@ func (o *owner) startAlone(ctx actor.Context, a assignment) {
 	if o.Has(a.task.ID) { // a queue asks again after a crash
 		return
 	}
-	o.next = append(o.next, a)
+	same := func(other assignment) bool { return other.task.ID == a.task.ID }
+	o.next = append(slices.DeleteFunc(o.next, same), a)
 	for id := range o.alone {
 		o.Cancel(ctx, id)
 	}

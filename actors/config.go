@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -37,6 +38,7 @@ type configState struct {
 	modules  []addons.Module
 	refused  string // why the ConfigMap in the cluster is not in force
 	revision string
+	written  string // resourceVersion of the operator's last own write
 }
 
 // writeTimeout bounds one write to the API server; a hook run waits for it and is
@@ -69,7 +71,9 @@ func (c *config) receive(ctx actor.Context) {
 	case messages.ConfigMapSeen:
 		c.seen(ctx, msg)
 	case messages.SaveConfig:
-		ctx.Respond(c.save(ctx, msg))
+		saved := c.save(ctx, msg)
+		saved.Request = msg.Request
+		ctx.Respond(saved)
 	case addSections:
 		c.state.modules = msg.modules
 		for key, section := range msg.sections {
@@ -94,14 +98,23 @@ func (c *config) deliver(ctx actor.Context, key string) {
 	if err != nil {
 		return // known is valid by definition
 	}
-	if section, ok := doc.Sections[key]; ok {
-		ctx.Send(c.owner(key), messages.SetConfig{Section: section, Origin: c.origin()})
-	}
+	ctx.Send(c.owner(key), messages.SetConfig{Section: doc.Sections[key], Origin: c.origin()})
+}
+
+// older compares two resourceVersions; an empty one, of a ConfigMap that does not exist,
+// is never older.
+func older(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return errX == nil && errY == nil && x < y
 }
 
 // seen handles a content of the ConfigMap that may be new. What the operator wrote
 // itself is known already and triggers nothing (D14).
 func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
+	if older(msg.ResourceVersion, c.state.written) {
+		return // late news: the operator has written since
+	}
 	if maps.Equal(msg.Data, c.state.known) {
 		if c.state.refused != "" {
 			c.log.Info("the ConfigMap has its last valid content again")
@@ -253,7 +266,8 @@ func (c *config) moduleName(key string) string {
 // meanwhile, the change is handled first, as if the watch had shown it.
 func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
 	if msg.Key != "" && c.checksum(msg.Key) != msg.Base {
-		return messages.ConfigSaved{Conflict: true} // the new section is on its way to the owner
+		c.deliver(ctx, msg.Key) // it may have been lost with a crash of the owner
+		return messages.ConfigSaved{Conflict: true}
 	}
 	set, err := c.texts(msg)
 	if err != nil {
@@ -272,6 +286,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	if err != nil {
 		return messages.ConfigSaved{Err: err}
 	}
+	c.state.written = written.ResourceVersion
 	flagsChanged := c.noteOwnWrite(set)
 	if flagsChanged {
 		if doc, err := values.ParseConfigMap(c.state.known); err == nil {

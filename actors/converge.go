@@ -77,8 +77,10 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.configChanged(ctx, msg)
 	case messages.ConfigFlagsSaved:
 		c.state.config = msg.Flags
+		c.switchModules(ctx)
 	case messages.SetDynamicFlags:
 		c.state.dynamic = msg.Flags
+		c.switchModules(ctx)
 	case messages.ModuleDeleted:
 		delete(c.state.deployed, msg.Name)
 	case messages.ConvergeFinished:

@@ -79,7 +79,7 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.runHook(run, hook, work) }
 	case messages.SynchronizeHook:
 		hook, err := g.hook(work.Hook)
-		if err != nil {
+		if err != nil || g.needless(work) {
 			refuse(ctx, t)
 			return
 		}

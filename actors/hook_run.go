@@ -32,8 +32,8 @@ func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) e
 	contexts, err := j.contexts(run, hook, w.Triggers)
 	var waiting *waitingError
 	if errors.As(err, &waiting) {
-		// It will be due again when the binding is complete; until then it must hold nobody up,
-		// and must not take a snapshot for complete that is not.
+		// It must hold nobody up and must not take a snapshot for complete that is not. The hooks
+		// of a module run again with the module when the binding is complete; a tick is lost.
 		j.log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", hook.Name, "binding", w.Binding, "err", err)
 		return nil
 	}

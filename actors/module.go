@@ -120,6 +120,8 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.executeRun(ctx, a, j)
 	case messages.DeleteModule:
 		m.become(messages.Deleting)
+		// Again, for a Helm action that ended after the module was suspended.
+		ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 		dir := m.state.module
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.deleteModule(run, dir) }
 		a.succeeded, a.failed = m.deleted, m.countFailure
@@ -127,6 +129,10 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	case messages.RunHook:
 		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.runHook(run, hook, work) })
 	case messages.SynchronizeHook:
+		if m.needless(work) {
+			refuse(ctx, t)
+			return
+		}
 		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.synchronize(run, hook, work) })
 	default:
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
@@ -254,12 +260,14 @@ func (m *module) suspend(ctx actor.Context) {
 	}
 	m.become(messages.Suspended)
 	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
+	m.discardResults()
 	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)
 }
 
 // forget ends everything of a module whose directory is gone.
 func (m *module) forget(ctx actor.Context) {
+	m.discardResults()
 	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)
 	m.stopListening(ctx)

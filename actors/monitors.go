@@ -48,7 +48,8 @@ type monitor struct {
 	binding hooks.KubernetesBinding
 	watch   Watch
 	synced  bool
-	open    bool // events flow
+	open    bool   // events flow
+	seen    uint64 // the last change that the Synchronization run saw
 	held    []messages.ObjectChanged
 	resync  *time.Timer // nil without resynchronizationPeriod, or before the first Synchronization
 }
@@ -84,10 +85,13 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case messages.ObjectsPatched:
 		m.objectsPatched(msg)
 	case messages.SynchronizeLater:
-		m.state.later = append(m.state.later, msg)
+		same := func(l messages.SynchronizeLater) bool {
+			return l.Owner == msg.Owner && l.Work.Hook == msg.Work.Hook && slices.Equal(l.Work.Bindings, msg.Work.Bindings)
+		}
+		m.state.later = append(slices.DeleteFunc(m.state.later, same), msg)
 		m.queueLater(ctx)
 	case messages.Unwatch:
-		m.unwatch(msg)
+		m.unwatch(ctx, msg)
 	case resyncDue:
 		m.resync(ctx, msg)
 	case lookAgain:
@@ -240,7 +244,7 @@ func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots,
 func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) {
 	mon := m.state.watches[msg.Watch]
 	switch {
-	case mon == nil:
+	case mon == nil || mon.open && msg.Seq <= mon.seen:
 	case !mon.open:
 		mon.held = append(mon.held, msg)
 	default:
@@ -327,7 +331,7 @@ func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
 	if mon == nil || mon.open {
 		return
 	}
-	mon.open = true
+	mon.open, mon.seen = true, msg.Seen
 	held := mon.held
 	mon.held = nil
 	for _, change := range held {
@@ -338,7 +342,7 @@ func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
 	m.resyncLater(ctx, msg.Watch, mon)
 }
 
-func (m *monitors) unwatch(msg messages.Unwatch) {
+func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
 	for key, mon := range m.state.watches {
 		if key.Owner == msg.Owner {
 			mon.stop()
@@ -346,6 +350,7 @@ func (m *monitors) unwatch(msg messages.Unwatch) {
 		}
 	}
 	m.state.later = slices.DeleteFunc(m.state.later, func(l messages.SynchronizeLater) bool { return l.Owner == msg.Owner })
+	m.answer(ctx) // runs that wait for these snapshots hear that they are gone
 }
 
 // stopAll stops the watches. A root that crashed starts this actor again: see watchAgain.

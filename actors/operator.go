@@ -42,7 +42,7 @@ func answerLost(system *actor.ActorSystem, _ *actor.PID, message any, sender *ac
 	case messages.ExecuteTask:
 		system.Root.Send(sender, messages.TaskDone{ID: msg.Task.ID, Lost: true})
 	case messages.SaveConfig:
-		system.Root.Send(sender, messages.ConfigSaved{Err: errors.New("the config actor crashed")})
+		system.Root.Send(sender, messages.ConfigSaved{Request: msg.Request, Err: errors.New("the config actor crashed")})
 	}
 }
 

@@ -26,7 +26,8 @@ func (o *owner) awaitSynchronized(ctx actor.Context) {
 	for _, hook := range o.state.hooks {
 		for _, w := range synchronizations(hook) {
 			queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
-			if queue == hooks.MainQueue || o.queued[queuedKey(w)] || o.allSynchronized(hook, w) {
+			deferred := o.state.deferred[bindingKey(hook, w.Bindings[0])]
+			if queue == hooks.MainQueue || deferred || o.queued[queuedKey(w)] || o.allSynchronized(hook, w) {
 				continue
 			}
 			o.queued[queuedKey(w)] = true
@@ -88,4 +89,11 @@ func synchronizations(hook hooks.Hook) []messages.SynchronizeHook {
 		out = append(out, messages.SynchronizeHook{Hook: hook.Name, Bindings: []int{i}, Names: []string{b.Name}})
 	}
 	return out
+}
+
+// needless reports whether a Synchronization has succeeded already, and is no repetition:
+// after a flip or a crash the same one may have been queued twice.
+func (o *owner) needless(w messages.SynchronizeHook) bool {
+	hook, err := o.hook(w.Hook)
+	return err == nil && !w.Again && o.allSynchronized(hook, w)
 }
