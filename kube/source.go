@@ -82,6 +82,7 @@ func newSource(key sourceKey, api dynamic.ResourceInterface, seed maphash.Seed, 
 		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			if o.SendInitialEvents != nil && *o.SendInitialEvents {
 				s.startList()
+				o.ResourceVersion = s.firstVersion(o.ResourceVersion)
 			}
 			o.LabelSelector, o.FieldSelector = key.labels, key.fields
 			return api.Watch(ctx, o)
@@ -97,6 +98,21 @@ func (s *source) run(ctx context.Context) {
 	s.mu.Unlock()
 	go s.admitJoining(ctx)
 	s.feed.run(ctx)
+}
+
+// firstVersion says from where a streamed list may begin. The first one takes
+// what the API server has at hand, "0", as informers do: for a list that is to
+// be as new as the latest write to anything, the API server waits for word
+// from its store, up to 100 ms, and a converge writes all the time. Nothing is
+// lost by it, what the list does not hold yet follows as events. Later lists,
+// which make up for lost events, must not go back in time.
+func (s *source) firstVersion(asked string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if asked == "" && s.lists == 0 {
+		return "0"
+	}
+	return asked
 }
 
 // startList fixes for whom the list that starts now is made.
