@@ -74,7 +74,7 @@ type ReleaseWatch interface {
 	Watch(ctx context.Context, news helm.News)
 	// Present and WatchedKinds look into memory.
 	Present(o helm.Object) bool
-	WatchedKinds() []helm.WatchedKind
+	WatchedKinds() []kube.WatchedKind
 }
 
 // ConfigMap is the ConfigMap that holds the values of users (D10).

@@ -78,11 +78,11 @@ func (c *Client) Apply(ctx context.Context, m Module) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, c.renderProblem(ctx, op, m, err)
 	}
-	c.presence.follow(manifest.objects)
+	c.follow(manifest.objects)
 	a := &apply{operation: op, module: m, chart: loaded, manifest: manifest}
 	outcome, err := a.run()
 	if err == nil {
-		outcome.Objects = c.presence.want(m.Name, manifest.objects)
+		outcome.Objects = c.want(m.Name, manifest.objects)
 	}
 	return outcome, classify(ctx, m.Name, op, err)
 }
@@ -147,7 +147,7 @@ func (a *apply) findAbsent() error {
 	if last, ok := a.store.state.Last(); !ok || last.Status != release.StatusDeployed {
 		return nil
 	}
-	absent, err := a.client.presence.absent(a.ctx, a.manifest.objects)
+	absent, err := a.client.absent(a.ctx, a.manifest.objects)
 	if err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (a *apply) findAbsent() error {
 		gone[o] = true
 	}
 	for _, o := range a.manifest.objects {
-		if r, _, err := a.client.presence.resolve(o); err == nil && gone[r] && !slices.Contains(absent, o) {
+		if r, _, err := a.client.resolve(o); err == nil && gone[r] && !slices.Contains(absent, o) {
 			absent = append(absent, o)
 		}
 	}

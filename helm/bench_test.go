@@ -90,7 +90,8 @@ func threeObjects(tb testing.TB) []Module {
 // operator is a new process: a client with its watches.
 func (c *counted) operator(tb testing.TB, namespace string) *Client {
 	tb.Helper()
-	client, err := New(Options{Config: c.config, Namespace: namespace, HistoryMax: 10, Watcher: watching.Client(tb, c.kubeconfig)})
+	watcher := watching.Client(tb, c.kubeconfig, nil)
+	client, err := New(Options{Config: c.config, Namespace: namespace, HistoryMax: 10, Watcher: watcher, Presence: watching.NewPresence(watcher)})
 	if err != nil {
 		tb.Fatal(err)
 	}

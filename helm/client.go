@@ -26,6 +26,7 @@ type Options struct {
 	Labels     map[string]string // put on every object's metadata, without replacing what the chart sets (H10)
 	Log        *slog.Logger      // nil discards; lines of Helm itself are at debug
 	Watcher    Watcher           // for Client.Watch; nil: every Apply asks for all it must know
+	Presence   Presence          // the same for objects; nil: every Apply asks whether they exist
 }
 
 // Client applies and removes releases. All modules share one: it holds one set
@@ -42,7 +43,6 @@ type Client struct {
 	metadata  metadata.Interface
 	charts    charts
 	renders   renders
-	presence  presence
 	locks     locks
 }
 
@@ -99,7 +99,6 @@ func (c *Client) connect() error {
 	}
 	c.secrets = core.Secrets(c.options.Namespace)
 	c.records = &records{client: c.metadata, namespace: c.options.Namespace}
-	c.presence.client, c.presence.pause = c, pollPause
 	return nil
 }
 

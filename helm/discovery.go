@@ -39,7 +39,7 @@ type discovered struct {
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 
 	mu           sync.Mutex
-	alarms       []*alarm // none: nobody watches the kinds
+	unchanged    func(ctx context.Context, since time.Time) bool // nil: nobody watches the kinds
 	etag         string
 	loaded       time.Time
 	asked        time.Time // of the last answer, when it was asked for
@@ -92,39 +92,23 @@ func (d *discovered) Capabilities(ctx context.Context) (*chartutil.Capabilities,
 	return d.capabilities, nil
 }
 
-func (d *discovered) watch(alarms []*alarm) {
+func (d *discovered) watch(unchanged func(ctx context.Context, since time.Time) bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.alarms = alarms
+	d.unchanged = unchanged
 }
 
 // undisturbed returns the capabilities that need no request: no definition of a
 // kind has changed since they were asked for. Without them, nil.
 func (d *discovered) undisturbed(ctx context.Context) *chartutil.Capabilities {
 	d.mu.Lock()
-	alarms := d.alarms
+	unchanged, asked, known := d.unchanged, d.asked, d.capabilities
+	fresh := time.Since(d.loaded) < versionAge
 	d.mu.Unlock()
-	if len(alarms) == 0 {
+	if unchanged == nil || !unchanged(ctx, asked) || !fresh {
 		return nil
 	}
-	for _, a := range alarms {
-		select {
-		case <-a.ready:
-		case <-ctx.Done():
-			return nil
-		}
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	for _, a := range alarms {
-		if !a.quiet(d.asked) {
-			return nil
-		}
-	}
-	if time.Since(d.loaded) >= versionAge {
-		return nil
-	}
-	return d.capabilities
+	return known
 }
 
 // forget makes the next call of Capabilities ask for everything.

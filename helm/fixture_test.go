@@ -17,7 +17,9 @@ import (
 	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -39,6 +41,7 @@ type fixture struct {
 	watchAs   string // user of the watches; empty: as the client
 	stop      context.CancelFunc
 	news      *newsLog
+	presence  *watching.Presence // nil: blind
 }
 
 // newsLog collects what the watches tell.
@@ -120,28 +123,32 @@ func (f *fixture) known() map[string]State {
 
 func (f *fixture) kindsCaughtUp() bool {
 	f.Helper()
-	p := &f.client.presence
-	p.mu.Lock()
-	kinds := slices.Collect(maps.Values(p.kinds))
-	p.mu.Unlock()
-	for _, k := range kinds {
-		list, err := f.client.metadata.Resource(k.mapping.Resource).List(f.Context(), metav1.ListOptions{LabelSelector: managedByHelm})
+	for _, kind := range f.presence.WatchedKinds() {
+		resource, err := f.client.discovery.mapper.ResourceFor(schema.ParseGroupResource(kind.Resource).WithVersion(""))
+		if meta.IsNoMatchError(err) {
+			continue // the kind is gone
+		}
+		if err != nil {
+			f.Fatal(err)
+		}
+		list, err := f.client.metadata.Resource(resource).List(f.Context(), metav1.ListOptions{LabelSelector: managedByHelm})
 		if apierrors.IsNotFound(err) {
 			list, err = &metav1.PartialObjectMetadataList{}, nil
 		}
 		if err != nil {
 			f.Fatal(err)
 		}
-		there := map[nameKey]struct{}{}
-		for i := range list.Items {
-			if k.ours(&list.Items[i]) {
-				there[nameKey{list.Items[i].Namespace, list.Items[i].Name}] = struct{}{}
+		there := 0
+		for _, m := range list.Items {
+			if m.Annotations[ownerNamespace] != f.namespace {
+				continue
+			}
+			there++
+			if !f.client.Present(Object{GVK: m.GroupVersionKind(), Namespace: m.Namespace, Name: m.Name}) {
+				return false
 			}
 		}
-		k.mu.Lock()
-		same := maps.Equal(there, k.live)
-		k.mu.Unlock()
-		if !same {
+		if there != kind.Objects {
 			return false
 		}
 	}
@@ -154,17 +161,17 @@ func (f *fixture) restart() {
 	if f.stop != nil {
 		f.stop()
 	}
-	var watcher Watcher
+	options := Options{
+		Config: f.config, Namespace: f.namespace, HistoryMax: 3, Labels: f.labels,
+		Log: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	}
 	if !f.blind {
-		watcher = watching.Client(f.T, f.kubeconfig(f.watchAs))
+		watcher := watching.Client(f.T, f.kubeconfig(f.watchAs), options.Log)
+		f.presence = watching.NewPresence(watcher)
+		options.Watcher, options.Presence = watcher, f.presence
 	}
 	var err error
-	f.client, err = New(Options{
-		Watcher: watcher,
-		Config:  f.config, Namespace: f.namespace, HistoryMax: 3, Labels: f.labels,
-		Log: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-	})
-	if err != nil {
+	if f.client, err = New(options); err != nil {
 		f.Fatal(err)
 	}
 	f.news = &newsLog{}

@@ -14,38 +14,45 @@ import (
 // everything carries its resourceVersion, and what is older than what is known
 // does not count.
 
-// store feeds the memory from a watch on all release secrets.
-func (r *records) store() metadataStore {
+// watch prepares the memory to be fed by a watch on all release secrets, of
+// which it is the store.
+func (r *records) watch(changed func(release string), busy func(release string) bool) {
 	r.mu.Lock()
-	r.ready = make(chan struct{})
-	r.mu.Unlock()
-	return metadataStore{
-		set: func(m *metav1.PartialObjectMetadata) {
-			if name, revision, err := revisionOf(&m.ObjectMeta); err == nil {
-				r.seen(name, func() bool { return r.put(name, revision) })
-			}
-		},
-		unset: func(m *metav1.PartialObjectMetadata) {
-			if name, revision, err := revisionOf(&m.ObjectMeta); err == nil {
-				r.seen(name, func() bool { return r.vanished(name, revision) })
-			}
-		},
-		replace: func(all []*metav1.PartialObjectMetadata, at string) {
-			metas := make([]*metav1.ObjectMeta, len(all))
-			for i, m := range all {
-				metas[i] = &m.ObjectMeta
-			}
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.replaceAll(statesOf(metas), at)
-		},
-		alive: func() { r.connected(true) },
+	defer r.mu.Unlock()
+	r.changed, r.busy, r.ready = changed, busy, make(chan struct{})
+}
+
+// Set implements metadataStore.
+func (r *records) Set(m *metav1.PartialObjectMetadata) {
+	if name, revision, err := revisionOf(&m.ObjectMeta); err == nil {
+		r.seen(name, func() bool { return r.put(name, revision) })
 	}
 }
 
-// lost is called when the watch fails; until it is alive again, everything is
+// Unset implements metadataStore.
+func (r *records) Unset(m *metav1.PartialObjectMetadata) {
+	if name, revision, err := revisionOf(&m.ObjectMeta); err == nil {
+		r.seen(name, func() bool { return r.vanished(name, revision) })
+	}
+}
+
+// Replace implements metadataStore.
+func (r *records) Replace(all []*metav1.PartialObjectMetadata, at string) {
+	metas := make([]*metav1.ObjectMeta, len(all))
+	for i, m := range all {
+		metas[i] = &m.ObjectMeta
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.replaceAll(statesOf(metas), at)
+}
+
+// Alive implements metadataStore.
+func (r *records) Alive() { r.connected(true) }
+
+// Failed implements metadataStore: until the watch is alive again, everything is
 // asked for.
-func (r *records) lost(error) { r.connected(false) }
+func (r *records) Failed(error) { r.connected(false) }
 
 func (r *records) connected(yes bool) {
 	r.mu.Lock()

@@ -82,7 +82,7 @@ func TestMemoryOfRecords(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			r := &records{}
-			r.store()
+			r.watch(func(string) {}, func(string) bool { return false })
 			if news := tt.steps(r); news != tt.news {
 				t.Errorf("news: %v", news)
 			}

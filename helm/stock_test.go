@@ -290,7 +290,7 @@ func (f *fixture) allThere(manifest string) bool {
 	for _, o := range objects {
 		names = append(names, objectOf(o))
 	}
-	absent, err := f.client.presence.absent(f.Context(), names)
+	absent, err := f.client.absent(f.Context(), names)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func (c *Client) Uninstall(ctx context.Context, name string) (existed bool, err 
 	}
 	err = op.uninstall(op.store(state))
 	c.renders.forget(name)
-	c.presence.forget(name)
+	c.want(name, nil)
 	if err != nil {
 		c.records.doubt(name)
 	}

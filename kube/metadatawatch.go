@@ -10,23 +10,29 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
+// MetadataStore is told of the metadata of objects, from one goroutine. It is a
+// name for the methods, not a type of its own, so that rooms which may not know
+// this one can ask for WatchMetadata.
+type MetadataStore = interface {
+	Set(*metav1.PartialObjectMetadata)   // an object is there, or has changed
+	Unset(*metav1.PartialObjectMetadata) // an object is gone; its last metadata
+	Replace(all []*metav1.PartialObjectMetadata, resourceVersion string)
+	Alive()       // after each sign of life: what was told is complete and up to date
+	Failed(error) // a request failed: what was told is out of date until Alive
+}
+
 // WatchMetadata keeps store equal to the metadata of the objects of a resource,
-// until ctx ends. It returns at once; the store is called from one goroutine
-// with *metav1.PartialObjectMetadata, and its Replace tells that a list is
-// complete. An empty namespace means all, an empty selector every object.
-//
-// failed is called from the same goroutine for each request that failed: the
-// store is out of date until it is called again (Bookmark, too, where it has
-// that method). A resource that does not exist is asked for each few seconds, a
-// forbidden one each half minute.
-func (c *Client) WatchMetadata(ctx context.Context, resource schema.GroupVersionResource, namespace, labels string, store cache.ReflectorStore, failed func(error)) {
+// until ctx ends. It returns at once. An empty namespace means all, an empty
+// selector every object. A resource that does not exist is asked for each few
+// seconds, a forbidden one each half minute.
+func (c *Client) WatchMetadata(ctx context.Context, resource schema.GroupVersionResource, namespace, labels string, store MetadataStore) {
 	api := c.metadata.Resource(resource).Namespace(namespace)
 	key := sourceKey{resource: resource, namespace: namespace, labels: labels}
 	follow := &feed{
 		name:   "metadata of " + key.String(),
-		store:  store,
+		store:  metadataReflection{store},
 		log:    c.log,
-		failed: failed,
+		failed: store.Failed,
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = labels
 			return api.List(ctx, o)
@@ -37,4 +43,66 @@ func (c *Client) WatchMetadata(ctx context.Context, resource schema.GroupVersion
 		},
 	}
 	go follow.run(ctx)
+}
+
+// metadataReflection makes what a reflector tells plain for a MetadataStore.
+type metadataReflection struct{ store MetadataStore }
+
+var (
+	_ cache.TransformingStore      = metadataReflection{}
+	_ cache.ReflectorBookmarkStore = metadataReflection{}
+)
+
+// Add implements cache.ReflectorStore.
+func (r metadataReflection) Add(object any) error { return r.Update(object) }
+
+// Update implements cache.ReflectorStore.
+func (r metadataReflection) Update(object any) error {
+	if m, ok := object.(*metav1.PartialObjectMetadata); ok {
+		r.store.Set(m)
+	}
+	r.store.Alive()
+	return nil
+}
+
+// Delete implements cache.ReflectorStore.
+func (r metadataReflection) Delete(object any) error {
+	if m, ok := object.(*metav1.PartialObjectMetadata); ok {
+		r.store.Unset(m)
+	}
+	r.store.Alive()
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (r metadataReflection) Replace(objects []any, resourceVersion string) error {
+	all := make([]*metav1.PartialObjectMetadata, 0, len(objects))
+	for _, object := range objects {
+		if m, ok := object.(*metav1.PartialObjectMetadata); ok {
+			all = append(all, m)
+		}
+	}
+	r.store.Replace(all, resourceVersion)
+	r.store.Alive()
+	return nil
+}
+
+// Bookmark implements cache.ReflectorBookmarkStore.
+func (r metadataReflection) Bookmark(string) error {
+	r.store.Alive()
+	return nil
+}
+
+// Resync implements cache.ReflectorStore.
+func (metadataReflection) Resync() error { return nil }
+
+// Transformer implements cache.TransformingStore: most of the metadata of an
+// object says who manages its fields, and nobody here asks.
+func (metadataReflection) Transformer() cache.TransformFunc {
+	return func(object any) (any, error) {
+		if m, ok := object.(*metav1.PartialObjectMetadata); ok {
+			m.ManagedFields = nil
+		}
+		return object, nil
+	}
 }

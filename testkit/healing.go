@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/helm"
+	"addon-operator/kube"
 )
 
 // Here every release has two objects, ConfigMaps that have its name and end in -a and -b.
@@ -70,10 +71,10 @@ func (r *Releases) Present(o helm.Object) bool {
 }
 
 // WatchedKinds implements actors.ReleaseWatch.
-func (r *Releases) WatchedKinds() []helm.WatchedKind {
+func (r *Releases) WatchedKinds() []kube.WatchedKind {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return []helm.WatchedKind{{Resource: "configmaps", Objects: 2*len(r.deployed) - len(slices.Collect(maps.Keys(r.absent)))}}
+	return []kube.WatchedKind{{Resource: "configmaps", Objects: 2*len(r.deployed) - len(slices.Collect(maps.Keys(r.absent)))}}
 }
 
 // Vanish deletes objects of releases; back says that somebody else brings them back at once.

@@ -110,8 +110,9 @@ func newWorld(writes context.Context, c *Config, log *slog.Logger) (actors.World
 	if err != nil {
 		return actors.World{}, err
 	}
+	presence := kube.NewPresence(client, absencePoll)
 	releases, err := helm.New(helm.Options{
-		Config: client.RESTConfig(), Namespace: c.Namespace, HistoryMax: c.HelmHistoryMax, Timeout: c.HelmTimeout, Labels: labels, Log: log, Watcher: client,
+		Config: client.RESTConfig(), Namespace: c.Namespace, HistoryMax: c.HelmHistoryMax, Timeout: c.HelmTimeout, Labels: labels, Log: log, Watcher: client, Presence: presence,
 	})
 	if err != nil {
 		return actors.World{}, err
@@ -131,13 +132,23 @@ func newWorld(writes context.Context, c *Config, log *slog.Logger) (actors.World
 	return actors.World{
 		Log: log, Hooks: runner, Releases: releases, Metrics: actors.NewMetrics(c.MetricsPrefix),
 		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, Objects: patcher, JQLibrary: c.jqLibrary(),
-		CRDs: newDefinitions(client, releases, c), ReleaseWatch: releases,
+		CRDs: newDefinitions(client, releases, c), ReleaseWatch: releaseWatch{releases, presence},
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
 		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
 	}, nil
+}
+
+// absencePoll is how often objects of releases are asked for that may not be
+// watched.
+const absencePoll = time.Minute
+
+// releaseWatch knows the releases, and the watches of their objects.
+type releaseWatch struct {
+	*helm.Client
+	*kube.Presence
 }
 
 // definitions installs CRDs and tells Helm of their kinds.

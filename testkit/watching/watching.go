@@ -9,12 +9,25 @@ import (
 	"addon-operator/kube"
 )
 
-// Client connects to the API server of a kubeconfig. It offers WatchMetadata.
-func Client(t testing.TB, kubeconfig string) *kube.Client {
+// Client connects to the API server of a kubeconfig. log may be nil.
+func Client(t testing.TB, kubeconfig string, log *slog.Logger) *kube.Client {
 	t.Helper()
-	client, err := kube.Connect(kube.Options{Kubeconfig: kubeconfig, Log: slog.New(slog.DiscardHandler)})
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	client, err := kube.Connect(kube.Options{Kubeconfig: kubeconfig, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return client
 }
+
+// Presence and Kind are those of room kube.
+type (
+	Presence = kube.Presence
+	Kind     = kube.WatchedKind
+)
+
+// NewPresence makes a Presence that asks for what may not be watched at each attempt to
+// watch it.
+func NewPresence(client *kube.Client) *Presence { return kube.NewPresence(client, 0) }

@@ -1,0 +1,164 @@
+package helm
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Watcher tells what changes in the cluster. Package kube implements it (Client),
+// and its comments are the contract.
+type Watcher interface {
+	WatchMetadata(ctx context.Context, resource schema.GroupVersionResource, namespace, labels string, store metadataStore)
+	WatchKinds(ctx context.Context) (unchanged func(ctx context.Context, since time.Time) bool)
+}
+
+// metadataStore is kube.MetadataStore.
+type metadataStore = interface {
+	Set(*metav1.PartialObjectMetadata)
+	Unset(*metav1.PartialObjectMetadata)
+	Replace(all []*metav1.PartialObjectMetadata, resourceVersion string)
+	Alive()
+	Failed(error)
+}
+
+// Presence knows which objects of releases exist. Package kube implements it, and
+// its comments are the contract.
+type Presence interface {
+	Start(ctx context.Context, labels string, ours func(*metav1.PartialObjectMetadata) bool, gone func(schema.GroupKind, types.NamespacedName))
+	Follow(m *meta.RESTMapping)
+	Has(ctx context.Context, m *meta.RESTMapping, name types.NamespacedName) bool
+	MayExist(kind schema.GroupKind, name types.NamespacedName) bool
+	Want(owner string, objects map[schema.GroupKind][]types.NamespacedName)
+}
+
+// managedByHelm selects what Helm put into the cluster: it sets this label on
+// every object, whatever the chart says.
+const managedByHelm = "app.kubernetes.io/managed-by=Helm"
+
+// News is what the watches tell of, each from a goroutine of a watch. Both must
+// return at once.
+type News struct {
+	// Gone: an object that belongs to a release of the namespace was deleted, or
+	// lost the label or the annotation that says so (H13).
+	Gone func(Object)
+	// Changed: somebody else wrote or deleted the records of this release.
+	Changed func(release string)
+}
+
+// Watch makes the Client see what others do to releases and their objects,
+// until ctx ends: from then on an Apply that finds nothing to do makes no
+// request. One watch serves all release records, one each kind of object that
+// any release has, and two the kinds themselves.
+//
+// What the watches know may be a moment late. That does no harm: everything
+// written carries the resourceVersion that was read, or creates what must not
+// exist; an object that seems absent is asked for; and what Apply did not see
+// yet is told by News afterwards. Watch is called once, before the first Apply;
+// without Options.Watcher it does nothing.
+func (c *Client) Watch(ctx context.Context, news News) {
+	if c.options.Watcher == nil {
+		return
+	}
+	c.records.watch(news.Changed, c.locks.busy)
+	c.options.Watcher.WatchMetadata(ctx, secretsResource(), c.options.Namespace, labels.Set{"owner": "helm"}.String(), c.records)
+	c.discovery.watch(c.options.Watcher.WatchKinds(ctx))
+	if c.options.Presence == nil {
+		return
+	}
+	ours := func(m *metav1.PartialObjectMetadata) bool { // other namespaces have releases of others
+		return m.Annotations[ownerNamespace] == c.options.Namespace && m.Annotations[ownerName] != ""
+	}
+	c.options.Presence.Start(ctx, managedByHelm, ours, func(kind schema.GroupKind, name types.NamespacedName) {
+		news.Gone(Object{GVK: kind.WithVersion(""), Namespace: name.Namespace, Name: name.Name})
+	})
+}
+
+// Present reports whether an object of News is there, as far as the watches
+// know; it makes no request. What they do not know counts as present.
+func (c *Client) Present(o Object) bool {
+	return c.options.Presence == nil || c.options.Presence.MayExist(o.GVK.GroupKind(), o.name())
+}
+
+// follow begins to watch the kinds of objects that are about to be applied.
+func (c *Client) follow(objects []Object) {
+	for _, o := range objects {
+		if _, m, err := c.resolve(o); err == nil && c.options.Presence != nil {
+			c.options.Presence.Follow(m)
+		}
+	}
+}
+
+// resolve makes two mentions of an object equal: no version, the namespace of
+// the release where none is written, and none where the kind has none.
+func (c *Client) resolve(o Object) (Object, *meta.RESTMapping, error) {
+	m, err := c.discovery.mapping(o.GVK)
+	if err != nil {
+		return o, nil, err
+	}
+	if !c.discovery.isNamespaced(m) {
+		o.Namespace = ""
+	} else if o.Namespace == "" {
+		o.Namespace = c.options.Namespace
+	}
+	o.GVK.Version = ""
+	return o, m, nil
+}
+
+// absent returns those of the objects that do not exist. What the watches do
+// not know, or call absent, is asked for: the watch may be behind our own
+// writes.
+func (c *Client) absent(ctx context.Context, objects []Object) ([]Object, error) {
+	missing := make([]bool, len(objects))
+	var group errgroup.Group
+	group.SetLimit(surveyWidth)
+	for i, o := range objects {
+		resolved, m, err := c.resolve(o)
+		if err == nil && c.options.Presence != nil && c.options.Presence.Has(ctx, m, resolved.name()) {
+			continue
+		}
+		group.Go(func() error { // an unknown kind is look's business too
+			_, exists, err := c.look(ctx, o)
+			missing[i] = !exists
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var absent []Object
+	for i, o := range objects {
+		if missing[i] {
+			absent = append(absent, o)
+		}
+	}
+	return absent, nil
+}
+
+// want remembers the objects of a release, and returns them as News tells of
+// them; none forgets the release.
+func (c *Client) want(release string, objects []Object) []Object {
+	var resolved []Object
+	byKind := map[schema.GroupKind][]types.NamespacedName{}
+	for _, o := range objects {
+		if r, m, err := c.resolve(o); err == nil {
+			resolved = append(resolved, r)
+			byKind[m.GroupVersionKind.GroupKind()] = append(byKind[m.GroupVersionKind.GroupKind()], r.name())
+		}
+	}
+	if c.options.Presence != nil {
+		c.options.Presence.Want(release, byKind)
+	}
+	return slices.Clip(resolved)
+}
+
+func (o Object) name() types.NamespacedName {
+	return types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+}

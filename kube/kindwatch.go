@@ -1,0 +1,94 @@
+package kube
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// kindsSettle is how long discovery may tell of a new kind later than its
+// definition does.
+const kindsSettle = 10 * time.Second
+
+// WatchKinds begins to watch the definitions of kinds, until ctx ends. unchanged
+// reports whether the kinds of the API server are surely the same as at a time,
+// so that nobody who has asked then must ask again; it waits until the watches
+// have told all there is, or cannot.
+func (c *Client) WatchKinds(ctx context.Context) (unchanged func(ctx context.Context, since time.Time) bool) {
+	var watches []*kindWatch
+	for _, resource := range []schema.GroupVersionResource{
+		crdResource(),
+		{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"},
+	} {
+		k := &kindWatch{ready: make(chan struct{})}
+		watches = append(watches, k)
+		c.WatchMetadata(ctx, resource, "", "", k)
+	}
+	return func(ctx context.Context, since time.Time) bool {
+		for _, k := range watches {
+			if !k.quiet(ctx, since) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+// kindWatch notes when definitions of kinds changed. While it is not connected,
+// they may change at any time.
+type kindWatch struct {
+	once  sync.Once
+	ready chan struct{} // closed at the first sign of life, or of none
+
+	mu        sync.Mutex
+	connected bool
+	changed   time.Time // what was learned before this is old
+}
+
+// Set implements MetadataStore.
+func (k *kindWatch) Set(*metav1.PartialObjectMetadata) { k.change() }
+
+// Unset implements MetadataStore.
+func (k *kindWatch) Unset(*metav1.PartialObjectMetadata) { k.change() }
+
+// Replace implements MetadataStore.
+func (k *kindWatch) Replace([]*metav1.PartialObjectMetadata, string) { k.change() }
+
+func (k *kindWatch) change() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.connected { // else Alive says so
+		k.changed = time.Now().Add(kindsSettle)
+	}
+}
+
+// Alive implements MetadataStore.
+func (k *kindWatch) Alive() { k.connect(true) }
+
+// Failed implements MetadataStore.
+func (k *kindWatch) Failed(error) { k.connect(false) }
+
+func (k *kindWatch) connect(yes bool) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if yes && !k.connected {
+		k.changed = time.Now()
+	}
+	k.connected = yes
+	k.once.Do(func() { close(k.ready) })
+}
+
+// quiet tells whether what was learned at some time is true now.
+func (k *kindWatch) quiet(ctx context.Context, learned time.Time) bool {
+	select {
+	case <-k.ready:
+	case <-ctx.Done():
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.connected && learned.After(k.changed)
+}

@@ -1,0 +1,266 @@
+package kube
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Presence knows which objects exist of those that bear some labels: one
+// metadata-only watch for each kind that anybody asks for, of whose objects only
+// the names are kept. It is safe for concurrent use.
+//
+// What it knows may be a moment late: an object that it calls absent may have
+// just been created, and one that it has may have just gone.
+type Presence struct {
+	client *Client
+	pause  time.Duration // between two polls of a kind
+
+	mu     sync.Mutex
+	ctx    context.Context // of the watches; nil: not started
+	labels string
+	ours   func(*metav1.PartialObjectMetadata) bool
+	gone   func(schema.GroupKind, types.NamespacedName)
+	kinds  map[schema.GroupKind]*presentKind
+	wanted map[string]map[schema.GroupKind][]types.NamespacedName // by owner
+}
+
+// NewPresence makes a Presence that knows nothing until Start. The objects of a
+// kind that may not be watched are asked for after each pause.
+func NewPresence(c *Client, pause time.Duration) *Presence {
+	return &Presence{
+		client: c, pause: pause,
+		kinds:  map[schema.GroupKind]*presentKind{},
+		wanted: map[string]map[schema.GroupKind][]types.NamespacedName{},
+	}
+}
+
+// Start allows watches, until ctx ends. Objects count that labels select and
+// that are ours. gone is told of each that was there and is no more, or is ours
+// no more, from the goroutine of a watch: it must return at once.
+func (p *Presence) Start(ctx context.Context, labels string, ours func(*metav1.PartialObjectMetadata) bool, gone func(schema.GroupKind, types.NamespacedName)) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ctx, p.labels, p.ours, p.gone = ctx, labels, ours, gone
+}
+
+// Follow begins to watch a kind, and does not wait for it.
+func (p *Presence) Follow(m *meta.RESTMapping) { p.of(m) }
+
+// Has reports whether an object is known to exist; it waits for the first list
+// of its kind.
+func (p *Presence) Has(ctx context.Context, m *meta.RESTMapping, name types.NamespacedName) bool {
+	k := p.of(m)
+	if k == nil {
+		return false
+	}
+	select {
+	case <-k.ready:
+	case <-ctx.Done():
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, ok := k.live[name]
+	return ok && k.err == nil
+}
+
+// MayExist reports whether an object is there, as far as the watches know; it
+// never waits. What they do not know counts as present.
+func (p *Presence) MayExist(kind schema.GroupKind, name types.NamespacedName) bool {
+	p.mu.Lock()
+	k := p.kinds[kind]
+	p.mu.Unlock()
+	if k == nil {
+		return true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, ok := k.live[name]
+	return ok || k.err != nil && !apierrors.IsNotFound(k.err)
+}
+
+// Want remembers which objects an owner has, for the kinds that must be polled;
+// none forgets the owner.
+func (p *Presence) Want(owner string, objects map[schema.GroupKind][]types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(objects) == 0 {
+		delete(p.wanted, owner)
+		return
+	}
+	p.wanted[owner] = objects
+}
+
+// of returns the watch of a kind; it begins with the first who asks.
+func (p *Presence) of(m *meta.RESTMapping) *presentKind {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.ctx == nil {
+		return nil
+	}
+	kind := m.GroupVersionKind.GroupKind()
+	if k, ok := p.kinds[kind]; ok {
+		return k
+	}
+	k := &presentKind{presence: p, mapping: m, live: map[types.NamespacedName]struct{}{}, ready: make(chan struct{})}
+	p.kinds[kind] = k
+	p.client.WatchMetadata(p.ctx, m.Resource, "", p.labels, k)
+	return k
+}
+
+// WatchedKind is one watch of a Presence, for people.
+type WatchedKind struct {
+	Resource string // "deployments.apps"
+	Objects  int
+	Problem  string // why its objects are not watched; empty when all is well
+	Polled   bool   // they are asked for from time to time instead
+}
+
+// WatchedKinds lists the watches, by resource.
+func (p *Presence) WatchedKinds() []WatchedKind {
+	p.mu.Lock()
+	kinds := make(map[string]*presentKind, len(p.kinds))
+	for _, k := range p.kinds {
+		kinds[k.mapping.Resource.GroupResource().String()] = k
+	}
+	p.mu.Unlock()
+	var out []WatchedKind
+	for _, resource := range slices.Sorted(maps.Keys(kinds)) {
+		k := kinds[resource]
+		k.mu.Lock()
+		w := WatchedKind{Resource: resource, Objects: len(k.live)}
+		if k.err != nil {
+			w.Problem, w.Polled = k.err.Error(), apierrors.IsForbidden(k.err)
+		}
+		k.mu.Unlock()
+		out = append(out, w)
+	}
+	return out
+}
+
+// presentKind holds the names of the objects of one kind. It is the
+// MetadataStore of their watch.
+type presentKind struct {
+	presence *Presence
+	mapping  *meta.RESTMapping
+	polled   time.Time // only the goroutine of the watch comes here
+	once     sync.Once
+	ready    chan struct{} // closed when live is complete, or cannot be
+
+	mu   sync.Mutex
+	live map[types.NamespacedName]struct{}
+	err  error // live is out of date
+}
+
+// Set implements MetadataStore.
+func (k *presentKind) Set(m *metav1.PartialObjectMetadata) {
+	if !k.presence.ours(m) {
+		k.Unset(m)
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.live[nameOf(m)] = struct{}{}
+}
+
+// Unset implements MetadataStore.
+func (k *presentKind) Unset(m *metav1.PartialObjectMetadata) {
+	k.mu.Lock()
+	_, existed := k.live[nameOf(m)]
+	delete(k.live, nameOf(m))
+	k.mu.Unlock()
+	if existed {
+		k.tell(nameOf(m))
+	}
+}
+
+// Replace implements MetadataStore.
+func (k *presentKind) Replace(all []*metav1.PartialObjectMetadata, _ string) {
+	fresh := make(map[types.NamespacedName]struct{}, len(all))
+	for _, m := range all {
+		if k.presence.ours(m) {
+			fresh[nameOf(m)] = struct{}{}
+		}
+	}
+	k.swap(fresh)
+}
+
+func (k *presentKind) swap(fresh map[types.NamespacedName]struct{}) {
+	k.mu.Lock()
+	old := k.live
+	k.live = fresh
+	k.mu.Unlock()
+	for name := range old {
+		if _, still := fresh[name]; !still {
+			k.tell(name)
+		}
+	}
+}
+
+func (k *presentKind) tell(name types.NamespacedName) {
+	k.presence.gone(k.mapping.GroupVersionKind.GroupKind(), name)
+}
+
+// Alive implements MetadataStore.
+func (k *presentKind) Alive() {
+	k.mu.Lock()
+	k.err = nil
+	k.mu.Unlock()
+	k.once.Do(func() { close(k.ready) })
+}
+
+// Failed implements MetadataStore. With a lost connection the names stay, but
+// are not relied on. With a kind its objects are gone. What may not be watched
+// is polled.
+func (k *presentKind) Failed(err error) {
+	k.mu.Lock()
+	first := k.err == nil
+	k.err = err
+	k.mu.Unlock()
+	switch {
+	case apierrors.IsNotFound(err):
+		k.swap(map[types.NamespacedName]struct{}{})
+	case apierrors.IsForbidden(err):
+		if first {
+			k.presence.client.log.Warn("objects of releases may not be watched and are asked for from time to time: grant list and watch of this kind in all namespaces to see deletions at once",
+				"pause", k.presence.pause, "resource", k.mapping.Resource.GroupResource().String(), "err", err)
+		}
+		k.poll()
+	}
+	k.once.Do(func() { close(k.ready) })
+}
+
+// poll asks for the objects of this kind that anybody wants.
+func (k *presentKind) poll() {
+	p := k.presence
+	if time.Since(k.polled) < p.pause {
+		return
+	}
+	k.polled = time.Now()
+	p.mu.Lock()
+	ctx := p.ctx
+	var names []types.NamespacedName
+	for _, objects := range p.wanted {
+		names = append(names, objects[k.mapping.GroupVersionKind.GroupKind()]...)
+	}
+	p.mu.Unlock()
+	for _, name := range names {
+		_, err := p.client.metadata.Resource(k.mapping.Resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			k.tell(name)
+		}
+	}
+}
+
+func nameOf(m *metav1.PartialObjectMetadata) types.NamespacedName {
+	return types.NamespacedName{Namespace: m.Namespace, Name: m.Name}
+}
