@@ -287,12 +287,3 @@ func (o *operator) shutDown(ctx actor.Context) {
 }
 
 func typeName(v any) string { return reflect.TypeOf(v).String() }
-
-func firstLine(s string) string {
-	for i, r := range s {
-		if r == '\n' {
-			return s[:i]
-		}
-	}
-	return s
-}

@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"bytes"
 	"encoding/json"
 	"maps"
 	"reflect"
@@ -123,7 +124,7 @@ data:
 	if got := f.configMap("numbers"); !reflect.DeepEqual(got, want) {
 		t.Errorf("numbers = %v, want %v", got, want)
 	}
-	if after, _ := json.Marshal(m.Values); string(after) != string(before) {
+	if after, _ := json.Marshal(m.Values); !bytes.Equal(after, before) {
 		t.Errorf("values changed from %s to %s", before, after)
 	}
 }

@@ -120,7 +120,7 @@ func isForeign(name string) bool {
 
 func ignoreRules(dir string) (*ignore.Rules, error) {
 	file := filepath.Join(dir, ignore.HelmIgnore)
-	if _, err := os.Stat(file); err != nil {
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
 		rules := ignore.Empty()
 		rules.AddDefaults()
 		return rules, nil

@@ -151,9 +151,9 @@ func TestChartCache(t *testing.T) {
 
 // Module directories mounted from a ConfigMap consist of symbolic links.
 func TestLoadSymlinks(t *testing.T) {
-	real := moduleOf(t, "real", "-- templates/a.yaml --\n# a\n")
+	chart := moduleOf(t, "real", "-- templates/a.yaml --\n# a\n")
 	m := moduleOf(t, "m", "")
-	if err := os.Symlink(filepath.Join(real.Dir, "templates"), filepath.Join(m.Dir, "templates")); err != nil {
+	if err := os.Symlink(filepath.Join(chart.Dir, "templates"), filepath.Join(m.Dir, "templates")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Symlink("nowhere", filepath.Join(m.Dir, "dangling")); err != nil {
@@ -164,7 +164,7 @@ func TestLoadSymlinks(t *testing.T) {
 	if err != nil || !slices.Equal(names(first.chart.Templates), []string{"templates/a.yaml"}) {
 		t.Fatalf("templates = %v, %v", first, err)
 	}
-	write(t, real, "templates/a.yaml", "# changed")
+	write(t, chart, "templates/a.yaml", "# changed")
 	if second, _ := cache.load(m); second == first {
 		t.Error("a change behind a link is not seen")
 	}

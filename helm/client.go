@@ -129,7 +129,7 @@ func (c *Client) ResetDiscovery() { c.discovery.forget() }
 type warnings struct{ log *slog.Logger }
 
 // HandleWarningHeader implements rest.WarningHandler.
-func (w warnings) HandleWarningHeader(code int, _ string, text string) {
+func (w warnings) HandleWarningHeader(code int, _, text string) {
 	const persistent = 299 // the only code Kubernetes uses
 	if code == persistent && text != "" {
 		w.log.Warn("the API server warns", "text", text)

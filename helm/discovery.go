@@ -124,7 +124,7 @@ func (d *discovered) probe(ctx context.Context) (etag string, changed bool, err 
 	d.mu.Lock()
 	known, loaded := d.etag, d.loaded
 	d.mu.Unlock()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.apis, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.apis, http.NoBody)
 	if err != nil {
 		return "", false, err
 	}

@@ -51,7 +51,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Err }
 
 // problem makes an Error of a known kind.
-func problem(kind Kind, release string, format string, args ...any) *Error {
+func problem(kind Kind, release, format string, args ...any) *Error {
 	return &Error{Kind: kind, Release: release, Err: fmt.Errorf(format, args...)}
 }
 

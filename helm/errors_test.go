@@ -61,7 +61,7 @@ func TestClassify(t *testing.T) {
 		t.Errorf("no error became %v", err)
 	}
 	own := problem(Foreign, "m", "x")
-	if err := classify(t.Context(), "m", nil, own); err != own {
+	if err := classify(t.Context(), "m", nil, own); !errors.Is(err, own) {
 		t.Errorf("an own error became %v", err)
 	}
 	c := newOffline(t)

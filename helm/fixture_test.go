@@ -313,7 +313,7 @@ func (f *fixture) configMap(name string) map[string]string {
 	return cm.Data
 }
 
-func (f *fixture) create(name string, data map[string]string, annotations map[string]string) {
+func (f *fixture) create(name string, data, annotations map[string]string) {
 	f.Helper()
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}, Data: data}
 	if _, err := f.kube.CoreV1().ConfigMaps(f.namespace).Create(f.Context(), cm, metav1.CreateOptions{}); err != nil {

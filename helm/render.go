@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 
-	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/releaseutil"
@@ -117,7 +116,7 @@ func (c *Client) renderAnew(op *operation, m Module, ch *loadedChart) (*rendered
 	if err != nil {
 		return nil, err
 	}
-	r, err := c.digest(use, files)
+	r, err := c.digest(files)
 	if err != nil {
 		return nil, err
 	}
@@ -127,7 +126,7 @@ func (c *Client) renderAnew(op *operation, m Module, ch *loadedChart) (*rendered
 
 // digest sorts rendered files as Helm does, checks them, and sums them up with
 // the labels that will be set on their objects (H6, H10).
-func (c *Client) digest(use *chart.Chart, files map[string]string) (*rendered, error) {
+func (c *Client) digest(files map[string]string) (*rendered, error) {
 	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
 	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
 	if err != nil {
@@ -140,7 +139,7 @@ func (c *Client) digest(use *chart.Chart, files map[string]string) (*rendered, e
 		if parts[source] == nil {
 			parts[source] = sha256.New()
 		}
-		io.WriteString(io.MultiWriter(sum, parts[source]), source+"\x00"+text+"\x00")
+		fmt.Fprint(io.MultiWriter(sum, parts[source]), source, "\x00", text, "\x00")
 	}
 	for _, m := range manifests {
 		add(m.Name, m.Content)

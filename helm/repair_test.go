@@ -355,7 +355,8 @@ func TestUnlockConflict(t *testing.T) {
 	if err := first.unlock(); err != nil {
 		t.Fatal(err)
 	}
-	if err := classify(t.Context(), "simple", op, second.unlock()); err == nil || err.(*Error).Kind != Conflict {
+	var late *Error
+	if err := classify(t.Context(), "simple", op, second.unlock()); !errors.As(err, &late) || late.Kind != Conflict {
 		t.Errorf("the second unlock: %v", err)
 	}
 	f.wantRevisions("simple", "1 failed")

@@ -51,9 +51,9 @@ func victim(text string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println("begin")
+	fmt.Fprintln(os.Stdout, "begin")
 	_, err = client.Apply(context.Background(), order.Module.with("text", order.Text))
-	fmt.Println("end")
+	fmt.Fprintln(os.Stdout, "end")
 	return err
 }
 

@@ -158,7 +158,7 @@ func ownedByOthers(live *unstructured.Unstructured, path ...string) bool {
 			continue
 		}
 		var fields map[string]any
-		if json.Unmarshal(entry.FieldsV1.Raw, &fields) != nil {
+		if json.Unmarshal(entry.FieldsV1.GetRawBytes(), &fields) != nil {
 			continue
 		}
 		at, owned := fields, true

@@ -223,7 +223,7 @@ func TestCrashLosesOneMessage(t *testing.T) {
 			t.Errorf("the message behind the crash: %v, %v", got, err)
 		}
 		synctest.Wait()
-		if len(s.lost) != 1 || <-s.lost != errHook {
+		if len(s.lost) != 1 || <-s.lost != any(errHook) {
 			t.Error("the lost message was not reported")
 		}
 	})

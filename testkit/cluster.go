@@ -70,8 +70,9 @@ func (c *Cluster) Write(_ context.Context, base map[string]string, set map[strin
 		old, had := base[key]
 		now, has := c.data[key]
 		if old != now || had != has {
-			defer c.mu.Unlock()
-			return c.configMap(), kube.ErrConflict
+			cm := c.configMap()
+			c.mu.Unlock()
+			return cm, kube.ErrConflict
 		}
 	}
 	data := maps.Clone(c.data)

@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -43,26 +42,28 @@ func (r *Random) Violations(p *Played) []string {
 	list = append(list, r.world.configMapViolations(enabled, p.ConfigMap)...)
 	for name := range p.Phases {
 		list = append(list, startUps(p, name, slices.Contains(enabled, name))...)
-		if !slices.Contains(enabled, name) && !r.world.gone[directoryOf[name]] {
+		if !slices.Contains(enabled, name) && !r.world.gone[directoryOf(name)] {
 			list = append(list, deletes(p.events, name)...)
 		}
 	}
 	return list
 }
 
-// directoryOf are the directories of the modules of random scripts.
-var directoryOf = map[string]string{"a": "010-a", "b": "010-b", "c": "020-c", "d": "030-d", "e": "040-e"}
+// directoryOf is the directory of a module of random scripts: a to e.
+func directoryOf(module string) string {
+	return map[string]string{"a": "010-a", "b": "010-b", "c": "020-c", "d": "030-d", "e": "040-e"}[module]
+}
 
 // enabled follows the chain of flags (E3) and the script of c.
 func (w world) enabled() []string {
 	var list []string
-	for _, name := range slices.Sorted(maps.Keys(directoryOf)) {
+	for _, name := range strings.Fields("a b c d e") {
 		on := name != "e" // d by a global hook, the others by modules/values.yaml
 		if flag, ok := w.configMap[name+"Enabled"]; ok {
 			on = flag == "true"
 		}
 		on = on && !(name == "c" && w.scriptOff)
-		if on && !w.gone[directoryOf[name]] {
+		if on && !w.gone[directoryOf(name)] {
 			list = append(list, name)
 		}
 	}

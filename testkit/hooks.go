@@ -75,10 +75,10 @@ func newScriptCache() scriptCache {
 	return scriptCache{map[string]*script{}, map[string]*hooks.Config{}}
 }
 
-// NewHooks makes a runner; real may be nil when all hooks are scripted.
-func NewHooks(real *hooks.Runner, trace *Trace) *Hooks {
+// NewHooks makes a runner; processes may be nil when all hooks are scripted.
+func NewHooks(processes *hooks.Runner, trace *Trace) *Hooks {
 	return &Hooks{
-		real: real, trace: trace, fails: map[string]int{}, slow: map[string]time.Duration{},
+		real: processes, trace: trace, fails: map[string]int{}, slow: map[string]time.Duration{},
 		panic: map[string]int{}, runs: map[string]int{}, witness: newWitness(), scripts: newScriptCache(),
 	}
 }

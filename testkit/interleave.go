@@ -3,6 +3,7 @@ package testkit
 import (
 	"bytes"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,7 +54,7 @@ func interleave(t *testing.T, archive *txtar.Archive, seeds uint64) {
 	want := stage.play(t, 0)
 	for seed := uint64(1); seed <= seeds; seed++ {
 		got := stage.play(t, seed)
-		problems := append(got.Problems, want.differences(got)...)
+		problems := slices.Concat(got.Problems, want.differences(got))
 		if sameRuns {
 			problems = append(problems, want.runDifferences(got)...)
 		}

@@ -144,7 +144,7 @@ func (p *player) play() {
 		}
 		p.trace.Heading(line)
 		verb, rest, _ := strings.Cut(line, " ")
-		step, ok := steps[verb]
+		step, ok := steps()[verb]
 		if !ok {
 			p.t.Fatalf("script line %d: unknown step %q", number+1, verb)
 		}

@@ -74,10 +74,14 @@ func instant(line string) string {
 // logger writes warnings, errors and a few milestones into the trace.
 func (t *Trace) logger() *slog.Logger { return slog.New(traceHandler{trace: t}) }
 
-// milestones are the Info messages a trace shows.
-var milestones = map[string]bool{
-	"converged": true, "modules discovered": true, "config values changed": true, "module is deleted": true,
-	"reload of all modules starts again": true, "release without a module directory is purged": true,
+// isMilestone tells of an Info message whether a trace shows it.
+func isMilestone(message string) bool {
+	switch message {
+	case "converged", "modules discovered", "config values changed", "module is deleted",
+		"reload of all modules starts again", "release without a module directory is purged":
+		return true
+	}
+	return false
 }
 
 type traceHandler struct {
@@ -90,7 +94,7 @@ func (h traceHandler) Enabled(_ context.Context, level slog.Level) bool {
 }
 
 func (h traceHandler) Handle(_ context.Context, r slog.Record) error {
-	if r.Level < slog.LevelWarn && !milestones[r.Message] {
+	if r.Level < slog.LevelWarn && !isMilestone(r.Message) {
 		return nil
 	}
 	line := r.Message

@@ -62,12 +62,6 @@ func (w *witness) note(what, module string) {
 	w.events = append(w.events, event{module, what, true})
 }
 
-func (w *witness) problem(format string, args ...any) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.problems = append(w.problems, fmt.Sprintf(format, args...))
-}
-
 // hookRun is enter for a run of a hook.
 func (w *witness) hookRun(run hooks.Run) (leave func(ok bool)) {
 	module, queue := messages.GlobalHooks, ""

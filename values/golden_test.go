@@ -1,6 +1,7 @@
 package values
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -33,7 +34,7 @@ func TestLayers(t *testing.T) {
 			got := txtar.Format(playLayers(t, archive))
 			want, err := os.ReadFile(name)
 			wantError(t, err)
-			if string(got) == string(want) {
+			if bytes.Equal(got, want) {
 				return
 			}
 			if *update {

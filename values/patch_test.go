@@ -156,7 +156,7 @@ func TestForModule(t *testing.T) {
 	}
 	_, err = patchOf(t, `[{"op":"remove","path":"/x"},{"op":"remove","path":"/y"}]`).ForModule("someModule")
 	wantError(t, err, "remove /x", "remove /y")
-	if got, err := (Patch)(nil).ForModule("someModule"); got != nil || err != nil {
+	if got, err := Patch(nil).ForModule("someModule"); got != nil || err != nil {
 		t.Errorf("no patch: %v, %v", got, err)
 	}
 }

@@ -221,7 +221,7 @@ func (d *defaults) fillMap(m map[string]any, ready func(*defaults)) (any, bool) 
 	}
 	for key, value := range m {
 		for _, child := range d.forKey(key) {
-			if changed, any := child.fillWith(value, ready); any {
+			if changed, some := child.fillWith(value, ready); some {
 				value = changed
 				set(key, value)
 			}
@@ -266,8 +266,8 @@ func (d *defaults) fillList(list []any, ready func(*defaults)) (any, bool) {
 	}
 	var filled []any // a copy, made at the first change
 	for i, element := range list {
-		changed, any := d.items.fillWith(element, ready)
-		if !any {
+		changed, some := d.items.fillWith(element, ready)
+		if !some {
 			continue
 		}
 		if filled == nil {

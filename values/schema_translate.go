@@ -257,12 +257,12 @@ func (t *translator) branches(out map[string]any, p place, m mode) {
 
 // define makes a definition, once for everything it can be made from, and gives the reference to it. The name is known before
 // the content, so schemas may be recursive.
-func (t *translator) define(at, madeFrom string, make func() any) string {
+func (t *translator) define(at, madeFrom string, build func() any) string {
 	name, known := t.names[madeFrom]
 	if !known {
 		name = strconv.Itoa(len(t.names))
 		t.names[madeFrom], t.origins[name] = name, at
-		t.defs[name] = make()
+		t.defs[name] = build()
 	}
 	return "#/$defs/" + name
 }

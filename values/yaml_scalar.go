@@ -71,8 +71,9 @@ func isBigInteger(s string) bool {
 // isDecimal accepts what JSON would and a little more: 1. and .5 and a sign; no hexadecimal floats, no words like Infinity.
 func isDecimal(s string) bool {
 	s = strings.TrimLeft(s[:1], "+-") + s[1:]
-	mantissa, exponent := s, ""
+	mantissa := s
 	if i := strings.IndexAny(s, "eE"); i >= 0 {
+		var exponent string
 		mantissa, exponent = s[:i], s[i+1:]
 		if exponent != "" && (exponent[0] == '+' || exponent[0] == '-') {
 			exponent = exponent[1:]

@@ -1,6 +1,7 @@
 package values
 
 import (
+	"bytes"
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
@@ -237,7 +238,7 @@ func TestYAMLRoundTrip(t *testing.T) {
 		}
 		again, err := YAML(yamlTree(t, string(text)))
 		wantError(t, err)
-		if string(again) != string(text) {
+		if !bytes.Equal(again, text) {
 			t.Fatalf("not stable:\n%s\n%s", text, again)
 		}
 	}

@@ -57,7 +57,7 @@ func get(ctx context.Context, c *Config, path string) ([]byte, error) {
 			return d.DialContext(ctx, "unix", socket)
 		}}}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+path, http.NoBody)
 	if err != nil {
 		return nil, usageError{fmt.Errorf("debug-address %q: %w", c.DebugAddress, err)}
 	}

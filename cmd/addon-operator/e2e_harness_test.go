@@ -55,8 +55,6 @@ func TestMain(m *testing.M) {
 }
 
 // built is the path of the program, which is built at the first call.
-//
-//nolint:gochecknoglobals // what a process has once cannot hang on any single test
 var built = sync.OnceValues(func() (string, error) {
 	path := filepath.Join(os.Getenv(workshopVariable), "addon-operator")
 	args := []string{"build", "-o", path}

@@ -19,12 +19,14 @@ const (
 	exitUsage   = 2
 )
 
-func main() {
+func main() { os.Exit(exitCode(runCommand())) }
+
+func runCommand() error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	// A second signal must end the process at once: give the default action back.
 	context.AfterFunc(ctx, stop)
-	os.Exit(exitCode(command(os.LookupEnv).ExecuteContext(ctx)))
+	return command(os.LookupEnv).ExecuteContext(ctx)
 }
 
 func exitCode(err error) int {

@@ -26,7 +26,7 @@ type resources []resource
 func (r resources) find(apiVersion, word string) (resource, bool) {
 	word = strings.ToLower(word)
 	for _, match := range []func(resource) bool{
-		func(x resource) bool { return strings.ToLower(x.kind) == word },
+		func(x resource) bool { return strings.EqualFold(x.kind, word) },
 		func(x resource) bool { return x.Resource == word },
 		func(x resource) bool { return contains(x.short, word) },
 	} {

@@ -24,8 +24,6 @@ type Cluster struct {
 }
 
 // shared is the cluster of this test binary.
-//
-//nolint:gochecknoglobals // what a process has once cannot hang on any single test
 var shared = sync.OnceValues(startShared)
 
 // Start returns the cluster that all tests of this binary share; the first

@@ -107,9 +107,9 @@ func (p *play) writeGlobal() error {
 	from, to := p.scenario.unit.global, p.globalDir()
 	hooksDir := filepath.Join(to, "hooks")
 	if from != "" {
-		real := p.scenario.unit.module == "" || p.scenario.Given.GlobalHooks
+		whole := p.scenario.unit.module == "" || p.scenario.Given.GlobalHooks
 		err := copyTree(filepath.Join(from, "openapi"), filepath.Join(to, "openapi"))
-		if real {
+		if whole {
 			err = copyTree(from, to)
 			if existing(filepath.Join(from, "hooks")) == "" {
 				hooksDir = to

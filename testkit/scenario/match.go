@@ -25,25 +25,10 @@ func difference(place string, want, got any) []string {
 		if pattern, ok := w["$regex"].(string); ok && len(w) == 1 {
 			return matchText(place, pattern, got)
 		}
-		g, ok := got.(map[string]any)
-		if !ok {
-			return []string{unlike(place, want, got)}
+		if g, ok := got.(map[string]any); ok {
+			return mapDifference(place, w, g)
 		}
-		var list []string
-		for _, key := range slices.Sorted(maps.Keys(w)) {
-			value, exists := g[key]
-			at := keyed(place, key)
-			switch {
-			case w[key] == nil && exists && value != nil:
-				list = append(list, fmt.Sprintf("%s must be absent, is %s", at, short(value)))
-			case w[key] == nil:
-			case !exists:
-				list = append(list, fmt.Sprintf("%s must be %s, is absent%s", at, short(w[key]), others(g)))
-			default:
-				list = append(list, difference(at, w[key], value)...)
-			}
-		}
-		return list
+		return []string{unlike(place, want, got)}
 	case []any:
 		g, ok := got.([]any)
 		if !ok || len(g) != len(w) {
@@ -59,6 +44,23 @@ func difference(place string, want, got any) []string {
 		return []string{unlike(place, want, got)}
 	}
 	return nil
+}
+
+func mapDifference(place string, want, got map[string]any) (list []string) {
+	for _, key := range slices.Sorted(maps.Keys(want)) {
+		value, exists := got[key]
+		at := keyed(place, key)
+		switch {
+		case want[key] == nil && exists && value != nil:
+			list = append(list, fmt.Sprintf("%s must be absent, is %s", at, short(value)))
+		case want[key] == nil:
+		case !exists:
+			list = append(list, fmt.Sprintf("%s must be %s, is absent%s", at, short(want[key]), others(got)))
+		default:
+			list = append(list, difference(at, want[key], value)...)
+		}
+	}
+	return list
 }
 
 func keyed(place, key string) string {
