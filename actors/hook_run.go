@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"addon-operator/hooks"
-	"addon-operator/kube"
+	"addon-operator/kube/objectpatch"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 	"addon-operator/values"
@@ -208,15 +208,15 @@ func (j job) execute(run *supervisor.Run, hook hooks.Hook, binding hooks.Binding
 	return nil
 }
 
-func (j job) objectPatches(hook hooks.Hook, result hooks.Result) ([]kube.ObjectPatch, error) {
-	objects, err := kube.ParseObjectPatches(result.ObjectPatches, j.program.JQLibrary...)
+func (j job) objectPatches(hook hooks.Hook, result hooks.Result) ([]objectpatch.Patch, error) {
+	objects, err := objectpatch.Parse(result.ObjectPatches, j.program.JQLibrary...)
 	if err != nil {
 		return nil, fmt.Errorf("hook %s: its result is refused: KUBERNETES_PATCH_PATH: %w", hook.Name, err)
 	}
 	return objects, nil
 }
 
-func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []kube.ObjectPatch) error {
+func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []objectpatch.Patch) error {
 	if len(objects) == 0 {
 		return nil
 	}
@@ -239,7 +239,7 @@ func (j job) patchDespite(run *supervisor.Run, hook hooks.Hook, result hooks.Res
 	if err != nil {
 		return err
 	}
-	return j.patchObjects(run, hook, slices.DeleteFunc(objects, func(p kube.ObjectPatch) bool { return !p.IgnoreHookError }))
+	return j.patchObjects(run, hook, slices.DeleteFunc(objects, func(p objectpatch.Patch) bool { return !p.IgnoreHookError }))
 }
 
 // changedPaths names what the patches of a hook touch, for the chain of causes.

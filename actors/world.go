@@ -13,6 +13,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
+	"addon-operator/kube/objectpatch"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
@@ -88,7 +89,7 @@ type ConfigMap interface {
 
 // Objects changes objects for hooks (chapter k). Package kube implements it.
 type Objects interface {
-	ApplyObjectPatches(ctx context.Context, patches []kube.ObjectPatch) error
+	ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) error
 }
 
 // CRDs installs the definitions that lie in directories of modules and waits until their

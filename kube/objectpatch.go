@@ -1,234 +1,235 @@
 package kube
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"maps"
 	"strings"
+	"time"
 
-	"github.com/itchyny/gojq"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/util/retry"
+
+	"addon-operator/kube/objectpatch"
 )
 
-// Operation is what an ObjectPatch does (K2).
-type Operation string
-
-// The operations that hooks may ask for.
+// How long Delete waits until the object is gone, and how often it looks (K2).
 const (
-	Create             Operation = "Create"             // an object that exists is an error
-	CreateIfNotExists  Operation = "CreateIfNotExists"  // an object that exists stays as it is
-	CreateOrUpdate     Operation = "CreateOrUpdate"     // an object that exists is replaced (X30)
-	ServerSideApply    Operation = "ServerSideApply"    // the fields given become ours, others stay
-	Delete             Operation = "Delete"             // with its dependents; waits until it is gone
-	DeleteInBackground Operation = "DeleteInBackground" // returns at once
-	DeleteNonCascading Operation = "DeleteNonCascading" // leaves the dependents alone
-	MergePatch         Operation = "MergePatch"         // RFC 7386
-	JSONPatch          Operation = "JSONPatch"          // RFC 6902
-	JQPatch            Operation = "JQPatch"            // what the filter makes of the object
+	deleteLimit = 20 * time.Second
+	deletePoll  = time.Second
 )
 
-// ObjectPatch is one operation on one object, checked as far as that goes
-// without the API server. Make them with ParseObjectPatches.
-type ObjectPatch struct {
-	Operation  Operation
-	APIVersion string // empty: the preferred version of the kind (K4)
-	Kind       string
-	Namespace  string
-	Name       string // empty only for Create with metadata.generateName
-
-	Subresource         string // without slash
-	IgnoreMissingObject bool   // patches of absent objects succeed (K3)
-	IgnoreHookError     bool   // apply it even when the hook failed (K9); for the caller
-
-	object map[string]any // of Create…, CreateOrUpdate, ServerSideApply
-	patch  []byte         // of MergePatch and JSONPatch
-	filter *gojq.Code     // of JQPatch
-}
-
-// String names the operation in errors: "MergePatch Deployment d/web".
-func (p ObjectPatch) String() string {
-	name := p.Name
-	if p.Namespace != "" {
-		name = p.Namespace + "/" + name
-	}
-	text := fmt.Sprintf("%s %s %s", p.Operation, kindLabel(p.APIVersion, p.Kind), name)
-	if p.Subresource != "" {
-		text += " (" + p.Subresource + ")"
-	}
-	return text
-}
-
-// patchDocument is an operation as a hook writes it.
-type patchDocument struct {
-	Operation           Operation       `json:"operation"`
-	APIVersion          string          `json:"apiVersion"`
-	Kind                string          `json:"kind"`
-	Namespace           string          `json:"namespace"`
-	Name                string          `json:"name"`
-	Subresource         string          `json:"subresource"`
-	IgnoreMissingObject bool            `json:"ignoreMissingObject"`
-	IgnoreHookError     bool            `json:"ignoreHookError"`
-	Object              json.RawMessage `json:"object"`
-	MergePatch          json.RawMessage `json:"mergePatch"`
-	JSONPatch           json.RawMessage `json:"jsonPatch"`
-	JQFilter            string          `json:"jqFilter"`
-}
-
-// compile checks the document and reports everything that is wrong with it.
-func (d patchDocument) compile(jqLibrary []string) (ObjectPatch, error) {
-	p := ObjectPatch{
-		Operation:           d.Operation,
-		APIVersion:          d.APIVersion,
-		Kind:                d.Kind,
-		Namespace:           d.Namespace,
-		Name:                d.Name,
-		Subresource:         strings.TrimPrefix(d.Subresource, "/"),
-		IgnoreMissingObject: d.IgnoreMissingObject,
-		IgnoreHookError:     d.IgnoreHookError,
-	}
-	var err error
-	switch d.Operation {
-	case Create, CreateIfNotExists, CreateOrUpdate, ServerSideApply:
-		err = errors.Join(d.onlyPayload("object"), p.setObject(d))
-	case Delete, DeleteInBackground, DeleteNonCascading:
-		err = errors.Join(d.onlyPayload(""), p.named())
-	case MergePatch:
-		err = errors.Join(d.onlyPayload("mergePatch"), p.named(), p.setPatch("mergePatch", d.MergePatch, new(map[string]any)))
-	case JSONPatch:
-		err = errors.Join(d.onlyPayload("jsonPatch"), p.named(), p.setJSONPatch(d.JSONPatch))
-	case JQPatch:
-		err = errors.Join(d.onlyPayload("jqFilter"), p.named(), p.setFilter(d.JQFilter, jqLibrary))
-	case "":
-		err = errors.New("operation is missing")
-	default:
-		err = fmt.Errorf("unknown operation %q", d.Operation)
-	}
-	return p, err
-}
-
-// onlyPayload reports payloads that the operation would silently ignore.
-func (d patchDocument) onlyPayload(field string) error {
+// ApplyObjectPatches executes the operations in order. When one of them cannot
+// be right (a namespace missing or too much, K7) none is executed. After an
+// error the rest is still tried, and all errors are returned together: the
+// hook counts as failed and will run again, so hooks must be idempotent (K5).
+func (c *Client) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
 	var errs []error
-	for name, given := range map[string]bool{
-		"object":     d.Object != nil,
-		"mergePatch": d.MergePatch != nil,
-		"jsonPatch":  d.JSONPatch != nil,
-		"jqFilter":   d.JQFilter != "",
-	} {
-		if given && name != field {
-			errs = append(errs, fmt.Errorf("%s has no meaning for %s", name, d.Operation))
+	for _, p := range patches {
+		// A kind that is missing now may be made by an operation before.
+		if _, err := c.target(ctx, p); err != nil && !errors.Is(err, errNoKind) {
+			errs = append(errs, fmt.Errorf("%s: %w", p, err))
 		}
 	}
-	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
-	return errors.Join(errs...)
-}
-
-// named checks that the object is named.
-func (p *ObjectPatch) named() error {
-	var errs []error
-	if p.Kind == "" {
-		errs = append(errs, errors.New("kind is missing"))
-	}
-	if p.Name == "" {
-		errs = append(errs, errors.New("name is missing"))
-	}
-	return errors.Join(errs...)
-}
-
-// setObject takes the object, which names itself.
-func (p *ObjectPatch) setObject(d patchDocument) error {
-	if d.APIVersion+d.Kind+d.Namespace+d.Name != "" {
-		return errors.New("apiVersion, kind, namespace and name belong into the object")
-	}
-	if err := mapOrText("object", d.Object, &p.object); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	var head struct {
-		APIVersion string `json:"apiVersion"`
-		Kind       string `json:"kind"`
-		Metadata   struct {
-			Namespace    string `json:"namespace"`
-			Name         string `json:"name"`
-			GenerateName string `json:"generateName"`
-		} `json:"metadata"`
+	defined := false // an operation before has defined a kind
+	for _, p := range patches {
+		if err := c.applyObjectPatch(ctx, p, defined); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", p, err))
+		}
+		defined = defined || defines(p)
 	}
-	text, err := json.Marshal(p.object)
-	if err == nil {
-		err = json.Unmarshal(text, &head)
-	}
+	return errors.Join(errs...)
+}
+
+// target is where an operation goes.
+type target struct {
+	api  dynamic.ResourceInterface
+	kind kind
+}
+
+func (c *Client) target(ctx context.Context, p objectpatch.Patch) (target, error) {
+	found, err := c.kinds.resolve(ctx, p.APIVersion, p.Kind, false)
 	if err != nil {
-		return fmt.Errorf("object: %w", err)
+		return target{}, err
 	}
-	p.APIVersion, p.Kind = head.APIVersion, head.Kind
-	p.Namespace, p.Name = head.Metadata.Namespace, head.Metadata.Name
-	if p.Operation == Create && p.Name == "" && head.Metadata.GenerateName != "" {
+	switch {
+	case found.namespaced && p.Namespace == "":
+		return target{}, fmt.Errorf("%s lives in namespaces: set the namespace", found.name)
+	case !found.namespaced && p.Namespace != "":
+		return target{}, fmt.Errorf("%s is cluster-wide: remove the namespace", found.name)
+	}
+	return target{api: c.dynamic.Resource(found.resource).Namespace(p.Namespace), kind: found}, nil
+}
+
+func (c *Client) applyObjectPatch(ctx context.Context, p objectpatch.Patch, defined bool) error {
+	to, err := c.target(ctx, p)
+	if defined && errors.Is(err, errNoKind) {
+		to, err = c.targetOfNewKind(ctx, p)
+	}
+	if err == nil {
+		err = c.execute(ctx, to, p)
+	}
+	missing := apierrors.IsNotFound(err) || errors.Is(err, errNoKind)
+	if missing && (p.Deletes() || p.IgnoreMissingObject && !p.Creates()) {
 		return nil
 	}
-	if err := p.named(); err != nil {
-		return fmt.Errorf("object: %w", err)
-	}
-	return nil
-}
-
-// setPatch takes a patch of the shape of into.
-func (p *ObjectPatch) setPatch(field string, given json.RawMessage, into any) error {
-	if err := mapOrText(field, given, into); err != nil {
-		return err
-	}
-	var err error
-	p.patch, err = json.Marshal(into)
 	return err
 }
 
-func (p *ObjectPatch) setJSONPatch(given json.RawMessage) error {
-	var steps []map[string]any
-	if err := p.setPatch("jsonPatch", given, &steps); err != nil {
+// targetOfNewKind waits for a kind that an operation before has defined: the
+// API server serves it a moment later.
+func (c *Client) targetOfNewKind(ctx context.Context, p objectpatch.Patch) (target, error) {
+	for deadline := time.Now().Add(kindRecent); ; {
+		if err := sleep(ctx, discoveryInterval); err != nil {
+			return target{}, err
+		}
+		to, err := c.target(ctx, p)
+		if !errors.Is(err, errNoKind) || time.Now().After(deadline) {
+			return to, err
+		}
+	}
+}
+
+// defines tells whether the operation may bring a new kind.
+func defines(p objectpatch.Patch) bool {
+	return p.Creates() && strings.EqualFold(p.Kind, "CustomResourceDefinition")
+}
+
+func subresources(p objectpatch.Patch) []string {
+	if p.Subresource == "" {
+		return nil
+	}
+	return []string{p.Subresource}
+}
+
+func (c *Client) execute(ctx context.Context, to target, p objectpatch.Patch) error {
+	switch p.Operation {
+	case objectpatch.Create:
+		return to.create(ctx, p)
+	case objectpatch.CreateIfNotExists:
+		err := to.create(ctx, p)
+		if apierrors.IsAlreadyExists(err) {
+			return nil
+		}
+		return err
+	case objectpatch.CreateOrUpdate:
+		return to.createOrUpdate(ctx, p)
+	case objectpatch.ServerSideApply:
+		options := metav1.ApplyOptions{FieldManager: c.config.UserAgent, Force: true}
+		_, err := to.api.Apply(ctx, p.Name, to.object(p), options, subresources(p)...)
+		return err
+	case objectpatch.Delete:
+		return to.deleteAndWait(ctx, p)
+	case objectpatch.DeleteInBackground:
+		return to.delete(ctx, p, metav1.DeletePropagationBackground)
+	case objectpatch.DeleteNonCascading:
+		return to.delete(ctx, p, metav1.DeletePropagationOrphan)
+	case objectpatch.MergePatch:
+		return to.patch(ctx, p, types.MergePatchType)
+	case objectpatch.JSONPatch:
+		return to.patch(ctx, p, types.JSONPatchType)
+	case objectpatch.JQPatch:
+		return to.jqPatch(ctx, p)
+	default:
+		return fmt.Errorf("unknown operation %q", p.Operation)
+	}
+}
+
+// object is the operation's object with the version and kind as the API server
+// spells them. The library writes into what it is given, hence the copy.
+func (to target) object(p objectpatch.Patch) *unstructured.Unstructured {
+	content := maps.Clone(p.Object)
+	content["apiVersion"], content["kind"] = to.kind.apiVersion(), to.kind.name
+	return (&unstructured.Unstructured{Object: content}).DeepCopy()
+}
+
+func (to target) create(ctx context.Context, p objectpatch.Patch) error {
+	_, err := to.api.Create(ctx, to.object(p), metav1.CreateOptions{}, subresources(p)...)
+	return err
+}
+
+// createOrUpdate replaces an object that exists, whatever its version (X30).
+func (to target) createOrUpdate(ctx context.Context, p objectpatch.Patch) error {
+	if p.Subresource == "" {
+		if err := to.create(ctx, p); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	}
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live, err := to.api.Get(ctx, p.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		object := to.object(p)
+		object.SetResourceVersion(live.GetResourceVersion())
+		_, err = to.api.Update(ctx, object, metav1.UpdateOptions{}, subresources(p)...)
+		return err
+	})
+}
+
+func (to target) delete(ctx context.Context, p objectpatch.Patch, policy metav1.DeletionPropagation) error {
+	return to.api.Delete(ctx, p.Name, metav1.DeleteOptions{PropagationPolicy: &policy}, subresources(p)...)
+}
+
+// deleteAndWait deletes with all dependents and waits until the object, not
+// another one of its name, is gone.
+func (to target) deleteAndWait(ctx context.Context, p objectpatch.Patch) error {
+	object, err := to.api.Get(ctx, p.Name, metav1.GetOptions{})
+	if err != nil {
 		return err
 	}
-	var errs []error
-	for i, step := range steps {
-		op, _ := step["op"].(string)
-		if !slices.Contains([]string{"add", "remove", "replace", "move", "copy", "test"}, op) {
-			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: unknown op %v", i, step["op"]))
+	if err := to.delete(ctx, p, metav1.DeletePropagationForeground); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, deleteLimit, fmt.Errorf("it is still there after %s", deleteLimit))
+	defer cancel()
+	for pause := newPause(deletePoll); ; {
+		live, err := to.api.Get(ctx, p.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err), err == nil && live.GetUID() != object.GetUID():
+			return nil
+		case err != nil && ctx.Err() == nil:
+			return err
+		case err == nil:
+			object = live
 		}
-		if path, ok := step["path"].(string); !ok || path != "" && !strings.HasPrefix(path, "/") {
-			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: path %v is no JSON pointer", i, step["path"]))
+		if err := sleep(ctx, pause.Step()); err != nil {
+			return fmt.Errorf("wait for its end: %w, finalizers %q", err, object.GetFinalizers())
 		}
 	}
-	return errors.Join(errs...)
 }
 
-func (p *ObjectPatch) setFilter(expression string, jqLibrary []string) error {
-	if expression == "" {
-		return errors.New("jqFilter is missing")
-	}
-	query, err := gojq.Parse(expression)
-	if err == nil {
-		p.filter, err = gojq.Compile(query, gojq.WithModuleLoader(gojq.NewModuleLoader(jqLibrary)))
-	}
-	if err != nil {
-		return fmt.Errorf("jqFilter %q: %w", expression, err)
-	}
-	return nil
+func (to target) patch(ctx context.Context, p objectpatch.Patch, patchType types.PatchType) error {
+	_, err := to.api.Patch(ctx, p.Name, patchType, p.Data, metav1.PatchOptions{}, subresources(p)...)
+	return err
 }
 
-// mapOrText decodes a field that may be given as it is or as a text of YAML or
-// JSON (K3).
-func mapOrText(field string, given json.RawMessage, into any) error {
-	if len(given) == 0 || bytes.Equal(given, []byte("null")) {
-		return fmt.Errorf("%s is missing", field)
-	}
-	var text string
-	if json.Unmarshal(given, &text) == nil {
-		converted, err := yamlToJSON([]byte(text))
+// jqPatch replaces the object by what the filter makes of it, again when
+// someone else was faster.
+func (to target) jqPatch(ctx context.Context, p objectpatch.Patch) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		live, err := to.api.Get(ctx, p.Name, metav1.GetOptions{}, subresources(p)...)
 		if err != nil {
-			return fmt.Errorf("%s: %w", field, err)
+			return err
 		}
-		given = converted
-	}
-	if err := unmarshalExact(given, into); err != nil {
-		return fmt.Errorf("%s: %w", field, err)
-	}
-	return nil
+		next, changed, err := objectpatch.Transform(ctx, p.Filter, live.Object)
+		if err != nil || !changed {
+			return err
+		}
+		object := &unstructured.Unstructured{Object: next}
+		if _, err := meta.Accessor(object); err != nil || object.GetName() != p.Name {
+			return errors.New("the result of jqFilter is another object, or none")
+		}
+		_, err = to.api.Update(ctx, object, metav1.UpdateOptions{}, subresources(p)...)
+		return err
+	})
 }

@@ -16,6 +16,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/kube"
+	"addon-operator/kube/objectpatch"
 )
 
 // Cluster is an API server in memory: the ConfigMap of the operator, and objects that
@@ -144,7 +145,7 @@ func (c *Cluster) Apply(object map[string]any) error {
 
 // ApplyObjectPatches implements actors.Objects: each named object is changed in some way.
 // How exactly is the business of kube, which has its tests for that.
-func (c *Cluster) ApplyObjectPatches(_ context.Context, patches []kube.ObjectPatch) error {
+func (c *Cluster) ApplyObjectPatches(_ context.Context, patches []objectpatch.Patch) error {
 	for _, p := range patches {
 		c.mu.Lock()
 		old, exists := c.objects[objectKey{strings.ToLower(p.Kind), p.Namespace, p.Name}]

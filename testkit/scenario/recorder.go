@@ -17,7 +17,7 @@ import (
 	"addon-operator/actors"
 	"addon-operator/helm"
 	"addon-operator/hooks"
-	"addon-operator/kube"
+	"addon-operator/kube/objectpatch"
 	"addon-operator/values"
 )
 
@@ -189,7 +189,7 @@ func (r *recorder) Releases(ctx context.Context) ([]string, error) {
 }
 
 // ApplyObjectPatches implements actors.Objects.
-func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []kube.ObjectPatch) error {
+func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
 	defer r.action()()
 	return r.objects.ApplyObjectPatches(ctx, patches)
 }

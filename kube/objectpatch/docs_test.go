@@ -1,4 +1,4 @@
-package kube
+package objectpatch
 
 import (
 	"os"
@@ -9,7 +9,7 @@ import (
 
 // The operations that docs/hooks.md shows are accepted, and it names all there are. K2
 func TestDocsShowObjectPatches(t *testing.T) {
-	docs, err := os.ReadFile("../docs/hooks.md")
+	docs, err := os.ReadFile("../../docs/hooks.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,7 +17,7 @@ func TestDocsShowObjectPatches(t *testing.T) {
 	if shown == nil {
 		t.Fatal("no object patches are shown")
 	}
-	patches, err := ParseObjectPatches(shown[1])
+	patches, err := Parse(shown[1])
 	if err != nil || len(patches) != strings.Count(string(shown[1]), "\n") {
 		t.Errorf("%d patches, %v", len(patches), err)
 	}

@@ -1,4 +1,4 @@
-package kube
+package objectpatch
 
 import (
 	"bytes"
@@ -14,8 +14,9 @@ import (
 // filterLimit bounds one application of a filter: jq can loop for ever.
 const filterLimit = 10 * time.Second
 
-// transform applies a filter that has to make exactly one object of an object.
-func transform(ctx context.Context, filter *gojq.Code, object map[string]any) (next map[string]any, changed bool, err error) {
+// Transform applies a filter that has to make exactly one object of an object, as the filter of
+// a JQPatch does, and tells whether that is another one.
+func Transform(ctx context.Context, filter *gojq.Code, object map[string]any) (next map[string]any, changed bool, err error) {
 	before, err := json.Marshal(object)
 	if err != nil {
 		return nil, false, fmt.Errorf("jqFilter: %w", err)

@@ -1,4 +1,4 @@
-package kube
+package objectpatch
 
 import (
 	"bufio"
@@ -14,20 +14,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ParseObjectPatches reads the file that a hook wrote: JSON objects one after
+// Parse reads the file that a hook wrote: JSON objects one after
 // another, or documents of YAML (K1). All that is wrong is reported, with the
 // number of the document, and then nothing is returned: a hook's operations
 // are applied all or not at all. An empty file is no operation. Modules that
 // the filters of JQPatch import are searched in jqLibrary.
-func ParseObjectPatches(data []byte, jqLibrary ...string) ([]ObjectPatch, error) {
+func Parse(data []byte, jqLibrary ...string) ([]Patch, error) {
 	documents, err := splitDocuments(data)
 	if err != nil {
 		return nil, err
 	}
-	var patches []ObjectPatch
+	var patches []Patch
 	var errs []error
 	for i, document := range documents {
-		patch, err := parseObjectPatch(document, jqLibrary)
+		patch, err := parseOne(document, jqLibrary)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("document %d: %w", i+1, err))
 			continue
@@ -40,12 +40,12 @@ func ParseObjectPatches(data []byte, jqLibrary ...string) ([]ObjectPatch, error)
 	return patches, nil
 }
 
-func parseObjectPatch(text []byte, jqLibrary []string) (ObjectPatch, error) {
+func parseOne(text []byte, jqLibrary []string) (Patch, error) {
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	var document patchDocument
 	if err := decoder.Decode(&document); err != nil {
-		return ObjectPatch{}, err
+		return Patch{}, err
 	}
 	return document.compile(jqLibrary)
 }

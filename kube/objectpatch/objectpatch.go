@@ -1,0 +1,250 @@
+package objectpatch
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/itchyny/gojq"
+)
+
+// Operation is what an Patch does (K2).
+type Operation string
+
+// The operations that hooks may ask for.
+const (
+	Create             Operation = "Create"             // an object that exists is an error
+	CreateIfNotExists  Operation = "CreateIfNotExists"  // an object that exists stays as it is
+	CreateOrUpdate     Operation = "CreateOrUpdate"     // an object that exists is replaced (X30)
+	ServerSideApply    Operation = "ServerSideApply"    // the fields given become ours, others stay
+	Delete             Operation = "Delete"             // with its dependents; waits until it is gone
+	DeleteInBackground Operation = "DeleteInBackground" // returns at once
+	DeleteNonCascading Operation = "DeleteNonCascading" // leaves the dependents alone
+	MergePatch         Operation = "MergePatch"         // RFC 7386
+	JSONPatch          Operation = "JSONPatch"          // RFC 6902
+	JQPatch            Operation = "JQPatch"            // what the filter makes of the object
+)
+
+// Patch is one operation on one object, checked as far as that goes
+// without the API server. Make them with Parse.
+type Patch struct {
+	Operation  Operation
+	APIVersion string // empty: the preferred version of the kind (K4)
+	Kind       string
+	Namespace  string
+	Name       string // empty only for Create with metadata.generateName
+
+	Subresource         string // without slash
+	IgnoreMissingObject bool   // patches of absent objects succeed (K3)
+	IgnoreHookError     bool   // apply it even when the hook failed (K9); for the caller
+
+	Object map[string]any // of Create…, CreateOrUpdate, ServerSideApply
+	Data   []byte         // of MergePatch and JSONPatch: the patch as JSON
+	Filter *gojq.Code     // of JQPatch, see Transform
+}
+
+// String names the operation in errors: "MergePatch Deployment d/web".
+func (p Patch) String() string {
+	name := p.Name
+	if p.Namespace != "" {
+		name = p.Namespace + "/" + name
+	}
+	text := fmt.Sprintf("%s %s %s", p.Operation, p.kindLabel(), name)
+	if p.Subresource != "" {
+		text += " (" + p.Subresource + ")"
+	}
+	return text
+}
+
+// kindLabel names the kind in messages.
+func (p Patch) kindLabel() string {
+	if p.APIVersion == "" {
+		return p.Kind
+	}
+	return p.APIVersion + "/" + p.Kind
+}
+
+// Creates tells whether the operation may bring an object.
+func (p Patch) Creates() bool { return p.Object != nil }
+
+// Deletes tells whether the operation removes an object.
+func (p Patch) Deletes() bool {
+	return p.Operation == Delete || p.Operation == DeleteInBackground || p.Operation == DeleteNonCascading
+}
+
+// patchDocument is an operation as a hook writes it.
+type patchDocument struct {
+	Operation           Operation       `json:"operation"`
+	APIVersion          string          `json:"apiVersion"`
+	Kind                string          `json:"kind"`
+	Namespace           string          `json:"namespace"`
+	Name                string          `json:"name"`
+	Subresource         string          `json:"subresource"`
+	IgnoreMissingObject bool            `json:"ignoreMissingObject"`
+	IgnoreHookError     bool            `json:"ignoreHookError"`
+	Object              json.RawMessage `json:"object"`
+	MergePatch          json.RawMessage `json:"mergePatch"`
+	JSONPatch           json.RawMessage `json:"jsonPatch"`
+	JQFilter            string          `json:"jqFilter"`
+}
+
+// compile checks the document and reports everything that is wrong with it.
+func (d patchDocument) compile(jqLibrary []string) (Patch, error) {
+	p := Patch{
+		Operation:           d.Operation,
+		APIVersion:          d.APIVersion,
+		Kind:                d.Kind,
+		Namespace:           d.Namespace,
+		Name:                d.Name,
+		Subresource:         strings.TrimPrefix(d.Subresource, "/"),
+		IgnoreMissingObject: d.IgnoreMissingObject,
+		IgnoreHookError:     d.IgnoreHookError,
+	}
+	var err error
+	switch d.Operation {
+	case Create, CreateIfNotExists, CreateOrUpdate, ServerSideApply:
+		err = errors.Join(d.onlyPayload("object"), p.setObject(d))
+	case Delete, DeleteInBackground, DeleteNonCascading:
+		err = errors.Join(d.onlyPayload(""), p.named())
+	case MergePatch:
+		err = errors.Join(d.onlyPayload("mergePatch"), p.named(), p.setPatch("mergePatch", d.MergePatch, new(map[string]any)))
+	case JSONPatch:
+		err = errors.Join(d.onlyPayload("jsonPatch"), p.named(), p.setJSONPatch(d.JSONPatch))
+	case JQPatch:
+		err = errors.Join(d.onlyPayload("jqFilter"), p.named(), p.setFilter(d.JQFilter, jqLibrary))
+	case "":
+		err = errors.New("operation is missing")
+	default:
+		err = fmt.Errorf("unknown operation %q", d.Operation)
+	}
+	return p, err
+}
+
+// onlyPayload reports payloads that the operation would silently ignore.
+func (d patchDocument) onlyPayload(field string) error {
+	var errs []error
+	for name, given := range map[string]bool{
+		"object":     d.Object != nil,
+		"mergePatch": d.MergePatch != nil,
+		"jsonPatch":  d.JSONPatch != nil,
+		"jqFilter":   d.JQFilter != "",
+	} {
+		if given && name != field {
+			errs = append(errs, fmt.Errorf("%s has no meaning for %s", name, d.Operation))
+		}
+	}
+	slices.SortFunc(errs, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	return errors.Join(errs...)
+}
+
+// named checks that the object is named.
+func (p *Patch) named() error {
+	var errs []error
+	if p.Kind == "" {
+		errs = append(errs, errors.New("kind is missing"))
+	}
+	if p.Name == "" {
+		errs = append(errs, errors.New("name is missing"))
+	}
+	return errors.Join(errs...)
+}
+
+// setObject takes the object, which names itself.
+func (p *Patch) setObject(d patchDocument) error {
+	if d.APIVersion+d.Kind+d.Namespace+d.Name != "" {
+		return errors.New("apiVersion, kind, namespace and name belong into the object")
+	}
+	if err := mapOrText("object", d.Object, &p.Object); err != nil {
+		return err
+	}
+	var head struct {
+		APIVersion string `json:"apiVersion"`
+		Kind       string `json:"kind"`
+		Metadata   struct {
+			Namespace    string `json:"namespace"`
+			Name         string `json:"name"`
+			GenerateName string `json:"generateName"`
+		} `json:"metadata"`
+	}
+	text, err := json.Marshal(p.Object)
+	if err == nil {
+		err = json.Unmarshal(text, &head)
+	}
+	if err != nil {
+		return fmt.Errorf("object: %w", err)
+	}
+	p.APIVersion, p.Kind = head.APIVersion, head.Kind
+	p.Namespace, p.Name = head.Metadata.Namespace, head.Metadata.Name
+	if p.Operation == Create && p.Name == "" && head.Metadata.GenerateName != "" {
+		return nil
+	}
+	if err := p.named(); err != nil {
+		return fmt.Errorf("object: %w", err)
+	}
+	return nil
+}
+
+// setPatch takes a patch of the shape of into.
+func (p *Patch) setPatch(field string, given json.RawMessage, into any) error {
+	if err := mapOrText(field, given, into); err != nil {
+		return err
+	}
+	var err error
+	p.Data, err = json.Marshal(into)
+	return err
+}
+
+func (p *Patch) setJSONPatch(given json.RawMessage) error {
+	var steps []map[string]any
+	if err := p.setPatch("jsonPatch", given, &steps); err != nil {
+		return err
+	}
+	var errs []error
+	for i, step := range steps {
+		op, _ := step["op"].(string)
+		if !slices.Contains([]string{"add", "remove", "replace", "move", "copy", "test"}, op) {
+			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: unknown op %v", i, step["op"]))
+		}
+		if path, ok := step["path"].(string); !ok || path != "" && !strings.HasPrefix(path, "/") {
+			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: path %v is no JSON pointer", i, step["path"]))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (p *Patch) setFilter(expression string, jqLibrary []string) error {
+	if expression == "" {
+		return errors.New("jqFilter is missing")
+	}
+	query, err := gojq.Parse(expression)
+	if err == nil {
+		p.Filter, err = gojq.Compile(query, gojq.WithModuleLoader(gojq.NewModuleLoader(jqLibrary)))
+	}
+	if err != nil {
+		return fmt.Errorf("jqFilter %q: %w", expression, err)
+	}
+	return nil
+}
+
+// mapOrText decodes a field that may be given as it is or as a text of YAML or
+// JSON (K3).
+func mapOrText(field string, given json.RawMessage, into any) error {
+	if len(given) == 0 || bytes.Equal(given, []byte("null")) {
+		return fmt.Errorf("%s is missing", field)
+	}
+	var text string
+	if json.Unmarshal(given, &text) == nil {
+		converted, err := yamlToJSON([]byte(text))
+		if err != nil {
+			return fmt.Errorf("%s: %w", field, err)
+		}
+		given = converted
+	}
+	if err := unmarshalExact(given, into); err != nil {
+		return fmt.Errorf("%s: %w", field, err)
+	}
+	return nil
+}

@@ -1,0 +1,130 @@
+package objectpatch
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// K1, K2, K3, K8: the forms in which hooks write operations.
+func TestParse(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		want []string
+	}{
+		"nothing":      {"", nil},
+		"only space":   {" \n\t\n", nil},
+		"only comment": {"# nothing\n---\n# nothing\n", nil},
+		"the sample of K8": {`
+{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "namespace": "d"}, "data": {"k": "v"}}}
+{"operation": "MergePatch", "apiVersion": "apps/v1", "kind": "Deployment", "namespace": "d", "name": "web", "mergePatch": {"spec": {"replicas": 2}}, "ignoreMissingObject": true}`,
+			[]string{"CreateOrUpdate v1/ConfigMap d/c", "MergePatch apps/v1/Deployment d/web"}},
+		"YAML documents": {"---\noperation: Delete\nkind: Pod\nnamespace: d\nname: p\n---\noperation: DeleteInBackground\nkind: Node\nname: one\n",
+			[]string{"Delete Pod d/p", "DeleteInBackground Node one"}},
+		"payloads as texts": {`
+operation: Create
+object: |
+  apiVersion: v1
+  kind: ConfigMap
+  metadata: {name: c, namespace: d}
+---
+operation: MergePatch
+kind: Pod
+namespace: d
+name: p
+subresource: /status
+mergePatch: '{"status": {"phase": "Running"}}'
+---
+operation: JSONPatch
+kind: Pod
+namespace: d
+name: p
+jsonPatch: |
+  - {op: remove, path: /metadata/labels/a~1b}
+`, []string{"Create v1/ConfigMap d/c", "MergePatch Pod d/p (status)", "JSONPatch Pod d/p"}},
+		"a generated name": {`{"operation":"Create","object":{"kind":"Pod","metadata":{"generateName":"p-","namespace":"d"}}}`, []string{"Create Pod d/"}},
+		"a filter":         {`{"operation":"JQPatch","kind":"Pod","name":"p","namespace":"d","jqFilter":".metadata.labels.a = \"b\""}`, []string{"JQPatch Pod d/p"}},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			patches, err := Parse([]byte(test.text))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, p := range patches {
+				got = append(got, p.String())
+			}
+			if strings.Join(got, "\n") != strings.Join(test.want, "\n") {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}
+
+// K1: one wrong document, and nothing is applied; all that is wrong is told.
+func TestParseRefuses(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		want []string
+	}{
+		"no JSON":           {`{"operation": }`, []string{"document 1"}},
+		"cut off":           {`{"operation":"Delete","kind":"Pod","name":"a"} {"op`, []string{"document 2"}},
+		"no YAML":           {"a: b: c", []string{"document 1"}},
+		"a key twice":       {"kind: a\nkind: b", []string{"document 1", "kind"}},
+		"a list":            {"- operation: Delete", []string{"document 1"}},
+		"unknown field":     {`{"operation":"Delete","kind":"Pod","name":"a","nameSpace2":"d"}`, []string{"nameSpace2"}},
+		"no operation":      {`{"kind":"Pod"}`, []string{"operation is missing"}},
+		"unknown operation": {`{"operation":"Destroy"}`, []string{`unknown operation "Destroy"`}},
+		"nothing named":     {`{"operation":"Delete"}`, []string{"kind is missing", "name is missing"}},
+		"two documents":     {"operation: Delete\n---\noperation: Create\n", []string{"document 1: kind is missing", "document 2: object is missing"}},
+		"a useless payload": {`{"operation":"Delete","kind":"Pod","name":"a","mergePatch":{},"jqFilter":"."}`, []string{"jqFilter has no meaning for Delete", "mergePatch has no meaning"}},
+		"object is a list":  {`{"operation":"Create","object":[]}`, []string{"object"}},
+		"object is null":    {`{"operation":"Create","object":"null"}`, []string{"object: it is null"}},
+		"named twice":       {`{"operation":"Create","name":"x","object":{"kind":"Pod","metadata":{"name":"x"}}}`, []string{"belong into the object"}},
+		"nameless object":   {`{"operation":"CreateOrUpdate","object":{"kind":"Pod","metadata":{"generateName":"x"}}}`, []string{"object: name is missing"}},
+		"odd metadata":      {`{"operation":"Create","object":{"kind":"Pod","metadata":[]}}`, []string{"object"}},
+		"wrong patch":       {`{"operation":"JSONPatch","kind":"Pod","name":"a","jsonPatch":[{"op":"set","path":"a"},{"op":"add"}]}`, []string{"operation 0: unknown op set", "path a is no JSON pointer", "operation 1: path"}},
+		"patch of no shape": {`{"operation":"MergePatch","kind":"Pod","name":"a","mergePatch":[1]}`, []string{"mergePatch"}},
+		"wrong filter":      {`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":".["}`, []string{"jqFilter"}},
+		"no filter":         {`{"operation":"JQPatch","kind":"Pod","name":"a"}`, []string{"jqFilter is missing"}},
+	}
+	for situation, test := range tests {
+		t.Run(situation, func(t *testing.T) {
+			patches, err := Parse([]byte(test.text))
+			if err == nil || patches != nil {
+				t.Fatalf("accepted: %v", patches)
+			}
+			for _, part := range test.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("error %q does not tell of %q", err, part)
+				}
+			}
+		})
+	}
+}
+
+func FuzzParseObjectPatches(f *testing.F) {
+	for _, seed := range []string{
+		"", "{", "---\n", "operation: Delete\nkind: Pod\nname: a\n",
+		`{"operation":"Create","object":"kind: Pod\nmetadata: {name: a}"}`,
+		`{"operation":"JSONPatch","kind":"a","name":"b","jsonPatch":[{"op":"add","path":"/a","value":1}]}`,
+		`{"operation":"JQPatch","kind":"a","name":"b","jqFilter":".a=1"}`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		patches, err := Parse(data)
+		if err != nil && patches != nil {
+			t.Error("an error, and operations all the same")
+		}
+		for _, p := range patches {
+			if p.Operation == "" || p.Kind == "" || p.String() == "" {
+				t.Errorf("an operation without operation or kind: %+v", p)
+			}
+			if p.Data != nil && !json.Valid(p.Data) {
+				t.Errorf("patch %q is no JSON", p.Data)
+			}
+		}
+	})
+}
