@@ -30,7 +30,13 @@ type assignment struct {
 func (o *owner) start(ctx actor.Context, a assignment) {
 	t := a.task
 	o.Runs.Start(ctx, supervisor.Task{
-		ID: t.ID, AllowFailure: t.AllowFailure, Work: a.work, Succeeded: a.succeeded,
+		ID: t.ID, AllowFailure: t.AllowFailure, Work: a.work,
+		Succeeded: func(ctx actor.Context, result any) {
+			if a.succeeded != nil {
+				a.succeeded(ctx, result)
+			}
+			o.state.tasks.succeeded(t)
+		},
 		Failed: func(at supervisor.Attempt) {
 			o.noteFailure(t, at)
 			if a.failed != nil {
@@ -39,7 +45,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			if a.parks && !o.parked[t.ID] {
 				o.parked[t.ID] = true
 				o.log.Warn("module is parked: it is retried beside the queue, the others go on")
-				o.program.Send(a.queue, messages.TaskDone{ID: t.ID})
+				o.state.tasks.end(o.program, t, a.queue)
 			}
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
@@ -48,10 +54,13 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 				a.cancelled(ctx)
 			}
 			delete(o.failing, t.ID)
-			switch lost := outcome == supervisor.Interrupted; {
-			case !o.parked[t.ID]:
-				ctx.Send(a.queue, messages.TaskDone{ID: t.ID, Lost: lost})
-			case lost: // nobody waits for it who would ask again
+			lost := outcome == supervisor.Interrupted || outcome == supervisor.Cancelled && o.Ending()
+			switch waits := !o.parked[t.ID]; {
+			case waits && lost:
+				o.state.tasks.lose(ctx, t, a.queue)
+			case waits:
+				o.state.tasks.end(ctx, t, a.queue)
+			case outcome == supervisor.Interrupted: // nobody waits for it who would ask again
 				again := t
 				again.ID = o.program.newTaskID()
 				o.program.enqueue(ctx, false, again)
@@ -88,13 +97,13 @@ func (o *owner) startNext(ctx actor.Context) {
 	o.next = nil
 	if o.Ending() { // whoever waits for them asks again
 		for _, a := range waiting {
-			ctx.Send(a.queue, messages.TaskDone{ID: a.task.ID, Lost: true})
+			o.state.tasks.lose(ctx, a.task, a.queue)
 		}
 		return
 	}
 	last := len(waiting) - 1
 	for _, a := range waiting[:last] {
-		ctx.Send(a.queue, messages.TaskDone{ID: a.task.ID})
+		o.state.tasks.end(ctx, a.task, a.queue)
 	}
 	o.alone[waiting[last].task.ID] = true
 	o.start(ctx, waiting[last])
@@ -103,7 +112,7 @@ func (o *owner) startNext(ctx actor.Context) {
 // dropNext ends the tasks that have not begun.
 func (o *owner) dropNext(ctx actor.Context) {
 	for _, a := range o.next {
-		ctx.Send(a.queue, messages.TaskDone{ID: a.task.ID})
+		o.state.tasks.end(ctx, a.task, a.queue)
 	}
 	o.next = nil
 }
@@ -115,11 +124,6 @@ func (o *owner) noteFailure(t messages.Task, a supervisor.Attempt) {
 	o.failing[t.ID] = messages.FailingTask{
 		Task: strings.TrimSpace(kind + " " + about), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
 	}
-}
-
-// refuse answers a task that is not executed.
-func refuse(ctx actor.Context, t messages.Task) {
-	ctx.Send(ctx.Sender(), messages.TaskDone{ID: t.ID})
 }
 
 func (o *owner) logFailure(t messages.Task, a supervisor.Attempt) {

@@ -45,10 +45,11 @@ type convergeState struct {
 	began    time.Time
 	ready    bool // the first converge is over
 	cause    messages.Cause
+	tasks    ledger
 }
 
 func newConverge(p *program, tree *addons.Tree, globalHooks []hooks.Hook, config map[string]bool) actor.Producer {
-	state := &convergeState{tree: tree, globalHooks: globalHooks, config: config, deployed: map[string]bool{}, removed: map[string]bool{}}
+	state := &convergeState{tree: tree, globalHooks: globalHooks, config: config, deployed: map[string]bool{}, removed: map[string]bool{}, tasks: newLedger()}
 	log := p.Log
 	return func() actor.Actor {
 		return &converge{Runs: supervisor.NewRuns(p.System, log), program: p, log: log, state: state}
@@ -62,6 +63,8 @@ func (c *converge) Receive(ctx actor.Context) {
 		return
 	}
 	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		c.state.tasks.settle(ctx)
 	case messages.StartUp:
 		c.startUp(ctx)
 	case messages.ReloadModules:
@@ -69,7 +72,9 @@ func (c *converge) Receive(ctx actor.Context) {
 	case delayedReload:
 		c.requestReload(ctx, msg.cause)
 	case messages.ExecuteTask:
-		c.execute(ctx, msg.Task)
+		if c.state.tasks.begin(ctx, msg.Task) {
+			c.execute(ctx, msg.Task)
+		}
 	case getDiscovery:
 		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, list: !c.state.listed, before: c.state.enabled})
 		return
@@ -144,20 +149,30 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 			func(actor.Context, any) { delete(c.state.deployed, work.Release) })
 	default:
 		c.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
-		refuse(ctx, t)
+		c.state.tasks.refuse(ctx, t)
 	}
 }
 
 func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
 	queue := ctx.Sender()
 	c.Runs.Start(ctx, supervisor.Task{
-		ID: t.ID, AllowFailure: t.AllowFailure, Work: work, Succeeded: succeeded,
+		ID: t.ID, AllowFailure: t.AllowFailure, Work: work,
+		Succeeded: func(ctx actor.Context, result any) {
+			if succeeded != nil {
+				succeeded(ctx, result)
+			}
+			c.state.tasks.succeeded(t)
+		},
 		Failed: func(a supervisor.Attempt) { c.failed(t, a) },
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			if outcome == supervisor.Allowed {
 				c.purgeLater(ctx, t)
 			}
-			ctx.Send(queue, messages.TaskDone{ID: t.ID, Lost: outcome == supervisor.Interrupted})
+			if outcome == supervisor.Interrupted || outcome == supervisor.Cancelled {
+				c.state.tasks.lose(ctx, t, queue)
+				return
+			}
+			c.state.tasks.end(ctx, t, queue)
 		},
 	})
 }

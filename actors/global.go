@@ -33,7 +33,7 @@ type globalState struct {
 
 func newGlobalHooks(p *program, workingDir string, section *values.Section, found []hooks.Hook) actor.Producer {
 	state := &globalState{flags: map[string]bool{}}
-	state.section, state.hooks = section, found
+	state.section, state.hooks, state.tasks = section, found, newLedger()
 	state.synchronized, state.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	return func() actor.Actor {
 		return &globalHooks{owner: *newOwner(p, messages.GlobalHooks, workingDir, &state.ownerState), state: state}
@@ -48,7 +48,9 @@ func (g *globalHooks) Receive(ctx actor.Context) {
 	}
 	switch msg := ctx.Message().(type) {
 	case messages.ExecuteTask:
-		g.execute(ctx, msg.Task)
+		if g.state.tasks.begin(ctx, msg.Task) {
+			g.execute(ctx, msg.Task)
+		}
 	case messages.GetValues:
 		answer := g.values()
 		answer.EnabledModules = g.state.enabledModules
@@ -70,7 +72,7 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		hook, err := g.hook(work.Hook)
 		if err != nil {
 			g.log.Error("task refused", "task", t.String(), "err", err)
-			refuse(ctx, t)
+			g.state.tasks.refuse(ctx, t)
 			return
 		}
 		if work.Binding == hooks.AfterAll {
@@ -80,7 +82,7 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	case messages.SynchronizeHook:
 		hook, err := g.hook(work.Hook)
 		if err != nil || g.needless(work) {
-			refuse(ctx, t)
+			g.state.tasks.refuse(ctx, t)
 			return
 		}
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.synchronize(run, hook, work) }
@@ -96,7 +98,7 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		a.succeeded = func(ctx actor.Context, _ any) { g.finishReload(ctx, t.Reload) }
 	default:
 		g.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
-		refuse(ctx, t)
+		g.state.tasks.refuse(ctx, t)
 		return
 	}
 	g.start(ctx, a)

@@ -47,7 +47,7 @@ type adoptModule struct {
 
 func newModule(p *program, m addons.Module, section *values.Section) actor.Producer {
 	state := &moduleState{module: m, phase: messages.Disabled}
-	state.section = section
+	state.section, state.tasks = section, newLedger()
 	state.reset()
 	return func() actor.Actor {
 		return &module{owner: *newOwner(p, m.Name, m.Root, &state.ownerState), state: state}
@@ -71,7 +71,9 @@ func (m *module) Receive(ctx actor.Context) {
 	}
 	switch msg := ctx.Message().(type) {
 	case messages.ExecuteTask:
-		m.execute(ctx, msg.Task)
+		if m.state.tasks.begin(ctx, msg.Task) {
+			m.execute(ctx, msg.Task)
+		}
 	case messages.GetValues:
 		ctx.Respond(m.values())
 		return
@@ -130,13 +132,13 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.runHook(run, hook, work) })
 	case messages.SynchronizeHook:
 		if m.needless(work) {
-			refuse(ctx, t)
+			m.state.tasks.refuse(ctx, t)
 			return
 		}
 		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.synchronize(run, hook, work) })
 	default:
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
-		refuse(ctx, t)
+		m.state.tasks.refuse(ctx, t)
 	}
 }
 
@@ -146,7 +148,7 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 	if err != nil || m.off() {
 		m.missed(a.task)
 		m.unqueued(a.task)
-		refuse(ctx, a.task)
+		m.state.tasks.refuse(ctx, a.task)
 		return
 	}
 	a.work = func(run *supervisor.Run) (any, error) { return nil, work(run, hook) }
@@ -184,7 +186,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j job) {
 	switch {
 	case !m.state.wanted || m.state.phase == messages.Suspended:
 		// A run that was queued before the module was disabled must not start it again.
-		refuse(ctx, a.task)
+		m.state.tasks.refuse(ctx, a.task)
 		return
 	case m.state.started:
 		m.become(messages.Running)

@@ -24,7 +24,7 @@ type Operator struct {
 
 // New makes an operator; it starts nothing.
 func New(w World) *Operator {
-	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Backoff: w.Backoff, Lost: answerLost})
+	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Backoff: w.Backoff, Lost: answerLost, Observe: w.Observe})
 	if w.Metrics == nil {
 		w.Metrics = NewMetrics(DefaultPrefix)
 	}

@@ -46,6 +46,7 @@ type ownerState struct {
 	synchronized map[messages.BindingKey]bool
 	deferred     map[messages.BindingKey]bool // nobody waits for these
 	limits       limits
+	tasks        ledger
 }
 
 // convergedValues are the values at the end of the last converge, which people compare with.
@@ -72,6 +73,8 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 		return true
 	}
 	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		o.state.tasks.settle(ctx)
 	case messages.ApplyHookResult:
 		o.applyHookResult(ctx, self, application{msg: msg, from: ctx.Sender()})
 	case messages.ConfigSaved:

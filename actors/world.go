@@ -50,6 +50,8 @@ type World struct {
 	JQLibrary []string
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
+	// Observe is told of each message before its actor handles it; nil for nobody.
+	Observe func(actor *actor.PID, message any)
 	// Backoff makes the delays between the attempts at a task; nil for those of rule F7.
 	Backoff func() backoff.BackOff
 }

@@ -20,6 +20,9 @@ type Options struct {
 	Backoff func() backoff.BackOff
 	// Lost is told of a message whose receiver crashed while it handled it.
 	Lost func(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID)
+	// Observe is told of each message before its receiver handles it. Tests panic in it, as
+	// a mistake of the receiver would.
+	Observe func(receiver *actor.PID, message any)
 }
 
 // System is a protoactor system whose actors are inspected and crash-only.
@@ -46,10 +49,22 @@ func NewSystem(o Options) *System {
 		actor.WithMailbox(s.Inspector.mailbox),
 		actor.WithSupervisor(s.crashOnly),
 	}
+	if o.Observe != nil {
+		s.options = append(s.options, actor.WithReceiverMiddleware(observed(o.Observe)))
+	}
 	if o.Dispatcher != nil {
 		s.options = append(s.options, actor.WithDispatcher(o.Dispatcher))
 	}
 	return s
+}
+
+func observed(observe func(*actor.PID, any)) actor.ReceiverMiddleware {
+	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
+		return func(ctx actor.ReceiverContext, envelope *actor.MessageEnvelope) {
+			observe(ctx.Self(), envelope.Message)
+			next(ctx, envelope)
+		}
+	}
 }
 
 // Props describes an actor that is inspected and restarts its children when they crash.

@@ -37,6 +37,7 @@
 //	unordered                     sort the trace within an instant: queues work side by side
 //	jitter N                      let everything last some milliseconds, drawn from a seed
 //	crash ACTOR                   make an actor panic, for example module/dns
+//	crash ACTOR over MESSAGE      make it panic over the next message of a type, before it is handled
 //	crash-root                    make the root actor panic
 //	show                          print phases and queues into the trace
 //

@@ -87,13 +87,14 @@ type player struct {
 	witness  *witness
 	isolate  bool
 	width    int
+	traps    *traps
 }
 
 func newPlayer(t *testing.T, s *stage, seed uint64) *player {
 	trace := NewTrace()
 	p := &player{
 		t: t, dir: s.dir, files: s.files, trace: trace, sched: NewScheduler(seed), witness: newWitness(),
-		cluster: NewCluster(trace), releases: NewReleases(trace),
+		cluster: NewCluster(trace), releases: NewReleases(trace), traps: newTraps(),
 	}
 	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.dir, "tmp"), Log: trace.logger()})
 	if err != nil {
@@ -211,7 +212,7 @@ func (p *player) start() error {
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return p.cluster.WatchObjects(ctx, spec, notify, synced)
 		},
-		Isolate: p.isolate, Width: p.width, Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
+		Isolate: p.isolate, Width: p.width, Writes: writes, Dispatcher: p.sched, Observe: p.traps.observe, IgnoredRelease: "operator-itself",
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.dir, "modules")}, Global: filepath.Join(p.dir, "global-hooks"), UnnumberedOrder: 1},
 	})
 	if err := p.await(func() error { return p.operator.Start(context.Background()) }); err != nil {

@@ -260,11 +260,16 @@ func (p *player) stepWrite(rest string) error {
 	return err
 }
 
-func (p *player) stepCrash(name string) error {
+func (p *player) stepCrash(rest string) error {
 	if p.operator == nil {
 		return errors.New("the operator does not run")
 	}
+	name, message, over := strings.Cut(rest, " over ")
 	p.witness.note("crash", strings.TrimPrefix(name, "module/"))
+	if over {
+		p.traps.lay(name, message)
+		return nil
+	}
 	p.operator.Send(name, messages.Crash{})
 	return nil
 }

@@ -1,0 +1,43 @@
+package testkit
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/asynkron/protoactor-go/actor"
+)
+
+// traps make actors panic over a message, as a mistake in its handler would: whatever the
+// message should have changed stays as it was.
+type traps struct {
+	mu   sync.Mutex
+	laid map[trap]bool
+}
+
+// trap is an actor by its path below the root, and the type of a message.
+type trap struct{ actor, message string }
+
+func newTraps() *traps { return &traps{laid: map[trap]bool{}} }
+
+func (t *traps) lay(path, message string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.laid[trap{path, message}] = true
+}
+
+// observe is called before each message is handled.
+func (t *traps) observe(receiver *actor.PID, message any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.laid) == 0 {
+		return
+	}
+	_, path, _ := strings.Cut(receiver.Id, "/")
+	name := fmt.Sprintf("%T", message)
+	caught := trap{path, name[strings.LastIndex(name, ".")+1:]}
+	if t.laid[caught] {
+		delete(t.laid, caught)
+		panic("crash over " + caught.message)
+	}
+}
