@@ -31,6 +31,7 @@ type Options struct {
 	Burst      int          // 0: DefaultBurst
 	UserAgent  string       // empty: addon-operator
 	Log        *slog.Logger // nil: discard
+	Fence      *Fence       // what every write must pass; nil: none
 }
 
 // Client holds the connections to one API server. It is safe for concurrent
@@ -42,6 +43,9 @@ type Client struct {
 	metadata metadata.Interface
 	kinds    *kinds
 	log      *slog.Logger
+
+	fence    *Fence
+	unfenced *rest.Config // for the Lease itself
 }
 
 // Connect makes a client. It makes no request: an API server that is away is
@@ -59,7 +63,16 @@ func Connect(o Options) (*Client, error) {
 	config.Burst = orDefault(o.Burst, DefaultBurst)
 	config.UserAgent = orDefault(o.UserAgent, defaultUserAgent)
 	config.WarningHandlerWithContext = newWarnings(log)
-	return newClient(config, log)
+	unfenced := rest.CopyConfig(config)
+	if o.Fence != nil {
+		o.Fence.guard(config)
+	}
+	c, err := newClient(config, log)
+	if err != nil {
+		return nil, err
+	}
+	c.fence, c.unfenced = o.Fence, unfenced
+	return c, nil
 }
 
 func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {

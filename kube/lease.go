@@ -1,0 +1,353 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/klog/v2"
+)
+
+// LeaseOptions say for which Lease a replica competes, and how.
+type LeaseOptions struct {
+	Namespace, Name string
+	Identity        string // of this process; no two processes have the same
+	// A leader renews each RetryPeriod. It stops acting RenewDeadline after the beginning of
+	// its last successful renewal; another replica takes over at the earliest Duration after
+	// it saw that renewal. What lies between is the time to kill hooks and cut writes.
+	Duration, RenewDeadline, RetryPeriod time.Duration
+}
+
+// Check says what is wrong with the times.
+func (o LeaseOptions) Check() error {
+	var errs []error
+	if o.Duration < time.Second || o.Duration%time.Second != 0 {
+		errs = append(errs, fmt.Errorf("the lease duration must be whole seconds, at least 1, not %s", o.Duration))
+	}
+	if o.RenewDeadline >= o.Duration {
+		errs = append(errs, fmt.Errorf("the renew deadline must be shorter than the lease duration %s, not %s: what lies between is the time to stop", o.Duration, o.RenewDeadline))
+	}
+	if o.RetryPeriod <= 0 || time.Duration(leaderelection.JitterFactor*float64(o.RetryPeriod)) >= o.RenewDeadline {
+		errs = append(errs, fmt.Errorf("the retry period must be above 0 and at most %s, a little below the renew deadline, not %s", o.RenewDeadline*4/5, o.RetryPeriod))
+	}
+	return errors.Join(errs...)
+}
+
+// LeaseStatus is what a replica knows about who leads.
+type LeaseStatus struct {
+	Identity    string    // of this replica
+	Leading     bool      // this replica leads
+	Holder      string    // identity of the leader; empty when there is none
+	Since       time.Time // of Holder, or of none, as this replica saw it
+	Transitions int       // how often the Lease changed hands
+}
+
+// Lease is the part of one replica in the election of a leader (L1). The election itself
+// is client-go's; here is what makes it safe to act on: a Fence, which is open no longer
+// than the Lease is surely held.
+type Lease struct {
+	options LeaseOptions
+	fence   *Fence
+	log     *slog.Logger
+	elector *leaderelection.LeaderElector
+	follow  *feed
+
+	stop    context.CancelFunc // ends the competition
+	stopped chan struct{}
+	won     chan struct{} // closed when this replica leads
+	free    chan struct{} // one place: nobody holds the Lease
+
+	mu        sync.Mutex
+	status    LeaseStatus
+	seen      time.Time // the holder showed itself last
+	duration  time.Duration
+	releasing bool
+}
+
+// NewLease prepares the competition for a Lease. It makes no request. The client must
+// have been connected with a Fence.
+func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	if c.fence == nil {
+		return nil, errors.New("bug: a lease needs a client with a fence")
+	}
+	// A request that hangs must leave time for a second one.
+	short := rest.CopyConfig(c.unfenced)
+	short.QPS, short.Timeout = -1, o.RenewDeadline/2
+	renewing, err := typedcoordinationv1.NewForConfig(short)
+	if err != nil {
+		return nil, fmt.Errorf("client for leases: %w", err)
+	}
+	watching, err := typedcoordinationv1.NewForConfig(c.unfenced)
+	if err != nil {
+		return nil, fmt.Errorf("client for leases: %w", err)
+	}
+	l := &Lease{
+		options: o, fence: c.fence, log: c.log, duration: o.Duration,
+		stopped: make(chan struct{}), won: make(chan struct{}), free: make(chan struct{}, 1),
+		status: LeaseStatus{Identity: o.Identity, Since: time.Now()},
+	}
+	l.follow = l.newFeed(watching.Leases(o.Namespace))
+	l.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
+		Lock: &lock{lease: l, Interface: &resourcelock.LeaseLock{
+			LeaseMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name},
+			Client:    renewing, LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
+		}},
+		LeaseDuration: o.Duration, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
+		// Without it the library would leave the Lease to its time; the lock holds the
+		// release back until Release is called.
+		ReleaseOnCancel: true, Name: o.Name,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("lease %s/%s: %w", o.Namespace, o.Name, err)
+	}
+	return l, nil
+}
+
+// Compete returns nil when this replica leads; from then on the Lease is renewed until
+// Release, and Fence.Lost tells when that was in vain. When ctx ends before, it is no
+// longer competed for. Compete is called once.
+func (l *Lease) Compete(ctx context.Context) error {
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l.stop = stop
+	running = klog.NewContext(running, klog.Background())
+	go l.follow.run(running)
+	go l.elect(running)
+	select {
+	case <-l.won:
+		return nil
+	case <-l.fence.ctx.Done():
+		return context.Cause(l.fence.ctx)
+	case <-ctx.Done():
+		l.Release()
+		return context.Cause(ctx)
+	}
+}
+
+// elect runs the election. A follower is woken up when the Lease is free, so that it need
+// not wait for its next look.
+func (l *Lease) elect(ctx context.Context) {
+	defer close(l.stopped)
+	for ctx.Err() == nil && l.fence.ctx.Err() == nil {
+		attempt, cancel := context.WithCancel(ctx)
+		go l.interrupt(attempt, cancel)
+		l.elector.Run(attempt)
+		cancel()
+	}
+}
+
+// interrupt ends an attempt of a follower when the Lease is free, and that of a leader
+// when its leadership is over. An attempt that wins at this very moment is no loss: the
+// next one finds that the Lease is its own.
+func (l *Lease) interrupt(attempt context.Context, end context.CancelFunc) {
+	free := l.free
+	for {
+		select {
+		case <-l.won:
+			free = nil
+		default:
+		}
+		select {
+		case <-free:
+			select {
+			case <-l.won:
+			default:
+				end()
+			}
+		case <-l.fence.ctx.Done():
+			end()
+		case <-attempt.Done():
+			return
+		}
+	}
+}
+
+// Release gives the Lease back, so that another replica takes over at once. Everything
+// that the leader does must have ended; nothing is written any more from here on. It
+// returns when the Lease is released, or when it could not be in time.
+func (l *Lease) Release() {
+	l.mu.Lock()
+	l.releasing = l.fence.ctx.Err() == nil // what was lost is not ours to release
+	l.mu.Unlock()
+	l.fence.shut(errReleased)
+	if l.stop == nil {
+		return // it never competed
+	}
+	l.stop()
+	select {
+	case <-l.stopped:
+	case <-time.After(l.options.RenewDeadline):
+		l.log.Warn("the lease could not be released; another replica takes over when it has expired", "lease", l.options.Name)
+	}
+}
+
+// Status tells who leads, as far as this replica knows.
+func (l *Lease) Status() LeaseStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.status
+	s.Leading = s.Holder == s.Identity && l.fence.Check() == nil
+	return s
+}
+
+// observe takes in what the API server says of the Lease.
+func (l *Lease) observe(r resourcelock.LeaderElectionRecord) {
+	l.mu.Lock()
+	was := l.status.Holder
+	if r.HolderIdentity != was {
+		l.status.Holder, l.status.Since = r.HolderIdentity, time.Now()
+	}
+	if r.HolderIdentity != "" {
+		l.seen, l.duration = time.Now(), time.Duration(r.LeaseDurationSeconds)*time.Second
+	}
+	l.status.Transitions = max(l.status.Transitions, r.LeaderTransitions)
+	l.mu.Unlock()
+	switch {
+	case was == l.options.Identity && r.HolderIdentity != was:
+		l.fence.shut(fmt.Errorf("the lease was taken by %q", r.HolderIdentity))
+	case r.HolderIdentity == "":
+		select {
+		case l.free <- struct{}{}:
+		default:
+		}
+	case r.HolderIdentity != was:
+		l.log.Info("the leader is known", "leader", r.HolderIdentity, "self", r.HolderIdentity == l.options.Identity)
+	}
+}
+
+// heldByOther tells whether another replica may still believe that it leads, although the
+// Lease is gone: somebody deleted it.
+func (l *Lease) heldByOther() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if holder := l.status.Holder; holder != "" && holder != l.options.Identity && !passed(l.seen.Add(l.duration)) {
+		return fmt.Errorf("the lease was deleted while %s held it; it may be taken when it would have expired", holder)
+	}
+	return nil
+}
+
+// lock is the Lease as the election sees it.
+type lock struct {
+	resourcelock.Interface
+	lease *Lease
+}
+
+// Get implements resourcelock.Interface.
+func (k *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := k.Interface.Get(ctx)
+	if err == nil {
+		k.lease.observe(*record)
+	}
+	return record, raw, err
+}
+
+// Create implements resourcelock.Interface.
+func (k *lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	if err := k.lease.heldByOther(); err != nil {
+		return err
+	}
+	return k.lease.write(r, func() error { return k.Interface.Create(ctx, r) })
+}
+
+// Update implements resourcelock.Interface.
+func (k *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return k.lease.write(r, func() error { return k.Interface.Update(ctx, r) })
+}
+
+// write acquires, renews or releases. The fence counts from before the request: when it
+// took effect, nobody knows.
+func (l *Lease) write(r resourcelock.LeaderElectionRecord, send func() error) error {
+	began := time.Now()
+	l.mu.Lock()
+	releasing := l.releasing
+	l.mu.Unlock()
+	if r.HolderIdentity == "" {
+		if !releasing {
+			return errors.New("the lease is not released before everything has ended")
+		}
+		return send()
+	}
+	if l.fence.ctx.Err() != nil {
+		return l.fence.Check()
+	}
+	if err := send(); err != nil {
+		return err
+	}
+	if err := l.fence.extend(began.Add(l.options.RenewDeadline)); err != nil {
+		return err
+	}
+	l.observe(r)
+	select {
+	case <-l.won:
+	default:
+		close(l.won)
+	}
+	return nil
+}
+
+// newFeed watches the Lease: a follower hears of its release at once, and a leader when
+// somebody took it.
+func (l *Lease) newFeed(api typedcoordinationv1.LeaseInterface) *feed {
+	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, l.options.Name).String()
+	return &feed{
+		name: fmt.Sprintf("Lease %s/%s", l.options.Namespace, l.options.Name), store: leaseStore{l}, log: l.log,
+		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			o.FieldSelector = selector
+			return api.List(ctx, o)
+		},
+		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			o.FieldSelector = selector
+			return api.Watch(ctx, o)
+		},
+	}
+}
+
+// leaseStore is the store of that watch.
+type leaseStore struct{ lease *Lease }
+
+func (s leaseStore) Add(object any) error { return s.Update(object) }
+
+func (s leaseStore) Update(object any) error {
+	if l, ok := object.(*coordinationv1.Lease); ok && l.Name == s.lease.options.Name {
+		s.lease.news(*resourcelock.LeaseSpecToLeaderElectionRecord(&l.Spec))
+	}
+	return nil
+}
+
+func (leaseStore) Delete(any) error { return nil } // the election finds out by itself, without haste
+
+func (s leaseStore) Replace(objects []any, _ string) error {
+	for _, object := range objects {
+		_ = s.Update(object) // never fails
+	}
+	return nil
+}
+
+func (leaseStore) Resync() error { return nil }
+
+// news is observe for what a watch tells, which may be older than what is known: that
+// this replica does not hold the Lease is left to the election to find out, but right
+// away.
+func (l *Lease) news(r resourcelock.LeaderElectionRecord) {
+	l.mu.Lock()
+	stale := r.LeaderTransitions < l.status.Transitions || l.status.Holder == l.options.Identity && r.LeaderTransitions == l.status.Transitions
+	l.mu.Unlock()
+	if !stale {
+		l.observe(r)
+	}
+}

@@ -1,0 +1,312 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// replica is one candidate with a client of its own.
+type replica struct {
+	*Lease
+	fence  *Fence
+	client *Client
+	leads  chan error // of Compete
+}
+
+// patient are times at which nobody takes over unless the Lease was given back.
+func patient(namespace, identity string) LeaseOptions {
+	return LeaseOptions{Namespace: namespace, Name: "leader", Identity: identity, Duration: 20 * time.Minute, RenewDeadline: 10 * time.Minute, RetryPeriod: 8 * time.Minute}
+}
+
+// hasty are times for tests in which the Lease expires.
+func hasty(namespace, identity string) LeaseOptions {
+	return LeaseOptions{Namespace: namespace, Name: "leader", Identity: identity, Duration: 2 * time.Second, RenewDeadline: 1500 * time.Millisecond, RetryPeriod: 100 * time.Millisecond}
+}
+
+func newReplica(t *testing.T, cluster *devclustertest.Cluster, o LeaseOptions) *replica {
+	t.Helper()
+	fence := NewFence()
+	client, err := Connect(Options{Kubeconfig: cluster.Kubeconfig(), Log: testLog(t), Fence: fence})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lease, err := client.NewLease(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &replica{Lease: lease, fence: fence, client: client, leads: make(chan error, 1)}
+	go func() { r.leads <- lease.Compete(t.Context()) }()
+	t.Cleanup(func() { fence.shut(errReleased); <-lease.stopped })
+	return r
+}
+
+func (r *replica) awaitLeading(t *testing.T) *replica {
+	t.Helper()
+	if err := await(t, "the leadership of "+r.options.Identity, r.leads); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// write tries to write a ConfigMap.
+func (r *replica) write(t *testing.T, text string) error {
+	t.Helper()
+	_, err := r.client.WriteConfigMap(t.Context(), r.options.Namespace, "written", nil, map[string]*string{text: &text})
+	return err
+}
+
+// L1, L2: one replica leads; the others know who, read, and write nothing. A leader that
+// gives the Lease back has a successor at once, far before the Lease expires.
+func TestOneReplicaLeadsAndTheNextTakesOverAtOnce(t *testing.T) {
+	w := newWorld(t, devclustertest.Start(t))
+	namespace := w.Namespace(t)
+	first := newReplica(t, w.Cluster, patient(namespace, "first")).awaitLeading(t)
+	if err := first.write(t, "first"); err != nil {
+		t.Fatal(err)
+	}
+	second := newReplica(t, w.Cluster, patient(namespace, "second"))
+	eventually(t, "the follower knows its leader", func() bool { return second.Status().Holder == "first" })
+	if s := second.Status(); s.Leading || s.Identity != "second" {
+		t.Errorf("status of the follower: %+v", s)
+	}
+	if err := second.write(t, "second"); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("a write of the follower: %v, want ErrNotLeading", err)
+	}
+	if cm, err := second.client.ReadConfigMap(t.Context(), namespace, "written"); err != nil || cm.Data["first"] != "first" || len(cm.Data) != 1 {
+		t.Errorf("the follower reads %v, %v", cm, err)
+	}
+
+	first.Release()
+	second.awaitLeading(t)
+	if err := second.write(t, "second"); err != nil {
+		t.Error(err)
+	}
+	if err := first.write(t, "late"); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("a write after the release: %v, want ErrNotLeading", err)
+	}
+	if s := first.Status(); s.Leading {
+		t.Errorf("status after the release: %+v", s)
+	}
+	if s := second.Status(); !s.Leading || s.Transitions != 1 {
+		t.Errorf("status of the successor: %+v", s)
+	}
+}
+
+// L4: who is gone without a word is followed when its Lease has expired.
+func TestLeaseExpires(t *testing.T) {
+	w := newWorld(t, devclustertest.Start(t))
+	namespace := w.Namespace(t)
+	first := newReplica(t, w.Cluster, hasty(namespace, "first")).awaitLeading(t)
+	second := newReplica(t, w.Cluster, hasty(namespace, "second"))
+	eventually(t, "the follower knows its leader", func() bool { return second.Status().Holder == "first" })
+	first.fence.shut(errors.New("killed")) // it renews no more, and releases nothing
+	<-first.stopped
+	second.awaitLeading(t)
+	first.Release()
+	if s := second.Status(); !s.Leading || s.Holder != "second" {
+		t.Errorf("a late release of the first did harm: %+v", s)
+	}
+}
+
+// L4: a Lease that somebody took ends the leadership at once, not only at the next
+// renewal; a write that is under way is cut.
+func TestLeaseIsTaken(t *testing.T) {
+	w := newWorld(t, devclustertest.Start(t))
+	namespace := w.Namespace(t)
+	leader := newReplica(t, w.Cluster, patient(namespace, "leader")).awaitLeading(t)
+	leases := w.admin.CoordinationV1().Leases(namespace)
+	lease, err := leases.Get(t.Context(), "leader", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	thief, transitions := "thief", *lease.Spec.LeaseTransitions+1
+	lease.Spec.HolderIdentity, lease.Spec.LeaseTransitions = &thief, &transitions
+	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the end of the leadership", leader.fence.Lost().Done())
+	if cause := context.Cause(leader.fence.Lost()); !strings.Contains(cause.Error(), `taken by "thief"`) {
+		t.Errorf("cause: %v", cause)
+	}
+	if err := leader.write(t, "late"); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("a late write: %v, want ErrNotLeading", err)
+	}
+	leader.Release()
+	lease, err = leases.Get(t.Context(), "leader", metav1.GetOptions{})
+	if err != nil || *lease.Spec.HolderIdentity != "thief" {
+		t.Errorf("the lease after all: %v, %v", lease, err)
+	}
+}
+
+// A Lease that was deleted is no free one: its holder may not know yet.
+func TestDeletedLeaseIsNotTakenBeforeItsTime(t *testing.T) {
+	w := newWorld(t, devclustertest.Start(t))
+	namespace := w.Namespace(t)
+	// A holder that is stopped, so that it does not make the Lease anew.
+	const holder = "stopped"
+	lease := newLeaseObject(holder, 1200, metav1.NowMicro())
+	leases := w.admin.CoordinationV1().Leases(namespace)
+	if _, err := leases.Create(t.Context(), lease, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	follower := newReplica(t, w.Cluster, hasty(namespace, "follower"))
+	eventually(t, "the follower knows the holder", func() bool { return follower.Status().Holder == holder })
+	if err := leases.Delete(t.Context(), "leader", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	candidate := &lock{Interface: nil, lease: follower.Lease} // a nil lock below: it must not be called
+	if err := candidate.Create(t.Context(), leaderRecord("follower")); err == nil || !strings.Contains(err.Error(), "deleted while stopped held it") {
+		t.Errorf("taking the deleted lease: %v", err)
+	}
+	if s := follower.Status(); s.Leading {
+		t.Errorf("the follower leads: %+v", s)
+	}
+}
+
+// A write that waits for its answer ends with the leadership, and so does everything on
+// the connections of a process that was stopped beyond its time (L5).
+func TestFenceCutsWhatIsUnderWay(t *testing.T) {
+	arrived := make(chan struct{})
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(arrived)
+		<-r.Context().Done() // cut by the client
+	})}
+	go func() { _ = server.Serve(listener) }() // until Close
+	t.Cleanup(func() { _ = server.Close() })
+
+	fence := NewFence()
+	if err := fence.extend(time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	transport := fenced{fence, http.DefaultTransport}
+	failed := make(chan error, 1)
+	go func() {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+listener.Addr().String(), strings.NewReader("x"))
+		if err != nil {
+			failed <- err
+			return
+		}
+		_, err = transport.RoundTrip(req) //nolint:bodyclose // there is none
+		failed <- err
+	}()
+	await(t, "the request", arrived)
+	fence.shut(errors.New("taken"))
+	if err := await(t, "the end of the request", failed); err == nil {
+		t.Error("the request went on")
+	}
+}
+
+// The deadline counts by both clocks, and what was once over stays over.
+func TestFenceIsOpenNoLongerThanTheLease(t *testing.T) {
+	future, past := time.Now().Add(time.Hour), time.Now().Add(-time.Nanosecond)
+	t.Run("closed before the first time", func(t *testing.T) {
+		if err := NewFence().Check(); !errors.Is(err, ErrNotLeading) {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("open while it holds", func(t *testing.T) {
+		f := NewFence()
+		if err := errors.Join(f.extend(future), f.Check()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("a renewal that comes too late", func(t *testing.T) {
+		f := NewFence()
+		if err := f.extend(past); !errors.Is(err, ErrNotLeading) {
+			t.Errorf("%v", err)
+		}
+		if err := f.extend(future); !errors.Is(err, ErrNotLeading) {
+			t.Errorf("it opened again: %v", err)
+		}
+	})
+	t.Run("the time runs out", func(t *testing.T) {
+		f := NewFence()
+		if err := f.extend(time.Now().Add(50 * time.Millisecond)); err != nil {
+			t.Fatal(err)
+		}
+		await(t, "the end of the time", f.Lost().Done())
+		if err := f.Check(); !errors.Is(err, ErrNotLeading) || !strings.Contains(err.Error(), "not renewed in time") {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("the wall clock alone has passed", func(t *testing.T) { // the machine was suspended
+		if !passed(past.Round(0)) || !passed(past) || passed(future.Round(0)) {
+			t.Error("a clock does not count")
+		}
+	})
+}
+
+// After the leadership not even a read goes out on a connection; before the first one a
+// follower reads.
+func TestFencedConnection(t *testing.T) {
+	ours, theirs := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, theirs) }() // until the pipe is closed
+	t.Cleanup(func() { _ = ours.Close() })
+	fence := NewFence()
+	conn := fencedConn{ours, fence}
+	if _, err := conn.Write([]byte("list")); err != nil {
+		t.Errorf("stand-by: %v", err)
+	}
+	if err := fence.extend(time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write([]byte("write")); err != nil {
+		t.Errorf("leading: %v", err)
+	}
+	fence.shut(errors.New("taken"))
+	if _, err := conn.Write([]byte("late")); !errors.Is(err, ErrNotLeading) {
+		t.Errorf("afterwards: %v, want ErrNotLeading", err)
+	}
+}
+
+func TestLeaseOptions(t *testing.T) {
+	good := LeaseOptions{Duration: 15 * time.Second, RenewDeadline: 10 * time.Second, RetryPeriod: 2 * time.Second}
+	for name, c := range map[string]struct {
+		change func(*LeaseOptions)
+		says   string
+	}{
+		"the defaults":               {func(*LeaseOptions) {}, ""},
+		"a broken second":            {func(o *LeaseOptions) { o.Duration = 15500 * time.Millisecond }, "whole seconds"},
+		"no duration":                {func(o *LeaseOptions) { o.Duration = 0 }, "whole seconds"},
+		"no time to stop":            {func(o *LeaseOptions) { o.RenewDeadline = 15 * time.Second }, "renew deadline"},
+		"no second attempt":          {func(o *LeaseOptions) { o.RetryPeriod = 9 * time.Second }, "retry period"},
+		"attempts without a pause":   {func(o *LeaseOptions) { o.RetryPeriod = 0 }, "retry period"},
+		"everything wrong, all told": {func(o *LeaseOptions) { *o = LeaseOptions{} }, "retry period"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := good
+			c.change(&o)
+			err := o.Check()
+			if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want %q", err, c.says)
+			}
+		})
+	}
+}
+
+func newLeaseObject(holder string, seconds int32, renewed metav1.MicroTime) *coordinationv1.Lease {
+	return &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: "leader"},
+		Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &seconds, AcquireTime: &renewed, RenewTime: &renewed},
+	}
+}
+
+func leaderRecord(holder string) resourcelock.LeaderElectionRecord {
+	return resourcelock.LeaderElectionRecord{HolderIdentity: holder}
+}
