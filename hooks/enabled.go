@@ -49,6 +49,8 @@ func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (bool, error) {
 		grace:  r.options.Grace,
 		root:   r.options.Chroot,
 		limit:  r.limit(),
+		groups: r.groups,
+		gated:  true,
 	}.run(ctx)
 	stdout.flush()
 	if err != nil {

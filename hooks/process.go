@@ -7,6 +7,7 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 )
@@ -26,6 +27,8 @@ type process struct {
 	grace  time.Duration
 	limit  limit
 	root   string // see Options.Chroot
+	groups *groups
+	gated  bool // starts only when Options.May allows it
 }
 
 // limit is how long a process may run, and the setting that says so; none when it is 0.
@@ -55,6 +58,9 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 	if err := ctx.Err(); err != nil {
 		return Usage{}, fmt.Errorf("hook %s: not started: %w", p.name, stopCause(ctx))
 	}
+	// The kernel takes the end of the thread that started a process for the end of its parent (see dieWithParent); this one waits anyway.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	started := time.Now()
 	cmd, err := p.start()
 	if err != nil {
@@ -64,6 +70,7 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 	unwatched := group.superviseUntilExit(ctx, p.grace)
 	// Whatever the hook has started in its group ends with it; otherwise a forgotten "sleep &" would hold the output open.
 	group.signal(syscall.SIGKILL)
+	p.groups.remove(group)
 	err = cmd.Wait()
 	usage := usageOf(cmd.ProcessState, time.Since(started))
 	p.stderr.flush()
@@ -96,9 +103,9 @@ func (p process) start() (*exec.Cmd, error) {
 		cmd.Dir = filepath.Dir(path)
 		cmd.Env = append(cmd.Environ(), p.environment()...)
 		cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Chroot: p.root}
+		cmd.SysProcAttr = dieWithParent(&syscall.SysProcAttr{Setpgid: true, Chroot: p.root})
 		cmd.WaitDelay = drainTime
-		err := cmd.Start()
+		err := p.groups.start(cmd, p.gated)
 		if errors.Is(err, syscall.ETXTBSY) && attempt < 8 {
 			time.Sleep(time.Millisecond << attempt)
 			continue

@@ -24,3 +24,6 @@ func awaitExit(pid int) error {
 		}
 	}
 }
+
+// dieWithParent has no counterpart here: a hook outlives an operator that was killed, unless a Keeper kills it.
+func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr { return attributes }

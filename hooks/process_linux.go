@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"errors"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,4 +18,11 @@ func awaitExit(pid int) error {
 			return err
 		}
 	}
+}
+
+// dieWithParent lets the kernel kill a hook whose operator was killed: another operator may take over, and the two must
+// not act side by side (L5). What the hook has started is killed by nobody but the end of the container, or a Keeper.
+func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr {
+	attributes.Pdeathsig = syscall.SIGKILL
+	return attributes
 }

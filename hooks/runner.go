@@ -37,12 +37,15 @@ type Options struct {
 	JQLibrary      []string      // directories of modules that jq expressions import
 	Env            []string      // KEY=value, added to the environment of the operator for hooks and scripts
 	Chroot         string        // root directory of hooks and scripts, which must lie below it, as TmpDir; "" means none
+	May            func() error  // asked before each run of a hook or enabled script; its error refuses it. nil means always
+	Keeper         *Keeper       // kills what runs when this process cannot any more; nil means none
 }
 
 // Runner executes hooks and enabled scripts. It is safe for concurrent use; each execution has files of its own.
 type Runner struct {
 	options Options
 	inUse   *os.File // its lock tells other operators that runs of this one lie in TmpDir
+	groups  *groups
 }
 
 // NewRunner checks the options and makes sure that TmpDir can be written to. It removes the directories of runs that an
@@ -73,7 +76,7 @@ func NewRunner(options Options) (*Runner, error) {
 	if err := checkChroot(&options); err != nil {
 		return nil, err
 	}
-	return &Runner{options: options, inUse: claim(options)}, nil
+	return &Runner{options: options, inUse: claim(options), groups: newGroups(options)}, nil
 }
 
 // Configure asks a hook for its configuration: it runs it with the argument --config and reads its stdout (C1, C2). It
@@ -91,6 +94,7 @@ func (r *Runner) Configure(ctx context.Context, file File, workingDir string, sc
 		stderr: r.output(nil, file.Name, "stderr"),
 		grace:  r.options.Grace,
 		root:   r.options.Chroot,
+		groups: r.groups,
 	}.run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
@@ -151,6 +155,8 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 		grace:  r.options.Grace,
 		root:   r.options.Chroot,
 		limit:  r.limitOf(run.Hook),
+		groups: r.groups,
+		gated:  true,
 	}.run(ctx)
 	stdout.flush()
 	if err != nil {
@@ -164,6 +170,10 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	}
 	return result, nil
 }
+
+// Kill ends everything that runs at once, by SIGKILL, and lets nothing run any more: another operator is about to take
+// over (L5).
+func (r *Runner) Kill() { r.groups.kill() }
 
 // limitOf is how long a hook may run: what it says itself counts before the option of the operator.
 func (r *Runner) limitOf(hook Hook) limit {

@@ -1,0 +1,155 @@
+package hooks
+
+import (
+	"errors"
+	"io"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// grandparent starts a script whose child sleeps in the background, in a group of its own, and returns the two.
+func grandparent(t *testing.T) (cmd *exec.Cmd, child int) {
+	t.Helper()
+	cmd = exec.Command("sh", "-c", "sleep 600 >/dev/null & echo $!; wait")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdout, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { group(cmd.Process.Pid).signal(syscall.SIGKILL); _ = cmd.Wait() })
+	buffer := make([]byte, 32)
+	n, err := stdout.Read(buffer)
+	if err == nil {
+		child, err = strconv.Atoi(strings.TrimSpace(string(buffer[:n])))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, child
+}
+
+// awaitGone waits until a process is gone, or is a zombie that nobody reaped.
+func awaitGone(t *testing.T, pid int) {
+	t.Helper()
+	until(t, "process "+strconv.Itoa(pid)+" is gone", func() bool {
+		state, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(pid)).Output()
+		return err != nil || strings.HasPrefix(strings.TrimSpace(string(state)), "Z")
+	})
+}
+
+// L5: when the operator dies, its hooks die, and what they have started.
+func TestKeeperKillsWithTheOperator(t *testing.T) {
+	hook, child := grandparent(t)
+	released, spared := grandparent(t)
+	orders, operator := io.Pipe()
+	kept := make(chan error, 1)
+	go func() { kept <- Keep(orders) }()
+	k := &Keeper{orders: operator}
+	k.guard(group(hook.Process.Pid))
+	k.guard(group(released.Process.Pid))
+	k.release(group(released.Process.Pid))
+	k.Close()
+	if err := <-kept; err != nil {
+		t.Error(err)
+	}
+	awaitGone(t, hook.Process.Pid)
+	awaitGone(t, child)
+	if err := syscall.Kill(spared, 0); err != nil {
+		t.Errorf("a hook that was released before: %v", err)
+	}
+}
+
+// L5: an operator that is stopped cannot kill its hooks, and gives no sign of life.
+func TestKeeperKillsWhenTheOperatorIsSilent(t *testing.T) {
+	hook, child := grandparent(t)
+	orders, operator := io.Pipe()
+	kept := make(chan error, 1)
+	go func() { kept <- Keep(orders) }()
+	k := &Keeper{orders: operator}
+	k.guard(group(hook.Process.Pid))
+	k.Until(time.Now().Add(time.Hour))
+	if err := syscall.Kill(child, 0); err != nil {
+		t.Errorf("killed before its time: %v", err)
+	}
+	k.Until(time.Now().Add(10 * time.Millisecond))
+	awaitGone(t, hook.Process.Pid)
+	awaitGone(t, child)
+	late, _ := grandparent(t)
+	k.guard(group(late.Process.Pid))
+	awaitGone(t, late.Process.Pid)
+	k.Close()
+	if err := <-kept; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestKeeperRefusesNonsense(t *testing.T) {
+	for _, orders := range []string{"\n", "+x\n", "+0\n", "+1\n", "-1\n", "?5\n", "+\n"} {
+		if err := Keep(strings.NewReader(orders)); err == nil {
+			t.Errorf("%q was obeyed", orders)
+		}
+	}
+}
+
+// FuzzKeep: whatever comes, nothing but process groups above 1 is ever named.
+func FuzzKeep(f *testing.F) {
+	for _, orders := range []string{"=100\n", "+0\n-0\n", "+-1\n", "=x"} {
+		f.Add(orders)
+	}
+	f.Fuzz(func(t *testing.T, orders string) {
+		w := watchman{groups: map[group]bool{}, timer: time.NewTimer(time.Hour)}
+		for line := range strings.Lines(orders) {
+			_ = w.obey(strings.TrimSuffix(line, "\n")) // errors are the point of others
+		}
+		for g := range w.groups {
+			if g <= 1 {
+				t.Errorf("group %d", g)
+			}
+		}
+	})
+}
+
+// L5: at the loss of the leadership everything that runs is killed at once, without TERM,
+// and nothing is started any more, not even what had been on its way.
+func TestRunnerKills(t *testing.T) {
+	runner, _ := newRunner(t, Options{Grace: time.Hour})
+	hook := script(t, `trap "" TERM; touch started; sleep 600`)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := runner.Run(t.Context(), Run{Hook: hook})
+		ended <- err
+	}()
+	until(t, "the hook runs", func() bool { return exists(filepath.Join(filepath.Dir(hook.Path), "started")) })
+	runner.Kill()
+	var exit *ExitError
+	if err := <-ended; !errors.As(err, &exit) {
+		t.Errorf("the killed hook: %v", err)
+	}
+	if _, err := runner.Run(t.Context(), Run{Hook: hook}); !errors.Is(err, errKilled) {
+		t.Errorf("a run afterwards: %v", err)
+	}
+}
+
+// L2: a follower asks hooks for their configuration, but runs none.
+func TestFollowerOnlyConfigures(t *testing.T) {
+	refused := errors.New("it is stand-by")
+	runner, _ := newRunner(t, Options{May: func() error { return refused }})
+	hook := script(t, `[ "$1" = --config ] && echo '{configVersion: v1, onStartup: 1}'`)
+	if _, err := runner.Configure(t.Context(), hook.File, "", "module"); err != nil {
+		t.Errorf("--config: %v", err)
+	}
+	if _, err := runner.Run(t.Context(), Run{Hook: hook}); !errors.Is(err, refused) {
+		t.Errorf("a run: %v", err)
+	}
+	if _, err := runner.Enabled(t.Context(), EnabledScript{Module: "m", Path: hook.Path, Values: map[string]any{}}); !errors.Is(err, refused) {
+		t.Errorf("an enabled script: %v", err)
+	}
+}
