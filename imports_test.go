@@ -26,7 +26,7 @@ type plan struct {
 	libraries map[string]string // library → rooms that may know it
 }
 
-// house is the table of the design, chapter 1. A room that is missing may not exist: the
+// house is the table of Design 1. A room that is missing may not exist: the
 // direction of its imports must be decided first.
 func house() plan {
 	return plan{
@@ -117,7 +117,7 @@ func imports(root fs.FS, see func(file, imported string)) error {
 	})
 }
 
-// The direction of imports is what keeps the rooms apart (design, chapter 1).
+// The direction of imports is what keeps the rooms apart (Design 1).
 func TestDirectionOfImports(t *testing.T) {
 	p, seen := house(), map[string]bool{}
 	err := imports(os.DirFS("."), func(file, imported string) {

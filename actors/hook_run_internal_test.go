@@ -16,7 +16,7 @@ func objects(names ...string) (list []hooks.Object) {
 	return list
 }
 
-// C31, C35: a context shows what it asks for; a binding without objects is there, too.
+// C31, C35, X26: a context shows what it asks for; a binding without objects is there, too.
 func TestPick(t *testing.T) {
 	snapshots := messages.Snapshots{Bindings: []messages.BindingSnapshot{
 		{Name: "pods", Objects: objects("a", "b")},

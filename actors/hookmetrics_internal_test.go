@@ -59,7 +59,7 @@ func value(m *dto.Metric) string {
 // report is one run of a hook; text is what it wrote.
 type report struct{ owner, hook, text string }
 
-func TestHookMetrics(t *testing.T) { // I6, I7, X29
+func TestHookMetrics(t *testing.T) { // I6, I7, I8, X29
 	const global = messages.GlobalHooks
 	tests := map[string]struct {
 		reports []report

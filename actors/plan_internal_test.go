@@ -22,7 +22,7 @@ func set(names ...string) map[string]bool {
 	return all
 }
 
-// E7, E8, E9, E10, B6.
+// E7, E8, E9, E10, B6, X6.
 func TestPlan(t *testing.T) {
 	for name, c := range map[string]struct {
 		all      []addons.Module

@@ -29,7 +29,7 @@ func bindings(t messages.Task) string {
 	return strings.Join(names, " ")
 }
 
-// C41: neighbours are merged, and only they.
+// C41, C43: neighbours are merged, and only they.
 func TestCombine(t *testing.T) {
 	schedule := event("s", "dns", "a.sh", "cron")
 	schedule.Work = messages.RunHook{Hook: "a.sh", Binding: hooks.OnSchedule, Triggers: []messages.Trigger{{Context: hooks.Context{Binding: "cron", Type: hooks.TypeSchedule}}}}

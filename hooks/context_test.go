@@ -96,7 +96,7 @@ func compareGolden(t *testing.T, path string, got []byte) {
 	}
 }
 
-func TestCompact(t *testing.T) { // C42
+func TestCompact(t *testing.T) { // C42, T11
 	context := func(binding, group string) Context {
 		return Context{Binding: binding, GroupName: group, Type: TypeGroup}
 	}

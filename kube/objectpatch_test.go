@@ -34,7 +34,7 @@ func (w *world) dataOf(ns, name string) string {
 	return string(text)
 }
 
-// K2, K3: each operation on an object that is there and one that is not.
+// K2, K3, X30: each operation on an object that is there and one that is not.
 func TestApplyObjectPatches(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	object := func(operation string) string {

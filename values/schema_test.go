@@ -127,7 +127,7 @@ $ref: '#/definitions/node'
 			good:   []string{"{a: 1, b: 1, e: 1}"},
 			bad:    map[string][]string{"{b: 0, e: 0}": {"m.b: must be at least 1, is 0", "m.e: must be at least 1, is 0"}},
 		}, {
-			name:   "x- keys, examples and unknown keywords are ignored",
+			name:   "x- keys (D35), examples and unknown keywords are ignored",
 			schema: `{type: object, x-doc: {type: 5}, example: {a: 1}, deprecated: true, properties: {a: {type: string, x-examples: [1, 2], xml: {name: a}}}}`,
 			good:   []string{"{a: text}"},
 		}, {

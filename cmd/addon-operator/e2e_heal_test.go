@@ -33,7 +33,8 @@ func TestDeletedObjectIsBack(t *testing.T) {
 }
 
 // CRDs of a module are installed before any module runs, and its own objects with them. One
-// that is deleted comes back with its objects. M2, M6.
+// that is deleted comes back with its objects; they stay when their module is disabled. M2,
+// M5, M6.
 func TestCRDsOfModules(t *testing.T) {
 	h := newHouse(t, "web")
 	group := h.namespace + ".example.com"
@@ -58,4 +59,9 @@ func TestCRDsOfModules(t *testing.T) {
 		}
 		return nil
 	})
+	h.setConfig(map[string]string{"earlyEnabled": "false"})
+	o.expect("module is deleted", "module=early")
+	if err := exists(); err != nil {
+		t.Errorf("the definition went with its module: %v", err)
+	}
 }

@@ -1,0 +1,51 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"addon-operator/hooks"
+)
+
+// asked remembers which hooks were asked for their configuration.
+type asked struct {
+	HookRunner
+	names []string
+}
+
+func (a *asked) Configure(_ context.Context, file hooks.File, _ string, _ hooks.Scope) (*hooks.Config, error) {
+	a.names = append(a.names, file.Name)
+	if strings.HasSuffix(file.Name, "wrong.sh") {
+		return nil, errors.New(file.Name)
+	}
+	return &hooks.Config{}, nil
+}
+
+// C3, C7: hooks are asked in alphabetical order, all of them, also after one that is wrong.
+func TestHooksAreAskedInAlphabeticalOrder(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"b.sh", "a-wrong.sh", "sub/0.sh", "c-wrong.sh"} {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runner := &asked{}
+	found, err := loadHooks(t.Context(), World{Hooks: runner}, dir, "010-dns/hooks", dir, hooks.Module, slog.New(slog.DiscardHandler))
+	want := []string{"010-dns/hooks/a-wrong.sh", "010-dns/hooks/b.sh", "010-dns/hooks/c-wrong.sh", "010-dns/hooks/sub/0.sh"}
+	if !slices.Equal(runner.names, want) {
+		t.Errorf("asked %q, want %q", runner.names, want)
+	}
+	if err == nil || !strings.Contains(err.Error(), want[0]) || !strings.Contains(err.Error(), want[2]) || len(found) != 2 {
+		t.Errorf("found %d hooks, err %v; want two, and both mistakes", len(found), err)
+	}
+}
