@@ -71,7 +71,8 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 // patched applies both patches to the section and validates the result with both
 // schemas (D36).
 func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.Section, error) {
-	next, err := o.state.section, error(nil)
+	next := o.state.section
+	var err error
 	if len(config) > 0 {
 		if next, err = next.PatchConfig(config, by); err != nil {
 			return nil, fmt.Errorf("config values patch: %w", err)

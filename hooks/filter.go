@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -139,10 +141,7 @@ func jqMap(tree map[string]any) (any, bool, error) {
 			continue
 		}
 		if copied == nil {
-			copied = make(map[string]any, len(tree))
-			for k, v := range tree {
-				copied[k] = v
-			}
+			copied = maps.Clone(tree)
 		}
 		copied[key] = converted
 	}
@@ -163,7 +162,7 @@ func jqList(tree []any) (any, bool, error) {
 			continue
 		}
 		if copied == nil {
-			copied = append([]any(nil), tree...)
+			copied = slices.Clone(tree)
 		}
 		copied[i] = converted
 	}

@@ -22,11 +22,11 @@ func Client(t testing.TB, kubeconfig string, log *slog.Logger) *kube.Client {
 	return client
 }
 
-// Presence and Kind are those of room kube.
-type (
-	Presence = kube.Presence
-	Kind     = kube.WatchedKind
-)
+// Presence is the one of room kube.
+type Presence = kube.Presence
+
+// Kind is the one of room kube.
+type Kind = kube.WatchedKind
 
 // NewPresence makes a Presence that asks for what may not be watched at each attempt to
 // watch it.
