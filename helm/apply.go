@@ -23,6 +23,9 @@ type Module struct {
 	// again even when they exist: who brought them back, or took the labels off
 	// them, may have changed more (H13).
 	Gone []Object
+	// Began is called at the beginning of each operation of an Apply, and what it returns
+	// at its end; nil for nobody who wants to know.
+	Began func(Operation) (ended func(error))
 }
 
 // Action is what an Apply did.
@@ -43,6 +46,8 @@ type Outcome struct {
 	Objects  []Object // of the release, without hooks (H14); as News tells of them
 	// Healed are absent objects that were the only reason to act.
 	Healed []Object
+	// ChartVersion is the version in Chart.yaml.
+	ChartVersion string
 }
 
 // maxSteps is far above what any state needs: unlock, then some corrupted
@@ -70,21 +75,31 @@ func (c *Client) Apply(ctx context.Context, m Module) (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
-	loaded, err := c.charts.load(m)
+	loaded, manifest, err := c.template(ctx, op, m)
 	if err != nil {
-		return Outcome{}, c.renderProblem(ctx, nil, m, err)
-	}
-	manifest, err := c.render(op, m, loaded)
-	if err != nil {
-		return Outcome{}, c.renderProblem(ctx, op, m, err)
+		return Outcome{}, err
 	}
 	c.follow(manifest.objects)
 	a := &apply{operation: op, module: m, chart: loaded, manifest: manifest}
 	outcome, err := a.run()
 	if err == nil {
 		outcome.Objects = c.want(m.Name, manifest.objects)
+		outcome.ChartVersion = loaded.chart.Metadata.Version
 	}
 	return outcome, classify(ctx, m.Name, op, err)
+}
+
+// template loads the chart of a module and renders it.
+func (c *Client) template(ctx context.Context, op *operation, m Module) (chart *loadedChart, manifest *rendered, err error) {
+	ended := m.observed(Template)
+	defer func() { ended(err) }()
+	if chart, err = c.charts.load(m); err != nil {
+		return nil, nil, c.renderProblem(ctx, nil, m, err)
+	}
+	if manifest, err = c.render(op, m, chart); err != nil {
+		return nil, nil, c.renderProblem(ctx, op, m, err)
+	}
+	return chart, manifest, nil
 }
 
 // apply is one run of Apply after its manifest is known.
@@ -102,12 +117,7 @@ type apply struct {
 // dropped on the way: the revision before it is taken, or without any the chart
 // is installed over what exists.
 func (a *apply) run() (Outcome, error) {
-	state, err := a.client.records.read(a.ctx, a.release)
-	if err != nil {
-		return Outcome{}, err
-	}
-	a.store = a.operation.store(state)
-	if err := a.findAbsent(); err != nil {
+	if err := a.check(); err != nil {
 		return Outcome{}, err
 	}
 	for range maxSteps {
@@ -139,6 +149,18 @@ func (a *apply) run() (Outcome, error) {
 		}
 	}
 	return Outcome{}, fmt.Errorf("the release does not settle after %d steps; remove its secrets (label owner=helm,name=%s) and try again", maxSteps, a.release)
+}
+
+// check reads the state of the release.
+func (a *apply) check() (err error) {
+	ended := a.module.observed(CheckUpgrade)
+	defer func() { ended(err) }()
+	state, err := a.client.records.read(a.ctx, a.release)
+	if err != nil {
+		return err
+	}
+	a.store = a.operation.store(state)
+	return a.findAbsent()
 }
 
 // findAbsent looks for what the release lacks. A record that says enough already
@@ -184,7 +206,9 @@ func (a *apply) checkOwners() error {
 }
 
 // take takes one step. Only the last one has an outcome.
-func (a *apply) take(step Step, reason string) (Outcome, error) {
+func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
+	ended := a.module.observed(operationOf(step))
+	defer func() { ended(err) }()
 	if step == StepUnlock {
 		return Outcome{}, a.unlock()
 	}
@@ -193,7 +217,6 @@ func (a *apply) take(step Step, reason string) (Outcome, error) {
 	}
 	last, _ := a.store.state.Last()
 	var rel *release.Release
-	var err error
 	did := Installed
 	var healed []Object
 	switch step {
@@ -294,9 +317,11 @@ func (a *apply) unlock() error {
 }
 
 // drop removes a corrupted record.
-func (a *apply) drop(c *corruptedError) error {
+func (a *apply) drop(c *corruptedError) (err error) {
+	ended := a.module.observed(Fallback)
+	defer func() { ended(err) }()
 	a.log.Warn("a corrupted release record is removed; the revision before it counts", "secret", c.secret, "err", c.err)
-	_, err := a.store.Delete(c.secret)
+	_, err = a.store.Delete(c.secret)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil
 	}

@@ -32,6 +32,7 @@ type Options struct {
 	UserAgent  string       // empty: addon-operator
 	Log        *slog.Logger // nil: discard
 	Fence      *Fence       // what every write must pass; nil: none
+	Watches    Watches      // told of the failures of watches; nil: nobody
 }
 
 // Client holds the connections to one API server. It is safe for concurrent
@@ -43,6 +44,7 @@ type Client struct {
 	metadata metadata.Interface
 	kinds    *kinds
 	log      *slog.Logger
+	watches  Watches
 
 	fence    *Fence
 	unfenced *rest.Config // for the Lease itself
@@ -72,6 +74,9 @@ func Connect(o Options) (*Client, error) {
 		return nil, err
 	}
 	c.fence, c.unfenced = o.Fence, unfenced
+	if o.Watches != nil {
+		c.watches = o.Watches
+	}
 	return c, nil
 }
 
@@ -92,7 +97,7 @@ func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
 	if err := errors.Join(errCore, errDynamic, errMetadata, errDiscovery); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(disco), log: log}, nil
+	return &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(disco), log: log, watches: unwatched{}}, nil
 }
 
 // Limits are those of a client of its own.
@@ -114,7 +119,7 @@ func (c *Client) WithLimits(l Limits) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	limited.kinds = c.kinds
+	limited.kinds, limited.watches = c.kinds, c.watches
 	return limited, nil
 }
 

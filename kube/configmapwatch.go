@@ -26,9 +26,11 @@ func (c *Client) WatchConfigMap(ctx context.Context, namespace, name string, not
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	store := &latest{name: name, changed: make(chan struct{}, 1)}
 	follow := &feed{
-		name:  fmt.Sprintf("ConfigMap %s/%s", namespace, name),
-		store: store,
-		log:   c.log,
+		name:    fmt.Sprintf("ConfigMap %s/%s", namespace, name),
+		key:     sourceKey{resource: corev1.SchemeGroupVersion.WithResource("configmaps"), namespace: namespace},
+		watches: c.watches,
+		store:   store,
+		log:     c.log,
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selector
 			return api.List(ctx, o)

@@ -38,6 +38,8 @@ type (
 // connection. It is a reflector whose failures can be seen.
 type feed struct {
 	name    string // of what is watched, for logs: "secrets in namespace a"
+	key     sourceKey
+	watches Watches
 	list    lister
 	watch   watcher
 	store   cache.ReflectorStore
@@ -144,11 +146,14 @@ func (f *feed) note(ctx context.Context, verb string, err error) {
 		}
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err),
 		apierrors.HasStatusCause(err, metav1.CauseTypeResourceVersionTooLarge):
+		f.watches.WatchFailed(failureKind(err))
 	default:
 		err = plain(err)
 		if f.health.fail(verb, err, time.Now()) {
 			f.log.Warn("watch is interrupted, it is tried again", "watch", f.name, "verb", verb, "err", err)
+			f.watches.WatchInterrupted(f.key.gvr(), f.key.namespace)
 		}
+		f.watches.WatchFailed(failureKind(err))
 		if apierrors.IsNotFound(err) && f.missing != nil {
 			f.missing()
 		}

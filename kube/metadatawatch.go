@@ -29,10 +29,12 @@ func (c *Client) WatchMetadata(ctx context.Context, resource schema.GroupVersion
 	api := c.metadata.Resource(resource).Namespace(namespace)
 	key := sourceKey{resource: resource, namespace: namespace, labels: labels}
 	follow := &feed{
-		name:   "metadata of " + key.String(),
-		store:  metadataReflection{store},
-		log:    c.log,
-		failed: store.Failed,
+		name:    "metadata of " + key.String(),
+		key:     key,
+		watches: c.watches,
+		store:   metadataReflection{store},
+		log:     c.log,
+		failed:  store.Failed,
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = labels
 			return api.List(ctx, o)

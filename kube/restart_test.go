@@ -14,6 +14,8 @@ import (
 func TestRestartOfTheAPIServer(t *testing.T) {
 	world := newWorld(t, devclustertest.StartOwn(t))
 	ns := world.Namespace(t)
+	told := &tally{}
+	world.client.watches = told
 	watcher := world.watcher()
 	l := listenSynced(t, watcher, configMaps(ns))
 	spec := configMaps() // another namespace scope, so another reflector
@@ -35,6 +37,9 @@ func TestRestartOfTheAPIServer(t *testing.T) {
 	world.Kill(t)
 	for _, l := range []*listener{l, all} {
 		eventually(t, "the loss is visible", func() bool { return l.watch.State().Phase == Stale })
+	}
+	for _, want := range []string{"interrupted v1/configmaps in " + ns, "failed connection"} { // I2
+		eventually(t, want, func() bool { return told.has(want) })
 	}
 	if _, err := world.client.ReadConfigMap(t.Context(), ns, "values"); err == nil {
 		t.Error("read from an API server that is away")

@@ -45,6 +45,11 @@ func (k sourceKey) String() string {
 	return text
 }
 
+// gvr names the resource for metrics: "apps/v1/deployments", "v1/pods".
+func (k sourceKey) gvr() string {
+	return k.resource.GroupVersion().String() + "/" + k.resource.Resource
+}
+
 // source hands the events of one reflector to its parts. It keeps no objects:
 // that is the parts' business.
 //
@@ -73,6 +78,8 @@ func newSource(key sourceKey, api dynamic.ResourceInterface, seed maphash.Seed, 
 	s := &source{key: key, api: api, seed: seed, log: log, joined: make(chan struct{}, 1), batch: &batch{}}
 	s.feed = feed{
 		name:    key.String(),
+		key:     key,
+		watches: unwatched{},
 		store:   s,
 		log:     log,
 		missing: s.kindMissing,

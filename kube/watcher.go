@@ -74,6 +74,7 @@ func (w *Watcher) attach(ctx context.Context, p *part, key sourceKey) {
 	if isNew {
 		api := w.client.dynamic.Resource(key.resource).Namespace(key.namespace)
 		shared = &sharedSource{source: newSource(key, api, w.seed, w.log)}
+		shared.feed.watches = w.client.watches
 		w.sources[key] = shared
 	}
 	shared.holders++

@@ -1,0 +1,93 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/metrics"
+)
+
+// Requests is told of the requests of all clients, Helm's included, for metrics. It is
+// called from many goroutines.
+type Requests interface {
+	// Answered: code is the HTTP status, or "<error>" when no answer came.
+	Answered(host, verb, code string)
+	// Took is the time until the answer, Held the time that the client's own limit held the
+	// request up before it was sent.
+	Took(host, verb string, d time.Duration)
+	Held(host, verb string, d time.Duration)
+}
+
+// ObserveRequests tells r of every request from now on.
+//
+// The libraries' observer is global to the process: call this once, from main,
+// before the first client is made. A second call has no effect.
+func ObserveRequests(r Requests) {
+	metrics.Register(metrics.RegisterOpts{
+		RequestResult:      results{r},
+		RequestLatency:     durations(r.Took),
+		RateLimiterLatency: durations(r.Held),
+	})
+}
+
+// results and durations speak the libraries' language.
+type (
+	results   struct{ r Requests }
+	durations func(host, verb string, d time.Duration)
+)
+
+// Increment implements metrics.ResultMetric.
+func (r results) Increment(_ context.Context, code, method, host string) {
+	r.r.Answered(host, method, code)
+}
+
+// Observe implements metrics.LatencyMetric. Of the address only the host is told: there
+// are as many paths as namespaces and kinds.
+func (f durations) Observe(_ context.Context, verb string, u url.URL, took time.Duration) {
+	f(u.Host, verb, took)
+}
+
+// Watches is told what happens to watches, for metrics. It is called from many goroutines.
+type Watches interface {
+	// WatchFailed: a request to list or to watch failed. The kind of error is one of few
+	// words, for example "forbidden" or "connection".
+	WatchFailed(kind string)
+	// WatchInterrupted: a watch that worked fails from now on until it is back. The resource
+	// reads "apps/v1/deployments"; an empty namespace means all.
+	WatchInterrupted(resource, namespace string)
+}
+
+// unwatched is the observer that nobody has given.
+type unwatched struct{}
+
+func (unwatched) WatchFailed(string)              {}
+func (unwatched) WatchInterrupted(string, string) {}
+
+// failureKind brings the error of a list or watch into one word.
+func failureKind(err error) string {
+	var network net.Error
+	switch {
+	case apierrors.IsResourceExpired(err), apierrors.IsGone(err):
+		return "expired"
+	case apierrors.IsForbidden(err):
+		return "forbidden"
+	case apierrors.IsUnauthorized(err):
+		return "unauthorized"
+	case apierrors.IsNotFound(err):
+		return "not-found"
+	case apierrors.IsTooManyRequests(err):
+		return "too-many-requests"
+	case apierrors.ReasonForError(err) != "":
+		return "server"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
+		return "timeout"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &network):
+		return "connection"
+	}
+	return "other"
+}

@@ -1,0 +1,85 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// tally notes what observers are told.
+type tally struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (t *tally) add(format string, args ...any) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.lines = append(t.lines, fmt.Sprintf(format, args...))
+}
+
+func (t *tally) has(begin string) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return slices.ContainsFunc(t.lines, func(line string) bool { return strings.HasPrefix(line, begin) })
+}
+
+func (t *tally) WatchFailed(kind string) { t.add("failed %s", kind) }
+func (t *tally) WatchInterrupted(resource, namespace string) {
+	t.add("interrupted %s in %s", resource, namespace)
+}
+func (t *tally) Answered(host, verb, code string)        { t.add("answered %s %s %s", host, verb, code) }
+func (t *tally) Took(host, verb string, d time.Duration) { t.add("took %s %s %t", host, verb, d > 0) }
+func (t *tally) Held(host, verb string, _ time.Duration) { t.add("held %s %s", host, verb) }
+
+// I2: each word of error_type stands for something a person does something about.
+func TestKindsOfWatchFailures(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for want, errs := range map[string][]error{
+		"expired":           {apierrors.NewResourceExpired("old"), apierrors.NewGone("old")},
+		"forbidden":         {apierrors.NewForbidden(pods, "", nil)},
+		"unauthorized":      {apierrors.NewUnauthorized("who?")},
+		"not-found":         {apierrors.NewNotFound(pods, "")},
+		"too-many-requests": {apierrors.NewTooManyRequests("later", 1)},
+		"server":            {apierrors.NewInternalError(io.EOF), apierrors.NewServiceUnavailable("etcd")},
+		"timeout":           {context.DeadlineExceeded, &url.Error{Err: &net.OpError{Err: syscall.ETIMEDOUT}}},
+		"connection":        {io.EOF, io.ErrUnexpectedEOF, &url.Error{Op: "Get", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}},
+		"other":             {errors.New("whatever")},
+	} {
+		for _, err := range errs {
+			if got := failureKind(fmt.Errorf("list: %w", err)); got != want {
+				t.Errorf("%v is %q, want %q", err, got, want)
+			}
+		}
+	}
+}
+
+// I2: requests of all clients are told with host, verb and code.
+func TestRequestsAreObserved(t *testing.T) {
+	seen := &tally{}
+	ObserveRequests(seen)
+	world := newWorld(t, devclustertest.Start(t))
+	if _, err := world.client.ReadConfigMap(t.Context(), world.Namespace(t), "none"); err != nil {
+		t.Fatal(err)
+	}
+	host := strings.TrimPrefix(world.RESTConfig().Host, "https://")
+	for _, want := range []string{"answered " + host + " GET 404", "took " + host + " GET true", "held " + host + " GET"} {
+		if !seen.has(want) {
+			t.Errorf("not told: %s", want)
+		}
+	}
+}
