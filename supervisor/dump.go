@@ -76,21 +76,17 @@ func (in *Inspector) Restarts() int64 { return in.restarts.Load() }
 
 func (p *probe) node(now time.Time) *Node {
 	n := &Node{
-		Path: p.id, Type: p.kind, State: Idle,
+		Path: p.id, Type: p.kind, State: p.state(),
 		// The library's counters may fall below zero for an instant.
 		UserMessages: max(0, p.Mailbox.UserMessageCount()), SystemMessages: max(0, int(p.system.Load())),
 		Processed: p.processed.Load(), Restarts: p.restarts.Load(),
 		InStateSeconds: seconds(now.Sub(time.Unix(0, p.since.Load()))),
 		AgeSeconds:     seconds(now.Sub(p.born)),
 	}
-	switch {
-	case p.busy.Load():
-		n.State = Busy
+	if n.State == Busy {
 		if t, ok := p.current.Load().(reflect.Type); ok {
 			n.Current = strings.TrimPrefix(t.String(), "*")
 		}
-	case p.suspended.Load():
-		n.State = Suspended
 	}
 	if f := p.failure.Load(); f != nil {
 		n.LastFailure = *f

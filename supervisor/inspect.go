@@ -18,12 +18,13 @@ type Inspector struct {
 	actors *actor.ActorSystem
 	mu     sync.RWMutex
 	probes map[string]*probe
+	gone   map[string]totals // by the types of actors
 	// Restarts of all actors, also of those that are no longer there: the counter never falls.
 	restarts atomic.Int64
 }
 
 func newInspector(actors *actor.ActorSystem) *Inspector {
-	return &Inspector{actors: actors, probes: map[string]*probe{}}
+	return &Inspector{actors: actors, probes: map[string]*probe{}, gone: map[string]totals{}}
 }
 
 // Status is what an actor says about itself: small, immutable, without values of
@@ -105,6 +106,9 @@ func (p *probe) RegisterHandlers(next actor.MessageInvoker, dispatcher actor.Dis
 	p.born = time.Now()
 	p.turned()
 	p.in.mu.Lock()
+	if old := p.in.probes[p.id]; old != nil {
+		p.in.bury(old)
+	}
 	p.in.probes[p.id] = p
 	p.in.mu.Unlock()
 	p.Mailbox.RegisterHandlers(p, dispatcher)
@@ -216,5 +220,6 @@ func (p *probe) forgetIfGone() {
 	defer p.in.mu.Unlock()
 	if p.in.probes[p.id] == p {
 		delete(p.in.probes, p.id)
+		p.in.bury(p)
 	}
 }

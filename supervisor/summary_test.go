@@ -1,0 +1,51 @@
+package supervisor_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/supervisor"
+)
+
+// Counters of a type of actors never fall, whatever becomes of the actors.
+func TestSummaries(t *testing.T) {
+	onStage(t, func(s *stage) {
+		first, second := s.spawn("first", silent), s.spawn("second", silent)
+		s.crash(first)
+		s.advance(3 * time.Second)
+		kind := s.find("first").Type
+		before := s.Inspector.Summaries()[kind]
+		if before.Count[supervisor.Idle] != 2 || before.Longest[supervisor.Idle] < 3*time.Second || before.Restarts != 1 || before.Processed < 3 || before.Messages != 0 {
+			t.Errorf("two idle actors: %+v", before)
+		}
+		s.Actors.Root.Stop(first)
+		s.advance(time.Second)
+		between := s.Inspector.Summaries()[kind]
+		if between.Count[supervisor.Idle] != 1 || between.Restarts != 1 || between.Processed <= before.Processed {
+			t.Errorf("one is gone: %+v, before %+v", between, before)
+		}
+		s.spawn("first", silent)
+		s.Actors.Root.Stop(second)
+		s.advance(time.Second)
+		if after := s.Inspector.Summaries()[kind]; after.Count[supervisor.Idle] != 1 || after.Restarts != 1 || after.Processed <= between.Processed {
+			t.Errorf("a namesake, and the other is gone: %+v, before %+v", after, between)
+		}
+	})
+}
+
+// An actor that works is busy, and what waits behind is counted.
+func TestSummaryOfABusyActor(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid := s.spawn("worker", silent)
+		s.Actors.Root.Send(pid, call{func(actor.Context) { time.Sleep(10 * time.Second) }})
+		s.Actors.Root.Send(pid, "waits")
+		s.advance(4 * time.Second)
+		got := s.Inspector.Summaries()[s.find("worker").Type]
+		if got.Count[supervisor.Busy] != 1 || got.Longest[supervisor.Busy] != 4*time.Second || got.Messages != 1 {
+			t.Errorf("got %+v", got)
+		}
+		s.advance(time.Minute)
+	})
+}
