@@ -12,6 +12,7 @@ import (
 // text, and no label twice, also before it has a series (I2).
 func TestFamilies(t *testing.T) {
 	m := actors.NewMetrics("x_")
+	m.ShowOldNames()
 	actors.New(actors.World{Metrics: m, Log: slog.New(slog.DiscardHandler)})
 	byName := map[string]actors.Family{}
 	for _, f := range m.Families() {

@@ -315,7 +315,7 @@ func (j job) apply(run *supervisor.Run, m addons.Module, values map[string]any) 
 	if err != nil {
 		return helm.Outcome{}, err
 	}
-	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: values, Gone: gone.objects})
+	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: values, Gone: gone.objects, Began: j.operation})
 	if err != nil {
 		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.mendCRDs(run, m, err))
 	}
@@ -324,6 +324,12 @@ func (j job) apply(run *supervisor.Run, m addons.Module, values map[string]any) 
 	}
 	run.Tell(healer, releaseApplied{m.Name, outcome.Objects})
 	return outcome, nil
+}
+
+// operation measures a part of what Helm does.
+func (j job) operation(o helm.Operation) (ended func(error)) {
+	began := time.Now()
+	return func(error) { j.program.Metrics.helmOperated(j.owner, j.task, o, since(began)) }
 }
 
 // mendCRDs brings definitions back that somebody deleted: Helm could not place their

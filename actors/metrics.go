@@ -3,6 +3,9 @@ package actors
 import (
 	"encoding/json"
 	"errors"
+	"math"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -30,19 +33,21 @@ type Metrics struct {
 	moduleSeconds   *prometheus.HistogramVec
 	moduleErrors    *prometheus.CounterVec
 	deleteErrors    *prometheus.CounterVec
-	helmSeconds     *prometheus.HistogramVec
-	moduleOn        *prometheus.GaugeVec
 	convergeSeconds *prometheus.CounterVec
 	convergeTotal   *prometheus.CounterVec
-	waitSeconds     *prometheus.CounterVec
 	loops           *prometheus.CounterVec
 	absent, healing *prometheus.CounterVec
-	queueTasks      *prometheus.GaugeVec
 	filterSeconds   *prometheus.HistogramVec
 	eventSeconds    *prometheus.HistogramVec
+	bindingMissing  *prometheus.CounterVec
 	module, global  hookMetrics
+	queue           queueMetrics
+	helm            helmMetrics
+	client          *ClientMetrics
+	old             aliases
 
 	collectors []prometheus.Collector // of Registry, for Families
+	byModule   []labelled             // with a label module
 }
 
 // hookMetrics exist once for hooks of modules and once for global ones.
@@ -62,54 +67,67 @@ func NewMetrics(prefix string) *Metrics {
 	m.moduleSeconds = m.histogram("module_run_seconds", "Duration of successful module runs.", "module", "activation")
 	m.moduleErrors = m.counter("module_run_errors_total", "Failed module runs.", "module")
 	m.deleteErrors = m.counter("module_delete_errors_total", "Failed deletes of modules.", "module")
-	m.helmSeconds = m.histogram("module_helm_seconds", "Duration of the Helm part of module runs.", "module", "activation")
-	m.moduleOn = m.gauge("mm_module_enabled", "1 while the module is enabled.", "module")
 	m.convergeSeconds = m.counter("convergence_seconds", "Time spent in finished reloads of all modules.", "activation")
 	m.convergeTotal = m.counter("convergence_total", "Finished reloads of all modules.", "activation")
-	m.waitSeconds = m.counter("task_wait_in_queue_seconds_total", "Time that tasks waited in their queue.", "module", "hook", "binding", "queue")
 	m.loops = m.counter("value_loops_total", "Tasks slowed down because hooks cause each other in a circle.", "activation")
 	m.absent = m.counter("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	m.healing = m.counter("modules_helm_release_redeployed_total", "Releases applied again because objects were absent.", "module")
-	m.queueTasks = m.gauge("tasks_queue_length", "Tasks in a queue, the one in progress included.", "queue")
 	watch := []string{"module", "hook", "binding", "queue", "kind"}
 	m.filterSeconds = m.fine("kube_jq_filter_duration_seconds", "Duration of the jqFilter of a binding on one object.", watch...)
 	m.eventSeconds = m.fine("kube_event_duration_seconds", "Time from the arrival of a change of an object to its task in a queue.", watch...)
+	m.bindingMissing = m.counter("binding_monitor_missing_total", "Changes of objects that came after the watch of their binding was stopped, with its module.", "binding")
 	m.module = m.hooks("module_hook_", "module", "hook", "binding", "queue", "activation")
 	m.global = m.hooks("global_hook_", "hook", "binding", "queue", "activation")
+	m.queue, m.helm, m.client, m.old = m.queueMetrics(), m.helmMetrics(), m.clientMetrics(), newAliases(prefix)
 	began := time.Now()
 	m.register(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: prefix + "live_ticks", Help: "Grows by one each 10 seconds while the process lives.",
-	}, func() float64 { return float64(time.Since(began) / (10 * time.Second)) }))
+	}, func() float64 { return math.Floor(time.Since(began).Seconds() / 10) }))
 	return m
 }
 
+// Client counts requests to the API server; package kube tells it of them.
+func (m *Metrics) Client() *ClientMetrics { return m.client }
+
 func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
 	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: m.prefix + name, Help: help}, labels)
-	m.register(v)
+	m.registerLabelled(v, labels)
 	return v
 }
 
 func (m *Metrics) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
 	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: m.prefix + name, Help: help}, labels)
-	m.register(v)
+	m.registerLabelled(v, labels)
 	return v
 }
 
+// histogram is for what takes seconds or minutes.
 func (m *Metrics) histogram(name, help string, labels ...string) *prometheus.HistogramVec {
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: m.prefix + name, Help: help, Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600},
-	}, labels)
-	m.register(v)
-	return v
+	return m.histogramOf([]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}, name, help, labels...)
 }
 
 // fine is a histogram of what takes far less than a second.
 func (m *Metrics) fine(name, help string, labels ...string) *prometheus.HistogramVec {
-	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{
-		Name: m.prefix + name, Help: help, Buckets: []float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5},
-	}, labels)
-	m.register(v)
+	return m.histogramOf([]float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5}, name, help, labels...)
+}
+
+func (m *Metrics) histogramOf(buckets []float64, name, help string, labels ...string) *prometheus.HistogramVec {
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: m.prefix + name, Help: help, Buckets: buckets}, labels)
+	m.registerLabelled(v, labels)
 	return v
+}
+
+// labelled is a vector of metrics, of any type.
+type labelled interface {
+	prometheus.Collector
+	DeletePartialMatch(prometheus.Labels) int
+}
+
+func (m *Metrics) registerLabelled(v labelled, labels []string) {
+	m.register(v)
+	if slices.Contains(labels, "module") {
+		m.byModule = append(m.byModule, v)
+	}
 }
 
 func (m *Metrics) hooks(kind string, labels ...string) hookMetrics {
@@ -121,56 +139,6 @@ func (m *Metrics) hooks(kind string, labels ...string) hookMetrics {
 		failed:  m.counter(kind+"errors_total", "Failed hook runs.", labels...),
 		allowed: m.counter(kind+"allowed_errors_total", "Failed hook runs whose failure is allowed.", labels...),
 		success: m.counter(kind+"success_total", "Successful hook runs.", labels...),
-	}
-}
-
-// watchActors adds the figures of the actors themselves.
-func (m *Metrics) watchActors(in *supervisor.Inspector) {
-	m.register(prometheus.NewCounterFunc(prometheus.CounterOpts{
-		Name: m.prefix + "actor_restarts_total", Help: "Restarts of actors, failed tasks included.",
-	}, func() float64 { return float64(in.Restarts()) }))
-	m.register(bindingStates{
-		in:      in,
-		objects: prometheus.NewDesc(m.prefix+"kube_snapshot_objects", "Objects in the snapshot of a binding.", []string{"module", "hook", "binding", "queue", "kind"}, nil),
-		errors:  prometheus.NewDesc(m.prefix+"kube_jq_filter_errors_total", "Objects on which the jqFilter of a binding failed; they have no filterResult.", []string{"module", "hook", "binding", "queue", "kind"}, nil),
-		states:  prometheus.NewDesc(m.prefix+"kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, stale.", []string{"module", "hook", "binding", "kind", "state"}, nil),
-	})
-}
-
-// bindingStates shows where the watches of bindings stand at the moment of a scrape.
-type bindingStates struct {
-	in                      *supervisor.Inspector
-	objects, errors, states *prometheus.Desc
-}
-
-// Describe implements prometheus.Collector.
-func (b bindingStates) Describe(out chan<- *prometheus.Desc) {
-	out <- b.objects
-	out <- b.errors
-	out <- b.states
-}
-
-// Collect implements prometheus.Collector. A hook may have two bindings of one name:
-// their objects are added up, and the first state is shown.
-func (b bindingStates) Collect(out chan<- prometheus.Metric) {
-	reporter, ok := b.in.Status(monitorsPath).(messages.MonitorsReporter)
-	if !ok {
-		return
-	}
-	type key struct{ owner, hook, binding, queue, kind string }
-	objects, failed, states := map[key]int{}, map[key]uint64{}, map[key]string{}
-	for _, s := range reporter.Monitors().Bindings {
-		k := key{moduleLabel(s.Owner), s.Hook, s.Binding, s.Queue, s.Kind}
-		objects[k] += s.Objects
-		failed[k] += s.FilterErrors
-		if _, seen := states[k]; !seen {
-			states[k] = s.Phase
-		}
-	}
-	for k, n := range objects {
-		out <- prometheus.MustNewConstMetric(b.objects, prometheus.GaugeValue, float64(n), k.owner, k.hook, k.binding, k.queue, k.kind)
-		out <- prometheus.MustNewConstMetric(b.errors, prometheus.CounterValue, float64(failed[k]), k.owner, k.hook, k.binding, k.queue, k.kind)
-		out <- prometheus.MustNewConstMetric(b.states, prometheus.GaugeValue, 1, k.owner, k.hook, k.binding, k.kind, states[k])
 	}
 }
 
@@ -200,12 +168,8 @@ func (m *Metrics) hooksLoaded(module string, found []hooks.Hook) {
 	}
 }
 
-func (m *Metrics) configRefused()   { m.configErrors.Inc() }
-func (m *Metrics) discoveryFailed() { m.discoverErrors.Inc() }
-func (m *Metrics) queueLength(queue string, length int) {
-	m.queueTasks.WithLabelValues(queue).Set(float64(length))
-}
-
+func (m *Metrics) configRefused()       { m.configErrors.Inc() }
+func (m *Metrics) discoveryFailed()     { m.discoverErrors.Inc() }
 func (m *Metrics) healed(module string) { m.healing.WithLabelValues(module).Inc() }
 
 func (m *Metrics) objectsGone(module string, gone []helm.Object) {
@@ -216,13 +180,17 @@ func (m *Metrics) objectsGone(module string, gone []helm.Object) {
 
 func (m *Metrics) looped(c messages.Cause) { m.loops.WithLabelValues(c.Activation).Inc() }
 
-func (m *Metrics) moduleEnabled(module string, on bool) {
-	if on {
-		m.moduleOn.WithLabelValues(module).Set(1)
-		return
-	}
+// forgetModule removes the series of a module that is switched off (I9).
+func (m *Metrics) forgetModule(module string) {
 	m.custom.forget(module)
-	m.moduleOn.WithLabelValues(module).Set(0)
+	for _, v := range m.byModule {
+		v.DeletePartialMatch(prometheus.Labels{"module": module})
+	}
+}
+
+// monitorMissing notes a change that nobody waits for any more.
+func (m *Metrics) monitorMissing(key messages.WatchKey) {
+	m.bindingMissing.WithLabelValues(key.Binding.Hook + " kubernetes[" + strconv.Itoa(key.Binding.Index) + "]").Inc()
 }
 
 func (m *Metrics) moduleFailed(module string, phase messages.Phase) {
@@ -231,27 +199,16 @@ func (m *Metrics) moduleFailed(module string, phase messages.Phase) {
 		return
 	}
 	m.moduleErrors.WithLabelValues(module).Inc()
+	m.old.moduleErrors.Inc()
 }
 
 func (m *Metrics) moduleRan(module string, t messages.Task, seconds float64) {
 	m.moduleSeconds.WithLabelValues(module, t.Cause.Activation).Observe(seconds)
 }
 
-func (m *Metrics) helmRan(module string, t messages.Task, seconds float64) {
-	m.helmSeconds.WithLabelValues(module, t.Cause.Activation).Observe(seconds)
-}
-
 func (m *Metrics) converged(cause messages.Cause, seconds float64) {
 	m.convergeSeconds.WithLabelValues(cause.Activation).Add(seconds)
 	m.convergeTotal.WithLabelValues(cause.Activation).Inc()
-}
-
-func (m *Metrics) taskStarted(t messages.Task) {
-	hook, binding := "", ""
-	if w, ok := t.Work.(messages.RunHook); ok {
-		hook, binding = w.Hook, string(w.Binding)
-	}
-	m.waitSeconds.WithLabelValues(moduleLabel(t.Owner), hook, binding, t.Queue).Add(since(t.QueuedAt))
 }
 
 // moduleLabel is empty for owners that are no modules.
@@ -278,9 +235,11 @@ func (m *Metrics) hookRan(owner, hook, binding string, t messages.Task, u hooks.
 		return
 	case err != nil && t.AllowFailure:
 		family.allowed.WithLabelValues(labels...).Inc()
+		m.old.hookAllowed.Inc()
 		return
 	case err != nil:
 		family.failed.WithLabelValues(labels...).Inc()
+		m.old.hookErrors.Inc()
 		return
 	}
 	family.success.WithLabelValues(labels...).Inc()
@@ -295,4 +254,5 @@ func (m *Metrics) hookRan(owner, hook, binding string, t messages.Task, u hooks.
 func (m *Metrics) hookAllowed(owner, hook, binding string, t messages.Task) {
 	family, labels := m.of(owner, hook, binding, t)
 	family.allowed.WithLabelValues(labels...).Inc()
+	m.old.hookAllowed.Inc()
 }

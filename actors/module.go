@@ -36,6 +36,8 @@ type moduleState struct {
 	awaitQuiet []*actor.PID
 	last       helm.Outcome
 	lastRun    *messages.ModuleRun
+	succeeded  time.Time // the last run that did
+	failed     time.Time
 }
 
 // adoptModule gives a module actor the module's directory, which came back after it was
@@ -60,6 +62,7 @@ func (s *moduleState) reset() {
 	s.synchronized, s.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	s.section = s.section.WithoutPatches()
 	s.last, s.missed = helm.Outcome{}, nil
+	s.succeeded, s.failed = time.Time{}, time.Time{}
 }
 
 // Receive implements actor.Actor.
@@ -194,7 +197,6 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j job) {
 		m.become(messages.Starting)
 	}
 	m.stopDelayed()
-	m.program.Metrics.moduleEnabled(m.name, true)
 	m.state.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
 	dir := m.state.module
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run, dir) }
@@ -209,7 +211,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j job) {
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(moduleRan)
 	m.runEnded(ctx)
-	m.state.started, m.state.last = true, outcome.release
+	m.state.started, m.state.last, m.state.succeeded = true, outcome.release, time.Now()
 	if m.state.phase != messages.Suspended {
 		m.become(messages.Ready)
 	}
@@ -240,6 +242,7 @@ func (m *module) deleted(ctx actor.Context, _ any) {
 }
 
 func (m *module) countFailure(supervisor.Attempt) {
+	m.state.failed = time.Now()
 	m.program.Metrics.moduleFailed(m.name, m.state.phase)
 }
 
@@ -284,7 +287,7 @@ func (m *module) stopListening(ctx actor.Context) {
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
 	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
-	m.program.Metrics.moduleEnabled(m.name, false)
+	m.program.Metrics.forgetModule(m.name)
 }
 
 // resume undoes suspend: the flag was switched back before the reload came (E14). A
@@ -349,5 +352,6 @@ func (m *module) publish() {
 	m.program.Inspector.Publish(m.program.owner(m.name), messages.ModuleStatus{
 		Phase: m.state.phase, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
 		Values: m.state.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.state.lastRun,
+		Enabled: m.state.wanted, Version: m.state.last.ChartVersion, Succeeded: m.state.succeeded, Failed: m.state.failed,
 	})
 }

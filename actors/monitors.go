@@ -244,7 +244,9 @@ func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots,
 func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) {
 	mon := m.state.watches[msg.Watch]
 	switch {
-	case mon == nil || mon.open && msg.Seq <= mon.seen:
+	case mon == nil:
+		m.program.Metrics.monitorMissing(msg.Watch)
+	case mon.open && msg.Seq <= mon.seen:
 	case !mon.open:
 		mon.held = append(mon.held, msg)
 	default:

@@ -28,7 +28,7 @@ func New(w World) *Operator {
 	if w.Metrics == nil {
 		w.Metrics = NewMetrics(DefaultPrefix)
 	}
-	w.Metrics.watchActors(system.Inspector)
+	w.Metrics.watchActors(system.Inspector, !w.Isolate)
 	return &Operator{program: &program{System: system, World: w, tasks: &atomic.Int64{}}}
 }
 

@@ -24,7 +24,8 @@ type queue struct {
 type queueState struct {
 	pending []messages.Task
 	current *messages.Task
-	since   time.Time // the current task began
+	since   time.Time      // the current task began
+	waiting map[string]int // runs of hooks among the pending
 }
 
 // executeAgain is sent by a timer when a task was lost with its owner.
@@ -35,7 +36,7 @@ type executeAgain struct{ id string }
 const lostTaskDelay = 5 * time.Second
 
 func newQueue(p *program, name string) actor.Producer {
-	state := &queueState{}
+	state := &queueState{waiting: map[string]int{}}
 	return func() actor.Actor { return &queue{program: p, name: name, state: state} }
 }
 
@@ -66,17 +67,22 @@ func (q *queue) Receive(ctx actor.Context) {
 // what has changed since (F9). The one in progress does not count, unless the task is
 // only a repetition of it.
 func (q *queue) enqueue(msg messages.Enqueue) {
-	now := time.Now()
+	now, action := time.Now(), addLast
+	if msg.Head {
+		action = addFirst
+	}
+	defer q.program.Metrics.queueActed(q.name, action, now)
 	var add []messages.Task
 	for _, t := range msg.Tasks {
 		t.QueuedAt = now
 		if msg.Head {
-			q.state.pending = slices.DeleteFunc(q.state.pending, func(waiting messages.Task) bool { return serves(t, waiting) })
+			q.state.pending = q.without(func(waiting messages.Task) bool { return serves(t, waiting) })
 		} else if slices.ContainsFunc(q.state.pending, func(waiting messages.Task) bool { return serves(waiting, t) }) ||
 			q.state.current != nil && repeats(t, *q.state.current) {
 			continue
 		}
 		add = append(add, t)
+		q.count(t, 1)
 	}
 	if msg.Head {
 		q.state.pending = slices.Concat(add, q.state.pending)
@@ -123,7 +129,46 @@ func runs(t messages.Task) []string {
 }
 
 func (q *queue) drop(msg messages.DropTasks) {
-	q.state.pending = slices.DeleteFunc(q.state.pending, func(t messages.Task) bool { return t.Reload == msg.Reload })
+	defer q.program.Metrics.queueActed(q.name, filter, time.Now())
+	q.state.pending = q.without(func(t messages.Task) bool { return t.Reload == msg.Reload })
+}
+
+// without removes tasks from the pending ones.
+func (q *queue) without(gone func(messages.Task) bool) []messages.Task {
+	return slices.DeleteFunc(q.state.pending, func(t messages.Task) bool {
+		if !gone(t) {
+			return false
+		}
+		q.count(t, -1)
+		return true
+	})
+}
+
+// count keeps the number of waiting runs of each hook.
+func (q *queue) count(t messages.Task, n int) {
+	hook := hookOf(t)
+	if hook == "" {
+		return
+	}
+	if q.state.waiting[hook] += n; q.state.waiting[hook] <= 0 {
+		delete(q.state.waiting, hook)
+	}
+}
+
+// crowd is how many waiting runs of one hook are many.
+const crowd = 20
+
+// crowded are the hooks with many waiting runs; mostly none.
+func (q *queue) crowded() (many map[string]int) {
+	for hook, n := range q.state.waiting {
+		if n > crowd {
+			if many == nil {
+				many = map[string]int{}
+			}
+			many[hook] = n
+		}
+	}
+	return many
 }
 
 func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
@@ -150,9 +195,15 @@ func (q *queue) next(ctx actor.Context) {
 	if q.state.current != nil || len(q.state.pending) == 0 {
 		return
 	}
+	now := time.Now()
 	head, rest := combine(q.state.pending)
-	q.state.current, q.state.pending, q.state.since = &head, rest, time.Now()
-	q.program.Metrics.taskStarted(head)
+	for _, t := range q.state.pending[:len(q.state.pending)-len(rest)] {
+		q.count(t, -1)
+	}
+	merged := len(q.state.pending) - len(rest) - 1
+	q.state.current, q.state.pending, q.state.since = &head, rest, now
+	q.program.Metrics.queueActed(q.name, removeFirst, now)
+	q.program.Metrics.taskStarted(head, merged)
 	q.execute(ctx)
 }
 
@@ -163,7 +214,7 @@ func (q *queue) execute(ctx actor.Context) {
 }
 
 func (q *queue) publish(ctx actor.Context) {
-	s := messages.QueueStatus{Length: len(q.state.pending), Since: q.state.since}
+	s := messages.QueueStatus{Length: len(q.state.pending), Since: q.state.since, Crowded: q.crowded()}
 	if q.state.current != nil {
 		s.Length++
 		s.InProgress = true

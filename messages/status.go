@@ -36,6 +36,8 @@ type QueueStatus struct {
 	Since time.Time
 	// Head holds up to 100 tasks.
 	Head []Task
+	// Crowded are the hooks with many waiting runs, and how many they are. It is not changed.
+	Crowded map[string]int
 }
 
 // QueuedTask is one task of a queue as debug pages show it.
@@ -108,6 +110,13 @@ type ModuleStatus struct {
 	Parked bool `json:"parked,omitempty"`
 	// LastRun is the last module run that began, with the chain of its causes.
 	LastRun *ModuleRun `json:"lastRun,omitempty"`
+	// Enabled by the last discovery, and not deleted since; Version is that of the chart that
+	// was applied last.
+	Enabled bool   `json:"enabled"`
+	Version string `json:"chartVersion,omitempty"`
+	// Succeeded and Failed are when a run of the module last did so.
+	Succeeded time.Time `json:"succeeded,omitzero"`
+	Failed    time.Time `json:"failed,omitzero"`
 }
 
 // ModuleRun is one run of a module.

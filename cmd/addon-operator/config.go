@@ -32,6 +32,7 @@ type Config struct {
 	DebugAddress  string
 	DebugSocket   string
 	MetricsPrefix string
+	OldMetrics    bool
 
 	Kubeconfig, KubeContext, KubeServer string
 	KubeQPS, KubeBurst                  int
@@ -74,6 +75,8 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.textOrNone(&c.DebugAddress, "debug-address", "DEBUG_HTTP_SERVER_ADDR ADDON_OPERATOR_DEBUG_ADDRESS", "127.0.0.1:9115", "address for debug pages, which may show values")
 	o.textOrNone(&c.DebugSocket, "debug-unix-socket", "DEBUG_UNIX_SOCKET", "/var/run/addon-operator/debug.socket", "unix socket for the same pages")
 	o.text(&c.MetricsPrefix, "prometheus-metrics-prefix", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", actors.DefaultPrefix, "prefix of the names of metrics")
+	c.OldMetrics = true
+	o.yes(&c.OldMetrics, "prometheus-old-names", "ADDON_OPERATOR_PROMETHEUS_OLD_NAMES", "show the three metrics that had other names once under those, too: hook_errors, hook_allowed_errors, module_run_errors")
 	o.text(&c.Kubeconfig, "kube-config", "KUBE_CONFIG KUBECONFIG", "", "kubeconfig file; without one the operator uses the service account of its Pod")
 	o.text(&c.KubeContext, "kube-context", "KUBE_CONTEXT", "", "context in the kubeconfig")
 	o.text(&c.KubeServer, "kube-server", "KUBE_SERVER", "", "address of the API server, in place of the one in the kubeconfig")

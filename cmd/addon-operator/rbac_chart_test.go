@@ -3,13 +3,10 @@ package main
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -23,8 +20,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
-
-	"addon-operator/actors"
 )
 
 const chartDir = repository + "deploy/chart"
@@ -270,116 +265,6 @@ func TestChartGrantsTheBaseRules(t *testing.T) {
 	for _, want := range []string{"- nodes", "- pods"} {
 		if strings.Count(extra, want) != 1 {
 			t.Errorf("the extra rule with %q is there %d times", want, strings.Count(extra, want))
-		}
-	}
-}
-
-// families are the metrics of a new operator by name.
-func families(t *testing.T) map[string]actors.Family {
-	t.Helper()
-	m := actors.NewMetrics(actors.DefaultPrefix)
-	actors.New(actors.World{Metrics: m, Log: slog.New(slog.DiscardHandler)})
-	all := map[string]actors.Family{}
-	for _, f := range m.Families() {
-		all[f.Name] = f
-	}
-	if len(all) == 0 {
-		t.Fatal("no metrics")
-	}
-	return all
-}
-
-var (
-	metricName = regexp.MustCompile(`\baddon_operator_[a-z0-9_]+`)
-	labelName  = regexp.MustCompile(`\$labels\.([a-z_]+)|\{\{([a-z_]+)\}\}`)
-	grouping   = regexp.MustCompile(`\b(?:by|on) \(([a-z_, ]+)\)`)
-	matcher    = regexp.MustCompile(`([a-z_]+)(?:=~|!~|!=|=)"`)
-)
-
-// checkExpression reports metrics that do not exist, and labels that none of an
-// expression's metrics has.
-func checkExpression(t *testing.T, where, expression, texts string, all map[string]actors.Family) {
-	t.Helper()
-	names := metricName.FindAllString(expression, -1)
-	if len(names) == 0 {
-		t.Errorf("%s: no metric in %s", where, expression)
-	}
-	labels := map[string]bool{}
-	for _, name := range names {
-		f, ok := all[name]
-		if base, isBucket := strings.CutSuffix(name, "_bucket"); !ok && isBucket && all[base].Type == "histogram" {
-			f, ok = all[base], true
-			labels["le"] = true
-		}
-		if !ok {
-			t.Errorf("%s: there is no metric %s", where, name)
-		}
-		for _, label := range f.Labels {
-			labels[label] = true
-		}
-		if ranged := strings.Contains(expression, "rate("+name) || strings.Contains(expression, "increase("+name); ranged && f.Type == "gauge" {
-			t.Errorf("%s: %s is a gauge, which has no rate", where, name)
-		}
-	}
-	used := []string{}
-	for _, m := range labelName.FindAllStringSubmatch(texts, -1) {
-		used = append(used, m[1]+m[2])
-	}
-	for _, m := range grouping.FindAllStringSubmatch(expression, -1) {
-		used = append(used, strings.Split(m[1], ", ")...)
-	}
-	for _, m := range matcher.FindAllStringSubmatch(expression, -1) {
-		used = append(used, m[1])
-	}
-	for _, label := range used {
-		if !labels[label] {
-			t.Errorf("%s: no metric of %q has the label %s", where, expression, label)
-		}
-	}
-}
-
-// Alerts and dashboard speak of metrics, labels and states that exist.
-func TestAlertsAndDashboardKnowTheMetrics(t *testing.T) {
-	all, files := families(t), rendered(t, everything)
-	var rules struct {
-		Spec struct {
-			Groups []struct {
-				Rules []struct {
-					Alert, Expr, For string
-					Labels           map[string]string
-					Annotations      map[string]string
-				}
-			}
-		}
-	}
-	if err := yaml.Unmarshal([]byte(files["prometheusrule.yaml"]), &rules); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(rules.Spec.Groups[0].Rules); n < 8 {
-		t.Errorf("%d alerts", n)
-	}
-	for _, r := range rules.Spec.Groups[0].Rules {
-		checkExpression(t, r.Alert, r.Expr, r.Annotations["summary"]+r.Annotations["description"], all)
-		if r.For == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
-			t.Errorf("%s: for, severity or summary is missing", r.Alert)
-		}
-	}
-	var dashboard struct {
-		Panels []struct {
-			Title   string
-			Targets []struct{ Expr, LegendFormat string }
-		}
-	}
-	var configMap struct{ Data map[string]string }
-	if err := yaml.Unmarshal([]byte(files["dashboard.yaml"]), &configMap); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(configMap.Data["addon-operator.json"]), &dashboard); err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range dashboard.Panels {
-		for i, target := range p.Targets {
-			checkExpression(t, fmt.Sprintf("panel %s, target %d", p.Title, i+1), target.Expr, target.LegendFormat, all)
 		}
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
 	"addon-operator/actors"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -33,9 +35,10 @@ func run(ctx context.Context, c *Config) error {
 	}
 	kube.RedirectKlog(log)
 	log.Info("addon-operator starts", "version", version, "modulesDir", c.ModulesDir, "globalHooksDir", c.GlobalHooksDir, "namespace", c.Namespace)
+	metrics := newMetrics(c)
 	writes, stopWrites := context.WithCancel(context.Background())
 	defer stopWrites()
-	world, err := newWorld(writes, c, log)
+	world, err := newWorld(writes, c, metrics, log)
 	if err != nil {
 		return err
 	}
@@ -97,11 +100,24 @@ func stop(c *Config, operator *actors.Operator, stopWrites func(), log *slog.Log
 	return nil
 }
 
+// newMetrics makes the metrics, those of the process and of all clients of the API server
+// included; both are global to the process.
+func newMetrics(c *Config) *actors.Metrics {
+	m := actors.NewMetrics(c.MetricsPrefix)
+	if c.OldMetrics {
+		m.ShowOldNames()
+	}
+	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	kube.ObserveRequests(m.Client())
+	return m
+}
+
 // newWorld connects the actors with what lies outside.
-func newWorld(writes context.Context, c *Config, log *slog.Logger) (actors.World, error) {
+func newWorld(writes context.Context, c *Config, metrics *actors.Metrics, log *slog.Logger) (actors.World, error) {
 	client, err := kube.Connect(kube.Options{
 		Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer,
 		QPS: float32(c.KubeQPS), Burst: c.KubeBurst, UserAgent: "addon-operator/" + version, Log: log,
+		Watches: metrics.Client(),
 	})
 	if err != nil {
 		return actors.World{}, err
@@ -130,7 +146,7 @@ func newWorld(writes context.Context, c *Config, log *slog.Logger) (actors.World
 	}
 	watcher := kube.NewWatcher(client, log)
 	return actors.World{
-		Log: log, Hooks: runner, Releases: releases, Metrics: actors.NewMetrics(c.MetricsPrefix),
+		Log: log, Hooks: runner, Releases: releases, Metrics: metrics,
 		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, Objects: patcher, JQLibrary: c.jqLibrary(),
 		CRDs: newDefinitions(client, releases, c), ReleaseWatch: releaseWatch{releases, presence},
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
