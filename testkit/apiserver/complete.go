@@ -19,6 +19,9 @@ func completeKind(k *kind, u *unstructured.Unstructured) {
 		labels["kubernetes.io/metadata.name"] = u.GetName()
 		u.SetLabels(labels)
 		setDefault(u, "Active", "status", "phase")
+		if u.GetDeletionTimestamp() == nil { // the one that clears the namespace away
+			_ = unstructured.SetNestedStringSlice(u.Object, []string{"kubernetes"}, "spec", "finalizers")
+		}
 	case "secrets":
 		foldStringData(u)
 		setDefault(u, "Opaque", "type")

@@ -39,7 +39,11 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request) bool {
 		}
 		writeJSON(w, http.StatusOK, list[i])
 	case err == nil && (path == "api/v1" || isGroup && strings.Count(group, "/") == 1):
-		writeJSON(w, http.StatusOK, resources(all, gv))
+		list := resources(all, gv)
+		if len(list.APIResources) == 0 {
+			return false
+		}
+		writeJSON(w, http.StatusOK, list)
 	case path == "openapi/v3":
 		writeJSON(w, http.StatusOK, openAPIPaths(all))
 	case path == "openapi/v2":
@@ -100,10 +104,18 @@ func resources(all []*kind, gv schema.GroupVersion) metav1.APIResourceList {
 		if k.GroupVersion != gv {
 			continue
 		}
+		verbs := metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+		if k.resource() == namespaces {
+			verbs = slices.Delete(verbs, 2, 3)
+		}
 		list.APIResources = append(list.APIResources, metav1.APIResource{
-			Name: k.plural, SingularName: k.singular, Namespaced: k.namespaced, Kind: k.name, ShortNames: k.short,
-			Verbs: metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"},
+			Name: k.plural, SingularName: k.singular, Namespaced: k.namespaced, Kind: k.name, ShortNames: k.short, Verbs: verbs,
 		})
+		if k.scale != nil {
+			list.APIResources = append(list.APIResources, metav1.APIResource{
+				Name: k.plural + "/scale", Namespaced: k.namespaced, Group: "autoscaling", Version: "v1", Kind: "Scale", Verbs: metav1.Verbs{"get", "patch", "update"},
+			})
+		}
 		if k.status {
 			list.APIResources = append(list.APIResources, metav1.APIResource{
 				Name: k.plural + "/status", Namespaced: k.namespaced, Kind: k.name, Verbs: metav1.Verbs{"get", "patch", "update"},

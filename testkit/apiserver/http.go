@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -59,6 +60,16 @@ type request struct {
 	namespace, name, subresource string
 	selection                    selection
 	dry                          bool
+	created                      bool // the answer is an object that did not exist
+}
+
+// write is how the request wants an object to be written.
+func (q *request) write() write {
+	w := write{dry: q.dry, subresource: q.subresource, manager: q.URL.Query().Get("fieldManager")}
+	if w.manager == "" {
+		w.manager, _, _ = strings.Cut(q.UserAgent(), "/")
+	}
+	return w
 }
 
 // ServeHTTP implements http.Handler.
@@ -66,38 +77,46 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.serveDiscovery(w, r) {
 		return
 	}
-	req, err := s.parse(r)
-	if err == nil {
-		var answer any
-		code := http.StatusOK
-		switch {
-		case r.Method == http.MethodGet && isTrue(r.URL.Query().Get("watch")):
-			s.serveWatch(w, req)
-			return
-		case r.Method == http.MethodGet && req.name != "":
-			answer, err = s.get(req.kind, req.namespace, req.name)
-		case r.Method == http.MethodGet:
-			answer = s.list(req)
-		case r.Method == http.MethodPost && req.name == "":
-			answer, err = s.serveCreate(req)
-			code = http.StatusCreated
-		case r.Method == http.MethodPut:
-			answer, err = s.serveUpdate(req)
-		case r.Method == http.MethodPatch:
-			answer, err = s.servePatch(req)
-		case r.Method == http.MethodDelete && req.name != "":
-			answer, err = s.serveDelete(req)
-		case r.Method == http.MethodDelete:
-			answer, err = s.serveDeleteAll(req)
-		default:
-			err = apierrors.NewMethodNotSupported(req.kind.resource(), r.Method)
-		}
-		if err == nil {
-			s.answer(w, req, code, answer)
+	q, err := s.parse(r)
+	if err == nil && r.Method == http.MethodGet && isTrue(r.URL.Query().Get("watch")) {
+		if err = s.serveWatch(w, q); err == nil {
 			return
 		}
 	}
-	writeError(w, err)
+	var answer any
+	if err == nil {
+		answer, err = s.serve(q)
+	}
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	code := http.StatusOK
+	if q.created {
+		code = http.StatusCreated
+	}
+	s.answer(w, q, code, answer)
+}
+
+// serve answers whatever has one answer.
+func (s *Server) serve(q *request) (any, error) {
+	switch one := q.name != ""; {
+	case q.Method == http.MethodGet && one:
+		return s.get(q.kind, q.namespace, q.name)
+	case q.Method == http.MethodGet:
+		return s.list(q)
+	case q.Method == http.MethodPost && !one:
+		return s.serveCreate(q)
+	case q.Method == http.MethodPut && one:
+		return s.serveUpdate(q)
+	case q.Method == http.MethodPatch && one:
+		return s.servePatch(q)
+	case q.Method == http.MethodDelete && one:
+		return s.serveDelete(q)
+	case q.Method == http.MethodDelete:
+		return s.serveDeleteAll(q)
+	}
+	return nil, apierrors.NewMethodNotSupported(q.kind.resource(), q.Method)
 }
 
 func isTrue(text string) bool { return text == "true" || text == "1" }
@@ -130,14 +149,22 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 	if len(parts) > 2 {
 		q.subresource = strings.Join(parts[2:], "/")
 	}
-	if q.kind == nil || q.subresource != "" && !(q.subresource == "status" && q.kind.status) {
+	if q.kind == nil || !q.kind.has(q.subresource) || q.namespace != "" && !q.kind.namespaced {
 		return nil, unknown
 	}
 	var err error
 	if q.selection, err = newSelection(r.URL.Query().Get("labelSelector"), r.URL.Query().Get("fieldSelector")); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
+	if err := q.selection.check(q.kind); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
 	return q, nil
+}
+
+// has reports whether a kind has a subresource; "" is the object itself.
+func (k *kind) has(subresource string) bool {
+	return subresource == "" || subresource == "status" && k.status || subresource == "scale" && k.scale != nil
 }
 
 // matches reports whether the request is about an object.
@@ -146,22 +173,17 @@ func (q *request) matches(at key, u *unstructured.Unstructured) bool {
 		(q.name == "" || q.name == at.name) && q.selection.matches(u)
 }
 
-func (s *Server) list(q *request) *unstructured.UnstructuredList {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	list := &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": q.kind.String(), "kind": q.kind.name + "List"}}
-	list.SetResourceVersion(fmt.Sprint(s.number))
-	list.Items = []unstructured.Unstructured{}
-	for _, at := range s.sortedKeys(q.kind.resource()) {
-		if u := s.objects[at]; q.matches(at, u) {
-			list.Items = append(list.Items, *u)
-		}
+// body reads the object of the request.
+func (q *request) body() (*unstructured.Unstructured, error) {
+	u, err := q.anyBody()
+	if err != nil {
+		return nil, err
 	}
-	return list
+	return u, q.place(u)
 }
 
-// body reads an object in JSON, YAML or protobuf.
-func (q *request) body() (*unstructured.Unstructured, error) {
+// anyBody reads an object in JSON, YAML or protobuf.
+func (q *request) anyBody() (*unstructured.Unstructured, error) {
 	data, err := io.ReadAll(q.Body)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
@@ -178,20 +200,20 @@ func (q *request) body() (*unstructured.Unstructured, error) {
 	} else if u.Object, err = decode(data); err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	return u, q.place(u)
+	return u, nil
 }
 
 // place checks that an object is of the kind and namespace of the request.
 func (q *request) place(u *unstructured.Unstructured) error {
 	if u.GetKind() != "" && u.GetKind() != q.kind.name {
-		return apierrors.NewBadRequest(fmt.Sprintf("the object is a %s, the request is for a %s", u.GetKind(), q.kind.name))
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s", u.GetKind(), q.kind.Version, q.kind.name))
 	}
 	if !q.kind.namespaced {
 		u.SetNamespace("")
 		return nil
 	}
 	if u.GetNamespace() != "" && u.GetNamespace() != q.namespace {
-		return apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object is %s, that of the request %s", u.GetNamespace(), q.namespace))
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	u.SetNamespace(q.namespace)
 	return nil
@@ -202,27 +224,44 @@ func (s *Server) serveCreate(q *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.create(q.kind, u, q.dry)
+	q.created = true
+	return s.create(q.kind, u, q.write())
 }
 
+// serveUpdate replaces an object. A Lease is made when there is none.
 func (s *Server) serveUpdate(q *request) (any, error) {
+	if q.subresource == "scale" {
+		return s.serveScale(q, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return q.anyBody() })
+	}
 	u, err := q.body()
 	if err != nil {
 		return nil, err
 	}
-	return s.update(q.kind, q.namespace, q.name, q.subresource, q.dry, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return u, nil })
+	w := q.write()
+	w.replace = true
+	got, err := s.update(q.kind, q.namespace, q.name, w, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return u, nil })
+	if apierrors.IsNotFound(err) && q.kind.name == "Lease" && u.GetResourceVersion() == "" {
+		q.created = true
+		return s.create(q.kind, u, w)
+	}
+	return got, err
+}
+
+// serveScale changes the replicas of an object to what change makes of its Scale.
+func (s *Server) serveScale(q *request, change change) (any, error) {
+	w := q.write()
+	w.subresource = ""
+	return s.update(q.kind, q.namespace, q.name, w, q.kind.scale.scaled(change))
 }
 
 func (s *Server) serveDelete(q *request) (any, error) {
-	var options metav1.DeleteOptions
-	if data, err := io.ReadAll(q.Body); err == nil && len(data) > 0 {
-		if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, &options); err != nil {
-			_ = json.Unmarshal(data, &options) // without kind and apiVersion; what cannot be read asks for nothing
-		}
-	}
-	u, err := s.delete(q.kind, q.namespace, q.name, options.Preconditions)
+	d := q.deletion()
+	u, err := s.delete(q.kind, q.namespace, q.name, d)
 	if err != nil {
 		return nil, err
+	}
+	if !d.dry && (d.orphan || u.GetDeletionTimestamp() != nil || q.kind.resource() == definitions) {
+		return u, nil // in a cluster a finalizer holds it for a moment at least
 	}
 	return &metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
@@ -230,11 +269,29 @@ func (s *Server) serveDelete(q *request) (any, error) {
 	}, nil
 }
 
+// deletion reads the options of a deletion, which can lie in the body or in the query.
+func (q *request) deletion() deletion {
+	var options metav1.DeleteOptions
+	if data, err := io.ReadAll(q.Body); err == nil && len(data) > 0 {
+		if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, &options); err != nil {
+			_ = json.Unmarshal(data, &options) // without kind and apiVersion; what cannot be read asks for nothing
+		}
+	}
+	policy := q.URL.Query().Get("propagationPolicy")
+	if options.PropagationPolicy != nil {
+		policy = string(*options.PropagationPolicy)
+	}
+	return deletion{preconditions: options.Preconditions, orphan: policy == string(metav1.DeletePropagationOrphan), dry: q.dry || len(options.DryRun) > 0}
+}
+
 func (s *Server) serveDeleteAll(q *request) (any, error) {
-	list := s.list(q)
+	list, err := s.list(q)
+	if err != nil {
+		return nil, err
+	}
 	for i := range list.Items {
 		u := &list.Items[i]
-		if _, err := s.delete(q.kind, u.GetNamespace(), u.GetName(), nil); err != nil && !apierrors.IsNotFound(err) {
+		if _, err := s.delete(q.kind, u.GetNamespace(), u.GetName(), q.deletion()); err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
 	}
@@ -250,7 +307,7 @@ func (s *Server) answer(w http.ResponseWriter, q *request, code int, answer any)
 	case *unstructured.UnstructuredList:
 		items := make([]any, len(a.Items))
 		for i := range a.Items {
-			items[i] = q.shown(&a.Items[i], partial)
+			items[i] = q.item(&a.Items[i], partial)
 		}
 		out := map[string]any{"apiVersion": a.GetAPIVersion(), "kind": a.GetKind(), "metadata": a.Object["metadata"], "items": items}
 		if partial {
@@ -261,8 +318,23 @@ func (s *Server) answer(w http.ResponseWriter, q *request, code int, answer any)
 	writeJSON(w, code, answer)
 }
 
-// shown is an object in the version of the request.
+// item is an object of a list. Those of built-in kinds do not say of what kind they are.
+func (q *request) item(u *unstructured.Unstructured, partial bool) map[string]any {
+	object := q.shown(u, partial)
+	if q.kind.custom || partial {
+		return object
+	}
+	object = maps.Clone(object)
+	delete(object, "apiVersion")
+	delete(object, "kind")
+	return object
+}
+
+// shown is an object, or its subresource, in the version of the request.
 func (q *request) shown(u *unstructured.Unstructured, partial bool) map[string]any {
+	if q.subresource == "scale" {
+		return q.kind.scale.shown(u).Object
+	}
 	if partial {
 		return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": u.Object["metadata"]}
 	}

@@ -10,7 +10,8 @@ import (
 )
 
 // builtin are the stable kinds of Kubernetes, one a line: apiVersion, kind, plural,
-// singular, short names, scope, subresources.
+// singular, short names, scope, and what else there is: the subresources scale and status,
+// a generation.
 //
 //go:embed kinds.txt
 var builtin string
@@ -22,7 +23,21 @@ type kind struct {
 	short                  []string
 	namespaced             bool
 	status                 bool // has the subresource status
+	generation             bool // counts the changes of what is wanted
+	custom                 bool // comes from a CustomResourceDefinition
+	scale                  *scale
+	selectable             []string // fields that can be selected by, beside name and namespace
 }
+
+// scale says where an object keeps what its subresource scale shows. The paths are as
+// those of a CustomResourceDefinition: ".spec.replicas".
+type scale struct{ spec, status, selector string }
+
+// Kinds that have more to do than others.
+var (
+	namespaces  = schema.GroupResource{Resource: "namespaces"}                                               //nolint:gochecknoglobals // a constant
+	definitions = schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"} //nolint:gochecknoglobals // a constant
+)
 
 func (k *kind) resource() schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.plural}
@@ -46,7 +61,12 @@ func builtinKinds() []*kind {
 		if f[4] != "-" {
 			k.short = strings.Split(f[4], ",")
 		}
-		k.status = slices.Contains(strings.Split(f[6], ","), "status")
+		extras := strings.Split(f[6], ",")
+		k.status, k.generation = slices.Contains(extras, "status"), slices.Contains(extras, "generation")
+		if slices.Contains(extras, "scale") {
+			k.scale = &scale{spec: ".spec.replicas", status: ".status.replicas", selector: ".spec.selector"}
+		}
+		k.selectable = selectableFields(k.resource())
 		list = append(list, k)
 	}
 	return list
@@ -72,36 +92,49 @@ func definedKinds(crd *unstructured.Unstructured) []*kind {
 		}
 		name, _ := version["name"].(string)
 		_, status, _ := unstructured.NestedMap(version, "subresources", "status")
-		list = append(list, &kind{
+		k := &kind{
 			GroupVersion: schema.GroupVersion{Group: text("spec", "group"), Version: name},
 			name:         text("spec", "names", "kind"), plural: text("spec", "names", "plural"), singular: singular,
-			short: short, namespaced: text("spec", "scope") != "Cluster", status: status,
-		})
+			short: short, namespaced: text("spec", "scope") != "Cluster", status: status, generation: true, custom: true,
+		}
+		if paths, ok, _ := unstructured.NestedStringMap(version, "subresources", "scale"); ok {
+			k.scale = &scale{spec: paths["specReplicasPath"], status: paths["statusReplicasPath"], selector: paths["labelSelectorPath"]}
+		}
+		selectable, _, _ := unstructured.NestedSlice(version, "selectableFields")
+		for _, entry := range selectable {
+			path, _ := entry.(map[string]any)["jsonPath"].(string)
+			k.selectable = append(k.selectable, strings.TrimPrefix(path, "."))
+		}
+		list = append(list, k)
 	}
 	return list
 }
 
 // kinds of all that is served; the caller holds the lock.
-func (s *Server) kinds() []*kind {
-	list := slices.Clone(s.builtin)
-	for _, key := range s.sortedKeys(schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}) {
-		list = append(list, definedKinds(s.objects[key])...)
+func (s *Server) kinds() []*kind { return slices.Concat(s.builtin, s.defined) }
+
+// defineKinds reads the definitions again.
+func (s *Server) defineKinds() {
+	s.defined = nil
+	for _, key := range s.sortedKeys(definitions) {
+		if s.objects[key].GetDeletionTimestamp() == nil {
+			s.defined = append(s.defined, definedKinds(s.objects[key])...)
+		}
 	}
-	return list
 }
 
 // find looks a kind up by a word; an empty apiVersion means any.
 func (s *Server) find(apiVersion, word string) *kind {
 	var found *kind
-	for _, k := range s.kinds() {
-		if apiVersion != "" && k.String() != apiVersion || !k.answersTo(word) {
-			continue
-		}
-		if k.name == word {
-			return k
-		}
-		if found == nil {
-			found = k
+	for _, list := range [][]*kind{s.builtin, s.defined} {
+		for _, k := range list {
+			switch {
+			case apiVersion != "" && k.String() != apiVersion:
+			case k.name == word:
+				return k
+			case found == nil && k.answersTo(word):
+				found = k
+			}
 		}
 	}
 	return found
@@ -109,9 +142,11 @@ func (s *Server) find(apiVersion, word string) *kind {
 
 // at looks a kind up by where it is served.
 func (s *Server) at(gv schema.GroupVersion, plural string) *kind {
-	for _, k := range s.kinds() {
-		if k.GroupVersion == gv && k.plural == plural {
-			return k
+	for _, list := range [][]*kind{s.builtin, s.defined} {
+		for _, k := range list {
+			if k.GroupVersion == gv && k.plural == plural {
+				return k
+			}
 		}
 	}
 	return nil

@@ -11,9 +11,11 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 )
@@ -34,36 +36,60 @@ func (s *Server) servePatch(q *request) (any, error) {
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	patchType, _, _ := strings.Cut(q.Header.Get("Content-Type"), ";")
-	change := func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		next, err := patched(q.kind, types.PatchType(patchType), u, data)
+	contentType, _, _ := strings.Cut(q.Header.Get("Content-Type"), ";")
+	patchType := types.PatchType(contentType)
+	if patchType == types.ApplyYAMLPatchType {
+		return s.apply(q, data)
+	}
+	if q.subresource == "scale" {
+		return s.serveScale(q, func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return patched(&kind{name: "Scale", GroupVersion: autoscaling()}, patchType, u, data)
+		})
+	}
+	return s.update(q.kind, q.namespace, q.name, q.write(), func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		next, err := patched(q.kind, patchType, u, data)
 		if err != nil {
 			return nil, err
 		}
 		return next, q.place(next)
-	}
-	if types.PatchType(patchType) == types.ApplyYAMLPatchType {
-		return s.apply(q, data, change)
-	}
-	return s.update(q.kind, q.namespace, q.name, q.subresource, q.dry, change)
+	})
 }
 
-// apply creates what does not exist.
-func (s *Server) apply(q *request, data []byte, change func(*unstructured.Unstructured) (*unstructured.Unstructured, error)) (any, error) {
-	got, err := s.update(q.kind, q.namespace, q.name, q.subresource, q.dry, change)
-	if !apierrors.IsNotFound(err) || q.subresource != "" {
-		return got, err
+func autoscaling() schema.GroupVersion {
+	return schema.GroupVersion{Group: "autoscaling", Version: "v1"}
+}
+
+// apply merges what a manager wants with what others manage; it creates what does not exist.
+func (s *Server) apply(q *request, data []byte) (any, error) {
+	manager := q.URL.Query().Get("fieldManager")
+	if manager == "" {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "PatchOptions"}, "", field.ErrorList{field.Required(field.NewPath("fieldManager"), "is required for apply patch")})
 	}
 	object, err := decode(data)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	u := &unstructured.Unstructured{Object: object}
-	if err := q.place(u); err != nil {
+	patch := &unstructured.Unstructured{Object: object}
+	if err := q.place(patch); err != nil {
 		return nil, err
 	}
-	u.SetName(q.name)
-	return s.create(q.kind, u, q.dry)
+	patch.SetName(q.name)
+	change := func(before *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return applied(q.kind, q.subresource, before, patch, manager, isTrue(q.URL.Query().Get("force")))
+	}
+	w := q.write()
+	w.manager = "" // it is noted already
+	got, err := s.update(q.kind, q.namespace, q.name, w, change)
+	if !apierrors.IsNotFound(err) || q.subresource != "" {
+		return got, err
+	}
+	made, err := change(nil)
+	if err != nil {
+		return nil, err
+	}
+	q.created = true
+	w.applied = made.GetManagedFields()
+	return s.create(q.kind, made, w)
 }
 
 // patched is the object after a patch.
@@ -94,21 +120,22 @@ func patchedJSON(k *kind, patchType types.PatchType, before, patch []byte) (afte
 			return nil, invalidPatch(err)
 		}
 		return after, nil
-	case types.ApplyYAMLPatchType, types.StrategicMergePatchType:
+	case types.StrategicMergePatchType:
 		if patch, err = yaml.YAMLToJSON(patch); err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
 		}
 		typed, err := scheme.Scheme.New(k.WithKind(k.name))
-		if err == nil {
-			after, err = strategicpatch.StrategicMergePatch(before, patch, typed)
-		} else if patchType == types.ApplyYAMLPatchType {
-			after, err = jsonpatch.MergePatch(before, patch)
-		}
 		if err != nil {
+			break // nobody knows how to merge the lists of kinds that are defined later
+		}
+		if after, err = strategicpatch.StrategicMergePatch(before, patch, typed); err != nil {
 			return nil, invalidPatch(err)
 		}
 		return after, nil
 	case types.MergePatchType:
+		if !json.Valid(patch) {
+			return nil, apierrors.NewBadRequest("the patch is no JSON")
+		}
 		if after, err = jsonpatch.MergePatch(before, patch); err != nil {
 			return nil, invalidPatch(err)
 		}

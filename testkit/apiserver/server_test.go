@@ -103,7 +103,7 @@ func TestNamespaces(t *testing.T) {
 	k := s.find("v1", "secrets")
 	u := secret("a", nil)
 	u.SetNamespace("none")
-	if _, err := s.create(k, u, false); !apierrors.IsNotFound(err) {
+	if _, err := s.create(k, u, write{}); !apierrors.IsNotFound(err) {
 		t.Errorf("in a namespace that is not there: %v", err)
 	}
 	if err := s.Apply(u.Object); err != nil {

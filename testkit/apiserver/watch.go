@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,48 +12,11 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"addon-operator/actors"
 	"addon-operator/kube"
 )
-
-// selection selects objects by selectors.
-type selection struct {
-	labels labels.Selector
-	fields fields.Selector
-}
-
-func newSelection(labelText, fieldText string) (s selection, err error) {
-	if s.labels, err = labels.Parse(labelText); err == nil {
-		s.fields, err = fields.ParseSelector(fieldText)
-	}
-	return s, err
-}
-
-func (s selection) matches(u *unstructured.Unstructured) bool {
-	return s.labels.Matches(labels.Set(u.GetLabels())) && s.fields.Matches(fieldsOf{u.Object})
-}
-
-// fieldsOf are the fields of an object as a field selector names them. Every field can
-// be selected by; API servers know few.
-type fieldsOf struct{ object map[string]any }
-
-// Has implements fields.Fields.
-func (f fieldsOf) Has(path string) bool {
-	_, ok, _ := unstructured.NestedFieldNoCopy(f.object, strings.Split(path, ".")...)
-	return ok
-}
-
-// Get implements fields.Fields.
-func (f fieldsOf) Get(path string) string {
-	value, ok, _ := unstructured.NestedFieldNoCopy(f.object, strings.Split(path, ".")...)
-	if !ok || value == nil {
-		return ""
-	}
-	return fmt.Sprint(value)
-}
 
 // watch is one watch of the operator with its snapshot. It is told of changes in the
 // goroutine that makes them, so that whoever waits for the operator to be idle needs not
@@ -94,8 +56,8 @@ func (s *Server) WatchObjects(_ context.Context, spec kube.Spec, notify func(kub
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.number++
-	w.order = s.number
+	s.begun++
+	w.order = s.begun
 	s.watches[w] = true
 	w.begin()
 	return w, nil
@@ -130,7 +92,7 @@ func (w *watch) wants(u *unstructured.Unstructured) bool {
 		return false
 	}
 	if w.namespaces != nil && u.GetNamespace() != "" {
-		namespace := w.server.objects[key{name: u.GetNamespace(), resource: w.server.find("v1", "Namespace").resource()}]
+		namespace := w.server.objects[namespaceKey(u.GetNamespace())]
 		return namespace != nil && w.namespaces.Matches(labels.Set(namespace.GetLabels()))
 	}
 	return len(w.spec.Namespaces) == 0 || u.GetNamespace() == "" || slices.Contains(w.spec.Namespaces, u.GetNamespace())
@@ -141,20 +103,20 @@ func (w *watch) keep(u *unstructured.Unstructured) (kube.Object, bool) {
 	kept := kube.Object{Namespace: u.GetNamespace(), Name: u.GetName()}
 	if w.spec.Filter != nil {
 		var err error
-		if kept.FilterResult, err = w.spec.Filter(u.DeepCopy().Object); err != nil {
+		if kept.FilterResult, err = w.spec.Filter(withoutManagers(u).Object); err != nil {
 			w.failures++
 			return kept, false
 		}
 	}
 	if w.spec.KeepObjects || w.spec.Filter == nil {
-		kept.Object, _ = json.Marshal(u.Object) // a tree of JSON can be written
+		kept.Object, _ = json.Marshal(withoutManagers(u).Object) // a tree of JSON can be written
 	}
 	return kept, true
 }
 
 // see handles a change; the caller holds the server's lock.
 func (w *watch) see(e event) {
-	if w.namespaces != nil && e.key.resource.String() == "namespaces" {
+	if w.namespaces != nil && e.key.resource == namespaces {
 		w.seeNamespace(e.key.name)
 	}
 	w.mu.Lock()

@@ -1,0 +1,102 @@
+package apiserver
+
+import (
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
+	"k8s.io/client-go/applyconfigurations"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// Who manages which field is found out by the library that API servers use. Lists of kinds
+// that it does not know, those of CustomResourceDefinitions, count as a whole.
+
+// manage notes in after who writes what, as far as it is no apply patch: that one does so
+// itself.
+func manage(k *kind, before, after *unstructured.Unstructured, w write) error {
+	if w.manager == "" {
+		return nil
+	}
+	manager, err := fieldManager(k, w.subresource)
+	if err != nil {
+		return err
+	}
+	live := runtime.Object(blank(k))
+	if before != nil {
+		live = before
+	}
+	managed, err := manager.Update(live, after, w.manager)
+	if err != nil {
+		return apierrors.NewInternalError(err)
+	}
+	if u, ok := managed.(*unstructured.Unstructured); ok {
+		after.SetManagedFields(u.GetManagedFields())
+	}
+	return nil
+}
+
+// applied is what an apply patch makes of an object, nil for one that does not exist.
+func applied(k *kind, subresource string, before, patch *unstructured.Unstructured, manager string, force bool) (*unstructured.Unstructured, error) {
+	fields, err := fieldManager(k, subresource)
+	if err != nil {
+		return nil, err
+	}
+	live := blank(k)
+	if before != nil {
+		live = before
+	}
+	after, err := fields.Apply(live, patch, manager, force)
+	if err != nil {
+		return nil, err
+	}
+	u, ok := after.(*unstructured.Unstructured)
+	if !ok {
+		return nil, internal("the apply patch made no object")
+	}
+	return u, nil
+}
+
+func blank(k *kind) *unstructured.Unstructured {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(k.WithKind(k.name))
+	return u
+}
+
+func fieldManager(k *kind, subresource string) (*managedfields.FieldManager, error) {
+	converter := managedfields.NewDeducedTypeConverter()
+	if !k.custom && scheme.Scheme.Recognizes(k.WithKind(k.name)) {
+		converter = applyconfigurations.NewTypeConverter(scheme.Scheme)
+	}
+	return managedfields.NewDefaultFieldManager(converter, onlyVersion{}, noDefaults{}, creator{}, k.WithKind(k.name), k.GroupVersion, subresource, nil)
+}
+
+// onlyVersion converts nothing: every object is kept in the version it was written in.
+type onlyVersion struct{ runtime.ObjectConvertor }
+
+// ConvertToVersion implements runtime.ObjectConvertor.
+func (onlyVersion) ConvertToVersion(o runtime.Object, _ runtime.GroupVersioner) (runtime.Object, error) {
+	return o, nil
+}
+
+type noDefaults struct{}
+
+// Default implements runtime.ObjectDefaulter.
+func (noDefaults) Default(runtime.Object) {}
+
+type creator struct{}
+
+// New implements runtime.ObjectCreater.
+func (creator) New(gvk schema.GroupVersionKind) (runtime.Object, error) {
+	u := &unstructured.Unstructured{Object: map[string]any{}}
+	u.SetGroupVersionKind(gvk)
+	return u, nil
+}
+
+// withoutManagers is a copy of an object that does not say who manages its fields.
+func withoutManagers(u *unstructured.Unstructured) *unstructured.Unstructured {
+	u = u.DeepCopy()
+	unstructured.RemoveNestedField(u.Object, "metadata", "managedFields")
+	return u
+}
