@@ -32,9 +32,7 @@ func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) e
 	contexts, err := j.contexts(run, hook, w.Triggers)
 	var waiting *waitingError
 	if errors.As(err, &waiting) {
-		// It must hold nobody up and must not take a snapshot for complete that is not. The hooks
-		// of a module run again with the module when the binding is complete; a tick is lost.
-		j.log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", hook.Name, "binding", w.Binding, "err", err)
+		j.skip(run, hook, w, waiting)
 		return nil
 	}
 	if err != nil {
@@ -42,6 +40,23 @@ func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) e
 	}
 	triggers := w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes
 	return j.execute(run, hook, w.Binding, contexts, triggers)
+}
+
+// skip passes over a hook one of whose snapshots cannot be complete for now: it must hold
+// nobody up, and must not take a snapshot for complete that is not. When the binding is
+// complete, order hooks run again with the module, or the reload, that is due then; a tick
+// is kept until then.
+func (j job) skip(run *supervisor.Run, hook hooks.Hook, w messages.RunHook, reason error) {
+	j.log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", hook.Name, "binding", w.Binding, "err", reason)
+	if w.Binding != hooks.OnSchedule {
+		return
+	}
+	t := j.task
+	for _, trigger := range w.Triggers { // each by itself: the ticks of one schedule become one
+		w.Triggers = []messages.Trigger{trigger}
+		t.ID, t.Work = j.program.newTaskID(), w
+		run.Tell(j.program.PID(monitorsPath), messages.TickLater{Hook: hook, Task: t})
+	}
 }
 
 // runOrder runs a hook for one of its order bindings.

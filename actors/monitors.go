@@ -37,6 +37,7 @@ type monitorsState struct {
 	watches map[messages.WatchKey]*monitor
 	waiting []snapshotRequest
 	later   []messages.SynchronizeLater
+	ticks   []messages.TickLater
 	looking bool // a lookAgain is on its way
 	touched map[messages.ObjectName]touch
 	stopped bool
@@ -90,6 +91,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 		}
 		m.state.later = append(slices.DeleteFunc(m.state.later, same), msg)
 		m.queueLater(ctx)
+	case messages.TickLater:
+		m.tickLater(ctx, msg)
 	case messages.Unwatch:
 		m.unwatch(ctx, msg)
 	case resyncDue:
@@ -153,23 +156,6 @@ func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
 		m.answer(ctx)
 		m.queueLater(ctx)
 	}
-}
-
-// queueLater queues the deferred Synchronizations whose bindings are complete by now.
-func (m *monitors) queueLater(ctx actor.Context) {
-	m.state.later = slices.DeleteFunc(m.state.later, func(l messages.SynchronizeLater) bool {
-		complete := true
-		for i := range l.Hook.Config.Kubernetes {
-			mon := m.state.watches[messages.WatchKey{Owner: l.Owner, Binding: bindingKey(l.Hook, i)}]
-			complete = complete && mon != nil && mon.synced
-		}
-		if complete {
-			t := m.program.task(l.Owner, l.Work, messages.Cause{Activation: messages.BySync, Detail: "deferred"})
-			t.Queue = l.Queue
-			m.program.enqueue(ctx, false, t)
-		}
-		return complete
-	})
 }
 
 // lookAgain answers the runs whose snapshots cannot become complete for now.
@@ -352,6 +338,7 @@ func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
 		}
 	}
 	m.state.later = slices.DeleteFunc(m.state.later, func(l messages.SynchronizeLater) bool { return l.Owner == msg.Owner })
+	m.state.ticks = slices.DeleteFunc(m.state.ticks, func(l messages.TickLater) bool { return l.Task.Owner == msg.Owner })
 	m.answer(ctx) // runs that wait for these snapshots hear that they are gone
 }
 

@@ -39,6 +39,7 @@
 //	Snapshots            monitors          run
 //	UnlockBinding        run               monitors
 //	SynchronizeLater     run               monitors
+//	TickLater            run               monitors
 //	ObjectsPatched       run               monitors
 //	Unwatch              module            monitors
 //	ObjectChanged        kube              monitors

@@ -37,6 +37,13 @@ type SynchronizeLater struct {
 	Work  SynchronizeHook
 }
 
+// TickLater asks monitors to queue the task of a schedule as soon as all bindings of the
+// hook are complete. Of the ticks of one schedule that come meanwhile one is kept.
+type TickLater struct {
+	Hook hooks.Hook
+	Task Task
+}
+
 // AwaitSynchronized asks an owner to queue the Synchronization runs that belong in
 // named queues, unless they are queued or done, and to answer with [AllSynchronized] as
 // soon as every binding that must be waited for is synchronized (F13, F14, X22).

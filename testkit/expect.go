@@ -40,6 +40,7 @@ func (r *Random) Violations(p *Played) []string {
 		expect("release "+name, wanted[name], p.Releases[name])
 	}
 	list = append(list, r.world.configMapViolations(enabled, p.ConfigMap)...)
+	list = append(list, doubles(p.events)...)
 	for name := range p.Phases {
 		list = append(list, startUps(p, name, slices.Contains(enabled, name))...)
 		if !slices.Contains(enabled, name) && !r.world.gone[directoryOf(name)] {
@@ -122,6 +123,24 @@ func (w world) configMapViolations(enabled []string, got map[string]string) (lis
 		}
 		if want != text {
 			list = append(list, fmt.Sprintf("key %s of the ConfigMap must be %q, is %q", key, want, got[key]))
+		}
+	}
+	return list
+}
+
+// doubles checks that a task whose hook has succeeded does not run the hook again, unless
+// an actor crashed over its result: an owner, or one that the run asked. The crash of a
+// queue explains nothing.
+func doubles(events []event) (list []string) {
+	succeeded := map[string]bool{}
+	for _, e := range events {
+		switch {
+		case e.what == "crash" && !strings.HasPrefix(e.module, "queue/"), e.what == "start":
+			clear(succeeded)
+		case e.task != "" && e.ok && succeeded[e.task]:
+			list = append(list, fmt.Sprintf("task %s of %s has run %s twice", e.task, e.module, e.what))
+		case e.task != "" && e.ok:
+			succeeded[e.task] = true
 		}
 	}
 	return list

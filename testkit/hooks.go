@@ -239,7 +239,7 @@ func patchOf(ops []any) (values.Patch, error) {
 func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (bool, error) {
 	name := e.Module + "/enabled"
 	leave := h.witness.enter("the enabled script of "+e.Module, "discovery")
-	defer leave(event{e.Module, "enabled", true})
+	defer leave(event{module: e.Module, what: "enabled", ok: true})
 	if err := h.begin(ctx, name); err != nil {
 		h.trace.Add("enabled script of %s fails", e.Module)
 		return false, err

@@ -94,8 +94,9 @@ func newPlayer(t *testing.T, s *stage, seed uint64) *player {
 	trace := NewTrace()
 	p := &player{
 		t: t, dir: s.dir, files: s.files, trace: trace, sched: NewScheduler(seed), witness: newWitness(),
-		cluster: NewCluster(trace), releases: NewReleases(trace), traps: newTraps(),
+		cluster: NewCluster(trace), releases: NewReleases(trace),
 	}
+	p.traps = newTraps(p.witness)
 	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.dir, "tmp"), Log: trace.logger()})
 	if err != nil {
 		t.Fatal(err)
@@ -226,6 +227,7 @@ func (p *player) stop() error {
 	if p.operator == nil {
 		return nil
 	}
+	p.traps.clear()
 	err := p.await(func() error { return p.operator.Stop(context.Background()) })
 	if n := len(p.operator.Inspector().Tree()); n > 0 && err == nil {
 		err = fmt.Errorf("%d actors are left", n)

@@ -221,8 +221,17 @@ func (d *draw) restart() {
 }
 
 func (d *draw) crash() {
-	if d.running {
-		d.add("crash %s", oneOf(d, "module/a", "module/b", "module/c", "module/d", "module/e", "queue/main", "converge", "global-hooks", "monitors", "schedule", "config"))
+	if !d.running {
+		return
+	}
+	actor := oneOf(d, "module/a", "module/b", "module/c", "module/d", "module/e", "queue/main", "queue/side", "converge", "global-hooks", "monitors", "schedule", "config")
+	switch queue := strings.HasPrefix(actor, "queue/"); {
+	case queue && (actor == "queue/side" || d.rnd.IntN(2) == 0): // it is spawned when it is needed
+		d.add("crash %s over TaskDone", actor)
+	case (strings.HasPrefix(actor, "module/") || actor == "converge" || actor == "global-hooks") && d.rnd.IntN(2) == 0:
+		d.add("crash %s over %s", actor, oneOf(d, "ExecuteTask", "Terminated", "succeeded"))
+	default:
+		d.add("crash %s", actor)
 	}
 }
 

@@ -86,7 +86,7 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 // Apply implements actors.Releases.
 func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outcome, err error) {
 	leave := r.witness.enter("helm upgrade of "+m.Name, "release "+m.Name, "module "+m.Name)
-	defer func() { leave(event{m.Name, "install", err == nil}) }()
+	defer func() { leave(event{module: m.Name, what: "install", ok: err == nil}) }()
 	return r.apply(ctx, m)
 }
 
@@ -125,7 +125,7 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 // Uninstall implements actors.Releases.
 func (r *Releases) Uninstall(ctx context.Context, name string) (existed bool, err error) {
 	leave := r.witness.enter("helm uninstall of "+name, "release "+name, "module "+name)
-	defer func() { leave(event{name, "uninstall", err == nil}) }()
+	defer func() { leave(event{module: name, what: "uninstall", ok: err == nil}) }()
 	return r.uninstall(ctx, name)
 }
 

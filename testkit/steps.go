@@ -265,11 +265,11 @@ func (p *player) stepCrash(rest string) error {
 		return errors.New("the operator does not run")
 	}
 	name, message, over := strings.Cut(rest, " over ")
-	p.witness.note("crash", strings.TrimPrefix(name, "module/"))
 	if over {
 		p.traps.lay(name, message)
 		return nil
 	}
+	p.witness.note("crash", strings.TrimPrefix(name, "module/"))
 	p.operator.Send(name, messages.Crash{})
 	return nil
 }

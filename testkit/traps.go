@@ -11,19 +11,28 @@ import (
 // traps make actors panic over a message, as a mistake in its handler would: whatever the
 // message should have changed stays as it was.
 type traps struct {
-	mu   sync.Mutex
-	laid map[trap]bool
+	witness *witness
+	mu      sync.Mutex
+	laid    map[trap]bool
 }
 
 // trap is an actor by its path below the root, and the type of a message.
 type trap struct{ actor, message string }
 
-func newTraps() *traps { return &traps{laid: map[trap]bool{}} }
+func newTraps(w *witness) *traps { return &traps{witness: w, laid: map[trap]bool{}} }
 
 func (t *traps) lay(path, message string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.laid[trap{path, message}] = true
+}
+
+// clear takes all traps away: a mistake in an actor that is stopping is not restarted, and
+// is ended by the grace period only.
+func (t *traps) clear() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.laid)
 }
 
 // observe is called before each message is handled.
@@ -38,6 +47,7 @@ func (t *traps) observe(receiver *actor.PID, message any) {
 	caught := trap{path, name[strings.LastIndex(name, ".")+1:]}
 	if t.laid[caught] {
 		delete(t.laid, caught)
+		t.witness.note("crash", strings.TrimPrefix(path, "module/"))
 		panic("crash over " + caught.message)
 	}
 }

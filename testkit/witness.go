@@ -28,6 +28,8 @@ type event struct {
 	module string // or global-hooks
 	what   string // a binding, "install", "uninstall", or the verb of a step
 	ok     bool
+	// task is the ID of a task that does nothing but run this hook once.
+	task string
 }
 
 func newWitness() *witness {
@@ -59,18 +61,20 @@ func (w *witness) enter(what string, alone ...string) (leave func(event)) {
 func (w *witness) note(what, module string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.events = append(w.events, event{module, what, true})
+	w.events = append(w.events, event{module: module, what: what, ok: true})
 }
 
 // hookRun is enter for a run of a hook.
 func (w *witness) hookRun(run hooks.Run) (leave func(ok bool)) {
-	module, queue := messages.GlobalHooks, ""
+	module, queue, task := messages.GlobalHooks, "", ""
 	for _, label := range run.Labels {
 		switch label.Key {
 		case "module":
 			module = label.Value.String()
 		case "queue":
 			queue = label.Value.String()
+		case "task":
+			task = label.Value.String()
 		}
 	}
 	var alone []string
@@ -87,7 +91,10 @@ func (w *witness) hookRun(run hooks.Run) (leave func(ok bool)) {
 	}
 	w.mu.Unlock()
 	end := w.enter("hook "+run.Hook.Name+" "+first.Binding, alone...)
-	return func(ok bool) { end(event{module, first.Binding, ok}) }
+	if isOrderBinding(first) {
+		task = "" // a step of a module run, which may have to be done again
+	}
+	return func(ok bool) { end(event{module: module, what: first.Binding, ok: ok, task: task}) }
 }
 
 // isOrderBinding reports whether a run is a step of its module's run or delete, as v1

@@ -1,0 +1,63 @@
+package actors
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// tickLater keeps the first of the ticks that come while the hook waits: what a hook does
+// at each tick it need not do again for those it has missed.
+func (m *monitors) tickLater(ctx actor.Context, msg messages.TickLater) {
+	if !slices.ContainsFunc(m.state.ticks, func(kept messages.TickLater) bool {
+		return kept.Task.Owner == msg.Task.Owner && kept.Hook.Name == msg.Hook.Name && tickOf(kept) == tickOf(msg)
+	}) {
+		m.state.ticks = append(m.state.ticks, msg)
+	}
+	m.queueLater(ctx)
+}
+
+// tickOf names the schedules whose tick it is.
+func tickOf(t messages.TickLater) string {
+	work, _ := t.Task.Work.(messages.RunHook)
+	var names []string
+	for _, trigger := range work.Triggers {
+		names = append(names, trigger.Context.Binding)
+	}
+	return strings.Join(names, "\n")
+}
+
+// queueLater queues the deferred Synchronizations, and the ticks behind them, whose
+// bindings are complete by now.
+func (m *monitors) queueLater(ctx actor.Context) {
+	m.state.later = slices.DeleteFunc(m.state.later, func(l messages.SynchronizeLater) bool {
+		complete := m.complete(l.Owner, l.Hook)
+		if complete {
+			t := m.program.task(l.Owner, l.Work, messages.Cause{Activation: messages.BySync, Detail: "deferred"})
+			t.Queue = l.Queue
+			m.program.enqueue(ctx, false, t)
+		}
+		return complete
+	})
+	m.state.ticks = slices.DeleteFunc(m.state.ticks, func(l messages.TickLater) bool {
+		complete := m.complete(l.Task.Owner, l.Hook)
+		if complete {
+			m.program.enqueue(ctx, false, l.Task)
+		}
+		return complete
+	})
+}
+
+// complete reports whether all snapshots of a hook are.
+func (m *monitors) complete(owner string, hook hooks.Hook) bool {
+	for i := range hook.Config.Kubernetes {
+		if mon := m.state.watches[messages.WatchKey{Owner: owner, Binding: bindingKey(hook, i)}]; mon == nil || !mon.synced {
+			return false
+		}
+	}
+	return true
+}
