@@ -32,7 +32,7 @@ func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) e
 	contexts, err := j.contexts(run, hook, w.Triggers)
 	var waiting *waitingError
 	if errors.As(err, &waiting) {
-		j.skip(run, hook, w, waiting)
+		j.skip(run, hook, w, err)
 		return nil
 	}
 	if err != nil {
