@@ -110,6 +110,7 @@ type apply struct {
 	manifest *rendered
 	absent   []Object
 	surveyed bool
+	presumed bool   // the objects do not exist, as far as is known
 	store    *store // over the state; the state is store.state
 }
 
@@ -186,6 +187,24 @@ func (a *apply) findAbsent() error {
 	return nil
 }
 
+// prepare learns whose the objects are. A first install only presumes that they
+// do not exist, which is nearly always true and halves its requests; hooks of the
+// chart and lookup would see the presumption.
+func (a *apply) prepare(step Step) error {
+	if step != StepInstall || len(a.store.state.Revisions) > 0 || a.manifest.hooks || a.manifest.volatile {
+		return a.checkOwners()
+	}
+	var paths []string
+	for _, o := range a.manifest.objects {
+		if request, err := a.read(o); err == nil { // else Helm says what is wrong
+			paths = append(paths, request.URL().Path)
+		}
+	}
+	a.transport.presumeAbsent(paths)
+	a.presumed = true
+	return nil
+}
+
 // checkOwners refuses to take objects from another release.
 func (a *apply) checkOwners() error {
 	if a.surveyed {
@@ -212,7 +231,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	if step == StepUnlock {
 		return Outcome{}, a.unlock()
 	}
-	if err := a.checkOwners(); err != nil {
+	if err := a.prepare(step); err != nil {
 		return Outcome{}, err
 	}
 	last, _ := a.store.state.Last()
@@ -249,7 +268,7 @@ func (a *apply) install(earlier []string) (*release.Release, error) {
 		}
 	}
 	cfg, k := a.configuration(a.store)
-	k.applying, k.earlier = true, earlier
+	k.applying, k.earlier, k.presumed = true, earlier, a.presumed
 	i := action.NewInstall(cfg)
 	i.ReleaseName = a.release
 	i.Namespace = a.client.options.Namespace
@@ -259,7 +278,15 @@ func (a *apply) install(earlier []string) (*release.Release, error) {
 	i.TakeOwnership = true
 	i.DisableOpenAPIValidation = true
 	i.Labels = map[string]string{ChecksumLabel: a.manifest.checksum}
-	return i.Run(copyChart(a.chart.chart), a.module.Values)
+	rel, err := i.Run(copyChart(a.chart.chart), a.module.Values)
+	if k.withdrawn != nil { // nothing was installed, so there is nothing to record
+		if last, ok := a.store.state.Last(); ok {
+			_, err := a.store.Delete(last.secret)
+			return nil, errors.Join(k.withdrawn, err)
+		}
+		return nil, k.withdrawn
+	}
+	return rel, err
 }
 
 // reinstall forgets a failed first revision and installs over what it left.
@@ -294,7 +321,6 @@ func (a *apply) upgrade() (*release.Release, error) {
 	u := action.NewUpgrade(cfg)
 	u.Namespace = a.client.options.Namespace
 	u.Timeout = a.client.options.Timeout
-	u.MaxHistory = a.client.options.HistoryMax
 	u.ResetValues = true // without it, empty values silently mean the old ones
 	u.SkipCRDs = true
 	u.TakeOwnership = true

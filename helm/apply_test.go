@@ -232,7 +232,7 @@ func TestApplyLegacyChecksum(t *testing.T) {
 		rel.Config[legacyChecksumKey] = s.Labels[ChecksumLabel]
 		delete(s.Labels, ChecksumLabel)
 		delete(s.Labels, revisionLabel)
-		if s.Data["release"], err = encodeRelease(rel); err != nil {
+		if s.Data["release"], err = new(encoder).encode(rel); err != nil {
 			t.Fatal(err)
 		}
 	})

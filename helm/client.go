@@ -39,6 +39,7 @@ type Client struct {
 	transport http.RoundTripper // credentials, TLS and connections, shared by everything
 	discovery *discovered
 	records   *records
+	encoder   encoder
 	secrets   typedcorev1.SecretInterface
 	metadata  metadata.Interface
 	charts    charts

@@ -6,17 +6,24 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync/atomic"
 
+	"golang.org/x/sync/errgroup"
 	"helm.sh/helm/v3/pkg/kube"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
+// writeWidth is how many objects of one kind are written at the same time.
+const writeWidth = 8
+
 // cluster is what an action of Helm sees of Kubernetes. It is Helm's own client
 // except for
 //   - Build, which sets labels and keeps one connection per API group;
+//   - updates, which change the objects of one kind at the same time;
 //   - what happens to objects that left the chart: leftovers of failed revisions
 //     go too, objects that belong to another release by now stay;
 //   - waiting, which ends with the operation (wait.go).
@@ -27,6 +34,8 @@ type cluster struct {
 	applying  bool     // the first manifest built is the one to apply
 	target    string   // that manifest, once known
 	earlier   []string // manifests of failed revisions whose objects Helm forgets
+	presumed  bool     // nobody has asked whether the objects exist
+	withdrawn error    // why an install was taken back as a whole
 	secrets   []string // texts of Secrets, never shown in errors
 	undeleted []error  // why objects could not be deleted; Helm only says that
 }
@@ -111,6 +120,77 @@ func addLabels(o *unstructured.Unstructured, labels map[string]string) {
 	o.SetLabels(all)
 }
 
+// Create implements kube.Interface for installs. Where it was only presumed that
+// the objects do not exist, one that does is adopted (H7), or all is taken back
+// when it belongs to another release.
+func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
+	if !k.presumed {
+		return k.Client.Create(list)
+	}
+	var refused, existing atomic.Bool
+	result, err := updateByKind(nil, list, func(_, one kube.ResourceList) (*kube.Result, error) {
+		if len(one) == 0 {
+			return &kube.Result{}, nil
+		}
+		created, err := k.Client.Create(one)
+		if err == nil {
+			return created, nil
+		}
+		exists := apierrors.IsAlreadyExists(err)
+		existing.Store(existing.Load() || exists)
+		refused.Store(refused.Load() || !exists)
+		return &kube.Result{}, err
+	})
+	if !existing.Load() || refused.Load() {
+		return result, err
+	}
+	return k.adopt(result.Created, list.Difference(result.Created))
+}
+
+// adopt goes on with an install when some of its objects turned out to exist.
+func (k *cluster) adopt(created, rest kube.ResourceList) (*kube.Result, error) {
+	k.op.transport.keepReads(true)
+	objects := make([]Object, len(rest))
+	for i, info := range rest {
+		objects[i] = objectOfInfo(info)
+	}
+	found, err := k.op.survey(objects)
+	if err != nil {
+		return &kube.Result{Created: created}, err
+	}
+	if err := found.foreign(objects, k.op.us()); err != nil {
+		k.withdrawn = errors.Join(&Error{Kind: Foreign, Release: k.op.release, Err: err}, k.withdraw(created))
+		return &kube.Result{}, k.withdrawn
+	}
+	existing := rest.Filter(func(info *resource.Info) bool {
+		_, exists := found[objectOfInfo(info)]
+		return exists
+	})
+	result, err := k.UpdateThreeWayMerge(existing, rest, false)
+	result.Created = append(created, result.Created...)
+	return result, err
+}
+
+// withdraw deletes what was created a moment ago, and nothing that came in its
+// place since.
+func (k *cluster) withdraw(created kube.ResourceList) error {
+	var errs []error
+	background := metav1.DeletePropagationBackground
+	for _, info := range slices.Backward(created) {
+		made, err := meta.Accessor(info.Object)
+		if err != nil {
+			return err
+		}
+		uid := made.GetUID()
+		o := &metav1.DeleteOptions{PropagationPolicy: &background, Preconditions: &metav1.Preconditions{UID: &uid}}
+		_, err = resource.NewHelper(info.Client, info.Mapping).DeleteWithOptions(info.Namespace, info.Name, o)
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			errs = append(errs, fmt.Errorf("delete %s, which was just created: %w", objectOfInfo(info), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // Update implements kube.Interface for upgrades.
 func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	for _, manifest := range k.earlier {
@@ -125,7 +205,60 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 			}
 		}
 	}
-	return k.Client.Update(k.withoutForeign(original, target), target, force)
+	return updateByKind(k.withoutForeign(original, target), target, func(original, target kube.ResourceList) (*kube.Result, error) {
+		return k.Client.Update(original, target, force)
+	})
+}
+
+// updateByKind lets Helm change objects one by one, those of one kind at the same
+// time, and then delete what is no longer wanted. As in Helm, an object that
+// cannot be changed does not stop the others, and one that cannot be created
+// does.
+func updateByKind(original, target kube.ResourceList, change func(original, target kube.ResourceList) (*kube.Result, error)) (*kube.Result, error) {
+	all := &kube.Result{}
+	var refused []error
+	for _, same := range byKind(target) {
+		results := make([]*kube.Result, len(same))
+		errs := make([]error, len(same))
+		var group errgroup.Group
+		group.SetLimit(writeWidth)
+		for i, info := range same {
+			group.Go(func() error {
+				one := kube.ResourceList{info}
+				results[i], errs[i] = change(original.Intersect(one), one)
+				return nil
+			})
+		}
+		_ = group.Wait() // errs has them all
+		stop := false
+		for i, r := range results {
+			all.Created, all.Updated = append(all.Created, r.Created...), append(all.Updated, r.Updated...)
+			stop = stop || errs[i] != nil && len(r.Updated) == 0
+		}
+		if refused = append(refused, errors.Join(errs...)); stop {
+			break
+		}
+	}
+	if err := errors.Join(refused...); err != nil {
+		return all, err
+	}
+	deleted, err := change(original.Difference(target), nil)
+	all.Deleted = deleted.Deleted
+	return all, err
+}
+
+// byKind cuts a list, which Helm has sorted, where the kind changes.
+func byKind(list kube.ResourceList) []kube.ResourceList {
+	var groups []kube.ResourceList
+	for _, info := range list {
+		last := len(groups) - 1
+		if last < 0 || groups[last][0].Mapping.GroupVersionKind.Kind != info.Mapping.GroupVersionKind.Kind {
+			groups = append(groups, nil)
+			last++
+		}
+		groups[last] = append(groups[last], info)
+	}
+	return groups
 }
 
 // UpdateThreeWayMerge implements the install over existing objects. Helm takes
@@ -145,7 +278,9 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 			}
 		}
 	}
-	return k.Client.UpdateThreeWayMerge(base, target, force)
+	return updateByKind(base, target, func(original, target kube.ResourceList) (*kube.Result, error) {
+		return k.Client.UpdateThreeWayMerge(original, target, force)
+	})
 }
 
 // withoutForeign leaves out objects that would be deleted although another

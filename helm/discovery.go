@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
@@ -37,6 +38,7 @@ type discovered struct {
 	apis   string // URL of the aggregated list of APIs
 	cached discovery.CachedDiscoveryInterface
 	mapper *restmapper.DeferredDiscoveryRESTMapper
+	known  atomic.Pointer[sync.Map] // of schema.GroupVersionKind to *meta.RESTMapping: each object asks several times
 
 	mu           sync.Mutex
 	unchanged    func(ctx context.Context, since time.Time) bool // nil: nobody watches the kinds
@@ -58,6 +60,7 @@ func newDiscovered(cfg *rest.Config) (*discovered, error) {
 	}
 	d := &discovered{http: shared, apis: cfg.Host + "/apis", cached: memory.NewMemCacheClient(client)}
 	d.mapper = restmapper.NewDeferredDiscoveryRESTMapper(d.cached)
+	d.known.Store(&sync.Map{})
 	return d, nil
 }
 
@@ -80,7 +83,7 @@ func (d *discovered) Capabilities(ctx context.Context) (*chartutil.Capabilities,
 		d.asked = asked
 		return d.capabilities, nil
 	}
-	d.mapper.Reset() // the discovery cache too
+	d.resetMapper()
 	fresh, err := d.load()
 	if err != nil {
 		return nil, fmt.Errorf("read the APIs of the API server: %w", err)
@@ -116,7 +119,7 @@ func (d *discovered) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.etag, d.loaded, d.asked = "", time.Time{}, time.Time{}
-	d.mapper.Reset()
+	d.resetMapper()
 }
 
 // probe asks for the list of APIs under the condition that it changed.
@@ -176,22 +179,35 @@ func sameCapabilities(a, b *chartutil.Capabilities) bool {
 // most once a second: the cached client believes itself fresh for ever and would
 // never see a kind that somebody else added.
 func (d *discovered) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	m, err := d.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if !meta.IsNoMatchError(err) || !d.mayReset() {
-		return m, err
+	known := d.known.Load() // what is found late goes into the map of its time
+	if m, ok := known.Load(gvk); ok {
+		return m.(*meta.RESTMapping), nil
 	}
-	d.mapper.Reset()
-	return d.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	m, err := d.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) && d.resetAfterMiss() {
+		m, err = d.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	if err == nil {
+		known.Store(gvk, m)
+	}
+	return m, err
 }
 
-func (d *discovered) mayReset() bool {
+func (d *discovered) resetAfterMiss() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if time.Since(d.reset) < missPause {
 		return false
 	}
 	d.reset = time.Now()
+	d.resetMapper()
 	return true
+}
+
+// resetMapper forgets all kinds, in the discovery cache too.
+func (d *discovered) resetMapper() {
+	d.mapper.Reset()
+	d.known.Store(&sync.Map{})
 }
 
 func (d *discovered) isNamespaced(m *meta.RESTMapping) bool {

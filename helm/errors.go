@@ -75,7 +75,7 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 		failure, masks = op.transport.failed(), op.secrets()
 	}
 	kind := kindOf(ctx, err, failure)
-	text := shorten(mask(err.Error(), masks))
+	text := shorten(mask(strings.ReplaceAll(err.Error(), "\n", "; "), masks))
 	if advice := adviceFor(kind, text); advice != "" {
 		text += "; " + advice
 	}

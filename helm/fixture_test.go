@@ -359,7 +359,7 @@ func (f *fixture) setStatus(release string, version int, status string) {
 			f.Fatal(err)
 		}
 		rel.Info.Status = statusOf(status)
-		if s.Data["release"], err = encodeRelease(rel); err != nil {
+		if s.Data["release"], err = new(encoder).encode(rel); err != nil {
 			f.Fatal(err)
 		}
 		s.Labels["status"] = status

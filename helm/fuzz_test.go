@@ -34,7 +34,7 @@ func FuzzParseManifest(f *testing.F) {
 
 func FuzzDecodeRelease(f *testing.F) {
 	rel := &release.Release{Name: "m", Version: 3, Info: &release.Info{Status: release.StatusDeployed}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}}}
-	data, err := encodeRelease(rel)
+	data, err := new(encoder).encode(rel)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func FuzzDecodeRelease(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := encodeRelease(rel)
+		again, err := new(encoder).encode(rel)
 		if err != nil {
 			return // e.g. a time that JSON cannot hold
 		}
@@ -68,7 +68,7 @@ func TestCodec(t *testing.T) {
 		Name: "m", Namespace: "n", Version: 3, Manifest: "text", Config: map[string]any{"a": "b"},
 		Info: &release.Info{Status: release.StatusFailed, Description: "d"}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}},
 	}
-	data, err := encodeRelease(rel)
+	data, err := new(encoder).encode(rel)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,8 +96,10 @@ func (op *operation) store(state State) *store {
 		ctx:     context.WithoutCancel(op.ctx),
 		secrets: op.client.secrets,
 		records: op.client.records,
-		state:   state,
-		bodies:  map[string]*release.Release{},
+		encoder: &op.client.encoder,
+		log:     op.log, historyMax: op.client.options.HistoryMax,
+		state:  state,
+		bodies: map[string]*release.Release{},
 	}
 }
 
@@ -108,9 +110,8 @@ func (op *operation) configuration(s *store) (*action.Configuration, *cluster) {
 	client.Namespace = op.client.options.Namespace
 	client.Log = op.debug
 	op.cluster = &cluster{Client: client, op: op}
-	releases := storage.Init(s)
+	releases := storage.Init(s) // keeps all: the store makes room itself
 	releases.Log = op.debug
-	releases.MaxHistory = op.client.options.HistoryMax // install would keep all
 	return &action.Configuration{
 		RESTClientGetter: getter{op},
 		Releases:         releases,

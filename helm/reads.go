@@ -29,6 +29,17 @@ func (t *boundTransport) keepReads(yes bool) {
 	t.keeps, t.reads = yes, map[string]kept{}
 }
 
+// presumeAbsent answers the reads of objects that nobody has asked for yet: they
+// do not exist. Whoever creates them learns whether that was true.
+func (t *boundTransport) presumeAbsent(paths []string) {
+	t.keepReads(true)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, path := range paths {
+		t.reads[path] = kept{at: time.Now(), status: http.StatusNotFound, header: http.Header{}}
+	}
+}
+
 // known answers a read that was answered before. A write makes what it touches
 // unknown.
 func (t *boundTransport) known(req *http.Request) *http.Response {

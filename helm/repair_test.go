@@ -171,7 +171,7 @@ func TestApplyForeignObjects(t *testing.T) {
 	them := map[string]string{ownerName: "other", ownerNamespace: f.namespace}
 	f.create("simple-b", nil, them)
 	err := f.refuse(m, Foreign)
-	if !strings.Contains(err.Error(), "ConfigMap simple-b belongs to release other") || strings.Contains(err.Error(), "simple-a") {
+	if !strings.Contains(err.Error(), "/simple-b belongs to release other in namespace "+f.namespace) || strings.Contains(err.Error(), "simple-a") {
 		t.Errorf("error = %v", err)
 	}
 	f.wantRevisions("simple")
@@ -188,6 +188,97 @@ func TestApplyForeignObjects(t *testing.T) {
 	f.uninstall("simple", true)
 	if f.configMap("simple-b") == nil || f.configMap("simple-a") != nil {
 		t.Error("uninstall deleted the foreign object, or left our own")
+	}
+}
+
+// H7: two modules with the same object. The second finds out in the middle of its first
+// install: it takes back what it made, touches nothing of the first, and names both. When
+// the first is gone, it is installed.
+func TestApplySameObject(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple").with("text", "one")
+	f.apply(m, Installed, 1)
+	second := moduleOf(t, "second", `
+-- templates/all.yaml --
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: made-first}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: simple-a}
+data: {text: second}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: later}
+spec: {ports: [{port: 80}]}
+`)
+	err := f.refuse(second, Foreign)
+	for _, want := range []string{"release second: ", "simple-a belongs to release simple in namespace " + f.namespace, "remove it from one of the two charts"} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is missing in: %v", want, err)
+		}
+	}
+	f.wantRevisions("second")
+	core := f.kube.CoreV1()
+	if _, err := core.ServiceAccounts(f.namespace).Get(t.Context(), "made-first", metav1.GetOptions{}); err == nil {
+		t.Error("what the refused install made is still there")
+	}
+	if _, err := core.Services(f.namespace).Get(t.Context(), "later", metav1.GetOptions{}); err == nil {
+		t.Error("the refused install went on")
+	}
+	if got := f.configMap("simple-a")["text"]; got != "one" {
+		t.Errorf("text = %q", got)
+	}
+	f.refuse(second, Foreign) // each try says so
+	f.apply(m, Skipped, 1)
+	f.uninstall("simple", true)
+	f.apply(second, Installed, 1)
+	f.apply(second, Skipped, 1)
+}
+
+// H7: an install finds objects of nobody of several kinds, and adopts them: their own
+// fields stay, and what the chart says is set.
+func TestApplyAdopts(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "adopts", `
+-- templates/all.yaml --
+apiVersion: v1
+kind: ServiceAccount
+metadata: {name: fresh}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: theirs}
+data: {text: ours}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: new}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {ports: [{port: 80}]}
+`)
+	f.create("theirs", map[string]string{"text": "before", "own": "kept"}, nil)
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"own": "kept"}}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+	if _, err := f.kube.CoreV1().Services(f.namespace).Create(t.Context(), service, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.apply(m, Installed, 1)
+	if got := f.configMap("theirs"); got["text"] != "ours" || got["own"] != "kept" {
+		t.Errorf("theirs = %v", got)
+	}
+	web, err := f.kube.CoreV1().Services(f.namespace).Get(t.Context(), "web", metav1.GetOptions{})
+	if err != nil || web.Labels["own"] != "kept" || web.Annotations[ownerName] != "adopts" {
+		t.Errorf("web = %v, %v", web.ObjectMeta, err)
+	}
+	f.apply(m, Skipped, 1)
+	f.uninstall("adopts", true)
+	if f.configMap("theirs") != nil || f.configMap("new") != nil {
+		t.Error("the uninstall left an adopted object")
 	}
 }
 

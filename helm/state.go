@@ -50,6 +50,22 @@ type State struct {
 	Revisions []Revision
 }
 
+// surplus returns the oldest revisions that must go so that one more is within a
+// limit; 0 is none. The deployed one stays, whatever its age.
+func (s State) surplus(limit int) []Revision {
+	var out []Revision
+	deployed := slices.IndexFunc(reversed(s.Revisions), func(r Revision) bool { return r.Status == release.StatusDeployed })
+	for i, r := range s.Revisions {
+		if limit == 0 || len(s.Revisions)-len(out) < limit {
+			break
+		}
+		if i != len(s.Revisions)-1-deployed || deployed < 0 {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
 // Last returns the newest revision; false when there is no release.
 func (s State) Last() (Revision, bool) {
 	if len(s.Revisions) == 0 {

@@ -65,6 +65,36 @@ func TestSinceDeployed(t *testing.T) {
 	}
 }
 
+// H7: the oldest go, so that one more is within the limit; the deployed one stays.
+func TestSurplus(t *testing.T) {
+	tests := []struct {
+		name  string
+		limit int
+		state State
+		want  []int
+	}{
+		{"nothing", 3, history(), nil},
+		{"room for one more", 3, history("superseded", "deployed"), nil},
+		{"full", 3, history("superseded", "superseded", "deployed"), []int{1}},
+		{"the limit was lowered", 2, history("superseded", "superseded", "superseded", "deployed"), []int{1, 2, 3}},
+		{"the deployed one is the oldest", 3, history("deployed", "failed", "failed"), []int{2}},
+		{"none is deployed", 2, history("failed", "failed"), []int{1}},
+		{"only one", 1, history("deployed"), nil},
+		{"no limit", 0, history("superseded", "superseded", "deployed"), nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var got []int
+			for _, r := range tt.state.surplus(tt.limit) {
+				got = append(got, r.Version)
+			}
+			if !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("revisions = %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
 // The remembered state is given up whenever somebody else touched a release.
 func TestRecords(t *testing.T) {
 	f := start(t)

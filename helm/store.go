@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
@@ -49,8 +51,12 @@ type store struct {
 	ctx     context.Context // never cancelled: "failed" must be recorded after a cancelled operation
 	secrets typedcorev1.SecretInterface
 	records *records
+	encoder *encoder
+	log     *slog.Logger
 	state   State
 	bodies  map[string]*release.Release // by name of the secret
+
+	historyMax int // revisions kept; 0 keeps all
 }
 
 var _ driver.Driver = (*store)(nil)
@@ -95,16 +101,18 @@ func (s *store) Query(labels map[string]string) ([]*release.Release, error) {
 	return out, nil
 }
 
-// Create writes a new revision; driver.ErrReleaseExists when another writer was
-// faster.
+// Create writes a new revision, and at the same time makes room for it (H7);
+// driver.ErrReleaseExists when another writer was faster.
 func (s *store) Create(key string, rel *release.Release) error {
-	secret, err := secretOf(key, rel)
+	secret, err := s.secretOf(key, rel)
 	if err != nil {
 		return err
 	}
 	secret.Labels["createdAt"] = now()
 	secret.Labels[revisionLabel] = strconv.Itoa(rel.Version)
+	pruned := s.prune()
 	created, err := s.secrets.Create(s.ctx, secret, metav1.CreateOptions{})
+	pruned()
 	if apierrors.IsAlreadyExists(err) {
 		return driver.ErrReleaseExists
 	}
@@ -123,7 +131,7 @@ func (s *store) Update(key string, rel *release.Release) error {
 	if rel.Chart == nil {
 		return fmt.Errorf("update release secret %s: its body was never read", key)
 	}
-	secret, err := secretOf(key, rel)
+	secret, err := s.secretOf(key, rel)
 	if err != nil {
 		return err
 	}
@@ -152,16 +160,55 @@ func (s *store) Delete(key string) (*release.Release, error) {
 		return nil, driver.ErrReleaseNotFound
 	}
 	old := s.state.Revisions[i]
-	err := s.secrets.Delete(s.ctx, key, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &old.resourceVersion}})
+	if err := s.erase(old); err != nil {
+		return nil, err
+	}
+	s.forget(old)
+	return s.bodies[key], nil
+}
+
+func (s *store) erase(old Revision) error {
+	err := s.secrets.Delete(s.ctx, old.secret, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &old.resourceVersion}})
 	switch {
 	case apierrors.IsConflict(err):
-		return nil, fmt.Errorf("delete release secret %s: %w", key, errTaken)
+		return fmt.Errorf("delete release secret %s: %w", old.secret, errTaken)
 	case err != nil && !apierrors.IsNotFound(err):
-		return nil, fmt.Errorf("delete release secret %s: %w", key, err)
+		return fmt.Errorf("delete release secret %s: %w", old.secret, err)
 	}
-	s.state.Revisions = slices.Delete(slices.Clone(s.state.Revisions), i, i+1)
+	return nil
+}
+
+func (s *store) forget(old Revision) {
+	s.state.Revisions = slices.DeleteFunc(slices.Clone(s.state.Revisions), func(r Revision) bool { return r.secret == old.secret })
 	s.records.deleted(s.state.Release, old)
-	return s.bodies[key], nil
+}
+
+// prune begins to delete the oldest revisions, so that one more is within the
+// limit; wait ends when they are gone. What could not be deleted is no reason to
+// stop: the next revision tries again.
+func (s *store) prune() (wait func()) {
+	old := s.state.surplus(s.historyMax)
+	gone := make([]bool, len(old))
+	var group errgroup.Group
+	group.SetLimit(writeWidth)
+	for i, r := range old {
+		group.Go(func() error {
+			err := s.erase(r)
+			if err != nil {
+				s.log.Warn("an old release record stays for now", "err", err)
+			}
+			gone[i] = err == nil
+			return nil
+		})
+	}
+	return func() {
+		_ = group.Wait()
+		for i, r := range old {
+			if gone[i] {
+				s.forget(r)
+			}
+		}
+	}
 }
 
 // keep takes over what the API server stored.
@@ -224,12 +271,12 @@ func customLabels(all map[string]string) map[string]string {
 	return custom
 }
 
-func secretOf(key string, rel *release.Release) (*corev1.Secret, error) {
+func (s *store) secretOf(key string, rel *release.Release) (*corev1.Secret, error) {
 	stored := *rel
 	if rel.Chart != nil {
 		stored.Chart = &chart.Chart{Metadata: rel.Chart.Metadata, Values: rel.Chart.Values}
 	}
-	data, err := encodeRelease(&stored)
+	data, err := s.encoder.encode(&stored)
 	if err != nil {
 		return nil, fmt.Errorf("encode release %s, revision %d: %w", rel.Name, rel.Version, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 )
 
 // surveyWidth is how many objects are looked at in parallel.
@@ -36,21 +37,16 @@ func (op *operation) survey(objects []Object) (survey, error) {
 	group, ctx := errgroup.WithContext(op.ctx)
 	group.SetLimit(surveyWidth)
 	for _, o := range objects {
-		m, err := op.client.discovery.mapping(o.GVK)
+		request, err := op.read(o)
 		if meta.IsNoMatchError(err) {
 			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("find the resource of %s: %w", o, err)
-		}
-		client, err := op.clientFor(m.GroupVersionKind.GroupVersion())
 		if err != nil {
 			return nil, err
 		}
 		group.Go(func() error {
 			live := &metav1.PartialObjectMetadata{}
-			namespaced := op.client.discovery.isNamespaced(m)
-			data, err := client.Get().NamespaceIfScoped(op.client.identity(o).Namespace, namespaced).Resource(m.Resource.Resource).Name(o.Name).Do(ctx).Raw()
+			data, err := request.Do(ctx).Raw()
 			switch {
 			case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // Helm says what it may not
 				return nil
@@ -67,6 +63,20 @@ func (op *operation) survey(objects []Object) (survey, error) {
 		})
 	}
 	return owners, group.Wait()
+}
+
+// read is the request by which Helm, too, reads an object.
+func (op *operation) read(o Object) (*rest.Request, error) {
+	m, err := op.client.discovery.mapping(o.GVK)
+	if err != nil {
+		return nil, fmt.Errorf("find the resource of %s: %w", o, err)
+	}
+	client, err := op.clientFor(m.GroupVersionKind.GroupVersion())
+	if err != nil {
+		return nil, err
+	}
+	namespaced := op.client.discovery.isNamespaced(m)
+	return client.Get().NamespaceIfScoped(op.client.identity(o).Namespace, namespaced).Resource(m.Resource.Resource).Name(o.Name), nil
 }
 
 // look asks for the metadata of one object; nil with exists when it may not be
