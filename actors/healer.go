@@ -124,6 +124,9 @@ func (h *healer) Receive(ctx actor.Context) {
 		h.forget(msg.module)
 	case healDue:
 		h.healDue(ctx, msg.module)
+	case messages.ListMonitored:
+		ctx.Respond(h.monitored())
+		return
 	default:
 		unhandled(ctx, h.log)
 	}

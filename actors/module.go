@@ -83,6 +83,9 @@ func (m *module) Receive(ctx actor.Context) {
 	case messages.GetModule:
 		ctx.Respond(m.answer())
 		return
+	case whichModule:
+		ctx.Respond(m.state.module)
+		return
 	case messages.HooksLoaded:
 		m.state.hooks, m.state.loaded = msg.Hooks, true
 		m.program.Metrics.hooksLoaded(m.name, msg.Hooks)
@@ -350,7 +353,7 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 
 func (m *module) publish() {
 	m.program.Inspector.Publish(m.program.owner(m.name), messages.ModuleStatus{
-		Phase: m.state.phase, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
+		Phase: m.state.phase, Order: m.state.module.Order, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
 		Values: m.state.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.state.lastRun,
 		Enabled: m.state.wanted, Version: m.state.last.ChartVersion, Succeeded: m.state.succeeded, Failed: m.state.failed,
 	})

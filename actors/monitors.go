@@ -95,6 +95,9 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.tickLater(ctx, msg)
 	case messages.Unwatch:
 		m.unwatch(ctx, msg)
+	case messages.DumpSnapshots:
+		m.dumpSnapshots(ctx, msg)
+		return
 	case resyncDue:
 		m.resync(ctx, msg)
 	case lookAgain:
@@ -402,16 +405,18 @@ type liveBinding struct {
 func (l liveMonitors) Monitors() messages.MonitorsStatus {
 	s := messages.MonitorsStatus{Waiting: l.waiting}
 	for _, b := range l.bindings {
-		state := b.watch.State()
-		s.Bindings = append(s.Bindings, messages.BindingState{
-			Owner: b.key.Owner, Hook: b.key.Binding.Hook, Binding: b.binding.Name, Queue: b.binding.Queue, Kind: b.binding.Kind,
-			Phase: string(state.Phase), Message: state.Message, Objects: state.Objects, Held: b.held, FilterErrors: state.FilterErrors,
-		})
+		s.Bindings = append(s.Bindings, b.state())
 	}
-	slices.SortFunc(s.Bindings, func(a, b messages.BindingState) int {
-		return cmp.Or(cmp.Compare(a.Owner, b.Owner), cmp.Compare(a.Hook, b.Hook), cmp.Compare(a.Binding, b.Binding))
-	})
+	slices.SortFunc(s.Bindings, compareBindings)
 	return s
+}
+
+func (b liveBinding) state() messages.BindingState {
+	s := b.watch.State()
+	return messages.BindingState{
+		Owner: b.key.Owner, Hook: b.key.Binding.Hook, Binding: b.binding.Name, Queue: b.binding.Queue, Kind: b.binding.Kind,
+		Phase: string(s.Phase), Message: s.Message, Objects: s.Objects, Held: b.held, FilterErrors: s.FilterErrors,
+	}
 }
 
 // String implements supervisor.Status.

@@ -90,6 +90,8 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 		o.awaitSynchronized(ctx)
 	case messages.RetryNow:
 		o.retryNow()
+	case messages.ListHooks:
+		ctx.Respond(messages.HookList{Hooks: o.state.hooks})
 	case messages.RememberValues:
 		o.state.converged = convergedValues{o.state.section, time.Now()}
 	default:

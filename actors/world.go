@@ -28,6 +28,8 @@ type World struct {
 	Objects   Objects
 	// ReleaseWatch may be nil: then releases are not healed.
 	ReleaseWatch ReleaseWatch
+	// Renderer may be nil: then nobody can look at what charts render.
+	Renderer Renderer
 	// CRDs may be nil: then modules bring none.
 	CRDs CRDs
 	// Watch begins to watch objects. It returns at once; notify and synced are called from

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 
+	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
 	"helm.sh/helm/v3/pkg/releaseutil"
@@ -96,10 +97,25 @@ func (c *Client) render(op *operation, m Module, ch *loadedChart) (*rendered, er
 	return key.result, nil
 }
 
-// renderAnew renders with fixed values of .Release: with the real revision the
-// checksum would change at each upgrade.
 func (c *Client) renderAnew(op *operation, m Module, ch *loadedChart) (*rendered, error) {
 	use := copyChart(ch.chart)
+	lookup := &lookupClients{op: op}
+	files, err := c.renderFiles(op, m, use, lookup)
+	if err != nil {
+		return nil, err
+	}
+	r, err := c.digest(files)
+	if err != nil {
+		return nil, err
+	}
+	r.volatile = lookup.used
+	return r, nil
+}
+
+// renderFiles renders with fixed values of .Release: with the real revision the
+// checksum would change at each upgrade. What each template printed is in the result,
+// by name.
+func (c *Client) renderFiles(op *operation, m Module, use *chart.Chart, lookup *lookupClients) (map[string]string, error) {
 	if v := use.Metadata.KubeVersion; v != "" && !chartutil.IsCompatibleRange(v, op.capabilities.KubeVersion.String()) {
 		return nil, fmt.Errorf("the chart requires Kubernetes %s (kubeVersion in Chart.yaml), the cluster has %s", v, op.capabilities.KubeVersion.String())
 	}
@@ -111,17 +127,7 @@ func (c *Client) renderAnew(op *operation, m Module, ch *loadedChart) (*rendered
 	if err != nil {
 		return nil, err
 	}
-	lookup := &lookupClients{op: op}
-	files, err := engine.RenderWithClientProvider(use, values, lookup)
-	if err != nil {
-		return nil, err
-	}
-	r, err := c.digest(files)
-	if err != nil {
-		return nil, err
-	}
-	r.volatile = lookup.used
-	return r, nil
+	return engine.RenderWithClientProvider(use, values, lookup)
 }
 
 // digest sorts rendered files as Helm does, checks them, and sums them up with

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"addon-operator/values"
@@ -46,7 +47,11 @@ type Runner struct {
 	options Options
 	inUse   *os.File // its lock tells other operators that runs of this one lie in TmpDir
 	groups  *groups
+	keep    atomic.Bool
 }
+
+// KeepFiles says from now on whether directories of runs are left behind.
+func (r *Runner) KeepFiles(yes bool) { r.keep.Store(yes) }
 
 // NewRunner checks the options and makes sure that TmpDir can be written to. It removes the directories of runs that an
 // operator which was killed has left there, unless files are kept or another operator uses the same TmpDir.
@@ -76,7 +81,9 @@ func NewRunner(options Options) (*Runner, error) {
 	if err := checkChroot(&options); err != nil {
 		return nil, err
 	}
-	return &Runner{options: options, inUse: claim(options), groups: newGroups(options)}, nil
+	r := &Runner{options: options, inUse: claim(options), groups: newGroups(options)}
+	r.KeepFiles(options.KeepFiles)
+	return r, nil
 }
 
 // Configure asks a hook for its configuration: it runs it with the argument --config and reads its stdout (C1, C2). It
@@ -277,7 +284,7 @@ func withHook(labels []slog.Attr, hook string) []slog.Attr {
 // discard removes the files of a run, or tells where they are kept. Failing to remove them is no failure of the hook.
 func (r *Runner) discard(dir *runDir, labels []slog.Attr, hook string) {
 	log := slog.New(r.options.Log.Handler().WithAttrs(withHook(labels, hook)))
-	if r.options.KeepFiles {
+	if r.keep.Load() {
 		log.Info("files of the run are kept", "path", dir.path)
 		return
 	}

@@ -15,6 +15,13 @@
 //	ExecuteTask          queue             owner
 //	TaskDone             owner             queue
 //
+//	ListHooks            server            module, global-hooks
+//	HookList             module, global    server
+//	DumpSnapshots        server            monitors
+//	SnapshotDump         monitors          server
+//	ListMonitored        server            healer
+//	Monitored            healer            server
+//
 //	GetValues            run, server       module, global-hooks
 //	Values               module, global    run, server
 //	ApplyHookResult      run               module, global-hooks

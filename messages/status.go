@@ -98,6 +98,8 @@ func (f FailingTask) String() string {
 // ModuleStatus is what a module publishes about itself.
 type ModuleStatus struct {
 	Phase Phase `json:"phase"`
+	// Order is the number of its directory: modules run in this order.
+	Order int `json:"order"`
 	// Runs in progress, hooks loaded.
 	Runs  int `json:"runs"`
 	Hooks int `json:"hooks"`

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -46,30 +47,26 @@ type otherQueues struct {
 	Tasks  int `json:"tasks"`
 }
 
-// queuePage answers /queue/list and /queue/NAME as JSON, YAML or text (J4).
-func (s Source) queuePage(w http.ResponseWriter, r *http.Request) {
-	name, format := r.PathValue("page"), "json"
-	if i := strings.LastIndexByte(name, '.'); i >= 0 && slices.Contains([]string{"json", "yaml", "text"}, name[i+1:]) {
-		name, format = name[:i], name[i+1:]
+// queueList answers /queue/list.
+func (s Source) queueList(r *http.Request) (any, error) {
+	all, runs := queues(s.Inspector.Tree())
+	dump := dumpQueues(all, runs, r.URL.Query().Get("showEmpty") == "true")
+	return view{dump, func(w io.Writer) { writeQueueList(w, all, runs) }}, nil
+}
+
+// queueOne answers /queue/NAME.
+func (s Source) queueOne(r *http.Request) (any, error) {
+	name := r.PathValue("name")
+	all, runs := queues(s.Inspector.Tree())
+	var known []string
+	for _, q := range all {
+		known = append(known, q.name)
 	}
-	tree := s.Inspector.Tree()
-	all, runs := queues(tree)
-	if name != "list" {
-		all = slices.DeleteFunc(all, func(q namedQueue) bool { return q.name != name })
-		if len(all) == 0 {
-			answer(w, format, nil, notFound("there is no queue %q", name))
-			return
-		}
+	i := slices.Index(known, name)
+	if i < 0 {
+		return nil, unknown("queue", name, known)
 	}
-	switch {
-	case format == "text":
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		writeQueueList(w, all, runs)
-	case name == "list":
-		answer(w, format, dumpQueues(all, runs, r.URL.Query().Get("showEmpty") == "true"), nil)
-	default:
-		answer(w, format, dumpQueue(all[0], runs), nil)
-	}
+	return view{dumpQueue(all[i], runs), func(w io.Writer) { writeQueueList(w, all[i:i+1], runs) }}, nil
 }
 
 func dumpQueues(all []namedQueue, runs map[string]supervisor.RunStatus, showEmpty bool) queueDump {

@@ -2,19 +2,17 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/pprof"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -30,10 +28,14 @@ type Source struct {
 	Version              string
 	// Ask gives a question to the actor with this path below the root.
 	Ask func(ctx context.Context, path string, question any) (any, error)
+	// Render tells what the chart of a module makes of its values now; nil when nobody can.
+	Render func(ctx context.Context, module string, o RenderOptions) (messages.Rendered, error)
+	// Parameters can be changed while the operator runs; nil when there are none.
+	Parameters Parameters
 }
 
 // Public serves probes, metrics and the list of queues: nothing in it holds values.
-func Public(s Source) http.Handler { return s.pages(public) }
+func Public(s Source) http.Handler { return s.handler(public) }
 
 // audience tells who may see a page. What hooks and Helm print when they fail may hold
 // secrets, so the public is referred to the log.
@@ -44,43 +46,10 @@ const (
 	insider audience = true
 )
 
-func (s Source) pages(who audience) http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /{$}", s.index)
-	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.readyz(w, r, who) })
-	mux.HandleFunc("GET /queue", func(w http.ResponseWriter, _ *http.Request) { s.queueText(w, who) })
-	mux.HandleFunc("GET /status/converge", s.converge)
-	// Users look for the metrics of hooks on the first page, too (I1).
-	both := prometheus.Gatherers{s.Metrics, s.HookMetrics}
-	mux.Handle("GET /metrics", promhttp.HandlerFor(both, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
-	mux.Handle("GET /metrics/hooks", promhttp.HandlerFor(s.HookMetrics, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}))
-	return mux
-}
-
-// Debug serves what only somebody on the machine may see.
+// Debug serves what only somebody on the machine may see. Pages of other sites that
+// somebody has open in a browser there cannot change anything.
 func Debug(s Source) http.Handler {
-	mux := http.NewServeMux()
-	pages := s.pages(insider)
-	mux.Handle("/", pages)
-	mux.Handle("GET /queue", pages) // itself, and no redirect to what lies below it
-	mux.HandleFunc("GET /actors", s.actors)
-	s.valuePages(mux)
-	mux.HandleFunc("GET /queue/{page...}", s.queuePage)
-	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	mux.HandleFunc("GET /debug/pprof/cmdline", pprof.Cmdline)
-	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
-	return mux
-}
-
-func (s Source) index(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	fmt.Fprintf(w, `<!doctype html><title>addon-operator</title><h1>addon-operator %s</h1>
-<ul><li><a href="/healthz">healthz</a><li><a href="/readyz?verbose">readyz</a><li><a href="/metrics">metrics</a>
-<li><a href="/queue">queue</a><li><a href="/status/converge">status/converge</a></ul>
-`, s.Version)
+	return http.NewCrossOriginProtection().Handler(s.handler(insider))
 }
 
 // readyz is 200 after the first converge. With ?verbose it says what it knows (J1).
@@ -136,15 +105,10 @@ func convergeJSON(c messages.ConvergeStatus, tasks int) map[string]any {
 	}
 }
 
-// actors is the dump of all mailboxes: text, or JSON with ?output=json.
-func (s Source) actors(w http.ResponseWriter, r *http.Request) {
+// actors is the dump of all mailboxes.
+func (s Source) actors(*http.Request) (any, error) {
 	tree := s.Inspector.Tree()
-	if r.URL.Query().Get("output") == "json" {
-		writeJSON(w, tree)
-		return
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_ = supervisor.WriteText(w, tree) // the client has gone
+	return view{tree, func(w io.Writer) { _ = supervisor.WriteText(w, tree) }}, nil // the client has gone
 }
 
 func (s Source) queueText(w http.ResponseWriter, who audience) {
@@ -156,16 +120,6 @@ func text(w http.ResponseWriter, status int, body string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	fmt.Fprint(w, body)
-}
-
-func writeJSON(w http.ResponseWriter, v any) {
-	body, err := json.MarshalIndent(v, "", "  ")
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(append(body, '\n')) // the client has gone
 }
 
 // Serve answers on a TCP address, or on a unix socket when address is "unix:" and a path,

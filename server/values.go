@@ -2,108 +2,51 @@ package server
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"addon-operator/messages"
-	"addon-operator/supervisor"
 )
 
 // askTimeout is how long a page waits for an actor; an answer takes microseconds.
 const askTimeout = 5 * time.Second
 
-// valuePages are the pages that show values of users: on the debug address only (J4, J7).
-// What looks like a secret is hidden unless the request says show-secrets=true.
-func (s Source) valuePages(mux *http.ServeMux) {
-	mux.HandleFunc("GET /module/{page}", s.moduleList)
-	mux.HandleFunc("GET /module/{name}/{page}", func(w http.ResponseWriter, r *http.Request) { s.section(w, r, r.PathValue("name")) })
-	mux.HandleFunc("GET /global/{page}", func(w http.ResponseWriter, r *http.Request) { s.section(w, r, globalOwner) })
-	mux.HandleFunc("GET /values/explain", s.explain)
-	mux.HandleFunc("GET /values/diff", s.diff)
-}
-
-// pageError is an answer that is no page.
-type pageError struct {
-	status int
-	err    error
-}
-
-func (e *pageError) Error() string { return e.err.Error() }
-
-func notFound(format string, args ...any) error {
-	return &pageError{http.StatusNotFound, fmt.Errorf(format, args...)}
-}
-
-func badRequest(format string, args ...any) error {
-	return &pageError{http.StatusBadRequest, fmt.Errorf(format, args...)}
-}
-
-// answer writes what a page has found out, in the format that the extension asks for (J4).
-func answer(w http.ResponseWriter, format string, v any, err error) {
-	var page *pageError
-	switch {
-	case errors.As(err, &page):
-		http.Error(w, err.Error(), page.status)
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	case format == "yaml":
-		writeYAML(w, v)
-	default:
-		writeJSON(w, v)
-	}
-}
-
-func writeYAML(w http.ResponseWriter, v any) {
-	body, err := json.Marshal(v)
-	if err == nil {
-		body, err = yaml.JSONToYAML(body)
-	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/yaml")
-	_, _ = w.Write(body) // the client has gone
-}
-
-// splitPage takes the extension off the last element of a path; JSON without one.
-func splitPage(page string) (name, format string, err error) {
-	name, format, found := strings.Cut(page, ".")
-	if !found {
-		format = "json"
-	}
-	if format != "json" && format != "yaml" {
-		return "", "", notFound("the format %q is none of json, yaml", format)
-	}
-	return name, format, nil
-}
-
 func showSecrets(r *http.Request) bool { return r.URL.Query().Get("show-secrets") == "true" }
+
+// question gives a question to an actor; each answers with one type.
+func question[Answer any](ctx context.Context, s Source, path string, question any) (Answer, error) {
+	var none Answer
+	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, fmt.Errorf("%s has not answered for %s; see /actors", path, askTimeout))
+	defer cancel()
+	got, err := s.Ask(ctx, path, question)
+	if err != nil {
+		return none, err
+	}
+	answer, ok := got.(Answer)
+	if !ok {
+		return none, fmt.Errorf("bug: %s answered %T", path, got)
+	}
+	return answer, nil
+}
 
 // values asks an owner for its values.
 func (s Source) values(ctx context.Context, owner string) (messages.Values, error) {
-	path := owner
-	if owner != messages.GlobalHooks {
-		path = "module/" + owner
+	values, err := question[messages.Values](ctx, s, ownerPath(owner), messages.GetValues{})
+	if err == nil && values.Section == nil {
+		err = fmt.Errorf("bug: %s has no section", owner)
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, askTimeout, fmt.Errorf("%s has not answered for %s; see /actors", path, askTimeout))
-	defer cancel()
-	got, err := s.Ask(ctx, path, messages.GetValues{})
-	if err != nil {
-		return messages.Values{}, err
+	return values, err
+}
+
+// ownerPath is the address of an owner.
+func ownerPath(owner string) string {
+	if owner == messages.GlobalHooks || owner == globalOwner {
+		return messages.GlobalHooks
 	}
-	values, ok := got.(messages.Values)
-	if !ok || values.Section == nil {
-		return messages.Values{}, fmt.Errorf("bug: %s answered %T", path, got)
-	}
-	return values, nil
+	return "module/" + owner
 }
 
 // globalOwner is what the global values are called in requests; no module can have the name.
@@ -126,82 +69,52 @@ func (s Source) owner(ctx context.Context, name string) (messages.Values, error)
 			}
 		}
 	}
-	return messages.Values{}, notFound("there is no module %q; there are: %s", name, strings.Join(modules, ", "))
+	return messages.Values{}, unknown("module", name, modules)
 }
 
 // modules are the names of all modules, also of those that are disabled.
 func (s Source) modules() []string {
 	var names []string
-	walk(s.Inspector.Tree(), func(n *supervisor.Node) {
-		if _, ok := n.Status.(messages.ModuleStatus); ok {
-			_, name, _ := strings.Cut(n.Path, "/module/")
-			names = append(names, name)
-		}
-	})
+	for _, m := range listModules(s.Inspector.Tree()) {
+		names = append(names, m.Name)
+	}
 	slices.Sort(names)
 	return names
 }
 
-func (s Source) moduleList(w http.ResponseWriter, r *http.Request) {
-	name, format, err := splitPage(r.PathValue("page"))
-	if err == nil && name != "list" {
-		err = notFound("there is no page %s", r.URL.Path)
-	}
-	enabled := slices.Sorted(slices.Values(s.Converge().Enabled))
-	if enabled == nil {
-		enabled = []string{}
-	}
-	answer(w, format, map[string]any{"enabledModules": enabled}, err)
-}
+// sections are the pages of an owner that show its values.
+func sections() []string { return []string{"values", "config", "patches"} }
 
-// section shows one part of the values of an owner (J4).
-func (s Source) section(w http.ResponseWriter, r *http.Request, owner string) {
-	page, format, err := splitPage(r.PathValue("page"))
-	if err != nil {
-		answer(w, format, nil, err)
-		return
-	}
-	v, err := s.sectionPage(r, owner, page)
-	answer(w, format, v, err)
-}
-
+// sectionPage shows one part of the values of an owner (J4).
 func (s Source) sectionPage(r *http.Request, owner, page string) (any, error) {
 	own, err := s.owner(r.Context(), owner)
 	if err != nil {
 		return nil, err
 	}
-	part, err := partOf(own, page, showSecrets(r))
-	if err != nil || owner == globalOwner || page == "patches" || r.URL.Query().Get("global") != "true" {
-		return part, err
+	part := partOf(own, page, showSecrets(r))
+	if owner == globalOwner || page == "patches" || r.URL.Query().Get("global") != "true" {
+		return part, nil
 	}
 	global, err := s.owner(r.Context(), globalOwner)
 	if err != nil {
 		return nil, err
 	}
-	shared, err := partOf(global, page, showSecrets(r))
-	return map[string]any{global.Section.Key(): shared, own.Section.Key(): part}, err
+	return map[string]any{global.Section.Key(): partOf(global, page, showSecrets(r)), own.Section.Key(): part}, nil
 }
 
-func partOf(v messages.Values, page string, secrets bool) (any, error) {
+func partOf(v messages.Values, page string, secrets bool) any {
 	view := v.Section.View(secrets)
 	switch page {
-	case "values":
-		return view.Merged, nil
 	case "config":
-		return view.Config, nil
+		return view.Config
 	case "patches":
-		return view.Patches, nil
+		return view.Patches
 	}
-	return nil, notFound("there is no page %q; there are values, config, patches", page)
+	return view.Merged
 }
 
-// explain tells where values come from: ?module=NAME&path=PATH, or a path that begins with
-// global or with a module.
-func (s Source) explain(w http.ResponseWriter, r *http.Request) {
-	v, err := s.explainPage(r)
-	answer(w, r.URL.Query().Get("output"), v, err)
-}
-
+// explainPage tells where values come from: ?module=NAME&path=PATH, or a path that begins
+// with global or with a module.
 func (s Source) explainPage(r *http.Request) (any, error) {
 	module, path := r.URL.Query().Get("module"), r.URL.Query().Get("path")
 	if module == "" {
@@ -244,12 +157,7 @@ type OwnerDiff struct {
 	Changes any       `json:"changes"`
 }
 
-// diff tells what changed since the last converge: of all owners, or of ?module=NAME.
-func (s Source) diff(w http.ResponseWriter, r *http.Request) {
-	v, err := s.diffPage(r)
-	answer(w, r.URL.Query().Get("output"), v, err)
-}
-
+// diffPage tells what changed since the last converge: of all owners, or of ?module=NAME.
 func (s Source) diffPage(r *http.Request) (any, error) {
 	names := append([]string{globalOwner}, s.modules()...)
 	if only := r.URL.Query().Get("module"); only != "" {

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,10 @@ type Config struct {
 	GracePeriod                   time.Duration
 
 	dirs addons.Dirs
+	// level is that of the log, as it is now; newLogger makes it.
+	level *slog.LevelVar
+	// changeable are the options that may change while the operator runs.
+	changeable *parameters
 }
 
 func (c *Config) declare(flags *pflag.FlagSet) *options {

@@ -12,12 +12,15 @@ import (
 	"golang.org/x/term"
 )
 
-// newLogger makes the logger: readable text on a terminal, JSON elsewhere.
+// newLogger makes the logger: readable text on a terminal, JSON elsewhere. Its level is
+// c.level from then on, which can be changed.
 func newLogger(w io.Writer, c *Config) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(strings.ToUpper(c.LogLevel))); err != nil {
 		return nil, usageError{fmt.Errorf("log-level: %q is none of debug, info, warn, error", c.LogLevel)}
 	}
+	c.level = &slog.LevelVar{}
+	c.level.Set(level)
 	kind := c.LogType
 	if kind == "auto" {
 		kind = "json"
@@ -34,9 +37,9 @@ func newLogger(w io.Writer, c *Config) (*slog.Logger, error) {
 	switch kind {
 	case "json":
 		plain := func(groups []string, a slog.Attr) slog.Attr { return readable(noTime(groups, a)) }
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: plain})), nil
+		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level, ReplaceAttr: plain})), nil
 	case "text", "color":
-		return slog.New(tint.NewHandler(w, &tint.Options{Level: level, ReplaceAttr: noTime, NoColor: kind == "text", TimeFormat: "15:04:05.000"})), nil
+		return slog.New(tint.NewHandler(w, &tint.Options{Level: c.level, ReplaceAttr: noTime, NoColor: kind == "text", TimeFormat: "15:04:05.000"})), nil
 	}
 	return nil, usageError{fmt.Errorf("log-type: %q is none of auto, text, color, json", c.LogType)}
 }

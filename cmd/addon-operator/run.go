@@ -34,6 +34,8 @@ func run(ctx context.Context, c *Config) error {
 		return err
 	}
 	kube.RedirectKlog(log)
+	c.changeable = &parameters{log: log}
+	c.changeable.addLogLevel(c)
 	log.Info("addon-operator starts", "version", version, "modulesDir", c.ModulesDir, "globalHooksDir", c.GlobalHooksDir, "namespace", c.Namespace)
 	metrics := newMetrics(c)
 	writes, stopWrites := context.WithCancel(context.Background())
@@ -140,6 +142,7 @@ func newWorld(writes context.Context, c *Config, metrics *actors.Metrics, log *s
 	if err != nil {
 		return actors.World{}, err
 	}
+	c.changeable.addKeepFiles(c, runner)
 	patcher, err := client.WithLimits(kube.Limits{QPS: float32(c.PatchQPS), Burst: c.PatchBurst, Timeout: c.PatchTimeout})
 	if err != nil {
 		return actors.World{}, err
@@ -148,7 +151,7 @@ func newWorld(writes context.Context, c *Config, metrics *actors.Metrics, log *s
 	return actors.World{
 		Log: log, Hooks: runner, Releases: releases, Metrics: metrics,
 		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, Objects: patcher, JQLibrary: c.jqLibrary(),
-		CRDs: newDefinitions(client, releases, c), ReleaseWatch: releaseWatch{releases, presence},
+		CRDs: newDefinitions(client, releases, c), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
@@ -223,7 +226,10 @@ func (m configMap) Warn(ctx context.Context, reason, message string) error {
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).
 func serve(ctx context.Context, c *Config, operator *actors.Operator, log *slog.Logger) error {
-	source := server.Source{Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Version: version}
+	source := server.Source{
+		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: version,
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: c.changeable,
+	}
 	public := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort))
 	err := server.Serve(ctx, public, server.Public(source), log)
 	if c.DebugAddress != "" {
@@ -240,4 +246,11 @@ func serve(ctx context.Context, c *Config, operator *actors.Operator, log *slog.
 		}
 	}
 	return nil
+}
+
+// renderer lets pages render.
+func renderer(operator *actors.Operator) func(context.Context, string, server.RenderOptions) (messages.Rendered, error) {
+	return func(ctx context.Context, module string, o server.RenderOptions) (messages.Rendered, error) {
+		return operator.Render(ctx, module, actors.RenderOptions(o))
+	}
 }

@@ -1,0 +1,70 @@
+package helm
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/releaseutil"
+)
+
+// Document is what one template makes of the values: a part of a manifest.
+type Document struct {
+	Source string // name of the template
+	Text   string
+	// Objects of the text; nil when it cannot be read, as Err says.
+	Objects []map[string]any
+	Err     error
+}
+
+// Show renders the chart of a module and tells what comes out, in the order Helm
+// applies it, with the hooks of the chart at the end (H14). It changes nothing. A
+// document that cannot be read is among them with its error; an error of Show
+// says that there is no text at all.
+func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
+	op, err := c.begin(ctx, m.Name)
+	if err != nil {
+		return nil, err
+	}
+	loaded, err := c.charts.load(m)
+	if err != nil {
+		return nil, c.renderProblem(ctx, nil, m, err)
+	}
+	if m.Values == nil {
+		m.Values = map[string]any{}
+	}
+	files, err := c.renderFiles(op, m, copyChart(loaded.chart), &lookupClients{op: op})
+	if err != nil {
+		return nil, c.renderProblem(ctx, op, m, err)
+	}
+	maps.DeleteFunc(files, func(name, text string) bool {
+		return strings.HasSuffix(name, "NOTES.txt") || strings.TrimSpace(text) == ""
+	})
+	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	if err != nil { // one of them is broken, and no order is known
+		var all []Document
+		for _, name := range slices.Sorted(maps.Keys(files)) {
+			all = append(all, document(name, files[name]))
+		}
+		return all, nil
+	}
+	var all []Document
+	for _, m := range manifests {
+		all = append(all, document(m.Name, m.Content))
+	}
+	for _, h := range hooks {
+		all = append(all, document(h.Path, h.Manifest))
+	}
+	return all, nil
+}
+
+func document(source, text string) Document {
+	d := Document{Source: source, Text: strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "---")) + "\n"}
+	found, err := parseManifest(text)
+	for _, u := range found {
+		d.Objects = append(d.Objects, u.Object)
+	}
+	d.Err = err
+	return d
+}

@@ -1,0 +1,297 @@
+package server
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// moduleEntry is a module in the list of modules.
+type moduleEntry struct {
+	Name string `json:"name"`
+	messages.ModuleStatus
+}
+
+// listModules lists all modules in the order they run.
+func listModules(tree []*supervisor.Node) []moduleEntry {
+	all := []moduleEntry{}
+	walk(tree, func(n *supervisor.Node) {
+		if status, ok := n.Status.(messages.ModuleStatus); ok {
+			_, name, _ := strings.Cut(n.Path, "/module/")
+			all = append(all, moduleEntry{name, status})
+		}
+	})
+	slices.SortFunc(all, func(a, b moduleEntry) int {
+		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// moduleList answers /module/list: the enabled modules, which is all that scripts of old
+// expect, and all modules with their status.
+func (s Source) moduleList(*http.Request) (any, error) {
+	enabled := slices.Sorted(slices.Values(s.Converge().Enabled))
+	if enabled == nil {
+		enabled = []string{}
+	}
+	data := map[string]any{"enabledModules": enabled, "modules": listModules(s.Inspector.Tree())}
+	return view{data, lines(enabled)}, nil
+}
+
+// lines writes names one below the other.
+func lines(names []string) func(io.Writer) {
+	return func(w io.Writer) {
+		for _, name := range names {
+			fmt.Fprintln(w, name)
+		}
+	}
+}
+
+// modulePage answers /module/NAME/PAGE.
+func (s Source) modulePage(r *http.Request) (any, error) {
+	name, page := r.PathValue("name"), r.PathValue("page")
+	own, err := s.owner(r.Context(), name)
+	switch {
+	case err != nil:
+		return nil, err
+	case slices.Contains(sections(), page):
+		return s.sectionPage(r, name, page)
+	case page == "snapshots":
+		return s.snapshots(r, s.nameOf(name, own), "")
+	case page == "status":
+		all := listModules(s.Inspector.Tree())
+		i := slices.IndexFunc(all, func(m moduleEntry) bool { return m.Name == s.nameOf(name, own) })
+		if i < 0 { // it was there a moment ago
+			return nil, errors.New("the module is being restarted; ask again")
+		}
+		return all[i], nil
+	}
+	return nil, noPart(page, append(sections(), "snapshots", "render", "status"))
+}
+
+// nameOf is the name of a module that was asked for by name, or by the key of its values.
+func (s Source) nameOf(asked string, own messages.Values) string {
+	for _, name := range s.modules() {
+		if name == asked || strings.EqualFold(strings.ReplaceAll(name, "-", ""), own.Section.Key()) {
+			return name
+		}
+	}
+	return asked
+}
+
+// globalPage answers /global/PAGE.
+func (s Source) globalPage(r *http.Request) (any, error) {
+	switch page := r.PathValue("page"); {
+	case slices.Contains(sections(), page):
+		return s.sectionPage(r, globalOwner, page)
+	case page == "snapshots":
+		return s.snapshots(r, messages.GlobalHooks, "")
+	default:
+		return nil, noPart(page, append(sections(), "snapshots", "list"))
+	}
+}
+
+// noPart says which pages there are of a module or of global.
+func noPart(page string, known []string) error {
+	if extension := path.Ext(page); extension != "" && slices.Contains(known, strings.TrimSuffix(page, extension)) {
+		return noFormat(extension)
+	}
+	return unknown("page", page, known)
+}
+
+// hooksOf asks an owner for its hooks.
+func (s Source) hooksOf(ctx context.Context, owner string) ([]messages.HookInfo, error) {
+	list, err := question[messages.HookList](ctx, s, ownerPath(owner), messages.ListHooks{})
+	return list.Describe(owner), err
+}
+
+// allHooks asks all owners, global first, then modules in their order; or one of them.
+func (s Source) allHooks(ctx context.Context, only string) ([]messages.HookInfo, error) {
+	owners := []string{globalOwner}
+	for _, m := range listModules(s.Inspector.Tree()) {
+		owners = append(owners, m.Name)
+	}
+	if only != "" {
+		own, err := s.owner(ctx, only)
+		if err != nil {
+			return nil, err
+		}
+		owners = []string{s.nameOf(only, own)}
+	}
+	all := []messages.HookInfo{}
+	for _, owner := range owners {
+		found, err := s.hooksOf(ctx, owner)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// hookList answers /hook/list.
+func (s Source) hookList(r *http.Request) (any, error) {
+	all, err := s.allHooks(r.Context(), r.URL.Query().Get("module"))
+	return view{map[string]any{"hooks": all}, hookLines(all)}, err
+}
+
+// globalList answers /global/list.
+func (s Source) globalList(r *http.Request) (any, error) {
+	all, err := s.hooksOf(r.Context(), globalOwner)
+	names := make([]string, 0, len(all))
+	for _, h := range all {
+		names = append(names, h.Hook)
+	}
+	return view{map[string]any{"globalHooks": names, "hooks": all}, lines(names)}, err
+}
+
+func hookLines(all []messages.HookInfo) func(io.Writer) {
+	return func(w io.Writer) {
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, h := range all {
+			var on []string
+			for _, b := range h.Bindings {
+				on = append(on, b.String())
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\n", h.Owner, h.Hook, strings.Join(on, ", "))
+		}
+		_ = table.Flush() // the client has gone
+	}
+}
+
+// hookPage answers /hook/NAME/snapshots; names of hooks have slashes.
+func (s Source) hookPage(r *http.Request) (any, error) {
+	asked := r.PathValue("name")
+	name, ok := strings.CutSuffix(asked, "/snapshots")
+	if !ok {
+		return nil, notFound("there is no page /hook/%s; there are /hook/list and /hook/NAME/snapshots", asked)
+	}
+	all, err := s.allHooks(r.Context(), "")
+	if err != nil {
+		return nil, err
+	}
+	var known []string
+	for _, h := range all {
+		if h.Hook == name {
+			owner := h.Owner
+			if owner == globalOwner {
+				owner = messages.GlobalHooks
+			}
+			return s.snapshots(r, owner, name)
+		}
+		known = append(known, h.Hook)
+	}
+	return nil, unknown("hook", name, known)
+}
+
+// snapshotDump is the snapshot of a binding as its page shows it.
+type snapshotDump struct {
+	Kind string `json:"kind"`
+	// State is complete, or why what is here is not what the cluster has.
+	State   string            `json:"state"`
+	Message string            `json:"message,omitempty"`
+	Objects []json.RawMessage `json:"objects"`
+}
+
+// snapshots are hook → binding → dump (J4), of one hook or of all hooks of an owner.
+func (s Source) snapshots(r *http.Request, owner, hook string) (any, error) {
+	dump, err := question[messages.SnapshotDump](r.Context(), s, "monitors", messages.DumpSnapshots{Owner: owner, Hook: hook})
+	if err != nil {
+		return nil, err
+	}
+	byHook := map[string]map[string]snapshotDump{}
+	for _, b := range dump.Bindings {
+		if !showSecrets(r) {
+			b = b.Masked()
+		}
+		out := snapshotDump{Kind: b.Kind, State: b.Phase, Message: b.Message, Objects: []json.RawMessage{}}
+		for _, o := range b.Snapshot {
+			text, err := json.Marshal(o)
+			if err != nil {
+				return nil, fmt.Errorf("snapshot of %s: %w", b.Binding, err)
+			}
+			out.Objects = append(out.Objects, text)
+		}
+		if byHook[b.Hook] == nil {
+			byHook[b.Hook] = map[string]snapshotDump{}
+		}
+		byHook[b.Hook][freeName(byHook[b.Hook], b.BindingState.Binding)] = out
+	}
+	return byHook, nil
+}
+
+// freeName numbers bindings of a hook that have one name.
+func freeName(taken map[string]snapshotDump, name string) string {
+	free := name
+	for n := 2; ; n++ {
+		if _, ok := taken[free]; !ok {
+			return free
+		}
+		free = fmt.Sprintf("%s (%d)", name, n)
+	}
+}
+
+// resourceMonitor tells which objects of releases are looked after (H13).
+func (s Source) resourceMonitor(r *http.Request) (any, error) {
+	monitored, err := question[messages.Monitored](r.Context(), s, "healer", messages.ListMonitored{})
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]any{}
+	for _, name := range s.modules() {
+		out[name] = "No monitor"
+		if ids := monitored[name]; len(ids) > 0 {
+			out[name] = ids
+		}
+	}
+	return out, nil
+}
+
+// rank are modules that run side by side.
+type rank struct {
+	Order   int      `json:"order"`
+	Modules []string `json:"modules"`
+}
+
+// graph draws the order of modules in the language of Graphviz.
+func (s Source) graph(*http.Request) (any, error) {
+	ranks := []rank{}
+	phase := map[string]messages.Phase{}
+	for _, m := range listModules(s.Inspector.Tree()) {
+		phase[m.Name] = m.Phase
+		if last := len(ranks) - 1; last >= 0 && ranks[last].Order == m.Order {
+			ranks[last].Modules = append(ranks[last].Modules, m.Name)
+			continue
+		}
+		ranks = append(ranks, rank{m.Order, []string{m.Name}})
+	}
+	return view{map[string]any{"orders": ranks}, func(w io.Writer) {
+		fmt.Fprintln(w, "digraph modules {\n  rankdir=LR; node [shape=box];")
+		for i, r := range ranks {
+			for _, name := range r.Modules {
+				style := ""
+				if phase[name] == messages.Disabled {
+					style = ", style=dashed"
+				}
+				fmt.Fprintf(w, "  %q [label=\"%d %s\\n%s\"%s];\n", name, r.Order, name, phase[name], style)
+				if i > 0 {
+					for _, before := range ranks[i-1].Modules {
+						fmt.Fprintf(w, "  %q -> %q;\n", before, name)
+					}
+				}
+			}
+		}
+		fmt.Fprintln(w, "}")
+	}}, nil
+}

@@ -1,0 +1,152 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/pprof"
+	"path"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Route is a page of the operator, as /discovery and the documents tell of it.
+type Route struct {
+	Method string `json:"method"`
+	// Path may hold names in braces, Query what can be asked for.
+	Path  string `json:"path"`
+	Query string `json:"query,omitempty"`
+	Help  string `json:"help"`
+	// Public pages are served on the public address, too: there are no values in them.
+	Public bool `json:"public"`
+
+	handler http.Handler
+}
+
+// Routes lists all pages.
+func Routes() []Route { return Source{}.routes(insider) }
+
+func (s Source) routes(who audience) []Route {
+	all := s.publicRoutes(who)
+	if who == public {
+		return all
+	}
+	return append(all, s.debugRoutes()...)
+}
+
+func get(path, query, help string, handler http.Handler) Route {
+	return Route{Method: http.MethodGet, Path: path, Query: query, Help: help, handler: handler}
+}
+
+func (s Source) publicRoutes(who audience) []Route {
+	// Users look for the metrics of hooks on the first page, too (I1).
+	both := prometheus.Gatherers{s.Metrics, s.HookMetrics}
+	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
+	all := []Route{
+		get("/", "", "the live page: modules, queues, what waits; on the debug address also actors", s.live(who)),
+		get("/healthz", "", "200 while the process lives", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })),
+		get("/readyz", "verbose", "200 after the first converge, 500 before", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.readyz(w, r, who) })),
+		get("/metrics", "", "metrics of the operator and of hooks", promhttp.HandlerFor(both, scrape)),
+		get("/metrics/hooks", "", "metrics of hooks only", promhttp.HandlerFor(s.HookMetrics, scrape)),
+		get("/queue", "", "the tasks of all queues, as text", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { s.queueText(w, who) })),
+		get("/status/converge", "output=json", "how far the converge is, in words for scripts", http.HandlerFunc(s.converge)),
+		get("/discovery", "", "this list", page{s.discovery(who), asText}),
+	}
+	for i := range all {
+		all[i].Public = true
+	}
+	return all
+}
+
+// debugRoutes may show values of users: on the debug address only (J4, J7).
+func (s Source) debugRoutes() []Route {
+	json := func(look func(*http.Request) (any, error)) page { return page{look, asJSON} }
+	return []Route{
+		get("/queue/list", "showEmpty=true", "all queues and their tasks", json(s.queueList)),
+		get("/queue/{name}", "", "the tasks of one queue", json(s.queueOne)),
+		get("/global/list", "", "the global hooks", json(s.globalList)),
+		get("/global/{page}", "show-secrets=true", "values, config, patches or snapshots of the global section and hooks", json(s.globalPage)),
+		get("/module/list", "", "the enabled modules, and how all modules are", json(s.moduleList)),
+		get("/module/resource-monitor", "", "the objects of releases that are missed when somebody deletes them", json(s.resourceMonitor)),
+		get("/module/{name}/{page}", "global=true, show-secrets=true", "values, config, patches, snapshots or status of a module", json(s.modulePage)),
+		get("/module/{name}/render", "diff=true, debug=true, show-secrets=true", "what the chart makes of the values now; what differs from the deployed release", page{s.renderPage, asText}),
+		get("/hook/list", "module=NAME", "all hooks and what they run on", json(s.hookList)),
+		get("/hook/{name}/snapshots", "show-secrets=true", "the snapshots of one hook", json(s.hookPage)),
+		get("/values/explain", "module=NAME, path=PATH, show-secrets=true", "where values come from", json(s.explainPage)),
+		get("/values/diff", "module=NAME, show-secrets=true", "which values changed since the last converge", json(s.diffPage)),
+		get("/graph", "", "the modules in the order they run, for Graphviz", page{s.graph, asText}),
+		get("/actors", "", "the mailboxes of all actors", page{s.actors, asText}),
+		get("/config/list", "", "what can be changed while the operator runs", json(s.configList)),
+		{Method: http.MethodPost, Path: "/config/set", Query: "name=NAME, value=VALUE, duration=10m", Help: "changes one of these; with a duration it goes back by itself", handler: json(s.configSet)},
+		get("/debug/pprof/", "", "profiles of the process", http.HandlerFunc(pprof.Index)),
+		get("/debug/pprof/cmdline", "", "", http.HandlerFunc(pprof.Cmdline)),
+		get("/debug/pprof/profile", "seconds=30", "CPU", http.HandlerFunc(pprof.Profile)),
+		get("/debug/pprof/symbol", "", "", http.HandlerFunc(pprof.Symbol)),
+		get("/debug/pprof/trace", "seconds=1", "", http.HandlerFunc(pprof.Trace)),
+	}
+}
+
+// pattern is what the router makes of a route. Names of queues and hooks have slashes.
+func (r Route) pattern() string {
+	switch r.Path {
+	case "/":
+		return r.Method + " /{$}"
+	case "/queue/{name}":
+		return r.Method + " /queue/{name...}"
+	case "/hook/{name}/snapshots":
+		return r.Method + " /hook/{name...}"
+	}
+	return r.Method + " " + r.Path
+}
+
+// handler serves routes; other paths are answered by a sentence.
+func (s Source) handler(who audience) http.Handler {
+	mux, routes := http.NewServeMux(), s.routes(who)
+	for _, r := range routes {
+		mux.Handle(r.pattern(), r.handler)
+	}
+	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) { answer(w, asText, nil, noPage(r.URL.Path, routes)) })
+	return withoutExtension(mux)
+}
+
+// noPage says which page was probably meant.
+func noPage(asked string, routes []Route) error {
+	var known []string
+	for _, r := range routes {
+		known = append(known, r.Path)
+	}
+	extension := path.Ext(asked)
+	if slices.Contains(known, strings.TrimSuffix(asked, extension)) && extension != "" {
+		return noFormat(extension)
+	}
+	text := "there is no page " + asked
+	if close := near(asked, known); close != "" && close != "/" {
+		text += "; did you mean " + close + "?"
+	}
+	return notFound("%s; /discovery lists all", text)
+}
+
+func noFormat(extension string) error {
+	return notFound("the format %q is none of %s", strings.TrimPrefix(extension, "."), strings.Join(formats(), ", "))
+}
+
+func (s Source) discovery(who audience) func(*http.Request) (any, error) {
+	return func(*http.Request) (any, error) {
+		routes := slices.DeleteFunc(s.routes(who), func(r Route) bool { return r.Help == "" })
+		return view{routes, func(w io.Writer) {
+			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+			for _, r := range routes {
+				query := ""
+				if r.Query != "" {
+					query = "?" + r.Query
+				}
+				fmt.Fprintf(table, "%s\t%s\t%s\n", r.Method, r.Path+query, r.Help)
+			}
+			_ = table.Flush() // the client has gone
+		}}, nil
+	}
+}
