@@ -24,24 +24,23 @@ func unknown(what, name string, known []string) error {
 	return notFound("%s", text)
 }
 
-// near is the known name that was probably meant, or "": one that differs by a few
-// letters, or that the name is a part of.
+// near is the known name that was probably meant, or "": one that the name is a part of,
+// or that differs by a few letters.
 func near(name string, known []string) string {
+	if len(name) >= 3 {
+		for _, candidate := range known {
+			if strings.Contains(candidate, name) {
+				return candidate
+			}
+		}
+	}
 	best, least := "", len(name)/3+1
 	for _, candidate := range known {
 		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d <= least {
 			best, least = candidate, d-1
 		}
 	}
-	if best != "" || len(name) < 3 {
-		return best
-	}
-	for _, candidate := range known {
-		if strings.Contains(candidate, name) || strings.Contains(name, candidate) {
-			return candidate
-		}
-	}
-	return ""
+	return best
 }
 
 // distance is how many letters must be put in, taken out or changed (Levenshtein).

@@ -117,7 +117,9 @@ func (s Source) handler(who audience) http.Handler {
 func noPage(asked string, routes []Route) error {
 	var known []string
 	for _, r := range routes {
-		known = append(known, r.Path)
+		if known = append(known, r.Path); r.Path == asked {
+			return &pageError{http.StatusMethodNotAllowed, fmt.Errorf("%s is asked by %s only", asked, r.Method)}
+		}
 	}
 	extension := path.Ext(asked)
 	if slices.Contains(known, strings.TrimSuffix(asked, extension)) && extension != "" {

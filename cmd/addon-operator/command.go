@@ -26,7 +26,11 @@ and schemas. Without a command it starts the operator.`,
 		Args: noArgs,
 	}
 	opts := cfg.declare(root.PersistentFlags())
-	root.PersistentPreRunE = func(*cobra.Command, []string) error { return opts.fromEnvironment(lookup) }
+	names := &completer{cfg, opts, lookup}
+	root.PersistentPreRunE = func(*cobra.Command, []string) error {
+		cfg.chooseSocket(opts, lookup)
+		return opts.fromEnvironment(lookup)
+	}
 	start := func(cmd *cobra.Command, _ []string) error {
 		if err := cfg.complete(opts, lookup); err != nil {
 			return err
@@ -46,11 +50,12 @@ and schemas. Without a command it starts the operator.`,
 		&cobra.Command{Use: "version", Short: "Print the version", Args: noArgs, Run: func(cmd *cobra.Command, _ []string) {
 			fmt.Fprintln(cmd.OutOrStdout(), "addon-operator", version)
 		}},
-		whyCommand(cfg),
+		whyCommand(cfg, names),
 		valuesCommand(cfg, opts, lookup),
 		rbacCommand(cfg, opts, lookup),
-		moduleCommand(cfg), globalCommand(cfg), queueCommand(cfg),
-		testCommand(cfg), hookCommand(cfg), initCommand(),
+		moduleCommand(cfg, names), globalCommand(cfg), queueCommand(cfg, names),
+		configCommand(cfg, names), logCommand(cfg), rawCommand(cfg, names),
+		testCommand(cfg), hookCommand(cfg, names), initCommand(),
 	)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	return root

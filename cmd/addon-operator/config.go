@@ -54,6 +54,8 @@ type Config struct {
 	GracePeriod                   time.Duration
 
 	dirs addons.Dirs
+	// overSocket: who asks a running operator has named the unix socket only.
+	overSocket bool
 	// level is that of the log, as it is now; newLogger makes it.
 	level *slog.LevelVar
 	// changeable are the options that may change while the operator runs.

@@ -2,13 +2,8 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"strings"
-	"time"
 
 	"sigs.k8s.io/yaml"
 )
@@ -36,42 +31,4 @@ func dump(ctx context.Context, w io.Writer, c *Config, output string) error {
 	}
 	_, err = w.Write(body)
 	return err
-}
-
-// get reads a debug page of the running operator.
-func get(ctx context.Context, c *Config, path string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-	defer cancel()
-	client, host, where := http.DefaultClient, c.DebugAddress, c.DebugAddress
-	socket, overSocket := strings.CutPrefix(c.DebugAddress, "unix:")
-	if c.DebugAddress == "" {
-		socket, overSocket = c.DebugSocket, true
-	}
-	if overSocket {
-		if socket == "" {
-			return nil, errors.New("both debug-address and debug-unix-socket are switched off: there is nobody to ask")
-		}
-		where, host = socket, "socket"
-		client = &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			var d net.Dialer
-			return d.DialContext(ctx, "unix", socket)
-		}}}
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+host+path, http.NoBody)
-	if err != nil {
-		return nil, usageError{fmt.Errorf("debug-address %q: %w", c.DebugAddress, err)}
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return nil, fmt.Errorf("no operator answers on %s: %w; is it running, and is --debug-address the one it was started with?", where, err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s: %s", where, resp.Status, strings.TrimSpace(string(body)))
-	}
-	return body, nil
 }

@@ -1,80 +1,19 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/url"
-	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"addon-operator/values"
 )
 
-// asking is what the commands share that ask the running operator about values.
-type asking struct {
-	config  *Config
-	output  string
-	formats []string
-	secrets bool
-}
-
-// flags declares the flags; the first format is the default.
-func (a *asking) flags(cmd *cobra.Command, formats ...string) {
-	a.format(cmd, formats...)
-	cmd.Flags().BoolVar(&a.secrets, "show-secrets", false, "show values of keys that look like secrets")
-}
-
-// format declares the flag for the format only: for pages that hold no values.
-func (a *asking) format(cmd *cobra.Command, formats ...string) {
-	a.formats = formats
-	cmd.Flags().StringVarP(&a.output, "output", "o", formats[0], "format: "+strings.Join(formats, ", "))
-}
-
-// page asks for a debug page.
-func (a *asking) page(ctx context.Context, path string, query url.Values) ([]byte, error) {
-	if query == nil {
-		query = url.Values{}
-	}
-	if a.secrets {
-		query.Set("show-secrets", "true")
-	}
-	return get(ctx, a.config, path+"?"+query.Encode())
-}
-
-// print writes an answer as it is, or as YAML, or with a function as a table.
-func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) error) error {
-	switch a.output {
-	case "table", "text":
-		return table(w, body)
-	case "yaml":
-		text, err := yaml.JSONToYAML(body)
-		if err != nil {
-			return fmt.Errorf("the operator's answer: %w", err)
-		}
-		body = text
-	}
-	_, err := w.Write(body)
-	return err
-}
-
-// checked refuses a format that there is not, before anybody is asked.
-func (a *asking) checked() error {
-	for _, format := range a.formats {
-		if a.output == format {
-			return nil
-		}
-	}
-	return usageError{fmt.Errorf("output: %q is none of %s", a.output, strings.Join(a.formats, ", "))}
-}
-
-func explainCommand(c *Config) *cobra.Command {
+func explainCommand(c *Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
 		Use: "explain [MODULE] PATH", Short: "Print where values come from, and what they override",
@@ -96,15 +35,17 @@ for any key. The path begins with global or with the module, unless MODULE is gi
 			}
 			return a.show(cmd, "/values/explain", query, explainTable)
 		},
+		ValidArgsFunction: first(names.modules),
 	}
 	a.flags(cmd, "table", "json", "yaml")
 	return cmd
 }
 
-func diffCommand(c *Config) *cobra.Command {
+func diffCommand(c *Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
 		Use: "diff [MODULE]", Short: "Print which values changed since the last converge, and who changed them",
+		Example: "  addon-operator values diff\n  addon-operator values diff ingress-nginx -o yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
 				return usageError{errors.New("diff takes one module, or none for all")}
@@ -118,19 +59,10 @@ func diffCommand(c *Config) *cobra.Command {
 			}
 			return a.show(cmd, "/values/diff", query, diffTable)
 		},
+		ValidArgsFunction: first(names.modules),
 	}
 	a.flags(cmd, "table", "json", "yaml")
 	return cmd
-}
-
-// decoded reads an answer; numbers stay as they are written.
-func decoded(body []byte, into any) error {
-	decoder := json.NewDecoder(strings.NewReader(string(body)))
-	decoder.UseNumber()
-	if err := decoder.Decode(into); err != nil {
-		return fmt.Errorf("the operator's answer: %w", err)
-	}
-	return nil
 }
 
 // explainTable has a line for each source; what is overridden stands below what overrides it.
@@ -187,47 +119,4 @@ func diffTable(w io.Writer, body []byte) error {
 		}
 	}
 	return table.Flush()
-}
-
-// from names the file, the hook or the state of the ConfigMap that said it.
-func from(s values.Source) string {
-	switch {
-	case s.File != "":
-		return s.File
-	case s.Hook != "":
-		return s.Hook
-	case s.Revision != "":
-		return "resourceVersion " + s.Revision
-	}
-	return "-"
-}
-
-func at(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.Format(time.RFC3339)
-}
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return text
-}
-
-// shown is a value in a cell of a table: JSON, shortened.
-func shown(v any) string {
-	const longest = 60
-	var out strings.Builder
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(v); err != nil {
-		return err.Error()
-	}
-	text := []rune(strings.TrimSpace(out.String()))
-	if len(text) > longest {
-		return string(text[:longest-1]) + "…"
-	}
-	return string(text)
 }

@@ -25,10 +25,12 @@ type trial struct {
 	binding, context, values, conf string
 }
 
-// hookCommand tries hooks by hand, without a cluster.
-func hookCommand(c *Config) *cobra.Command {
-	cmd := group("hook", "Try a hook by hand")
+// hookCommand tries hooks by hand, without a cluster, and lists those of the running
+// operator.
+func hookCommand(c *Config, names *completer) *cobra.Command {
+	cmd := group("hook", "Try a hook by hand, or list those of the running operator")
 	cmd.AddCommand(hookConfigCommand(c), hookRunCommand(c))
+	cmd.AddCommand(listedHooks(c, names)...)
 	return cmd
 }
 

@@ -16,7 +16,8 @@ import (
 // valuesCommand groups what can be asked about values.
 func valuesCommand(c *Config, opts *options, lookup func(string) (string, bool)) *cobra.Command {
 	cmd := group("values", "Check and explain values")
-	cmd.AddCommand(checkCommand(c, opts, lookup), explainCommand(c), diffCommand(c))
+	names := &completer{c, opts, lookup}
+	cmd.AddCommand(checkCommand(c, opts, lookup), explainCommand(c, names), diffCommand(c, names))
 	return cmd
 }
 

@@ -45,13 +45,19 @@ properties:
   service: {type: object, properties: {type: {type: string}}}
 `,
 		"modules/010-ingress/openapi/values.yaml": "x-extend: {schema: config-values.yaml}\ntype: object\nproperties: {nodes: {type: array}}\n",
+		"global-hooks/g.sh":                       "#!testkit\nconfig: {configVersion: v1, schedule: [{crontab: '0 3 * * *'}]}\n",
 		"modules/010-ingress/hooks/h.sh": `#!testkit
-config: {configVersion: v1, onStartup: 1}
+config:
+  configVersion: v1
+  onStartup: 1
+  schedule: [{name: tick, crontab: "0 3 * * *", queue: slow}]
+  kubernetes: [{name: tokens, kind: Secret, jqFilter: .data, executeHookOnSynchronization: false}]
 runs:
   onStartup:
     values: [{op: add, path: /ingress/nodes, value: [one, two]}]
     config: [{op: add, path: /ingress/adminPassword, value: s3cret}]
 `,
+		"modules/010-ingress/Chart.yaml":     "apiVersion: v2\nname: ingress\nversion: 1.0.0\n",
 		"modules/020-dns-server/values.yaml": "dnsServer: {zone: cluster.local}\n",
 	}
 }
@@ -72,17 +78,23 @@ func startRunning(t *testing.T) *running {
 	trace := testkit.NewTrace()
 	r.cluster = testkit.NewCluster(trace)
 	r.cluster.SetConfigMap(map[string]string{"ingress": "replicas: 2"})
+	if err := r.cluster.Apply(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "t", "namespace": "n"}, "data": map[string]any{"a": "s3cret"}}); err != nil {
+		t.Fatal(err)
+	}
 	operator := actors.New(actors.World{
 		Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(nil, trace), Releases: testkit.NewReleases(trace), ConfigMap: r.cluster,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return r.cluster.WatchObjects(ctx, spec, notify, synced)
 		},
-		Writes: t.Context(),
-		Dirs:   addons.Dirs{Modules: []string{filepath.Join(r.dir, "modules")}, Global: filepath.Join(r.dir, "global-hooks"), UnnumberedOrder: 1},
+		Writes:   t.Context(),
+		Dirs:     addons.Dirs{Modules: []string{filepath.Join(r.dir, "modules")}, Global: filepath.Join(r.dir, "global-hooks"), UnnumberedOrder: 1},
+		Renderer: renderedByHand{},
 	})
+	changeable := &parameters{log: slog.New(slog.DiscardHandler)}
+	changeable.addLogLevel(&Config{level: &slog.LevelVar{}})
 	r.pages = httptest.NewServer(server.Debug(server.Source{
-		Inspector: operator.Inspector(), Converge: operator.Converge, Ask: operator.Ask,
-		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks,
+		Inspector: operator.Inspector(), Converge: operator.Converge, Ask: operator.Ask, Version: "v1.2.3",
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: changeable,
 	}))
 	t.Cleanup(r.pages.Close)
 	if _, err := r.run("values", "explain", "global"); err == nil {
@@ -142,7 +154,7 @@ ingress.adminPassword  "***"          ConfigMap  010-ingress/hooks/h.sh         
 ingress.image          "nginx"        file       $DIR/modules/values.yaml                              -     -
 ingress.logLevel       "info"         default    $DIR/modules/010-ingress/openapi/config-values.yaml   -     -
 ingress.nodes          ["one","two"]  patch      010-ingress/hooks/h.sh                                4     TIME
-ingress.replicas       2              ConfigMap  resourceVersion 1                                     -     TIME
+ingress.replicas       2              ConfigMap  resourceVersion 2                                     -     TIME
   overrides            1              file       $DIR/modules/values.yaml                              -     -
 ingress.service.type   "ClusterIP"    file       $DIR/modules/010-ingress/values.yaml                  -     -`)
 	zone := `
@@ -168,8 +180,8 @@ dnsServer.zone  "cluster.local"  file   $DIR/modules/020-dns-server/values.yaml 
 	r.until("the change", func() bool { out, _ := r.run("values", "diff"); return strings.Contains(out, "5") })
 	changed := `
 PATH                   BEFORE  NOW    LAYER      FROM               TASK  SINCE
-ingress.adminPassword  "***"   "***"  ConfigMap  resourceVersion 3  -     TIME
-ingress.replicas       2       5      ConfigMap  resourceVersion 3  -     TIME`
+ingress.adminPassword  "***"   "***"  ConfigMap  resourceVersion 5  -     TIME
+ingress.replicas       2       5      ConfigMap  resourceVersion 5  -     TIME`
 	r.want("values diff", changed)
 	r.want("values diff ingress", changed)
 	r.want("values diff dns-server", "No values changed since the last converge.")
@@ -178,7 +190,6 @@ ingress.replicas       2       5      ConfigMap  resourceVersion 3  -     TIME`
 // J6: the commands that show sections, and J4: the same pages for scripts.
 func TestSectionsOfTheRunningOperator(t *testing.T) {
 	r := startRunning(t)
-	r.want("module list", "ingress")
 	r.want("queue list -o json", `{"active": [], "summary": {"mainQueueTasks": 0, "otherQueues": {"active": 0, "empty": 0, "tasks": 0}, "totalTasks": 0}}`)
 	r.want("queue list -e -o yaml", "active: [] empty: - name: main tasksCount: 0 summary: mainQueueTasks: 0 otherQueues: active: 0 empty: 0 tasks: 0 totalTasks: 0")
 	r.want("queue main", `Queue "main" is empty. 0 tasks in 1 queues.`)
@@ -198,15 +209,14 @@ func TestSectionsOfTheRunningOperator(t *testing.T) {
   - one
   - two`)
 	for path, want := range map[string]string{
-		"/module/list.json":               `{"enabledModules": ["ingress"]}`,
-		"/module/list.yaml":               "enabledModules:\n- ingress",
+		"/module/list.text":               "ingress",
 		"/module/ingress/config.yaml":     "adminPassword: '***'\nreplicas: 2",
 		"/global/values.json":             `{"clusterName": "dev"}`,
 		"/global/values?global=true":      `{"clusterName": "dev"}`,
-		"/module/ingress/values.toml":     `the format "toml" is none of json, yaml`,
-		"/module/ingress/secrets":         `there is no page "secrets"; there are values, config, patches`,
+		"/module/ingress/values.toml":     `the format "toml" is none of json, yaml, text`,
+		"/module/ingress/secrets":         `there is no page "secrets"; there are: values, config, patches, snapshots, render, status`,
 		"/module/nothing/values":          `there is no module "nothing"; there are: dns-server, ingress`,
-		"/module/something":               "there is no page /module/something",
+		"/module/something":               "there is no page /module/something; /discovery lists all",
 		"/values/explain":                 "say what to explain: ?path=global.a.b or ?module=NAME&path=a.b",
 		"/values/explain?path=x":          `there is no module "x"; there are: dns-server, ingress`,
 		"/values/explain?path=ingress.no": "there is no ingress.no; ingress has adminPassword, image, logLevel, nodes, replicas, service",
@@ -249,7 +259,8 @@ func TestValuesAreNotPublic(t *testing.T) {
 func TestValuesCommandsRefuse(t *testing.T) {
 	for _, args := range []string{
 		"values explain", "values explain a b c", "values explain a -o xml", "values diff a b", "values diff -o xml", "module values",
-		"module values a b", "module list x", "global values x", "module values a -o table",
+		"module values a b", "module list x", "global values x", "module values a -o xml", "module list -w --every 0s",
+		"module render", "queue list a b", "log level debug 1m x", "config set a", "raw", "why", "why a -o xml", "hook snapshots", "module snapshots",
 	} {
 		_, err := commanded(nil, strings.Fields(args)...)
 		var usage usageError

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// answerLimit is how long an answer may take; a render that asks the cluster is the
+// slowest.
+const answerLimit = 70 * time.Second
+
+// endpoint is where the running operator answers.
+type endpoint struct {
+	client *http.Client
+	host   string // for URLs
+	where  string // for people
+}
+
+// chooseSocket remembers whether the unix socket was named, and the debug address was not.
+func (c *Config) chooseSocket(o *options, lookup func(string) (string, bool)) {
+	c.overSocket = o.given("debug-unix-socket", lookup) && !o.given("debug-address", lookup)
+}
+
+// endpoint is the debug address or, when that is switched off or only the socket is
+// given, the unix socket.
+func (c *Config) endpoint() (endpoint, error) {
+	socket, overSocket := strings.CutPrefix(c.DebugAddress, "unix:")
+	if c.DebugAddress == "" || c.overSocket {
+		socket, overSocket = c.DebugSocket, true
+	}
+	if !overSocket {
+		return endpoint{http.DefaultClient, c.DebugAddress, c.DebugAddress}, nil
+	}
+	if socket == "" {
+		return endpoint{}, errors.New("both debug-address and debug-unix-socket are switched off: there is nobody to ask")
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}
+	return endpoint{&http.Client{Transport: &http.Transport{DialContext: dial}}, "socket", socket}, nil
+}
+
+// get reads a debug page of the running operator.
+func get(ctx context.Context, c *Config, path string) ([]byte, error) {
+	return c.request(ctx, http.MethodGet, path, nil)
+}
+
+// post sends a form to the running operator.
+func post(ctx context.Context, c *Config, path string, form url.Values) ([]byte, error) {
+	return c.request(ctx, http.MethodPost, path, form)
+}
+
+func (c *Config) request(ctx context.Context, method, path string, form url.Values) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	to, err := c.endpoint()
+	if err != nil {
+		return nil, err
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+to.host+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, usageError{fmt.Errorf("ask %s for %s: %w; check --debug-address", to.where, path, err)}
+	}
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	resp, err := to.client.Do(req)
+	if err != nil {
+		return nil, to.unreachable(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return body, to.refused(resp, body)
+}
+
+// unreachable says what to do when nobody answers.
+func (e endpoint) unreachable(err error) error {
+	var inner *url.Error
+	if errors.As(err, &inner) {
+		err = inner.Err // the URL says no more than the address
+	}
+	if errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("no operator can be asked on %s: %w; the socket is for the user that the operator runs as: use its user, or --debug-address", e.where, err)
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("no operator answers on %s: %w; is it running, and is --debug-address ($ADDON_OPERATOR_DEBUG_ADDRESS) the one it was started with? "+
+			"One in a cluster is asked in its Pod, kubectl -n NAMESPACE exec deployment/addon-operator -- addon-operator …, or through kubectl -n NAMESPACE port-forward deployment/addon-operator 9115", e.where, err)
+	}
+	return fmt.Errorf("no operator answers on %s: %w", e.where, err)
+}
+
+// refused is the sentence that the operator answers with when there is no page.
+func (e endpoint) refused(resp *http.Response, body []byte) error {
+	sentence := strings.TrimSpace(string(body))
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return nil
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusServiceUnavailable:
+		if sentence != "" && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
+			return errors.New(sentence)
+		}
+	}
+	return fmt.Errorf("%s answered %s; is that the debug address of an operator? It said: %.200q", e.where, resp.Status, sentence)
+}

@@ -1,0 +1,242 @@
+package main
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// tableWriter makes a table of the JSON of a page.
+type tableWriter func(w io.Writer, body []byte) error
+
+// table writes a head and rows in columns; without rows it says that there is nothing.
+func table(w io.Writer, nothing, head string, rows [][]string) error {
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(w, nothing)
+		return err
+	}
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, strings.Join(strings.Fields(head), "\t"))
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = orDash(cell)
+		}
+		fmt.Fprintln(out, strings.Join(row, "\t"))
+	}
+	return out.Flush()
+}
+
+func moduleTable(w io.Writer, body []byte) error {
+	var list struct {
+		Modules []struct {
+			Name string
+			messages.ModuleStatus
+		}
+	}
+	if err := decoded(body, &list); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, m := range list.Modules {
+		state, release, ran, problem := string(m.Phase), "", "", ""
+		if m.Parked {
+			state += ", parked"
+		}
+		if m.Release > 0 {
+			release = fmt.Sprint(m.Release)
+		}
+		if m.LastRun != nil {
+			ran = ago(m.LastRun.Began)
+		}
+		if len(m.Failing) > 0 {
+			f := m.Failing[0]
+			problem = shortened(fmt.Sprintf("%s failed %d times: %s", f.Task, f.Attempts, f.Error), 100)
+		}
+		rows = append(rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, problem})
+	}
+	return table(w, "There are no modules.", "NAME ORDER STATE REVISION HOOKS RAN PROBLEM", rows)
+}
+
+func hookTable(w io.Writer, body []byte) error {
+	var list struct{ Hooks []messages.HookInfo }
+	if err := decoded(body, &list); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, h := range list.Hooks {
+		for i, b := range h.Bindings {
+			owner, hook := h.Owner, h.Hook
+			if i > 0 {
+				owner, hook = " ", " "
+			}
+			name := b.Name
+			if name == b.Type {
+				name = ""
+			}
+			rows = append(rows, []string{owner, hook, b.Type, b.On, name, b.Queue})
+		}
+	}
+	return table(w, "No hooks are loaded. Those of a module are when it is enabled and has begun to run.", "MODULE HOOK BINDING ON NAME QUEUE", rows)
+}
+
+func snapshotTable(w io.Writer, body []byte) error {
+	var byHook map[string]map[string]struct {
+		Kind, State, Message string
+		Objects              []json.RawMessage
+	}
+	if err := decoded(body, &byHook); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, hook := range slices.Sorted(maps.Keys(byHook)) {
+		for _, binding := range slices.Sorted(maps.Keys(byHook[hook])) {
+			b := byHook[hook][binding]
+			rows = append(rows, []string{hook, binding, b.Kind, strings.TrimSuffix(b.State+": "+b.Message, ": "), fmt.Sprint(len(b.Objects))})
+		}
+	}
+	return table(w, "No hook watches anything.", "HOOK BINDING KIND STATE OBJECTS", rows)
+}
+
+func patchTable(w io.Writer, body []byte) error {
+	var patches []struct {
+		Op, Path, Hook, Task string
+		Value                *any
+		Time                 time.Time
+	}
+	if err := decoded(body, &patches); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, p := range patches {
+		value := ""
+		if p.Value != nil {
+			value = shown(*p.Value)
+		}
+		rows = append(rows, []string{p.Op, p.Path, value, p.Hook, p.Task, at(p.Time)})
+	}
+	return table(w, "No hook has patched these values.", "OP PATH VALUE HOOK TASK SINCE", rows)
+}
+
+// valueTable has a line for each value.
+func valueTable(w io.Writer, body []byte) error {
+	var tree any
+	if err := decoded(body, &tree); err != nil {
+		return err
+	}
+	var rows [][]string
+	flatten("", tree, func(path string, value any) { rows = append(rows, []string{path, shown(value)}) })
+	return table(w, "There are no values.", "PATH VALUE", rows)
+}
+
+// flatten visits what is no map, and empty maps, in the order of the paths.
+func flatten(path string, tree any, visit func(path string, value any)) {
+	m, ok := tree.(map[string]any)
+	if !ok || len(m) == 0 {
+		if path != "" {
+			visit(path, tree)
+		}
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		below := key
+		if path != "" {
+			below = path + "." + key
+		}
+		flatten(below, m[key], visit)
+	}
+}
+
+func parametersIn(body []byte) ([]messages.Parameter, error) {
+	var list struct{ Parameters []messages.Parameter }
+	err := decoded(body, &list)
+	return list.Parameters, err
+}
+
+func parameterTable(w io.Writer, body []byte) error {
+	list, err := parametersIn(body)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, p := range list {
+		until := ""
+		if !p.Until.IsZero() {
+			until = at(p.Until)
+		}
+		rows = append(rows, []string{p.Name, p.Value, p.Default, until, strings.Join(p.Choices, "|"), p.Help})
+	}
+	return table(w, "Nothing can be changed.", "NAME VALUE DEFAULT UNTIL CHOICES MEANING", rows)
+}
+
+func monitorTable(w io.Writer, body []byte) error {
+	var byModule map[string]any
+	if err := decoded(body, &byModule); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, module := range slices.Sorted(maps.Keys(byModule)) {
+		ids, ok := byModule[module].([]any)
+		if !ok {
+			rows = append(rows, []string{module, fmt.Sprint(byModule[module])})
+		}
+		for _, id := range ids {
+			rows = append(rows, []string{module, fmt.Sprint(id)})
+		}
+	}
+	return table(w, "There are no modules.", "MODULE OBJECT", rows)
+}
+
+// from names the file, the hook or the state of the ConfigMap that said it.
+func from(s values.Source) string {
+	revision := ""
+	if s.Revision != "" {
+		revision = "resourceVersion " + s.Revision
+	}
+	return orDash(cmp.Or(s.File, s.Hook, revision))
+}
+
+func at(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Format(time.RFC3339)
+}
+
+func ago(t time.Time) string { return time.Since(t).Round(time.Second).String() + " ago" }
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// shown is a value in a cell of a table: JSON, shortened.
+func shown(v any) string {
+	const longest = 60
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return err.Error()
+	}
+	return shortened(out.String(), longest)
+}
+
+// shortened is a text in one line of bearable length.
+func shortened(text string, longest int) string {
+	line := []rune(strings.Join(strings.Fields(text), " "))
+	if len(line) > longest {
+		return string(line[:longest-1]) + "…"
+	}
+	return string(line)
+}
