@@ -2,6 +2,7 @@ package actors
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
@@ -44,6 +46,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			}
 			if a.parks && !o.parked[t.ID] {
 				o.parked[t.ID] = true
+				o.program.notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried beside the main queue; other modules go on: %s", t, forEverybody(at.Err))})
 				o.log.Warn("module is parked: it is retried beside the queue, the others go on")
 				o.state.tasks.end(o.program, t, a.queue)
 			}
@@ -53,6 +56,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			if a.cancelled != nil && outcome == supervisor.Cancelled {
 				a.cancelled(ctx)
 			}
+			o.program.noticeEnd(t, o.failing[t.ID], outcome)
 			delete(o.failing, t.ID)
 			lost := outcome == supervisor.Interrupted || outcome == supervisor.Cancelled && o.Ending()
 			switch waits := !o.parked[t.ID]; {
@@ -120,6 +124,7 @@ func (o *owner) dropNext(ctx actor.Context) {
 // noteFailure logs a failed attempt and shows it in the status.
 func (o *owner) noteFailure(t messages.Task, a supervisor.Attempt) {
 	o.logFailure(t, a)
+	o.program.noticeFailure(t, a)
 	kind, about := t.Work.Describe()
 	o.failing[t.ID] = messages.FailingTask{
 		Task: strings.TrimSpace(kind + " " + about), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),

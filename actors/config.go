@@ -45,9 +45,6 @@ type configState struct {
 // retried after it.
 const writeTimeout = 30 * time.Second
 
-// eventTimeout bounds the writing of an event, which is a courtesy.
-const eventTimeout = 5 * time.Second
-
 func newConfig(ctx context.Context, p *program, initial initialConfig) actor.Producer {
 	state := &configState{known: initial.data, sections: initial.sections, modules: initial.modules, revision: initial.revision}
 	watching := false
@@ -118,6 +115,7 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 	if maps.Equal(msg.Data, c.state.known) {
 		if c.state.refused != "" {
 			c.log.Info("the ConfigMap has its last valid content again")
+			c.noticeAccepted()
 		}
 		c.state.refused, c.state.revision = "", msg.ResourceVersion
 		return
@@ -132,8 +130,16 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 		c.log.Error("bug: the known content of the ConfigMap is not valid", "err", err)
 	}
 	warnUnknownKeys(c.log, doc, before, c.state.sections)
+	if c.state.refused != "" {
+		c.noticeAccepted()
+	}
 	c.state.known, c.state.refused, c.state.revision = maps.Clone(msg.Data), "", msg.ResourceVersion
 	c.announce(ctx, before, doc)
+}
+
+// noticeAccepted tells who saw the refusal that it is over.
+func (c *config) noticeAccepted() {
+	c.program.notify(kube.Notice{OnConfigMap: true, Reason: "Accepted", Message: "The values are valid again and in force"})
 }
 
 // refuse keeps the last valid values in force; nothing is queued (D16, D36).
@@ -144,11 +150,7 @@ func (c *config) refuse(err error) {
 	}
 	c.state.refused = err.Error()
 	c.log.Error("the ConfigMap is refused as a whole; the last valid values stay in force until it is mended", "err", err)
-	ctx, cancel := context.WithTimeout(c.program.Writes, eventTimeout)
-	defer cancel()
-	if err := c.program.ConfigMap.Warn(ctx, "Refused", "The values are refused as a whole, the last valid ones stay in force: "+err.Error()); err != nil {
-		c.log.Warn("the refusal could not be shown as an event on the ConfigMap", "err", err)
-	}
+	c.program.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: "The values are refused as a whole, the last valid ones stay in force: " + err.Error()})
 }
 
 // check validates a content of the ConfigMap: keys, YAML, and the schemas of global and

@@ -182,6 +182,7 @@ func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 	if _, ok := t.Work.(messages.DiscoverModules); ok {
 		c.program.Metrics.discoveryFailed()
 	}
+	c.program.noticeFailure(t, a)
 	c.log.Error("task failed, will retry", "task", strings.TrimSpace(kind+" "+about), "queue", t.Queue, "attempt", a.Number, "in", a.In, "err", a.Err)
 }
 

@@ -90,7 +90,10 @@ func (j job) ensureCRDs(run *supervisor.Run, d discovery) error {
 		return nil
 	}
 	run.Step("CRDs of %d modules", len(dirs))
-	return j.program.CRDs.EnsureCRDs(run.Context(), dirs)
+	if err := j.program.CRDs.EnsureCRDs(run.Context(), dirs); err != nil {
+		return &crdError{err}
+	}
+	return nil
 }
 
 // judge asks flags and enabled scripts, in the order of the modules: a script sees the

@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
@@ -45,6 +46,7 @@ func loopDelay(c messages.Cause) time.Duration {
 // looping logs and counts a loop.
 func (p *program) looping(log *slog.Logger, c messages.Cause, in time.Duration) {
 	p.Metrics.looped(c)
+	p.notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks go round in circles and are slowed down; one changes something at each run: " + c.String()})
 	log.Warn("hooks go round in circles: what follows is slowed down; mend the hook that changes something at each run", "in", in, "causes", chainText(c))
 }
 

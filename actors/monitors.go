@@ -190,7 +190,11 @@ func (m *monitors) blocked(msg messages.GetSnapshots) string {
 		if mon == nil || mon.synced {
 			continue
 		}
-		if s := mon.watch.State(); s.Phase == kube.WaitingForKind || s.Phase == kube.Forbidden {
+		s := mon.watch.State()
+		if s.Phase == kube.Forbidden {
+			m.program.notify(kube.Notice{Warning: true, Reason: "SnapshotForbidden", Message: fmt.Sprintf("hook %s does not run, its binding %s may not be read: %s", msg.Hook.Name, b.Name, s.Message)})
+		}
+		if s.Phase == kube.WaitingForKind || s.Phase == kube.Forbidden {
 			return fmt.Sprintf("binding %s: %s", b.Name, s.Message)
 		}
 	}

@@ -28,6 +28,8 @@ type World struct {
 	Objects   Objects
 	// ReleaseWatch may be nil: then releases are not healed.
 	ReleaseWatch ReleaseWatch
+	// Notices may be nil: then nobody is told by events.
+	Notices Notices
 	// Renderer may be nil: then nobody can look at what charts render.
 	Renderer Renderer
 	// CRDs may be nil: then modules bring none.
@@ -87,8 +89,6 @@ type ConfigMap interface {
 	Read(ctx context.Context) (kube.ConfigMap, error)
 	Watch(ctx context.Context, notify func(kube.ConfigMap))
 	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
-	// Warn puts a Warning event on the ConfigMap, where its author looks.
-	Warn(ctx context.Context, reason, message string) error
 }
 
 // Objects changes objects for hooks (chapter k). Package kube implements it.

@@ -203,9 +203,9 @@ func TestEvent(t *testing.T) {
 	cm := world.createConfigMap(ns, "values", nil)
 	long := strings.Repeat("ä", 2000)
 	for range 3 {
-		must(t, world.client.Event(t.Context(), ns, "values", corev1.EventTypeWarning, "InvalidValues", long))
+		must(t, world.client.event(t.Context(), subject{"ConfigMap", ns, "values"}, corev1.EventTypeWarning, "InvalidValues", long))
 	}
-	must(t, world.client.Event(t.Context(), ns, "absent", corev1.EventTypeNormal, "Fine", "no such ConfigMap"))
+	must(t, world.client.event(t.Context(), subject{"ConfigMap", ns, "absent"}, corev1.EventTypeNormal, "Fine", "no such ConfigMap"))
 	list, err := world.admin.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=ConfigMap"})
 	must(t, err)
 	found := map[string]corev1.Event{}

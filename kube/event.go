@@ -9,41 +9,39 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // maxEventMessage is the limit of the API server, in bytes.
 const maxEventMessage = 1024
 
-// Event records a Kubernetes Event on a ConfigMap, so that 'kubectl describe'
-// shows the user what is wrong with it (D16). eventType is Normal or Warning,
-// reason one word in CamelCase. The same event again only raises the count of
-// the first. It is best effort: the caller logs the error and goes on.
-func (c *Client) Event(ctx context.Context, namespace, configMapName, eventType, reason, message string) error {
-	event := c.newEvent(ctx, namespace, configMapName, eventType, reason, message)
-	api := c.core.Events(namespace)
+// subject is what an event is about.
+type subject struct{ kind, namespace, name string }
+
+// event records a Kubernetes Event, so that 'kubectl describe' shows the user what is wrong
+// (D16). eventType is Normal or Warning, reason one word in CamelCase. The same event again
+// only raises the count of the first.
+func (c *Client) event(ctx context.Context, about subject, eventType, reason, message string) error {
+	event := c.newEvent(ctx, about, eventType, reason, message)
+	api := c.core.Events(about.namespace)
 	_, err := api.Create(ctx, event, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
 		err = c.countEvent(ctx, event)
 	}
 	if err != nil {
-		return fmt.Errorf("record event %s on ConfigMap %s/%s: %w", reason, namespace, configMapName, err)
+		return fmt.Errorf("record event %s on %s %s/%s: %w", reason, about.kind, about.namespace, about.name, err)
 	}
 	return nil
 }
 
-func (c *Client) newEvent(ctx context.Context, namespace, configMapName, eventType, reason, message string) *corev1.Event {
-	involved := corev1.ObjectReference{APIVersion: "v1", Kind: "ConfigMap", Namespace: namespace, Name: configMapName}
-	// describe selects by UID; without one the event is still in the list of
-	// events, so a ConfigMap that cannot be read is no reason to give up.
-	if object, err := c.core.ConfigMaps(namespace).Get(ctx, configMapName, metav1.GetOptions{}); err == nil {
-		involved.UID = object.UID
-	}
+func (c *Client) newEvent(ctx context.Context, about subject, eventType, reason, message string) *corev1.Event {
+	involved := corev1.ObjectReference{APIVersion: "v1", Kind: about.kind, Namespace: about.namespace, Name: about.name, UID: c.uid(ctx, about)}
 	message = truncate(message, maxEventMessage)
 	sum := fnv.New64a()
 	fmt.Fprintf(sum, "%s\x00%s\x00%s\x00%s", involved.UID, eventType, reason, message)
 	now := metav1.NewTime(time.Now())
 	return &corev1.Event{
-		ObjectMeta:     metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprintf("%s.%016x", configMapName, sum.Sum64())},
+		ObjectMeta:     metav1.ObjectMeta{Namespace: about.namespace, Name: fmt.Sprintf("%s.%016x", about.name, sum.Sum64())},
 		InvolvedObject: involved,
 		Type:           eventType,
 		Reason:         reason,
@@ -53,6 +51,21 @@ func (c *Client) newEvent(ctx context.Context, namespace, configMapName, eventTy
 		LastTimestamp:  now,
 		Count:          1,
 	}
+}
+
+// uid is that of the object. 'kubectl describe' selects by it; without one the event is
+// still in the list of events, so an object that cannot be read is no reason to give up.
+func (c *Client) uid(ctx context.Context, about subject) types.UID {
+	if about.kind == "Pod" {
+		if object, err := c.core.Pods(about.namespace).Get(ctx, about.name, metav1.GetOptions{}); err == nil {
+			return object.UID
+		}
+		return ""
+	}
+	if object, err := c.core.ConfigMaps(about.namespace).Get(ctx, about.name, metav1.GetOptions{}); err == nil {
+		return object.UID
+	}
+	return ""
 }
 
 // countEvent raises the count of an event that is recorded already.

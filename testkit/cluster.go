@@ -93,10 +93,13 @@ func (c *Cluster) Write(_ context.Context, base map[string]string, set map[strin
 	return c.SetConfigMap(data), nil
 }
 
-// Warn implements actors.ConfigMap.
-func (c *Cluster) Warn(_ context.Context, reason, message string) error {
-	c.trace.Add("event on the ConfigMap: %s: %s", reason, firstLine(message))
-	return nil
+// Record implements actors.Notices.
+func (c *Cluster) Record(n kube.Notice) {
+	where := "event"
+	if n.OnConfigMap {
+		where = "event on the ConfigMap"
+	}
+	c.trace.Add("%s: %s: %s", where, n.Reason, firstLine(n.Message))
 }
 
 // SetConfigMap replaces the ConfigMap, as a person would; nil deletes it.

@@ -209,7 +209,7 @@ func (p *player) start() error {
 	writes, cancel := context.WithCancel(context.Background())
 	p.writes = cancel
 	p.operator = actors.New(actors.World{
-		Log: p.trace.logger(), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, ConfigMap: p.cluster, Objects: p.cluster,
+		Log: p.trace.logger(), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, ConfigMap: p.cluster, Objects: p.cluster, Notices: p.cluster,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return p.cluster.WatchObjects(ctx, spec, notify, synced)
 		},

@@ -53,6 +53,8 @@ type Config struct {
 	LogNoTime, LogProxyHook, Loud bool
 	GracePeriod                   time.Duration
 
+	PodName string
+
 	dirs addons.Dirs
 	// overSocket: who asks a running operator has named the unix socket only.
 	overSocket bool
@@ -107,6 +109,7 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.yes(&c.LogProxyHook, "log-proxy-hook-json", "LOG_PROXY_HOOK_JSON", "merge JSON lines that hooks print into the log record")
 	o.yes(&c.Loud, "debug", "", "the same as --log-level=debug")
 	duration(&c.GracePeriod, "grace-period", "ADDON_OPERATOR_GRACE_PERIOD", 25*time.Second, "time to stop after SIGTERM; running hooks get TERM at once, Helm may finish")
+	o.text(&c.PodName, "pod-name", "ADDON_OPERATOR_POD", "", "name of the Pod of the operator, on which it shows events; without one it shows all on the ConfigMap")
 	return o
 }
 

@@ -151,7 +151,8 @@ func newWorld(writes context.Context, c *Config, metrics *actors.Metrics, log *s
 	return actors.World{
 		Log: log, Hooks: runner, Releases: releases, Metrics: metrics,
 		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, Objects: patcher, JQLibrary: c.jqLibrary(),
-		CRDs: newDefinitions(client, releases, c), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
+		Notices: client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
+		CRDs:    newDefinitions(client, releases, c), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
@@ -216,11 +217,6 @@ func (m configMap) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
 // Write implements actors.ConfigMap.
 func (m configMap) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
 	return m.client.WriteConfigMap(ctx, m.namespace, m.name, base, set)
-}
-
-// Warn implements actors.ConfigMap.
-func (m configMap) Warn(ctx context.Context, reason, message string) error {
-	return m.client.Event(ctx, m.namespace, m.name, "Warning", reason, message)
 }
 
 // serve opens the addresses before the start, so that probes are answered from the

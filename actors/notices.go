@@ -1,0 +1,94 @@
+package actors
+
+import (
+	"errors"
+	"fmt"
+
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// Notices shows people in the cluster what they must know, where they look first: as
+// Kubernetes Events. It returns at once. Package kube implements it.
+type Notices interface{ Record(n kube.Notice) }
+
+// notify shows a notice, if anybody does.
+func (p *program) notify(n kube.Notice) {
+	if p.Notices != nil {
+		p.Notices.Record(n)
+	}
+}
+
+// A task that fails noticeAfter times, half a minute after it began, does not mend by
+// itself. From then on people are told again each noticeAgain attempts, ten minutes.
+const (
+	noticeAfter = 4
+	noticeAgain = 20
+)
+
+// noticeFailure tells of a task that keeps failing.
+func (p *program) noticeFailure(t messages.Task, a supervisor.Attempt) {
+	if a.Final || a.Number < noticeAfter || (a.Number-noticeAfter)%noticeAgain != 0 {
+		return
+	}
+	p.notify(kube.Notice{Warning: true, Reason: reasonOf(t, "Failing"), Message: fmt.Sprintf("%s keeps failing and is tried again: %s", t, forEverybody(a.Err))})
+}
+
+// noticeEnd tells of the success of a task that people were told of.
+func (p *program) noticeEnd(t messages.Task, failed messages.FailingTask, outcome supervisor.Outcome) {
+	if outcome == supervisor.Done && failed.Attempts >= noticeAfter {
+		p.notify(kube.Notice{Reason: reasonOf(t, "Recovered"), Message: fmt.Sprintf("%s has succeeded after %d failed attempts", t, failed.Attempts)})
+	}
+}
+
+// reasonOf is the word for what happened to a task.
+func reasonOf(t messages.Task, what string) string {
+	switch t.Work.(type) {
+	case messages.RunModule:
+		return "Module" + what
+	case messages.DeleteModule:
+		return "ModuleDeletion" + what
+	case messages.RunHook, messages.SynchronizeHook:
+		return "Hook" + what
+	}
+	return "Reload" + what
+}
+
+// forEverybody is what an error says that may be read by whoever may see the namespace:
+// what hooks print stays in the log, because it may hold secrets.
+func forEverybody(err error) string {
+	var exit *hooks.ExitError
+	var timeout *hooks.TimeoutError
+	var release *helm.Error
+	var invalid *values.ValidationError
+	const more = "; the log and 'addon-operator why' tell more"
+	switch {
+	case errors.As(err, &exit):
+		return fmt.Sprintf("hook %s failed%s", exit.Hook, more)
+	case errors.As(err, &timeout):
+		return fmt.Sprintf("hook %s took longer than %s (%s)%s", timeout.Hook, timeout.Limit, timeout.Source, more)
+	case errors.As(err, &release):
+		return release.Error()
+	case errors.As(err, &invalid):
+		return invalid.Error()
+	}
+	var crds *crdError
+	if errors.As(err, &crds) {
+		return crds.Error()
+	}
+	return "the log and 'addon-operator queue list' tell why"
+}
+
+// crdError is why the definitions of kinds that modules bring are not in the cluster. It
+// quotes files of modules and the API server.
+type crdError struct{ err error }
+
+// Error implements error.
+func (e *crdError) Error() string { return "CRDs of modules: " + e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *crdError) Unwrap() error { return e.err }

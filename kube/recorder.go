@@ -1,0 +1,104 @@
+package kube
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"golang.org/x/time/rate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// Notice is what a person must know.
+type Notice struct {
+	// OnConfigMap: it is about the ConfigMap, and shown there. All others are shown on the
+	// Pod of the operator, or on the ConfigMap when the Pod is not known.
+	OnConfigMap bool
+	Warning     bool
+	Reason      string // one word in CamelCase
+	Message     string // a sentence without secrets: whoever may see the namespace reads it
+}
+
+// RecorderOptions say where notices are shown.
+type RecorderOptions struct {
+	Namespace, ConfigMap string
+	Pod                  string // may be empty
+	Log                  *slog.Logger
+}
+
+// Recorder turns notices into Kubernetes Events. It is a courtesy: it never blocks who
+// gives it a notice, drops what comes too fast, and works on without the permission.
+type Recorder struct {
+	client  *Client
+	options RecorderOptions
+	notices chan Notice
+	limits  map[string]*rate.Limiter // by reason
+	silent  bool                     // the last one was not recorded, and the log has told of it
+}
+
+const (
+	// pendingNotices is how many wait for a slow API server; more are dropped.
+	pendingNotices = 100
+	// Of one reason burstNotices are shown at once, then one each noticePause.
+	burstNotices = 10
+	noticePause  = 30 * time.Second
+	// noticeLimit bounds the recording of one.
+	noticeLimit = 10 * time.Second
+)
+
+// NewRecorder makes a recorder that works until ctx is done.
+func (c *Client) NewRecorder(ctx context.Context, o RecorderOptions) *Recorder {
+	r := &Recorder{client: c, options: o, notices: make(chan Notice, pendingNotices), limits: map[string]*rate.Limiter{}}
+	go r.work(ctx)
+	return r
+}
+
+// Record takes a notice. It returns at once.
+func (r *Recorder) Record(n Notice) {
+	select {
+	case r.notices <- n:
+	default: // the log tells the same, and the queue is full of what is older
+	}
+}
+
+func (r *Recorder) work(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case n := <-r.notices:
+			r.record(ctx, n)
+		}
+	}
+}
+
+func (r *Recorder) record(ctx context.Context, n Notice) {
+	if r.limits[n.Reason] == nil {
+		r.limits[n.Reason] = rate.NewLimiter(rate.Every(noticePause), burstNotices)
+	}
+	if !r.limits[n.Reason].Allow() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, noticeLimit)
+	defer cancel()
+	kind, name := "ConfigMap", r.options.ConfigMap
+	if !n.OnConfigMap && r.options.Pod != "" {
+		kind, name = "Pod", r.options.Pod
+	}
+	eventType := "Normal"
+	if n.Warning {
+		eventType = "Warning"
+	}
+	err := r.client.event(ctx, subject{kind, r.options.Namespace, name}, eventType, n.Reason, n.Message)
+	switch {
+	case err == nil:
+		r.silent = false
+	case !r.silent && ctx.Err() == nil:
+		r.silent = true
+		mend := "the log tells the same"
+		if apierrors.IsForbidden(err) {
+			mend = "let the operator create and update events in its namespace; until then the log tells the same"
+		}
+		r.options.Log.Warn("a notice could not be shown as an event", "reason", n.Reason, "err", err, "mend", mend)
+	}
+}
