@@ -57,6 +57,7 @@ and schemas. Without a command it starts the operator.`,
 		configCommand(cfg, names), logCommand(cfg), rawCommand(cfg, names),
 		testCommand(cfg), hookCommand(cfg, names), initCommand(),
 	)
+	describe(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
 	return root
 }

@@ -41,7 +41,8 @@ func baseDemands(namespace string) []demand {
 	return []demand{
 		own("", "configmaps", "the ConfigMap with values", "get", "list", "watch", "create", "update", "patch"),
 		own("", "secrets", "the records of releases", allVerbs()...),
-		own("", "events", "what a person must know about the ConfigMap", "get", "create", "update", "patch"),
+		own("", "events", "what a person must know, on the ConfigMap and on the Pod of the operator", "get", "create", "update", "patch"),
+		own("", "pods", "the Pod of the operator, to show events on it", "get"),
 		own("coordination.k8s.io", "leases", "the leader among several replicas", "get", "list", "watch", "create", "update", "patch"),
 		{"", schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "", readVerbs(), "to hear of new kinds"},
 		{"", schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}, "", readVerbs(), "to hear of new kinds"},
