@@ -47,6 +47,7 @@ func house() plan {
 			"github.com/asynkron/protoactor-go": "actors supervisor testkit",
 			"k8s.io/client-go":                  "kube helm testkit",
 			"helm.sh/helm":                      "helm",
+			"go.opentelemetry.io/otel":          "actors cmd",
 		},
 	}
 }

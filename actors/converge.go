@@ -45,6 +45,7 @@ type convergeState struct {
 	began    time.Time
 	ready    bool // the first converge is over
 	cause    messages.Cause
+	span     span // of the start-up and the reload in progress
 	tasks    ledger
 }
 
@@ -65,6 +66,8 @@ func (c *converge) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		c.state.tasks.settle(ctx)
+	case *actor.Stopping:
+		c.state.span.end(nil)
 	case messages.StartUp:
 		c.startUp(ctx)
 	case messages.ReloadModules:
@@ -101,6 +104,7 @@ func (c *converge) Receive(ctx actor.Context) {
 // startUp queues steps 1 and 2 and the first reload.
 func (c *converge) startUp(ctx actor.Context) {
 	cause := messages.Cause{Activation: messages.Startup}
+	c.state.span = c.program.convergeSpan(1, cause)
 	c.log.Info("start-up begins", "globalHooks", len(c.state.globalHooks), "modules", len(c.state.tree.Modules))
 	var tasks []messages.Task
 	for _, hook := range hooks.ByOrder(c.state.globalHooks, hooks.OnStartup) {
@@ -114,7 +118,7 @@ func (c *converge) startUp(ctx actor.Context) {
 		}
 	}
 	tasks = append(tasks, c.program.task(messages.GlobalHooks, messages.AwaitSynchronization{}, cause))
-	c.program.enqueue(ctx, false, tasks...)
+	c.enqueue(ctx, false, tasks)
 	c.requestReload(ctx, cause)
 }
 
@@ -198,7 +202,9 @@ func (c *converge) purgeLater(ctx actor.Context, t messages.Task) {
 
 // purge uninstalls a release. When it is of a module that was removed from under the
 // operator, what still runs of that module, which may be Helm, ends first.
-func (j job) purge(run *supervisor.Run, release string, removed bool) error {
+func (j job) purge(run *supervisor.Run, release string, removed bool) (err error) {
+	run, s := j.span(run, "purge", about{module: release})
+	defer func() { s.end(err) }()
 	if removed {
 		run.Step("wait until nothing of %s runs", release)
 		if _, err := ask[moduleQuiet](run, j.program.owner(release), awaitQuiet{}); err != nil {
@@ -221,6 +227,10 @@ func (c *converge) beginReload(ctx actor.Context, cause messages.Cause) {
 	c.state.waiting, c.state.running, c.state.cause = false, true, cause
 	c.state.reload++
 	c.state.began = time.Now()
+	if c.state.reload > 1 {
+		c.state.span.end(nil) // it was overtaken, or is over
+		c.state.span = c.program.convergeSpan(c.state.reload, cause)
+	}
 	var tasks []messages.Task
 	for _, hook := range hooks.ByOrder(c.state.globalHooks, hooks.BeforeAll) {
 		tasks = append(tasks, c.program.task(messages.GlobalHooks, orderWork(hook, hooks.BeforeAll), cause))
@@ -229,7 +239,15 @@ func (c *converge) beginReload(ctx actor.Context, cause messages.Cause) {
 	for i := range tasks {
 		tasks[i].Reload = c.state.reload
 	}
-	c.program.enqueue(ctx, true, tasks...)
+	c.enqueue(ctx, true, tasks)
+}
+
+// enqueue queues tasks as parts of the reload in progress.
+func (c *converge) enqueue(ctx actor.Context, head bool, tasks []messages.Task) {
+	for i := range tasks {
+		tasks[i].Trace = c.state.span.name()
+	}
+	c.program.enqueue(ctx, head, tasks...)
 }
 
 // discovered turns the result of a discovery into tasks (E8), unless the reload was
@@ -259,7 +277,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		ctx.Send(c.program.owner(name), messages.SuspendModule{})
 	}
 	afterAll := hooks.ByOrder(c.state.globalHooks, hooks.AfterAll)
-	c.program.enqueue(ctx, true, c.program.steps(p, d.tree.Modules, t.Reload, afterAll, c.state.cause)...)
+	c.enqueue(ctx, true, c.program.steps(p, d.tree.Modules, t.Reload, afterAll, c.state.cause))
 }
 
 // forgetRemoved ends what modules do whose directories are gone; their releases are
@@ -296,6 +314,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 		return
 	}
 	c.state.running = false
+	c.state.span.end(nil)
 	c.program.Metrics.converged(c.state.cause, since(c.state.began))
 	c.log.Info("converged", "modules", len(c.state.enabled), "cause", c.state.cause, "took", time.Since(c.state.began).Round(time.Millisecond))
 	if !c.state.ready {
@@ -305,7 +324,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	c.program.tell(ctx, c.state.tree.Modules, messages.RememberValues{})
 	ctx.Send(c.program.PID(globalPath), messages.RememberValues{})
 	if msg.GlobalChanged {
-		c.reloadUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.state.cause))
+		c.reloadUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.state.cause).In(c.state.span.name()))
 	}
 }
 

@@ -44,9 +44,11 @@ type (
 )
 
 // discover is the work of a DiscoverModules task (G4).
-func (j job) discover(run *supervisor.Run) (discovery, error) {
+func (j job) discover(run *supervisor.Run) (d discovery, err error) {
+	run, s := j.span(run, "discovery", about{})
+	defer func() { s.end(err) }()
 	run.Step("find modules")
-	d, err := ask[discovery](run, j.program.PID(convergePath), getDiscovery{})
+	d, err = ask[discovery](run, j.program.PID(convergePath), getDiscovery{})
 	if err != nil {
 		return d, err
 	}
@@ -117,7 +119,9 @@ func (j job) judge(run *supervisor.Run, d discovery) (discovery, error) {
 	return d, nil
 }
 
-func (j job) enabledScript(run *supervisor.Run, m addons.Module, before []string) (bool, error) {
+func (j job) enabledScript(run *supervisor.Run, m addons.Module, before []string) (on bool, err error) {
+	run, s := j.span(run, "enabled script", about{module: m.Name})
+	defer func() { s.end(err) }()
 	run.Step("enabled script of %s", m.Name)
 	of := j
 	of.owner = m.Name
@@ -128,7 +132,7 @@ func (j job) enabledScript(run *supervisor.Run, m addons.Module, before []string
 	merged[values.GlobalKey] = withEnabledModules(merged[values.GlobalKey], before)
 	return j.program.Hooks.Enabled(run.Context(), hooks.EnabledScript{
 		Module: m.Name, Path: m.EnabledScript, Values: merged, ConfigValues: config,
-		Labels: of.labels("enabled", ""),
+		Labels: of.labels("enabled", ""), Env: traceEnvironment(run),
 	})
 }
 
@@ -194,7 +198,9 @@ func sideBySide(run []string, modules []addons.Module, width int) [][]string {
 
 // runModules is the work of a RunModules task: to each module it is what a queue is.
 // It ends when all of them have ended.
-func (j job) runModules(run *supervisor.Run, names []string) error {
+func (j job) runModules(run *supervisor.Run, names []string) (err error) {
+	run, s := j.span(run, "modules side by side", about{})
+	defer func() { s.end(err) }()
 	run.Step("%d modules, %d side by side", len(names), j.program.Width)
 	var group errgroup.Group
 	group.SetLimit(j.program.Width)
@@ -206,7 +212,7 @@ func (j job) runModules(run *supervisor.Run, names []string) error {
 
 func (j job) runOne(run *supervisor.Run, name string) error {
 	t := j.program.task(name, messages.RunModule{}, j.task.Cause)
-	t.Reload, t.QueuedAt = j.task.Reload, j.task.QueuedAt
+	t.Reload, t.QueuedAt, t.Trace = j.task.Reload, j.task.QueuedAt, traceOf(run)
 	for {
 		done, err := ask[messages.TaskDone](run, j.program.owner(name), messages.ExecuteTask{Task: t})
 		if err != nil || !done.Lost {

@@ -89,7 +89,9 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	case messages.AwaitSynchronization:
 		a.work = func(run *supervisor.Run) (any, error) {
 			run.Step("wait for Synchronization in other queues")
-			_, err := ask[messages.AllSynchronized](run, j.program.owner(j.owner), messages.AwaitSynchronized{})
+			run, s := j.span(run, "wait for synchronization", about{})
+			_, err := ask[messages.AllSynchronized](run, j.program.owner(j.owner), messages.AwaitSynchronized{Trace: traceOf(run)})
+			s.end(err)
 			return nil, err
 		}
 		a.succeeded = g.startSchedules

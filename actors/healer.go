@@ -318,7 +318,7 @@ func (j job) apply(run *supervisor.Run, m addons.Module, values map[string]any) 
 	if err != nil {
 		return helm.Outcome{}, err
 	}
-	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: values, Gone: gone.objects, Began: j.operation})
+	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: values, Gone: gone.objects, Began: func(o helm.Operation) func(error) { return j.operation(run, o) }})
 	if err != nil {
 		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.mendCRDs(run, m, err))
 	}
@@ -330,9 +330,13 @@ func (j job) apply(run *supervisor.Run, m addons.Module, values map[string]any) 
 }
 
 // operation measures a part of what Helm does.
-func (j job) operation(o helm.Operation) (ended func(error)) {
+func (j job) operation(run *supervisor.Run, o helm.Operation) (ended func(error)) {
 	began := time.Now()
-	return func(error) { j.program.Metrics.helmOperated(j.owner, j.task, o, since(began)) }
+	_, s := j.span(run, "helm "+string(o), about{})
+	return func(err error) {
+		s.end(err)
+		j.program.Metrics.helmOperated(j.owner, j.task, o, since(began))
+	}
 }
 
 // mendCRDs brings definitions back that somebody deleted: Helm could not place their

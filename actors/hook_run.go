@@ -196,7 +196,9 @@ func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapsh
 
 // execute runs a hook once and has its result applied: everything is checked before
 // anything has an effect; then ConfigMap, values, flags, objects, metrics (D26).
-func (j job) execute(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context, triggers bool) error {
+func (j job) execute(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context, triggers bool) (err error) {
+	run, s := j.span(run, "hook run", about{hook: hook.Name, binding: contexts[0].Binding})
+	defer func() { s.end(err) }()
 	result, err := j.process(run, hook, binding, contexts)
 	if err != nil {
 		return errors.Join(err, j.patchDespite(run, hook, result))
@@ -210,7 +212,7 @@ func (j job) execute(run *supervisor.Run, hook hooks.Hook, binding hooks.Binding
 	}
 	applied, err := ask[messages.HookResultApplied](run, j.program.owner(j.owner), messages.ApplyHookResult{
 		Hook: hook.Name, Binding: binding, Triggers: triggers, Reload: j.task.Reload,
-		Cause:  messages.By(messages.ByHook, hook.Name+" changed "+changedPaths(result), j.task.Cause),
+		Cause:  messages.By(messages.ByHook, hook.Name+" changed "+changedPaths(result), j.task.Cause).In(s.name()),
 		Result: result, Origin: values.Origin{Hook: hook.Name, Task: j.task.ID, Time: time.Now()},
 	})
 	if err := errors.Join(err, applied.Err); err != nil {
@@ -236,7 +238,7 @@ func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []object
 		return nil
 	}
 	run.Step("%s: %d object patches", hook.Name, len(objects))
-	patched := messages.ObjectsPatched{Cause: messages.By(messages.ByHook, hook.Name+" patched objects", j.task.Cause)}
+	patched := messages.ObjectsPatched{Cause: messages.By(messages.ByHook, hook.Name+" patched objects", j.task.Cause).In(traceOf(run))}
 	for _, o := range objects {
 		patched.Objects = append(patched.Objects, messages.ObjectName{Kind: strings.ToLower(o.Kind), Namespace: o.Namespace, Name: o.Name})
 	}
@@ -290,7 +292,7 @@ func (j job) process(run *supervisor.Run, hook hooks.Hook, binding hooks.Binding
 	label := contexts[0].Binding
 	result, err := j.program.Hooks.Run(run.Context(), hooks.Run{
 		Hook: hook, WorkingDir: j.workingDir, Contexts: contexts, Values: merged, ConfigValues: config,
-		Labels: j.labels(hook.Name, label),
+		Labels: j.labels(hook.Name, label), Env: traceEnvironment(run),
 	})
 	j.program.Metrics.hookRan(j.owner, hook.Name, label, j.task, result.Usage, err)
 	for _, warning := range result.Warnings {

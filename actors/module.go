@@ -224,8 +224,8 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 		m.state.lastRun = &run
 	}
 	if outcome.changed { // G5.4: at once, as the next task
-		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause))
-		again.Reload = t.Reload
+		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.trace))
+		again.Reload, again.Trace = t.Reload, t.Trace
 		m.runAgain(ctx, true, again)
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -16,7 +18,8 @@ import (
 // moduleRan is the result of a module run.
 type moduleRan struct {
 	release helm.Outcome
-	changed bool // afterHelm hooks changed the values (G5.4)
+	changed bool   // afterHelm hooks changed the values (G5.4)
+	trace   string // its span
 }
 
 // runModule is the work of a RunModule task (G5). A retry of the start-up execution
@@ -24,6 +27,9 @@ type moduleRan struct {
 // runs that succeeded are not repeated (X13).
 func (j job) runModule(run *supervisor.Run, m addons.Module) (result moduleRan, err error) {
 	began := time.Now()
+	run, s := j.span(run, "module run", about{})
+	defer func() { s.end(err) }()
+	result.trace = s.name()
 	state, err := j.loadedModule(run, m)
 	if err != nil {
 		return result, err
@@ -73,11 +79,13 @@ func (j job) validateConfig(run *supervisor.Run) error {
 
 // loadedModule asks for the module's state and loads its hooks when that was not done
 // since it was enabled.
-func (j job) loadedModule(run *supervisor.Run, m addons.Module) (messages.ModuleState, error) {
-	state, err := ask[messages.ModuleState](run, j.program.owner(m.Name), messages.GetModule{})
+func (j job) loadedModule(run *supervisor.Run, m addons.Module) (state messages.ModuleState, err error) {
+	state, err = ask[messages.ModuleState](run, j.program.owner(m.Name), messages.GetModule{})
 	if err != nil || state.Loaded {
 		return state, err
 	}
+	run, s := j.span(run, "load hooks", about{})
+	defer func() { s.end(err) }()
 	run.Step("load hooks")
 	state.Hooks, err = loadHooks(run.Context(), j.program.World, m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module, j.log)
 	if err != nil {
@@ -103,7 +111,7 @@ func (j job) startUp(run *supervisor.Run, state messages.ModuleState) error {
 		}
 	}
 	run.Step("wait for Synchronization in other queues")
-	if _, err := ask[messages.AllSynchronized](run, j.program.owner(j.owner), messages.AwaitSynchronized{}); err != nil {
+	if _, err := ask[messages.AllSynchronized](run, j.program.owner(j.owner), messages.AwaitSynchronized{Trace: traceOf(run)}); err != nil {
 		return err
 	}
 	run.Tell(j.program.PID(schedulePath), messages.StartSchedules{Owner: j.owner, Hooks: state.Hooks})
@@ -122,10 +130,12 @@ func (j job) runOrders(run *supervisor.Run, all []hooks.Hook, binding hooks.Bind
 
 // applyRelease is step 5.3. Helm sees the values without the list of enabled modules
 // (D9) and is not cancelled in the middle: only the end of the grace period stops it.
-func (j job) applyRelease(run *supervisor.Run, m addons.Module) (helm.Outcome, error) {
+func (j job) applyRelease(run *supervisor.Run, m addons.Module) (outcome helm.Outcome, err error) {
 	if !helm.HasChart(m.Dir) {
 		return helm.Outcome{}, nil // H16
 	}
+	run, s := j.span(run, "helm", about{})
+	defer func() { s.end(err) }()
 	run.Step("helm")
 	if err := j.validateForHelm(run); err != nil {
 		return helm.Outcome{}, err
@@ -135,11 +145,14 @@ func (j job) applyRelease(run *supervisor.Run, m addons.Module) (helm.Outcome, e
 		return helm.Outcome{}, err
 	}
 	began := time.Now()
-	outcome, err := j.apply(run, m, merged)
+	outcome, err = j.apply(run, m, merged)
 	j.program.Metrics.helmRan(m.Name, j.task, since(began))
 	if err != nil {
 		return outcome, err
 	}
+	s.note(func() []attribute.KeyValue {
+		return []attribute.KeyValue{attribute.String("release.action", string(outcome.Action)), attribute.Int("release.revision", outcome.Revision), attribute.String("release.reason", outcome.Reason)}
+	})
 	level := j.log.Info
 	if outcome.Action == helm.Skipped {
 		level = j.log.Debug
@@ -172,7 +185,9 @@ func (j job) checksum(run *supervisor.Run) (string, error) {
 
 // deleteModule is the work of a DeleteModule task (G6). After a restart the hooks of a
 // module that was disabled meanwhile are loaded for it (T15).
-func (j job) deleteModule(run *supervisor.Run, m addons.Module) error {
+func (j job) deleteModule(run *supervisor.Run, m addons.Module) (err error) {
+	run, s := j.span(run, "module delete", about{})
+	defer func() { s.end(err) }()
 	state, err := j.loadedModule(run, m)
 	if err != nil {
 		return err

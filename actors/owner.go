@@ -87,7 +87,7 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 		o.state.deferred[msg.Binding] = true
 		o.answerAwaiting(ctx)
 	case messages.AwaitSynchronized:
-		o.awaitSynchronized(ctx)
+		o.awaitSynchronized(ctx, msg)
 	case messages.RetryNow:
 		o.retryNow()
 	case messages.ListHooks:

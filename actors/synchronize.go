@@ -21,7 +21,7 @@ func (o *owner) bindingSynchronized(ctx actor.Context, self applier, msg message
 }
 
 // awaitSynchronized queues what is missing in named queues and remembers who waits.
-func (o *owner) awaitSynchronized(ctx actor.Context) {
+func (o *owner) awaitSynchronized(ctx actor.Context, msg messages.AwaitSynchronized) {
 	o.awaiting = append(o.awaiting, ctx.Sender())
 	for _, hook := range o.state.hooks {
 		for _, w := range synchronizations(hook) {
@@ -32,7 +32,7 @@ func (o *owner) awaitSynchronized(ctx actor.Context) {
 			}
 			o.queued[queuedKey(w)] = true
 			t := o.program.task(o.name, w, messages.Cause{Activation: messages.BySync})
-			t.Queue = queue
+			t.Queue, t.Trace = queue, msg.Trace
 			o.program.enqueue(ctx, false, t)
 		}
 	}

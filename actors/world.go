@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/cenkalti/backoff/v4"
+	"go.opentelemetry.io/otel/trace"
 
 	"addon-operator/addons"
 	"addon-operator/helm"
@@ -52,6 +53,8 @@ type World struct {
 	Width int
 	// JQLibrary are directories of modules that the filters of object patches import.
 	JQLibrary []string
+	// Tracer makes spans of what the operator does; nil for none.
+	Tracer trace.Tracer
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
 	// Observe is told of each message before its actor handles it; nil for nobody.

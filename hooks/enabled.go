@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -18,6 +19,7 @@ type EnabledScript struct {
 	Values       any
 	ConfigValues any
 	Labels       []slog.Attr
+	Env          []string // KEY=value, added to the environment of this execution
 }
 
 // Enabled asks a module's script whether the module shall be enabled: it writes true or false to the file
@@ -43,7 +45,7 @@ func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (bool, error) {
 	_, err = process{
 		name:   name,
 		path:   s.Path,
-		env:    r.environment(dir.env, filepath.Dir(filepath.Dir(s.Path))),
+		env:    r.environment(slices.Concat(dir.env, s.Env), filepath.Dir(filepath.Dir(s.Path))),
 		stdout: io.MultiWriter(stdout, printed),
 		stderr: r.output(s.Labels, name, "stderr"),
 		grace:  r.options.Grace,

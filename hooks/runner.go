@@ -127,6 +127,7 @@ type Run struct {
 	Values       any         // merged values (D8); nil reads as {}
 	ConfigValues any         // values of the ConfigMap only; nil reads as {}
 	Labels       []slog.Attr // module, binding, queue, task …; the hook's name is added unless it is among them
+	Env          []string    // KEY=value, added to the environment of this run
 }
 
 // Result is what a successful run wrote, completely read and checked in form; nothing of it is applied yet (C26, D26).
@@ -156,7 +157,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	result.Usage, err = process{
 		name:   run.Hook.Name,
 		path:   run.Hook.Path,
-		env:    r.environment(dir.env, run.WorkingDir),
+		env:    r.environment(slices.Concat(dir.env, run.Env), run.WorkingDir),
 		stdout: stdout,
 		stderr: r.output(run.Labels, run.Hook.Name, "stderr"),
 		grace:  r.options.Grace,

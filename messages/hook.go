@@ -47,7 +47,10 @@ type TickLater struct {
 // AwaitSynchronized asks an owner to queue the Synchronization runs that belong in
 // named queues, unless they are queued or done, and to answer with [AllSynchronized] as
 // soon as every binding that must be waited for is synchronized (F13, F14, X22).
-type AwaitSynchronized struct{}
+type AwaitSynchronized struct {
+	// Trace is the span that waits; the runs become parts of it (see Task.Trace).
+	Trace string
+}
 
 // AllSynchronized answers AwaitSynchronized.
 type AllSynchronized struct{}

@@ -31,7 +31,9 @@ type Task struct {
 	// Schedule, Kubernetes, ConfigMap (I3, F17).
 	Cause Cause
 	// Reload is the number of the reload this task is a step of, or 0.
-	Reload   int
+	Reload int
+	// Trace is the span that this task is a part of, as a W3C traceparent; empty without one.
+	Trace    string
 	QueuedAt time.Time
 }
 
@@ -43,10 +45,18 @@ type Cause struct {
 	Detail string `json:"detail,omitempty"`
 	// Parent is what led to this; nil for what came from outside.
 	Parent *Cause `json:"parent,omitempty"`
+	// Trace is the span that made this cause, as a W3C traceparent; empty without one.
+	Trace string `json:"trace,omitempty"`
 }
 
 // maxChain bounds a chain of causes: a loop makes it grow for ever.
 const maxChain = 40
+
+// In returns the cause as one that a span has made.
+func (c Cause) In(trace string) Cause {
+	c.Trace = trace
+	return c
+}
 
 // By returns a cause that was led to by another.
 func By(activation, detail string, parent Cause) Cause {

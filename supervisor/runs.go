@@ -291,6 +291,13 @@ type Run struct {
 // one place where the context and the work have the same life.
 func (r *Run) Context() context.Context { return r.ctx }
 
+// With is the same run with a context that was made of its own: it ends no later.
+func (r *Run) With(ctx context.Context) *Run {
+	inner := *r
+	inner.ctx = ctx
+	return &inner
+}
+
 // Attempt is the number of failed attempts before this one.
 func (r *Run) Attempt() int { return r.attempt }
 

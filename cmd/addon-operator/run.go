@@ -44,6 +44,11 @@ func run(ctx context.Context, c *Config) error {
 	if err != nil {
 		return err
 	}
+	var lastTraces func()
+	if world.Tracer, lastTraces, err = newTracer(ctx, c, log); err != nil {
+		return err
+	}
+	defer lastTraces()
 	operator := actors.New(world)
 	// The pages are served to the end: a stop that takes long is when somebody looks.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
