@@ -102,6 +102,7 @@ test-operator: devcluster
 	@go test -race -vet=off $(PACKAGES)
 	# What repeats does it seldom under the race detector, and here in full.
 	go test -vet=off ./actors -run 'Random|Interleavings'
+	go test -vet=off ./helm -run Killed -kills 50
 
 .PHONY: differential
 differential: devcluster ## 600 random steps, the stock Helm library beside ours (some minutes)

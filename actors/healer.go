@@ -320,7 +320,7 @@ func (j job) apply(run *supervisor.Run, m addons.Module, values map[string]any) 
 	}
 	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: values, Gone: gone.objects, Began: func(o helm.Operation) func(error) { return j.operation(run, o) }})
 	if err != nil {
-		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.mendCRDs(run, m, err))
+		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.mendCRDs(run, err))
 	}
 	if len(outcome.Healed) > 0 {
 		j.program.Metrics.healed(m.Name)
@@ -340,11 +340,17 @@ func (j job) operation(run *supervisor.Run, o helm.Operation) (ended func(error)
 }
 
 // mendCRDs brings definitions back that somebody deleted: Helm could not place their
-// objects, and the next attempt can.
-func (j job) mendCRDs(run *supervisor.Run, m addons.Module, err error) error {
+// objects, and the next attempt can. A kind may be another module's, so those of all
+// enabled modules are looked at.
+func (j job) mendCRDs(run *supervisor.Run, err error) error {
 	var refused *helm.Error
 	if !errors.As(err, &refused) || refused.Kind != helm.Invalid || j.program.CRDs == nil {
 		return nil
 	}
-	return j.program.CRDs.EnsureCRDs(run.Context(), []string{m.Dir})
+	d, err := ask[discovery](run, j.program.PID(convergePath), getDiscovery{})
+	if err != nil {
+		return err
+	}
+	d.enabled, d.before = d.before, nil
+	return j.ensureCRDs(run, d)
 }

@@ -317,7 +317,7 @@ func (a *apply) upgrade() (*release.Release, error) {
 		earlier = append(earlier, rel.Manifest)
 	}
 	cfg, k := a.configuration(a.store)
-	k.applying, k.earlier = true, earlier
+	k.applying, k.earlier, k.recreates = true, earlier, recreatedKinds(a.chart.chart)
 	u := action.NewUpgrade(cfg)
 	u.Namespace = a.client.options.Namespace
 	u.Timeout = a.client.options.Timeout

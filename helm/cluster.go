@@ -34,6 +34,7 @@ type cluster struct {
 	applying  bool     // the first manifest built is the one to apply
 	target    string   // that manifest, once known
 	earlier   []string // manifests of failed revisions whose objects Helm forgets
+	recreates []string // kinds that are deleted and created when a field cannot change
 	presumed  bool     // nobody has asked whether the objects exist
 	withdrawn error    // why an install was taken back as a whole
 	secrets   []string // texts of Secrets, never shown in errors
@@ -206,7 +207,11 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 		}
 	}
 	return updateByKind(k.withoutForeign(original, target), target, func(original, target kube.ResourceList) (*kube.Result, error) {
-		return k.Client.Update(original, target, force)
+		result, err := k.Client.Update(original, target, force)
+		if err != nil && isImmutable(err.Error()) && k.mayRecreate(target) {
+			return k.recreate(target)
+		}
+		return result, err
 	})
 }
 

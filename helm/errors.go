@@ -129,7 +129,7 @@ func kindOf(ctx context.Context, err error, f failure) Kind {
 	case errors.Is(err, driver.ErrReleaseExists), errors.Is(err, errTaken), apierrors.IsConflict(err),
 		strings.Contains(text, "another operation (install/upgrade/rollback) is in progress"):
 		return Conflict
-	case strings.Contains(text, "is immutable"), strings.Contains(text, "updates to statefulset spec for fields other than"):
+	case isImmutable(text):
 		return Immutable
 	case meta.IsNoMatchError(err), strings.Contains(text, "no matches for kind"),
 		strings.Contains(text, "the server could not find the requested resource"):
@@ -147,10 +147,17 @@ func kindOf(ctx context.Context, err error, f failure) Kind {
 	return Failed
 }
 
+// isImmutable recognises what the API server says of a field that it never
+// changes.
+func isImmutable(text string) bool {
+	return strings.Contains(text, "is immutable") || strings.Contains(text, "updates to statefulset spec for fields other than") ||
+		strings.Contains(text, "cannot change roleRef")
+}
+
 func adviceFor(kind Kind, text string) string {
 	switch {
 	case kind == Immutable:
-		return "Kubernetes never changes this field: undo the change, or delete the object and it is created anew at the next try"
+		return "Kubernetes never changes this field: undo the change, or delete the object and it is created anew at the next try; to have that done for you, name its kind in the annotation " + RecreateAnnotation + " of Chart.yaml"
 	case kind == Conflict:
 		return "somebody else works on this release; run only one operator, and no helm command beside it"
 	case kind == Invalid && strings.Contains(text, "no matches for kind"):

@@ -33,8 +33,8 @@ func TestDeletedObjectIsBack(t *testing.T) {
 }
 
 // CRDs of a module are installed before any module runs, and its own objects with them. One
-// that is deleted comes back with its objects; they stay when their module is disabled. M2,
-// M5, M6.
+// that is deleted by hand comes back with its objects, also when it is another module's; so
+// does an object alone. They stay when their module is disabled. M2, M5, M6, H13.
 func TestCRDsOfModules(t *testing.T) {
 	h := newHouse(t, "web")
 	group := h.namespace + ".example.com"
@@ -52,16 +52,43 @@ func TestCRDsOfModules(t *testing.T) {
 	if err := exists(); err != nil {
 		t.Fatal(err)
 	}
-	h.kubectl("delete", "-n", h.namespace, "things."+group, "web")
-	h.eventually("the thing is back", func() error {
+	back := func() error {
 		if exists() != nil {
 			return errors.New("it is absent")
 		}
 		return nil
-	})
+	}
+	h.kubectl("delete", "-n", h.namespace, "things."+group, "web")
+	h.eventually("the thing is back", back)
+	h.kubectl("delete", "crd", "things."+group)
+	o.expect("CRDs are installed", "things."+group)
+	h.eventually("the thing is back with its definition", back)
+	o.expect("release is not as the module left it", "module=web", "Thing "+h.namespace+"/web")
 	h.setConfig(map[string]string{"earlyEnabled": "false"})
 	o.expect("module is deleted", "module=early")
 	if err := exists(); err != nil {
 		t.Errorf("the definition went with its module: %v", err)
+	}
+}
+
+// The API server is lost while objects must be healed, and the operator survives it:
+// what went meanwhile is back soon after the API server is. H13, T20.
+func TestHealingOutlivesTheAPIServer(t *testing.T) {
+	h, cluster := ownHouse(t, "web")
+	o := h.start().ready()
+	h.awaitRevisions("web", "1:deployed")
+	maps := h.client.CoreV1().ConfigMaps(h.namespace)
+	for range 2 {
+		if err := maps.Delete(h.ctx, "web", metav1.DeleteOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		cluster.Restart(t)
+		h.awaitConfigMap("web", "size", "small")
+	}
+	if n := o.metric("addon_operator_modules_helm_release_redeployed_total", `module="web"`); n == "" || n == "0" {
+		t.Errorf("healed releases: %q", n)
+	}
+	if code := o.terminate(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
 	}
 }

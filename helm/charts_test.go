@@ -1,0 +1,84 @@
+package helm
+
+import (
+	"encoding/base64"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// A library chart brings templates and no objects.
+func TestApplyLibraryChart(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "app", `
+-- Chart.yaml --
+apiVersion: v2
+name: app
+version: 1.0.0
+dependencies: [{name: lib, version: 1.x.x}]
+-- charts/lib/Chart.yaml --
+apiVersion: v2
+name: lib
+version: 1.2.3
+type: library
+-- charts/lib/templates/_config.tpl --
+{{- define "lib.config" -}}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: "{{ .Release.Name }}-from-lib", labels: {chart: "{{ .Chart.Name }}"}}
+data: {text: {{ .Values.app.text | quote }}}
+{{- end -}}
+-- charts/lib/templates/never.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: never}
+-- templates/all.yaml --
+{{ include "lib.config" . }}
+`)
+	f.apply(m.with("text", "one"), Installed, 1)
+	f.apply(m.with("text", "two"), Upgraded, 2)
+	if got := f.configMap("app-from-lib")["text"]; got != "two" {
+		t.Errorf("text = %q", got)
+	}
+	if f.configMap("never") != nil {
+		t.Error("a library chart brought an object")
+	}
+	f.restart()
+	f.apply(m.with("text", "two"), Skipped, 2)
+}
+
+// noise is text that cannot be packed.
+func noise(size int) string {
+	rnd := rand.New(rand.NewPCG(1, 1))
+	data := make([]byte, size*3/4)
+	for i := range data {
+		data[i] = byte(rnd.Uint32())
+	}
+	return base64.StdEncoding.EncodeToString(data)
+}
+
+// A manifest that no record can hold is refused before anything is applied, with what to
+// do; large files of the chart that no object shows do not count.
+func TestApplyTooLargeRecord(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "large", "-- Chart.yaml --\napiVersion: v2\nname: large\nversion: 1.0.0\n-- templates/all.yaml --\n"+
+		"{{ range $i := until (int .Values.large.count) }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: large-{{ $i }}}\ndata: {text: {{ $.Files.Get (printf \"files/%d\" $i) | quote }}}\n{{ end }}\n")
+	for i := range 4 {
+		write(t, m, fmt.Sprintf("files/%d", i), noise(600_000)+fmt.Sprint(i))
+	}
+	err := f.refuse(m.with("count", int64(4)), Invalid)
+	if !strings.Contains(err.Error(), "split the module") {
+		t.Errorf("error = %v", err)
+	}
+	f.wantRevisions("large")
+	if f.configMap("large-0") != nil {
+		t.Error("objects were applied without a record")
+	}
+	f.apply(m.with("count", int64(1)), Installed, 1)
+	if err := f.refuse(m.with("count", int64(4)), Invalid); !strings.Contains(err.Error(), "split the module") {
+		t.Errorf("error = %v", err)
+	}
+	f.wantRevisions("large", "1 deployed")
+	f.apply(m.with("count", int64(1)), Skipped, 1)
+}

@@ -1,0 +1,45 @@
+package helm
+
+import (
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/kube"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// RecreateAnnotation of Chart.yaml names kinds, separated by commas. An object of
+// such a kind is deleted and created anew when the chart changes a field that
+// Kubernetes never changes. Without it the upgrade fails and says so: with the
+// object goes what depends on it, for example the pods of a Deployment.
+const RecreateAnnotation = "addon-operator/recreate"
+
+func recreatedKinds(c *chart.Chart) []string {
+	var kinds []string
+	for kind := range strings.SplitSeq(c.Metadata.Annotations[RecreateAnnotation], ",") {
+		if kind = strings.TrimSpace(kind); kind != "" {
+			kinds = append(kinds, kind)
+		}
+	}
+	return kinds
+}
+
+func (k *cluster) mayRecreate(list kube.ResourceList) bool {
+	return len(list) == 1 && slices.Contains(k.recreates, list[0].Mapping.GroupVersionKind.Kind)
+}
+
+func (k *cluster) recreate(list kube.ResourceList) (*kube.Result, error) {
+	k.op.log.Warn("an object is deleted and created anew, because a field changed that Kubernetes never changes",
+		"object", objectOfInfo(list[0]).String(), "annotation", RecreateAnnotation)
+	if _, errs := k.Client.DeleteWithPropagationPolicy(list, metav1.DeletePropagationBackground); len(errs) > 0 {
+		return &kube.Result{}, errs[0]
+	}
+	if err := k.WaitForDelete(list, k.op.client.options.Timeout); err != nil {
+		return &kube.Result{}, err
+	}
+	if _, err := k.Client.Create(list); err != nil {
+		return &kube.Result{Created: list}, err
+	}
+	return &kube.Result{Updated: list}, nil
+}
