@@ -137,15 +137,26 @@ func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
 		if err == nil {
 			return created, nil
 		}
-		exists := apierrors.IsAlreadyExists(err)
-		existing.Store(existing.Load() || exists)
-		refused.Store(refused.Load() || !exists)
-		return &kube.Result{}, err
+		if apierrors.IsAlreadyExists(err) {
+			existing.Store(true)
+		} else {
+			refused.Store(true)
+		}
+		return &kube.Result{}, onlyError(err)
 	})
 	if !existing.Load() || refused.Load() {
 		return result, err
 	}
 	return k.adopt(result.Created, list.Difference(result.Created))
+}
+
+// onlyError takes the error of one object out of the list that Helm makes of it.
+func onlyError(err error) error {
+	var list interface{ WrappedErrors() []error }
+	if errors.As(err, &list) && len(list.WrappedErrors()) == 1 {
+		return list.WrappedErrors()[0]
+	}
+	return err
 }
 
 // adopt goes on with an install when some of its objects turned out to exist.

@@ -39,7 +39,7 @@ func (k *cluster) recreate(list kube.ResourceList) (*kube.Result, error) {
 		return &kube.Result{}, err
 	}
 	if _, err := k.Client.Create(list); err != nil {
-		return &kube.Result{Created: list}, err
+		return &kube.Result{Created: list}, onlyError(err)
 	}
 	return &kube.Result{Updated: list}, nil
 }
