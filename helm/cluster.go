@@ -142,7 +142,7 @@ func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
 		} else {
 			refused.Store(true)
 		}
-		return &kube.Result{}, onlyError(err)
+		return &kube.Result{}, fmt.Errorf("cannot create %s: %w", objectOfInfo(one[0]), onlyError(err))
 	})
 	if !existing.Load() || refused.Load() {
 		return result, err
