@@ -17,6 +17,7 @@ import (
 // Renderer tells what charts make of values, and changes nothing. Package helm implements it.
 type Renderer interface {
 	Show(ctx context.Context, m helm.Module) ([]helm.Document, error)
+	Deployed(ctx context.Context, release string) (objects []map[string]any, revision int, err error)
 }
 
 // whichModule asks a module for what lies on disk; the answer is an addons.Module.
@@ -50,7 +51,22 @@ func (o *Operator) Render(ctx context.Context, module string, options RenderOpti
 		errs = append(errs, err)
 	}
 	rendered.Text = text.String()
-	return rendered, errors.Join(errs...)
+	if err := errors.Join(errs...); err != nil || !options.Diff {
+		return rendered, err
+	}
+	deployed, revision, err := o.program.Renderer.Deployed(ctx, m.Name)
+	if err != nil {
+		return rendered, fmt.Errorf("the deployed release: %w", err)
+	}
+	var now []map[string]any
+	for _, d := range documents {
+		if !d.Hook {
+			now = append(now, d.Objects...)
+		}
+	}
+	rendered.Revision = revision
+	rendered.Changes, err = diffObjects(deployed, now, options.Secrets)
+	return rendered, err
 }
 
 // helmModule is a module as Helm would get it now (D9).

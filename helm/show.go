@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 )
 
@@ -16,6 +17,7 @@ type Document struct {
 	// Objects of the text; nil when it cannot be read, as Err says.
 	Objects []map[string]any
 	Err     error
+	Hook    bool // it is a hook of the chart, and no part of the release (H14)
 }
 
 // Show renders the chart of a module and tells what comes out, in the order Helm
@@ -54,7 +56,9 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 		all = append(all, document(m.Name, m.Content))
 	}
 	for _, h := range hooks {
-		all = append(all, document(h.Path, h.Manifest))
+		d := document(h.Path, h.Manifest)
+		d.Hook = true
+		all = append(all, d)
 	}
 	return all, nil
 }
@@ -67,4 +71,29 @@ func document(source, text string) Document {
 	}
 	d.Err = err
 	return d
+}
+
+// Deployed tells what the deployed revision of a release was rendered to, without the
+// hooks of its chart. There is none while the first install has not succeeded.
+func (c *Client) Deployed(ctx context.Context, name string) (objects []map[string]any, revision int, err error) {
+	op, err := c.begin(ctx, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	state, err := c.records.read(ctx, name)
+	if err != nil {
+		return nil, 0, classify(ctx, name, op, err)
+	}
+	for _, r := range reversed(state.Revisions) {
+		if r.Status != release.StatusDeployed {
+			continue
+		}
+		rel, err := op.store(state).body(r)
+		if err != nil {
+			return nil, 0, classify(ctx, name, op, err)
+		}
+		d := document(name, rel.Manifest)
+		return d.Objects, rel.Version, d.Err
+	}
+	return nil, 0, nil
 }

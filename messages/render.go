@@ -8,6 +8,8 @@ type Rendered struct {
 	Text string `json:"-"`
 	// Objects are the same as data.
 	Objects []any `json:"objects"`
+	// Revision is that of the deployed release which Changes compare with; 0: there is none.
+	Revision int `json:"deployedRevision,omitempty"`
 	// Changes are what differs from the deployed release, when that was asked for.
 	Changes []ObjectDiff `json:"changes,omitempty"`
 }

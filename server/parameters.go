@@ -109,7 +109,7 @@ func writeRendered(w io.Writer, rendered messages.Rendered, o RenderOptions) {
 		return
 	}
 	if len(rendered.Changes) == 0 {
-		fmt.Fprintln(w, "Nothing differs from the deployed release.")
+		fmt.Fprintf(w, "Nothing differs from the deployed release, revision %d.\n", rendered.Revision)
 	}
 	for _, c := range rendered.Changes {
 		fmt.Fprintf(w, "%s is %s\n%s\n", c.Object, c.Action, strings.TrimRight(c.Diff, "\n"))

@@ -25,6 +25,11 @@ func (renderedByHand) Show(_ context.Context, m helm.Module) ([]helm.Document, e
 	return []helm.Document{{Source: m.Name + "/templates/secret.yaml", Text: "kind: Secret # s3cret\n", Objects: []map[string]any{secret}}}, nil
 }
 
+func (renderedByHand) Deployed(_ context.Context, name string) (objects []map[string]any, revision int, err error) {
+	old := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": map[string]any{"url": "a"}}
+	return []map[string]any{old}, 3, nil
+}
+
 // asked are the paths under which a route is asked for, in the house of the tests.
 func asked(r server.Route) []string {
 	fill := strings.NewReplacer("/module/{name}", "/module/ingress", "/hook/{name}", "/hook/010-ingress/hooks/h.sh", "/queue/{name}", "/queue/main")
@@ -238,6 +243,27 @@ add  /ingress/nodes  ["one","two"]  010-ingress/hooks/h.sh  4     TIME`)
 	r.want("module resource-monitor", "MODULE OBJECT\ndns-server No monitor\ningress default/ConfigMap/ingress-a\ningress default/ConfigMap/ingress-b")
 	r.want("module render ingress", "---\n# Source: ingress/templates/secret.yaml\napiVersion: v1\nkind: Secret\nmetadata:\n  name: ingress\nstringData:\n  a: '***'")
 	r.want("module render ingress --show-secrets", "---\n# Source: ingress/templates/secret.yaml\nkind: Secret # s3cret")
+	r.want("module render ingress --diff", `
+ConfigMap ingress is removed
+--- deployed
++++ now
+@@ -1,6 +0,0 @@
+-apiVersion: v1
+-data:
+-  url: a
+-kind: ConfigMap
+-metadata:
+-  name: ingress
+Secret ingress is added
+--- deployed
++++ now
+@@ -0,0 +1,6 @@
++apiVersion: v1
++kind: Secret
++metadata:
++  name: ingress
++stringData:
++  a: '***'`)
 	r.want("module graph -o json", `{"orders": [{"order": 10, "modules": ["ingress"]}, {"order": 20, "modules": ["dns-server"]}]}`)
 	r.want("module graph", `digraph modules { rankdir=LR; node [shape=box]; "ingress" [label="10 ingress\nready"]; "dns-server" [label="20 dns-server\ndisabled", style=dashed]; "ingress" -> "dns-server"; }`)
 	r.want("why dns-server", "module dns-server has not run since the operator started (disabled)")

@@ -80,7 +80,8 @@ func moduleRender(c *Config, names *completer) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "render NAME", Short: "Print what the chart of a module makes of its values now",
 		Long: `Prints the manifest that Helm would get now, without applying it. With --diff it prints
-instead what applying it would change in the cluster.`,
+instead what differs from the deployed release: what the next run of the module would
+bring.`,
 		Example: "  addon-operator module render ingress-nginx\n  addon-operator module render ingress-nginx --diff",
 		Args:    exactly(1, "the name of one module, as 'dns' of 010-dns"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -99,7 +100,7 @@ instead what applying it would change in the cluster.`,
 		ValidArgsFunction: first(names.modules),
 	}
 	a.flags(cmd, "text", "json", "yaml")
-	cmd.Flags().BoolVar(&diff, "diff", false, "print what would change in the cluster")
+	cmd.Flags().BoolVar(&diff, "diff", false, "print what differs from the deployed release")
 	cmd.Flags().BoolVar(&broken, "debug-text", false, "print also what templates make that is no YAML; with --show-secrets")
 	return cmd
 }

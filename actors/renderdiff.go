@@ -1,0 +1,95 @@
+package actors
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// What happens to an object between two renders.
+const (
+	objectAdded   = "added"
+	objectChanged = "changed"
+	objectRemoved = "removed"
+)
+
+// diffObjects tells what differs between the objects of two renders, sorted by name.
+func diffObjects(before, after []map[string]any, secrets bool) ([]messages.ObjectDiff, error) {
+	old, now := byName(before), byName(after)
+	names := maps.Clone(old)
+	maps.Copy(names, now)
+	changes := []messages.ObjectDiff{}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if reflect.DeepEqual(old[name], now[name]) {
+			continue
+		}
+		text, err := diffObject(old[name], now[name], secrets)
+		if err != nil {
+			return nil, err
+		}
+		action := objectChanged
+		switch {
+		case old[name] == nil:
+			action = objectAdded
+		case now[name] == nil:
+			action = objectRemoved
+		}
+		changes = append(changes, messages.ObjectDiff{Object: name, Action: action, Diff: text})
+	}
+	return changes, nil
+}
+
+// byName is a map from "Kind namespace/name" to the object.
+func byName(objects []map[string]any) map[string]map[string]any {
+	out := make(map[string]map[string]any, len(objects))
+	for _, object := range objects {
+		u := unstructured.Unstructured{Object: object}
+		name := u.GetName()
+		if u.GetNamespace() != "" {
+			name = u.GetNamespace() + "/" + name
+		}
+		out[u.GetKind()+" "+name] = object
+	}
+	return out
+}
+
+// diffObject is the difference of two objects as YAML. What is hidden on both sides is the
+// same text there, so it is told that it differs.
+func diffObject(before, after map[string]any, secrets bool) (string, error) {
+	a, err := lines(before, secrets)
+	if err != nil {
+		return "", err
+	}
+	b, err := lines(after, secrets)
+	if err != nil {
+		return "", err
+	}
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: a, B: b, FromFile: "deployed", ToFile: "now", Context: 3})
+	if err == nil && text == "" {
+		text = "only hidden values differ; ask with show-secrets\n"
+	}
+	return text, err
+}
+
+func lines(object map[string]any, secrets bool) ([]string, error) {
+	if object == nil {
+		return nil, nil
+	}
+	var shown any = object
+	if !secrets {
+		shown = values.MaskObject(object)
+	}
+	text, err := yaml.Marshal(shown)
+	if err != nil {
+		return nil, err
+	}
+	return difflib.SplitLines(strings.TrimSuffix(string(text), "\n")), nil
+}

@@ -1,0 +1,56 @@
+package actors
+
+import (
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+func objectsOf(t *testing.T, documents ...string) (all []map[string]any) {
+	t.Helper()
+	for _, text := range documents {
+		object := map[string]any{}
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, object)
+	}
+	return all
+}
+
+// J4: what differs is told object by object; that a secret differs is told, the secret is not.
+func TestDiffOfRenders(t *testing.T) {
+	deployment := func(image string) string {
+		return "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: ns}, spec: {image: " + image + "}}"
+	}
+	secret := func(value string) string { return "{kind: Secret, metadata: {name: s}, data: {a: " + value + "}}" }
+	before := objectsOf(t, deployment("a"), secret("s3cret1"), "{kind: Service, metadata: {name: old}}", "{kind: Service, metadata: {name: same}}")
+	after := objectsOf(t, "{kind: Service, metadata: {name: same}}", "{kind: Service, metadata: {name: new}}", secret("s3cret2"), deployment("b"))
+	var got []string
+	changes, err := diffObjects(before, after, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range changes {
+		got = append(got, c.Object+" "+c.Action)
+		if strings.Contains(c.Diff, "s3cret") {
+			t.Errorf("%s shows a secret:\n%s", c.Object, c.Diff)
+		}
+	}
+	if want := "Deployment ns/web changed, Secret s changed, Service new added, Service old removed"; strings.Join(got, ", ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, ", "), want)
+	}
+	if want := "-  image: a\n+  image: b\n"; !strings.Contains(changes[0].Diff, want) {
+		t.Errorf("no %q in\n%s", want, changes[0].Diff)
+	}
+	if changes[1].Diff != "only hidden values differ; ask with show-secrets\n" {
+		t.Errorf("the Secret: %s", changes[1].Diff)
+	}
+	if changes, err = diffObjects(before, after, true); err != nil || !strings.Contains(changes[1].Diff, "-  a: s3cret1\n+  a: s3cret2\n") {
+		t.Errorf("with secrets: %v\n%+v", err, changes)
+	}
+	if changes, err = diffObjects(before, before, false); err != nil || len(changes) != 0 {
+		t.Errorf("the same: %v, %v", changes, err)
+	}
+}
