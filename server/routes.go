@@ -142,11 +142,7 @@ func (s Source) discovery(who audience) func(*http.Request) (any, error) {
 		return view{routes, func(w io.Writer) {
 			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 			for _, r := range routes {
-				query := ""
-				if r.Query != "" {
-					query = "?" + r.Query
-				}
-				fmt.Fprintf(table, "%s\t%s\t%s\n", r.Method, r.Path+query, r.Help)
+				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.Method, r.Path, r.Query, r.Help)
 			}
 			_ = table.Flush() // the client has gone
 		}}, nil

@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"debug/elf"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -135,31 +137,93 @@ func TestImageIsBuiltTheSameEachTime(t *testing.T) {
 	}
 }
 
-// copySources copies what COPY . . would.
+// copySources copies what COPY . . would: all that .dockerignore leaves.
 func copySources(t *testing.T, to string) {
 	t.Helper()
-	for _, name := range []string{"go.mod", "go.sum", "cmd", "actors", "addons", "helm", "hooks", "kube", "messages", "server", "supervisor", "values", "testkit"} {
-		from, err := filepath.Abs(repository + name)
+	ignored := dockerignore(t)
+	err := filepath.WalkDir(repository, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		target := filepath.Join(to, name)
-		if info, err := os.Stat(from); err == nil && info.IsDir() {
-			err = os.CopyFS(target, os.DirFS(from))
-			if err != nil {
-				t.Fatal(err)
+		name := strings.TrimPrefix(path, repository)
+		switch {
+		case name != "" && ignored(name) && entry.IsDir():
+			return fs.SkipDir
+		case name == "" || ignored(name):
+			return nil
+		case entry.IsDir():
+			return os.MkdirAll(filepath.Join(to, name), 0o755)
+		case !entry.Type().IsRegular():
+			return nil
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), data, 0o644)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// dockerignore tells whether a path is left out of what COPY . . sees. It knows the two
+// forms that the file uses: a name at the top, and **/ with a pattern for the last element.
+func dockerignore(t *testing.T) func(name string) bool {
+	t.Helper()
+	data, err := os.ReadFile(repository + ".dockerignore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var patterns []string
+	for line := range strings.Lines(string(data)) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			patterns = append(patterns, line)
+		}
+	}
+	return func(name string) bool {
+		return slices.ContainsFunc(patterns, func(pattern string) bool {
+			anywhere, ok := strings.CutPrefix(pattern, "**/")
+			if !ok {
+				return name == pattern
 			}
-			continue
+			matched, err := filepath.Match(anywhere, filepath.Base(name))
+			return matched && err == nil
+		})
+	}
+}
+
+// Nothing that the program is made of is left out of the image's sources, and what is not
+// part of it does not travel to the builder: neither history nor programs nor tests.
+func TestSourcesOfTheImage(t *testing.T) {
+	ignored := dockerignore(t)
+	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "cmd", "actors", "testkit", "testkit/devcluster", "testkit/devcluster/ldflags", "server/live.html", "cmd/addon-operator/skeleton"} {
+		if _, err := os.Stat(repository + name); err != nil || ignored(name) {
+			t.Errorf("%s is left out, or is not there: %v", name, err)
 		}
-		data, err := os.ReadFile(from)
-		if err == nil {
-			err = os.MkdirAll(filepath.Dir(target), 0o755)
+	}
+	for _, name := range []string{".git", ".run", "bin", "docs", "server/server_test.go", "server/testdata"} {
+		if !ignored(name) {
+			t.Errorf("%s goes into the image's sources", name)
 		}
-		if err == nil {
-			err = os.WriteFile(target, data, 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
+	}
+	output, err := exec.Command("go", "list", "-C", repository, "-deps", "-f", `{{if not .Standard}}{{$dir := .Dir}}{{if eq .Module.Path "addon-operator"}}{{range .GoFiles}}{{$dir}}/{{.}} {{end}}{{range .EmbedFiles}}{{$dir}}/{{.}} {{end}}{{end}}{{end}}`, "./cmd/addon-operator").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root, err := filepath.Abs(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := strings.Fields(string(output))
+	if len(files) < 100 {
+		t.Errorf("the program has only %d files", len(files))
+	}
+	for _, file := range files {
+		for name := strings.TrimPrefix(file, root+"/"); name != "."; name = filepath.Dir(name) {
+			if ignored(name) {
+				t.Errorf("%s is part of the program and is left out", file)
+			}
 		}
 	}
 }
