@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -92,6 +93,13 @@ func readConfigMap(ctx context.Context, w World) (kube.ConfigMap, error) {
 		return cm, fmt.Errorf("read the ConfigMap: %w", err)
 	}
 	return cm, nil
+}
+
+// with is the boot of a follower that takes over with another content of the ConfigMap.
+func (b *boot) with(w World, current currentConfig) (*boot, error) {
+	next := *b
+	next.sections = maps.Clone(b.config.sections) // without their parts of the ConfigMap
+	return &next, next.useConfigMap(w, kube.ConfigMap{ResourceVersion: current.revision, Data: current.known})
 }
 
 // useConfigMap validates the ConfigMap and gives each section its part. Invalid values

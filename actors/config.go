@@ -39,14 +39,15 @@ type configState struct {
 	refused  string // why the ConfigMap in the cluster is not in force
 	revision string
 	written  string // resourceVersion of the operator's last own write
+	standby  bool   // another replica acts
 }
 
 // writeTimeout bounds one write to the API server; a hook run waits for it and is
 // retried after it.
 const writeTimeout = 30 * time.Second
 
-func newConfig(ctx context.Context, p *program, initial initialConfig) actor.Producer {
-	state := &configState{known: initial.data, sections: initial.sections, modules: initial.modules, revision: initial.revision}
+func newConfig(ctx context.Context, p *program, initial initialConfig, standby bool) actor.Producer {
+	state := &configState{known: initial.data, sections: initial.sections, modules: initial.modules, revision: initial.revision, standby: standby}
 	watching := false
 	return func() actor.Actor {
 		c := &config{program: p, log: p.Log, state: state}
@@ -71,6 +72,10 @@ func (c *config) receive(ctx actor.Context) {
 		saved := c.save(ctx, msg)
 		saved.Request = msg.Request
 		ctx.Respond(saved)
+	case getConfig:
+		ctx.Respond(c.current(ctx))
+	case lead:
+		c.lead(ctx, msg)
 	case addSections:
 		c.state.modules = msg.modules
 		for key, section := range msg.sections {
@@ -134,12 +139,53 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 		c.noticeAccepted()
 	}
 	c.state.known, c.state.refused, c.state.revision = maps.Clone(msg.Data), "", msg.ResourceVersion
+	if c.state.standby {
+		ctx.Send(c.program.PID(standbyPath), flagsMoved{doc.Flags})
+		return
+	}
 	c.announce(ctx, before, doc)
 }
 
 // noticeAccepted tells who saw the refusal that it is over.
 func (c *config) noticeAccepted() {
-	c.program.notify(kube.Notice{OnConfigMap: true, Reason: "Accepted", Message: "The values are valid again and in force"})
+	c.notify(kube.Notice{OnConfigMap: true, Reason: "Accepted", Message: "The values are valid again and in force"})
+}
+
+// getConfig asks config of a follower for the content that is in force; it answers
+// currentConfig.
+type getConfig struct{}
+
+type currentConfig struct {
+	known    map[string]string
+	revision string
+}
+
+// current looks once more before this replica takes over: its watch may be late.
+func (c *config) current(ctx actor.Context) currentConfig {
+	reading, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
+	defer cancel()
+	if cm, err := c.program.ConfigMap.Read(reading); err != nil {
+		c.log.Warn("the ConfigMap cannot be read now; this replica begins with what it saw last", "err", err)
+	} else if !older(cm.ResourceVersion, c.state.revision) {
+		c.seen(ctx, messages.ConfigMapSeen(cm))
+	}
+	return currentConfig{c.state.known, c.state.revision}
+}
+
+// lead begins to announce what people write into the ConfigMap, and what came since the
+// owners were spawned.
+func (c *config) lead(ctx actor.Context, msg lead) {
+	c.state.standby = false
+	if c.state.refused != "" {
+		c.noticeRefused(c.state.refused)
+	}
+	before, errBefore := values.ParseConfigMap(msg.known)
+	after, errAfter := values.ParseConfigMap(c.state.known)
+	if err := errors.Join(errBefore, errAfter); err != nil { // both were valid when they became known
+		c.log.Error("bug: the known content of the ConfigMap is not valid", "err", err)
+		return
+	}
+	c.announce(ctx, before, after)
 }
 
 // refuse keeps the last valid values in force; nothing is queued (D16, D36).
@@ -150,7 +196,18 @@ func (c *config) refuse(err error) {
 	}
 	c.state.refused = err.Error()
 	c.log.Error("the ConfigMap is refused as a whole; the last valid values stay in force until it is mended", "err", err)
-	c.program.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: "The values are refused as a whole, the last valid ones stay in force: " + err.Error()})
+	c.noticeRefused(err.Error())
+}
+
+func (c *config) noticeRefused(why string) {
+	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: "The values are refused as a whole, the last valid ones stay in force: " + why})
+}
+
+// notify tells people, unless that is for the leader to do.
+func (c *config) notify(n kube.Notice) {
+	if !c.state.standby {
+		c.program.notify(n)
+	}
 }
 
 // check validates a content of the ConfigMap: keys, YAML, and the schemas of global and

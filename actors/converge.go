@@ -320,6 +320,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	if !c.state.ready {
 		c.state.ready = true
 		ctx.Send(c.program.PID(schedulePath), messages.Converged{})
+		ctx.Send(c.program.PID(monitorsPath), dropWarm{})
 	}
 	c.program.tell(ctx, c.state.tree.Modules, messages.RememberValues{})
 	ctx.Send(c.program.PID(globalPath), messages.RememberValues{})

@@ -47,10 +47,15 @@ type adoptModule struct {
 	section *values.Section
 }
 
-func newModule(p *program, m addons.Module, section *values.Section) actor.Producer {
+// newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
+func newModule(p *program, m addons.Module, section *values.Section, warm []hooks.Hook) actor.Producer {
 	state := &moduleState{module: m, phase: messages.Disabled}
 	state.section, state.tasks = section, newLedger()
 	state.reset()
+	if warm != nil {
+		state.hooks, state.loaded = warm, true
+		p.Metrics.hooksLoaded(m.Name, warm)
+	}
 	return func() actor.Actor {
 		return &module{owner: *newOwner(p, m.Name, m.Root, &state.ownerState), state: state}
 	}

@@ -2,7 +2,6 @@ package actors
 
 import (
 	"fmt"
-	"path/filepath"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -87,7 +86,7 @@ func (j job) loadedModule(run *supervisor.Run, m addons.Module) (state messages.
 	run, s := j.span(run, "load hooks", about{})
 	defer func() { s.end(err) }()
 	run.Step("load hooks")
-	state.Hooks, err = loadHooks(run.Context(), j.program.World, m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module, j.log)
+	state.Hooks, err = loadModuleHooks(run.Context(), j.program.World, m, j.log)
 	if err != nil {
 		return state, err
 	}

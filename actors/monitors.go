@@ -41,6 +41,7 @@ type monitorsState struct {
 	looking bool // a lookAgain is on its way
 	touched map[messages.ObjectName]touch
 	stopped bool
+	standby bool // another replica acts: what changes is in the snapshots, that is enough
 }
 
 // monitor is one binding of one hook.
@@ -49,6 +50,7 @@ type monitor struct {
 	binding hooks.KubernetesBinding
 	watch   Watch
 	synced  bool
+	warm    bool   // filled ahead by a follower; nobody asked for it yet
 	open    bool   // events flow
 	seen    uint64 // the last change that the Synchronization run saw
 	held    []messages.ObjectChanged
@@ -67,8 +69,8 @@ type lookAgain struct{}
 
 const lookEvery = 500 * time.Millisecond
 
-func newMonitors(ctx context.Context, p *program) actor.Producer {
-	state := &monitorsState{watches: map[messages.WatchKey]*monitor{}, touched: map[messages.ObjectName]touch{}}
+func newMonitors(ctx context.Context, p *program, standby bool) actor.Producer {
+	state := &monitorsState{watches: map[messages.WatchKey]*monitor{}, touched: map[messages.ObjectName]touch{}, standby: standby}
 	return func() actor.Actor { return &monitors{program: p, log: p.Log, ctx: ctx, state: state} }
 }
 
@@ -98,6 +100,12 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case messages.DumpSnapshots:
 		m.dumpSnapshots(ctx, msg)
 		return
+	case warmUp:
+		m.warmUp(ctx, msg)
+	case lead:
+		m.state.standby = false
+	case dropWarm:
+		m.dropWarm(func(*monitor) bool { return true })
 	case resyncDue:
 		m.resync(ctx, msg)
 	case lookAgain:
@@ -115,7 +123,7 @@ func (m *monitors) Receive(ctx actor.Context) {
 func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 	for i, b := range msg.Hook.Config.Kubernetes {
 		key := messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}
-		if m.state.watches[key] != nil {
+		if m.adopted(key, msg.Hook) {
 			continue
 		}
 		if err := m.startWatch(ctx, key, msg.Hook, b); err != nil {
@@ -129,6 +137,51 @@ func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 	}
 	m.state.waiting = append(m.state.waiting, snapshotRequest{ctx.Sender(), msg})
 	m.answer(ctx)
+}
+
+// warmUp fills the watches of hooks that may be asked for soon.
+func (m *monitors) warmUp(ctx actor.Context, msg warmUp) {
+	if !m.state.standby {
+		return // late: this replica leads, and its hooks ask themselves
+	}
+	for _, hook := range msg.hooks {
+		for i, b := range hook.Config.Kubernetes {
+			key := messages.WatchKey{Owner: msg.owner, Binding: bindingKey(hook, i)}
+			if m.state.watches[key] != nil {
+				continue
+			}
+			if err := m.startWatch(ctx, key, hook, b); err != nil {
+				m.log.Warn("a watch could not be filled ahead", "hook", hook.Name, "binding", b.Name, "err", err)
+				continue
+			}
+			m.state.watches[key].warm = true
+		}
+	}
+}
+
+// adopted reports whether a hook has this watch. One that was filled ahead is taken over,
+// unless the hook was loaded anew since and may ask for something else.
+func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
+	mon := m.state.watches[key]
+	if mon == nil {
+		return false
+	}
+	if mon.warm && mon.hook.Config != hook.Config {
+		m.dropWarm(func(other *monitor) bool { return other == mon })
+		return false
+	}
+	mon.warm = false
+	return true
+}
+
+// dropWarm stops watches that were filled ahead in vain.
+func (m *monitors) dropWarm(which func(*monitor) bool) {
+	for key, mon := range m.state.watches {
+		if mon.warm && which(mon) {
+			mon.stop()
+			delete(m.state.watches, key)
+		}
+	}
 }
 
 func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hooks.Hook, b hooks.KubernetesBinding) error {
@@ -240,6 +293,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 	case mon == nil:
 		m.program.Metrics.monitorMissing(msg.Watch)
 	case mon.open && msg.Seq <= mon.seen:
+	case m.state.standby: // the snapshot has it, that is enough
 	case !mon.open:
 		mon.held = append(mon.held, msg)
 	default:
@@ -369,7 +423,7 @@ func (m *monitors) watchAgain(ctx actor.Context) {
 			m.log.Error("a watch could not be started again", "hook", key.Binding.Hook, "err", err)
 			continue
 		}
-		m.state.watches[key].open, m.state.watches[key].held = old.open, old.held
+		m.state.watches[key].open, m.state.watches[key].held, m.state.watches[key].warm = old.open, old.held, old.warm
 		if old.resync != nil { // it was stopped with the watch
 			m.resyncLater(ctx, key, m.state.watches[key])
 		}

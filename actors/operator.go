@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/addons"
+	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 	"addon-operator/values"
@@ -20,6 +21,7 @@ type Operator struct {
 	program *program
 	root    *actor.PID
 	stop    context.CancelFunc
+	boot    *boot // of a follower
 }
 
 // New makes an operator; it starts nothing.
@@ -29,6 +31,7 @@ func New(w World) *Operator {
 		w.Metrics = NewMetrics(DefaultPrefix)
 	}
 	w.Metrics.watchActors(system.Inspector, !w.Isolate)
+	w.Metrics.watchLeadership(w.Leadership)
 	return &Operator{program: &program{System: system, World: w, tasks: &atomic.Int64{}}}
 }
 
@@ -51,13 +54,22 @@ func answerLost(system *actor.ActorSystem, _ *actor.PID, message any, sender *ac
 // a file is broken, a global hook has no valid configuration, or the values are not
 // valid (D36). An API server that cannot be reached is waited for.
 func (o *Operator) Start(ctx context.Context) error {
-	boot, err := load(ctx, o.program.World)
+	b, err := load(ctx, o.program.World)
 	if err != nil {
 		return err
 	}
+	if err := o.spawn(ctx, b, false); err != nil {
+		return err
+	}
+	o.program.Send(o.program.PID(convergePath), messages.StartUp{})
+	return nil
+}
+
+// spawn starts the actors, for a follower those that do nothing.
+func (o *Operator) spawn(ctx context.Context, b *boot, standby bool) error {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	o.stop = stop
-	root, err := o.program.Spawn(operatorPath, newOperator(running, o.program, boot))
+	root, err := o.program.Spawn(operatorPath, newOperator(running, o.program, b, standby))
 	if err != nil {
 		return err
 	}
@@ -66,7 +78,6 @@ func (o *Operator) Start(ctx context.Context) error {
 	if _, err := o.program.Ask(ctx, root, areYouReady{}); err != nil {
 		return fmt.Errorf("start the actors: %w", err)
 	}
-	o.program.Send(o.program.PID(convergePath), messages.StartUp{})
 	return nil
 }
 
@@ -128,7 +139,8 @@ type operatorState struct {
 	order    []string
 	children map[string]child
 	// dirs are the directories of the modules that have an actor; "" when it is gone.
-	dirs map[string]string
+	dirs    map[string]string
+	standby bool // another replica acts
 }
 
 type child struct {
@@ -148,8 +160,8 @@ const (
 // areYouReady is answered when all actors of the start are spawned.
 type areYouReady struct{}
 
-func newOperator(ctx context.Context, p *program, b *boot) actor.Producer {
-	state := &operatorState{children: map[string]child{}, dirs: map[string]string{}}
+func newOperator(ctx context.Context, p *program, b *boot, standby bool) actor.Producer {
+	state := &operatorState{children: map[string]child{}, dirs: map[string]string{}, standby: standby}
 	return func() actor.Actor { return &operator{program: p, ctx: ctx, boot: b, state: state} }
 }
 
@@ -159,6 +171,9 @@ func (o *operator) Receive(ctx actor.Context) {
 	case *actor.Started:
 		o.started(ctx)
 	case areYouReady:
+		ctx.Respond(areYouReady{})
+	case takeOver:
+		o.takeOver(ctx, msg)
 		ctx.Respond(areYouReady{})
 	case messages.Enqueue:
 		o.enqueue(ctx, msg)
@@ -179,7 +194,7 @@ func (o *operator) started(ctx actor.Context) {
 	for range stages {
 		o.stages.Next()
 	}
-	o.program.Inspector.Publish(ctx.Self(), messages.OperatorStatus{})
+	o.publish(ctx, false)
 	if len(o.state.order) > 0 { // after a crash
 		for _, name := range o.state.order {
 			o.spawnKept(ctx, name)
@@ -187,14 +202,24 @@ func (o *operator) started(ctx actor.Context) {
 		return
 	}
 	b := o.boot
-	o.spawn(ctx, stageConfig, "config", newConfig(o.ctx, o.program, b.config))
+	o.spawn(ctx, stageConfig, "config", newConfig(o.ctx, o.program, b.config, o.state.standby))
 	o.spawn(ctx, stageConfig, "healer", newHealer(o.ctx, o.program)) // runs ask it to the end
-	o.spawn(ctx, stageSources, "monitors", newMonitors(o.ctx, o.program))
+	o.spawn(ctx, stageSources, "monitors", newMonitors(o.ctx, o.program, o.state.standby))
+	if o.state.standby {
+		o.spawn(ctx, stageOwners, "standby", newStandby(o.program, b))
+		return
+	}
+	o.spawnActing(ctx, nil)
+}
+
+// spawnActing starts the actors that act; warm are hooks that are loaded, by module.
+func (o *operator) spawnActing(ctx actor.Context, warm map[string][]hooks.Hook) {
+	b := o.boot
 	o.spawn(ctx, stageSources, "schedule", newSchedule(o.program))
 	o.spawn(ctx, stageOwners, messages.GlobalHooks, newGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
 	for _, m := range b.tree.Modules {
 		o.state.dirs[m.Name] = m.Dir
-		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, b.sections[m.Key]))
+		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, b.sections[m.Key], warm[m.Name]))
 	}
 	o.spawnQueue(ctx, messages.MainQueue)
 	o.spawn(ctx, stageOwners, messages.Converge, newConverge(o.program, b.tree, b.globalHooks, b.config.flags))
@@ -270,7 +295,7 @@ func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) erro
 			ctx.Send(o.program.owner(m.Name), adoptModule{m, sections[m.Key]})
 			continue
 		}
-		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, sections[m.Key]))
+		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, sections[m.Key], nil))
 	}
 	o.state.dirs = dirs
 	ctx.Send(o.program.PID(configPath), addSections{modules: modules, sections: sections})
@@ -280,10 +305,15 @@ func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) erro
 func (o *operator) shutDown(ctx actor.Context) {
 	o.stopper = true
 	o.program.Log.Info("stopping: no new tasks, running hooks get TERM")
-	o.program.Inspector.Publish(ctx.Self(), messages.OperatorStatus{Stopping: true})
+	o.publish(ctx, true)
 	if o.stages.Stop(ctx) {
 		ctx.Stop(ctx.Self())
 	}
+}
+
+func (o *operator) publish(ctx actor.Context, stopping bool) {
+	status := messages.OperatorStatus{Stopping: stopping, StandBy: o.state.standby}
+	o.program.Inspector.Publish(ctx.Self(), liveOperator{status, o.program.Leadership})
 }
 
 func typeName(v any) string { return reflect.TypeOf(v).String() }

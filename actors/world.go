@@ -55,6 +55,10 @@ type World struct {
 	JQLibrary []string
 	// Tracer makes spans of what the operator does; nil for none.
 	Tracer trace.Tracer
+	// Leadership tells who leads among several replicas; nil when this one is alone.
+	Leadership func() messages.Leadership
+	// WarmUp reads ahead what a follower can; nil for nothing.
+	WarmUp func(ctx context.Context) error
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
 	// Observe is told of each message before its actor handles it; nil for nobody.
@@ -130,6 +134,7 @@ const (
 	monitorsPath = operatorPath + "/monitors"
 	schedulePath = operatorPath + "/schedule"
 	healerPath   = operatorPath + "/healer"
+	standbyPath  = operatorPath + "/standby"
 )
 
 // owner is the address of an owner of tasks.

@@ -323,19 +323,6 @@ func (s HealerStatus) String() string {
 	return text
 }
 
-// OperatorStatus is what the root actor publishes about itself.
-type OperatorStatus struct {
-	Stopping bool `json:"stopping"`
-}
-
-// String implements fmt.Stringer.
-func (s OperatorStatus) String() string {
-	if s.Stopping {
-		return "stopping"
-	}
-	return ""
-}
-
 // head brings an error, which may have many lines, into one of bearable length.
 func head(s string) string {
 	const bearable = 300

@@ -202,6 +202,14 @@ func (p *player) await(f func() error) error {
 }
 
 func (p *player) start() error {
+	return p.startBy(func(o *actors.Operator) error { return o.Start(context.Background()) })
+}
+
+func (p *player) standBy() error {
+	return p.startBy(func(o *actors.Operator) error { return o.StandBy(context.Background()) })
+}
+
+func (p *player) startBy(start func(*actors.Operator) error) error {
 	if p.operator != nil {
 		return errors.New("it is running")
 	}
@@ -216,7 +224,7 @@ func (p *player) start() error {
 		Isolate: p.isolate, Width: p.width, Writes: writes, Dispatcher: p.sched, Observe: p.traps.observe, IgnoredRelease: "operator-itself",
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.dir, "modules")}, Global: filepath.Join(p.dir, "global-hooks"), UnnumberedOrder: 1},
 	})
-	if err := p.await(func() error { return p.operator.Start(context.Background()) }); err != nil {
+	if err := p.await(func() error { return start(p.operator) }); err != nil {
 		p.trace.Add("start refused: %s", strings.ReplaceAll(err.Error(), "\n", "\n          "))
 		p.operator = nil
 	}

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -22,6 +23,8 @@ import (
 func steps() map[string]func(*player, string) error {
 	return map[string]func(*player, string) error{
 		"start":            func(p *player, _ string) error { p.witness.note("start", ""); return p.start() },
+		"standby":          func(p *player, _ string) error { p.witness.note("start", ""); return p.standBy() },
+		"lead":             (*player).stepLead,
 		"stop":             func(p *player, _ string) error { p.witness.note("stop", ""); return p.stop() },
 		"advance":          (*player).stepAdvance,
 		"calm":             (*player).stepCalm,
@@ -55,6 +58,13 @@ func steps() map[string]func(*player, string) error {
 		"crash-root":       func(p *player, _ string) error { p.operator.Send("", messages.Crash{}); return nil },
 		"show":             func(p *player, _ string) error { p.show(); return nil },
 	}
+}
+
+func (p *player) stepLead(string) error {
+	if p.operator == nil {
+		return errors.New("the operator does not run")
+	}
+	return p.await(func() error { return p.operator.Lead(context.Background()) })
 }
 
 func (p *player) stepAdvance(text string) error {
@@ -284,7 +294,7 @@ func (p *player) show() {
 	visit = func(nodes []*supervisor.Node) {
 		for _, n := range nodes {
 			switch n.Status.(type) {
-			case messages.ModuleStatus, messages.QueueStatus, messages.ConvergeStatus, supervisor.RunStatus:
+			case messages.ModuleStatus, messages.QueueStatus, messages.ConvergeStatus, messages.StandbyStatus, supervisor.RunStatus:
 				line := n.Status.String()
 				p.trace.Add("%s: %s", strings.TrimPrefix(n.Path, "operator/"), line)
 			}

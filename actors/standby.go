@@ -1,0 +1,276 @@
+package actors
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strconv"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// standby keeps a follower warm: it asks the hooks of the modules that the values switch
+// on for their configuration, and has monitors fill the watches of their bindings, so
+// that at a takeover only hooks and Helm remain. It runs no binding and writes nothing.
+//
+//	idle -warmUp-> loading -done-> idle
+//
+// What only a hook or an enabled script can tell, nobody knows here: a module that only a
+// hook switches on stays cold, one that its script switches off is warm in vain.
+type standby struct {
+	*supervisor.Runs
+	program *program
+	log     *slog.Logger
+	state   *standbyState
+}
+
+// standbyState survives a crash of the actor.
+type standbyState struct {
+	tree        *addons.Tree
+	globalHooks []hooks.Hook
+	flags       map[string]bool // in the ConfigMap
+	hooks       map[string][]hooks.Hook
+	cold        map[string]string // why hooks of a module could not be loaded
+	count       int
+}
+
+// What a follower's actors tell each other. getWarm is answered with warmth.
+type (
+	// warmUp asks monitors to fill the watches of hooks.
+	warmUp struct {
+		owner string
+		hooks []hooks.Hook
+	}
+	// flagsMoved tells standby of the flags in the ConfigMap.
+	flagsMoved struct{ flags map[string]bool }
+	getWarm    struct{}
+	warmth     struct{ hooks map[string][]hooks.Hook }
+	// lead tells monitors and config that this replica leads from now on. known is the
+	// content of the ConfigMap with which the owners were spawned.
+	lead struct {
+		known    map[string]string
+		revision string
+	}
+	// dropWarm stops the watches that nobody asked for in the first converge.
+	dropWarm struct{}
+)
+
+// loadedHooks is the result of a run of standby.
+type loadedHooks struct {
+	hooks map[string][]hooks.Hook
+	cold  map[string]string
+}
+
+func newStandby(p *program, b *boot) actor.Producer {
+	state := &standbyState{tree: b.tree, globalHooks: b.globalHooks, flags: b.config.flags, hooks: map[string][]hooks.Hook{}, cold: map[string]string{}}
+	return func() actor.Actor {
+		return &standby{Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, state: state}
+	}
+}
+
+// Receive implements actor.Actor.
+func (s *standby) Receive(ctx actor.Context) {
+	if s.Runs.Receive(ctx) {
+		s.publish(ctx)
+		return
+	}
+	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		ctx.Send(s.program.PID(monitorsPath), warmUp{messages.GlobalHooks, s.state.globalHooks})
+		s.warmUp(ctx)
+	case flagsMoved:
+		s.state.flags = msg.flags
+		clear(s.state.cold) // perhaps it was the values
+		s.warmUp(ctx)
+	case getWarm:
+		ctx.Respond(warmth{s.state.hooks})
+		return
+	default:
+		unhandled(ctx, s.log)
+	}
+	s.publish(ctx)
+}
+
+// wanted are the modules to be warm.
+func (s *standby) wanted() []addons.Module {
+	return slices.DeleteFunc(slices.Clone(s.state.tree.Modules), func(m addons.Module) bool {
+		return !switchedOn(m, nil, s.state.flags).Enabled
+	})
+}
+
+// warmUp loads what is missing and lets go of what is switched off. What comes while it
+// loads is seen to afterwards.
+func (s *standby) warmUp(ctx actor.Context) {
+	if s.Len() > 0 || s.Ending() {
+		return
+	}
+	wanted := s.wanted()
+	for name := range s.state.hooks {
+		if !slices.ContainsFunc(wanted, func(m addons.Module) bool { return m.Name == name }) {
+			delete(s.state.hooks, name)
+			ctx.Send(s.program.PID(monitorsPath), messages.Unwatch{Owner: name})
+		}
+	}
+	missing := slices.DeleteFunc(wanted, func(m addons.Module) bool { return s.known(m.Name) })
+	first := s.state.count == 0
+	if len(missing) == 0 && !first {
+		return
+	}
+	s.state.count++
+	s.Start(ctx, supervisor.Task{
+		ID: "warm-up-" + strconv.Itoa(s.state.count), AllowFailure: true,
+		Work:      func(run *supervisor.Run) (any, error) { return s.load(run, missing, first), nil },
+		Succeeded: func(ctx actor.Context, result any) { s.loaded(ctx, result) },
+		Failed:    func(a supervisor.Attempt) { s.log.Warn("the stand-by stays cold", "err", a.Err) },
+		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
+			if outcome == supervisor.Done {
+				s.warmUp(ctx) // flags may have moved
+			}
+		},
+	})
+}
+
+func (s *standby) known(module string) bool {
+	_, warm := s.state.hooks[module]
+	_, cold := s.state.cold[module]
+	return warm || cold
+}
+
+// load is the work of a run; it touches nothing of the actor.
+func (s *standby) load(run *supervisor.Run, modules []addons.Module, first bool) loadedHooks {
+	result := loadedHooks{hooks: map[string][]hooks.Hook{}, cold: map[string]string{}}
+	if first && s.program.WarmUp != nil {
+		run.Step("kinds of the API server")
+		if err := s.program.WarmUp(run.Context()); err != nil {
+			s.log.Warn("the kinds of the API server could not be read ahead; they are read when this replica leads", "err", err)
+		}
+	}
+	for _, m := range modules {
+		run.Step("load hooks of %s", m.Name)
+		found, err := loadModuleHooks(run.Context(), s.program.World, m, s.log.With("module", m.Name))
+		if err != nil {
+			s.log.Warn("hooks could not be loaded ahead; they are loaded when this replica leads", "module", m.Name, "err", err)
+			result.cold[m.Name] = m.Name + " is cold: " + err.Error()
+			continue
+		}
+		result.hooks[m.Name] = found
+	}
+	return result
+}
+
+func loadModuleHooks(ctx context.Context, w World, m addons.Module, log *slog.Logger) ([]hooks.Hook, error) {
+	return loadHooks(ctx, w, m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module, log)
+}
+
+func (s *standby) loaded(ctx actor.Context, result any) {
+	loaded, _ := result.(loadedHooks)
+	for name, found := range loaded.hooks {
+		s.state.hooks[name] = found
+		ctx.Send(s.program.PID(monitorsPath), warmUp{name, found})
+	}
+	for name, why := range loaded.cold {
+		s.state.cold[name] = why
+	}
+	s.log.Info("stand-by is warm", "modules", len(s.state.hooks), "cold", len(s.state.cold))
+}
+
+func (s *standby) publish(ctx actor.Context) {
+	status := messages.StandbyStatus{Modules: len(s.state.hooks), Wanted: len(s.wanted())}
+	for _, why := range s.state.cold {
+		status.Cold = append(status.Cold, why)
+	}
+	slices.Sort(status.Cold)
+	s.program.Inspector.Publish(ctx.Self(), status)
+}
+
+// StandBy gets ready to lead while another replica does: it reads what Start reads, with
+// the same errors, follows the ConfigMap, loads hooks and fills watches. Nothing is
+// written and no binding runs until Lead.
+func (o *Operator) StandBy(ctx context.Context) error {
+	b, err := load(ctx, o.program.World)
+	if err != nil {
+		return err
+	}
+	o.boot = b
+	return o.spawn(ctx, b, true)
+}
+
+// Lead begins the first converge with what StandBy has prepared. The values are those of
+// the ConfigMap as it is now, or the last valid ones that this replica has seen (D16).
+func (o *Operator) Lead(ctx context.Context) error {
+	current, err := o.Ask(ctx, "config", getConfig{})
+	if err != nil {
+		return err
+	}
+	warm, err := o.Ask(ctx, "standby", getWarm{})
+	if err != nil {
+		return err
+	}
+	config, _ := current.(currentConfig)
+	b, err := o.boot.with(o.program.World, config)
+	if err != nil {
+		return err
+	}
+	loaded, _ := warm.(warmth)
+	if _, err := o.program.Ask(ctx, o.root, takeOver{boot: b, warm: loaded.hooks}); err != nil {
+		return err
+	}
+	o.program.Send(o.program.PID(convergePath), messages.StartUp{})
+	return nil
+}
+
+// takeOver tells the root of a follower to spawn what acts.
+type takeOver struct {
+	boot *boot
+	warm map[string][]hooks.Hook
+}
+
+func (o *operator) takeOver(ctx actor.Context, msg takeOver) {
+	o.boot = msg.boot
+	o.state.standby = false
+	o.retire(ctx, "standby")
+	o.spawnActing(ctx, msg.warm)
+	begin := lead{known: msg.boot.config.data, revision: msg.boot.config.revision}
+	ctx.Send(o.program.PID(monitorsPath), begin)
+	ctx.Send(o.program.PID(configPath), begin)
+	o.publish(ctx, false)
+}
+
+// retire stops a child that is not needed any more.
+func (o *operator) retire(ctx actor.Context, name string) {
+	if !o.has(name) {
+		return
+	}
+	delete(o.state.children, name)
+	o.state.order = slices.DeleteFunc(o.state.order, func(n string) bool { return n == name })
+	ctx.Stop(o.program.PID(operatorPath + "/" + name))
+}
+
+// liveOperator is what the root publishes.
+type liveOperator struct {
+	status     messages.OperatorStatus
+	leadership func() messages.Leadership
+}
+
+// Operator implements messages.OperatorReporter.
+func (l liveOperator) Operator() messages.OperatorStatus {
+	s := l.status
+	if l.leadership != nil {
+		now := l.leadership()
+		s.Leadership = &now
+	}
+	return s
+}
+
+// String implements supervisor.Status.
+func (l liveOperator) String() string { return l.Operator().String() }
+
+// MarshalJSON shows what String shows.
+func (l liveOperator) MarshalJSON() ([]byte, error) { return json.Marshal(l.Operator()) }
