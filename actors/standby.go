@@ -155,6 +155,9 @@ func (s *standby) load(run *supervisor.Run, modules []addons.Module, first bool)
 	for _, m := range modules {
 		run.Step("load hooks of %s", m.Name)
 		found, err := loadModuleHooks(run.Context(), s.program.World, m, s.log.With("module", m.Name))
+		if run.Context().Err() != nil {
+			return result // this replica leads, or stops
+		}
 		if err != nil {
 			s.log.Warn("hooks could not be loaded ahead; they are loaded when this replica leads", "module", m.Name, "err", err)
 			result.cold[m.Name] = m.Name + " is cold: " + err.Error()

@@ -125,6 +125,12 @@ func (c *Client) Releases(ctx context.Context) ([]string, error) {
 // installed (M6).
 func (c *Client) ResetDiscovery() { c.discovery.forget() }
 
+// WarmUp reads the kinds of the API server, so that the first Apply need not.
+func (c *Client) WarmUp(ctx context.Context) error {
+	_, err := c.discovery.Capabilities(ctx)
+	return err
+}
+
 // warnings hands warnings of the API server (deprecated versions, suspicious
 // fields) to the log.
 type warnings struct{ log *slog.Logger }

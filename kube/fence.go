@@ -16,8 +16,8 @@ import (
 // ErrNotLeading is what a write fails with while the Fence is closed.
 var ErrNotLeading = errors.New("this replica does not lead, so it must not write")
 
-// errReleased is the cause of a Fence that was shut in good order.
-var errReleased = errors.New("the lease was given back")
+// ErrReleased is the cause of a Fence that was shut in good order: the Lease was given back.
+var ErrReleased = errors.New("the lease was given back")
 
 // Fence lets requests that write through to the API server only while this replica
 // leads (L5). It opens when its Lease is acquired, stays open for the renew deadline
@@ -29,15 +29,20 @@ var errReleased = errors.New("the lease was given back")
 type Fence struct {
 	ctx  context.Context // done when the fence is shut, with the cause
 	shut context.CancelCauseFunc
+	told func(until time.Time) // of each extension
 
 	mu    sync.Mutex
 	until time.Time // zero: never opened
 	timer *time.Timer
 }
 
-// NewFence makes a closed Fence.
-func NewFence() *Fence {
-	f := &Fence{}
+// NewFence makes a closed Fence. extended is told until when it is open, each time that
+// changes; nil for nobody.
+func NewFence(extended func(until time.Time)) *Fence {
+	if extended == nil {
+		extended = func(time.Time) {}
+	}
+	f := &Fence{told: extended}
 	f.ctx, f.shut = context.WithCancelCause(context.Background())
 	return f
 }
@@ -75,6 +80,7 @@ func (f *Fence) extend(until time.Time) error {
 		}
 		f.timer = time.AfterFunc(time.Until(until), func() { _ = f.Check() }) // Check shuts
 		f.mu.Unlock()
+		f.told(until)
 		return nil
 	}
 	f.mu.Unlock()

@@ -184,7 +184,7 @@ func (l *Lease) Release() {
 	l.mu.Lock()
 	l.releasing = l.fence.ctx.Err() == nil // what was lost is not ours to release
 	l.mu.Unlock()
-	l.fence.shut(errReleased)
+	l.fence.shut(ErrReleased)
 	if l.stop == nil {
 		return // it never competed
 	}
@@ -221,10 +221,6 @@ func (l *Lease) observe(r resourcelock.LeaderElectionRecord) {
 	case was == l.options.Identity && r.HolderIdentity != was:
 		l.fence.shut(fmt.Errorf("the lease was taken by %q", r.HolderIdentity))
 	case r.HolderIdentity == "":
-		select {
-		case l.free <- struct{}{}:
-		default:
-		}
 	case r.HolderIdentity != was:
 		l.log.Info("the leader is known", "leader", r.HolderIdentity, "self", r.HolderIdentity == l.options.Identity)
 	}
@@ -248,12 +244,17 @@ type lock struct {
 }
 
 // Get implements resourcelock.Interface.
+//
+// The library takes a Lease for renewed when its text has changed, and in that text times
+// have whole seconds: it would see only one renewal in a second, and the Lease would
+// expire up to a second too early. The time of the renewal is added in full.
 func (k *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := k.Interface.Get(ctx)
-	if err == nil {
-		k.lease.observe(*record)
+	if err != nil {
+		return nil, nil, err
 	}
-	return record, raw, err
+	k.lease.observe(*record)
+	return record, record.RenewTime.AppendFormat(raw, time.RFC3339Nano), nil
 }
 
 // Create implements resourcelock.Interface.
@@ -347,7 +348,14 @@ func (l *Lease) news(r resourcelock.LeaderElectionRecord) {
 	l.mu.Lock()
 	stale := r.LeaderTransitions < l.status.Transitions || l.status.Holder == l.options.Identity && r.LeaderTransitions == l.status.Transitions
 	l.mu.Unlock()
-	if !stale {
-		l.observe(r)
+	if stale {
+		return
+	}
+	l.observe(r)
+	if r.HolderIdentity == "" {
+		select {
+		case l.free <- struct{}{}:
+		default:
+		}
 	}
 }

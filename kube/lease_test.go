@@ -37,7 +37,7 @@ func hasty(namespace, identity string) LeaseOptions {
 
 func newReplica(t *testing.T, cluster *devclustertest.Cluster, o LeaseOptions) *replica {
 	t.Helper()
-	fence := NewFence()
+	fence := NewFence(nil)
 	client, err := Connect(Options{Kubeconfig: cluster.Kubeconfig(), Log: testLog(t), Fence: fence})
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +48,7 @@ func newReplica(t *testing.T, cluster *devclustertest.Cluster, o LeaseOptions) *
 	}
 	r := &replica{Lease: lease, fence: fence, client: client, leads: make(chan error, 1)}
 	go func() { r.leads <- lease.Compete(t.Context()) }()
-	t.Cleanup(func() { fence.shut(errReleased); <-lease.stopped })
+	t.Cleanup(func() { fence.shut(ErrReleased); <-lease.stopped })
 	return r
 }
 
@@ -117,6 +117,39 @@ func TestLeaseExpires(t *testing.T) {
 	first.Release()
 	if s := second.Status(); !s.Leading || s.Holder != "second" {
 		t.Errorf("a late release of the first did harm: %+v", s)
+	}
+}
+
+// A leader that renews keeps the Lease, also when it lasts no longer than the second to
+// which the library rounds its times.
+func TestRenewedLeaseIsNotTaken(t *testing.T) {
+	w := newWorld(t, devclustertest.Start(t))
+	namespace := w.Namespace(t)
+	short := func(identity string) LeaseOptions {
+		o := hasty(namespace, identity)
+		o.Duration, o.RenewDeadline = 2*time.Second, 1900*time.Millisecond
+		return o
+	}
+	leader := newReplica(t, w.Cluster, short("leader")).awaitLeading(t)
+	follower := newReplica(t, w.Cluster, short("follower"))
+	leases := w.admin.CoordinationV1().Leases(namespace)
+	var renewed time.Time
+	for renewals := 0; renewals < 40; { // four seconds, when nothing is late
+		eventually(t, "a renewal", func() bool {
+			lease, err := leases.Get(t.Context(), "leader", metav1.GetOptions{})
+			if err != nil || leader.fence.Lost().Err() != nil {
+				t.Fatalf("%v, %v", err, context.Cause(leader.fence.Lost()))
+			}
+			if lease.Spec.RenewTime.Time.Equal(renewed) {
+				return false
+			}
+			renewed = lease.Spec.RenewTime.Time
+			return true
+		})
+		renewals++
+	}
+	if s := follower.Status(); s.Holder != "leader" || s.Leading {
+		t.Errorf("status of the follower: %+v", s)
 	}
 }
 
@@ -190,7 +223,7 @@ func TestFenceCutsWhatIsUnderWay(t *testing.T) {
 	go func() { _ = server.Serve(listener) }() // until Close
 	t.Cleanup(func() { _ = server.Close() })
 
-	fence := NewFence()
+	fence := NewFence(nil)
 	if err := fence.extend(time.Now().Add(time.Hour)); err != nil {
 		t.Fatal(err)
 	}
@@ -216,18 +249,18 @@ func TestFenceCutsWhatIsUnderWay(t *testing.T) {
 func TestFenceIsOpenNoLongerThanTheLease(t *testing.T) {
 	future, past := time.Now().Add(time.Hour), time.Now().Add(-time.Nanosecond)
 	t.Run("closed before the first time", func(t *testing.T) {
-		if err := NewFence().Check(); !errors.Is(err, ErrNotLeading) {
+		if err := NewFence(nil).Check(); !errors.Is(err, ErrNotLeading) {
 			t.Errorf("%v", err)
 		}
 	})
 	t.Run("open while it holds", func(t *testing.T) {
-		f := NewFence()
+		f := NewFence(nil)
 		if err := errors.Join(f.extend(future), f.Check()); err != nil {
 			t.Error(err)
 		}
 	})
 	t.Run("a renewal that comes too late", func(t *testing.T) {
-		f := NewFence()
+		f := NewFence(nil)
 		if err := f.extend(past); !errors.Is(err, ErrNotLeading) {
 			t.Errorf("%v", err)
 		}
@@ -236,7 +269,7 @@ func TestFenceIsOpenNoLongerThanTheLease(t *testing.T) {
 		}
 	})
 	t.Run("the time runs out", func(t *testing.T) {
-		f := NewFence()
+		f := NewFence(nil)
 		if err := f.extend(time.Now().Add(50 * time.Millisecond)); err != nil {
 			t.Fatal(err)
 		}
@@ -258,7 +291,7 @@ func TestFencedConnection(t *testing.T) {
 	ours, theirs := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, theirs) }() // until the pipe is closed
 	t.Cleanup(func() { _ = ours.Close() })
-	fence := NewFence()
+	fence := NewFence(nil)
 	conn := fencedConn{ours, fence}
 	if _, err := conn.Write([]byte("list")); err != nil {
 		t.Errorf("stand-by: %v", err)

@@ -69,7 +69,10 @@ func (s Source) liveData(who audience, actors bool) livePageData {
 		Refresh: refresh, Version: s.Version, Ready: converge.Ready, Summary: "starting", Notices: notices(tree),
 		Modules: liveModules(tree), Queues: liveQueues(tree), Now: time.Now().UTC().Format("2006-01-02 15:04:05 MST"),
 	}
+	leadership, follower := s.standby()
 	switch {
+	case follower:
+		data.Summary = leadership.String()
 	case converge.Phase == messages.ConvergeReloading:
 		data.Summary = fmt.Sprintf("reloading all modules, %d tasks to do", queueLength(tree, messages.MainQueue))
 	case converge.Ready:

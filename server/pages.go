@@ -135,6 +135,12 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 func writeConditions(w io.Writer, tree []*supervisor.Node) {
 	walk(tree, func(n *supervisor.Node) {
 		switch s := n.Status.(type) {
+		case messages.OperatorReporter:
+			if text := s.Operator().String(); text != "" {
+				fmt.Fprintf(w, "operator: %s\n", text)
+			}
+		case messages.StandbyStatus:
+			fmt.Fprintf(w, "stand-by: %s\n", s)
 		case messages.ConvergeStatus:
 			fmt.Fprintf(w, "converge: %s\n", s)
 		case messages.ConfigStatus:

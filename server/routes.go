@@ -110,7 +110,7 @@ func (s Source) handler(who audience) http.Handler {
 		mux.Handle(r.pattern(), r.handler)
 	}
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) { answer(w, asText, nil, noPage(r.URL.Path, routes)) })
-	return withoutExtension(mux)
+	return s.leaderOnly(withoutExtension(mux))
 }
 
 // noPage says which page was probably meant.

@@ -32,6 +32,8 @@ type Source struct {
 	Render func(ctx context.Context, module string, o RenderOptions) (messages.Rendered, error)
 	// Parameters can be changed while the operator runs; nil when there are none.
 	Parameters Parameters
+	// Leadership tells who leads among several replicas; nil when this one is alone.
+	Leadership func() messages.Leadership
 }
 
 // Public serves probes, metrics and the list of queues: nothing in it holds values.
@@ -52,12 +54,9 @@ func Debug(s Source) http.Handler {
 	return http.NewCrossOriginProtection().Handler(s.handler(insider))
 }
 
-// readyz is 200 after the first converge. With ?verbose it says what it knows (J1).
+// readyz is 200 after the first converge, in a follower when its leader is ready (L3). With ?verbose it says what it knows (J1).
 func (s Source) readyz(w http.ResponseWriter, r *http.Request, who audience) {
-	status, word := http.StatusInternalServerError, "not ready: the first converge is not over"
-	if s.Converge().Ready {
-		status, word = http.StatusOK, "ok"
-	}
+	status, word := s.readiness(r)
 	if !r.URL.Query().Has("verbose") {
 		text(w, status, word+"\n")
 		return

@@ -15,6 +15,7 @@ import (
 	"addon-operator/actors"
 	"addon-operator/addons"
 	"addon-operator/hooks"
+	"addon-operator/kube"
 )
 
 // Config is everything that can be set from outside. Each option is declared once, in
@@ -53,7 +54,10 @@ type Config struct {
 	LogNoTime, LogProxyHook, Loud bool
 	GracePeriod                   time.Duration
 
-	PodName string
+	HA                                                  bool
+	LeaseName                                           string
+	LeaseDuration, LeaseRenewDeadline, LeaseRetryPeriod time.Duration
+	PodName, AdvertiseAddress                           string
 
 	dirs addons.Dirs
 	// overSocket: who asks a running operator has named the unix socket only.
@@ -109,7 +113,13 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.yes(&c.LogProxyHook, "log-proxy-hook-json", "LOG_PROXY_HOOK_JSON", "merge JSON lines that hooks print into the log record")
 	o.yes(&c.Loud, "debug", "", "the same as --log-level=debug")
 	duration(&c.GracePeriod, "grace-period", "ADDON_OPERATOR_GRACE_PERIOD", 25*time.Second, "time to stop after SIGTERM; running hooks get TERM at once, Helm may finish")
-	o.text(&c.PodName, "pod-name", "ADDON_OPERATOR_POD", "", "name of the Pod of the operator, on which it shows events; without one it shows all on the ConfigMap")
+	o.yes(&c.HA, "ha", "ADDON_OPERATOR_HA", "several replicas: one leads, the others stand by, warm; the chart sets it when replicas are more than 1")
+	o.text(&c.LeaseName, "ha-lease-name", "ADDON_OPERATOR_HA_LEASE_NAME", "addon-operator-leader-election", "Lease in the operator's namespace by which the leader is elected")
+	duration(&c.LeaseDuration, "ha-lease-duration", "ADDON_OPERATOR_HA_LEASE_DURATION", 15*time.Second, "a leader that has not renewed the Lease for so long is followed by another replica; whole seconds")
+	duration(&c.LeaseRenewDeadline, "ha-renew-deadline", "ADDON_OPERATOR_HA_RENEW_DEADLINE", 10*time.Second, "a leader that could not renew the Lease for so long kills its hooks, writes nothing more and ends; shorter than the lease duration")
+	duration(&c.LeaseRetryPeriod, "ha-retry-period", "ADDON_OPERATOR_HA_RETRY_PERIOD", 2*time.Second, "time between two renewals of the leader, and two looks of a follower")
+	o.text(&c.PodName, "pod-name", "ADDON_OPERATOR_POD", "", "name of the Pod of the operator, on which it shows events; without one it shows all on the ConfigMap. Also its name in the Lease; without one, the host name")
+	o.text(&c.AdvertiseAddress, "advertise-address", "ADDON_OPERATOR_ADVERTISE_ADDRESS", "", "address at which other replicas reach the probes of this one; without one, the listen address or the first of the machine")
 	return o
 }
 
@@ -140,7 +150,7 @@ func (c *Config) complete(o *options, lookup func(string) (string, bool)) error 
 	if c.PatchTimeout < 0 {
 		errs = append(errs, fmt.Errorf("object-patcher-kube-client-timeout must not be negative, but is %s; 0 means none", c.PatchTimeout))
 	}
-	errs = append(errs, c.checkChroot())
+	errs = append(errs, c.checkChroot(), c.checkLease())
 	if c.Loud {
 		c.LogLevel = "debug"
 	}
@@ -185,6 +195,24 @@ func (c *Config) checkChroot() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// checkLease reports times that do not fit together.
+func (c *Config) checkLease() error {
+	if !c.HA {
+		return nil
+	}
+	if err := c.leaseOptions("").Check(); err != nil {
+		return fmt.Errorf("high availability: %w", err)
+	}
+	return nil
+}
+
+func (c *Config) leaseOptions(identity string) kube.LeaseOptions {
+	return kube.LeaseOptions{
+		Namespace: c.Namespace, Name: c.LeaseName, Identity: identity,
+		Duration: c.LeaseDuration, RenewDeadline: c.LeaseRenewDeadline, RetryPeriod: c.LeaseRetryPeriod,
+	}
 }
 
 // jqLibrary are the directories of the option.

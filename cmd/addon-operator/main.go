@@ -17,6 +17,7 @@ const (
 	exitStopped = 0
 	exitRefused = 1 // start-up refused, or a command failed
 	exitUsage   = 2
+	exitLost    = 3 // another replica leads, or may: start again as stand-by
 )
 
 func main() { os.Exit(exitCode(runCommand())) }
@@ -34,6 +35,8 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitStopped
+	case errors.Is(err, errLeadershipLost): // the log has told
+		return exitLost
 	case errors.As(err, &usage):
 		fmt.Fprintf(os.Stderr, "addon-operator: %v\nSee 'addon-operator --help'.\n", err)
 		return exitUsage

@@ -40,7 +40,12 @@ func run(ctx context.Context, c *Config) error {
 	metrics := newMetrics(c)
 	writes, stopWrites := context.WithCancel(context.Background())
 	defer stopWrites()
-	world, err := newWorld(writes, c, metrics, log)
+	replica, err := newReplica(c, log)
+	if err != nil {
+		return err
+	}
+	defer replica.close()
+	world, err := newWorld(writes, c, replica, metrics)
 	if err != nil {
 		return err
 	}
@@ -49,21 +54,24 @@ func run(ctx context.Context, c *Config) error {
 		return err
 	}
 	defer lastTraces()
+	ctx, unbind := replica.bind(ctx)
+	defer unbind()
 	operator := actors.New(world)
 	// The pages are served to the end: a stop that takes long is when somebody looks.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
-	if err := serve(pages, c, operator, log); err != nil {
+	if err := serve(pages, c, operator, world.Leadership, log); err != nil {
 		return err
 	}
-	if err := operator.Start(ctx); err != nil {
-		if ctx.Err() != nil {
-			return nil // stopped before it was up
-		}
+	if err := replica.start(ctx, operator); err != nil && ctx.Err() == nil {
 		return err
 	}
 	go returnMemory(ctx, operator)
 	<-ctx.Done()
+	if cause := context.Cause(ctx); errors.Is(cause, errLeadershipLost) {
+		return cause // there is no time for an orderly stop
+	}
+	defer replica.leave()
 	return stop(c, operator, stopWrites, log)
 }
 
@@ -120,11 +128,12 @@ func newMetrics(c *Config) *actors.Metrics {
 }
 
 // newWorld connects the actors with what lies outside.
-func newWorld(writes context.Context, c *Config, metrics *actors.Metrics, log *slog.Logger) (actors.World, error) {
+func newWorld(writes context.Context, c *Config, replica *replica, metrics *actors.Metrics) (actors.World, error) {
+	log := replica.log
 	client, err := kube.Connect(kube.Options{
 		Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer,
 		QPS: float32(c.KubeQPS), Burst: c.KubeBurst, UserAgent: "addon-operator/" + version, Log: log,
-		Watches: metrics.Client(),
+		Watches: metrics.Client(), Fence: replica.fence,
 	})
 	if err != nil {
 		return actors.World{}, err
@@ -142,8 +151,11 @@ func newWorld(writes context.Context, c *Config, metrics *actors.Metrics, log *s
 	}
 	runner, err := hooks.NewRunner(hooks.Options{
 		TmpDir: c.TmpDir, KeepFiles: c.KeepTmpFiles, ProxyJSON: c.LogProxyHook, Grace: min(hookGrace, c.GracePeriod/2), Log: log,
-		Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.jqLibrary(),
+		Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.jqLibrary(), May: replica.may(), Keeper: replica.keeper,
 	})
+	if err == nil {
+		err = replica.join(client, runner)
+	}
 	if err != nil {
 		return actors.World{}, err
 	}
@@ -162,6 +174,7 @@ func newWorld(writes context.Context, c *Config, metrics *actors.Metrics, log *s
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
 		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
+		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
 		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
 	}, nil
 }
@@ -226,10 +239,11 @@ func (m configMap) Write(ctx context.Context, base map[string]string, set map[st
 
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).
-func serve(ctx context.Context, c *Config, operator *actors.Operator, log *slog.Logger) error {
+func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership func() messages.Leadership, log *slog.Logger) error {
 	source := server.Source{
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: version,
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: c.changeable,
+		Leadership: leadership,
 	}
 	public := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort))
 	err := server.Serve(ctx, public, server.Public(source), log)

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/actors"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+)
+
+// errLeadershipLost ends the process at once (L4).
+var errLeadershipLost = errors.New("the leadership is lost")
+
+// replica is the part of this process among several of which one leads. Without high
+// availability it has no fence, no lease and no keeper, and leads from the start.
+type replica struct {
+	config   *Config
+	log      *slog.Logger
+	identity string
+	fence    *kube.Fence
+	keeper   *hooks.Keeper
+	lease    *kube.Lease
+	runner   *hooks.Runner
+}
+
+// newReplica makes what the clients and the hooks of a replica are bound to.
+func newReplica(c *Config, log *slog.Logger) (*replica, error) {
+	r := &replica{config: c, log: log}
+	if !c.HA {
+		return r, nil
+	}
+	address, err := c.advertised()
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil && c.PodName == "" {
+		return nil, fmt.Errorf("the name of this replica: %w; set ADDON_OPERATOR_POD", err)
+	}
+	r.identity = identityOf(cmp.Or(c.PodName, host), address)
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start the process that guards hooks: %w", err)
+	}
+	if r.keeper, err = hooks.StartKeeper(log, program, keepName); err != nil {
+		return nil, err
+	}
+	r.fence = kube.NewFence(r.keeper.Until)
+	return r, nil
+}
+
+// identityOf makes the text by which the others know this process and reach it: none of
+// its parts has an underscore but perhaps the name.
+func identityOf(name, address string) string {
+	const digits = 8
+	return name + "_" + address + "_" + strings.ToLower(rand.Text()[:digits])
+}
+
+// nameAndAddress takes an identity apart.
+func nameAndAddress(identity string) (name, address string) {
+	rest := identity[:max(0, strings.LastIndex(identity, "_"))]
+	i := strings.LastIndex(rest, "_")
+	if i < 0 {
+		return identity, "" // not one of ours
+	}
+	return rest[:i], rest[i+1:]
+}
+
+// advertised is where other replicas reach the probes of this one.
+func (c *Config) advertised() (string, error) {
+	host := cmp.Or(c.AdvertiseAddress, c.ListenAddress)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		found, err := firstAddress()
+		if err != nil {
+			return "", fmt.Errorf("the address of this replica: %w; set ADDON_OPERATOR_ADVERTISE_ADDRESS", err)
+		}
+		host = found
+	}
+	return net.JoinHostPort(host, strconv.Itoa(c.ListenPort)), nil
+}
+
+func firstAddress() (string, error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", err
+	}
+	for _, a := range all {
+		if network, ok := a.(*net.IPNet); ok && network.IP.IsGlobalUnicast() {
+			return network.IP.String(), nil
+		}
+	}
+	return "127.0.0.1", nil
+}
+
+// may is asked before hooks and enabled scripts run.
+func (r *replica) may() func() error {
+	if r.fence == nil {
+		return nil
+	}
+	return r.fence.Check
+}
+
+// join gives the replica what it was waiting for.
+func (r *replica) join(client *kube.Client, runner *hooks.Runner) (err error) {
+	r.runner = runner
+	if r.fence != nil {
+		r.lease, err = client.NewLease(r.config.leaseOptions(r.identity))
+	}
+	return err
+}
+
+// leadership is what pages and metrics show; nil without an election.
+func (r *replica) leadership() func() messages.Leadership {
+	if r.lease == nil {
+		return nil
+	}
+	return func() messages.Leadership {
+		s := r.lease.Status()
+		l := messages.Leadership{Leading: s.Leading, Since: s.Since, Transitions: s.Transitions}
+		l.Self, _ = nameAndAddress(s.Identity)
+		l.Leader, l.Address = nameAndAddress(s.Holder)
+		return l
+	}
+}
+
+// bind ends ctx when the leadership is lost. Until then no more than a moment passes: what
+// runs is killed first, because the time until another replica acts is short (L5).
+func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func()) {
+	if r.fence == nil {
+		return ctx, func() {}
+	}
+	bound, cancel := context.WithCancelCause(ctx)
+	lost := r.fence.Lost()
+	stop := context.AfterFunc(lost, func() {
+		r.runner.Kill()
+		cause := context.Cause(lost)
+		if errors.Is(cause, kube.ErrReleased) {
+			return // in good order
+		}
+		r.log.Error("the leadership is lost: hooks were killed, nothing more is written; this process ends, to be started again as stand-by", "err", cause, "exitCode", exitLost)
+		cancel(fmt.Errorf("%w: %w", errLeadershipLost, cause))
+	})
+	return bound, func() { stop(); cancel(nil) }
+}
+
+// start begins to act, at once or when this replica leads. It returns early when ctx ends.
+func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
+	if r.lease == nil {
+		return operator.Start(ctx)
+	}
+	if err := operator.StandBy(ctx); err != nil {
+		return err
+	}
+	r.log.Info("stand-by begins", "identity", r.identity, "lease", r.config.LeaseName)
+	if err := r.lease.Compete(ctx); err != nil {
+		return err
+	}
+	r.log.Info("this replica leads", "identity", r.identity)
+	return operator.Lead(ctx)
+}
+
+// leave gives the lease back after everything has ended, so that another replica takes
+// over at once. What did not end in time is killed before.
+func (r *replica) leave() {
+	if r.lease == nil {
+		return
+	}
+	r.runner.Kill()
+	r.lease.Release()
+}
+
+func (r *replica) close() { r.keeper.Close() }
+
+// keepName is the command behind hooks.StartKeeper; nobody else calls it.
+const keepName = "keep-hooks"
+
+func keepCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: keepName, Hidden: true, Args: noArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it has no options
+		RunE:              func(cmd *cobra.Command, _ []string) error { return hooks.Keep(cmd.InOrStdin()) },
+	}
+}
