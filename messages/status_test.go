@@ -52,6 +52,12 @@ func TestStatusAsText(t *testing.T) {
 			"2 watches, 0 objects; objects are absent of dns, web; secrets may not be watched and are asked for each minute; pods: connection lost"},
 		{messages.OperatorStatus{}, ""},
 		{messages.OperatorStatus{Stopping: true}, "stopping"},
+		{messages.OperatorStatus{StandBy: true}, "stand-by"},
+		{messages.OperatorStatus{StandBy: true, Leadership: &messages.Leadership{Since: noon}}, "stand-by; nobody leads since 2026-01-02T12:00:00Z"},
+		{messages.OperatorStatus{StandBy: true, Leadership: &messages.Leadership{Leader: "a", Address: "b:1", Since: noon}}, "stand-by; a (b:1) leads since 2026-01-02T12:00:00Z"},
+		{messages.OperatorStatus{Leadership: &messages.Leadership{Leading: true, Since: noon}}, "leader since 2026-01-02T12:00:00Z"},
+		{messages.OperatorStatus{Leadership: &messages.Leadership{Leading: true}}, "leader"},
+		{messages.StandbyStatus{Modules: 1, Wanted: 2, Cold: []string{"b is cold: no\nwords"}}, "hooks of 1 of 2 modules are loaded; b is cold: no ⏎ words"},
 	}
 	for _, c := range cases {
 		if got := c.status.String(); got != c.want {

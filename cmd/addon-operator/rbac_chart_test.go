@@ -82,6 +82,8 @@ func TestManifestsAreTheChart(t *testing.T) {
 		}
 	}
 	golden(t, "deploy/manifests/addon-operator.yaml", head+plain)
+	several := strings.ReplaceAll(rendered(t, "replicas: 3")["deployment.yaml"], "managed-by: Helm", "managed-by: kubectl")
+	golden(t, "deploy/manifests/high-availability.yaml", head+"# In place of the Deployment in addon-operator.yaml, which must be gone before.\n---\n"+several)
 	golden(t, "deploy/manifests/prometheus.yaml", head+"# Needs the kinds of the Prometheus operator.\n"+optional)
 }
 
@@ -126,7 +128,7 @@ func TestSchemaOfTheChartKnowsTheOptions(t *testing.T) {
 			continue
 		}
 		variable := opts.env[name][0]
-		if slices.Contains([]string{"ADDON_OPERATOR_NAMESPACE", "HELM_IGNORE_RELEASE", "ADDON_OPERATOR_LISTEN_PORT", "ADDON_OPERATOR_GRACE_PERIOD"}, variable) {
+		if slices.Contains([]string{"ADDON_OPERATOR_NAMESPACE", "HELM_IGNORE_RELEASE", "ADDON_OPERATOR_LISTEN_PORT", "ADDON_OPERATOR_GRACE_PERIOD", "ADDON_OPERATOR_HA", "ADDON_OPERATOR_POD", "ADDON_OPERATOR_ADVERTISE_ADDRESS"}, variable) {
 			continue
 		}
 		flag := flags.Lookup(name)
@@ -147,7 +149,8 @@ func TestSchemaOfTheChartKnowsTheOptions(t *testing.T) {
 
 func TestSchemaOfTheChartRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ values, says string }{
-		"two operators":          {"replicas: 2", "replicas"},
+		"half an operator":       {"replicas: 0.5", "replicas"},
+		"availability by hand":   {"options: {ADDON_OPERATOR_HA: true}", "ADDON_OPERATOR_HA"},
 		"an unknown option":      {"options: {LOG_LEVL: debug}", "LOG_LEVL"},
 		"an option of the chart": {"options: {HELM_IGNORE_RELEASE: x}", "HELM_IGNORE_RELEASE"},
 		"an unknown value":       {"serviceAcount: {create: true}", "serviceAcount"},

@@ -24,6 +24,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- end }}
 
+{{- /* Not empty with several replicas. */ -}}
+{{- define "operator.ha" -}}
+{{- if gt (int .Values.replicas) 1 }}yes{{ end -}}
+{{- end }}
+
 {{- /* All metrics have this prefix. */ -}}
 {{- define "operator.prefix" -}}
 {{ .Values.options.ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX | default "addon_operator_" }}
