@@ -62,9 +62,12 @@ func TestInvalidConfigMapIsRefused(t *testing.T) {
 	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_errors_total 1\n") {
 		t.Error("config_values_errors_total is not 1")
 	}
-	if _, body := get(o.public + "/readyz?verbose"); !strings.Contains(body, "REFUSED") {
-		t.Errorf("/readyz?verbose does not tell of it: %s", body)
-	}
+	h.eventually("the refusal in /readyz?verbose", func() error {
+		if _, body := get(o.public + "/readyz?verbose"); !strings.Contains(body, "REFUSED") {
+			return fmt.Errorf("it says %s", body)
+		}
+		return nil
+	})
 
 	h.setConfig(map[string]string{"one": "size: 3"})
 	o.expect("config values changed", "global=true", "modules=[one]")

@@ -112,7 +112,7 @@ func TestDocumentedVariablesExist(t *testing.T) {
 	for _, name := range opts.order {
 		known = append(known, opts.env[name]...)
 	}
-	for _, path := range []string{"docs/running.md", "docs/troubleshooting.md", "deploy/chart/values.yaml", "deploy/chart/templates/deployment.yaml", "Dockerfile"} {
+	for _, path := range []string{"docs/running.md", "docs/troubleshooting.md", "docs/high-availability.md", "deploy/chart/values.yaml", "deploy/chart/templates/deployment.yaml", "Dockerfile"} {
 		text, err := os.ReadFile(repository + path)
 		if err != nil {
 			t.Fatal(err)
