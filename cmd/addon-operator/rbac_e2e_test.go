@@ -156,7 +156,7 @@ func TestExamplesConvergeWithGeneratedRoles(t *testing.T) {
 	h := examples(t)
 	h.apply(h.generated(), false)
 	h.become()
-	o := h.start().ready()
+	o := h.start("ADDON_OPERATOR_HA=true").ready() // it may compete for its lease, too
 	for _, release := range []string{"prometheus", "grafana", "backup"} {
 		h.awaitRevisions(release, "1:deployed")
 	}
