@@ -27,6 +27,7 @@ type Options struct {
 	Kubeconfig string       // path; empty: the service account of the pod
 	Context    string       // context of the kubeconfig; empty: its current one
 	Server     string       // URL that replaces the one found; empty: keep
+	Config     *rest.Config // in place of all above: an API server of the same process; nil: none
 	QPS        float32      // requests per second of each client; 0: DefaultQPS, negative: no limit
 	Burst      int          // 0: DefaultBurst
 	UserAgent  string       // empty: addon-operator
@@ -126,6 +127,9 @@ func (c *Client) WithLimits(l Limits) (*Client, error) {
 // restConfig finds the API server. Without a kubeconfig it is the one of the
 // pod's service account; a context then makes no sense and is refused.
 func restConfig(o Options) (*rest.Config, error) {
+	if o.Config != nil {
+		return rest.CopyConfig(o.Config), nil
+	}
 	if o.Kubeconfig == "" {
 		if o.Context != "" {
 			return nil, fmt.Errorf("context %q is set, but no kubeconfig to find it in", o.Context)

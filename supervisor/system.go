@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/cenkalti/backoff/v4"
+	cmap "github.com/orcaman/concurrent-map"
 )
 
 // Options of a [System].
@@ -38,6 +40,7 @@ type System struct {
 
 // NewSystem makes an actor system; it starts no goroutine.
 func NewSystem(o Options) *System {
+	smallRegistry()
 	quiet := slog.New(atLeast{o.Log.Handler(), slog.LevelWarn}).With("component", "protoactor")
 	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
 	s := &System{Actors: actors, dispatcher: o.Dispatcher, Inspector: newInspector(actors), backoff: Backoff}
@@ -66,6 +69,14 @@ func observed(observe func(*actor.PID, any)) actor.ReceiverMiddleware {
 		}
 	}
 }
+
+// smallRegistry makes the registry of an actor system fit its actors. The library has 1,024
+// maps of 32 shards each: 3 MB, and most of the time that a start takes, for some hundred
+// actors. The number of shards is a variable of the package that brings the maps, so it is
+// set once, before the first system.
+//
+//nolint:gochecknoglobals // what a process sets once cannot hang on any single system
+var smallRegistry = sync.OnceFunc(func() { cmap.SHARD_COUNT = 1 })
 
 // Props describes an actor that is inspected and restarts its children when they crash.
 func (s *System) Props(producer actor.Producer) *actor.Props {

@@ -1,96 +1,65 @@
 package testkit
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"addon-operator/actors"
 	"addon-operator/kube"
 	"addon-operator/kube/objectpatch"
+	"addon-operator/testkit/apiserver"
 )
 
-// Cluster is an API server in memory: the ConfigMap of the operator, and objects that
-// hooks watch. Watches are told in the goroutine that makes a change, so that a trace is
-// the same each time.
+// Where the operator of a script lives.
+const (
+	operatorNamespace = "addon-operator"
+	operatorConfigMap = "addon-operator"
+)
+
+// Cluster is an API server in memory as the operator of a script sees it. The client of
+// the operator is the real one; watches are told in the goroutine that makes a change, so
+// that a trace is the same each time.
 type Cluster struct {
-	trace *Trace
-
-	mu      sync.Mutex
-	version int
-	data    map[string]string // of the ConfigMap; nil when it does not exist
-	notify  func(kube.ConfigMap)
-	objects map[objectKey]map[string]any
-	watches map[*watch]bool
-	absent  map[string]bool // kinds that do not exist
+	trace  *Trace
+	server *apiserver.Server
+	client *kube.Client
 }
-
-type objectKey struct{ kind, namespace, name string }
 
 // NewCluster makes an empty cluster.
 func NewCluster(trace *Trace) *Cluster {
-	return &Cluster{trace: trace, objects: map[objectKey]map[string]any{}, watches: map[*watch]bool{}, absent: map[string]bool{}}
+	c := &Cluster{trace: trace, server: apiserver.New("v1.33.0")}
+	c.server.EnsureNamespace(operatorNamespace)
+	// The configuration names an address; nothing else can be wrong with it.
+	c.client, _ = kube.Connect(kube.Options{Config: c.server.RESTConfig(), QPS: -1})
+	return c
 }
 
 // Read implements actors.ConfigMap.
-func (c *Cluster) Read(context.Context) (kube.ConfigMap, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.configMap(), nil
-}
-
-func (c *Cluster) configMap() kube.ConfigMap {
-	if c.data == nil {
-		return kube.ConfigMap{}
-	}
-	return kube.ConfigMap{ResourceVersion: strconv.Itoa(c.version), Data: maps.Clone(c.data)}
+func (c *Cluster) Read(ctx context.Context) (kube.ConfigMap, error) {
+	return c.client.ReadConfigMap(ctx, operatorNamespace, operatorConfigMap)
 }
 
 // Watch implements actors.ConfigMap.
-func (c *Cluster) Watch(_ context.Context, notify func(kube.ConfigMap)) {
-	c.mu.Lock()
-	c.notify = notify
-	cm := c.configMap()
-	c.mu.Unlock()
-	notify(cm)
+func (c *Cluster) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
+	c.server.WatchConfigMap(ctx, operatorNamespace, operatorConfigMap, notify)
 }
 
 // Write implements actors.ConfigMap.
-func (c *Cluster) Write(_ context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
-	c.mu.Lock()
-	for key := range set {
-		old, had := base[key]
-		now, has := c.data[key]
-		if old != now || had != has {
-			cm := c.configMap()
-			c.mu.Unlock()
-			return cm, kube.ErrConflict
-		}
-	}
-	data := maps.Clone(c.data)
-	if data == nil {
-		data = map[string]string{}
-	}
+func (c *Cluster) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
+	written, err := c.client.WriteConfigMap(ctx, operatorNamespace, operatorConfigMap, base, set)
 	for _, key := range slices.Sorted(maps.Keys(set)) {
-		if set[key] == nil {
-			delete(data, key)
+		switch {
+		case err != nil:
+		case set[key] == nil:
 			c.trace.Add("configmap: operator removes %s", key)
-			continue
+		default:
+			c.trace.Add("configmap: operator writes %s=%q", key, *set[key])
 		}
-		data[key] = *set[key]
-		c.trace.Add("configmap: operator writes %s=%q", key, *set[key])
 	}
-	c.mu.Unlock()
-	return c.SetConfigMap(data), nil
+	return written, err
 }
 
 // Record implements actors.Notices.
@@ -103,263 +72,73 @@ func (c *Cluster) Record(n kube.Notice) {
 }
 
 // SetConfigMap replaces the ConfigMap, as a person would; nil deletes it.
-func (c *Cluster) SetConfigMap(data map[string]string) kube.ConfigMap {
-	c.mu.Lock()
-	c.version++
-	c.data = maps.Clone(data)
-	cm, notify := c.configMap(), c.notify
-	c.mu.Unlock()
-	if notify != nil {
-		notify(cm)
+func (c *Cluster) SetConfigMap(data map[string]string) {
+	if data == nil {
+		_, _ = c.server.Delete("v1", "ConfigMap", operatorNamespace, operatorConfigMap) // the kind exists
+		return
 	}
-	return cm
+	texts := map[string]any{}
+	for key, text := range data {
+		texts[key] = text
+	}
+	_ = c.Apply(map[string]any{ // it has all that an object needs
+		"apiVersion": "v1", "kind": "ConfigMap", "data": texts,
+		"metadata": map[string]any{"namespace": operatorNamespace, "name": operatorConfigMap},
+	})
 }
 
-// ConfigMap is the content of the ConfigMap.
+// ConfigMap is the content of the ConfigMap; nil when there is none.
 func (c *Cluster) ConfigMap() map[string]string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return maps.Clone(c.data)
+	return c.server.ConfigMap(operatorNamespace, operatorConfigMap).Data
 }
 
-// Disconnect ends all watches, as the end of the process would.
-func (c *Cluster) Disconnect() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.notify, c.watches = nil, map[*watch]bool{}
-}
-
-// Apply creates or changes an object.
+// Apply creates or changes an object. One without apiVersion is of the first kind of its
+// name.
 func (c *Cluster) Apply(object map[string]any) error {
-	key, err := keyOf(object)
-	if err != nil {
-		return err
-	}
-	c.mu.Lock()
-	c.version++
-	c.objects[key] = object
-	watches := c.sortedWatches()
-	c.mu.Unlock()
-	for _, w := range watches {
-		w.see(key, object)
-	}
-	return nil
-}
-
-// ApplyObjectPatches implements actors.Objects: each named object is changed in some way.
-// How exactly is the business of kube, which has its tests for that.
-func (c *Cluster) ApplyObjectPatches(_ context.Context, patches []objectpatch.Patch) error {
-	for _, p := range patches {
-		c.mu.Lock()
-		old, exists := c.objects[objectKey{strings.ToLower(p.Kind), p.Namespace, p.Name}]
-		version := c.version
-		c.mu.Unlock()
-		if !exists {
-			return fmt.Errorf("%s: there is no such object", p)
+	if _, ok := object["apiVersion"]; !ok {
+		word, _ := object["kind"].(string)
+		apiVersion, kind, found := c.server.Kind(word)
+		if !found {
+			return fmt.Errorf("there is no kind %q; the step 'kind %s' makes it", word, word)
 		}
-		object := maps.Clone(old)
-		object["touched"] = float64(version)
-		if err := c.Apply(object); err != nil {
-			return err
-		}
+		object = maps.Clone(object)
+		object["apiVersion"], object["kind"] = apiVersion, kind
 	}
-	return nil
+	return c.server.Apply(object)
 }
 
 // Delete removes an object. It reports whether it existed.
-func (c *Cluster) Delete(kind, namespace, name string) bool {
-	key := objectKey{strings.ToLower(kind), namespace, name}
-	c.mu.Lock()
-	c.version++
-	_, existed := c.objects[key]
-	delete(c.objects, key)
-	watches := c.sortedWatches()
-	c.mu.Unlock()
-	for _, w := range watches {
-		w.see(key, nil)
-	}
-	return existed
+func (c *Cluster) Delete(kind, namespace, name string) (bool, error) {
+	return c.server.Delete("", kind, namespace, name)
 }
 
-func (c *Cluster) sortedWatches() []*watch {
-	return slices.SortedFunc(maps.Keys(c.watches), func(a, b *watch) int { return cmp.Compare(a.id, b.id) })
-}
-
-func keyOf(object map[string]any) (objectKey, error) {
-	kind, _ := object["kind"].(string)
-	meta, _ := object["metadata"].(map[string]any)
-	name, _ := meta["name"].(string)
-	namespace, _ := meta["namespace"].(string)
-	if kind == "" || name == "" {
-		return objectKey{}, fmt.Errorf("an object needs kind and metadata.name: %v", object)
-	}
-	return objectKey{strings.ToLower(kind), namespace, name}, nil
+// ApplyObjectPatches implements actors.Objects.
+func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
+	return c.client.ApplyObjectPatches(ctx, patches)
 }
 
 // WatchObjects is the Watch of actors.World.
-func (c *Cluster) WatchObjects(_ context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
-	selector := labels.Everything()
-	if spec.Labels != nil {
-		var err error
-		if selector, err = metav1.LabelSelectorAsSelector(spec.Labels); err != nil {
-			return nil, err
-		}
-	}
-	c.mu.Lock()
-	c.version++
-	w := &watch{cluster: c, id: c.version, spec: spec, selector: selector, kept: map[objectKey]kube.Object{}, notify: notify}
-	c.watches[w] = true
-	for key, object := range c.objects {
-		if w.matches(key, object) {
-			w.kept[key] = w.keep(key, object)
-		}
-	}
-	w.synced = synced
-	waits := c.absent[strings.ToLower(spec.Kind)]
-	c.mu.Unlock()
-	if !waits {
-		w.complete()
-	}
-	return w, nil
+func (c *Cluster) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+	return c.server.WatchObjects(ctx, spec, notify, synced)
 }
 
-// SetKind makes a kind exist or not. Watches of a kind that comes into being are complete
-// from then on.
-func (c *Cluster) SetKind(kind string, exists bool) {
-	c.mu.Lock()
-	if exists {
-		delete(c.absent, strings.ToLower(kind))
-	} else {
-		c.absent[strings.ToLower(kind)] = true
-	}
-	watches := c.sortedWatches()
-	c.mu.Unlock()
-	for _, w := range watches {
-		if exists && strings.EqualFold(w.spec.Kind, kind) {
-			w.complete()
-		}
-	}
-}
+// kindsGroup is the API group of kinds that a script makes.
+const kindsGroup = "testkit.example.org"
 
-// watch is one watch with its snapshot.
-type watch struct {
-	cluster  *Cluster
-	id       int
-	spec     kube.Spec
-	selector labels.Selector
-	notify   func(kube.Change)
-
-	synced func()
-
-	mu   sync.Mutex
-	done bool // the first list is complete
-	kept map[objectKey]kube.Object
-	seq  uint64
-}
-
-func (w *watch) complete() {
-	w.mu.Lock()
-	was := w.done
-	w.done = true
-	w.mu.Unlock()
-	if !was {
-		w.synced()
+// SetKind makes a kind that Kubernetes does not have exist or not. Watches of a kind that
+// comes into being are complete from then on.
+func (c *Cluster) SetKind(kind string, exists bool) error {
+	plural := strings.ToLower(kind) + "s"
+	if !exists {
+		_, err := c.server.Delete("", "CustomResourceDefinition", "", plural+"."+kindsGroup)
+		return err
 	}
-}
-
-func (w *watch) matches(key objectKey, object map[string]any) bool {
-	if object == nil || !strings.EqualFold(key.kind, w.spec.Kind) {
-		return false
-	}
-	if len(w.spec.Names) > 0 && !slices.Contains(w.spec.Names, key.name) {
-		return false
-	}
-	if len(w.spec.Namespaces) > 0 && !slices.Contains(w.spec.Namespaces, key.namespace) {
-		return false
-	}
-	set := labels.Set{}
-	meta, _ := object["metadata"].(map[string]any)
-	own, _ := meta["labels"].(map[string]any)
-	for k, v := range own {
-		set[k] = fmt.Sprint(v)
-	}
-	return w.selector.Matches(set)
-}
-
-func (w *watch) keep(key objectKey, object map[string]any) kube.Object {
-	kept := kube.Object{Namespace: key.namespace, Name: key.name}
-	if w.spec.Filter != nil {
-		kept.FilterResult, _ = w.spec.Filter(object)
-	}
-	if w.spec.KeepObjects || w.spec.Filter == nil {
-		kept.Object, _ = json.Marshal(object)
-	}
-	return kept
-}
-
-// see handles a new state of an object, nil when it is gone, by the rules of C38.
-func (w *watch) see(key objectKey, object map[string]any) {
-	if !strings.EqualFold(key.kind, w.spec.Kind) {
-		return
-	}
-	w.mu.Lock()
-	old, had := w.kept[key]
-	change := kube.Change{Object: old}
-	switch {
-	case !w.matches(key, object) && !had:
-		w.mu.Unlock()
-		return
-	case !w.matches(key, object):
-		change.Type = kube.Deleted
-		delete(w.kept, key)
-	default:
-		now := w.keep(key, object)
-		w.kept[key], change.Object, change.Type = now, now, kube.Added
-		if had {
-			change.Type = kube.Modified
-		}
-		if had && w.same(old, now) {
-			w.mu.Unlock()
-			return
-		}
-	}
-	w.seq++
-	change.Seq = w.seq
-	w.mu.Unlock()
-	w.notify(change)
-}
-
-func (w *watch) same(a, b kube.Object) bool {
-	if w.spec.Filter != nil {
-		return string(a.FilterResult) == string(b.FilterResult)
-	}
-	return string(a.Object) == string(b.Object)
-}
-
-// Snapshot implements actors.Watch.
-func (w *watch) Snapshot() ([]kube.Object, uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	objects := slices.Collect(maps.Values(w.kept))
-	slices.SortFunc(objects, func(a, b kube.Object) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	return c.server.Apply(map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural + "." + kindsGroup},
+		"spec": map[string]any{
+			"group": kindsGroup, "scope": "Namespaced", "names": map[string]any{"kind": kind, "plural": plural},
+			"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true}},
+		},
 	})
-	return objects, w.seq
-}
-
-// State implements actors.Watch.
-func (w *watch) State() kube.WatchState {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if !w.done {
-		return kube.WatchState{Phase: kube.WaitingForKind, Message: "waiting for " + w.spec.Kind}
-	}
-	return kube.WatchState{Phase: kube.Complete, Kind: w.spec.Kind, Objects: len(w.kept)}
-}
-
-// Stop implements actors.Watch.
-func (w *watch) Stop() {
-	w.cluster.mu.Lock()
-	defer w.cluster.mu.Unlock()
-	delete(w.cluster.watches, w)
 }

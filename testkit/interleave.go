@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"bytes"
+	"flag"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,10 +15,16 @@ import (
 // its nature: after it stands why. Then only the final state is compared.
 const ordered = "Runs depend on the order:"
 
+// seedsFlag makes nightly runs longer.
+var seedsFlag = flag.Uint64("seeds", 0, "play lifecycle scripts under so many seeds, in place of what their test asks for")
+
 // Interleave plays every script that matches the pattern under seeds 1 to n of the
 // scheduler. Whatever the order of messages is, the same must be left in the end and the
 // same hooks must have run. Scripts with real programs are played under few seeds.
 func Interleave(t *testing.T, pattern string, n uint64) {
+	if *seedsFlag > 0 {
+		n = *seedsFlag
+	}
 	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no lifecycle scripts match %s (%v)", pattern, err)

@@ -3,12 +3,12 @@ package testkit
 import (
 	"bytes"
 	"flag"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/pmezard/go-difflib/difflib"
 	"golang.org/x/tools/txtar"
 )
 
@@ -65,22 +65,13 @@ func lifecycle(t *testing.T, path string) {
 	}
 }
 
-// diff shows the first lines that differ, with what stands before them.
+// diff shows the lines that differ, with what stands around them.
 func diff(want, got string) string {
-	a, b := strings.Split(want, "\n"), strings.Split(got, "\n")
-	first := 0
-	for first < len(a) && first < len(b) && a[first] == b[first] {
-		first++
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(want), B: difflib.SplitLines(got), FromFile: "expected", ToFile: "played", Context: 3,
+	})
+	if err != nil {
+		return err.Error()
 	}
-	var out strings.Builder
-	for _, line := range a[max(0, first-3):first] {
-		fmt.Fprintf(&out, "  %s\n", line)
-	}
-	for _, line := range a[first:] {
-		fmt.Fprintf(&out, "- %s\n", line)
-	}
-	for _, line := range b[first:] {
-		fmt.Fprintf(&out, "+ %s\n", line)
-	}
-	return out.String()
+	return text
 }

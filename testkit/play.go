@@ -16,7 +16,6 @@ import (
 	"addon-operator/actors"
 	"addon-operator/addons"
 	"addon-operator/hooks"
-	"addon-operator/kube"
 )
 
 // Play plays the steps of a lifecycle script on virtual time and returns what happened.
@@ -34,6 +33,7 @@ type stage struct {
 	files   map[string][]byte
 	dir     string // with the files of the last play; "" before it
 	mutable bool   // a step changes files
+	runner  *hooks.Runner
 	scripts scriptCache
 }
 
@@ -53,7 +53,7 @@ func (s *stage) play(t *testing.T, seed uint64) *Played {
 	t.Helper()
 	fresh := s.dir == "" || s.mutable
 	if fresh {
-		s.dir = t.TempDir()
+		s.dir, s.runner = t.TempDir(), nil
 	}
 	played := &Played{}
 	synctest.Test(t, func(t *testing.T) {
@@ -97,11 +97,14 @@ func newPlayer(t *testing.T, s *stage, seed uint64) *player {
 		cluster: NewCluster(trace), releases: NewReleases(trace),
 	}
 	p.traps = newTraps(p.witness)
-	runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.dir, "tmp"), Log: trace.logger()})
-	if err != nil {
-		t.Fatal(err)
+	if s.runner == nil || hasPrograms(s.archive) { // it logs into the trace of one play
+		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.dir, "tmp"), Log: trace.logger()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.runner = runner
 	}
-	p.hooks = NewHooks(runner, trace)
+	p.hooks = NewHooks(s.runner, trace)
 	p.hooks.scripts = s.scripts
 	p.hooks.witness, p.releases.witness = p.witness, p.witness
 	return p
@@ -218,9 +221,7 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	p.writes = cancel
 	p.operator = actors.New(actors.World{
 		Log: p.trace.logger(), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, ConfigMap: p.cluster, Objects: p.cluster, Notices: p.cluster,
-		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
-			return p.cluster.WatchObjects(ctx, spec, notify, synced)
-		},
+		Watch:   p.cluster.WatchObjects,
 		Isolate: p.isolate, Width: p.width, Writes: writes, Dispatcher: p.sched, Observe: p.traps.observe, IgnoredRelease: "operator-itself",
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.dir, "modules")}, Global: filepath.Join(p.dir, "global-hooks"), UnnumberedOrder: 1},
 	})
@@ -242,7 +243,6 @@ func (p *player) stop() error {
 	}
 	p.operator = nil
 	p.writes()
-	p.cluster.Disconnect()
 	return err
 }
 

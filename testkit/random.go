@@ -146,17 +146,17 @@ func (d *draw) mendConfigMap() {
 
 func (d *draw) objects() {
 	name := oneOf(d, "one", "two", "three")
-	kind, set := "Pod", d.world.pods
+	object, set := "Pod d/"+name, d.world.pods
 	if d.rnd.IntN(3) == 0 {
-		kind, set = "Node", d.world.nodes
+		object, set = "Node "+name, d.world.nodes
 	}
 	if set[name] {
 		delete(set, name)
-		d.add("delete %s d/%s", kind, name)
+		d.add("delete %s", object)
 		return
 	}
 	set[name] = true
-	d.add("object %s d/%s", kind, name)
+	d.add("object %s", object)
 }
 
 func (d *draw) hook() string {

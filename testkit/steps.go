@@ -34,8 +34,8 @@ func steps() map[string]func(*player, string) error {
 		"apply":            (*player).stepApply,
 		"object":           (*player).stepObject,
 		"delete":           (*player).stepDelete,
-		"no-kind":          func(p *player, kind string) error { p.cluster.SetKind(kind, false); return nil },
-		"kind":             func(p *player, kind string) error { p.cluster.SetKind(kind, true); return nil },
+		"no-kind":          func(p *player, kind string) error { return p.cluster.SetKind(kind, false) },
+		"kind":             func(p *player, kind string) error { return p.cluster.SetKind(kind, true) },
 		"fail":             (*player).stepFail,
 		"slow":             (*player).stepSlow,
 		"fail-helm":        (*player).stepFailHelm,
@@ -158,7 +158,11 @@ func (p *player) stepObject(rest string) error {
 	if !ok {
 		namespace, object = "", name
 	}
-	return p.cluster.Apply(map[string]any{"kind": kind, "metadata": map[string]any{"namespace": namespace, "name": object}})
+	meta := map[string]any{"name": object}
+	if namespace != "" {
+		meta["namespace"] = namespace
+	}
+	return p.cluster.Apply(map[string]any{"kind": kind, "metadata": meta})
 }
 
 func (p *player) stepDelete(rest string) error {
@@ -167,10 +171,11 @@ func (p *player) stepDelete(rest string) error {
 	if !ok {
 		namespace, object = "", name
 	}
-	if !p.cluster.Delete(kind, namespace, object) {
-		return errors.New("there is no such object")
+	existed, err := p.cluster.Delete(kind, namespace, object)
+	if err == nil && !existed {
+		err = errors.New("there is no such object")
 	}
-	return nil
+	return err
 }
 
 func (p *player) stepFail(rest string) error {

@@ -28,7 +28,18 @@ func NewTrace() *Trace { return &Trace{began: time.Now()} }
 func (t *Trace) Add(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	fmt.Fprintf(&t.lines, "%6s  %s\n", time.Since(t.began).Round(time.Millisecond), fmt.Sprintf(format, args...))
+	fmt.Fprintf(&t.lines, "%6s  %s\n", time.Since(t.began).Round(time.Millisecond), withoutVersions(fmt.Sprintf(format, args...)))
+}
+
+// withoutVersions takes the numbers of versions out of a line: they tell how many objects
+// there are, which is not what a script is about.
+func withoutVersions(line string) string {
+	const mark = "resourceVersion "
+	before, after, found := strings.Cut(line, mark)
+	if !found {
+		return line
+	}
+	return before + mark + "N" + withoutVersions(strings.TrimLeft(after, "0123456789"))
 }
 
 // Heading appends a line without a time: a step of the script.

@@ -65,11 +65,17 @@ func blank(k *kind) *unstructured.Unstructured {
 }
 
 func fieldManager(k *kind, subresource string) (*managedfields.FieldManager, error) {
-	converter := managedfields.NewDeducedTypeConverter()
-	if !k.custom && scheme.Scheme.Recognizes(k.WithKind(k.name)) {
-		converter = applyconfigurations.NewTypeConverter(scheme.Scheme)
+	return managedfields.NewDefaultFieldManager(converter(k), onlyVersion{}, noDefaults{}, creator{}, k.WithKind(k.name), k.GroupVersion, subresource, nil)
+}
+
+// converter knows the lists of a kind, if anybody does. The library has no schema of all
+// kinds that its scheme has.
+func converter(k *kind) managedfields.TypeConverter {
+	known := applyconfigurations.NewTypeConverter(scheme.Scheme)
+	if _, err := known.ObjectToTyped(blank(k)); err != nil {
+		return managedfields.NewDeducedTypeConverter()
 	}
-	return managedfields.NewDefaultFieldManager(converter, onlyVersion{}, noDefaults{}, creator{}, k.WithKind(k.name), k.GroupVersion, subresource, nil)
+	return known
 }
 
 // onlyVersion converts nothing: every object is kept in the version it was written in.

@@ -23,6 +23,7 @@ import (
 // wait for a connection.
 type watch struct {
 	server *Server
+	ctx    context.Context
 	order  int64
 	spec   kube.Spec
 	selection
@@ -37,9 +38,9 @@ type watch struct {
 	failures uint64 // of the filter
 }
 
-// WatchObjects is the Watch of actors.World.
-func (s *Server) WatchObjects(_ context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
-	w := &watch{server: s, spec: spec, notify: notify, synced: synced, kept: map[key]kube.Object{}}
+// WatchObjects is the Watch of actors.World. It ends with its context.
+func (s *Server) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+	w := &watch{server: s, ctx: ctx, spec: spec, notify: notify, synced: synced, kept: map[key]kube.Object{}}
 	var err error
 	if w.selection, err = newSelection("", spec.Fields); err != nil {
 		return nil, err
@@ -59,6 +60,7 @@ func (s *Server) WatchObjects(_ context.Context, spec kube.Spec, notify func(kub
 	s.begun++
 	w.order = s.begun
 	s.watches[w] = true
+	context.AfterFunc(ctx, w.Stop)
 	w.begin()
 	return w, nil
 }
@@ -116,6 +118,9 @@ func (w *watch) keep(u *unstructured.Unstructured) (kube.Object, bool) {
 
 // see handles a change; the caller holds the server's lock.
 func (w *watch) see(e event) {
+	if w.ctx.Err() != nil {
+		return
+	}
 	if w.namespaces != nil && e.key.resource == namespaces {
 		w.seeNamespace(e.key.name)
 	}
@@ -203,7 +208,7 @@ func (w *watch) State() kube.WatchState {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if k == nil || !w.complete {
-		return kube.WatchState{Phase: kube.WaitingForKind, Message: "there is no kind " + strings.TrimSpace(w.spec.APIVersion+" "+w.spec.Kind)}
+		return kube.WatchState{Phase: kube.WaitingForKind, Message: "waiting for " + strings.TrimSpace(w.spec.APIVersion+" "+w.spec.Kind)}
 	}
 	return kube.WatchState{Phase: kube.Complete, Kind: k.name, Objects: len(w.kept), FilterErrors: w.failures}
 }

@@ -55,7 +55,7 @@ func (p *play) rendered() (string, error) {
 		if notes["meta.helm.sh/release-name"] != release {
 			continue
 		}
-		for _, key := range []string{"uid", "resourceVersion", "creationTimestamp", "managedFields"} {
+		for _, key := range []string{"uid", "resourceVersion", "creationTimestamp", "generation"} {
 			delete(meta, key)
 		}
 		delete(notes, "meta.helm.sh/release-name")

@@ -1,0 +1,43 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+
+	"addon-operator/kube"
+)
+
+// ConfigMap is a ConfigMap as the operator reads it; the zero value when there is none.
+func (s *Server) ConfigMap(namespace, name string) kube.ConfigMap {
+	object, err := json.Marshal(s.Object("v1", "ConfigMap", namespace, name))
+	if err != nil {
+		return kube.ConfigMap{}
+	}
+	return parseConfigMap(object)
+}
+
+// WatchConfigMap tells of a ConfigMap, first as it is now, until ctx ends
+// (actors.ConfigMap). It tells in the goroutine that makes a change.
+func (s *Server) WatchConfigMap(ctx context.Context, namespace, name string, notify func(kube.ConfigMap)) {
+	notify(s.ConfigMap(namespace, name))
+	spec := kube.Spec{APIVersion: "v1", Kind: "ConfigMap", Namespaces: []string{namespace}, Names: []string{name}, KeepObjects: true}
+	// The spec is valid, and the kind exists.
+	_, _ = s.WatchObjects(ctx, spec, func(c kube.Change) {
+		if c.Type == kube.Deleted {
+			notify(kube.ConfigMap{})
+			return
+		}
+		notify(parseConfigMap(c.Object.Object))
+	}, func() {})
+}
+
+func parseConfigMap(object []byte) kube.ConfigMap {
+	var cm struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+		Data map[string]string `json:"data"`
+	}
+	_ = json.Unmarshal(object, &cm) // the server keeps no ConfigMap that is none
+	return kube.ConfigMap{ResourceVersion: cm.Metadata.ResourceVersion, Data: cm.Data}
+}
