@@ -156,7 +156,7 @@ func (h *healer) patient(module string) *patient {
 func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 	for _, name := range h.state.owners[o] {
 		p := h.state.patients[name]
-		late := p.hooks && time.Since(p.ended) < newsDelay
+		late := p.hooks && h.program.HealDelay == 0 && time.Since(p.ended) < newsDelay
 		switch {
 		case p.stage == atHelm:
 			p.doubtful[o] = true
@@ -233,7 +233,7 @@ func (h *healer) disown(module string, p *patient) {
 func (h *healer) healLater(ctx actor.Context, module string, p *patient) {
 	p.stopTimer()
 	self := ctx.Self()
-	p.timer = time.AfterFunc(healDelay, func() { h.program.Send(self, healDue{module}) })
+	p.timer = time.AfterFunc(cmp.Or(h.program.HealDelay, healDelay), func() { h.program.Send(self, healDue{module}) })
 }
 
 func (p *patient) stopTimer() {
@@ -281,7 +281,7 @@ func describeObjects(gone []helm.Object) string {
 func (h *healer) publish(ctx actor.Context) {
 	status := messages.HealerStatus{Objects: len(h.state.owners)}
 	for _, name := range slices.Sorted(maps.Keys(h.state.patients)) {
-		if len(h.state.patients[name].gone) > 0 {
+		if p := h.state.patients[name]; len(p.gone)+len(p.doubtful) > 0 {
 			status.Ailing = append(status.Ailing, name)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/cenkalti/backoff/v4"
@@ -29,6 +30,9 @@ type World struct {
 	Objects   Objects
 	// ReleaseWatch may be nil: then releases are not healed.
 	ReleaseWatch ReleaseWatch
+	// HealDelay is how long news of absent objects is gathered; 0 is a second. Who sets it
+	// tells news at once: none of it is late.
+	HealDelay time.Duration
 	// Notices may be nil: then nobody is told by events.
 	Notices Notices
 	// Renderer may be nil: then nobody can look at what charts render.

@@ -1,10 +1,14 @@
-// Package apiserver is an API server in memory, for the scenarios of module authors: the
-// kinds of Kubernetes and what CustomResourceDefinitions add, kept in a map and served on
-// loopback to kubectl, Helm and the operator's own client.
+// Package apiserver is an API server in memory, for the scenarios of module authors and for
+// lifecycle scripts: the kinds of Kubernetes and what CustomResourceDefinitions add, kept in
+// a map. It is served on loopback to kubectl and other processes (Start), and by calls, on
+// virtual time if need be, to clients of the same process (RESTConfig).
 //
-// It does what hooks and charts can observe: resource versions and conflicts, selectors,
-// namespaces that must exist, finalizers, generated names, JSON, merge, strategic and
-// apply patches. It has no admission, no defaults, no validation by schema, no access
-// control and no controllers, but for Jobs and Pods that are Helm hooks: they succeed at
-// once. An apply patch is a strategic merge without field owners.
+// It does what hooks, charts and the operator can observe: resource versions and conflicts,
+// watches from a version and versions that are gone, pages, selectors, namespaces that must
+// exist, finalizers, orphans and garbage, generated names, JSON, merge, strategic and apply
+// patches with field managers, the subresources status and scale. The table
+// testdata/conformance.txtar holds it to the answers of a real API server.
+//
+// It has no admission, no defaults, no validation by schema, no access control and no
+// controllers, but for Jobs and Pods that are Helm hooks: they succeed at once.
 package apiserver

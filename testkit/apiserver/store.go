@@ -27,6 +27,7 @@ type Server struct {
 	news    chan struct{} // closed at each change
 	watches map[*watch]bool
 	begun   int64 // how many watches, for their order
+	gone    func(object map[string]any)
 
 	http *http.Server
 	url  string
@@ -140,6 +141,14 @@ func (s *Server) Delete(apiVersion, word, namespace, name string) (bool, error) 
 	}
 	_, err := s.delete(k, namespace, name, deletion{})
 	return !apierrors.IsNotFound(err), nil
+}
+
+// OnGone calls f with each object that is deleted from now on, in the goroutine that
+// deletes it. f must return at once and may not call the server.
+func (s *Server) OnGone(f func(object map[string]any)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.gone = f
 }
 
 // Objects are copies of all objects, sorted by kind, namespace and name.

@@ -262,6 +262,9 @@ func (s *Server) commitGone(key key) {
 	before := s.objects[key]
 	delete(s.objects, key)
 	s.tell(event{s.number, key, before, nil})
+	if s.gone != nil {
+		s.gone(withoutManagers(before).Object)
+	}
 	s.mayEnd(key.namespace)
 }
 

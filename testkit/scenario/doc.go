@@ -2,9 +2,9 @@
 // module that say what is given, what happens, and what must come of it.
 //
 // Hooks, charts, actors, Helm and the client of the operator are the real ones; only the
-// API server is one in memory (package apiserver). Time does not pass: crontabs fire and
-// failed tasks are tried again when a step says so, and a step is over when the operator
-// has nothing left to do.
+// API server is one in memory (package apiserver). Time passes only when a step says so:
+// then crontabs fire and failed tasks are tried again. A step is over when the operator has
+// nothing left to do.
 //
 // Command addon-operator and tests use this package. It knows nothing of *testing.T, and
 // nothing of the rest of testkit.

@@ -67,7 +67,9 @@ type step struct {
 	Delete    *reference `json:"delete"`
 	ConfigMap tree       `json:"configMap"`
 	Tick      string     `json:"tick"`
+	Advance   string     `json:"advance"`
 	FailHook  *failHook  `json:"failHook"`
+	FailHelm  *failHelm  `json:"failHelm"`
 	Retry     bool       `json:"retry"`
 	Restart   bool       `json:"restart"`
 	Expect    *expect    `json:"expect"`
@@ -76,6 +78,11 @@ type step struct {
 type failHook struct {
 	Hook  string `json:"hook"`
 	Times int    `json:"times"`
+}
+
+type failHelm struct {
+	Module string `json:"module"`
+	Times  int    `json:"times"`
 }
 
 type reference struct {
@@ -100,14 +107,15 @@ type expect struct {
 }
 
 type run struct {
-	Hook        string `json:"hook"`
-	Binding     string `json:"binding"`
-	Context     tree   `json:"context"`
-	Contexts    []tree `json:"contexts"`
-	ValuesPatch []tree `json:"valuesPatch"`
-	ConfigPatch []tree `json:"configPatch"`
-	Fails       any    `json:"fails"` // nil, bool or text
-	Times       *int   `json:"times"`
+	Hook          string `json:"hook"`
+	Binding       string `json:"binding"`
+	Context       tree   `json:"context"`
+	Contexts      []tree `json:"contexts"`
+	ValuesPatch   []tree `json:"valuesPatch"`
+	ConfigPatch   []tree `json:"configPatch"`
+	ObjectPatches []tree `json:"objectPatches"`
+	Fails         any    `json:"fails"` // nil, bool or text
+	Times         *int   `json:"times"`
 }
 
 type metric struct {

@@ -69,9 +69,14 @@ func (p *play) stillIdle(before [2]uint64) bool {
 	return p.dispatcher.busy.Load() == 0 && p.recorder.underWay.Load() == 0 && p.activity() == before
 }
 
-// working are the runs that are in progress.
+// working are the runs that are in progress, and the modules that are about to be healed.
 func (p *play) working() (list []string) {
 	p.visit(func(n *supervisor.Node) {
+		if healer, ok := n.Status.(messages.HealerReporter); ok {
+			for _, module := range healer.Healer().Ailing {
+				list = append(list, n.Path+": objects of "+module+" are absent")
+			}
+		}
 		if !strings.Contains(n.Path, "/run/") {
 			return
 		}

@@ -1,11 +1,11 @@
 package scenario
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -13,6 +13,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/robfig/cron/v3"
+	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"addon-operator/actors"
 	"addon-operator/helm"
@@ -33,10 +36,12 @@ type recorder struct {
 	underWay atomic.Int64
 	done     atomic.Uint64 // actions that have ended
 
-	mu    sync.Mutex
-	runs  []hookRun
-	fails map[string]int
-	ticks map[string]map[string]bool // names of schedule bindings by crontab
+	mu        sync.Mutex
+	runs      []hookRun
+	fails     map[string]int
+	helmFails map[string]int             // by release
+	ticks     map[string]map[string]bool // names of schedule bindings by crontab
+	parsed    map[string]cron.Schedule   // by crontab
 }
 
 // hookRun is a run of a hook that has ended.
@@ -44,7 +49,15 @@ type hookRun struct {
 	hook                     string
 	contexts                 []any // as the hook read them
 	valuesPatch, configPatch []any
+	objectPatches            []any
 	err                      error
+}
+
+func newRecorder() *recorder {
+	return &recorder{
+		fails: map[string]int{}, helmFails: map[string]int{},
+		ticks: map[string]map[string]bool{}, parsed: map[string]cron.Schedule{},
+	}
 }
 
 // action notes that something is under way until the function it returns is called.
@@ -74,6 +87,7 @@ func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir st
 			r.ticks[s.Crontab] = map[string]bool{}
 		}
 		r.ticks[s.Crontab][s.Name] = true
+		r.parsed[s.Crontab] = s.Parsed
 		config.Schedules[i].Parsed = never{}
 	}
 	for i := range config.Kubernetes {
@@ -132,9 +146,25 @@ func (r *recorder) note(run hooks.Run, result hooks.Result, err error) {
 	for _, op := range result.ConfigPatch {
 		noted.configPatch = append(noted.configPatch, plain(op))
 	}
+	noted.objectPatches = documents(result.ObjectPatches)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.runs = append(r.runs, noted)
+}
+
+// documents are the object patches as the hook wrote them, JSON or YAML. What cannot be
+// read has made the run fail.
+func documents(text []byte) (list []any) {
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		var document map[string]any
+		if err := decoder.Decode(&document); err != nil {
+			return list
+		}
+		if document != nil {
+			list = append(list, plain(document))
+		}
+	}
 }
 
 // plain is a value as the tree of its JSON.
@@ -173,12 +203,18 @@ func (r *recorder) Enabled(ctx context.Context, s hooks.EnabledScript) (bool, er
 // Apply implements actors.Releases.
 func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
 	defer r.action()()
+	if err := r.helmMustFail(m.Name); err != nil {
+		return helm.Outcome{}, err
+	}
 	return r.releases.Apply(ctx, m)
 }
 
 // Uninstall implements actors.Releases.
 func (r *recorder) Uninstall(ctx context.Context, release string) (bool, error) {
 	defer r.action()()
+	if err := r.helmMustFail(release); err != nil {
+		return false, err
+	}
 	return r.releases.Uninstall(ctx, release)
 }
 
@@ -222,69 +258,36 @@ func (r *recorder) crontabs() (byCrontab map[string]map[string]bool, words []str
 	return maps.Clone(r.ticks), words
 }
 
+// schedules are the crontabs of all hooks.
+func (r *recorder) schedules() map[string]cron.Schedule {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.parsed)
+}
+
+// failHelm makes the next installs, upgrades and uninstalls of a release fail.
+func (r *recorder) failHelm(release string, times int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.helmFails[release] = max(times, 1)
+}
+
+func (r *recorder) helmMustFail(release string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.helmFails[release] == 0 {
+		return nil
+	}
+	r.helmFails[release]--
+	return fmt.Errorf("release %s: the scenario makes Helm fail", release)
+}
+
 // fail makes the next runs of a hook fail.
 func (r *recorder) fail(hook string, times int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fails[hook] = max(times, 1)
 }
-
-// journal is the log of a scenario, in lines.
-type journal struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (j *journal) add(line string) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.lines = append(j.lines, line)
-}
-
-func (j *journal) text() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Join(j.lines, "\n")
-}
-
-// handler writes log records into a journal.
-type handler struct {
-	journal *journal
-	attrs   string
-}
-
-// Enabled implements slog.Handler.
-func (h handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
-
-// Handle implements slog.Handler.
-func (h handler) Handle(_ context.Context, r slog.Record) error {
-	line := r.Level.String() + " " + r.Message + h.attrs
-	r.Attrs(func(a slog.Attr) bool {
-		line += attribute(a)
-		return true
-	})
-	h.journal.add(line)
-	return nil
-}
-
-func attribute(a slog.Attr) string {
-	switch a.Key {
-	case "took", "task": // differ from run to run and tell nothing here
-		return ""
-	}
-	return fmt.Sprintf(" %s=%v", a.Key, a.Value)
-}
-
-// WithAttrs implements slog.Handler.
-func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	for _, a := range attrs {
-		h.attrs += attribute(a)
-	}
-	return h
-}
-
-// WithGroup implements slog.Handler; the operator uses no groups.
-func (h handler) WithGroup(string) slog.Handler { return h }
 
 // errNotRunning is what steps meet that need the operator.
 var errNotRunning = errors.New("the operator does not run, because its start was refused")

@@ -64,7 +64,7 @@ func playOne(ctx context.Context, s *Scenario, o Options) Result {
 	began := time.Now()
 	p := &play{
 		scenario: s, options: o, journal: &journal{}, dispatcher: &dispatcher{},
-		recorder: &recorder{fails: map[string]int{}, ticks: map[string]map[string]bool{}},
+		recorder: newRecorder(), clock: newClock(),
 	}
 	if err := p.run(ctx); err != nil {
 		p.problems = append(p.problems, p.readable(err.Error()))

@@ -65,6 +65,7 @@ func (w run) unlike(r hookRun) (list []string, isIt bool) {
 	list = append(list, listDifference("contexts", w.Contexts, r.contexts)...)
 	list = append(list, listDifference("valuesPatch", w.ValuesPatch, r.valuesPatch)...)
 	list = append(list, listDifference("configPatch", w.ConfigPatch, r.configPatch)...)
+	list = append(list, listDifference("objectPatches", w.ObjectPatches, r.objectPatches)...)
 	switch fails := w.Fails.(type) {
 	case bool:
 		if fails != (r.err != nil) {

@@ -1,0 +1,36 @@
+package scenario
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"addon-operator/helm"
+	"addon-operator/kube"
+	"addon-operator/testkit/apiserver"
+)
+
+// releaseWatch tells the operator of objects of releases that somebody deletes. Helm asks
+// the API server for everything else.
+type releaseWatch struct{ server *apiserver.Server }
+
+// Watch implements actors.ReleaseWatch.
+func (w releaseWatch) Watch(ctx context.Context, news helm.News) {
+	w.server.OnGone(func(object map[string]any) {
+		u := &unstructured.Unstructured{Object: object}
+		if ctx.Err() != nil || u.GetAnnotations()["meta.helm.sh/release-name"] == "" {
+			return
+		}
+		gvk := u.GroupVersionKind()
+		gvk.Version = "" // as News names objects
+		news.Gone(helm.Object{GVK: gvk, Namespace: u.GetNamespace(), Name: u.GetName()})
+	})
+}
+
+// Present implements actors.ReleaseWatch.
+func (w releaseWatch) Present(o helm.Object) bool {
+	return w.server.Object("", o.GVK.Kind, o.Namespace, o.Name) != nil
+}
+
+// WatchedKinds implements actors.ReleaseWatch: no kind has a watch of its own.
+func (releaseWatch) WatchedKinds() []kube.WatchedKind { return nil }
