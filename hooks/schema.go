@@ -119,7 +119,7 @@ func explainUnknown(at place, rule map[string]any) {
 		if _, ok := properties[key]; ok {
 			continue
 		}
-		if near := nearest(key, known); near != "" {
+		if near := Nearest(key, known); near != "" {
 			at.at(key).fail("is unknown; did you mean %s?", near)
 		} else {
 			at.at(key).fail("is unknown; known are %s", strings.Join(known, ", "))
@@ -240,8 +240,9 @@ func pointerTokens(pointer string) []string {
 	return tokens
 }
 
-// nearest finds the known word that differs from an unknown one in case or in at most two letters.
-func nearest(word string, known []string) string {
+// Nearest is the known word that was probably meant: it differs from an unknown one in case
+// or in at most two letters. It is empty when there is none.
+func Nearest(word string, known []string) string {
 	best, least := "", 3
 	for _, candidate := range known {
 		if d := distance(strings.ToLower(word), strings.ToLower(candidate)); d < least && 2*d <= len(candidate) {

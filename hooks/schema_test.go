@@ -123,7 +123,7 @@ func TestNearest(t *testing.T) {
 		"": "", "labels": "", "schedule": "", strings.Repeat("x", 1000): "", "que": "queue",
 	}
 	for word, want := range tests {
-		if got := nearest(word, known); got != want {
+		if got := Nearest(word, known); got != want {
 			t.Errorf("%.20q: got %q, want %q", word, got, want)
 		}
 	}

@@ -88,17 +88,26 @@ func (p *play) checkMetrics(want []metric) (problems []string) {
 	var all []string
 	for _, f := range families {
 		for _, m := range f.GetMetric() {
-			all = append(all, fmt.Sprintf("%s%v %v", f.GetName(), m.GetLabel(), amount(m)))
+			all = append(all, f.GetName()+labelText(m)+" "+fmt.Sprint(amount(m)))
 		}
 	}
 	for _, w := range want {
 		if !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool {
 			return f.GetName() == w.Name && slices.ContainsFunc(f.GetMetric(), w.is)
 		}) {
-			problems = append(problems, fmt.Sprintf("there is no metric %s like it; there are %v", w.Name, all))
+			problems = append(problems, fmt.Sprintf("there is no metric %s like it; there are:\n    %s", w.Name, strings.Join(all, "\n    ")))
 		}
 	}
 	return problems
+}
+
+// labelText shows labels as they are written in metrics: {hook="a.sh",module="a"}.
+func labelText(m *dto.Metric) string {
+	var labels []string
+	for _, l := range m.GetLabel() {
+		labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+	}
+	return "{" + strings.Join(labels, ",") + "}"
 }
 
 func (w metric) is(m *dto.Metric) bool {

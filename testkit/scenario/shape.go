@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"addon-operator/hooks"
 )
 
 //go:embed module-test.v1.schema.json
@@ -72,6 +74,9 @@ func explain(schema any, e *jsonschema.ValidationError) []string {
 		return []string{place + " must have one key only: write a list element for each thing that happens"}
 	case "minProperties":
 		return []string{place + " is empty: say what happens"}
+	case "pattern":
+		meaning, _ := rule["description"].(string)
+		return []string{place + ": the text does not fit; " + meaning}
 	}
 	if place == "" {
 		place = "the scenario"
@@ -105,35 +110,8 @@ func resolve(schema any, pointer string) any {
 
 // nearest proposes the name that was probably meant.
 func nearest(name string, known []string) string {
-	best, least := "", len(name)/2+1
-	for _, candidate := range known {
-		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d < least {
-			best, least = candidate, d
-		}
-	}
-	if best != "" {
+	if best := hooks.Nearest(name, known); best != "" {
 		return "did you mean " + best + "?"
 	}
 	return "write one of " + strings.Join(known, ", ")
-}
-
-// distance counts the letters that must be changed, added or removed.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		previous := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := previous
-			if a[i] != b[j] {
-				cost++
-			}
-			previous = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

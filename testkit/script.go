@@ -1,0 +1,62 @@
+package testkit
+
+import (
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// Script is a lifecycle script that is written in code: a test makes it of what it varies.
+// Scripts in files are played by [Lifecycle] and [Interleave].
+type Script struct {
+	sentence string
+	files    []txtar.File
+	steps    []string
+}
+
+// NewScript begins a script with the sentence that says what it proves.
+func NewScript(sentence string) *Script { return &Script{sentence: sentence} }
+
+// File adds a file: modules/010-dns/hooks/a.sh, global-hooks/hooks/b.sh, or one that a step
+// names.
+func (s *Script) File(name, text string) *Script {
+	s.files = append(s.files, txtar.File{Name: name, Data: []byte(strings.TrimLeft(text, "\n"))})
+	return s
+}
+
+// Step adds steps, one a line.
+func (s *Script) Step(steps ...string) *Script {
+	s.steps = append(s.steps, steps...)
+	return s
+}
+
+// Archive is the script as a file would hold it.
+func (s *Script) Archive() *txtar.Archive {
+	script := txtar.File{Name: "script", Data: []byte(strings.Join(s.steps, "\n") + "\n")}
+	return &txtar.Archive{Comment: []byte(s.sentence + "\n\n"), Files: append([]txtar.File{script}, s.files...)}
+}
+
+// String is the text of the script, ready to be kept in a file.
+func (s *Script) String() string { return string(txtar.Format(s.Archive())) }
+
+// Play plays the script; see the function [Play] for the seed.
+func (s *Script) Play(t *testing.T, seed uint64) *Played {
+	t.Helper()
+	return Play(t, s.Archive(), seed)
+}
+
+// Check plays a script for each of the seeds 1 to n and asks a model what must hold after
+// it. Script makes the script of a seed, or the same one each time: the order of messages
+// is drawn from the seed in any case. The first violation ends the test with the script
+// and its trace.
+func Check(t *testing.T, n uint64, script func(seed uint64) *Script, model func(*Played) (violations []string)) {
+	t.Helper()
+	for seed := uint64(1); seed <= n; seed++ {
+		s := script(seed)
+		played := s.Play(t, seed)
+		if violations := append(played.Problems, model(played)...); len(violations) > 0 {
+			t.Fatalf("seed %d:\n  %s\n%s\ntrace:\n%s", seed, strings.Join(violations, "\n  "), s, played.Trace)
+		}
+	}
+}
