@@ -90,13 +90,38 @@ type operator struct {
 type output struct {
 	mu   sync.Mutex
 	data []byte
+	// sieve says whether a line is kept; nil for all. It is for more output than a test
+	// wants to search again and again. begun is where the last, incomplete line begins.
+	sieve func(line []byte) bool
+	begun int
 }
 
 func (o *output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.data = append(o.data, p...)
+	if o.sieve != nil {
+		o.sift()
+	}
 	return len(p), nil
+}
+
+// sift forgets the complete lines that the sieve lets through.
+func (o *output) sift() {
+	rest := o.data[o.begun:]
+	kept := o.data[:o.begun]
+	for {
+		end := bytes.IndexByte(rest, '\n') + 1
+		if end == 0 {
+			break
+		}
+		if o.sieve(rest[:end]) {
+			kept = append(kept, rest[:end]...)
+		}
+		rest = rest[end:]
+	}
+	o.begun = len(kept)
+	o.data = append(kept, rest...)
 }
 
 // lines are the complete lines so far, flat: "level msg key=value …".
@@ -140,7 +165,7 @@ func (h *house) start(more ...string) *operator {
 	}
 	public, private := freePort(h.t), freePort(h.t)
 	o := &operator{
-		house: h, cmd: exec.Command(path), output: &output{}, exited: make(chan struct{}),
+		house: h, cmd: exec.Command(path), output: &output{sieve: h.sieve}, exited: make(chan struct{}),
 		public: "http://127.0.0.1:" + public, debug: "127.0.0.1:" + private,
 	}
 	o.env = append(h.environment(),

@@ -32,6 +32,7 @@ type house struct {
 	kubeconfig string
 	tools      string // a directory with kubectl and jq
 	client     kubernetes.Interface
+	sieve      func(line []byte) bool // of the log of the next operator that starts
 }
 
 // newHouse unpacks testdata/NAME.txtar (or NAME itself, when it has several lines) and

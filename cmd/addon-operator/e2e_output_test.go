@@ -1,0 +1,108 @@
+package main_test
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// noise counts the numbered lines of a noisy hook in the log.
+type noise struct {
+	mu     sync.Mutex
+	lines  int
+	bytes  int
+	broken string // the first line that is not whole, or comes twice
+	seen   map[int]bool
+}
+
+var noisePattern = regexp.MustCompile(`"msg":"noise-(\d{7}) x{985}"`)
+
+// sieve keeps all lines but those of the hook.
+func (n *noise) sieve(line []byte) bool {
+	if !bytes.Contains(line, []byte("noise-")) {
+		return true
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.lines++
+	n.bytes += len(line)
+	number := -1
+	if m := noisePattern.FindSubmatch(line); m != nil {
+		number, _ = strconv.Atoi(string(m[1]))
+	}
+	if n.broken == "" && (number < 0 || n.seen[number]) {
+		n.broken = string(line)
+	}
+	n.seen[number] = true
+	return false
+}
+
+func (n *noise) count() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.lines
+}
+
+// A hook prints 100 MB, on both streams: each line is in the log, once and whole; the
+// operator does not hold them in memory; and while the hook prints, one in another queue
+// handles an event. C27, C28, issue 3 'bad input'.
+func TestHookPrintsHundredMegabytes(t *testing.T) {
+	h := newHouse(t, "noisy")
+	noise := &noise{seen: map[int]bool{}}
+	h.sieve = noise.sieve
+	o := h.start("LOG_TYPE=json").ready()
+	before := o.peakMemory()
+	h.createConfigMap("start", "x", map[string]string{"app": "noise"})
+	h.eventually("the first lines", func() error {
+		if noise.count() == 0 {
+			return errNotYet
+		}
+		return nil
+	})
+	h.createConfigMap("probe", "x", map[string]string{"app": "watched"})
+	h.awaitLine("out/good", "probe")
+	if h.read("out/printed") != "" {
+		t.Error("the event was handled only after the noisy hook")
+	}
+	h.eventually("all lines", func() error {
+		printed, err := strconv.Atoi(strings.TrimSpace(h.read("out/printed")))
+		if err != nil {
+			return errNotYet
+		}
+		if got := noise.count(); got < printed {
+			return fmt.Errorf("%d of %d", got, printed)
+		}
+		return nil
+	})
+	o.expect("INFO no-newline-at-the-end", "hook=010-noisy/hooks/noisy.sh")
+	if noise.broken != "" || noise.bytes < 100_000_000 || noise.count() != len(noise.seen) {
+		t.Errorf("%d lines of %d bytes, %d different ones; one that is not as it was printed: %.200s", noise.lines, noise.bytes, len(noise.seen), noise.broken)
+	}
+	const enough = 64 << 20
+	if grown := o.peakMemory() - before; grown > enough {
+		t.Errorf("the memory of the operator has grown by %d MiB while 100 MB passed through it", grown>>20)
+	}
+	if n := o.count("ERROR"); n != 0 {
+		t.Errorf("%d errors", n)
+	}
+}
+
+// peakMemory is the most memory that the operator has had, in bytes; 0 where nobody tells.
+func (o *operator) peakMemory() int {
+	o.house.t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.cmd.Process.Pid))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(status), "VmHWM:")
+	kilobytes, err := strconv.Atoi(strings.Fields(rest + " 0")[0])
+	if err != nil {
+		o.house.t.Fatal(err)
+	}
+	return kilobytes << 10
+}

@@ -1,0 +1,97 @@
+package main_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// awaitQueue waits until a queue has so many tasks, with the one in progress.
+func (o *operator) awaitQueue(name string, length int) {
+	o.house.t.Helper()
+	o.house.eventually("queue "+name, func() error {
+		if got := o.metric("addon_operator_tasks_queue_length", `queue="`+name+`"`); got != strconv.Itoa(length) {
+			return fmt.Errorf("has length %q, want %d", got, length)
+		}
+		return nil
+	})
+}
+
+func (h *house) awaitLines(name string, want ...string) {
+	h.t.Helper()
+	h.eventually(name, func() error {
+		if got := h.lines(name); !slices.Equal(got, want) {
+			return fmt.Errorf("has %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// Two modules with hooks of the same file name in one named queue: the events of the one
+// are not merged into the runs of the other, the order is kept, one runs at a time; only
+// neighbours of one hook become one run. C41, F1, F3, T12.
+func TestTwoModulesInOneQueue(t *testing.T) {
+	h := newHouse(t, "queue")
+	o := h.start().ready()
+	one, two := map[string]string{"app": "one"}, map[string]string{"app": "two"}
+	h.createConfigMap("a", "x", one)
+	h.awaitLines("out/shared", "one a")
+	for length, next := range []struct {
+		name   string
+		labels map[string]string
+	}{{"b", two}, {"c", one}, {"d", one}, {"e", two}} {
+		h.createConfigMap(next.name, "x", next.labels)
+		o.awaitQueue("shared", length+2) // a watch each: only what has arrived is in order
+	}
+	h.write("out/go", "")
+	h.awaitLines("out/shared", "one a", "end", "two b", "end", "one c d", "end", "two e", "end")
+	o.awaitQueue("shared", 0)
+}
+
+// A module is switched off while its hook sleeps: the hook's process group is gone, the
+// release is deleted, and the queue goes on with the tasks of other modules, without the
+// waiting one of this. E11, E12, E15, F3, T14.
+func TestModuleIsDisabledWhileItsHookSleeps(t *testing.T) {
+	h := newHouse(t, "asleep")
+	o := h.start().ready()
+	h.awaitRevisions("sleeper", "1:deployed")
+	watched := map[string]string{"app": "watched"}
+	h.createConfigMap("a", "x", watched)
+	h.eventually("the sleeping hook", func() error {
+		if h.read("out/group") == "" {
+			return errNotYet
+		}
+		return nil
+	})
+	group, err := strconv.Atoi(strings.TrimSpace(h.read("out/group")))
+	if err != nil || syscall.Kill(-group, 0) != nil {
+		t.Fatalf("group %d does not live: %v", group, err)
+	}
+	h.createConfigMap("b", "x", watched)
+	o.awaitQueue("shared", 2)
+	h.createConfigMap("c", "x", map[string]string{"app": "other"})
+	o.awaitQueue("shared", 3)
+
+	h.setConfig(map[string]string{"sleeperEnabled": "false"})
+	o.expect("module is deleted", "module=sleeper")
+	h.awaitRevisions("sleeper", "")
+	h.eventually("the end of the process group", func() error {
+		if err := syscall.Kill(-group, 0); !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("group %d: %w", group, err)
+		}
+		return nil
+	})
+	o.awaitQueue("shared", 0)
+	lines := h.lines("out/shared")
+	slices.Sort(lines) // the delete is in another queue than the hook of the other module
+	if want := []string{"other c", "sleeper afterDeleteHelm", "sleeper watched"}; !slices.Equal(lines, want) {
+		t.Errorf("hooks ran for %q, want %q", lines, want)
+	}
+	if n := o.count("ERROR"); n != 0 {
+		t.Errorf("%d errors", n)
+	}
+}
