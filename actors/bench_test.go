@@ -87,14 +87,7 @@ func newLatencyLab(b *testing.B) *latencyLab {
 	l.openPipe(b, filepath.Join(dir, "pipe"))
 	l.script = filepath.Join(dir, "modules", "010-watch", "hooks", "hook.sh")
 	content := fmt.Sprintf(stopwatch, l.namespace, filepath.Join(dir, "pipe"))
-	for name, content := range map[string]string{l.script: content, filepath.Join(dir, "modules", "values.yaml"): "watchEnabled: true\n", filepath.Join(dir, "global-hooks", "README.md"): ""} {
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			b.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(content), 0o755); err != nil {
-			b.Fatal(err)
-		}
-	}
+	writeFiles(b, map[string]string{l.script: content, filepath.Join(dir, "modules", "values.yaml"): "watchEnabled: true\n", filepath.Join(dir, "global-hooks", "README.md"): ""})
 	var err error
 	if l.client, err = kubernetes.NewForConfig(cluster.RESTConfig()); err != nil {
 		b.Fatal(err)
@@ -109,6 +102,19 @@ func newLatencyLab(b *testing.B) *latencyLab {
 	}()
 	startOperator(b, cluster.Kubeconfig(), dir)
 	return l
+}
+
+// writeFiles writes executable files by their paths.
+func writeFiles(b *testing.B, files map[string]string) {
+	b.Helper()
+	for name, content := range files {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			b.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(content), 0o755); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 func startOperator(b *testing.B, kubeconfig, dir string) {
@@ -131,6 +137,12 @@ func startOperator(b *testing.B, kubeconfig, dir string) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
 	})
+	untilReady(b, operator)
+}
+
+// untilReady starts an operator, waits for its first converge, and stops it with the benchmark.
+func untilReady(b *testing.B, operator *actors.Operator) {
+	b.Helper()
 	if err := operator.Start(b.Context()); err != nil {
 		b.Fatal(err)
 	}

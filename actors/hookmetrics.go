@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -50,22 +51,44 @@ func newHookMetrics(reserved string) *HookMetrics {
 func (h *HookMetrics) check(reported []hooks.Metric) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	actions := map[string]hooks.MetricAction{}
+	now := map[string]hooks.MetricAction{} // of this run
+	known := func(name string) hooks.MetricAction {
+		if f := h.families[name]; f != nil {
+			return f.action
+		}
+		return now[name]
+	}
+	var errs []error
 	for _, m := range reported {
 		if m.Action == hooks.ActionExpire {
 			continue
 		}
-		if strings.HasPrefix(m.Name, h.reserved) {
-			return fmt.Errorf("METRICS_PATH: metric %s: names that begin with %s belong to the operator; choose another", m.Name, h.reserved)
+		if err := h.conflict(m, known); err != nil {
+			errs = append(errs, fmt.Errorf("METRICS_PATH: metric %s: %w", m.Name, err))
+			continue
 		}
-		is := actions[m.Name]
-		if f := h.families[m.Name]; f != nil {
-			is = f.action
+		now[m.Name] = m.Action
+	}
+	return errors.Join(errs...)
+}
+
+// conflict says why a metric cannot stand on one page with those that are known.
+func (h *HookMetrics) conflict(m hooks.Metric, known func(name string) hooks.MetricAction) error {
+	for _, reserved := range []string{h.reserved, "go_", "process_"} {
+		if strings.HasPrefix(m.Name, reserved) {
+			return fmt.Errorf("names that begin with %s belong to the operator; choose another", reserved)
 		}
-		if is != "" && is != m.Action {
-			return fmt.Errorf("METRICS_PATH: metric %s: action %q does not go with %q, which was used for this name before", m.Name, m.Action, is)
+	}
+	if is := known(m.Name); is != "" && is != m.Action {
+		return fmt.Errorf("action %q does not go with %q, which was used for this name before", m.Action, is)
+	}
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		if base, ok := strings.CutSuffix(m.Name, suffix); ok && known(base) == hooks.ActionObserve {
+			return fmt.Errorf("the histogram %s has a series of this name; choose another", base)
 		}
-		actions[m.Name] = m.Action
+		if m.Action == hooks.ActionObserve && known(m.Name+suffix) != "" {
+			return fmt.Errorf("a histogram has a series %s, and there is a metric of this name; choose another", m.Name+suffix)
+		}
 	}
 	return nil
 }

@@ -130,11 +130,14 @@ func (m *Metrics) registerLabelled(v labelled, labels []string) {
 	}
 }
 
+// hooks makes the metrics of hooks. They are most of the page, since there are many hooks
+// with several bindings each: hence the few buckets.
 func (m *Metrics) hooks(kind string, labels ...string) hookMetrics {
+	wall, cpu := []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, []float64{.01, .05, .1, .5, 1, 5, 30}
 	return hookMetrics{
-		seconds: m.histogram(kind+"run_seconds", "Duration of hook runs.", labels...),
-		user:    m.histogram(kind+"run_user_cpu_seconds", "User CPU time of hook runs.", labels...),
-		system:  m.histogram(kind+"run_sys_cpu_seconds", "System CPU time of hook runs.", labels...),
+		seconds: m.histogramOf(wall, kind+"run_seconds", "Duration of hook runs.", labels...),
+		user:    m.histogramOf(cpu, kind+"run_user_cpu_seconds", "User CPU time of hook runs.", labels...),
+		system:  m.histogramOf(cpu, kind+"run_sys_cpu_seconds", "System CPU time of hook runs.", labels...),
 		rss:     m.gauge(kind+"run_max_rss_bytes", "Peak memory of the last run.", labels...),
 		failed:  m.counter(kind+"errors_total", "Failed hook runs.", labels...),
 		allowed: m.counter(kind+"allowed_errors_total", "Failed hook runs whose failure is allowed.", labels...),

@@ -10,10 +10,13 @@ import (
 
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
+
+	"addon-operator/supervisor"
 )
 
 // newLogger makes the logger: readable text on a terminal, JSON elsewhere. Its level is
-// c.level from then on, which can be changed.
+// c.level from then on, which can be changed. A failure that repeats is written at growing
+// distances, but for level debug.
 func newLogger(w io.Writer, c *Config) (*slog.Logger, error) {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(strings.ToUpper(c.LogLevel))); err != nil {
@@ -37,9 +40,9 @@ func newLogger(w io.Writer, c *Config) (*slog.Logger, error) {
 	switch kind {
 	case "json":
 		plain := func(groups []string, a slog.Attr) slog.Attr { return readable(noTime(groups, a)) }
-		return slog.New(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level, ReplaceAttr: plain})), nil
+		return slog.New(supervisor.Sparing(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level, ReplaceAttr: plain}))), nil
 	case "text", "color":
-		return slog.New(tint.NewHandler(w, &tint.Options{Level: c.level, ReplaceAttr: noTime, NoColor: kind == "text", TimeFormat: "15:04:05.000"})), nil
+		return slog.New(supervisor.Sparing(tint.NewHandler(w, &tint.Options{Level: c.level, ReplaceAttr: noTime, NoColor: kind == "text", TimeFormat: "15:04:05.000"}))), nil
 	}
 	return nil, usageError{fmt.Errorf("log-type: %q is none of auto, text, color, json", c.LogType)}
 }

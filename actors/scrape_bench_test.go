@@ -1,0 +1,68 @@
+package actors_test
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"addon-operator/actors"
+	"addon-operator/addons"
+	"addon-operator/testkit"
+)
+
+// BenchmarkScrape gathers and writes the page of metrics of an operator with 200 modules of
+// two hooks, all of which have run.
+func BenchmarkScrape(b *testing.B) {
+	operator := manyModules(b, 200)
+	both := prometheus.Gatherers{operator.Metrics().Registry, operator.Metrics().Hooks}
+	b.ReportAllocs()
+	series, bytes := 0, 0
+	for b.Loop() {
+		families, err := both.Gather()
+		if err != nil {
+			b.Fatal(err)
+		}
+		series, bytes = 0, 0
+		for _, f := range families {
+			series += len(f.GetMetric())
+			n, err := expfmt.MetricFamilyToText(io.Discard, f)
+			if err != nil {
+				b.Fatal(err)
+			}
+			bytes += n
+		}
+	}
+	b.ReportMetric(float64(series), "series")
+	b.ReportMetric(float64(bytes), "page-bytes")
+}
+
+// manyModules starts an operator whose modules have scripted hooks.
+func manyModules(b *testing.B, n int) *actors.Operator {
+	b.Helper()
+	dir, enabled := b.TempDir(), ""
+	modules := filepath.Join(dir, "modules")
+	files := map[string]string{filepath.Join(dir, "global-hooks", "README.md"): ""}
+	for i := range n {
+		enabled += fmt.Sprintf("m%dEnabled: true\n", i)
+		module := filepath.Join(modules, fmt.Sprint("m", i))
+		for _, hook := range []string{"a.sh", "b.sh"} {
+			files[filepath.Join(module, "hooks", hook)] = "#!testkit\nconfig: {configVersion: v1, beforeHelm: 1, afterHelm: 2}\n"
+		}
+		files[filepath.Join(module, "templates", "x.yaml")] = ""
+	}
+	files[filepath.Join(modules, "values.yaml")] = enabled
+	writeFiles(b, files)
+	log, trace := slog.New(slog.DiscardHandler), testkit.NewTrace()
+	memory := testkit.NewCluster(trace)
+	operator := actors.New(actors.World{
+		Log: log, Hooks: testkit.NewHooks(nil, trace), Releases: testkit.NewReleases(trace), ConfigMap: memory, Objects: memory, Writes: b.Context(),
+		Dirs: addons.Dirs{Modules: []string{modules}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
+	})
+	untilReady(b, operator)
+	return operator
+}
