@@ -54,7 +54,7 @@ func familyOf(c prometheus.Collector, d *prometheus.Desc) Family {
 // the rule that counters, and only counters, are called total.
 func typeOf(c prometheus.Collector, name string) string {
 	switch c.(type) {
-	case *prometheus.CounterVec, prometheus.CounterFunc, prometheus.Counter:
+	case *prometheus.CounterVec, prometheus.CounterFunc: // the latter is any single counter
 		return "counter"
 	case *prometheus.GaugeVec:
 		return "gauge"

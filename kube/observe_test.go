@@ -50,7 +50,7 @@ func (t *tally) Held(host, verb string, _ time.Duration) { t.add("held %s %s", h
 func TestKindsOfWatchFailures(t *testing.T) {
 	pods := schema.GroupResource{Resource: "pods"}
 	for want, errs := range map[string][]error{
-		"expired":           {apierrors.NewResourceExpired("old"), apierrors.NewGone("old")},
+		"expired":           {apierrors.NewResourceExpired("old"), apierrors.NewGone("old")}, //nolint:staticcheck // older API servers answer so
 		"forbidden":         {apierrors.NewForbidden(pods, "", nil)},
 		"unauthorized":      {apierrors.NewUnauthorized("who?")},
 		"not-found":         {apierrors.NewNotFound(pods, "")},

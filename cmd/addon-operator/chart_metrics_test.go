@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 
@@ -137,7 +137,7 @@ func (e *expressions) selector(n *parser.VectorSelector) map[string]bool {
 		has[label] = true
 	}
 	for _, m := range n.LabelMatchers {
-		if m.Name != labels.MetricName {
+		if m.Name != model.MetricNameLabel {
 			e.want(has, m.Name)
 		}
 	}

@@ -197,8 +197,8 @@ func TestMetricsOfTheRulesAreOnThePage(t *testing.T) {
 		"addon_operator_mm_module_info":    `critical="true" enabled="true" module="bad"`, // until its delete succeeds
 		"addon_operator_mm_module_enabled": `module="well" version="1.2.3"`,
 	} {
-		if got := fmt.Sprint(page[name]); !hasLabels(page[name], want) {
-			t.Errorf("no series {%s} among %s", want, got)
+		if !hasLabels(page[name], want) {
+			t.Errorf("no series {%s} among %v", want, page[name])
 		}
 	}
 }

@@ -84,9 +84,11 @@ func questions(text string) (list []string) {
 	return list
 }
 
-var patchTypes = map[string]string{
-	"JSON": "application/json-patch+json", "MERGE": "application/merge-patch+json",
-	"STRATEGIC": "application/strategic-merge-patch+json", "APPLY": "application/apply-patch+yaml",
+func patchTypes() map[string]string {
+	return map[string]string{
+		"JSON": "application/json-patch+json", "MERGE": "application/merge-patch+json",
+		"STRATEGIC": "application/strategic-merge-patch+json", "APPLY": "application/apply-patch+yaml",
+	}
 }
 
 func (c *conversation) ask(question string) []string {
@@ -125,7 +127,7 @@ func (c *conversation) resolved(text string) string {
 
 func (c *conversation) request(verb, path, body string) (int, map[string]any) {
 	method, contentType := verb, "application/json"
-	if kind, ok := patchTypes[verb]; ok {
+	if kind, ok := patchTypes()[verb]; ok {
 		method, contentType = http.MethodPatch, kind
 	}
 	data := []byte(strings.TrimSpace(body))
@@ -159,7 +161,7 @@ func (c *conversation) request(verb, path, body string) (int, map[string]any) {
 func (c *conversation) watch(path string) []string {
 	ctx, cancel := context.WithTimeout(c.t.Context(), patience)
 	c.t.Cleanup(cancel)
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.host+path, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, c.host+path, http.NoBody)
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -126,14 +126,8 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 		Message: "the API server of scenarios does not serve " + r.Method + " " + r.URL.Path,
 	}}
-	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
-	var gv schema.GroupVersion
-	switch {
-	case len(parts) > 2 && parts[0] == "api":
-		gv, parts = schema.GroupVersion{Version: parts[1]}, parts[2:]
-	case len(parts) > 3 && parts[0] == "apis":
-		gv, parts = schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:]
-	default:
+	gv, parts := splitPath(r.URL.Path)
+	if len(parts) == 0 {
 		return nil, unknown
 	}
 	q := &request{Request: r, dry: r.URL.Query().Get("dryRun") != ""}
@@ -160,6 +154,18 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	return q, nil
+}
+
+// splitPath takes group and version off a path; nothing is left of one that has none.
+func splitPath(path string) (gv schema.GroupVersion, rest []string) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		return schema.GroupVersion{Version: parts[1]}, parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:]
+	}
+	return gv, nil
 }
 
 // has reports whether a kind has a subresource; "" is the object itself.

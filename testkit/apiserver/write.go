@@ -9,8 +9,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	"k8s.io/apimachinery/pkg/api/validation"
-	"k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -76,7 +76,7 @@ func checkName(k *kind, name string) error {
 	}
 	check := validation.NameIsDNSSubdomain
 	if k.Group == "rbac.authorization.k8s.io" {
-		check = path.ValidatePathSegmentName
+		check = func(name string, _ bool) []string { return content.IsPathSegmentName(name) }
 	}
 	if problems := check(name, false); len(problems) > 0 {
 		return invalid(k, name, field.Invalid(at, name, problems[0]))
