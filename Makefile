@@ -34,7 +34,7 @@ started := $(shell date +%s)
 help: ## this list
 	@awk 'BEGIN { FS = ":.*## " }
 	  /^##@ / { printf "\n%s\n", substr($$0, 5) }
-	  /^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	  /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
 run: build devcluster ## the operator in a cluster of its own, with example modules; Ctrl-C ends both
@@ -94,11 +94,11 @@ vet: ## go vet of both modules
 	echo "vet: ok ($$SECONDS s)"
 
 .PHONY: test-devcluster
-test-devcluster: devcluster
+test-devcluster: devcluster ## the half of it that tests the test cluster
 	@CGO_ENABLED=0 go test -C $(DEVCLUSTER) -vet=off $(LINK_KUBE) .
 
 .PHONY: test-operator
-test-operator: devcluster
+test-operator: devcluster ## the half of it that tests everything else; one package by PACKAGES=./values
 	@go test -race -vet=off $(PACKAGES)
 	# What repeats does it seldom under the race detector, and here in full.
 	go test -vet=off ./actors -run 'Random|Interleavings'
@@ -114,7 +114,7 @@ golden: devcluster ## rewrite the expected outputs of tests; look at the differe
 	go test $(GOLDEN) -update
 
 .PHONY: lint
-lint: bin/golangci-lint ## golangci-lint of both modules (a minute to build the first time)
+lint: bin/golangci-lint ## golangci-lint of both modules (minutes the first time, seconds later)
 	@bin/golangci-lint run $(PACKAGES)
 	cd $(DEVCLUSTER)
 	CGO_ENABLED=0 $(CURDIR)/bin/golangci-lint run .

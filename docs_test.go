@@ -81,12 +81,12 @@ func TestArchitectureNamesWhatExists(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := names(t)
+	known, citer := names(t), newCiter()
 	isName := regexp.MustCompile(`^\w+(\.\w+)*$`)
 	isFile := regexp.MustCompile(`^[\w*-]+/|^[\w*-]+\.\w+$`)
 	for _, m := range regexp.MustCompile("`([^`\n]+)`").FindAllStringSubmatch(withoutCode(string(page)), -1) {
 		command, _, _ := strings.Cut(m[1], " ")
-		if command == "go" || command == "make" || len(citedIn(m[1])) > 0 {
+		if command == "go" || command == "make" || len(citer.citedIn(m[1])) > 0 {
 			continue
 		}
 		for _, word := range strings.FieldsFunc(m[1], func(r rune) bool { return strings.ContainsRune(" {}()", r) }) {

@@ -40,7 +40,7 @@ func rulesIn(page string) (rulebook, error) {
 		book.order = append(book.order, row[1])
 	}
 	for _, row := range regexp.MustCompile(`(?m)^\| ([A-Z]\d.*?) \|`).FindAllStringSubmatch(untested, -1) {
-		for _, rule := range citedIn(row[1]) {
+		for _, rule := range newCiter().citedIn(row[1]) {
 			book.untested[rule] = true
 		}
 	}
@@ -54,10 +54,20 @@ func (b rulebook) has(cited string) bool {
 	return ok && (!numbered || strings.Contains(text, "("+number+")"))
 }
 
-// citedIn finds what a text cites: F6, H5.3, K1–K9, seed 001, Design 2 and 4.
-func citedIn(text string) []string {
+// citer finds what texts cite: F6, H5.3, K1–K9, seed 001, Design 2 and 4.
+type citer struct{ rules, seeds, design *regexp.Regexp }
+
+func newCiter() citer {
+	return citer{
+		rules:  regexp.MustCompile(`\b([A-OTX])(\d{1,2})(\.\d)?(?:[–-]([A-OTX])(\d{1,2}))?\b|\b(P\d)\b`),
+		seeds:  regexp.MustCompile(`\b[Ss]eeds? (\d{3})\b`),
+		design: regexp.MustCompile(`\b[Dd]esign (\d)(?:(?:,| and) (\d))*`),
+	}
+}
+
+func (c citer) citedIn(text string) []string {
 	var cited []string
-	for _, m := range regexp.MustCompile(`\b([A-OTX])(\d{1,2})(\.\d)?(?:[–-]([A-OTX])(\d{1,2}))?\b|\b(P\d)\b`).FindAllStringSubmatch(text, -1) {
+	for _, m := range c.rules.FindAllStringSubmatch(text, -1) {
 		if m[6] != "" {
 			cited = append(cited, m[6])
 			continue
@@ -69,10 +79,10 @@ func citedIn(text string) []string {
 			cited = append(cited, m[1]+strconv.Itoa(n))
 		}
 	}
-	for _, m := range regexp.MustCompile(`\b[Ss]eeds? (\d{3})\b`).FindAllStringSubmatch(text, -1) {
+	for _, m := range c.seeds.FindAllStringSubmatch(text, -1) {
 		cited = append(cited, "seed "+m[1])
 	}
-	for _, m := range regexp.MustCompile(`\b[Dd]esign (\d)(?:(?:,| and) (\d))*`).FindAllStringSubmatch(text, -1) {
+	for _, m := range c.design.FindAllStringSubmatch(text, -1) {
 		for _, section := range m[1:] {
 			if section != "" {
 				cited = append(cited, "Design "+section)
@@ -82,9 +92,9 @@ func citedIn(text string) []string {
 	return cited
 }
 
-// citations calls see for each piece of text in which people cite rules: comments and
+// eachText calls see for each piece of text in which people cite rules: comments and
 // strings of Go, lines of everything else.
-func citations(root fs.FS, see func(file string, line int, text string)) error {
+func eachText(root fs.FS, see func(file string, line int, text string)) error {
 	return fs.WalkDir(root, ".", func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -149,11 +159,12 @@ func TestRules(t *testing.T) {
 		t.Fatal(err)
 	}
 	proofs := map[string][]string{}
-	err = citations(os.DirFS("."), func(file string, line int, text string) {
+	citations := newCiter()
+	err = eachText(os.DirFS("."), func(file string, line int, text string) {
 		if file == "rules_test.go" { // it is about citations
 			return
 		}
-		for _, cited := range citedIn(text) {
+		for _, cited := range citations.citedIn(text) {
 			if !book.has(cited) {
 				t.Errorf("%s:%d cites %s, which is not in %s", file, line, cited, rulesPage)
 			}
@@ -196,7 +207,7 @@ func TestCitedIn(t *testing.T) {
 		"P1, P3; V1 and K8s, E2E, X509": "P1 P3",
 		"nothing by design":             "",
 	} {
-		if got := strings.Join(citedIn(text), " "); got != want {
+		if got := strings.Join(newCiter().citedIn(text), " "); got != want {
 			t.Errorf("%q cites %q, want %q", text, got, want)
 		}
 	}
