@@ -11,9 +11,9 @@ const manyNames = 30
 // unknown says that there is no such thing, and what was probably meant.
 func unknown(what, name string, known []string) error {
 	text := fmt.Sprintf("there is no %s %q", what, name)
-	switch close := near(name, known); {
-	case close != "":
-		text += "; did you mean " + close + "?"
+	switch meant := near(name, known); {
+	case meant != "":
+		text += "; did you mean " + meant + "?"
 	case len(known) == 0:
 		text += "; there are none yet"
 	case len(known) > manyNames:

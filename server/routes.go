@@ -126,8 +126,8 @@ func noPage(asked string, routes []Route) error {
 		return noFormat(extension)
 	}
 	text := "there is no page " + asked
-	if close := near(asked, known); close != "" && close != "/" {
-		text += "; did you mean " + close + "?"
+	if meant := near(asked, known); meant != "" && meant != "/" {
+		text += "; did you mean " + meant + "?"
 	}
 	return notFound("%s; /discovery lists all", text)
 }

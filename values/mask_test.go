@@ -1,6 +1,7 @@
 package values
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -35,7 +36,7 @@ func TestSecretsOfObjectsAreHidden(t *testing.T) {
 			before, err := json.Marshal(tree)
 			wantError(t, err)
 			wantYAML(t, name, MaskObject(tree), c.want)
-			if after, err := json.Marshal(tree); string(after) != string(before) || err != nil {
+			if after, err := json.Marshal(tree); !bytes.Equal(after, before) || err != nil {
 				t.Errorf("the object was changed: %s, %v", after, err)
 			}
 		})

@@ -158,7 +158,7 @@ func decoded(body []byte, into any) error {
 }
 
 // exactly wants so many arguments; what says in words which.
-func exactly(n int, what string) cobra.PositionalArgs {
+func exactly(n int, what string) cobra.PositionalArgs { //nolint:unparam // the number reads well at its uses
 	return func(cmd *cobra.Command, args []string) error {
 		if len(args) != n {
 			return usageError{fmt.Errorf("%s needs %s", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), what)}

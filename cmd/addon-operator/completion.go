@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"net/http"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -115,7 +116,7 @@ func (c *completer) pages(ctx context.Context) []string {
 	c.ask(ctx, "/discovery.json", &list)
 	var found []string
 	for _, r := range list {
-		if r.Method == "GET" {
+		if r.Method == http.MethodGet {
 			found = append(found, r.Path+"\t"+r.Help)
 		}
 	}

@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"bytes"
 	"encoding/hex"
 	"fmt"
 	"io"
@@ -83,7 +84,7 @@ func (r *receiver) tree(root *tracepb.Span) string {
 			line += " FAILED: " + s.GetStatus().GetMessage()
 		}
 		lines = append(lines, line)
-		for _, child := range r.find(func(c *tracepb.Span) bool { return string(c.GetParentSpanId()) == string(s.GetSpanId()) }) {
+		for _, child := range r.find(func(c *tracepb.Span) bool { return bytes.Equal(c.GetParentSpanId(), s.GetSpanId()) }) {
 			visit(child, indent+"  ")
 		}
 	}
@@ -153,7 +154,7 @@ func TestTraces(t *testing.T) {
 	if len(events) != 1 || attribute(events[0], "queue") != "side" || attribute(events[0], "activation") != "Kubernetes" || !strings.Contains(attribute(events[0], "cause"), "/seen Added") {
 		t.Fatalf("the run for the event is %v", events)
 	}
-	if len(runs) != 1 || len(runs[0].GetLinks()) != 1 || string(runs[0].GetLinks()[0].GetSpanId()) != string(events[0].GetSpanId()) {
+	if len(runs) != 1 || len(runs[0].GetLinks()) != 1 || !bytes.Equal(runs[0].GetLinks()[0].GetSpanId(), events[0].GetSpanId()) {
 		t.Errorf("the module run for it is not linked to it: %v", runs)
 	}
 	for _, line := range strings.Split(strings.TrimSpace(h.read("out/parents")), "\n") {
