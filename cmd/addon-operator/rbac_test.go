@@ -132,7 +132,7 @@ func TestRulesOfModules(t *testing.T) {
 }
 
 func TestRulesWithValues(t *testing.T) {
-	dir, args := laidOut(t, "-- modules/a/templates/a.yaml --\n{{- if .Values.global.found }}\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\n{{- end }}\n-- v.yaml --\nglobal: {found: true}")
+	dir, args := laidOut(t, "-- modules/a/templates/a.yaml --\n{{- if .Values.global.found }}\napiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: a}\n{{- end }}\n-- v.yaml --\nglobal: {found: true}")
 	for _, c := range []struct {
 		more []string
 		want bool
@@ -141,8 +141,8 @@ func TestRulesWithValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Contains(out, "pods"); got != c.want {
-			t.Errorf("with %v the Pod is ruled: %t", c.more, got)
+		if got := strings.Contains(out, "ingresses"); got != c.want {
+			t.Errorf("with %v the Ingress is ruled: %t", c.more, got)
 		}
 	}
 }
