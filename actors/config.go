@@ -76,6 +76,8 @@ func (c *config) receive(ctx actor.Context) {
 		ctx.Respond(c.current(ctx))
 	case lead:
 		c.lead(ctx, msg)
+	case sectionLost:
+		c.sectionLost(ctx, msg)
 	case addSections:
 		c.state.modules = msg.modules
 		for key, section := range msg.sections {
@@ -93,6 +95,30 @@ func (c *config) receive(ctx actor.Context) {
 type addSections struct {
 	modules  []addons.Module
 	sections map[string]*values.Section
+}
+
+// sectionLost tells config that an owner crashed over its new section.
+type sectionLost struct{ path string }
+
+// sectionLost delivers the section again. What was queued for the change may have seen the
+// old values, so it is queued once more.
+func (c *config) sectionLost(ctx actor.Context, msg sectionLost) {
+	changed := messages.ConfigChanged{Revision: c.state.revision}
+	if doc, err := values.ParseConfigMap(c.state.known); err == nil { // known is valid by definition
+		changed.Flags = doc.Flags
+	}
+	for key := range c.state.sections {
+		if c.owner(key).Id != msg.path {
+			continue
+		}
+		c.deliver(ctx, key)
+		if key == values.GlobalKey {
+			changed.Global = true
+		} else {
+			changed.Modules = []string{c.moduleName(key)}
+		}
+	}
+	ctx.Send(c.program.PID(convergePath), changed)
 }
 
 func (c *config) deliver(ctx actor.Context, key string) {

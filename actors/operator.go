@@ -36,16 +36,20 @@ func New(w World) *Operator {
 }
 
 // answerLost tells who asked that the asked actor crashed: a queue of its task, an owner
-// of what it wanted to save. Without an answer they would wait for ever.
-func answerLost(system *actor.ActorSystem, _ *actor.PID, message any, sender *actor.PID) {
-	if sender == nil {
-		return
-	}
+// of what it wanted to save. Without an answer they would wait for ever. News of config
+// values must come again: nobody else would notice that an owner has old ones.
+func answerLost(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID) {
 	switch msg := message.(type) {
+	case messages.SetConfig:
+		system.Root.Send(system.NewLocalPID(configPath), sectionLost{child.Id})
 	case messages.ExecuteTask:
-		system.Root.Send(sender, messages.TaskDone{ID: msg.Task.ID, Lost: true})
+		if sender != nil {
+			system.Root.Send(sender, messages.TaskDone{ID: msg.Task.ID, Lost: true})
+		}
 	case messages.SaveConfig:
-		system.Root.Send(sender, messages.ConfigSaved{Request: msg.Request, Err: errors.New("the config actor crashed")})
+		if sender != nil {
+			system.Root.Send(sender, messages.ConfigSaved{Request: msg.Request, Err: errors.New("the config actor crashed")})
+		}
 	}
 }
 

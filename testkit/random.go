@@ -228,7 +228,9 @@ func (d *draw) crash() {
 	switch queue := strings.HasPrefix(actor, "queue/"); {
 	case queue && (actor == "queue/side" || d.rnd.IntN(2) == 0): // it is spawned when it is needed
 		d.add("crash %s over TaskDone", actor)
-	case (strings.HasPrefix(actor, "module/") || actor == "converge" || actor == "global-hooks") && d.rnd.IntN(2) == 0:
+	case (strings.HasPrefix(actor, "module/") || actor == "global-hooks") && d.rnd.IntN(2) == 0:
+		d.add("crash %s over %s", actor, oneOf(d, "ExecuteTask", "Terminated", "succeeded", "SetConfig"))
+	case actor == "converge" && d.rnd.IntN(2) == 0:
 		d.add("crash %s over %s", actor, oneOf(d, "ExecuteTask", "Terminated", "succeeded"))
 	default:
 		d.add("crash %s", actor)
