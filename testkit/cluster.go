@@ -26,6 +26,7 @@ type Cluster struct {
 	trace  *Trace
 	server *apiserver.Server
 	client *kube.Client
+	news   lateNews
 }
 
 // NewCluster makes an empty cluster.
@@ -44,7 +45,9 @@ func (c *Cluster) Read(ctx context.Context) (kube.ConfigMap, error) {
 
 // Watch implements actors.ConfigMap.
 func (c *Cluster) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
-	c.server.WatchConfigMap(ctx, operatorNamespace, operatorConfigMap, notify)
+	c.server.WatchConfigMap(ctx, operatorNamespace, operatorConfigMap, func(cm kube.ConfigMap) {
+		c.news.tell(func() { notify(cm) })
+	})
 }
 
 // Write implements actors.ConfigMap.
@@ -119,7 +122,8 @@ func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 
 // WatchObjects is the Watch of actors.World.
 func (c *Cluster) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
-	return c.server.WatchObjects(ctx, spec, notify, synced)
+	late := func(change kube.Change) { c.news.tell(func() { notify(change) }) }
+	return c.server.WatchObjects(ctx, spec, late, synced)
 }
 
 // kindsGroup is the API group of kinds that a script makes.

@@ -29,6 +29,8 @@
 //	apply FILE                    create or change objects in the cluster
 //	object KIND NAMESPACE/NAME    create one that has nothing but its name
 //	delete KIND NAMESPACE/NAME    delete one
+//	hold-news                     the news of watches are late from now on; lists are not
+//	deliver-news                  they come
 //	no-kind KIND                  a kind that does not exist
 //	kind KIND                     it exists from now on
 //	fail HOOK N                   the next N runs of a hook, or enabled script, fail

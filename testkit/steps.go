@@ -36,6 +36,8 @@ func steps() map[string]func(*player, string) error {
 		"delete":           (*player).stepDelete,
 		"no-kind":          func(p *player, kind string) error { return p.cluster.SetKind(kind, false) },
 		"kind":             func(p *player, kind string) error { return p.cluster.SetKind(kind, true) },
+		"hold-news":        func(p *player, _ string) error { p.cluster.news.hold(); return nil },
+		"deliver-news":     func(p *player, _ string) error { p.cluster.news.deliver(); return nil },
 		"fail":             (*player).stepFail,
 		"slow":             (*player).stepSlow,
 		"fail-helm":        (*player).stepFailHelm,
