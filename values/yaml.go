@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -25,13 +27,13 @@ func ParseYAML(data []byte) (any, error) {
 	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
 		return nil, nil
 	} else if err != nil {
-		return nil, syntaxError(err)
+		return nil, syntaxError(err, data)
 	}
 	var second yaml.Node
 	if err := decoder.Decode(&second); err == nil && !isEmptyDocument(&second) {
 		return nil, fmt.Errorf("line %d: a second document begins; write only one", second.Line)
 	} else if err != nil && !errors.Is(err, io.EOF) {
-		return nil, syntaxError(err)
+		return nil, syntaxError(err, data)
 	}
 	reader := yamlReader{anchors: map[*yaml.Node]*anchor{}}
 	tree := reader.read(&document)
@@ -41,9 +43,22 @@ func ParseYAML(data []byte) (any, error) {
 	return tree, nil
 }
 
-// syntaxError drops the name of the library; the line is already in its text.
-func syntaxError(err error) error {
-	return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+// syntaxError drops the name of the library and says in which line of the text the mistake is, or begins. The parser of the
+// library counts lines from 0, its scanner from 1, and neither names line 0; only the texts tell which of the two speaks.
+func syntaxError(err error, data []byte) error {
+	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
+	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(text); m != nil {
+		line, _ = strconv.Atoi(m[1])
+		text = text[len(m[0]):]
+	} else if strings.HasPrefix(text, "unknown anchor") {
+		return errors.New(text) // it could be anywhere
+	}
+	parser := regexp.MustCompile(`^(did not find expected (<|node content|'-' indicator|key$|',' or)|found (undefined tag handle|duplicate %|incompatible YAML))`)
+	if line == 0 || parser.MatchString(text) {
+		line++
+	}
+	last := bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n")) + 1 // the end of the text is no line of its own
+	return fmt.Errorf("line %d: %s", min(line, last), text)
 }
 
 // isEmptyDocument accepts what a separator at the end of a file leaves behind.
