@@ -1,0 +1,106 @@
+package actors
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"testing"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// recorder is an applier that notes what was committed.
+type recorder struct{ committedHooks []string }
+
+func (*recorder) patches(r hooks.Result) (config, memory values.Patch, _ flagChanges, err error) {
+	return r.ConfigPatch, r.ValuesPatch, flagChanges{}, nil
+}
+
+func (r *recorder) committed(_ actor.Context, msg messages.ApplyHookResult, _ bool, _ flagChanges) {
+	r.committedHooks = append(r.committedHooks, msg.Hook)
+}
+
+func (*recorder) late(actor.Context, messages.Cause) {}
+
+func patchOf(t *testing.T, text string) values.Patch {
+	t.Helper()
+	patch, _, err := values.ParsePatch([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return patch
+}
+
+// saving is an owner whose hook result waits for its write of the ConfigMap, request 7.
+func saving(t *testing.T) *owner {
+	t.Helper()
+	section, err := values.NewSection("a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	p := &program{System: supervisor.NewSystem(supervisor.Options{Log: log}), World: World{Log: log}, tasks: &atomic.Int64{}}
+	o := newOwner(p, "a", "", &ownerState{section: section, tasks: newLedger()})
+	result := hooks.Result{
+		ConfigPatch: patchOf(t, `{"op": "add", "path": "/a/saved", "value": true}`),
+		ValuesPatch: patchOf(t, `{"op": "add", "path": "/a/inMemory", "value": true}`),
+	}
+	next, err := o.patched(result.ConfigPatch, result.ValuesPatch, values.Origin{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.applying = &application{
+		msg: messages.ApplyHookResult{Hook: "h", Result: result}, from: p.PID("nobody"), base: section, next: next, request: 7,
+	}
+	return o
+}
+
+func (o *owner) has(key string) bool {
+	merged, _ := o.state.section.Merged().(map[string]any)
+	return merged[key] != nil
+}
+
+// D26, D28: the answer to a write from before a crash of the owner is not taken for that of
+// the write that the owner waits for now.
+func TestAnswerToAnotherWrite(t *testing.T) {
+	o, self := saving(t), &recorder{}
+	o.configSaved(nil, self, messages.ConfigSaved{Request: 6})
+	if o.applying == nil || len(self.committedHooks) != 0 || o.has("saved") {
+		t.Fatalf("an old answer was taken: %v, %v", self.committedHooks, o.state.section.Merged())
+	}
+	o.configSaved(nil, self, messages.ConfigSaved{Request: 7})
+	if o.applying != nil || len(self.committedHooks) != 1 || !o.has("saved") || !o.has("inMemory") {
+		t.Errorf("the answer was not taken: %v, %v", self.committedHooks, o.state.section.Merged())
+	}
+}
+
+// E11, E15: the result of a run that was cancelled while it was being saved counts for
+// nothing; only what the ConfigMap says by then is known to its owner.
+func TestResultOfACancelledRun(t *testing.T) {
+	for situation, test := range map[string]struct {
+		answer messages.ConfigSaved
+		saved  bool
+	}{
+		"it was saved":                 {messages.ConfigSaved{Request: 7}, true},
+		"somebody else changed it":     {messages.ConfigSaved{Request: 7, Conflict: true}, false},
+		"the API server refused it":    {messages.ConfigSaved{Request: 7, Err: errNoSuchWork}, false},
+		"and it changed flags as well": {messages.ConfigSaved{Request: 7, FlagsChanged: true}, true},
+	} {
+		t.Run(situation, func(t *testing.T) {
+			o, self := saving(t), &recorder{}
+			o.waiting = []application{*o.applying}
+			o.discardResults()
+			o.configSaved(nil, self, test.answer)
+			if o.applying != nil || len(o.waiting) != 0 {
+				t.Error("something still waits")
+			}
+			if len(self.committedHooks) != 0 || o.has("inMemory") || o.has("saved") != test.saved {
+				t.Errorf("committed %v, values %v, want saved: %t", self.committedHooks, o.state.section.Merged(), test.saved)
+			}
+		})
+	}
+}
