@@ -195,10 +195,10 @@ EOF
    sleep 1; kubectl -n $namespace get deployment prometheus -o yaml | grep retention
 
 2. A hook of the module backup fails and backs off, and nobody else is held up. Look, help it, look again:
-   addon-operator --dump-actors
+   addon-operator module list
    kubectl -n $namespace create secret generic backup-s3-credentials --from-literal=AWS_ACCESS_KEY_ID=me
    kubectl -n $namespace wait --for=create configmap/backup-status --timeout=60s
-   addon-operator --dump-actors
+   addon-operator module list
 
 3. Have a Secret copied into every namespace, also into new ones:
    kubectl create secret generic ca-bundle --from-literal=ca.crt=hello

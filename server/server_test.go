@@ -307,7 +307,7 @@ func TestPublicHidesErrors(t *testing.T) {
 		h.add("operator/module/dns", "run/7", supervisor.RunStatus{Attempt: 1, Error: secret, RetryAt: time.Now()})
 		h.add("operator", "queue/main", messages.QueueStatus{Length: 1, InProgress: true, Head: []messages.Task{{ID: "7", Owner: "dns", Work: messages.RunModule{}}}})
 		synctest.Wait()
-		for _, path := range []string{"/queue", "/readyz?verbose"} {
+		for _, path := range []string{"/queue", "/readyz?verbose", "/", "/?actors"} {
 			if _, body := h.get(server.Public(h.source()), path); strings.Contains(body, secret) {
 				t.Errorf("public %s shows an error:\n%s", path, body)
 			}

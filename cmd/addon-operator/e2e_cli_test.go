@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ func (o *operator) ask(command string, want ...string) string {
 		o.house.t.Fatal(err)
 	}
 	cmd := exec.Command(path, strings.Fields(command)...)
-	cmd.Env = append(o.env, "ADDON_OPERATOR_DEBUG_ADDRESS=unix:"+filepath.Join(os.TempDir(), o.house.namespace+".socket"))
+	cmd.Env = append(slices.Clone(o.env), "ADDON_OPERATOR_DEBUG_ADDRESS=unix:"+filepath.Join(os.TempDir(), o.house.namespace+".socket"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		o.house.t.Errorf("%s: %v\n%s", command, err, out)

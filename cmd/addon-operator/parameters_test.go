@@ -46,18 +46,18 @@ func TestLogLevelAtRunTime(t *testing.T) {
 		want("as started", "info", "warn")
 		set("debug", 0)
 		want("changed for good", "debug", "info", "warn")
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour) // virtual
 		want("an hour later", "debug", "info", "warn")
 		set("WARN", time.Minute)
 		want("for a minute", "warn")
 		if list := p.List(); len(list) != 1 || list[0].Value != "warn" || list[0].Default != "info" || !list[0].Until.Equal(time.Now().Add(time.Minute)) {
 			t.Errorf("the list is %+v", list)
 		}
-		time.Sleep(30 * time.Second)
+		<-time.After(30 * time.Second) // virtual
 		set("debug", time.Minute)
-		time.Sleep(45 * time.Second)
+		<-time.After(45 * time.Second) // virtual
 		want("the first minute is over, the second is not", "debug", "info", "warn")
-		time.Sleep(16 * time.Second)
+		<-time.After(16 * time.Second) // virtual
 		want("both are over", "info", "warn")
 		set("debug", time.Minute)
 		set("info", time.Minute)
