@@ -29,8 +29,10 @@ type initialConfig struct {
 	data     map[string]string
 	revision string
 	flags    map[string]bool
-	sections map[string]*values.Section
-	modules  []addons.Module
+	// maintenance are the modes by maintenance key (H15).
+	maintenance map[string]string
+	sections    map[string]*values.Section
+	modules     []addons.Module
 }
 
 // load reads directories, asks global hooks for their configuration, and reads and
@@ -121,6 +123,6 @@ func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 		}
 		b.sections[key] = next
 	}
-	b.config = initialConfig{data: cm.Data, revision: cm.ResourceVersion, flags: doc.Flags, sections: templates, modules: b.tree.Modules}
+	b.config = initialConfig{data: cm.Data, revision: cm.ResourceVersion, flags: doc.Flags, maintenance: doc.Maintenance, sections: templates, modules: b.tree.Modules}
 	return nil
 }

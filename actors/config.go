@@ -293,7 +293,12 @@ func warnUnknownKeys(log *slog.Logger, doc, before values.Document, sections map
 	}
 	known := make(map[string]bool, len(sections))
 	for key := range sections {
-		known[values.FlagKey(key)] = true
+		known[values.FlagKey(key)], known[values.MaintenanceKey(key)] = true, true
+	}
+	for _, key := range slices.Sorted(maps.Keys(doc.Maintenance)) {
+		if _, told := before.Maintenance[key]; !told && !known[key] {
+			log.Warn("the ConfigMap has a maintenance mode for a module that does not exist; a release of that name is not purged", "key", key)
+		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(doc.Flags)) {
 		if _, told := before.Flags[key]; !told && !known[key] {
@@ -305,8 +310,9 @@ func warnUnknownKeys(log *slog.Logger, doc, before values.Document, sections map
 // announce tells the owners of changed sections, then converge, what is new.
 func (c *config) announce(ctx actor.Context, before, after values.Document) {
 	changed := messages.ConfigChanged{
-		Flags: after.Flags, FlagsChanged: !maps.Equal(before.Flags, after.Flags), Revision: c.state.revision,
+		Flags: after.Flags, FlagsChanged: !maps.Equal(before.Flags, after.Flags), Maintenance: after.Maintenance, Revision: c.state.revision,
 	}
+	maintenance := !maps.Equal(before.Maintenance, after.Maintenance)
 	keys := slices.Sorted(maps.Keys(c.state.sections))
 	for _, key := range keys {
 		if values.Checksum(before.Sections[key]) == values.Checksum(after.Sections[key]) {
@@ -319,10 +325,14 @@ func (c *config) announce(ctx actor.Context, before, after values.Document) {
 			changed.Modules = append(changed.Modules, c.moduleName(key))
 		}
 	}
-	if !changed.Global && !changed.FlagsChanged && len(changed.Modules) == 0 {
+	log := c.log
+	switch {
+	case maintenance:
+		log = log.With("maintenance", true)
+	case !changed.Global && !changed.FlagsChanged && len(changed.Modules) == 0:
 		return // only texts changed: comments, order of keys
 	}
-	c.log.Info("config values changed", "global", changed.Global, "modules", changed.Modules, "flags", changed.FlagsChanged, "revision", changed.Revision)
+	log.Info("config values changed", "global", changed.Global, "modules", changed.Modules, "flags", changed.FlagsChanged, "revision", changed.Revision)
 	ctx.Send(c.program.PID(convergePath), changed)
 }
 

@@ -31,9 +31,10 @@ type converge struct {
 type convergeState struct {
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
-	config      map[string]bool // flags in the ConfigMap
-	dynamic     map[string]bool // flags of global hooks
-	enabled     []string        // by the last discovery
+	config      map[string]bool   // flags in the ConfigMap
+	dynamic     map[string]bool   // flags of global hooks
+	maintenance map[string]string // modes in the ConfigMap
+	enabled     []string          // by the last discovery
 	verdicts    map[string]Verdict
 	// deployed are modules and releases that have something in the cluster (E9).
 	deployed map[string]bool
@@ -49,8 +50,8 @@ type convergeState struct {
 	tasks    ledger
 }
 
-func newConverge(p *program, tree *addons.Tree, globalHooks []hooks.Hook, config map[string]bool) actor.Producer {
-	state := &convergeState{tree: tree, globalHooks: globalHooks, config: config, deployed: map[string]bool{}, removed: map[string]bool{}, tasks: newLedger()}
+func newConverge(p *program, b *boot) actor.Producer {
+	state := &convergeState{tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, tasks: newLedger()}
 	log := p.Log
 	return func() actor.Actor {
 		return &converge{Runs: supervisor.NewRuns(p.System, log), program: p, log: log, state: state}
@@ -79,7 +80,10 @@ func (c *converge) Receive(ctx actor.Context) {
 			c.execute(ctx, msg.Task)
 		}
 	case getDiscovery:
-		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, list: !c.state.listed, before: c.state.enabled})
+		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, maintenance: c.state.maintenance, list: !c.state.listed, before: c.state.enabled})
+		return
+	case isUntouchable:
+		ctx.Respond(untouchable(c.state.tree.Modules, c.state.maintenance)(msg.release))
 		return
 	case messages.ConfigChanged:
 		c.configChanged(ctx, msg)
@@ -149,8 +153,12 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.runModules(run, work.Names) }, nil)
 	case messages.PurgeRelease:
 		removed := c.state.removed[work.Release]
-		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.purge(run, work.Release, removed) },
-			func(actor.Context, any) { delete(c.state.deployed, work.Release) })
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.purge(run, work.Release, removed) },
+			func(_ actor.Context, purged any) {
+				if purged == true {
+					delete(c.state.deployed, work.Release)
+				}
+			})
 	default:
 		c.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 		c.state.tasks.refuse(ctx, t)
@@ -201,25 +209,30 @@ func (c *converge) purgeLater(ctx actor.Context, t messages.Task) {
 }
 
 // purge uninstalls a release. When it is of a module that was removed from under the
-// operator, what still runs of that module, which may be Helm, ends first.
-func (j job) purge(run *supervisor.Run, release string, removed bool) (err error) {
+// operator, what still runs of that module, which may be Helm, ends first. Maintenance may
+// have begun since the purge was planned.
+func (j job) purge(run *supervisor.Run, release string, removed bool) (purged bool, err error) {
 	run, s := j.span(run, "purge", about{module: release})
 	defer func() { s.end(err) }()
 	if removed {
 		run.Step("wait until nothing of %s runs", release)
 		if _, err := ask[moduleQuiet](run, j.program.owner(release), awaitQuiet{}); err != nil {
-			return fmt.Errorf("purge release %s: %w", release, err)
+			return false, fmt.Errorf("purge release %s: %w", release, err)
 		}
+	}
+	kept, err := ask[bool](run, j.program.PID(convergePath), isUntouchable{release})
+	if err != nil || kept {
+		return false, err
 	}
 	run.Step("helm uninstall %s", release)
 	existed, err := j.program.Releases.Uninstall(j.program.Writes, release)
 	if err != nil {
-		return fmt.Errorf("purge release %s: %w", release, err)
+		return false, fmt.Errorf("purge release %s: %w", release, err)
 	}
 	if existed {
 		j.log.Info("release without a module directory is purged", "release", release)
 	}
-	return nil
+	return true, nil
 }
 
 // beginReload puts beforeAll hooks and the discovery at the head of main (G3, G4, F5).
@@ -265,16 +278,22 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	if c.state.waiting {
 		return
 	}
-	p := plan(d.tree.Modules, d.enabled, c.state.deployed, c.program.IgnoredRelease)
+	p := plan(d.tree.Modules, d.enabled, c.state.deployed, c.program.IgnoredRelease, untouchable(d.tree.Modules, c.state.maintenance))
 	c.logPlan(p, d, gone)
 	c.state.enabled, c.state.verdicts = d.enabled, d.verdicts
 	ctx.Send(c.program.PID(globalPath), messages.SetEnabledModules{Names: d.enabled})
+	c.tellMaintenance(ctx)
 	for _, name := range p.Run {
 		c.state.deployed[name] = true
 		ctx.Send(c.program.owner(name), messages.EnableModule{})
 	}
 	for _, name := range p.Delete {
 		ctx.Send(c.program.owner(name), messages.SuspendModule{})
+	}
+	for _, m := range d.tree.Modules {
+		if slices.Contains(p.Keep, m.Name) {
+			ctx.Send(c.program.owner(m.Name), retireModule{})
+		}
 	}
 	afterAll := hooks.ByOrder(c.state.globalHooks, hooks.AfterAll)
 	c.enqueue(ctx, true, c.program.steps(p, d.tree.Modules, t.Reload, afterAll, c.state.cause))
@@ -300,6 +319,9 @@ func (c *converge) logPlan(p Plan, d discovery, gone []string) {
 	log := c.log
 	if len(gone) > 0 {
 		log = log.With("removed", gone)
+	}
+	if len(p.Keep) > 0 {
+		log = log.With("keep", p.Keep)
 	}
 	if slices.Equal(d.enabled, c.state.enabled) && len(p.Delete)+len(p.Purge) == 0 && c.state.ready {
 		log.Debug("modules discovered", "run", p.Run)
@@ -333,6 +355,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 // that one which fails for ever does not hold the reload up that deletes it (E11, F8).
 func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
 	c.state.config = msg.Flags
+	thawed, replan := c.maintenanceChanged(ctx, msg.Maintenance)
 	cause := messages.Cause{Activation: messages.ByConfigMap, Detail: "resourceVersion " + msg.Revision}
 	if msg.FlagsChanged {
 		c.switchModules(ctx)
@@ -343,10 +366,10 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	switch {
 	case c.state.reload == 0:
 		c.log.Info("config values changed before the first reload: they are used by it", "cause", cause)
-	case msg.Global || msg.FlagsChanged:
+	case msg.Global || msg.FlagsChanged || replan:
 		c.requestReload(ctx, cause)
 	default:
-		c.runModules(ctx, msg.Modules, cause)
+		c.runModules(ctx, append(slices.Clone(msg.Modules), thawed...), cause)
 	}
 }
 

@@ -25,6 +25,8 @@ type discovery struct {
 	tree    *addons.Tree
 	config  map[string]bool
 	dynamic map[string]bool
+	// maintenance are the modes in the ConfigMap (H15).
+	maintenance map[string]string
 	// list asks for the releases in the cluster: once at the start, and when the set of
 	// module directories has changed (E10).
 	list bool
@@ -80,11 +82,12 @@ func (j job) discover(run *supervisor.Run) (d discovery, err error) {
 }
 
 // ensureCRDs installs the CRDs of modules that became enabled, before any module runs
-// or is deleted (M2). They stay when it is disabled (M5).
+// or is deleted (M2). They stay when it is disabled (M5). Those of a module under
+// maintenance wait for its first run after it (H15).
 func (j job) ensureCRDs(run *supervisor.Run, d discovery) error {
 	var dirs []string
 	for _, m := range d.tree.Modules {
-		if slices.Contains(d.enabled, m.Name) && !slices.Contains(d.before, m.Name) {
+		if slices.Contains(d.enabled, m.Name) && !slices.Contains(d.before, m.Name) && maintained(m, d.maintenance) == "" {
 			dirs = append(dirs, m.Dir)
 		}
 	}

@@ -136,6 +136,7 @@ func (m *Metrics) moduleStates(in *supervisor.Inspector, critical bool) {
 	enabled := m.describe("mm_module_enabled", "1 while the module is enabled. The version is that of the chart that was applied last.", "module", "version")
 	succeeded := m.describe("module_last_success_timestamp_seconds", "When a run of the module last succeeded.", "module")
 	failed := m.describe("module_last_failure_timestamp_seconds", "When a run or the delete of the module last failed.", "module")
+	maintenance := m.describe("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
 	parked := m.describe("module_parked", "1 while the module is retried beside the main queue (module failure policy isolate).", "module")
 	m.registerLive(func(emit emit) {
 		for path, status := range in.Statuses() {
@@ -146,6 +147,9 @@ func (m *Metrics) moduleStates(in *supervisor.Inspector, critical bool) {
 			}
 			emit(info, prometheus.GaugeValue, 1, name, truth(s.Enabled), truth(critical))
 			emit(enabled, prometheus.GaugeValue, number(s.Enabled), name, s.Version)
+			if s.Maintenance != "" { // also of a disabled module, whose release is kept
+				emit(maintenance, prometheus.GaugeValue, 1, name, s.Maintenance)
+			}
 			if !s.Enabled {
 				continue // I9
 			}
@@ -157,7 +161,7 @@ func (m *Metrics) moduleStates(in *supervisor.Inspector, critical bool) {
 				emit(failed, prometheus.GaugeValue, unix(s.Failed), name)
 			}
 		}
-	}, info, enabled, succeeded, failed, parked)
+	}, info, enabled, maintenance, succeeded, failed, parked)
 }
 
 // convergeState tells whether all modules are as they should be.

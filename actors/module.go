@@ -38,6 +38,9 @@ type moduleState struct {
 	lastRun    *messages.ModuleRun
 	succeeded  time.Time // the last run that did
 	failed     time.Time
+
+	maintenance string // the mode, empty for none
+	crdsDue     bool   // CRDs were not looked at under maintenance
 }
 
 // adoptModule gives a module actor the module's directory, which came back after it was
@@ -106,6 +109,10 @@ func (m *module) Receive(ctx actor.Context) {
 		m.state.module, m.state.section = msg.module, msg.section
 	case forgetModule:
 		m.forget(ctx)
+	case retireModule:
+		m.retire(ctx)
+	case messages.SetMaintenance:
+		m.setMaintenance(ctx, msg.Mode)
 	case awaitQuiet:
 		m.state.awaitQuiet = append(m.state.awaitQuiet, ctx.Sender())
 	default:
@@ -121,7 +128,10 @@ func (m *module) answer() messages.ModuleState {
 	for key := range m.state.synchronized {
 		synchronized[key] = true
 	}
-	return messages.ModuleState{Hooks: m.state.hooks, Loaded: m.state.loaded, Started: m.state.started, Synchronized: synchronized}
+	return messages.ModuleState{
+		Hooks: m.state.hooks, Loaded: m.state.loaded, Started: m.state.started, Synchronized: synchronized,
+		Maintenance: m.state.maintenance, CRDsDue: m.state.crdsDue,
+	}
 }
 
 // execute begins a task. Tasks of a module that is switched off are dropped as done (E12).
@@ -136,7 +146,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		// Again, for a Helm action that ended after the module was suspended.
 		ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 		dir := m.state.module
-		a.work = func(run *supervisor.Run) (any, error) { return nil, j.deleteModule(run, dir) }
+		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run, dir) }
 		a.succeeded, a.failed = m.deleted, m.countFailure
 		m.startAlone(ctx, a)
 	case messages.RunHook:
@@ -219,13 +229,16 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j job) {
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(moduleRan)
 	m.runEnded(ctx)
-	m.state.started, m.state.last, m.state.succeeded = true, outcome.release, time.Now()
+	m.state.started, m.state.succeeded = true, time.Now()
+	if !outcome.untouched {
+		m.state.last, m.state.crdsDue = outcome.release, false
+	}
 	if m.state.phase != messages.Suspended {
 		m.become(messages.Ready)
 	}
 	if m.state.lastRun != nil {
 		run := *m.state.lastRun // the old one is published
-		run.Release = describeRelease(outcome.release)
+		run.Release = outcome.describe()
 		m.state.lastRun = &run
 	}
 	if outcome.changed { // G5.4: at once, as the next task
@@ -236,11 +249,20 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 }
 
 func (m *module) runEnded(ctx actor.Context) {
+	if m.state.maintenance != "" { // whatever Helm did before it began
+		ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
+		return
+	}
 	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.state.hooks) > 0})
 }
 
-// deleted ends a delete: nothing of the module is left but its static values.
-func (m *module) deleted(ctx actor.Context, _ any) {
+// deleted ends a delete: nothing of the module is left but its static values, and under
+// maintenance its release.
+func (m *module) deleted(ctx actor.Context, result any) {
+	if untouched, _ := result.(bool); untouched {
+		m.retire(ctx)
+		return
+	}
 	m.stopListening(ctx)
 	m.state.reset()
 	m.state.wanted = false
@@ -254,12 +276,16 @@ func (m *module) countFailure(supervisor.Attempt) {
 	m.program.Metrics.moduleFailed(m.name, m.state.phase)
 }
 
-// describeRelease says what became of a release.
-func describeRelease(o helm.Outcome) string {
-	if o.Action == "" {
+// describe says what became of the release.
+func (r moduleRan) describe() string {
+	switch o := r.release; {
+	case r.untouched:
+		return "left alone: the module is under maintenance"
+	case o.Action == "":
 		return "no chart"
+	default:
+		return fmt.Sprintf("%s, revision %d: %s", o.Action, o.Revision, o.Reason)
 	}
-	return fmt.Sprintf("%s, revision %d: %s", o.Action, o.Revision, o.Reason)
 }
 
 func (m *module) off() bool {
@@ -361,5 +387,6 @@ func (m *module) publish() {
 		Phase: m.state.phase, Order: m.state.module.Order, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
 		Values: m.state.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.state.lastRun,
 		Enabled: m.state.wanted, Version: m.state.last.ChartVersion, Succeeded: m.state.succeeded, Failed: m.state.failed,
+		Maintenance: m.state.maintenance,
 	})
 }

@@ -16,9 +16,10 @@ import (
 
 // moduleRan is the result of a module run.
 type moduleRan struct {
-	release helm.Outcome
-	changed bool   // afterHelm hooks changed the values (G5.4)
-	trace   string // its span
+	release   helm.Outcome
+	untouched bool   // Helm was left out: the module is under maintenance (H15)
+	changed   bool   // afterHelm hooks changed the values (G5.4)
+	trace     string // its span
 }
 
 // runModule is the work of a RunModule task (G5). A retry of the start-up execution
@@ -44,7 +45,7 @@ func (j job) runModule(run *supervisor.Run, m addons.Module) (result moduleRan, 
 	if err := j.runOrders(run, state.Hooks, hooks.BeforeHelm); err != nil {
 		return result, err
 	}
-	if result.release, err = j.applyRelease(run, m); err != nil {
+	if result.release, result.untouched, err = j.applyRelease(run, m); err != nil {
 		return result, err
 	}
 	before, err := j.checksum(run)
@@ -129,25 +130,34 @@ func (j job) runOrders(run *supervisor.Run, all []hooks.Hook, binding hooks.Bind
 
 // applyRelease is step 5.3. Helm sees the values without the list of enabled modules
 // (D9) and is not cancelled in the middle: only the end of the grace period stops it.
-func (j job) applyRelease(run *supervisor.Run, m addons.Module) (outcome helm.Outcome, err error) {
+func (j job) applyRelease(run *supervisor.Run, m addons.Module) (outcome helm.Outcome, untouched bool, err error) {
 	if !helm.HasChart(m.Dir) {
-		return helm.Outcome{}, nil // H16
+		return helm.Outcome{}, false, nil // H16
+	}
+	state, untouched, err := j.untouched(run)
+	if err != nil || untouched {
+		return helm.Outcome{}, untouched, err
 	}
 	run, s := j.span(run, "helm", about{})
 	defer func() { s.end(err) }()
 	run.Step("helm")
 	if err := j.validateForHelm(run); err != nil {
-		return helm.Outcome{}, err
+		return helm.Outcome{}, false, err
+	}
+	if state.CRDsDue && j.program.CRDs != nil {
+		if err := j.program.CRDs.EnsureCRDs(run.Context(), []string{m.Dir}); err != nil {
+			return helm.Outcome{}, false, err
+		}
 	}
 	merged, _, err := j.values(run, false)
 	if err != nil {
-		return helm.Outcome{}, err
+		return helm.Outcome{}, false, err
 	}
 	began := time.Now()
 	outcome, err = j.apply(run, m, merged)
 	j.program.Metrics.helmRan(m.Name, j.task, since(began))
 	if err != nil {
-		return outcome, err
+		return outcome, false, err
 	}
 	s.note(func() []attribute.KeyValue {
 		return []attribute.KeyValue{attribute.String("release.action", string(outcome.Action)), attribute.Int("release.revision", outcome.Revision), attribute.String("release.reason", outcome.Reason)}
@@ -157,7 +167,7 @@ func (j job) applyRelease(run *supervisor.Run, m addons.Module) (outcome helm.Ou
 		level = j.log.Debug
 	}
 	level("release", "action", outcome.Action, "reason", outcome.Reason, "revision", outcome.Revision)
-	return outcome, nil
+	return outcome, false, nil
 }
 
 // validateForHelm checks both sections against what charts require (D36).
@@ -183,26 +193,33 @@ func (j job) checksum(run *supervisor.Run) (string, error) {
 }
 
 // deleteModule is the work of a DeleteModule task (G6). After a restart the hooks of a
-// module that was disabled meanwhile are loaded for it (T15).
-func (j job) deleteModule(run *supervisor.Run, m addons.Module) (err error) {
+// module that was disabled meanwhile are loaded for it (T15). Under maintenance it leaves
+// the release untouched.
+func (j job) deleteModule(run *supervisor.Run, m addons.Module) (untouched bool, err error) {
 	run, s := j.span(run, "module delete", about{})
 	defer func() { s.end(err) }()
+	if _, untouched, err := j.untouched(run); err != nil || untouched {
+		return untouched, err
+	}
 	state, err := j.loadedModule(run, m)
 	if err != nil {
-		return err
+		return false, err
 	}
 	if err := j.beforeDelete(run, state, m); err != nil {
-		return err
+		return false, err
+	}
+	if _, untouched, err := j.untouched(run); err != nil || untouched { // it may have begun meanwhile
+		return untouched, err
 	}
 	run.Step("helm uninstall")
 	existed, err := j.program.Releases.Uninstall(j.program.Writes, m.Name)
 	if err != nil {
-		return fmt.Errorf("helm uninstall: %w", err)
+		return false, fmt.Errorf("helm uninstall: %w", err)
 	}
 	if !existed && helm.HasChart(m.Dir) {
 		j.log.Warn("there was no release to uninstall") // G6.2
 	}
-	return j.runOrders(run, state.Hooks, hooks.AfterDeleteHelm)
+	return false, j.runOrders(run, state.Hooks, hooks.AfterDeleteHelm)
 }
 
 // beforeDelete runs beforeDeleteHelm hooks when there is a release (G6.1).

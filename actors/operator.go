@@ -226,7 +226,7 @@ func (o *operator) spawnActing(ctx actor.Context, warm map[string][]hooks.Hook) 
 		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, b.sections[m.Key], warm[m.Name]))
 	}
 	o.spawnQueue(ctx, messages.MainQueue)
-	o.spawn(ctx, stageOwners, messages.Converge, newConverge(o.program, b.tree, b.globalHooks, b.config.flags))
+	o.spawn(ctx, stageOwners, messages.Converge, newConverge(o.program, b))
 }
 
 // spawn starts a child, unless it is there.

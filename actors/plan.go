@@ -12,12 +12,15 @@ type Plan struct {
 	Run    []string `json:"run"`    // enabled modules, in their order
 	Delete []string `json:"delete"` // disabled modules, in reverse order
 	Purge  []string `json:"purge"`  // releases without a module directory, sorted in reverse
+	// Keep are those that would be deleted or purged, but are under maintenance (H15).
+	Keep []string `json:"keep,omitempty"`
 }
 
 // plan decides what to do with each module. all are the modules on disk in their order;
 // deployed are the modules and releases that have left something in the cluster, in this
-// process or an earlier one (E9); ignored is never purged (E10, B6).
-func plan(all []addons.Module, enabled []string, deployed map[string]bool, ignored string) Plan {
+// process or an earlier one (E9); ignored is never purged (E10, B6); of untouchable ones
+// nothing is deleted (H15).
+func plan(all []addons.Module, enabled []string, deployed map[string]bool, ignored string, untouchable func(string) bool) Plan {
 	var p Plan
 	known := make(map[string]bool, len(all))
 	for _, m := range all {
@@ -25,16 +28,23 @@ func plan(all []addons.Module, enabled []string, deployed map[string]bool, ignor
 		switch {
 		case slices.Contains(enabled, m.Name):
 			p.Run = append(p.Run, m.Name)
+		case deployed[m.Name] && untouchable(m.Name):
+			p.Keep = append(p.Keep, m.Name)
 		case deployed[m.Name]:
 			p.Delete = append(p.Delete, m.Name)
 		}
 	}
 	slices.Reverse(p.Delete)
 	for name := range deployed {
-		if !known[name] && name != ignored {
+		switch {
+		case known[name] || name == ignored:
+		case untouchable(name):
+			p.Keep = append(p.Keep, name)
+		default:
 			p.Purge = append(p.Purge, name)
 		}
 	}
+	slices.Sort(p.Keep)
 	slices.Sort(p.Purge)
 	slices.Reverse(p.Purge)
 	return p

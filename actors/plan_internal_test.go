@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"addon-operator/addons"
+	"addon-operator/values"
 )
 
 func modules(names ...string) (all []addons.Module) {
@@ -29,6 +30,7 @@ func TestPlan(t *testing.T) {
 		enabled  []string
 		deployed map[string]bool
 		ignored  string
+		frozen   map[string]bool // under maintenance
 		want     Plan
 	}{
 		"nothing there":                        {want: Plan{}},
@@ -46,11 +48,46 @@ func TestPlan(t *testing.T) {
 		"a module called like the ignored release is a module": {
 			all: modules("a"), deployed: set("a"), ignored: "a", want: Plan{Delete: []string{"a"}},
 		},
+		"under maintenance nothing is deleted or purged, H15": {
+			all: modules("a", "b", "c"), enabled: []string{"c"}, deployed: set("a", "b", "c", "old", "older"), frozen: set("b", "c", "old"),
+			want: Plan{Run: []string{"c"}, Delete: []string{"a"}, Purge: []string{"older"}, Keep: []string{"b", "old"}},
+		},
 		"enabled, but its directory is gone": {enabled: []string{"a"}, deployed: set("a"), want: Plan{Purge: []string{"a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := plan(c.all, c.enabled, c.deployed, c.ignored); !reflect.DeepEqual(got, c.want) {
+			frozen := func(name string) bool { return c.frozen[name] }
+			if got := plan(c.all, c.enabled, c.deployed, c.ignored, frozen); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+// H15: the ConfigMap wins over files, also when it says none; a release without a directory
+// is spoken for by the ConfigMap alone.
+func TestUntouchable(t *testing.T) {
+	all := []addons.Module{{Name: "dns", Key: "dns", Maintenance: values.NoResourceReconciliation}, {Name: "my-web", Key: "myWeb"}}
+	for name, c := range map[string]struct {
+		config map[string]string
+		want   []string
+	}{
+		"a file":               {nil, []string{"dns"}},
+		"the ConfigMap":        {map[string]string{"myWebMaintenance": values.NoResourceReconciliation}, []string{"dns", "my-web"}},
+		"the ConfigMap: none":  {map[string]string{"dnsMaintenance": ""}, nil},
+		"a release of nobody":  {map[string]string{"dnsMaintenance": "", "oldOneMaintenance": values.NoResourceReconciliation}, []string{"old-one"}},
+		"no name of a module":  {map[string]string{"dnsMaintenance": "", "Old_OneMaintenance": values.NoResourceReconciliation}, nil},
+		"others do not matter": {map[string]string{"dnsMaintenance": "", "webMaintenance": values.NoResourceReconciliation}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			test := untouchable(all, c.config)
+			var got []string
+			for _, release := range []string{"dns", "my-web", "old-one", "Old_One"} {
+				if test(release) {
+					got = append(got, release)
+				}
+			}
+			if !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %v, want %v", got, c.want)
 			}
 		})
 	}

@@ -61,6 +61,9 @@ type Module struct {
 	Static []values.Layer
 	// Flags are the opinions of values.yaml files on <key>Enabled, lowest first (E3).
 	Flags []Flag
+	// Maintenance is the mode of maintenance that values.yaml files ask for, empty for none;
+	// the module's own file wins (H15).
+	Maintenance string
 	// Schemas of the module; nil-safe.
 	Schemas *values.Schemas
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"addon-operator/values"
 )
@@ -78,6 +79,11 @@ func (t *Tree) loadModule(m *Module) error {
 	}
 	if value, ok := doc.Flags[flag]; ok {
 		m.Flags = append(m.Flags, Flag{path, value})
+	}
+	for _, d := range append(slices.Clone(t.common.documents), doc) {
+		if mode, ok := d.Maintenance[values.MaintenanceKey(m.Key)]; ok {
+			m.Maintenance = mode
+		}
 	}
 	m.Schemas, err = loadSchemas(m.Dir)
 	errs = append(errs, err)

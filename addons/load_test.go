@@ -56,6 +56,22 @@ func TestStaticValues(t *testing.T) {
 	}
 }
 
+// H15: the modules directories speak in their order, the module's own file last; an empty
+// text takes the mode back.
+func TestMaintenanceInValuesFiles(t *testing.T) {
+	tree, _ := load(t, map[string]string{
+		"modules/values.yaml":         "dnsMaintenance: NoResourceReconciliation\nwebMaintenance: NoResourceReconciliation\n",
+		"modules/010-dns/":            "",
+		"modules/020-web/values.yaml": "webMaintenance: ''\nnodeMaintenance: of somebody else\n",
+		"modules/030-node/":           "",
+	})
+	for name, want := range map[string]string{"dns": "NoResourceReconciliation", "web": "", "node": ""} {
+		if got := module(t, tree, name).Maintenance; got != want {
+			t.Errorf("module %s: maintenance %q, want %q", name, got, want)
+		}
+	}
+}
+
 // D5: in the values.yaml of a module only its own section and flag count; the rest is
 // the chart's and may look as the chart likes.
 func TestOtherKeysInValuesOfAModule(t *testing.T) {

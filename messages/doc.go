@@ -39,6 +39,7 @@
 //	EnableModule         converge          module
 //	SuspendModule        converge          module
 //	ResumeModule         converge          module
+//	SetMaintenance       converge          module
 //	ModuleDeleted        module            converge
 //	RetryNow             converge          module, global-hooks, converge
 //

@@ -20,7 +20,15 @@ type ModuleState struct {
 	Started bool
 	// Synchronized holds the bindings whose Synchronization has succeeded.
 	Synchronized map[BindingKey]bool
+	// Maintenance is the mode of maintenance, empty for none.
+	Maintenance string
+	// CRDsDue: those of the module were not installed while it was under maintenance.
+	CRDsDue bool
 }
+
+// SetMaintenance tells a module its mode of maintenance, empty for none (H15). Only
+// converge sends it, so that the latest is always in force.
+type SetMaintenance struct{ Mode string }
 
 // SuspendModule cancels the tasks of a module that is about to be disabled.
 type SuspendModule struct{}

@@ -108,6 +108,8 @@ type ModuleStatus struct {
 	// Values is the beginning of the checksum of the merged values.
 	Values  string        `json:"valuesChecksum"`
 	Failing []FailingTask `json:"failing,omitempty"`
+	// Maintenance is the mode of maintenance the module is under, empty for none (H15).
+	Maintenance string `json:"maintenance,omitempty"`
 	// Parked: its run failed and is retried beside the main queue (policy isolate).
 	Parked bool `json:"parked,omitempty"`
 	// LastRun is the last module run that began, with the chain of its causes.
@@ -132,6 +134,9 @@ type ModuleRun struct {
 // String implements fmt.Stringer.
 func (s ModuleStatus) String() string {
 	text := string(s.Phase)
+	if s.Maintenance != "" {
+		text += " MAINTENANCE=" + s.Maintenance
+	}
 	if s.Parked {
 		text += " PARKED"
 	}

@@ -71,7 +71,9 @@ type ConfigChanged struct {
 	// Flags as they are now, by flag key.
 	Flags        map[string]bool
 	FlagsChanged bool
-	Revision     string
+	// Maintenance are the modes in the ConfigMap as they are now, by maintenance key (H15).
+	Maintenance map[string]string
+	Revision    string
 }
 
 // ConfigFlagsSaved tells converge of flags that a hook wrote to the ConfigMap. Whether a

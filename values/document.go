@@ -14,7 +14,7 @@ type Document struct {
 	// Flags maps keys like someModuleEnabled to their value. A section that is the text "false" is the flag false of its
 	// module (X12), unless the document has the flag itself.
 	Flags map[string]bool
-	// Maintenance maps keys like someModuleMaintenance to the mode they ask for.
+	// Maintenance maps keys like someModuleMaintenance to NoResourceReconciliation, or to "" for none (H15).
 	Maintenance map[string]string
 }
 
@@ -150,15 +150,6 @@ func flagValue(value any) (flag, ok bool) {
 		return false, true
 	}
 	return false, false
-}
-
-func (d Document) addMaintenance(key string, value any) error {
-	mode, ok := value.(string)
-	if !ok {
-		return fmt.Errorf("must be the text of a maintenance mode, is %s", describe(value))
-	}
-	d.Maintenance[key] = mode
-	return nil
 }
 
 // finish turns switched-off sections into flags. An explicit flag in the same document is the clearer word and wins.

@@ -30,7 +30,8 @@ func TestParseFile(t *testing.T) {
 		{name: "flags, A7", text: "aEnabled: true\nbEnabled: 'false'\ncEnabled: no", sections: "{}", flags: map[string]bool{"aEnabled": true, "bEnabled": false, "cEnabled": false}},
 		{name: "false instead of a section, X12", text: "a: 'false'\nb: false\nc: {}", sections: "{c: {}}", flags: map[string]bool{"aEnabled": false, "bEnabled": false}},
 		{name: "an explicit flag is the clearer word, X12", text: "a: 'false'\naEnabled: true", sections: "{}", flags: map[string]bool{"aEnabled": true}},
-		{name: "maintenance, A7", text: "aMaintenance: NoResourceReconciliation", sections: "{}", maintenance: map[string]string{"aMaintenance": "NoResourceReconciliation"}},
+		{name: "maintenance, A7, H15", text: "aMaintenance: NoResourceReconciliation", sections: "{}", maintenance: map[string]string{"aMaintenance": "NoResourceReconciliation"}},
+		{name: "maintenance is taken back, H15", text: "aMaintenance: ''", sections: "{}", maintenance: map[string]string{"aMaintenance": ""}},
 		{
 			name: "a module's own file: the rest belongs to the chart, D5", only: []string{"someModule"},
 			text:     "someModule: {a: 1}\nsomeModuleEnabled: true\nreplicaCount: 1\nimage.tag: x\nother: {b: 1}\notherEnabled: 5\nglobal: text",
@@ -61,6 +62,7 @@ func TestParseFileRefuses(t *testing.T) {
 		{"global is false", "global: 'false'", nil, []string{"key global: must be a map, is a text"}},
 		{"a flag that is no boolean", "aEnabled: 1\nbEnabled: maybe", nil, []string{"key aEnabled: must be true or false, is an integer", "key bEnabled: must be true or false, is a text"}},
 		{"a mode that is no text", "aMaintenance: true", nil, []string{"key aMaintenance"}},
+		{"a mode that there is not, H15", "aMaintenance: Manual", nil, []string{`values file modules/values.yaml: key aMaintenance: there is no maintenance mode "Manual"; write NoResourceReconciliation`}},
 		{"kebab instead of camel", "some-module: {}", nil, []string{"key some-module", "did you mean someModule?"}},
 		{"capital letter", "SomeModule: {}", nil, []string{"did you mean someModule?"}},
 		{"hopeless key", "'%': {}", nil, []string{"key %: keys are"}},
@@ -94,12 +96,12 @@ func TestParseConfigMap(t *testing.T) {
 
 func TestParseConfigMapRefuses(t *testing.T) {
 	_, err := ParseConfigMap(map[string]string{
-		"some-module": "a: 1", "Global": "a: 1", "module": "a: 1\n b: 2", "twice": "a: 1\na: 2", "text": "hello", "aEnabled": "yes", "bEnabled": "", "cEnabled": "TRUE",
+		"some-module": "a: 1", "Global": "a: 1", "module": "a: 1\n b: 2", "twice": "a: 1\na: 2", "text": "hello", "aEnabled": "yes", "bEnabled": "", "cEnabled": "TRUE", "aMaintenance": "on",
 		"global": "[]", "on": "true", "good": "a: 1",
 	})
 	wantError(t, err,
 		"ConfigMap key some-module:", "did you mean someModule?", "ConfigMap key Global:", "ConfigMap key module: ", "line 2", "ConfigMap key twice: line 2",
-		"ConfigMap key text: must be a map or a list, is a text", "ConfigMap key aEnabled: must be true or false", "ConfigMap key bEnabled: must", "ConfigMap key cEnabled: must",
+		"ConfigMap key text: must be a map or a list, is a text", "ConfigMap key aEnabled: must be true or false", "ConfigMap key bEnabled: must", "ConfigMap key cEnabled: must", `ConfigMap key aMaintenance: there is no maintenance mode "on"`,
 		"ConfigMap key global: must be a map, is a list", "ConfigMap key on: must be a map or a list, is a boolean; to switch the module on, write onEnabled: true")
 	if document, _ := ParseConfigMap(map[string]string{"good": "a: 1", "Bad": ""}); document.Sections != nil {
 		t.Error("a bad ConfigMap gives values")

@@ -51,6 +51,9 @@ func moduleTable(w io.Writer, body []byte) error {
 		if m.Parked {
 			state += ", parked"
 		}
+		if m.Maintenance != "" {
+			state += ", maintenance"
+		}
 		if m.Release > 0 {
 			release = fmt.Sprint(m.Release)
 		}

@@ -1,0 +1,20 @@
+package values
+
+import "fmt"
+
+// NoResourceReconciliation is the mode of maintenance in which the hooks of a module go on while its release is left as it is:
+// nothing is installed, upgraded, healed or deleted (H15). It is the only one.
+const NoResourceReconciliation = "NoResourceReconciliation"
+
+// addMaintenance reads a mode. An empty text is none: it takes back what a weaker file says.
+func (d Document) addMaintenance(key string, value any) error {
+	mode, ok := value.(string)
+	if !ok {
+		return fmt.Errorf("must be the text of a maintenance mode, is %s", describe(value))
+	}
+	if mode != "" && mode != NoResourceReconciliation {
+		return fmt.Errorf("there is no maintenance mode %q; write %s, or an empty text for none", mode, NoResourceReconciliation)
+	}
+	d.Maintenance[key] = mode
+	return nil
+}
