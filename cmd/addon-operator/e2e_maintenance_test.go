@@ -2,28 +2,11 @@ package main_test
 
 import (
 	"errors"
-	"os/exec"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
-
-// command runs the program as a person would beside the operator.
-func (o *operator) command(args ...string) string {
-	o.house.t.Helper()
-	path, err := built()
-	if err != nil {
-		o.house.t.Fatal(err)
-	}
-	cmd := exec.Command(path, args...)
-	cmd.Env = o.env
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		o.house.t.Fatalf("%s: %v\n%s", args, err, out)
-	}
-	return string(out)
-}
 
 // Under maintenance the hooks of a module go on while nobody touches its release, whatever
 // happens to it; it is seen from every side. When maintenance is over, the module runs. H15.
