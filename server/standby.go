@@ -55,7 +55,7 @@ func askLeader(ctx context.Context, l messages.Leadership) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaderPatience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.Address+"/readyz?"+own, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.Address+"/readyz?"+own, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("the address of the leader: %w", err)
 	}

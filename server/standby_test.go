@@ -45,6 +45,7 @@ func TestReadinessOfAFollower(t *testing.T) {
 		}
 		if !ready {
 			http.Error(w, "not ready: the first converge is not over", http.StatusInternalServerError)
+			return
 		}
 	}))
 	defer leader.Close()

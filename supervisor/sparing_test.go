@@ -66,7 +66,7 @@ func TestRepeatedFailuresAreSpared(t *testing.T) {
 			at = append(at, strings.TrimPrefix(strings.Fields(line)[0], "at="))
 			var n int
 			if _, text, ok := strings.Cut(line, "leftOut="); ok {
-				fmt.Sscan(text, &n)
+				_, _ = fmt.Sscan(text, &n)
 			}
 			left += n
 		}
@@ -81,7 +81,7 @@ func TestRepeatedFailuresAreSpared(t *testing.T) {
 		// Every attempt until the last record is written or counted.
 		var last int
 		_, text, _ := strings.Cut(lines[len(lines)-1], "attempt=")
-		if fmt.Sscan(text, &last); left+len(lines) != last {
+		if _, _ = fmt.Sscan(text, &last); left+len(lines) != last {
 			t.Errorf("%d written and %d left out of %d", len(lines), left, last)
 		}
 	})

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -55,7 +56,7 @@ func Check(t *testing.T, n uint64, script func(seed uint64) *Script, model func(
 	for seed := uint64(1); seed <= n; seed++ {
 		s := script(seed)
 		played := s.Play(t, seed)
-		if violations := append(played.Problems, model(played)...); len(violations) > 0 {
+		if violations := slices.Concat(played.Problems, model(played)); len(violations) > 0 {
 			t.Fatalf("seed %d:\n  %s\n%s\ntrace:\n%s", seed, strings.Join(violations, "\n  "), s, played.Trace)
 		}
 	}

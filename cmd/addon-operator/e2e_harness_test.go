@@ -121,7 +121,7 @@ func (o *output) sift() {
 		rest = rest[end:]
 	}
 	o.begun = len(kept)
-	o.data = append(kept, rest...)
+	o.data = slices.Concat(kept, rest)
 }
 
 // lines are the complete lines so far, flat: "level msg key=value …".
