@@ -120,6 +120,20 @@ func (r *replicas) follower() (found *operator) {
 	return found
 }
 
+// settle waits until every replica that was started listens to SIGTERM, which the end of
+// the test sends.
+func (r *replicas) settle() {
+	r.t.Helper()
+	for _, o := range r.running {
+		r.eventually("a replica that is up", func() error {
+			if o.running() && o.count("stand-by begins") == 0 {
+				return errNotYet
+			}
+			return nil
+		})
+	}
+}
+
 // kill kills a replica with SIGKILL and starts another in its place.
 func (r *replicas) kill(o *operator) {
 	o.kill()
@@ -275,6 +289,7 @@ func TestLeaderIsKilledTwentyTimes(t *testing.T) {
 		return nil
 	})
 	terms := h.oneAfterAnother()
+	r.settle()
 	slices.Sort(takeovers)
 	slices.Sort(converges)
 	t.Logf("%d kills, %d replicas started, %d of them ran hooks, %d edits; takeover after SIGKILL: median %s, longest %s (lease 1s); warm: median %s from the leadership to the end of the first converge",
@@ -311,6 +326,7 @@ func TestStoppedLeaderDoesNotActWhenItWakesUp(t *testing.T) {
 	h.awaitConfigMap("work", "size", "7")
 	h.awaitState()
 	h.oneAfterAnother()
+	r.settle()
 	if n := leader.count("the leadership is lost"); n != 1 {
 		t.Errorf("the woken leader tells %d times of its loss, want once", n)
 	}
@@ -423,6 +439,7 @@ func TestAPIServerIsAwayLongerThanTheLease(t *testing.T) {
 	h.awaitState()
 	h.awaitConfigMap("work", "size", "5")
 	h.oneAfterAnother()
+	r.settle()
 }
 
 // between is the time between two lines of the log; 0 while one of them is missing.
