@@ -26,6 +26,9 @@ type Module struct {
 	// Began is called at the beginning of each operation of an Apply, and what it returns
 	// at its end; nil for nobody who wants to know.
 	Began func(Operation) (ended func(error))
+	// Drifted are objects that Drift told of: whatever the chart sets in them is
+	// put back.
+	Drifted []Object
 }
 
 // Action is what an Apply did.
@@ -64,29 +67,43 @@ const maxSteps = 100
 // run again and no stuck release is left, but nothing that may already serve or
 // store data is deleted, only what the chart no longer contains.
 func (c *Client) Apply(ctx context.Context, m Module) (Outcome, error) {
+	_, outcome, err := c.applyModule(ctx, m)
+	return outcome, err
+}
+
+func (c *Client) applyModule(ctx context.Context, m Module) (*apply, Outcome, error) {
+	defer c.locks.lock(m.Name)()
+	a, err := c.prepare(ctx, m)
+	if err != nil {
+		return nil, Outcome{}, err
+	}
+	c.follow(a.manifest.objects)
+	outcome, err := a.run()
+	if err == nil {
+		outcome.Objects = c.want(m.Name, a.manifest.objects)
+		outcome.ChartVersion = a.chart.chart.Metadata.Version
+	}
+	return a, outcome, classify(ctx, m.Name, a.operation, err)
+}
+
+// prepare checks, loads and renders.
+func (c *Client) prepare(ctx context.Context, m Module) (*apply, error) {
 	if err := chartutil.ValidateReleaseName(m.Name); err != nil {
-		return Outcome{}, problem(Invalid, m.Name, "the name of the module cannot be a release name: %w; use at most 53 characters a-z, 0-9 and '-'", err)
+		return nil, problem(Invalid, m.Name, "the name of the module cannot be a release name: %w; use at most 53 characters a-z, 0-9 and '-'", err)
 	}
 	if m.Values == nil {
 		m.Values = map[string]any{}
 	}
-	defer c.locks.lock(m.Name)()
 	op, err := c.begin(ctx, m.Name)
 	if err != nil {
-		return Outcome{}, err
+		return nil, err
 	}
 	loaded, manifest, err := c.template(ctx, op, m)
 	if err != nil {
-		return Outcome{}, err
+		return nil, err
 	}
-	c.follow(manifest.objects)
-	a := &apply{operation: op, module: m, chart: loaded, manifest: manifest}
-	outcome, err := a.run()
-	if err == nil {
-		outcome.Objects = c.want(m.Name, manifest.objects)
-		outcome.ChartVersion = loaded.chart.Metadata.Version
-	}
-	return outcome, classify(ctx, m.Name, op, err)
+	op.merge3 = len(m.Drifted) > 0
+	return &apply{operation: op, module: m, chart: loaded, manifest: manifest}, nil
 }
 
 // template loads the chart of a module and renders it.
@@ -126,6 +143,7 @@ func (a *apply) run() (Outcome, error) {
 			return Outcome{}, err
 		}
 		step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
+		step, reason = insist(step, reason, a.module.Drifted)
 		if step == StepSkip {
 			last, _ := a.store.state.Last()
 			return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
@@ -277,6 +295,7 @@ func (a *apply) install(earlier []string) (*release.Release, error) {
 	i.SkipCRDs = true
 	i.TakeOwnership = true
 	i.DisableOpenAPIValidation = true
+	i.DisableHooks = a.client.rehearsal != nil
 	i.Labels = map[string]string{ChecksumLabel: a.manifest.checksum}
 	rel, err := i.Run(copyChart(a.chart.chart), a.module.Values)
 	if k.withdrawn != nil { // nothing was installed, so there is nothing to record
@@ -325,6 +344,7 @@ func (a *apply) upgrade() (*release.Release, error) {
 	u.SkipCRDs = true
 	u.TakeOwnership = true
 	u.DisableOpenAPIValidation = true
+	u.DisableHooks = a.client.rehearsal != nil
 	u.Labels = map[string]string{ChecksumLabel: a.manifest.checksum}
 	return u.Run(a.release, copyChart(a.chart.chart), a.module.Values)
 }

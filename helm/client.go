@@ -42,9 +42,10 @@ type Client struct {
 	encoder   encoder
 	secrets   typedcorev1.SecretInterface
 	metadata  metadata.Interface
-	charts    charts
+	charts    *charts
 	renders   renders
 	locks     locks
+	rehearsal *rehearsal // nil, except in a client that changes nothing
 }
 
 // New makes a Client. It makes no request.
@@ -70,7 +71,7 @@ func New(o Options) (*Client, error) {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	c := &Client{options: o, transport: limitTransport{next}}
+	c := &Client{options: o, transport: limitTransport{next}, charts: &charts{}}
 	c.base = &rest.Config{
 		Host:           address.String(),
 		UserAgent:      o.Config.UserAgent,
@@ -91,10 +92,7 @@ func (c *Client) connect() error {
 	if c.metadata, err = metadata.NewForConfig(metadata.ConfigFor(cfg)); err != nil {
 		return fmt.Errorf("helm: metadata client: %w", err)
 	}
-	compact := rest.CopyConfig(cfg)
-	compact.ContentType = "application/vnd.kubernetes.protobuf"
-	compact.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	core, err := typedcorev1.NewForConfig(compact)
+	core, err := typedcorev1.NewForConfig(protobuf(cfg))
 	if err != nil {
 		return fmt.Errorf("helm: core client: %w", err)
 	}

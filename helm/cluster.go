@@ -80,6 +80,8 @@ func (k *cluster) build(text string, strict bool) (kube.ResourceList, error) {
 	for _, o := range objects {
 		info, err := k.info(o)
 		switch {
+		case meta.IsNoMatchError(err) && k.op.client.rehearsal != nil && strict:
+			k.op.client.rehearsal.note(Change{Object: objectOf(o), Verb: Created, Note: noteKind, after: o.Object})
 		case meta.IsNoMatchError(err) && !strict:
 			k.op.debug("%s is left out: its kind is no longer served", objectOf(o))
 		case err != nil:
@@ -218,7 +220,11 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 		}
 	}
 	return updateByKind(k.withoutForeign(original, target), target, func(original, target kube.ResourceList) (*kube.Result, error) {
-		result, err := k.Client.Update(original, target, force)
+		update := k.Client.Update
+		if k.op.merge3 {
+			update = k.Client.UpdateThreeWayMerge
+		}
+		result, err := update(original, target, force)
 		if err != nil && isImmutable(err.Error()) && k.mayRecreate(target) {
 			return k.recreate(target)
 		}

@@ -34,6 +34,9 @@ type operation struct {
 	capabilities *chartutil.Capabilities
 	clients      map[schema.GroupVersion]rest.Interface
 	cluster      *cluster // of the action that runs or ran last
+	// merge3 compares custom resources with what is in the cluster, too. Helm only
+	// compares their old and new manifests, which would leave drift in them.
+	merge3 bool
 }
 
 func (c *Client) begin(ctx context.Context, name string) (*operation, error) {

@@ -64,6 +64,7 @@ func (op *operation) uninstall(s *store) error {
 	u := action.NewUninstall(cfg)
 	u.Timeout = op.client.options.Timeout
 	u.IgnoreNotFound = true
+	u.DisableHooks = op.client.rehearsal != nil
 	if last.Status != release.StatusUninstalled && len(others) > 0 {
 		objects, err := parseManifest(newest.Manifest)
 		if err != nil {

@@ -1,0 +1,198 @@
+package helm
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// Verb is what would happen to an object.
+type Verb string
+
+// Verbs.
+const (
+	Created Verb = "create"
+	Changed Verb = "change"
+	Deleted Verb = "delete"
+)
+
+// Change is what an Apply or an Uninstall would do to one object.
+type Change struct {
+	Object Object
+	Verb   Verb
+	// Note says what could not be tried, and why.
+	Note string
+
+	before, after map[string]any // as the API server has them; nil: no such object
+}
+
+// Field is one value of an object that would change.
+type Field struct {
+	Path          string // such as spec.template.spec.containers[0].image
+	Before, After any    // nil: there is none
+}
+
+// masked stands for a value of a Secret.
+const masked = "***"
+
+// Fields are the values that differ, sorted by their paths. Of a Secret they are
+// masked, unless they shall be shown; that they differ is told.
+func (c Change) Fields(secrets bool) []Field {
+	var fields []Field
+	before, after := c.shown(secrets)
+	compare("", before, after, &fields)
+	return fields
+}
+
+// Diff is a unified diff of the object as YAML, without what the API server keeps
+// for itself. It is empty for a deletion.
+func (c Change) Diff(secrets bool) string {
+	if c.Verb == Deleted {
+		return ""
+	}
+	before, after := c.shown(secrets)
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: lines(before), B: lines(after), FromFile: c.Object.String() + " (cluster)", ToFile: c.Object.String() + " (planned)", Context: 3,
+	})
+	if err != nil { // writing into memory does not fail
+		return err.Error()
+	}
+	return text
+}
+
+func lines(object map[string]any) []string {
+	if object == nil {
+		return nil
+	}
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		return []string{err.Error() + "\n"}
+	}
+	return difflib.SplitLines(strings.TrimSuffix(string(text), "\n"))
+}
+
+// shown are both sides without noise and, unless secrets shall be shown, without
+// the values of a Secret.
+func (c Change) shown(secrets bool) (before, after map[string]any) {
+	before, after = cleaned(c.before), cleaned(c.after)
+	if gvk := c.Object.GVK; !secrets && gvk.Group == "" && gvk.Kind == "Secret" {
+		maskSecret(before, after)
+	}
+	return before, after
+}
+
+// cleaned copies an object without what the API server writes itself.
+func cleaned(object map[string]any) map[string]any {
+	if object == nil {
+		return nil
+	}
+	out := runtime.DeepCopyJSON(object)
+	delete(out, "status")
+	if metadata, ok := out["metadata"].(map[string]any); ok {
+		for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp", "selfLink"} {
+			delete(metadata, field)
+		}
+	}
+	return out
+}
+
+// lastApplied holds the whole object, and so the values of a Secret, too.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
+// maskSecret hides the values of a Secret on both sides; where they differ, the
+// marks differ.
+func maskSecret(before, after map[string]any) {
+	all := func(string) bool { return true }
+	for _, field := range []string{"data", "stringData"} {
+		maskTexts(before, after, all, field)
+	}
+	maskTexts(before, after, func(key string) bool { return key == lastApplied }, "metadata", "annotations")
+}
+
+// maskTexts masks texts in the map at a path of both sides.
+func maskTexts(before, after map[string]any, secret func(key string) bool, path ...string) {
+	old, fresh := mapAt(before, path), mapAt(after, path)
+	for key, value := range fresh {
+		if !secret(key) {
+			continue
+		}
+		fresh[key] = masked
+		if known, ok := old[key]; ok && !equalValues(known, value) {
+			fresh[key] = masked + " (changed)"
+		}
+	}
+	for key := range old {
+		if secret(key) {
+			old[key] = masked
+		}
+	}
+}
+
+func mapAt(object map[string]any, path []string) map[string]any {
+	for _, field := range path {
+		object, _ = object[field].(map[string]any)
+	}
+	return object
+}
+
+// compare collects the leaves that differ. Lists of another length differ as a
+// whole: which element went is a guess.
+func compare(path string, before, after any, fields *[]Field) {
+	b, ok1 := before.(map[string]any)
+	a, ok2 := after.(map[string]any)
+	if ok1 && ok2 {
+		keys := maps.Clone(b)
+		maps.Copy(keys, a)
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			compare(join(path, key), b[key], a[key], fields)
+		}
+		return
+	}
+	bl, ok1 := before.([]any)
+	al, ok2 := after.([]any)
+	if ok1 && ok2 && len(bl) == len(al) {
+		for i := range bl {
+			compare(fmt.Sprintf("%s[%d]", path, i), bl[i], al[i], fields)
+		}
+		return
+	}
+	if !equalValues(before, after) {
+		*fields = append(*fields, Field{path, before, after})
+	}
+}
+
+// equalValues does not tell an integer from the same number as a float: decoders
+// differ in it.
+func equalValues(a, b any) bool {
+	if reflect.DeepEqual(a, b) {
+		return true
+	}
+	x, err1 := json.Marshal(a)
+	y, err2 := json.Marshal(b)
+	return err1 == nil && err2 == nil && string(x) == string(y)
+}
+
+// join appends a key to a path; one with dots or slashes stands in brackets.
+func join(path, key string) string {
+	if strings.ContainsAny(key, "./[]") {
+		return fmt.Sprintf("%s[%q]", path, key)
+	}
+	if path == "" {
+		return key
+	}
+	return path + "." + key
+}
+
+func sortChanges(changes []Change) {
+	slices.SortFunc(changes, func(a, b Change) int {
+		return cmp.Or(cmp.Compare(a.Object.String(), b.Object.String()), cmp.Compare(a.Object.GVK.Group, b.Object.GVK.Group))
+	})
+}

@@ -1,0 +1,336 @@
+package helm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+)
+
+// A rehearsal answers "what would Apply do" by letting Apply do it, over a
+// transport that lets no write through: writes of objects become dry runs of the
+// API server, deletions and writes of release records are answered here. So what
+// it tells is what Apply does, repairs included, and there is no second
+// implementation to keep equal.
+type rehearsal struct {
+	next http.RoundTripper
+
+	mu      sync.Mutex
+	changes []Change
+	gone    map[string]bool // paths of what was deleted
+}
+
+var _ http.RoundTripper = (*rehearsal)(nil)
+
+// rehearse makes a client that changes nothing, neither in the cluster nor in the
+// memory of this one. It shares what is expensive: connections, discovery, charts.
+func (c *Client) rehearse(ctx context.Context) (*Client, error) {
+	r := &rehearsal{next: c.transport}
+	s := &Client{options: c.options, base: c.base, transport: r, discovery: c.discovery, charts: c.charts, metadata: c.metadata, rehearsal: r}
+	s.options.Log, s.options.Watcher = slog.New(slog.DiscardHandler), nil
+	s.records = c.records.copied(ctx)
+	if c.options.Presence != nil {
+		s.options.Presence = looking{c.options.Presence}
+	}
+	typed, err := typedcorev1.NewForConfig(protobuf(s.over(recordsRehearsal{c.transport})))
+	if err != nil {
+		return nil, fmt.Errorf("helm: core client: %w", err)
+	}
+	s.secrets = typed.Secrets(s.options.Namespace)
+	return s, nil
+}
+
+// looking is what is known of objects without a say in what is watched for.
+type looking struct{ Presence }
+
+// Follow implements Presence.
+func (looking) Follow(*meta.RESTMapping) {}
+
+// Want implements Presence.
+func (looking) Want(string, map[schema.GroupKind][]types.NamespacedName) {}
+
+// protobuf makes a configuration speak the compact form of built-in kinds.
+func protobuf(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.ContentType = "application/vnd.kubernetes.protobuf"
+	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	return cfg
+}
+
+// copied is a memory that begins with what is known, and goes its own way.
+func (r *records) copied(ctx context.Context) *records {
+	out := &records{client: r.client, namespace: r.namespace}
+	if !r.await(ctx) {
+		return out
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out.listed, out.watched, out.known = true, true, maps.Clone(r.known)
+	out.doubted = maps.Clone(r.doubted)
+	out.ready = make(chan struct{})
+	close(out.ready)
+	return out
+}
+
+// RoundTrip implements http.RoundTripper.
+func (r *rehearsal) RoundTrip(req *http.Request) (*http.Response, error) {
+	switch req.Method {
+	case http.MethodGet, http.MethodHead:
+		if r.deleted(req.URL.Path) {
+			return respondStatus(req, http.StatusNotFound, metav1.StatusReasonNotFound), nil
+		}
+		return r.next.RoundTrip(req)
+	case http.MethodPost:
+		return r.create(req)
+	case http.MethodPatch, http.MethodPut:
+		return r.change(req)
+	case http.MethodDelete:
+		return r.remove(req)
+	}
+	return nil, fmt.Errorf("bug: a rehearsal cannot %s %s", req.Method, req.URL.Path)
+}
+
+// dryRun sends a write that the API server checks, completes and forgets.
+func (r *rehearsal) dryRun(req *http.Request, body []byte) (*http.Response, []byte, error) {
+	dry := req.Clone(req.Context())
+	query := dry.URL.Query()
+	query.Set("dryRun", metav1.DryRunAll)
+	dry.URL.RawQuery = query.Encode()
+	dry.Body, dry.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	dry.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	resp, err := r.next.RoundTrip(dry)
+	if err != nil {
+		return nil, nil, err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(answer))
+	return resp, answer, nil
+}
+
+// noDryRun recognises admission webhooks that have side effects.
+func noDryRun(code int, answer []byte) bool {
+	return code == http.StatusBadRequest && bytes.Contains(answer, []byte("dry run"))
+}
+
+// Notes of changes that the API server was not able to try.
+const (
+	noteWebhook   = "an admission webhook does not support dry runs, so it was not tried"
+	noteNamespace = "its namespace does not exist yet"
+	noteKind      = "its kind is not known to the API server yet"
+	noteAnew      = "it is deleted and created anew"
+)
+
+func (r *rehearsal) create(req *http.Request) (*http.Response, error) {
+	body, err := bodyOf(req)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := objectIn(body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", req.URL.Path, err)
+	}
+	resp, answer, err := r.dryRun(req, body)
+	if err != nil {
+		return nil, err
+	}
+	change := Change{Object: objectOf(wanted), Verb: Created, after: wanted.Object}
+	switch {
+	case resp.StatusCode < http.StatusMultipleChoices:
+	case resp.StatusCode == http.StatusConflict && r.deleted(req.URL.Path+"/"+wanted.GetName()):
+		change.Note = noteAnew
+	case noDryRun(resp.StatusCode, answer):
+		change.Note = noteWebhook
+	case resp.StatusCode == http.StatusNotFound && wanted.GetNamespace() != "" && bytes.Contains(answer, []byte("namespaces")):
+		change.Note = noteNamespace
+	default:
+		return resp, nil
+	}
+	r.note(change)
+	if change.Note != "" {
+		return respond(req, http.StatusCreated, "application/json", body), nil
+	}
+	return resp, nil
+}
+
+func (r *rehearsal) change(req *http.Request) (*http.Response, error) {
+	body, err := bodyOf(req)
+	if err != nil {
+		return nil, err
+	}
+	before, raw, err := r.read(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, answer, err := r.dryRun(req, body)
+	if err != nil || before == nil {
+		return resp, err
+	}
+	change := Change{Object: objectOf(before), Verb: Changed, before: before.Object}
+	switch {
+	case resp.StatusCode < http.StatusMultipleChoices:
+		after, err := objectIn(answer)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", req.URL.Path, err)
+		}
+		change.after = after.Object
+		r.note(change)
+		return resp, nil
+	case noDryRun(resp.StatusCode, answer):
+		change.Note, change.after = noteWebhook, before.Object
+		r.note(change)
+		return respond(req, http.StatusOK, "application/json", raw), nil
+	}
+	return resp, nil
+}
+
+// remove never asks the API server: the options of a deletion stand in the body
+// that Helm sends, and one that is not understood would be no dry run.
+func (r *rehearsal) remove(req *http.Request) (*http.Response, error) {
+	before, _, err := r.read(req)
+	if err != nil {
+		return nil, err
+	}
+	if before == nil {
+		return respondStatus(req, http.StatusNotFound, metav1.StatusReasonNotFound), nil
+	}
+	r.note(Change{Object: objectOf(before), Verb: Deleted, before: before.Object})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone == nil {
+		r.gone = map[string]bool{}
+	}
+	r.gone[req.URL.Path] = true
+	return respondStatus(req, http.StatusOK, ""), nil
+}
+
+func (r *rehearsal) deleted(path string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.gone[path]
+}
+
+// read asks for the object that a write is about; nil when there is none, or it
+// may not be read: then the write says so.
+func (r *rehearsal) read(req *http.Request) (*unstructured.Unstructured, []byte, error) {
+	address := *req.URL
+	address.RawQuery = ""
+	get, err := http.NewRequestWithContext(req.Context(), http.MethodGet, address.String(), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	get.Header.Set("Accept", "application/json")
+	get.Header.Set("User-Agent", req.Header.Get("User-Agent"))
+	resp, err := r.next.RoundTrip(get)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return nil, nil, err
+	}
+	object, err := objectIn(body)
+	return object, body, err
+}
+
+// note remembers a change; an object that is written twice keeps what it was.
+func (r *rehearsal) note(c Change) {
+	if c.Verb == Changed && c.Note == "" && len(c.Fields(true)) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, known := range r.changes {
+		if known.Object == c.Object {
+			if known.before != nil {
+				c.before = known.before
+			}
+			switch {
+			case c.Verb == Changed && known.Verb == Created:
+				c.Verb = Created
+			case c.Verb == Created && known.Verb == Deleted:
+				c.Verb = Changed
+			}
+			r.changes[i] = c
+			return
+		}
+	}
+	r.changes = append(r.changes, c)
+}
+
+// taken are the changes so far, in a stable order.
+func (r *rehearsal) taken() []Change {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := append([]Change(nil), r.changes...)
+	sortChanges(out)
+	return out
+}
+
+// recordsRehearsal answers writes of release records as if they were stored.
+type recordsRehearsal struct{ next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t recordsRehearsal) RoundTrip(req *http.Request) (*http.Response, error) {
+	switch req.Method {
+	case http.MethodGet:
+		return t.next.RoundTrip(req)
+	case http.MethodPost, http.MethodPut:
+		body, err := bodyOf(req)
+		if err != nil {
+			return nil, err
+		}
+		return respond(req, http.StatusOK, req.Header.Get("Content-Type"), body), nil
+	}
+	return respondStatus(req, http.StatusOK, ""), nil
+}
+
+func bodyOf(req *http.Request) ([]byte, error) {
+	if req.Body == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(req.Body)
+	return body, errors.Join(err, req.Body.Close())
+}
+
+func objectIn(data []byte) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(data); err != nil {
+		return nil, fmt.Errorf("read an object: %w", err)
+	}
+	return u, nil
+}
+
+func respond(req *http.Request, code int, contentType string, body []byte) *http.Response {
+	return &http.Response{
+		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+}
+
+func respondStatus(req *http.Request, code int, reason metav1.StatusReason) *http.Response {
+	status := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: int32(code), Reason: reason}
+	if reason != "" {
+		status.Status, status.Message = metav1.StatusFailure, strings.ToLower(string(reason))
+	}
+	body, _ := json.Marshal(status) // a struct of texts
+	return respond(req, code, "application/json", body)
+}
