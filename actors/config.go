@@ -78,6 +78,9 @@ func (c *config) receive(ctx actor.Context) {
 		c.lead(ctx, msg)
 	case sectionLost:
 		c.sectionLost(ctx, msg)
+	case getKnownConfig:
+		ctx.Respond(knownConfig{c.state.known, c.state.refused})
+		return
 	case addSections:
 		c.state.modules = msg.modules
 		for key, section := range msg.sections {

@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -80,7 +81,7 @@ func (c *converge) Receive(ctx actor.Context) {
 			c.execute(ctx, msg.Task)
 		}
 	case getDiscovery:
-		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, maintenance: c.state.maintenance, list: !c.state.listed, before: c.state.enabled})
+		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, maintenance: c.state.maintenance, list: !c.state.listed, before: c.state.enabled, deployed: maps.Clone(c.state.deployed)})
 		return
 	case isUntouchable:
 		ctx.Respond(untouchable(c.state.tree.Modules, c.state.maintenance)(msg.release))

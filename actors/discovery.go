@@ -32,6 +32,8 @@ type discovery struct {
 	list bool
 	// before are the modules that were enabled by the last discovery.
 	before []string
+	// deployed are the modules and releases that have something in the cluster (E9).
+	deployed map[string]bool
 
 	enabled  []string
 	verdicts map[string]Verdict
@@ -75,7 +77,8 @@ func (j job) discover(run *supervisor.Run) (d discovery, err error) {
 			return d, fmt.Errorf("list releases: %w", err)
 		}
 	}
-	if d, err = j.judge(run, d); err != nil {
+	script := func(m addons.Module, before []string) (bool, error) { return j.enabledScript(run, m, before) }
+	if d.enabled, d.verdicts, err = judge(d.tree.Modules, d.dynamic, d.config, script); err != nil {
 		return d, err
 	}
 	return d, j.ensureCRDs(run, d)
@@ -103,23 +106,23 @@ func (j job) ensureCRDs(run *supervisor.Run, d discovery) error {
 
 // judge asks flags and enabled scripts, in the order of the modules: a script sees the
 // modules that were enabled before it (D9, E6).
-func (j job) judge(run *supervisor.Run, d discovery) (discovery, error) {
-	d.verdicts = make(map[string]Verdict, len(d.tree.Modules))
-	for _, m := range d.tree.Modules {
-		v := switchedOn(m, d.dynamic, d.config)
+func judge(modules []addons.Module, dynamic, config map[string]bool, script func(m addons.Module, before []string) (bool, error)) (enabled []string, verdicts map[string]Verdict, _ error) {
+	verdicts = make(map[string]Verdict, len(modules))
+	for _, m := range modules {
+		v := switchedOn(m, dynamic, config)
 		if v.Enabled && m.EnabledScript != "" {
-			on, err := j.enabledScript(run, m, d.enabled)
+			on, err := script(m, enabled)
 			if err != nil {
-				return d, err
+				return enabled, verdicts, err
 			}
 			v = Verdict{on, "enabled script"}
 		}
-		d.verdicts[m.Name] = v
+		verdicts[m.Name] = v
 		if v.Enabled {
-			d.enabled = append(d.enabled, m.Name)
+			enabled = append(enabled, m.Name)
 		}
 	}
-	return d, nil
+	return enabled, verdicts, nil
 }
 
 func (j job) enabledScript(run *supervisor.Run, m addons.Module, before []string) (on bool, err error) {

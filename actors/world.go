@@ -37,6 +37,8 @@ type World struct {
 	Notices Notices
 	// Renderer may be nil: then nobody can look at what charts render.
 	Renderer Renderer
+	// Previews may be nil: then nobody can ask what would happen.
+	Previews Previews
 	// CRDs may be nil: then modules bring none.
 	CRDs CRDs
 	// Watch begins to watch objects. It returns at once; notify and synced are called from

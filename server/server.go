@@ -26,6 +26,8 @@ type Source struct {
 	// Metrics of the operator, and what hooks report.
 	Metrics, HookMetrics prometheus.Gatherer
 	Version              string
+	// Forecast tells what the operator would do.
+	Forecast func(ctx context.Context, request messages.ForecastRequest) (messages.Forecast, error)
 	// Ask gives a question to the actor with this path below the root.
 	Ask func(ctx context.Context, path string, question any) (any, error)
 	// Render tells what the chart of a module makes of its values now; nil when nobody can.

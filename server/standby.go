@@ -90,7 +90,7 @@ func (s Source) leaderOnly(next http.Handler) http.Handler {
 func needsLeader(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	switch first {
-	case "queue", "module", "global", "hook", "values", "graph":
+	case "queue", "module", "global", "hook", "values", "graph", "plan":
 		return true
 	}
 	return false

@@ -44,6 +44,7 @@
 //	isolate                       park modules that fail (before start)
 //	width N                       modules of one order that run side by side (before start)
 //	why MODULE                    print what led to the last run of a module
+//	plan [FILE]                   print what the operator would do, with another ConfigMap
 //	release NAME                  a release that somebody else installed
 //	remove PATH                   remove a file or directory
 //	write PATH FILE               write a file of the archive again, to another place

@@ -220,7 +220,7 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	writes, cancel := context.WithCancel(context.Background())
 	p.writes = cancel
 	p.operator = actors.New(actors.World{
-		Log: p.trace.logger(), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, ConfigMap: p.cluster, Objects: p.cluster, Notices: p.cluster,
+		Log: p.trace.logger(), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Previews: p.releases, ConfigMap: p.cluster, Objects: p.cluster, Notices: p.cluster,
 		Watch:   p.cluster.WatchObjects,
 		Isolate: p.isolate, Width: p.width, Writes: writes, Dispatcher: p.sched, Observe: p.traps.observe, IgnoredRelease: "operator-itself",
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.dir, "modules")}, Global: filepath.Join(p.dir, "global-hooks"), UnnumberedOrder: 1},

@@ -52,6 +52,7 @@ func steps() map[string]func(*player, string) error {
 		"isolate":          func(p *player, _ string) error { p.isolate = true; return nil },
 		"width":            (*player).stepWidth,
 		"why":              (*player).stepWhy,
+		"plan":             (*player).stepPlan,
 		"release":          func(p *player, name string) error { p.releases.Put(name); return nil },
 		"remove":           (*player).stepRemove,
 		"restore":          (*player).stepRestore,
@@ -99,16 +100,20 @@ func (p *player) file(name string) ([]byte, error) {
 }
 
 func (p *player) stepConfigMap(name string) error {
-	text, err := p.file(name)
+	data, err := p.configMapFile(name)
 	if err != nil {
-		return err
-	}
-	var data map[string]string
-	if err := yaml.UnmarshalStrict(text, &data); err != nil {
 		return err
 	}
 	p.cluster.SetConfigMap(data)
 	return nil
+}
+
+func (p *player) configMapFile(name string) (data map[string]string, err error) {
+	text, err := p.file(name)
+	if err != nil {
+		return nil, err
+	}
+	return data, yaml.UnmarshalStrict(text, &data)
 }
 
 func (p *player) stepConfigMapSet(rest string) error {

@@ -51,6 +51,7 @@ and schemas. Without a command it starts the operator.`,
 			fmt.Fprintln(cmd.OutOrStdout(), "addon-operator", version)
 		}},
 		whyCommand(cfg, names),
+		planCommand(cfg, opts, lookup),
 		valuesCommand(cfg, opts, lookup),
 		rbacCommand(cfg, opts, lookup),
 		moduleCommand(cfg, names), globalCommand(cfg), queueCommand(cfg, names),

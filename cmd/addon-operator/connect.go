@@ -61,18 +61,32 @@ func post(ctx context.Context, c *Config, path string, form url.Values) ([]byte,
 }
 
 func (c *Config) request(ctx context.Context, method, path string, form url.Values) ([]byte, error) {
+	contentType := ""
+	if form != nil {
+		contentType = "application/x-www-form-urlencoded"
+	}
 	ctx, cancel := context.WithTimeout(ctx, answerLimit)
 	defer cancel()
+	return c.send(ctx, method, path, contentType, form.Encode())
+}
+
+// errNobody says that no operator answers.
+type errNobody struct{ error }
+
+// Unwrap returns the cause.
+func (e errNobody) Unwrap() error { return e.error }
+
+func (c *Config) send(ctx context.Context, method, path, contentType, content string) ([]byte, error) {
 	to, err := c.endpoint()
 	if err != nil {
-		return nil, err
+		return nil, errNobody{err}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+to.host+path, strings.NewReader(form.Encode()))
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+to.host+path, strings.NewReader(content))
 	if err != nil {
 		return nil, usageError{fmt.Errorf("ask %s for %s: %w; check --debug-address", to.where, path, err)}
 	}
-	if form != nil {
-		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
 	}
 	resp, err := to.client.Do(req)
 	if err != nil {
@@ -96,8 +110,8 @@ func (e endpoint) unreachable(err error) error {
 		return fmt.Errorf("no operator can be asked on %s: %w; the socket is for the user that the operator runs as: use its user, or --debug-address", e.where, err)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("no operator answers on %s: %w; is it running, and is --debug-address ($ADDON_OPERATOR_DEBUG_ADDRESS) the one it was started with? "+
-			"One in a cluster is asked in its Pod, kubectl -n NAMESPACE exec deployment/addon-operator -- addon-operator …, or through kubectl -n NAMESPACE port-forward deployment/addon-operator 9115", e.where, err)
+		return errNobody{fmt.Errorf("no operator answers on %s: %w; is it running, and is --debug-address ($ADDON_OPERATOR_DEBUG_ADDRESS) the one it was started with? "+
+			"One in a cluster is asked in its Pod, kubectl -n NAMESPACE exec deployment/addon-operator -- addon-operator …, or through kubectl -n NAMESPACE port-forward deployment/addon-operator 9115", e.where, err)}
 	}
 	return fmt.Errorf("no operator answers on %s: %w", e.where, err)
 }

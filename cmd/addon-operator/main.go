@@ -32,11 +32,14 @@ func runCommand() error {
 
 func exitCode(err error) int {
 	var usage usageError
+	var code exitError
 	switch {
 	case err == nil:
 		return exitStopped
 	case errors.Is(err, errLeadershipLost): // the log has told
 		return exitLost
+	case errors.As(err, &code):
+		return int(code)
 	case errors.As(err, &usage):
 		fmt.Fprintf(os.Stderr, "addon-operator: %v\nSee 'addon-operator --help'.\n", err)
 		return exitUsage

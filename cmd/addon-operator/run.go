@@ -166,7 +166,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 	}
 	watcher := kube.NewWatcher(client, log)
 	return actors.World{
-		Log: log, Hooks: runner, Releases: releases, Metrics: metrics,
+		Log: log, Hooks: runner, Releases: releases, Previews: releases, Metrics: metrics,
 		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, Objects: patcher, JQLibrary: c.jqLibrary(),
 		Notices: client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
 		CRDs:    newDefinitions(client, releases, c), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
@@ -244,6 +244,7 @@ func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: version,
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: c.changeable,
 		Leadership: leadership,
+		Forecast: operator.Forecast,
 	}
 	public := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort))
 	err := server.Serve(ctx, public, server.Public(source), log)

@@ -1,0 +1,274 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// A forecast tells what a reload of all modules would do. It goes the way of a reload
+// (flags, enabled scripts, plan, charts) with the same pure functions, and leaves out what
+// has effects: hooks are not run, and Helm is rehearsed. Enabled scripts are run, because
+// nobody else knows what they say; they are part of the discovery and have no effects.
+
+// Previews tells what Helm would do, without doing it. Package helm implements it.
+type Previews interface {
+	Preview(ctx context.Context, m helm.Module) (helm.Preview, error)
+	PreviewUninstall(ctx context.Context, release string) (helm.Preview, error)
+}
+
+// forecastWidth is how many charts are rehearsed side by side.
+const forecastWidth = 4
+
+// outlook is what a forecast is made from.
+type outlook struct {
+	world    World
+	tree     *addons.Tree
+	sections map[string]*values.Section // by key, with the ConfigMap of the forecast
+	config   values.Document
+	dynamic  map[string]bool // flags of global hooks
+	deployed map[string]bool
+	// running tells which modules would not have to be started.
+	running func(m addons.Module, release bool) bool
+	// hookValues tells what is known of the values that hooks of a module set.
+	hookValues map[string]string
+	secrets    bool
+	notes      []string
+}
+
+// propose gives every section its part of a ConfigMap. refused says why the operator
+// would not take it.
+func (o *outlook) propose(data map[string]string) (refused error) {
+	doc, err := checkConfigMap(data, o.sections, o.tree.Modules)
+	if err != nil {
+		return err
+	}
+	o.config = doc
+	sections := make(map[string]*values.Section, len(o.sections))
+	for key, section := range o.sections {
+		next, err := section.WithConfig(doc.Sections[key], values.Origin{})
+		if err != nil { // of a disabled module, whose values nobody looks at (D37)
+			next = section
+		}
+		sections[key] = next
+	}
+	o.sections = sections
+	return nil
+}
+
+// forecast plans and rehearses.
+func (o *outlook) forecast(ctx context.Context) (messages.Forecast, error) {
+	if o.world.Previews == nil {
+		return messages.Forecast{}, errors.New("this operator cannot rehearse Helm")
+	}
+	script := func(m addons.Module, before []string) (bool, error) { return o.enabledScript(ctx, m, before) }
+	enabled, verdicts, err := judge(o.tree.Modules, o.dynamic, o.config.Flags, script)
+	if err != nil {
+		return messages.Forecast{}, fmt.Errorf("enabled scripts: %w", err)
+	}
+	p := plan(o.tree.Modules, enabled, o.deployed, o.world.IgnoredRelease, untouchable(o.tree.Modules, o.config.Maintenance))
+	f := messages.Forecast{Notes: o.notes, Modules: o.steps(p, verdicts)}
+	var group errgroup.Group
+	group.SetLimit(forecastWidth)
+	for i := range f.Modules {
+		group.Go(func() error {
+			o.rehearse(ctx, &f.Modules[i])
+			return ctx.Err()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return messages.Forecast{}, err
+	}
+	f.Count()
+	return f, nil
+}
+
+// steps are the modules of a plan in the order in which their turn comes.
+func (o *outlook) steps(p Plan, verdicts map[string]Verdict) []messages.ModuleForecast {
+	steps := []messages.ModuleForecast{}
+	for _, name := range p.Run {
+		m := o.module(name)
+		step := messages.ModuleForecast{Module: name, Step: messages.StepRun, Why: "enabled by " + verdicts[name].Source, HookValues: o.hookValues[name]}
+		if !o.running(*m, o.deployed[name]) {
+			step.Step = messages.StepStart
+		}
+		steps = append(steps, step)
+	}
+	disabled := func(name string) string {
+		if v, ok := verdicts[name]; ok {
+			return "disabled by " + v.Source
+		}
+		return "there is no module directory"
+	}
+	for _, name := range p.Delete {
+		steps = append(steps, messages.ModuleForecast{Module: name, Step: messages.StepStop, Why: disabled(name)})
+	}
+	for _, name := range p.Purge {
+		steps = append(steps, messages.ModuleForecast{Module: name, Step: messages.StepPurge, Why: disabled(name)})
+	}
+	for _, name := range p.Keep {
+		steps = append(steps, messages.ModuleForecast{Module: name, Step: messages.StepKeep, Why: disabled(name) + ", but under maintenance"})
+	}
+	return steps
+}
+
+func (o *outlook) module(name string) *addons.Module {
+	i := slices.IndexFunc(o.tree.Modules, func(m addons.Module) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &o.tree.Modules[i]
+}
+
+// rehearse completes a step with what Helm would do.
+func (o *outlook) rehearse(ctx context.Context, step *messages.ModuleForecast) {
+	m := o.module(step.Module)
+	switch step.Step {
+	case messages.StepKeep:
+	case messages.StepStop, messages.StepPurge:
+		p, err := o.world.Previews.PreviewUninstall(ctx, step.Module)
+		o.describe(step, p, err)
+	default:
+		o.rehearseRun(ctx, step, *m)
+	}
+}
+
+func (o *outlook) rehearseRun(ctx context.Context, step *messages.ModuleForecast, m addons.Module) {
+	if maintained(m, o.config.Maintenance) != "" {
+		step.Notes = append(step.Notes, "it is under maintenance: its release is left alone")
+		return
+	}
+	if !helm.HasChart(m.Dir) {
+		return
+	}
+	if entries, err := os.ReadDir(filepath.Join(m.Dir, "crds")); err == nil && len(entries) > 0 && step.Step == messages.StepStart {
+		step.Notes = append(step.Notes, "its CRDs would be installed first")
+	}
+	for _, key := range []string{values.GlobalKey, m.Key} {
+		if err := o.sections[key].ValidateForHelm(); err != nil {
+			step.Error = fmt.Sprintf("values for helm: %v", err)
+			return
+		}
+	}
+	p, err := o.world.Previews.Preview(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: o.merged(m)})
+	o.describe(step, p, err)
+}
+
+// merged are the values of a module as Helm sees them.
+func (o *outlook) merged(m addons.Module) map[string]any {
+	return map[string]any{values.GlobalKey: o.sections[values.GlobalKey].Merged(), m.Key: o.sections[m.Key].Merged()}
+}
+
+func (o *outlook) describe(step *messages.ModuleForecast, p helm.Preview, err error) {
+	if err != nil {
+		step.Error = err.Error()
+	}
+	step.Release, step.Reason = string(p.Action), p.Reason
+	for _, h := range p.Hooks {
+		step.Notes = append(step.Notes, fmt.Sprintf("Helm hook %s would run: %s", h.Object, h.Events))
+	}
+	for _, c := range p.Changes {
+		object := messages.ObjectForecast{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(o.secrets)}
+		if c.Verb == helm.Changed {
+			for _, field := range c.Fields(o.secrets) {
+				object.Fields = append(object.Fields, field.Path)
+			}
+		}
+		step.Objects = append(step.Objects, object)
+	}
+}
+
+func (o *outlook) enabledScript(ctx context.Context, m addons.Module, before []string) (bool, error) {
+	merged := o.merged(m)
+	merged[values.GlobalKey] = withEnabledModules(merged[values.GlobalKey], before)
+	config := map[string]any{values.GlobalKey: o.sections[values.GlobalKey].Config(), m.Key: o.sections[m.Key].Config()}
+	return o.world.Hooks.Enabled(ctx, hooks.EnabledScript{Module: m.Name, Path: m.EnabledScript, Values: merged, ConfigValues: config})
+}
+
+// Forecast tells what an operator that is started now would do. Nobody has run hooks for
+// it, so what they would set is unknown. The ConfigMap is read from the cluster, unless
+// one is proposed; running modules are told by their releases.
+func Forecast(ctx context.Context, w World, request messages.ForecastRequest) (messages.Forecast, error) {
+	tree, err := addons.Load(w.Dirs)
+	if err != nil {
+		return messages.Forecast{}, err
+	}
+	b := &boot{tree: tree, sections: map[string]*values.Section{}}
+	if err := b.makeSections(); err != nil {
+		return messages.Forecast{}, err
+	}
+	current, err := w.ConfigMap.Read(ctx)
+	if err != nil {
+		return messages.Forecast{}, fmt.Errorf("read the ConfigMap: %w", err)
+	}
+	releases, err := w.Releases.Releases(ctx)
+	if err != nil {
+		return messages.Forecast{}, fmt.Errorf("list releases: %w", err)
+	}
+	o := &outlook{world: w, tree: tree, sections: b.sections, deployed: setOf(releases), secrets: request.Secrets, hookValues: map[string]string{}}
+	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing
+	o.running = func(m addons.Module, release bool) bool {
+		return release || !helm.HasChart(m.Dir) && switchedOn(m, nil, before.Flags).Enabled
+	}
+	if err := o.lookForGlobalHooks(); err != nil {
+		return messages.Forecast{}, err
+	}
+	if err := o.lookForHooks(); err != nil {
+		return messages.Forecast{}, err
+	}
+	data := current.Data
+	if request.Proposed != nil {
+		data = request.Proposed
+	}
+	if refused := o.propose(data); refused != nil {
+		return messages.Forecast{Refused: refused.Error(), Modules: []messages.ModuleForecast{}}, nil
+	}
+	return o.forecast(ctx)
+}
+
+func (o *outlook) lookForGlobalHooks() error {
+	global, _, err := hooks.Find(o.tree.Global.HooksDir, "", hooks.Global)
+	if err != nil {
+		return err
+	}
+	if len(global) > 0 {
+		o.notes = append(o.notes, fmt.Sprintf("global hooks were not run (%d): values and flags that they would set are unknown", len(global)))
+	}
+	return nil
+}
+
+// lookForHooks notes whose values are not known because nobody has run their hooks.
+func (o *outlook) lookForHooks() error {
+	for _, m := range o.tree.Modules {
+		if _, known := o.hookValues[m.Name]; known {
+			continue
+		}
+		files, _, err := hooks.Find(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
+		if err != nil {
+			return err
+		}
+		if len(files) > 0 {
+			o.hookValues[m.Name] = messages.HookValuesUnknown
+		}
+	}
+	return nil
+}
+
+func setOf(names []string) map[string]bool {
+	all := make(map[string]bool, len(names))
+	for _, name := range names {
+		all[name] = true
+	}
+	return all
+}

@@ -1,0 +1,142 @@
+package messages
+
+// The types of this file are no messages of actors: they are what the operator tells
+// about its future, to the command "plan" and on the debug address. Values of Secrets
+// are masked in them unless somebody asked for them.
+
+// ForecastRequest asks what the operator would do.
+type ForecastRequest struct {
+	// Proposed is the data of a ConfigMap that would replace the one in force; nil leaves
+	// that one.
+	Proposed map[string]string `json:"proposed"`
+	// Secrets shows the values of Secrets.
+	Secrets bool `json:"secrets,omitempty"`
+}
+
+// Forecast is what the operator would do, in the order in which it would do it.
+type Forecast struct {
+	// Refused says why the proposed ConfigMap would be refused as a whole; then nothing
+	// would be done.
+	Refused string `json:"refused,omitempty"`
+	// Notes say what the forecast could not know.
+	Notes   []string         `json:"notes,omitempty"`
+	Modules []ModuleForecast `json:"modules"`
+	Summary ForecastSummary  `json:"summary"`
+}
+
+// The steps of a module in a forecast.
+const (
+	StepStart = "start" // enabled, and not running yet
+	StepRun   = "run"   // enabled and running; its release may be upgraded
+	StepStop  = "stop"  // disabled: its release is deleted
+	StepPurge = "purge" // a release without a module directory
+	StepKeep  = "keep"  // would be stopped or purged, but is under maintenance (H15)
+)
+
+// ModuleForecast is what would be done with one module, or with one release.
+type ModuleForecast struct {
+	Module string `json:"module"`
+	Step   string `json:"step"`
+	// Why names who has enabled or disabled it.
+	Why string `json:"why"`
+	// Release is what Helm would do (installed, upgraded, skipped, uninstalled), and Reason
+	// why; both are empty without a chart.
+	Release string `json:"release,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	// HookValues: values that hooks set are "unknown", because its hooks have not run;
+	// "remembered" from their last runs; empty when there are no hooks.
+	HookValues string `json:"hookValues,omitempty"`
+	// Notes say what else would happen, or could not be tried.
+	Notes   []string         `json:"notes,omitempty"`
+	Objects []ObjectForecast `json:"objects,omitempty"`
+	// Error is why it would fail.
+	Error string `json:"error,omitempty"`
+}
+
+// What is known of the values that hooks set.
+const (
+	HookValuesUnknown    = "unknown"
+	HookValuesRemembered = "remembered"
+)
+
+// ObjectForecast is what would happen to one object.
+type ObjectForecast struct {
+	Object string `json:"object"`
+	Verb   string `json:"verb"` // create, change, delete
+	Note   string `json:"note,omitempty"`
+	// Fields are the paths that change, empty for objects that come or go.
+	Fields []string `json:"fields,omitempty"`
+	// Diff is a unified diff of the object as YAML.
+	Diff string `json:"diff,omitempty"`
+}
+
+// ForecastSummary counts.
+type ForecastSummary struct {
+	Start     int `json:"start"`
+	Upgrade   int `json:"upgrade"` // running modules whose release would be installed or upgraded
+	Stop      int `json:"stop"`
+	Purge     int `json:"purge"`
+	Keep      int `json:"keep"`
+	Unchanged int `json:"unchanged"`
+	Failing   int `json:"failing"`
+	Create    int `json:"objectsToCreate"`
+	Change    int `json:"objectsToChange"`
+	Delete    int `json:"objectsToDelete"`
+}
+
+// Touches reports whether a module would be touched: started, stopped, or its release
+// changed.
+func (m ModuleForecast) Touches() bool {
+	switch m.Step {
+	case StepKeep:
+		return false
+	case StepRun:
+		return m.Release != "" && m.Release != "skipped"
+	}
+	return true
+}
+
+// Changes reports whether anything would be done.
+func (f Forecast) Changes() bool {
+	for _, m := range f.Modules {
+		if m.Touches() {
+			return true
+		}
+	}
+	return false
+}
+
+// Count fills the summary.
+func (f *Forecast) Count() {
+	s := ForecastSummary{}
+	for _, m := range f.Modules {
+		if m.Error != "" {
+			s.Failing++
+		}
+		switch {
+		case m.Step == StepStart:
+			s.Start++
+		case m.Step == StepStop:
+			s.Stop++
+		case m.Step == StepPurge:
+			s.Purge++
+		case m.Step == StepKeep:
+			s.Keep++
+		case m.Touches():
+			s.Upgrade++
+		case m.Error == "":
+			s.Unchanged++
+		}
+		for _, o := range m.Objects {
+			switch o.Verb {
+			case "create":
+				s.Create++
+			case "change":
+				s.Change++
+			case "delete":
+				s.Delete++
+			}
+		}
+	}
+	f.Summary = s
+}

@@ -1,0 +1,67 @@
+package server_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"addon-operator/messages"
+	"addon-operator/server"
+)
+
+// The page hands the question on as it is asked, and refuses what is no ConfigMap. It is not
+// served before the operator knows its modules.
+func TestPlanPage(t *testing.T) {
+	var asked []messages.ForecastRequest
+	source := server.Source{
+		Metrics: prometheus.NewRegistry(), HookMetrics: prometheus.NewRegistry(),
+		Converge: func() messages.ConvergeStatus { return messages.ConvergeStatus{Phase: messages.ConvergeIdle} },
+		Forecast: func(_ context.Context, r messages.ForecastRequest) (messages.Forecast, error) {
+			asked = append(asked, r)
+			if r.Proposed["fail"] != "" {
+				return messages.Forecast{}, errors.New("no way")
+			}
+			return messages.Forecast{Modules: []messages.ModuleForecast{{Module: "web", Step: messages.StepStart}}}, nil
+		},
+	}
+	for _, c := range []struct {
+		method, url, body string
+		status            int
+		want              string
+		asked             *messages.ForecastRequest
+	}{
+		{"GET", "/plan", "", 200, `"module": "web"`, &messages.ForecastRequest{}},
+		{"GET", "/plan?output=yaml&show-secrets=true", "", 200, "module: web", &messages.ForecastRequest{Secrets: true}},
+		{"POST", "/plan", `{"webEnabled": "true"}`, 200, `"step": "start"`, &messages.ForecastRequest{Proposed: map[string]string{"webEnabled": "true"}}},
+		{"POST", "/plan", `{}`, 200, `"step": "start"`, &messages.ForecastRequest{Proposed: map[string]string{}}},
+		{"POST", "/plan", `{"web": {"a": 1}}`, 400, "a JSON object of texts", nil},
+		{"POST", "/plan", `{"fail": "yes"}`, 503, "no way", &messages.ForecastRequest{Proposed: map[string]string{"fail": "yes"}}},
+	} {
+		asked = nil
+		answer := httptest.NewRecorder()
+		server.Debug(source).ServeHTTP(answer, httptest.NewRequest(c.method, c.url, strings.NewReader(c.body)))
+		if answer.Code != c.status || !strings.Contains(answer.Body.String(), c.want) {
+			t.Errorf("%s %s %s: %d %s, want %d and %s", c.method, c.url, c.body, answer.Code, answer.Body, c.status, c.want)
+		}
+		if c.asked == nil && len(asked) > 0 || c.asked != nil && (len(asked) != 1 || !reflect.DeepEqual(asked[0], *c.asked)) {
+			t.Errorf("%s %s %s: asked %+v, want %+v", c.method, c.url, c.body, asked, c.asked)
+		}
+	}
+	source.Converge = func() messages.ConvergeStatus { return messages.ConvergeStatus{} }
+	answer := httptest.NewRecorder()
+	server.Debug(source).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/plan", http.NoBody))
+	if answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), "has not started its modules yet") {
+		t.Errorf("before the start: %d %s", answer.Code, answer.Body)
+	}
+	public := httptest.NewRecorder()
+	server.Public(source).ServeHTTP(public, httptest.NewRequest(http.MethodGet, "/plan", http.NoBody))
+	if public.Code != http.StatusNotFound {
+		t.Errorf("the public page answers %d, want 404: plans hold values", public.Code)
+	}
+}
