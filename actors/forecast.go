@@ -26,6 +26,7 @@ import (
 type Previews interface {
 	Preview(ctx context.Context, m helm.Module) (helm.Preview, error)
 	PreviewUninstall(ctx context.Context, release string) (helm.Preview, error)
+	Drift(ctx context.Context, m helm.Module) (drifted []helm.Change, known bool, err error)
 }
 
 // forecastWidth is how many charts are rehearsed side by side.

@@ -318,7 +318,14 @@ func (j job) apply(run *supervisor.Run, m addons.Module, values map[string]any) 
 	if err != nil {
 		return helm.Outcome{}, err
 	}
-	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: values, Gone: gone.objects, Began: func(o helm.Operation) func(error) { return j.operation(run, o) }})
+	drifted, err := j.drifted(run)
+	if err != nil {
+		return helm.Outcome{}, err
+	}
+	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{
+		Name: m.Name, Key: m.Key, Dir: m.Dir, Values: values, Gone: gone.objects, Drifted: drifted,
+		Began: func(o helm.Operation) func(error) { return j.operation(run, o) },
+	})
 	if err != nil {
 		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.mendCRDs(run, err))
 	}

@@ -74,6 +74,11 @@ func (m *module) runAgain(ctx actor.Context, head bool, t messages.Task) {
 		return
 	}
 	m.program.looping(m.log, t.Cause, d)
+	m.runLater(t, d)
+}
+
+// runLater queues a module run after a delay, unless one begins before.
+func (m *module) runLater(t messages.Task, d time.Duration) {
 	m.stopDelayed()
 	queue := m.program.PID(queuePath + t.Queue)
 	m.delayed = time.AfterFunc(d, func() { m.program.Send(queue, messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}}) })

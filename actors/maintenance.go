@@ -96,6 +96,7 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 		return
 	}
 	m.state.crdsDue = true
+	m.forgetDrift(ctx)
 	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 	m.log.Info("module is under maintenance: hooks go on, its release is left alone", "mode", mode)
 }

@@ -33,6 +33,8 @@ type Metrics struct {
 	moduleSeconds   *prometheus.HistogramVec
 	moduleErrors    *prometheus.CounterVec
 	deleteErrors    *prometheus.CounterVec
+	drift           *prometheus.GaugeVec
+	corrections     *prometheus.CounterVec
 	convergeSeconds *prometheus.CounterVec
 	convergeTotal   *prometheus.CounterVec
 	loops           *prometheus.CounterVec
@@ -67,9 +69,11 @@ func NewMetrics(prefix string) *Metrics {
 	m.moduleSeconds = m.histogram("module_run_seconds", "Duration of successful module runs.", "module", "activation")
 	m.moduleErrors = m.counter("module_run_errors_total", "Failed module runs.", "module")
 	m.deleteErrors = m.counter("module_delete_errors_total", "Failed deletes of modules.", "module")
+	m.drift = m.gauge("module_drifted_objects", "Objects of the module's release that somebody changed, by the last look for drift.", "module")
+	m.corrections = m.counter("module_drift_corrections_total", "Runs of the module that put drift back.", "module")
 	m.convergeSeconds = m.counter("convergence_seconds", "Time spent in finished reloads of all modules.", "activation")
 	m.convergeTotal = m.counter("convergence_total", "Finished reloads of all modules.", "activation")
-	m.loops = m.counter("value_loops_total", "Tasks slowed down because hooks cause each other in a circle.", "activation")
+	m.loops = m.counter("value_loops_total", "Tasks slowed down because hooks cause each other in a circle, or somebody undoes each correction of drift.", "activation")
 	m.absent = m.counter("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	m.healing = m.counter("modules_helm_release_redeployed_total", "Releases applied again because objects were absent.", "module")
 	watch := []string{"module", "hook", "binding", "queue", "kind"}
@@ -195,6 +199,17 @@ func (m *Metrics) forgetModule(module string) {
 func (m *Metrics) monitorMissing(key messages.WatchKey) {
 	m.bindingMissing.WithLabelValues(key.Binding.Hook + " kubernetes[" + strconv.Itoa(key.Binding.Index) + "]").Inc()
 }
+
+// drifted notes what a look for drift has found; -1 forgets the module.
+func (m *Metrics) drifted(module string, objects int) {
+	if objects < 0 {
+		m.drift.DeleteLabelValues(module)
+		return
+	}
+	m.drift.WithLabelValues(module).Set(float64(objects))
+}
+
+func (m *Metrics) driftCorrected(module string) { m.corrections.WithLabelValues(module).Inc() }
 
 func (m *Metrics) moduleFailed(module string, phase messages.Phase) {
 	if phase == messages.Deleting {

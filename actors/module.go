@@ -41,6 +41,7 @@ type moduleState struct {
 
 	maintenance string // the mode, empty for none
 	crdsDue     bool   // CRDs were not looked at under maintenance
+	drift       driftState
 }
 
 // adoptModule gives a module actor the module's directory, which came back after it was
@@ -109,6 +110,14 @@ func (m *module) Receive(ctx actor.Context) {
 		m.state.module, m.state.section = msg.module, msg.section
 	case forgetModule:
 		m.forget(ctx)
+	case messages.GetDrift:
+		ctx.Respond(m.answerDrift(msg.Secrets))
+		return
+	case getDrifted:
+		ctx.Respond(driftedObjects{m.state.drift.correcting})
+		return
+	case driftDue:
+		m.driftDue(ctx, msg)
 	case retireModule:
 		m.retire(ctx)
 	case messages.SetMaintenance:
@@ -149,6 +158,8 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run, dir) }
 		a.succeeded, a.failed = m.deleted, m.countFailure
 		m.startAlone(ctx, a)
+	case messages.CheckDrift:
+		m.executeDrift(ctx, a, j)
 	case messages.RunHook:
 		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.runHook(run, hook, work) })
 	case messages.SynchronizeHook:
@@ -215,6 +226,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j job) {
 		m.become(messages.Starting)
 	}
 	m.stopDelayed()
+	m.stopDrift(ctx)
 	m.state.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
 	dir := m.state.module
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run, dir) }
@@ -232,6 +244,8 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	m.state.started, m.state.succeeded = true, time.Now()
 	if !outcome.untouched {
 		m.state.last, m.state.crdsDue = outcome.release, false
+		m.state.drift.correcting = nil
+		m.seekDriftLater(driftMoment)
 	}
 	if m.state.phase != messages.Suspended {
 		m.become(messages.Ready)
@@ -318,6 +332,7 @@ func (m *module) forget(ctx actor.Context) {
 // stopListening ends the watches and schedules of the module's hooks (G6.4).
 func (m *module) stopListening(ctx actor.Context) {
 	m.stopDelayed()
+	m.forgetDrift(ctx)
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
 	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
@@ -387,6 +402,6 @@ func (m *module) publish() {
 		Phase: m.state.phase, Order: m.state.module.Order, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
 		Values: m.state.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.state.lastRun,
 		Enabled: m.state.wanted, Version: m.state.last.ChartVersion, Succeeded: m.state.succeeded, Failed: m.state.failed,
-		Maintenance: m.state.maintenance,
+		Maintenance: m.state.maintenance, Drift: m.state.drift.told,
 	})
 }

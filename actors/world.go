@@ -39,6 +39,10 @@ type World struct {
 	Renderer Renderer
 	// Previews may be nil: then nobody can ask what would happen.
 	Previews Previews
+	// Drift says what becomes of objects that somebody changed: DriftReport, DriftCorrect, or
+	// nothing; DriftPeriod is the time between two looks at a module.
+	Drift       string
+	DriftPeriod time.Duration
 	// CRDs may be nil: then modules bring none.
 	CRDs CRDs
 	// Watch begins to watch objects. It returns at once; notify and synced are called from

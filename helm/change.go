@@ -31,7 +31,9 @@ type Change struct {
 	// Note says what could not be tried, and why.
 	Note string
 
-	before, after map[string]any // as the API server has them; nil: no such object
+	// Before and After are the object as the API server has it, values of Secrets
+	// included; nil: there is none.
+	Before, After map[string]any
 }
 
 // Field is one value of an object that would change.
@@ -82,7 +84,7 @@ func lines(object map[string]any) []string {
 // shown are both sides without noise and, unless secrets shall be shown, without
 // the values of a Secret.
 func (c Change) shown(secrets bool) (before, after map[string]any) {
-	before, after = cleaned(c.before), cleaned(c.after)
+	before, after = cleaned(c.Before), cleaned(c.After)
 	if gvk := c.Object.GVK; !secrets && gvk.Group == "" && gvk.Kind == "Secret" {
 		maskSecret(before, after)
 	}

@@ -22,7 +22,7 @@ func tree(t *testing.T, text string) map[string]any {
 
 func changeOf(t *testing.T, kind, before, after string) Change {
 	t.Helper()
-	return Change{Object: Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: kind}, Namespace: "ns", Name: "x"}, Verb: Changed, before: tree(t, before), after: tree(t, after)}
+	return Change{Object: Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: kind}, Namespace: "ns", Name: "x"}, Verb: Changed, Before: tree(t, before), After: tree(t, after)}
 }
 
 func TestFieldsOfAChange(t *testing.T) {

@@ -81,7 +81,7 @@ func (k *cluster) build(text string, strict bool) (kube.ResourceList, error) {
 		info, err := k.info(o)
 		switch {
 		case meta.IsNoMatchError(err) && k.op.client.rehearsal != nil && strict:
-			k.op.client.rehearsal.note(Change{Object: objectOf(o), Verb: Created, Note: noteKind, after: o.Object})
+			k.op.client.rehearsal.note(Change{Object: objectOf(o), Verb: Created, Note: noteKind, After: o.Object})
 		case meta.IsNoMatchError(err) && !strict:
 			k.op.debug("%s is left out: its kind is no longer served", objectOf(o))
 		case err != nil:

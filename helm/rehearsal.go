@@ -151,7 +151,7 @@ func (r *rehearsal) create(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	change := Change{Object: objectOf(wanted), Verb: Created, after: wanted.Object}
+	change := Change{Object: objectOf(wanted), Verb: Created, After: wanted.Object}
 	switch {
 	case resp.StatusCode < http.StatusMultipleChoices:
 	case resp.StatusCode == http.StatusConflict && r.deleted(req.URL.Path+"/"+wanted.GetName()):
@@ -183,18 +183,18 @@ func (r *rehearsal) change(req *http.Request) (*http.Response, error) {
 	if err != nil || before == nil {
 		return resp, err
 	}
-	change := Change{Object: objectOf(before), Verb: Changed, before: before.Object}
+	change := Change{Object: objectOf(before), Verb: Changed, Before: before.Object}
 	switch {
 	case resp.StatusCode < http.StatusMultipleChoices:
 		after, err := objectIn(answer)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", req.URL.Path, err)
 		}
-		change.after = after.Object
+		change.After = after.Object
 		r.note(change)
 		return resp, nil
 	case noDryRun(resp.StatusCode, answer):
-		change.Note, change.after = noteWebhook, before.Object
+		change.Note, change.After = noteWebhook, before.Object
 		r.note(change)
 		return respond(req, http.StatusOK, "application/json", raw), nil
 	}
@@ -211,7 +211,7 @@ func (r *rehearsal) remove(req *http.Request) (*http.Response, error) {
 	if before == nil {
 		return respondStatus(req, http.StatusNotFound, metav1.StatusReasonNotFound), nil
 	}
-	r.note(Change{Object: objectOf(before), Verb: Deleted, before: before.Object})
+	r.note(Change{Object: objectOf(before), Verb: Deleted, Before: before.Object})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.gone == nil {
@@ -260,8 +260,8 @@ func (r *rehearsal) note(c Change) {
 	defer r.mu.Unlock()
 	for i, known := range r.changes {
 		if known.Object == c.Object {
-			if known.before != nil {
-				c.before = known.before
+			if known.Before != nil {
+				c.Before = known.Before
 			}
 			switch {
 			case c.Verb == Changed && known.Verb == Created:

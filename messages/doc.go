@@ -40,6 +40,8 @@
 //	SuspendModule        converge          module
 //	ResumeModule         converge          module
 //	SetMaintenance       converge          module
+//	GetDrift             server            module
+//	Drift                module            server
 //	ModuleDeleted        module            converge
 //	RetryNow             converge          module, global-hooks, converge
 //

@@ -110,6 +110,8 @@ type ModuleStatus struct {
 	Failing []FailingTask `json:"failing,omitempty"`
 	// Maintenance is the mode of maintenance the module is under, empty for none (H15).
 	Maintenance string `json:"maintenance,omitempty"`
+	// Drift are objects of the release that somebody changed, as far as anybody looks.
+	Drift []DriftedObject `json:"drift,omitempty"`
 	// Parked: its run failed and is retried beside the main queue (policy isolate).
 	Parked bool `json:"parked,omitempty"`
 	// LastRun is the last module run that began, with the chain of its causes.
@@ -142,6 +144,9 @@ func (s ModuleStatus) String() string {
 	}
 	if s.Release > 0 {
 		text += fmt.Sprintf(" revision=%d", s.Release)
+	}
+	if n := len(s.Drift); n > 0 {
+		text += fmt.Sprintf(" DRIFT=%s", count(n, "object"))
 	}
 	for _, f := range s.Failing {
 		text += " " + f.String()

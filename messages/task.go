@@ -98,6 +98,7 @@ const (
 	ByAbsence     = "HelmResourcesAbsent"
 	ByRelease     = "HelmReleaseUnexpectedStatus"
 	ByDirectory   = "ModuleDirectory"
+	ByDrift       = "Drift"
 )
 
 // LogValue logs a cause as text.

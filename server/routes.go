@@ -74,6 +74,7 @@ func (s Source) debugRoutes() []Route {
 		get("/module/resource-monitor", "", "the objects of releases that are missed when somebody deletes them", json(s.resourceMonitor)),
 		get("/module/{name}/{page}", "global=true, show-secrets=true", "values, config, patches, snapshots or status of a module", json(s.modulePage)),
 		get("/module/{name}/render", "diff=true, debug=true, show-secrets=true", "what the chart makes of the values now; what differs from the deployed release", page{s.renderPage, asText}),
+		get("/module/{name}/drift", "show-secrets=true", "which fields of the objects of a module somebody changed, by the last look", json(s.drift)),
 		get("/hook/list", "module=NAME", "all hooks and what they run on", json(s.hookList)),
 		get("/hook/{name}/snapshots", "show-secrets=true", "the snapshots of one hook", json(s.hookPage)),
 		get("/values/explain", "module=NAME, path=PATH, show-secrets=true", "where values come from", json(s.explainPage)),

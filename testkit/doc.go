@@ -45,6 +45,10 @@
 //	width N                       modules of one order that run side by side (before start)
 //	why MODULE                    print what led to the last run of a module
 //	plan [FILE]                   print what the operator would do, with another ConfigMap
+//	drift MODE PERIOD             look for drift (before start)
+//	change OBJECT [N]             somebody changes an object of a release, and again after N corrections
+//	unchange                      somebody takes all these changes back
+//	show-drift MODULE             print what a module knows of its drift
 //	release NAME                  a release that somebody else installed
 //	remove PATH                   remove a file or directory
 //	write PATH FILE               write a file of the archive again, to another place

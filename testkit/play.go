@@ -88,6 +88,9 @@ type player struct {
 	isolate  bool
 	width    int
 	traps    *traps
+
+	drift       string
+	driftPeriod time.Duration
 }
 
 func newPlayer(t *testing.T, s *stage, seed uint64) *player {
@@ -222,7 +225,7 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	p.operator = actors.New(actors.World{
 		Log: p.trace.logger(), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Previews: p.releases, ConfigMap: p.cluster, Objects: p.cluster, Notices: p.cluster,
 		Watch:   p.cluster.WatchObjects,
-		Isolate: p.isolate, Width: p.width, Writes: writes, Dispatcher: p.sched, Observe: p.traps.observe, IgnoredRelease: "operator-itself",
+		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Writes: writes, Dispatcher: p.sched, Observe: p.traps.observe, IgnoredRelease: "operator-itself",
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.dir, "modules")}, Global: filepath.Join(p.dir, "global-hooks"), UnnumberedOrder: 1},
 	})
 	if err := p.await(func() error { return start(p.operator) }); err != nil {

@@ -23,6 +23,8 @@ type Releases struct {
 	fails    map[string]int
 	slow     map[string]time.Duration
 	absent   map[helm.Object]bool // healing.go
+	changed  map[helm.Object]bool // drift.go
+	stubborn map[helm.Object]int  // corrections that are undone at once
 	news     helm.News
 
 	jitter  jitter
@@ -39,7 +41,7 @@ type deployed struct {
 func NewReleases(trace *Trace) *Releases {
 	return &Releases{
 		trace: trace, deployed: map[string]deployed{}, fails: map[string]int{}, slow: map[string]time.Duration{},
-		absent:  map[helm.Object]bool{},
+		absent: map[helm.Object]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{},
 		witness: newWitness(),
 	}
 }
@@ -101,6 +103,9 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	sum := values.Checksum(m.Values)
 	if exists && old.checksum == sum {
 		if outcome, healed := r.heal(m, old); healed {
+			return outcome, nil
+		}
+		if outcome, corrected := r.correct(m, old); corrected {
 			return outcome, nil
 		}
 		return helm.Outcome{Action: helm.Skipped, Revision: old.revision, Objects: objectsOf(m.Name)}, nil

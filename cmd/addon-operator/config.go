@@ -50,6 +50,9 @@ type Config struct {
 	HelmIgnoreRelease, ExtraLabels string
 	CRDLabels, CRDSkip             string
 
+	Drift       string
+	DriftPeriod time.Duration
+
 	LogLevel, LogType             string
 	LogNoTime, LogProxyHook, Loud bool
 	GracePeriod                   time.Duration
@@ -106,6 +109,8 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.text(&c.HelmIgnoreRelease, "helm-ignore-release", "HELM_IGNORE_RELEASE", "", "release that is never purged: the operator's own, if Helm deployed it into its namespace")
 	o.text(&c.ExtraLabels, "helm-extra-labels", "ADDON_OPERATOR_HELM_EXTRA_LABELS", "heritage=addon-operator", "labels put on every object of a chart, key=value separated by commas")
 	o.text(&c.CRDLabels, "crd-extra-labels", "ADDON_OPERATOR_CRD_EXTRA_LABELS", "heritage=addon-operator", "labels put on every CRD of a module, key=value separated by commas")
+	o.text(&c.Drift, "drift", "ADDON_OPERATOR_DRIFT", "off", "fields of deployed objects that somebody changed: off, report (log, metric, module drift), correct (put them back)")
+	duration(&c.DriftPeriod, "drift-period", "ADDON_OPERATOR_DRIFT_PERIOD", 5*time.Minute, "time between two looks for drift at a module; one more comes after each of its runs")
 	o.text(&c.CRDSkip, "crd-filters", "ADDON_OPERATOR_CRD_FILTER_PREFIXES", "doc-,_", "files in crds/ that begin like one of these are no CRDs; separated by commas")
 	o.text(&c.LogLevel, "log-level", "LOG_LEVEL RLOG_LOG_LEVEL", "info", "debug, info, warn or error")
 	o.text(&c.LogType, "log-type", "LOG_TYPE", "auto", "text, color, json, or auto: color on a terminal, json elsewhere")
@@ -140,6 +145,12 @@ func (c *Config) complete(o *options, lookup func(string) (string, bool)) error 
 	}
 	if c.ParallelModules < 1 {
 		errs = append(errs, fmt.Errorf("parallel-modules must be 1 or more, not %d", c.ParallelModules))
+	}
+	if !slices.Contains([]string{actors.DriftOff, actors.DriftReport, actors.DriftCorrect}, c.Drift) {
+		errs = append(errs, fmt.Errorf("drift must be off, report or correct, not %q", c.Drift))
+	}
+	if c.DriftPeriod < time.Second {
+		errs = append(errs, fmt.Errorf("drift-period must be 1s or more, not %s", c.DriftPeriod))
 	}
 	if c.GracePeriod <= 0 {
 		errs = append(errs, fmt.Errorf("grace-period must be above 0, not %s", c.GracePeriod))

@@ -166,7 +166,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 	}
 	watcher := kube.NewWatcher(client, log)
 	return actors.World{
-		Log: log, Hooks: runner, Releases: releases, Previews: releases, Metrics: metrics,
+		Log: log, Hooks: runner, Releases: releases, Previews: releases, Drift: c.Drift, DriftPeriod: c.DriftPeriod, Metrics: metrics,
 		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, Objects: patcher, JQLibrary: c.jqLibrary(),
 		Notices: client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
 		CRDs:    newDefinitions(client, releases, c), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,

@@ -11,7 +11,7 @@ import (
 // moduleCommand shows modules of the running operator (J6).
 func moduleCommand(c *Config, names *completer) *cobra.Command {
 	cmd := group("module", "Show modules of the running operator: their state, values, snapshots, manifests")
-	cmd.AddCommand(moduleList(c), moduleRender(c, names), monitorCommand(c), graphCommand(c))
+	cmd.AddCommand(moduleList(c), moduleRender(c, names), moduleDrift(c, names), monitorCommand(c), graphCommand(c))
 	for _, s := range []part{
 		{page: "values", short: "Print the merged values of a module", table: valueTable},
 		{page: "config", short: "Print what the ConfigMap says about a module", table: valueTable},

@@ -54,6 +54,9 @@ func moduleTable(w io.Writer, body []byte) error {
 		if m.Maintenance != "" {
 			state += ", maintenance"
 		}
+		if len(m.Drift) > 0 {
+			state += ", drift"
+		}
 		if m.Release > 0 {
 			release = fmt.Sprint(m.Release)
 		}

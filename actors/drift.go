@@ -1,0 +1,281 @@
+package actors
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// Drift is what somebody changed of the objects that a chart deployed. A module looks for
+// it a moment after each of its runs and then from time to time, while it rests; the looks
+// stand in a queue of their own, one at a time. What is found is reported, or put back by
+// a run of the module, with drift as its cause.
+//
+//	ran -moment-> check -clean-> check after a period
+//	              check -drift, report-> check after a period
+//	              check -drift, correct-> run -> ran
+//
+// Whoever writes the same fields again after each correction is no accident but a fight:
+// corrections are slowed down, up to the period.
+
+// The modes of drift.
+const (
+	DriftOff     = "off"
+	DriftReport  = "report"
+	DriftCorrect = "correct"
+)
+
+const (
+	// driftQueue holds the looks for drift of all modules.
+	driftQueue = "drift"
+	// driftMoment is how long after a run the first look comes: what controllers and
+	// webhooks do to new objects is done by then.
+	driftMoment = 5 * time.Second
+	// driftFirstDelay is that of the first correction that is slowed down.
+	driftFirstDelay = 5 * time.Second
+)
+
+// driftState is what a module knows of its drift.
+type driftState struct {
+	number  int    // of the timer that counts
+	task    string // the look in progress
+	checked time.Time
+	failed  string // why the last look failed
+	found   []helm.Change
+	told    []messages.DriftedObject // without values, as it was reported
+	// correcting are the objects that the next run puts back; cause is that of the last
+	// correction, which was at corrected, until objects have stayed as they are for a while.
+	correcting []helm.Object
+	cause      *messages.Cause
+	corrected  time.Time
+}
+
+// driftDue is sent by a timer.
+type driftDue struct{ number int }
+
+// getDrifted asks a module which objects its run must put back; it answers driftedObjects.
+type (
+	getDrifted     struct{}
+	driftedObjects struct{ objects []helm.Object }
+)
+
+// driftFound is the result of a look. known is false when the module must run anyway.
+type driftFound struct {
+	changes []helm.Change
+	known   bool
+}
+
+func (p *program) seeksDrift() bool {
+	return p.Previews != nil && (p.Drift == DriftReport || p.Drift == DriftCorrect)
+}
+
+// driftDelay spreads the looks of modules over a tenth of the time, for each module always
+// in the same way.
+func driftDelay(module string, d time.Duration) time.Duration {
+	sum := fnv.New32a()
+	_, _ = sum.Write([]byte(module)) // a hash takes everything
+	const steps = 1000
+	return d + d/10*time.Duration(sum.Sum32()%steps)/steps
+}
+
+// seekDriftLater begins to wait for the next look.
+func (m *module) seekDriftLater(d time.Duration) {
+	if !m.program.seeksDrift() {
+		return
+	}
+	m.state.drift.number++
+	due, self := driftDue{m.state.drift.number}, m.program.owner(m.name)
+	time.AfterFunc(driftDelay(m.name, d), func() { m.program.Send(self, due) })
+}
+
+// stopDrift ends the look in progress and the waiting for the next one.
+func (m *module) stopDrift(ctx actor.Context) {
+	m.state.drift.number++
+	if m.state.drift.task != "" {
+		m.Cancel(ctx, m.state.drift.task)
+	}
+}
+
+// forgetDrift is called when nobody is responsible for the objects any more.
+func (m *module) forgetDrift(ctx actor.Context) {
+	m.stopDrift(ctx)
+	m.state.drift = driftState{number: m.state.drift.number, task: m.state.drift.task}
+	m.program.Metrics.drifted(m.name, -1)
+}
+
+// driftDue queues a look. A module that runs, or will, looks after that.
+func (m *module) driftDue(ctx actor.Context, msg driftDue) {
+	if msg.number != m.state.drift.number || !m.mayDrift() {
+		return
+	}
+	t := m.program.task(m.name, messages.CheckDrift{}, messages.Cause{Activation: messages.ByDrift})
+	t.Queue, t.AllowFailure = driftQueue, true
+	m.program.enqueue(ctx, false, t)
+}
+
+func (m *module) mayDrift() bool {
+	return m.state.phase == messages.Ready && m.state.maintenance == "" && m.state.last.Action != "" && len(m.alone)+len(m.next) == 0
+}
+
+func (m *module) executeDrift(ctx actor.Context, a assignment, j job) {
+	if !m.mayDrift() {
+		m.state.tasks.refuse(ctx, a.task)
+		return
+	}
+	dir := m.state.module
+	m.state.drift.task = a.task.ID
+	a.work = func(run *supervisor.Run) (any, error) { return j.seekDrift(run, dir) }
+	a.succeeded = m.driftLooked
+	a.failed = func(at supervisor.Attempt) {
+		m.state.drift.failed = at.Err.Error()
+		m.seekDriftLater(m.program.DriftPeriod)
+	}
+	m.start(ctx, a)
+}
+
+// seekDrift is the work of a CheckDrift task.
+func (j job) seekDrift(run *supervisor.Run, m addons.Module) (driftFound, error) {
+	run.Step("look for drift")
+	merged, _, err := j.values(run, false)
+	if err != nil {
+		return driftFound{}, err
+	}
+	changes, known, err := j.program.Previews.Drift(run.Context(), helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged})
+	if err != nil {
+		return driftFound{}, fmt.Errorf("look for drift: %w", err)
+	}
+	return driftFound{changes, known}, nil
+}
+
+// driftLooked takes over what a look has found.
+func (m *module) driftLooked(ctx actor.Context, result any) {
+	found, _ := result.(driftFound)
+	if !m.mayDrift() || !found.known {
+		m.seekDriftLater(m.program.DriftPeriod)
+		return
+	}
+	d := &m.state.drift
+	d.checked, d.failed, d.found = time.Now(), "", found.changes
+	m.program.Metrics.drifted(m.name, len(found.changes))
+	told := withoutValues(found.changes)
+	m.reportDrift(told)
+	d.told = told
+	switch {
+	case len(told) == 0:
+		if time.Since(d.corrected) >= m.program.DriftPeriod { // a look right after it proves nothing
+			d.cause = nil
+		}
+	case m.program.Drift == DriftCorrect:
+		m.correctDrift(ctx)
+		return
+	}
+	m.seekDriftLater(m.program.DriftPeriod)
+}
+
+// reportDrift logs what was not logged before.
+func (m *module) reportDrift(told []messages.DriftedObject) {
+	same := func(a, b messages.DriftedObject) bool {
+		return a.Object == b.Object && slices.Equal(a.Fields, b.Fields)
+	}
+	for _, object := range told {
+		if m.program.Drift == DriftCorrect || !slices.ContainsFunc(m.state.drift.told, func(old messages.DriftedObject) bool { return same(old, object) }) {
+			m.log.Warn("somebody changed an object of the module", "object", object.Object, "fields", object.Fields, "drift", m.program.Drift)
+		}
+	}
+	if len(told) == 0 && len(m.state.drift.told) > 0 {
+		m.log.Info("the objects of the module are as it deployed them again")
+	}
+}
+
+// correctDrift queues the run that puts back what was found. In a fight it waits, longer
+// each time, and at most for a period.
+func (m *module) correctDrift(ctx actor.Context) {
+	d := &m.state.drift
+	d.correcting = nil
+	for _, c := range d.found {
+		d.correcting = append(d.correcting, c.Object)
+	}
+	cause := messages.Cause{Activation: messages.ByDrift, Detail: describeDrift(d.told)}
+	if d.cause != nil {
+		cause = messages.By(cause.Activation, cause.Detail, *d.cause)
+	}
+	d.cause, d.corrected = &cause, time.Now()
+	m.program.Metrics.driftCorrected(m.name)
+	t := m.program.task(m.name, messages.RunModule{}, cause)
+	delay := fightDelay(cause, m.program.DriftPeriod)
+	if delay == 0 {
+		m.program.enqueue(ctx, false, t)
+		return
+	}
+	m.program.Metrics.looped(cause)
+	m.log.Warn("somebody changes the same fields again after each correction: corrections are slowed down; metadata.managedFields of the object tells who", "in", delay, "drift", cause.Detail)
+	m.runLater(t, delay)
+}
+
+// fightDelay is how long a correction waits that was needed again and again.
+func fightDelay(c messages.Cause, longest time.Duration) time.Duration {
+	over := turns(c) - allowedTurns
+	if over <= 0 {
+		return 0
+	}
+	d := driftFirstDelay
+	for range over - 1 {
+		if d *= 2; d >= longest {
+			return longest
+		}
+	}
+	return min(d, longest)
+}
+
+func describeDrift(told []messages.DriftedObject) string {
+	if len(told) == 1 {
+		return told[0].String()
+	}
+	return fmt.Sprintf("%s and %d more objects", told[0], len(told)-1)
+}
+
+func withoutValues(changes []helm.Change) []messages.DriftedObject {
+	var out []messages.DriftedObject
+	for _, c := range changes {
+		object := messages.DriftedObject{Object: c.Object.String()}
+		for _, field := range c.Fields(false) {
+			object.Fields = append(object.Fields, field.Path)
+		}
+		out = append(out, object)
+	}
+	return out
+}
+
+// answerDrift answers GetDrift.
+func (m *module) answerDrift(secrets bool) messages.Drift {
+	d := m.state.drift
+	answer := messages.Drift{Mode: m.program.Drift, Checked: d.checked, Error: d.failed, Objects: []messages.ObjectDrift{}}
+	if answer.Mode == "" {
+		answer.Mode = DriftOff
+	}
+	for _, c := range d.found {
+		object := messages.ObjectDrift{Object: c.Object.String()}
+		for _, f := range c.Fields(secrets) {
+			object.Fields = append(object.Fields, messages.FieldDrift{Path: f.Path, Found: f.Before, Chart: f.After})
+		}
+		answer.Objects = append(answer.Objects, object)
+	}
+	return answer
+}
+
+// drifted asks the module which objects its run must put back.
+func (j job) drifted(run *supervisor.Run) ([]helm.Object, error) {
+	if j.program.Drift != DriftCorrect {
+		return nil, nil
+	}
+	got, err := ask[driftedObjects](run, j.program.owner(j.owner), getDrifted{})
+	return got.objects, err
+}

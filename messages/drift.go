@@ -1,0 +1,65 @@
+package messages
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+)
+
+// CheckDrift looks whether somebody changed the objects of a module's release. It changes
+// nothing; what follows from it is a RunModule.
+type CheckDrift struct{}
+
+// Describe implements Work.
+func (CheckDrift) Describe() (kind, about string) { return "CheckDrift", "" }
+
+// GetDrift asks a module what its last look for drift has found. The answer is [Drift].
+type GetDrift struct {
+	// Secrets shows the values of Secrets.
+	Secrets bool
+}
+
+// Drift is what somebody changed of the objects of a module.
+type Drift struct {
+	// Mode is off, report or correct.
+	Mode string `json:"mode"`
+	// Checked is the time of the last look, zero before the first; Error is why it failed.
+	Checked time.Time     `json:"checked,omitzero"`
+	Error   string        `json:"error,omitempty"`
+	Objects []ObjectDrift `json:"objects"`
+}
+
+// ObjectDrift is one object that somebody changed.
+type ObjectDrift struct {
+	Object string       `json:"object"`
+	Fields []FieldDrift `json:"fields"`
+}
+
+// FieldDrift is one field of it: what is there, and what the chart says.
+type FieldDrift struct {
+	Path  string `json:"path"`
+	Found any    `json:"found"`
+	Chart any    `json:"chart"`
+}
+
+// LogValue keeps values, which may be secrets, out of logs.
+func (Drift) LogValue() slog.Value { return slog.StringValue("drift") }
+
+// DriftedObject is an object that somebody changed, without values.
+type DriftedObject struct {
+	Object string   `json:"object"`
+	Fields []string `json:"fields"`
+}
+
+// String implements fmt.Stringer.
+func (d DriftedObject) String() string {
+	const shown = 5
+	fields := d.Fields
+	more := ""
+	if len(fields) > shown {
+		more = fmt.Sprintf(" and %d more", len(fields)-shown)
+		fields = fields[:shown]
+	}
+	return d.Object + ": " + strings.Join(fields, ", ") + more
+}

@@ -1,0 +1,102 @@
+package testkit
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"time"
+
+	"addon-operator/actors"
+	"addon-operator/helm"
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// Drift implements actors.Previews: of the objects that somebody changed, the field data.x
+// is another.
+func (r *Releases) Drift(_ context.Context, m helm.Module) ([]helm.Change, bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	old, exists := r.deployed[m.Name]
+	if !exists || old.checksum != values.Checksum(m.Values) {
+		return nil, false, nil
+	}
+	r.trace.Add("look for drift of %s", m.Name)
+	var changes []helm.Change
+	for _, o := range objectsOf(m.Name) {
+		if r.changed[o] {
+			data := func(x string) map[string]any { return map[string]any{"data": map[string]any{"x": x}} }
+			changes = append(changes, helm.Change{Object: o, Verb: helm.Changed, Before: data("somebody's"), After: data("the chart's")})
+		}
+	}
+	return changes, true, nil
+}
+
+// correct puts drifted objects back; stubborn ones are changed again at once.
+func (r *Releases) correct(m helm.Module, old deployed) (helm.Outcome, bool) {
+	if len(m.Drifted) == 0 {
+		return helm.Outcome{}, false
+	}
+	for _, o := range m.Drifted {
+		if r.stubborn[o] > 0 {
+			r.stubborn[o]--
+		} else {
+			delete(r.changed, o)
+		}
+	}
+	old.revision++
+	r.deployed[m.Name] = old
+	r.trace.Add("helm corrects %s: %s", m.Name, namesOf(m.Drifted))
+	return helm.Outcome{Action: helm.Upgraded, Revision: old.revision, Reason: "drift", Objects: objectsOf(m.Name)}, true
+}
+
+// stepDrift sets the mode before start.
+func (p *player) stepDrift(rest string) error {
+	mode, period, _ := strings.Cut(rest, " ")
+	p.drift = mode
+	var err error
+	p.driftPeriod, err = time.ParseDuration(period)
+	return err
+}
+
+// stepChange lets somebody change an object of a release, and again after N corrections.
+func (p *player) stepChange(rest string) error {
+	name, times, again := strings.Cut(rest, " ")
+	p.releases.mu.Lock()
+	defer p.releases.mu.Unlock()
+	p.releases.changed[objectNamed(name)] = true
+	if !again {
+		return nil
+	}
+	n, err := strconv.Atoi(times)
+	p.releases.stubborn[objectNamed(name)] = n
+	return err
+}
+
+// stepUnchange lets somebody take all changes back.
+func (p *player) stepUnchange(string) error {
+	p.releases.mu.Lock()
+	defer p.releases.mu.Unlock()
+	clear(p.releases.changed)
+	return nil
+}
+
+// stepShowDrift prints what a module knows of its drift.
+func (p *player) stepShowDrift(name string) error {
+	return p.await(func() error {
+		got, err := p.operator.Ask(context.Background(), "module/"+name, messages.GetDrift{})
+		if err != nil {
+			return err
+		}
+		drift, _ := got.(messages.Drift)
+		p.trace.Add("drift of %s: mode %s, checked %v, error %q", name, drift.Mode, !drift.Checked.IsZero(), drift.Error)
+		for _, o := range drift.Objects {
+			for _, f := range o.Fields {
+				p.trace.Add("  %s %s: %v, the chart says %v", o.Object, f.Path, f.Found, f.Chart)
+			}
+		}
+		return nil
+	})
+}
+
+var _ actors.Previews = (*Releases)(nil)
