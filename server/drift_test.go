@@ -1,0 +1,46 @@
+package server_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"addon-operator/messages"
+	"addon-operator/server"
+)
+
+// The page asks the module, and hands on whether secrets may be shown.
+func TestDriftPage(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.add("operator", "module/web", messages.ModuleStatus{Phase: messages.Ready})
+		source := h.source()
+		var asked []any
+		source.Ask = func(_ context.Context, path string, question any) (any, error) {
+			asked = append(asked, path, question)
+			return messages.Drift{Mode: "report", Checked: time.Now(), Objects: []messages.ObjectDrift{
+				{Object: "ConfigMap a/web", Fields: []messages.FieldDrift{{Path: "data.size", Found: "huge", Chart: "small"}}},
+			}}, nil
+		}
+		for _, c := range []struct {
+			url    string
+			status int
+			want   string
+			asked  []any
+		}{
+			{"/module/web/drift", http.StatusOK, `"path": "data.size"`, []any{"module/web", messages.GetDrift{}}},
+			{"/module/web/drift?show-secrets=true&output=yaml", http.StatusOK, "found: huge", []any{"module/web", messages.GetDrift{Secrets: true}}},
+			{"/module/nobody/drift", http.StatusNotFound, "there is no module", nil},
+		} {
+			asked = nil
+			answer := httptest.NewRecorder()
+			server.Debug(source).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, c.url, http.NoBody))
+			if answer.Code != c.status || !strings.Contains(answer.Body.String(), c.want) || !reflect.DeepEqual(asked, c.asked) {
+				t.Errorf("%s: %d %s, asked %v; want %d, %s, %v", c.url, answer.Code, answer.Body, asked, c.status, c.want, c.asked)
+			}
+		}
+	})
+}
