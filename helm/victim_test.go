@@ -24,8 +24,9 @@ const victimEnv = "ADDON_OPERATOR_TEST_VICTIM"
 // victimOrder is what the victim is told.
 type victimOrder struct {
 	Kubeconfig, Namespace string
-	Module                Module
-	Text                  string // the value that makes the difference
+	Name, Dir             string         // of the module
+	Values                map[string]any // without the text
+	Text                  string         // the value that makes the difference
 }
 
 func TestMain(m *testing.M) {
@@ -54,7 +55,7 @@ func victim(text string) error {
 		return err
 	}
 	fmt.Fprintln(os.Stdout, "begin")
-	_, err = client.Apply(context.Background(), order.Module.with("text", order.Text))
+	_, err = client.Apply(context.Background(), Module{Name: order.Name, Key: order.Name, Dir: order.Dir, Values: order.Values}.with("text", order.Text))
 	fmt.Fprintln(os.Stdout, "end")
 	return err
 }
@@ -119,9 +120,12 @@ func TestKilledAtRandomMoments(t *testing.T) {
 // It tells how long it lived after its beginning.
 func (f *fixture) runVictim(m Module, text string, life time.Duration) time.Duration {
 	f.Helper()
-	order := jsonOf(victimOrder{Kubeconfig: f.kubeconfig(""), Namespace: f.namespace, Module: m, Text: text})
+	order, err := json.Marshal(victimOrder{Kubeconfig: f.kubeconfig(""), Namespace: f.namespace, Name: m.Name, Dir: m.Dir, Values: m.Values, Text: text})
+	if err != nil {
+		f.Fatal(err)
+	}
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), victimEnv+"="+order)
+	cmd.Env = append(os.Environ(), victimEnv+"="+string(order))
 	cmd.Stderr = f.log
 	out, err := cmd.StdoutPipe()
 	if err != nil {

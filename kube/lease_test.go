@@ -13,6 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/retry"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -160,13 +161,18 @@ func TestLeaseIsTaken(t *testing.T) {
 	namespace := w.Namespace(t)
 	leader := newReplica(t, w.Cluster, patient(namespace, "leader")).awaitLeading(t)
 	leases := w.admin.CoordinationV1().Leases(namespace)
-	lease, err := leases.Get(t.Context(), "leader", metav1.GetOptions{})
+	thief := "thief"
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error { // with a renewal
+		lease, err := leases.Get(t.Context(), "leader", metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		transitions := *lease.Spec.LeaseTransitions + 1
+		lease.Spec.HolderIdentity, lease.Spec.LeaseTransitions = &thief, &transitions
+		_, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{})
+		return err
+	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	thief, transitions := "thief", *lease.Spec.LeaseTransitions+1
-	lease.Spec.HolderIdentity, lease.Spec.LeaseTransitions = &thief, &transitions
-	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	await(t, "the end of the leadership", leader.fence.Lost().Done())
@@ -177,7 +183,7 @@ func TestLeaseIsTaken(t *testing.T) {
 		t.Errorf("a late write: %v, want ErrNotLeading", err)
 	}
 	leader.Release()
-	lease, err = leases.Get(t.Context(), "leader", metav1.GetOptions{})
+	lease, err := leases.Get(t.Context(), "leader", metav1.GetOptions{})
 	if err != nil || *lease.Spec.HolderIdentity != "thief" {
 		t.Errorf("the lease after all: %v, %v", lease, err)
 	}
