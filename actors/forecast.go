@@ -233,7 +233,7 @@ func Forecast(ctx context.Context, w World, request messages.ForecastRequest) (m
 		data = request.Proposed
 	}
 	if refused := o.propose(data); refused != nil {
-		return messages.Forecast{Refused: refused.Error(), Modules: []messages.ModuleForecast{}}, nil
+		return messages.Forecast{Refused: refused.Error(), Modules: []messages.ModuleForecast{}}, nil //nolint:nilerr // a refusal is an answer
 	}
 	return o.forecast(ctx)
 }

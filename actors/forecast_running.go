@@ -42,7 +42,7 @@ func (o *Operator) Forecast(ctx context.Context, request messages.ForecastReques
 		}
 	}
 	if refused := look.propose(data); refused != nil {
-		return messages.Forecast{Refused: refused.Error(), Modules: []messages.ModuleForecast{}}, nil
+		return messages.Forecast{Refused: refused.Error(), Modules: []messages.ModuleForecast{}}, nil //nolint:nilerr // a refusal is an answer
 	}
 	return look.forecast(ctx)
 }

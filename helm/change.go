@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -179,7 +180,7 @@ func equalValues(a, b any) bool {
 	}
 	x, err1 := json.Marshal(a)
 	y, err2 := json.Marshal(b)
-	return err1 == nil && err2 == nil && string(x) == string(y)
+	return err1 == nil && err2 == nil && bytes.Equal(x, y)
 }
 
 // join appends a key to a path; one with dots or slashes stands in brackets.

@@ -232,7 +232,7 @@ func (r *rehearsal) deleted(path string) bool {
 func (r *rehearsal) read(req *http.Request) (*unstructured.Unstructured, []byte, error) {
 	address := *req.URL
 	address.RawQuery = ""
-	get, err := http.NewRequestWithContext(req.Context(), http.MethodGet, address.String(), nil)
+	get, err := http.NewRequestWithContext(req.Context(), http.MethodGet, address.String(), http.NoBody)
 	if err != nil {
 		return nil, nil, err
 	}

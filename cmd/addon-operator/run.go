@@ -244,7 +244,7 @@ func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: version,
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: c.changeable,
 		Leadership: leadership,
-		Forecast: operator.Forecast,
+		Forecast:   operator.Forecast,
 	}
 	public := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort))
 	err := server.Serve(ctx, public, server.Public(source), log)
