@@ -81,8 +81,9 @@ func startRunning(t *testing.T) *running {
 	if err := r.cluster.Apply(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "t", "namespace": "n"}, "data": map[string]any{"a": "s3cret"}}); err != nil {
 		t.Fatal(err)
 	}
+	releases := testkit.NewReleases(trace)
 	operator := actors.New(actors.World{
-		Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(nil, trace), Releases: testkit.NewReleases(trace), ConfigMap: r.cluster,
+		Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(nil, trace), Releases: releases, Previews: releases, ConfigMap: r.cluster,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return r.cluster.WatchObjects(ctx, spec, notify, synced)
 		},
@@ -94,7 +95,7 @@ func startRunning(t *testing.T) *running {
 	changeable.addLogLevel(&Config{level: &slog.LevelVar{}})
 	r.pages = httptest.NewServer(server.Debug(server.Source{
 		Inspector: operator.Inspector(), Converge: operator.Converge, Ask: operator.Ask, Version: "v1.2.3",
-		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: changeable,
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: changeable, Forecast: operator.Forecast,
 	}))
 	t.Cleanup(r.pages.Close)
 	if _, err := r.run("values", "explain", "global"); err == nil {
