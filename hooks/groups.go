@@ -42,6 +42,10 @@ func (g *groups) start(cmd *exec.Cmd, gated bool) error {
 	started := group(cmd.Process.Pid)
 	g.running[started] = true
 	g.keeper.guard(started)
+	if gated && g.may != nil && g.may() != nil {
+		// The process was stopped in between, and woken up after its time. The run reports the kill.
+		started.signal(syscall.SIGKILL)
+	}
 	return nil
 }
 

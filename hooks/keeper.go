@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
+	"os"
 	"os/exec"
 	"strconv"
 	"sync"
@@ -16,6 +18,20 @@ import (
 // Keeper is a small process beside the operator that kills its hooks, and all that they started in their process groups,
 // when the operator cannot: when it was killed, or when it was stopped and the time is over for which it had said to be
 // alive. With several replicas the next one takes over then, and the hooks of both would act side by side (L5).
+//
+// Why the hooks of two replicas never act side by side, as long as the Keeper itself gets to run:
+//
+//   - The leader may act for the renew deadline after the beginning of its last successful renewal, and only that long.
+//     The next one acts at the earliest one lease duration after that renewal. All deadlines count from before the
+//     request was sent, and travel to the Keeper as points on the clock of the machine: a process that is stopped between
+//     working one out and sending it sends a past one.
+//   - At the renew deadline the Keeper kills the groups it knows, and every other child of the operator: one that was
+//     stopped in the middle of starting a hook had no time to name it.
+//   - Halfway between the renew deadline and the end of the lease it kills the operator, unless that has ended by itself:
+//     one that is woken up later would go on where it was, perhaps between the last look at the lease and the start of
+//     a hook. One that is woken up earlier looks again right after such a start, and kills.
+//
+// What is left for the delays of the machine is half the time between the two each time: 2.5 s unless set otherwise.
 //
 // A nil Keeper guards nothing.
 type Keeper struct {
@@ -29,7 +45,8 @@ type Keeper struct {
 // StartKeeper starts a program that calls Keep with its stdin. It ends when this process does.
 func StartKeeper(log *slog.Logger, program string, args ...string) (*Keeper, error) {
 	cmd := exec.Command(program, args...)
-	cmd.Env = []string{} // it needs none, and it may be looked into for long
+	cmd.Env = []string{}   // it needs none, and it may be looked into for long
+	cmd.Stderr = os.Stderr // where the operator writes its log
 	// A signal to the operator's group, as a terminal sends it, is not for the keeper.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	orders, err := cmd.StdinPipe()
@@ -46,8 +63,18 @@ func StartKeeper(log *slog.Logger, program string, args ...string) (*Keeper, err
 	return k, nil
 }
 
-// Until says that this process lives, and that the Keeper must kill all hooks when it hears nothing more until then.
-func (k *Keeper) Until(deadline time.Time) { k.send("=%d\n", time.Until(deadline).Milliseconds()) }
+// Until says that this process lives. When the Keeper hears nothing more, it must kill all hooks at the first of the two
+// times, and this process at the second.
+func (k *Keeper) Until(hooks, operator time.Time) {
+	now := machineClock() // first: whoever is stopped in the next line names a time too early, not too late
+	k.send("=%d %d\n", int64(now+remaining(hooks)), int64(now+remaining(operator)))
+}
+
+// remaining is the time until t by the clock that has less left: the one of the process may stand still while the machine is
+// suspended, and the one on the wall may be set.
+func remaining(t time.Time) time.Duration {
+	return min(time.Until(t), t.Round(0).Sub(time.Now().Round(0)))
+}
 
 // Close ends the keeper; it kills what still runs.
 func (k *Keeper) Close() {
@@ -65,7 +92,7 @@ func (k *Keeper) Close() {
 func (k *Keeper) guard(g group)   { k.send("+%d\n", int(g)) }
 func (k *Keeper) release(g group) { k.send("-%d\n", int(g)) }
 
-func (k *Keeper) send(format string, number any) {
+func (k *Keeper) send(format string, numbers ...any) {
 	if k == nil {
 		return
 	}
@@ -74,16 +101,21 @@ func (k *Keeper) send(format string, number any) {
 	if k.orders == nil {
 		return
 	}
-	if _, err := fmt.Fprintf(k.orders, format, number); err != nil {
+	if _, err := fmt.Fprintf(k.orders, format, numbers...); err != nil {
 		k.log.Error("the process that guards hooks has gone; hooks of this operator may outlive it until it is started again", "err", err)
 		_ = k.orders.Close()
 		k.orders = nil
 	}
 }
 
-// Keep is the duty of the process behind a Keeper. It returns when orders ends, which is the end of the operator, and has
-// killed all process groups by then that were not released.
-func Keep(orders io.Reader) error {
+// glance is how often the process behind a Keeper looks at the clock: its timers may stand still while the machine is
+// suspended.
+const glance = 250 * time.Millisecond
+
+// Keep is the duty of the process behind a Keeper, whose parent is the operator; 0 stands for no parent, whose children
+// are nobody's business. It returns when orders ends, which is the end of the operator, and has killed all process groups
+// by then that were not released.
+func Keep(log *slog.Logger, orders io.Reader, operator int) error {
 	lines, failed := make(chan string), make(chan error, 1)
 	go func() {
 		defer close(lines)
@@ -93,14 +125,12 @@ func Keep(orders io.Reader) error {
 		}
 		failed <- scanner.Err()
 	}()
-	guarded := watchman{groups: map[group]bool{}, timer: time.NewTimer(0)}
-	defer guarded.killAll()
-	<-guarded.timer.C // without a deadline only the end counts
+	guarded := newWatchman(log, operator)
+	defer guarded.killGroups()
 	for {
 		select {
 		case <-guarded.timer.C:
-			guarded.late = true
-			guarded.killAll()
+			guarded.look()
 		case line, ok := <-lines:
 			if !ok {
 				return <-failed
@@ -112,39 +142,97 @@ func Keep(orders io.Reader) error {
 	}
 }
 
+// watchman is what such a process knows.
 type watchman struct {
-	groups map[group]bool
-	timer  *time.Timer
-	late   bool // the deadline has passed
+	log      *slog.Logger
+	operator int
+	groups   map[group]bool
+	timer    *time.Timer
+	// When hooks, and when the operator must have ended, by machineClock. Without them, only the end counts.
+	hooksEnd, operatorEnd time.Duration
+	late                  bool // hooksEnd has passed
+}
+
+func newWatchman(log *slog.Logger, operator int) *watchman {
+	return &watchman{
+		log: log, operator: operator, groups: map[group]bool{}, timer: time.NewTimer(math.MaxInt64),
+		hooksEnd: math.MaxInt64, operatorEnd: math.MaxInt64,
+	}
 }
 
 func (w *watchman) obey(line string) error {
 	if line == "" {
 		return errors.New("an empty order")
 	}
+	if line[0] == '=' {
+		if n, err := fmt.Sscanf(line, "=%d %d", &w.hooksEnd, &w.operatorEnd); err != nil || n != 2 {
+			return fmt.Errorf("order %q: these are not two times", line)
+		}
+		w.look()
+		return nil
+	}
 	number, err := strconv.Atoi(line[1:])
-	if err != nil || line[0] != '=' && number <= 1 {
+	if err != nil || number <= 1 {
 		return fmt.Errorf("order %q: there is no such process group", line)
 	}
 	switch line[0] {
 	case '+':
 		w.groups[group(number)] = true
 		if w.late {
-			w.killAll()
+			w.killGroups()
 		}
 	case '-':
 		delete(w.groups, group(number))
-	case '=':
-		w.late = false
-		w.timer.Reset(time.Duration(number) * time.Millisecond)
 	default:
 		return fmt.Errorf("order %q: unknown", line)
 	}
 	return nil
 }
 
-func (w *watchman) killAll() {
+// look does what the time demands.
+func (w *watchman) look() {
+	now := machineClock()
+	w.late = now >= w.hooksEnd
+	if w.late {
+		w.killGroups()
+		w.killChildren()
+	}
+	if now >= w.operatorEnd {
+		w.killOperator()
+	}
+	wait := glance
+	for _, end := range []time.Duration{w.hooksEnd, w.operatorEnd} {
+		if now < end {
+			wait = min(wait, end-now)
+		}
+	}
+	w.timer.Reset(wait)
+}
+
+func (w *watchman) killGroups() {
 	for g := range w.groups {
 		g.signal(syscall.SIGKILL)
 	}
+}
+
+// killChildren kills what the operator has started and not told of.
+func (w *watchman) killChildren() {
+	if w.operator == 0 {
+		return
+	}
+	for _, child := range childrenOf(w.operator) {
+		if child > 1 && child != os.Getpid() {
+			group(child).signal(syscall.SIGKILL)
+			_ = syscall.Kill(child, syscall.SIGKILL) // no group of its own yet; or it is gone
+		}
+	}
+}
+
+// killOperator kills the operator while it is the parent of this process: otherwise it is gone.
+func (w *watchman) killOperator() {
+	if w.operator <= 1 || os.Getppid() != w.operator {
+		return // nobody can kill process 1 of a container from inside
+	}
+	w.log.Error("the operator gave no sign of life before its lease ran out, and has not ended: it is killed, because another replica may lead from now on", "pid", w.operator)
+	_ = syscall.Kill(w.operator, syscall.SIGKILL) // it may have ended at this moment
 }

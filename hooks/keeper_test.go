@@ -2,7 +2,10 @@ package hooks
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"log/slog"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
@@ -51,7 +54,7 @@ func TestKeeperKillsWithTheOperator(t *testing.T) {
 	released, spared := grandparent(t)
 	orders, operator := io.Pipe()
 	kept := make(chan error, 1)
-	go func() { kept <- Keep(orders) }()
+	go func() { kept <- Keep(slog.New(slog.DiscardHandler), orders, 0) }()
 	k := &Keeper{orders: operator}
 	k.guard(group(hook.Process.Pid))
 	k.guard(group(released.Process.Pid))
@@ -72,28 +75,107 @@ func TestKeeperKillsWhenTheOperatorIsSilent(t *testing.T) {
 	hook, child := grandparent(t)
 	orders, operator := io.Pipe()
 	kept := make(chan error, 1)
-	go func() { kept <- Keep(orders) }()
+	go func() { kept <- Keep(slog.New(slog.DiscardHandler), orders, 0) }()
 	k := &Keeper{orders: operator}
 	k.guard(group(hook.Process.Pid))
-	k.Until(time.Now().Add(time.Hour))
+	k.Until(time.Now().Add(time.Hour), time.Now().Add(time.Hour))
 	if err := syscall.Kill(child, 0); err != nil {
 		t.Errorf("killed before its time: %v", err)
 	}
-	k.Until(time.Now().Add(10 * time.Millisecond))
+	k.Until(time.Now().Add(10*time.Millisecond), time.Now().Add(time.Hour))
 	awaitGone(t, hook.Process.Pid)
 	awaitGone(t, child)
 	late, _ := grandparent(t)
 	k.guard(group(late.Process.Pid))
 	awaitGone(t, late.Process.Pid)
+	k.Until(time.Now().Add(time.Hour), time.Now().Add(time.Hour))
+	k.Until(time.Now().Add(-time.Hour), time.Now().Add(time.Hour)) // it was stopped before it could send this
+	stale, _ := grandparent(t)
+	k.guard(group(stale.Process.Pid))
+	awaitGone(t, stale.Process.Pid)
 	k.Close()
 	if err := <-kept; err != nil {
 		t.Error(err)
 	}
 }
 
+// The roles of TestStoppedOperatorIsKilled, for this binary started again.
+const (
+	roleVariable = "KEEPER_TEST_ROLE"
+	roleOperator = "operator"
+	roleKeeper   = "-keep-hooks"
+)
+
+// TestMain plays a role when it is asked to.
+func TestMain(m *testing.M) {
+	switch {
+	case os.Getenv(roleVariable) == roleOperator:
+		if err := stopInTheMiddleOfAStart(); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0) // somebody has woken it up
+	case len(os.Args) == 2 && os.Args[1] == roleKeeper: // a keeper has no environment
+		if err := Keep(slog.New(slog.DiscardHandler), os.Stdin, os.Getppid()); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// stopInTheMiddleOfAStart is an operator that has started a hook and is stopped before it can tell its keeper so.
+func stopInTheMiddleOfAStart() error {
+	k, err := StartKeeper(slog.New(slog.DiscardHandler), os.Args[0], roleKeeper)
+	if err != nil {
+		return err
+	}
+	hook := exec.Command("sh", "-c", "trap '' TERM; sleep 600 & echo $$ $!; wait")
+	hook.Stdout, hook.SysProcAttr = os.Stdout, &syscall.SysProcAttr{Setpgid: true}
+	if err := hook.Start(); err != nil {
+		return err
+	}
+	k.Until(time.Now().Add(300*time.Millisecond), time.Now().Add(600*time.Millisecond))
+	return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+}
+
+// L5: an operator that is stopped in the middle of starting a hook has not told of it; it is killed all the same, with its
+// child, and then the operator, which might go on with the next one when it is woken up.
+func TestStoppedOperatorIsKilled(t *testing.T) {
+	operator := exec.Command(os.Args[0])
+	operator.Env = append(os.Environ(), roleVariable+"="+roleOperator)
+	output, err := operator.Output()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+		t.Errorf("the operator: %v, want it killed\n%s", err, output)
+	}
+	var hook, child int
+	if _, err := fmt.Sscan(string(output), &hook, &child); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	awaitGone(t, hook)
+	awaitGone(t, child)
+}
+
+// L5: whoever was stopped between its last look at the lease and the start of a hook kills that hook.
+func TestHookStartedTooLateIsKilled(t *testing.T) {
+	looks := 0
+	runner, _ := newRunner(t, Options{May: func() error {
+		if looks++; looks > 1 {
+			return errors.New("the lease has run out")
+		}
+		return nil
+	}})
+	hook := script(t, `trap "" TERM; sleep 600`)
+	var exit *ExitError
+	if _, err := runner.Run(t.Context(), Run{Hook: hook}); !errors.As(err, &exit) {
+		t.Errorf("the hook: %v, want it killed", err)
+	}
+}
+
 func TestKeeperRefusesNonsense(t *testing.T) {
-	for _, orders := range []string{"\n", "+x\n", "+0\n", "+1\n", "-1\n", "?5\n", "+\n"} {
-		if err := Keep(strings.NewReader(orders)); err == nil {
+	for _, orders := range []string{"\n", "+x\n", "+0\n", "+1\n", "-1\n", "?5\n", "+\n", "=\n", "=5\n", "=x 5\n"} {
+		if err := Keep(slog.New(slog.DiscardHandler), strings.NewReader(orders), 0); err == nil {
 			t.Errorf("%q was obeyed", orders)
 		}
 	}
@@ -101,11 +183,11 @@ func TestKeeperRefusesNonsense(t *testing.T) {
 
 // FuzzKeep: whatever comes, nothing but process groups above 1 is ever named.
 func FuzzKeep(f *testing.F) {
-	for _, orders := range []string{"=100\n", "+0\n-0\n", "+-1\n", "=x"} {
+	for _, orders := range []string{"=100 200\n", "+0\n-0\n", "+-1\n", "=x"} {
 		f.Add(orders)
 	}
 	f.Fuzz(func(t *testing.T, orders string) {
-		w := watchman{groups: map[group]bool{}, timer: time.NewTimer(time.Hour)}
+		w := newWatchman(slog.New(slog.DiscardHandler), 0)
 		for line := range strings.Lines(orders) {
 			_ = w.obey(strings.TrimSuffix(line, "\n")) // errors are the point of others
 		}

@@ -3,7 +3,10 @@ package hooks
 import (
 	"errors"
 	"syscall"
+	"time"
 	"unsafe"
+
+	"golang.org/x/sys/unix"
 )
 
 // rssUnit is the unit of the kernel's figure for resident memory, in bytes.
@@ -27,3 +30,15 @@ func awaitExit(pid int) error {
 
 // dieWithParent has no counterpart here: a hook outlives an operator that was killed, unless a Keeper kills it.
 func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr { return attributes }
+
+// machineClock is one for all processes of the machine; it goes on while the machine is asleep.
+func machineClock() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &now); err != nil {
+		panic(err) // the clock exists
+	}
+	return time.Duration(now.Nano())
+}
+
+// childrenOf is not known here without another program: a Keeper kills what it was told of.
+func childrenOf(int) []int { return nil }

@@ -1,8 +1,13 @@
 package hooks
 
 import (
+	"bytes"
 	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,4 +30,33 @@ func awaitExit(pid int) error {
 func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr {
 	attributes.Pdeathsig = syscall.SIGKILL
 	return attributes
+}
+
+// machineClock is one for all processes of the machine; it goes on while the machine is suspended.
+func machineClock() time.Duration {
+	var now unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &now); err != nil {
+		panic(err) // since Linux 2.6.39 there is no way to fail
+	}
+	return time.Duration(now.Nano())
+}
+
+// childrenOf lists the children of a process, those that nobody has reaped included.
+func childrenOf(parent int) (children []int) {
+	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
+	for _, path := range paths {
+		stat, err := os.ReadFile(path)
+		if err != nil {
+			continue // it has ended
+		}
+		// pid (command) state ppid …; the command may hold anything.
+		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+		if len(fields) < 2 || string(fields[1]) != strconv.Itoa(parent) {
+			continue
+		}
+		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
+			children = append(children, pid)
+		}
+	}
+	return children
 }

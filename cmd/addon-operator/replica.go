@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -54,10 +55,12 @@ func newReplica(c *Config, log *slog.Logger) (*replica, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start the process that guards hooks: %w", err)
 	}
-	if r.keeper, err = hooks.StartKeeper(log, program, keepName); err != nil {
+	if r.keeper, err = hooks.StartKeeper(log, program, keepName, "--log-type="+c.LogType, "--log-no-time="+strconv.FormatBool(c.LogNoTime)); err != nil {
 		return nil, err
 	}
-	r.fence = kube.NewFence(r.keeper.Until)
+	r.fence = kube.NewFence(func(until time.Time) {
+		r.keeper.Until(until, until.Add((c.LeaseDuration-c.LeaseRenewDeadline)/2))
+	})
 	return r, nil
 }
 
@@ -178,6 +181,7 @@ func (r *replica) leave() {
 		return
 	}
 	r.runner.Kill()
+	r.keeper.Close() // nothing is left to guard, and the last steps may outlast the lease
 	r.lease.Release()
 }
 
@@ -186,10 +190,16 @@ func (r *replica) close() { r.keeper.Close() }
 // keepName is the command behind hooks.StartKeeper; nobody else calls it.
 const keepName = "keep-hooks"
 
-func keepCommand() *cobra.Command {
+func keepCommand(c *Config) *cobra.Command {
 	return &cobra.Command{
 		Use: keepName, Hidden: true, Args: noArgs,
-		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it has no options
-		RunE:              func(cmd *cobra.Command, _ []string) error { return hooks.Keep(cmd.InOrStdin()) },
+		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it has no environment
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, err := newLogger(os.Stderr, c)
+			if err != nil {
+				return err
+			}
+			return hooks.Keep(log, cmd.InOrStdin(), os.Getppid())
+		},
 	}
 }
