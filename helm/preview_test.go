@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -351,4 +352,52 @@ func TestPreviewOfAnObjectThatIsRecreated(t *testing.T) {
 	p := f.preview(w, m, Upgraded)
 	expectText(t, "changes", verbs(p.Changes), "change Job anew ("+noteAnew+")")
 	f.apply(m, Upgraded, 2)
+}
+
+// The repair of a failed release deletes what the chart no longer has. A preview tells of
+// it and does not do it, no more than it drops a corrupted record.
+func TestPreviewOfRepairs(t *testing.T) {
+	f, w := startWatched(t)
+	m := moduleOf(t, "failed", `
+-- templates/all.yaml --
+{{ range .Values.failed.names }}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ . }}}
+{{ end }}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {ports: [{port: {{ .Values.failed.port }}}]}
+`)
+	broken, fixed := m.with("port", int64(-1)), m.with("port", int64(80))
+	f.refuse(broken.with("names", []any{"one", "two"}), Invalid)
+	f.wantRevisions("failed", "1 failed")
+	p := f.preview(w, fixed.with("names", []any{"one"}), Installed)
+	expectText(t, "a failed first install", verbs(p.Changes), "delete ConfigMap two, create Service web")
+	f.apply(fixed.with("names", []any{"one"}), Installed, 1)
+
+	f.refuse(broken.with("names", []any{"one", "three"}), Invalid)
+	p = f.preview(w, fixed.with("names", []any{"one"}), Upgraded)
+	expectText(t, "a failed upgrade", verbs(p.Changes), "delete ConfigMap three")
+	f.refuse(broken.with("names", []any{"one"}), Invalid)
+	f.preview(w, fixed.with("names", []any{"one"}), Upgraded)
+	f.caughtUp()
+	w.take()
+	gone, err := f.client.PreviewUninstall(f.Context(), "failed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectText(t, "uninstall after failed upgrades", verbs(gone.Changes), "delete ConfigMap one, delete ConfigMap three, delete Service web")
+	if all := w.take(); len(all) > 0 {
+		t.Errorf("a preview wrote: %q", all)
+	}
+
+	f.apply(fixed.with("names", []any{"one"}), Upgraded, 4)
+	f.editRecord("failed", 4, func(s *corev1.Secret) { s.Data["release"] = []byte("rubbish") })
+	f.setStatus("failed", 1, "deployed")
+	f.preview(w, fixed.with("names", []any{"one", "five"}), Upgraded)
+	f.apply(fixed.with("names", []any{"one", "five"}), Upgraded, 0)
 }

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 )
 
@@ -41,11 +42,15 @@ var _ http.RoundTripper = (*rehearsal)(nil)
 // memory of this one. It shares what is expensive: connections, discovery, charts.
 func (c *Client) rehearse(ctx context.Context) (*Client, error) {
 	r := &rehearsal{next: c.transport}
-	s := &Client{options: c.options, base: c.base, transport: r, discovery: c.discovery, charts: c.charts, metadata: c.metadata, rehearsal: r}
+	s := &Client{options: c.options, base: c.base, transport: r, discovery: c.discovery, charts: c.charts, rehearsal: r}
 	s.options.Log, s.options.Watcher = slog.New(slog.DiscardHandler), nil
 	s.records = c.records.copied(ctx)
 	if c.options.Presence != nil {
 		s.options.Presence = looking{c.options.Presence}
+	}
+	var err error
+	if s.metadata, err = metadata.NewForConfig(metadata.ConfigFor(s.over(r))); err != nil { // repairs delete through it
+		return nil, fmt.Errorf("helm: metadata client: %w", err)
 	}
 	typed, err := typedcorev1.NewForConfig(protobuf(s.over(recordsRehearsal{c.transport})))
 	if err != nil {
