@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -50,6 +51,7 @@ type Metrics struct {
 
 	collectors []prometheus.Collector // of Registry, for Families
 	byModule   []labelled             // with a label module
+	seen       atomic.Pointer[seen]
 }
 
 // hookMetrics exist once for hooks of modules and once for global ones.

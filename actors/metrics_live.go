@@ -44,25 +44,41 @@ func (m *Metrics) registerLive(collect func(emit), descriptions ...*prometheus.D
 	m.register(live{descriptions, collect})
 }
 
-// watchActors adds the metrics that are read from the actors. critical says whether a
-// module whose run fails holds the others up.
-func (m *Metrics) watchActors(in *supervisor.Inspector, critical bool) {
-	m.actorMetrics(in)
-	m.bindingStates(in)
-	m.queueHeads(in)
-	m.moduleStates(in, critical)
-	m.convergeState(in)
+// seen is what metrics look at when they are scraped.
+type seen struct {
+	actors     *supervisor.Inspector
+	critical   bool // a module whose run fails holds the others up
+	leadership func() messages.Leadership
 }
 
+// watch adds the metrics that are read from the actors, and who leads. An operator that
+// comes later with the same metrics takes the place of the one before.
+func (m *Metrics) watch(s seen) {
+	if s.leadership == nil { // who is alone leads
+		s.leadership = func() messages.Leadership { return messages.Leadership{Leading: true} }
+	}
+	if m.seen.Swap(&s) != nil {
+		return
+	}
+	m.actorMetrics()
+	m.bindingStates()
+	m.queueHeads()
+	m.moduleStates()
+	m.convergeState()
+	m.leadershipState()
+}
+
+func (m *Metrics) actors() *supervisor.Inspector { return m.seen.Load().actors }
+
 // actorMetrics are by type of actor: their number does not grow with the modules.
-func (m *Metrics) actorMetrics(in *supervisor.Inspector) {
+func (m *Metrics) actorMetrics() {
 	count := m.describe("actors", "Actors by what they are doing: idle, busy, or suspended after a failure.", "actor", "state")
 	longest := m.describe("actor_state_seconds", "Longest time that an actor has been in its present state.", "actor", "state")
 	length := m.describe("actor_mailbox_length", "Messages that wait in mailboxes.", "actor")
 	processed := m.describe("actor_messages_total", "Messages that actors have handled.", "actor")
 	restarts := m.describe("actor_restarts_total", "Restarts of actors. Those of workers are failed tasks that are tried again, all others are mistakes of the operator.", "actor")
 	m.registerLive(func(emit emit) {
-		for kind, s := range in.Summaries() {
+		for kind, s := range m.actors().Summaries() {
 			for _, state := range []string{supervisor.Idle, supervisor.Busy, supervisor.Suspended} {
 				emit(count, prometheus.GaugeValue, float64(s.Count[state]), kind, state)
 				emit(longest, prometheus.GaugeValue, s.Longest[state].Seconds(), kind, state)
@@ -76,14 +92,14 @@ func (m *Metrics) actorMetrics(in *supervisor.Inspector) {
 
 // bindingStates are where the watches of bindings stand. A hook may have two bindings of
 // one name: their objects are added up, and the first state is shown.
-func (m *Metrics) bindingStates(in *supervisor.Inspector) {
+func (m *Metrics) bindingStates() {
 	labels := []string{"module", "hook", "binding", "queue", "kind"}
 	objects := m.describe("kube_snapshot_objects", "Objects in the snapshot of a binding.", labels...)
 	errors := m.describe("kube_jq_filter_errors_total", "Objects on which the jqFilter of a binding failed; they have no filterResult.", labels...)
 	states := m.describe("kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, stale.", "module", "hook", "binding", "kind", "state")
 	type key struct{ owner, hook, binding, queue, kind string }
 	m.registerLive(func(emit emit) {
-		reporter, ok := in.Status(monitorsPath).(messages.MonitorsReporter)
+		reporter, ok := m.actors().Status(monitorsPath).(messages.MonitorsReporter)
 		if !ok {
 			return
 		}
@@ -105,12 +121,12 @@ func (m *Metrics) bindingStates(in *supervisor.Inspector) {
 }
 
 // queueHeads are the tasks at the heads of queues, and the hooks with many tasks in one.
-func (m *Metrics) queueHeads(in *supervisor.Inspector) {
+func (m *Metrics) queueHeads() {
 	head := m.describe("tasks_queue_head_info", "1 for the task that a queue works at, or begins with next.", "queue", "module", "task_type", "hook")
 	since := m.describe("tasks_queue_head_seconds", "How long the task at the head has been in progress, its waiting between attempts included.", "queue")
 	many := m.describe("tasks_queue_compaction_tasks_by_hook", "Waiting runs of a hook, when there are more than 20 of them; the next run serves its neighbours, too.", "queue_name", "hook")
 	m.registerLive(func(emit emit) {
-		for path, status := range in.Statuses() {
+		for path, status := range m.actors().Statuses() {
 			queue, ok := strings.CutPrefix(path, queuePath)
 			s, isQueue := status.(messages.QueueStatus)
 			if !ok || !isQueue {
@@ -131,7 +147,7 @@ func (m *Metrics) queueHeads(in *supervisor.Inspector) {
 }
 
 // moduleStates are what modules say of themselves.
-func (m *Metrics) moduleStates(in *supervisor.Inspector, critical bool) {
+func (m *Metrics) moduleStates() {
 	info := m.describe("mm_module_info", "1 for each module. It is critical when a failing run of it holds the others up (module failure policy block).", "module", "enabled", "critical")
 	enabled := m.describe("mm_module_enabled", "1 while the module is enabled. The version is that of the chart that was applied last.", "module", "version")
 	succeeded := m.describe("module_last_success_timestamp_seconds", "When a run of the module last succeeded.", "module")
@@ -139,13 +155,13 @@ func (m *Metrics) moduleStates(in *supervisor.Inspector, critical bool) {
 	maintenance := m.describe("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
 	parked := m.describe("module_parked", "1 while the module is retried beside the main queue (module failure policy isolate).", "module")
 	m.registerLive(func(emit emit) {
-		for path, status := range in.Statuses() {
+		for path, status := range m.actors().Statuses() {
 			name, ok := strings.CutPrefix(path, modulePath)
 			s, isModule := status.(messages.ModuleStatus)
 			if !ok || !isModule {
 				continue
 			}
-			emit(info, prometheus.GaugeValue, 1, name, truth(s.Enabled), truth(critical))
+			emit(info, prometheus.GaugeValue, 1, name, truth(s.Enabled), truth(m.seen.Load().critical))
 			emit(enabled, prometheus.GaugeValue, number(s.Enabled), name, s.Version)
 			if s.Maintenance != "" { // also of a disabled module, whose release is kept
 				emit(maintenance, prometheus.GaugeValue, 1, name, s.Maintenance)
@@ -165,10 +181,10 @@ func (m *Metrics) moduleStates(in *supervisor.Inspector, critical bool) {
 }
 
 // convergeState tells whether all modules are as they should be.
-func (m *Metrics) convergeState(in *supervisor.Inspector) {
+func (m *Metrics) convergeState() {
 	converged := m.describe("converged", "1 when the first converge is over and no reload of all modules is in progress.")
 	m.registerLive(func(emit emit) {
-		s, ok := in.Status(convergePath).(messages.ConvergeStatus)
+		s, ok := m.actors().Status(convergePath).(messages.ConvergeStatus)
 		emit(converged, prometheus.GaugeValue, number(ok && s.Ready && s.Phase == messages.ConvergeIdle))
 	}, converged)
 }

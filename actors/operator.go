@@ -30,8 +30,7 @@ func New(w World) *Operator {
 	if w.Metrics == nil {
 		w.Metrics = NewMetrics(DefaultPrefix)
 	}
-	w.Metrics.watchActors(system.Inspector, !w.Isolate)
-	w.Metrics.watchLeadership(w.Leadership)
+	w.Metrics.watch(seen{actors: system.Inspector, critical: !w.Isolate, leadership: w.Leadership})
 	return &Operator{program: &program{System: system, World: w, tasks: &atomic.Int64{}}}
 }
 

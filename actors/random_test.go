@@ -23,7 +23,7 @@ var (
 // script of TestLifecycle, when it has been made short.
 func TestRandom(t *testing.T) {
 	if *seedFlag != 0 {
-		random(t, *seedFlag, true)
+		random(t, testkit.NewRandomStage(t), *seedFlag, true)
 		return
 	}
 	first, n := *firstSeedFlag, *sequencesFlag
@@ -35,17 +35,18 @@ func TestRandom(t *testing.T) {
 	for worker := range uint64(workers) {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()
+			stage := testkit.NewRandomStage(t)
 			for seed := first + worker; seed < first+n; seed += workers {
-				random(t, seed, false)
+				random(t, stage, seed, false)
 			}
 		})
 	}
 }
 
-func random(t *testing.T, seed uint64, verbose bool) {
+func random(t *testing.T, stage *testkit.Stage, seed uint64, verbose bool) {
 	t.Helper()
 	r := testkit.NewRandom(seed)
-	played := testkit.Play(t, r.Archive, 0)
+	played := r.Play(t, stage)
 	violations := r.Violations(played)
 	if verbose {
 		t.Logf("trace:\n%s", played.Trace)

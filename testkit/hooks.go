@@ -1,51 +1,17 @@
 package testkit
 
 import (
-	"bytes"
 	"context"
-	"errors"
+	"encoding/json"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"sigs.k8s.io/yaml"
-
 	"addon-operator/hooks"
 	"addon-operator/values"
 )
-
-// scripted marks a hook that is no program but says in YAML what it does:
-//
-//	#!testkit
-//	config: {configVersion: v1, beforeHelm: 1, afterHelm: 2}
-//	runs:
-//	  beforeHelm:                 # a binding, by its name in the context
-//	    values: [{op: add, path: /dns/zone, value: cluster.local}]
-//	    config: []                # the patch for the ConfigMap
-//	    times: 1                  # only at its first run; always when it is absent
-//	    count: /dns/pods          # write how many objects the snapshots show, too
-//	enabled: "true"               # for enabled scripts
-const scripted = "#!testkit"
-
-// script is the YAML of a scripted hook.
-type script struct {
-	Config  map[string]any         `json:"config"`
-	Runs    map[string]scriptedRun `json:"runs"`
-	Enabled string                 `json:"enabled"`
-}
-
-type scriptedRun struct {
-	Values []any `json:"values"`
-	Config []any `json:"config"`
-	// Objects are what the hook writes to KUBERNETES_PATCH_PATH.
-	Objects []any `json:"objects"`
-	Times   int   `json:"times"`
-	// Count is a path: the number of objects in all snapshots is written there.
-	Count string `json:"count"`
-}
 
 // Hooks runs hooks for a script: real executables through the real runner, scripted
 // ones itself, and it makes runs fail or last as the steps say.
@@ -61,25 +27,14 @@ type Hooks struct {
 
 	jitter  jitter
 	witness *witness
-	scripts scriptCache
-}
-
-// scriptCache holds parsed scripts and configurations by their text. Shared by plays one after the other;
-// guarded by the lock of its Hooks.
-type scriptCache struct {
-	scripts map[string]*script
-	configs map[string]*hooks.Config // by scope and text
-}
-
-func newScriptCache() scriptCache {
-	return scriptCache{map[string]*script{}, map[string]*hooks.Config{}}
+	disk    *disk // nil: files are read where they lie
 }
 
 // NewHooks makes a runner; processes may be nil when all hooks are scripted.
 func NewHooks(processes *hooks.Runner, trace *Trace) *Hooks {
 	return &Hooks{
 		real: processes, trace: trace, fails: map[string]int{}, slow: map[string]time.Duration{},
-		panic: map[string]int{}, runs: map[string]int{}, witness: newWitness(), scripts: newScriptCache(),
+		panic: map[string]int{}, runs: map[string]int{}, witness: newWitness(),
 	}
 }
 
@@ -132,36 +87,26 @@ func (h *Hooks) begin(ctx context.Context, name string) error {
 
 // Configure implements actors.HookRunner.
 func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) (*hooks.Config, error) {
-	s, err := h.readScript(file.Path)
+	s, err := h.disk.script(file.Path)
 	if err != nil {
 		return nil, err
 	}
 	if s == nil {
 		return h.real.Configure(ctx, file, workingDir, scope)
 	}
-	text, err := yaml.Marshal(s.Config)
+	config, err := s.configure(scope)
 	if err != nil {
 		return nil, fmt.Errorf("hook %s: %w", file.Name, err)
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	key := string(scope) + "\n" + string(text)
-	if config, ok := h.scripts.configs[key]; ok {
-		return config, nil
-	}
-	config, err := hooks.ParseConfig(scope, text)
-	if err != nil {
-		return nil, fmt.Errorf("hook %s: %w", file.Name, err)
-	}
-	h.scripts.configs[key] = config
 	return config, nil
 }
 
 // Run implements actors.HookRunner.
 func (h *Hooks) Run(ctx context.Context, run hooks.Run) (result hooks.Result, err error) {
-	h.trace.Add("hook %s: %s", run.Hook.Name, describe(run.Contexts))
+	contexts := describe(run.Contexts)
+	h.trace.Add("hook %s: %s", run.Hook.Name, strings.Join(contexts, " + "))
 	ended := false // a panic is no success
-	leave := h.witness.hookRun(run)
+	leave := h.witness.hookRun(run, contexts)
 	defer func() { leave(ended && err == nil) }()
 	result, err = h.run(ctx, run)
 	ended = true
@@ -172,7 +117,7 @@ func (h *Hooks) run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	if err := h.begin(ctx, run.Hook.Name); err != nil {
 		return hooks.Result{}, err
 	}
-	s, err := h.readScript(run.Hook.Path)
+	s, err := h.disk.script(run.Hook.Path)
 	if err != nil {
 		return hooks.Result{}, err
 	}
@@ -244,7 +189,7 @@ func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (bool, error
 		h.trace.Add("enabled script of %s fails", e.Module)
 		return false, err
 	}
-	s, err := h.readScript(e.Path)
+	s, err := h.disk.script(e.Path)
 	if err != nil {
 		return false, err
 	}
@@ -258,34 +203,9 @@ func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (bool, error
 	return on, nil
 }
 
-// readScript returns nil for a file that is no scripted hook.
-func (h *Hooks) readScript(path string) (*script, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
-	if !bytes.HasPrefix(data, []byte(scripted)) {
-		return nil, nil
-	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if s, ok := h.scripts.scripts[string(data)]; ok {
-		return s, nil
-	}
-	var s script
-	if err := yaml.UnmarshalStrict(data[len(scripted):], &s); err != nil {
-		return nil, fmt.Errorf("scripted hook %s: %w", path, err)
-	}
-	if s.Config == nil && s.Enabled == "" {
-		return nil, errors.New("scripted hook " + path + ": it has neither config nor enabled")
-	}
-	h.scripts.scripts[string(data)] = &s
-	return &s, nil
-}
-
 // describe names contexts as a trace shows them.
-func describe(contexts []hooks.Context) string {
-	var parts []string
+func describe(contexts []hooks.Context) []string {
+	parts := make([]string, 0, len(contexts))
 	for _, c := range contexts {
 		part := c.Binding
 		if c.Type != "" {
@@ -307,7 +227,7 @@ func describe(contexts []hooks.Context) string {
 		}
 		parts = append(parts, part)
 	}
-	return strings.Join(parts, " + ")
+	return parts
 }
 
 func nameOf(c hooks.Context) string {
@@ -317,7 +237,7 @@ func nameOf(c hooks.Context) string {
 	var object struct {
 		Metadata struct{ Namespace, Name string }
 	}
-	if err := yaml.Unmarshal(c.Object, &object); err != nil || object.Metadata.Name == "" {
+	if err := json.Unmarshal(c.Object, &object); err != nil || object.Metadata.Name == "" {
 		return string(c.FilterResult)
 	}
 	return object.Metadata.Namespace + "/" + object.Metadata.Name

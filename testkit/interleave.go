@@ -1,7 +1,6 @@
 package testkit
 
 import (
-	"bytes"
 	"flag"
 	"path/filepath"
 	"slices"
@@ -36,31 +35,21 @@ func Interleave(t *testing.T, pattern string, n uint64) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seeds := n
-			if hasPrograms(archive) {
-				seeds = min(n, 3)
-			}
-			interleave(t, archive, seeds)
+			interleave(t, archive, n)
 		})
 	}
-}
-
-func hasPrograms(archive *txtar.Archive) bool {
-	for _, f := range archive.Files {
-		if bytes.HasPrefix(f.Data, []byte("#!/")) {
-			return true
-		}
-	}
-	return false
 }
 
 func interleave(t *testing.T, archive *txtar.Archive, seeds uint64) {
 	text := strings.Join(strings.Fields(string(archive.Comment)), " ")
 	sameRuns := !strings.Contains(text, ordered)
-	stage := newStage(archive)
-	want := stage.play(t, 0)
+	stage := NewStage(t, archive)
+	if stage.disk.hasPrograms() {
+		seeds = min(seeds, 3)
+	}
+	want := stage.Play(t, 0)
 	for seed := uint64(1); seed <= seeds; seed++ {
-		got := stage.play(t, seed)
+		got := stage.Play(t, seed)
 		problems := slices.Concat(got.Problems, want.differences(got))
 		if sameRuns {
 			problems = append(problems, want.runDifferences(got)...)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,37 +22,71 @@ import (
 // any other draws it.
 func Play(t *testing.T, archive *txtar.Archive, seed uint64) *Played {
 	t.Helper()
-	return newStage(archive).play(t, seed)
+	return NewStage(t, archive).Play(t, seed)
 }
 
-// stage is where a script is played, also more than once: its files are written once
-// when no step changes them, and its scripted hooks are parsed once.
-type stage struct {
-	archive *txtar.Archive
-	files   map[string][]byte
-	dir     string // with the files of the last play; "" before it
-	mutable bool   // a step changes files
+// Stage is where a script is played many times, one play after the other: what does not
+// change between plays is made once. Its files are written and its scripted hooks are
+// parsed at the first play; later ones write again what steps have changed.
+type Stage struct {
+	disk    *disk
+	script  []line
 	runner  *hooks.Runner
-	scripts scriptCache
+	metrics *actors.Metrics // nobody looks at them
 }
 
-func newStage(archive *txtar.Archive) *stage {
-	s := &stage{archive: archive, files: map[string][]byte{}, scripts: newScriptCache()}
-	for _, f := range archive.Files {
-		s.files[f.Name] = f.Data
-	}
-	for line := range strings.Lines(string(s.files["script"])) {
-		verb, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		s.mutable = s.mutable || verb == "write" || verb == "remove" || verb == "restore"
+// line is a step of a script.
+type line struct {
+	number     int
+	text, rest string
+	step       func(*player, string) error
+}
+
+// NewStage prepares to play a script. Its directory is removed when the test ends.
+func NewStage(t *testing.T, archive *txtar.Archive) *Stage {
+	t.Helper()
+	s := &Stage{disk: newDisk(t.TempDir(), archive), metrics: actors.NewMetrics(actors.DefaultPrefix)}
+	if f := s.disk.original["script"]; f != nil {
+		s.script = parseSteps(t, string(f.data))
 	}
 	return s
 }
 
-func (s *stage) play(t *testing.T, seed uint64) *Played {
+// parseSteps reads the steps of a script.
+func parseSteps(t *testing.T, script string) (lines []line) {
 	t.Helper()
-	fresh := s.dir == "" || s.mutable
-	if fresh {
-		s.dir, s.runner = t.TempDir(), nil
+	words := steps()
+	for i, text := range strings.Split(script, "\n") {
+		text = strings.TrimSpace(text)
+		if text == "" || strings.HasPrefix(text, "#") {
+			continue
+		}
+		verb, rest, _ := strings.Cut(text, " ")
+		step, ok := words[verb]
+		if !ok {
+			t.Fatalf("script line %d: unknown step %q", i+1, verb)
+		}
+		lines = append(lines, line{i + 1, text, strings.TrimSpace(rest), step})
+	}
+	return lines
+}
+
+// Play plays the script once; see the function [Play] for the seed.
+func (s *Stage) Play(t *testing.T, seed uint64) *Played {
+	t.Helper()
+	return s.play(t, s.script, seed)
+}
+
+// PlaySteps plays other steps with the files of the script.
+func (s *Stage) PlaySteps(t *testing.T, script string, seed uint64) *Played {
+	t.Helper()
+	return s.play(t, parseSteps(t, script), seed)
+}
+
+func (s *Stage) play(t *testing.T, script []line, seed uint64) *Played {
+	t.Helper()
+	if err := s.disk.reset(); err != nil {
+		t.Fatal(err)
 	}
 	played := &Played{}
 	synctest.Test(t, func(t *testing.T) {
@@ -62,12 +95,9 @@ func (s *stage) play(t *testing.T, seed uint64) *Played {
 			p.end()
 			played.Problems = append(played.Problems, p.witness.problems...)
 		}()
-		if fresh {
-			p.extract()
-		}
-		p.play()
+		p.play(script)
 		played.look(p)
-		played.Trace = strings.ReplaceAll(p.trace.String(), s.dir, "$DIR")
+		played.Trace = strings.ReplaceAll(p.trace.String(), s.disk.dir, "$DIR")
 	})
 	return played
 }
@@ -75,13 +105,13 @@ func (s *stage) play(t *testing.T, seed uint64) *Played {
 // player plays one script.
 type player struct {
 	t        *testing.T
-	dir      string
-	files    map[string][]byte
+	disk     *disk
 	trace    *Trace
 	sched    *Scheduler
 	cluster  *Cluster
 	releases *Releases
 	hooks    *Hooks
+	metrics  *actors.Metrics
 	operator *actors.Operator
 	writes   context.CancelFunc
 	witness  *witness
@@ -93,71 +123,31 @@ type player struct {
 	driftPeriod time.Duration
 }
 
-func newPlayer(t *testing.T, s *stage, seed uint64) *player {
+func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	trace := NewTrace()
 	p := &player{
-		t: t, dir: s.dir, files: s.files, trace: trace, sched: NewScheduler(seed), witness: newWitness(),
-		cluster: NewCluster(trace), releases: NewReleases(trace),
+		t: t, disk: s.disk, trace: trace, sched: NewScheduler(seed), witness: newWitness(),
+		cluster: NewCluster(trace), releases: NewReleases(trace), metrics: s.metrics,
 	}
 	p.traps = newTraps(p.witness)
-	if s.runner == nil || hasPrograms(s.archive) { // it logs into the trace of one play
-		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.dir, "tmp"), Log: trace.logger()})
+	if s.runner == nil || s.disk.hasPrograms() { // it logs into the trace of one play
+		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.logger()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.runner = runner
 	}
 	p.hooks = NewHooks(s.runner, trace)
-	p.hooks.scripts = s.scripts
+	p.hooks.disk = s.disk
 	p.hooks.witness, p.releases.witness = p.witness, p.witness
 	return p
 }
 
-// extract writes the modules and hooks of the archive.
-func (p *player) extract() {
-	for _, d := range []string{"modules", "global-hooks"} {
-		if err := os.MkdirAll(filepath.Join(p.dir, d), 0o755); err != nil {
-			p.t.Fatal(err)
-		}
-	}
-	for name, data := range p.files {
-		if strings.HasPrefix(name, "modules/") || strings.HasPrefix(name, "global-hooks/") {
-			p.write(name, data)
-		}
-	}
-}
-
-// write puts a file on disk; hooks and enabled scripts become executable.
-func (p *player) write(name string, data []byte) {
-	path := filepath.Join(p.dir, filepath.FromSlash(name))
-	mode := os.FileMode(0o644)
-	openapi := strings.Contains(name, "/openapi/")
-	if !openapi && (strings.Contains(name, "hooks/") || filepath.Base(name) == "enabled") {
-		mode = 0o755
-	}
-	err := os.MkdirAll(filepath.Dir(path), 0o755)
-	if err == nil {
-		err = os.WriteFile(path, data, mode)
-	}
-	if err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-func (p *player) play() {
-	for number, line := range strings.Split(string(p.files["script"]), "\n") {
-		line = strings.TrimSpace(line)
-		if line == "" || strings.HasPrefix(line, "#") {
-			continue
-		}
-		p.trace.Heading(line)
-		verb, rest, _ := strings.Cut(line, " ")
-		step, ok := steps()[verb]
-		if !ok {
-			p.t.Fatalf("script line %d: unknown step %q", number+1, verb)
-		}
-		if err := step(p, strings.TrimSpace(rest)); err != nil {
-			p.t.Fatalf("script line %d: %s: %v", number+1, line, err)
+func (p *player) play(script []line) {
+	for _, line := range script {
+		p.trace.Heading(line.text)
+		if err := line.step(p, line.rest); err != nil {
+			p.t.Fatalf("script line %d: %s: %v", line.number, line.text, err)
 		}
 		p.settle()
 	}
@@ -224,9 +214,9 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	p.writes = cancel
 	p.operator = actors.New(actors.World{
 		Log: p.trace.logger(), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Previews: p.releases, ConfigMap: p.cluster, Objects: p.cluster, Notices: p.cluster,
-		Watch:   p.cluster.WatchObjects,
+		Watch: p.cluster.WatchObjects, Metrics: p.metrics,
 		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Writes: writes, Dispatcher: p.sched, Observe: p.traps.observe, IgnoredRelease: "operator-itself",
-		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.dir, "modules")}, Global: filepath.Join(p.dir, "global-hooks"), UnnumberedOrder: 1},
+		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 	})
 	if err := p.await(func() error { return start(p.operator) }); err != nil {
 		p.trace.Add("start refused: %s", strings.ReplaceAll(err.Error(), "\n", "\n          "))

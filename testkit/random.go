@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"golang.org/x/tools/txtar"
@@ -43,6 +44,18 @@ type draw struct {
 	invalid map[string]bool // keys of the ConfigMap
 	running bool
 	number  int
+}
+
+// NewRandomStage is where random scripts are played: all have the same files.
+func NewRandomStage(t *testing.T) *Stage {
+	t.Helper()
+	return NewStage(t, txtar.Parse(randomWorld))
+}
+
+// Play plays the script.
+func (r *Random) Play(t *testing.T, stage *Stage) *Played {
+	t.Helper()
+	return stage.PlaySteps(t, string(r.Archive.Files[0].Data), 0)
 }
 
 // NewRandom draws a script.

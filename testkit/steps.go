@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,12 +93,12 @@ func (p *player) stepCalm(text string) error {
 	return err
 }
 
-func (p *player) file(name string) ([]byte, error) {
-	data, ok := p.files[name]
+func (p *player) file(name string) (*diskFile, error) {
+	f, ok := p.disk.original[name]
 	if !ok {
 		return nil, fmt.Errorf("the archive has no file %s", name)
 	}
-	return data, nil
+	return f, nil
 }
 
 func (p *player) stepConfigMap(name string) error {
@@ -113,11 +111,11 @@ func (p *player) stepConfigMap(name string) error {
 }
 
 func (p *player) configMapFile(name string) (data map[string]string, err error) {
-	text, err := p.file(name)
+	f, err := p.file(name)
 	if err != nil {
 		return nil, err
 	}
-	return data, yaml.UnmarshalStrict(text, &data)
+	return data, yaml.UnmarshalStrict(f.data, &data)
 }
 
 func (p *player) stepConfigMapSet(rest string) error {
@@ -146,11 +144,11 @@ func (p *player) stepConfigMapRemove(key string) error {
 }
 
 func (p *player) stepApply(name string) error {
-	text, err := p.file(name)
+	f, err := p.file(name)
 	if err != nil {
 		return err
 	}
-	for _, doc := range strings.Split(string(text), "\n---\n") {
+	for _, doc := range strings.Split(string(f.data), "\n---\n") {
 		var object map[string]any
 		if err := yaml.Unmarshal([]byte(doc), &object); err != nil {
 			return err
@@ -221,18 +219,13 @@ func (p *player) stepJitter(text string) error {
 
 func (p *player) stepRemove(path string) error {
 	p.witness.note("directory", path)
-	return os.RemoveAll(filepath.Join(p.dir, path))
+	return p.disk.remove(path)
 }
 
 // stepRestore writes the files of the archive below a path again.
 func (p *player) stepRestore(path string) error {
 	p.witness.note("directory", path)
-	for name, data := range p.files {
-		if strings.HasPrefix(name, path+"/") {
-			p.write(name, data)
-		}
-	}
-	return nil
+	return p.disk.restore(path)
 }
 
 func (p *player) stepFailHelm(rest string) error {
@@ -279,9 +272,9 @@ func (p *player) stepWhy(name string) error {
 
 func (p *player) stepWrite(rest string) error {
 	path, name, _ := strings.Cut(rest, " ")
-	data, err := p.file(cmp.Or(name, path))
+	f, err := p.file(cmp.Or(name, path))
 	if err == nil {
-		p.write(path, data)
+		err = p.disk.write(path, f)
 	}
 	return err
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 
 	"addon-operator/hooks"
@@ -64,8 +63,8 @@ func (w *witness) note(what, module string) {
 	w.events = append(w.events, event{module: module, what: what, ok: true})
 }
 
-// hookRun is enter for a run of a hook.
-func (w *witness) hookRun(run hooks.Run) (leave func(ok bool)) {
+// hookRun is enter for a run of a hook; contexts are its binding contexts, described.
+func (w *witness) hookRun(run hooks.Run, contexts []string) (leave func(ok bool)) {
 	module, queue, task := messages.GlobalHooks, "", ""
 	for _, label := range run.Labels {
 		switch label.Key {
@@ -86,7 +85,7 @@ func (w *witness) hookRun(run hooks.Run) (leave func(ok bool)) {
 		alone = append(alone, "module "+module)
 	}
 	w.mu.Lock()
-	for _, part := range strings.Split(describe(run.Contexts), " + ") {
+	for _, part := range contexts {
 		w.contexts[run.Hook.Name+": "+part]++
 	}
 	w.mu.Unlock()

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"slices"
 	"strings"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -49,7 +50,10 @@ func (k *kind) answersTo(word string) bool {
 	return same(k.name) || same(k.plural) || same(k.singular) || slices.ContainsFunc(k.short, same)
 }
 
-func builtinKinds() []*kind {
+// builtinKinds are read once; nobody writes to them.
+//
+//nolint:gochecknoglobals // a constant
+var builtinKinds = sync.OnceValue(func() []*kind {
 	var list []*kind
 	for line := range strings.Lines(builtin) {
 		f := strings.Fields(line)
@@ -70,7 +74,7 @@ func builtinKinds() []*kind {
 		list = append(list, k)
 	}
 	return list
-}
+})
 
 // definedKinds are the kinds of a CustomResourceDefinition.
 func definedKinds(crd *unstructured.Unstructured) []*kind {

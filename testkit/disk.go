@@ -1,0 +1,146 @@
+package testkit
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"golang.org/x/tools/txtar"
+)
+
+// disk is the directory that a script is played in, and what the archive has for it. Files
+// are written once, and after that only what the steps of a play have changed: writing
+// them, and asking what they say, would take more time than the play.
+type disk struct {
+	dir      string
+	original map[string]*diskFile // all files of the archive, by name
+
+	mu      sync.Mutex
+	now     map[string]*diskFile // what lies there, by name
+	changed map[string]bool      // by steps: two parts of a path, such as modules/010-dns
+}
+
+// diskFile is the content of a file, which is the same however often it is written.
+type diskFile struct {
+	data []byte
+	// parse reads a scripted hook; nil for a file that is none.
+	parse func() (*script, error)
+}
+
+func newDiskFile(name string, data []byte) *diskFile {
+	return &diskFile{data, sync.OnceValues(func() (*script, error) { return parseScript(name, data) })}
+}
+
+// newDisk takes the files of an archive; reset writes them.
+func newDisk(dir string, archive *txtar.Archive) *disk {
+	d := &disk{dir: dir, original: map[string]*diskFile{}, now: map[string]*diskFile{}, changed: map[string]bool{}}
+	for _, f := range archive.Files {
+		d.original[f.Name] = newDiskFile(f.Name, f.Data)
+		d.changed[unitOf(f.Name)] = true
+	}
+	return d
+}
+
+// unitOf is what a file is written again with: its module, or itself.
+func unitOf(name string) string {
+	parts := strings.SplitN(filepath.ToSlash(name), "/", 3)
+	return strings.Join(parts[:min(2, len(parts))], "/")
+}
+
+// reset makes the directory what the archive says.
+func (d *disk) reset() error {
+	for _, root := range []string{"modules", "global-hooks"} {
+		if err := os.MkdirAll(filepath.Join(d.dir, root), 0o755); err != nil {
+			return err
+		}
+	}
+	for unit := range d.changed {
+		if err := d.remove(unit); err != nil {
+			return err
+		}
+		if err := d.restore(unit); err != nil {
+			return err
+		}
+	}
+	clear(d.changed)
+	return nil
+}
+
+// remove deletes a file or directory.
+func (d *disk) remove(path string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed[unitOf(path)] = true
+	for name := range d.now {
+		if isBelow(name, path) {
+			delete(d.now, name)
+		}
+	}
+	return os.RemoveAll(filepath.Join(d.dir, filepath.FromSlash(path)))
+}
+
+// restore writes the files of the archive at and below a path.
+func (d *disk) restore(path string) error {
+	for name, f := range d.original {
+		onDisk := strings.HasPrefix(name, "modules/") || strings.HasPrefix(name, "global-hooks/")
+		if !onDisk || !isBelow(name, path) {
+			continue
+		}
+		if err := d.write(name, f); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func isBelow(name, path string) bool { return name == path || strings.HasPrefix(name, path+"/") }
+
+// write puts a file there; hooks and enabled scripts become executable.
+func (d *disk) write(name string, f *diskFile) error {
+	path := filepath.Join(d.dir, filepath.FromSlash(name))
+	mode := os.FileMode(0o644)
+	openapi := strings.Contains(name, "/openapi/")
+	if !openapi && (strings.Contains(name, "hooks/") || filepath.Base(name) == "enabled") {
+		mode = 0o755
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed[unitOf(name)] = true
+	d.now[name] = f
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, f.data, mode)
+}
+
+// script reads a scripted hook by its path; it is nil for a file that is none. Without a
+// disk, files are read each time.
+func (d *disk) script(path string) (*script, error) {
+	if d != nil {
+		if name, err := filepath.Rel(d.dir, path); err == nil {
+			d.mu.Lock()
+			f := d.now[filepath.ToSlash(name)]
+			d.mu.Unlock()
+			if f != nil {
+				return f.parse()
+			}
+		}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseScript(path, data)
+}
+
+// hasPrograms reports whether there are hooks that are real programs.
+func (d *disk) hasPrograms() bool {
+	for _, f := range d.original {
+		if bytes.HasPrefix(f.data, []byte("#!/")) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,83 @@
+package testkit
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"sync"
+
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/hooks"
+)
+
+// scripted marks a hook that is no program but says in YAML what it does:
+//
+//	#!testkit
+//	config: {configVersion: v1, beforeHelm: 1, afterHelm: 2}
+//	runs:
+//	  beforeHelm:                 # a binding, by its name in the context
+//	    values: [{op: add, path: /dns/zone, value: cluster.local}]
+//	    config: []                # the patch for the ConfigMap
+//	    times: 1                  # only at its first run; always when it is absent
+//	    count: /dns/pods          # write how many objects the snapshots show, too
+//	enabled: "true"               # for enabled scripts
+const scripted = "#!testkit"
+
+// script is the YAML of a scripted hook.
+type script struct {
+	Config  map[string]any         `json:"config"`
+	Runs    map[string]scriptedRun `json:"runs"`
+	Enabled string                 `json:"enabled"`
+
+	mu      sync.Mutex
+	configs map[hooks.Scope]*hooks.Config // what Config means
+}
+
+type scriptedRun struct {
+	Values []any `json:"values"`
+	Config []any `json:"config"`
+	// Objects are what the hook writes to KUBERNETES_PATCH_PATH.
+	Objects []any `json:"objects"`
+	Times   int   `json:"times"`
+	// Count is a path: the number of objects in all snapshots is written there.
+	Count string `json:"count"`
+}
+
+// parseScript returns nil for a file that is no scripted hook.
+func parseScript(name string, data []byte) (*script, error) {
+	if !bytes.HasPrefix(data, []byte(scripted)) {
+		return nil, nil
+	}
+	var s script
+	if err := yaml.UnmarshalStrict(data[len(scripted):], &s); err != nil {
+		return nil, fmt.Errorf("scripted hook %s: %w", name, err)
+	}
+	if s.Config == nil && s.Enabled == "" {
+		return nil, errors.New("scripted hook " + name + ": it has neither config nor enabled")
+	}
+	return &s, nil
+}
+
+// configure reads what the hook answers to --config. That does not change, and nobody
+// writes to it, so it is read once.
+func (s *script) configure(scope hooks.Scope) (*hooks.Config, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if config, ok := s.configs[scope]; ok {
+		return config, nil
+	}
+	text, err := yaml.Marshal(s.Config)
+	if err != nil {
+		return nil, err
+	}
+	config, err := hooks.ParseConfig(scope, text)
+	if err != nil {
+		return nil, err
+	}
+	if s.configs == nil {
+		s.configs = map[hooks.Scope]*hooks.Config{}
+	}
+	s.configs[scope] = config
+	return config, nil
+}
