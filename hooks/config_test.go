@@ -307,6 +307,36 @@ func TestParseConfigDetails(t *testing.T) {
 			t.Errorf("name %q", got)
 		}
 	})
+	t.Run("words of YAML 1.1 for true and false, not in quotes (X32)", func(t *testing.T) {
+		config := parse(t, `
+configVersion: v1
+schedule: [{crontab: "@daily", allowFailure: yes}]
+kubernetes:
+- {kind: Pod, name: on, queue: off, executeHookOnSynchronization: no, waitForSynchronization: Off, keepFullObjectsInMemory: On, labelSelector: {matchLabels: {x: yes}}}
+`)
+		if got := config.Kubernetes[0]; got.ExecuteOnSynchronization || got.WaitForSynchronization || !got.KeepFullObjects || !config.Schedules[0].AllowFailure {
+			t.Errorf("binding %+v, schedule %+v", got, config.Schedules[0])
+		}
+		if got := config.Kubernetes[0]; got.Name != "on" || got.Queue != "off" || got.Labels.MatchLabels["x"] != "yes" {
+			t.Errorf("texts of binding %+v", got)
+		}
+		_, err := ParseConfig(Module, []byte(`{"configVersion": "v1", "schedule": [{"crontab": "@daily", "allowFailure": "yes"}]}`))
+		if err == nil || !strings.Contains(err.Error(), "schedule[0].allowFailure: must be true or false, not a string") {
+			t.Errorf("in quotes: error %v", err)
+		}
+	})
+	t.Run("empty documents around the one that counts (C4)", func(t *testing.T) {
+		config := parse(t, "---\n---\nconfigVersion: v1\nbeforeHelm: 1\n---\n# nothing\n---\n")
+		if order, ok := config.Order(BeforeHelm); !ok || order != 1 {
+			t.Errorf("orders %v", config.Orders)
+		}
+	})
+	t.Run("a part that is repeated by reference (C4)", func(t *testing.T) {
+		config := parse(t, "configVersion: v1\nkubernetes:\n- &one {name: one, kind: Pod, keepFullObjectsInMemory: yes}\n- {<<: *one, name: two}")
+		if got := config.Kubernetes[1]; got.Name != "two" || got.Kind != "Pod" || !got.KeepFullObjects {
+			t.Errorf("binding %+v", got)
+		}
+	})
 	t.Run("one of the settings alone (C10)", func(t *testing.T) {
 		config := parse(t, `{"configVersion": "v1", "onStartup": 1, "settings": {"executionMinInterval": "1m"}}`)
 		if config.Settings != (Settings{ExecutionMinInterval: time.Minute}) {

@@ -61,11 +61,10 @@ func eventsV0(p place) []string {
 	return events
 }
 
-// flagV0 accepts the words of YAML 1.1 beside true and false (C21, X32).
+// flagV0 accepts the words of YAML 1.1 beside true and false, also in quotes (C21, X32).
 func flagV0(p place) bool {
-	switch strings.ToLower(p.text()) {
-	case "yes", "on", "true":
-		return true
+	if flag, known := oldFlag(p.text()); known {
+		return flag
 	}
-	return p.flagOr(false)
+	return p.flagOr(strings.EqualFold(p.text(), "true"))
 }

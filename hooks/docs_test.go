@@ -106,8 +106,8 @@ func TestDocsAreRight(t *testing.T) {
 	if metrics == nil {
 		t.Fatal("no metrics are shown")
 	}
-	parsed, err := ParseMetrics([]byte(metrics[1]))
-	if err != nil || len(parsed) != strings.Count(metrics[1], "\n") {
+	parsed, warnings, err := ParseMetrics([]byte(metrics[1]))
+	if err != nil || warnings != nil || len(parsed) != strings.Count(metrics[1], "\n") {
 		t.Errorf("%d metrics, %v", len(parsed), err)
 	}
 }

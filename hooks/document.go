@@ -7,6 +7,9 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"go.yaml.in/yaml/v3"
@@ -49,16 +52,69 @@ func parseJSON(data []byte) (any, error) {
 	return tree, nil
 }
 
+// parseYAML reads the one document that says something: people begin and end documents with ---, which makes empty ones.
 func parseYAML(data []byte) (any, error) {
-	var tree, more any
-	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	if err := decoder.Decode(&tree); err != nil && !errors.Is(err, io.EOF) {
+	var found *yaml.Node
+	for decoder := yaml.NewDecoder(bytes.NewReader(data)); ; {
+		var document yaml.Node
+		switch err := decoder.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return decodeYAML(found)
+		case err != nil:
+			return nil, fmt.Errorf("the hook printed neither JSON nor YAML: %w", err)
+		case isEmpty(&document):
+		case found != nil:
+			return nil, errors.New("the hook printed more than one document; print one, and everything else to stderr")
+		default:
+			found = &document
+		}
+	}
+}
+
+func decodeYAML(document *yaml.Node) (any, error) {
+	if document == nil {
+		return nil, nil
+	}
+	plainFlags(document)
+	var tree any
+	if err := document.Decode(&tree); err != nil {
 		return nil, fmt.Errorf("the hook printed neither JSON nor YAML: %w", err)
 	}
-	if err := decoder.Decode(&more); !errors.Is(err, io.EOF) {
-		return nil, errors.New("the hook printed more than one document; print one, and everything else to stderr")
-	}
 	return tree, nil
+}
+
+func isEmpty(document *yaml.Node) bool {
+	return len(document.Content) == 0 || document.Content[0].Kind == yaml.ScalarNode && document.Content[0].Tag == "!!null"
+}
+
+// plainFlags turns the unquoted words that YAML 1.1 had for true and false into these (X32), where a flag is meant: hooks
+// were written with parsers of that version. Elsewhere such words are texts.
+func plainFlags(node *yaml.Node) {
+	for i, child := range node.Content {
+		plainFlags(child)
+		if node.Kind != yaml.MappingNode || i%2 == 0 || child.Kind != yaml.ScalarNode || child.Style != 0 {
+			continue
+		}
+		if flag, known := oldFlag(child.Value); known && slices.Contains(flags(), node.Content[i-1].Value) {
+			child.Tag, child.Value = "!!bool", strconv.FormatBool(flag)
+		}
+	}
+}
+
+// oldFlag reads the words of YAML 1.1 for true and false, which are not those of YAML 1.2 and JSON.
+func oldFlag(word string) (flag, known bool) {
+	switch strings.ToLower(word) {
+	case "yes", "on":
+		return true, true
+	case "no", "off":
+		return false, true
+	}
+	return false, false
+}
+
+// flags are the keys of v1 that take true or false. In v0 such words are fine also in quotes (C21).
+func flags() []string {
+	return []string{"allowFailure", "executeHookOnSynchronization", "waitForSynchronization", "keepFullObjectsInMemory"}
 }
 
 // plain brings the value of a YAML document into the types of JSON, and refuses what JSON cannot say.

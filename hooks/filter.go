@@ -23,6 +23,10 @@ const (
 	penalty  = time.Minute
 )
 
+// olderFunctions are those of the jq program that the library leaves out and that filters have been written with. Keys are
+// sorted here in any case; what would go to stderr goes nowhere.
+const olderFunctions = `def keys_unsorted: keys; def leaf_paths: paths(scalars); def recurse_down: recurse; def debug: .; def stderr: .; .`
+
 // Filter is a compiled jq expression. It is safe for concurrent use; it sees no environment variables, and of files only
 // the modules it imports, which are read when it is compiled.
 // A nil *Filter is the filter of a binding without jqFilter.
@@ -39,6 +43,11 @@ func CompileFilter(jq string, library ...string) (*Filter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("jq expression %q: %w", jq, err)
 	}
+	older, err := gojq.Parse(olderFunctions)
+	if err != nil {
+		return nil, fmt.Errorf("functions of other jq programs: %w", err)
+	}
+	query.FuncDefs = append(older.FuncDefs, query.FuncDefs...)
 	code, err := gojq.Compile(query, gojq.WithModuleLoader(gojq.NewModuleLoader(library)))
 	if err != nil {
 		return nil, fmt.Errorf("jq expression %q: %w", jq, err)

@@ -34,6 +34,8 @@ func TestFilterApply(t *testing.T) { // C37
 		"integers beyond 64 bits":   {".big", `123456789012345678901234567890`},
 		"every kind of number":      {"[.spec.ports[] | . + 0]", `[80,443,1.5,2.5,18446744073709551615]`},
 		"halt ends without failing": {".kind, halt, 1", `"Pod"`},
+		"functions of jq 1.6":       {`[(.metadata.labels | keys_unsorted | .[]), (.metadata.labels | leaf_paths[0]), ("x" | debug | stderr)]`, `["a","b","a","b","x"]`},
+		"functions of one's own":    {`def keys_unsorted: 1; keys_unsorted`, `1`},
 		"no environment":            {"[$ENV, env] | unique", `[{}]`},
 	}
 	t.Setenv("SECRET", "x")

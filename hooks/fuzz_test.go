@@ -79,7 +79,7 @@ func FuzzParseMetrics(f *testing.F) {
 	f.Add([]byte(`{"name": "n", "set": 5}{"name": "n", "add": 1e400}`))
 	f.Add([]byte(`[{`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		metrics, err := ParseMetrics(data)
+		metrics, _, err := ParseMetrics(data)
 		if err != nil {
 			return
 		}

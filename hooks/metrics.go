@@ -46,18 +46,18 @@ type wireMetric struct {
 }
 
 // ParseMetrics reads JSON objects one after another, in lines or not (I6). Every object that is wrong is reported with
-// its number; a syntax error ends the reading. Empty data are no metrics.
-func ParseMetrics(data []byte) ([]Metric, error) {
-	var metrics []Metric
+// its number; a syntax error ends the reading. Empty data are no metrics. Keys that mean nothing are warned of: other
+// operators have ignored them.
+func ParseMetrics(data []byte) (metrics []Metric, warnings []string, err error) {
 	var problems []error
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	for number := 1; ; number++ {
 		var raw json.RawMessage
 		switch err := decoder.Decode(&raw); {
 		case errors.Is(err, io.EOF):
-			return metrics, errors.Join(problems...)
+			return metrics, warnings, errors.Join(problems...)
 		case err != nil:
-			return metrics, errors.Join(append(problems, fmt.Errorf("metric %d: write JSON objects one after another: %w", number, err))...)
+			return metrics, warnings, errors.Join(append(problems, fmt.Errorf("metric %d: write JSON objects one after another: %w", number, err))...)
 		}
 		metric, err := parseMetric(raw)
 		if err != nil {
@@ -65,14 +65,28 @@ func ParseMetrics(data []byte) ([]Metric, error) {
 			continue
 		}
 		metrics = append(metrics, metric)
+		for _, key := range unknownKeys(raw) {
+			warnings = append(warnings, fmt.Sprintf("metric %d: %s: the key %s means nothing; known are %s", number, shorten(raw, 80), key, strings.Join(metricKeys(), ", ")))
+		}
 	}
+}
+
+// unknownKeys lists the keys of a metric that nothing is made of.
+func unknownKeys(raw json.RawMessage) []string {
+	var object map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &object); err != nil {
+		return nil // parseMetric has read it
+	}
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(object)), func(key string) bool { return slices.Contains(metricKeys(), strings.ToLower(key)) })
+}
+
+func metricKeys() []string {
+	return []string{"name", "group", "action", "value", "set", "add", "buckets", "labels"}
 }
 
 func parseMetric(raw json.RawMessage) (Metric, error) {
 	var wire wireMetric
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&wire); err != nil {
+	if err := json.Unmarshal(raw, &wire); err != nil {
 		return Metric{}, fmt.Errorf("%s: %w", shorten(raw, 80), err)
 	}
 	metric := Metric{Name: wire.Name, Group: wire.Group, Buckets: wire.Buckets, Labels: wire.Labels}

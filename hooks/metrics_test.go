@@ -24,16 +24,16 @@ func TestParseMetrics(t *testing.T) { // I6
 		{Name: "n", Action: ActionSet},
 		{Name: "ns:n", Group: "g", Action: ActionAdd, Value: 1},
 	}
-	got, err := ParseMetrics([]byte(file))
-	if err != nil {
-		t.Fatal(err)
+	got, warnings, err := ParseMetrics([]byte(file))
+	if err != nil || warnings != nil {
+		t.Fatal(warnings, err)
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("\n got %+v\nwant %+v", got, want)
 	}
 	for _, empty := range []string{"", " \n\n"} {
-		if got, err := ParseMetrics([]byte(empty)); got != nil || err != nil {
-			t.Errorf("%q: got %v, %v", empty, got, err)
+		if got, warnings, err := ParseMetrics([]byte(empty)); got != nil || warnings != nil || err != nil {
+			t.Errorf("%q: got %v, %v, %v", empty, got, warnings, err)
 		}
 	}
 }
@@ -60,7 +60,6 @@ func TestParseMetricsRefuses(t *testing.T) { // I6
 		"labels":                  {`{"name": "n", "set": 1, "labels": {"a-b": "x", "__c": "y"}}`, `label "__c" must be letters, digits and _, and not begin with a digit or __; label "a-b"`},
 		"label of a histogram":    {`{"name": "n", "action": "observe", "value": 1, "buckets": [1], "labels": {"le": "1"}}`, `label le is the bucket of a histogram`},
 		"number as a label":       {`{"name": "n", "set": 1, "labels": {"a": 1}}`, `cannot unmarshal number`},
-		"unknown key":             {`{"name": "n", "set": 1, "lables": {}}`, `unknown field "lables"`},
 		"a list":                  {`[{"name": "n", "set": 1}]`, `cannot unmarshal array`},
 		"no JSON":                 {`n 1`, `write JSON objects one after another`},
 		"half an object":          {`{"name": "n", "set": 1}{"name": `, `metric 2: write JSON objects one after another`},
@@ -68,9 +67,19 @@ func TestParseMetricsRefuses(t *testing.T) { // I6
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {
-			if _, err := ParseMetrics([]byte(test.file)); err == nil || !strings.Contains(err.Error(), test.want) {
+			if _, _, err := ParseMetrics([]byte(test.file)); err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one that says %q", err, test.want)
 			}
 		})
+	}
+}
+
+func TestParseMetricsWarns(t *testing.T) { // I6: hooks run unchanged that were written where such keys were ignored
+	metrics, warnings, err := ParseMetrics([]byte(`{"Name": "n", "set": 1, "lables": {}, "help": "x"}`))
+	if err != nil || len(metrics) != 1 || metrics[0].Name != "n" {
+		t.Fatalf("got %v, %v", metrics, err)
+	}
+	if len(warnings) != 2 || !strings.Contains(warnings[0], "metric 1: ") || !strings.Contains(warnings[0], "the key help means nothing") || !strings.Contains(warnings[1], "lables") {
+		t.Errorf("warnings %q", warnings)
 	}
 }

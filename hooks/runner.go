@@ -136,7 +136,7 @@ type Result struct {
 	ConfigPatch   values.Patch
 	Metrics       []Metric
 	ObjectPatches []byte   // as the hook wrote it
-	Warnings      []string // deprecated forms in the patches; to be logged
+	Warnings      []string // deprecated forms and keys without meaning in the files; to be logged
 	Usage         Usage    // filled in for failed runs too
 }
 
@@ -235,10 +235,12 @@ func readRun(dir *runDir, result *Result) error {
 	result.ConfigPatch, problems[1] = readPatch(dir, envConfigPatch, result)
 	metrics, err := dir.result(envMetrics)
 	if err == nil {
-		result.Metrics, err = ParseMetrics(metrics)
+		var warnings []string
+		result.Metrics, warnings, err = ParseMetrics(metrics)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", envMetrics, err)
 		}
+		result.warn(envMetrics, warnings)
 	}
 	problems[2] = err
 	result.ObjectPatches, problems[3] = dir.result(envObjectPatch)
@@ -254,10 +256,14 @@ func readPatch(dir *runDir, variable string, result *Result) (values.Patch, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", variable, err)
 	}
-	for _, warning := range warnings {
-		result.Warnings = append(result.Warnings, variable+": "+warning)
-	}
+	result.warn(variable, warnings)
 	return patch, nil
+}
+
+func (r *Result) warn(variable string, warnings []string) {
+	for _, warning := range warnings {
+		r.Warnings = append(r.Warnings, variable+": "+warning)
+	}
 }
 
 // environment is what a process gets beside the environment of the operator: what the options add, its files, and the

@@ -154,9 +154,6 @@ func (p *Patch) named() error {
 
 // setObject takes the object, which names itself.
 func (p *Patch) setObject(d patchDocument) error {
-	if d.APIVersion+d.Kind+d.Namespace+d.Name != "" {
-		return errors.New("apiVersion, kind, namespace and name belong into the object")
-	}
 	if err := mapOrText("object", d.Object, &p.Object); err != nil {
 		return err
 	}
@@ -178,6 +175,9 @@ func (p *Patch) setObject(d patchDocument) error {
 	}
 	p.APIVersion, p.Kind = head.APIVersion, head.Kind
 	p.Namespace, p.Name = head.Metadata.Namespace, head.Metadata.Name
+	if err := p.agrees(d); err != nil {
+		return err
+	}
 	if p.Operation == Create && p.Name == "" && head.Metadata.GenerateName != "" {
 		return nil
 	}
@@ -185,6 +185,19 @@ func (p *Patch) setObject(d patchDocument) error {
 		return fmt.Errorf("object: %w", err)
 	}
 	return nil
+}
+
+// agrees refuses names beside the object that are not those in the object: one of them is a mistake.
+func (p *Patch) agrees(d patchDocument) error {
+	var errs []error
+	for _, field := range []struct{ name, beside, within string }{
+		{"apiVersion", d.APIVersion, p.APIVersion}, {"kind", d.Kind, p.Kind}, {"namespace", d.Namespace, p.Namespace}, {"name", d.Name, p.Name},
+	} {
+		if field.beside != "" && field.beside != field.within {
+			errs = append(errs, fmt.Errorf("%s is %q, but %q in the object; it belongs into the object", field.name, field.beside, field.within))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // setPatch takes a patch of the shape of into.

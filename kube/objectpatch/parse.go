@@ -56,7 +56,15 @@ func splitDocuments(data []byte) ([][]byte, error) {
 	case len(trimmed) == 0:
 		return nil, nil
 	case trimmed[0] == '{':
-		return splitJSON(trimmed)
+		documents, err := splitJSON(trimmed)
+		if err == nil {
+			return documents, nil
+		}
+		// JSON with --- between the objects, or YAML that begins like JSON.
+		if documents, isYAML := splitYAML(data); isYAML == nil {
+			return documents, nil
+		}
+		return nil, err
 	default:
 		return splitYAML(data)
 	}

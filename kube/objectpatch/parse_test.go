@@ -21,6 +21,9 @@ func TestParse(t *testing.T) {
 			[]string{"CreateOrUpdate v1/ConfigMap d/c", "MergePatch apps/v1/Deployment d/web"}},
 		"YAML documents": {"---\noperation: Delete\nkind: Pod\nnamespace: d\nname: p\n---\noperation: DeleteInBackground\nkind: Node\nname: one\n",
 			[]string{"Delete Pod d/p", "DeleteInBackground Node one"}},
+		"JSON between lines of dashes": {"{\"operation\":\"Delete\",\"kind\":\"Pod\",\"name\":\"a\"}\n---\n{\"operation\":\"Delete\",\"kind\":\"Pod\",\"name\":\"b\"}\n", []string{"Delete Pod a", "Delete Pod b"}},
+		"YAML that begins like JSON":   {"{operation: Delete, kind: Pod, name: a}\n", []string{"Delete Pod a"}},
+		"named beside the object, too": {`{"operation":"Create","apiVersion":"v1","kind":"Pod","namespace":"d","name":"x","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"d"}}}`, []string{"Create v1/Pod d/x"}},
 		"payloads as texts": {`
 operation: Create
 object: |
@@ -81,7 +84,7 @@ func TestParseRefuses(t *testing.T) {
 		"a useless payload": {`{"operation":"Delete","kind":"Pod","name":"a","mergePatch":{},"jqFilter":"."}`, []string{"jqFilter has no meaning for Delete", "mergePatch has no meaning"}},
 		"object is a list":  {`{"operation":"Create","object":[]}`, []string{"object"}},
 		"object is null":    {`{"operation":"Create","object":"null"}`, []string{"object: it is null"}},
-		"named twice":       {`{"operation":"Create","name":"x","object":{"kind":"Pod","metadata":{"name":"x"}}}`, []string{"belong into the object"}},
+		"named differently": {`{"operation":"Create","namespace":"d","name":"y","object":{"kind":"Pod","metadata":{"name":"x"}}}`, []string{`name is "y", but "x" in the object; it belongs into the object`, `namespace is "d", but ""`}},
 		"nameless object":   {`{"operation":"CreateOrUpdate","object":{"kind":"Pod","metadata":{"generateName":"x"}}}`, []string{"object: name is missing"}},
 		"odd metadata":      {`{"operation":"Create","object":{"kind":"Pod","metadata":[]}}`, []string{"object"}},
 		"wrong patch":       {`{"operation":"JSONPatch","kind":"Pod","name":"a","jsonPatch":[{"op":"set","path":"a"},{"op":"add"}]}`, []string{"operation 0: unknown op set", "path a is no JSON pointer", "operation 1: path"}},
