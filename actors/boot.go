@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"golang.org/x/sync/errgroup"
 
 	"addon-operator/addons"
 	"addon-operator/hooks"
@@ -36,8 +37,32 @@ type initialConfig struct {
 }
 
 // load reads directories, asks global hooks for their configuration, and reads and
-// validates the ConfigMap. Errors of the first two are reported together.
+// validates the ConfigMap. The API server is asked meanwhile: it takes as long as the hooks.
+// What is wrong on disk is told without waiting for it.
 func load(ctx context.Context, w World) (*boot, error) {
+	reading, stop := context.WithCancel(ctx)
+	defer stop()
+	var cm kube.ConfigMap
+	var read errgroup.Group
+	read.Go(func() (err error) {
+		cm, err = readConfigMap(reading, w)
+		return err
+	})
+	b, err := loadFiles(ctx, w)
+	if err != nil {
+		stop()
+		_ = read.Wait() // that it was stopped is no news
+		return nil, err
+	}
+	if err := read.Wait(); err != nil {
+		return nil, err
+	}
+	return b, b.useConfigMap(w, cm)
+}
+
+// loadFiles is the part of load that lies on disk. Errors of values, schemas and hooks are
+// reported together.
+func loadFiles(ctx context.Context, w World) (*boot, error) {
 	tree, err := addons.Load(w.Dirs)
 	if err != nil {
 		return nil, err
@@ -55,11 +80,7 @@ func load(ctx context.Context, w World) (*boot, error) {
 		return nil, err
 	}
 	w.Metrics.hooksLoaded("", b.globalHooks)
-	cm, err := readConfigMap(ctx, w)
-	if err != nil {
-		return nil, err
-	}
-	return b, b.useConfigMap(w, cm)
+	return b, nil
 }
 
 // makeSections makes the sections of global and of all modules from static values.

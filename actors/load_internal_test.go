@@ -10,7 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"addon-operator/addons"
 	"addon-operator/hooks"
+	"addon-operator/kube"
 )
 
 // asked remembers which hooks were asked for their configuration.
@@ -47,5 +49,24 @@ func TestHooksAreAskedInAlphabeticalOrder(t *testing.T) {
 	}
 	if err == nil || !strings.Contains(err.Error(), want[0]) || !strings.Contains(err.Error(), want[2]) || len(found) != 2 {
 		t.Errorf("found %d hooks, err %v; want two, and both mistakes", len(found), err)
+	}
+}
+
+// silent is an API server that never answers.
+type silent struct{ ConfigMap }
+
+func (silent) Read(ctx context.Context) (kube.ConfigMap, error) {
+	<-ctx.Done()
+	return kube.ConfigMap{}, ctx.Err()
+}
+
+// G0: what is wrong on disk is told at once, also when the API server cannot be reached.
+func TestABrokenDirectoryDoesNotWaitForTheAPIServer(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "nope")
+	_, err := load(t.Context(), World{
+		Dirs: addons.Dirs{Modules: []string{missing}}, ConfigMap: silent{}, Log: slog.New(slog.DiscardHandler),
+	})
+	if err == nil || !strings.Contains(err.Error(), missing) {
+		t.Errorf("load says %v; want that %s does not exist", err, missing)
 	}
 }

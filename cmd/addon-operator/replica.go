@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/actors"
+	"addon-operator/cmd/addon-operator/coldstart"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -161,9 +162,12 @@ func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func(
 // start begins to act, at once or when this replica leads. It returns early when ctx ends.
 func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
 	if r.lease == nil {
+		defer coldstart.Over()
 		return operator.Start(ctx)
 	}
-	if err := operator.StandBy(ctx); err != nil {
+	err := operator.StandBy(ctx)
+	coldstart.Over()
+	if err != nil {
 		return err
 	}
 	r.log.Info("stand-by begins", "identity", r.identity, "lease", r.config.LeaseName)
