@@ -83,7 +83,9 @@ func Connect(o Options) (*Client, error) {
 
 func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
 	// All clients share one pool of connections.
-	transport, err := rest.HTTPClientFor(config)
+	watched := rest.CopyConfig(config)
+	watched.Wrap(tellAttempts)
+	transport, err := rest.HTTPClientFor(watched)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}

@@ -3,6 +3,8 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/url"
 	"time"
@@ -102,8 +104,9 @@ func (f *feed) Watch(options metav1.ListOptions) (watch.Interface, error) {
 // ListWithContext lists and notes a failure. A success is none yet: a role may
 // allow to list and not to watch, and the watch comes next.
 func (f *feed) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	list, err := f.list(ctx, options)
-	if err != nil {
+	watched, unanswered := f.watchAttempts(ctx, "list")
+	list, err := f.list(watched, options)
+	if err != nil && !*unanswered {
 		f.note(ctx, "list", err)
 	}
 	return list, err
@@ -111,12 +114,25 @@ func (f *feed) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 
 // WatchWithContext opens a watch and notes how it went.
 func (f *feed) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	stream, err := f.watch(ctx, options)
-	if options.SendInitialEvents != nil && unsupported(err) {
-		return stream, err // the reflector lists instead
+	watched, unanswered := f.watchAttempts(ctx, "watch")
+	stream, err := f.watch(watched, options)
+	if *unanswered || options.SendInitialEvents != nil && unsupported(err) {
+		return stream, err // noted already; or the reflector lists instead
 	}
 	f.note(ctx, "watch", err)
 	return stream, err
+}
+
+// watchAttempts has each attempt at a request noted that gets no answer.
+// unanswered is whether the last one was such.
+func (f *feed) watchAttempts(ctx context.Context, verb string) (watched context.Context, unanswered *bool) {
+	unanswered = new(bool)
+	return withAttempts(ctx, func(err error) {
+		*unanswered = err != nil
+		if err != nil {
+			f.note(ctx, verb, err)
+		}
+	}), unanswered
 }
 
 // unsupported tells that the API server cannot send the initial list as a
@@ -130,7 +146,10 @@ func unsupported(err error) bool {
 func plain(err error) error {
 	var request *url.Error
 	if errors.As(err, &request) {
-		return request.Err
+		err = request.Err
+	}
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("the connection was closed without an answer: %w", err)
 	}
 	return err
 }

@@ -1,10 +1,22 @@
 package kube
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/rest"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -74,4 +86,92 @@ func (l *listener) wantsLast(line string, n int) {
 	if len(lines) != n || lines[n-1] != line {
 		l.t.Errorf("%d changes, the last is %s; want %d and %s", len(lines), lines[len(lines)-1], n, line)
 	}
+}
+
+// Behind a load balancer an API server that is away is one that takes
+// connections and closes them. The libraries hide that; here it is a loss like
+// any other, and visible while they still try.
+func TestConnectionsThatAreClosedWithoutAnAnswer(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	balancer, away := world.behindBalancer()
+	l := listenSynced(t, world.watcher(), configMaps(ns))
+	world.createConfigMap(ns, "a", nil)
+	l.wantsEachOnce(Added, 1)
+
+	away.Store(true)
+	balancer.CloseClientConnections()
+	eventually(t, "the loss is visible", func() bool {
+		state := l.watch.State()
+		return state.Phase == Stale && strings.Contains(state.Message, "the connection was closed without an answer") && state.WatchErrors > 1
+	})
+	world.createConfigMap(ns, "b", nil)
+	away.Store(false)
+	eventually(t, "all is well", func() bool { return l.watch.State().Phase == Complete })
+	l.wantsEachOnce(Added, 2)
+}
+
+// In the end the libraries take a watch that was never opened for an empty one.
+// That is no success, and one loss until there is an answer.
+func TestEmptyWatchIsNoSuccess(t *testing.T) {
+	f := &feed{name: "test", log: testLog(t), watches: unwatched{}}
+	f.watch = func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+		tell, ok := ctx.Value(attemptsKey{}).(func(error))
+		if !ok {
+			t.Fatal("nobody hears of attempts")
+		}
+		tell(io.EOF)
+		if err := f.health.condition().err; !errors.Is(err, io.EOF) {
+			t.Errorf("after the first attempt the condition is %v", err)
+		}
+		tell(io.EOF)
+		return watch.NewEmptyWatch(), nil
+	}
+	var before condition
+	for range 2 {
+		if _, err := f.WatchWithContext(t.Context(), metav1.ListOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		now := f.health.condition()
+		if !now.failing() || !before.since.IsZero() && now.since != before.since {
+			t.Errorf("the condition is %+v, before it was %+v", now, before)
+		}
+		before = now
+	}
+	if before.failures != 4 {
+		t.Errorf("%d failures are counted, want 4", before.failures)
+	}
+	f.watch = func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
+		tell, _ := ctx.Value(attemptsKey{}).(func(error))
+		tell(io.EOF)
+		tell(nil)
+		return watch.NewFake(), nil
+	}
+	if _, err := f.WatchWithContext(t.Context(), metav1.ListOptions{}); err != nil || f.health.condition().failing() {
+		t.Errorf("after an answer: %v, %+v", err, f.health.condition())
+	}
+}
+
+// behindBalancer leads the client through a server that closes connections while away.
+func (w *world) behindBalancer() (*httptest.Server, *atomic.Bool) {
+	w.t.Helper()
+	config, away := w.RESTConfig(), &atomic.Bool{}
+	server, err := url.Parse(config.Host)
+	must(w.t, err)
+	transport, err := rest.TransportFor(config)
+	must(w.t, err)
+	proxy := &httputil.ReverseProxy{Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(server) }}
+	balancer := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if away.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		proxy.ServeHTTP(rw, r)
+	}))
+	w.t.Cleanup(func() {
+		balancer.CloseClientConnections()
+		balancer.Close()
+	})
+	w.client, err = Connect(Options{Config: &rest.Config{Host: balancer.URL}, Log: testLog(w.t)})
+	must(w.t, err)
+	return balancer, away
 }

@@ -243,6 +243,16 @@ type MonitorsStatus struct {
 // without a message.
 type MonitorsReporter interface{ Monitors() MonitorsStatus }
 
+// complete counts the bindings whose snapshots are what the cluster has.
+func (s MonitorsStatus) complete() (n int) {
+	for _, b := range s.Bindings {
+		if b.Phase == "complete" {
+			n++
+		}
+	}
+	return n
+}
+
 // Incomplete are the bindings whose snapshot is not what the cluster has.
 func (s MonitorsStatus) Incomplete() []BindingState {
 	var list []BindingState
@@ -257,6 +267,9 @@ func (s MonitorsStatus) Incomplete() []BindingState {
 // String implements fmt.Stringer.
 func (s MonitorsStatus) String() string {
 	text := count(len(s.Bindings), "binding")
+	if len(s.Bindings) > 0 {
+		text += fmt.Sprintf(", %d complete", s.complete())
+	}
 	if s.Waiting > 0 {
 		text += fmt.Sprintf(", %d runs wait", s.Waiting)
 	}

@@ -41,8 +41,8 @@ func TestStatusAsText(t *testing.T) {
 		{messages.ConfigStatus{Revision: "17", Refused: "key x: wrong\nkey y: wrong"}, "REFUSED: key x: wrong ⏎ key y: wrong"},
 		{messages.ModuleStatus{Phase: messages.Ready, Parked: true}, "ready PARKED"},
 		{messages.MonitorsStatus{}, "0 bindings"},
-		{messages.MonitorsStatus{Bindings: []messages.BindingState{complete}}, "1 binding"},
-		{messages.MonitorsStatus{Bindings: []messages.BindingState{complete, waiting, broken}, Waiting: 1}, "3 bindings, 1 runs wait" +
+		{messages.MonitorsStatus{Bindings: []messages.BindingState{complete}}, "1 binding, 1 complete"},
+		{messages.MonitorsStatus{Bindings: []messages.BindingState{complete, waiting, broken}, Waiting: 1}, "3 bindings, 2 complete, 1 runs wait" +
 			"; dns a.sh/tests Test: waiting-for-kind (no such kind)" +
 			"; dns a.sh/pods Pod: complete, jqFilter failed 3 times"},
 		{messages.ScheduleStatus{Crontabs: 1, Open: true}, "1 crontab"},

@@ -38,9 +38,10 @@ type node struct {
 	Path, State string
 	Restarts    int
 	Status      struct {
-		Phase   string
-		Length  int
-		Failing []struct {
+		Phase    string
+		Length   int
+		Bindings []struct{ Hook, Phase, Message string }
+		Failing  []struct {
 			Task, Error, RetryAt string
 			Attempts             int
 		}
