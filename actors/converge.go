@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -83,8 +82,8 @@ func (c *converge) Receive(ctx actor.Context) {
 	case getDiscovery:
 		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, maintenance: c.state.maintenance, list: !c.state.listed, before: c.state.enabled, deployed: maps.Clone(c.state.deployed)})
 		return
-	case isUntouchable:
-		ctx.Respond(untouchable(c.state.tree.Modules, c.state.maintenance)(msg.release))
+	case mayPurge:
+		ctx.Respond(c.mayPurge(msg.release))
 		return
 	case messages.ConfigChanged:
 		c.configChanged(ctx, msg)
@@ -153,8 +152,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	case messages.RunModules:
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.runModules(run, work.Names) }, nil)
 	case messages.PurgeRelease:
-		removed := c.state.removed[work.Release]
-		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.purge(run, work.Release, removed) },
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.purge(run, work.Release) },
 			func(_ actor.Context, purged any) {
 				if purged == true {
 					delete(c.state.deployed, work.Release)
@@ -197,43 +195,6 @@ func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 	}
 	c.program.noticeFailure(t, a)
 	c.log.Error("task failed, will retry", "task", strings.TrimSpace(kind+" "+about), "queue", t.Queue, "attempt", a.Number, "in", a.In, "err", a.Err)
-}
-
-// purgeQueue retries purges that failed beside the main queue, so that a release which
-// cannot be removed stops nobody (E10).
-const purgeQueue = "purge"
-
-func (c *converge) purgeLater(ctx actor.Context, t messages.Task) {
-	again := c.program.task(messages.Converge, t.Work, messages.Cause{Activation: messages.ByPurgeFailed})
-	again.Queue = purgeQueue
-	c.program.enqueue(ctx, false, again)
-}
-
-// purge uninstalls a release. When it is of a module that was removed from under the
-// operator, what still runs of that module, which may be Helm, ends first. Maintenance may
-// have begun since the purge was planned.
-func (j job) purge(run *supervisor.Run, release string, removed bool) (purged bool, err error) {
-	run, s := j.span(run, "purge", about{module: release})
-	defer func() { s.end(err) }()
-	if removed {
-		run.Step("wait until nothing of %s runs", release)
-		if _, err := ask[moduleQuiet](run, j.program.owner(release), awaitQuiet{}); err != nil {
-			return false, fmt.Errorf("purge release %s: %w", release, err)
-		}
-	}
-	kept, err := ask[bool](run, j.program.PID(convergePath), isUntouchable{release})
-	if err != nil || kept {
-		return false, err
-	}
-	run.Step("helm uninstall %s", release)
-	existed, err := j.program.Releases.Uninstall(j.program.Writes, release)
-	if err != nil {
-		return false, fmt.Errorf("purge release %s: %w", release, err)
-	}
-	if existed {
-		j.log.Info("release without a module directory is purged", "release", release)
-	}
-	return true, nil
 }
 
 // beginReload puts beforeAll hooks and the discovery at the head of main (G3, G4, F5).
@@ -309,6 +270,9 @@ func (c *converge) forgetRemoved(ctx actor.Context, next *addons.Tree) (gone []s
 			c.state.removed[m.Name] = true
 			ctx.Send(c.program.owner(m.Name), forgetModule{})
 		}
+	}
+	for _, m := range next.Modules {
+		delete(c.state.removed, m.Name)
 	}
 	return gone
 }

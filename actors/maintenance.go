@@ -40,9 +40,6 @@ func untouchable(all []addons.Module, config map[string]string) func(release str
 	}
 }
 
-// isUntouchable asks converge about a release; it answers bool.
-type isUntouchable struct{ release string }
-
 // tellMaintenance tells all modules their modes.
 func (c *converge) tellMaintenance(ctx actor.Context) {
 	for _, m := range c.state.tree.Modules {

@@ -92,7 +92,7 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 }
 
 // serves reports whether a task makes another one needless: it runs all modules that the
-// other would run, or both reload, or both repeat the same Synchronization.
+// other would run, or both reload, or one repeats the other.
 func serves(t, other messages.Task) bool {
 	if _, ok := other.Work.(messages.ReloadModules); ok {
 		_, same := t.Work.(messages.ReloadModules)
@@ -105,16 +105,18 @@ func serves(t, other messages.Task) bool {
 	return len(wanted) > 0 && !slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(run, name) })
 }
 
-// repeats reports whether the task that is added repeats a Synchronization that has not
-// ended yet: a hook that takes longer than its resynchronizationPeriod, or that fails,
-// does not pile them up (C15).
+// repeats reports whether the task that is added repeats one that has not ended yet, so
+// that they do not pile up: a Synchronization whose hook takes longer than its
+// resynchronizationPeriod, or fails (C15), and a purge that fails at each reload (E10).
 func repeats(added, other messages.Task) bool {
-	a, ok := added.Work.(messages.SynchronizeHook)
-	if !ok || !a.Again || added.Owner != other.Owner {
-		return false
+	switch a := added.Work.(type) {
+	case messages.SynchronizeHook:
+		o, ok := other.Work.(messages.SynchronizeHook)
+		return ok && a.Again && added.Owner == other.Owner && o.Hook == a.Hook && slices.Equal(o.Bindings, a.Bindings)
+	case messages.PurgeRelease:
+		return other.Work == added.Work
 	}
-	o, ok := other.Work.(messages.SynchronizeHook)
-	return ok && o.Hook == a.Hook && slices.Equal(o.Bindings, a.Bindings)
+	return false
 }
 
 // runs are the modules that a task runs.

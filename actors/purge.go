@@ -1,0 +1,75 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/addons"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// A purge uninstalls the release of a module that has no directory (G7). It is planned by
+// a reload and tried once there. When it fails it is tried again beside the main queue,
+// maybe for days; so it asks each time whether it is still due.
+
+// purgeQueue retries purges that failed beside the main queue, so that a release which
+// cannot be removed stops nobody (E10).
+const purgeQueue = "purge"
+
+func (c *converge) purgeLater(ctx actor.Context, t messages.Task) {
+	again := c.program.task(messages.Converge, t.Work, messages.Cause{Activation: messages.ByPurgeFailed})
+	again.Queue = purgeQueue
+	c.program.enqueue(ctx, false, again)
+}
+
+// mayPurge asks converge whether a release is still one to purge; it answers purgeable.
+type (
+	mayPurge  struct{ release string }
+	purgeable struct {
+		may bool
+		// removed: it is of a module that was removed from under the operator.
+		removed bool
+	}
+)
+
+// mayPurge is false when the directory is back, or when maintenance has begun since the
+// purge was planned.
+func (c *converge) mayPurge(release string) purgeable {
+	back := slices.ContainsFunc(c.state.tree.Modules, func(m addons.Module) bool { return m.Name == release })
+	return purgeable{
+		may:     !back && !untouchable(c.state.tree.Modules, c.state.maintenance)(release),
+		removed: c.state.removed[release],
+	}
+}
+
+// purge uninstalls a release. What still runs of a module that was removed, which may be
+// Helm, ends first.
+func (j job) purge(run *supervisor.Run, release string) (purged bool, err error) {
+	run, s := j.span(run, "purge", about{module: release})
+	defer func() { s.end(err) }()
+	due, err := ask[purgeable](run, j.program.PID(convergePath), mayPurge{release})
+	if err != nil || !due.may {
+		return false, err
+	}
+	if due.removed {
+		run.Step("wait until nothing of %s runs", release)
+		if _, err := ask[moduleQuiet](run, j.program.owner(release), awaitQuiet{}); err != nil {
+			return false, fmt.Errorf("purge release %s: %w", release, err)
+		}
+		if due, err = ask[purgeable](run, j.program.PID(convergePath), mayPurge{release}); err != nil || !due.may {
+			return false, err
+		}
+	}
+	run.Step("helm uninstall %s", release)
+	existed, err := j.program.Releases.Uninstall(j.program.Writes, release)
+	if err != nil {
+		return false, fmt.Errorf("purge release %s: %w", release, err)
+	}
+	if existed {
+		j.log.Info("release without a module directory is purged", "release", release)
+	}
+	return true, nil
+}
