@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 
@@ -44,8 +46,28 @@ type outlook struct {
 	running func(m addons.Module, release bool) bool
 	// hookValues tells what is known of the values that hooks of a module set.
 	hookValues map[string]string
-	secrets    bool
-	notes      []string
+	// globalUnknown: there are global hooks, and none has run.
+	globalUnknown bool
+	secrets       bool
+	notes         []string
+}
+
+// choose returns the data of the ConfigMap that is planned with. Hooks write into the one
+// in the cluster, so what a proposed one leaves out may be theirs.
+func (o *outlook) choose(current, proposed map[string]string) map[string]string {
+	if proposed == nil {
+		return current
+	}
+	var missing []string
+	for _, key := range slices.Sorted(maps.Keys(current)) {
+		if _, ok := proposed[key]; !ok {
+			missing = append(missing, key)
+		}
+	}
+	if len(missing) > 0 {
+		o.notes = append(o.notes, "the ConfigMap in the cluster has keys that the proposed one lacks, and hooks may have written some of them: "+strings.Join(missing, ", "))
+	}
+	return proposed
 }
 
 // propose gives every section its part of a ConfigMap. refused says why the operator
@@ -156,14 +178,26 @@ func (o *outlook) rehearseRun(ctx context.Context, step *messages.ModuleForecast
 	if entries, err := os.ReadDir(filepath.Join(m.Dir, "crds")); err == nil && len(entries) > 0 && step.Step == messages.StepStart {
 		step.Notes = append(step.Notes, "its CRDs would be installed first")
 	}
-	for _, key := range []string{values.GlobalKey, m.Key} {
-		if err := o.sections[key].ValidateForHelm(); err != nil {
-			step.Error = fmt.Sprintf("values for helm: %v", err)
-			return
-		}
+	if !o.validForHelm(step, values.GlobalKey, o.globalUnknown) || !o.validForHelm(step, m.Key, step.HookValues == messages.HookValuesUnknown) {
+		return
 	}
 	p, err := o.world.Previews.Preview(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: o.merged(m)})
 	o.describe(step, p, err)
+}
+
+// validForHelm checks a section before a chart is rendered with it. When it is incomplete
+// because hooks have not run, what is wrong with it proves nothing.
+func (o *outlook) validForHelm(step *messages.ModuleForecast, key string, incomplete bool) bool {
+	err := o.sections[key].ValidateForHelm()
+	switch {
+	case err == nil:
+		return true
+	case incomplete:
+		step.Unknown = err.Error()
+	default:
+		step.Error = fmt.Sprintf("values for helm: %v", err)
+	}
+	return false
 }
 
 // merged are the values of a module as Helm sees them.
@@ -228,11 +262,7 @@ func Forecast(ctx context.Context, w World, request messages.ForecastRequest) (m
 	if err := o.lookForHooks(); err != nil {
 		return messages.Forecast{}, err
 	}
-	data := current.Data
-	if request.Proposed != nil {
-		data = request.Proposed
-	}
-	if refused := o.propose(data); refused != nil {
+	if refused := o.propose(o.choose(current.Data, request.Proposed)); refused != nil {
 		return messages.Forecast{Refused: refused.Error(), Modules: []messages.ModuleForecast{}}, nil //nolint:nilerr // a refusal is an answer
 	}
 	return o.forecast(ctx)
@@ -244,6 +274,7 @@ func (o *outlook) lookForGlobalHooks() error {
 		return err
 	}
 	if len(global) > 0 {
+		o.globalUnknown = true
 		o.notes = append(o.notes, fmt.Sprintf("global hooks were not run (%d): values and flags that they would set are unknown", len(global)))
 	}
 	return nil

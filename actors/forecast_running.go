@@ -34,14 +34,10 @@ func (o *Operator) Forecast(ctx context.Context, request messages.ForecastReques
 		return messages.Forecast{}, err
 	}
 	look.secrets = request.Secrets
-	data := request.Proposed
-	if data == nil {
-		data = current.data
-		if current.refused != "" {
-			look.notes = append(look.notes, "the ConfigMap in the cluster is refused, this is for the last valid one: "+current.refused)
-		}
+	if request.Proposed == nil && current.refused != "" {
+		look.notes = append(look.notes, "the ConfigMap in the cluster is refused, this is for the last valid one: "+current.refused)
 	}
-	if refused := look.propose(data); refused != nil {
+	if refused := look.propose(look.choose(current.data, request.Proposed)); refused != nil {
 		return messages.Forecast{Refused: refused.Error(), Modules: []messages.ModuleForecast{}}, nil //nolint:nilerr // a refusal is an answer
 	}
 	return look.forecast(ctx)

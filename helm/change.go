@@ -72,14 +72,67 @@ func (c Change) Diff(secrets bool) string {
 }
 
 func lines(object map[string]any) []string {
-	if object == nil {
-		return nil
+	all := yamlLines("", object)
+	for i := range all {
+		all[i] += "\n"
 	}
-	text, err := yaml.Marshal(object)
-	if err != nil {
-		return []string{err.Error() + "\n"}
+	return all
+}
+
+// yamlLines is YAML for people. A marshaller quotes a text of several lines as a whole
+// when one of them ends with a space, and folds long ones; here every line stands by
+// itself, so that a diff shows the one that differs.
+func yamlLines(indent string, value any) []string {
+	var out []string
+	switch v := value.(type) {
+	case map[string]any:
+		for _, key := range sortedKeys(v) {
+			out = append(out, yamlEntry(indent, yamlScalar(key)+":", v[key])...)
+		}
+	case []any:
+		for _, item := range v {
+			inner := yamlLines(indent+"  ", item)
+			if len(inner) == 0 {
+				out = append(out, yamlEntry(indent, "-", item)...)
+				continue
+			}
+			inner[0] = indent + "- " + inner[0][len(indent)+len("- "):]
+			out = append(out, inner...)
+		}
 	}
-	return difflib.SplitLines(strings.TrimSuffix(string(text), "\n"))
+	return out
+}
+
+// yamlEntry is a value below its key, or behind the dash of its item.
+func yamlEntry(indent, head string, value any) []string {
+	below := indent + "  "
+	if _, ok := value.([]any); ok {
+		below = indent
+	}
+	inner := yamlLines(below, value)
+	text, _ := value.(string)
+	switch {
+	case len(inner) > 0:
+	case strings.Contains(strings.TrimSuffix(text, "\n"), "\n"):
+		if head += " |"; !strings.HasSuffix(text, "\n") {
+			head += "-"
+		}
+		for line := range strings.SplitSeq(strings.TrimSuffix(text, "\n"), "\n") {
+			inner = append(inner, below+line)
+		}
+	default:
+		head += " " + yamlScalar(value)
+	}
+	return append([]string{indent + head}, inner...)
+}
+
+func yamlScalar(value any) string {
+	text, err := yaml.Marshal(value)
+	line := strings.TrimSuffix(string(text), "\n")
+	if err != nil || strings.Contains(line, "\n") {
+		return fmt.Sprintf("%q", value)
+	}
+	return line
 }
 
 // shown are both sides without noise and, unless secrets shall be shown, without

@@ -56,7 +56,7 @@ func (c *Client) PreviewUninstall(ctx context.Context, name string) (Preview, er
 		return Preview{}, err
 	}
 	existed, err := shadow.Uninstall(ctx, name)
-	p := Preview{Changes: shadow.rehearsal.taken()}
+	p := Preview{Changes: shadow.rehearsal.taken(), Hooks: shadow.rehearsal.hooks}
 	if existed {
 		p.Action, p.Reason = Uninstalled, "its release is removed"
 	}
@@ -114,10 +114,11 @@ func insist(step Step, reason string, drifted []Object) (Step, string) {
 
 // hooksOf lists the hooks of a release that an action runs.
 func hooksOf(rel *release.Release, action Action) []Hook {
-	wanted := []release.HookEvent{release.HookPreUpgrade, release.HookPostUpgrade}
-	if action == Installed {
-		wanted = []release.HookEvent{release.HookPreInstall, release.HookPostInstall}
-	}
+	wanted := map[Action][]release.HookEvent{
+		Installed:   {release.HookPreInstall, release.HookPostInstall},
+		Upgraded:    {release.HookPreUpgrade, release.HookPostUpgrade},
+		Uninstalled: {release.HookPreDelete, release.HookPostDelete},
+	}[action]
 	var hooks []Hook
 	for _, h := range rel.Hooks {
 		var events []string

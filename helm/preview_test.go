@@ -371,6 +371,10 @@ apiVersion: v1
 kind: Service
 metadata: {name: web}
 spec: {ports: [{port: {{ .Values.failed.port }}}]}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: bye, annotations: {helm.sh/hook: post-delete}}
 `)
 	broken, fixed := m.with("port", int64(-1)), m.with("port", int64(80))
 	f.refuse(broken.with("names", []any{"one", "two"}), Invalid)
@@ -387,8 +391,8 @@ spec: {ports: [{port: {{ .Values.failed.port }}}]}
 	f.caughtUp()
 	w.take()
 	gone, err := f.client.PreviewUninstall(f.Context(), "failed")
-	if err != nil {
-		t.Fatal(err)
+	if err != nil || len(gone.Hooks) != 1 || gone.Hooks[0].Object != "ConfigMap bye" {
+		t.Fatalf("hooks %+v, %v", gone.Hooks, err)
 	}
 	expectText(t, "uninstall after failed upgrades", verbs(gone.Changes), "delete ConfigMap one, delete ConfigMap three, delete Service web")
 	if all := w.take(); len(all) > 0 {

@@ -29,7 +29,8 @@ import (
 // it tells is what Apply does, repairs included, and there is no second
 // implementation to keep equal.
 type rehearsal struct {
-	next http.RoundTripper
+	next  http.RoundTripper
+	hooks []Hook // of the chart that an Uninstall runs
 
 	mu      sync.Mutex
 	changes []Change

@@ -50,6 +50,9 @@ func (op *operation) uninstall(s *store) error {
 	if err != nil {
 		return err
 	}
+	if r := op.client.rehearsal; r != nil {
+		r.hooks = hooksOf(newest, Uninstalled)
+	}
 	// The newest manifest is not all there is when its revision did not get to
 	// its end: objects that it dropped still exist.
 	var others []string

@@ -51,6 +51,9 @@ type ModuleForecast struct {
 	Objects []ObjectForecast `json:"objects,omitempty"`
 	// Error is why it would fail.
 	Error string `json:"error,omitempty"`
+	// Unknown is why nobody can tell what would become of its release: values are missing
+	// that its hooks, which have not run, may set.
+	Unknown string `json:"unknown,omitempty"`
 }
 
 // What is known of the values that hooks set.
@@ -79,19 +82,20 @@ type ForecastSummary struct {
 	Keep      int `json:"keep"`
 	Unchanged int `json:"unchanged"`
 	Failing   int `json:"failing"`
+	Unknown   int `json:"unknown"`
 	Create    int `json:"objectsToCreate"`
 	Change    int `json:"objectsToChange"`
 	Delete    int `json:"objectsToDelete"`
 }
 
 // Touches reports whether a module would be touched: started, stopped, or its release
-// changed.
+// changed, as far as that can be told.
 func (m ModuleForecast) Touches() bool {
 	switch m.Step {
 	case StepKeep:
 		return false
 	case StepRun:
-		return m.Release != "" && m.Release != "skipped"
+		return m.Release != "" && m.Release != "skipped" || m.Unknown != ""
 	}
 	return true
 }
@@ -113,6 +117,9 @@ func (f *Forecast) Count() {
 		if m.Error != "" {
 			s.Failing++
 		}
+		if m.Unknown != "" {
+			s.Unknown++
+		}
 		switch {
 		case m.Step == StepStart:
 			s.Start++
@@ -122,6 +129,7 @@ func (f *Forecast) Count() {
 			s.Purge++
 		case m.Step == StepKeep:
 			s.Keep++
+		case m.Unknown != "":
 		case m.Touches():
 			s.Upgrade++
 		case m.Error == "":

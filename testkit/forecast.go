@@ -54,7 +54,7 @@ func (p *player) stepPlan(name string) error {
 			p.trace.Add("note: %s", firstLine(note))
 		}
 		for _, m := range f.Modules {
-			p.trace.Add("would %s %s: %s; release %s (%s) hooks %q %q %s", m.Step, m.Module, m.Why, m.Release, m.Reason, m.HookValues, m.Notes, m.Error)
+			p.trace.Add("would %s %s: %s; release %s (%s) hooks %q %q %s", m.Step, m.Module, m.Why, m.Release, m.Reason, m.HookValues, m.Notes, m.Error+m.Unknown)
 		}
 		return nil
 	})

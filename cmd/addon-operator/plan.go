@@ -103,7 +103,7 @@ func (p *planning) run(cmd *cobra.Command, opts *options, lookup func(string) (s
 		return err
 	}
 	if p.file != "" {
-		source += ", with the ConfigMap in " + p.file
+		source += " with the ConfigMap in " + p.file
 	}
 	if err := p.print(cmd.OutOrStdout(), forecast, source); err != nil {
 		return err
@@ -140,7 +140,7 @@ func (p *planning) ask(cmd *cobra.Command, question messages.ForecastRequest, op
 		return messages.Forecast{}, "", err
 	}
 	forecast, err := actors.Forecast(cmd.Context(), world, question)
-	return forecast, "the modules in " + p.config.ModulesDir + "; no operator was asked", err
+	return forecast, "the modules in " + p.config.ModulesDir + ", without an operator", err
 }
 
 func (p *planning) askOperator(ctx context.Context, question messages.ForecastRequest) (forecast messages.Forecast, _ error) {

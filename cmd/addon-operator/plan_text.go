@@ -80,6 +80,9 @@ func (t *forecastText) module(m messages.ModuleForecast) {
 	for _, o := range m.Objects {
 		t.object(o)
 	}
+	if m.Unknown != "" {
+		t.line(yellow, "    its release cannot be foretold: %s", strings.ReplaceAll(m.Unknown, "\n", "\n      "))
+	}
 	if m.Error != "" {
 		t.line(red, "    it would fail: %s", strings.ReplaceAll(m.Error, "\n", "\n      "))
 	}
@@ -109,12 +112,15 @@ func (t *forecastText) object(o messages.ObjectForecast) {
 func (t *forecastText) summary(f messages.Forecast) {
 	s := f.Summary
 	t.line("", "")
-	if !f.Changes() && s.Failing == 0 {
+	if !f.Changes() && s.Failing+s.Unknown == 0 {
 		t.line("", "Nothing would be done. Modules: %d unchanged, %d kept under maintenance.", s.Unchanged, s.Keep)
 		return
 	}
 	t.line("", "Modules: %d to start, %d to upgrade, %d to stop, %d to purge, %d kept under maintenance, %d unchanged.", s.Start, s.Upgrade, s.Stop, s.Purge, s.Keep, s.Unchanged)
 	t.line("", "Objects: %d to create, %d to change, %d to delete.", s.Create, s.Change, s.Delete)
+	if s.Unknown > 0 {
+		t.line(yellow, "Modules whose release cannot be foretold: %d.", s.Unknown)
+	}
 	if s.Failing > 0 {
 		t.line(red, "Modules that would fail: %d.", s.Failing)
 	}
