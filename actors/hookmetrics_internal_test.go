@@ -111,7 +111,7 @@ func TestHookMetrics(t *testing.T) { // I6, I7, I8, X29
 		t.Run(situation, func(t *testing.T) {
 			h := newHookMetrics(DefaultPrefix)
 			for _, r := range test.reports {
-				parsed, err := hooks.ParseMetrics([]byte(r.text))
+				parsed, _, err := hooks.ParseMetrics([]byte(r.text))
 				if err == nil {
 					err = h.check(parsed)
 				}
@@ -142,7 +142,7 @@ func TestHookMetricsAreRefused(t *testing.T) { // I6, X27
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {
-			parsed, err := hooks.ParseMetrics([]byte(test.text))
+			parsed, _, err := hooks.ParseMetrics([]byte(test.text))
 			if err == nil {
 				err = h.check(parsed)
 			}
