@@ -76,6 +76,16 @@ func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) e
 	return err
 }
 
+// writeData writes what a command has made itself as JSON or YAML.
+func writeData(w io.Writer, format string, data any) error {
+	body, err := json.MarshalIndent(data, "", "  ")
+	if err != nil {
+		return err
+	}
+	body = append(body, '\n')
+	return (&asking{output: format}).print(w, body, asIs)
+}
+
 // checked refuses a format that there is not, before anybody is asked. Table and text are
 // two words for the form that people read.
 func (a *asking) checked() error {

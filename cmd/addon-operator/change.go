@@ -4,13 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 
 	"github.com/spf13/cobra"
+
+	"addon-operator/messages"
 )
 
 // logCommand reads and changes the level of the log while the operator runs.
 func logCommand(c *Config) *cobra.Command {
 	cmd := group("log", "Show or change how much the running operator logs")
+	a := &asking{config: c}
 	level := &cobra.Command{
 		Use: "level [LEVEL [DURATION]]", Short: "Print the level of the log, or change it at once",
 		Long: `Prints the level of the log of the running operator, or changes it at once: to debug,
@@ -24,16 +28,13 @@ info, warn or error. With a duration it goes back by itself.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return setParameter(cmd, c, append([]string{"log.level"}, args...))
+				return a.setParameter(cmd, append([]string{"log.level"}, args...))
 			}
-			body, err := get(cmd.Context(), c, "/config/list")
-			if err != nil {
-				return err
-			}
-			return tellParameter(cmd, body, "log.level")
+			return a.parameter(cmd, "log.level", func() ([]byte, error) { return a.page(cmd.Context(), "/config/list", nil) })
 		},
 		ValidArgsFunction: first(fixed("debug", "info", "warn", "error")),
 	}
+	a.format(level, "text", "json", "yaml")
 	cmd.AddCommand(level)
 	return cmd
 }
@@ -47,6 +48,7 @@ func configCommand(c *Config, names *completer) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.show(cmd, "/config/list", nil, parameterTable) },
 	}
 	a.format(list, "table", "json", "yaml")
+	change := &asking{config: c}
 	set := &cobra.Command{
 		Use: "set NAME VALUE [DURATION]", Short: "Change a parameter at once; with a duration it goes back by itself",
 		Example: "  addon-operator config set log.level debug\n  addon-operator config set debug.keep-tmp-files true 10m",
@@ -56,42 +58,52 @@ func configCommand(c *Config, names *completer) *cobra.Command {
 			}
 			return nil
 		},
-		RunE:              func(cmd *cobra.Command, args []string) error { return setParameter(cmd, c, args) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return change.setParameter(cmd, args) },
 		ValidArgsFunction: names.parameter,
 	}
+	change.format(set, "text", "json", "yaml")
 	cmd.AddCommand(list, set)
 	return cmd
 }
 
 // setParameter sets a parameter to a value, for a time when there is a third argument.
-func setParameter(cmd *cobra.Command, c *Config, args []string) error {
+func (a *asking) setParameter(cmd *cobra.Command, args []string) error {
 	form := url.Values{"name": {args[0]}, "value": {args[1]}}
 	if len(args) == 3 {
 		form.Set("duration", args[2])
 	}
-	body, err := post(cmd.Context(), c, "/config/set", form)
+	return a.parameter(cmd, args[0], func() ([]byte, error) { return post(cmd.Context(), a.config, "/config/set", form) })
+}
+
+// parameter prints what a parameter is, by the operator's answer.
+func (a *asking) parameter(cmd *cobra.Command, name string, answer func() ([]byte, error)) error {
+	if err := a.checked(); err != nil {
+		return err
+	}
+	body, err := answer()
 	if err != nil {
 		return err
 	}
-	return tellParameter(cmd, body, args[0])
-}
-
-// tellParameter says in a line what a parameter is now.
-func tellParameter(cmd *cobra.Command, body []byte, name string) error {
 	list, err := parametersIn(body)
 	if err != nil {
 		return err
 	}
-	for _, p := range list {
-		if p.Name != name {
-			continue
-		}
-		text := fmt.Sprintf("%s is %s", p.Name, p.Value)
-		if !p.Until.IsZero() {
-			text += fmt.Sprintf(" until %s, then %s again", at(p.Until), p.Default)
-		}
-		_, err := fmt.Fprintln(cmd.OutOrStdout(), text)
-		return err
+	i := slices.IndexFunc(list, func(p messages.Parameter) bool { return p.Name == name })
+	switch {
+	case i < 0:
+		return fmt.Errorf("the operator knows no parameter %s", name)
+	case a.output != "text":
+		return writeData(cmd.OutOrStdout(), a.output, list[i])
 	}
-	return fmt.Errorf("the operator knows no parameter %s", name)
+	_, err = fmt.Fprintln(cmd.OutOrStdout(), parameterSentence(list[i]))
+	return err
+}
+
+// parameterSentence says what a parameter is now.
+func parameterSentence(p messages.Parameter) string {
+	text := fmt.Sprintf("%s is %s", p.Name, p.Value)
+	if !p.Until.IsZero() {
+		text += fmt.Sprintf(" until %s, then %s again", at(p.Until), p.Default)
+	}
+	return text
 }

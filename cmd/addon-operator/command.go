@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
+
+	"addon-operator/hooks"
 )
 
 // usageError is a mistake in the words of the command line.
@@ -63,9 +65,19 @@ and schemas. Without a command it starts the operator.`,
 	return root
 }
 
-func noArgs(_ *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return usageError{fmt.Errorf("unknown command or argument %q", args[0])}
+// noArgs takes what is left for a command that was not found, and proposes one.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
 	}
-	return nil
+	var known []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			known = append(known, c.Name())
+		}
+	}
+	if near := hooks.Nearest(args[0], known); near != "" {
+		return usageError{fmt.Errorf("unknown command or argument %q; did you mean %s?", args[0], near)}
+	}
+	return usageError{fmt.Errorf("unknown command or argument %q", args[0])}
 }

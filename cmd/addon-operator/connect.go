@@ -23,6 +23,7 @@ type endpoint struct {
 	client *http.Client
 	host   string // for URLs
 	where  string // for people
+	option string // that says where
 }
 
 // chooseSocket remembers whether the unix socket was named, and the debug address was not.
@@ -38,7 +39,7 @@ func (c *Config) endpoint() (endpoint, error) {
 		socket, overSocket = c.DebugSocket, true
 	}
 	if !overSocket {
-		return endpoint{http.DefaultClient, c.DebugAddress, c.DebugAddress}, nil
+		return endpoint{http.DefaultClient, c.DebugAddress, c.DebugAddress, "--debug-address ($ADDON_OPERATOR_DEBUG_ADDRESS)"}, nil
 	}
 	if socket == "" {
 		return endpoint{}, errors.New("both debug-address and debug-unix-socket are switched off: there is nobody to ask")
@@ -47,7 +48,7 @@ func (c *Config) endpoint() (endpoint, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	}
-	return endpoint{&http.Client{Transport: &http.Transport{DialContext: dial}}, "socket", socket}, nil
+	return endpoint{&http.Client{Transport: &http.Transport{DialContext: dial}}, "socket", socket, "--debug-unix-socket ($DEBUG_UNIX_SOCKET)"}, nil
 }
 
 // get reads a debug page of the running operator.
@@ -110,8 +111,8 @@ func (e endpoint) unreachable(err error) error {
 		return fmt.Errorf("no operator can be asked on %s: %w; the socket is for the user that the operator runs as: use its user, or --debug-address", e.where, err)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
-		return errNobody{fmt.Errorf("no operator answers on %s: %w; is it running, and is --debug-address ($ADDON_OPERATOR_DEBUG_ADDRESS) the one it was started with? "+
-			"One in a cluster is asked in its Pod, kubectl -n NAMESPACE exec deployment/addon-operator -- addon-operator …, or through kubectl -n NAMESPACE port-forward deployment/addon-operator 9115", e.where, err)}
+		return errNobody{fmt.Errorf("no operator answers on %s: %w; is it running, and is %s the one it was started with? "+
+			"One in a cluster is asked in its Pod, kubectl -n NAMESPACE exec deployment/addon-operator -- addon-operator …, or through kubectl -n NAMESPACE port-forward deployment/addon-operator 9115", e.where, err, e.option)}
 	}
 	return fmt.Errorf("no operator answers on %s: %w", e.where, err)
 }

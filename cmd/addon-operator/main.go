@@ -20,14 +20,16 @@ const (
 	exitLost    = 3 // another replica leads, or may: start again as stand-by
 )
 
-func main() { os.Exit(exitCode(runCommand())) }
+func main() { os.Exit(runCommand()) }
 
-func runCommand() error {
+func runCommand() int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	// A second signal must end the process at once: give the default action back.
 	context.AfterFunc(ctx, stop)
-	return command(os.LookupEnv).ExecuteContext(ctx)
+	cmd, err := command(os.LookupEnv).ExecuteContextC(ctx)
+	tell(cmd.CommandPath(), err)
+	return exitCode(err)
 }
 
 func exitCode(err error) int {
@@ -36,15 +38,25 @@ func exitCode(err error) int {
 	switch {
 	case err == nil:
 		return exitStopped
-	case errors.Is(err, errLeadershipLost): // the log has told
+	case errors.Is(err, errLeadershipLost):
 		return exitLost
 	case errors.As(err, &code):
 		return int(code)
 	case errors.As(err, &usage):
-		fmt.Fprintf(os.Stderr, "addon-operator: %v\nSee 'addon-operator --help'.\n", err)
 		return exitUsage
+	}
+	return exitRefused
+}
+
+// tell says why the program ends, and whose help to read after a mistake in the words.
+func tell(command string, err error) {
+	var usage usageError
+	var code exitError
+	switch {
+	case err == nil, errors.Is(err, errLeadershipLost), errors.As(err, &code): // the log, or the output, has told
+	case errors.As(err, &usage):
+		fmt.Fprintf(os.Stderr, "addon-operator: %v\nSee '%s --help'.\n", err, command)
 	default:
 		fmt.Fprintf(os.Stderr, "addon-operator: %v\n", err)
-		return exitRefused
 	}
 }

@@ -65,7 +65,7 @@ marked. Hooks are never run; enabled scripts are: they decide which modules are 
 	flags := cmd.Flags()
 	flags.StringVarP(&p.file, "file", "f", "", "file with a ConfigMap that would replace the one in the cluster: a manifest, or only its data")
 	flags.StringVar(&p.from, "from", "auto", "who makes the plan: operator (the running one), files (nobody is asked), auto (the operator if it answers)")
-	flags.StringVarP(&p.output, "output", "o", "text", "format: text, json")
+	flags.StringVarP(&p.output, "output", "o", "text", "format: text, json, yaml")
 	flags.StringVar(&p.color, "color", "auto", "colors: always, never, auto (on a terminal, unless $NO_COLOR is set)")
 	flags.BoolVar(&p.secrets, "show-secrets", false, "show the values of Secrets")
 	flags.BoolVar(&p.detailed, "detailed-exitcode", false, "exit with 0 when nothing would be done, with 2 when something would")
@@ -75,7 +75,7 @@ marked. Hooks are never run; enabled scripts are: they decide which modules are 
 func (p *planning) check() error {
 	var errs []error
 	for _, f := range []struct{ flag, value, allowed string }{
-		{"from", p.from, "auto operator files"}, {"output", p.output, "text json"}, {"color", p.color, "auto always never"},
+		{"from", p.from, "auto operator files"}, {"output", p.output, "text table json yaml"}, {"color", p.color, "auto always never"},
 	} {
 		if allowed := strings.Fields(f.allowed); !slices.Contains(allowed, f.value) {
 			errs = append(errs, fmt.Errorf("%s: %q is none of %s", f.flag, f.value, strings.Join(allowed, ", ")))
@@ -166,13 +166,8 @@ func (p *planning) askOperator(ctx context.Context, question messages.ForecastRe
 }
 
 func (p *planning) print(w io.Writer, forecast messages.Forecast, source string) error {
-	if p.output == "json" {
-		body, err := json.MarshalIndent(forecast, "", "  ")
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(append(body, '\n'))
-		return err
+	if p.output == "json" || p.output == "yaml" {
+		return writeData(w, p.output, forecast)
 	}
 	colored := p.color == "always"
 	if p.color == "auto" {
