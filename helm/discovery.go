@@ -40,6 +40,8 @@ type discovered struct {
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 	known  atomic.Pointer[sync.Map] // of schema.GroupVersionKind to *meta.RESTMapping: each object asks several times
 
+	asking sync.Mutex // one asks, and the others wait for its answer
+
 	mu           sync.Mutex
 	unchanged    func(ctx context.Context, since time.Time) bool // nil: nobody watches the kinds
 	etag         string
@@ -70,6 +72,11 @@ func newDiscovered(cfg *rest.Config) (*discovered, error) {
 // conditional request asks whether the list of APIs changed.
 func (d *discovered) Capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
 	if known := d.undisturbed(ctx); known != nil {
+		return known, nil
+	}
+	d.asking.Lock()
+	defer d.asking.Unlock()
+	if known := d.undisturbed(ctx); known != nil { // somebody has asked meanwhile
 		return known, nil
 	}
 	asked := time.Now()

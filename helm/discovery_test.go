@@ -1,12 +1,15 @@
 package helm
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
@@ -91,6 +94,23 @@ func TestCapabilities(t *testing.T) {
 	api.broken.Store(true)
 	if _, err := d.Capabilities(t.Context()); err == nil {
 		t.Error("a server that is away is no error")
+	}
+}
+
+// Modules that start at the same time ask once for all of them.
+func TestCapabilitiesAreAskedForOnce(t *testing.T) {
+	api := &fakeAPI{etag: "etag"}
+	d := api.client(t)
+	d.watch(func(_ context.Context, since time.Time) bool { return !since.IsZero() })
+	var group errgroup.Group
+	for range 8 {
+		group.Go(func() error {
+			_, err := d.Capabilities(t.Context())
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil || api.full.Load() != 2 { // has it changed, and the whole
+		t.Errorf("%d full answers, %v", api.full.Load(), err)
 	}
 }
 
