@@ -138,6 +138,32 @@ func TestDirectionOfImports(t *testing.T) {
 	}
 }
 
+// There is one engine, Helm's library, one version of it, and one room that knows it (H17).
+func TestOneEngine(t *testing.T) {
+	gomod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var engines, users []string
+	for line := range strings.Lines(string(gomod)) {
+		if name, _, ok := strings.Cut(strings.TrimSpace(strings.TrimPrefix(line, "require ")), " "); ok && strings.Contains(name, "helm") {
+			engines = append(engines, name)
+		}
+	}
+	if len(engines) != 1 || !strings.HasPrefix(engines[0], "helm.sh/helm/") {
+		t.Errorf("go.mod names %q, want Helm's library alone", engines)
+	}
+	err = imports(os.DirFS("."), func(file, imported string) {
+		room, _, _ := strings.Cut(file, "/")
+		if strings.HasPrefix(imported, "helm.sh/") && !strings.HasSuffix(file, "_test.go") && !slices.Contains(users, room) {
+			users = append(users, room)
+		}
+	})
+	if err != nil || !slices.Equal(users, []string{"helm"}) {
+		t.Errorf("Helm's library is imported by %q, want helm alone; %v", users, err)
+	}
+}
+
 // The guard must bark.
 func TestViolation(t *testing.T) {
 	p := plan{

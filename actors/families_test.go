@@ -2,7 +2,9 @@ package actors_test
 
 import (
 	"log/slog"
+	"regexp"
 	"slices"
+	"strings"
 	"testing"
 
 	"addon-operator/actors"
@@ -31,5 +33,29 @@ func TestFamilies(t *testing.T) {
 		if got := byName[name]; got.Type != want.Type || !slices.Equal(got.Labels, want.Labels) {
 			t.Errorf("%s is %+v, want %+v", name, got, want)
 		}
+	}
+}
+
+// What is not offered: bytes of a snapshot, because memory that several watches share
+// belongs to none of them (I4); and the names of an operator without modules (I5).
+func TestFamiliesThatAreNotOffered(t *testing.T) {
+	m := actors.NewMetrics("x_")
+	m.ShowOldNames()
+	actors.New(actors.World{Metrics: m, Log: slog.New(slog.DiscardHandler)})
+	others := regexp.MustCompile(`^x_(hook_run_.*|hook_enable_kubernetes_bindings_.*)$`)
+	snapshots := 0
+	for _, f := range m.Families() {
+		if others.MatchString(f.Name) {
+			t.Errorf("%s is offered", f.Name)
+		}
+		if strings.Contains(f.Name, "snapshot") {
+			snapshots++
+			if strings.Contains(f.Name, "bytes") {
+				t.Errorf("%s is offered", f.Name)
+			}
+		}
+	}
+	if snapshots == 0 {
+		t.Error("nothing is told of snapshots")
 	}
 }

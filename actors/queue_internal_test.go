@@ -76,6 +76,23 @@ func TestCombine(t *testing.T) {
 	}
 }
 
+// C45: however long a queue is, its order is kept: runs of one hook that are not
+// neighbours stay apart.
+func TestCombineKeepsTheOrderOfALongQueue(t *testing.T) {
+	var pending []messages.Task
+	for i := range 1000 {
+		hook := "ab"[i/2%2 : i/2%2+1] // aabbaabb…
+		pending = append(pending, event(fmt.Sprint(i), "dns", hook, fmt.Sprint("p", i)))
+	}
+	for i := 0; len(pending) > 0; i += 2 {
+		head, rest := combine(pending)
+		if got, want := bindings(head), fmt.Sprintf("p%d p%d", i, i+1); got != want {
+			t.Fatalf("run %d has %q, want %q", i/2, got, want)
+		}
+		pending = rest
+	}
+}
+
 // Two queues that hold the same triggers must not write into each other's memory.
 func TestCombineCopies(t *testing.T) {
 	roomy := make([]messages.Trigger, 1, 10)

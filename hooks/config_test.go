@@ -368,3 +368,32 @@ kubernetes:
 		}
 	})
 }
+
+// C33: webhooks are not served, so no hook may ask for one, and no context has their shapes.
+func TestWebhooksAreRefused(t *testing.T) {
+	for _, binding := range []string{"kubernetesValidating", "kubernetesMutating", "kubernetesCustomResourceConversion"} {
+		for _, scope := range []Scope{Global, Module} {
+			for _, version := range []string{"", `"configVersion": "v1", `} {
+				_, err := ParseConfig(scope, []byte(`{`+version+`"onStartup": 1, "`+binding+`": [{"name": "a.example.com"}]}`))
+				if err == nil || !strings.Contains(err.Error(), binding+": is a webhook, which hooks of this operator cannot serve") {
+					t.Errorf("%s in a %s hook with %q: error %v", binding, scope, version, err)
+				}
+			}
+		}
+	}
+	shapes, err := filepath.Glob(filepath.Join("testdata", "contexts", "*.json"))
+	if err != nil || len(shapes) == 0 {
+		t.Fatalf("no golden files: %v", err)
+	}
+	for _, path := range shapes {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"Validating", "Mutating", "Conversion", `"review"`} {
+			if strings.Contains(string(text), word) {
+				t.Errorf("%s speaks of %s", path, word)
+			}
+		}
+	}
+}

@@ -264,3 +264,37 @@ func TestHelpOfOptions(t *testing.T) {
 		t.Error("there are no options")
 	}
 }
+
+// Other operators have names of their own. Those of one that has hooks but no modules
+// stand in for a few of ours and change none of our defaults; nothing is built from the
+// others. B4, B9, B10.
+func TestVariablesOfOtherOperators(t *testing.T) {
+	opts, flags := declared()
+	var standIns []string
+	for _, name := range opts.order {
+		for i, variable := range opts.env[name] {
+			switch {
+			case strings.HasPrefix(variable, "SHELL_OPERATOR_"):
+				standIns = append(standIns, variable)
+				if i == 0 {
+					t.Errorf("%s is the strongest name of --%s", variable, name)
+				}
+			case strings.HasPrefix(variable, "D8_"), strings.HasPrefix(variable, "VALIDATING_WEBHOOK_"), strings.HasPrefix(variable, "CONVERSION_WEBHOOK_"):
+				t.Errorf("--%s listens to %s", name, variable)
+			}
+		}
+		if value := flags.Lookup(name).DefValue; strings.Contains(value, "shell") {
+			t.Errorf("--%s is %s unless set", name, value)
+		}
+	}
+	slices.Sort(standIns)
+	want := []string{"SHELL_OPERATOR_HOOKS_DIR", "SHELL_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_NAMESPACE", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_TMP_DIR"}
+	if !slices.Equal(standIns, want) {
+		t.Errorf("stand-ins %q, want %q", standIns, want)
+	}
+	for name, want := range map[string]string{"prometheus-listen-port": "9650", "prometheus-metrics-prefix": "addon_operator_", "tmp-dir": "/tmp/addon-operator"} {
+		if got := flags.Lookup(name).DefValue; got != want {
+			t.Errorf("--%s is %s unless set, want %s", name, got, want)
+		}
+	}
+}
