@@ -108,7 +108,7 @@ type sectionLost struct{ path string }
 func (c *config) sectionLost(ctx actor.Context, msg sectionLost) {
 	changed := messages.ConfigChanged{Revision: c.state.revision}
 	if doc, err := values.ParseConfigMap(c.state.known); err == nil { // known is valid by definition
-		changed.Flags = doc.Flags
+		changed.Flags, changed.Maintenance = doc.Flags, doc.Maintenance
 	}
 	for key := range c.state.sections {
 		if c.owner(key).Id != msg.path {
