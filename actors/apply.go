@@ -97,8 +97,11 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 // configSaved continues with the result that waited for the ConfigMap.
 func (o *owner) configSaved(ctx actor.Context, self applier, msg messages.ConfigSaved) {
 	a := o.applying
-	if a == nil || a.request != msg.Request {
-		return // the answer to a question from before a crash
+	if a == nil || a.request != msg.Request { // the answer to a question from before a crash
+		if msg.Err == nil && !msg.Conflict {
+			o.program.Send(o.program.PID(configPath), sectionLost{o.program.owner(o.name).Id})
+		}
+		return
 	}
 	o.applying = nil
 	switch {

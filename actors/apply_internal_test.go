@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -68,7 +69,21 @@ func (o *owner) has(key string) bool {
 // the write that the owner waits for now.
 func TestAnswerToAnotherWrite(t *testing.T) {
 	o, self := saving(t), &recorder{}
+	told := make(chan any, 10)
+	config := actor.PropsFromFunc(func(ctx actor.Context) {
+		if lost, ok := ctx.Message().(sectionLost); ok {
+			told <- lost
+		}
+	})
+	if _, err := o.program.Actors.Root.SpawnNamed(config, configPath); err != nil {
+		t.Fatal(err)
+	}
+	o.configSaved(nil, self, messages.ConfigSaved{Request: 4, Conflict: true})
+	o.configSaved(nil, self, messages.ConfigSaved{Request: 5, Err: errors.New("no")})
 	o.configSaved(nil, self, messages.ConfigSaved{Request: 6})
+	if got, want := <-told, (sectionLost{"operator/module/a"}); got != want || len(told) > 0 {
+		t.Errorf("config was told %v and %d more, want %v: what was written is in force", got, len(told), want)
+	}
 	if o.applying == nil || len(self.committedHooks) != 0 || o.has("saved") {
 		t.Fatalf("an old answer was taken: %v, %v", self.committedHooks, o.state.section.Merged())
 	}

@@ -100,7 +100,7 @@ type addSections struct {
 	sections map[string]*values.Section
 }
 
-// sectionLost tells config that an owner crashed over its new section.
+// sectionLost tells config that an owner crashed over its new section, whoever wrote it.
 type sectionLost struct{ path string }
 
 // sectionLost delivers the section again. What was queued for the change may have seen the

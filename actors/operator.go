@@ -36,11 +36,16 @@ func New(w World) *Operator {
 
 // answerLost tells who asked that the asked actor crashed: a queue of its task, an owner
 // of what it wanted to save. Without an answer they would wait for ever. News of config
-// values must come again: nobody else would notice that an owner has old ones.
+// values must come again, also of those that the owner has saved itself: nobody else
+// would notice that it has old ones.
 func answerLost(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID) {
 	switch msg := message.(type) {
 	case messages.SetConfig:
 		system.Root.Send(system.NewLocalPID(configPath), sectionLost{child.Id})
+	case messages.ConfigSaved:
+		if msg.Err == nil && !msg.Conflict {
+			system.Root.Send(system.NewLocalPID(configPath), sectionLost{child.Id})
+		}
 	case messages.ExecuteTask:
 		if sender != nil {
 			system.Root.Send(sender, messages.TaskDone{ID: msg.Task.ID, Lost: true})
