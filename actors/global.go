@@ -21,6 +21,7 @@ type globalHooks struct {
 type globalState struct {
 	ownerState
 	enabledModules []string
+	started        bool // the first beforeAll waits for nothing any more (F14)
 	// flags are the opinions of global hooks on enabled modules, by flag key (D25).
 	flags map[string]bool
 	// afterAll remembers the values before the first afterAll hook of a reload (G8).
@@ -94,7 +95,7 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 			s.end(err)
 			return nil, err
 		}
-		a.succeeded = g.startSchedules
+		a.succeeded = g.startedUp
 	case messages.FinishReload:
 		a.work = func(*supervisor.Run) (any, error) { return nil, nil }
 		a.succeeded = func(ctx actor.Context, _ any) { g.finishReload(ctx, t.Reload) }
@@ -106,7 +107,8 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	g.start(ctx, a)
 }
 
-func (g *globalHooks) startSchedules(ctx actor.Context, _ any) {
+func (g *globalHooks) startedUp(ctx actor.Context, _ any) {
+	g.state.started = true
 	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.state.hooks})
 }
 
@@ -153,7 +155,10 @@ func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult,
 	if flagsChanged && msg.Binding == hooks.AfterAll {
 		g.state.afterAll.flagsChanged = true
 	}
-	if (changed || flagsChanged) && msg.Triggers {
+	// Flags of a Synchronization count at the discovery that follows (G18). After one that
+	// nobody waited for none may follow, and a module would stay suspended.
+	missed := flagsChanged && msg.Binding == hooks.OnKubernetes && g.state.started
+	if (changed || flagsChanged) && msg.Triggers || missed {
 		ctx.Send(converge, messages.ReloadModules{Cause: msg.Cause})
 	}
 }
