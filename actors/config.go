@@ -38,8 +38,10 @@ type configState struct {
 	modules  []addons.Module
 	refused  string // why the ConfigMap in the cluster is not in force
 	revision string
-	written  string // resourceVersion of the operator's last own write
-	standby  bool   // another replica acts
+	// ahead is the resourceVersion of the last content that was written, or read beside the
+	// watch: the watch may be behind it.
+	ahead   string
+	standby bool // another replica acts
 }
 
 // writeTimeout bounds one write to the API server; a hook run waits for it and is
@@ -143,8 +145,8 @@ func older(a, b string) bool {
 // seen handles a content of the ConfigMap that may be new. What the operator wrote
 // itself is known already and triggers nothing (D14).
 func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
-	if older(msg.ResourceVersion, c.state.written) {
-		return // late news: the operator has written since
+	if older(msg.ResourceVersion, c.state.ahead) {
+		return // late news
 	}
 	if maps.Equal(msg.Data, c.state.known) {
 		if c.state.refused != "" {
@@ -175,6 +177,12 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 	c.announce(ctx, before, doc)
 }
 
+// meet handles a content that was not shown by the watch.
+func (c *config) meet(ctx actor.Context, cm kube.ConfigMap) {
+	c.seen(ctx, messages.ConfigMapSeen(cm))
+	c.state.ahead = cm.ResourceVersion
+}
+
 // noticeAccepted tells who saw the refusal that it is over.
 func (c *config) noticeAccepted() {
 	c.notify(kube.Notice{OnConfigMap: true, Reason: "Accepted", Message: "The values are valid again and in force"})
@@ -196,7 +204,7 @@ func (c *config) current(ctx actor.Context) currentConfig {
 	if cm, err := c.program.ConfigMap.Read(reading); err != nil {
 		c.log.Warn("the ConfigMap cannot be read now; this replica begins with what it saw last", "err", err)
 	} else if !older(cm.ResourceVersion, c.state.revision) {
-		c.seen(ctx, messages.ConfigMapSeen(cm))
+		c.meet(ctx, cm)
 	}
 	return currentConfig{c.state.known, c.state.revision}
 }
@@ -375,7 +383,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	defer cancel()
 	written, err := c.program.ConfigMap.Write(writeCtx, c.state.known, set)
 	if errors.Is(err, kube.ErrConflict) {
-		c.seen(ctx, messages.ConfigMapSeen(written))
+		c.meet(ctx, written)
 		if c.state.refused != "" {
 			return messages.ConfigSaved{Err: fmt.Errorf("the ConfigMap was changed and is not valid: %s", c.state.refused)}
 		}
@@ -384,7 +392,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	if err != nil {
 		return messages.ConfigSaved{Err: err}
 	}
-	c.state.written = written.ResourceVersion
+	c.state.ahead = written.ResourceVersion
 	flagsChanged := c.noteOwnWrite(set)
 	if flagsChanged {
 		if doc, err := values.ParseConfigMap(c.state.known); err == nil {
