@@ -112,6 +112,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.lookAgain(ctx)
 	case *actor.Started:
 		m.watchAgain(ctx)
+		m.state.looking = false // after a crash over a lookAgain
+		m.lookLater(ctx)
 	case *actor.Stopping:
 		m.stopAll()
 	default:

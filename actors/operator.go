@@ -275,6 +275,9 @@ func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
 // or whose directory was renamed, what lies in it now. The config actor learns of their
 // sections and gives them their part of the ConfigMap.
 func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) error {
+	if o.stopper { // nobody would stop them
+		return errors.New("the operator stops")
+	}
 	sections := map[string]*values.Section{}
 	var fresh []addons.Module
 	var errs []error

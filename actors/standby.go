@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -90,7 +91,7 @@ func (s *standby) Receive(ctx actor.Context) {
 		clear(s.state.cold) // perhaps it was the values
 		s.warmUp(ctx)
 	case getWarm:
-		ctx.Respond(warmth{s.state.hooks})
+		ctx.Respond(warmth{maps.Clone(s.state.hooks)}) // it goes on until it is stopped
 		return
 	default:
 		unhandled(ctx, s.log)

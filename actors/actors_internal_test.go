@@ -1,0 +1,130 @@
+package actors
+
+import (
+	"context"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// newTestProgram is a world without a cluster, for tests of single actors.
+func newTestProgram(observe func(*actor.PID, any)) *program {
+	log := slog.New(slog.DiscardHandler)
+	return &program{
+		System: supervisor.NewSystem(supervisor.Options{Log: log, Lost: answerLost, Observe: observe}),
+		World:  World{Log: log, ConfigMap: noConfigMap{}, Metrics: NewMetrics(DefaultPrefix)},
+		tasks:  &atomic.Int64{},
+	}
+}
+
+func spawned(t *testing.T, p *program, name string, producer actor.Producer) *actor.PID {
+	t.Helper()
+	pid, err := p.Spawn(name, producer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pid
+}
+
+func mustAsk[Answer any](t *testing.T, p *program, to *actor.PID, question any) Answer {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	got, err := p.Ask(ctx, to, question)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, ok := got.(Answer)
+	if !ok {
+		t.Fatalf("%T was answered with %T", question, got)
+	}
+	return answer
+}
+
+// noConfigMap is a ConfigMap that nobody has written.
+type noConfigMap struct{}
+
+func (noConfigMap) Read(context.Context) (kube.ConfigMap, error) { return kube.ConfigMap{}, nil }
+func (noConfigMap) Watch(context.Context, func(kube.ConfigMap))  {}
+func (noConfigMap) Write(context.Context, map[string]string, map[string]*string) (kube.ConfigMap, error) {
+	return kube.ConfigMap{}, nil
+}
+
+// F18: no actor is spawned while the operator stops; nobody would stop it.
+func TestNoModulesWhileStopping(t *testing.T) {
+	var p *program
+	var spawn *actor.Future
+	p = newTestProgram(func(root *actor.PID, message any) {
+		if _, ok := message.(messages.ShutDown); ok { // the question comes right behind it
+			spawn = p.Actors.Root.RequestFuture(root, spawnModules{}, time.Minute)
+		}
+	})
+	b := &boot{tree: &addons.Tree{}, sections: map[string]*values.Section{}}
+	root := spawned(t, p, operatorPath, newOperator(t.Context(), p, b, true))
+	p.Send(root, messages.ShutDown{})
+	if err := p.Wait(t.Context(), root); err != nil {
+		t.Fatal(err)
+	}
+	got, err := spawn.Result()
+	if answer, ok := got.(modulesSpawned); err != nil || !ok || answer.err == nil {
+		t.Errorf("modules were spawned: %v, %v", got, err)
+	}
+}
+
+// What a stand-by has answered is not changed by what it hears afterwards: whoever leads
+// reads it at the same time.
+func TestWarmthIsACopy(t *testing.T) {
+	p := newTestProgram(nil)
+	m := addons.Module{Name: "a", Key: "a"}
+	state := &standbyState{
+		tree: &addons.Tree{Modules: []addons.Module{m}}, flags: map[string]bool{"aEnabled": true},
+		hooks: map[string][]hooks.Hook{"a": {}}, cold: map[string]string{}, count: 1,
+	}
+	pid := spawned(t, p, standbyPath, func() actor.Actor {
+		return &standby{Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, state: state}
+	})
+	before := mustAsk[warmth](t, p, pid, getWarm{})
+	p.Send(pid, flagsMoved{})
+	if after := mustAsk[warmth](t, p, pid, getWarm{}); len(after.hooks) != 0 || len(before.hooks) != 1 {
+		t.Errorf("%d before, %d after the module was switched off; want 1 and 0", len(before.hooks), len(after.hooks))
+	}
+}
+
+// lateWatch is a watch whose kind turns out to be missing at the third look.
+type lateWatch struct{ looks atomic.Int32 }
+
+func (*lateWatch) Snapshot() ([]kube.Object, uint64) { return nil, 0 }
+func (*lateWatch) Stop()                             {}
+func (w *lateWatch) State() kube.WatchState {
+	if w.looks.Add(1) < 3 {
+		return kube.WatchState{}
+	}
+	return kube.WatchState{Phase: kube.WaitingForKind, Message: "no such kind"}
+}
+
+// C16: monitors that crash over a look at their watches look again; nobody waits for ever.
+func TestLookAfterCrash(t *testing.T) {
+	var crashes atomic.Int32
+	p := newTestProgram(func(_ *actor.PID, message any) {
+		if _, ok := message.(lookAgain); ok && crashes.Add(1) == 1 {
+			panic("crash")
+		}
+	})
+	p.Watch = func(context.Context, kube.Spec, func(kube.Change), func()) (Watch, error) { return &lateWatch{}, nil }
+	pid := spawned(t, p, monitorsPath, newMonitors(t.Context(), p, false))
+	hook := hooks.Hook{Config: &hooks.Config{Kubernetes: []hooks.KubernetesBinding{{}}}}
+	got := mustAsk[messages.Snapshots](t, p, pid, messages.GetSnapshots{Owner: "a", Hook: hook})
+	if got.Waiting == "" || crashes.Load() < 2 {
+		t.Errorf("answer %+v after %d looks", got, crashes.Load())
+	}
+}
