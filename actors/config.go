@@ -89,6 +89,9 @@ func (c *config) receive(ctx actor.Context) {
 			c.state.sections[key] = section
 			c.deliver(ctx, key)
 		}
+		if ctx.Sender() != nil {
+			ctx.Respond(modulesSpawned{})
+		}
 	default:
 		unhandled(ctx, c.log)
 	}
@@ -96,7 +99,7 @@ func (c *config) receive(ctx actor.Context) {
 }
 
 // addSections tells config of modules that were found after the start; each gets its
-// section of the ConfigMap.
+// section of the ConfigMap before who asked for the modules is answered.
 type addSections struct {
 	modules  []addons.Module
 	sections map[string]*values.Section

@@ -40,8 +40,9 @@ type discovery struct {
 	releases []string
 }
 
-// spawnModules asks the operator for the actors of modules; it answers modulesSpawned.
-// The path of a module is known to all, so nobody may send to it before that.
+// spawnModules asks the operator for the actors of modules. modulesSpawned, of the operator
+// or of config, answers when they have their values. The path of a module is known to all,
+// so nobody may send to it before that.
 type (
 	spawnModules   struct{ modules []addons.Module }
 	modulesSpawned struct{ err error }

@@ -37,7 +37,7 @@ func New(w World) *Operator {
 // answerLost tells who asked that the asked actor crashed: a queue of its task, an owner
 // of what it wanted to save. Without an answer they would wait for ever. News of config
 // values must come again, also of those that the owner has saved itself: nobody else
-// would notice that it has old ones.
+// would notice that it has old ones. So must the sections of new modules.
 func answerLost(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID) {
 	switch msg := message.(type) {
 	case messages.SetConfig:
@@ -46,6 +46,8 @@ func answerLost(system *actor.ActorSystem, child *actor.PID, message any, sender
 		if msg.Err == nil && !msg.Conflict {
 			system.Root.Send(system.NewLocalPID(configPath), sectionLost{child.Id})
 		}
+	case addSections: // the root will not say it again
+		system.Root.Send(child, msg)
 	case messages.ExecuteTask:
 		if sender != nil {
 			system.Root.Send(sender, messages.TaskDone{ID: msg.Task.ID, Lost: true})
@@ -186,7 +188,9 @@ func (o *operator) Receive(ctx actor.Context) {
 	case messages.Enqueue:
 		o.enqueue(ctx, msg)
 	case spawnModules:
-		ctx.Respond(modulesSpawned{o.spawnModules(ctx, msg.modules)})
+		if err := o.spawnModules(ctx, msg.modules); err != nil {
+			ctx.Respond(modulesSpawned{err})
+		}
 	case messages.ShutDown:
 		o.shutDown(ctx)
 	case *actor.Terminated:
@@ -273,7 +277,8 @@ func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
 
 // spawnModules starts actors for modules that are new, and gives those that came back,
 // or whose directory was renamed, what lies in it now. The config actor learns of their
-// sections and gives them their part of the ConfigMap.
+// sections, gives them their part of the ConfigMap, and then answers who asked: it may be
+// busy with a write, and no module may run before it has its values.
 func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) error {
 	if o.stopper { // nobody would stop them
 		return errors.New("the operator stops")
@@ -309,7 +314,7 @@ func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) erro
 		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, sections[m.Key], nil))
 	}
 	o.state.dirs = dirs
-	ctx.Send(o.program.PID(configPath), addSections{modules: modules, sections: sections})
+	ctx.RequestWithCustomSender(o.program.PID(configPath), addSections{modules: modules, sections: sections}, ctx.Sender())
 	return nil
 }
 
