@@ -2,7 +2,6 @@ package actors
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -13,22 +12,18 @@ import (
 // tickLater keeps the first of the ticks that come while the hook waits: what a hook does
 // at each tick it need not do again for those it has missed.
 func (m *monitors) tickLater(ctx actor.Context, msg messages.TickLater) {
-	if !slices.ContainsFunc(m.state.ticks, func(kept messages.TickLater) bool {
-		return kept.Task.Owner == msg.Task.Owner && kept.Hook.Name == msg.Hook.Name && tickOf(kept) == tickOf(msg)
-	}) {
+	if !slices.ContainsFunc(m.state.ticks, func(kept messages.TickLater) bool { return sameTick(kept.Task, msg.Task) }) {
 		m.state.ticks = append(m.state.ticks, msg)
 	}
 	m.queueLater(ctx)
 }
 
-// tickOf names the schedules whose tick it is.
-func tickOf(t messages.TickLater) string {
-	work, _ := t.Task.Work.(messages.RunHook)
-	var names []string
-	for _, trigger := range work.Triggers {
-		names = append(names, trigger.Context.Binding)
-	}
-	return strings.Join(names, "\n")
+// sameTick reports whether two tasks are ticks of the same schedules of a hook.
+func sameTick(a, b messages.Task) bool {
+	x, tick := a.Work.(messages.RunHook)
+	y, tock := b.Work.(messages.RunHook)
+	return tick && tock && x.Binding == hooks.OnSchedule && y.Binding == hooks.OnSchedule && a.Owner == b.Owner && x.Hook == y.Hook &&
+		slices.EqualFunc(x.Triggers, y.Triggers, func(t, u messages.Trigger) bool { return t.Context.Binding == u.Context.Binding })
 }
 
 // queueLater queues the deferred Synchronizations, and the ticks behind them, whose

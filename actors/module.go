@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -199,9 +200,11 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 }
 
 // missed keeps a task that ends because the module is switched off: when it is switched
-// on again before it was deleted, nothing has happened (E14), and the task is due.
+// on again before it was deleted, nothing has happened (E14), and the task is due. Of the
+// ticks of a schedule one is: the reload may be held up for days.
 func (m *module) missed(t messages.Task) {
-	if m.state.phase == messages.Suspended {
+	same := func(kept messages.Task) bool { return sameTick(kept, t) }
+	if m.state.phase == messages.Suspended && !slices.ContainsFunc(m.state.missed, same) {
 		m.state.missed = append(m.state.missed, t)
 	}
 }
