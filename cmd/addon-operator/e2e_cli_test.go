@@ -17,11 +17,7 @@ import (
 // what it prints.
 func (o *operator) ask(command string, want ...string) string {
 	o.house.t.Helper()
-	path, err := built()
-	if err != nil {
-		o.house.t.Fatal(err)
-	}
-	cmd := exec.Command(path, strings.Fields(command)...)
+	cmd := exec.Command(program(), strings.Fields(command)...)
 	cmd.Env = append(slices.Clone(o.env), "ADDON_OPERATOR_DEBUG_ADDRESS=unix:"+filepath.Join(os.TempDir(), o.house.namespace+".socket"))
 	out, err := cmd.CombinedOutput()
 	if err != nil {

@@ -3,20 +3,16 @@ package main_test
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
-	"testing"
 	"time"
 )
 
@@ -28,51 +24,13 @@ const (
 	// patience is for a machine that compiles at the same time; nothing measures it.
 	patience     = time.Minute
 	pollInterval = 25 * time.Millisecond
-	// together is the number of tests at a time: they wait more than they compute.
-	together = "4"
 )
 
-// workshopVariable names the directory of this process in which the program is built.
-const workshopVariable = "ADDON_OPERATOR_E2E_WORKSHOP"
+// program is the path of the program: this test itself, under another name.
+func program() string { return os.Getenv(programVariable) }
 
-// TestMain makes and removes the directory in which built works.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, "parallel") }) {
-		_ = flag.Set("test.parallel", together) // the flag exists in every test binary
-	}
-	dir, err := os.MkdirTemp("", "addon-operator-e2e-")
-	if err == nil {
-		err = os.Setenv(workshopVariable, dir)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	_ = os.RemoveAll(dir) // a temporary directory: nothing to save
-	os.Exit(code)
-}
-
-// built is the path of the program, which is built at the first call.
-var built = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(os.Getenv(workshopVariable), "addon-operator")
-	args := []string{"build", "-o", path}
-	if raceDetector() {
-		args = append(args, "-race")
-	}
-	output, err := exec.Command("go", append(args, ".")...).CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, output)
-	}
-	return path, nil
-})
-
-// raceDetector reports whether this test was built with -race: then the operator is, too.
-func raceDetector() bool {
-	info, ok := debug.ReadBuildInfo()
-	return ok && slices.ContainsFunc(info.Settings, func(s debug.BuildSetting) bool { return s.Key == "-race" && s.Value == "true" })
-}
+// programVariable is set by TestMain in program_test.go.
+const programVariable = "ADDON_OPERATOR_E2E_PROGRAM"
 
 // operator is a running addon-operator.
 type operator struct {
@@ -94,6 +52,9 @@ type output struct {
 	// wants to search again and again. begun is where the last, incomplete line begins.
 	sieve func(line []byte) bool
 	begun int
+	// flattened are the lines of data before the byte parsed: many look again and again.
+	flattened []string
+	parsed    int
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -127,16 +88,15 @@ func (o *output) sift() {
 // lines are the complete lines so far, flat: "level msg key=value …".
 func (o *output) lines() []string {
 	o.mu.Lock()
-	raw := string(o.data)
-	o.mu.Unlock()
-	lines := strings.SplitAfter(raw, "\n")
-	if last := len(lines) - 1; !strings.HasSuffix(lines[last], "\n") {
-		lines = lines[:last]
+	defer o.mu.Unlock()
+	for {
+		end := bytes.IndexByte(o.data[o.parsed:], '\n')
+		if end < 0 {
+			return slices.Clip(o.flattened)
+		}
+		o.flattened = append(o.flattened, flat(string(o.data[o.parsed:o.parsed+end])))
+		o.parsed += end + 1
 	}
-	for i, line := range lines {
-		lines[i] = flat(strings.TrimSuffix(line, "\n"))
-	}
-	return lines
 }
 
 // flat turns a JSON record into text that a person can search; other lines stay.
@@ -159,13 +119,9 @@ func flat(line string) string {
 // start starts the operator; more are environment variables that win over the usual ones.
 func (h *house) start(more ...string) *operator {
 	h.t.Helper()
-	path, err := built()
-	if err != nil {
-		h.t.Fatal(err)
-	}
 	public, private := freePort(h.t), freePort(h.t)
 	o := &operator{
-		house: h, cmd: exec.Command(path), output: &output{sieve: h.sieve}, exited: make(chan struct{}),
+		house: h, cmd: exec.Command(program()), output: &output{sieve: h.sieve}, exited: make(chan struct{}),
 		public: "http://127.0.0.1:" + public, debug: "127.0.0.1:" + private,
 	}
 	o.env = append(h.environment(),

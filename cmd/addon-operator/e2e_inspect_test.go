@@ -20,11 +20,7 @@ import (
 // dump asks the running operator for its actors, as a person would in its Pod.
 func (o *operator) dump(args ...string) string {
 	o.house.t.Helper()
-	path, err := built()
-	if err != nil {
-		o.house.t.Fatal(err)
-	}
-	cmd := exec.Command(path, append([]string{"--dump-actors"}, args...)...)
+	cmd := exec.Command(program(), append([]string{"--dump-actors"}, args...)...)
 	cmd.Env = o.env
 	out, err := cmd.CombinedOutput()
 	if err != nil {

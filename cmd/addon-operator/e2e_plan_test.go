@@ -88,14 +88,10 @@ func (g *gate) forget() {
 // plan runs the command and returns its output and exit code; env is that of the operator.
 func (h *house) plan(env []string, args ...string) (stdout, stderr string, code int) {
 	h.t.Helper()
-	path, err := built()
-	if err != nil {
-		h.t.Fatal(err)
-	}
 	var out, problems strings.Builder
-	cmd := exec.Command(path, append([]string{"plan"}, args...)...)
+	cmd := exec.Command(program(), append([]string{"plan"}, args...)...)
 	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = env, h.dir, &out, &problems
-	err = cmd.Run()
+	err := cmd.Run()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		h.t.Fatal(err)

@@ -37,7 +37,7 @@ var (
 	// hasty are for many changes of the leader by SIGKILL, which is noticed at once.
 	hasty = leaseTimes("2s", "1s", "100ms")
 	// patient are for leaders that have to notice by themselves.
-	patient = leaseTimes("6s", "3s", "200ms")
+	patient = leaseTimes("8s", "3s", "200ms")
 	// lingering are for a leader that is given time after its deadline.
 	lingering = leaseTimes("30s", "2s", "200ms")
 	// lasting are times in which no Lease expires during a test.
@@ -296,11 +296,7 @@ func (o *operator) between(from, to string) time.Duration {
 // printed, on stdout or stderr.
 func (o *operator) command(args ...string) string {
 	o.house.t.Helper()
-	path, err := built()
-	if err != nil {
-		o.house.t.Fatal(err)
-	}
-	cmd := exec.Command(path, args...)
+	cmd := exec.Command(program(), args...)
 	cmd.Env = o.env
 	output, _ := cmd.CombinedOutput() // some commands are meant to fail
 	return string(output)

@@ -24,10 +24,7 @@ func TestTestingModulesIsTrue(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tools := t.TempDir()
-	if out, err := exec.Command("go", "build", "-buildvcs=false", "-o", tools+"/addon-operator", ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	tools := filepath.Dir(os.Getenv(programVariable))
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script.String())
 	cmd.Dir = t.TempDir()
 	cmd.Env = append(os.Environ(), "PATH="+tools+":"+bin+":"+os.Getenv("PATH"))

@@ -50,12 +50,8 @@ func examples(t *testing.T) *house {
 // generated are the roles that 'rbac generate' prints for a house.
 func (h *house) generated(args ...string) []*unstructured.Unstructured {
 	h.t.Helper()
-	path, err := built()
-	if err != nil {
-		h.t.Fatal(err)
-	}
 	name := "rbac-" + h.namespace // roles of the whole cluster are the whole cluster's
-	cmd := exec.Command(path, append([]string{"rbac", "generate", "--service-account", account, "--name", name}, args...)...)
+	cmd := exec.Command(program(), append([]string{"rbac", "generate", "--service-account", account, "--name", name}, args...)...)
 	cmd.Env = h.environment()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
