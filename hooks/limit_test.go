@@ -74,6 +74,22 @@ func TestRunWithinItsLimit(t *testing.T) {
 	}
 }
 
+// A hook has ended when its process has: what a daemon of its keeps open is drained for two seconds, which do not count.
+func TestDrainedOutputDoesNotCount(t *testing.T) { // C29
+	runner, _ := newRunner(t, Options{})
+	hook := withTimeout(script(t, `rm -f daemon; setsid bash -c ': > daemon; exec sleep 10' & until [[ -e daemon ]]; do sleep 0.01; done; echo '{"name": "n", "action": "set", "value": 5}' > $METRICS_PATH`), drainTime-100*time.Millisecond)
+	var result Result
+	err := errors.New("never ran")
+	for range 5 { // a machine may be so busy that the hook itself does not end in time
+		if result, err = runner.Run(t.Context(), Run{Hook: hook}); err == nil {
+			break
+		}
+	}
+	if err != nil || len(result.Metrics) != 1 || result.Usage.Wall < drainTime {
+		t.Errorf("got %+v, %v", result, err)
+	}
+}
+
 func TestEnabledScriptThatTakesTooLong(t *testing.T) {
 	runner, _ := newRunner(t, Options{Timeout: shortLimit})
 	_, err := runner.Enabled(t.Context(), EnabledScript{Module: "m", Path: script(t, `exec sleep 1000`).Path})

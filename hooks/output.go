@@ -32,10 +32,7 @@ type lineLog struct {
 
 // Write never fails: a hook must not die of a broken pipe because its log could not be written.
 func (l *lineLog) Write(data []byte) (int, error) {
-	l.tail = append(l.tail, data...)
-	if surplus := len(l.tail) - tailBytes; surplus > tailBytes {
-		l.tail = append(l.tail[:0], l.tail[surplus:]...)
-	}
+	l.remember(data)
 	rest := data
 	for {
 		line, after, ended := bytes.Cut(rest, []byte("\n"))
@@ -50,6 +47,14 @@ func (l *lineLog) Write(data []byte) (int, error) {
 		}
 		l.flush()
 		rest = after
+	}
+}
+
+// remember keeps the end of everything, and at most as much again.
+func (l *lineLog) remember(data []byte) {
+	l.tail = append(l.tail, data[max(0, len(data)-tailBytes):]...)
+	if surplus := len(l.tail) - tailBytes; surplus > tailBytes {
+		l.tail = append(l.tail[:0], l.tail[surplus:]...)
 	}
 }
 
@@ -143,8 +148,8 @@ func partEnd(line []byte) int {
 // printable writes bytes that are no text, and characters that would command a terminal, as escapes; so nothing is lost
 // and nothing is obeyed.
 func printable(line []byte) string {
-	if clean(line) {
-		return string(line)
+	if whole := string(line); clean(whole) {
+		return whole
 	}
 	var text strings.Builder
 	for len(line) > 0 {
@@ -162,13 +167,26 @@ func printable(line []byte) string {
 	return text.String()
 }
 
-func clean(line []byte) bool {
-	for _, char := range string(line) {
+// clean looks at each byte once, as long as all are ASCII, which most output is.
+func clean(line string) bool {
+	for i := range len(line) {
+		switch char := line[i]; {
+		case char >= utf8.RuneSelf:
+			return cleanText(line[i:])
+		case !shown(rune(char)):
+			return false
+		}
+	}
+	return true
+}
+
+func cleanText(line string) bool {
+	for _, char := range line {
 		if !shown(char) {
 			return false
 		}
 	}
-	return utf8.Valid(line)
+	return utf8.ValidString(line)
 }
 
 func shown(char rune) bool {

@@ -68,6 +68,7 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 	}
 	group := group(cmd.Process.Pid)
 	unwatched := group.superviseUntilExit(ctx, p.grace)
+	ended := ctx.Err() == nil
 	// Whatever the hook has started in its group ends with it; otherwise a forgotten "sleep &" would hold the output open.
 	group.signal(syscall.SIGKILL)
 	p.groups.remove(group)
@@ -78,7 +79,8 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 		p.stderr.log.Warn("a process which the hook left behind kept its output open; let it redirect its output to a file")
 		err = nil
 	}
-	if ctx.Err() != nil {
+	// A deadline that passes while the output of a hook is drained that has ended by itself is none that it missed.
+	if err := ctx.Err(); err != nil && !(ended && errors.Is(err, context.DeadlineExceeded)) {
 		return usage, fmt.Errorf("hook %s: stopped: %w", p.name, stopCause(ctx))
 	}
 	if unwatched != nil {
