@@ -191,10 +191,11 @@ func (h *house) createUntilThere(name string) {
 // good one beside them is not slowed. C26–C29, issue 3 'bad input'.
 func TestHooksThatMisbehave(t *testing.T) {
 	h := newHouse(t, "misbehaving")
-	o := h.start("ADDON_OPERATOR_HOOK_TIMEOUT=3s").ready()
+	// Half the grace period is that of hooks, which the stubborn one needs to the end.
+	o := h.start("ADDON_OPERATOR_HOOK_TIMEOUT=1500ms", "ADDON_OPERATOR_GRACE_PERIOD=10s").ready()
 	wants := map[string]string{
 		"hangs":    "ended because it took longer than 1s (settings.timeout of the hook)",
-		"stubborn": "ended because it took longer than 3s (ADDON_OPERATOR_HOOK_TIMEOUT)",
+		"stubborn": "ended because it took longer than 1.5s (ADDON_OPERATOR_HOOK_TIMEOUT)",
 		"half":     "VALUES_JSON_PATCH_PATH: ",
 		"metrics":  `METRICS_PATH: metric 1: {"name":"n"}: action is missing`,
 		"signal":   "ended by signal 11 (segmentation fault)",
@@ -211,9 +212,18 @@ func TestHooksThatMisbehave(t *testing.T) {
 	}
 	for _, name := range []string{"daemon", "binary", "removes", "big"} {
 		h.awaitLine("out/done", name)
-		if n := o.count("ERROR", "010-bad/hooks/"+name+".sh"); n != 0 {
+		h.eventually("the success of "+name, func() error {
+			if o.metric("addon_operator_module_hook_success_total", "/hooks/"+name+".sh") == "" {
+				return errNotYet
+			}
+			return nil
+		})
+		if n := o.count("ERROR", "/hooks/"+name+".sh"); n != 0 {
 			t.Errorf("%s: %d errors", name, n)
 		}
+	}
+	if o.count("WARN", "kept its output open", "/hooks/daemon.sh") == 0 {
+		t.Error("nobody is told of the daemon")
 	}
 	if o.count(`\x00\xff`) == 0 {
 		t.Error("the binary output is not in the log")

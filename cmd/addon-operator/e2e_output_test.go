@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // noise counts the numbered lines of a noisy hook in the log.
@@ -57,6 +58,25 @@ func (n *noise) count() int {
 	return n.lines
 }
 
+// await waits as long as more and more lines come: how long that takes is up to the machine.
+func (n *noise) await(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	last, deadline := -1, time.Now()
+	for !done() {
+		if now := n.count(); now != last {
+			last, deadline = now, time.Now().Add(patience)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("waited %s for %s; no line came after the first %d", patience, what, last)
+		}
+		select {
+		case <-t.Context().Done():
+			t.Fatalf("waiting for %s: %v", what, t.Context().Err())
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
 // A hook prints 100 MB, on both streams: each line is in the log, once and whole; the
 // operator does not hold them in memory; and while the hook prints, one in another queue
 // handles an event. C27, C28, issue 3 'bad input'.
@@ -67,26 +87,15 @@ func TestHookPrintsHundredMegabytes(t *testing.T) {
 	o := h.start("LOG_TYPE=json").ready()
 	before := o.peakMemory()
 	h.createConfigMap("start", "x", map[string]string{"app": "noise"})
-	h.eventually("the first lines", func() error {
-		if noise.count() == 0 {
-			return errNotYet
-		}
-		return nil
-	})
+	noise.await(t, "the first lines", func() bool { return noise.count() > 0 })
 	h.createConfigMap("probe", "x", map[string]string{"app": "watched"})
 	h.awaitLine("out/good", "probe")
 	if h.read("out/printed") != "" {
 		t.Error("the event was handled only after the noisy hook")
 	}
-	h.eventually("all lines", func() error {
+	noise.await(t, "all lines", func() bool {
 		printed, err := strconv.Atoi(strings.TrimSpace(h.read("out/printed")))
-		if err != nil {
-			return errNotYet
-		}
-		if got := noise.count(); got < printed {
-			return fmt.Errorf("%d of %d", got, printed)
-		}
-		return nil
+		return err == nil && noise.count() >= printed
 	})
 	o.expect("INFO no-newline-at-the-end", "hook=010-noisy/hooks/noisy.sh")
 	if noise.broken != "" || noise.bytes < 100_000_000 || noise.count() != len(noise.seen) {
