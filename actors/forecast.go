@@ -14,6 +14,7 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -172,7 +173,7 @@ func (o *outlook) rehearseRun(ctx context.Context, step *messages.ModuleForecast
 		step.Notes = append(step.Notes, "it is under maintenance: its release is left alone")
 		return
 	}
-	if !helm.HasChart(m.Dir) {
+	if !charts.Exists(m.Dir) {
 		return
 	}
 	if entries, err := os.ReadDir(filepath.Join(m.Dir, "crds")); err == nil && len(entries) > 0 && step.Step == messages.StepStart {
@@ -254,7 +255,7 @@ func Forecast(ctx context.Context, w World, request messages.ForecastRequest) (m
 	o := &outlook{world: w, tree: tree, sections: b.sections, deployed: setOf(releases), secrets: request.Secrets, hookValues: map[string]string{}}
 	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing
 	o.running = func(m addons.Module, release bool) bool {
-		return release || !helm.HasChart(m.Dir) && switchedOn(m, nil, before.Flags).Enabled
+		return release || !charts.Exists(m.Dir) && switchedOn(m, nil, before.Flags).Enabled
 	}
 	if err := o.lookForGlobalHooks(); err != nil {
 		return messages.Forecast{}, err

@@ -8,6 +8,7 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -131,7 +132,7 @@ func (j job) runOrders(run *supervisor.Run, all []hooks.Hook, binding hooks.Bind
 // applyRelease is step 5.3. Helm sees the values without the list of enabled modules
 // (D9) and is not cancelled in the middle: only the end of the grace period stops it.
 func (j job) applyRelease(run *supervisor.Run, m addons.Module) (outcome helm.Outcome, untouched bool, err error) {
-	if !helm.HasChart(m.Dir) {
+	if !charts.Exists(m.Dir) {
 		return helm.Outcome{}, false, nil // H16
 	}
 	state, untouched, err := j.untouched(run)
@@ -216,7 +217,7 @@ func (j job) deleteModule(run *supervisor.Run, m addons.Module) (untouched bool,
 	if err != nil {
 		return false, fmt.Errorf("helm uninstall: %w", err)
 	}
-	if !existed && helm.HasChart(m.Dir) {
+	if !existed && charts.Exists(m.Dir) {
 		j.log.Warn("there was no release to uninstall") // G6.2
 	}
 	return false, j.runOrders(run, state.Hooks, hooks.AfterDeleteHelm)

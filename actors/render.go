@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/messages"
 	"addon-operator/values"
 )
@@ -78,7 +79,7 @@ func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, er
 	if err != nil {
 		return helm.Module{}, err
 	}
-	if !helm.HasChart(m.Dir) {
+	if !charts.Exists(m.Dir) {
 		return helm.Module{}, fmt.Errorf("module %s has no chart, so there is nothing to render", name)
 	}
 	global, err := askFor[messages.Values](ctx, o, messages.GlobalHooks, messages.GetValues{})

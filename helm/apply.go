@@ -11,6 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
+
+	"addon-operator/helm/charts"
 )
 
 // Module is what becomes a release.
@@ -29,6 +31,10 @@ type Module struct {
 	// Drifted are objects that Drift told of: whatever the chart sets in them is
 	// put back.
 	Drifted []Object
+}
+
+func (m Module) chart() charts.Module {
+	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
 }
 
 // Action is what an Apply did.
@@ -81,7 +87,7 @@ func (c *Client) applyModule(ctx context.Context, m Module) (*apply, Outcome, er
 	outcome, err := a.run()
 	if err == nil {
 		outcome.Objects = c.want(m.Name, a.manifest.objects)
-		outcome.ChartVersion = a.chart.chart.Metadata.Version
+		outcome.ChartVersion = a.chart.Metadata().Version
 	}
 	return a, outcome, classify(ctx, m.Name, a.operation, err)
 }
@@ -107,10 +113,10 @@ func (c *Client) prepare(ctx context.Context, m Module) (*apply, error) {
 }
 
 // template loads the chart of a module and renders it.
-func (c *Client) template(ctx context.Context, op *operation, m Module) (chart *loadedChart, manifest *rendered, err error) {
+func (c *Client) template(ctx context.Context, op *operation, m Module) (chart *charts.Chart, manifest *rendered, err error) {
 	ended := m.observed(Template)
 	defer func() { ended(err) }()
-	if chart, err = c.charts.load(m); err != nil {
+	if chart, err = c.charts.Load(m.chart()); err != nil {
 		return nil, nil, c.renderProblem(ctx, nil, m, err)
 	}
 	if manifest, err = c.render(op, m, chart); err != nil {
@@ -123,7 +129,7 @@ func (c *Client) template(ctx context.Context, op *operation, m Module) (chart *
 type apply struct {
 	*operation
 	module   Module
-	chart    *loadedChart
+	chart    *charts.Chart
 	manifest *rendered
 	absent   []Object
 	surveyed bool
@@ -297,7 +303,7 @@ func (a *apply) install(earlier []string) (*release.Release, error) {
 	i.DisableOpenAPIValidation = true
 	i.DisableHooks = a.client.rehearsal != nil
 	i.Labels = map[string]string{ChecksumLabel: a.manifest.checksum}
-	rel, err := i.Run(copyChart(a.chart.chart), a.module.Values)
+	rel, err := i.Run(a.chart.Copy(), a.module.Values)
 	if k.withdrawn != nil { // nothing was installed, so there is nothing to record
 		if last, ok := a.store.state.Last(); ok {
 			_, err := a.store.Delete(last.secret)
@@ -336,7 +342,7 @@ func (a *apply) upgrade() (*release.Release, error) {
 		earlier = append(earlier, rel.Manifest)
 	}
 	cfg, k := a.configuration(a.store)
-	k.applying, k.earlier, k.recreates = true, earlier, recreatedKinds(a.chart.chart)
+	k.applying, k.earlier, k.recreates = true, earlier, recreatedKinds(a.chart.Metadata())
 	u := action.NewUpgrade(cfg)
 	u.Namespace = a.client.options.Namespace
 	u.Timeout = a.client.options.Timeout
@@ -346,7 +352,7 @@ func (a *apply) upgrade() (*release.Release, error) {
 	u.DisableOpenAPIValidation = true
 	u.DisableHooks = a.client.rehearsal != nil
 	u.Labels = map[string]string{ChecksumLabel: a.manifest.checksum}
-	return u.Run(a.release, copyChart(a.chart.chart), a.module.Values)
+	return u.Run(a.release, a.chart.Copy(), a.module.Values)
 }
 
 // unlock marks an interrupted revision as failed, and does nothing else. The

@@ -12,6 +12,8 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"addon-operator/helm/charts"
 )
 
 // defaultTimeout limits Helm hooks when Options.Timeout is zero.
@@ -42,7 +44,7 @@ type Client struct {
 	encoder   encoder
 	secrets   typedcorev1.SecretInterface
 	metadata  metadata.Interface
-	charts    *charts
+	charts    *charts.Cache
 	renders   renders
 	locks     locks
 	rehearsal *rehearsal // nil, except in a client that changes nothing
@@ -71,7 +73,7 @@ func New(o Options) (*Client, error) {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	c := &Client{options: o, transport: limitTransport{next}, charts: &charts{}}
+	c := &Client{options: o, transport: limitTransport{next}, charts: &charts.Cache{}}
 	c.base = &rest.Config{
 		Host:           address.String(),
 		UserAgent:      o.Config.UserAgent,

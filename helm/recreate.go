@@ -15,9 +15,9 @@ import (
 // object goes what depends on it, for example the pods of a Deployment.
 const RecreateAnnotation = "addon-operator/recreate"
 
-func recreatedKinds(c *chart.Chart) []string {
+func recreatedKinds(c *chart.Metadata) []string {
 	var kinds []string
-	for kind := range strings.SplitSeq(c.Metadata.Annotations[RecreateAnnotation], ",") {
+	for kind := range strings.SplitSeq(c.Annotations[RecreateAnnotation], ",") {
 		if kind = strings.TrimSpace(kind); kind != "" {
 			kinds = append(kinds, kind)
 		}

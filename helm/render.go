@@ -21,6 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+
+	"addon-operator/helm/charts"
 )
 
 // checksumBytes is the length of a checksum; a label value holds at most 63
@@ -44,7 +46,7 @@ type renders struct {
 }
 
 type memo struct {
-	chart        *loadedChart
+	chart        *charts.Chart
 	values       [sha256.Size]byte
 	capabilities *chartutil.Capabilities
 	result       *rendered
@@ -81,7 +83,7 @@ func (r *renders) forget(name string) {
 
 // render returns the render of a module, from memory when nothing it depends on
 // has changed.
-func (c *Client) render(op *operation, m Module, ch *loadedChart) (*rendered, error) {
+func (c *Client) render(op *operation, m Module, ch *charts.Chart) (*rendered, error) {
 	data, err := json.Marshal(m.Values)
 	if err != nil {
 		return nil, fmt.Errorf("values: %w", err)
@@ -97,8 +99,8 @@ func (c *Client) render(op *operation, m Module, ch *loadedChart) (*rendered, er
 	return key.result, nil
 }
 
-func (c *Client) renderAnew(op *operation, m Module, ch *loadedChart) (*rendered, error) {
-	use := copyChart(ch.chart)
+func (c *Client) renderAnew(op *operation, m Module, ch *charts.Chart) (*rendered, error) {
+	use := ch.Copy()
 	lookup := &lookupClients{op: op}
 	files, err := c.renderFiles(op, m, use, lookup)
 	if err != nil {
@@ -218,7 +220,7 @@ func checkObject(u *unstructured.Unstructured) error {
 // unstable renders a second time and names the templates whose output differs
 // although all their inputs are the same: random values, the time, lookup of
 // changing objects. Such a module gets a new revision at each start (H6).
-func (c *Client) unstable(op *operation, m Module, ch *loadedChart, first *rendered) []string {
+func (c *Client) unstable(op *operation, m Module, ch *charts.Chart, first *rendered) []string {
 	second, err := c.renderAnew(op, m, ch)
 	if err != nil || second.checksum == first.checksum {
 		return nil

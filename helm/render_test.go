@@ -7,9 +7,20 @@ import (
 	"testing"
 
 	"helm.sh/helm/v3/pkg/chartutil"
+	"k8s.io/client-go/rest"
 )
 
-// offline is an operation that needs no cluster.
+// newOffline is a client that needs no cluster.
+func newOffline(t testing.TB) *Client {
+	t.Helper()
+	c, err := New(Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Namespace: "default"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// offline is an operation of it.
 func offline(t testing.TB, c *Client) *operation {
 	t.Helper()
 	return &operation{
@@ -20,7 +31,7 @@ func offline(t testing.TB, c *Client) *operation {
 
 func renderOffline(t testing.TB, c *Client, m Module) (*rendered, error) {
 	t.Helper()
-	loaded, err := c.charts.load(m)
+	loaded, err := c.charts.Load(m.chart())
 	if err != nil {
 		return nil, c.renderProblem(t.Context(), nil, m, err)
 	}
@@ -152,7 +163,7 @@ func TestRenderMemo(t *testing.T) {
 	if mustRender(t, c, m) == first {
 		t.Error("changed chart, same render")
 	}
-	loaded, err := c.charts.load(m)
+	loaded, err := c.charts.Load(m.chart())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,14 +29,14 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := c.charts.load(m)
+	loaded, err := c.charts.Load(m.chart())
 	if err != nil {
 		return nil, c.renderProblem(ctx, nil, m, err)
 	}
 	if m.Values == nil {
 		m.Values = map[string]any{}
 	}
-	files, err := c.renderFiles(op, m, copyChart(loaded.chart), &lookupClients{op: op})
+	files, err := c.renderFiles(op, m, loaded.Copy(), &lookupClients{op: op})
 	if err != nil {
 		return nil, c.renderProblem(ctx, op, m, err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/values"
@@ -239,7 +240,7 @@ func (g *generator) unknown(apiVersion, kind string) error {
 
 // module adds what a module's definitions and chart need.
 func (g *generator) module(ctx context.Context, m addons.Module) error {
-	if !helm.HasChart(m.Dir) {
+	if !charts.Exists(m.Dir) {
 		return nil
 	}
 	sections, err := g.sections(m)

@@ -1,4 +1,4 @@
-package helm
+package charts
 
 import (
 	"os"
@@ -7,22 +7,34 @@ import (
 	"slices"
 	"testing"
 
+	"golang.org/x/tools/txtar"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
-	"k8s.io/client-go/rest"
 )
 
-func newOffline(t testing.TB) *Client {
+// moduleOf writes the files of a txtar archive into a directory.
+func moduleOf(t *testing.T, name, archive string) Module {
 	t.Helper()
-	c, err := New(Options{Config: &rest.Config{Host: "http://127.0.0.1:1"}, Namespace: "default"})
-	if err != nil {
+	m := Module{Name: name, Key: name, Dir: t.TempDir()}
+	for _, f := range txtar.Parse([]byte(archive)).Files {
+		write(t, m, f.Name, string(f.Data))
+	}
+	return m
+}
+
+func write(t *testing.T, m Module, name, text string) {
+	t.Helper()
+	path := filepath.Join(m.Dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return c
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // A17: Chart.yaml or a templates directory makes a chart.
-func TestHasChart(t *testing.T) {
+func TestExists(t *testing.T) {
 	tests := []struct {
 		name, files string
 		want        bool
@@ -36,12 +48,12 @@ func TestHasChart(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			if got := HasChart(moduleOf(t, "m", tt.files).Dir); got != tt.want {
-				t.Errorf("HasChart = %v, want %v", got, tt.want)
+			if got := Exists(moduleOf(t, "m", tt.files).Dir); got != tt.want {
+				t.Errorf("Exists = %v, want %v", got, tt.want)
 			}
 		})
 	}
-	if HasChart(filepath.Join(t.TempDir(), "missing")) {
+	if Exists(filepath.Join(t.TempDir(), "missing")) {
 		t.Error("a missing directory has a chart")
 	}
 }
@@ -64,7 +76,7 @@ ignored*
 {apiVersion: v2, name: sub, version: 0.1.0}
 -- enabled --
 `)
-	loaded, err := loadChart(m)
+	loaded, err := read(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +114,7 @@ global: {zone: stays}
 otherEnabled: true
 -- templates/a.yaml --
 `)
-	loaded, err := new(charts).load(m)
+	loaded, err := new(Cache).Load(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,14 +126,30 @@ otherEnabled: true
 
 // A loaded chart is kept until a file changes, and its use does not change it.
 func TestChartCache(t *testing.T) {
-	var cache charts
-	m := module(t, "features")
-	first, err := cache.load(m)
+	var cache Cache
+	m := moduleOf(t, "parent", `
+-- Chart.yaml --
+apiVersion: v2
+name: parent
+version: 0.1.0
+dependencies:
+- {name: here, version: 0.1.0}
+- {name: away, version: 0.1.0, condition: away.enabled}
+-- charts/here/Chart.yaml --
+{apiVersion: v2, name: here, version: 0.1.0}
+-- charts/here/values.yaml --
+word: given
+-- charts/away/Chart.yaml --
+{apiVersion: v2, name: away, version: 0.1.0}
+-- values.yaml --
+away: {enabled: false}
+`)
+	first, err := cache.Load(m)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
-		use := copyChart(first.chart)
+		use := first.Copy()
 		if err := chartutil.ProcessDependenciesWithMerge(use, map[string]any{}); err != nil {
 			t.Fatal(err)
 		}
@@ -133,18 +161,18 @@ func TestChartCache(t *testing.T) {
 	if n := len(first.chart.Dependencies()); n != 2 {
 		t.Errorf("the cached chart has %d subcharts, want 2", n)
 	}
-	if again, _ := cache.load(m); again != first {
+	if again, _ := cache.Load(m); again != first {
 		t.Error("loaded again although nothing changed")
 	}
 	write(t, m, "templates/new.yaml", "# new")
-	second, err := cache.load(m)
+	second, err := cache.Load(m)
 	if err != nil || second == first {
 		t.Fatalf("a new file is not seen: %v", err)
 	}
 	if err := os.Remove(filepath.Join(m.Dir, "templates/new.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if third, err := cache.load(m); err != nil || third == second {
+	if third, err := cache.Load(m); err != nil || third == second {
 		t.Errorf("a removed file is not seen: %v", err)
 	}
 }
@@ -159,19 +187,19 @@ func TestLoadSymlinks(t *testing.T) {
 	if err := os.Symlink("nowhere", filepath.Join(m.Dir, "dangling")); err != nil {
 		t.Fatal(err)
 	}
-	var cache charts
-	first, err := cache.load(m)
+	var cache Cache
+	first, err := cache.Load(m)
 	if err != nil || !slices.Equal(names(first.chart.Templates), []string{"templates/a.yaml"}) {
 		t.Fatalf("templates = %v, %v", first, err)
 	}
 	write(t, chart, "templates/a.yaml", "# changed")
-	if second, _ := cache.load(m); second == first {
+	if second, _ := cache.Load(m); second == first {
 		t.Error("a change behind a link is not seen")
 	}
 	if err := os.Symlink(m.Dir, filepath.Join(m.Dir, "loop")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := cache.load(m); err == nil {
+	if _, err := cache.Load(m); err == nil {
 		t.Error("a link that points upwards is no error")
 	}
 }

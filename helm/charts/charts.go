@@ -1,4 +1,6 @@
-package helm
+// Package charts reads the charts of modules from their directories, and keeps each
+// until one of its files changes. Rendering is no business of it.
+package charts
 
 import (
 	"crypto/sha256"
@@ -26,9 +28,9 @@ const synthesisedVersion = "0.2.0"
 // maxDepth stops a walk through symbolic links that point upwards.
 const maxDepth = 32
 
-// HasChart reports whether a module directory holds a chart: a Chart.yaml, or
-// at least a templates directory (A17).
-func HasChart(dir string) bool {
+// Exists reports whether a module directory holds a chart: a Chart.yaml, or at
+// least a templates directory (A17).
+func Exists(dir string) bool {
 	if info, err := os.Stat(filepath.Join(dir, "Chart.yaml")); err == nil && !info.IsDir() {
 		return true
 	}
@@ -36,24 +38,38 @@ func HasChart(dir string) bool {
 	return err == nil && info.IsDir()
 }
 
-// loadedChart is a chart as it lies in the cache. Nobody may give it to Helm:
-// actions and renders change a chart (disabled subcharts disappear for good).
-// copyChart makes one to use.
-type loadedChart struct {
+// Module says where the chart of a module lies.
+type Module struct {
+	Name string // of the module, and of a chart without Chart.yaml
+	Key  string // of the module's section in the values
+	Dir  string
+}
+
+// Chart is a chart as it lies in the cache.
+type Chart struct {
 	stamp [sha256.Size]byte
 	chart *chart.Chart
 }
 
-// charts keeps every loaded chart until one of its files changes.
-type charts struct {
+// Metadata is what Chart.yaml says; not to be changed.
+func (c *Chart) Metadata() *chart.Metadata { return c.chart.Metadata }
+
+// Copy makes a chart to give to Helm, whose actions and renders change what they
+// are given: disabled subcharts disappear for good.
+func (c *Chart) Copy() *chart.Chart { return copyOf(c.chart) }
+
+// Cache keeps every loaded chart until one of its files changes. The zero Cache is
+// empty.
+type Cache struct {
 	mu    sync.Mutex
-	byDir map[string]*loadedChart
+	byDir map[string]*Chart
 }
 
-// load returns the chart of a module. Its default values lack the module's own
-// section and flag: those values reach the chart merged and patched already, and
-// a key that a hook removed would come back through the defaults (H2).
-func (c *charts) load(m Module) (*loadedChart, error) {
+// Load returns the chart of a module, the same pointer while no file of it changes.
+// Its default values lack the module's own section and flag: those values reach the
+// chart merged and patched already, and a key that a hook removed would come back
+// through the defaults (H2).
+func (c *Cache) Load(m Module) (*Chart, error) {
 	stamp, err := stampOf(m.Dir)
 	if err != nil {
 		return nil, fmt.Errorf("read chart directory %s: %w", m.Dir, err)
@@ -64,7 +80,7 @@ func (c *charts) load(m Module) (*loadedChart, error) {
 	if known != nil && known.stamp == stamp {
 		return known, nil
 	}
-	loaded, err := loadChart(m)
+	loaded, err := read(m)
 	if err != nil {
 		return nil, fmt.Errorf("load chart in %s: %w", m.Dir, err)
 	}
@@ -72,17 +88,17 @@ func (c *charts) load(m Module) (*loadedChart, error) {
 		delete(loaded.Values, m.Key)
 		delete(loaded.Values, m.Key+"Enabled")
 	}
-	fresh := &loadedChart{stamp: stamp, chart: loaded}
+	fresh := &Chart{stamp: stamp, chart: loaded}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byDir == nil {
-		c.byDir = map[string]*loadedChart{}
+		c.byDir = map[string]*Chart{}
 	}
 	c.byDir[m.Dir] = fresh
 	return fresh, nil
 }
 
-func loadChart(m Module) (*chart.Chart, error) {
+func read(m Module) (*chart.Chart, error) {
 	if _, err := os.Stat(filepath.Join(m.Dir, "Chart.yaml")); err == nil {
 		return loader.LoadDir(m.Dir)
 	}
@@ -188,9 +204,9 @@ func skip(info fs.FileInfo) error {
 	return nil
 }
 
-// copyChart copies what Helm changes in a chart: the list of subcharts, their
+// copyOf copies what Helm changes in a chart: the list of subcharts, their
 // metadata, and the values. Templates and files are shared.
-func copyChart(c *chart.Chart) *chart.Chart {
+func copyOf(c *chart.Chart) *chart.Chart {
 	n := *c
 	if c.Metadata != nil {
 		metadata := *c.Metadata
@@ -206,7 +222,7 @@ func copyChart(c *chart.Chart) *chart.Chart {
 	n.Values = copyValues(c.Values)
 	subcharts := make([]*chart.Chart, len(c.Dependencies()))
 	for i, sub := range c.Dependencies() {
-		subcharts[i] = copyChart(sub)
+		subcharts[i] = copyOf(sub)
 	}
 	n.SetDependencies(subcharts...)
 	return &n
