@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"addon-operator/helm/charts"
+	"addon-operator/helm/kinds"
 )
 
 // defaultTimeout limits Helm hooks when Options.Timeout is zero.
@@ -39,7 +40,7 @@ type Client struct {
 	options   Options
 	base      *rest.Config      // address only; see bound
 	transport http.RoundTripper // credentials, TLS and connections, shared by everything
-	discovery *discovered
+	kinds     *kinds.Server
 	records   *records
 	encoder   encoder
 	secrets   typedcorev1.SecretInterface
@@ -88,7 +89,7 @@ func New(o Options) (*Client, error) {
 func (c *Client) connect() error {
 	cfg := c.over(c.transport)
 	var err error
-	if c.discovery, err = newDiscovered(cfg); err != nil {
+	if c.kinds, err = kinds.New(cfg); err != nil {
 		return fmt.Errorf("helm: discovery client: %w", err)
 	}
 	if c.metadata, err = metadata.NewForConfig(metadata.ConfigFor(cfg)); err != nil {
@@ -123,11 +124,11 @@ func (c *Client) Releases(ctx context.Context) ([]string, error) {
 
 // ResetDiscovery tells that the kinds of the API server have changed: CRDs were
 // installed (M6).
-func (c *Client) ResetDiscovery() { c.discovery.forget() }
+func (c *Client) ResetDiscovery() { c.kinds.Forget() }
 
 // WarmUp reads the kinds of the API server, so that the first Apply need not.
 func (c *Client) WarmUp(ctx context.Context) error {
-	_, err := c.discovery.Capabilities(ctx)
+	_, err := c.kinds.Capabilities(ctx)
 	return err
 }
 

@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
+
+	"addon-operator/helm/kinds"
 )
 
 // writeWidth is how many objects of one kind are written at the same time.
@@ -94,7 +96,7 @@ func (k *cluster) build(text string, strict bool) (kube.ResourceList, error) {
 }
 
 func (k *cluster) info(o *unstructured.Unstructured) (*resource.Info, error) {
-	m, err := k.op.client.discovery.mapping(o.GroupVersionKind())
+	m, err := k.op.client.kinds.Mapping(o.GroupVersionKind())
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +104,7 @@ func (k *cluster) info(o *unstructured.Unstructured) (*resource.Info, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !k.op.client.discovery.isNamespaced(m) {
+	if !kinds.Namespaced(m) {
 		o.SetNamespace("")
 	} else if o.GetNamespace() == "" {
 		o.SetNamespace(k.op.client.options.Namespace)

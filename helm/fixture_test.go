@@ -124,7 +124,7 @@ func (f *fixture) known() map[string]State {
 func (f *fixture) kindsCaughtUp() bool {
 	f.Helper()
 	for _, kind := range f.presence.WatchedKinds() {
-		resource, err := f.client.discovery.mapper.ResourceFor(schema.ParseGroupResource(kind.Resource).WithVersion(""))
+		resource, err := f.client.kinds.Mapper().ResourceFor(schema.ParseGroupResource(kind.Resource).WithVersion(""))
 		if meta.IsNoMatchError(err) {
 			continue // the kind is gone
 		}

@@ -48,7 +48,7 @@ func (c *Client) begin(ctx context.Context, name string) (*operation, error) {
 		transport: &boundTransport{ctx: ctx, next: c.transport},
 	}
 	var err error
-	op.capabilities, err = c.discovery.Capabilities(ctx)
+	op.capabilities, err = c.kinds.Capabilities(ctx)
 	if err != nil {
 		return nil, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
 	}
@@ -163,11 +163,11 @@ func (g getter) ToRESTConfig() (*rest.Config, error) { return g.op.config(), nil
 
 // ToDiscoveryClient returns the shared discovery.
 func (g getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
-	return g.op.client.discovery.cached, nil
+	return g.op.client.kinds.Cached(), nil
 }
 
 // ToRESTMapper returns the shared mapper.
-func (g getter) ToRESTMapper() (meta.RESTMapper, error) { return g.op.client.discovery.mapper, nil }
+func (g getter) ToRESTMapper() (meta.RESTMapper, error) { return g.op.client.kinds.Mapper(), nil }
 
 // ToRawKubeConfigLoader tells the namespace; there is no kubeconfig here.
 func (g getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {

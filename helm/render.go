@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/dynamic"
 
 	"addon-operator/helm/charts"
+	"addon-operator/helm/kinds"
 )
 
 // checksumBytes is the length of a checksum; a label value holds at most 63
@@ -247,7 +248,7 @@ var _ engine.ClientProvider = (*lookupClients)(nil)
 // GetClientFor implements engine.ClientProvider.
 func (l *lookupClients) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
 	l.used = true
-	m, err := l.op.client.discovery.mapping(schema.FromAPIVersionAndKind(apiVersion, kind))
+	m, err := l.op.client.kinds.Mapping(schema.FromAPIVersionAndKind(apiVersion, kind))
 	if err != nil {
 		return nil, false, fmt.Errorf("lookup %s %s: %w", apiVersion, kind, err)
 	}
@@ -255,7 +256,7 @@ func (l *lookupClients) GetClientFor(apiVersion, kind string) (dynamic.Namespace
 	if err != nil {
 		return nil, false, err
 	}
-	return client.Resource(m.Resource), l.op.client.discovery.isNamespaced(m), nil
+	return client.Resource(m.Resource), kinds.Namespaced(m), nil
 }
 
 // renderProblem turns an error of loading or rendering into an Error. Helm's

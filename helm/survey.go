@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
+
+	"addon-operator/helm/kinds"
 )
 
 // surveyWidth is how many objects are looked at in parallel.
@@ -67,7 +69,7 @@ func (op *operation) survey(objects []Object) (survey, error) {
 
 // read is the request by which Helm, too, reads an object.
 func (op *operation) read(o Object) (*rest.Request, error) {
-	m, err := op.client.discovery.mapping(o.GVK)
+	m, err := op.client.kinds.Mapping(o.GVK)
 	if err != nil {
 		return nil, fmt.Errorf("find the resource of %s: %w", o, err)
 	}
@@ -75,7 +77,7 @@ func (op *operation) read(o Object) (*rest.Request, error) {
 	if err != nil {
 		return nil, err
 	}
-	namespaced := op.client.discovery.isNamespaced(m)
+	namespaced := kinds.Namespaced(m)
 	return client.Get().NamespaceIfScoped(op.client.identity(o).Namespace, namespaced).Resource(m.Resource.Resource).Name(o.Name), nil
 }
 
@@ -105,11 +107,11 @@ func (c *Client) look(ctx context.Context, o Object) (live *metav1.PartialObject
 
 // resourceOf finds where the API server keeps an object.
 func (c *Client) resourceOf(o Object) (metadata.ResourceInterface, error) {
-	m, err := c.discovery.mapping(o.GVK)
+	m, err := c.kinds.Mapping(o.GVK)
 	if err != nil {
 		return nil, fmt.Errorf("find the resource of %s: %w", o, err)
 	}
-	if c.discovery.isNamespaced(m) {
+	if kinds.Namespaced(m) {
 		return c.metadata.Resource(m.Resource).Namespace(c.identity(o).Namespace), nil
 	}
 	return c.metadata.Resource(m.Resource), nil

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+
+	"addon-operator/helm/kinds"
 )
 
 // Watcher tells what changes in the cluster. Package kube implements it (Client),
@@ -69,7 +71,7 @@ func (c *Client) Watch(ctx context.Context, news News) {
 	}
 	c.records.watch(news.Changed, c.locks.busy)
 	c.options.Watcher.WatchMetadata(ctx, secretsResource(), c.options.Namespace, labels.Set{"owner": "helm"}.String(), c.records)
-	c.discovery.watch(c.options.Watcher.WatchKinds(ctx))
+	c.kinds.Watch(c.options.Watcher.WatchKinds(ctx))
 	if c.options.Presence == nil {
 		return
 	}
@@ -99,11 +101,11 @@ func (c *Client) follow(objects []Object) {
 // resolve makes two mentions of an object equal: no version, the namespace of
 // the release where none is written, and none where the kind has none.
 func (c *Client) resolve(o Object) (Object, *meta.RESTMapping, error) {
-	m, err := c.discovery.mapping(o.GVK)
+	m, err := c.kinds.Mapping(o.GVK)
 	if err != nil {
 		return o, nil, err
 	}
-	if !c.discovery.isNamespaced(m) {
+	if !kinds.Namespaced(m) {
 		o.Namespace = ""
 	} else if o.Namespace == "" {
 		o.Namespace = c.options.Namespace

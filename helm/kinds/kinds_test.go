@@ -1,4 +1,4 @@
-package helm
+package kinds
 
 import (
 	"context"
@@ -62,37 +62,37 @@ func answer(w http.ResponseWriter, body any) {
 	_ = json.NewEncoder(w).Encode(body)
 }
 
-func (a *fakeAPI) client(t *testing.T) *discovered {
+func (a *fakeAPI) client(t *testing.T) *Server {
 	t.Helper()
 	server := httptest.NewServer(a)
 	t.Cleanup(server.Close)
-	d, err := newDiscovered(&rest.Config{Host: server.URL})
+	s, err := New(&rest.Config{Host: server.URL})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return d
+	return s
 }
 
 // H11: capabilities are the same pointer until the list of APIs changes, and
 // then they are new at once.
 func TestCapabilities(t *testing.T) {
 	api := &fakeAPI{etag: "etag"}
-	d := api.client(t)
-	first, err := d.Capabilities(t.Context())
+	s := api.client(t)
+	first, err := s.Capabilities(t.Context())
 	if err != nil || first.KubeVersion.Version != "v1.36.0" {
 		t.Fatalf("capabilities = %+v, %v", first, err)
 	}
 	requests := api.full.Load()
-	if again, err := d.Capabilities(t.Context()); err != nil || again != first || api.full.Load() != requests {
+	if again, err := s.Capabilities(t.Context()); err != nil || again != first || api.full.Load() != requests {
 		t.Errorf("again: %v, %d full answers after %d", err, api.full.Load(), requests)
 	}
 	api.shown.Store(true)
-	second, err := d.Capabilities(t.Context())
+	second, err := s.Capabilities(t.Context())
 	if err != nil || !second.APIVersions.Has("example.com/v1/Thing") {
 		t.Errorf("the new kind is not seen: %v, %v", second.APIVersions, err)
 	}
 	api.broken.Store(true)
-	if _, err := d.Capabilities(t.Context()); err == nil {
+	if _, err := s.Capabilities(t.Context()); err == nil {
 		t.Error("a server that is away is no error")
 	}
 }
@@ -100,12 +100,12 @@ func TestCapabilities(t *testing.T) {
 // Modules that start at the same time ask once for all of them.
 func TestCapabilitiesAreAskedForOnce(t *testing.T) {
 	api := &fakeAPI{etag: "etag"}
-	d := api.client(t)
-	d.watch(func(_ context.Context, since time.Time) bool { return !since.IsZero() })
+	s := api.client(t)
+	s.Watch(func(_ context.Context, since time.Time) bool { return !since.IsZero() })
 	var group errgroup.Group
 	for range 8 {
 		group.Go(func() error {
-			_, err := d.Capabilities(t.Context())
+			_, err := s.Capabilities(t.Context())
 			return err
 		})
 	}
@@ -117,17 +117,17 @@ func TestCapabilitiesAreAskedForOnce(t *testing.T) {
 // Without an ETag, discovery is trusted for a while.
 func TestCapabilitiesWithoutETag(t *testing.T) {
 	api := &fakeAPI{}
-	d := api.client(t)
-	first, err := d.Capabilities(t.Context())
+	s := api.client(t)
+	first, err := s.Capabilities(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := d.Capabilities(t.Context()); err != nil || again != first {
+	if again, err := s.Capabilities(t.Context()); err != nil || again != first {
 		t.Errorf("again: %v, %v", again, err)
 	}
 	api.shown.Store(true)
-	d.loaded = d.loaded.Add(-2 * blindAge)
-	if second, err := d.Capabilities(t.Context()); err != nil || !second.APIVersions.Has("example.com/v1/Thing") {
+	s.loaded = s.loaded.Add(-2 * blindAge)
+	if second, err := s.Capabilities(t.Context()); err != nil || !second.APIVersions.Has("example.com/v1/Thing") {
 		t.Errorf("the new kind is not seen: %v", err)
 	}
 }
@@ -135,19 +135,19 @@ func TestCapabilitiesWithoutETag(t *testing.T) {
 // H11: an unknown kind refreshes discovery, but not more than once a second.
 func TestMapping(t *testing.T) {
 	api := &fakeAPI{etag: "etag"}
-	d := api.client(t)
+	s := api.client(t)
 	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
-	if _, err := d.mapping(gvk); err == nil {
+	if _, err := s.Mapping(gvk); err == nil {
 		t.Fatal("an unknown kind is no error")
 	}
 	api.shown.Store(true)
 	requests := api.full.Load()
-	if _, err := d.mapping(gvk); err == nil || api.full.Load() != requests {
+	if _, err := s.Mapping(gvk); err == nil || api.full.Load() != requests {
 		t.Errorf("asked again at once: %v", err)
 	}
-	d.reset = d.reset.Add(-2 * missPause)
-	m, err := d.mapping(gvk)
-	if err != nil || m.Resource.Resource != "things" || !d.isNamespaced(m) {
+	s.reset = s.reset.Add(-2 * missPause)
+	m, err := s.Mapping(gvk)
+	if err != nil || m.Resource.Resource != "things" || !Namespaced(m) {
 		t.Errorf("mapping = %v, %v", m, err)
 	}
 }

@@ -1,4 +1,6 @@
-package helm
+// Package kinds knows what the API server can do: its kinds and where they are
+// served, and what templates see of that as .Capabilities.
+package kinds
 
 import (
 	"context"
@@ -30,10 +32,9 @@ const (
 	versionAge = 10 * time.Minute
 )
 
-// discovered is what the API server can do: its kinds, and Helm's capabilities
-// made of them. It is shared by all releases and renewed when the list of APIs
-// changes.
-type discovered struct {
+// Server is what one API server can do. It is shared by all releases, and renewed
+// when the list of APIs changes. It is safe for concurrent use.
+type Server struct {
 	http   *http.Client
 	apis   string // URL of the aggregated list of APIs
 	cached discovery.CachedDiscoveryInterface
@@ -51,7 +52,8 @@ type discovered struct {
 	capabilities *chartutil.Capabilities
 }
 
-func newDiscovered(cfg *rest.Config) (*discovered, error) {
+// New makes a Server. It makes no request.
+func New(cfg *rest.Config) (*Server, error) {
 	shared, err := rest.HTTPClientFor(cfg)
 	if err != nil {
 		return nil, err
@@ -60,81 +62,83 @@ func newDiscovered(cfg *rest.Config) (*discovered, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &discovered{http: shared, apis: cfg.Host + "/apis", cached: memory.NewMemCacheClient(client)}
-	d.mapper = restmapper.NewDeferredDiscoveryRESTMapper(d.cached)
-	d.known.Store(&sync.Map{})
-	return d, nil
+	s := &Server{http: shared, apis: cfg.Host + "/apis", cached: memory.NewMemCacheClient(client)}
+	s.mapper = restmapper.NewDeferredDiscoveryRESTMapper(s.cached)
+	s.known.Store(&sync.Map{})
+	return s, nil
 }
 
 // Capabilities returns what templates see as .Capabilities. The pointer stays
 // the same as long as nothing changed, so it serves as a key for rendered
 // manifests. Kinds that appear later are seen at the next call (H11): one
 // conditional request asks whether the list of APIs changed.
-func (d *discovered) Capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
-	if known := d.undisturbed(ctx); known != nil {
+func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
+	if known := s.undisturbed(ctx); known != nil {
 		return known, nil
 	}
-	d.asking.Lock()
-	defer d.asking.Unlock()
-	if known := d.undisturbed(ctx); known != nil { // somebody has asked meanwhile
+	s.asking.Lock()
+	defer s.asking.Unlock()
+	if known := s.undisturbed(ctx); known != nil { // somebody has asked meanwhile
 		return known, nil
 	}
 	asked := time.Now()
-	etag, changed, err := d.probe(ctx)
+	etag, changed, err := s.probe(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("ask the API server for its APIs: %w", err)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.capabilities != nil && !changed && time.Since(d.loaded) < versionAge {
-		d.asked = asked
-		return d.capabilities, nil
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.capabilities != nil && !changed && time.Since(s.loaded) < versionAge {
+		s.asked = asked
+		return s.capabilities, nil
 	}
-	d.resetMapper()
-	fresh, err := d.load()
+	s.resetMapper()
+	fresh, err := s.load()
 	if err != nil {
 		return nil, fmt.Errorf("read the APIs of the API server: %w", err)
 	}
-	d.etag, d.loaded, d.asked = etag, time.Now(), asked
-	if !sameCapabilities(d.capabilities, fresh) {
-		d.capabilities = fresh
+	s.etag, s.loaded, s.asked = etag, time.Now(), asked
+	if !sameCapabilities(s.capabilities, fresh) {
+		s.capabilities = fresh
 	}
-	return d.capabilities, nil
+	return s.capabilities, nil
 }
 
-func (d *discovered) watch(unchanged func(ctx context.Context, since time.Time) bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.unchanged = unchanged
+// Watch makes the answers of unchanged take the place of requests: it reports whether
+// no definition of a kind has changed since a time. It is called before all else.
+func (s *Server) Watch(unchanged func(ctx context.Context, since time.Time) bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unchanged = unchanged
 }
 
 // undisturbed returns the capabilities that need no request: no definition of a
 // kind has changed since they were asked for. Without them, nil.
-func (d *discovered) undisturbed(ctx context.Context) *chartutil.Capabilities {
-	d.mu.Lock()
-	unchanged, asked, known := d.unchanged, d.asked, d.capabilities
-	fresh := time.Since(d.loaded) < versionAge
-	d.mu.Unlock()
+func (s *Server) undisturbed(ctx context.Context) *chartutil.Capabilities {
+	s.mu.Lock()
+	unchanged, asked, known := s.unchanged, s.asked, s.capabilities
+	fresh := time.Since(s.loaded) < versionAge
+	s.mu.Unlock()
 	if unchanged == nil || !unchanged(ctx, asked) || !fresh {
 		return nil
 	}
 	return known
 }
 
-// forget makes the next call of Capabilities ask for everything.
-func (d *discovered) forget() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.etag, d.loaded, d.asked = "", time.Time{}, time.Time{}
-	d.resetMapper()
+// Forget makes the next call of Capabilities ask for everything.
+func (s *Server) Forget() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.etag, s.loaded, s.asked = "", time.Time{}, time.Time{}
+	s.resetMapper()
 }
 
 // probe asks for the list of APIs under the condition that it changed.
-func (d *discovered) probe(ctx context.Context) (etag string, changed bool, err error) {
-	d.mu.Lock()
-	known, loaded := d.etag, d.loaded
-	d.mu.Unlock()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, d.apis, http.NoBody)
+func (s *Server) probe(ctx context.Context) (etag string, changed bool, err error) {
+	s.mu.Lock()
+	known, loaded := s.etag, s.loaded
+	s.mu.Unlock()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.apis, http.NoBody)
 	if err != nil {
 		return "", false, err
 	}
@@ -142,7 +146,7 @@ func (d *discovered) probe(ctx context.Context) (etag string, changed bool, err 
 	if known != "" {
 		req.Header.Set("If-None-Match", known)
 	}
-	resp, err := d.http.Do(req)
+	resp, err := s.http.Do(req)
 	if err != nil {
 		return "", false, err
 	}
@@ -152,21 +156,21 @@ func (d *discovered) probe(ctx context.Context) (etag string, changed bool, err 
 	case resp.StatusCode == http.StatusNotModified:
 		return known, false, nil
 	case resp.StatusCode != http.StatusOK:
-		return "", false, fmt.Errorf("%s answers %s", d.apis, resp.Status)
+		return "", false, fmt.Errorf("%s answers %s", s.apis, resp.Status)
 	case etag == "":
 		return "", time.Since(loaded) > blindAge, nil
 	}
 	return etag, etag != known, nil
 }
 
-func (d *discovered) load() (*chartutil.Capabilities, error) {
-	version, err := d.cached.ServerVersion()
+func (s *Server) load() (*chartutil.Capabilities, error) {
+	version, err := s.cached.ServerVersion()
 	if err != nil {
 		return nil, err
 	}
 	// A registered API without a working server is reported as an error beside
 	// a list that holds all others.
-	apis, err := action.GetVersionSet(d.cached)
+	apis, err := action.GetVersionSet(s.cached)
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
 		return nil, err
 	}
@@ -182,17 +186,17 @@ func sameCapabilities(a, b *chartutil.Capabilities) bool {
 	return a != nil && b != nil && a.KubeVersion == b.KubeVersion && slices.Equal(a.APIVersions, b.APIVersions)
 }
 
-// mapping finds the resource of a kind. An unknown kind refreshes discovery, at
+// Mapping finds the resource of a kind. An unknown kind refreshes discovery, at
 // most once a second: the cached client believes itself fresh for ever and would
 // never see a kind that somebody else added.
-func (d *discovered) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
-	known := d.known.Load() // what is found late goes into the map of its time
+func (s *Server) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
+	known := s.known.Load() // what is found late goes into the map of its time
 	if m, ok := known.Load(gvk); ok {
 		return m.(*meta.RESTMapping), nil
 	}
-	m, err := d.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
-	if meta.IsNoMatchError(err) && d.resetAfterMiss() {
-		m, err = d.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	m, err := s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) && s.resetAfterMiss() {
+		m, err = s.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
 	if err == nil {
 		known.Store(gvk, m)
@@ -200,23 +204,28 @@ func (d *discovered) mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, er
 	return m, err
 }
 
-func (d *discovered) resetAfterMiss() bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if time.Since(d.reset) < missPause {
+func (s *Server) resetAfterMiss() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if time.Since(s.reset) < missPause {
 		return false
 	}
-	d.reset = time.Now()
-	d.resetMapper()
+	s.reset = time.Now()
+	s.resetMapper()
 	return true
 }
 
 // resetMapper forgets all kinds, in the discovery cache too.
-func (d *discovered) resetMapper() {
-	d.mapper.Reset()
-	d.known.Store(&sync.Map{})
+func (s *Server) resetMapper() {
+	s.mapper.Reset()
+	s.known.Store(&sync.Map{})
 }
 
-func (d *discovered) isNamespaced(m *meta.RESTMapping) bool {
-	return m.Scope.Name() == meta.RESTScopeNameNamespace
-}
+// Cached is the discovery as Helm wants it.
+func (s *Server) Cached() discovery.CachedDiscoveryInterface { return s.cached }
+
+// Mapper is the mapper as Helm wants it.
+func (s *Server) Mapper() meta.RESTMapper { return s.mapper }
+
+// Namespaced reports whether objects of a mapping lie in namespaces.
+func Namespaced(m *meta.RESTMapping) bool { return m.Scope.Name() == meta.RESTScopeNameNamespace }
