@@ -9,11 +9,7 @@ import (
 // What coldstart does would be in vain after the libraries have been initialised.
 func TestTheColdStartBeginsBeforeTheLibraries(t *testing.T) {
 	t.Parallel()
-	program, err := built()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(program, "version")
+	cmd := exec.Command(program(), "version")
 	cmd.Env = append(cmd.Environ(), "GODEBUG=inittrace=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
