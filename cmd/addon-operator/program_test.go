@@ -18,6 +18,8 @@ const (
 	programName = "addon-operator"
 	// programVariable tells all tests where that file is.
 	programVariable = "ADDON_OPERATOR_E2E_PROGRAM"
+	// Without noRaceSleep, each program with the race detector sleeps for a second at its end.
+	raceVariable, noRaceSleep = "GORACE", "atexit_sleep_ms=0"
 	// together is the number of tests at a time: they wait more than they compute.
 	together = "4"
 )
@@ -39,7 +41,7 @@ func runTests(m *testing.M) int {
 	if err == nil {
 		defer os.RemoveAll(dir)
 		path := filepath.Join(dir, programName)
-		err = errors.Join(os.Setenv(programVariable, path), linkSelf(path))
+		err = errors.Join(os.Setenv(programVariable, path), os.Setenv(raceVariable, noRaceSleep), linkSelf(path))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
