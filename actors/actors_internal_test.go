@@ -128,3 +128,19 @@ func TestLookAfterCrash(t *testing.T) {
 		t.Errorf("answer %+v after %d looks", got, crashes.Load())
 	}
 }
+
+// F10: a reload whose last step ends when the next one was asked for already has not
+// converged: the operator is not ready, and nobody takes the new values for applied ones.
+func TestOvertakenAtTheLastStep(t *testing.T) {
+	p := newTestProgram(nil)
+	state := &convergeState{tree: &addons.Tree{}, reload: 1, running: true, tasks: newLedger()}
+	pid := spawned(t, p, convergePath, func() actor.Actor {
+		return &converge{Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, state: state}
+	})
+	p.Send(pid, messages.ConfigChanged{Global: true})
+	p.Send(pid, messages.ConvergeFinished{Reload: 1})
+	mustAsk[discovery](t, p, pid, getDiscovery{})
+	if s, _ := p.Inspector.Status(convergePath).(messages.ConvergeStatus); s.Ready || s.Phase != messages.ConvergeReloading {
+		t.Errorf("it says: %s", s)
+	}
+}

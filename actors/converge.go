@@ -295,9 +295,10 @@ func (c *converge) logPlan(p Plan, d discovery, gone []string) {
 	log.Info("modules discovered", "run", p.Run, "delete", p.Delete, "purge", p.Purge)
 }
 
-// finished ends a reload, and the first converge (G8).
+// finished ends a reload, and the first converge (G8), unless it was overtaken by a newer
+// one at its last step: what that is for has not been seen to yet (F10).
 func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
-	if msg.Reload != c.state.reload {
+	if msg.Reload != c.state.reload || c.state.waiting {
 		return
 	}
 	c.state.running = false
