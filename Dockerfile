@@ -9,11 +9,16 @@
 #   FROM addon-operator
 #   COPY modules /modules
 #   COPY global-hooks /global-hooks
+
+# GO_VERSION is the toolchain of the build stage; go.mod says the least.
 ARG GO_VERSION=1.26
+# ALPINE_VERSION is the distribution of all stages.
 ARG ALPINE_VERSION=3.22
 
-# The program and kubectl. Both come from Go modules with checksums, so that nothing is
-# downloaded that go.sum does not name. The same source gives the same bytes.
+# The program and kubectl come from Go modules with checksums, so that nothing is downloaded
+# that go.sum does not name. The same source gives the same bytes.
+
+# build makes the program and kubectl.
 FROM golang:${GO_VERSION}-alpine${ALPINE_VERSION} AS build
 ARG VERSION=dev
 WORKDIR /src
@@ -28,6 +33,8 @@ RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache
     go build -C testkit/devcluster -ldflags "-buildid= $(cat testkit/devcluster/ldflags)" -o /out/bin/kubectl k8s.io/kubernetes/cmd/kubectl
 
 # tini is process 1: it hands signals on and reaps what hooks leave behind.
+
+# base has the program and what hooks usually call.
 FROM alpine:${ALPINE_VERSION} AS base
 RUN apk add --no-cache bash ca-certificates curl jq tini tzdata && \
     addgroup -g 65532 -S nonroot && adduser -u 65532 -S -D -H -G nonroot nonroot
@@ -38,11 +45,13 @@ USER 65532:65532
 EXPOSE 9650
 ENTRYPOINT ["/sbin/tini", "--", "/bin/addon-operator"]
 
-# Hooks in Python. The package manager is not left in the image's way: no compiler, no pip.
+# The package manager is not left in the image's way: no compiler, no pip.
+
+# python is base for hooks in Python.
 FROM base AS python
 USER 0
 RUN apk add --no-cache python3 py3-yaml
 USER 65532:65532
 
-# The last stage is what 'docker build' makes without --target.
+# operator is the last stage, hence what 'docker build' makes without --target.
 FROM base AS operator
