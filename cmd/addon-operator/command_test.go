@@ -14,7 +14,7 @@ func commanded(env variables, args ...string) (output string, err error) {
 	var out bytes.Buffer
 	root.SetOut(&out)
 	root.SetErr(io.Discard)
-	root.SetArgs(args)
+	root.SetArgs(append([]string{}, args...)) // nil would stand for the arguments of the test
 	err = root.Execute()
 	return out.String(), err
 }

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -307,8 +308,12 @@ func TestForbiddenBindings(t *testing.T) {
 	if got := h.read("out/denied"); got != "" {
 		t.Errorf("the hook ran without its snapshot: %s", got)
 	}
-	_, verbose := get(o.public + "/readyz?verbose")
-	expectAll(t, verbose, "forbidden", "not allowed to list", "pods")
+	h.eventually("a state that tells what is missing", func() error { // between two lists, it is the right to watch
+		if _, verbose := get(o.public + "/readyz?verbose"); !containsAll(verbose, []string{"forbidden", "not allowed to list", "pods"}) {
+			return errors.New(verbose)
+		}
+		return nil
+	})
 	if got := o.metric("addon_operator_kube_binding_state", `binding="pods"`, `state="forbidden"`); got != "1" {
 		t.Errorf("kube_binding_state of pods: %q", got)
 	}

@@ -21,7 +21,7 @@ const (
 	// Without noRaceSleep, each program with the race detector sleeps for a second at its end.
 	raceVariable, noRaceSleep = "GORACE", "atexit_sleep_ms=0"
 	// together is the number of tests at a time: they wait more than they compute.
-	together = "4"
+	together = "6"
 )
 
 // TestMain is main when this binary is called by the name of the program.
