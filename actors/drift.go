@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/helm"
+	"addon-operator/helm/rehearsal"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
@@ -49,7 +50,7 @@ type driftState struct {
 	task    string // the look in progress
 	checked time.Time
 	failed  string // why the last look failed
-	found   []helm.Change
+	found   []rehearsal.Change
 	told    []messages.DriftedObject // without values, as it was reported
 	// correcting are the objects that the next run puts back; cause is that of the last
 	// correction, which was at corrected, until objects have stayed as they are for a while.
@@ -69,7 +70,7 @@ type (
 
 // driftFound is the result of a look. known is false when the module must run anyway.
 type driftFound struct {
-	changes []helm.Change
+	changes []rehearsal.Change
 	known   bool
 }
 
@@ -242,7 +243,7 @@ func describeDrift(told []messages.DriftedObject) string {
 	return fmt.Sprintf("%s and %d more objects", told[0], len(told)-1)
 }
 
-func withoutValues(changes []helm.Change) []messages.DriftedObject {
+func withoutValues(changes []rehearsal.Change) []messages.DriftedObject {
 	var out []messages.DriftedObject
 	for _, c := range changes {
 		object := messages.DriftedObject{Object: c.Object.String()}

@@ -15,6 +15,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
+	"addon-operator/helm/rehearsal"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -29,7 +30,7 @@ import (
 type Previews interface {
 	Preview(ctx context.Context, m helm.Module) (helm.Preview, error)
 	PreviewUninstall(ctx context.Context, release string) (helm.Preview, error)
-	Drift(ctx context.Context, m helm.Module) (drifted []helm.Change, known bool, err error)
+	Drift(ctx context.Context, m helm.Module) (drifted []rehearsal.Change, known bool, err error)
 }
 
 // forecastWidth is how many charts are rehearsed side by side.
@@ -216,7 +217,7 @@ func (o *outlook) describe(step *messages.ModuleForecast, p helm.Preview, err er
 	}
 	for _, c := range p.Changes {
 		object := messages.ObjectForecast{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(o.secrets)}
-		if c.Verb == helm.Changed {
+		if c.Verb == rehearsal.Changed {
 			for _, field := range c.Fields(o.secrets) {
 				object.Fields = append(object.Fields, field.Path)
 			}

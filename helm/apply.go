@@ -402,7 +402,7 @@ func (a *apply) readLegacyChecksum() error {
 
 func (a *apply) warnUnstable() {
 	last, _ := a.store.state.Last()
-	if last.Checksum == a.manifest.checksum {
+	if last.Checksum == a.manifest.checksum || a.client.rehearsal != nil {
 		return
 	}
 	if names := a.client.unstable(a.operation, a.module, a.chart, a.manifest); len(names) > 0 {

@@ -48,7 +48,7 @@ type Client struct {
 	charts    *charts.Cache
 	renders   renders
 	locks     locks
-	rehearsal *rehearsal // nil, except in a client that changes nothing
+	rehearsal *rehearsed // nil, except in a client that changes nothing
 }
 
 // New makes a Client. It makes no request.
@@ -109,6 +109,14 @@ func (c *Client) connect() error {
 func (c *Client) over(t http.RoundTripper) *rest.Config {
 	cfg := rest.CopyConfig(c.base)
 	cfg.Transport = t
+	return cfg
+}
+
+// protobuf makes a configuration speak the compact form of built-in kinds.
+func protobuf(cfg *rest.Config) *rest.Config {
+	cfg = rest.CopyConfig(cfg)
+	cfg.ContentType = "application/vnd.kubernetes.protobuf"
+	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
 	return cfg
 }
 

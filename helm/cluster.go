@@ -17,6 +17,8 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"addon-operator/helm/kinds"
+	"addon-operator/helm/manifest"
+	"addon-operator/helm/rehearsal"
 )
 
 // writeWidth is how many objects of one kind are written at the same time.
@@ -72,7 +74,7 @@ func (k *cluster) Build(manifest io.Reader, validate bool) (kube.ResourceList, e
 }
 
 func (k *cluster) build(text string, strict bool) (kube.ResourceList, error) {
-	objects, err := parseManifest(text)
+	objects, err := manifest.Parse(text)
 	if err != nil {
 		return nil, err
 	}
@@ -83,11 +85,11 @@ func (k *cluster) build(text string, strict bool) (kube.ResourceList, error) {
 		info, err := k.info(o)
 		switch {
 		case meta.IsNoMatchError(err) && k.op.client.rehearsal != nil && strict:
-			k.op.client.rehearsal.note(Change{Object: objectOf(o), Verb: Created, Note: noteKind, After: o.Object})
+			k.op.client.rehearsal.Note(rehearsal.Change{Object: manifest.Of(o), Verb: rehearsal.Created, Note: rehearsal.NoteKind, After: o.Object})
 		case meta.IsNoMatchError(err) && !strict:
-			k.op.debug("%s is left out: its kind is no longer served", objectOf(o))
+			k.op.debug("%s is left out: its kind is no longer served", manifest.Of(o))
 		case err != nil:
-			errs = append(errs, fmt.Errorf("%s: %w", objectOf(o), err))
+			errs = append(errs, fmt.Errorf("%s: %w", manifest.Of(o), err))
 		default:
 			list = append(list, info)
 		}
@@ -209,8 +211,8 @@ func (k *cluster) withdraw(created kube.ResourceList) error {
 
 // Update implements kube.Interface for upgrades.
 func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
-	for _, manifest := range k.earlier {
-		forgotten, err := k.build(manifest, false)
+	for _, text := range k.earlier {
+		forgotten, err := k.build(text, false)
 		if err != nil {
 			k.op.debug("objects of a failed revision are not looked for: %v", err)
 			continue
@@ -290,8 +292,8 @@ func byKind(list kube.ResourceList) []kube.ResourceList {
 // would stay for ever; its manifest is the better base where there is one.
 func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force bool) (*kube.Result, error) {
 	base := slices.Clone(adopted)
-	for _, manifest := range k.earlier {
-		known, err := k.build(manifest, false)
+	for _, text := range k.earlier {
+		known, err := k.build(text, false)
 		if err != nil {
 			k.op.debug("the failed revision is no base for a merge: %v", err)
 			continue

@@ -5,16 +5,28 @@
 // module name, a directory and finished values, and decide themselves when to
 // try again.
 //
-// Every Apply walks the same four steps, each in a file of its name:
+// Every Apply walks the same four steps, each in a file of its name. Helm itself
+// runs through its own actions, so that releases stay usable with the helm command
+// line; two of its exported seams are filled with parts of ours. That is the core,
+// 1,500 lines of code, to be read in this order:
 //
-//	State   what the release records in the cluster say          state.go
-//	Render  the manifest the chart makes of the values           render.go
-//	Decide  state, checksum, absent objects → one step (pure)    decide.go
-//	Apply   the step, then State again until nothing is left     apply.go
+//	apply.go      the walk, and Apply: one step, then State again until nothing is left
+//	state.go      State: what the release records in the cluster say
+//	render.go     Render: the manifest the chart makes of the values
+//	decide.go     Decide: state, checksum, absent objects → one step (pure)
+//	operation.go  what one walk needs for itself, bound to one context
+//	cluster.go    the first seam, kube.Interface: labels, owners, shared connections
+//	store.go      the second, driver.Driver: the secrets of Helm, read without
+//	              listing them again and again
 //
-// Helm itself runs through its own actions, so that releases stay usable with
-// the helm command line. Two of its exported seams are filled with parts of
-// ours: cluster.go (kube.Interface: labels, cancellation, shared connections)
-// and store.go (driver.Driver: the secrets of Helm, read without listing them
-// again and again).
+// The other files each add one thing to it: client.go what all modules share,
+// uninstall.go the way back, survey.go and watch.go which objects exist and whose
+// they are, recordwatch.go what others do to records, codec.go how a record is packed,
+// transport.go and reads.go the connection of one walk, wait.go and recreate.go what
+// Helm does otherwise, errors.go and observe.go what callers are told, show.go,
+// preview.go and rehearse.go what would happen.
+//
+// The packages below know no releases: charts reads directories, manifest what was
+// rendered, kinds asks the API server what it serves, rehearsal turns writes into dry
+// runs.
 package helm

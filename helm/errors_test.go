@@ -13,6 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/helm/manifest"
 )
 
 func TestKindOf(t *testing.T) {
@@ -81,7 +83,7 @@ func TestClassify(t *testing.T) {
 }
 
 func TestSecretTexts(t *testing.T) {
-	objects, err := parseManifest(`
+	objects, err := manifest.Parse(`
 kind: Secret
 apiVersion: v1
 data: {a: aHVudGVyMg==, b: "no base64", short: eA==, number: 5}

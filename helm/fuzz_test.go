@@ -7,6 +7,8 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/release"
+
+	"addon-operator/helm/manifest"
 )
 
 func FuzzParseManifest(f *testing.F) {
@@ -18,12 +20,12 @@ func FuzzParseManifest(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		objects, err := parseManifest(text)
+		objects, err := manifest.Parse(text)
 		if err != nil {
 			return
 		}
 		for _, o := range objects {
-			if objectOf(o).GVK.Kind == "" {
+			if manifest.Of(o).GVK.Kind == "" {
 				t.Errorf("an object without a kind: %v", o.Object)
 			}
 			_ = checkObject(o)

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"helm.sh/helm/v3/pkg/release"
+
+	"addon-operator/helm/rehearsal"
 )
 
 // Preview is what Apply or Uninstall would do.
@@ -14,8 +16,8 @@ type Preview struct {
 	// Action that would be taken; empty when there is nothing to uninstall.
 	Action  Action
 	Reason  string
-	Changes []Change // of objects, sorted by their names
-	Hooks   []Hook   // Helm hooks that would run; a preview runs none
+	Changes []rehearsal.Change // of objects, sorted by their names
+	Hooks   []Hook             // Helm hooks that would run; a preview runs none
 }
 
 // Hook is a Helm hook of a chart.
@@ -27,7 +29,7 @@ type Hook struct {
 // Uninstalled is the action of a preview of Uninstall.
 const Uninstalled Action = "uninstalled"
 
-// Preview tells what Apply would do now. It writes nothing: see rehearsal. An
+// Preview tells what Apply would do now. It writes nothing: see rehearse. An
 // error is the one that Apply would meet, as far as it can be known before; what
 // was found until then is returned with it.
 func (c *Client) Preview(ctx context.Context, m Module) (Preview, error) {
@@ -36,7 +38,7 @@ func (c *Client) Preview(ctx context.Context, m Module) (Preview, error) {
 		return Preview{}, err
 	}
 	a, outcome, err := shadow.applyModule(ctx, m)
-	p := Preview{Action: outcome.Action, Reason: outcome.Reason, Changes: shadow.rehearsal.taken()}
+	p := Preview{Action: outcome.Action, Reason: outcome.Reason, Changes: shadow.rehearsal.Changes()}
 	if err != nil {
 		return p, err
 	}
@@ -56,7 +58,7 @@ func (c *Client) PreviewUninstall(ctx context.Context, name string) (Preview, er
 		return Preview{}, err
 	}
 	existed, err := shadow.Uninstall(ctx, name)
-	p := Preview{Changes: shadow.rehearsal.taken(), Hooks: shadow.rehearsal.hooks}
+	p := Preview{Changes: shadow.rehearsal.Changes(), Hooks: shadow.rehearsal.hooks}
 	if existed {
 		p.Action, p.Reason = Uninstalled, "its release is removed"
 	}
@@ -68,7 +70,7 @@ func (c *Client) PreviewUninstall(ctx context.Context, name string) (Preview, er
 // what the chart sets; defaults of the API server and fields of other writers are
 // none of its business. known is false when an Apply is due anyway, whose changes
 // would not be drift.
-func (c *Client) Drift(ctx context.Context, m Module) (drifted []Change, known bool, err error) {
+func (c *Client) Drift(ctx context.Context, m Module) (drifted []rehearsal.Change, known bool, err error) {
 	shadow, err := c.rehearse(ctx)
 	if err != nil {
 		return nil, false, err
@@ -81,7 +83,7 @@ func (c *Client) Drift(ctx context.Context, m Module) (drifted []Change, known b
 	if known, err = a.rehearseUpgrade(); err != nil || !known {
 		return nil, false, classify(ctx, m.Name, a.operation, err)
 	}
-	return slices.DeleteFunc(shadow.rehearsal.taken(), func(ch Change) bool { return ch.Verb != Changed }), true, nil
+	return slices.DeleteFunc(shadow.rehearsal.Changes(), func(ch rehearsal.Change) bool { return ch.Verb != rehearsal.Changed }), true, nil
 }
 
 // rehearseUpgrade upgrades a release that is as it should be.

@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
+
+	"addon-operator/helm/rehearsal"
 )
 
 // writes records what reaches the API server and would change something there.
@@ -68,7 +70,7 @@ func (f *fixture) preview(w *writes, m Module, want Action) Preview {
 	return got
 }
 
-func verbs(changes []Change) string {
+func verbs(changes []rehearsal.Change) string {
 	var all []string
 	for _, c := range changes {
 		line := string(c.Verb) + " " + c.Object.GVK.Kind + " " + c.Object.Name
@@ -168,7 +170,7 @@ kind: Thing
 metadata: {name: thing}
 `)
 	p := f.preview(w, m, Installed)
-	expectText(t, "changes", verbs(p.Changes), "create ConfigMap inside ("+noteNamespace+"), create Namespace "+f.namespace+"-inner, create Thing thing ("+noteKind+")")
+	expectText(t, "changes", verbs(p.Changes), "create ConfigMap inside ("+rehearsal.NoteNamespace+"), create Namespace "+f.namespace+"-inner, create Thing thing ("+rehearsal.NoteKind+")")
 	if len(p.Hooks) != 1 || p.Hooks[0].Object != "Job migrate" || !slices.Equal(p.Hooks[0].Events, []string{"pre-install"}) {
 		t.Errorf("hooks: %+v", p.Hooks)
 	}
@@ -350,7 +352,7 @@ func TestPreviewOfAnObjectThatIsRecreated(t *testing.T) {
 	f.apply(m, Installed, 1)
 	m = m.with("image", "none:2")
 	p := f.preview(w, m, Upgraded)
-	expectText(t, "changes", verbs(p.Changes), "change Job anew ("+noteAnew+")")
+	expectText(t, "changes", verbs(p.Changes), "change Job anew ("+rehearsal.NoteAnew+")")
 	f.apply(m, Upgraded, 2)
 }
 

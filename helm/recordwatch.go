@@ -84,6 +84,21 @@ func (r *records) await(ctx context.Context) bool {
 	return r.watched
 }
 
+// copied is a memory that begins with what is known, and goes its own way.
+func (r *records) copied(ctx context.Context) *records {
+	out := &records{client: r.client, namespace: r.namespace}
+	if !r.await(ctx) {
+		return out
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out.listed, out.watched, out.known = true, true, maps.Clone(r.known)
+	out.doubted = maps.Clone(r.doubted)
+	out.ready = make(chan struct{})
+	close(out.ready)
+	return out
+}
+
 // seen takes in what the watch tells; when it was not known and no operation of
 // ours is under way, somebody else did it.
 func (r *records) seen(name string, take func() bool) {

@@ -24,7 +24,11 @@ import (
 
 	"addon-operator/helm/charts"
 	"addon-operator/helm/kinds"
+	"addon-operator/helm/manifest"
 )
+
+// Object names one object of a manifest.
+type Object = manifest.Object
 
 // checksumBytes is the length of a checksum; a label value holds at most 63
 // characters, so the 64 of a whole SHA-256 would not fit.
@@ -174,13 +178,13 @@ func (c *Client) checkObjects(manifests []releaseutil.Manifest) ([]Object, error
 	var errs []error
 	sources := map[Object]string{}
 	for _, m := range manifests {
-		found, err := parseManifest(m.Content)
+		found, err := manifest.Parse(m.Content)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", m.Name, err))
 			continue
 		}
 		for _, u := range found {
-			o := objectOf(u)
+			o := manifest.Of(u)
 			if err := checkObject(u); err != nil {
 				errs = append(errs, fmt.Errorf("%s: %w", m.Name, err))
 				continue
@@ -199,7 +203,7 @@ func (c *Client) checkObjects(manifests []releaseutil.Manifest) ([]Object, error
 
 // checkObject refuses an object before anything is stored or sent.
 func checkObject(u *unstructured.Unstructured) error {
-	o := objectOf(u)
+	o := manifest.Of(u)
 	var errs []error
 	if o.GVK.Version == "" {
 		errs = append(errs, fmt.Errorf("%s has no apiVersion", o))

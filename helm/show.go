@@ -8,6 +8,8 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
+
+	"addon-operator/helm/manifest"
 )
 
 // Document is what one template makes of the values: a part of a manifest.
@@ -65,7 +67,7 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 
 func document(source, text string) Document {
 	d := Document{Source: source, Text: strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(text), "---")) + "\n"}
-	found, err := parseManifest(text)
+	found, err := manifest.Parse(text)
 	for _, u := range found {
 		d.Objects = append(d.Objects, u.Object)
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"addon-operator/helm/charts"
+	"addon-operator/helm/manifest"
 	"addon-operator/testkit/devclustertest"
 )
 
@@ -281,15 +282,15 @@ func (f *fixture) stockApply(m Module) error {
 	return err
 }
 
-func (f *fixture) allThere(manifest string) bool {
+func (f *fixture) allThere(text string) bool {
 	f.Helper()
-	objects, err := parseManifest(manifest)
+	objects, err := manifest.Parse(text)
 	if err != nil {
 		f.Fatal(err)
 	}
 	var names []Object
 	for _, o := range objects {
-		names = append(names, objectOf(o))
+		names = append(names, manifest.Of(o))
 	}
 	absent, err := f.client.absent(f.Context(), names)
 	if err != nil {

@@ -11,6 +11,8 @@ import (
 	"helm.sh/helm/v3/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/helm/manifest"
 )
 
 // Uninstall deletes the objects of a release and its whole history (H12). A
@@ -69,13 +71,13 @@ func (op *operation) uninstall(s *store) error {
 	u.IgnoreNotFound = true
 	u.DisableHooks = op.client.rehearsal != nil
 	if last.Status != release.StatusUninstalled && len(others) > 0 {
-		objects, err := parseManifest(newest.Manifest)
+		objects, err := manifest.Parse(newest.Manifest)
 		if err != nil {
 			return err
 		}
 		var kept []Object
 		for _, o := range objects {
-			kept = append(kept, objectOf(o))
+			kept = append(kept, manifest.Of(o))
 		}
 		if err := op.removeLeftovers(others, kept, spareNothing); err != nil {
 			return err
@@ -126,13 +128,13 @@ func (op *operation) removeLeftovers(manifests []string, keep []Object, spare sp
 	for _, o := range keep {
 		kept[c.identity(o)] = true
 	}
-	for _, manifest := range manifests {
-		objects, err := parseManifest(manifest)
+	for _, text := range manifests {
+		objects, err := manifest.Parse(text)
 		if err != nil {
 			return fmt.Errorf("manifest of an older revision: %w", err)
 		}
 		for _, u := range objects {
-			o := objectOf(u)
+			o := manifest.Of(u)
 			if kept[c.identity(o)] {
 				continue
 			}

@@ -86,7 +86,7 @@ func (c *Client) Watch(ctx context.Context, news News) {
 // Present reports whether an object of News is there, as far as the watches
 // know; it makes no request. What they do not know counts as present.
 func (c *Client) Present(o Object) bool {
-	return c.options.Presence == nil || c.options.Presence.MayExist(o.GVK.GroupKind(), o.name())
+	return c.options.Presence == nil || c.options.Presence.MayExist(o.GVK.GroupKind(), o.NamespacedName())
 }
 
 // follow begins to watch the kinds of objects that are about to be applied.
@@ -123,7 +123,7 @@ func (c *Client) absent(ctx context.Context, objects []Object) ([]Object, error)
 	group.SetLimit(surveyWidth)
 	for i, o := range objects {
 		resolved, m, err := c.resolve(o)
-		if err == nil && c.options.Presence != nil && c.options.Presence.Has(ctx, m, resolved.name()) {
+		if err == nil && c.options.Presence != nil && c.options.Presence.Has(ctx, m, resolved.NamespacedName()) {
 			continue
 		}
 		group.Go(func() error { // an unknown kind is look's business too
@@ -152,15 +152,11 @@ func (c *Client) want(release string, objects []Object) []Object {
 	for _, o := range objects {
 		if r, m, err := c.resolve(o); err == nil {
 			resolved = append(resolved, r)
-			byKind[m.GroupVersionKind.GroupKind()] = append(byKind[m.GroupVersionKind.GroupKind()], r.name())
+			byKind[m.GroupVersionKind.GroupKind()] = append(byKind[m.GroupVersionKind.GroupKind()], r.NamespacedName())
 		}
 	}
 	if c.options.Presence != nil {
 		c.options.Presence.Want(release, byKind)
 	}
 	return slices.Clip(resolved)
-}
-
-func (o Object) name() types.NamespacedName {
-	return types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
 }

@@ -1,4 +1,5 @@
-package helm
+// Package manifest reads what a chart was rendered to, as leniently as Helm itself.
+package manifest
 
 import (
 	"bufio"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
@@ -30,13 +32,19 @@ func (o Object) String() string {
 	return o.GVK.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-func objectOf(u *unstructured.Unstructured) Object {
+// NamespacedName is the object without its kind.
+func (o Object) NamespacedName() types.NamespacedName {
+	return types.NamespacedName{Namespace: o.Namespace, Name: o.Name}
+}
+
+// Of names an object.
+func Of(u *unstructured.Unstructured) Object {
 	return Object{GVK: u.GroupVersionKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
-// parseManifest reads a YAML stream. Empty documents are left out, lists are
+// Parse reads a YAML stream. Empty documents are left out, lists are
 // flattened.
-func parseManifest(text string) ([]*unstructured.Unstructured, error) {
+func Parse(text string) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	for {

@@ -1,4 +1,4 @@
-package helm
+package rehearsal
 
 import (
 	"bytes"
@@ -13,6 +13,8 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
+
+	"addon-operator/helm/manifest"
 )
 
 // Verb is what would happen to an object.
@@ -27,7 +29,7 @@ const (
 
 // Change is what an Apply or an Uninstall would do to one object.
 type Change struct {
-	Object Object
+	Object manifest.Object
 	Verb   Verb
 	// Note says what could not be tried, and why.
 	Note string
@@ -86,7 +88,7 @@ func yamlLines(indent string, value any) []string {
 	var out []string
 	switch v := value.(type) {
 	case map[string]any:
-		for _, key := range sortedKeys(v) {
+		for _, key := range slices.Sorted(maps.Keys(v)) {
 			out = append(out, yamlEntry(indent, yamlScalar(key)+":", v[key])...)
 		}
 	case []any:

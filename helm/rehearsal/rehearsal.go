@@ -1,100 +1,40 @@
-package helm
+// Package rehearsal is the API server of somebody who only wants to know what would
+// happen: transports that let no write through, and the changes that they saw.
+package rehearsal
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
-	"maps"
 	"net/http"
 	"strings"
 	"sync"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/rest"
+
+	"addon-operator/helm/manifest"
 )
 
-// A rehearsal answers "what would Apply do" by letting Apply do it, over a
-// transport that lets no write through: writes of objects become dry runs of the
-// API server, deletions and writes of release records are answered here. So what
-// it tells is what Apply does, repairs included, and there is no second
-// implementation to keep equal.
-type rehearsal struct {
-	next  http.RoundTripper
-	hooks []Hook // of the chart that an Uninstall runs
+// Objects is a transport under which writes of objects become dry runs of the API
+// server; deletions are answered here. It notes what would change.
+type Objects struct {
+	next http.RoundTripper
 
 	mu      sync.Mutex
 	changes []Change
 	gone    map[string]bool // paths of what was deleted
 }
 
-var _ http.RoundTripper = (*rehearsal)(nil)
+var _ http.RoundTripper = (*Objects)(nil)
 
-// rehearse makes a client that changes nothing, neither in the cluster nor in the
-// memory of this one. It shares what is expensive: connections, discovery, charts.
-func (c *Client) rehearse(ctx context.Context) (*Client, error) {
-	r := &rehearsal{next: c.transport}
-	s := &Client{options: c.options, base: c.base, transport: r, kinds: c.kinds, charts: c.charts, rehearsal: r}
-	s.options.Log, s.options.Watcher = slog.New(slog.DiscardHandler), nil
-	s.records = c.records.copied(ctx)
-	if c.options.Presence != nil {
-		s.options.Presence = looking{c.options.Presence}
-	}
-	var err error
-	if s.metadata, err = metadata.NewForConfig(metadata.ConfigFor(s.over(r))); err != nil { // repairs delete through it
-		return nil, fmt.Errorf("helm: metadata client: %w", err)
-	}
-	typed, err := typedcorev1.NewForConfig(protobuf(s.over(recordsRehearsal{c.transport})))
-	if err != nil {
-		return nil, fmt.Errorf("helm: core client: %w", err)
-	}
-	s.secrets = typed.Secrets(s.options.Namespace)
-	return s, nil
-}
-
-// looking is what is known of objects without a say in what is watched for.
-type looking struct{ Presence }
-
-// Follow implements Presence.
-func (looking) Follow(*meta.RESTMapping) {}
-
-// Want implements Presence.
-func (looking) Want(string, map[schema.GroupKind][]types.NamespacedName) {}
-
-// protobuf makes a configuration speak the compact form of built-in kinds.
-func protobuf(cfg *rest.Config) *rest.Config {
-	cfg = rest.CopyConfig(cfg)
-	cfg.ContentType = "application/vnd.kubernetes.protobuf"
-	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	return cfg
-}
-
-// copied is a memory that begins with what is known, and goes its own way.
-func (r *records) copied(ctx context.Context) *records {
-	out := &records{client: r.client, namespace: r.namespace}
-	if !r.await(ctx) {
-		return out
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	out.listed, out.watched, out.known = true, true, maps.Clone(r.known)
-	out.doubted = maps.Clone(r.doubted)
-	out.ready = make(chan struct{})
-	close(out.ready)
-	return out
-}
+// New makes a transport that reads through another one.
+func New(next http.RoundTripper) *Objects { return &Objects{next: next} }
 
 // RoundTrip implements http.RoundTripper.
-func (r *rehearsal) RoundTrip(req *http.Request) (*http.Response, error) {
+func (r *Objects) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch req.Method {
 	case http.MethodGet, http.MethodHead:
 		if r.deleted(req.URL.Path) {
@@ -112,7 +52,7 @@ func (r *rehearsal) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // dryRun sends a write that the API server checks, completes and forgets.
-func (r *rehearsal) dryRun(req *http.Request, body []byte) (*http.Response, []byte, error) {
+func (r *Objects) dryRun(req *http.Request, body []byte) (*http.Response, []byte, error) {
 	dry := req.Clone(req.Context())
 	query := dry.URL.Query()
 	query.Set("dryRun", metav1.DryRunAll)
@@ -138,13 +78,13 @@ func noDryRun(code int, answer []byte) bool {
 
 // Notes of changes that the API server was not able to try.
 const (
-	noteWebhook   = "an admission webhook does not support dry runs, so it was not tried"
-	noteNamespace = "its namespace does not exist yet"
-	noteKind      = "its kind is not known to the API server yet"
-	noteAnew      = "it is deleted and created anew"
+	NoteWebhook   = "an admission webhook does not support dry runs, so it was not tried"
+	NoteNamespace = "its namespace does not exist yet"
+	NoteKind      = "its kind is not known to the API server yet"
+	NoteAnew      = "it is deleted and created anew"
 )
 
-func (r *rehearsal) create(req *http.Request) (*http.Response, error) {
+func (r *Objects) create(req *http.Request) (*http.Response, error) {
 	body, err := bodyOf(req)
 	if err != nil {
 		return nil, err
@@ -157,26 +97,26 @@ func (r *rehearsal) create(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	change := Change{Object: objectOf(wanted), Verb: Created, After: wanted.Object}
+	change := Change{Object: manifest.Of(wanted), Verb: Created, After: wanted.Object}
 	switch {
 	case resp.StatusCode < http.StatusMultipleChoices:
 	case resp.StatusCode == http.StatusConflict && r.deleted(req.URL.Path+"/"+wanted.GetName()):
-		change.Note = noteAnew
+		change.Note = NoteAnew
 	case noDryRun(resp.StatusCode, answer):
-		change.Note = noteWebhook
+		change.Note = NoteWebhook
 	case resp.StatusCode == http.StatusNotFound && wanted.GetNamespace() != "" && bytes.Contains(answer, []byte("namespaces")):
-		change.Note = noteNamespace
+		change.Note = NoteNamespace
 	default:
 		return resp, nil
 	}
-	r.note(change)
+	r.Note(change)
 	if change.Note != "" {
 		return respond(req, http.StatusCreated, "application/json", body), nil
 	}
 	return resp, nil
 }
 
-func (r *rehearsal) change(req *http.Request) (*http.Response, error) {
+func (r *Objects) change(req *http.Request) (*http.Response, error) {
 	body, err := bodyOf(req)
 	if err != nil {
 		return nil, err
@@ -189,7 +129,7 @@ func (r *rehearsal) change(req *http.Request) (*http.Response, error) {
 	if err != nil || before == nil {
 		return resp, err
 	}
-	change := Change{Object: objectOf(before), Verb: Changed, Before: before.Object}
+	change := Change{Object: manifest.Of(before), Verb: Changed, Before: before.Object}
 	switch {
 	case resp.StatusCode < http.StatusMultipleChoices:
 		after, err := objectIn(answer)
@@ -197,11 +137,11 @@ func (r *rehearsal) change(req *http.Request) (*http.Response, error) {
 			return nil, fmt.Errorf("%s: %w", req.URL.Path, err)
 		}
 		change.After = after.Object
-		r.note(change)
+		r.Note(change)
 		return resp, nil
 	case noDryRun(resp.StatusCode, answer):
-		change.Note, change.After = noteWebhook, before.Object
-		r.note(change)
+		change.Note, change.After = NoteWebhook, before.Object
+		r.Note(change)
 		return respond(req, http.StatusOK, "application/json", raw), nil
 	}
 	return resp, nil
@@ -209,7 +149,7 @@ func (r *rehearsal) change(req *http.Request) (*http.Response, error) {
 
 // remove never asks the API server: the options of a deletion stand in the body
 // that Helm sends, and one that is not understood would be no dry run.
-func (r *rehearsal) remove(req *http.Request) (*http.Response, error) {
+func (r *Objects) remove(req *http.Request) (*http.Response, error) {
 	before, _, err := r.read(req)
 	if err != nil {
 		return nil, err
@@ -217,7 +157,7 @@ func (r *rehearsal) remove(req *http.Request) (*http.Response, error) {
 	if before == nil {
 		return respondStatus(req, http.StatusNotFound, metav1.StatusReasonNotFound), nil
 	}
-	r.note(Change{Object: objectOf(before), Verb: Deleted, Before: before.Object})
+	r.Note(Change{Object: manifest.Of(before), Verb: Deleted, Before: before.Object})
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.gone == nil {
@@ -227,7 +167,7 @@ func (r *rehearsal) remove(req *http.Request) (*http.Response, error) {
 	return respondStatus(req, http.StatusOK, ""), nil
 }
 
-func (r *rehearsal) deleted(path string) bool {
+func (r *Objects) deleted(path string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.gone[path]
@@ -235,7 +175,7 @@ func (r *rehearsal) deleted(path string) bool {
 
 // read asks for the object that a write is about; nil when there is none, or it
 // may not be read: then the write says so.
-func (r *rehearsal) read(req *http.Request) (*unstructured.Unstructured, []byte, error) {
+func (r *Objects) read(req *http.Request) (*unstructured.Unstructured, []byte, error) {
 	address := *req.URL
 	address.RawQuery = ""
 	get, err := http.NewRequestWithContext(req.Context(), http.MethodGet, address.String(), http.NoBody)
@@ -257,8 +197,8 @@ func (r *rehearsal) read(req *http.Request) (*unstructured.Unstructured, []byte,
 	return object, body, err
 }
 
-// note remembers a change; an object that is written twice keeps what it was.
-func (r *rehearsal) note(c Change) {
+// Note remembers a change; an object that is written twice keeps what it was.
+func (r *Objects) Note(c Change) {
 	if c.Verb == Changed && c.Note == "" && len(c.Fields(true)) == 0 {
 		return
 	}
@@ -282,8 +222,8 @@ func (r *rehearsal) note(c Change) {
 	r.changes = append(r.changes, c)
 }
 
-// taken are the changes so far, in a stable order.
-func (r *rehearsal) taken() []Change {
+// Changes are those so far, sorted by the names of the objects.
+func (r *Objects) Changes() []Change {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := append([]Change(nil), r.changes...)
@@ -291,14 +231,15 @@ func (r *rehearsal) taken() []Change {
 	return out
 }
 
-// recordsRehearsal answers writes of release records as if they were stored.
-type recordsRehearsal struct{ next http.RoundTripper }
+// Records is a transport that answers writes of release records as if they were
+// stored.
+type Records struct{ Next http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
-func (t recordsRehearsal) RoundTrip(req *http.Request) (*http.Response, error) {
+func (t Records) RoundTrip(req *http.Request) (*http.Response, error) {
 	switch req.Method {
 	case http.MethodGet:
-		return t.next.RoundTrip(req)
+		return t.Next.RoundTrip(req)
 	case http.MethodPost, http.MethodPut:
 		body, err := bodyOf(req)
 		if err != nil {

@@ -1,11 +1,14 @@
-package helm
+package rehearsal
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"addon-operator/helm/manifest"
 )
 
 func tree(t *testing.T, text string) map[string]any {
@@ -22,7 +25,15 @@ func tree(t *testing.T, text string) map[string]any {
 
 func changeOf(t *testing.T, kind, before, after string) Change {
 	t.Helper()
-	return Change{Object: Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: kind}, Namespace: "ns", Name: "x"}, Verb: Changed, Before: tree(t, before), After: tree(t, after)}
+	return Change{Object: manifest.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: kind}, Namespace: "ns", Name: "x"}, Verb: Changed, Before: tree(t, before), After: tree(t, after)}
+}
+
+func asJSON(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
 }
 
 func TestFieldsOfAChange(t *testing.T) {
@@ -39,7 +50,7 @@ func TestFieldsOfAChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var got []string
 			for _, f := range changeOf(t, "ConfigMap", c.before, c.after).Fields(false) {
-				got = append(got, f.Path+" "+jsonOf(f.Before)+" "+jsonOf(f.After))
+				got = append(got, f.Path+" "+asJSON(f.Before)+" "+asJSON(f.After))
 			}
 			if text := strings.Join(got, "|"); text != c.want {
 				t.Errorf("got %s, want %s", text, c.want)
@@ -54,7 +65,7 @@ func TestSecretsAreMasked(t *testing.T) {
 	before := "data: {same: c2FtZQ==, other: b2xk, gone: Z29uZQ==}\nmetadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: '{b2xk}', plain: a}}"
 	after := "data: {same: c2FtZQ==, other: bmV3, fresh: ZnJlc2g=}\nmetadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: '{bmV3}', plain: b}}\nstringData: {text: hunter2}"
 	c := changeOf(t, "Secret", before, after)
-	text := c.Diff(false) + jsonOf(c.Fields(false))
+	text := c.Diff(false) + asJSON(c.Fields(false))
 	for _, secret := range []string{"c2FtZQ", "b2xk", "bmV3", "Z29uZQ", "ZnJlc2g", "hunter2"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("%s is shown:\n%s", secret, text)
