@@ -1,15 +1,20 @@
 package actors_test
 
 import (
+	"flag"
 	"os"
+	"runtime"
 	"runtime/debug"
+	"strconv"
 	"testing"
 )
 
-// The plays of lifecycle scripts leave garbage and keep almost nothing, so the collector
-// would run all the time. More than half a gigabyte is not left lying around.
+// TestMain fits the process to the plays of lifecycle scripts. They leave garbage and keep
+// almost nothing, so the collector would run all the time. And a play does one thing after
+// the other, in many goroutines: a processor that plays only one waits half of the time.
 func TestMain(m *testing.M) {
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(1000)
 	debug.SetMemoryLimit(512 << 20)
+	_ = flag.Set("test.parallel", strconv.Itoa(4*runtime.GOMAXPROCS(0))) // the flag exists
 	os.Exit(m.Run())
 }

@@ -13,7 +13,6 @@ import (
 var (
 	seedFlag      = flag.Uint64("seed", 0, "play the random script of this seed only")
 	sequencesFlag = flag.Uint64("sequences", 1000, "number of random scripts")
-	firstSeedFlag = flag.Uint64("first-seed", 1, "seed of the first random script")
 )
 
 // TestRandom plays random scripts. Whatever happened in them, once all is mended the
@@ -26,7 +25,7 @@ func TestRandom(t *testing.T) {
 		random(t, testkit.NewRandomStage(t), *seedFlag, true)
 		return
 	}
-	first, n := *firstSeedFlag, *sequencesFlag
+	first, n := testkit.FirstSeed(), *sequencesFlag
 	if testing.Short() || raced {
 		n = min(n, 20)
 	}

@@ -204,14 +204,16 @@ func (t *Tree) entry(root string, e os.DirEntry, unnumbered int) (Module, bool, 
 	if strings.HasPrefix(e.Name(), ".") || e.Name() == "values.yaml" {
 		return Module{}, false, nil
 	}
-	info, err := os.Stat(path) // through symbolic links: a link to a directory is a module
-	switch {
-	case err != nil:
-		t.warn("%s is ignored: %v", path, err)
-		return Module{}, false, nil
-	case !info.IsDir():
-		t.warn("%s is ignored: a module is a directory", path)
-		return Module{}, false, nil
+	if !e.IsDir() {
+		info, err := os.Stat(path) // through symbolic links: a link to a directory is a module
+		switch {
+		case err != nil:
+			t.warn("%s is ignored: %v", path, err)
+			return Module{}, false, nil
+		case !info.IsDir():
+			t.warn("%s is ignored: a module is a directory", path)
+			return Module{}, false, nil
+		}
 	}
 	order, name := splitNumber(e.Name(), unnumbered)
 	key, err := values.Key(name)

@@ -85,8 +85,19 @@ func (s *System) Props(producer actor.Producer) *actor.Props {
 
 // runProps describes a run: it may block, so it always has a goroutine of its own.
 func (s *System) runProps(producer actor.Producer) *actor.Props {
-	return actor.PropsFromProducer(producer, s.options[:2]...)
+	options := s.options[:2:2]
+	if s.dispatcher != nil {
+		options = append(options, actor.WithDispatcher(beside{s.dispatcher}))
+	}
+	return actor.PropsFromProducer(producer, options...)
 }
+
+// beside has runs go on in goroutines, but not in the middle of somebody's turn: then it
+// would be left to chance which of two messages arrives first.
+type beside struct{ actor.Dispatcher }
+
+// Schedule implements actor.Dispatcher.
+func (b beside) Schedule(turn func()) { b.Dispatcher.Schedule(func() { go turn() }) }
 
 // PID is the address of the actor with the given path, for example "operator/queue/main".
 // The actor must have been spawned: a message to an actor that is just being spawned

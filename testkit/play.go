@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -95,6 +96,7 @@ func (s *Stage) play(t *testing.T, script []line, seed uint64) *Played {
 			p.end()
 			played.Problems = append(played.Problems, p.witness.problems...)
 		}()
+		p.trapped = slices.ContainsFunc(script, func(l line) bool { return strings.Contains(l.text, " over ") })
 		p.play(script)
 		played.look(p)
 		played.Trace = strings.ReplaceAll(p.trace.String(), s.disk.dir, "$DIR")
@@ -118,6 +120,7 @@ type player struct {
 	isolate  bool
 	width    int
 	traps    *traps
+	trapped  bool // a step may lay one
 
 	drift       string
 	driftPeriod time.Duration
@@ -212,12 +215,16 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	p.witness.oneByOne = !p.isolate && p.width <= 1
 	writes, cancel := context.WithCancel(context.Background())
 	p.writes = cancel
-	p.operator = actors.New(actors.World{
+	world := actors.World{
 		Log: p.trace.logger(), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Previews: p.releases, ConfigMap: p.cluster, Objects: p.cluster, Notices: p.cluster,
 		Watch: p.cluster.WatchObjects, Metrics: p.metrics,
-		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Writes: writes, Dispatcher: p.sched, Observe: p.traps.observe, IgnoredRelease: "operator-itself",
+		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
-	})
+	}
+	if p.trapped {
+		world.Observe = p.traps.observe // each message costs more
+	}
+	p.operator = actors.New(world)
 	if err := p.await(func() error { return start(p.operator) }); err != nil {
 		p.trace.Add("start refused: %s", strings.ReplaceAll(err.Error(), "\n", "\n          "))
 		p.operator = nil

@@ -1,6 +1,8 @@
 package apiserver
 
 import (
+	"sync"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -64,8 +66,27 @@ func blank(k *kind) *unstructured.Unstructured {
 	return u
 }
 
+// fieldManagers are kept, as an API server keeps them, by kind and subresource: they know
+// nothing of objects.
+//
+//nolint:gochecknoglobals // the same for all servers
+var fieldManagers sync.Map
+
 func fieldManager(k *kind, subresource string) (*managedfields.FieldManager, error) {
-	return managedfields.NewDefaultFieldManager(converter(k), onlyVersion{}, noDefaults{}, creator{}, k.WithKind(k.name), k.GroupVersion, subresource, nil)
+	type key struct {
+		kind        schema.GroupVersionKind
+		subresource string
+	}
+	of := key{k.WithKind(k.name), subresource}
+	if kept, ok := fieldManagers.Load(of); ok {
+		return kept.(*managedfields.FieldManager), nil //nolint:forcetypeassert // nothing else is stored
+	}
+	manager, err := managedfields.NewDefaultFieldManager(converter(k), onlyVersion{}, noDefaults{}, creator{}, of.kind, k.GroupVersion, subresource, nil)
+	if err != nil {
+		return nil, err
+	}
+	fieldManagers.Store(of, manager)
+	return manager, nil
 }
 
 // converter knows the lists of a kind, if anybody does. The library has no schema of all
