@@ -28,10 +28,15 @@ func (l *limits) of(hook hooks.Hook) *rate.Limiter {
 	if l.hooks == nil {
 		l.hooks = map[string]*rate.Limiter{}
 	}
+	limit, burst := rate.Every(s.ExecutionMinInterval), max(1, s.ExecutionBurst)
 	limiter := l.hooks[hook.Name]
 	if limiter == nil {
-		limiter = rate.NewLimiter(rate.Every(s.ExecutionMinInterval), max(1, s.ExecutionBurst))
+		limiter = rate.NewLimiter(limit, burst)
 		l.hooks[hook.Name] = limiter
+	}
+	if limiter.Limit() != limit || limiter.Burst() != burst { // the hook was loaded anew and says something else
+		limiter.SetLimit(limit)
+		limiter.SetBurst(burst)
 	}
 	return limiter
 }
