@@ -80,9 +80,6 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 // of an earlier one is cancelled first: nobody waits for it any more, because it is
 // parked, or because the task that waited for it was interrupted.
 func (o *owner) startAlone(ctx actor.Context, a assignment) {
-	if o.Has(a.task.ID) { // a queue asks again after a crash
-		return
-	}
 	same := func(other assignment) bool { return other.task.ID == a.task.ID }
 	o.next = append(slices.DeleteFunc(o.next, same), a)
 	for id := range o.alone {

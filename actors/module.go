@@ -146,6 +146,9 @@ func (m *module) answer() messages.ModuleState {
 
 // execute begins a task. Tasks of a module that is switched off are dropped as done (E12).
 func (m *module) execute(ctx actor.Context, t messages.Task) {
+	if m.Has(t.ID) { // its queue asks again after a crash
+		return
+	}
 	j := m.job(t)
 	a := assignment{task: t, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
@@ -271,7 +274,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 }
 
 func (m *module) runEnded(ctx actor.Context) {
-	if m.state.maintenance != "" { // whatever Helm did before it began
+	if m.state.maintenance != "" || m.off() { // whatever Helm did before that began
 		ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 		return
 	}

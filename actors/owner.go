@@ -100,15 +100,14 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 	return true
 }
 
-// setConfig replaces the ConfigMap layer; saved patches are replayed over it (D22).
+// setConfig replaces the ConfigMap layer; saved patches are replayed over it (D22). The
+// config actor has checked it, but not the sections of disabled modules (D37): their old
+// values stay until theirs are mended.
 func (o *owner) setConfig(msg messages.SetConfig) {
 	next, err := o.state.section.WithConfig(msg.Section, msg.Origin)
-	if err != nil { // the config actor has checked the section: only a saved patch can be in the way
-		o.log.Error("saved values patches do not fit the new config values; they are dropped", "err", err)
-		if next, err = o.state.section.WithoutPatches().WithConfig(msg.Section, msg.Origin); err != nil {
-			o.log.Error("new config values are refused", "err", err)
-			return
-		}
+	if err != nil {
+		o.log.Error("new config values are refused", "err", err)
+		return
 	}
 	o.state.section = next
 }
