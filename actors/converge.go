@@ -143,7 +143,7 @@ func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 }
 
 func (c *converge) execute(ctx actor.Context, t messages.Task) {
-	j := job{program: c.program, owner: messages.Converge, task: t, log: c.log}
+	j := reloadJob{job{program: c.program, owner: messages.Converge, task: t, log: c.log}}
 	switch work := t.Work.(type) {
 	case messages.ReloadModules:
 		c.start(ctx, t, func(*supervisor.Run) (any, error) { return nil, nil }, func(ctx actor.Context, _ any) { c.beginReload(ctx, work.Cause) })

@@ -48,8 +48,12 @@ type (
 	modulesSpawned struct{ err error }
 )
 
+// reloadJob is a job of converge: a step of a reload that concerns several modules, or a
+// release without one.
+type reloadJob struct{ job }
+
 // discover is the work of a DiscoverModules task (G4).
-func (j job) discover(run *supervisor.Run) (d discovery, err error) {
+func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 	run, s := j.span(run, "discovery", about{})
 	defer func() { s.end(err) }()
 	run.Step("find modules")
@@ -126,11 +130,11 @@ func judge(modules []addons.Module, dynamic, config map[string]bool, script func
 	return enabled, verdicts, nil
 }
 
-func (j job) enabledScript(run *supervisor.Run, m addons.Module, before []string) (on bool, err error) {
+func (j reloadJob) enabledScript(run *supervisor.Run, m addons.Module, before []string) (on bool, err error) {
 	run, s := j.span(run, "enabled script", about{module: m.Name})
 	defer func() { s.end(err) }()
 	run.Step("enabled script of %s", m.Name)
-	of := j
+	of := j.job
 	of.owner = m.Name
 	merged, config, err := of.values(run, false)
 	if err != nil {
@@ -205,7 +209,7 @@ func sideBySide(run []string, modules []addons.Module, width int) [][]string {
 
 // runModules is the work of a RunModules task: to each module it is what a queue is.
 // It ends when all of them have ended.
-func (j job) runModules(run *supervisor.Run, names []string) (err error) {
+func (j reloadJob) runModules(run *supervisor.Run, names []string) (err error) {
 	run, s := j.span(run, "modules side by side", about{})
 	defer func() { s.end(err) }()
 	run.Step("%d modules, %d side by side", len(names), j.program.Width)
@@ -217,7 +221,7 @@ func (j job) runModules(run *supervisor.Run, names []string) (err error) {
 	return group.Wait()
 }
 
-func (j job) runOne(run *supervisor.Run, name string) error {
+func (j reloadJob) runOne(run *supervisor.Run, name string) error {
 	t := j.program.task(name, messages.RunModule{}, j.task.Cause)
 	t.Reload, t.QueuedAt, t.Trace = j.task.Reload, j.task.QueuedAt, traceOf(run)
 	for {

@@ -8,7 +8,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/rehearsal"
 	"addon-operator/messages"
@@ -126,14 +125,13 @@ func (m *module) mayDrift() bool {
 	return m.state.phase == messages.Ready && m.state.maintenance == "" && m.state.last.Action != "" && len(m.alone)+len(m.next) == 0
 }
 
-func (m *module) executeDrift(ctx actor.Context, a assignment, j job) {
+func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
 	if !m.mayDrift() {
 		m.state.tasks.refuse(ctx, a.task)
 		return
 	}
-	dir := m.state.module
 	m.state.drift.task = a.task.ID
-	a.work = func(run *supervisor.Run) (any, error) { return j.seekDrift(run, dir) }
+	a.work = func(run *supervisor.Run) (any, error) { return j.seekDrift(run) }
 	a.succeeded = m.driftLooked
 	a.failed = func(at supervisor.Attempt) {
 		m.state.drift.failed = at.Err.Error()
@@ -143,13 +141,13 @@ func (m *module) executeDrift(ctx actor.Context, a assignment, j job) {
 }
 
 // seekDrift is the work of a CheckDrift task.
-func (j job) seekDrift(run *supervisor.Run, m addons.Module) (driftFound, error) {
+func (j moduleJob) seekDrift(run *supervisor.Run) (driftFound, error) {
 	run.Step("look for drift")
 	merged, _, err := j.values(run, false)
 	if err != nil {
 		return driftFound{}, err
 	}
-	changes, known, err := j.program.Previews.Drift(run.Context(), helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged})
+	changes, known, err := j.program.Previews.Drift(run.Context(), helm.Module{Name: j.module.Name, Key: j.module.Key, Dir: j.module.Dir, Values: merged})
 	if err != nil {
 		return driftFound{}, fmt.Errorf("look for drift: %w", err)
 	}
@@ -273,7 +271,7 @@ func (m *module) answerDrift(secrets bool) messages.Drift {
 }
 
 // drifted asks the module which objects its run must put back.
-func (j job) drifted(run *supervisor.Run) ([]helm.Object, error) {
+func (j moduleJob) drifted(run *supervisor.Run) ([]helm.Object, error) {
 	if j.program.Drift != DriftCorrect {
 		return nil, nil
 	}

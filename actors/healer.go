@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -13,10 +12,8 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/messages"
-	"addon-operator/supervisor"
 )
 
 // healer hears of objects of releases that are gone, and of releases that somebody else
@@ -310,54 +307,3 @@ func (l liveHealer) String() string { return l.Healer().String() }
 
 // MarshalJSON shows what String shows.
 func (l liveHealer) MarshalJSON() ([]byte, error) { return json.Marshal(l.Healer()) }
-
-// apply lets Helm work, and the healer know of it.
-func (j job) apply(run *supervisor.Run, m addons.Module, values map[string]any) (helm.Outcome, error) {
-	healer := j.program.PID(healerPath)
-	gone, err := ask[goneObjects](run, healer, getGone{m.Name})
-	if err != nil {
-		return helm.Outcome{}, err
-	}
-	drifted, err := j.drifted(run)
-	if err != nil {
-		return helm.Outcome{}, err
-	}
-	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{
-		Name: m.Name, Key: m.Key, Dir: m.Dir, Values: values, Gone: gone.objects, Drifted: drifted,
-		Began: func(o helm.Operation) func(error) { return j.operation(run, o) },
-	})
-	if err != nil {
-		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.mendCRDs(run, err))
-	}
-	if len(outcome.Healed) > 0 {
-		j.program.Metrics.healed(m.Name)
-	}
-	run.Tell(healer, releaseApplied{m.Name, outcome.Objects})
-	return outcome, nil
-}
-
-// operation measures a part of what Helm does.
-func (j job) operation(run *supervisor.Run, o helm.Operation) (ended func(error)) {
-	began := time.Now()
-	_, s := j.span(run, "helm "+string(o), about{})
-	return func(err error) {
-		s.end(err)
-		j.program.Metrics.helmOperated(j.owner, j.task, o, since(began))
-	}
-}
-
-// mendCRDs brings definitions back that somebody deleted: Helm could not place their
-// objects, and the next attempt can. A kind may be another module's, so those of all
-// enabled modules are looked at.
-func (j job) mendCRDs(run *supervisor.Run, err error) error {
-	var refused *helm.Error
-	if !errors.As(err, &refused) || refused.Kind != helm.Invalid || j.program.CRDs == nil {
-		return nil
-	}
-	d, err := ask[discovery](run, j.program.PID(convergePath), getDiscovery{})
-	if err != nil {
-		return err
-	}
-	d.enabled, d.before = d.before, nil
-	return j.ensureCRDs(run, d)
-}

@@ -99,7 +99,7 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 }
 
 // untouched asks whether the module is under maintenance at this moment.
-func (j job) untouched(run *supervisor.Run) (messages.ModuleState, bool, error) {
+func (j moduleJob) untouched(run *supervisor.Run) (messages.ModuleState, bool, error) {
 	state, err := ask[messages.ModuleState](run, j.program.owner(j.owner), messages.GetModule{})
 	return state, state.Maintenance != "", err
 }

@@ -149,7 +149,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	if m.Has(t.ID) { // its queue asks again after a crash
 		return
 	}
-	j := m.job(t)
+	j := moduleJob{m.job(t), m.state.module}
 	a := assignment{task: t, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunModule:
@@ -163,8 +163,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.become(messages.Deleting)
 		// Again, for a Helm action that ended after the module was suspended.
 		ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
-		dir := m.state.module
-		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run, dir) }
+		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run) }
 		a.succeeded, a.failed = m.deleted, m.countFailure
 		m.startAlone(ctx, a)
 	case messages.CheckDrift:
@@ -225,7 +224,7 @@ func (m *module) again(ctx actor.Context, t messages.Task) {
 	m.program.enqueue(ctx, false, t)
 }
 
-func (m *module) executeRun(ctx actor.Context, a assignment, j job) {
+func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 	switch {
 	case !m.state.wanted || m.state.phase == messages.Suspended:
 		// A run that was queued before the module was disabled must not start it again.
@@ -239,8 +238,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j job) {
 	m.stopDelayed()
 	m.stopDrift(ctx)
 	m.state.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
-	dir := m.state.module
-	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run, dir) }
+	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.task, result) }
 	a.cancelled = m.runEnded
 	a.failed, a.parks = m.countFailure, m.program.Isolate

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -15,6 +16,13 @@ import (
 	"addon-operator/values"
 )
 
+// moduleJob is a job that takes a module through its life: a run, a delete, a look for
+// drift. Its owner is the module.
+type moduleJob struct {
+	job
+	module addons.Module // as it lay on disk when the task began
+}
+
 // moduleRan is the result of a module run.
 type moduleRan struct {
 	release   helm.Outcome
@@ -26,12 +34,12 @@ type moduleRan struct {
 // runModule is the work of a RunModule task (G5). A retry of the start-up execution
 // begins with onStartup again, later executions begin with beforeHelm; Synchronization
 // runs that succeeded are not repeated (X13).
-func (j job) runModule(run *supervisor.Run, m addons.Module) (result moduleRan, err error) {
+func (j moduleJob) runModule(run *supervisor.Run) (result moduleRan, err error) {
 	began := time.Now()
 	run, s := j.span(run, "module run", about{})
 	defer func() { s.end(err) }()
 	result.trace = s.name()
-	state, err := j.loadedModule(run, m)
+	state, err := j.loadedModule(run)
 	if err != nil {
 		return result, err
 	}
@@ -46,7 +54,7 @@ func (j job) runModule(run *supervisor.Run, m addons.Module) (result moduleRan, 
 	if err := j.runOrders(run, state.Hooks, hooks.BeforeHelm); err != nil {
 		return result, err
 	}
-	if result.release, result.untouched, err = j.applyRelease(run, m); err != nil {
+	if result.release, result.untouched, err = j.applyRelease(run); err != nil {
 		return result, err
 	}
 	before, err := j.checksum(run)
@@ -61,13 +69,13 @@ func (j job) runModule(run *supervisor.Run, m addons.Module) (result moduleRan, 
 		return result, err
 	}
 	result.changed = before != after
-	j.program.Metrics.moduleRan(m.Name, j.task, since(began))
+	j.program.Metrics.moduleRan(j.owner, j.task, since(began))
 	return result, nil
 }
 
 // validateConfig holds a module in error whose config values are not valid. Those of a
 // disabled module were not looked at, and a global hook may have enabled it since (D37).
-func (j job) validateConfig(run *supervisor.Run) error {
+func (j moduleJob) validateConfig(run *supervisor.Run) error {
 	got, err := ask[messages.Values](run, j.program.owner(j.owner), messages.GetValues{})
 	if err != nil {
 		return err
@@ -80,24 +88,24 @@ func (j job) validateConfig(run *supervisor.Run) error {
 
 // loadedModule asks for the module's state and loads its hooks when that was not done
 // since it was enabled.
-func (j job) loadedModule(run *supervisor.Run, m addons.Module) (state messages.ModuleState, err error) {
-	state, err = ask[messages.ModuleState](run, j.program.owner(m.Name), messages.GetModule{})
+func (j moduleJob) loadedModule(run *supervisor.Run) (state messages.ModuleState, err error) {
+	state, err = ask[messages.ModuleState](run, j.program.owner(j.owner), messages.GetModule{})
 	if err != nil || state.Loaded {
 		return state, err
 	}
 	run, s := j.span(run, "load hooks", about{})
 	defer func() { s.end(err) }()
 	run.Step("load hooks")
-	state.Hooks, err = loadModuleHooks(run.Context(), j.program.World, m, j.log)
+	state.Hooks, err = loadModuleHooks(run.Context(), j.program.World, j.module, j.log)
 	if err != nil {
 		return state, err
 	}
-	run.Tell(j.program.owner(m.Name), messages.HooksLoaded{Hooks: state.Hooks})
+	run.Tell(j.program.owner(j.owner), messages.HooksLoaded{Hooks: state.Hooks})
 	return state, nil
 }
 
 // startUp is step 5.1: onStartup hooks, Synchronization, then schedules tick.
-func (j job) startUp(run *supervisor.Run, state messages.ModuleState) error {
+func (j moduleJob) startUp(run *supervisor.Run, state messages.ModuleState) error {
 	if err := j.runOrders(run, state.Hooks, hooks.OnStartup); err != nil {
 		return err
 	}
@@ -120,7 +128,7 @@ func (j job) startUp(run *supervisor.Run, state messages.ModuleState) error {
 }
 
 // runOrders runs the hooks that have an order binding, one after the other (C9).
-func (j job) runOrders(run *supervisor.Run, all []hooks.Hook, binding hooks.BindingType) error {
+func (j moduleJob) runOrders(run *supervisor.Run, all []hooks.Hook, binding hooks.BindingType) error {
 	for _, hook := range hooks.ByOrder(all, binding) {
 		if err := j.runOrder(run, hook, binding); err != nil {
 			return err
@@ -131,8 +139,8 @@ func (j job) runOrders(run *supervisor.Run, all []hooks.Hook, binding hooks.Bind
 
 // applyRelease is step 5.3. Helm sees the values without the list of enabled modules
 // (D9) and is not cancelled in the middle: only the end of the grace period stops it.
-func (j job) applyRelease(run *supervisor.Run, m addons.Module) (outcome helm.Outcome, untouched bool, err error) {
-	if !charts.Exists(m.Dir) {
+func (j moduleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, untouched bool, err error) {
+	if !charts.Exists(j.module.Dir) {
 		return helm.Outcome{}, false, nil // H16
 	}
 	state, untouched, err := j.untouched(run)
@@ -146,7 +154,7 @@ func (j job) applyRelease(run *supervisor.Run, m addons.Module) (outcome helm.Ou
 		return helm.Outcome{}, false, err
 	}
 	if state.CRDsDue && j.program.CRDs != nil {
-		if err := j.program.CRDs.EnsureCRDs(run.Context(), []string{m.Dir}); err != nil {
+		if err := j.program.CRDs.EnsureCRDs(run.Context(), []string{j.module.Dir}); err != nil {
 			return helm.Outcome{}, false, err
 		}
 	}
@@ -155,8 +163,8 @@ func (j job) applyRelease(run *supervisor.Run, m addons.Module) (outcome helm.Ou
 		return helm.Outcome{}, false, err
 	}
 	began := time.Now()
-	outcome, err = j.apply(run, m, merged)
-	j.program.Metrics.helmRan(m.Name, j.task, since(began))
+	outcome, err = j.apply(run, merged)
+	j.program.Metrics.helmRan(j.owner, j.task, since(began))
 	if err != nil {
 		return outcome, false, err
 	}
@@ -171,8 +179,59 @@ func (j job) applyRelease(run *supervisor.Run, m addons.Module) (outcome helm.Ou
 	return outcome, false, nil
 }
 
+// apply lets Helm work, and the healer know of it.
+func (j moduleJob) apply(run *supervisor.Run, values map[string]any) (helm.Outcome, error) {
+	healer := j.program.PID(healerPath)
+	gone, err := ask[goneObjects](run, healer, getGone{j.owner})
+	if err != nil {
+		return helm.Outcome{}, err
+	}
+	drifted, err := j.drifted(run)
+	if err != nil {
+		return helm.Outcome{}, err
+	}
+	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{
+		Name: j.owner, Key: j.module.Key, Dir: j.module.Dir, Values: values, Gone: gone.objects, Drifted: drifted,
+		Began: func(o helm.Operation) func(error) { return j.operation(run, o) },
+	})
+	if err != nil {
+		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.mendCRDs(run, err))
+	}
+	if len(outcome.Healed) > 0 {
+		j.program.Metrics.healed(j.owner)
+	}
+	run.Tell(healer, releaseApplied{j.owner, outcome.Objects})
+	return outcome, nil
+}
+
+// operation measures a part of what Helm does.
+func (j moduleJob) operation(run *supervisor.Run, o helm.Operation) (ended func(error)) {
+	began := time.Now()
+	_, s := j.span(run, "helm "+string(o), about{})
+	return func(err error) {
+		s.end(err)
+		j.program.Metrics.helmOperated(j.owner, j.task, o, since(began))
+	}
+}
+
+// mendCRDs brings definitions back that somebody deleted: Helm could not place their
+// objects, and the next attempt can. A kind may be another module's, so those of all
+// enabled modules are looked at.
+func (j moduleJob) mendCRDs(run *supervisor.Run, err error) error {
+	var refused *helm.Error
+	if !errors.As(err, &refused) || refused.Kind != helm.Invalid || j.program.CRDs == nil {
+		return nil
+	}
+	d, err := ask[discovery](run, j.program.PID(convergePath), getDiscovery{})
+	if err != nil {
+		return err
+	}
+	d.enabled, d.before = d.before, nil
+	return j.ensureCRDs(run, d)
+}
+
 // validateForHelm checks both sections against what charts require (D36).
-func (j job) validateForHelm(run *supervisor.Run) error {
+func (j moduleJob) validateForHelm(run *supervisor.Run) error {
 	for _, owner := range []string{messages.GlobalHooks, j.owner} {
 		got, err := ask[messages.Values](run, j.program.owner(owner), messages.GetValues{})
 		if err != nil {
@@ -185,7 +244,7 @@ func (j job) validateForHelm(run *supervisor.Run) error {
 	return nil
 }
 
-func (j job) checksum(run *supervisor.Run) (string, error) {
+func (j moduleJob) checksum(run *supervisor.Run) (string, error) {
 	got, err := ask[messages.Values](run, j.program.owner(j.owner), messages.GetValues{})
 	if err != nil {
 		return "", err
@@ -196,35 +255,35 @@ func (j job) checksum(run *supervisor.Run) (string, error) {
 // deleteModule is the work of a DeleteModule task (G6). After a restart the hooks of a
 // module that was disabled meanwhile are loaded for it (T15). Under maintenance it leaves
 // the release untouched.
-func (j job) deleteModule(run *supervisor.Run, m addons.Module) (untouched bool, err error) {
+func (j moduleJob) deleteModule(run *supervisor.Run) (untouched bool, err error) {
 	run, s := j.span(run, "module delete", about{})
 	defer func() { s.end(err) }()
 	if _, untouched, err := j.untouched(run); err != nil || untouched {
 		return untouched, err
 	}
-	state, err := j.loadedModule(run, m)
+	state, err := j.loadedModule(run)
 	if err != nil {
 		return false, err
 	}
-	if err := j.beforeDelete(run, state, m); err != nil {
+	if err := j.beforeDelete(run, state); err != nil {
 		return false, err
 	}
 	if _, untouched, err := j.untouched(run); err != nil || untouched { // it may have begun meanwhile
 		return untouched, err
 	}
 	run.Step("helm uninstall")
-	existed, err := j.program.Releases.Uninstall(j.program.Writes, m.Name)
+	existed, err := j.program.Releases.Uninstall(j.program.Writes, j.owner)
 	if err != nil {
 		return false, fmt.Errorf("helm uninstall: %w", err)
 	}
-	if !existed && charts.Exists(m.Dir) {
+	if !existed && charts.Exists(j.module.Dir) {
 		j.log.Warn("there was no release to uninstall") // G6.2
 	}
 	return false, j.runOrders(run, state.Hooks, hooks.AfterDeleteHelm)
 }
 
 // beforeDelete runs beforeDeleteHelm hooks when there is a release (G6.1).
-func (j job) beforeDelete(run *supervisor.Run, state messages.ModuleState, m addons.Module) error {
+func (j moduleJob) beforeDelete(run *supervisor.Run, state messages.ModuleState) error {
 	bound := hooks.ByOrder(state.Hooks, hooks.BeforeDeleteHelm)
 	if len(bound) == 0 {
 		return nil
@@ -234,7 +293,7 @@ func (j job) beforeDelete(run *supervisor.Run, state messages.ModuleState, m add
 		return fmt.Errorf("list releases: %w", err)
 	}
 	for _, name := range releases {
-		if name == m.Name {
+		if name == j.owner {
 			return j.runOrders(run, bound, hooks.BeforeDeleteHelm)
 		}
 	}

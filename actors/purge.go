@@ -47,7 +47,7 @@ func (c *converge) mayPurge(release string) purgeable {
 
 // purge uninstalls a release. What still runs of a module that was removed, which may be
 // Helm, ends first.
-func (j job) purge(run *supervisor.Run, release string) (purged bool, err error) {
+func (j reloadJob) purge(run *supervisor.Run, release string) (purged bool, err error) {
 	run, s := j.span(run, "purge", about{module: release})
 	defer func() { s.end(err) }()
 	due, err := ask[purgeable](run, j.program.PID(convergePath), mayPurge{release})

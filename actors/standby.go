@@ -55,10 +55,7 @@ type (
 	warmth     struct{ hooks map[string][]hooks.Hook }
 	// lead tells monitors and config that this replica leads from now on. known is the
 	// content of the ConfigMap with which the owners were spawned.
-	lead struct {
-		known    map[string]string
-		revision string
-	}
+	lead struct{ known map[string]string }
 	// dropWarm stops the watches that nobody asked for in the first converge.
 	dropWarm struct{}
 )
@@ -241,7 +238,7 @@ func (o *operator) takeOver(ctx actor.Context, msg takeOver) {
 	o.state.standby = false
 	o.retire(ctx, "standby")
 	o.spawnActing(ctx, msg.warm)
-	begin := lead{known: msg.boot.config.data, revision: msg.boot.config.revision}
+	begin := lead{msg.boot.config.data}
 	ctx.Send(o.program.PID(monitorsPath), begin)
 	ctx.Send(o.program.PID(configPath), begin)
 	o.publish(ctx, false)
