@@ -74,10 +74,10 @@ func (o *outlook) choose(current, proposed map[string]string) map[string]string 
 
 // propose gives every section its part of a ConfigMap. refused says why the operator
 // would not take it.
-func (o *outlook) propose(data map[string]string) (refused error) {
+func (o *outlook) propose(data map[string]string) (refused string) {
 	doc, err := checkConfigMap(data, o.sections, o.tree.Modules)
 	if err != nil {
-		return err
+		return err.Error()
 	}
 	o.config = doc
 	sections := make(map[string]*values.Section, len(o.sections))
@@ -89,11 +89,14 @@ func (o *outlook) propose(data map[string]string) (refused error) {
 		sections[key] = next
 	}
 	o.sections = sections
-	return nil
+	return ""
 }
 
-// forecast plans and rehearses.
-func (o *outlook) forecast(ctx context.Context) (messages.Forecast, error) {
+// forecast plans and rehearses with the ConfigMap in force, or with a proposed one.
+func (o *outlook) forecast(ctx context.Context, current, proposed map[string]string) (messages.Forecast, error) {
+	if refused := o.propose(o.choose(current, proposed)); refused != "" {
+		return messages.Forecast{Refused: refused, Modules: []messages.ModuleForecast{}}, nil
+	}
 	if o.world.Previews == nil {
 		return messages.Forecast{}, errors.New("this operator cannot rehearse Helm")
 	}
@@ -264,10 +267,7 @@ func Forecast(ctx context.Context, w World, request messages.ForecastRequest) (m
 	if err := o.lookForHooks(); err != nil {
 		return messages.Forecast{}, err
 	}
-	if refused := o.propose(o.choose(current.Data, request.Proposed)); refused != nil {
-		return messages.Forecast{Refused: refused.Error(), Modules: []messages.ModuleForecast{}}, nil //nolint:nilerr // a refusal is an answer
-	}
-	return o.forecast(ctx)
+	return o.forecast(ctx, current.Data, request.Proposed)
 }
 
 func (o *outlook) lookForGlobalHooks() error {

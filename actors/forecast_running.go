@@ -37,10 +37,7 @@ func (o *Operator) Forecast(ctx context.Context, request messages.ForecastReques
 	if request.Proposed == nil && current.refused != "" {
 		look.notes = append(look.notes, "the ConfigMap in the cluster is refused, this is for the last valid one: "+current.refused)
 	}
-	if refused := look.propose(look.choose(current.data, request.Proposed)); refused != nil {
-		return messages.Forecast{Refused: refused.Error(), Modules: []messages.ModuleForecast{}}, nil //nolint:nilerr // a refusal is an answer
-	}
-	return look.forecast(ctx)
+	return look.forecast(ctx, current.data, request.Proposed)
 }
 
 // outlook collects what the actors know.
