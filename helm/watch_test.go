@@ -142,6 +142,7 @@ func TestGoneOfOtherNamespaces(t *testing.T) {
 	f, other := start(t), newTwin(t)
 	m := module(t, "simple")
 	f.apply(m, Installed, 1)
+	f.caughtUp()
 	other.apply(m, Installed, 1)
 	other.uninstall("simple", true)
 	f.deleteConfigMap("simple-b") // later than what must not be told
