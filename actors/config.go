@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -43,10 +42,6 @@ type configState struct {
 	ahead   string
 	standby bool // another replica acts
 }
-
-// writeTimeout bounds one write to the API server; a hook run waits for it and is
-// retried after it.
-const writeTimeout = 30 * time.Second
 
 func newConfig(ctx context.Context, p *program, initial initialConfig, standby bool) actor.Producer {
 	state := &configState{known: initial.data, sections: initial.sections, modules: initial.modules, revision: initial.revision, standby: standby}
@@ -250,77 +245,6 @@ func (c *config) notify(n kube.Notice) {
 	}
 }
 
-// check validates a content of the ConfigMap: keys, YAML, and the schemas of global and
-// of the modules that it, or their files, enable (D16, D37).
-func (c *config) check(data map[string]string) (values.Document, error) {
-	return checkConfigMap(data, c.state.sections, c.state.modules)
-}
-
-// CheckConfigMap says what is wrong with a content of the ConfigMap, or with the static
-// values below it, without a cluster: every violation at once. Warnings name keys that
-// belong to no module.
-func CheckConfigMap(tree *addons.Tree, data map[string]string, warn *slog.Logger) error {
-	b := &boot{tree: tree, sections: map[string]*values.Section{}}
-	if err := b.makeSections(); err != nil {
-		return err
-	}
-	doc, err := checkConfigMap(data, b.sections, tree.Modules)
-	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
-	return err
-}
-
-func checkConfigMap(data map[string]string, sections map[string]*values.Section, modules []addons.Module) (values.Document, error) {
-	doc, err := values.ParseConfigMap(data)
-	if err != nil {
-		return doc, err
-	}
-	keys := []string{values.GlobalKey}
-	for _, m := range modules {
-		if switchedOn(m, nil, doc.Flags).Enabled {
-			keys = append(keys, m.Key)
-		}
-	}
-	var errs []error
-	for _, key := range keys {
-		section, ok := sections[key]
-		if !ok {
-			continue
-		}
-		next, err := section.WithConfig(doc.Sections[key], values.Origin{})
-		if err == nil {
-			err = next.ValidateConfig()
-		}
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return doc, errors.Join(errs...)
-}
-
-// warnUnknownKeys names keys that belong to no module (D12); those in before were named
-// already.
-func warnUnknownKeys(log *slog.Logger, doc, before values.Document, sections map[string]*values.Section) {
-	for _, key := range slices.Sorted(maps.Keys(doc.Sections)) {
-		if _, told := before.Sections[key]; !told && sections[key] == nil {
-			log.Warn("the ConfigMap has values for a module that does not exist; they are ignored", "key", key)
-		}
-	}
-	known := make(map[string]bool, len(sections))
-	for key := range sections {
-		known[values.FlagKey(key)], known[values.MaintenanceKey(key)] = true, true
-	}
-	for _, key := range slices.Sorted(maps.Keys(doc.Maintenance)) {
-		if _, told := before.Maintenance[key]; !told && !known[key] {
-			log.Warn("the ConfigMap has a maintenance mode for a module that does not exist; a release of that name is not purged", "key", key)
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(doc.Flags)) {
-		if _, told := before.Flags[key]; !told && !known[key] {
-			log.Warn("the ConfigMap has a flag for a module that does not exist; it is ignored", "key", key)
-		}
-	}
-}
-
 // announce tells the owners of changed sections, then converge, what is new.
 func (c *config) announce(ctx actor.Context, before, after values.Document) {
 	changed := messages.ConfigChanged{
@@ -369,93 +293,4 @@ func (c *config) moduleName(key string) string {
 		}
 	}
 	return key
-}
-
-// save writes one section and flags. When somebody else changed one of these keys
-// meanwhile, the change is handled first, as if the watch had shown it.
-func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
-	if msg.Key != "" && c.checksum(msg.Key) != msg.Base {
-		c.deliver(ctx, msg.Key) // it may have been lost with a crash of the owner
-		return messages.ConfigSaved{Conflict: true}
-	}
-	set, err := c.texts(msg)
-	if err != nil {
-		return messages.ConfigSaved{Err: err}
-	}
-	writeCtx, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
-	defer cancel()
-	written, err := c.program.ConfigMap.Write(writeCtx, c.state.known, set)
-	if errors.Is(err, kube.ErrConflict) {
-		c.meet(ctx, written)
-		if c.state.refused != "" {
-			return messages.ConfigSaved{Err: fmt.Errorf("the ConfigMap was changed and is not valid: %s", c.state.refused)}
-		}
-		return messages.ConfigSaved{Conflict: true}
-	}
-	if err != nil {
-		return messages.ConfigSaved{Err: err}
-	}
-	c.state.ahead = written.ResourceVersion
-	flagsChanged := c.noteOwnWrite(set)
-	if flagsChanged {
-		if doc, err := values.ParseConfigMap(c.state.known); err == nil {
-			ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: doc.Flags})
-		}
-	}
-	return messages.ConfigSaved{FlagsChanged: flagsChanged}
-}
-
-// checksum is that of a section as its owner knows it.
-func (c *config) checksum(key string) string {
-	doc, err := values.ParseConfigMap(c.state.known)
-	section := c.state.sections[key]
-	if err != nil || section == nil {
-		return ""
-	}
-	if known, err := section.WithConfig(doc.Sections[key], values.Origin{}); err == nil {
-		section = known
-	}
-	return values.Checksum(section.Config())
-}
-
-// texts are the keys to write, in their form for the ConfigMap (D10).
-func (c *config) texts(msg messages.SaveConfig) (map[string]*string, error) {
-	set := map[string]*string{}
-	if msg.Key != "" {
-		text, err := values.YAML(msg.Section)
-		if err != nil {
-			return nil, fmt.Errorf("section %s: %w", msg.Key, err)
-		}
-		s := string(text)
-		set[msg.Key] = &s
-	}
-	for _, f := range msg.Flags {
-		set[f.Key] = nil
-		if f.Value != nil {
-			s := fmt.Sprint(*f.Value)
-			set[f.Key] = &s
-		}
-	}
-	return set, nil
-}
-
-// noteOwnWrite remembers what was written, so that the watch shows nothing new.
-func (c *config) noteOwnWrite(set map[string]*string) (flagsChanged bool) {
-	known := maps.Clone(c.state.known)
-	if known == nil {
-		known = map[string]string{}
-	}
-	for key, text := range set {
-		old, had := known[key]
-		_, isSection := c.state.sections[key]
-		if text == nil {
-			delete(known, key)
-			flagsChanged = flagsChanged || had && !isSection
-			continue
-		}
-		known[key] = *text
-		flagsChanged = flagsChanged || !isSection && (!had || old != *text)
-	}
-	c.state.known = known
-	return flagsChanged
 }

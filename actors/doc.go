@@ -12,7 +12,9 @@
 //	├── queue/<name>               FIFO of tasks, one in progress; main always exists
 //	├── monitors                   watches of kubernetes bindings; events become tasks
 //	├── schedule                   crontabs become tasks
-//	└── healer                     an object of a release is gone: its module runs again
+//	├── healer                     an object of a release is gone: its module runs again
+//	└── standby                    of a replica that does not lead, in place of converge,
+//	                               owners, queues and schedule: loads hooks ahead
 //
 // A task goes from a queue to its owner and from there to a run, which may block: it
 // asks the owner for values, runs a process or Helm, and asks the owner to apply the

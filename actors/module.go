@@ -2,7 +2,6 @@ package actors
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -201,29 +200,6 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 	m.start(ctx, a)
 }
 
-// missed keeps a task that ends because the module is switched off: when it is switched
-// on again before it was deleted, nothing has happened (E14), and the task is due. Of the
-// ticks of a schedule one is: the reload may be held up for days.
-func (m *module) missed(t messages.Task) {
-	same := func(kept messages.Task) bool { return sameTick(kept, t) }
-	if m.state.phase == messages.Suspended && !slices.ContainsFunc(m.state.missed, same) {
-		m.state.missed = append(m.state.missed, t)
-	}
-}
-
-// catchUp queues the tasks again that were missed.
-func (m *module) catchUp(ctx actor.Context) {
-	for _, t := range m.state.missed {
-		m.again(ctx, t)
-	}
-	m.state.missed = nil
-}
-
-func (m *module) again(ctx actor.Context, t messages.Task) {
-	t.ID = m.program.newTaskID()
-	m.program.enqueue(ctx, false, t)
-}
-
 func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 	switch {
 	case !m.state.wanted || m.state.phase == messages.Suspended:
@@ -279,21 +255,6 @@ func (m *module) runEnded(ctx actor.Context) {
 	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.state.hooks) > 0})
 }
 
-// deleted ends a delete: nothing of the module is left but its static values, and under
-// maintenance its release.
-func (m *module) deleted(ctx actor.Context, result any) {
-	if untouched, _ := result.(bool); untouched {
-		m.retire(ctx)
-		return
-	}
-	m.stopListening(ctx)
-	m.state.reset()
-	m.state.wanted = false
-	m.become(messages.Disabled)
-	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
-	m.log.Info("module is deleted")
-}
-
 func (m *module) countFailure(supervisor.Attempt) {
 	m.state.failed = time.Now()
 	m.program.Metrics.moduleFailed(m.name, m.state.phase)
@@ -308,59 +269,6 @@ func (r moduleRan) describe() string {
 		return "no chart"
 	default:
 		return fmt.Sprintf("%s, revision %d: %s", o.Action, o.Revision, o.Reason)
-	}
-}
-
-func (m *module) off() bool {
-	return m.state.phase == messages.Disabled || m.state.phase == messages.Suspended || m.state.phase == messages.Deleting
-}
-
-// suspend cancels what runs: the module is about to be disabled. A delete goes on.
-func (m *module) suspend(ctx actor.Context) {
-	if m.off() {
-		return
-	}
-	m.become(messages.Suspended)
-	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
-	m.discardResults()
-	m.dropNext(ctx)
-	m.CancelAll(ctx, supervisor.ErrCancelled)
-}
-
-// forget ends everything of a module whose directory is gone.
-func (m *module) forget(ctx actor.Context) {
-	m.discardResults()
-	m.dropNext(ctx)
-	m.CancelAll(ctx, supervisor.ErrCancelled)
-	m.stopListening(ctx)
-	m.state.reset()
-	m.state.wanted = false
-	m.become(messages.Disabled)
-}
-
-// stopListening ends the watches and schedules of the module's hooks (G6.4).
-func (m *module) stopListening(ctx actor.Context) {
-	m.stopDelayed()
-	m.forgetDrift(ctx)
-	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
-	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
-	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
-	m.program.Metrics.forgetModule(m.name)
-}
-
-// resume undoes suspend: the flag was switched back before the reload came (E14). A
-// delete that has begun cannot be undone: what is left of it is cancelled, and the
-// module starts from the beginning.
-func (m *module) resume(ctx actor.Context) {
-	switch {
-	case m.state.phase == messages.Deleting:
-		m.forget(ctx)
-	case m.state.phase == messages.Suspended && m.state.started:
-		m.become(messages.Ready)
-		m.catchUp(ctx)
-	case m.state.phase == messages.Suspended:
-		m.become(messages.Starting)
-		m.catchUp(ctx)
 	}
 }
 

@@ -1,15 +1,11 @@
 package actors
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -287,112 +283,6 @@ func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots,
 	return out, true
 }
 
-// objectChanged is step 1 of a task's way: a change becomes a task in the queue of the
-// binding, or waits until the Synchronization has succeeded.
-func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) {
-	mon := m.state.watches[msg.Watch]
-	switch {
-	case mon == nil:
-		m.program.Metrics.monitorMissing(msg.Watch)
-	case mon.open && msg.Seq <= mon.seen:
-	case m.state.standby: // the snapshot has it, that is enough
-	case !mon.open:
-		mon.held = append(mon.held, msg)
-	default:
-		m.queueEvent(ctx, mon, msg)
-		m.program.Metrics.eventQueued(msg.Watch, mon.binding, msg.Arrived)
-	}
-}
-
-func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg messages.ObjectChanged) {
-	b := mon.binding
-	if !slices.Contains(b.Events, msg.Event) {
-		return
-	}
-	t := m.program.task(msg.Watch.Owner, messages.RunHook{
-		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{eventTrigger(mon, msg)},
-	}, m.causeOf(mon, msg))
-	t.Queue, t.AllowFailure = b.Queue, b.AllowFailure
-	d := loopDelay(t.Cause)
-	if t.Cause.Parent != nil {
-		d = max(d, loopDelay(*t.Cause.Parent))
-	}
-	if d == 0 {
-		m.program.enqueue(ctx, false, t)
-		return
-	}
-	m.program.looping(m.log, t.Cause, d)
-	time.AfterFunc(d, func() {
-		m.program.Send(m.program.PID(operatorPath), messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}})
-	})
-}
-
-// causeOf is the cause of an event: the object, and the hook that has just changed it. By
-// that two hooks that trigger each other through objects are seen to go in a circle (K10).
-func (m *monitors) causeOf(mon *monitor, msg messages.ObjectChanged) messages.Cause {
-	detail := describeObject(mon.binding.Kind, msg.Namespace, msg.Name) + " " + msg.Event + ", binding " + mon.binding.Name
-	name := messages.ObjectName{Kind: strings.ToLower(kindOf(mon)), Namespace: msg.Namespace, Name: msg.Name}
-	if touch, ok := m.state.touched[name]; ok && time.Since(touch.at) < touchCounts {
-		return messages.By(messages.ByKubernetes, detail, touch.cause)
-	}
-	return messages.Cause{Activation: messages.ByKubernetes, Detail: detail}
-}
-
-// touch remembers that a hook has changed an object; an event that comes within
-// touchCounts is taken for its effect.
-type touch struct {
-	cause messages.Cause
-	at    time.Time
-}
-
-const touchCounts = time.Minute
-
-func (m *monitors) objectsPatched(msg messages.ObjectsPatched) {
-	now := time.Now()
-	maps.DeleteFunc(m.state.touched, func(_ messages.ObjectName, t touch) bool { return now.Sub(t.at) >= touchCounts })
-	for _, name := range msg.Objects {
-		m.state.touched[name] = touch{msg.Cause, now}
-	}
-}
-
-// eventTrigger is the context of an event in the protocol of its hook (C31, C32).
-func eventTrigger(mon *monitor, msg messages.ObjectChanged) messages.Trigger {
-	b := mon.binding
-	t := messages.Trigger{Snapshots: b.Snapshots}
-	switch {
-	case mon.hook.Config.Version == hooks.V0:
-		t.Context = hooks.Context{Binding: b.Name, WatchEvent: msg.Event, Resource: &hooks.Resource{Namespace: msg.Namespace, Kind: kindOf(mon), Name: msg.Name}}
-	case b.Group != "":
-		t.Context = hooks.Context{Binding: b.Name, Type: hooks.TypeGroup, GroupName: b.Group}
-	default:
-		t.Context = hooks.Context{
-			Binding: b.Name, Type: hooks.TypeEvent, WatchEvent: msg.Event,
-			Object: msg.Object.Object, FilterResult: msg.Object.FilterResult,
-		}
-	}
-	return t
-}
-
-// kindOf is the kind as the API server spells it, whatever the hook wrote (C22).
-func kindOf(mon *monitor) string { return cmp.Or(mon.watch.State().Kind, mon.binding.Kind) }
-
-// unlock lets events through; those that the Synchronization run saw are dropped (C40).
-func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
-	mon := m.state.watches[msg.Watch]
-	if mon == nil || mon.open {
-		return
-	}
-	mon.open, mon.seen = true, msg.Seen
-	held := mon.held
-	mon.held = nil
-	for _, change := range held {
-		if change.Seq > msg.Seen {
-			m.queueEvent(ctx, mon, change)
-		}
-	}
-	m.resyncLater(ctx, msg.Watch, mon)
-}
-
 func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
 	for key, mon := range m.state.watches {
 		if key.Owner == msg.Owner {
@@ -438,49 +328,3 @@ func (mon *monitor) stop() {
 		mon.resync.Stop()
 	}
 }
-
-func (m *monitors) publish(ctx actor.Context) {
-	live := liveMonitors{waiting: len(m.state.waiting)}
-	for key, mon := range m.state.watches {
-		live.bindings = append(live.bindings, liveBinding{key, mon.binding, mon.watch, len(mon.held)})
-	}
-	m.program.Inspector.Publish(ctx.Self(), live)
-}
-
-// liveMonitors is what monitors publishes: the states of watches are read when somebody
-// looks, because they change without a message.
-type liveMonitors struct {
-	bindings []liveBinding
-	waiting  int
-}
-
-type liveBinding struct {
-	key     messages.WatchKey
-	binding hooks.KubernetesBinding
-	watch   Watch
-	held    int
-}
-
-// Monitors implements messages.MonitorsReporter.
-func (l liveMonitors) Monitors() messages.MonitorsStatus {
-	s := messages.MonitorsStatus{Waiting: l.waiting}
-	for _, b := range l.bindings {
-		s.Bindings = append(s.Bindings, b.state())
-	}
-	slices.SortFunc(s.Bindings, compareBindings)
-	return s
-}
-
-func (b liveBinding) state() messages.BindingState {
-	s := b.watch.State()
-	return messages.BindingState{
-		Owner: b.key.Owner, Hook: b.key.Binding.Hook, Binding: b.binding.Name, Queue: b.binding.Queue, Kind: b.binding.Kind,
-		Phase: string(s.Phase), Message: s.Message, Objects: s.Objects, Held: b.held, FilterErrors: s.FilterErrors,
-	}
-}
-
-// String implements supervisor.Status.
-func (l liveMonitors) String() string { return l.Monitors().String() }
-
-// MarshalJSON shows what String shows.
-func (l liveMonitors) MarshalJSON() ([]byte, error) { return json.Marshal(l.Monitors()) }

@@ -135,12 +135,12 @@ func (o *Operator) Converge() messages.ConvergeStatus {
 // operator is the root actor: it starts the others in order, spawns modules and named
 // queues when they are needed, and stops all in order.
 type operator struct {
-	program *program
-	ctx     context.Context
-	boot    *boot
-	state   *operatorState
-	stages  supervisor.Stages
-	stopper bool
+	program  *program
+	ctx      context.Context
+	boot     *boot
+	state    *operatorState
+	stages   supervisor.Stages
+	stopping bool
 }
 
 // operatorState survives a crash of the root: the producers of its children hold their
@@ -206,7 +206,7 @@ func (o *operator) started(ctx actor.Context) {
 	for range stages {
 		o.stages.Next()
 	}
-	o.publish(ctx, false)
+	o.publish(ctx)
 	if len(o.state.order) > 0 { // after a crash
 		for _, name := range o.state.order {
 			o.spawnKept(ctx, name)
@@ -268,7 +268,7 @@ func (o *operator) spawnQueue(ctx actor.Context, name string) {
 }
 
 func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
-	if o.stopper {
+	if o.stopping {
 		return // no new tasks
 	}
 	o.spawnQueue(ctx, msg.Queue)
@@ -280,7 +280,7 @@ func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
 // sections, gives them their part of the ConfigMap, and then answers who asked: it may be
 // busy with a write, and no module may run before it has its values.
 func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) error {
-	if o.stopper { // nobody would stop them
+	if o.stopping { // nobody would stop them
 		return errors.New("the operator stops")
 	}
 	sections := map[string]*values.Section{}
@@ -319,16 +319,16 @@ func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) erro
 }
 
 func (o *operator) shutDown(ctx actor.Context) {
-	o.stopper = true
+	o.stopping = true
 	o.program.Log.Info("stopping: no new tasks, running hooks get TERM")
-	o.publish(ctx, true)
+	o.publish(ctx)
 	if o.stages.Stop(ctx) {
 		ctx.Stop(ctx.Self())
 	}
 }
 
-func (o *operator) publish(ctx actor.Context, stopping bool) {
-	status := messages.OperatorStatus{Stopping: stopping, StandBy: o.state.standby}
+func (o *operator) publish(ctx actor.Context) {
+	status := messages.OperatorStatus{Stopping: o.stopping, StandBy: o.state.standby}
 	o.program.Inspector.Publish(ctx.Self(), liveOperator{status, o.program.Leadership})
 }
 

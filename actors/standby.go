@@ -241,7 +241,7 @@ func (o *operator) takeOver(ctx actor.Context, msg takeOver) {
 	begin := lead{msg.boot.config.data}
 	ctx.Send(o.program.PID(monitorsPath), begin)
 	ctx.Send(o.program.PID(configPath), begin)
-	o.publish(ctx, false)
+	o.publish(ctx)
 }
 
 // retire stops a child that is not needed any more.

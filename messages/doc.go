@@ -2,8 +2,12 @@
 //
 // Commands are imperative and have one receiver (RunHook, SaveConfig). Events are past
 // and tell a fact (ObjectChanged, TaskDone). Messages are values and are never written
-// to once sent; they carry no context, func, PID or mutex. Behaviour is not allowed in
-// here, except that tasks can describe themselves to people.
+// to once sent; they carry no context, func, PID or mutex. Messages that only two actors
+// of package actors exchange stay there, beside who handles them.
+//
+// Also in here: what tasks do (task.go: the types of Work), what actors publish about
+// themselves (status.go), and what pages show (forecast.go, inspection.go, render.go …).
+// They may describe, count and mask themselves for people; other behaviour is not allowed.
 //
 //	message              sender            receiver
 //

@@ -15,4 +15,6 @@
 // Every other actor is crash-only: a panic in it is a bug, which is logged once
 // with its stack, and the actor is restarted; the state that must survive lies in
 // a struct that its Producer captures.
+//
+// What is tried for ever fails for ever: [Sparing] says how often that is logged.
 package supervisor

@@ -1,0 +1,82 @@
+package actors
+
+import (
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"addon-operator/addons"
+	"addon-operator/values"
+)
+
+// check validates a content of the ConfigMap: keys, YAML, and the schemas of global and
+// of the modules that it, or their files, enable (D16, D37).
+func (c *config) check(data map[string]string) (values.Document, error) {
+	return checkConfigMap(data, c.state.sections, c.state.modules)
+}
+
+// CheckConfigMap says what is wrong with a content of the ConfigMap, or with the static
+// values below it, without a cluster: every violation at once. Warnings name keys that
+// belong to no module.
+func CheckConfigMap(tree *addons.Tree, data map[string]string, warn *slog.Logger) error {
+	b := &boot{tree: tree, sections: map[string]*values.Section{}}
+	if err := b.makeSections(); err != nil {
+		return err
+	}
+	doc, err := checkConfigMap(data, b.sections, tree.Modules)
+	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
+	return err
+}
+
+func checkConfigMap(data map[string]string, sections map[string]*values.Section, modules []addons.Module) (values.Document, error) {
+	doc, err := values.ParseConfigMap(data)
+	if err != nil {
+		return doc, err
+	}
+	keys := []string{values.GlobalKey}
+	for _, m := range modules {
+		if switchedOn(m, nil, doc.Flags).Enabled {
+			keys = append(keys, m.Key)
+		}
+	}
+	var errs []error
+	for _, key := range keys {
+		section, ok := sections[key]
+		if !ok {
+			continue
+		}
+		next, err := section.WithConfig(doc.Sections[key], values.Origin{})
+		if err == nil {
+			err = next.ValidateConfig()
+		}
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return doc, errors.Join(errs...)
+}
+
+// warnUnknownKeys names keys that belong to no module (D12); those in before were named
+// already.
+func warnUnknownKeys(log *slog.Logger, doc, before values.Document, sections map[string]*values.Section) {
+	for _, key := range slices.Sorted(maps.Keys(doc.Sections)) {
+		if _, told := before.Sections[key]; !told && sections[key] == nil {
+			log.Warn("the ConfigMap has values for a module that does not exist; they are ignored", "key", key)
+		}
+	}
+	known := make(map[string]bool, len(sections))
+	for key := range sections {
+		known[values.FlagKey(key)], known[values.MaintenanceKey(key)] = true, true
+	}
+	for _, key := range slices.Sorted(maps.Keys(doc.Maintenance)) {
+		if _, told := before.Maintenance[key]; !told && !known[key] {
+			log.Warn("the ConfigMap has a maintenance mode for a module that does not exist; a release of that name is not purged", "key", key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(doc.Flags)) {
+		if _, told := before.Flags[key]; !told && !known[key] {
+			log.Warn("the ConfigMap has a flag for a module that does not exist; it is ignored", "key", key)
+		}
+	}
+}

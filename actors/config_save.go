@@ -1,0 +1,108 @@
+package actors
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// writeTimeout bounds one write to the API server; a hook run waits for it and is
+// retried after it.
+const writeTimeout = 30 * time.Second
+
+// save writes one section and flags. When somebody else changed one of these keys
+// meanwhile, the change is handled first, as if the watch had shown it.
+func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
+	if msg.Key != "" && c.checksum(msg.Key) != msg.Base {
+		c.deliver(ctx, msg.Key) // it may have been lost with a crash of the owner
+		return messages.ConfigSaved{Conflict: true}
+	}
+	set, err := c.texts(msg)
+	if err != nil {
+		return messages.ConfigSaved{Err: err}
+	}
+	writeCtx, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
+	defer cancel()
+	written, err := c.program.ConfigMap.Write(writeCtx, c.state.known, set)
+	if errors.Is(err, kube.ErrConflict) {
+		c.meet(ctx, written)
+		if c.state.refused != "" {
+			return messages.ConfigSaved{Err: fmt.Errorf("the ConfigMap was changed and is not valid: %s", c.state.refused)}
+		}
+		return messages.ConfigSaved{Conflict: true}
+	}
+	if err != nil {
+		return messages.ConfigSaved{Err: err}
+	}
+	c.state.ahead = written.ResourceVersion
+	flagsChanged := c.noteOwnWrite(set)
+	if flagsChanged {
+		if doc, err := values.ParseConfigMap(c.state.known); err == nil {
+			ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: doc.Flags})
+		}
+	}
+	return messages.ConfigSaved{FlagsChanged: flagsChanged}
+}
+
+// checksum is that of a section as its owner knows it.
+func (c *config) checksum(key string) string {
+	doc, err := values.ParseConfigMap(c.state.known)
+	section := c.state.sections[key]
+	if err != nil || section == nil {
+		return ""
+	}
+	if known, err := section.WithConfig(doc.Sections[key], values.Origin{}); err == nil {
+		section = known
+	}
+	return values.Checksum(section.Config())
+}
+
+// texts are the keys to write, in their form for the ConfigMap (D10).
+func (c *config) texts(msg messages.SaveConfig) (map[string]*string, error) {
+	set := map[string]*string{}
+	if msg.Key != "" {
+		text, err := values.YAML(msg.Section)
+		if err != nil {
+			return nil, fmt.Errorf("section %s: %w", msg.Key, err)
+		}
+		s := string(text)
+		set[msg.Key] = &s
+	}
+	for _, f := range msg.Flags {
+		set[f.Key] = nil
+		if f.Value != nil {
+			s := fmt.Sprint(*f.Value)
+			set[f.Key] = &s
+		}
+	}
+	return set, nil
+}
+
+// noteOwnWrite remembers what was written, so that the watch shows nothing new.
+func (c *config) noteOwnWrite(set map[string]*string) (flagsChanged bool) {
+	known := maps.Clone(c.state.known)
+	if known == nil {
+		known = map[string]string{}
+	}
+	for key, text := range set {
+		old, had := known[key]
+		_, isSection := c.state.sections[key]
+		if text == nil {
+			delete(known, key)
+			flagsChanged = flagsChanged || had && !isSection
+			continue
+		}
+		known[key] = *text
+		flagsChanged = flagsChanged || !isSection && (!had || old != *text)
+	}
+	c.state.known = known
+	return flagsChanged
+}

@@ -1,0 +1,57 @@
+package actors
+
+import (
+	"encoding/json"
+	"slices"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+func (m *monitors) publish(ctx actor.Context) {
+	live := liveMonitors{waiting: len(m.state.waiting)}
+	for key, mon := range m.state.watches {
+		live.bindings = append(live.bindings, liveBinding{key, mon.binding, mon.watch, len(mon.held)})
+	}
+	m.program.Inspector.Publish(ctx.Self(), live)
+}
+
+// liveMonitors is what monitors publishes: the states of watches are read when somebody
+// looks, because they change without a message.
+type liveMonitors struct {
+	bindings []liveBinding
+	waiting  int
+}
+
+type liveBinding struct {
+	key     messages.WatchKey
+	binding hooks.KubernetesBinding
+	watch   Watch
+	held    int
+}
+
+// Monitors implements messages.MonitorsReporter.
+func (l liveMonitors) Monitors() messages.MonitorsStatus {
+	s := messages.MonitorsStatus{Waiting: l.waiting}
+	for _, b := range l.bindings {
+		s.Bindings = append(s.Bindings, b.state())
+	}
+	slices.SortFunc(s.Bindings, compareBindings)
+	return s
+}
+
+func (b liveBinding) state() messages.BindingState {
+	s := b.watch.State()
+	return messages.BindingState{
+		Owner: b.key.Owner, Hook: b.key.Binding.Hook, Binding: b.binding.Name, Queue: b.binding.Queue, Kind: b.binding.Kind,
+		Phase: string(s.Phase), Message: s.Message, Objects: s.Objects, Held: b.held, FilterErrors: s.FilterErrors,
+	}
+}
+
+// String implements supervisor.Status.
+func (l liveMonitors) String() string { return l.Monitors().String() }
+
+// MarshalJSON shows what String shows.
+func (l liveMonitors) MarshalJSON() ([]byte, error) { return json.Marshal(l.Monitors()) }
