@@ -3,8 +3,10 @@ package actors
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -114,6 +116,10 @@ func (w *lateWatch) State() kube.WatchState {
 
 // C16: monitors that crash over a look at their watches look again; nobody waits for ever.
 func TestLookAfterCrash(t *testing.T) {
+	synctest.Test(t, lookAfterCrash)
+}
+
+func lookAfterCrash(t *testing.T) {
 	var crashes atomic.Int32
 	p := newTestProgram(func(_ *actor.PID, message any) {
 		if _, ok := message.(lookAgain); ok && crashes.Add(1) == 1 {
@@ -143,4 +149,32 @@ func TestOvertakenAtTheLastStep(t *testing.T) {
 	if s, _ := p.Inspector.Status(convergePath).(messages.ConvergeStatus); s.Ready || s.Phase != messages.ConvergeReloading {
 		t.Errorf("it says: %s", s)
 	}
+}
+
+// F6: a task whose owner is gone for a moment, because the root starts its children again,
+// stays at the head.
+func TestOwnerIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newTestProgram(nil)
+		path := queuePath + messages.MainQueue
+		pid := spawned(t, p, path, newQueue(p, messages.MainQueue))
+		p.Send(pid, messages.Enqueue{Queue: messages.MainQueue, Tasks: []messages.Task{event("1", "a", "a.sh", "p"), event("2", "a", "b.sh", "p")}})
+		synctest.Wait()
+		if s, _ := p.Inspector.Status(path).(messages.QueueStatus); s.Length != 2 {
+			t.Errorf("%d tasks are left, want both", s.Length)
+		}
+		var asked []string
+		spawned(t, p, modulePath+"a", func() actor.Actor {
+			return actor.ReceiveFunc(func(ctx actor.Context) {
+				if msg, ok := ctx.Message().(messages.ExecuteTask); ok {
+					asked = append(asked, msg.Task.ID)
+				}
+			})
+		})
+		time.Sleep(lostTaskDelay) // virtual
+		synctest.Wait()
+		if !slices.Equal(asked, []string{"1"}) {
+			t.Errorf("the owner was asked for %v", asked)
+		}
+	})
 }

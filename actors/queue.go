@@ -53,8 +53,8 @@ func (q *queue) Receive(ctx actor.Context) {
 		q.taskDone(ctx, msg)
 	case executeAgain:
 		q.executeAgain(ctx, msg)
-	case *actor.DeadLetterResponse:
-		q.finish() // the owner is gone: the program stops
+	case *actor.DeadLetterResponse: // the owner is gone until the root has started it again
+		q.executeLater(ctx)
 	default:
 		unhandled(ctx, q.program.Log)
 		return
@@ -178,11 +178,18 @@ func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
 		return
 	}
 	if msg.Lost {
-		self, again := ctx.Self(), executeAgain{msg.ID}
-		time.AfterFunc(lostTaskDelay, func() { q.program.Send(self, again) })
+		q.executeLater(ctx)
 		return
 	}
-	q.finish()
+	q.state.current = nil
+}
+
+func (q *queue) executeLater(ctx actor.Context) {
+	if q.state.current == nil {
+		return
+	}
+	self, again := ctx.Self(), executeAgain{q.state.current.ID}
+	time.AfterFunc(lostTaskDelay, func() { q.program.Send(self, again) })
 }
 
 func (q *queue) executeAgain(ctx actor.Context, msg executeAgain) {
@@ -190,8 +197,6 @@ func (q *queue) executeAgain(ctx actor.Context, msg executeAgain) {
 		q.execute(ctx)
 	}
 }
-
-func (q *queue) finish() { q.state.current = nil }
 
 func (q *queue) next(ctx actor.Context) {
 	if q.state.current != nil || len(q.state.pending) == 0 {

@@ -124,6 +124,9 @@ func (s *System) Spawn(name string, producer actor.Producer) (*actor.PID, error)
 // The library's futures know only a timeout, and a second answer to one is a data
 // race; a process with a channel is simpler than a future that is guarded.
 func (s *System) Ask(ctx context.Context, to *actor.PID, message any) (any, error) {
+	if err := context.Cause(ctx); err != nil { // a question may have effects, too
+		return nil, err
+	}
 	answer := answers{got: make(chan any, 1), dispatcher: s.dispatcher}
 	registry := s.Actors.ProcessRegistry
 	pid, _ := registry.Add(answer, registry.NextId())

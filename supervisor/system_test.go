@@ -58,6 +58,30 @@ func TestAsk(t *testing.T) {
 	}
 }
 
+// Who is cancelled does not ask any more: the question may start something that nobody
+// would end.
+func TestCancelledDoNotAsk(t *testing.T) {
+	onStage(t, func(s *stage) {
+		asked := false
+		s.spawn("witness", func() actor.Actor {
+			return actor.ReceiveFunc(func(ctx actor.Context) {
+				if _, ok := ctx.Message().(string); ok {
+					asked = true
+				}
+			})
+		})
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if _, err := s.Ask(ctx, s.PID("witness"), "hello"); !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v", err)
+		}
+		synctest.Wait()
+		if asked {
+			t.Error("the question was sent")
+		}
+	})
+}
+
 // Each question has an answer of its own, also when a late one is on its way.
 func TestAskIsNotConfusedByLateAnswers(t *testing.T) {
 	onStage(t, func(s *stage) {
