@@ -178,3 +178,24 @@ func TestOwnerIsGone(t *testing.T) {
 		}
 	})
 }
+
+// H15, M2: the first discovery installs no CRDs of a module under maintenance. When that
+// is over before the discovery is, the first run of the module installs them.
+func TestThawedDuringTheFirstDiscovery(t *testing.T) {
+	p := newTestProgram(nil)
+	m := addons.Module{Name: "a", Key: "a"}
+	section, err := values.NewSection("a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	modulePID := spawned(t, p, modulePath+"a", newModule(p, m, section, nil))
+	b := &boot{tree: &addons.Tree{Modules: []addons.Module{m}}}
+	b.config.maintenance = map[string]string{"aMaintenance": "NoResourceReconciliation"}
+	pid := spawned(t, p, convergePath, newConverge(p, b))
+	p.Send(pid, messages.StartUp{})
+	p.Send(pid, messages.ConfigChanged{}) // nothing is under maintenance
+	mustAsk[discovery](t, p, pid, getDiscovery{})
+	if state := mustAsk[messages.ModuleState](t, p, modulePID, messages.GetModule{}); state.Maintenance != "" || !state.CRDsDue {
+		t.Errorf("the module is in %+v", state)
+	}
+}

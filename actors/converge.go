@@ -110,6 +110,7 @@ func (c *converge) startUp(ctx actor.Context) {
 	cause := messages.Cause{Activation: messages.Startup}
 	c.state.span = c.program.convergeSpan(1, cause)
 	c.log.Info("start-up begins", "globalHooks", len(c.state.globalHooks), "modules", len(c.state.tree.Modules))
+	c.tellMaintenance(ctx) // who is thawed during the first discovery must know what it left out
 	var tasks []messages.Task
 	for _, hook := range hooks.ByOrder(c.state.globalHooks, hooks.OnStartup) {
 		tasks = append(tasks, c.program.task(messages.GlobalHooks, orderWork(hook, hooks.OnStartup), cause))
