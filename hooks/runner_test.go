@@ -85,7 +85,7 @@ func script(t testing.TB, body string) Hook {
 // until polls for something that happens in another process.
 func until(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := time.After(2 * time.Minute) // nothing measures it
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {

@@ -68,10 +68,16 @@ func TestKindsOfWatchFailures(t *testing.T) {
 	}
 }
 
+// observed hears of all requests of this process: the libraries take one observer, once.
+var observed = sync.OnceValue(func() *tally { //nolint:gochecknoglobals // as theirs
+	t := &tally{}
+	ObserveRequests(t)
+	return t
+})
+
 // I2: requests of all clients are told with host, verb and code.
 func TestRequestsAreObserved(t *testing.T) {
-	seen := &tally{}
-	ObserveRequests(seen)
+	seen := observed()
 	world := newWorld(t, devclustertest.Start(t))
 	if _, err := world.client.ReadConfigMap(t.Context(), world.Namespace(t), "none"); err != nil {
 		t.Fatal(err)

@@ -48,7 +48,7 @@ type conversation struct {
 const answerMark = "< "
 
 // patience is how long a question may wait for its answer.
-const patience = 15 * time.Second
+const patience = 2 * time.Minute
 
 // converse asks what a case asks and returns it with the answers.
 func converse(t *testing.T, config *rest.Config, namespace, text string) string {
