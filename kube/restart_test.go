@@ -24,6 +24,7 @@ import (
 // The API server is killed and comes back: the loss is visible, then events
 // flow again, and each object is told exactly once.
 func TestRestartOfTheAPIServer(t *testing.T) {
+	t.Parallel()
 	world := newWorld(t, devclustertest.StartOwn(t))
 	ns := world.Namespace(t)
 	told := &tally{}

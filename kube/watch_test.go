@@ -50,6 +50,7 @@ func TestWatchTellsChanges(t *testing.T) {
 
 // Each of 1,000 objects made as fast as possible is told exactly once.
 func TestBurst(t *testing.T) {
+	t.Parallel()
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
 	l := listenSynced(t, world.watcher(), configMaps(ns))
@@ -114,6 +115,7 @@ func TestWatchesShareReflectors(t *testing.T) {
 // Watches join and leave a shared source while objects come: nobody misses or
 // doubles one.
 func TestJoinUnderLoad(t *testing.T) {
+	t.Parallel()
 	for situation, keep := range map[string]bool{"objects kept": true, "objects not kept": false} {
 		t.Run(situation, func(t *testing.T) {
 			world := newWorld(t, devclustertest.Start(t))
