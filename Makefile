@@ -101,6 +101,7 @@ test-devcluster: devcluster ## the half of it that tests the test cluster
 test-operator: devcluster ## the half of it that tests everything else; one package by PACKAGES=./values
 	@go test -race -vet=off $(PACKAGES)
 	# What repeats does it seldom under the race detector, and here in full.
+	go test -vet=off ./values
 	go test -vet=off ./actors -run 'Random|Interleavings'
 	go test -vet=off ./helm -run Killed -kills 50
 

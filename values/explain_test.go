@@ -151,7 +151,7 @@ func TestExplainConfigPatches(t *testing.T) {
 // The source in force tells the value in force, whatever has happened to the section.
 func TestExplanationsAgreeWithTheValues(t *testing.T) {
 	schemas := schemasOf(t, "{additionalProperties: true, properties: {a: {additionalProperties: true, properties: {b: {default: 1}}}}}", "{additionalProperties: true, properties: {c: {default: {}}}}")
-	for seed := range uint64(1000) {
+	for seed := range often[uint64](1000) {
 		r := rand.New(rand.NewPCG(seed, 20))
 		section, err := NewSection("m", schemas, Layer{Source: "one", Value: randomMap(r, 3)}, Layer{Source: "two", Value: randomMap(r, 3)})
 		wantError(t, err)

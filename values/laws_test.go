@@ -11,7 +11,7 @@ import (
 // D7: filling in defaults twice changes nothing, keeps every value that is there, and leaves its argument alone.
 func TestDefaultsLaws(t *testing.T) {
 	filled := 0
-	for seed := range uint64(1000) {
+	for seed := range often[uint64](1000) {
 		r := rand.New(rand.NewPCG(seed, 10))
 		schema := randomObjectSchema(r, 3)
 		sprinkleDefaults(r, schema)
@@ -34,7 +34,7 @@ func TestDefaultsLaws(t *testing.T) {
 			}
 		}
 	}
-	if filled < 500 {
+	if filled < often(500) {
 		t.Errorf("only %d were filled; the test shows little", filled)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // D23, T19: compaction never changes what replaying the list does, whatever the layers below have become. Random operations
 // that need not fit at all are replayed over random trees, once all of them, once compacted.
 func TestCompactionIsSound(t *testing.T) {
-	for seed := range uint64(4000) {
+	for seed := range often[uint64](4000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		var raw, compacted Patch
 		for range 1 + r.IntN(12) {
@@ -65,7 +65,7 @@ func operations(p Patch) []string {
 // unrelated change of the ConfigMap changes nothing else.
 func TestSavedPatchesGiveTheSameValues(t *testing.T) {
 	applied := 0
-	for seed := range uint64(4000) {
+	for seed := range often[uint64](4000) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		section, err := NewSection("m", nil, Layer{Value: randomMap(r, 3)})
 		if err != nil {
@@ -87,7 +87,7 @@ func TestSavedPatchesGiveTheSameValues(t *testing.T) {
 			}
 		}
 	}
-	if applied < 4000 {
+	if applied < often(4000) {
 		t.Errorf("only %d operations fitted; the test shows little", applied)
 	}
 }
