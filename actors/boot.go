@@ -38,14 +38,14 @@ type initialConfig struct {
 
 // load reads directories, asks global hooks for their configuration, and reads and
 // validates the ConfigMap. The API server is asked meanwhile: it takes as long as the hooks.
-// What is wrong on disk is told without waiting for it.
-func load(ctx context.Context, w World) (*boot, error) {
+// What is wrong on disk is told without waiting for it; waits is told what it waits for.
+func load(ctx context.Context, w World, waits func(string)) (*boot, error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	var cm kube.ConfigMap
 	var read errgroup.Group
 	read.Go(func() (err error) {
-		cm, err = readConfigMap(reading, w)
+		cm, err = readConfigMap(reading, w, waits)
 		return err
 	})
 	b, err := loadFiles(ctx, w)
@@ -103,7 +103,7 @@ func (b *boot) makeSections() error {
 
 // readConfigMap waits for an API server that cannot be reached: the operator may be
 // started before it.
-func readConfigMap(ctx context.Context, w World) (kube.ConfigMap, error) {
+func readConfigMap(ctx context.Context, w World, waits func(string)) (kube.ConfigMap, error) {
 	var cm kube.ConfigMap
 	read := func() (err error) {
 		cm, err = w.ConfigMap.Read(ctx)
@@ -111,10 +111,12 @@ func readConfigMap(ctx context.Context, w World) (kube.ConfigMap, error) {
 	}
 	tell := func(err error, in time.Duration) {
 		w.Log.Error("the ConfigMap cannot be read, will retry; check that the API server is up and that kubeconfig and role allow to get it", "in", in, "err", err)
+		waits(fmt.Sprintf("the ConfigMap cannot be read: %v", err))
 	}
 	if err := backoff.RetryNotify(read, backoff.WithContext(supervisor.Backoff(), ctx), tell); err != nil {
 		return cm, fmt.Errorf("read the ConfigMap: %w", err)
 	}
+	waits("")
 	return cm, nil
 }
 

@@ -65,7 +65,7 @@ func TestABrokenDirectoryDoesNotWaitForTheAPIServer(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "nope")
 	_, err := load(t.Context(), World{
 		Dirs: addons.Dirs{Modules: []string{missing}}, ConfigMap: silent{}, Log: slog.New(slog.DiscardHandler),
-	})
+	}, func(string) {})
 	if err == nil || !strings.Contains(err.Error(), missing) {
 		t.Errorf("load says %v; want that %s does not exist", err, missing)
 	}

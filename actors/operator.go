@@ -21,7 +21,8 @@ type Operator struct {
 	program *program
 	root    *actor.PID
 	stop    context.CancelFunc
-	boot    *boot // of a follower
+	boot    *boot                  // of a follower
+	waits   atomic.Pointer[string] // what the start waits for
 }
 
 // New makes an operator; it starts nothing.
@@ -64,7 +65,7 @@ func answerLost(system *actor.ActorSystem, child *actor.PID, message any, sender
 // a file is broken, a global hook has no valid configuration, or the values are not
 // valid (D36). An API server that cannot be reached is waited for.
 func (o *Operator) Start(ctx context.Context) error {
-	b, err := load(ctx, o.program.World)
+	b, err := load(ctx, o.program.World, o.waitsFor)
 	if err != nil {
 		return err
 	}
@@ -74,6 +75,9 @@ func (o *Operator) Start(ctx context.Context) error {
 	o.program.Send(o.program.PID(convergePath), messages.StartUp{})
 	return nil
 }
+
+// waitsFor shows why the start does not go on; nothing when it does.
+func (o *Operator) waitsFor(what string) { o.waits.Store(&what) }
 
 // spawn starts the actors, for a follower those that do nothing.
 func (o *Operator) spawn(ctx context.Context, b *boot, standby bool) error {
@@ -126,9 +130,13 @@ func (o *Operator) Inspector() *supervisor.Inspector { return o.program.Inspecto
 // Metrics are the figures of the operator.
 func (o *Operator) Metrics() *Metrics { return o.program.Metrics }
 
-// Converge is what the converge actor says about itself; the zero value before the start.
+// Converge is what the converge actor says about itself; before the start, what that waits
+// for.
 func (o *Operator) Converge() messages.ConvergeStatus {
-	status, _ := o.program.Inspector.Status(convergePath).(messages.ConvergeStatus)
+	status, started := o.program.Inspector.Status(convergePath).(messages.ConvergeStatus)
+	if waits := o.waits.Load(); !started && waits != nil {
+		status.Waits = *waits
+	}
 	return status
 }
 

@@ -195,7 +195,7 @@ func (s *standby) publish(ctx actor.Context) {
 // the same errors, follows the ConfigMap, loads hooks and fills watches. Nothing is
 // written and no binding runs until Lead.
 func (o *Operator) StandBy(ctx context.Context) error {
-	b, err := load(ctx, o.program.World)
+	b, err := load(ctx, o.program.World, o.waitsFor)
 	if err != nil {
 		return err
 	}

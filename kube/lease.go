@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -52,6 +54,7 @@ type LeaseStatus struct {
 	Holder      string    // identity of the leader; empty when there is none
 	Since       time.Time // of Holder, or of none, as this replica saw it
 	Transitions int       // how often the Lease changed hands
+	Problem     string    // why the Lease can be read or written no more; empty when it can
 }
 
 // Lease is the part of one replica in the election of a leader (L1). The election itself
@@ -74,6 +77,8 @@ type Lease struct {
 	seen      time.Time // the holder showed itself last
 	duration  time.Duration
 	releasing bool
+	reading   error // of the last look at the Lease
+	writing   error // of the last bid for it
 }
 
 // NewLease prepares the competition for a Lease. It makes no request. The client must
@@ -101,7 +106,7 @@ func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
 		stopped: make(chan struct{}), won: make(chan struct{}), free: make(chan struct{}, 1),
 		status: LeaseStatus{Identity: o.Identity, Since: time.Now()},
 	}
-	l.follow = l.newFeed(watching.Leases(o.Namespace))
+	l.follow = l.newFeed(watching.Leases(o.Namespace), c.watches)
 	l.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
 		Lock: &lock{lease: l, Interface: &resourcelock.LeaseLock{
 			LeaseMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name},
@@ -202,6 +207,9 @@ func (l *Lease) Status() LeaseStatus {
 	defer l.mu.Unlock()
 	s := l.status
 	s.Leading = s.Holder == s.Identity && l.fence.Check() == nil
+	if err := cmp.Or(l.reading, l.writing); err != nil {
+		s.Problem = err.Error()
+	}
 	return s
 }
 
@@ -211,6 +219,9 @@ func (l *Lease) observe(r resourcelock.LeaderElectionRecord) {
 	was := l.status.Holder
 	if r.HolderIdentity != was {
 		l.status.Holder, l.status.Since = r.HolderIdentity, time.Now()
+	}
+	if r.HolderIdentity != l.options.Identity {
+		l.writing = nil // it is not our turn
 	}
 	if r.HolderIdentity != "" {
 		l.seen, l.duration = time.Now(), time.Duration(r.LeaseDurationSeconds)*time.Second
@@ -237,6 +248,26 @@ func (l *Lease) heldByOther() error {
 	return nil
 }
 
+// read remembers how the last look at the Lease went. One that does not exist is made.
+func (l *Lease) read(err error) {
+	if apierrors.IsNotFound(err) {
+		err = nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reading = err
+}
+
+// wrote remembers how the last bid for the Lease went. Who comes second has no problem.
+func (l *Lease) wrote(err error) {
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		err = nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.writing = err
+}
+
 // lock is the Lease as the election sees it.
 type lock struct {
 	resourcelock.Interface
@@ -250,6 +281,7 @@ type lock struct {
 // expire up to a second too early. The time of the renewal is added in full.
 func (k *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := k.Interface.Get(ctx)
+	k.lease.read(err)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -287,8 +319,10 @@ func (l *Lease) write(r resourcelock.LeaderElectionRecord, send func() error) er
 		return l.fence.Check()
 	}
 	if err := send(); err != nil {
+		l.wrote(err)
 		return err
 	}
+	l.wrote(nil)
 	if err := l.fence.extend(began.Add(l.options.RenewDeadline)); err != nil {
 		return err
 	}
@@ -303,10 +337,11 @@ func (l *Lease) write(r resourcelock.LeaderElectionRecord, send func() error) er
 
 // newFeed watches the Lease: a follower hears of its release at once, and a leader when
 // somebody took it.
-func (l *Lease) newFeed(api typedcoordinationv1.LeaseInterface) *feed {
+func (l *Lease) newFeed(api typedcoordinationv1.LeaseInterface, watches Watches) *feed {
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, l.options.Name).String()
 	return &feed{
-		name: fmt.Sprintf("Lease %s/%s", l.options.Namespace, l.options.Name), store: leaseStore{l}, log: l.log,
+		name: fmt.Sprintf("Lease %s/%s", l.options.Namespace, l.options.Name), store: leaseStore{l}, log: l.log, watches: watches,
+		key: sourceKey{resource: coordinationv1.SchemeGroupVersion.WithResource("leases"), namespace: l.options.Namespace},
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selector
 			return api.List(ctx, o)

@@ -16,6 +16,8 @@ type Leadership struct {
 	// Since when it is so, as this replica saw it.
 	Since       time.Time `json:"since,omitzero"`
 	Transitions int       `json:"transitions,omitempty"`
+	// Problem is why this replica can neither lead nor know who does.
+	Problem string `json:"problem,omitempty"`
 }
 
 // String implements fmt.Stringer.
@@ -26,6 +28,8 @@ func (l Leadership) String() string {
 		return "leader"
 	case l.Leading:
 		return "leader since " + since
+	case l.Leader == "" && l.Problem != "":
+		return "stand-by; it cannot compete for the lease: " + l.Problem
 	case l.Leader == "":
 		return "stand-by; nobody leads since " + since
 	}

@@ -188,6 +188,8 @@ type ConvergeStatus struct {
 	Ready   bool     `json:"ready"`
 	Reload  int      `json:"reload"`
 	Enabled []string `json:"enabledModules"`
+	// Waits is what the start waits for before there is anything to converge.
+	Waits string `json:"waits,omitempty"`
 }
 
 // String implements fmt.Stringer.
@@ -346,12 +348,13 @@ func (s HealerStatus) String() string {
 	return text
 }
 
-// head brings an error, which may have many lines, into one of bearable length.
+// head brings an error, which may have many lines, into one of bearable length. Its
+// beginning says where it happened, its end why.
 func head(s string) string {
-	const bearable = 300
+	const beginning, end = 500, 150
 	line := strings.Join(strings.Fields(strings.ReplaceAll(s, "\n", " ⏎ ")), " ")
-	if runes := []rune(line); len(runes) > bearable {
-		return string(runes[:bearable]) + " …"
+	if runes := []rune(line); len(runes) > beginning+end {
+		return string(runes[:beginning]) + " … " + string(runes[len(runes)-end:])
 	}
 	return line
 }

@@ -112,6 +112,7 @@ func TestReadyz(t *testing.T) {
 		body     string
 	}{
 		"before the start":           {messages.ConvergeStatus{}, 500, notReady},
+		"without a ConfigMap":        {messages.ConvergeStatus{Waits: "the ConfigMap cannot be read: no"}, 500, "not ready: the ConfigMap cannot be read: no\n"},
 		"during the first converge":  {messages.ConvergeStatus{Phase: messages.ConvergeReloading, Reload: 1}, 500, notReady},
 		"after it":                   {messages.ConvergeStatus{Phase: messages.ConvergeIdle, Reload: 1, Ready: true}, 200, "ok\n"},
 		"during a reload after that": {messages.ConvergeStatus{Phase: messages.ConvergeReloading, Reload: 2, Ready: true}, 200, "ok\n"},

@@ -33,6 +33,9 @@ func (s Source) standby() (messages.Leadership, bool) {
 // readiness is what the probe answers. A follower is as ready as its leader (L3): one that
 // stands by for nobody is not.
 func (s Source) readiness(r *http.Request) (status int, word string) {
+	if waits := s.Converge().Waits; waits != "" {
+		return http.StatusInternalServerError, "not ready: " + waits
+	}
 	l, follower := s.standby()
 	switch {
 	case follower && r.URL.Query().Has(own):

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -191,22 +192,25 @@ func TestWatchedChartsMissNothing(t *testing.T) {
 	}
 }
 
-// With one rule removed the state on the debug address says which verb on which resource is missing.
+// With one rule removed the state on the debug address says which verb on which resource is
+// missing. Issue 8, "Proof".
 func TestStateNamesTheMissingRule(t *testing.T) {
 	for name, c := range map[string]struct {
 		group, resource string
 		says            []string
 	}{
-		"watch of a hook":    {"storage.k8s.io", "storageclasses", []string{"forbidden", "list", "storageclasses", "cluster scope"}},
-		"object of a chart":  {"apps", "deployments", []string{"module prometheus: starting", "BACKOFF", "deployments.apps", "forbidden"}},
-		"cronjob of a chart": {"batch", "cronjobs", []string{"module backup: starting", "BACKOFF", "cronjobs.batch", "forbidden"}},
-		"granted rules":      {"", "pods", []string{"module prometheus: starting", "BACKOFF", "clusterroles.rbac", "forbidden"}},
+		"watch of a hook":    {"storage.k8s.io", "storageclasses", []string{"forbidden", `cannot list resource "storageclasses"`, "cluster scope"}},
+		"object of a chart":  {"apps", "deployments", []string{"module prometheus: starting", "BACKOFF", "cannot ", `resource "deployments" in API group "apps"`}},
+		"cronjob of a chart": {"batch", "cronjobs", []string{"module backup: starting", "BACKOFF", "cannot ", `resource "cronjobs" in API group "batch"`}},
+		"granted rules":      {"", "pods", []string{"module prometheus: starting", "BACKOFF", "clusterroles.rbac", `Resources:["pods"], Verbs:["get" "list" "watch"]`}},
+		"the ConfigMap":      {"", "configmaps", []string{"not ready: the ConfigMap cannot be read", `cannot get resource "configmaps"`}},
+		"the lease":          {"coordination.k8s.io", "leases", []string{"not ready: stand-by; it cannot compete for the lease", `cannot get resource "leases"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := examples(t)
 			h.apply(without(t, h.generated(), c.group, c.resource), false)
 			h.become()
-			o := h.start()
+			o := h.start("ADDON_OPERATOR_HA=" + strconv.FormatBool(c.resource == "leases"))
 			h.eventually("the state", func() error {
 				_, body := get("http://" + o.debug + "/readyz?verbose")
 				if !containsAll(body, c.says) {

@@ -132,7 +132,7 @@ func (r *replica) leadership() func() messages.Leadership {
 	}
 	return func() messages.Leadership {
 		s := r.lease.Status()
-		l := messages.Leadership{Leading: s.Leading, Since: s.Since, Transitions: s.Transitions}
+		l := messages.Leadership{Leading: s.Leading, Since: s.Since, Transitions: s.Transitions, Problem: s.Problem}
 		l.Self, _ = nameAndAddress(s.Identity)
 		l.Leader, l.Address = nameAndAddress(s.Holder)
 		return l
