@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"slices"
@@ -313,8 +312,8 @@ func TestDrift(t *testing.T) {
 // Helm compares only manifests of custom resources; for drift the cluster counts, too.
 func TestDriftOfACustomResource(t *testing.T) {
 	f, w := startWatched(t)
-	group := f.namespace + ".example.com"
-	f.customResource(group)
+	group := groupOf(f.namespace)
+	f.createCRD()
 	m := moduleOf(t, "cr", "-- templates/thing.yaml --\napiVersion: "+group+"/v1\nkind: Thing\nmetadata: {name: thing}\nspec: {size: 1, list: [{a: 1}]}\n")
 	f.apply(m, Installed, 1)
 	f.wantDrift(w, m, "")
@@ -326,22 +325,6 @@ func TestDriftOfACustomResource(t *testing.T) {
 	f.apply(m, Upgraded, 2)
 	m.Drifted = nil
 	f.wantDrift(w, m, "")
-}
-
-// customResource installs a kind Thing.
-func (f *fixture) customResource(group string) {
-	f.Helper()
-	crds := f.kube.CoreV1().RESTClient()
-	const path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-	body := `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"things.` + group + `"},"spec":{"group":"` + group +
-		`","scope":"Namespaced","names":{"plural":"things","kind":"Thing"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}`
-	if err := crds.Post().AbsPath(path).Body([]byte(body)).Do(f.Context()).Error(); err != nil {
-		f.Fatal(err)
-	}
-	f.Cleanup(func() { _ = crds.Delete().AbsPath(path, "things."+group).Do(context.Background()).Error() })
-	f.eventually(func() bool {
-		return crds.Get().AbsPath("/apis/"+group+"/v1/things").Do(f.Context()).Error() == nil
-	})
 }
 
 // What Apply deletes and creates anew is one change of the preview.

@@ -24,6 +24,7 @@ func (f *fixture) crds() dynamic.ResourceInterface {
 	return client.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"})
 }
 
+// createCRD adds the kind Thing, and waits until it is served.
 func (f *fixture) createCRD() {
 	f.Helper()
 	preserve := true
@@ -50,6 +51,9 @@ func (f *fixture) createCRD() {
 		f.Fatal(err)
 	}
 	f.Cleanup(func() { _ = f.crds().Delete(context.Background(), crd.Name, metav1.DeleteOptions{}) })
+	f.eventually(func() bool {
+		return f.kube.CoreV1().RESTClient().Get().AbsPath("/apis/" + groupOf(f.namespace) + "/v1/things").Do(f.Context()).Error() == nil
+	})
 }
 
 func (f *fixture) deleteCRD() {
