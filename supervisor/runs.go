@@ -121,10 +121,20 @@ func (r *Runs) path(id string) string {
 }
 
 // Start begins a task. Starting one that is in progress does nothing, so that a queue
-// may ask again after a crash.
+// may ask again after a crash. One that comes while the owner ends is not begun: messages
+// that were in the mailbox when the stop came are handled as long as other runs end, and
+// nobody would cancel what they begin.
 func (r *Runs) Start(ctx actor.Context, t Task) {
 	r.self = ctx.Self()
 	if r.Has(t.ID) {
+		return
+	}
+	if r.Ending() {
+		outcome := Cancelled
+		if r.restarting {
+			outcome = Interrupted
+		}
+		t.Ended(ctx, outcome)
 		return
 	}
 	runCtx, cancel := context.WithCancelCause(context.Background())

@@ -372,6 +372,36 @@ func TestOwnerStops(t *testing.T) {
 	})
 }
 
+// F18: a task that was in the mailbox when the stop came is not begun while the owner waits
+// for the end of others: it would fail for want of those that are gone already, and be tried
+// again until the grace period is over.
+func TestTaskThatComesWhileTheOwnerStops(t *testing.T) {
+	onStage(t, func(s *stage) {
+		pid, runs := s.owner("owner")
+		s.do(pid, func(ctx actor.Context) {
+			runs().Start(ctx, s.task("working", func(r *supervisor.Run) (any, error) {
+				<-r.Context().Done()
+				time.Sleep(2 * time.Second)
+				return nil, nil
+			}))
+		})
+		s.Actors.Root.Stop(pid)
+		synctest.Wait()
+		s.do(pid, func(ctx actor.Context) {
+			if !runs().Ending() {
+				t.Error("the owner does not stop")
+			}
+			runs().Start(ctx, s.task("late", failing))
+		})
+		hour, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		if err := s.Wait(hour, pid); err != nil {
+			t.Fatal(err)
+		}
+		s.expect("0s working works, 0 failed", "0s late ended: cancelled", "2s working ended: cancelled")
+	})
+}
+
 // A run asks its owner while it works; a cancel ends the question.
 func TestRunAsksItsOwner(t *testing.T) {
 	onStage(t, func(s *stage) {
