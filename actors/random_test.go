@@ -55,3 +55,17 @@ func random(t *testing.T, stage *testkit.Stage, seed uint64, verbose bool) {
 			seed, seed, strings.Join(violations, "\n  "), txtar.Format(r.Archive))
 	}
 }
+
+// A seed that has failed must fail again: what it draws, and the order of all that follows,
+// is the same at each play.
+func TestSeedsReplay(t *testing.T) {
+	t.Parallel()
+	one, other := testkit.NewRandomStage(t), testkit.NewRandomStage(t)
+	for seed := testkit.FirstSeed(); seed < testkit.FirstSeed()+25; seed++ {
+		first := testkit.NewRandom(seed).Play(t, one)
+		again := testkit.NewRandom(seed).Play(t, other)
+		if first.Trace != again.Trace {
+			t.Errorf("seed %d has two traces:\n%s\n\nand\n%s", seed, first.Trace, again.Trace)
+		}
+	}
+}

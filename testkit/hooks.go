@@ -127,42 +127,49 @@ func (h *Hooks) run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	return h.play(run, s)
 }
 
+// play does what the script says for each binding of a run; combined contexts may have
+// several.
 func (h *Hooks) play(run hooks.Run, s *script) (result hooks.Result, err error) {
-	binding := run.Contexts[len(run.Contexts)-1].Binding
-	step, ok := s.Runs[binding]
-	if !ok {
-		return result, nil
+	var all scriptedRun
+	for i, c := range run.Contexts {
+		again := slices.ContainsFunc(run.Contexts[i+1:], func(later hooks.Context) bool { return later.Binding == c.Binding })
+		step, ok := s.Runs[c.Binding]
+		if again || !ok || !h.due(run.Hook.Name+" "+c.Binding, step.Times) {
+			continue
+		}
+		all.Values = append(all.Values, step.Values...)
+		if step.Count != "" {
+			all.Values = append(all.Values, map[string]any{"op": "add", "path": step.Count, "value": int64(countObjects(c))})
+		}
+		all.Config = append(all.Config, step.Config...)
+		all.Objects = append(all.Objects, step.Objects...)
 	}
-	h.mu.Lock()
-	key := run.Hook.Name + " " + binding
-	h.runs[key]++
-	n := h.runs[key]
-	h.mu.Unlock()
-	if step.Times > 0 && n > step.Times {
-		return result, nil
-	}
-	if step.Count != "" {
-		step.Values = append(slices.Clip(step.Values), map[string]any{"op": "add", "path": step.Count, "value": int64(countObjects(run.Contexts))})
-	}
-	if result.ValuesPatch, err = patchOf(step.Values); err != nil {
+	if result.ValuesPatch, err = patchOf(all.Values); err != nil {
 		return result, err
 	}
-	for _, o := range step.Objects {
+	for _, o := range all.Objects {
 		text, err := values.JSON(o)
 		if err != nil {
 			return result, err
 		}
 		result.ObjectPatches = append(append(result.ObjectPatches, text...), '\n')
 	}
-	result.ConfigPatch, err = patchOf(step.Config)
+	result.ConfigPatch, err = patchOf(all.Config)
 	return result, err
 }
 
-// countObjects counts the objects in the snapshots of the last context; those of one run
-// are the same in all of its contexts (C35).
-func countObjects(contexts []hooks.Context) int {
+// due counts the runs of a hook for a binding and reports whether this one does something.
+func (h *Hooks) due(key string, times int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.runs[key]++
+	return times <= 0 || h.runs[key] <= times
+}
+
+// countObjects counts the objects in the snapshots of a context.
+func countObjects(c hooks.Context) int {
 	n := 0
-	for _, objects := range contexts[len(contexts)-1].Snapshots {
+	for _, objects := range c.Snapshots {
 		n += len(objects)
 	}
 	return n

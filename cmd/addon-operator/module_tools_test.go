@@ -80,7 +80,7 @@ func TestModuleToolsRefuse(t *testing.T) {
 		"a module that exists":      {[]string{"init", "module", "010-a"}, exitRefused, "exists"},
 		"no scenarios":              {[]string{"test", "modules/010-a/hooks"}, exitRefused, "there are no scenarios"},
 		"a path that is not there":  {[]string{"test", "nowhere"}, exitRefused, "nowhere"},
-		"a scenario with a mistake": {[]string{"test", "wrong.yaml"}, exitRefused, "descripton is unknown; did you mean description?"},
+		"a scenario with a mistake": {[]string{"test", "wrong.yaml"}, exitRefused, "1 of 1 scenarios failed"},
 		"no such scenario":          {[]string{"test", "--run", "zzz"}, exitUsage, "zzz"},
 		"no expression":             {[]string{"test", "--run", "("}, exitUsage, "--run"},
 		"all is well":               {[]string{"test", "modules"}, exitStopped, ""},
@@ -101,5 +101,34 @@ func TestModuleToolsRefuse(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.says)
 			}
 		})
+	}
+}
+
+// A file that is no scenario is a failure like others: the rest is played, and a pipeline
+// finds it in the report.
+func TestMalformedScenarioIsReported(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, err := commanded(nil, "init", "module", "010-a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("modules/010-a/tests/wrong.yaml", []byte("descripton: a"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := commanded(nil, "test", "--junit", "results.xml")
+	if exitCode(err) != exitRefused || !strings.Contains(err.Error(), "1 of 2 scenarios failed") {
+		t.Errorf("got %v", err)
+	}
+	for _, want := range []string{"ok    010-a/count-nodes", "FAIL  010-a/wrong", "descripton is unknown; did you mean description?"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output has no %q:\n%s", want, out)
+		}
+	}
+	var suite junitSuite
+	data, err := os.ReadFile("results.xml")
+	if err == nil {
+		err = xml.Unmarshal(data, &suite)
+	}
+	if err != nil || suite.Tests != 2 || suite.Failures != 1 || suite.Cases[1].Failure == nil || !strings.Contains(suite.Cases[1].Failure.Text, "did you mean description?") {
+		t.Errorf("results.xml: %v %s", err, data)
 	}
 }

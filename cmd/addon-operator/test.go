@@ -88,6 +88,9 @@ func (t *playing) play(cmd *cobra.Command, c *Config, paths []string) error {
 }
 
 func indented(title string, lines []string) string {
+	if strings.Join(lines, "") == "" {
+		return ""
+	}
 	return "      " + title + ":\n        " + strings.Join(lines, "\n        ") + "\n"
 }
 
@@ -123,7 +126,8 @@ func writeJUnit(path string, results []scenario.Result) error {
 		c := junitCase{Class: strings.TrimSuffix(module, "/"), Name: name + ": " + r.Scenario.Description, File: r.Scenario.Path(), Time: seconds(r.Took), Output: r.Log}
 		if !r.Passed() {
 			suite.Failures++
-			c.Failure = &junitFailure{Message: r.Problems[0], Text: strings.Join(r.Problems, "\n")}
+			first, _, _ := strings.Cut(r.Problems[0], "\n")
+			c.Failure = &junitFailure{Message: first, Text: strings.Join(r.Problems, "\n")}
 		}
 		total += r.Took
 		suite.Cases = append(suite.Cases, c)

@@ -2,6 +2,7 @@ package scenario_test
 
 import (
 	"context"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -67,7 +68,7 @@ func TestExamples(t *testing.T) {
 // by a scenario of its module.
 func TestBrokenExamplesFail(t *testing.T) {
 	useTools(t)
-	for name, c := range map[string]struct{ file, line, broken string }{
+	breaks := map[string]struct{ file, line, broken string }{
 		"copies only new Secrets":          {"modules/010-secret-copier/hooks/copy-secrets.sh", `replace: ($wanted - $seen.copies`, `replace: ($wanted - $wanted`},
 		"forgets to delete copies":         {"modules/010-secret-copier/hooks/copy-secrets.sh", `"delete --ignore-not-found" create replace`, `create replace`},
 		"takes Secrets of others":          {"modules/010-secret-copier/hooks/copy-secrets.sh", `>/dev/null || failed=1`, `>/dev/null || true`},
@@ -84,7 +85,10 @@ func TestBrokenExamplesFail(t *testing.T) {
 		"reports no version":               {"global-hooks/hooks/discover-cluster.sh", `.serverVersion.gitVersion`, `.clientVersion.gitVersion`},
 		"takes the oldest default":         {"global-hooks/hooks/discover-cluster.sh", `last.name`, `first.name`},
 		"sees no change of StorageClasses": {"global-hooks/hooks/discover-cluster.sh", `includeSnapshotsFrom: [storage-classes]`, `executeHookOnEvent: []`},
-	} {
+	}
+	broken := map[string]bool{}
+	for name, c := range breaks {
+		broken[c.file] = true
 		t.Run(name, func(t *testing.T) {
 			root := t.TempDir()
 			if err := os.CopyFS(root, os.DirFS("../../examples")); err != nil {
@@ -115,6 +119,31 @@ func TestBrokenExamplesFail(t *testing.T) {
 			t.Error("every scenario passes")
 		})
 	}
+	for _, program := range programs(t) {
+		if !broken[program] {
+			t.Errorf("%s is not broken by this test", program)
+		}
+	}
+}
+
+// programs are the hooks and enabled scripts of the examples.
+func programs(t *testing.T) (list []string) {
+	t.Helper()
+	err := fs.WalkDir(os.DirFS("../../examples"), ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		isOurs := strings.Contains(path, "hooks/") || entry.Name() == "enabled"
+		if err == nil && isOurs && info.Mode()&0o100 != 0 {
+			list = append(list, path)
+		}
+		return err
+	})
+	if err != nil || len(list) == 0 {
+		t.Fatalf("no programs: %v", err)
+	}
+	return list
 }
 
 // unitDepth is how many parts of a path name the module, or the global hooks.

@@ -18,7 +18,7 @@ type unit struct {
 }
 
 // Find reads the scenarios at paths: files, modules, directories of modules, or what
-// holds these. It reports everything that is wrong with any of them.
+// holds these. A file that is no scenario is one that fails when it is played.
 func Find(paths ...string) ([]*Scenario, error) {
 	var files []string
 	var errs []error
@@ -33,11 +33,7 @@ func Find(paths ...string) ([]*Scenario, error) {
 	slices.Sort(files)
 	var list []*Scenario
 	for _, file := range slices.Compact(files) {
-		s, err := parse(file)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
+		s := parse(file)
 		s.unit = unitOf(file)
 		s.name = filepath.Base(s.unit.dir) + "/" + strings.TrimSuffix(filepath.Base(file), ".yaml")
 		list = append(list, s)

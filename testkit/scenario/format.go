@@ -18,9 +18,10 @@ type Scenario struct {
 	Steps       []step `json:"steps"`
 	Expect      expect `json:"expect"`
 
-	path string // of the file
-	name string // MODULE/FILE
-	unit unit
+	path   string // of the file
+	name   string // MODULE/FILE
+	unit   unit
+	broken error // why the file is no scenario
 }
 
 // Name is the name of the module and that of the file, without .yaml.
@@ -124,18 +125,19 @@ type metric struct {
 	Value  *float64          `json:"value"`
 }
 
-// parse reads a scenario and reports everything that is wrong with its form.
-func parse(path string) (*Scenario, error) {
+// parse reads a scenario. One that is wrong in its form knows all that is; it is there all
+// the same, so that the others are played and a report has it as a failure.
+func parse(path string) *Scenario {
+	s := &Scenario{}
 	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("read scenario: %w", err)
+	if err == nil {
+		s, err = parseBytes(data)
 	}
-	s, err := parseBytes(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		s = &Scenario{Description: "the file is no scenario", broken: fmt.Errorf("%s: %w", path, err)}
 	}
 	s.path = path
-	return s, nil
+	return s
 }
 
 func parseBytes(data []byte) (*Scenario, error) {

@@ -95,10 +95,17 @@ func (p *play) checkMetrics(want []metric) (problems []string) {
 		if !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool {
 			return f.GetName() == w.Name && slices.ContainsFunc(f.GetMetric(), w.is)
 		}) {
-			problems = append(problems, fmt.Sprintf("there is no metric %s like it; there are:\n    %s", w.Name, strings.Join(all, "\n    ")))
+			problems = append(problems, fmt.Sprintf("there is no metric %s like it; %s", w.Name, thereAre(all)))
 		}
 	}
 	return problems
+}
+
+func thereAre(list []string) string {
+	if len(list) == 0 {
+		return "there are none"
+	}
+	return "there are:\n    " + strings.Join(list, "\n    ")
 }
 
 // labelText shows labels as they are written in metrics: {hook="a.sh",module="a"}.

@@ -61,6 +61,9 @@ func Play(ctx context.Context, scenarios []*Scenario, o Options, done func(Resul
 }
 
 func playOne(ctx context.Context, s *Scenario, o Options) Result {
+	if s.broken != nil {
+		return Result{Scenario: s, Problems: []string{s.broken.Error()}}
+	}
 	began := time.Now()
 	p := &play{
 		scenario: s, options: o, journal: &journal{}, dispatcher: &dispatcher{},
