@@ -65,7 +65,7 @@ func TestSeedsReplay(t *testing.T) {
 		first := testkit.NewRandom(seed).Play(t, one)
 		again := testkit.NewRandom(seed).Play(t, other)
 		if first.Trace != again.Trace {
-			t.Errorf("seed %d has two traces:\n%s\n\nand\n%s", seed, first.Trace, again.Trace)
+			t.Errorf("seed %d has two traces:\n%s", seed, testkit.Diff(first.Trace, again.Trace))
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/robfig/cron/v3"
@@ -12,9 +13,9 @@ import (
 	"addon-operator/messages"
 )
 
-// schedule turns crontabs into messages: one timer for each distinct crontab, a task
-// for each binding that has it (C13). Ticks before the end of the first converge are
-// dropped (C14).
+// schedule turns crontabs into messages: one entry for each distinct crontab, one timer for
+// the next of them, a task for each binding that has it (C13). Ticks before the end of the
+// first converge are dropped (C14).
 type schedule struct {
 	program *program
 	log     *slog.Logger
@@ -23,18 +24,23 @@ type schedule struct {
 
 // scheduleState survives a crash of the actor.
 type scheduleState struct {
-	cron    *cron.Cron
-	running bool
 	open    bool // the first converge is over
 	owners  map[string][]hooks.Hook
-	timers  map[string]cron.EntryID // by crontab
+	entries map[string]entry // by crontab
+	timer   *time.Timer      // for the next entry; nil before the first
 }
 
+// entry is when a crontab fires next.
+type entry struct {
+	schedule cron.Schedule
+	next     time.Time // zero: never
+}
+
+// entriesDue is sent by the timer.
+type entriesDue struct{}
+
 func newSchedule(p *program) actor.Producer {
-	state := &scheduleState{
-		cron:   cron.New(cron.WithLogger(cron.DiscardLogger)),
-		owners: map[string][]hooks.Hook{}, timers: map[string]cron.EntryID{},
-	}
+	state := &scheduleState{owners: map[string][]hooks.Hook{}, entries: map[string]entry{}}
 	return func() actor.Actor { return &schedule{program: p, log: p.Log, state: state} }
 }
 
@@ -42,31 +48,29 @@ func newSchedule(p *program) actor.Producer {
 func (s *schedule) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		if !s.state.running {
-			s.state.running = true
-			s.state.cron.Start()
-		}
+		s.arm(ctx.Self()) // again, after a crash
 	case *actor.Stopping:
-		s.state.running = false
-		s.state.cron.Stop()
+		s.disarm()
 	case messages.StartSchedules:
 		s.state.owners[msg.Owner] = msg.Hooks
-		s.setTimers(ctx.Self())
+		s.setEntries(ctx.Self())
 	case messages.StopSchedules:
 		delete(s.state.owners, msg.Owner)
-		s.setTimers(ctx.Self())
+		s.setEntries(ctx.Self())
 	case messages.Converged:
 		s.state.open = true
+	case entriesDue:
+		s.due(ctx)
 	case messages.ScheduleFired:
 		s.fired(ctx, msg)
 	default:
 		unhandled(ctx, s.log)
 	}
-	s.program.Inspector.Publish(ctx.Self(), messages.ScheduleStatus{Crontabs: len(s.state.timers), Open: s.state.open})
+	s.program.Inspector.Publish(ctx.Self(), messages.ScheduleStatus{Crontabs: len(s.state.entries), Open: s.state.open})
 }
 
-// setTimers makes the timers match the crontabs of all owners.
-func (s *schedule) setTimers(self *actor.PID) {
+// setEntries makes the entries match the crontabs of all owners.
+func (s *schedule) setEntries(self *actor.PID) {
 	wanted := map[string]cron.Schedule{}
 	for _, found := range s.state.owners {
 		for _, hook := range found {
@@ -75,18 +79,47 @@ func (s *schedule) setTimers(self *actor.PID) {
 			}
 		}
 	}
-	for crontab, id := range s.state.timers {
-		if _, ok := wanted[crontab]; !ok {
-			s.state.cron.Remove(id)
-			delete(s.state.timers, crontab)
-		}
-	}
+	maps.DeleteFunc(s.state.entries, func(crontab string, _ entry) bool { return wanted[crontab] == nil })
 	for crontab, parsed := range wanted {
-		if _, ok := s.state.timers[crontab]; !ok {
-			fired := messages.ScheduleFired{Crontab: crontab}
-			s.state.timers[crontab] = s.state.cron.Schedule(parsed, cron.FuncJob(func() { s.program.Send(self, fired) }))
+		if _, ok := s.state.entries[crontab]; !ok {
+			s.state.entries[crontab] = entry{parsed, parsed.Next(time.Now())}
 		}
 	}
+	s.arm(self)
+}
+
+// arm sets the timer for the entry that fires next.
+func (s *schedule) arm(self *actor.PID) {
+	s.disarm()
+	var next time.Time
+	for _, e := range s.state.entries {
+		if !e.next.IsZero() && (next.IsZero() || e.next.Before(next)) {
+			next = e.next
+		}
+	}
+	if !next.IsZero() {
+		s.state.timer = time.AfterFunc(time.Until(next), func() { s.program.Send(self, entriesDue{}) })
+	}
+}
+
+func (s *schedule) disarm() {
+	if s.state.timer != nil {
+		s.state.timer.Stop()
+	}
+}
+
+// due fires what is due. What was missed while the process could not run fires once.
+func (s *schedule) due(ctx actor.Context) {
+	now := time.Now()
+	for _, crontab := range slices.Sorted(maps.Keys(s.state.entries)) {
+		e := s.state.entries[crontab]
+		if e.next.IsZero() || e.next.After(now) {
+			continue
+		}
+		s.state.entries[crontab] = entry{e.schedule, e.schedule.Next(now)}
+		s.fired(ctx, messages.ScheduleFired{Crontab: crontab})
+	}
+	s.arm(ctx.Self())
 }
 
 func (s *schedule) fired(ctx actor.Context, msg messages.ScheduleFired) {

@@ -56,7 +56,7 @@ func lifecycle(t *testing.T, path string) {
 		t.Fatalf("%s has no trace; go test -update writes it\n%s", path, got)
 	default:
 		if text := string(archive.Files[want].Data); text != got {
-			t.Errorf("the trace of %s differs (-want +got); go test -update rewrites it\n%s", path, diff(text, got))
+			t.Errorf("the trace of %s differs (-want +got); go test -update rewrites it\n%s", path, Diff(text, got))
 		}
 		return
 	}
@@ -65,8 +65,8 @@ func lifecycle(t *testing.T, path string) {
 	}
 }
 
-// diff shows the lines that differ, with what stands around them.
-func diff(want, got string) string {
+// Diff shows the lines in which two traces differ, with what stands around them.
+func Diff(want, got string) string {
 	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
 		A: difflib.SplitLines(want), B: difflib.SplitLines(got), FromFile: "expected", ToFile: "played", Context: 3,
 	})
