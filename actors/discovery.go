@@ -216,7 +216,11 @@ func (j reloadJob) runModules(run *supervisor.Run, names []string) (err error) {
 	var group errgroup.Group
 	group.SetLimit(j.program.Width)
 	for _, name := range names {
-		group.Go(func() error { return j.runOne(run, name) })
+		begin := run.Turn()
+		group.Go(func() error {
+			begin()
+			return j.runOne(run, name)
+		})
 	}
 	return group.Wait()
 }

@@ -324,6 +324,17 @@ func (r *Run) Ask(to *actor.PID, message any) (any, error) {
 // Tell sends a message to an actor.
 func (r *Run) Tell(to *actor.PID, message any) { r.system.Send(to, message) }
 
+// Turn asks for a turn of the dispatcher, and returns what waits for it. Goroutines of a run
+// that work side by side begin with it, so that a test decides which is first.
+func (r *Run) Turn() (wait func()) {
+	if r.system.dispatcher == nil {
+		return func() {}
+	}
+	turn := make(chan struct{})
+	r.system.dispatcher.Schedule(func() { close(turn) })
+	return func() { <-turn }
+}
+
 // RunStatus is what a run publishes about itself.
 type RunStatus struct {
 	Step    string    `json:"step,omitempty"`
