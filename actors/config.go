@@ -79,14 +79,7 @@ func (c *config) receive(ctx actor.Context) {
 		ctx.Respond(knownConfig{c.state.known, c.state.refused})
 		return
 	case addSections:
-		c.state.modules = msg.modules
-		for key, section := range msg.sections {
-			c.state.sections[key] = section
-			c.deliver(ctx, key)
-		}
-		if ctx.Sender() != nil {
-			ctx.Respond(modulesSpawned{})
-		}
+		c.addSections(ctx, msg)
 	default:
 		unhandled(ctx, c.log)
 	}
@@ -98,6 +91,17 @@ func (c *config) receive(ctx actor.Context) {
 type addSections struct {
 	modules  []addons.Module
 	sections map[string]*values.Section
+}
+
+func (c *config) addSections(ctx actor.Context, msg addSections) {
+	c.state.modules = msg.modules
+	for key, section := range msg.sections {
+		c.state.sections[key] = section
+		c.deliver(ctx, key)
+	}
+	if ctx.Sender() != nil {
+		ctx.Respond(modulesSpawned{})
+	}
 }
 
 // sectionLost tells config that an owner crashed over its new section, whoever wrote it.

@@ -9,6 +9,15 @@ import (
 	"addon-operator/messages"
 )
 
+// synchronizeLater keeps a Synchronization that was deferred, once.
+func (m *monitors) synchronizeLater(ctx actor.Context, msg messages.SynchronizeLater) {
+	same := func(l messages.SynchronizeLater) bool {
+		return l.Owner == msg.Owner && l.Work.Hook == msg.Work.Hook && slices.Equal(l.Work.Bindings, msg.Work.Bindings)
+	}
+	m.state.later = append(slices.DeleteFunc(m.state.later, same), msg)
+	m.queueLater(ctx)
+}
+
 // tickLater keeps the first of the ticks that come while the hook waits: what a hook does
 // at each tick it need not do again for those it has missed.
 func (m *monitors) tickLater(ctx actor.Context, msg messages.TickLater) {

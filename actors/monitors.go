@@ -84,11 +84,7 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case messages.ObjectsPatched:
 		m.objectsPatched(msg)
 	case messages.SynchronizeLater:
-		same := func(l messages.SynchronizeLater) bool {
-			return l.Owner == msg.Owner && l.Work.Hook == msg.Work.Hook && slices.Equal(l.Work.Bindings, msg.Work.Bindings)
-		}
-		m.state.later = append(slices.DeleteFunc(m.state.later, same), msg)
-		m.queueLater(ctx)
+		m.synchronizeLater(ctx, msg)
 	case messages.TickLater:
 		m.tickLater(ctx, msg)
 	case messages.Unwatch:
