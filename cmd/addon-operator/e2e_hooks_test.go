@@ -193,10 +193,10 @@ func (h *house) createUntilThere(name string) {
 func TestHooksThatMisbehave(t *testing.T) {
 	h := newHouse(t, "misbehaving")
 	// Half the grace period is that of hooks, which the stubborn one needs to the end.
-	o := h.start("ADDON_OPERATOR_HOOK_TIMEOUT=1500ms", "ADDON_OPERATOR_GRACE_PERIOD=10s").ready()
+	o := h.start("ADDON_OPERATOR_HOOK_TIMEOUT=1s", "ADDON_OPERATOR_GRACE_PERIOD=14s").ready()
 	wants := map[string]string{
 		"hangs":    "ended because it took longer than 1s (settings.timeout of the hook)",
-		"stubborn": "ended because it took longer than 1.5s (ADDON_OPERATOR_HOOK_TIMEOUT)",
+		"stubborn": "ended because it took longer than 1s (ADDON_OPERATOR_HOOK_TIMEOUT)",
 		"half":     "VALUES_JSON_PATCH_PATH: ",
 		"metrics":  `METRICS_PATH: metric 1: {"name":"n"}: action is missing`,
 		"signal":   "ended by signal 11 (segmentation fault)",
