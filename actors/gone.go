@@ -1,8 +1,12 @@
 package actors
 
 import (
+	"fmt"
+	"io/fs"
+
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/addons"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
@@ -10,6 +14,14 @@ import (
 // directoryGone is the result of work that failed because the directory of its module
 // was removed.
 type directoryGone struct{ err error }
+
+// stillThere tells a module without hooks or chart from one whose directory was removed.
+func stillThere(m addons.Module) error {
+	if m.Gone() {
+		return fmt.Errorf("directory %s of the module: %w", m.Dir, fs.ErrNotExist)
+	}
+	return nil
+}
 
 // awaitQuiet asks a module to answer moduleQuiet as soon as nothing of it runs: two Helm
 // actions on its release at the same time would break it.

@@ -141,7 +141,7 @@ func (j moduleJob) runOrders(run *supervisor.Run, all []hooks.Hook, binding hook
 // (D9) and is not cancelled in the middle: only the end of the grace period stops it.
 func (j moduleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, untouched bool, err error) {
 	if !charts.Exists(j.module.Dir) {
-		return helm.Outcome{}, false, nil // H16
+		return helm.Outcome{}, false, stillThere(j.module) // H16
 	}
 	state, untouched, err := j.untouched(run)
 	if err != nil || untouched {

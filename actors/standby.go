@@ -166,8 +166,14 @@ func (s *standby) load(run *supervisor.Run, modules []addons.Module, first bool)
 	return result
 }
 
+// loadModuleHooks finds the hooks of a module. A module may have none, but not for want of
+// its directory: it would be without hooks when the directory is back.
 func loadModuleHooks(ctx context.Context, w World, m addons.Module, log *slog.Logger) ([]hooks.Hook, error) {
-	return loadHooks(ctx, w, m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module, log)
+	found, err := loadHooks(ctx, w, m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module, log)
+	if err == nil {
+		err = stillThere(m)
+	}
+	return found, err
 }
 
 func (s *standby) loaded(ctx actor.Context, result any) {
