@@ -39,6 +39,7 @@ type convergeState struct {
 	// deployed are modules and releases that have something in the cluster (E9).
 	deployed map[string]bool
 	removed  map[string]bool // modules whose directories are gone; their actors live on
+	purging  map[string]bool // releases whose purge has failed and is tried again in its own queue
 	listed   bool
 	reload   int  // number of the last reload that has begun
 	waiting  bool // a ReloadModules task waits in the main queue
@@ -51,7 +52,7 @@ type convergeState struct {
 }
 
 func newConverge(p *program, b *boot) actor.Producer {
-	state := &convergeState{tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, tasks: newLedger()}
+	state := &convergeState{tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]bool{}, tasks: newLedger()}
 	log := p.Log
 	return func() actor.Actor {
 		return &converge{Runs: supervisor.NewRuns(p.System, log), program: p, log: log, state: state}
@@ -153,8 +154,13 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	case messages.RunModules:
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.runModules(run, work.Names) }, nil)
 	case messages.PurgeRelease:
+		if t.Queue != purgeQueue && c.state.purging[work.Release] {
+			c.state.tasks.refuse(ctx, t) // two uninstalls of one release would meet
+			return
+		}
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.purge(run, work.Release) },
 			func(_ actor.Context, purged any) {
+				delete(c.state.purging, work.Release)
 				if purged == true {
 					delete(c.state.deployed, work.Release)
 				}

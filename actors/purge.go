@@ -22,6 +22,9 @@ const purgeQueue = "purge"
 func (c *converge) purgeLater(ctx actor.Context, t messages.Task) {
 	again := c.program.task(messages.Converge, t.Work, messages.Cause{Activation: messages.ByPurgeFailed})
 	again.Queue = purgeQueue
+	if work, ok := t.Work.(messages.PurgeRelease); ok {
+		c.state.purging[work.Release] = true
+	}
 	c.program.enqueue(ctx, false, again)
 }
 
