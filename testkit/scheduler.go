@@ -49,11 +49,11 @@ func (s *Scheduler) Schedule(turn func()) {
 // Wake receives when there may be a turn to take.
 func (s *Scheduler) Wake() <-chan struct{} { return s.wake }
 
-// Throughput implements actor.Dispatcher: one message a turn, so that every
-// interleaving can come up.
+// Throughput implements actor.Dispatcher. The library makes a pause after so many messages,
+// but no end: a turn lasts until the mailbox is empty.
 func (s *Scheduler) Throughput() int { return 1 }
 
-// Turn runs one mailbox for one message. It reports false when none is ready.
+// Turn runs one mailbox until it is empty. It reports false when none is ready.
 func (s *Scheduler) Turn() bool {
 	turn := s.draw()
 	if turn == nil {
