@@ -52,7 +52,7 @@ func (f *fixture) createCRD() {
 	}
 	f.Cleanup(func() { _ = f.crds().Delete(context.Background(), crd.Name, metav1.DeleteOptions{}) })
 	f.eventually(func() bool {
-		return f.kube.CoreV1().RESTClient().Get().AbsPath("/apis/" + groupOf(f.namespace) + "/v1/things").Do(f.Context()).Error() == nil
+		return f.kube.CoreV1().RESTClient().Get().AbsPath("/apis/"+groupOf(f.namespace)+"/v1/things").Do(f.Context()).Error() == nil
 	})
 }
 
