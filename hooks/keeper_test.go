@@ -111,7 +111,7 @@ func TestMain(m *testing.M) {
 	switch {
 	case os.Getenv(roleVariable) == roleOperator:
 		if err := stopInTheMiddleOfAStart(); err != nil {
-			fmt.Println(err)
+			_, _ = fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		os.Exit(0) // somebody has woken it up

@@ -69,7 +69,7 @@ func TestKindsOfWatchFailures(t *testing.T) {
 }
 
 // observed hears of all requests of this process: the libraries take one observer, once.
-var observed = sync.OnceValue(func() *tally { //nolint:gochecknoglobals // as theirs
+var observed = sync.OnceValue(func() *tally {
 	t := &tally{}
 	ObserveRequests(t)
 	return t

@@ -27,7 +27,8 @@ type Hooks struct {
 
 	jitter  jitter
 	witness *witness
-	disk    *disk // nil: files are read where they lie
+	disk    *disk      // nil: files are read where they lie
+	sched   *Scheduler // nil: whoever wakes goes on
 }
 
 // NewHooks makes a runner; processes may be nil when all hooks are scripted.
@@ -68,6 +69,7 @@ func (h *Hooks) begin(ctx context.Context, name string) error {
 		select {
 		case <-time.After(d):
 		case <-ctx.Done():
+			h.sched.Await("hook " + name) // others may be killed at the same time
 			h.trace.Add("hook %s is killed", name)
 			return fmt.Errorf("hook %s: %w", name, context.Cause(ctx))
 		}

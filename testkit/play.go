@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
 	"golang.org/x/tools/txtar"
 
 	"addon-operator/actors"
@@ -141,7 +142,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 		s.runner = runner
 	}
 	p.hooks = NewHooks(s.runner, trace)
-	p.hooks.disk = s.disk
+	p.hooks.disk, p.hooks.sched = s.disk, p.sched
 	p.hooks.witness, p.releases.witness = p.witness, p.witness
 	return p
 }
@@ -221,8 +222,11 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 	}
-	if p.trapped {
-		world.Observe = p.traps.observe // each message costs more
+	world.Observe = func(receiver *actor.PID, message any) {
+		p.sched.interrupt(receiver.Id)
+		if p.trapped { // each message costs more
+			p.traps.observe(receiver, message)
+		}
 	}
 	p.operator = actors.New(world)
 	if err := p.await(func() error { return start(p.operator) }); err != nil {

@@ -2,6 +2,8 @@ package testkit
 
 import (
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -10,10 +12,17 @@ import (
 // Scheduler is a dispatcher that hands out turns one at a time, so that a test decides
 // in which order mailboxes run. It is called from timers and runs too, hence the lock.
 type Scheduler struct {
-	mu    sync.Mutex
-	ready []func()
-	rnd   *rand.Rand // nil: in the order of arrival
-	wake  chan struct{}
+	mu      sync.Mutex
+	ready   []func()   // mailboxes with messages, in the order of arrival
+	waiting []waiter   // goroutines that wait for their turn, by name
+	rnd     *rand.Rand // nil: in the order of arrival
+	wake    chan struct{}
+}
+
+// waiter is a goroutine that waits for its turn.
+type waiter struct {
+	name string
+	turn chan struct{}
 }
 
 var _ actor.Dispatcher = (*Scheduler)(nil)
@@ -40,6 +49,41 @@ func (s *Scheduler) Schedule(turn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ready = append(s.ready, turn)
+	s.becameReady()
+}
+
+// Await blocks the goroutine until it is its turn. Goroutines that wake at one instant
+// come in an order that nobody can repeat; those that wait here go on in that of their names.
+// A nil scheduler lets each go on at once.
+func (s *Scheduler) Await(name string) {
+	if s == nil {
+		return
+	}
+	w := waiter{name, make(chan struct{})}
+	s.mu.Lock()
+	at, _ := slices.BinarySearchFunc(s.waiting, w, func(a, b waiter) int { return strings.Compare(a.name, b.name) })
+	s.waiting = slices.Insert(s.waiting, at, w)
+	s.becameReady()
+	s.mu.Unlock()
+	<-w.turn
+}
+
+// interrupt is called between two messages of a mailbox. The library empties a mailbox in
+// one turn; when the order is drawn, it may end after each message, and others come first.
+func (s *Scheduler) interrupt(mailbox string) {
+	if s.drawsBreak() {
+		s.Await(mailbox)
+	}
+}
+
+// drawsBreak is true once in eight times: a break costs as much as a turn.
+func (s *Scheduler) drawsBreak() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.rnd != nil && s.rnd.IntN(8) == 0
+}
+
+func (s *Scheduler) becameReady() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
@@ -53,7 +97,8 @@ func (s *Scheduler) Wake() <-chan struct{} { return s.wake }
 // but no end: a turn lasts until the mailbox is empty.
 func (s *Scheduler) Throughput() int { return 1 }
 
-// Turn runs one mailbox until it is empty. It reports false when none is ready.
+// Turn lets one mailbox, or one goroutine that waits, go on. It reports false when there
+// is none.
 func (s *Scheduler) Turn() bool {
 	turn := s.draw()
 	if turn == nil {
@@ -63,17 +108,25 @@ func (s *Scheduler) Turn() bool {
 	return true
 }
 
+// draw takes out who is next: in the order of arrival, goroutines that wait come first.
 func (s *Scheduler) draw() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.ready) == 0 {
+	n := len(s.waiting) + len(s.ready)
+	if n == 0 {
 		return nil
 	}
 	i := 0
 	if s.rnd != nil {
-		i = s.rnd.IntN(len(s.ready))
+		i = s.rnd.IntN(n)
 	}
-	turn := s.ready[i]
-	s.ready = append(s.ready[:i], s.ready[i+1:]...)
-	return turn
+	if i < len(s.waiting) {
+		chosen := s.waiting[i]
+		s.waiting = slices.Delete(s.waiting, i, i+1)
+		return func() { close(chosen.turn) }
+	}
+	i -= len(s.waiting)
+	mailbox := s.ready[i]
+	s.ready = slices.Delete(s.ready, i, i+1)
+	return func() { go mailbox() }
 }

@@ -2,9 +2,7 @@ package main_test
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -18,7 +16,7 @@ import (
 func (o *operator) ask(command string, want ...string) string {
 	o.house.t.Helper()
 	cmd := exec.Command(program(), strings.Fields(command)...)
-	cmd.Env = append(slices.Clone(o.env), "ADDON_OPERATOR_DEBUG_ADDRESS=unix:"+filepath.Join(os.TempDir(), o.house.namespace+".socket"))
+	cmd.Env = append(slices.Clone(o.env), "ADDON_OPERATOR_DEBUG_ADDRESS=unix:"+o.house.socket())
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		o.house.t.Errorf("%s: %v\n%s", command, err, out)

@@ -47,6 +47,7 @@ func newHouse(t *testing.T, name string) *house {
 	}
 	h := &house{t: t, ctx: t.Context(), dir: t.TempDir(), kubeconfig: cluster.Kubeconfig(), tools: cluster.Tools(t), client: client}
 	h.namespace = cluster.Namespace(t)
+	t.Cleanup(func() { _ = os.Remove(h.socket()) }) // an operator that is killed leaves it
 	archive := txtar.Parse([]byte(name))
 	if !strings.Contains(name, "\n") {
 		if archive, err = txtar.ParseFile(filepath.Join("testdata", name+".txtar")); err != nil {
@@ -70,10 +71,13 @@ func (h *house) environment() []string {
 		"PATH=" + h.tools + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + h.dir, "OUT=" + h.path("out"), "NAMESPACE=" + h.namespace,
 		"KUBECONFIG=" + h.kubeconfig, "ADDON_OPERATOR_NAMESPACE=" + h.namespace,
 		"MODULES_DIR=" + h.path("modules"), "GLOBAL_HOOKS_DIR=" + h.path("global-hooks"), "ADDON_OPERATOR_TMP_DIR=" + h.path("tmp"),
-		// The path of a socket has at most 107 characters, those of tests are longer.
-		"DEBUG_UNIX_SOCKET=" + filepath.Join(os.TempDir(), h.namespace+".socket"),
+		"DEBUG_UNIX_SOCKET=" + h.socket(),
 	}
 }
+
+// socket is where the operator of this house answers. The path of a socket has at most 107
+// characters, those of tests are longer.
+func (h *house) socket() string { return filepath.Join(os.TempDir(), h.namespace+".socket") }
 
 func (h *house) path(name string) string { return filepath.Join(h.dir, filepath.FromSlash(name)) }
 

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -136,14 +137,14 @@ func (o *operator) awaitState(kind, state string, why ...string) {
 				}
 			}
 		}
-		if want := append(why, state); !containsAll(found, want) {
-			return fmt.Errorf("the dump says %q, want %q", found, want)
+		if !containsAll(found, append(slices.Clone(why), state)) {
+			return fmt.Errorf("the dump says %q, want %q and %q", found, why, state)
 		}
 		if state == "complete" {
 			return nil
 		}
 		_, verbose := get(o.public + "/readyz?verbose")
-		want := append(why, "watch "+hook+"/all "+kind+": "+state)
+		want := append(slices.Clone(why), "watch "+hook+"/all "+kind+": "+state)
 		for page, text := range map[string]string{"/readyz?verbose": verbose, "the dump": o.dump()} {
 			if !containsAll(text, want) {
 				return fmt.Errorf("%s has not %q:\n%s", page, want, text)

@@ -51,8 +51,6 @@ func (k *kind) answersTo(word string) bool {
 }
 
 // builtinKinds are read once; nobody writes to them.
-//
-//nolint:gochecknoglobals // a constant
 var builtinKinds = sync.OnceValue(func() []*kind {
 	var list []*kind
 	for line := range strings.Lines(builtin) {
