@@ -22,11 +22,10 @@ import (
 // newTestProgram is a world without a cluster, for tests of single actors.
 func newTestProgram(observe func(*actor.PID, any)) *program {
 	log := slog.New(slog.DiscardHandler)
-	return &program{
-		System: supervisor.NewSystem(supervisor.Options{Log: log, Lost: answerLost, Observe: observe}),
-		World:  World{Log: log, ConfigMap: noConfigMap{}, Metrics: NewMetrics(DefaultPrefix)},
-		tasks:  &atomic.Int64{},
-	}
+	return newProgram(
+		supervisor.NewSystem(supervisor.Options{Log: log, Lost: answerLost, Observe: observe}),
+		World{Log: log, ConfigMap: noConfigMap{}, Metrics: NewMetrics(DefaultPrefix)},
+	)
 }
 
 func spawned(t *testing.T, p *program, name string, producer actor.Producer) *actor.PID {

@@ -3,7 +3,6 @@ package actors
 import (
 	"errors"
 	"log/slog"
-	"sync/atomic"
 	"testing"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -44,7 +43,7 @@ func saving(t *testing.T) *owner {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	p := &program{System: supervisor.NewSystem(supervisor.Options{Log: log}), World: World{Log: log}, tasks: &atomic.Int64{}}
+	p := newProgram(supervisor.NewSystem(supervisor.Options{Log: log}), World{Log: log})
 	o := newOwner(p, "a", "", &ownerState{section: section, tasks: newLedger()})
 	result := hooks.Result{
 		ConfigPatch: patchOf(t, `{"op": "add", "path": "/a/saved", "value": true}`),

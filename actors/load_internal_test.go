@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -68,5 +69,15 @@ func TestABrokenDirectoryDoesNotWaitForTheAPIServer(t *testing.T) {
 	}, func(string) {})
 	if err == nil || !strings.Contains(err.Error(), missing) {
 		t.Errorf("load says %v; want that %s does not exist", err, missing)
+	}
+}
+
+// T15, E10: a module whose directory vanishes before its hooks are found is none without hooks.
+func TestHooksOfAMissingModuleCannotBeLoaded(t *testing.T) {
+	root := t.TempDir()
+	m := addons.Module{Name: "dns", Dir: filepath.Join(root, "010-dns"), Base: "010-dns", Root: root}
+	_, err := loadModuleHooks(t.Context(), World{Hooks: &asked{}}, m, slog.New(slog.DiscardHandler))
+	if !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the error is %v; want that the directory does not exist", err)
 	}
 }

@@ -21,6 +21,7 @@ type module struct {
 	owner
 	state   *moduleState
 	delayed *time.Timer // of a run that goes round in circles
+	loading loading
 }
 
 // moduleState survives a crash of the actor.
@@ -95,12 +96,12 @@ func (m *module) Receive(ctx actor.Context) {
 	case whichModule:
 		ctx.Respond(m.state.module)
 		return
-	case messages.HooksLoaded:
-		m.state.hooks, m.state.loaded = msg.Hooks, true
-		m.program.Metrics.hooksLoaded(m.name, msg.Hooks)
+	case getHooks:
+		m.getHooks(ctx)
 	case messages.EnableModule:
 		m.resume(ctx)
 		m.state.wanted = true
+		m.loadHooks(ctx)
 	case messages.SuspendModule:
 		m.suspend(ctx)
 	case messages.ResumeModule:
@@ -138,7 +139,7 @@ func (m *module) answer() messages.ModuleState {
 		synchronized[key] = true
 	}
 	return messages.ModuleState{
-		Hooks: m.state.hooks, Loaded: m.state.loaded, Started: m.state.started, Synchronized: synchronized,
+		Hooks: m.state.hooks, Started: m.state.started, Synchronized: synchronized,
 		Maintenance: m.state.maintenance, CRDsDue: m.state.crdsDue,
 	}
 }

@@ -86,22 +86,22 @@ func (j moduleJob) validateConfig(run *supervisor.Run) error {
 	return nil
 }
 
-// loadedModule asks for the module's state and loads its hooks when that was not done
+// loadedModule asks for the module's state, and waits for its hooks when they are not loaded
 // since it was enabled.
 func (j moduleJob) loadedModule(run *supervisor.Run) (state messages.ModuleState, err error) {
 	state, err = ask[messages.ModuleState](run, j.program.owner(j.owner), messages.GetModule{})
-	if err != nil || state.Loaded {
+	if err != nil || state.Hooks != nil {
 		return state, err
 	}
 	run, s := j.span(run, "load hooks", about{})
 	defer func() { s.end(err) }()
 	run.Step("load hooks")
-	state.Hooks, err = loadModuleHooks(run.Context(), j.program.World, j.module, j.log)
+	got, err := ask[hooksAnswer](run, j.program.owner(j.owner), getHooks{})
 	if err != nil {
 		return state, err
 	}
-	run.Tell(j.program.owner(j.owner), messages.HooksLoaded{Hooks: state.Hooks})
-	return state, nil
+	state.Hooks = got.hooks
+	return state, got.err
 }
 
 // startUp is step 5.1: onStartup hooks, Synchronization, then schedules tick.

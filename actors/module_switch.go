@@ -60,6 +60,7 @@ func (m *module) suspend(ctx actor.Context) {
 		return
 	}
 	m.become(messages.Suspended)
+	m.loading.awaiting = nil // they are cancelled
 	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 	m.discardResults()
 	m.dropNext(ctx)
@@ -68,6 +69,7 @@ func (m *module) suspend(ctx actor.Context) {
 
 // forget ends everything of a module whose directory is gone.
 func (m *module) forget(ctx actor.Context) {
+	m.loading.awaiting = nil // they are cancelled
 	m.discardResults()
 	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)

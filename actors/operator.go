@@ -32,7 +32,7 @@ func New(w World) *Operator {
 		w.Metrics = NewMetrics(DefaultPrefix)
 	}
 	w.Metrics.watch(seen{actors: system.Inspector, critical: !w.Isolate, leadership: w.Leadership})
-	return &Operator{program: &program{System: system, World: w, tasks: &atomic.Int64{}}}
+	return &Operator{program: newProgram(system, w)}
 }
 
 // answerLost tells who asked that the asked actor crashed: a queue of its task, an owner

@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/cenkalti/backoff/v4"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/semaphore"
 
 	"addon-operator/addons"
 	"addon-operator/helm"
@@ -130,7 +131,12 @@ type Watch interface {
 type program struct {
 	*supervisor.System
 	World
-	tasks *atomic.Int64 // counts tasks, for their IDs
+	tasks *atomic.Int64       // counts tasks, for their IDs
+	loads *semaphore.Weighted // of modules that load their hooks at the same time
+}
+
+func newProgram(system *supervisor.System, w World) *program {
+	return &program{System: system, World: w, tasks: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width)))}
 }
 
 // paths of the actors

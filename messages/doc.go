@@ -35,7 +35,6 @@
 //
 //	GetModule            run               module
 //	ModuleState          module            run
-//	HooksLoaded          run               module
 //	BindingSynchronized  run               module, global-hooks
 //	BindingDeferred      run               module, global-hooks
 //	AwaitSynchronized    run               module, global-hooks

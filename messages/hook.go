@@ -6,9 +6,6 @@ import (
 	"addon-operator/hooks"
 )
 
-// HooksLoaded gives a module its hooks, whose --config a run has asked.
-type HooksLoaded struct{ Hooks []hooks.Hook }
-
 // BindingKey names a kubernetes binding of a hook by its place in the hook's
 // configuration, because names may repeat.
 type BindingKey struct {

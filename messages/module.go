@@ -13,9 +13,8 @@ type GetModule struct{}
 
 // ModuleState is what a module run must know to decide where to begin.
 type ModuleState struct {
-	// Hooks is nil before they were loaded.
-	Hooks  []hooks.Hook
-	Loaded bool
+	// Hooks is nil before they were loaded, and empty when there are none.
+	Hooks []hooks.Hook
 	// Started: the start-up execution was finished once since the module was enabled (X13).
 	Started bool
 	// Synchronized holds the bindings whose Synchronization has succeeded.
