@@ -210,7 +210,7 @@ global   g.sh                    schedule    0 3 * * *  -       main
 ingress  010-ingress/hooks/h.sh  onStartup   1          -       -
                                  schedule    0 3 * * *  tick    slow
                                  kubernetes  Secret     tokens  main`)
-	r.want("hook list --module dns-server", "No hooks are loaded. Those of a module are when it is enabled and has begun to run.")
+	r.want("hook list --module dns-server", "No hooks are loaded. Those of a module are once it is enabled.")
 	r.want("global list", "MODULE HOOK BINDING ON NAME QUEUE\nglobal g.sh schedule 0 3 * * * - main")
 	r.want("raw /global/list.text", "g.sh")
 	r.want("module snapshots ingress", `

@@ -91,7 +91,7 @@ func hookTable(w io.Writer, body []byte) error {
 			rows = append(rows, []string{owner, hook, b.Type, b.On, name, b.Queue})
 		}
 	}
-	return table(w, "No hooks are loaded. Those of a module are when it is enabled and has begun to run.", "MODULE HOOK BINDING ON NAME QUEUE", rows)
+	return table(w, "No hooks are loaded. Those of a module are once it is enabled.", "MODULE HOOK BINDING ON NAME QUEUE", rows)
 }
 
 func snapshotTable(w io.Writer, body []byte) error {
