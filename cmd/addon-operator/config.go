@@ -231,6 +231,16 @@ func (c *Config) jqLibrary() []string {
 	return slices.DeleteFunc(filepath.SplitList(c.JQLibrary), func(dir string) bool { return dir == "" })
 }
 
+// crdSkip are the beginnings of names of files in crds/ that are no definitions.
+func (c *Config) crdSkip() (prefixes []string) {
+	for prefix := range strings.SplitSeq(c.CRDSkip, ",") {
+		if prefix = strings.TrimSpace(prefix); prefix != "" {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	return prefixes
+}
+
 // parseLabels reads key=value,key=value.
 func parseLabels(text string) (map[string]string, error) {
 	labels := map[string]string{}
