@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -181,4 +182,24 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// deadlines remembers the last deadline of an answer.
+type deadlines struct {
+	http.ResponseWriter
+	last time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(at time.Time) error { d.last = at; return nil }
+
+// J1: somebody who asks a public page and does not read the answer is not waited for.
+func TestPublicAnswersHaveATimeLimit(t *testing.T) {
+	handler := server.Public(source(t))
+	for _, path := range []string{"/", "/metrics", "/queue", "/nothing"} {
+		w := &deadlines{ResponseWriter: httptest.NewRecorder()}
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		if left := time.Until(w.last); left <= 0 || left > 5*time.Minute {
+			t.Errorf("%s: %s are left", path, left)
+		}
+	}
 }
