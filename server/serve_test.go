@@ -203,3 +203,31 @@ func TestPublicAnswersHaveATimeLimit(t *testing.T) {
 		}
 	}
 }
+
+// J7: a site whose name leads to this machine does not read the debug address through the
+// browser of somebody there.
+func TestDebugIsAskedByItsOwnName(t *testing.T) {
+	handler := server.Debug(source(t))
+	for _, c := range []struct {
+		local  net.Addr
+		host   string
+		status int
+	}{
+		{&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9115}, "127.0.0.1:9115", http.StatusOK},
+		{&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9115}, "localhost:9115", http.StatusOK},
+		{&net.TCPAddr{IP: net.IPv6loopback, Port: 9115}, "[::1]:9115", http.StatusOK},
+		{&net.TCPAddr{IP: net.IPv6loopback, Port: 9115}, "[::1]", http.StatusOK},
+		{&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9115}, "site.example:9115", http.StatusForbidden},
+		{&net.TCPAddr{IP: net.IPv6loopback, Port: 9115}, "site.example", http.StatusForbidden},
+		{&net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 9115}, "operator.add-ons.svc:9115", http.StatusOK}, // chosen by who set the address
+		{&net.UnixAddr{Name: "/run/debug.socket", Net: "unix"}, "socket", http.StatusOK},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/actors", http.NoBody)
+		r.Host = c.host
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, c.local)))
+		if w.Code != c.status {
+			t.Errorf("%s asked as %s: %d, want %d: %s", c.local, c.host, w.Code, c.status, w.Body)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -58,9 +59,30 @@ const (
 )
 
 // Debug serves what only somebody on the machine may see. Pages of other sites that
-// somebody has open in a browser there cannot change anything.
+// somebody has open in a browser there cannot change anything, and read nothing.
 func Debug(s Source) http.Handler {
-	return http.NewCrossOriginProtection().Handler(s.handler(insider))
+	return http.NewCrossOriginProtection().Handler(byItsOwnName(s.handler(insider)))
+}
+
+// byItsOwnName refuses requests to loopback that were meant for another name: a site can
+// have its name lead to this machine, and its pages then count as ours for the browser (J7).
+func byItsOwnName(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if host := hostOf(r.Host); ok && local.IP.IsLoopback() && host != "localhost" && net.ParseIP(host) == nil {
+			text(w, http.StatusForbidden, fmt.Sprintf("asked as %q; on loopback this address is asked as localhost or by its number, as http://%s\n", host, local))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hostOf takes the port off, and the brackets of an IPv6 address.
+func hostOf(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
+	}
+	return strings.Trim(hostport, "[]")
 }
 
 // readyz is 200 after the first converge, in a follower when its leader is ready (L3). With ?verbose it says what it knows (J1).
