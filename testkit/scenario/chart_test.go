@@ -1,0 +1,33 @@
+package scenario
+
+import (
+	"strings"
+	"testing"
+)
+
+// allPassed wants scenarios with these names, which all passed.
+func allPassed(t *testing.T, results []Result, names ...string) {
+	t.Helper()
+	var got []string
+	for _, r := range results {
+		if got = append(got, r.Scenario.Name()); !r.Passed() {
+			t.Error(r)
+		}
+	}
+	if strings.Join(got, " ") != strings.Join(names, " ") {
+		t.Errorf("played %v, want %v", got, names)
+	}
+}
+
+// The tests of a chart are templates, not scenarios; only tests/ of the module itself is left
+// out of what the operator gets.
+func TestDirectoriesCalledTests(t *testing.T) {
+	allPassed(t, module(t, Options{}, map[string]string{
+		"010-a/templates/tests/test-connection.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: t, annotations: {helm.sh/hook: test}}",
+		"010-a/templates/tests/_word.tpl":            `{{ define "word" }}here{{ end }}`,
+		"010-a/templates/a.yaml":                     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {word: {{ include \"word\" . }}}",
+		"010-a/charts/b/Chart.yaml":                  "apiVersion: v2\nname: b\nversion: 1.0.0",
+		"010-a/charts/b/tests/b.yaml":                "of: another chart",
+		"010-a/tests/word.yaml":                      "description: the chart is whole\nexpect: {objects: [{kind: ConfigMap, metadata: {name: a}, data: {word: here}}]}",
+	}), "010-a/word")
+}
