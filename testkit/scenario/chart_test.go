@@ -31,3 +31,15 @@ func TestDirectoriesCalledTests(t *testing.T) {
 		"010-a/tests/word.yaml":                      "description: the chart is whole\nexpect: {objects: [{kind: ConfigMap, metadata: {name: a}, data: {word: here}}]}",
 	}), "010-a/word")
 }
+
+// When modules cannot be discovered nothing runs; the reason is told, not only what is missing.
+func TestDiscoveryThatFailsIsTold(t *testing.T) {
+	const enabled = "#!/bin/sh\necho it has no license >&2\nexit 1\n"
+	files := map[string]string{"010-a/enabled": enabled, "010-a/tests/a.yaml": "description: a\nexpect: {modules: {a: disabled}}"}
+	results := module(t, Options{}, files)
+	if text := results[0].String(); !strings.Contains(text, "expect.failing: converge fails: ") || !strings.Contains(text, "it has no license") {
+		t.Errorf("it says\n%s", text)
+	}
+	files["010-a/tests/a.yaml"] = "description: a\nexpect: {failing: {converge: no license}}"
+	allPassed(t, module(t, Options{}, files), "010-a/a")
+}
