@@ -1,6 +1,8 @@
 package scenario
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -42,4 +44,24 @@ func TestDiscoveryThatFailsIsTold(t *testing.T) {
 	}
 	files["010-a/tests/a.yaml"] = "description: a\nexpect: {failing: {converge: no license}}"
 	allPassed(t, module(t, Options{}, files), "010-a/a")
+}
+
+// A link to modules is as good as the directory, as it is for the operator.
+func TestScenariosBehindALink(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, ".modules", "010-a", "tests"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, ".modules", "010-a", "tests", "a.yaml"), []byte("description: a"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(".modules", filepath.Join(root, "modules")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"modules", ".modules"} {
+		found, err := Find(filepath.Join(root, dir))
+		if err != nil || len(found) != 1 || found[0].Path() != filepath.Join(root, dir, "010-a", "tests", "a.yaml") {
+			t.Errorf("%s: found %v, %v", dir, found, err)
+		}
+	}
 }

@@ -55,6 +55,7 @@ func filesAt(path string) ([]string, error) {
 		return []string{path}, nil
 	}
 	var found []string
+	path += string(filepath.Separator) // a link that is given is followed
 	err = filepath.WalkDir(path, func(file string, entry os.DirEntry, err error) error {
 		switch {
 		case err != nil:
