@@ -39,7 +39,9 @@ FROM alpine:${ALPINE_VERSION} AS base
 RUN apk add --no-cache bash ca-certificates curl jq tini tzdata && \
     addgroup -g 65532 -S nonroot && adduser -u 65532 -S -D -H -G nonroot nonroot
 COPY --from=build /out/ /
-ENV MODULES_DIR=/modules GLOBAL_HOOKS_DIR=/global-hooks HOME=/tmp
+# /modules and /global-hooks are the defaults of the operator; named here, they would win over
+# ADDON_OPERATOR_WORKING_DIR.
+ENV HOME=/tmp
 WORKDIR /
 USER 65532:65532
 EXPOSE 9650

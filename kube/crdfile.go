@@ -37,7 +37,7 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 	var all []crdSource
 	var errs []error
 	for _, dir := range dirs {
-		files, err := crdFiles(filepath.Join(dir, "crds"), o.SkipPrefixes)
+		files, err := CRDFiles(filepath.Join(dir, "crds"), o.SkipPrefixes)
 		errs = append(errs, err)
 		for _, file := range files {
 			found, err := readDefinitionFile(file, o.Labels)
@@ -50,9 +50,10 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 	return all, errors.Join(errs...)
 }
 
-// crdFiles lists YAML files in order. Hidden entries are left out: a directory
+// CRDFiles lists the YAML files below a directory in order, but for those whose names begin
+// like one of skip (M1); one that is not there has none. Hidden entries are left out: a directory
 // that is mounted from a ConfigMap holds each file twice, once below "..data".
-func crdFiles(root string, skip []string) ([]string, error) {
+func CRDFiles(root string, skip []string) ([]string, error) {
 	resolved, err := filepath.EvalSymlinks(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil

@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -40,6 +41,22 @@ func TestDriftPage(t *testing.T) {
 			server.Debug(source).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, c.url, http.NoBody))
 			if answer.Code != c.status || !strings.Contains(answer.Body.String(), c.want) || !reflect.DeepEqual(asked, c.asked) {
 				t.Errorf("%s: %d %s, asked %v; want %d, %s, %v", c.url, answer.Code, answer.Body, asked, c.status, c.want, c.asked)
+			}
+		}
+	})
+}
+
+// Who asks before the operator has begun is told what it waits for, not that things do not
+// exist.
+func TestPagesBeforeTheStart(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.converge = messages.ConvergeStatus{Waits: "the ConfigMap cannot be read: no"}
+		source := h.source()
+		source.Ask = func(context.Context, string, any) (any, error) { return nil, errors.New("there is no such actor") }
+		for _, path := range []string{"/global/values", "/global/list", "/hook/list", "/values/diff", "/module/web/values", "/module/web/render", "/module/web/drift", "/module/resource-monitor", "/plan"} {
+			status, body := h.get(server.Debug(source), path)
+			if want := "the operator has not started its modules yet: the ConfigMap cannot be read: no\n"; status != http.StatusServiceUnavailable || body != want {
+				t.Errorf("%s: %d %s", path, status, body)
 			}
 		}
 	})

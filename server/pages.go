@@ -40,6 +40,9 @@ func (s Source) tree(who audience) []*supervisor.Node {
 		case messages.GlobalStatus:
 			status.Failing = hideErrors(status.Failing)
 			n.Status = status
+		case messages.ConfigStatus: // the reason may show the value that a schema refuses
+			status.Refused = hidden(status.Refused)
+			n.Status = status
 		}
 	})
 	return tree

@@ -2,7 +2,6 @@ package server
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 
 	"addon-operator/messages"
@@ -21,8 +20,8 @@ func (s Source) plan(r *http.Request) (any, error) {
 			return nil, badRequest("the body must be the data of a ConfigMap, a JSON object of texts: %w", err)
 		}
 	}
-	if s.Converge().Phase == "" {
-		return nil, &pageError{http.StatusServiceUnavailable, errors.New("the operator has not started its modules yet: it waits for the API server or for the leadership")}
+	if err := s.notStarted(); err != nil {
+		return nil, err
 	}
 	return s.Forecast(r.Context(), request)
 }

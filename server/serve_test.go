@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -181,4 +182,52 @@ func (b *lockedBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
+}
+
+// deadlines remembers the last deadline of an answer.
+type deadlines struct {
+	http.ResponseWriter
+	last time.Time
+}
+
+func (d *deadlines) SetWriteDeadline(at time.Time) error { d.last = at; return nil }
+
+// J1: somebody who asks a public page and does not read the answer is not waited for.
+func TestPublicAnswersHaveATimeLimit(t *testing.T) {
+	handler := server.Public(source(t))
+	for _, path := range []string{"/", "/metrics", "/queue", "/nothing"} {
+		w := &deadlines{ResponseWriter: httptest.NewRecorder()}
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+		if left := time.Until(w.last); left <= 0 || left > 5*time.Minute {
+			t.Errorf("%s: %s are left", path, left)
+		}
+	}
+}
+
+// J7: a site whose name leads to this machine does not read the debug address through the
+// browser of somebody there.
+func TestDebugIsAskedByItsOwnName(t *testing.T) {
+	handler := server.Debug(source(t))
+	for _, c := range []struct {
+		local  net.Addr
+		host   string
+		status int
+	}{
+		{&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9115}, "127.0.0.1:9115", http.StatusOK},
+		{&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9115}, "localhost:9115", http.StatusOK},
+		{&net.TCPAddr{IP: net.IPv6loopback, Port: 9115}, "[::1]:9115", http.StatusOK},
+		{&net.TCPAddr{IP: net.IPv6loopback, Port: 9115}, "[::1]", http.StatusOK},
+		{&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9115}, "site.example:9115", http.StatusForbidden},
+		{&net.TCPAddr{IP: net.IPv6loopback, Port: 9115}, "site.example", http.StatusForbidden},
+		{&net.TCPAddr{IP: net.IPv4(10, 0, 0, 7), Port: 9115}, "operator.add-ons.svc:9115", http.StatusOK}, // chosen by who set the address
+		{&net.UnixAddr{Name: "/run/debug.socket", Net: "unix"}, "socket", http.StatusOK},
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/actors", http.NoBody)
+		r.Host = c.host
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, c.local)))
+		if w.Code != c.status {
+			t.Errorf("%s asked as %s: %d, want %d: %s", c.local, c.host, w.Code, c.status, w.Body)
+		}
+	}
 }

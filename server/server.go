@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -38,8 +39,15 @@ type Source struct {
 	Leadership func() messages.Leadership
 }
 
-// Public serves probes, metrics and the list of queues: nothing in it holds values.
-func Public(s Source) http.Handler { return s.handler(public) }
+// Public serves probes, metrics and the list of queues: nothing in it holds values. Everybody
+// can ask, so nobody who does not read the answer is waited for.
+func Public(s Source) http.Handler {
+	pages := s.handler(public)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // a recorder of tests has none
+		pages.ServeHTTP(w, r)
+	})
+}
 
 // audience tells who may see a page. What hooks and Helm print when they fail may hold
 // secrets, so the public is referred to the log.
@@ -51,9 +59,30 @@ const (
 )
 
 // Debug serves what only somebody on the machine may see. Pages of other sites that
-// somebody has open in a browser there cannot change anything.
+// somebody has open in a browser there cannot change anything, and read nothing.
 func Debug(s Source) http.Handler {
-	return http.NewCrossOriginProtection().Handler(s.handler(insider))
+	return http.NewCrossOriginProtection().Handler(byItsOwnName(s.handler(insider)))
+}
+
+// byItsOwnName refuses requests to loopback that were meant for another name: a site can
+// have its name lead to this machine, and its pages then count as ours for the browser (J7).
+func byItsOwnName(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		local, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
+		if host := hostOf(r.Host); ok && local.IP.IsLoopback() && host != "localhost" && net.ParseIP(host) == nil {
+			text(w, http.StatusForbidden, fmt.Sprintf("asked as %q; on loopback this address is asked as localhost or by its number, as http://%s\n", host, local))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// hostOf takes the port off, and the brackets of an IPv6 address.
+func hostOf(hostport string) string {
+	if host, _, err := net.SplitHostPort(hostport); err == nil {
+		return host
+	}
+	return strings.Trim(hostport, "[]")
 }
 
 // readyz is 200 after the first converge, in a follower when its leader is ready (L3). With ?verbose it says what it knows (J1).
@@ -123,6 +152,20 @@ func text(w http.ResponseWriter, status int, body string) {
 	fmt.Fprint(w, body)
 }
 
+// How long the other side may take. On the debug address an answer may take as long as it
+// does: a profile lasts as long as somebody wants.
+const (
+	headerTimeout  = 10 * time.Second
+	requestTimeout = time.Minute
+	answerTimeout  = time.Minute // of public pages
+	idleTimeout    = 2 * time.Minute
+)
+
+// newServer makes a server to which no connection is left open for ever.
+func newServer(h http.Handler) *http.Server {
+	return &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, IdleTimeout: idleTimeout}
+}
+
 // Serve answers on a TCP address, or on a unix socket when address is "unix:" and a path,
 // until ctx is done. It returns when the address is taken; errors after that are logged.
 func Serve(ctx context.Context, address string, h http.Handler, log *slog.Logger) error {
@@ -130,7 +173,7 @@ func Serve(ctx context.Context, address string, h http.Handler, log *slog.Logger
 	if err != nil {
 		return err
 	}
-	srv := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	srv := newServer(h)
 	context.AfterFunc(ctx, func() { _ = srv.Close() })
 	go func() {
 		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {

@@ -297,14 +297,16 @@ func TestPublicHidesDebugPages(t *testing.T) {
 	})
 }
 
-// J7: what hooks and Helm print when they fail may hold secrets; everybody may read the
-// public pages, only somebody on the machine the debug address.
+// J7: what hooks and Helm print when they fail may hold secrets, and a ConfigMap that is
+// refused is refused for a value; everybody may read the public pages, only somebody on
+// the machine the debug address.
 func TestPublicHidesErrors(t *testing.T) {
 	inHouse(t, func(h *house) {
 		const secret = "password is hunter2"
 		failing := []messages.FailingTask{{Task: "RunModule", Attempts: 2, Error: secret}}
 		h.add("operator", "module/dns", messages.ModuleStatus{Phase: messages.Running, Failing: failing})
 		h.add("operator", "global-hooks", messages.GlobalStatus{Failing: failing})
+		h.add("operator", "config", messages.ConfigStatus{Refused: "dns.size must match the pattern ^[0-9]+$, is \"hunter3\""})
 		h.add("operator/module/dns", "run/7", supervisor.RunStatus{Attempt: 1, Error: secret, RetryAt: time.Now()})
 		h.add("operator", "queue/main", messages.QueueStatus{Length: 1, InProgress: true, Head: []messages.Task{{ID: "7", Owner: "dns", Work: messages.RunModule{}}}})
 		synctest.Wait()
@@ -314,6 +316,15 @@ func TestPublicHidesErrors(t *testing.T) {
 			}
 			if _, body := h.get(server.Debug(h.source()), path); !strings.Contains(body, secret) {
 				t.Errorf("debug %s hides the error:\n%s", path, body)
+			}
+		}
+		for _, path := range []string{"/readyz?verbose", "/"} {
+			_, body := h.get(server.Public(h.source()), path)
+			if strings.Contains(body, "hunter3") || !strings.Contains(strings.ToLower(body), "refused") {
+				t.Errorf("public %s says of the ConfigMap:\n%s", path, body)
+			}
+			if _, body := h.get(server.Debug(h.source()), path); !strings.Contains(body, "hunter3") {
+				t.Errorf("debug %s does not say why the ConfigMap is refused:\n%s", path, body)
 			}
 		}
 		if failing[0].Error != secret {

@@ -16,6 +16,10 @@ import (
 // time limit of a probe.
 const leaderPatience = 3 * time.Second
 
+// toLeader asks without a proxy: one that the environment names for the world outside knows
+// nothing of Pods.
+var toLeader = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} //nolint:gochecknoglobals // it has no state
+
 // own is the parameter of a question from a follower to its leader: whoever is asked
 // answers for itself only, so that two who take each other for the leader do not ask in a
 // circle.
@@ -62,7 +66,7 @@ func askLeader(ctx context.Context, l messages.Leadership) error {
 	if err != nil {
 		return fmt.Errorf("the address of the leader: %w", err)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := toLeader.Do(req)
 	if err != nil {
 		return fmt.Errorf("the leader does not answer; may this Pod reach its port? %w", err)
 	}

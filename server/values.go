@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -23,13 +24,22 @@ func question[Answer any](ctx context.Context, s Source, path string, question a
 	defer cancel()
 	got, err := s.Ask(ctx, path, question)
 	if err != nil {
-		return none, err
+		return none, cmp.Or(s.notStarted(), err) // nobody is there who could be asked
 	}
 	answer, ok := got.(Answer)
 	if !ok {
 		return none, fmt.Errorf("bug: %s answered %T", path, got)
 	}
 	return answer, nil
+}
+
+// notStarted says that there are no modules yet, and why; nil when they are there.
+func (s Source) notStarted() error {
+	c := s.Converge()
+	if c.Phase != "" {
+		return nil
+	}
+	return &pageError{http.StatusServiceUnavailable, fmt.Errorf("the operator has not started its modules yet: %s", cmp.Or(c.Waits, "it waits for the API server or for the leadership"))}
 }
 
 // values asks an owner for its values.
@@ -69,7 +79,15 @@ func (s Source) owner(ctx context.Context, name string) (messages.Values, error)
 			}
 		}
 	}
-	return messages.Values{}, unknown("module", name, modules)
+	return messages.Values{}, s.noModule(name, modules)
+}
+
+// noModule says that there is no such module, or none yet.
+func (s Source) noModule(name string, modules []string) error {
+	if err := s.notStarted(); err != nil && len(modules) == 0 {
+		return err
+	}
+	return unknown("module", name, modules)
 }
 
 // modules are the names of all modules, also of those that are disabled.

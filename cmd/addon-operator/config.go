@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -104,7 +105,7 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	duration(&c.HookTimeout, "hook-timeout", "ADDON_OPERATOR_HOOK_TIMEOUT", 0, "time limit of hook runs that set none in their settings, and of enabled scripts; 0 means none")
 	o.text(&c.ChrootDir, "shell-chroot-dir", "ADDON_OPERATOR_SHELL_CHROOT_DIR", "", "root directory of hooks and enabled scripts; the directories of modules, global hooks and temporary files must lie below it")
 	o.text(&c.JQLibrary, "jq-library-path", "JQ_LIBRARY_PATH", "", "directories of modules that jq expressions of hooks import, separated by colons")
-	o.number(&c.HelmHistoryMax, "helm-history-max", "HELM_HISTORY_MAX", 10, "revisions kept of each release")
+	o.number(&c.HelmHistoryMax, "helm-history-max", "HELM_HISTORY_MAX", 10, "revisions kept of each release; 0 keeps all")
 	duration(&c.HelmTimeout, "helm-timeout", "HELM_TIMEOUT", 20*time.Minute, "time limit of Helm hooks in charts")
 	o.text(&c.HelmIgnoreRelease, "helm-ignore-release", "HELM_IGNORE_RELEASE", "", "release that is never purged: the operator's own, if Helm deployed it into its namespace")
 	o.text(&c.ExtraLabels, "helm-extra-labels", "ADDON_OPERATOR_HELM_EXTRA_LABELS", "heritage=addon-operator", "labels put on every object of a chart, key=value separated by commas")
@@ -161,7 +162,7 @@ func (c *Config) complete(o *options, lookup func(string) (string, bool)) error 
 	if c.PatchTimeout < 0 {
 		errs = append(errs, fmt.Errorf("object-patcher-kube-client-timeout must not be negative, but is %s; 0 means none", c.PatchTimeout))
 	}
-	errs = append(errs, c.checkChroot(), c.checkLease())
+	errs = append(errs, c.checkNumbers(), c.checkPrefix(), c.checkChroot(), c.checkLease())
 	if c.Loud {
 		c.LogLevel = "debug"
 	}
@@ -172,6 +173,42 @@ func (c *Config) complete(o *options, lookup func(string) (string, bool)) error 
 		errs = append(errs, fmt.Errorf("crd-extra-labels: %w", err))
 	}
 	return errors.Join(errs...)
+}
+
+// checkNumbers reports limits with which nothing could be done, or everything would fail.
+func (c *Config) checkNumbers() error {
+	var errs []error
+	for _, n := range []struct {
+		option       string
+		value, least int
+	}{
+		{"kube-client-qps", c.KubeQPS, 1},
+		{"kube-client-burst", c.KubeBurst, 1},
+		{"object-patcher-kube-client-qps", c.PatchQPS, 1},
+		{"object-patcher-kube-client-burst", c.PatchBurst, 1},
+		{"helm-history-max", c.HelmHistoryMax, 0},
+	} {
+		if n.value < n.least {
+			errs = append(errs, fmt.Errorf("%s must be %d or more, not %d", n.option, n.least, n.value))
+		}
+	}
+	const ports = 1 << 16
+	if c.ListenPort < 0 || c.ListenPort >= ports {
+		errs = append(errs, fmt.Errorf("prometheus-listen-port must be a port below %d, not %d", ports, c.ListenPort))
+	}
+	if c.HelmTimeout <= 0 {
+		errs = append(errs, fmt.Errorf("helm-timeout must be above 0, not %s", c.HelmTimeout))
+	}
+	return errors.Join(errs...)
+}
+
+// checkPrefix reports a prefix that makes no names of metrics. Without one all names would
+// belong to the operator, and none to hooks.
+func (c *Config) checkPrefix() error {
+	if !regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`).MatchString(c.MetricsPrefix) {
+		return fmt.Errorf("prometheus-metrics-prefix must be letters, digits and underscores and not begin with a digit, as %s, not %q", actors.DefaultPrefix, c.MetricsPrefix)
+	}
+	return nil
 }
 
 // completeDirs derives the directories; commands that need no cluster need only them.
@@ -229,6 +266,16 @@ func (c *Config) leaseOptions(identity string) kube.LeaseOptions {
 // jqLibrary are the directories of the option.
 func (c *Config) jqLibrary() []string {
 	return slices.DeleteFunc(filepath.SplitList(c.JQLibrary), func(dir string) bool { return dir == "" })
+}
+
+// crdSkip are the beginnings of names of files in crds/ that are no definitions.
+func (c *Config) crdSkip() (prefixes []string) {
+	for prefix := range strings.SplitSeq(c.CRDSkip, ",") {
+		if prefix = strings.TrimSpace(prefix); prefix != "" {
+			prefixes = append(prefixes, prefix)
+		}
+	}
+	return prefixes
 }
 
 // parseLabels reads key=value,key=value.

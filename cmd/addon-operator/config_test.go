@@ -197,6 +197,13 @@ func TestWrongValues(t *testing.T) {
 		"duration":                   {variables{"HELM_TIMEOUT": "20"}, nil, []string{`HELM_TIMEOUT="20"`}},
 		"boolean":                    {variables{"LOG_NO_TIME": "maybe"}, nil, []string{`LOG_NO_TIME="maybe"`, "true or false"}},
 		"grace period":               {nil, []string{"--grace-period=0s"}, []string{"grace-period"}},
+		"requests, none at all":      {nil, []string{"--kube-client-burst=0"}, []string{"kube-client-burst must be 1 or more, not 0"}},
+		"requests, less than none":   {nil, []string{"--object-patcher-kube-client-qps=-1"}, []string{"object-patcher-kube-client-qps must be 1 or more"}},
+		"history":                    {nil, []string{"--helm-history-max=-1"}, []string{"helm-history-max must be 0 or more"}},
+		"no time for Helm":           {nil, []string{"--helm-timeout=0s"}, []string{"helm-timeout must be above 0"}},
+		"port":                       {nil, []string{"--prometheus-listen-port=65536"}, []string{"prometheus-listen-port must be a port below 65536"}},
+		"prefix of metrics":          {nil, []string{"--prometheus-metrics-prefix=my-"}, []string{"prometheus-metrics-prefix", `"my-"`}},
+		"no prefix of metrics":       {nil, []string{"--prometheus-metrics-prefix="}, []string{"prometheus-metrics-prefix"}},
 		"labels":                     {nil, []string{"--helm-extra-labels=a=b,c"}, []string{"helm-extra-labels", `"c"`}},
 		"everything is told at once": {variables{"HELM2": "yes"}, []string{"--namespace=", "--grace-period=-1s"}, []string{"HELM2", "namespace", "grace-period"}},
 	} {

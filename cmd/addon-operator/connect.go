@@ -48,7 +48,9 @@ func (c *Config) endpoint() (endpoint, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	}
-	return endpoint{&http.Client{Transport: &http.Transport{DialContext: dial}}, "socket", socket, "--debug-unix-socket ($DEBUG_UNIX_SOCKET)"}, nil
+	// Each question makes this anew: a connection that is kept would never be used again,
+	// and with --watch one more would stay open with each look, here and in the operator.
+	return endpoint{&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, "socket", socket, "--debug-unix-socket ($DEBUG_UNIX_SOCKET)"}, nil
 }
 
 // get reads a debug page of the running operator.

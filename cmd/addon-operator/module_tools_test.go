@@ -132,3 +132,25 @@ func TestMalformedScenarioIsReported(t *testing.T) {
 		t.Errorf("results.xml: %v %s", err, data)
 	}
 }
+
+// M1: files in crds/ that are no definitions by their names disturb a test as little as the
+// operator.
+func TestScenariosSkipFilesThatAreNoDefinitions(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, err := commanded(nil, "init", "module", "010-a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir("modules/010-a/crds", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("modules/010-a/crds/doc-ru-a.yaml", []byte("spec: {versions: []}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := commanded(nil, "test"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err := commanded(nil, "test", "--crd-filters=_")
+	if exitCode(err) != exitRefused || !strings.Contains(out, "doc-ru-a.yaml") {
+		t.Errorf("with another filter: %v\n%s", err, out)
+	}
+}

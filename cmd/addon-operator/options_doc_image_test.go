@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/spf13/pflag"
 )
 
 // instruction is a line of a Dockerfile, continuations joined.
@@ -39,7 +41,7 @@ func dockerfile(t *testing.T) (all []instruction) {
 // No stage that can be the image leaves root as its user, process 1 is tini, and what
 // hooks usually call is there.
 func TestImage(t *testing.T) {
-	user, installed, entry, stages := map[string]string{}, "", "", ""
+	user, installed, entry, stages, sets := map[string]string{}, "", "", "", ""
 	for _, i := range dockerfile(t) {
 		switch i.name {
 		case "FROM":
@@ -52,6 +54,10 @@ func TestImage(t *testing.T) {
 			installed += i.args + " "
 		case "ENTRYPOINT":
 			entry = i.args
+		case "ENV":
+			if i.stage != "build" {
+				sets += i.args + " "
+			}
 		case "ADD":
 			t.Errorf("ADD %s: COPY does not fetch and unpack", i.args)
 		}
@@ -69,6 +75,16 @@ func TestImage(t *testing.T) {
 			t.Errorf("no %s", program)
 		}
 	}
+	// A variable of the image looks like one that somebody has set: it would switch
+	// ADDON_OPERATOR_WORKING_DIR off (A2), and win over weaker names of its option (B4).
+	_, flags := declared()
+	flags.VisitAll(func(f *pflag.Flag) {
+		for _, variable := range regexp.MustCompile(`\$([A-Z_]+)`).FindAllStringSubmatch(f.Usage, -1) {
+			if strings.Contains(sets, variable[1]+"=") {
+				t.Errorf("the image sets %s", variable[1])
+			}
+		}
+	})
 	if entry != `["/sbin/tini", "--", "/bin/addon-operator"]` {
 		t.Errorf("entry point %s", entry)
 	}

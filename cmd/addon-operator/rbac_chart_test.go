@@ -53,7 +53,9 @@ func render(values string) (map[string]string, error) {
 		return nil, err
 	}
 	release := chartutil.ReleaseOptions{Name: "addon-operator", Namespace: "addon-operator", IsInstall: true}
-	all, err := chartutil.ToRenderValues(chart, tree, release, chartutil.DefaultCapabilities)
+	cluster := chartutil.DefaultCapabilities.Copy() // which is older than what the chart asks for
+	cluster.KubeVersion = chartutil.KubeVersion{Version: "v1.33.0", Major: "1", Minor: "33"}
+	all, err := chartutil.ToRenderValues(chart, tree, release, cluster)
 	if err != nil {
 		return nil, err
 	}

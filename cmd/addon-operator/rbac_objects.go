@@ -2,11 +2,9 @@ package main
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -14,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/addons"
+	"addon-operator/kube"
 )
 
 // object is what a rule needs to know of a manifest.
@@ -102,7 +101,7 @@ func (g *generator) bind(o object, made map[rbacv1.RoleRef]bool, why string) {
 // install these.
 func (g *generator) ownKinds() error {
 	for _, m := range g.tree.Modules {
-		files, err := filesBelow(filepath.Join(m.Dir, "crds"))
+		files, err := kube.CRDFiles(filepath.Join(m.Dir, "crds"), g.config.crdSkip())
 		if err != nil {
 			return fmt.Errorf("module %s: %w", m.Name, err)
 		}
@@ -154,20 +153,6 @@ func (g *generator) definitions(m addons.Module, file string) error {
 		}
 	}
 	return nil
-}
-
-// filesBelow lists YAML files; a directory that is not there has none.
-func filesBelow(dir string) (files []string, err error) {
-	err = filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && !entry.IsDir() && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) {
-			files = append(files, path)
-		}
-		return err
-	})
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
-	}
-	return files, err
 }
 
 // documents splits a stream of YAML.

@@ -131,6 +131,18 @@ func TestRulesOfModules(t *testing.T) {
 	}
 }
 
+// M1: files in crds/ that are no definitions by their names are not read here either.
+func TestRulesSkipFilesThatAreNoDefinitions(t *testing.T) {
+	const text = "definitions: [are, described: here\n"
+	_, args := laidOut(t, "-- modules/a/crds/doc-ru-c.yaml --\n"+text+"-- modules/a/crds/_notes.yaml --\n"+text+"-- modules/a/crds/.hidden/c.yaml --\n"+text)
+	if _, err := commanded(nil, args...); err != nil {
+		t.Error(err)
+	}
+	if _, err := commanded(nil, append(args, "--crd-filters=doc-")...); err == nil || !strings.Contains(err.Error(), "_notes.yaml") {
+		t.Errorf("with another filter: %v", err)
+	}
+}
+
 func TestRulesWithValues(t *testing.T) {
 	dir, args := laidOut(t, "-- modules/a/templates/a.yaml --\n{{- if .Values.global.found }}\napiVersion: networking.k8s.io/v1\nkind: Ingress\nmetadata: {name: a}\n{{- end }}\n-- v.yaml --\nglobal: {found: true}")
 	for _, c := range []struct {

@@ -43,6 +43,10 @@ func TestSeveralReplicas(t *testing.T) {
 	if err := yaml.UnmarshalStrict([]byte(rendered(t, "replicas: 2")["pdb.yaml"]), &budget); err != nil || budget.Spec.MaxUnavailable.IntValue() != 1 {
 		t.Errorf("disruption budget %+v, %v", budget.Spec, err)
 	}
+	// While the first converge lasts nobody is ready (L3): a node must be drained all the same.
+	if policy := budget.Spec.UnhealthyPodEvictionPolicy; policy == nil || *policy != policyv1.AlwaysAllow {
+		t.Errorf("Pods that are not ready may be evicted: %v", policy)
+	}
 
 	one := rendered(t, "")
 	if text := one["deployment.yaml"]; strings.Contains(text, "ADDON_OPERATOR_HA") || !strings.Contains(text, "Recreate") || strings.Contains(text, "ffinity") {

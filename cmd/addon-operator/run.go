@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime/debug"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -198,13 +197,7 @@ type definitions struct {
 
 func newDefinitions(client *kube.Client, releases *helm.Client, c *Config) definitions {
 	labels, _ := parseLabels(c.CRDLabels) // Config checked it
-	var skip []string
-	for prefix := range strings.SplitSeq(c.CRDSkip, ",") {
-		if prefix = strings.TrimSpace(prefix); prefix != "" {
-			skip = append(skip, prefix)
-		}
-	}
-	return definitions{client, releases, kube.CRDOptions{Labels: labels, SkipPrefixes: skip}}
+	return definitions{client, releases, kube.CRDOptions{Labels: labels, SkipPrefixes: c.crdSkip()}}
 }
 
 // EnsureCRDs implements actors.CRDs.

@@ -59,7 +59,7 @@ func (t *playing) play(cmd *cobra.Command, c *Config, paths []string) error {
 	if len(scenarios) == 0 {
 		return usageError{fmt.Errorf("--run: no scenario is called like %s", t.run)}
 	}
-	t.JQLibrary = c.jqLibrary()
+	t.JQLibrary, t.CRDSkip = c.jqLibrary(), c.crdSkip()
 	began := time.Now()
 	out := cmd.OutOrStdout()
 	results := scenario.Play(cmd.Context(), scenarios, t.Options, func(r scenario.Result) {

@@ -59,6 +59,9 @@ func (p *play) advance(ctx context.Context, text string) error {
 // seen for the first time counts from now.
 func (c *clock) next(schedules map[string]cron.Schedule, waiting map[string]supervisor.RunStatus) (first time.Time) {
 	earlier := func(t time.Time) {
+		if t.IsZero() {
+			return // a crontab that no day fits, such as the 30th of February
+		}
 		if first.IsZero() || t.Before(first) {
 			first = t
 		}

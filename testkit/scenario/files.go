@@ -24,6 +24,9 @@ func (p *play) writeDirs() error {
 	return errors.Join(p.writeModules(), p.writeGlobal())
 }
 
+// testsDir holds the scenarios of a module, or of the global hooks.
+const testsDir = "tests"
+
 func (p *play) modulesDir() string { return filepath.Join(p.dir, "modules") }
 func (p *play) globalDir() string  { return filepath.Join(p.dir, "global-hooks") }
 
@@ -61,7 +64,7 @@ func (p *play) writeModules() error {
 			p.keys = append(p.keys, key)
 			p.names = append(p.names, name)
 		}
-		errs = append(errs, copyTree(filepath.Join(u.modules, base), filepath.Join(p.modulesDir(), base)))
+		errs = append(errs, copyTree(filepath.Join(u.modules, base), filepath.Join(p.modulesDir(), base), testsDir))
 	}
 	for _, name := range wanted {
 		errs = append(errs, fmt.Errorf("given.modules: there is no module %s in %s", name, u.modules))
@@ -110,7 +113,7 @@ func (p *play) writeGlobal() error {
 		whole := p.scenario.unit.module == "" || p.scenario.Given.GlobalHooks
 		err := copyTree(filepath.Join(from, "openapi"), filepath.Join(to, "openapi"))
 		if whole {
-			err = copyTree(from, to)
+			err = copyTree(from, to, testsDir)
 			if existing(filepath.Join(from, "hooks")) == "" {
 				hooksDir = to
 			}
@@ -145,9 +148,9 @@ func subdirectories(dir string) []string {
 	return names
 }
 
-// copyTree copies a directory with its modes, through symbolic links, but for tests/ at
-// its top. What does not exist is no error.
-func copyTree(from, to string) error {
+// copyTree copies a directory with its modes, through symbolic links, but for what is named
+// at its top. What does not exist is no error.
+func copyTree(from, to string, without ...string) error {
 	entries, err := os.ReadDir(from)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -164,7 +167,7 @@ func copyTree(from, to string) error {
 		switch {
 		case err != nil:
 			return err
-		case info.IsDir() && e.Name() == "tests":
+		case slices.Contains(without, e.Name()):
 		case info.IsDir():
 			err = copyTree(source, target)
 		default:

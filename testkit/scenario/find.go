@@ -55,19 +55,24 @@ func filesAt(path string) ([]string, error) {
 		return []string{path}, nil
 	}
 	var found []string
+	path += string(filepath.Separator) // a link that is given is followed
 	err = filepath.WalkDir(path, func(file string, entry os.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && file != path && strings.HasPrefix(entry.Name(), "."):
+		case entry.IsDir() && file != path && (strings.HasPrefix(entry.Name(), ".") || isOfChart(entry.Name())):
 			return filepath.SkipDir
-		case !entry.IsDir() && filepath.Ext(file) == ".yaml" && filepath.Base(filepath.Dir(file)) == "tests" && !isGolden(file):
+		case !entry.IsDir() && filepath.Ext(file) == ".yaml" && filepath.Base(filepath.Dir(file)) == testsDir && !isGolden(file):
 			found = append(found, file)
 		}
 		return nil
 	})
 	return found, err
 }
+
+// isOfChart reports whether a directory belongs to a chart, whose own tests are templates:
+// 'helm create' writes templates/tests/test-connection.yaml.
+func isOfChart(name string) bool { return name == "templates" || name == "charts" }
 
 // isGolden reports whether a file is one that scenarios compare with.
 func isGolden(file string) bool { return strings.HasSuffix(file, ".golden.yaml") }

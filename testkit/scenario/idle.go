@@ -116,6 +116,10 @@ func (p *play) failing() map[string]string {
 			add(n.Path[strings.LastIndex(n.Path, "/")+1:], status.Failing)
 		case messages.GlobalStatus:
 			add(messages.GlobalHooks, status.Failing)
+		case supervisor.RunStatus: // of converge, which publishes no list
+			if strings.Contains(n.Path, "/"+messages.Converge+"/run/") && !status.RetryAt.IsZero() {
+				found[messages.Converge] += status.Error + "\n"
+			}
 		}
 	})
 	return found

@@ -160,7 +160,7 @@ func (p *play) world() (actors.World, error) {
 	r := p.recorder
 	r.hooks, r.releases, r.objects, r.given = runner, releases, client, p.scenario.Given.FromGlobalHooks
 	r.crds = func(ctx context.Context, dirs []string) error {
-		written, err := client.EnsureCRDs(ctx, kube.CRDOptions{}, dirs...)
+		written, err := client.EnsureCRDs(ctx, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip}, dirs...)
 		if len(written) > 0 {
 			releases.ResetDiscovery()
 		}

@@ -15,6 +15,7 @@ type Options struct {
 	Parallel    int           // scenarios at the same time; 0: one for each processor
 	StepTimeout time.Duration // until the operator must be idle after a step; 0: a minute
 	JQLibrary   []string      // directories of modules that jq expressions import
+	CRDSkip     []string      // beginnings of names of files in crds/ that are no definitions
 }
 
 // Result is what came of one scenario.

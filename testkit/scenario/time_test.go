@@ -18,6 +18,13 @@ echo '{"operation": "CreateIfNotExists", "object": {"apiVersion": "v1", "kind": 
 	}
 }
 
+// A crontab that no day fits does not keep the others from firing.
+func TestCrontabThatNeverFires(t *testing.T) {
+	files := chart("description: a\nsteps: [{advance: 1h}]\nexpect: {hooks: [{hook: h.sh, binding: afterHelm}, {hook: h.sh, binding: hourly}]}")
+	files["010-a/hooks/never.sh"] = "#!/bin/sh\necho '{\"configVersion\": \"v1\", \"schedule\": [{\"crontab\": \"0 0 30 2 *\"}]}'\n"
+	pass(t, files)
+}
+
 func pass(t *testing.T, files map[string]string) {
 	t.Helper()
 	for _, r := range module(t, Options{}, files) {

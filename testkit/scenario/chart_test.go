@@ -1,0 +1,67 @@
+package scenario
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// allPassed wants scenarios with these names, which all passed.
+func allPassed(t *testing.T, results []Result, names ...string) {
+	t.Helper()
+	var got []string
+	for _, r := range results {
+		if got = append(got, r.Scenario.Name()); !r.Passed() {
+			t.Error(r)
+		}
+	}
+	if strings.Join(got, " ") != strings.Join(names, " ") {
+		t.Errorf("played %v, want %v", got, names)
+	}
+}
+
+// The tests of a chart are templates, not scenarios; only tests/ of the module itself is left
+// out of what the operator gets.
+func TestDirectoriesCalledTests(t *testing.T) {
+	allPassed(t, module(t, Options{}, map[string]string{
+		"010-a/templates/tests/test-connection.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: t, annotations: {helm.sh/hook: test}}",
+		"010-a/templates/tests/_word.tpl":            `{{ define "word" }}here{{ end }}`,
+		"010-a/templates/a.yaml":                     "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {word: {{ include \"word\" . }}}",
+		"010-a/charts/b/Chart.yaml":                  "apiVersion: v2\nname: b\nversion: 1.0.0",
+		"010-a/charts/b/tests/b.yaml":                "of: another chart",
+		"010-a/tests/word.yaml":                      "description: the chart is whole\nexpect: {objects: [{kind: ConfigMap, metadata: {name: a}, data: {word: here}}]}",
+	}), "010-a/word")
+}
+
+// When modules cannot be discovered nothing runs; the reason is told, not only what is missing.
+func TestDiscoveryThatFailsIsTold(t *testing.T) {
+	const enabled = "#!/bin/sh\necho it has no license >&2\nexit 1\n"
+	files := map[string]string{"010-a/enabled": enabled, "010-a/tests/a.yaml": "description: a\nexpect: {modules: {a: disabled}}"}
+	results := module(t, Options{}, files)
+	if text := results[0].String(); !strings.Contains(text, "expect.failing: converge fails: ") || !strings.Contains(text, "it has no license") {
+		t.Errorf("it says\n%s", text)
+	}
+	files["010-a/tests/a.yaml"] = "description: a\nexpect: {failing: {converge: no license}}"
+	allPassed(t, module(t, Options{}, files), "010-a/a")
+}
+
+// A link to modules is as good as the directory, as it is for the operator.
+func TestScenariosBehindALink(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, ".modules", "010-a", "tests"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, ".modules", "010-a", "tests", "a.yaml"), []byte("description: a"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(".modules", filepath.Join(root, "modules")); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"modules", ".modules"} {
+		found, err := Find(filepath.Join(root, dir))
+		if err != nil || len(found) != 1 || found[0].Path() != filepath.Join(root, dir, "010-a", "tests", "a.yaml") {
+			t.Errorf("%s: found %v, %v", dir, found, err)
+		}
+	}
+}
