@@ -132,3 +132,16 @@ func TestKindsOfAnAPIThatIsAway(t *testing.T) {
 		t.Errorf("an API server that is away: %v", err)
 	}
 }
+
+// C16: a Watch that has ended looks for its kind no more.
+func TestEndedWatchAwaitsNoKind(t *testing.T) {
+	watcher := NewWatcher(&Client{kinds: newKinds(newDiscoveryStub())}, nil) // its watches may outlive the test
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		newWatch(watcher, Spec{Kind: "Gadget"}, selection{}).awaitKind(ctx)
+	}()
+	await(t, "the end of the search", ended)
+}
