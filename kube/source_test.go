@@ -236,6 +236,25 @@ func TestListAgainThatStartedBeforeTheJoin(t *testing.T) {
 	second.wants(`Added n/c "x"`)
 }
 
+// A Watch that ends while another joins has nothing to give: its objects are
+// forgotten before its source knows.
+func TestJoinWhileTheKeeperEnds(t *testing.T) {
+	b := newSourceBench(t)
+	api := &listStub{list: listOf("10", object("a", "1", "x"))}
+	b.source.api = api
+	keeper := b.watch(Spec{KeepObjects: true})
+	b.list("10", object("a", "1", "x"))
+	b.source.started = true
+	keeper.watch.withdraw(nil, kind{})
+	second := b.watch(Spec{Filter: valueOf})
+	if !b.source.admit(t.Context()) {
+		t.Fatal("not let in")
+	}
+	if got := strings.Join(second.snapshot(), ", "); got != `n/a "x"` || api.lists != 1 {
+		t.Errorf("snapshot %q after %d lists, want a, listed once", got, api.lists)
+	}
+}
+
 // A detached part gets nothing more.
 func TestDetach(t *testing.T) {
 	b := newSourceBench(t)
