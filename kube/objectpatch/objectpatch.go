@@ -221,11 +221,26 @@ func (p *Patch) setJSONPatch(given json.RawMessage) error {
 		if !slices.Contains([]string{"add", "remove", "replace", "move", "copy", "test"}, op) {
 			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: unknown op %v", i, step["op"]))
 		}
-		if path, ok := step["path"].(string); !ok || path != "" && !strings.HasPrefix(path, "/") {
+		if !isPointer(step["path"]) {
 			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: path %v is no JSON pointer", i, step["path"]))
+		}
+		switch _, hasValue := step["value"]; op {
+		case "add", "replace", "test":
+			if !hasValue { // the API server would take it for null, or refuse it after other operations are done
+				errs = append(errs, fmt.Errorf("jsonPatch: operation %d: value is missing", i))
+			}
+		case "move", "copy":
+			if !isPointer(step["from"]) {
+				errs = append(errs, fmt.Errorf("jsonPatch: operation %d: from %v is no JSON pointer", i, step["from"]))
+			}
 		}
 	}
 	return errors.Join(errs...)
+}
+
+func isPointer(field any) bool {
+	text, ok := field.(string)
+	return ok && (text == "" || strings.HasPrefix(text, "/"))
 }
 
 func (p *Patch) setFilter(expression string, jqLibrary []string) error {

@@ -88,6 +88,8 @@ func TestParseRefuses(t *testing.T) {
 		"nameless object":   {`{"operation":"CreateOrUpdate","object":{"kind":"Pod","metadata":{"generateName":"x"}}}`, []string{"object: name is missing"}},
 		"odd metadata":      {`{"operation":"Create","object":{"kind":"Pod","metadata":[]}}`, []string{"object"}},
 		"wrong patch":       {`{"operation":"JSONPatch","kind":"Pod","name":"a","jsonPatch":[{"op":"set","path":"a"},{"op":"add"}]}`, []string{"operation 0: unknown op set", "path a is no JSON pointer", "operation 1: path"}},
+		"steps cut short": {`{"operation":"JSONPatch","kind":"Pod","name":"a","jsonPatch":[{"op":"add","path":"/a"},{"op":"test","path":"/a","value":null},{"op":"move","path":"/a"},{"op":"copy","path":"/a","from":"b"},{"op":"remove","path":"/a"}]}`,
+			[]string{"operation 0: value is missing", "operation 2: from <nil> is no JSON pointer", "operation 3: from b is no JSON pointer"}},
 		"patch of no shape": {`{"operation":"MergePatch","kind":"Pod","name":"a","mergePatch":[1]}`, []string{"mergePatch"}},
 		"wrong filter":      {`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":".["}`, []string{"jqFilter"}},
 		"no filter":         {`{"operation":"JQPatch","kind":"Pod","name":"a"}`, []string{"jqFilter is missing"}},
