@@ -127,6 +127,16 @@ func TestKindsOfAnAPIThatIsAway(t *testing.T) {
 	if _, err := k.resolve(t.Context(), "apps/v1", "Unheard", false); !errors.Is(err, errNoKind) {
 		t.Errorf("a kind missing from an API that answers: %v", err)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	k.fetched = time.Time{}
+	d.groups, d.lists = nil, nil
+	if _, err := k.resolve(ctx, "apps/v1", "Unheard", false); err == nil || errors.Is(err, errNoKind) {
+		t.Errorf("who asked has gone away in the middle: %v", err)
+	}
+	if _, err := k.resolve(t.Context(), "v1", "Pod", false); err != nil {
+		t.Errorf("a kind of an answer that was complete: %v", err)
+	}
 	k = newKinds(&discoveryStub{err: errors.New("connection refused")})
 	if _, err := k.resolve(t.Context(), "v1", "Pod", false); err == nil || errors.Is(err, errNoKind) {
 		t.Errorf("an API server that is away: %v", err)
