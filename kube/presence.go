@@ -82,6 +82,11 @@ func (p *Presence) MayExist(kind schema.GroupKind, name types.NamespacedName) bo
 	if k == nil {
 		return true
 	}
+	select {
+	case <-k.ready:
+	default:
+		return true // the first list is on its way
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, ok := k.live[name]
