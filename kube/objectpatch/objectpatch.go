@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/itchyny/gojq"
+	apipath "k8s.io/apimachinery/pkg/api/validation/path"
 )
 
 // Operation is what an Patch does (K2).
@@ -120,7 +121,18 @@ func (d patchDocument) compile(jqLibrary []string) (Patch, error) {
 	default:
 		err = fmt.Errorf("unknown operation %q", d.Operation)
 	}
-	return p, err
+	return p, errors.Join(err, p.possible())
+}
+
+// possible refuses names that cannot be a part of an address: no object has one.
+func (p *Patch) possible() error {
+	var errs []error
+	for _, part := range []struct{ field, text string }{{"namespace", p.Namespace}, {"name", p.Name}, {"subresource", p.Subresource}} {
+		if problems := apipath.IsValidPathSegmentName(part.text); len(problems) > 0 {
+			errs = append(errs, fmt.Errorf("%s %q: %s", part.field, part.text, strings.Join(problems, ", ")))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // onlyPayload reports payloads that the operation would silently ignore.

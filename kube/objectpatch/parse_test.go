@@ -79,6 +79,8 @@ func TestParseRefuses(t *testing.T) {
 		"unknown field":     {`{"operation":"Delete","kind":"Pod","name":"a","nameSpace2":"d"}`, []string{"nameSpace2"}},
 		"no operation":      {`{"kind":"Pod"}`, []string{"operation is missing"}},
 		"unknown operation": {`{"operation":"Destroy"}`, []string{`unknown operation "Destroy"`}},
+		"no possible names": {`{"operation":"Delete","kind":"Pod","namespace":"a/b","name":"..","subresource":"/status/../x"}`,
+			[]string{`namespace "a/b": may not contain '/'`, `name "..": may not be '..'`, `subresource "status/../x": may not contain '/'`}},
 		"nothing named":     {`{"operation":"Delete"}`, []string{"kind is missing", "name is missing"}},
 		"two documents":     {"operation: Delete\n---\noperation: Create\n", []string{"document 1: kind is missing", "document 2: object is missing"}},
 		"a useless payload": {`{"operation":"Delete","kind":"Pod","name":"a","mergePatch":{},"jqFilter":"."}`, []string{"jqFilter has no meaning for Delete", "mergePatch has no meaning"}},
