@@ -155,3 +155,28 @@ func TestEndedWatchAwaitsNoKind(t *testing.T) {
 	}()
 	await(t, "the end of the search", ended)
 }
+
+// M6: what changed while the watch of definitions was away may come to discovery later than
+// the watch comes back.
+func TestKindsAfterAnOutageMaySettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kindWatch{ready: make(chan struct{})}
+		k.Replace(nil, "1")
+		k.Alive()
+		quiet := func(want bool) {
+			t.Helper()
+			learned := time.Now().Add(time.Millisecond) // right after this
+			if got := k.quiet(t.Context(), learned); got != want {
+				t.Errorf("what is learned now is taken for true: %v, want %v", got, want)
+			}
+		}
+		quiet(true) // nothing was learned before
+		k.Failed(errors.New("away"))
+		quiet(false)
+		k.Set(nil)
+		k.Alive()
+		quiet(false)
+		time.Sleep(kindsSettle)
+		quiet(true)
+	})
+}
