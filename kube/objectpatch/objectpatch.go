@@ -255,12 +255,20 @@ func isPointer(field any) bool {
 	return ok && (text == "" || strings.HasPrefix(text, "/"))
 }
 
+// olderFunctions are those that filters of bindings have, too: see package hooks.
+const olderFunctions = `def keys_unsorted: keys; def leaf_paths: paths(scalars); def recurse_down: recurse; def debug: .; def stderr: .; .`
+
 func (p *Patch) setFilter(expression string, jqLibrary []string) error {
 	if expression == "" {
 		return errors.New("jqFilter is missing")
 	}
+	older, err := gojq.Parse(olderFunctions)
+	if err != nil {
+		return fmt.Errorf("functions of other jq programs: %w", err)
+	}
 	query, err := gojq.Parse(expression)
 	if err == nil {
+		query.FuncDefs = append(older.FuncDefs, query.FuncDefs...)
 		p.Filter, err = gojq.Compile(query, gojq.WithModuleLoader(gojq.NewModuleLoader(jqLibrary)))
 	}
 	if err != nil {
