@@ -31,16 +31,17 @@ func readEventV0(p place) KubernetesBinding {
 		// Contexts of v0 carry coordinates only, so nothing needs the objects (C22).
 		KeepFullObjects: false,
 	}
-	if name := p.at("objectName").text(); name != "" {
-		binding.Names = []string{name}
+	if name := p.at("objectName"); name.text() != "" {
+		checkName(name)
+		binding.Names = []string{name.text()}
 	}
 	namespaces := p.at("namespaceSelector")
-	names := namespaces.at("matchNames")
+	matchNames := namespaces.at("matchNames")
 	switch anywhere := flagV0(namespaces.at("any")); {
 	case !anywhere:
-		binding.Namespaces = names.texts()
-	case len(names.texts()) > 0:
-		names.warn("is ignored because namespaceSelector.any is true")
+		binding.Namespaces = objectNames(matchNames)
+	case len(matchNames.texts()) > 0:
+		matchNames.warn("is ignored because namespaceSelector.any is true")
 	}
 	return binding
 }

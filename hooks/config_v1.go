@@ -55,7 +55,7 @@ func readKubernetes(p place) KubernetesBinding {
 		Selection: Selection{
 			APIVersion: apiVersion.text(),
 			Kind:       p.at("kind").text(),
-			Names:      p.at("nameSelector").at("matchNames").texts(),
+			Names:      objectNames(p.at("nameSelector").at("matchNames")),
 			Labels:     labelSelector(p.at("labelSelector"), "operator"),
 			Fields:     fieldSelector(p.at("fieldSelector")),
 		},
@@ -127,12 +127,12 @@ func readResynchronization(p place) time.Duration {
 
 // readNamespaces gives a selector on labels of namespaces precedence over their names (C15).
 func readNamespaces(p place, selection *Selection) {
-	names := p.at("nameSelector").at("matchNames")
+	matchNames := p.at("nameSelector").at("matchNames")
 	selection.NamespaceLabels = labelSelector(p.at("labelSelector"), "operator")
 	if selection.NamespaceLabels == nil {
-		selection.Namespaces = names.texts()
-	} else if len(names.texts()) > 0 {
-		names.warn("is ignored because namespace.labelSelector is there too")
+		selection.Namespaces = objectNames(matchNames)
+	} else if len(matchNames.texts()) > 0 {
+		matchNames.warn("is ignored because namespace.labelSelector is there too")
 	}
 }
 
@@ -194,5 +194,5 @@ func validAPIVersion(apiVersion string) bool {
 		return true
 	}
 	parsed, err := schema.ParseGroupVersion(apiVersion)
-	return err == nil && parsed.Version != ""
+	return err == nil && parsed.Version != "" && parsed.String() == apiVersion // "/v1" has an empty group
 }

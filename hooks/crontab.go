@@ -36,7 +36,17 @@ func parseCrontab(crontab string) (cron.Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("is no crontab: %w", err)
 	}
+	if d, ok := interval(spec); ok && d <= 0 { // the parser makes a second of it
+		return nil, fmt.Errorf("is no crontab: the interval %s is not above 0", d)
+	}
 	return schedule, nil
+}
+
+// interval is the time after @every, without a zone before it.
+func interval(spec string) (time.Duration, bool) {
+	text, found := strings.CutPrefix(spec, "@every ")
+	duration, err := time.ParseDuration(text)
+	return duration, found && err == nil
 }
 
 // neverFires reports a crontab that is right in form but names a day that does not exist, such as 30 February. The

@@ -53,7 +53,7 @@ func TestParseCrontab(t *testing.T) { // C12, X8
 
 func TestParseCrontabRefuses(t *testing.T) { // C11
 	for _, crontab := range []string{
-		"", " ", "TZ=UTC", "TZ=UTC ", "TZ=", "CRON_TZ=", "TZ=No/Where * * * * *", "* * * *", "* * * * * * *", "@sometimes", "@every", "@every x",
+		"", " ", "TZ=UTC", "TZ=UTC ", "TZ=", "CRON_TZ=", "TZ=No/Where * * * * *", "* * * *", "* * * * * * *", "@sometimes", "@every", "@every x", "@every -5s", "@every 0s", "TZ=UTC @every -5s",
 		"60 * * * *", "* * * * 8", "* * * * 7-8", "* * * * 7-1", "* * * * 1-7/0", "* * * * 1-7/x", "* * * * x-7", "* * * * 7/2/2", "* * * * 1-2-7", "*/0 * * * *",
 	} {
 		if schedule, err := parseCrontab(crontab); err == nil {

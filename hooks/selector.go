@@ -3,6 +3,7 @@ package hooks
 import (
 	"strings"
 
+	apipath "k8s.io/apimachinery/pkg/api/validation/path"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 )
@@ -76,6 +77,10 @@ func fieldSelector(p place) string {
 	var terms []fields.Selector
 	for _, expression := range p.at("matchExpressions").each() {
 		field, value := expression.at("field").text(), expression.at("value").text()
+		if strings.ContainsAny(field, `=!,\`) { // it would be read as another condition, or as several
+			expression.at("field").fail("%s is no path of a field; write one such as status.phase", show(field))
+			continue
+		}
 		switch expression.at("operator").text() {
 		case "=", "==", "Equals":
 			terms = append(terms, fields.OneTermEqualSelector(field, value))
@@ -87,6 +92,24 @@ func fieldSelector(p place) string {
 		return ""
 	}
 	return fields.AndSelectors(terms...).String()
+}
+
+// objectNames reads a list of names and refuses those that nothing can have: a watch for one would fail again and again.
+func objectNames(p place) []string {
+	for _, at := range p.elements() {
+		if _, isText := at.value.(string); isText { // else the schema has said so
+			checkName(at)
+		}
+	}
+	return p.texts()
+}
+
+func checkName(p place) {
+	if p.text() == "" {
+		p.fail("is an empty name; leave it out")
+	} else if problems := apipath.IsValidPathSegmentName(p.text()); len(problems) > 0 {
+		p.fail("%s cannot be a name: it %s", show(p.text()), strings.Join(problems, ", "))
+	}
 }
 
 // checkNames refuses a selector on metadata.name beside a list of names: the list becomes such a selector itself.

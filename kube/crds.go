@@ -42,7 +42,7 @@ func crdResource() schema.GroupVersionResource {
 
 // EnsureCRDs brings the CustomResourceDefinitions below <dir>/crds of every dir
 // to the cluster and waits until their kinds are served (M1–M3, M6); it tells
-// the names of those that it wrote. Nothing is ever deleted (M5). A definition
+// the names of those that it wrote or had to wait for. Nothing is ever deleted (M5). A definition
 // whose file has not changed since costs one request for its metadata. Errors
 // name the file; calling again goes on from where it ended (M4).
 func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (written []string, err error) {
@@ -108,8 +108,12 @@ func (c *Client) ensureCRD(ctx context.Context, d crdSource) (changed bool, err 
 		return false, err
 	case known.DeletionTimestamp != nil:
 		return false, errors.New("it is being deleted; it is created anew when it is gone")
-	case known.Annotations[crdHash] == d.hash:
+	case known.Annotations[crdHash] == d.hash && c.isServed(ctx, d):
 		return false, nil
+	case known.Annotations[crdHash] == d.hash:
+		// Whoever wrote it was killed, or gave up, before it was in use (M2).
+		err := c.awaitEstablished(ctx, d.name)
+		return err == nil, err
 	}
 	live, err := c.dynamic.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
 	if err != nil {
@@ -122,6 +126,19 @@ func (c *Client) ensureCRD(ctx context.Context, d crdSource) (changed bool, err 
 	}
 	err = c.applyCRD(ctx, d, next)
 	return err == nil, err
+}
+
+// isServed tells whether the kinds of a definition are there, as far as discovery has
+// told; that costs no request while they are.
+func (c *Client) isServed(ctx context.Context, d crdSource) bool {
+	plural, _, _ := unstructured.NestedString(d.object.Object, "spec", "names", "plural")
+	for _, version := range servedKinds(d.object) {
+		found, err := c.kinds.resolve(ctx, version.apiVersion, version.name, false)
+		if err != nil || found.resource.Resource != plural {
+			return false
+		}
+	}
+	return true
 }
 
 func (c *Client) applyCRD(ctx context.Context, d crdSource, next *unstructured.Unstructured) error {

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -202,6 +203,30 @@ func TestEnsureCRDsReportsRefusal(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "b.yaml") || strings.Contains(err.Error(), "a.yaml") || !slices.Equal(written, []string{c.name()}) {
 		t.Errorf("written %v, %v", written, err)
 	}
+}
+
+// M2, M4: a definition that was written but is not served is waited for again: it counts
+// as installed only when its kind is there.
+func TestEnsureCRDsWaitsAgain(t *testing.T) {
+	c := newCRDTest(t)
+	c.file("a.yaml", c.text("", "v1"))
+	c.ensure(c.name())
+	twin := "gizmos." + c.group
+	c.file("b.yaml", strings.NewReplacer(c.name(), twin, "plural: widgets", "plural: gizmos").Replace(c.text("", "v1")))
+	t.Cleanup(func() {
+		_ = c.client.dynamic.Resource(crdResource()).Delete(context.Background(), twin, metav1.DeleteOptions{})
+	})
+	for attempt := range 2 {
+		written, err := c.client.EnsureCRDs(t.Context(), crdOptions(), c.dir)
+		if err == nil || !strings.Contains(err.Error(), "b.yaml: its names are refused") || len(written) > 0 {
+			t.Errorf("attempt %d: written %v, %v; want a refusal of the names", attempt+1, written, err)
+		}
+	}
+
+	c.file("b.yaml", "")
+	c.client.kinds.index, c.client.kinds.fetched = newKindIndex(nil, nil, nil), time.Now()
+	c.ensure(c.name()) // M6: who asks must learn of it
+	c.ensure()
 }
 
 // Two modules may ship the same definition.

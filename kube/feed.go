@@ -160,7 +160,7 @@ func (f *feed) note(ctx context.Context, verb string, err error) {
 	switch {
 	case ctx.Err() != nil:
 	case err == nil:
-		if outage := f.health.recover(time.Now()); outage > 0 {
+		if outage := f.health.recover(verb, time.Now()); outage > 0 {
 			f.log.Info("watch is back", "watch", f.name, "after", outage.Round(time.Millisecond))
 		}
 	case apierrors.IsResourceExpired(err), apierrors.IsGone(err),

@@ -47,11 +47,12 @@ func (h *health) fail(verb string, err error, now time.Time) (first bool) {
 }
 
 // recover notes a successful request and tells how long there was none; zero
-// when all was well.
-func (h *health) recover(now time.Time) (outage time.Duration) {
+// when all was well. A list is no sign of a watch that works: a role may allow
+// the one and not the other.
+func (h *health) recover(verb string, now time.Time) (outage time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.err == nil {
+	if h.err == nil || verb == "list" && h.verb == "watch" {
 		return 0
 	}
 	outage = now.Sub(h.since)

@@ -114,9 +114,13 @@ func (s *source) keeper() *part {
 // copyFrom fills all in line with the objects of another part. Called with
 // s.mu, so no event can come in between.
 func (s *source) copyFrom(keeper *part) {
+	texts, known := keeper.objects()
+	if !known {
+		return // its Watch ends at this moment; they are listed instead
+	}
 	b := &batch{parts: slices.Clone(s.joining)}
 	var records []any
-	for _, text := range keeper.objects() {
+	for _, text := range texts {
 		object := map[string]any{}
 		if err := json.Unmarshal(text, &object); err != nil {
 			s.log.Error("an object in the cache is no JSON", "watch", s.feed.name, "err", err)

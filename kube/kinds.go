@@ -93,8 +93,8 @@ func (k *kinds) refresh(ctx context.Context) (map[string]bool, error) {
 func (k *kinds) discover(ctx context.Context) error {
 	groups, lists, err := k.discovery.ServerGroupsAndResourcesWithContext(ctx)
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
-	if err != nil && !partial {
-		return err
+	if err != nil && (!partial || ctx.Err() != nil) {
+		return err // groups that nobody waited for are not away
 	}
 	k.index = newKindIndex(groups, lists, failed)
 	k.fetched = time.Now()

@@ -127,8 +127,56 @@ func TestKindsOfAnAPIThatIsAway(t *testing.T) {
 	if _, err := k.resolve(t.Context(), "apps/v1", "Unheard", false); !errors.Is(err, errNoKind) {
 		t.Errorf("a kind missing from an API that answers: %v", err)
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	k.fetched = time.Time{}
+	d.groups, d.lists = nil, nil
+	if _, err := k.resolve(ctx, "apps/v1", "Unheard", false); err == nil || errors.Is(err, errNoKind) {
+		t.Errorf("who asked has gone away in the middle: %v", err)
+	}
+	if _, err := k.resolve(t.Context(), "v1", "Pod", false); err != nil {
+		t.Errorf("a kind of an answer that was complete: %v", err)
+	}
 	k = newKinds(&discoveryStub{err: errors.New("connection refused")})
 	if _, err := k.resolve(t.Context(), "v1", "Pod", false); err == nil || errors.Is(err, errNoKind) {
 		t.Errorf("an API server that is away: %v", err)
 	}
+}
+
+// C16: a Watch that has ended looks for its kind no more.
+func TestEndedWatchAwaitsNoKind(t *testing.T) {
+	watcher := NewWatcher(&Client{kinds: newKinds(newDiscoveryStub())}, nil) // its watches may outlive the test
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		newWatch(watcher, Spec{Kind: "Gadget"}, selection{}).awaitKind(ctx)
+	}()
+	await(t, "the end of the search", ended)
+}
+
+// M6: what changed while the watch of definitions was away may come to discovery later than
+// the watch comes back.
+func TestKindsAfterAnOutageMaySettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &kindWatch{ready: make(chan struct{})}
+		k.Replace(nil, "1")
+		k.Alive()
+		quiet := func(want bool) {
+			t.Helper()
+			learned := time.Now().Add(time.Millisecond) // right after this
+			if got := k.quiet(t.Context(), learned); got != want {
+				t.Errorf("what is learned now is taken for true: %v, want %v", got, want)
+			}
+		}
+		quiet(true) // nothing was learned before
+		k.Failed(errors.New("away"))
+		quiet(false)
+		k.Set(nil)
+		k.Alive()
+		quiet(false)
+		time.Sleep(kindsSettle)
+		quiet(true)
+	})
 }

@@ -75,7 +75,11 @@ func (k *kindWatch) connect(yes bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if yes && !k.connected {
-		k.changed = time.Now()
+		if again := !k.changed.IsZero(); again { // a definition may have changed meanwhile, a moment ago
+			k.changed = time.Now().Add(kindsSettle)
+		} else {
+			k.changed = time.Now()
+		}
 	}
 	k.connected = yes
 	k.once.Do(func() { close(k.ready) })

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
@@ -74,6 +75,7 @@ type Lease struct {
 
 	mu        sync.Mutex
 	status    LeaseStatus
+	uid       types.UID // of the Lease that the watch has told of last
 	seen      time.Time // the holder showed itself last
 	duration  time.Duration
 	releasing bool
@@ -360,7 +362,7 @@ func (s leaseStore) Add(object any) error { return s.Update(object) }
 
 func (s leaseStore) Update(object any) error {
 	if l, ok := object.(*coordinationv1.Lease); ok && l.Name == s.lease.options.Name {
-		s.lease.news(*resourcelock.LeaseSpecToLeaderElectionRecord(&l.Spec))
+		s.lease.news(l.UID, *resourcelock.LeaseSpecToLeaderElectionRecord(&l.Spec))
 	}
 	return nil
 }
@@ -378,10 +380,16 @@ func (leaseStore) Resync() error { return nil }
 
 // news is observe for what a watch tells, which may be older than what is known: that
 // this replica does not hold the Lease is left to the election to find out, but right
-// away.
-func (l *Lease) news(r resourcelock.LeaderElectionRecord) {
+// away. A Lease that was deleted and made anew is newer than all that is known, though
+// its count of transitions begins anew.
+func (l *Lease) news(uid types.UID, r resourcelock.LeaderElectionRecord) {
 	l.mu.Lock()
-	stale := r.LeaderTransitions < l.status.Transitions || l.status.Holder == l.options.Identity && r.LeaderTransitions == l.status.Transitions
+	anew := l.uid != "" && l.uid != uid
+	l.uid = uid
+	if anew {
+		l.status.Transitions = r.LeaderTransitions
+	}
+	stale := !anew && (r.LeaderTransitions < l.status.Transitions || l.status.Holder == l.options.Identity && r.LeaderTransitions == l.status.Transitions)
 	l.mu.Unlock()
 	if stale {
 		return

@@ -61,6 +61,13 @@ func (r *replica) awaitLeading(t *testing.T) *replica {
 	return r
 }
 
+// sees tells whether the watch of the replica shows a Lease.
+func (r *replica) sees() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.uid != "" && r.status.Holder != ""
+}
+
 // write tries to write a ConfigMap.
 func (r *replica) write(t *testing.T, text string) error {
 	t.Helper()
@@ -187,6 +194,28 @@ func TestLeaseIsTaken(t *testing.T) {
 	if err != nil || *lease.Spec.HolderIdentity != "thief" {
 		t.Errorf("the lease after all: %v, %v", lease, err)
 	}
+}
+
+// L4: so does one that was deleted and made anew by a replica that has never seen the
+// leader; its count of transitions begins anew.
+func TestLeaseIsMadeAnewByAnother(t *testing.T) {
+	w := newWorld(t, devclustertest.Start(t))
+	namespace := w.Namespace(t)
+	leader := newReplica(t, w.Cluster, patient(namespace, "leader")).awaitLeading(t)
+	follower := newReplica(t, w.Cluster, patient(namespace, "follower"))
+	eventually(t, "both see the leader", func() bool { return follower.sees() && leader.sees() })
+	leases := w.admin.CoordinationV1().Leases(namespace)
+	must(t, leases.Delete(t.Context(), "leader", metav1.DeleteOptions{}))
+	thief := newLeaseObject("thief", 1200, metav1.NowMicro())
+	thief, err := leases.Create(t.Context(), thief, metav1.CreateOptions{})
+	must(t, err)
+	await(t, "the end of the leadership", leader.fence.Lost().Done())
+
+	nobody := ""
+	thief.Spec.HolderIdentity = &nobody
+	_, err = leases.Update(t.Context(), thief, metav1.UpdateOptions{})
+	must(t, err)
+	follower.awaitLeading(t)
 }
 
 // A Lease that was deleted is no free one: its holder may not know yet.

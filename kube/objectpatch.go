@@ -152,8 +152,12 @@ func (to target) object(p objectpatch.Patch) *unstructured.Unstructured {
 	return (&unstructured.Unstructured{Object: content}).DeepCopy()
 }
 
+// create makes the object. Hooks write what a snapshot has shown them: the API
+// server refuses its version on a new object, before it says that there is one.
 func (to target) create(ctx context.Context, p objectpatch.Patch) error {
-	_, err := to.api.Create(ctx, to.object(p), metav1.CreateOptions{}, subresources(p)...)
+	object := to.object(p)
+	object.SetResourceVersion("")
+	_, err := to.api.Create(ctx, object, metav1.CreateOptions{}, subresources(p)...)
 	return err
 }
 

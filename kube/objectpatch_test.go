@@ -88,6 +88,30 @@ func TestApplyObjectPatches(t *testing.T) {
 	}
 }
 
+// X30: CreateOrUpdate takes an object as a snapshot shows it, whose version is an old one,
+// also when the object is gone meanwhile.
+func TestCreateOrUpdateOfASnapshot(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	snapshot := world.createConfigMap(ns, "c", map[string]string{"k": "old"})
+	text := `{"operation":"CreateOrUpdate","object":{"apiVersion":"v1","kind":"ConfigMap","metadata":{"namespace":"$NS","name":"c","uid":"` +
+		string(snapshot.UID) + `","resourceVersion":"` + snapshot.ResourceVersion + `"},"data":{"k":"new"}}}`
+	for _, situation := range []string{"present", "changed", "absent"} {
+		switch situation {
+		case "changed":
+			world.updateConfigMap(ns, "c", func(c *corev1.ConfigMap) { c.Data["k"] = "other" })
+		case "absent":
+			world.deleteConfigMap(ns, "c")
+		}
+		if err := world.patch(ns, text); err != nil {
+			t.Errorf("%s: %v", situation, err)
+		}
+		if got := world.dataOf(ns, "c"); got != `{"k":"new"}` {
+			t.Errorf("%s: data %s", situation, got)
+		}
+	}
+}
+
 // K7: what cannot be right is found before anything is done.
 func TestApplyObjectPatchesNamesNamespaces(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))

@@ -142,13 +142,17 @@ func (p *part) drop(key objectKey, last entry) {
 	p.watch.tell(Deleted, last.export(key))
 }
 
-// objects returns the JSON of all objects.
-func (p *part) objects() []json.RawMessage {
+// objects returns the JSON of all objects; known is false when the part is gone,
+// whose objects are forgotten or out of date.
+func (p *part) objects() (texts []json.RawMessage, known bool) {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
-	texts := make([]json.RawMessage, 0, len(p.entries))
+	if p.gone {
+		return nil, false
+	}
+	texts = make([]json.RawMessage, 0, len(p.entries))
 	for _, e := range p.entries {
 		texts = append(texts, e.object)
 	}
-	return texts
+	return texts, true
 }

@@ -48,7 +48,7 @@ func (w *Watch) awaitKind(ctx context.Context) {
 		return
 	}
 	defer alarm.enter(ctx)()
-	for {
+	for ctx.Err() == nil {
 		changed := alarm.next()
 		if _, err := w.resolve(ctx, true); !errors.Is(err, errNoKind) {
 			return

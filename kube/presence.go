@@ -82,6 +82,11 @@ func (p *Presence) MayExist(kind schema.GroupKind, name types.NamespacedName) bo
 	if k == nil {
 		return true
 	}
+	select {
+	case <-k.ready:
+	default:
+		return true // the first list is on its way
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	_, ok := k.live[name]
@@ -100,7 +105,8 @@ func (p *Presence) Want(owner string, objects map[schema.GroupKind][]types.Names
 	p.wanted[owner] = objects
 }
 
-// of returns the watch of a kind; it begins with the first who asks.
+// of returns the watch of a kind; it begins with the first who asks. When the version
+// that he asked for is served no more, who asks for another one gets a new watch.
 func (p *Presence) of(m *meta.RESTMapping) *presentKind {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,11 +115,16 @@ func (p *Presence) of(m *meta.RESTMapping) *presentKind {
 	}
 	kind := m.GroupVersionKind.GroupKind()
 	if k, ok := p.kinds[kind]; ok {
-		return k
+		if k.mapping.Resource == m.Resource || !k.missing() {
+			return k
+		}
+		k.stop()
 	}
 	k := &presentKind{presence: p, mapping: m, live: map[types.NamespacedName]struct{}{}, ready: make(chan struct{})}
+	var ctx context.Context
+	ctx, k.stop = context.WithCancel(p.ctx)
 	p.kinds[kind] = k
-	p.client.WatchMetadata(p.ctx, m.Resource, "", p.labels, k)
+	p.client.WatchMetadata(ctx, m.Resource, "", p.labels, k)
 	return k
 }
 
@@ -152,6 +163,7 @@ func (p *Presence) WatchedKinds() []WatchedKind {
 type presentKind struct {
 	presence *Presence
 	mapping  *meta.RESTMapping
+	stop     context.CancelFunc
 	polled   time.Time // only the goroutine of the watch comes here
 	once     sync.Once
 	ready    chan struct{} // closed when live is complete, or cannot be
@@ -204,6 +216,13 @@ func (k *presentKind) swap(fresh map[types.NamespacedName]struct{}) {
 			k.tell(name)
 		}
 	}
+}
+
+// missing tells that the API server does not serve the kind, in this version.
+func (k *presentKind) missing() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return apierrors.IsNotFound(k.err)
 }
 
 func (k *presentKind) tell(name types.NamespacedName) {

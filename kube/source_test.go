@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -234,6 +236,50 @@ func TestListAgainThatStartedBeforeTheJoin(t *testing.T) {
 		t.Fatal("not let in again")
 	}
 	second.wants(`Added n/c "x"`)
+}
+
+// A Watch that ends while another joins has nothing to give: its objects are
+// forgotten before its source knows.
+func TestJoinWhileTheKeeperEnds(t *testing.T) {
+	b := newSourceBench(t)
+	api := &listStub{list: listOf("10", object("a", "1", "x"))}
+	b.source.api = api
+	keeper := b.watch(Spec{KeepObjects: true})
+	b.list("10", object("a", "1", "x"))
+	b.source.started = true
+	keeper.watch.withdraw(nil, kind{})
+	second := b.watch(Spec{Filter: valueOf})
+	if !b.source.admit(t.Context()) {
+		t.Fatal("not let in")
+	}
+	if got := strings.Join(second.snapshot(), ", "); got != `n/a "x"` || api.lists != 1 {
+		t.Errorf("snapshot %q after %d lists, want a, listed once", got, api.lists)
+	}
+}
+
+// C17: a role may allow to list and not to watch: that one may join is no sign
+// that the watch works. A failed list is over with one that succeeds.
+func TestJoinIsNoSignOfAWatch(t *testing.T) {
+	for verb, want := range map[string]Phase{"watch": Forbidden, "list": Complete} {
+		t.Run(verb, func(t *testing.T) {
+			b := newSourceBench(t)
+			b.source.api = &listStub{list: listOf("10")}
+			first := b.watch(Spec{Filter: valueOf})
+			b.list("10")
+			b.source.started = true
+			denial := apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "", errors.New("no"))
+			b.source.feed.note(t.Context(), verb, denial)
+			second := b.watch(Spec{Filter: valueOf})
+			if !b.source.admit(t.Context()) {
+				t.Fatal("not let in")
+			}
+			for _, l := range []*listener{first, second} {
+				if state := l.watch.State(); state.Phase != want {
+					t.Errorf("state %+v, want %s", state, want)
+				}
+			}
+		})
+	}
 }
 
 // A detached part gets nothing more.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/itchyny/gojq"
+	apipath "k8s.io/apimachinery/pkg/api/validation/path"
 )
 
 // Operation is what an Patch does (K2).
@@ -120,7 +121,18 @@ func (d patchDocument) compile(jqLibrary []string) (Patch, error) {
 	default:
 		err = fmt.Errorf("unknown operation %q", d.Operation)
 	}
-	return p, err
+	return p, errors.Join(err, p.possible())
+}
+
+// possible refuses names that cannot be a part of an address: no object has one.
+func (p *Patch) possible() error {
+	var errs []error
+	for _, part := range []struct{ field, text string }{{"namespace", p.Namespace}, {"name", p.Name}, {"subresource", p.Subresource}} {
+		if problems := apipath.IsValidPathSegmentName(part.text); len(problems) > 0 {
+			errs = append(errs, fmt.Errorf("%s %q: %s", part.field, part.text, strings.Join(problems, ", ")))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // onlyPayload reports payloads that the operation would silently ignore.
@@ -221,19 +233,42 @@ func (p *Patch) setJSONPatch(given json.RawMessage) error {
 		if !slices.Contains([]string{"add", "remove", "replace", "move", "copy", "test"}, op) {
 			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: unknown op %v", i, step["op"]))
 		}
-		if path, ok := step["path"].(string); !ok || path != "" && !strings.HasPrefix(path, "/") {
+		if !isPointer(step["path"]) {
 			errs = append(errs, fmt.Errorf("jsonPatch: operation %d: path %v is no JSON pointer", i, step["path"]))
+		}
+		switch _, hasValue := step["value"]; op {
+		case "add", "replace", "test":
+			if !hasValue { // the API server would take it for null, or refuse it after other operations are done
+				errs = append(errs, fmt.Errorf("jsonPatch: operation %d: value is missing", i))
+			}
+		case "move", "copy":
+			if !isPointer(step["from"]) {
+				errs = append(errs, fmt.Errorf("jsonPatch: operation %d: from %v is no JSON pointer", i, step["from"]))
+			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
+func isPointer(field any) bool {
+	text, ok := field.(string)
+	return ok && (text == "" || strings.HasPrefix(text, "/"))
+}
+
+// olderFunctions are those that filters of bindings have, too: see package hooks.
+const olderFunctions = `def keys_unsorted: keys; def leaf_paths: paths(scalars); def recurse_down: recurse; def debug: .; def stderr: .; .`
+
 func (p *Patch) setFilter(expression string, jqLibrary []string) error {
 	if expression == "" {
 		return errors.New("jqFilter is missing")
 	}
+	older, err := gojq.Parse(olderFunctions)
+	if err != nil {
+		return fmt.Errorf("functions of other jq programs: %w", err)
+	}
 	query, err := gojq.Parse(expression)
 	if err == nil {
+		query.FuncDefs = append(older.FuncDefs, query.FuncDefs...)
 		p.Filter, err = gojq.Compile(query, gojq.WithModuleLoader(gojq.NewModuleLoader(jqLibrary)))
 	}
 	if err != nil {

@@ -47,6 +47,8 @@ jsonPatch: |
 `, []string{"Create v1/ConfigMap d/c", "MergePatch Pod d/p (status)", "JSONPatch Pod d/p"}},
 		"a generated name": {`{"operation":"Create","object":{"kind":"Pod","metadata":{"generateName":"p-","namespace":"d"}}}`, []string{"Create Pod d/"}},
 		"a filter":         {`{"operation":"JQPatch","kind":"Pod","name":"p","namespace":"d","jqFilter":".metadata.labels.a = \"b\""}`, []string{"JQPatch Pod d/p"}},
+		"a filter with functions of jq 1.6": {`{"operation":"JQPatch","kind":"Pod","name":"p","namespace":"d","jqFilter":".n = ([keys_unsorted, leaf_paths, recurse_down] | length) | debug | stderr"}`,
+			[]string{"JQPatch Pod d/p"}},
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {
@@ -79,6 +81,8 @@ func TestParseRefuses(t *testing.T) {
 		"unknown field":     {`{"operation":"Delete","kind":"Pod","name":"a","nameSpace2":"d"}`, []string{"nameSpace2"}},
 		"no operation":      {`{"kind":"Pod"}`, []string{"operation is missing"}},
 		"unknown operation": {`{"operation":"Destroy"}`, []string{`unknown operation "Destroy"`}},
+		"no possible names": {`{"operation":"Delete","kind":"Pod","namespace":"a/b","name":"..","subresource":"/status/../x"}`,
+			[]string{`namespace "a/b": may not contain '/'`, `name "..": may not be '..'`, `subresource "status/../x": may not contain '/'`}},
 		"nothing named":     {`{"operation":"Delete"}`, []string{"kind is missing", "name is missing"}},
 		"two documents":     {"operation: Delete\n---\noperation: Create\n", []string{"document 1: kind is missing", "document 2: object is missing"}},
 		"a useless payload": {`{"operation":"Delete","kind":"Pod","name":"a","mergePatch":{},"jqFilter":"."}`, []string{"jqFilter has no meaning for Delete", "mergePatch has no meaning"}},
@@ -88,6 +92,8 @@ func TestParseRefuses(t *testing.T) {
 		"nameless object":   {`{"operation":"CreateOrUpdate","object":{"kind":"Pod","metadata":{"generateName":"x"}}}`, []string{"object: name is missing"}},
 		"odd metadata":      {`{"operation":"Create","object":{"kind":"Pod","metadata":[]}}`, []string{"object"}},
 		"wrong patch":       {`{"operation":"JSONPatch","kind":"Pod","name":"a","jsonPatch":[{"op":"set","path":"a"},{"op":"add"}]}`, []string{"operation 0: unknown op set", "path a is no JSON pointer", "operation 1: path"}},
+		"steps cut short": {`{"operation":"JSONPatch","kind":"Pod","name":"a","jsonPatch":[{"op":"add","path":"/a"},{"op":"test","path":"/a","value":null},{"op":"move","path":"/a"},{"op":"copy","path":"/a","from":"b"},{"op":"remove","path":"/a"}]}`,
+			[]string{"operation 0: value is missing", "operation 2: from <nil> is no JSON pointer", "operation 3: from b is no JSON pointer"}},
 		"patch of no shape": {`{"operation":"MergePatch","kind":"Pod","name":"a","mergePatch":[1]}`, []string{"mergePatch"}},
 		"wrong filter":      {`{"operation":"JQPatch","kind":"Pod","name":"a","jqFilter":".["}`, []string{"jqFilter"}},
 		"no filter":         {`{"operation":"JQPatch","kind":"Pod","name":"a"}`, []string{"jqFilter is missing"}},

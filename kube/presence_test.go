@@ -1,0 +1,62 @@
+package kube
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// H13: what is not known counts as present, also while the first list is on its way.
+func TestPresenceBeforeTheFirstList(t *testing.T) {
+	p := NewPresence(&Client{log: testLog(t)}, 0)
+	things := schema.GroupKind{Kind: "Thing"}
+	name := types.NamespacedName{Namespace: "n", Name: "a"}
+	k := &presentKind{presence: p, live: map[types.NamespacedName]struct{}{}, ready: make(chan struct{})}
+	p.kinds[things] = k
+	if !p.MayExist(things, name) {
+		t.Error("absent before anybody has looked")
+	}
+	k.Replace([]*metav1.PartialObjectMetadata{}, "1")
+	k.Alive()
+	if p.MayExist(things, name) {
+		t.Error("present, but the list has it not")
+	}
+}
+
+// H13, M3: a definition may lose the version with which its kind was first asked for; the
+// objects are watched with the next one.
+func TestPresenceAfterAVersionIsGone(t *testing.T) {
+	c := newCRDTest(t)
+	gone := make(chan string, 10)
+	p := NewPresence(c.client, 0)
+	p.Start(t.Context(), "", func(*metav1.PartialObjectMetadata) bool { return true },
+		func(_ schema.GroupKind, name types.NamespacedName) { gone <- name.Name })
+	as := func(version string) *meta.RESTMapping {
+		gv := schema.GroupVersion{Group: c.group, Version: version}
+		return &meta.RESTMapping{Resource: gv.WithResource("widgets"), GroupVersionKind: gv.WithKind("Widget")}
+	}
+	name := types.NamespacedName{Namespace: "default", Name: "a"}
+
+	c.file("widgets.yaml", c.text("", "v1alpha1", "v1"))
+	c.ensure(c.name())
+	widget := &unstructured.Unstructured{Object: map[string]any{"apiVersion": c.group + "/v1", "kind": "Widget", "metadata": map[string]any{"name": "a"}}}
+	widgets := c.client.dynamic.Resource(as("v1").Resource).Namespace("default")
+	_, err := widgets.Create(t.Context(), widget, metav1.CreateOptions{})
+	must(t, err)
+	eventually(t, "the old version shows the object", func() bool { return p.Has(t.Context(), as("v1alpha1"), name) })
+
+	c.file("widgets.yaml", c.text("", "v1"))
+	c.ensure(c.name())
+	if got := await(t, "the old version to be gone", gone); got != "a" {
+		t.Errorf("%s is gone", got)
+	}
+	eventually(t, "the new version shows the object", func() bool { return p.Has(t.Context(), as("v1"), name) })
+	must(t, widgets.Delete(t.Context(), "a", metav1.DeleteOptions{}))
+	if got := await(t, "word of the deletion", gone); got != "a" {
+		t.Errorf("%s is gone", got)
+	}
+}
