@@ -30,6 +30,7 @@ type moduleState struct {
 	module  addons.Module
 	phase   messages.Phase
 	loaded  bool            // its hooks were asked for their configuration
+	loads   int             // counts these attempts
 	started bool            // its start-up execution was finished once (X13)
 	wanted  bool            // the last discovery has enabled it
 	missed  []messages.Task // while it was suspended

@@ -60,7 +60,7 @@ func (m *module) suspend(ctx actor.Context) {
 		return
 	}
 	m.become(messages.Suspended)
-	m.loading.awaiting = nil // they are cancelled
+	m.loading = loading{} // it is cancelled, and who waits for it
 	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 	m.discardResults()
 	m.dropNext(ctx)
@@ -69,7 +69,7 @@ func (m *module) suspend(ctx actor.Context) {
 
 // forget ends everything of a module whose directory is gone.
 func (m *module) forget(ctx actor.Context) {
-	m.loading.awaiting = nil // they are cancelled
+	m.loading = loading{} // it is cancelled, and who waits for it
 	m.discardResults()
 	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)
