@@ -54,8 +54,13 @@ func (m *module) off() bool {
 	return m.state.phase == messages.Disabled || m.state.phase == messages.Suspended || m.state.phase == messages.Deleting
 }
 
-// suspend cancels what runs: the module is about to be disabled. A delete goes on.
+// suspend cancels what runs: the module is about to be disabled. A delete goes on. A module
+// whose first run has not begun must not begin it; the reload that follows enables it again
+// when it is switched on by then.
 func (m *module) suspend(ctx actor.Context) {
+	if m.state.phase == messages.Disabled && m.state.wanted {
+		m.forget(ctx)
+	}
 	if m.off() {
 		return
 	}
@@ -67,7 +72,7 @@ func (m *module) suspend(ctx actor.Context) {
 	m.CancelAll(ctx, supervisor.ErrCancelled)
 }
 
-// forget ends everything of a module whose directory is gone.
+// forget ends everything of a module, as when its directory is gone.
 func (m *module) forget(ctx actor.Context) {
 	m.loading = loading{} // it is cancelled, and who waits for it
 	m.discardResults()
