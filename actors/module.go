@@ -32,6 +32,7 @@ type moduleState struct {
 	loaded  bool            // its hooks were asked for their configuration
 	loads   int             // counts these attempts
 	started bool            // its start-up execution was finished once (X13)
+	begun   bool            // it was forgotten in the middle of a run or a delete
 	wanted  bool            // the last discovery has enabled it
 	missed  []messages.Task // while it was suspended
 	// awaitQuiet are runs that wait until nothing of the module runs.
@@ -141,7 +142,7 @@ func (m *module) answer() messages.ModuleState {
 	}
 	return messages.ModuleState{
 		Hooks: m.state.hooks, Started: m.state.started, Synchronized: synchronized,
-		Maintenance: m.state.maintenance, CRDsDue: m.state.crdsDue,
+		Begun: m.state.begun, Maintenance: m.state.maintenance, CRDsDue: m.state.crdsDue,
 	}
 }
 

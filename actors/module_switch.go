@@ -44,7 +44,7 @@ func (m *module) deleted(ctx actor.Context, result any) {
 	}
 	m.stopListening(ctx)
 	m.state.reset()
-	m.state.wanted = false
+	m.state.wanted, m.state.begun = false, false
 	m.become(messages.Disabled)
 	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
 	m.log.Info("module is deleted")
@@ -79,6 +79,7 @@ func (m *module) forget(ctx actor.Context) {
 	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)
 	m.stopListening(ctx)
+	m.state.begun = m.state.begun || m.state.loaded && m.state.phase != messages.Disabled
 	m.state.reset()
 	m.state.wanted = false
 	m.become(messages.Disabled)
