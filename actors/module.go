@@ -151,7 +151,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	if m.Has(t.ID) { // its queue asks again after a crash
 		return
 	}
-	j := moduleJob{m.job(t), m.state.module}
+	j := m.moduleJob(t)
 	a := assignment{task: t, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunModule:
@@ -182,6 +182,14 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 		m.state.tasks.refuse(ctx, t)
 	}
+}
+
+// moduleJob makes what a run needs to take the module through its life. The directory, and
+// the root it lies in, may be others than at the start.
+func (m *module) moduleJob(t messages.Task) moduleJob {
+	j := moduleJob{m.job(t), m.state.module}
+	j.workingDir = m.state.module.Root
+	return j
 }
 
 // executeHook begins a task that runs one hook.
