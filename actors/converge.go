@@ -263,9 +263,15 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	c.state.enabled, c.state.verdicts = d.enabled, d.verdicts
 	ctx.Send(c.program.PID(globalPath), messages.SetEnabledModules{Names: d.enabled})
 	c.tellMaintenance(ctx)
-	for _, name := range p.Run {
-		c.state.deployed[name] = true
-		ctx.Send(c.program.owner(name), messages.EnableModule{})
+	for _, m := range d.tree.Modules {
+		if !slices.Contains(p.Run, m.Name) {
+			continue
+		}
+		c.state.deployed[m.Name] = true
+		ctx.Send(c.program.owner(m.Name), messages.EnableModule{})
+		if !switchedOn(m, c.state.dynamic, c.state.config).Enabled { // by a hook, since; its reload is on the way
+			ctx.Send(c.program.owner(m.Name), messages.SuspendModule{})
+		}
 	}
 	for _, name := range p.Delete {
 		ctx.Send(c.program.owner(name), messages.SuspendModule{})
