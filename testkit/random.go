@@ -18,10 +18,11 @@ var randomWorld []byte
 
 // Random is a lifecycle script that was drawn from a seed, with what must hold after it.
 //
-// It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks and Helm
-// fail or last, switches modules, removes and restores directories, stops and starts the
-// operator and crashes its actors. In the end all is mended, and time passes: then
-// the cluster must be as the files, the ConfigMap and the objects say, whatever happened.
+// It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks, Helm and the
+// questions for configurations fail or last, switches modules, removes, restores and renames
+// directories, stops and starts the operator and crashes its actors. In the end all is
+// mended, and time passes: then the cluster must be as the files, the ConfigMap and the
+// objects say, whatever happened.
 type Random struct {
 	Archive *txtar.Archive
 	world   world
@@ -113,7 +114,7 @@ func (d *draw) draw() {
 	}
 	steps := []func(){
 		d.values, d.values, d.values, d.flag, d.flag, d.flag, d.objects, d.objects, d.objects, d.fail, d.fail, d.slow, d.helm,
-		d.slow, d.config, d.script, d.directory, d.rename, d.restart, d.crash, d.crash, d.refused, d.advance, d.advance, d.advance, d.advance,
+		d.slow, d.config, d.script, d.directory, d.awayAndBack, d.rename, d.restart, d.crash, d.crash, d.refused, d.advance, d.advance, d.advance, d.advance,
 	}
 	oneOf(d, steps...)()
 }
@@ -252,7 +253,28 @@ func (d *draw) writeScript() {
 }
 
 func (d *draw) directory() {
-	dir := oneOf(d, "010-a", "010-b", "020-c", "030-d", "040-e")
+	d.moveDirectory(oneOf(d, "010-a", "010-b", "020-c", "030-d", "040-e"))
+}
+
+// awayAndBack removes a directory, and restores it while its release is still being purged.
+func (d *draw) awayAndBack() {
+	dir := oneOf(d, "010-a", "010-b", "020-c", "040-e")
+	if d.world.gone[dir] || !d.running {
+		return
+	}
+	d.add("fail-helm %s %d", dir[4:], 1+d.rnd.IntN(3))
+	for range 2 {
+		d.moveDirectory(dir)
+		d.number++
+		d.set("global", fmt.Sprintf("x: %d", d.number))
+		d.advance()
+		d.add("slow-helm %s 30s", dir[4:])
+		d.advance()
+	}
+}
+
+// moveDirectory removes the directory of a module, or restores it.
+func (d *draw) moveDirectory(dir string) {
 	if d.world.gone[dir] {
 		delete(d.world.gone, dir)
 		d.add("restore modules/%s", dir)
@@ -288,9 +310,9 @@ func (d *draw) crash() {
 	case queue && (actor == "queue/side" || d.rnd.IntN(2) == 0): // it is spawned when it is needed
 		d.add("crash %s over TaskDone", actor)
 	case (strings.HasPrefix(actor, "module/") || actor == "global-hooks") && d.rnd.IntN(2) == 0:
-		d.add("crash %s over %s", actor, oneOf(d, "ExecuteTask", "Terminated", "succeeded", "SetConfig"))
+		d.add("crash %s over %s", actor, oneOf(d, "ExecuteTask", "Terminated", "succeeded", "SetConfig", "getHooks"))
 	case actor == "converge" && d.rnd.IntN(2) == 0:
-		d.add("crash %s over %s", actor, oneOf(d, "ExecuteTask", "Terminated", "succeeded"))
+		d.add("crash %s over %s", actor, oneOf(d, "ExecuteTask", "Terminated", "succeeded", "endPurges"))
 	default:
 		d.add("crash %s", actor)
 	}
