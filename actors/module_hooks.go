@@ -15,7 +15,8 @@ import (
 // How a module comes by its hooks. They are loaded by a run of its own: from the moment when
 // the discovery has enabled the module, while the modules before it are still being installed.
 // In a large house the questions for --config take as long as all hooks of the first converge.
-// The modules' runs take turns, so that hooks are asked in alphabetical order (C3).
+// The modules' runs take turns, so that hooks are asked in alphabetical order (C3); who needs
+// its hooks at once does not wait for its turn.
 
 // getHooks asks a module for its hooks; they are loaded when they are not yet. It is
 // answered with hooksAnswer.
