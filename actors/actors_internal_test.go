@@ -198,3 +198,17 @@ func TestThawedDuringTheFirstDiscovery(t *testing.T) {
 		t.Errorf("the module is in %+v", state)
 	}
 }
+
+// C23: hooks of a module that was moved to another root have that as their WORKING_DIR.
+func TestWorkingDirOfAMovedModule(t *testing.T) {
+	m := addons.Module{Name: "a", Key: "a", Dir: "/one/a", Root: "/one"}
+	section, err := values.NewSection("a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	owner, _ := newModule(newTestProgram(nil), m, section, nil)().(*module)
+	owner.state.module.Dir, owner.state.module.Root = "/two/a", "/two"
+	if got := owner.moduleJob(messages.Task{}).workingDir; got != "/two" {
+		t.Errorf("WORKING_DIR is %s", got)
+	}
+}

@@ -25,6 +25,9 @@ type converge struct {
 	program *program
 	log     *slog.Logger
 	state   *convergeState
+
+	ending   []string     // purges that are given up
+	awaiting []*actor.PID // discoveries that wait for their end
 }
 
 // convergeState survives a crash of the actor.
@@ -38,8 +41,8 @@ type convergeState struct {
 	verdicts    map[string]Verdict
 	// deployed are modules and releases that have something in the cluster (E9).
 	deployed map[string]bool
-	removed  map[string]bool // modules whose directories are gone; their actors live on
-	purging  map[string]bool // releases whose purge has failed and is tried again in its own queue
+	removed  map[string]bool   // modules whose directories are gone; their actors live on
+	purging  map[string]string // releases whose purge has failed, and the task in its own queue that tries again
 	listed   bool
 	reload   int  // number of the last reload that has begun
 	waiting  bool // a ReloadModules task waits in the main queue
@@ -52,7 +55,7 @@ type convergeState struct {
 }
 
 func newConverge(p *program, b *boot) actor.Producer {
-	state := &convergeState{tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]bool{}, tasks: newLedger()}
+	state := &convergeState{tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, tasks: newLedger()}
 	log := p.Log
 	return func() actor.Actor {
 		return &converge{Runs: supervisor.NewRuns(p.System, log), program: p, log: log, state: state}
@@ -82,6 +85,9 @@ func (c *converge) Receive(ctx actor.Context) {
 		}
 	case getDiscovery:
 		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, maintenance: c.state.maintenance, list: !c.state.listed, before: c.state.enabled, deployed: maps.Clone(c.state.deployed)})
+		return
+	case endPurges:
+		c.endPurges(ctx, msg.modules)
 		return
 	case mayPurge:
 		ctx.Respond(c.mayPurge(msg.release))
@@ -154,9 +160,13 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	case messages.RunModules:
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.runModules(run, work.Names) }, nil)
 	case messages.PurgeRelease:
-		if t.Queue != purgeQueue && c.state.purging[work.Release] {
-			c.state.tasks.refuse(ctx, t) // two uninstalls of one release would meet
+		again := t.Queue == purgeQueue
+		if tried := c.state.purging[work.Release] != ""; tried != again {
+			c.state.tasks.refuse(ctx, t) // two uninstalls of one release would meet, or it was given up
 			return
+		}
+		if again {
+			c.state.purging[work.Release] = t.ID
 		}
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.purge(run, work.Release) },
 			func(_ actor.Context, purged any) {
@@ -186,11 +196,12 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 			if outcome == supervisor.Allowed {
 				c.purgeLater(ctx, t)
 			}
-			if outcome == supervisor.Interrupted || outcome == supervisor.Cancelled {
+			if outcome == supervisor.Interrupted || outcome == supervisor.Cancelled && c.Ending() {
 				c.state.tasks.lose(ctx, t, queue)
 				return
 			}
 			c.state.tasks.end(ctx, t, queue)
+			c.answerPurgesEnded(ctx)
 		},
 	})
 }
@@ -252,9 +263,15 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	c.state.enabled, c.state.verdicts = d.enabled, d.verdicts
 	ctx.Send(c.program.PID(globalPath), messages.SetEnabledModules{Names: d.enabled})
 	c.tellMaintenance(ctx)
-	for _, name := range p.Run {
-		c.state.deployed[name] = true
-		ctx.Send(c.program.owner(name), messages.EnableModule{})
+	for _, m := range d.tree.Modules {
+		if !slices.Contains(p.Run, m.Name) {
+			continue
+		}
+		c.state.deployed[m.Name] = true
+		ctx.Send(c.program.owner(m.Name), messages.EnableModule{})
+		if !switchedOn(m, c.state.dynamic, c.state.config).Enabled { // by a hook, since; its reload is on the way
+			ctx.Send(c.program.owner(m.Name), messages.SuspendModule{})
+		}
 	}
 	for _, name := range p.Delete {
 		ctx.Send(c.program.owner(name), messages.SuspendModule{})

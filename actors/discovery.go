@@ -69,6 +69,10 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 		d.list = true
 	}
 	d.tree = tree
+	run.Step("wait until nothing purges a module that is back")
+	if _, err := ask[purgesEnded](run, j.program.PID(convergePath), endPurges{tree.Modules}); err != nil {
+		return d, err
+	}
 	spawned, err := ask[modulesSpawned](run, j.program.PID(operatorPath), spawnModules{tree.Modules})
 	if err != nil {
 		return d, err

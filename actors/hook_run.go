@@ -155,6 +155,9 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 	if slices.ContainsFunc(w.Bindings, func(i int) bool { return hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
 		c := synchronizationContext(first, snapshots, w.Bindings[0])
 		err := j.execute(run, hook, hooks.OnKubernetes, []hooks.Context{c}, w.Late || w.Again)
+		if cause := context.Cause(run.Context()); cause != nil {
+			return cause // the hook was killed, which is no failure that may be allowed
+		}
 		if err != nil && !first.AllowFailure {
 			return err
 		}

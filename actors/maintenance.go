@@ -75,7 +75,7 @@ type retireModule struct{}
 
 // retire ends what a module does without deleting its release.
 func (m *module) retire(ctx actor.Context) {
-	if m.state.phase == messages.Disabled {
+	if m.state.phase == messages.Disabled && !m.state.wanted {
 		return
 	}
 	m.forget(ctx)

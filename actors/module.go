@@ -30,7 +30,9 @@ type moduleState struct {
 	module  addons.Module
 	phase   messages.Phase
 	loaded  bool            // its hooks were asked for their configuration
+	loads   int             // counts these attempts
 	started bool            // its start-up execution was finished once (X13)
+	begun   bool            // it was forgotten in the middle of a run or a delete
 	wanted  bool            // the last discovery has enabled it
 	missed  []messages.Task // while it was suspended
 	// awaitQuiet are runs that wait until nothing of the module runs.
@@ -140,7 +142,7 @@ func (m *module) answer() messages.ModuleState {
 	}
 	return messages.ModuleState{
 		Hooks: m.state.hooks, Started: m.state.started, Synchronized: synchronized,
-		Maintenance: m.state.maintenance, CRDsDue: m.state.crdsDue,
+		Begun: m.state.begun, Maintenance: m.state.maintenance, CRDsDue: m.state.crdsDue,
 	}
 }
 
@@ -149,7 +151,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	if m.Has(t.ID) { // its queue asks again after a crash
 		return
 	}
-	j := moduleJob{m.job(t), m.state.module}
+	j := m.moduleJob(t)
 	a := assignment{task: t, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunModule:
@@ -180,6 +182,14 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 		m.state.tasks.refuse(ctx, t)
 	}
+}
+
+// moduleJob makes what a run needs to take the module through its life. The directory, and
+// the root it lies in, may be others than at the start.
+func (m *module) moduleJob(t messages.Task) moduleJob {
+	j := moduleJob{m.job(t), m.state.module}
+	j.workingDir = m.state.module.Root
+	return j
 }
 
 // executeHook begins a task that runs one hook.

@@ -1,21 +1,22 @@
 package actors
 
 import (
+	"context"
 	"errors"
+	"strconv"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/hooks"
+	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
 
 // How a module comes by its hooks. They are loaded by a run of its own: from the moment when
 // the discovery has enabled the module, while the modules before it are still being installed.
 // In a large house the questions for --config take as long as all hooks of the first converge.
-// The modules' runs take turns, so that hooks are asked in alphabetical order (C3).
-
-// loadRun is the name of the run that loads hooks.
-const loadRun = "load-hooks"
+// The modules' runs take turns, so that hooks are asked in alphabetical order (C3); who needs
+// its hooks at once does not wait for its turn.
 
 // getHooks asks a module for its hooks; they are loaded when they are not yet. It is
 // answered with hooksAnswer.
@@ -28,35 +29,47 @@ type hooksAnswer struct {
 
 // loading is what a module remembers while its hooks are loaded.
 type loading struct {
-	awaiting []*actor.PID // runs that need the hooks
-	err      error        // why the last attempt has failed
+	// id is that of the run. Each has its own: what a cancelled one has said may come after
+	// its end, and would be taken for the result of the next.
+	id       string
+	needed   context.CancelFunc // ends its waiting for its turn
+	awaiting []*actor.PID       // runs that need the hooks
+	err      error              // why it has failed
 }
 
-// getHooks answers at once, or when the hooks are loaded.
+// getHooks answers at once, or when the hooks are loaded. Of a module that is switched off
+// only a run that is cancelled asks.
 func (m *module) getHooks(ctx actor.Context) {
-	if m.state.loaded {
+	switch {
+	case m.state.loaded:
 		ctx.Respond(hooksAnswer{hooks: m.state.hooks})
+		return
+	case m.off() && m.state.phase != messages.Deleting:
+		ctx.Respond(hooksAnswer{err: errNotLoaded})
 		return
 	}
 	m.loading.awaiting = append(m.loading.awaiting, ctx.Sender())
 	m.loadHooks(ctx)
+	m.loading.needed() // hooks of others may hang, which nobody needs yet
 }
 
 // loadHooks begins to load the hooks, unless it has begun. A failure is told to those who
 // need the hooks, and to nobody when that is nobody yet: the run that comes asks again.
 func (m *module) loadHooks(ctx actor.Context) {
-	if m.state.loaded || m.Has(loadRun) {
+	if m.state.loaded || m.Has(m.loading.id) {
 		return
 	}
 	mod := m.state.module
-	m.loading.err = nil
+	turn, needed := context.WithCancel(context.Background())
+	m.state.loads++
+	m.loading.id, m.loading.needed, m.loading.err = "load-hooks-"+strconv.Itoa(m.state.loads), needed, nil
 	m.Start(ctx, supervisor.Task{
-		ID: loadRun, AllowFailure: true,
+		ID: m.loading.id, AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
-			if err := m.program.loads.Acquire(run.Context(), 1); err != nil {
-				return nil, err
+			defer context.AfterFunc(run.Context(), needed)()
+			if m.program.loads.Acquire(turn, 1) == nil {
+				defer m.program.loads.Release(1)
 			}
-			defer m.program.loads.Release(1)
 			return loadModuleHooks(run.Context(), m.program.World, mod, m.log)
 		},
 		Succeeded: func(_ actor.Context, result any) {
@@ -65,22 +78,25 @@ func (m *module) loadHooks(ctx actor.Context) {
 			m.program.Metrics.hooksLoaded(m.name, m.state.hooks)
 		},
 		Failed: func(a supervisor.Attempt) { m.loading.err = a.Err },
-		Ended:  m.loadEnded,
+		Ended: func(ctx actor.Context, _ supervisor.Outcome) {
+			needed()
+			m.loadEnded(ctx)
+		},
 	})
 }
 
-// loadEnded answers those who wait. They can only wait for a run that was cancelled when they
-// came while it was ending; then it begins anew.
-func (m *module) loadEnded(ctx actor.Context, outcome supervisor.Outcome) {
+// loadEnded answers those who wait. When it has brought neither hooks nor an error, it was
+// cancelled, and they came while it was ending; then it begins anew.
+func (m *module) loadEnded(ctx actor.Context) {
 	if len(m.loading.awaiting) == 0 {
-		return
-	}
-	if outcome == supervisor.Cancelled && !m.Ending() {
-		m.loadHooks(ctx)
 		return
 	}
 	answer := hooksAnswer{hooks: m.state.hooks}
 	if !m.state.loaded {
+		if m.loading.err == nil && !m.Ending() {
+			m.loadHooks(ctx)
+			return
+		}
 		answer.err = m.loading.err
 		if answer.err == nil {
 			answer.err = errNotLoaded
@@ -92,5 +108,5 @@ func (m *module) loadEnded(ctx actor.Context, outcome supervisor.Outcome) {
 	m.loading.awaiting = nil
 }
 
-// errNotLoaded is the answer of a module that stops.
-var errNotLoaded = errors.New("the module stops before its hooks are loaded")
+// errNotLoaded is the answer of a module that stops, or is switched off.
+var errNotLoaded = errors.New("the module stops, or is switched off, before its hooks are loaded")

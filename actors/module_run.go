@@ -3,6 +3,7 @@ package actors
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -253,16 +254,22 @@ func (j moduleJob) checksum(run *supervisor.Run) (string, error) {
 }
 
 // deleteModule is the work of a DeleteModule task (G6). After a restart the hooks of a
-// module that was disabled meanwhile are loaded for it (T15). Under maintenance it leaves
-// the release untouched.
+// module that was disabled meanwhile are loaded for it (T15). One that never ran is left
+// alone (E9): its hooks may be the reason, and would stop the main queue. Under maintenance
+// it leaves the release untouched.
 func (j moduleJob) deleteModule(run *supervisor.Run) (untouched bool, err error) {
 	run, s := j.span(run, "module delete", about{})
 	defer func() { s.end(err) }()
-	if _, untouched, err := j.untouched(run); err != nil || untouched {
+	state, untouched, err := j.untouched(run)
+	if err != nil || untouched {
 		return untouched, err
 	}
-	state, err := j.loadedModule(run)
-	if err != nil {
+	if state.Hooks == nil && !state.Begun { // then only an earlier process can have left something (E9)
+		if deployed, err := j.deployed(run); err != nil || !deployed {
+			return false, err
+		}
+	}
+	if state, err = j.loadedModule(run); err != nil {
 		return false, err
 	}
 	if err := j.beforeDelete(run, state); err != nil {
@@ -288,16 +295,19 @@ func (j moduleJob) beforeDelete(run *supervisor.Run, state messages.ModuleState)
 	if len(bound) == 0 {
 		return nil
 	}
+	if deployed, err := j.deployed(run); err != nil || !deployed {
+		return err
+	}
+	return j.runOrders(run, bound, hooks.BeforeDeleteHelm)
+}
+
+// deployed reports whether there is a release of the module.
+func (j moduleJob) deployed(run *supervisor.Run) (bool, error) {
 	releases, err := j.program.Releases.Releases(run.Context())
 	if err != nil {
-		return fmt.Errorf("list releases: %w", err)
+		return false, fmt.Errorf("list releases: %w", err)
 	}
-	for _, name := range releases {
-		if name == j.owner {
-			return j.runOrders(run, bound, hooks.BeforeDeleteHelm)
-		}
-	}
-	return nil
+	return slices.Contains(releases, j.owner), nil
 }
 
 // sectionFor makes the section of a module from what lies on disk.

@@ -44,7 +44,7 @@ func (m *module) deleted(ctx actor.Context, result any) {
 	}
 	m.stopListening(ctx)
 	m.state.reset()
-	m.state.wanted = false
+	m.state.wanted, m.state.begun = false, false
 	m.become(messages.Disabled)
 	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
 	m.log.Info("module is deleted")
@@ -54,26 +54,32 @@ func (m *module) off() bool {
 	return m.state.phase == messages.Disabled || m.state.phase == messages.Suspended || m.state.phase == messages.Deleting
 }
 
-// suspend cancels what runs: the module is about to be disabled. A delete goes on.
+// suspend cancels what runs: the module is about to be disabled. A delete goes on. A module
+// whose first run has not begun must not begin it; the reload that follows enables it again
+// when it is switched on by then.
 func (m *module) suspend(ctx actor.Context) {
+	if m.state.phase == messages.Disabled && m.state.wanted {
+		m.forget(ctx)
+	}
 	if m.off() {
 		return
 	}
 	m.become(messages.Suspended)
-	m.loading.awaiting = nil // they are cancelled
+	m.loading = loading{} // it is cancelled, and who waits for it
 	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 	m.discardResults()
 	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)
 }
 
-// forget ends everything of a module whose directory is gone.
+// forget ends everything of a module, as when its directory is gone.
 func (m *module) forget(ctx actor.Context) {
-	m.loading.awaiting = nil // they are cancelled
+	m.loading = loading{} // it is cancelled, and who waits for it
 	m.discardResults()
 	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)
 	m.stopListening(ctx)
+	m.state.begun = m.state.begun || m.state.loaded && m.state.phase != messages.Disabled
 	m.state.reset()
 	m.state.wanted = false
 	m.become(messages.Disabled)

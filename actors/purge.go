@@ -23,9 +23,41 @@ func (c *converge) purgeLater(ctx actor.Context, t messages.Task) {
 	again := c.program.task(messages.Converge, t.Work, messages.Cause{Activation: messages.ByPurgeFailed})
 	again.Queue = purgeQueue
 	if work, ok := t.Work.(messages.PurgeRelease); ok {
-		c.state.purging[work.Release] = true
+		c.state.purging[work.Release] = again.ID
 	}
 	c.program.enqueue(ctx, false, again)
+}
+
+// endPurges asks converge to give up the purges of modules whose directories are back; it
+// answers purgesEnded when nothing of them runs. A Helm action in progress is waited for.
+type (
+	endPurges   struct{ modules []addons.Module }
+	purgesEnded struct{}
+)
+
+// endPurges cancels what waits for another attempt, too: it might begin beside a run of
+// the module, and what it has removed would be taken for what the run has installed.
+func (c *converge) endPurges(ctx actor.Context, modules []addons.Module) {
+	for _, m := range modules {
+		if id := c.state.purging[m.Name]; c.Has(id) {
+			c.Cancel(ctx, id)
+			c.ending = append(c.ending, id)
+		}
+		delete(c.state.purging, m.Name) // one that has not begun is refused
+	}
+	c.awaiting = append(c.awaiting, ctx.Sender())
+	c.answerPurgesEnded(ctx)
+}
+
+func (c *converge) answerPurgesEnded(ctx actor.Context) {
+	c.ending = slices.DeleteFunc(c.ending, func(id string) bool { return !c.Has(id) })
+	if len(c.ending) > 0 {
+		return
+	}
+	for _, pid := range c.awaiting {
+		ctx.Send(pid, purgesEnded{})
+	}
+	c.awaiting = nil
 }
 
 // mayPurge asks converge whether a release is still one to purge; it answers purgeable.

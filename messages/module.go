@@ -15,6 +15,8 @@ type GetModule struct{}
 type ModuleState struct {
 	// Hooks is nil before they were loaded, and empty when there are none.
 	Hooks []hooks.Hook
+	// Begun: hooks were loaded for it before, and may have run, since it was last deleted.
+	Begun bool
 	// Started: the start-up execution was finished once since the module was enabled (X13).
 	Started bool
 	// Synchronized holds the bindings whose Synchronization has succeeded.

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"bytes"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,6 +80,22 @@ func (d *disk) remove(path string) error {
 		}
 	}
 	return os.RemoveAll(filepath.Join(d.dir, filepath.FromSlash(path)))
+}
+
+// rename gives a file or directory another name.
+func (d *disk) rename(from, to string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.changed[unitOf(from)], d.changed[unitOf(to)] = true, true
+	moved := map[string]*diskFile{}
+	for name, f := range d.now {
+		if isBelow(name, from) {
+			moved[to+strings.TrimPrefix(name, from)] = f
+			delete(d.now, name)
+		}
+	}
+	maps.Copy(d.now, moved)
+	return os.Rename(filepath.Join(d.dir, filepath.FromSlash(from)), filepath.Join(d.dir, filepath.FromSlash(to)))
 }
 
 // restore writes the files of the archive at and below a path.

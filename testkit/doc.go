@@ -35,6 +35,8 @@
 //	kind KIND                     it exists from now on
 //	fail HOOK N                   the next N runs of a hook, or enabled script, fail
 //	slow HOOK DURATION            its runs take that long from now on
+//	fail-config HOOK N            the next N questions for its configuration fail
+//	slow-config HOOK DURATION     they take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
 //	slow-helm RELEASE DURATION    they take that long from now on
 //	vanish OBJECT...              somebody deletes objects of releases; a release r has r-a and r-b
@@ -51,6 +53,7 @@
 //	show-drift MODULE             print what a module knows of its drift
 //	release NAME                  a release that somebody else installed
 //	remove PATH                   remove a file or directory
+//	rename PATH PATH              give a directory another name
 //	write PATH FILE               write a file of the archive again, to another place
 //	restore PATH                  write all files of the archive below a path again
 //	seed N                        draw the order of messages from a seed

@@ -55,10 +55,14 @@ func directoryOf(module string) string {
 	return map[string]string{"a": "010-a", "b": "010-b", "c": "020-c", "d": "030-d", "e": "040-e"}[module]
 }
 
-// enabled follows the chain of flags (E3) and the script of c.
+// enabled follows the chain of flags (E3) and the script of c, in the order of directories.
 func (w world) enabled() []string {
 	var list []string
-	for _, name := range strings.Fields("a b c d e") {
+	names := strings.Fields("a b c d e")
+	slices.SortFunc(names, func(a, b string) int {
+		return strings.Compare(w.now(directoryOf(a)), w.now(directoryOf(b)))
+	})
+	for _, name := range names {
 		on := name != "e" // d by a global hook, the others by modules/values.yaml
 		if flag, ok := w.configMap[name+"Enabled"]; ok {
 			on = flag == "true"

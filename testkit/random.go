@@ -18,10 +18,11 @@ var randomWorld []byte
 
 // Random is a lifecycle script that was drawn from a seed, with what must hold after it.
 //
-// It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks and Helm
-// fail or last, switches modules, removes and restores directories, stops and starts the
-// operator and crashes its actors. In the end all is mended, and time passes: then
-// the cluster must be as the files, the ConfigMap and the objects say, whatever happened.
+// It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks, Helm and the
+// questions for configurations fail or last, switches modules, removes, restores and renames
+// directories, stops and starts the operator and crashes its actors. In the end all is
+// mended, and time passes: then the cluster must be as the files, the ConfigMap and the
+// objects say, whatever happened.
 type Random struct {
 	Archive *txtar.Archive
 	world   world
@@ -31,6 +32,7 @@ type Random struct {
 type world struct {
 	configMap map[string]string // as a person wrote it
 	gone      map[string]bool   // directories of modules
+	renamed   map[string]bool   // those that have their second name
 	scriptOff bool              // the enabled script of c says false
 	nodes     map[string]bool
 	pods      map[string]bool
@@ -62,7 +64,7 @@ func (r *Random) Play(t *testing.T, stage *Stage) *Played {
 func NewRandom(seed uint64) *Random {
 	d := &draw{
 		rnd: rand.New(rand.NewPCG(seed, 1)), invalid: map[string]bool{},
-		world: world{configMap: map[string]string{}, gone: map[string]bool{}, nodes: map[string]bool{}, pods: map[string]bool{}},
+		world: world{configMap: map[string]string{}, gone: map[string]bool{}, renamed: map[string]bool{}, nodes: map[string]bool{}, pods: map[string]bool{}},
 	}
 	d.add("seed %d", seed)
 	d.add("jitter %d", seed)
@@ -112,7 +114,7 @@ func (d *draw) draw() {
 	}
 	steps := []func(){
 		d.values, d.values, d.values, d.flag, d.flag, d.flag, d.objects, d.objects, d.objects, d.fail, d.fail, d.slow, d.helm,
-		d.slow, d.script, d.directory, d.restart, d.crash, d.crash, d.refused, d.advance, d.advance, d.advance, d.advance,
+		d.slow, d.config, d.script, d.directory, d.awayAndBack, d.rename, d.restart, d.crash, d.crash, d.refused, d.advance, d.advance, d.advance, d.advance,
 	}
 	oneOf(d, steps...)()
 }
@@ -172,8 +174,52 @@ func (d *draw) objects() {
 	d.add("object %s", object)
 }
 
+// hook draws one that is there, by the name that it has now.
 func (d *draw) hook() string {
-	return oneOf(d, "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled")
+	return d.named(oneOf(d, "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled"))
+}
+
+func (d *draw) named(hook string) string {
+	dir, rest, ok := strings.Cut(hook, "/")
+	if !ok {
+		return hook
+	}
+	return d.world.now(dir) + "/" + rest
+}
+
+// now is the name that the directory of a module has now.
+func (w world) now(dir string) string {
+	if w.renamed[dir] {
+		return secondName(dir)
+	}
+	return dir
+}
+
+// secondName is another name for the directory of a module, which gives it another place.
+func secondName(dir string) string { return dir[:2] + "5" + dir[3:] }
+
+// config lets the question for the configuration of a hook fail or last.
+func (d *draw) config() {
+	hook := d.named(oneOf(d, "010-a/hooks/h.sh", "010-b/hooks/h.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh"))
+	if d.rnd.IntN(2) == 0 {
+		d.add("fail-config %s %d", hook, 1+d.rnd.IntN(4))
+		return
+	}
+	d.add("slow-config %s %s", hook, oneOf(d, 0, 200*time.Millisecond, 2*time.Second, 20*time.Second))
+}
+
+// rename gives the directory of a module its second name, or its first one again.
+func (d *draw) rename() {
+	dir := oneOf(d, "010-a", "010-b", "020-c", "030-d", "040-e")
+	switch {
+	case d.world.gone[dir]:
+	case d.world.renamed[dir]:
+		delete(d.world.renamed, dir)
+		d.add("rename modules/%s modules/%s", secondName(dir), dir)
+	default:
+		d.world.renamed[dir] = true
+		d.add("rename modules/%s modules/%s", dir, secondName(dir))
+	}
 }
 
 func (d *draw) fail() { d.add("fail %s %d", d.hook(), 1+d.rnd.IntN(4)) }
@@ -202,12 +248,33 @@ func (d *draw) writeScript() {
 		file = "off"
 	}
 	if !d.world.gone["020-c"] {
-		d.add("write modules/020-c/enabled %s", file)
+		d.add("write modules/%s/enabled %s", d.world.now("020-c"), file)
 	}
 }
 
 func (d *draw) directory() {
-	dir := oneOf(d, "010-a", "010-b", "020-c", "030-d", "040-e")
+	d.moveDirectory(oneOf(d, "010-a", "010-b", "020-c", "030-d", "040-e"))
+}
+
+// awayAndBack removes a directory, and restores it while its release is still being purged.
+func (d *draw) awayAndBack() {
+	dir := oneOf(d, "010-a", "010-b", "020-c", "040-e")
+	if d.world.gone[dir] || !d.running {
+		return
+	}
+	d.add("fail-helm %s %d", dir[4:], 1+d.rnd.IntN(3))
+	for range 2 {
+		d.moveDirectory(dir)
+		d.number++
+		d.set("global", fmt.Sprintf("x: %d", d.number))
+		d.advance()
+		d.add("slow-helm %s 30s", dir[4:])
+		d.advance()
+	}
+}
+
+// moveDirectory removes the directory of a module, or restores it.
+func (d *draw) moveDirectory(dir string) {
 	if d.world.gone[dir] {
 		delete(d.world.gone, dir)
 		d.add("restore modules/%s", dir)
@@ -216,7 +283,8 @@ func (d *draw) directory() {
 		}
 	} else {
 		d.world.gone[dir] = true
-		d.add("remove modules/%s", dir)
+		d.add("remove modules/%s", d.world.now(dir))
+		delete(d.world.renamed, dir)
 	}
 }
 
@@ -242,9 +310,9 @@ func (d *draw) crash() {
 	case queue && (actor == "queue/side" || d.rnd.IntN(2) == 0): // it is spawned when it is needed
 		d.add("crash %s over TaskDone", actor)
 	case (strings.HasPrefix(actor, "module/") || actor == "global-hooks") && d.rnd.IntN(2) == 0:
-		d.add("crash %s over %s", actor, oneOf(d, "ExecuteTask", "Terminated", "succeeded", "SetConfig"))
+		d.add("crash %s over %s", actor, oneOf(d, "ExecuteTask", "Terminated", "succeeded", "SetConfig", "getHooks"))
 	case actor == "converge" && d.rnd.IntN(2) == 0:
-		d.add("crash %s over %s", actor, oneOf(d, "ExecuteTask", "Terminated", "succeeded"))
+		d.add("crash %s over %s", actor, oneOf(d, "ExecuteTask", "Terminated", "succeeded", "endPurges"))
 	default:
 		d.add("crash %s", actor)
 	}
@@ -259,8 +327,12 @@ func (d *draw) advance() {
 // the enabled script again.
 func (d *draw) mend() {
 	for _, hook := range []string{"g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled"} {
-		d.add("fail %s 0", hook)
-		d.add("slow %s 0s", hook)
+		for _, name := range slices.Compact([]string{hook, d.named(hook)}) {
+			d.add("fail %s 0", name)
+			d.add("slow %s 0s", name)
+			d.add("fail-config %s 0", name)
+			d.add("slow-config %s 0s", name)
+		}
 	}
 	for _, release := range []string{"a", "b", "c", "e"} {
 		d.add("fail-helm %s 0", release)

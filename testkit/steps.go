@@ -38,6 +38,8 @@ func steps() map[string]func(*player, string) error {
 		"deliver-news":     func(p *player, _ string) error { p.cluster.news.deliver(); return nil },
 		"fail":             (*player).stepFail,
 		"slow":             (*player).stepSlow,
+		"fail-config":      (*player).stepFailConfig,
+		"slow-config":      (*player).stepSlowConfig,
 		"fail-helm":        (*player).stepFailHelm,
 		"slow-helm":        (*player).stepSlowHelm,
 		"vanish":           (*player).stepVanish,
@@ -57,6 +59,7 @@ func steps() map[string]func(*player, string) error {
 		"show-drift":       (*player).stepShowDrift,
 		"release":          func(p *player, name string) error { p.releases.Put(name); return nil },
 		"remove":           (*player).stepRemove,
+		"rename":           (*player).stepRename,
 		"restore":          (*player).stepRestore,
 		"write":            (*player).stepWrite,
 		"crash":            (*player).stepCrash,
@@ -199,6 +202,18 @@ func (p *player) stepSlow(rest string) error {
 	return err
 }
 
+func (p *player) stepFailConfig(rest string) error {
+	name, n, err := nameAndNumber(rest)
+	p.hooks.Fail(configOf(name), n)
+	return err
+}
+
+func (p *player) stepSlowConfig(rest string) error {
+	name, d, err := nameAndDuration(rest)
+	p.hooks.Slow(configOf(name), d)
+	return err
+}
+
 func (p *player) stepPanic(rest string) error {
 	name, n, err := nameAndNumber(rest)
 	p.hooks.Panic(name, n)
@@ -220,6 +235,12 @@ func (p *player) stepJitter(text string) error {
 func (p *player) stepRemove(path string) error {
 	p.witness.note("directory", path)
 	return p.disk.remove(path)
+}
+
+func (p *player) stepRename(rest string) error {
+	from, to, _ := strings.Cut(rest, " ")
+	p.witness.note("directory", from)
+	return p.disk.rename(from, to)
 }
 
 // stepRestore writes the files of the archive below a path again.
