@@ -169,7 +169,7 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 	for _, i := range w.Bindings {
 		key := bindingKey(hook, i)
 		run.Tell(j.program.PID(monitorsPath), messages.UnlockBinding{Watch: messages.WatchKey{Owner: j.owner, Binding: key}, Seen: snapshots.Bindings[i].Seq})
-		run.Tell(j.program.owner(j.owner), messages.BindingSynchronized{Binding: key, Late: w.Late})
+		run.Tell(j.program.owner(j.owner), messages.BindingSynchronized{Binding: key, Late: w.Late, Task: j.task.ID})
 	}
 	return nil
 }
@@ -182,7 +182,7 @@ func (j job) deferSynchronization(run *supervisor.Run, hook hooks.Hook, w messag
 	queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
 	run.Tell(j.program.PID(monitorsPath), messages.SynchronizeLater{Owner: j.owner, Queue: queue, Hook: hook, Work: w})
 	for _, i := range w.Bindings {
-		run.Tell(j.program.owner(j.owner), messages.BindingDeferred{Binding: bindingKey(hook, i)})
+		run.Tell(j.program.owner(j.owner), messages.BindingDeferred{Binding: bindingKey(hook, i), Task: j.task.ID})
 	}
 }
 

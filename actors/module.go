@@ -100,6 +100,10 @@ func (m *module) Receive(ctx actor.Context) {
 		return
 	case getHooks:
 		m.getHooks(ctx)
+	case startedUp:
+		if m.Lives(msg.task) { // else the schedules have just been stopped
+			ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.state.hooks})
+		}
 	case messages.EnableModule:
 		m.resume(ctx)
 		m.state.wanted = true

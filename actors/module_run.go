@@ -124,9 +124,12 @@ func (j moduleJob) startUp(run *supervisor.Run, state messages.ModuleState) erro
 	if _, err := ask[messages.AllSynchronized](run, j.program.owner(j.owner), messages.AwaitSynchronized{Trace: traceOf(run)}); err != nil {
 		return err
 	}
-	run.Tell(j.program.PID(schedulePath), messages.StartSchedules{Owner: j.owner, Hooks: state.Hooks})
+	run.Tell(j.program.owner(j.owner), startedUp{j.task.ID})
 	return nil
 }
+
+// startedUp tells a module that its schedules may tick.
+type startedUp struct{ task string }
 
 // runOrders runs the hooks that have an order binding, one after the other (C9).
 func (j moduleJob) runOrders(run *supervisor.Run, all []hooks.Hook, binding hooks.BindingType) error {

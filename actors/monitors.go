@@ -31,6 +31,7 @@ type monitors struct {
 // monitorsState survives a crash of the actor.
 type monitorsState struct {
 	watches map[messages.WatchKey]*monitor
+	started uint64 // counts watches
 	waiting []snapshotRequest
 	later   []messages.SynchronizeLater
 	ticks   []messages.TickLater
@@ -45,12 +46,15 @@ type monitor struct {
 	hook    hooks.Hook
 	binding hooks.KubernetesBinding
 	watch   Watch
-	synced  bool
-	warm    bool   // filled ahead by a follower; nobody asked for it yet
-	open    bool   // events flow
-	seen    uint64 // the last change that the Synchronization run saw
-	held    []messages.ObjectChanged
-	resync  *time.Timer // nil without resynchronizationPeriod, or before the first Synchronization
+	// instance is the number of the watch, and since that of the first one with this key
+	// whose events are still due: one that was stopped may have told something just before.
+	instance, since uint64
+	synced          bool
+	warm            bool   // filled ahead by a follower; nobody asked for it yet
+	open            bool   // events flow
+	seen            uint64 // the last change that the Synchronization run saw
+	held            []messages.ObjectChanged
+	resync          *time.Timer // nil without resynchronizationPeriod, or before the first Synchronization
 }
 
 // snapshotRequest waits until all bindings of its hook are complete.
@@ -97,7 +101,7 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case lead:
 		m.state.standby = false
 	case dropWarm:
-		m.dropWarm(func(*monitor) bool { return true })
+		m.dropWarm()
 	case resyncDue:
 		m.resync(ctx, msg)
 	case lookAgain:
@@ -154,14 +158,16 @@ func (m *monitors) warmUp(ctx actor.Context, msg warmUp) {
 }
 
 // adopted reports whether a hook has this watch. One that was filled ahead is taken over,
-// unless the hook was loaded anew since and may ask for something else.
+// unless the hook was loaded anew since and may ask for something else. The same goes for
+// one that a cancelled run has asked for after the watches of its module were stopped.
 func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
 	mon := m.state.watches[key]
 	if mon == nil {
 		return false
 	}
-	if mon.warm && mon.hook.Config != hook.Config {
-		m.dropWarm(func(other *monitor) bool { return other == mon })
+	if mon.hook.Config != hook.Config {
+		mon.stop()
+		delete(m.state.watches, key)
 		return false
 	}
 	mon.warm = false
@@ -169,9 +175,9 @@ func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
 }
 
 // dropWarm stops watches that were filled ahead in vain.
-func (m *monitors) dropWarm(which func(*monitor) bool) {
+func (m *monitors) dropWarm() {
 	for key, mon := range m.state.watches {
-		if mon.warm && which(mon) {
+		if mon.warm {
 			mon.stop()
 			delete(m.state.watches, key)
 		}
@@ -187,21 +193,23 @@ func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hoo
 	if b.Filter != nil {
 		spec.Filter = m.program.Metrics.timed(key, b)
 	}
+	m.state.started++
+	instance := m.state.started
 	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
 		m.program.Send(self, messages.ObjectChanged{
-			Watch: key, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name,
+			Watch: key, Instance: instance, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name,
 			Object: hooks.Object{Object: c.Object.Object, FilterResult: c.Object.FilterResult}, Arrived: time.Now(),
 		})
-	}, func() { m.program.Send(self, messages.WatchSynced{Watch: key}) })
+	}, func() { m.program.Send(self, messages.WatchSynced{Watch: key, Instance: instance}) })
 	if err != nil {
 		return err
 	}
-	m.state.watches[key] = &monitor{hook: hook, binding: b, watch: watch}
+	m.state.watches[key] = &monitor{hook: hook, binding: b, watch: watch, instance: instance, since: instance}
 	return nil
 }
 
 func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
-	if mon := m.state.watches[msg.Watch]; mon != nil {
+	if mon := m.state.watches[msg.Watch]; mon != nil && mon.instance == msg.Instance {
 		mon.synced = true
 		m.answer(ctx)
 		m.queueLater(ctx)
@@ -311,9 +319,10 @@ func (m *monitors) watchAgain(ctx actor.Context) {
 			m.log.Error("a watch could not be started again", "hook", key.Binding.Hook, "err", err)
 			continue
 		}
-		m.state.watches[key].open, m.state.watches[key].held, m.state.watches[key].warm = old.open, old.held, old.warm
+		mon := m.state.watches[key]
+		mon.open, mon.held, mon.warm, mon.since = old.open, old.held, old.warm, old.since
 		if old.resync != nil { // it was stopped with the watch
-			m.resyncLater(ctx, key, m.state.watches[key])
+			m.resyncLater(ctx, key, mon)
 		}
 	}
 }

@@ -38,7 +38,8 @@ func New(w World) *Operator {
 // answerLost tells who asked that the asked actor crashed: a queue of its task, an owner
 // of what it wanted to save. Without an answer they would wait for ever. News of config
 // values must come again, also of those that the owner has saved itself: nobody else
-// would notice that it has old ones. So must the sections of new modules.
+// would notice that it has old ones. So must the sections of new modules, and what became
+// of their directories.
 func answerLost(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID) {
 	switch msg := message.(type) {
 	case messages.SetConfig:
@@ -47,7 +48,7 @@ func answerLost(system *actor.ActorSystem, child *actor.PID, message any, sender
 		if msg.Err == nil && !msg.Conflict {
 			system.Root.Send(system.NewLocalPID(configPath), sectionLost{child.Id})
 		}
-	case addSections: // the root will not say it again
+	case addSections, adoptModule: // the root will not say it again
 		system.Root.Send(child, msg)
 	case messages.ExecuteTask:
 		if sender != nil {

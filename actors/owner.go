@@ -84,8 +84,7 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 	case messages.BindingSynchronized:
 		o.bindingSynchronized(ctx, self, msg)
 	case messages.BindingDeferred:
-		o.state.deferred[msg.Binding] = true
-		o.answerAwaiting(ctx)
+		o.bindingDeferred(ctx, msg)
 	case messages.AwaitSynchronized:
 		o.awaitSynchronized(ctx, msg)
 	case messages.RetryNow:

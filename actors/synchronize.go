@@ -12,11 +12,23 @@ import (
 
 // bindingSynchronized notes that a binding needs no further Synchronization run.
 func (o *owner) bindingSynchronized(ctx actor.Context, self applier, msg messages.BindingSynchronized) {
+	if !o.Lives(msg.Task) {
+		return // the module was switched off, and begins anew
+	}
 	o.state.synchronized[msg.Binding] = true
 	delete(o.state.deferred, msg.Binding)
 	if msg.Late {
 		self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
 	}
+	o.answerAwaiting(ctx)
+}
+
+// bindingDeferred notes that nobody waits for a binding.
+func (o *owner) bindingDeferred(ctx actor.Context, msg messages.BindingDeferred) {
+	if !o.Lives(msg.Task) {
+		return
+	}
+	o.state.deferred[msg.Binding] = true
 	o.answerAwaiting(ctx)
 }
 

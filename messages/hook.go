@@ -19,11 +19,15 @@ type BindingKey struct {
 type BindingSynchronized struct {
 	Binding BindingKey
 	Late    bool
+	Task    string // of the run that tells it
 }
 
 // BindingDeferred tells an owner not to wait for a binding: its kind does not exist yet,
 // or the operator may not list it. Only its own hook waits for it.
-type BindingDeferred struct{ Binding BindingKey }
+type BindingDeferred struct {
+	Binding BindingKey
+	Task    string // of the run that tells it
+}
 
 // SynchronizeLater asks monitors to queue a Synchronization as soon as all bindings of
 // the hook are complete.
@@ -95,7 +99,9 @@ type WatchKey struct {
 // ObjectChanged is a change of an object that passed the filter of a binding.
 type ObjectChanged struct {
 	Watch WatchKey
-	Seq   uint64
+	// Instance tells the watch from others that had the same key before.
+	Instance uint64
+	Seq      uint64
 	// Event is Added, Modified or Deleted.
 	Event           string
 	Namespace, Name string
@@ -114,7 +120,10 @@ type ObjectsPatched struct {
 }
 
 // WatchSynced tells that the first list of a binding is complete.
-type WatchSynced struct{ Watch WatchKey }
+type WatchSynced struct {
+	Watch    WatchKey
+	Instance uint64 // as in [ObjectChanged]
+}
 
 // StartSchedules makes the schedules of hooks tick.
 type StartSchedules struct {

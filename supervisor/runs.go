@@ -106,6 +106,13 @@ func (r *Runs) Has(id string) bool {
 	return ok
 }
 
+// Lives reports whether a task is in progress and not cancelled. What a cancelled run has
+// told just before may come later, and must change nothing any more.
+func (r *Runs) Lives(id string) bool {
+	rec, ok := r.runs[r.path(id)]
+	return ok && !rec.stopped
+}
+
 // Ending reports whether the owner stops or restarts. A run that it started now would keep
 // it from doing so, and would wait for answers that its owner cannot give.
 func (r *Runs) Ending() bool { return r.restarting || r.stopping }

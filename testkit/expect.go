@@ -188,6 +188,10 @@ func startUpsExplained(p *Played, module string) int {
 	return n
 }
 
+// forgets tells of an event after which nobody knows of a delete that was in progress: the
+// process has ended; or it was a purge, which runs no hooks, and the directory is back.
+func forgets(e event) bool { return e.what == "stop" || e.what == "directory" }
+
 // deletes checks that afterDeleteHelm of a module ran after its last uninstall.
 func deletes(events []event, module string) []string {
 	uninstalled, after := -1, -1
@@ -195,7 +199,7 @@ func deletes(events []event, module string) []string {
 	for i, e := range events {
 		if e.module == module {
 			switch {
-			case e.what == "uninstall" && e.ok:
+			case e.what == "uninstall" && e.ok && !slices.ContainsFunc(events[e.began:i], forgets):
 				uninstalled = i
 			case e.what == "afterDeleteHelm" && e.ok:
 				has, after = true, i
@@ -203,8 +207,8 @@ func deletes(events []event, module string) []string {
 				uninstalled = -1
 			}
 		}
-		if e.what == "stop" || e.what == "directory" {
-			uninstalled = -1 // a process that ends in between forgets the rest; purges run no hooks
+		if forgets(e) {
+			uninstalled = -1
 		}
 	}
 	if has && uninstalled > after {

@@ -100,6 +100,7 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 	if err := h.begin(ctx, configOf(file.Name)); err != nil {
 		return nil, err
 	}
+	h.sched.Await("config " + file.Name)
 	s, err := h.disk.script(file.Path)
 	if err != nil {
 		return nil, err
@@ -117,6 +118,7 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 // Run implements actors.HookRunner.
 func (h *Hooks) Run(ctx context.Context, run hooks.Run) (result hooks.Result, err error) {
 	contexts := describe(run.Contexts)
+	h.sched.Await("hook " + run.Hook.Name) // that of another queue may begin at the same time
 	h.trace.Add("hook %s: %s", run.Hook.Name, strings.Join(contexts, " + "))
 	ended := false // a panic is no success
 	leave := h.witness.hookRun(run, contexts)

@@ -29,6 +29,8 @@ type event struct {
 	ok     bool
 	// task is the ID of a task that does nothing but run this hook once.
 	task string
+	// began is how many events there were when it began.
+	began int
 }
 
 func newWitness() *witness {
@@ -46,12 +48,14 @@ func (w *witness) enter(what string, alone ...string) (leave func(event)) {
 		}
 		w.busy[thing] = what
 	}
+	began := len(w.events)
 	return func(e event) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		for _, thing := range alone {
 			delete(w.busy, thing)
 		}
+		e.began = began
 		w.events = append(w.events, e)
 	}
 }
