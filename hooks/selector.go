@@ -3,7 +3,7 @@ package hooks
 import (
 	"strings"
 
-	apipath "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 )
@@ -107,7 +107,7 @@ func objectNames(p place) []string {
 func checkName(p place) {
 	if p.text() == "" {
 		p.fail("is an empty name; leave it out")
-	} else if problems := apipath.IsValidPathSegmentName(p.text()); len(problems) > 0 {
+	} else if problems := content.IsPathSegmentName(p.text()); len(problems) > 0 {
 		p.fail("%s cannot be a name: it %s", show(p.text()), strings.Join(problems, ", "))
 	}
 }

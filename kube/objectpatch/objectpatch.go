@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/itchyny/gojq"
-	apipath "k8s.io/apimachinery/pkg/api/validation/path"
+	"k8s.io/apimachinery/pkg/api/validate/content"
 )
 
 // Operation is what an Patch does (K2).
@@ -128,7 +128,7 @@ func (d patchDocument) compile(jqLibrary []string) (Patch, error) {
 func (p *Patch) possible() error {
 	var errs []error
 	for _, part := range []struct{ field, text string }{{"namespace", p.Namespace}, {"name", p.Name}, {"subresource", p.Subresource}} {
-		if problems := apipath.IsValidPathSegmentName(part.text); len(problems) > 0 {
+		if problems := content.IsPathSegmentName(part.text); len(problems) > 0 {
 			errs = append(errs, fmt.Errorf("%s %q: %s", part.field, part.text, strings.Join(problems, ", ")))
 		}
 	}
