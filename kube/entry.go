@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"hash/maphash"
 	"unique"
 
@@ -74,6 +75,10 @@ func (d *document) json() (json.RawMessage, error) {
 	return d.encoded, nil
 }
 
+// errFilterOfSecret stands for every failure of a filter on a Secret: jq quotes what it fails on,
+// and errors go to the log and to pages (J7).
+var errFilterOfSecret = errors.New("the jq filter fails or takes too long; its error is not shown, for it may quote the Secret")
+
 // update filters the object for one Watch. A filter that fails leaves the
 // object without a result; it then counts as changed when anything in it has
 // changed, so that no event is lost (C39).
@@ -86,6 +91,9 @@ func (d *document) update(spec *Spec, seed maphash.Seed) update {
 	}
 	if u.err != nil {
 		u.entry.result, u.entry.failed = nil, true
+		if d.object.GetKind() == "Secret" {
+			u.err = errFilterOfSecret
+		}
 	}
 	whole := spec.Filter == nil || u.entry.failed
 	if !whole {

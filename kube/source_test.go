@@ -114,6 +114,18 @@ func TestFilterErrors(t *testing.T) {
 	}
 }
 
+// J7: jq quotes what it fails on; of a Secret that is told to nobody.
+func TestFilterErrorsQuoteNoSecret(t *testing.T) {
+	b := newSourceBench(t)
+	l := b.watch(Spec{Filter: valueOf})
+	secret := object("a", "1", "broken")
+	secret.SetKind("Secret")
+	b.list("1", secret)
+	if got := l.watch.State().FilterMessage; got != errFilterOfSecret.Error() {
+		t.Errorf("the state says %q", got)
+	}
+}
+
 // Watches with the same spec share the JSON of the objects.
 func TestObjectsAreKeptOnce(t *testing.T) {
 	b := newSourceBench(t)
