@@ -170,7 +170,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		// Again, for a Helm action that ended after the module was suspended.
 		ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run) }
-		a.succeeded, a.failed = m.deleted, m.countFailure
+		a.succeeded, a.failed, a.parks = m.deleted, m.countFailure, m.program.Isolate
 		m.startAlone(ctx, a)
 	case messages.CheckDrift:
 		m.executeDrift(ctx, a, j)

@@ -48,6 +48,9 @@ func (t *playing) play(cmd *cobra.Command, c *Config, paths []string) error {
 	if err != nil {
 		return usageError{fmt.Errorf("--run: %w", err)}
 	}
+	if t.Parallel < 0 {
+		return usageError{fmt.Errorf("--parallel must be 0 or more, not %d", t.Parallel)}
+	}
 	if len(paths) == 0 {
 		paths = []string{"."}
 	}
