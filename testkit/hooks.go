@@ -68,14 +68,9 @@ func (h *Hooks) begin(ctx context.Context, name string) error {
 		d += h.jitter.next(name)
 	}
 	h.mu.Unlock()
-	if d > 0 {
-		select {
-		case <-time.After(d):
-		case <-ctx.Done():
-			h.sched.Await("hook " + name) // others may be killed at the same time
-			h.trace.Add("hook %s is killed", name)
-			return fmt.Errorf("hook %s: %w", name, context.Cause(ctx))
-		}
+	if d > 0 && !h.sleep(ctx, name, d) {
+		h.trace.Add("hook %s is killed", name)
+		return fmt.Errorf("hook %s: %w", name, context.Cause(ctx))
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -94,6 +89,17 @@ func (h *Hooks) begin(ctx context.Context, name string) error {
 const askConfig = " --config"
 
 func configOf(hook string) string { return hook + askConfig }
+
+// sleep reports false when the hook was killed first.
+func (h *Hooks) sleep(ctx context.Context, name string, d time.Duration) (slept bool) {
+	select {
+	case <-time.After(d):
+		slept = true
+	case <-ctx.Done():
+	}
+	h.sched.Await("hook " + name) // others may end at the same time
+	return slept
+}
 
 // Configure implements actors.HookRunner.
 func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) (*hooks.Config, error) {

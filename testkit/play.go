@@ -142,7 +142,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 		s.runner = runner
 	}
 	p.hooks = NewHooks(s.runner, trace)
-	p.hooks.disk, p.hooks.sched = s.disk, p.sched
+	p.hooks.disk, p.hooks.sched, p.releases.sched = s.disk, p.sched, p.sched
 	p.hooks.witness, p.releases.witness = p.witness, p.witness
 	return p
 }

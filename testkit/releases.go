@@ -17,6 +17,7 @@ import (
 // changed; here the values stand for the rendered manifest.
 type Releases struct {
 	trace *Trace
+	sched *Scheduler // nil: whoever wakes goes on
 
 	mu       sync.Mutex
 	deployed map[string]deployed
@@ -71,10 +72,15 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 	r.mu.Lock()
 	d := r.slow[name] + r.jitter.next("helm "+name)
 	r.mu.Unlock()
+	err := error(nil)
 	select {
 	case <-time.After(d):
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
+	}
+	r.sched.Await("helm " + name) // others may end at the same time
+	if err != nil {
+		return err
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -255,16 +256,21 @@ func expectAll(t *testing.T, text string, wanted ...string) {
 	}
 }
 
+// freePort is a port that nobody listens on. It is below those that the kernel gives to
+// connections: one of these could be taken until the operator listens.
 func freePort(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // closed in the next line
-	if err != nil {
-		t.Fatal(err)
+	const lowest, highest = 20000, 32000
+	for range 100 {
+		port := strconv.FormatInt(lowest+(int64(os.Getpid())*100+nextPort.Add(1))%(highest-lowest), 10)
+		if listener, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil { //nolint:noctx // closed at once
+			_ = listener.Close()
+			return port
+		}
 	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
+	t.Fatal("no port is free")
+	return ""
 }
+
+// nextPort makes each test ask for another one; the process ID does it for two runs of them.
+var nextPort atomic.Int64 //nolint:gochecknoglobals // ports are global
