@@ -127,7 +127,12 @@ fuzz: ## every fuzz target for FUZZTIME=10s; fewer by PACKAGES=./hooks FUZZ=Conf
 	  targets=$$(go test -list '$(FUZZ)' "$$package" | grep '^Fuzz' || true)
 	  for target in $$targets; do
 	    echo "fuzz: $$package $$target"
-	    output=$$(go test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' "$$package" 2>&1) || { echo "$$output"; exit 1; }
+	    output=$$(go test -run '^$$' -fuzz "^$$target\$$" -fuzztime '$(FUZZTIME)' "$$package" 2>&1) && continue
+	    if grep -qx ' *context deadline exceeded' <<<"$$output" && ! grep -q 'Failing input' <<<"$$output"; then
+	      continue # the end of the time, which Go before 1.27 may take for a failure (go.dev/issue/75804)
+	    fi
+	    echo "$$output"
+	    exit 1
 	  done
 	done
 	echo "fuzz: ok ($$SECONDS s)"
