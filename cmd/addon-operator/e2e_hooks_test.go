@@ -192,8 +192,9 @@ func (h *house) createUntilThere(name string) {
 // good one beside them is not slowed. C26–C29, issue 3 'bad input'.
 func TestHooksThatMisbehave(t *testing.T) {
 	h := newHouse(t, "misbehaving")
-	// Half the grace period is that of hooks, which the stubborn one needs to the end.
-	o := h.start("ADDON_OPERATOR_HOOK_TIMEOUT=1s", "ADDON_OPERATOR_GRACE_PERIOD=14s").ready()
+	// Of the grace period hooks have 10 s, which the stubborn one needs to the end. The rest is
+	// for what a slow machine has still to read of 100 MB.
+	o := h.start("ADDON_OPERATOR_HOOK_TIMEOUT=1s", "ADDON_OPERATOR_GRACE_PERIOD=30s").ready()
 	wants := map[string]string{
 		"hangs":    "ended because it took longer than 1s (settings.timeout of the hook)",
 		"stubborn": "ended because it took longer than 1s (ADDON_OPERATOR_HOOK_TIMEOUT)",
