@@ -330,8 +330,12 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 }
 
 func (m *module) publish() {
+	phase := m.state.phase
+	if phase == messages.Disabled && m.state.wanted {
+		phase = messages.Waiting
+	}
 	m.program.Inspector.Publish(m.program.owner(m.name), messages.ModuleStatus{
-		Phase: m.state.phase, Order: m.state.module.Order, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
+		Phase: phase, Order: m.state.module.Order, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
 		Values: m.state.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.state.lastRun,
 		Enabled: m.state.wanted, Version: m.state.last.ChartVersion, Succeeded: m.state.succeeded, Failed: m.state.failed,
 		Maintenance: m.state.maintenance, Drift: m.state.drift.told,

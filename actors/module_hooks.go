@@ -67,9 +67,11 @@ func (m *module) loadHooks(ctx actor.Context) {
 		ID: m.loading.id, AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
 			defer context.AfterFunc(run.Context(), needed)()
+			run.Step("wait until others have loaded their hooks")
 			if m.program.loads.Acquire(turn, 1) == nil {
 				defer m.program.loads.Release(1)
 			}
+			run.Step("ask hooks for --config")
 			return loadModuleHooks(run.Context(), m.program.World, mod, m.log)
 		},
 		Succeeded: func(_ actor.Context, result any) {

@@ -93,12 +93,12 @@ func newPause(limit time.Duration) *wait.Backoff {
 
 // List implements cache.ListerWatcher; reflectors prefer the other form.
 func (f *feed) List(options metav1.ListOptions) (runtime.Object, error) {
-	return f.ListWithContext(context.TODO(), options)
+	return f.ListWithContext(context.Background(), options)
 }
 
 // Watch implements cache.ListerWatcher; reflectors prefer the other form.
 func (f *feed) Watch(options metav1.ListOptions) (watch.Interface, error) {
-	return f.WatchWithContext(context.TODO(), options)
+	return f.WatchWithContext(context.Background(), options)
 }
 
 // ListWithContext lists and notes a failure. A success is none yet: a role may

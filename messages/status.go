@@ -20,6 +20,7 @@ type Phase string
 // The phases of a module.
 const (
 	Disabled  Phase = "disabled"
+	Waiting   Phase = "waiting"  // how one is told of that is enabled and whose first run has not begun
 	Starting  Phase = "starting" // its first run: onStartup and Synchronization hooks, then as running
 	Running   Phase = "running"  // beforeHelm, Helm, afterHelm
 	Ready     Phase = "ready"
