@@ -118,7 +118,7 @@ func TestFailingModuleIsSeenFromEverySide(t *testing.T) {
 
 func checkDump(t *testing.T, root *node) {
 	t.Helper()
-	for path, want := range map[string]string{"well": "ready", "failing": "starting", "waiting": "disabled"} {
+	for path, want := range map[string]string{"well": "ready", "failing": "starting", "waiting": "waiting"} {
 		module := root.find("operator/module/" + path)
 		if module == nil || module.Status.Phase != want {
 			t.Errorf("module %s is %+v, want phase %s", path, module, want)

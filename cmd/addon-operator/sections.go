@@ -27,7 +27,19 @@ func moduleList(c *Config) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
 		Use: "list", Short: "Print all modules and how they are", Args: noArgs,
-		Long:    "Prints all modules in the order they run, also those that are disabled.",
+		Long: `Prints all modules in the order they run, also those that are disabled.
+
+STATE is one of
+
+    disabled   it is off
+    waiting    it is on, and its first run has not begun
+    starting   in its first run, or waits to try that again
+    running    in a later run, or waits to try that again
+    ready      its last run has succeeded
+    suspended  it was switched off, and the reload that deletes it is on its way
+    deleting   its release is being removed
+
+Behind it may stand parked (it fails, and others go on without it), maintenance and drift.`,
 		Example: "  addon-operator module list\n  addon-operator module list --watch\n  addon-operator module list -o json | jq -r '.enabledModules[]'",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.show(cmd, "/module/list", nil, moduleTable) },
 	}
