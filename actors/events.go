@@ -20,7 +20,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 	switch {
 	case mon == nil:
 		m.program.Metrics.monitorMissing(msg.Watch)
-	case msg.Instance < mon.since: // the watch before this one has told it
+	case msg.Instance != mon.instance: // the watch before this one has told it
 	case mon.open && msg.Seq <= mon.seen:
 	case m.state.standby: // the snapshot has it, that is enough
 	case !mon.open:

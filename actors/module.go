@@ -217,8 +217,9 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 
 func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 	switch {
-	case !m.state.wanted || m.state.phase == messages.Suspended:
-		// A run that was queued before the module was disabled must not start it again.
+	case !m.state.wanted || m.state.phase == messages.Suspended || m.state.phase == messages.Deleting:
+		// A run that was queued before the module was disabled must not start it again, not
+		// even when its delete has failed and is parked.
 		m.state.tasks.refuse(ctx, a.task)
 		return
 	case m.state.started:

@@ -37,7 +37,6 @@ type monitorsState struct {
 	ticks   []messages.TickLater
 	looking bool // a lookAgain is on its way
 	touched map[messages.ObjectName]touch
-	stopped bool
 	standby bool // another replica acts: what changes is in the snapshots, that is enough
 }
 
@@ -46,15 +45,14 @@ type monitor struct {
 	hook    hooks.Hook
 	binding hooks.KubernetesBinding
 	watch   Watch
-	// instance is the number of the watch, and since that of the first one with this key
-	// whose events are still due: one that was stopped may have told something just before.
-	instance, since uint64
-	synced          bool
-	warm            bool   // filled ahead by a follower; nobody asked for it yet
-	open            bool   // events flow
-	seen            uint64 // the last change that the Synchronization run saw
-	held            []messages.ObjectChanged
-	resync          *time.Timer // nil without resynchronizationPeriod, or before the first Synchronization
+	// instance is the number of the watch: one that was stopped may have told something just before.
+	instance uint64
+	synced   bool
+	warm     bool   // filled ahead by a follower; nobody asked for it yet
+	open     bool   // events flow
+	seen     uint64 // the last change that the Synchronization run saw
+	held     []messages.ObjectChanged
+	resync   *time.Timer // nil without resynchronizationPeriod, or before the first Synchronization
 }
 
 // snapshotRequest waits until all bindings of its hook are complete.
@@ -107,7 +105,6 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case lookAgain:
 		m.lookAgain(ctx)
 	case *actor.Started:
-		m.watchAgain(ctx)
 		m.state.looking = false // after a crash over a lookAgain
 		m.lookLater(ctx)
 	case *actor.Stopping:
@@ -204,7 +201,7 @@ func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hoo
 	if err != nil {
 		return err
 	}
-	m.state.watches[key] = &monitor{hook: hook, binding: b, watch: watch, instance: instance, since: instance}
+	m.state.watches[key] = &monitor{hook: hook, binding: b, watch: watch, instance: instance}
 	return nil
 }
 
@@ -299,31 +296,9 @@ func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
 	m.answer(ctx) // runs that wait for these snapshots hear that they are gone
 }
 
-// stopAll stops the watches. A root that crashed starts this actor again: see watchAgain.
 func (m *monitors) stopAll() {
 	for _, mon := range m.state.watches {
 		mon.stop()
-	}
-	m.state.stopped = true
-}
-
-// watchAgain starts the watches anew that stopAll has stopped. What changed meanwhile is
-// in the snapshots, but is no event.
-func (m *monitors) watchAgain(ctx actor.Context) {
-	if !m.state.stopped {
-		return
-	}
-	m.state.stopped = false
-	for key, old := range m.state.watches {
-		if err := m.startWatch(ctx, key, old.hook, old.binding); err != nil {
-			m.log.Error("a watch could not be started again", "hook", key.Binding.Hook, "err", err)
-			continue
-		}
-		mon := m.state.watches[key]
-		mon.open, mon.held, mon.warm, mon.since = old.open, old.held, old.warm, old.since
-		if old.resync != nil { // it was stopped with the watch
-			m.resyncLater(ctx, key, mon)
-		}
 	}
 }
 

@@ -27,38 +27,12 @@ type Operator struct {
 
 // New makes an operator; it starts nothing.
 func New(w World) *Operator {
-	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Backoff: w.Backoff, Lost: answerLost, Observe: w.Observe})
+	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Backoff: w.Backoff, Again: handledAgain, Lost: answerLost, Observe: w.Observe})
 	if w.Metrics == nil {
 		w.Metrics = NewMetrics(DefaultPrefix)
 	}
 	w.Metrics.watch(seen{actors: system.Inspector, critical: !w.Isolate, leadership: w.Leadership})
 	return &Operator{program: newProgram(system, w)}
-}
-
-// answerLost tells who asked that the asked actor crashed: a queue of its task, an owner
-// of what it wanted to save. Without an answer they would wait for ever. News of config
-// values must come again, also of those that the owner has saved itself: nobody else
-// would notice that it has old ones. So must the sections of new modules, and what became
-// of their directories.
-func answerLost(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID) {
-	switch msg := message.(type) {
-	case messages.SetConfig:
-		system.Root.Send(system.NewLocalPID(configPath), sectionLost{child.Id})
-	case messages.ConfigSaved:
-		if msg.Err == nil && !msg.Conflict {
-			system.Root.Send(system.NewLocalPID(configPath), sectionLost{child.Id})
-		}
-	case addSections, adoptModule: // the root will not say it again
-		system.Root.Send(child, msg)
-	case messages.ExecuteTask:
-		if sender != nil {
-			system.Root.Send(sender, messages.TaskDone{ID: msg.Task.ID, Lost: true})
-		}
-	case messages.SaveConfig:
-		if sender != nil {
-			system.Root.Send(sender, messages.ConfigSaved{Request: msg.Request, Err: errors.New("the config actor crashed")})
-		}
-	}
 }
 
 // Start reads what lies on disk and in the ConfigMap (G0), spawns the actors and begins
@@ -84,7 +58,7 @@ func (o *Operator) waitsFor(what string) { o.waits.Store(&what) }
 func (o *Operator) spawn(ctx context.Context, b *boot, standby bool) error {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	o.stop = stop
-	root, err := o.program.Spawn(operatorPath, newOperator(running, o.program, b, standby))
+	root, err := o.program.SpawnRoot(operatorPath, newOperator(running, o.program, b, standby))
 	if err != nil {
 		return err
 	}
@@ -142,29 +116,18 @@ func (o *Operator) Converge() messages.ConvergeStatus {
 }
 
 // operator is the root actor: it starts the others in order, spawns modules and named
-// queues when they are needed, and stops all in order.
+// queues when they are needed, and stops all in order. A mistake of its own costs it one
+// message; whoever it has spawned goes on.
 type operator struct {
 	program  *program
 	ctx      context.Context
 	boot     *boot
-	state    *operatorState
+	children map[string]bool
+	// dirs are the directories of the modules that have an actor; "" when it is gone.
+	dirs     map[string]string
+	standby  bool // another replica acts
 	stages   supervisor.Stages
 	stopping bool
-}
-
-// operatorState survives a crash of the root: the producers of its children hold their
-// states, so that all of them go on where they were.
-type operatorState struct {
-	order    []string
-	children map[string]child
-	// dirs are the directories of the modules that have an actor; "" when it is gone.
-	dirs    map[string]string
-	standby bool // another replica acts
-}
-
-type child struct {
-	stage    int
-	producer actor.Producer
 }
 
 // The stages of the stop, from the last to go to the first.
@@ -180,8 +143,9 @@ const (
 type areYouReady struct{}
 
 func newOperator(ctx context.Context, p *program, b *boot, standby bool) actor.Producer {
-	state := &operatorState{children: map[string]child{}, dirs: map[string]string{}, standby: standby}
-	return func() actor.Actor { return &operator{program: p, ctx: ctx, boot: b, state: state} }
+	return func() actor.Actor {
+		return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, dirs: map[string]string{}, standby: standby}
+	}
 }
 
 // Receive implements actor.Actor.
@@ -216,17 +180,11 @@ func (o *operator) started(ctx actor.Context) {
 		o.stages.Next()
 	}
 	o.publish(ctx)
-	if len(o.state.order) > 0 { // after a crash
-		for _, name := range o.state.order {
-			o.spawnKept(ctx, name)
-		}
-		return
-	}
 	b := o.boot
-	o.spawn(ctx, stageConfig, "config", newConfig(o.ctx, o.program, b.config, o.state.standby))
+	o.spawn(ctx, stageConfig, "config", newConfig(o.ctx, o.program, b.config, o.standby))
 	o.spawn(ctx, stageConfig, "healer", newHealer(o.ctx, o.program)) // runs ask it to the end
-	o.spawn(ctx, stageSources, "monitors", newMonitors(o.ctx, o.program, o.state.standby))
-	if o.state.standby {
+	o.spawn(ctx, stageSources, "monitors", newMonitors(o.ctx, o.program, o.standby))
+	if o.standby {
 		o.spawn(ctx, stageOwners, "standby", newStandby(o.program, b))
 		return
 	}
@@ -239,7 +197,7 @@ func (o *operator) spawnActing(ctx actor.Context, warm map[string][]hooks.Hook) 
 	o.spawn(ctx, stageSources, "schedule", newSchedule(o.program))
 	o.spawn(ctx, stageOwners, messages.GlobalHooks, newGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
 	for _, m := range b.tree.Modules {
-		o.state.dirs[m.Name] = m.Dir
+		o.dirs[m.Name] = m.Dir
 		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, b.sections[m.Key], warm[m.Name]))
 	}
 	o.spawnQueue(ctx, messages.MainQueue)
@@ -248,27 +206,16 @@ func (o *operator) spawnActing(ctx actor.Context, warm map[string][]hooks.Hook) 
 
 // spawn starts a child, unless it is there.
 func (o *operator) spawn(ctx actor.Context, stage int, name string, producer actor.Producer) {
-	if o.has(name) {
+	if o.children[name] {
 		return
 	}
-	o.state.order = append(o.state.order, name)
-	o.state.children[name] = child{stage, producer}
-	o.spawnKept(ctx, name)
-}
-
-func (o *operator) spawnKept(ctx actor.Context, name string) {
-	c := o.state.children[name]
-	pid, err := ctx.SpawnNamed(o.program.Props(c.producer), name)
-	if err != nil { // names are unique, and a restart waits for the end of all children
+	pid, err := ctx.SpawnNamed(o.program.Props(producer), name)
+	if err != nil { // names are unique
 		o.program.Log.Error("bug: an actor could not be spawned", "name", name, "err", err)
 		return
 	}
-	o.stages.AddTo(c.stage, pid)
-}
-
-func (o *operator) has(name string) bool {
-	_, ok := o.state.children[name]
-	return ok
+	o.children[name] = true
+	o.stages.AddTo(stage, pid)
 }
 
 // spawnQueue makes a queue; it comes into being with its first task (F1).
@@ -295,13 +242,13 @@ func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) erro
 	sections := map[string]*values.Section{}
 	var fresh []addons.Module
 	var errs []error
-	dirs := make(map[string]string, len(o.state.dirs))
-	for name := range o.state.dirs {
+	dirs := make(map[string]string, len(o.dirs))
+	for name := range o.dirs {
 		dirs[name] = ""
 	}
 	for _, m := range modules {
 		dirs[m.Name] = m.Dir
-		if o.state.dirs[m.Name] == m.Dir {
+		if o.dirs[m.Name] == m.Dir {
 			continue
 		}
 		section, err := sectionFor(m)
@@ -316,13 +263,13 @@ func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) erro
 		return err
 	}
 	for _, m := range fresh {
-		if o.has("module/" + m.Name) {
+		if o.children["module/"+m.Name] {
 			ctx.Send(o.program.owner(m.Name), adoptModule{m, sections[m.Key]})
 			continue
 		}
 		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, sections[m.Key], nil))
 	}
-	o.state.dirs = dirs
+	o.dirs = dirs
 	ctx.RequestWithCustomSender(o.program.PID(configPath), addSections{modules: modules, sections: sections}, ctx.Sender())
 	return nil
 }
@@ -337,7 +284,7 @@ func (o *operator) shutDown(ctx actor.Context) {
 }
 
 func (o *operator) publish(ctx actor.Context) {
-	status := messages.OperatorStatus{Stopping: o.stopping, StandBy: o.state.standby}
+	status := messages.OperatorStatus{Stopping: o.stopping, StandBy: o.standby}
 	o.program.Inspector.Publish(ctx.Self(), liveOperator{status, o.program.Leadership})
 }
 

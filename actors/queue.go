@@ -74,6 +74,9 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	defer q.program.Metrics.queueActed(q.name, action, now)
 	var add []messages.Task
 	for _, t := range msg.Tasks {
+		if q.has(t.ID) { // the queue crashed after it had taken it
+			continue
+		}
 		t.QueuedAt = now
 		if msg.Head {
 			q.state.pending = q.without(func(waiting messages.Task) bool { return serves(t, waiting) })
@@ -89,6 +92,12 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	} else {
 		q.state.pending = append(q.state.pending, add...)
 	}
+}
+
+// has reports whether a task is in progress or waits.
+func (q *queue) has(id string) bool {
+	return q.state.current != nil && q.state.current.ID == id ||
+		slices.ContainsFunc(q.state.pending, func(t messages.Task) bool { return t.ID == id })
 }
 
 // serves reports whether a task makes another one needless: it runs all modules that the

@@ -241,7 +241,7 @@ type takeOver struct {
 
 func (o *operator) takeOver(ctx actor.Context, msg takeOver) {
 	o.boot = msg.boot
-	o.state.standby = false
+	o.standby = false
 	o.retire(ctx, "standby")
 	o.spawnActing(ctx, msg.warm)
 	begin := lead{msg.boot.config.data}
@@ -252,11 +252,10 @@ func (o *operator) takeOver(ctx actor.Context, msg takeOver) {
 
 // retire stops a child that is not needed any more.
 func (o *operator) retire(ctx actor.Context, name string) {
-	if !o.has(name) {
+	if !o.children[name] {
 		return
 	}
-	delete(o.state.children, name)
-	o.state.order = slices.DeleteFunc(o.state.order, func(n string) bool { return n == name })
+	delete(o.children, name)
 	ctx.Stop(o.program.PID(operatorPath + "/" + name))
 }
 

@@ -7,14 +7,16 @@
 // words in here has found a mistake. Beside actors and testkit it is the only
 // room that imports protoactor.
 //
-// # The two strategies
+// # The strategies
 //
 // An owner (an actor that executes tasks) gives each task to a run: a child that
 // lives for this task only and may block. A run that fails is restarted by its
 // owner through [Runs] after a delay that grows ([Backoff]); it never gives up.
 // Every other actor is crash-only: a panic in it is a bug, which is logged once
 // with its stack, and the actor is restarted; the state that must survive lies in
-// a struct that its Producer captures.
+// a struct that its Producer captures, and what it crashed over is handled once
+// more when nobody would send it again. The root is not restarted, because all
+// others would be with it: it goes on as it is.
 //
 // What is tried for ever fails for ever: [Sparing] says how often that is logged.
 package supervisor

@@ -30,6 +30,9 @@ type stage struct {
 	roots []*actor.PID
 }
 
+// order is a message that is handled again when its receiver crashed over it.
+type order string
+
 // lockedBuffer takes log lines from several goroutines.
 type lockedBuffer struct {
 	mu  sync.Mutex
@@ -56,8 +59,9 @@ func onStage(t *testing.T, play func(*stage)) {
 		log := &lockedBuffer{}
 		s := &stage{t: t, log: log, began: time.Now(), lost: make(chan any, 100)}
 		s.System = supervisor.NewSystem(supervisor.Options{
-			Log:  slog.New(slog.NewTextHandler(log, nil)),
-			Lost: func(_ *actor.ActorSystem, _ *actor.PID, message any, _ *actor.PID) { s.lost <- message },
+			Log:   slog.New(slog.NewTextHandler(log, nil)),
+			Again: func(message any) bool { _, ok := message.(order); return ok },
+			Lost:  func(_ *actor.ActorSystem, _ *actor.PID, message any, _ *actor.PID) { s.lost <- message },
 		})
 		defer s.end()
 		play(s)

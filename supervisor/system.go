@@ -20,6 +20,9 @@ type Options struct {
 	Dispatcher actor.Dispatcher
 	// Backoff makes the delays between the attempts at a task. Nil: those of [Backoff].
 	Backoff func() backoff.BackOff
+	// Again reports whether a message over which its receiver crashed is handled once more,
+	// by the restarted actor and before all others. Nil: none is.
+	Again func(message any) bool
 	// Lost is told of a message whose receiver crashed while it handled it.
 	Lost func(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID)
 	// Observe is told of each message before its receiver handles it. Tests panic in it, as
@@ -33,7 +36,7 @@ type System struct {
 	Inspector *Inspector
 
 	backoff    func() backoff.BackOff
-	crashOnly  actor.SupervisorStrategy
+	crashOnly  *crashOnly
 	dispatcher actor.Dispatcher // nil for goroutines
 	options    []actor.PropsOption
 }
@@ -47,10 +50,11 @@ func NewSystem(o Options) *System {
 	if o.Backoff != nil {
 		s.backoff = o.Backoff
 	}
-	s.crashOnly = &crashOnly{log: o.Log, inspector: s.Inspector, lost: o.Lost}
+	s.crashOnly = &crashOnly{log: o.Log, inspector: s.Inspector, again: o.Again, lost: o.Lost}
 	s.options = []actor.PropsOption{
 		actor.WithMailbox(s.Inspector.mailbox),
 		actor.WithSupervisor(s.crashOnly),
+		actor.WithReceiverMiddleware(s.crashOnly.goOn),
 	}
 	if o.Observe != nil {
 		s.options = append(s.options, actor.WithReceiverMiddleware(observed(o.Observe)))
@@ -107,11 +111,20 @@ func (s *System) PID(path string) *actor.PID { return s.Actors.NewLocalPID(path)
 // Send delivers a message from outside the actors.
 func (s *System) Send(to *actor.PID, message any) { s.Actors.Root.Send(to, message) }
 
-// Spawn starts a root actor. It is crash-only, too: without the guardian the library
-// would supervise it by its own default, which stops it at the eleventh crash and says
-// nothing.
+// Spawn starts an actor beside the others, which is restarted when it crashes. Without the
+// guardian the library would supervise it by its own default, which stops it at the
+// eleventh crash and says nothing.
 func (s *System) Spawn(name string, producer actor.Producer) (*actor.PID, error) {
-	pid, err := s.Actors.Root.SpawnNamed(s.Props(producer).Configure(actor.WithGuardian(s.crashOnly)), name)
+	return s.spawn(name, producer, s.crashOnly)
+}
+
+// SpawnRoot starts the actor that spawns all others. It goes on when it crashes.
+func (s *System) SpawnRoot(name string, producer actor.Producer) (*actor.PID, error) {
+	return s.spawn(name, producer, &rootOnly{s.crashOnly})
+}
+
+func (s *System) spawn(name string, producer actor.Producer, guardian actor.SupervisorStrategy) (*actor.PID, error) {
+	pid, err := s.Actors.Root.SpawnNamed(s.Props(producer).Configure(actor.WithGuardian(guardian)), name)
 	if err != nil {
 		return nil, fmt.Errorf("spawn actor %s: %w", name, err)
 	}

@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -249,6 +250,94 @@ func TestCrashLosesOneMessage(t *testing.T) {
 		synctest.Wait()
 		if len(s.lost) != 1 || <-s.lost != any(errHook) {
 			t.Error("the lost message was not reported")
+		}
+	})
+}
+
+// A message that nobody would send again is handled again, by the restarted actor, before
+// all others, with its sender, and once: what crashes always must not hold others up.
+func TestCrashHandlesAgain(t *testing.T) {
+	onStage(t, func(s *stage) {
+		faulty := map[order]int{"bad once": 1, "bad always": 2}
+		var diary []string
+		pid := s.spawn("worker", func() actor.Actor {
+			return function(func(ctx actor.Context) {
+				switch msg := ctx.Message().(type) {
+				case *actor.Started:
+					diary = append(diary, "started")
+				case order:
+					diary = append(diary, string(msg))
+					if faulty[msg]--; faulty[msg] >= 0 {
+						panic(msg)
+					}
+					if ctx.Sender() != nil {
+						ctx.Respond("done: " + string(msg))
+					}
+				}
+			})
+		})
+		for _, o := range []order{"good", "bad once", "bad always"} {
+			s.Send(pid, o)
+		}
+		if got, err := s.Ask(context.Background(), pid, order("last")); got != "done: last" || err != nil {
+			t.Errorf("the message behind the crashes: %v, %v", got, err)
+		}
+		want := []string{"started", "good", "bad once", "started", "bad once", "bad always", "started", "bad always", "started", "last"}
+		if !slices.Equal(diary, want) {
+			t.Errorf("handled %q, want %q", diary, want)
+		}
+	})
+}
+
+// The root goes on when it crashes, and its children do not notice; what it crashed over it
+// handles once more, before what comes behind.
+func TestRootGoesOn(t *testing.T) {
+	onStage(t, func(s *stage) {
+		faulty := 2
+		var diary []string
+		root, err := s.SpawnRoot("root", func() actor.Actor {
+			return function(func(ctx actor.Context) {
+				switch msg := ctx.Message().(type) {
+				case *actor.Started:
+					diary = append(diary, "started")
+					if faulty--; faulty == 1 {
+						panic("cannot start")
+					}
+					if _, err := ctx.SpawnNamed(s.Props(func() actor.Actor {
+						return function(func(ctx actor.Context) {
+							if _, ok := ctx.Message().(*actor.Started); ok {
+								diary = append(diary, "child")
+							}
+						})
+					}), "child"); err != nil {
+						t.Error(err)
+					}
+				case order:
+					diary = append(diary, string(msg))
+					if faulty--; faulty == 0 {
+						panic(msg)
+					}
+				}
+			})
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.roots = append(s.roots, root)
+		synctest.Wait()
+		faulty = 1
+		s.Send(root, order("first"))
+		s.Send(root, order("second"))
+		synctest.Wait()
+		faulty = 1
+		s.Send(root, order("third"))
+		synctest.Wait()
+		want := []string{"started", "started", "child", "first", "first", "second", "third", "third"}
+		if !slices.Equal(diary, want) {
+			t.Errorf("happened %q, want %q", diary, want)
+		}
+		if log := s.log.String(); strings.Count(log, "an actor crashed and goes on") != 2 {
+			t.Errorf("log:\n%s", log)
 		}
 	})
 }

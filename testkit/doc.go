@@ -59,9 +59,9 @@
 //	seed N                        draw the order of messages from a seed
 //	unordered                     sort the trace within an instant: queues work side by side
 //	jitter N                      let everything last some milliseconds, drawn from a seed
-//	crash ACTOR                   make an actor panic, for example module/dns
-//	crash ACTOR over MESSAGE      make it panic over the next message of a type, before it is handled
-//	crash-root                    make the root actor panic
+//	crash ACTOR                   make an actor panic, for example module/dns or root
+//	crash ACTOR over MESSAGE [N]  make it panic over the next message of a type, before it is handled,
+//	                              N times: many messages are handled once more after a crash
 //	show                          print phases and queues into the trace
 //
 // Nothing in here is for production; package devclustertest has the real API server.

@@ -40,7 +40,7 @@ func (r *Random) Violations(p *Played) []string {
 		expect("release "+name, wanted[name], p.Releases[name])
 	}
 	list = append(list, r.world.configMapViolations(enabled, p.ConfigMap)...)
-	list = append(list, doubles(p.events)...)
+	list = append(list, doubles(p)...)
 	for name := range p.Phases {
 		list = append(list, startUps(p, name, slices.Contains(enabled, name))...)
 		if !slices.Contains(enabled, name) && !r.world.gone[directoryOf(name)] {
@@ -133,14 +133,22 @@ func (w world) configMapViolations(enabled []string, got map[string]string) (lis
 }
 
 // doubles checks that a task whose hook has succeeded does not run the hook again, unless
-// an actor crashed over its result: an owner, or one that the run asked. The crash of a
-// queue explains nothing.
-func doubles(events []event) (list []string) {
-	succeeded := map[string]bool{}
-	for _, e := range events {
+// its result was refused, or an actor crashed over it: an owner, or one that the run asked.
+// The crash of a queue explains nothing.
+func doubles(p *Played) (list []string) {
+	succeeded, refused := map[string]bool{}, map[string]int{}
+	for line := range strings.Lines(p.Trace) {
+		if _, rest, found := strings.Cut(line, "will retry module="); found && strings.Contains(line, "its result is refused") {
+			module, _, _ := strings.Cut(rest, " ")
+			refused[module]++
+		}
+	}
+	for _, e := range p.events {
 		switch {
 		case e.what == "crash" && !strings.HasPrefix(e.module, "queue/"), e.what == "start":
 			clear(succeeded)
+		case e.task != "" && e.ok && succeeded[e.task] && refused[e.module] > 0:
+			refused[e.module]--
 		case e.task != "" && e.ok && succeeded[e.task]:
 			list = append(list, fmt.Sprintf("task %s of %s has run %s twice", e.task, e.module, e.what))
 		case e.task != "" && e.ok:

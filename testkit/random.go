@@ -305,17 +305,29 @@ func (d *draw) crash() {
 	if !d.running {
 		return
 	}
-	actor := oneOf(d, "module/a", "module/b", "module/c", "module/d", "module/e", "queue/main", "queue/side", "converge", "global-hooks", "monitors", "schedule", "config")
-	switch queue := strings.HasPrefix(actor, "queue/"); {
-	case queue && (actor == "queue/side" || d.rnd.IntN(2) == 0): // it is spawned when it is needed
-		d.add("crash %s over TaskDone", actor)
-	case (strings.HasPrefix(actor, "module/") || actor == "global-hooks") && d.rnd.IntN(2) == 0:
-		d.add("crash %s over %s", actor, oneOf(d, "ExecuteTask", "Terminated", "succeeded", "SetConfig", "getHooks"))
-	case actor == "converge" && d.rnd.IntN(2) == 0:
-		d.add("crash %s over %s", actor, oneOf(d, "ExecuteTask", "Terminated", "succeeded", "endPurges"))
+	actor := oneOf(d, "module/a", "module/b", "module/c", "module/d", "module/e", "queue/main", "queue/side", "converge", "global-hooks", "monitors", "schedule", "config", "healer", "root")
+	kind, _, _ := strings.Cut(actor, "/")
+	switch {
+	case actor == "queue/side", d.rnd.IntN(2) == 0: // that queue is spawned when it is needed
+		d.add("crash %s over %s", actor, oneOf(d, crashedOver[kind]...))
 	default:
 		d.add("crash %s", actor)
 	}
+}
+
+// crashedOver are, by kind of actor, messages whose loss would show in the end.
+//
+//nolint:gochecknoglobals // a table
+var crashedOver = map[string][]string{
+	"module":       {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "getHooks", "EnableModule", "SuspendModule", "ResumeModule", "adoptModule"},
+	"global-hooks": {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "SetEnabledModules"},
+	"converge":     {"ExecuteTask", "Terminated", "succeeded", "endPurges", "StartUp", "ReloadModules", "ConfigChanged", "SetDynamicFlags", "ModuleDeleted", "ConvergeFinished"},
+	"queue":        {"TaskDone", "Enqueue", "DropTasks"},
+	"monitors":     {"UnlockBinding", "Unwatch", "ObjectChanged", "WatchSynced", "GetSnapshots", "ObjectsPatched", "SynchronizeLater", "TickLater"},
+	"schedule":     {"StartSchedules", "StopSchedules", "Converged", "entriesDue"},
+	"config":       {"ConfigMapSeen", "addSections", "SaveConfig"},
+	"healer":       {"runBegan", "releaseApplied", "runEnded", "objectGone", "healDue", "getGone", "moduleGone"},
+	"root":         {"Enqueue", "spawnModules"},
 }
 
 func (d *draw) advance() {

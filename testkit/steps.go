@@ -63,7 +63,6 @@ func steps() map[string]func(*player, string) error {
 		"restore":          (*player).stepRestore,
 		"write":            (*player).stepWrite,
 		"crash":            (*player).stepCrash,
-		"crash-root":       func(p *player, _ string) error { p.operator.Send("", messages.Crash{}); return nil },
 		"show":             func(p *player, _ string) error { p.show(); return nil },
 	}
 }
@@ -301,13 +300,19 @@ func (p *player) stepWrite(rest string) error {
 }
 
 func (p *player) stepCrash(rest string) error {
+	name, message, over := strings.Cut(rest, " over ")
+	name = strings.TrimPrefix(name, "root") // its path is empty
+	if over {
+		message, count, _ := strings.Cut(message, " ")
+		times, err := strconv.Atoi(cmp.Or(count, "1"))
+		if err != nil || times < 1 {
+			return fmt.Errorf("%q is no number of crashes", count)
+		}
+		p.traps.lay(name, message, times)
+		return nil
+	}
 	if p.operator == nil {
 		return errors.New("the operator does not run")
-	}
-	name, message, over := strings.Cut(rest, " over ")
-	if over {
-		p.traps.lay(name, message)
-		return nil
 	}
 	p.witness.note("crash", strings.TrimPrefix(name, "module/"))
 	p.operator.Send(name, messages.Crash{})

@@ -1,0 +1,55 @@
+package actors
+
+import (
+	"errors"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/messages"
+)
+
+// What becomes of a message whose receiver crashed over it: it is handled once more, or
+// who sent it is told. Crashes are mistakes of ours; they must not cost anybody's change.
+
+// handledAgain reports whether the restarted actor handles a message once more, before all
+// others: nobody would send it a second time. Half of what it asks for may have been done
+// before the crash, so all of these may be handled twice.
+func handledAgain(message any) bool {
+	switch message.(type) {
+	case messages.ShutDown, messages.Enqueue, messages.DropTasks, messages.RetryNow:
+	case messages.StartUp, messages.ReloadModules, delayedReload, messages.ConfigChanged, messages.ConfigFlagsSaved,
+		messages.SetDynamicFlags, messages.ModuleDeleted, messages.ConvergeFinished, messages.Converged:
+	case messages.EnableModule, messages.SuspendModule, messages.ResumeModule, adoptModule, forgetModule, retireModule,
+		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue:
+	case messages.ConfigMapSeen, addSections, sectionLost:
+	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, dropWarm:
+	case messages.StartSchedules, messages.StopSchedules, entriesDue:
+	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, healDue:
+	default:
+		return false
+	}
+	return true
+}
+
+// answerLost tells who asked that the asked actor crashed: a queue of its task, an owner
+// of what it wanted to save. Without an answer they would wait for ever. News of config
+// values are made again by who knows the newest, also for the owner that has saved them
+// itself: nobody else would notice that it has old ones.
+func answerLost(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID) {
+	switch msg := message.(type) {
+	case messages.SetConfig:
+		system.Root.Send(system.NewLocalPID(configPath), sectionLost{child.Id})
+	case messages.ConfigSaved:
+		if msg.Err == nil && !msg.Conflict {
+			system.Root.Send(system.NewLocalPID(configPath), sectionLost{child.Id})
+		}
+	case messages.ExecuteTask:
+		if sender != nil {
+			system.Root.Send(sender, messages.TaskDone{ID: msg.Task.ID, Lost: true})
+		}
+	case messages.SaveConfig:
+		if sender != nil {
+			system.Root.Send(sender, messages.ConfigSaved{Request: msg.Request, Err: errors.New("the config actor crashed")})
+		}
+	}
+}
