@@ -61,6 +61,9 @@ func noise(size int) string {
 // A manifest that no record can hold is refused before anything is applied, with what to
 // do; large files of the chart that no object shows do not count.
 func TestApplyTooLargeRecord(t *testing.T) {
+	if raced {
+		t.Skip("make test plays it without the race detector")
+	}
 	f := start(t)
 	m := moduleOf(t, "large", "-- Chart.yaml --\napiVersion: v2\nname: large\nversion: 1.0.0\n-- templates/all.yaml --\n"+
 		"{{ range $i := until (int .Values.large.count) }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: large-{{ $i }}}\ndata: {text: {{ $.Files.Get (printf \"files/%d\" $i) | quote }}}\n{{ end }}\n")
