@@ -22,7 +22,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 		m.program.Metrics.monitorMissing(msg.Watch)
 	case msg.Instance != mon.instance: // the watch before this one has told it
 	case mon.open && msg.Seq <= mon.seen:
-	case m.state.standby: // the snapshot has it, that is enough
+	case m.state.standby, !mon.open && !mon.shown: // the first Synchronization will see it
 	case !mon.open:
 		mon.held = append(mon.held, msg)
 	default:

@@ -49,6 +49,7 @@ type monitor struct {
 	instance uint64
 	synced   bool
 	warm     bool   // filled ahead by a follower; nobody asked for it yet
+	shown    bool   // a Synchronization run has seen it; another may follow
 	open     bool   // events flow
 	seen     uint64 // the last change that the Synchronization run saw
 	held     []messages.ObjectChanged
@@ -259,10 +260,24 @@ func (m *monitors) answer(ctx actor.Context) {
 		snapshots, complete := m.snapshots(r.msg)
 		if complete {
 			ctx.Send(r.from, snapshots)
+			m.shown(r.msg, snapshots)
 		}
 		return complete
 	})
 	m.lookLater(ctx)
+}
+
+// shown forgets the events that a Synchronization run sees: when it fails, the next one sees
+// them, too. So no more is held than what changes between two attempts (C40).
+func (m *monitors) shown(msg messages.GetSnapshots, snapshots messages.Snapshots) {
+	if snapshots.Err != nil {
+		return
+	}
+	for _, i := range msg.Synchronizes {
+		mon := m.state.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
+		mon.shown = true
+		mon.held = slices.DeleteFunc(mon.held, func(c messages.ObjectChanged) bool { return c.Seq <= snapshots.Bindings[i].Seq })
+	}
 }
 
 func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, complete bool) {

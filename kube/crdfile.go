@@ -51,38 +51,58 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 }
 
 // CRDFiles lists the YAML files below a directory in order, but for those whose names begin
-// like one of skip (M1); one that is not there has none. Hidden entries are left out: a directory
-// that is mounted from a ConfigMap holds each file twice, once below "..data".
+// like one of skip (M1); one that is not there has none. Links are followed, as Helm does.
+// Hidden entries are left out: a directory that is mounted from a ConfigMap holds each file
+// twice, once below "..data".
 func CRDFiles(root string, skip []string) ([]string, error) {
+	files, err := crdFiles(root, skip, map[string]bool{})
+	if err != nil {
+		return nil, fmt.Errorf("look for CRDs: %w", err)
+	}
+	return files, nil
+}
+
+// crdFiles visits no directory twice: a link may lead to one that is above it.
+func crdFiles(root string, skip []string, visited map[string]bool) (files []string, err error) {
 	resolved, err := filepath.EvalSymlinks(root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("look for CRDs: %w", err)
+		return nil, err
 	}
-	var files []string
 	err = filepath.WalkDir(resolved, func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case path != resolved && strings.HasPrefix(entry.Name(), "."):
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case entry.IsDir(), filepath.Ext(path) != ".yaml" && filepath.Ext(path) != ".yml":
-			return nil
-		case slices.ContainsFunc(skip, func(prefix string) bool { return strings.HasPrefix(entry.Name(), prefix) }):
-			return nil
 		}
-		files = append(files, filepath.Join(root, strings.TrimPrefix(path, resolved)))
+		file := filepath.Join(root, strings.TrimPrefix(path, resolved))
+		hidden := path != resolved && strings.HasPrefix(entry.Name(), ".")
+		switch {
+		case entry.IsDir() && (hidden || visited[path]):
+			return fs.SkipDir
+		case entry.IsDir():
+			visited[path] = true
+		case hidden:
+		case linksToDirectory(path, entry):
+			linked, err := crdFiles(file, skip, visited)
+			files = append(files, linked...)
+			return err
+		case filepath.Ext(path) != ".yaml" && filepath.Ext(path) != ".yml":
+		case slices.ContainsFunc(skip, func(prefix string) bool { return strings.HasPrefix(entry.Name(), prefix) }):
+		default:
+			files = append(files, file)
+		}
 		return nil
 	})
-	if err != nil {
-		return nil, fmt.Errorf("look for CRDs: %w", err)
+	return files, err
+}
+
+func linksToDirectory(path string, entry fs.DirEntry) bool {
+	if entry.Type()&fs.ModeSymlink == 0 {
+		return false
 	}
-	return files, nil
+	target, err := os.Stat(path)
+	return err == nil && target.IsDir()
 }
 
 func readDefinitionFile(file string, labels map[string]string) ([]crdSource, error) {

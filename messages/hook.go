@@ -62,6 +62,9 @@ type AllSynchronized struct{}
 type GetSnapshots struct {
 	Owner string
 	Hook  hooks.Hook
+	// Synchronizes are the bindings whose Synchronization run asks: it sees all that has
+	// changed until then (C40).
+	Synchronizes []int
 }
 
 // Snapshots are the objects of a hook's kubernetes bindings, in their order.

@@ -328,10 +328,16 @@ func (p *player) show() {
 	var visit func(nodes []*supervisor.Node)
 	visit = func(nodes []*supervisor.Node) {
 		for _, n := range nodes {
-			switch n.Status.(type) {
+			switch status := n.Status.(type) {
 			case messages.ModuleStatus, messages.QueueStatus, messages.ConvergeStatus, messages.StandbyStatus, supervisor.RunStatus:
 				line := n.Status.String()
 				p.trace.Add("%s: %s", strings.TrimPrefix(n.Path, "operator/"), line)
+			case messages.MonitorsReporter:
+				for _, b := range status.Monitors().Bindings {
+					if b.Held > 0 {
+						p.trace.Add("binding %s of %s holds %d events", b.Binding, b.Hook, b.Held)
+					}
+				}
 			}
 			visit(n.Children)
 		}

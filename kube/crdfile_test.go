@@ -1,0 +1,58 @@
+package kube_test
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"addon-operator/kube"
+)
+
+// M1: definitions lie anywhere below crds/, also behind links, as Helm follows them; each is
+// found once, hidden and filtered files are not.
+func TestCRDFiles(t *testing.T) {
+	t.Parallel()
+	base := t.TempDir()
+	for _, name := range []string{
+		"crds/b.yaml", "crds/sub/c.yml", "crds/sub/doc-c.yaml", "crds/sub/README.md", "crds/.hidden/d.yaml",
+		"crds/..data/mounted.yaml", "shared/v1/e.yaml", "shared/f.yaml",
+	} {
+		file := filepath.Join(base, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for link, target := range map[string]string{
+		"crds/mounted.yaml": "..data/mounted.yaml", "crds/shared": "../shared", "crds/sub/up": "..", "crds/a.yaml": "../shared/f.yaml",
+		"shared/back": "../crds", "linked": "crds", "crds/nothing": "nowhere",
+	} {
+		if err := os.Symlink(filepath.FromSlash(target), filepath.Join(base, link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := []string{"a.yaml", "b.yaml", "mounted.yaml", "shared/f.yaml", "shared/v1/e.yaml", "sub/c.yml"}
+	for _, dir := range []string{"crds", "linked"} {
+		files, err := kube.CRDFiles(filepath.Join(base, dir), []string{"doc-", "_"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range files {
+			name, err := filepath.Rel(filepath.Join(base, dir), f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, filepath.ToSlash(name))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("below %s are %q, want %q", dir, got, want)
+		}
+	}
+	if files, err := kube.CRDFiles(filepath.Join(base, "none"), nil); err != nil || files != nil {
+		t.Errorf("a directory that is not there: %q, %v", files, err)
+	}
+}
