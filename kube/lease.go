@@ -65,22 +65,25 @@ type Lease struct {
 	options LeaseOptions
 	fence   *Fence
 	log     *slog.Logger
+	record  resourcelock.Interface
 	elector *leaderelection.LeaderElector
 	follow  *feed
 
-	stop    context.CancelFunc // ends the competition
+	running context.Context    // of the competition
+	stop    context.CancelFunc // ends it
 	stopped chan struct{}
 	won     chan struct{} // closed when this replica leads
-	free    chan struct{} // one place: nobody holds the Lease
+	due     chan struct{} // one place: a follower should look at the Lease at once
 
-	mu        sync.Mutex
-	status    LeaseStatus
-	uid       types.UID // of the Lease that the watch has told of last
-	seen      time.Time // the holder showed itself last
-	duration  time.Duration
-	releasing bool
-	reading   error // of the last look at the Lease
-	writing   error // of the last bid for it
+	mu       sync.Mutex
+	status   LeaseStatus
+	uid      types.UID // of the Lease that the watch has told of last
+	seen     time.Time // the holder showed itself last
+	duration time.Duration
+	renewed  metav1.Time // by another, as the election has seen it
+	expires  *time.Timer // looks when that was too long ago
+	reading  error       // of the last look at the Lease
+	writing  error       // of the last bid for it
 }
 
 // NewLease prepares the competition for a Lease. It makes no request. The client must
@@ -105,20 +108,19 @@ func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
 	}
 	l := &Lease{
 		options: o, fence: c.fence, log: c.log, duration: o.Duration,
-		stopped: make(chan struct{}), won: make(chan struct{}), free: make(chan struct{}, 1),
+		stopped: make(chan struct{}), won: make(chan struct{}), due: make(chan struct{}, 1),
 		status: LeaseStatus{Identity: o.Identity, Since: time.Now()},
 	}
 	l.follow = l.newFeed(watching.Leases(o.Namespace), c.watches)
+	l.record = &resourcelock.LeaseLock{
+		LeaseMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name},
+		Client:    renewing, LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
+	}
 	l.elector, err = leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: &lock{lease: l, Interface: &resourcelock.LeaseLock{
-			LeaseMeta: metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name},
-			Client:    renewing, LockConfig: resourcelock.ResourceLockConfig{Identity: o.Identity},
-		}},
+		Lock:          &lock{lease: l, Interface: l.record},
 		LeaseDuration: o.Duration, RenewDeadline: o.RenewDeadline, RetryPeriod: o.RetryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) {}, OnStoppedLeading: func() {}},
-		// Without it the library would leave the Lease to its time; the lock holds the
-		// release back until Release is called.
-		ReleaseOnCancel: true, Name: o.Name,
+		Name:      o.Name,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("lease %s/%s: %w", o.Namespace, o.Name, err)
@@ -131,8 +133,8 @@ func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
 // longer competed for. Compete is called once.
 func (l *Lease) Compete(ctx context.Context) error {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
-	l.stop = stop
 	running = klog.NewContext(running, klog.Background())
+	l.running, l.stop = running, stop
 	go l.follow.run(running)
 	go l.elect(running)
 	select {
@@ -146,8 +148,9 @@ func (l *Lease) Compete(ctx context.Context) error {
 	}
 }
 
-// elect runs the election. A follower is woken up when the Lease is free, so that it need
-// not wait for its next look.
+// elect runs the election. A follower is woken up when the Lease is free, was renewed, or
+// has expired, so that it need not wait for its next look: the library takes a Lease for
+// renewed when it has seen so.
 func (l *Lease) elect(ctx context.Context) {
 	defer close(l.stopped)
 	for ctx.Err() == nil && l.fence.ctx.Err() == nil {
@@ -158,19 +161,19 @@ func (l *Lease) elect(ctx context.Context) {
 	}
 }
 
-// interrupt ends an attempt of a follower when the Lease is free, and that of a leader
+// interrupt ends an attempt of a follower when it should look, and that of a leader
 // when its leadership is over. An attempt that wins at this very moment is no loss: the
 // next one finds that the Lease is its own.
 func (l *Lease) interrupt(attempt context.Context, end context.CancelFunc) {
-	free := l.free
+	due := l.due
 	for {
 		select {
 		case <-l.won:
-			free = nil
+			due = nil
 		default:
 		}
 		select {
-		case <-free:
+		case <-due:
 			select {
 			case <-l.won:
 			default:
@@ -188,19 +191,44 @@ func (l *Lease) interrupt(attempt context.Context, end context.CancelFunc) {
 // that the leader does must have ended; nothing is written any more from here on. It
 // returns when the Lease is released, or when it could not be in time.
 func (l *Lease) Release() {
-	l.mu.Lock()
-	l.releasing = l.fence.ctx.Err() == nil // what was lost is not ours to release
-	l.mu.Unlock()
+	mine := l.fence.ctx.Err() == nil // what was lost is not ours to release
 	l.fence.shut(ErrReleased)
 	if l.stop == nil {
 		return // it never competed
 	}
 	l.stop()
+	err := errors.New("a request for it takes too long")
 	select {
 	case <-l.stopped:
+		err = l.giveBack(mine)
 	case <-time.After(l.options.RenewDeadline):
-		l.log.Warn("the lease could not be released; another replica takes over when it has expired", "lease", l.options.Name)
 	}
+	if err != nil {
+		l.log.Warn("the lease could not be released; another replica takes over when it has expired", "lease", l.options.Name, "err", err)
+	}
+}
+
+// giveBack writes that nobody holds the Lease. The library would do so as soon as it is
+// told to compete no more, when the leader may have much to end yet.
+func (l *Lease) giveBack(mine bool) error {
+	select {
+	case <-l.won:
+	default:
+		return nil
+	}
+	if !mine {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), l.options.RenewDeadline)
+	defer cancel()
+	r, _, err := l.record.Get(ctx)
+	if err != nil || r.HolderIdentity != l.options.Identity {
+		return err
+	}
+	now := metav1.Now()
+	return l.record.Update(ctx, resourcelock.LeaderElectionRecord{
+		LeaderTransitions: r.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
+	})
 }
 
 // Status tells who leads, as far as this replica knows.
@@ -276,18 +304,30 @@ type lock struct {
 	lease *Lease
 }
 
+// bidding is the context for a request. One of a follower is not cut when that should look
+// again: it would be an error in the log, and nobody would know whether a bid was accepted.
+func (k *lock) bidding(ctx context.Context) context.Context {
+	select {
+	case <-k.lease.won:
+		return ctx
+	default:
+		return k.lease.running
+	}
+}
+
 // Get implements resourcelock.Interface.
 //
 // The library takes a Lease for renewed when its text has changed, and in that text times
 // have whole seconds: it would see only one renewal in a second, and the Lease would
 // expire up to a second too early. The time of the renewal is added in full.
 func (k *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	record, raw, err := k.Interface.Get(ctx)
+	record, raw, err := k.Interface.Get(k.bidding(ctx))
 	k.lease.read(err)
 	if err != nil {
 		return nil, nil, err
 	}
 	k.lease.observe(*record)
+	k.lease.lookWhenExpired(*record)
 	return record, record.RenewTime.AppendFormat(raw, time.RFC3339Nano), nil
 }
 
@@ -296,27 +336,18 @@ func (k *lock) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	if err := k.lease.heldByOther(); err != nil {
 		return err
 	}
-	return k.lease.write(r, func() error { return k.Interface.Create(ctx, r) })
+	return k.lease.write(r, func() error { return k.Interface.Create(k.bidding(ctx), r) })
 }
 
 // Update implements resourcelock.Interface.
 func (k *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
-	return k.lease.write(r, func() error { return k.Interface.Update(ctx, r) })
+	return k.lease.write(r, func() error { return k.Interface.Update(k.bidding(ctx), r) })
 }
 
-// write acquires, renews or releases. The fence counts from before the request: when it
-// took effect, nobody knows.
+// write acquires or renews. The fence counts from before the request: when it took effect,
+// nobody knows.
 func (l *Lease) write(r resourcelock.LeaderElectionRecord, send func() error) error {
 	began := time.Now()
-	l.mu.Lock()
-	releasing := l.releasing
-	l.mu.Unlock()
-	if r.HolderIdentity == "" {
-		if !releasing {
-			return errors.New("the lease is not released before everything has ended")
-		}
-		return send()
-	}
 	if l.fence.ctx.Err() != nil {
 		return l.fence.Check()
 	}
@@ -395,10 +426,32 @@ func (l *Lease) news(uid types.UID, r resourcelock.LeaderElectionRecord) {
 		return
 	}
 	l.observe(r)
-	if r.HolderIdentity == "" {
-		select {
-		case l.free <- struct{}{}:
-		default:
-		}
+	if r.HolderIdentity != l.options.Identity {
+		l.lookAtOnce()
 	}
 }
+
+func (l *Lease) lookAtOnce() {
+	select {
+	case l.due <- struct{}{}:
+	default:
+	}
+}
+
+// lookWhenExpired is called when the election sees the Lease. The library counts from
+// when it sees a renewal for the first time, which is a moment after this.
+func (l *Lease) lookWhenExpired(r resourcelock.LeaderElectionRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if r.HolderIdentity == l.options.Identity || r.RenewTime.Equal(&l.renewed) {
+		return
+	}
+	if l.expires != nil {
+		l.expires.Stop()
+	}
+	l.renewed = r.RenewTime
+	l.expires = time.AfterFunc(time.Duration(r.LeaseDurationSeconds)*time.Second+afterExpiry, l.lookAtOnce)
+}
+
+// afterExpiry is more than passes between the two.
+const afterExpiry = 10 * time.Millisecond

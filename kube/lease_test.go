@@ -128,6 +128,26 @@ func TestLeaseExpires(t *testing.T) {
 	}
 }
 
+// L4: the Lease of a leader that is gone is taken as soon as it expires, not at the next
+// look, which comes in eight minutes; a renewal that the watch shows counts from then.
+func TestExpiredLeaseIsTakenAtOnce(t *testing.T) {
+	w := newWorld(t, devclustertest.Start(t))
+	namespace := w.Namespace(t)
+	leases := w.admin.CoordinationV1().Leases(namespace)
+	const gone = "gone"
+	lease, err := leases.Create(t.Context(), newLeaseObject(gone, 3600, metav1.NowMicro()), metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	follower := newReplica(t, w.Cluster, patient(namespace, "follower"))
+	eventually(t, "the follower knows its leader", func() bool { return follower.sees() && follower.Status().Holder == gone })
+	lease.Spec = newLeaseObject(gone, 1, metav1.NowMicro()).Spec
+	if _, err := leases.Update(t.Context(), lease, metav1.UpdateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	follower.awaitLeading(t)
+}
+
 // A leader that renews keeps the Lease, also when it lasts no longer than the second to
 // which the library rounds its times.
 func TestRenewedLeaseIsNotTaken(t *testing.T) {
