@@ -3,7 +3,6 @@ package actors
 import (
 	"context"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,10 +19,16 @@ import (
 )
 
 // newTestProgram is a world without a cluster, for tests of single actors.
-func newTestProgram(observe func(*actor.PID, any)) *program {
+func newTestProgram(before func(*actor.PID, any)) *program {
 	log := slog.New(slog.DiscardHandler)
+	observe := func(receiver *actor.PID, message any) func() {
+		if before != nil {
+			before(receiver, message)
+		}
+		return func() {}
+	}
 	return newProgram(
-		supervisor.NewSystem(supervisor.Options{Log: log, Lost: answerLost, Observe: observe}),
+		supervisor.NewSystem(supervisor.Options{Log: log, Again: handledAgain, Lost: answerLost, Observe: observe}),
 		World{Log: log, ConfigMap: noConfigMap{}, Metrics: NewMetrics(DefaultPrefix)},
 	)
 }
@@ -71,7 +76,10 @@ func TestNoModulesWhileStopping(t *testing.T) {
 		}
 	})
 	b := &boot{tree: &addons.Tree{}, sections: map[string]*values.Section{}}
-	root := spawned(t, p, operatorPath, newOperator(t.Context(), p, b, true))
+	root, err := p.SpawnRoot(operatorPath, newOperator(t.Context(), p, b, true))
+	if err != nil {
+		t.Fatal(err)
+	}
 	p.Send(root, messages.ShutDown{})
 	if err := p.Wait(t.Context(), root); err != nil {
 		t.Fatal(err)
@@ -148,34 +156,6 @@ func TestOvertakenAtTheLastStep(t *testing.T) {
 	if s, _ := p.Inspector.Status(convergePath).(messages.ConvergeStatus); s.Ready || s.Phase != messages.ConvergeReloading {
 		t.Errorf("it says: %s", s)
 	}
-}
-
-// F6: a task whose owner is gone for a moment, because the root starts its children again,
-// stays at the head.
-func TestOwnerIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newTestProgram(nil)
-		path := queuePath + messages.MainQueue
-		pid := spawned(t, p, path, newQueue(p, messages.MainQueue))
-		p.Send(pid, messages.Enqueue{Queue: messages.MainQueue, Tasks: []messages.Task{event("1", "a", "a.sh", "p"), event("2", "a", "b.sh", "p")}})
-		synctest.Wait()
-		if s, _ := p.Inspector.Status(path).(messages.QueueStatus); s.Length != 2 {
-			t.Errorf("%d tasks are left, want both", s.Length)
-		}
-		var asked []string
-		spawned(t, p, modulePath+"a", func() actor.Actor {
-			return actor.ReceiveFunc(func(ctx actor.Context) {
-				if msg, ok := ctx.Message().(messages.ExecuteTask); ok {
-					asked = append(asked, msg.Task.ID)
-				}
-			})
-		})
-		time.Sleep(lostTaskDelay) // virtual
-		synctest.Wait()
-		if !slices.Equal(asked, []string{"1"}) {
-			t.Errorf("the owner was asked for %v", asked)
-		}
-	})
 }
 
 // H15, M2: the first discovery installs no CRDs of a module under maintenance. When that

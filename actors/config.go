@@ -171,12 +171,13 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 	if c.state.refused != "" {
 		c.noticeAccepted()
 	}
-	c.state.known, c.state.refused, c.state.revision = maps.Clone(msg.Data), "", msg.ResourceVersion
+	c.state.refused, c.state.revision = "", msg.ResourceVersion
 	if c.state.standby {
 		ctx.Send(c.program.PID(standbyPath), flagsMoved{doc.Flags})
-		return
+	} else {
+		c.announce(ctx, before, doc)
 	}
-	c.announce(ctx, before, doc)
+	c.state.known = maps.Clone(msg.Data) // last: what is known is not announced again
 }
 
 // meet handles a content that was not shown by the watch.

@@ -44,6 +44,7 @@ type convergeState struct {
 	removed  map[string]bool   // modules whose directories are gone; their actors live on
 	purging  map[string]string // releases whose purge has failed, and the task in its own queue that tries again
 	listed   bool
+	begun    bool // what the start-up does is queued
 	reload   int  // number of the last reload that has begun
 	waiting  bool // a ReloadModules task waits in the main queue
 	running  bool // steps of the last reload are in the main queue
@@ -114,6 +115,9 @@ func (c *converge) Receive(ctx actor.Context) {
 
 // startUp queues steps 1 and 2 and the first reload.
 func (c *converge) startUp(ctx actor.Context) {
+	if c.state.begun {
+		return // a crash came behind it
+	}
 	cause := messages.Cause{Activation: messages.Startup}
 	c.state.span = c.program.convergeSpan(1, cause)
 	c.log.Info("start-up begins", "globalHooks", len(c.state.globalHooks), "modules", len(c.state.tree.Modules))
@@ -132,6 +136,7 @@ func (c *converge) startUp(ctx actor.Context) {
 	tasks = append(tasks, c.program.task(messages.GlobalHooks, messages.AwaitSynchronization{}, cause))
 	c.enqueue(ctx, false, tasks)
 	c.requestReload(ctx, cause)
+	c.state.begun = true
 }
 
 // requestReload queues 'reload all modules': at the tail of main, or, while one is in
@@ -140,7 +145,6 @@ func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 	if c.state.waiting {
 		return
 	}
-	c.state.waiting = true
 	restart := c.state.running
 	if restart {
 		c.log.Info("reload of all modules starts again", "cause", cause)
@@ -148,6 +152,7 @@ func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 	}
 	work := messages.ReloadModules{Cause: cause}
 	c.program.enqueue(ctx, restart, c.program.task(messages.Converge, work, cause))
+	c.state.waiting = true // last: nobody asks again
 }
 
 func (c *converge) execute(ctx actor.Context, t messages.Task) {
@@ -330,9 +335,9 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	c.program.Metrics.converged(c.state.cause, since(c.state.began))
 	c.log.Info("converged", "modules", len(c.state.enabled), "cause", c.state.cause, "took", time.Since(c.state.began).Round(time.Millisecond))
 	if !c.state.ready {
-		c.state.ready = true
 		ctx.Send(c.program.PID(schedulePath), messages.Converged{})
 		ctx.Send(c.program.PID(monitorsPath), dropWarm{})
+		c.state.ready = true // last: this is said once
 	}
 	c.program.tell(ctx, c.state.tree.Modules, messages.RememberValues{})
 	ctx.Send(c.program.PID(globalPath), messages.RememberValues{})

@@ -28,6 +28,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 	default:
 		m.queueEvent(ctx, mon, msg)
 		m.program.Metrics.eventQueued(msg.Watch, mon.binding, msg.Arrived)
+		mon.seen = msg.Seq
 	}
 }
 
@@ -109,13 +110,14 @@ func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
 	if mon == nil || mon.open {
 		return
 	}
-	mon.open, mon.seen = true, msg.Seen
-	held := mon.held
-	mon.held = nil
-	for _, change := range held {
-		if change.Seq > msg.Seen {
+	mon.seen = max(mon.seen, msg.Seen)
+	for len(mon.held) > 0 {
+		if change := mon.held[0]; change.Seq > mon.seen {
 			m.queueEvent(ctx, mon, change)
+			mon.seen = change.Seq
 		}
+		mon.held = mon.held[1:]
 	}
+	mon.held, mon.open = nil, true
 	m.resyncLater(ctx, msg.Watch, mon)
 }

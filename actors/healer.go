@@ -261,9 +261,9 @@ func (h *healer) healDue(ctx actor.Context, module string) {
 	} else if !p.changed {
 		return
 	}
-	p.changed = false
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
 	h.program.enqueue(ctx, false, h.program.task(module, messages.RunModule{}, cause))
+	p.changed = false
 }
 
 func compareObjects(a, b helm.Object) int { return cmp.Compare(a.String(), b.String()) }

@@ -13,7 +13,8 @@ import (
 
 // handledAgain reports whether the restarted actor handles a message once more, before all
 // others: nobody would send it a second time. Half of what it asks for may have been done
-// before the crash, so all of these may be handled twice.
+// before the crash, or all of it. So their handlers change last what would make them do
+// nothing the second time; what they send may come twice.
 func handledAgain(message any) bool {
 	switch message.(type) {
 	case messages.ShutDown, messages.Enqueue, messages.DropTasks, messages.RetryNow:
@@ -22,7 +23,9 @@ func handledAgain(message any) bool {
 	case messages.EnableModule, messages.SuspendModule, messages.ResumeModule, adoptModule, forgetModule, retireModule,
 		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue:
 	case messages.ConfigMapSeen, addSections, sectionLost:
-	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, dropWarm:
+	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizeLater, messages.TickLater,
+		messages.Unwatch, messages.ObjectsPatched, resyncDue, dropWarm:
+	case lead, warmUp, flagsMoved:
 	case messages.StartSchedules, messages.StopSchedules, entriesDue:
 	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, healDue:
 	default:

@@ -87,15 +87,15 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	if mode == m.state.maintenance {
 		return
 	}
-	m.state.maintenance = mode
 	if mode == "" {
 		m.log.Info("maintenance is over")
-		return
+	} else {
+		m.state.crdsDue = true
+		m.forgetDrift(ctx)
+		ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
+		m.log.Info("module is under maintenance: hooks go on, its release is left alone", "mode", mode)
 	}
-	m.state.crdsDue = true
-	m.forgetDrift(ctx)
-	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
-	m.log.Info("module is under maintenance: hooks go on, its release is left alone", "mode", mode)
+	m.state.maintenance = mode
 }
 
 // untouched asks whether the module is under maintenance at this moment.

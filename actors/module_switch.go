@@ -103,10 +103,10 @@ func (m *module) resume(ctx actor.Context) {
 	case m.state.phase == messages.Deleting:
 		m.forget(ctx)
 	case m.state.phase == messages.Suspended && m.state.started:
+		m.catchUp(ctx)
 		m.become(messages.Ready)
-		m.catchUp(ctx)
 	case m.state.phase == messages.Suspended:
-		m.become(messages.Starting)
 		m.catchUp(ctx)
+		m.become(messages.Starting)
 	}
 }

@@ -51,7 +51,7 @@ type monitor struct {
 	warm     bool   // filled ahead by a follower; nobody asked for it yet
 	shown    bool   // a Synchronization run has seen it; another may follow
 	open     bool   // events flow
-	seen     uint64 // the last change that the Synchronization run saw
+	seen     uint64 // the last change that the Synchronization run saw, or that became an event
 	held     []messages.ObjectChanged
 	resync   *time.Timer // nil without resynchronizationPeriod, or before the first Synchronization
 }

@@ -116,8 +116,8 @@ func (o *Operator) Converge() messages.ConvergeStatus {
 }
 
 // operator is the root actor: it starts the others in order, spawns modules and named
-// queues when they are needed, and stops all in order. A mistake of its own costs it one
-// message; whoever it has spawned goes on.
+// queues when they are needed, and stops all in order. It goes on after a mistake of its
+// own, and so does whoever it has spawned.
 type operator struct {
 	program  *program
 	ctx      context.Context

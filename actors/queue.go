@@ -53,8 +53,6 @@ func (q *queue) Receive(ctx actor.Context) {
 		q.taskDone(ctx, msg)
 	case executeAgain:
 		q.executeAgain(ctx, msg)
-	case *actor.DeadLetterResponse: // the owner is gone until the root has started it again
-		q.executeLater(ctx)
 	default:
 		unhandled(ctx, q.program.Log)
 		return

@@ -20,6 +20,9 @@ func (m *monitors) resyncLater(ctx actor.Context, key messages.WatchKey, mon *mo
 		return
 	}
 	self, due := ctx.Self(), resyncDue{key, mon}
+	if mon.resync != nil {
+		mon.resync.Stop()
+	}
 	mon.resync = time.AfterFunc(mon.binding.ResynchronizationPeriod, func() { m.program.Send(self, due) })
 }
 

@@ -72,8 +72,9 @@ type World struct {
 	WarmUp func(ctx context.Context) error
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
-	// Observe is told of each message before its actor handles it; nil for nobody.
-	Observe func(actor *actor.PID, message any)
+	// Observe is told of each message before its actor handles it, and calls back when that
+	// is done; nil for nobody.
+	Observe func(actor *actor.PID, message any) (handled func())
 	// Backoff makes the delays between the attempts at a task; nil for those of rule F7.
 	Backoff func() backoff.BackOff
 }

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -16,8 +17,10 @@ type crashOnly struct {
 	log       *slog.Logger
 	inspector *Inspector
 	again     func(message any) bool
-	kept      sync.Map // by the ID of an actor, what it handles again when it has started
 	lost      func(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID)
+	// By the ID of an actor: what it crashed over and handles again as soon as it goes on,
+	// and what it is handling again.
+	kept, retried sync.Map
 }
 
 // A child may crash so often within so long before its restarts are spaced.
@@ -28,7 +31,8 @@ const (
 
 // HandleFailure implements actor.SupervisorStrategy.
 func (s *crashOnly) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	s.tell(system, child, "an actor crashed and is restarted; please report this", reason, message)
+	s.tell(child, "an actor crashed and is restarted; please report this", reason)
+	s.save(system, child, message, s.again)
 	stats.Fail()
 	if stats.NumberOfFailures(quickTime) <= quickCrashes {
 		sup.RestartChildren(child)
@@ -38,24 +42,30 @@ func (s *crashOnly) HandleFailure(system *actor.ActorSystem, sup actor.Superviso
 	time.AfterFunc(firstDelay, func() { sup.RestartChildren(child) })
 }
 
-// tell logs a crash, and sees to it that nobody waits for ever for what the message asks.
-func (s *crashOnly) tell(system *actor.ActorSystem, child *actor.PID, what string, reason, message any) {
+func (s *crashOnly) tell(child *actor.PID, what string, reason any) {
 	err, _ := asFailure(reason)
 	s.log.Error(what, "actor", child.Id, "err", err, "stack", s.inspector.stack(child))
-	_, body, sender := actor.UnwrapEnvelope(message)
-	if s.again != nil && s.again(body) {
-		s.kept.Store(child.Id, actor.WrapEnvelope(message))
+}
+
+// save keeps the message that the child crashed over, when it may be handled again and was
+// not; else it is gone, and whoever waits for its answer must hear of it.
+func (s *crashOnly) save(system *actor.ActorSystem, child *actor.PID, message any, again func(message any) bool) {
+	envelope := actor.WrapEnvelope(message)
+	if retried, ok := s.retried.LoadAndDelete(child.Id); ok { // the library names what came last
+		envelope = retried.(*actor.MessageEnvelope) //nolint:forcetypeassert // nothing else is in there
+	} else if again != nil && again(envelope.Message) {
+		s.kept.Store(child.Id, envelope)
+		return
 	}
-	// Another message is gone; whoever waits for its answer must hear of it.
-	tellAsker(system, sender, child)
+	tellAsker(system, envelope.Sender, child)
 	if s.lost != nil {
-		s.lost(system, child, body, sender)
+		s.lost(system, child, envelope.Message, envelope.Sender)
 	}
 }
 
-// goOn has an actor that crashed handle once more what it crashed over, before anything
-// else: as soon as it is restarted, or with the next message when it was not.
-func (s *crashOnly) goOn(next actor.ReceiverFunc) actor.ReceiverFunc {
+// handlingKept has an actor that crashed handle once more what it crashed over, before
+// anything else: as soon as it is restarted, or with the next message when it was not.
+func (s *crashOnly) handlingKept(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, envelope *actor.MessageEnvelope) {
 		switch envelope.Message.(type) {
 		case *actor.Started:
@@ -67,7 +77,9 @@ func (s *crashOnly) goOn(next actor.ReceiverFunc) actor.ReceiverFunc {
 			s.handleKept(ctx, next)
 			return
 		default:
-			s.handleKept(ctx, next)
+			if _, kept := s.kept.Load(ctx.Self().Id); kept {
+				s.handleBefore(ctx, next, envelope)
+			}
 		}
 		next(ctx, envelope)
 	}
@@ -75,26 +87,59 @@ func (s *crashOnly) goOn(next actor.ReceiverFunc) actor.ReceiverFunc {
 
 // handleKept forgets the message first: a second crash over it must not hold others up.
 func (s *crashOnly) handleKept(ctx actor.ReceiverContext, next actor.ReceiverFunc) {
-	if kept, ok := s.kept.LoadAndDelete(ctx.Self().Id); ok {
-		next(ctx, kept.(*actor.MessageEnvelope)) //nolint:forcetypeassert // nothing else is kept
+	id := ctx.Self().Id
+	kept, ok := s.kept.LoadAndDelete(id)
+	if !ok {
+		return
 	}
+	s.retried.Store(id, kept)
+	next(ctx, kept.(*actor.MessageEnvelope)) //nolint:forcetypeassert // nothing else is in there
+	s.retried.Delete(id)
+}
+
+// handleBefore is handleKept when another message is in hand already; it is kept itself
+// should the first one crash the actor again.
+func (s *crashOnly) handleBefore(ctx actor.ReceiverContext, next actor.ReceiverFunc, waiting *actor.MessageEnvelope) {
+	id := ctx.Self().Id
+	kept, _ := s.kept.Swap(id, waiting)
+	s.retried.Store(id, kept)
+	next(ctx, kept.(*actor.MessageEnvelope)) //nolint:forcetypeassert // nothing else is in there
+	s.retried.Delete(id)
+	s.kept.Delete(id)
 }
 
 // rootOnly serves the root actor. A restart would stop its children, which are the whole
 // program, and wait for the longest work of them; so it goes on with the state it has. One
 // that could not even start has none.
-type rootOnly struct{ *crashOnly }
+type rootOnly struct {
+	*crashOnly
+	started atomic.Bool
+}
 
 // HandleFailure implements actor.SupervisorStrategy.
 func (s *rootOnly) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	switch message.(type) {
-	case *actor.Started, *actor.Restart:
+	if !s.started.Load() {
 		s.crashOnly.HandleFailure(system, sup, child, stats, reason, message)
 		return
 	}
-	s.tell(system, child, "an actor crashed and goes on; please report this", reason, message)
+	s.tell(child, "an actor crashed and goes on; please report this", reason)
+	s.inspector.wentOn(child)
+	s.save(system, child, message, func(message any) bool {
+		_, ended := message.(*actor.Terminated) // of a child, which nobody says again
+		return ended || s.again != nil && s.again(message)
+	})
 	sup.ResumeChildren(child)
 	system.Root.Send(child, wakeUp{}) // there may be no other message for a long time
+}
+
+// noteStart notes that the actor has started.
+func (s *rootOnly) noteStart(next actor.ReceiverFunc) actor.ReceiverFunc {
+	return func(ctx actor.ReceiverContext, envelope *actor.MessageEnvelope) {
+		next(ctx, envelope)
+		if _, ok := envelope.Message.(*actor.Started); ok {
+			s.started.Store(true)
+		}
+	}
 }
 
 // wakeUp has an actor handle what is kept for it; it never sees this message.

@@ -59,6 +59,13 @@ func (in *Inspector) stack(pid *actor.PID) string {
 	return ""
 }
 
+// wentOn counts the crash of an actor that was not restarted.
+func (in *Inspector) wentOn(pid *actor.PID) {
+	if p := in.probe(pid.Id); p != nil {
+		p.restarted()
+	}
+}
+
 func (in *Inspector) probe(id string) *probe {
 	in.mu.RLock()
 	defer in.mu.RUnlock()
@@ -172,8 +179,7 @@ func (p *probe) InvokeUserMessage(message any) {
 func (p *probe) InvokeSystemMessage(message any) {
 	p.system.Add(-1)
 	if _, ok := message.(*actor.Restart); ok {
-		p.restarts.Add(1)
-		p.in.restarts.Add(1)
+		p.restarted()
 	}
 	p.begin(message)
 	p.next.InvokeSystemMessage(message)
@@ -182,6 +188,11 @@ func (p *probe) InvokeSystemMessage(message any) {
 	case *actor.Stop, *actor.Terminated:
 		p.forgetIfGone()
 	}
+}
+
+func (p *probe) restarted() {
+	p.restarts.Add(1)
+	p.in.restarts.Add(1)
 }
 
 // EscalateFailure implements actor.MessageInvoker. The mailbox calls it from its

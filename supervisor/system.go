@@ -25,9 +25,9 @@ type Options struct {
 	Again func(message any) bool
 	// Lost is told of a message whose receiver crashed while it handled it.
 	Lost func(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID)
-	// Observe is told of each message before its receiver handles it. Tests panic in it, as
-	// a mistake of the receiver would.
-	Observe func(receiver *actor.PID, message any)
+	// Observe is told of each message before its receiver handles it, and what it returns is
+	// called afterwards. Tests panic in them, as a mistake of the receiver would.
+	Observe func(receiver *actor.PID, message any) (handled func())
 }
 
 // System is a protoactor system whose actors are inspected and crash-only.
@@ -54,7 +54,7 @@ func NewSystem(o Options) *System {
 	s.options = []actor.PropsOption{
 		actor.WithMailbox(s.Inspector.mailbox),
 		actor.WithSupervisor(s.crashOnly),
-		actor.WithReceiverMiddleware(s.crashOnly.goOn),
+		actor.WithReceiverMiddleware(s.crashOnly.handlingKept),
 	}
 	if o.Observe != nil {
 		s.options = append(s.options, actor.WithReceiverMiddleware(observed(o.Observe)))
@@ -65,11 +65,12 @@ func NewSystem(o Options) *System {
 	return s
 }
 
-func observed(observe func(*actor.PID, any)) actor.ReceiverMiddleware {
+func observed(observe func(*actor.PID, any) func()) actor.ReceiverMiddleware {
 	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, envelope *actor.MessageEnvelope) {
-			observe(ctx.Self(), envelope.Message)
+			handled := observe(ctx.Self(), envelope.Message)
 			next(ctx, envelope)
+			handled()
 		}
 	}
 }
@@ -115,16 +116,17 @@ func (s *System) Send(to *actor.PID, message any) { s.Actors.Root.Send(to, messa
 // guardian the library would supervise it by its own default, which stops it at the
 // eleventh crash and says nothing.
 func (s *System) Spawn(name string, producer actor.Producer) (*actor.PID, error) {
-	return s.spawn(name, producer, s.crashOnly)
+	return s.spawn(name, producer, actor.WithGuardian(s.crashOnly))
 }
 
 // SpawnRoot starts the actor that spawns all others. It goes on when it crashes.
 func (s *System) SpawnRoot(name string, producer actor.Producer) (*actor.PID, error) {
-	return s.spawn(name, producer, &rootOnly{s.crashOnly})
+	strategy := &rootOnly{crashOnly: s.crashOnly}
+	return s.spawn(name, producer, actor.WithGuardian(strategy), actor.WithReceiverMiddleware(strategy.noteStart))
 }
 
-func (s *System) spawn(name string, producer actor.Producer, guardian actor.SupervisorStrategy) (*actor.PID, error) {
-	pid, err := s.Actors.Root.SpawnNamed(s.Props(producer).Configure(actor.WithGuardian(guardian)), name)
+func (s *System) spawn(name string, producer actor.Producer, options ...actor.PropsOption) (*actor.PID, error) {
+	pid, err := s.Actors.Root.SpawnNamed(s.Props(producer).Configure(options...), name)
 	if err != nil {
 		return nil, fmt.Errorf("spawn actor %s: %w", name, err)
 	}

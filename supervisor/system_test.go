@@ -254,35 +254,61 @@ func TestCrashLosesOneMessage(t *testing.T) {
 	})
 }
 
+// diarist notes what it handles. It panics over a message as often as faults say, over its
+// own start under the name "started"; a start spawns a child.
+func (s *stage) diarist(diary *[]string, faults map[string]int) actor.Producer {
+	handled := func(what string) {
+		*diary = append(*diary, what)
+		if faults[what]--; faults[what] >= 0 {
+			panic(what)
+		}
+	}
+	return func() actor.Actor {
+		return function(func(ctx actor.Context) {
+			switch msg := ctx.Message().(type) {
+			case *actor.Started:
+				if _, err := ctx.SpawnNamed(s.Props(silent), "child"); err != nil {
+					s.t.Error(err)
+				}
+				handled("started")
+			case *actor.Terminated:
+				handled("terminated")
+			case order:
+				handled(string(msg))
+				if ctx.Sender() != nil {
+					ctx.Respond("done: " + string(msg))
+				}
+			}
+		})
+	}
+}
+
 // A message that nobody would send again is handled again, by the restarted actor, before
 // all others, with its sender, and once: what crashes always must not hold others up.
 func TestCrashHandlesAgain(t *testing.T) {
 	onStage(t, func(s *stage) {
-		faulty := map[order]int{"bad once": 1, "bad always": 2}
 		var diary []string
-		pid := s.spawn("worker", func() actor.Actor {
-			return function(func(ctx actor.Context) {
-				switch msg := ctx.Message().(type) {
-				case *actor.Started:
-					diary = append(diary, "started")
-				case order:
-					diary = append(diary, string(msg))
-					if faulty[msg]--; faulty[msg] >= 0 {
-						panic(msg)
-					}
-					if ctx.Sender() != nil {
-						ctx.Respond("done: " + string(msg))
-					}
-				}
-			})
-		})
-		for _, o := range []order{"good", "bad once", "bad always"} {
-			s.Send(pid, o)
+		pid := s.spawn("worker", s.diarist(&diary, map[string]int{"bad once": 1, "bad always": 2}))
+		synctest.Wait()
+		diary = nil
+		s.Send(pid, order("good"))
+		if got, err := s.Ask(context.Background(), pid, order("bad once")); got != "done: bad once" || err != nil {
+			t.Errorf("what was handled again: %v, %v", got, err)
+		}
+		if len(s.lost) > 0 {
+			t.Errorf("%v was told to be lost", <-s.lost)
+		}
+		if got, err := s.Ask(context.Background(), pid, order("bad always")); got != nil || err == nil || !strings.Contains(err.Error(), "worker crashed over the question") {
+			t.Errorf("what crashed twice: %v, %v", got, err)
+		}
+		if len(s.lost) != 1 || <-s.lost != any(order("bad always")) {
+			t.Error("it was not told to be lost")
 		}
 		if got, err := s.Ask(context.Background(), pid, order("last")); got != "done: last" || err != nil {
 			t.Errorf("the message behind the crashes: %v, %v", got, err)
 		}
-		want := []string{"started", "good", "bad once", "started", "bad once", "bad always", "started", "bad always", "started", "last"}
+		diary = slices.DeleteFunc(diary, func(what string) bool { return what == "terminated" })
+		want := []string{"good", "bad once", "started", "bad once", "bad always", "started", "bad always", "started", "last"}
 		if !slices.Equal(diary, want) {
 			t.Errorf("handled %q, want %q", diary, want)
 		}
@@ -290,54 +316,56 @@ func TestCrashHandlesAgain(t *testing.T) {
 }
 
 // The root goes on when it crashes, and its children do not notice; what it crashed over it
-// handles once more, before what comes behind.
+// handles once more, before what comes behind. Only what could not start is started again.
 func TestRootGoesOn(t *testing.T) {
-	onStage(t, func(s *stage) {
-		faulty := 2
-		var diary []string
-		root, err := s.SpawnRoot("root", func() actor.Actor {
-			return function(func(ctx actor.Context) {
-				switch msg := ctx.Message().(type) {
-				case *actor.Started:
-					diary = append(diary, "started")
-					if faulty--; faulty == 1 {
-						panic("cannot start")
-					}
-					if _, err := ctx.SpawnNamed(s.Props(func() actor.Actor {
-						return function(func(ctx actor.Context) {
-							if _, ok := ctx.Message().(*actor.Started); ok {
-								diary = append(diary, "child")
-							}
-						})
-					}), "child"); err != nil {
-						t.Error(err)
-					}
-				case order:
-					diary = append(diary, string(msg))
-					if faulty--; faulty == 0 {
-						panic(msg)
-					}
+	for name, c := range map[string]struct {
+		faults   map[string]int
+		want     []string
+		restarts int64
+	}{
+		"over a message":         {map[string]int{"first": 1}, []string{"started", "first", "first", "second"}, 1},
+		"over the last message":  {map[string]int{"second": 1}, []string{"started", "first", "second", "second"}, 1},
+		"twice over a message":   {map[string]int{"first": 2}, []string{"started", "first", "first", "second"}, 2},
+		"over both, and again":   {map[string]int{"first": 2, "second": 1}, []string{"started", "first", "first", "second"}, 3},
+		"at the start":           {map[string]int{"started": 1}, []string{"started", "terminated", "started", "first", "second"}, 1},
+		"at the start and again": {map[string]int{"started": 2}, []string{"started", "terminated", "started", "terminated", "started", "first", "second"}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onStage(t, func(s *stage) {
+				var diary []string
+				root, err := s.SpawnRoot("root", s.diarist(&diary, c.faults))
+				if err != nil {
+					t.Fatal(err)
+				}
+				s.roots = append(s.roots, root)
+				s.Send(root, order("first"))
+				s.Send(root, order("second"))
+				s.advance(0)
+				if !slices.Equal(diary, c.want) {
+					t.Errorf("happened %q, want %q", diary, c.want)
+				}
+				if got := s.Inspector.Restarts(); got != c.restarts {
+					t.Errorf("%d crashes are counted, want %d", got, c.restarts)
 				}
 			})
 		})
+	}
+}
+
+// A child that has ended is told to the root again when that crashed over it.
+func TestRootHearsOfTheEndAgain(t *testing.T) {
+	onStage(t, func(s *stage) {
+		var diary []string
+		root, err := s.SpawnRoot("root", s.diarist(&diary, map[string]int{"terminated": 1}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.roots = append(s.roots, root)
 		synctest.Wait()
-		faulty = 1
-		s.Send(root, order("first"))
-		s.Send(root, order("second"))
-		synctest.Wait()
-		faulty = 1
-		s.Send(root, order("third"))
-		synctest.Wait()
-		want := []string{"started", "started", "child", "first", "first", "second", "third", "third"}
-		if !slices.Equal(diary, want) {
+		s.Actors.Root.Stop(s.PID("root/child"))
+		s.advance(0)
+		if want := []string{"started", "terminated", "terminated"}; !slices.Equal(diary, want) {
 			t.Errorf("happened %q, want %q", diary, want)
-		}
-		if log := s.log.String(); strings.Count(log, "an actor crashed and goes on") != 2 {
-			t.Errorf("log:\n%s", log)
 		}
 	})
 }

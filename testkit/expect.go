@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -134,28 +135,28 @@ func (w world) configMapViolations(enabled []string, got map[string]string) (lis
 
 // doubles checks that a task whose hook has succeeded does not run the hook again, unless
 // its result was refused, or an actor crashed over it: an owner, or one that the run asked.
-// The crash of a queue explains nothing.
 func doubles(p *Played) (list []string) {
-	succeeded, refused := map[string]bool{}, map[string]int{}
-	for line := range strings.Lines(p.Trace) {
-		if _, rest, found := strings.Cut(line, "will retry module="); found && strings.Contains(line, "its result is refused") {
-			module, _, _ := strings.Cut(rest, " ")
-			refused[module]++
-		}
-	}
+	succeeded := map[string]event{}
 	for _, e := range p.events {
 		switch {
-		case e.what == "crash" && !strings.HasPrefix(e.module, "queue/"), e.what == "start":
+		case e.what == "start", e.interrupts():
 			clear(succeeded)
-		case e.task != "" && e.ok && succeeded[e.task] && refused[e.module] > 0:
-			refused[e.module]--
-		case e.task != "" && e.ok && succeeded[e.task]:
-			list = append(list, fmt.Sprintf("task %s of %s has run %s twice", e.task, e.module, e.what))
+		case e.what == "refused":
+			maps.DeleteFunc(succeeded, func(_ string, ran event) bool { return ran.module == e.module })
 		case e.task != "" && e.ok:
-			succeeded[e.task] = true
+			if _, twice := succeeded[e.task]; twice {
+				list = append(list, fmt.Sprintf("task %s of %s has run %s twice", e.task, e.module, e.what))
+			}
+			succeeded[e.task] = e
 		}
 	}
 	return list
+}
+
+// interrupts tells of the crash of an actor that runs may depend on: not of a queue, nor of
+// the root.
+func (e event) interrupts() bool {
+	return e.what == "crash" && e.module != "" && !strings.HasPrefix(e.module, "queue/")
 }
 
 // startUps checks that the onStartup hook of a module ran once for each time it became
@@ -187,7 +188,7 @@ func startUpsExplained(p *Played, module string) int {
 	n := strings.Count(p.Trace, "will retry module="+module+" task=RunModule") + strings.Count(p.Trace, "directory of the module is gone")
 	for _, e := range p.events {
 		switch {
-		case e.what == "start", e.what == "crash", e.what == "switch":
+		case e.what == "start", e.interrupts(), e.what == "switch":
 			n++
 		case e.module == module && (e.what == "uninstall" || e.what == "onStartup" && !e.ok):
 			n++

@@ -97,7 +97,7 @@ func (s *Stage) play(t *testing.T, script []line, seed uint64) *Played {
 			p.end()
 			played.Problems = append(played.Problems, p.witness.problems...)
 		}()
-		p.trapped = slices.ContainsFunc(script, func(l line) bool { return strings.Contains(l.text, " over ") })
+		p.trapped = slices.ContainsFunc(script, func(l line) bool { return strings.Contains(l.text, " over ") || strings.Contains(l.text, " after ") })
 		p.play(script)
 		played.look(p)
 		played.Trace = strings.ReplaceAll(p.trace.String(), s.disk.dir, "$DIR")
@@ -135,7 +135,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	}
 	p.traps = newTraps(p.witness)
 	if s.runner == nil || s.disk.hasPrograms() { // it logs into the trace of one play
-		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.logger()})
+		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.logger(p.witness)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -217,16 +217,17 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	writes, cancel := context.WithCancel(context.Background())
 	p.writes = cancel
 	world := actors.World{
-		Log: p.trace.logger(), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Previews: p.releases, ConfigMap: p.cluster, Objects: p.cluster, Notices: p.cluster,
+		Log: p.trace.logger(p.witness), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Previews: p.releases, ConfigMap: p.cluster, Objects: p.cluster, Notices: p.cluster,
 		Watch: p.cluster.WatchObjects, Metrics: p.metrics,
 		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 	}
-	world.Observe = func(receiver *actor.PID, message any) {
+	world.Observe = func(receiver *actor.PID, message any) func() {
 		p.sched.interrupt(receiver.Id)
 		if p.trapped { // each message costs more
-			p.traps.observe(receiver, message)
+			return p.traps.observe(receiver, message)
 		}
+		return func() {}
 	}
 	p.operator = actors.New(world)
 	if err := p.await(func() error { return start(p.operator) }); err != nil {

@@ -309,7 +309,7 @@ func (d *draw) crash() {
 	kind, _, _ := strings.Cut(actor, "/")
 	switch {
 	case actor == "queue/side", d.rnd.IntN(2) == 0: // that queue is spawned when it is needed
-		d.add("crash %s over %s", actor, oneOf(d, crashedOver[kind]...))
+		d.add("crash %s %s %s", actor, oneOf(d, "over", "over", "after"), oneOf(d, crashedOver[kind]...))
 	default:
 		d.add("crash %s", actor)
 	}
@@ -319,15 +319,15 @@ func (d *draw) crash() {
 //
 //nolint:gochecknoglobals // a table
 var crashedOver = map[string][]string{
-	"module":       {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "getHooks", "EnableModule", "SuspendModule", "ResumeModule", "adoptModule"},
-	"global-hooks": {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "SetEnabledModules"},
-	"converge":     {"ExecuteTask", "Terminated", "succeeded", "endPurges", "StartUp", "ReloadModules", "ConfigChanged", "SetDynamicFlags", "ModuleDeleted", "ConvergeFinished"},
+	"module":       {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "getHooks", "EnableModule", "SuspendModule", "ResumeModule", "adoptModule", "forgetModule", "retireModule", "SetMaintenance", "RetryNow"},
+	"global-hooks": {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "SetEnabledModules", "RetryNow"},
+	"converge":     {"ExecuteTask", "Terminated", "succeeded", "endPurges", "StartUp", "ReloadModules", "ConfigChanged", "ConfigFlagsSaved", "SetDynamicFlags", "ModuleDeleted", "ConvergeFinished", "delayedReload"},
 	"queue":        {"TaskDone", "Enqueue", "DropTasks"},
-	"monitors":     {"UnlockBinding", "Unwatch", "ObjectChanged", "WatchSynced", "GetSnapshots", "ObjectsPatched", "SynchronizeLater", "TickLater"},
+	"monitors":     {"UnlockBinding", "Unwatch", "ObjectChanged", "WatchSynced", "GetSnapshots", "ObjectsPatched", "SynchronizeLater", "TickLater", "dropWarm"},
 	"schedule":     {"StartSchedules", "StopSchedules", "Converged", "entriesDue"},
-	"config":       {"ConfigMapSeen", "addSections", "SaveConfig"},
-	"healer":       {"runBegan", "releaseApplied", "runEnded", "objectGone", "healDue", "getGone", "moduleGone"},
-	"root":         {"Enqueue", "spawnModules"},
+	"config":       {"ConfigMapSeen", "addSections", "sectionLost", "SaveConfig"},
+	"healer":       {"runBegan", "releaseApplied", "runEnded", "objectGone", "releaseChanged", "healDue", "getGone", "moduleGone"},
+	"root":         {"Enqueue", "spawnModules", "Terminated", "ShutDown"},
 }
 
 func (d *draw) advance() {

@@ -300,22 +300,30 @@ func (p *player) stepWrite(rest string) error {
 }
 
 func (p *player) stepCrash(rest string) error {
-	name, message, over := strings.Cut(rest, " over ")
-	name = strings.TrimPrefix(name, "root") // its path is empty
-	if over {
-		message, count, _ := strings.Cut(message, " ")
-		times, err := strconv.Atoi(cmp.Or(count, "1"))
-		if err != nil || times < 1 {
-			return fmt.Errorf("%q is no number of crashes", count)
+	name, how, _ := strings.Cut(rest, " ")
+	if name == "root" {
+		name = ""
+	}
+	if how == "" {
+		if p.operator == nil {
+			return errors.New("the operator does not run")
 		}
-		p.traps.lay(name, message, times)
+		p.witness.note("crash", strings.TrimPrefix(name, "module/"))
+		p.operator.Send(name, messages.Crash{})
 		return nil
 	}
-	if p.operator == nil {
-		return errors.New("the operator does not run")
+	words := strings.Fields(how)
+	if len(words) < 2 || len(words) > 3 || words[0] != "over" && words[0] != "after" {
+		return fmt.Errorf("%q is neither 'over MESSAGE [N]' nor 'after MESSAGE [N]'", how)
 	}
-	p.witness.note("crash", strings.TrimPrefix(name, "module/"))
-	p.operator.Send(name, messages.Crash{})
+	times := 1
+	if len(words) == 3 {
+		var err error
+		if times, err = strconv.Atoi(words[2]); err != nil || times < 1 {
+			return fmt.Errorf("%q is no number of crashes", words[2])
+		}
+	}
+	p.traps.lay(trap{actor: name, message: words[1], after: words[0] == "after"}, times)
 	return nil
 }
 

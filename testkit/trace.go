@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"addon-operator/messages"
 )
 
 // Trace collects what happens, each line with its virtual time.
@@ -82,8 +84,11 @@ func instant(line string) string {
 	return before
 }
 
-// logger writes warnings, errors and a few milestones into the trace.
-func (t *Trace) logger() *slog.Logger { return slog.New(traceHandler{trace: t}) }
+// logger writes warnings, errors and a few milestones into the trace. The witness hears of
+// refused results.
+func (t *Trace) logger(w *witness) *slog.Logger {
+	return slog.New(traceHandler{trace: t, witness: w})
+}
 
 // isMilestone tells of an Info message whether a trace shows it.
 func isMilestone(message string) bool {
@@ -96,8 +101,9 @@ func isMilestone(message string) bool {
 }
 
 type traceHandler struct {
-	trace *Trace
-	attrs []slog.Attr
+	trace   *Trace
+	witness *witness
+	attrs   []slog.Attr
 }
 
 func (h traceHandler) Enabled(_ context.Context, level slog.Level) bool {
@@ -108,8 +114,11 @@ func (h traceHandler) Handle(_ context.Context, r slog.Record) error {
 	if r.Level < slog.LevelWarn && !isMilestone(r.Message) {
 		return nil
 	}
-	line := r.Message
+	line, module := r.Message, messages.GlobalHooks
 	add := func(a slog.Attr) bool {
+		if a.Key == "module" {
+			module = a.Value.String()
+		}
 		switch a.Key {
 		case "took", "stack", "revision", "attempt-id": // differ from run to run, or tell nothing here
 		default:
@@ -124,6 +133,9 @@ func (h traceHandler) Handle(_ context.Context, r slog.Record) error {
 	if r.Level >= slog.LevelWarn {
 		line = r.Level.String() + " " + line
 	}
+	if strings.Contains(line, "its result is refused") {
+		h.witness.note("refused", module)
+	}
 	if r.Message == "unhandled message" {
 		h.trace.mu.Lock()
 		h.trace.unhandled = append(h.trace.unhandled, line)
@@ -134,7 +146,7 @@ func (h traceHandler) Handle(_ context.Context, r slog.Record) error {
 }
 
 func (h traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return traceHandler{h.trace, append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
+	return traceHandler{h.trace, h.witness, append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
 }
 
 func (h traceHandler) WithGroup(string) slog.Handler { return h }

@@ -1,0 +1,79 @@
+package actors
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Design 2 and 4: of each message somebody has thought what becomes of it when its receiver
+// crashes over it.
+func TestNoMessageIsLostUnnoticed(t *testing.T) {
+	t.Parallel()
+	handled := messagesOf(t, "Receive", "receive")
+	thoughtOf := map[string]string{}
+	note := func(why string, list ...string) {
+		for _, message := range list {
+			if thoughtOf[message] != "" {
+				t.Errorf("%s is %s and %s", message, thoughtOf[message], why)
+			}
+			thoughtOf[message] = why
+		}
+	}
+	note("handled again", messagesOf(t, "handledAgain")...)
+	note("answered", messagesOf(t, "answerLost")...)
+	note("a question: who asks hears of the crash", "areYouReady", "spawnModules", "takeOver",
+		"getConfig", "getKnownConfig", "getDiscovery", "mayPurge", "endPurges", "getWarm", "getGone", "messages.ListMonitored",
+		"messages.GetValues", "messages.GetModule", "messages.GetDrift", "getDrifted", "whichModule", "getHooks", "messages.ListHooks",
+		"messages.ApplyHookResult", "messages.AwaitSynchronized", "awaitQuiet", "messages.GetSnapshots", "messages.DumpSnapshots")
+	note("of a run that is gone with its owner", "messages.BindingSynchronized", "messages.BindingDeferred", "startedUp")
+	note("made needless by the start, which does the same", "messages.TaskDone", "executeAgain", "lookAgain")
+	note("sent by tests only", "messages.ScheduleFired")
+	for _, message := range handled {
+		if !strings.HasPrefix(message, "*actor.") && thoughtOf[message] == "" {
+			t.Errorf("%s is lost when its receiver crashes over it; see handledAgain", message)
+		}
+	}
+	for _, message := range slices.Sorted(maps.Keys(thoughtOf)) {
+		if !slices.Contains(handled, message) {
+			t.Errorf("%s is handled by nobody", message)
+		}
+	}
+}
+
+// messagesOf are the types of the cases in the functions with these names.
+func messagesOf(t *testing.T, functions ...string) (list []string) {
+	t.Helper()
+	paths, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				return slices.Contains(functions, n.Name.Name)
+			case *ast.CaseClause:
+				for _, message := range n.List {
+					list = append(list, types.ExprString(message))
+				}
+			}
+			return true
+		})
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
