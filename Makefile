@@ -100,7 +100,7 @@ test-devcluster: devcluster ## the half of it that tests the test cluster
 .PHONY: test-operator
 test-operator: devcluster ## the half of it that tests everything else; one package by PACKAGES=./values
 	@go test -race -vet=off $(PACKAGES)
-	# What repeats does it seldom under the race detector, what takes megabytes never; here both do.
+	# Under the race detector tests repeat seldom, and those of megabytes are left out: here in full.
 	go test -vet=off ./values
 	go test -vet=off ./actors -run 'Random|Interleavings'
 	go test -vet=off ./helm -run 'Killed|TooLarge' -kills 50

@@ -234,9 +234,9 @@ func (c *config) refuse(err error) {
 	if c.state.refused == err.Error() {
 		return
 	}
-	c.state.refused = err.Error()
 	c.log.Error("the ConfigMap is refused as a whole; the last valid values stay in force until it is mended", "err", err)
 	c.noticeRefused(err.Error())
+	c.state.refused = err.Error()
 }
 
 func (c *config) noticeRefused(why string) {

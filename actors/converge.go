@@ -121,7 +121,7 @@ func (c *converge) startUp(ctx actor.Context) {
 	cause := messages.Cause{Activation: messages.Startup}
 	c.state.span = c.program.convergeSpan(1, cause)
 	c.log.Info("start-up begins", "globalHooks", len(c.state.globalHooks), "modules", len(c.state.tree.Modules))
-	c.tellMaintenance(ctx) // who is thawed during the first discovery must know what it left out
+	c.tellMaintenance(ctx, c.state.maintenance) // who is thawed during the first discovery must know what it left out
 	var tasks []messages.Task
 	for _, hook := range hooks.ByOrder(c.state.globalHooks, hooks.OnStartup) {
 		tasks = append(tasks, c.program.task(messages.GlobalHooks, orderWork(hook, hooks.OnStartup), cause))
@@ -267,7 +267,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	c.logPlan(p, d, gone)
 	c.state.enabled, c.state.verdicts = d.enabled, d.verdicts
 	ctx.Send(c.program.PID(globalPath), messages.SetEnabledModules{Names: d.enabled})
-	c.tellMaintenance(ctx)
+	c.tellMaintenance(ctx, c.state.maintenance)
 	for _, m := range d.tree.Modules {
 		if !slices.Contains(p.Run, m.Name) {
 			continue
@@ -366,6 +366,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	default:
 		c.runModules(ctx, append(slices.Clone(msg.Modules), thawed...), cause)
 	}
+	c.state.maintenance = msg.Maintenance // last: a mode that is known does nothing
 }
 
 // switchModules suspends what the flags switch off and resumes what they switch on.

@@ -22,7 +22,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 		m.program.Metrics.monitorMissing(msg.Watch)
 	case msg.Instance != mon.instance: // the watch before this one has told it
 	case mon.open && msg.Seq <= mon.seen:
-	case m.state.standby, !mon.open && !mon.shown: // the first Synchronization will see it
+	case m.state.standby, !mon.open && len(mon.runs) == 0: // the next Synchronization will see it
 	case !mon.open:
 		mon.held = append(mon.held, msg)
 	default:
@@ -118,6 +118,6 @@ func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
 		}
 		mon.held = mon.held[1:]
 	}
-	mon.held, mon.open = nil, true
 	m.resyncLater(ctx, msg.Watch, mon)
+	mon.held, mon.open = nil, true
 }

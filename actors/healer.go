@@ -161,9 +161,9 @@ func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 		case late && p.tried[o]:
 			h.log.Debug("an object goes at the end of each run: a hook of the module takes it away", "module", name, "object", o.String())
 		default:
+			h.healLater(ctx, name, p)
 			p.tried[o] = late
 			p.gone[o] = true
-			h.healLater(ctx, name, p)
 		}
 	}
 }

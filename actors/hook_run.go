@@ -79,7 +79,7 @@ func (j job) contexts(run *supervisor.Run, hook hooks.Hook, triggers []messages.
 	var snapshots messages.Snapshots
 	if wanted {
 		var err error
-		if snapshots, err = j.snapshots(run, hook, nil); err != nil {
+		if snapshots, err = j.snapshots(run, hook, messages.Synchronization{}); err != nil {
 			return nil, err
 		}
 	}
@@ -117,11 +117,10 @@ func join(a, b []hooks.Object) []hooks.Object {
 	return slices.Concat(a, b)
 }
 
-// snapshots waits until all bindings of a hook are complete. It is told which ones the run
-// synchronizes.
-func (j job) snapshots(run *supervisor.Run, hook hooks.Hook, synchronizes []int) (messages.Snapshots, error) {
+// snapshots waits until all bindings of a hook are complete.
+func (j job) snapshots(run *supervisor.Run, hook hooks.Hook, synchronization messages.Synchronization) (messages.Snapshots, error) {
 	run.Step("%s: wait for snapshots", hook.Name)
-	got, err := ask[messages.Snapshots](run, j.program.PID(monitorsPath), messages.GetSnapshots{Owner: j.owner, Hook: hook, Synchronizes: synchronizes})
+	got, err := ask[messages.Snapshots](run, j.program.PID(monitorsPath), messages.GetSnapshots{Owner: j.owner, Hook: hook, Synchronization: synchronization})
 	if err == nil {
 		err = got.Err
 	}
@@ -144,7 +143,12 @@ func (e *waitingError) Error() string { return e.reason }
 // these bindings through afterwards (C40). A failure that the binding allows counts as
 // a success (F12).
 func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.SynchronizeHook) error {
-	snapshots, err := j.snapshots(run, hook, w.Bindings)
+	synchronization := messages.Synchronization{Run: j.program.shows.Add(1)}
+	for _, i := range w.Bindings {
+		synchronization.Bindings = append(synchronization.Bindings, bindingKey(hook, i))
+	}
+	defer run.Tell(j.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: j.owner, Synchronization: synchronization})
+	snapshots, err := j.snapshots(run, hook, synchronization)
 	var waiting *waitingError
 	if errors.As(err, &waiting) {
 		j.deferSynchronization(run, hook, w, waiting)

@@ -23,8 +23,8 @@ func handledAgain(message any) bool {
 	case messages.EnableModule, messages.SuspendModule, messages.ResumeModule, adoptModule, forgetModule, retireModule,
 		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue:
 	case messages.ConfigMapSeen, addSections, sectionLost:
-	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizeLater, messages.TickLater,
-		messages.Unwatch, messages.ObjectsPatched, resyncDue, dropWarm:
+	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizationEnded,
+		messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, resyncDue, dropWarm:
 	case lead, warmUp, flagsMoved:
 	case messages.StartSchedules, messages.StopSchedules, entriesDue:
 	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, healDue:

@@ -41,13 +41,13 @@ func untouchable(all []addons.Module, config map[string]string) func(release str
 }
 
 // tellMaintenance tells all modules their modes.
-func (c *converge) tellMaintenance(ctx actor.Context) {
+func (c *converge) tellMaintenance(ctx actor.Context, config map[string]string) {
 	for _, m := range c.state.tree.Modules {
-		ctx.Send(c.program.owner(m.Name), messages.SetMaintenance{Mode: maintained(m, c.state.maintenance)})
+		ctx.Send(c.program.owner(m.Name), messages.SetMaintenance{Mode: maintained(m, config)})
 	}
 }
 
-// maintenanceChanged takes over the modes in the ConfigMap. It returns the modules that
+// maintenanceChanged tells what is new of the modes in the ConfigMap. It returns the modules that
 // must run because they are no longer under maintenance; reload is asked for when a
 // release is concerned that no enabled module has: it may have to be deleted, or not.
 func (c *converge) maintenanceChanged(ctx actor.Context, config map[string]string) (run []string, reload bool) {
@@ -56,8 +56,7 @@ func (c *converge) maintenanceChanged(ctx actor.Context, config map[string]strin
 		return nil, false
 	}
 	was, is := untouchable(c.state.tree.Modules, before), untouchable(c.state.tree.Modules, config)
-	c.state.maintenance = config
-	c.tellMaintenance(ctx)
+	c.tellMaintenance(ctx, config)
 	for _, name := range slices.Sorted(maps.Keys(c.state.deployed)) {
 		switch {
 		case was(name) == is(name):

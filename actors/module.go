@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -140,12 +141,8 @@ func (m *module) Receive(ctx actor.Context) {
 
 // answer copies what the run may not share.
 func (m *module) answer() messages.ModuleState {
-	synchronized := make(map[messages.BindingKey]bool, len(m.state.synchronized))
-	for key := range m.state.synchronized {
-		synchronized[key] = true
-	}
 	return messages.ModuleState{
-		Hooks: m.state.hooks, Started: m.state.started, Synchronized: synchronized,
+		Hooks: m.state.hooks, Started: m.state.started, Synchronized: maps.Clone(m.state.synchronized), Deferred: maps.Clone(m.state.deferred),
 		Begun: m.state.begun, Maintenance: m.state.maintenance, CRDsDue: m.state.crdsDue,
 	}
 }

@@ -112,7 +112,8 @@ func (j moduleJob) startUp(run *supervisor.Run, state messages.ModuleState) erro
 	}
 	for _, hook := range state.Hooks {
 		for _, w := range synchronizations(hook) {
-			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || state.Synchronized[bindingKey(hook, w.Bindings[0])] {
+			first := bindingKey(hook, w.Bindings[0])
+			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || state.Synchronized[first] || state.Deferred[first] {
 				continue
 			}
 			if err := j.synchronize(run, hook, w); err != nil {

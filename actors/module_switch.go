@@ -64,9 +64,9 @@ func (m *module) suspend(ctx actor.Context) {
 	if m.off() {
 		return
 	}
+	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 	m.become(messages.Suspended)
 	m.loading = loading{} // it is cancelled, and who waits for it
-	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 	m.discardResults()
 	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)

@@ -48,10 +48,10 @@ type monitor struct {
 	// instance is the number of the watch: one that was stopped may have told something just before.
 	instance uint64
 	synced   bool
-	warm     bool   // filled ahead by a follower; nobody asked for it yet
-	shown    bool   // a Synchronization run has seen it; another may follow
-	open     bool   // events flow
-	seen     uint64 // the last change that the Synchronization run saw, or that became an event
+	warm     bool           // filled ahead by a follower; nobody asked for it yet
+	runs     map[int64]bool // Synchronization runs that show it to the hook now
+	open     bool           // events flow
+	seen     uint64         // the last change that the Synchronization run saw, or that became an event
 	held     []messages.ObjectChanged
 	resync   *time.Timer // nil without resynchronizationPeriod, or before the first Synchronization
 }
@@ -84,6 +84,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.objectChanged(ctx, msg)
 	case messages.UnlockBinding:
 		m.unlock(ctx, msg)
+	case messages.SynchronizationEnded:
+		m.synchronizationEnded(msg)
 	case messages.ObjectsPatched:
 		m.objectsPatched(msg)
 	case messages.SynchronizeLater:
@@ -202,7 +204,7 @@ func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hoo
 	if err != nil {
 		return err
 	}
-	m.state.watches[key] = &monitor{hook: hook, binding: b, watch: watch, instance: instance}
+	m.state.watches[key] = &monitor{hook: hook, binding: b, watch: watch, instance: instance, runs: map[int64]bool{}}
 	return nil
 }
 
@@ -259,24 +261,35 @@ func (m *monitors) answer(ctx actor.Context) {
 	m.state.waiting = slices.DeleteFunc(m.state.waiting, func(r snapshotRequest) bool {
 		snapshots, complete := m.snapshots(r.msg)
 		if complete {
+			m.holdEvents(r.msg)
 			ctx.Send(r.from, snapshots)
-			m.shown(r.msg, snapshots)
 		}
 		return complete
 	})
 	m.lookLater(ctx)
 }
 
-// shown forgets the events that a Synchronization run sees: when it fails, the next one sees
-// them, too. So no more is held than what changes between two attempts (C40).
-func (m *monitors) shown(msg messages.GetSnapshots, snapshots messages.Snapshots) {
-	if snapshots.Err != nil {
-		return
+// holdEvents is called when a Synchronization run gets its snapshots: what changes from now
+// on it does not see. Whatever changed before, the next one will see, too (C40).
+func (m *monitors) holdEvents(msg messages.GetSnapshots) {
+	for _, binding := range msg.Synchronization.Bindings {
+		if mon := m.state.watches[messages.WatchKey{Owner: msg.Owner, Binding: binding}]; mon != nil {
+			mon.runs[msg.Synchronization.Run] = true
+		}
 	}
-	for _, i := range msg.Synchronizes {
-		mon := m.state.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
-		mon.shown = true
-		mon.held = slices.DeleteFunc(mon.held, func(c messages.ObjectChanged) bool { return c.Seq <= snapshots.Bindings[i].Seq })
+}
+
+// synchronizationEnded lets go of the events that were held for a run that has failed.
+func (m *monitors) synchronizationEnded(msg messages.SynchronizationEnded) {
+	m.state.waiting = slices.DeleteFunc(m.state.waiting, func(r snapshotRequest) bool { return r.msg.Synchronization.Run == msg.Run })
+	for _, binding := range msg.Bindings {
+		mon := m.state.watches[messages.WatchKey{Owner: msg.Owner, Binding: binding}]
+		if mon == nil {
+			continue
+		}
+		if delete(mon.runs, msg.Run); len(mon.runs) == 0 {
+			mon.held = nil
+		}
 	}
 }
 

@@ -269,8 +269,8 @@ func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) erro
 		}
 		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, sections[m.Key], nil))
 	}
-	o.dirs = dirs
 	ctx.RequestWithCustomSender(o.program.PID(configPath), addSections{modules: modules, sections: sections}, ctx.Sender())
+	o.dirs = dirs // last: what is in it is not told again
 	return nil
 }
 

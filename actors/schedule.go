@@ -116,8 +116,8 @@ func (s *schedule) due(ctx actor.Context) {
 		if e.next.IsZero() || e.next.After(now) {
 			continue
 		}
+		s.state.entries[crontab] = entry{e.schedule, e.schedule.Next(now)} // first: a crontab that crashes must not starve others
 		s.fired(ctx, messages.ScheduleFired{Crontab: crontab})
-		s.state.entries[crontab] = entry{e.schedule, e.schedule.Next(now)}
 	}
 	s.arm(ctx.Self())
 }

@@ -112,8 +112,8 @@ func (s *standby) warmUp(ctx actor.Context) {
 	wanted := s.wanted()
 	for name := range s.state.hooks {
 		if !slices.ContainsFunc(wanted, func(m addons.Module) bool { return m.Name == name }) {
-			delete(s.state.hooks, name)
 			ctx.Send(s.program.PID(monitorsPath), messages.Unwatch{Owner: name})
+			delete(s.state.hooks, name)
 		}
 	}
 	missing := slices.DeleteFunc(wanted, func(m addons.Module) bool { return s.known(m.Name) })

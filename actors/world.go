@@ -133,11 +133,12 @@ type program struct {
 	*supervisor.System
 	World
 	tasks *atomic.Int64       // counts tasks, for their IDs
+	shows *atomic.Int64       // counts Synchronization runs, for their names
 	loads *semaphore.Weighted // of modules that load their hooks at the same time
 }
 
 func newProgram(system *supervisor.System, w World) *program {
-	return &program{System: system, World: w, tasks: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width)))}
+	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width)))}
 }
 
 // paths of the actors

@@ -15,11 +15,13 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/watch"
 	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
+	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 )
 
@@ -166,24 +168,21 @@ func (l *Lease) elect(ctx context.Context) {
 // next one finds that the Lease is its own.
 func (l *Lease) interrupt(attempt context.Context, end context.CancelFunc) {
 	due := l.due
+	if l.leads() {
+		due = nil
+	}
 	for {
 		select {
-		case <-l.won:
-			due = nil
-		default:
-		}
-		select {
 		case <-due:
-			select {
-			case <-l.won:
-			default:
-				end()
+			if l.leads() {
+				due = nil
+				continue
 			}
 		case <-l.fence.ctx.Done():
-			end()
 		case <-attempt.Done():
-			return
 		}
+		end()
+		return
 	}
 }
 
@@ -191,7 +190,7 @@ func (l *Lease) interrupt(attempt context.Context, end context.CancelFunc) {
 // that the leader does must have ended; nothing is written any more from here on. It
 // returns when the Lease is released, or when it could not be in time.
 func (l *Lease) Release() {
-	mine := l.fence.ctx.Err() == nil // what was lost is not ours to release
+	mine := l.leads() && l.fence.ctx.Err() == nil // what was lost is not ours to release
 	l.fence.shut(ErrReleased)
 	if l.stop == nil {
 		return // it never competed
@@ -200,7 +199,9 @@ func (l *Lease) Release() {
 	err := errors.New("a request for it takes too long")
 	select {
 	case <-l.stopped:
-		err = l.giveBack(mine)
+		if err = nil; mine {
+			err = l.giveBack()
+		}
 	case <-time.After(l.options.RenewDeadline):
 	}
 	if err != nil {
@@ -208,26 +209,34 @@ func (l *Lease) Release() {
 	}
 }
 
-// giveBack writes that nobody holds the Lease. The library would do so as soon as it is
-// told to compete no more, when the leader may have much to end yet.
-func (l *Lease) giveBack(mine bool) error {
+// leads tells whether this replica has won, whatever came afterwards.
+func (l *Lease) leads() bool {
 	select {
 	case <-l.won:
+		return true
 	default:
-		return nil
+		return false
 	}
-	if !mine {
-		return nil
-	}
+}
+
+// giveBack writes that nobody holds the Lease. The library would do so as soon as it is
+// told to compete no more, when the leader may have much to end yet. The API server may
+// still carry out a renewal that was cut: then it is done once more.
+func (l *Lease) giveBack() error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.options.RenewDeadline)
 	defer cancel()
-	r, _, err := l.record.Get(ctx)
-	if err != nil || r.HolderIdentity != l.options.Identity {
-		return err
-	}
-	now := metav1.Now()
-	return l.record.Update(ctx, resourcelock.LeaderElectionRecord{
-		LeaderTransitions: r.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		r, _, err := l.record.Get(ctx)
+		if apierrors.IsNotFound(err) || err == nil && r.HolderIdentity != l.options.Identity {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		now := metav1.Now()
+		return l.record.Update(ctx, resourcelock.LeaderElectionRecord{
+			LeaderTransitions: r.LeaderTransitions, LeaseDurationSeconds: 1, RenewTime: now, AcquireTime: now,
+		})
 	})
 }
 
@@ -307,12 +316,10 @@ type lock struct {
 // bidding is the context for a request. One of a follower is not cut when that should look
 // again: it would be an error in the log, and nobody would know whether a bid was accepted.
 func (k *lock) bidding(ctx context.Context) context.Context {
-	select {
-	case <-k.lease.won:
+	if k.lease.leads() {
 		return ctx
-	default:
-		return k.lease.running
 	}
+	return k.lease.running
 }
 
 // Get implements resourcelock.Interface.
@@ -450,8 +457,9 @@ func (l *Lease) lookWhenExpired(r resourcelock.LeaderElectionRecord) {
 		l.expires.Stop()
 	}
 	l.renewed = r.RenewTime
-	l.expires = time.AfterFunc(time.Duration(r.LeaseDurationSeconds)*time.Second+afterExpiry, l.lookAtOnce)
+	l.expires = time.AfterFunc(time.Duration(r.LeaseDurationSeconds)*time.Second+wait.Jitter(afterExpiry, 2), l.lookAtOnce)
 }
 
-// afterExpiry is more than passes between the two.
-const afterExpiry = 10 * time.Millisecond
+// afterExpiry is more than passes until the library begins to count. It is jittered, because
+// all followers see a renewal at the same time, and would bid at the same time.
+const afterExpiry = 100 * time.Millisecond

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/client-go/util/retry"
@@ -125,6 +126,32 @@ func TestLeaseExpires(t *testing.T) {
 	first.Release()
 	if s := second.Status(); !s.Leading || s.Holder != "second" {
 		t.Errorf("a late release of the first did harm: %+v", s)
+	}
+}
+
+// conflicting refuses the first release, as when a renewal that was cut is carried out late.
+type conflicting struct {
+	resourcelock.Interface
+	conflicts int
+}
+
+func (c *conflicting) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	if c.conflicts--; c.conflicts >= 0 {
+		return apierrors.NewConflict(coordinationv1.Resource("leases"), "leader", errors.New("the object has been modified"))
+	}
+	return c.Interface.Update(ctx, r)
+}
+
+// L1: a release that meets a late renewal is done once more.
+func TestReleaseAfterALateRenewal(t *testing.T) {
+	w := newWorld(t, devclustertest.Start(t))
+	namespace := w.Namespace(t)
+	leader := newReplica(t, w.Cluster, patient(namespace, "leader")).awaitLeading(t)
+	leader.record = &conflicting{leader.record, 2}
+	leader.Release()
+	lease, err := w.admin.CoordinationV1().Leases(namespace).Get(t.Context(), "leader", metav1.GetOptions{})
+	if err != nil || lease.Spec.HolderIdentity != nil && *lease.Spec.HolderIdentity != "" {
+		t.Errorf("the lease after the release: %+v, %v", lease.Spec, err)
 	}
 }
 

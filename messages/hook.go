@@ -62,9 +62,23 @@ type AllSynchronized struct{}
 type GetSnapshots struct {
 	Owner string
 	Hook  hooks.Hook
-	// Synchronizes are the bindings whose Synchronization run asks: it sees all that has
-	// changed until then (C40).
-	Synchronizes []int
+	// Synchronization is the run that asks; the zero value is any other.
+	Synchronization Synchronization
+}
+
+// Synchronization names a run that shows bindings to a hook for the first time. It sees all
+// that has changed until it gets its snapshots, so events are held from then on, until the
+// binding is unlocked or no such run is left (C40).
+type Synchronization struct {
+	Run      int64 // no other has this number; 0 is none
+	Bindings []BindingKey
+}
+
+// SynchronizationEnded tells that a run that has asked for snapshots is over, whatever came
+// of it.
+type SynchronizationEnded struct {
+	Owner string
+	Synchronization
 }
 
 // Snapshots are the objects of a hook's kubernetes bindings, in their order.

@@ -21,6 +21,8 @@ type ModuleState struct {
 	Started bool
 	// Synchronized holds the bindings whose Synchronization has succeeded.
 	Synchronized map[BindingKey]bool
+	// Deferred holds the bindings for whose Synchronization nobody waits: it comes later.
+	Deferred map[BindingKey]bool
 	// Maintenance is the mode of maintenance, empty for none.
 	Maintenance string
 	// CRDsDue: those of the module were not installed while it was under maintenance.

@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,9 +19,20 @@ type crashOnly struct {
 	inspector *Inspector
 	again     func(message any) bool
 	lost      func(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID)
-	// By the ID of an actor: what it crashed over and handles again as soon as it goes on,
-	// and what it is handling again.
-	kept, retried sync.Map
+	kept      sync.Map // by the ID of an actor, the *backlog of one that has crashed
+}
+
+// backlog is what an actor handles before anything else when it goes on: what it crashed
+// over, and what came to hand meanwhile. Only the goroutine of its mailbox, and the
+// supervisor while that one is suspended, touch it.
+type backlog struct {
+	waiting []keptMessage
+	current *keptMessage // the one being handled
+}
+
+type keptMessage struct {
+	*actor.MessageEnvelope
+	crashed bool // the actor has, over this message
 }
 
 // A child may crash so often within so long before its restarts are spaced.
@@ -47,65 +59,59 @@ func (s *crashOnly) tell(child *actor.PID, what string, reason any) {
 	s.log.Error(what, "actor", child.Id, "err", err, "stack", s.inspector.stack(child))
 }
 
-// save keeps the message that the child crashed over, when it may be handled again and was
-// not; else it is gone, and whoever waits for its answer must hear of it.
+// save keeps the message that the child crashed over for a second attempt, when it may have
+// one; else it is gone, and whoever waits for its answer must hear of it.
 func (s *crashOnly) save(system *actor.ActorSystem, child *actor.PID, message any, again func(message any) bool) {
-	envelope := actor.WrapEnvelope(message)
-	if retried, ok := s.retried.LoadAndDelete(child.Id); ok { // the library names what came last
-		envelope = retried.(*actor.MessageEnvelope) //nolint:forcetypeassert // nothing else is in there
-	} else if again != nil && again(envelope.Message) {
-		s.kept.Store(child.Id, envelope)
+	value, _ := s.kept.LoadOrStore(child.Id, &backlog{})
+	b := value.(*backlog) //nolint:forcetypeassert // nothing else is in there
+	failed := keptMessage{MessageEnvelope: actor.WrapEnvelope(message)}
+	late := b.current != nil
+	if late { // the library names the message that came last
+		failed, b.current = *b.current, nil
+	}
+	if !failed.crashed && again != nil && again(failed.Message) {
+		failed.crashed = true
+		if late {
+			b.waiting = slices.Insert(b.waiting, 0, failed)
+		} else {
+			b.waiting = append(b.waiting, failed)
+		}
 		return
 	}
-	tellAsker(system, envelope.Sender, child)
+	tellAsker(system, failed.Sender, child)
 	if s.lost != nil {
-		s.lost(system, child, envelope.Message, envelope.Sender)
+		s.lost(system, child, failed.Message, failed.Sender)
 	}
 }
 
-// handlingKept has an actor that crashed handle once more what it crashed over, before
-// anything else: as soon as it is restarted, or with the next message when it was not.
+// handlingKept has an actor that crashed handle its backlog before anything else: as soon as
+// it is restarted, or with the next message when it was not.
 func (s *crashOnly) handlingKept(next actor.ReceiverFunc) actor.ReceiverFunc {
 	return func(ctx actor.ReceiverContext, envelope *actor.MessageEnvelope) {
+		value, crashed := s.kept.Load(ctx.Self().Id)
+		if !crashed {
+			if _, late := envelope.Message.(wakeUp); !late {
+				next(ctx, envelope)
+			}
+			return
+		}
+		b := value.(*backlog) //nolint:forcetypeassert // nothing else is in there
 		switch envelope.Message.(type) {
+		case *actor.Restarting, *actor.Terminated, *actor.Stopping, *actor.Stopped: // it may not have started again
+			next(ctx, envelope)
+			return
 		case *actor.Started:
 			next(ctx, envelope)
-			s.handleKept(ctx, next)
-			return
-		case *actor.Restarting, *actor.Terminated, *actor.Stopping, *actor.Stopped: // it may not have started again
 		case wakeUp:
-			s.handleKept(ctx, next)
-			return
 		default:
-			if _, kept := s.kept.Load(ctx.Self().Id); kept {
-				s.handleBefore(ctx, next, envelope)
-			}
+			b.waiting = append(b.waiting, keptMessage{MessageEnvelope: envelope})
 		}
-		next(ctx, envelope)
+		for len(b.waiting) > 0 {
+			b.current, b.waiting = &b.waiting[0], b.waiting[1:]
+			next(ctx, b.current.MessageEnvelope)
+		}
+		s.kept.Delete(ctx.Self().Id)
 	}
-}
-
-// handleKept forgets the message first: a second crash over it must not hold others up.
-func (s *crashOnly) handleKept(ctx actor.ReceiverContext, next actor.ReceiverFunc) {
-	id := ctx.Self().Id
-	kept, ok := s.kept.LoadAndDelete(id)
-	if !ok {
-		return
-	}
-	s.retried.Store(id, kept)
-	next(ctx, kept.(*actor.MessageEnvelope)) //nolint:forcetypeassert // nothing else is in there
-	s.retried.Delete(id)
-}
-
-// handleBefore is handleKept when another message is in hand already; it is kept itself
-// should the first one crash the actor again.
-func (s *crashOnly) handleBefore(ctx actor.ReceiverContext, next actor.ReceiverFunc, waiting *actor.MessageEnvelope) {
-	id := ctx.Self().Id
-	kept, _ := s.kept.Swap(id, waiting)
-	s.retried.Store(id, kept)
-	next(ctx, kept.(*actor.MessageEnvelope)) //nolint:forcetypeassert // nothing else is in there
-	s.retried.Delete(id)
-	s.kept.Delete(id)
 }
 
 // rootOnly serves the root actor. A restart would stop its children, which are the whole

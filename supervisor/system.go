@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,7 +39,8 @@ type System struct {
 	backoff    func() backoff.BackOff
 	crashOnly  *crashOnly
 	dispatcher actor.Dispatcher // nil for goroutines
-	options    []actor.PropsOption
+	common     []actor.PropsOption
+	options    []actor.PropsOption // of all actors but the runs
 }
 
 // NewSystem makes an actor system; it starts no goroutine.
@@ -51,11 +53,8 @@ func NewSystem(o Options) *System {
 		s.backoff = o.Backoff
 	}
 	s.crashOnly = &crashOnly{log: o.Log, inspector: s.Inspector, again: o.Again, lost: o.Lost}
-	s.options = []actor.PropsOption{
-		actor.WithMailbox(s.Inspector.mailbox),
-		actor.WithSupervisor(s.crashOnly),
-		actor.WithReceiverMiddleware(s.crashOnly.handlingKept),
-	}
+	s.common = []actor.PropsOption{actor.WithMailbox(s.Inspector.mailbox), actor.WithSupervisor(s.crashOnly)}
+	s.options = append(slices.Clone(s.common), actor.WithReceiverMiddleware(s.crashOnly.handlingKept))
 	if o.Observe != nil {
 		s.options = append(s.options, actor.WithReceiverMiddleware(observed(o.Observe)))
 	}
@@ -90,7 +89,7 @@ func (s *System) Props(producer actor.Producer) *actor.Props {
 
 // runProps describes a run: it may block, so it always has a goroutine of its own.
 func (s *System) runProps(producer actor.Producer) *actor.Props {
-	options := s.options[:2:2]
+	options := slices.Clone(s.common)
 	if s.dispatcher != nil {
 		options = append(options, actor.WithDispatcher(beside{s.dispatcher}))
 	}

@@ -3,6 +3,7 @@ package supervisor_test
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -278,6 +279,9 @@ func (s *stage) diarist(diary *[]string, faults map[string]int) actor.Producer {
 				if ctx.Sender() != nil {
 					ctx.Respond("done: " + string(msg))
 				}
+			case *actor.Restarting, *actor.Stopping, *actor.Stopped:
+			default:
+				s.t.Errorf("the actor gets a %T", msg)
 			}
 		})
 	}
@@ -301,6 +305,7 @@ func TestCrashHandlesAgain(t *testing.T) {
 		if got, err := s.Ask(context.Background(), pid, order("bad always")); got != nil || err == nil || !strings.Contains(err.Error(), "worker crashed over the question") {
 			t.Errorf("what crashed twice: %v, %v", got, err)
 		}
+		synctest.Wait()
 		if len(s.lost) != 1 || <-s.lost != any(order("bad always")) {
 			t.Error("it was not told to be lost")
 		}
@@ -326,7 +331,8 @@ func TestRootGoesOn(t *testing.T) {
 		"over a message":         {map[string]int{"first": 1}, []string{"started", "first", "first", "second"}, 1},
 		"over the last message":  {map[string]int{"second": 1}, []string{"started", "first", "second", "second"}, 1},
 		"twice over a message":   {map[string]int{"first": 2}, []string{"started", "first", "first", "second"}, 2},
-		"over both, and again":   {map[string]int{"first": 2, "second": 1}, []string{"started", "first", "first", "second"}, 3},
+		"over both, and again":   {map[string]int{"first": 2, "second": 1}, []string{"started", "first", "first", "second", "second"}, 3},
+		"twice over both":        {map[string]int{"first": 2, "second": 2}, []string{"started", "first", "first", "second", "second"}, 4},
 		"at the start":           {map[string]int{"started": 1}, []string{"started", "terminated", "started", "first", "second"}, 1},
 		"at the start and again": {map[string]int{"started": 2}, []string{"started", "terminated", "started", "terminated", "started", "first", "second"}, 2},
 	} {
@@ -352,20 +358,39 @@ func TestRootGoesOn(t *testing.T) {
 	}
 }
 
-// A child that has ended is told to the root again when that crashed over it.
+// Children that have ended are told to the root again when that crashed over them, also when
+// all end at once: else its stop would wait for them for ever.
 func TestRootHearsOfTheEndAgain(t *testing.T) {
 	onStage(t, func(s *stage) {
-		var diary []string
-		root, err := s.SpawnRoot("root", s.diarist(&diary, map[string]int{"terminated": 1}))
+		told := map[string]int{}
+		root, err := s.SpawnRoot("root", func() actor.Actor {
+			return function(func(ctx actor.Context) {
+				switch msg := ctx.Message().(type) {
+				case *actor.Started:
+					for _, name := range []string{"a", "b", "c"} {
+						if _, err := ctx.SpawnNamed(s.Props(silent), name); err != nil {
+							t.Error(err)
+						}
+					}
+				case order:
+					for _, child := range ctx.Children() {
+						ctx.Stop(child)
+					}
+				case *actor.Terminated:
+					if told[msg.Who.Id]++; told[msg.Who.Id] == 1 {
+						panic("over " + msg.Who.Id)
+					}
+				}
+			})
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		s.roots = append(s.roots, root)
-		synctest.Wait()
-		s.Actors.Root.Stop(s.PID("root/child"))
+		s.Send(root, order("stop them"))
 		s.advance(0)
-		if want := []string{"started", "terminated", "terminated"}; !slices.Equal(diary, want) {
-			t.Errorf("happened %q, want %q", diary, want)
+		if want := map[string]int{"root/a": 2, "root/b": 2, "root/c": 2}; !maps.Equal(told, want) {
+			t.Errorf("told %v, want %v", told, want)
 		}
 	})
 }

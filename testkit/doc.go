@@ -62,7 +62,8 @@
 //	crash ACTOR                   make an actor panic, for example module/dns or root
 //	crash ACTOR over MESSAGE [N]  make it panic over the next message of a type, before it is handled,
 //	                              N times: many messages are handled once more after a crash
-//	crash ACTOR after MESSAGE [N] the same, when it has been handled
+//	crash ACTOR after MESSAGE [N] the same, when it has been handled; a script fails when
+//	                              the message never comes
 //	show                          print phases and queues into the trace
 //
 // Nothing in here is for production; package devclustertest has the real API server.

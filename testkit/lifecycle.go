@@ -5,6 +5,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +38,7 @@ func lifecycle(t *testing.T, path string) {
 		t.Errorf("%s must begin with a sentence that says what it proves", path)
 	}
 	played := Play(t, archive, 0)
-	for _, problem := range played.Problems {
+	for _, problem := range slices.Concat(played.Problems, played.unsprung) {
 		t.Error(problem)
 	}
 	got := played.Trace

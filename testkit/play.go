@@ -96,6 +96,7 @@ func (s *Stage) play(t *testing.T, script []line, seed uint64) *Played {
 		defer func() {
 			p.end()
 			played.Problems = append(played.Problems, p.witness.problems...)
+			played.unsprung = p.traps.unsprung()
 		}()
 		p.trapped = slices.ContainsFunc(script, func(l line) bool { return strings.Contains(l.text, " over ") || strings.Contains(l.text, " after ") })
 		p.play(script)

@@ -27,7 +27,8 @@ type Played struct {
 	// things at the same time that exclude each other, actors that outlive the stop.
 	Problems []string
 
-	events []event
+	events   []event
+	unsprung []string
 }
 
 // look takes stock.

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 
@@ -15,6 +16,7 @@ type traps struct {
 	witness *witness
 	mu      sync.Mutex
 	laid    map[trap]int // how often
+	idle    []trap       // were taken away before they sprang
 }
 
 // trap is an actor by its path below the root, the type of a message, and whether the
@@ -32,12 +34,32 @@ func (t *traps) lay(at trap, times int) {
 	t.laid[at] = times
 }
 
-// clear takes all traps away: a mistake in an actor that is stopping is not restarted, and
-// is ended by the grace period only.
+// clear takes all traps away but those of the root: another actor that is stopping is not
+// restarted after a mistake, and is ended by the grace period only.
 func (t *traps) clear() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	clear(t.laid)
+	maps.DeleteFunc(t.laid, func(at trap, times int) bool {
+		if at.actor != "" && times > 0 {
+			t.idle = append(t.idle, at)
+		}
+		return at.actor != ""
+	})
+}
+
+// unsprung tells of the traps that nobody fell into: a script with one proves less than it says.
+func (t *traps) unsprung() (list []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for at, times := range t.laid {
+		if times > 0 {
+			t.idle = append(t.idle, at)
+		}
+	}
+	for _, at := range t.idle {
+		list = append(list, fmt.Sprintf("nothing crashed %q over %s: no such message came", at.actor, at.message))
+	}
+	return list
 }
 
 // observe is called before each message is handled, and what it returns afterwards.
