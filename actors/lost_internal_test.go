@@ -1,15 +1,23 @@
 package actors
 
 import (
+	"context"
 	"go/ast"
 	"go/parser"
 	"go/token"
 	"go/types"
+	"log/slog"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/messages"
 )
 
 // Design 2 and 4: of each message somebody has thought what becomes of it when its receiver
@@ -76,4 +84,47 @@ func messagesOf(t *testing.T, functions ...string) (list []string) {
 	}
 	slices.Sort(list)
 	return slices.Compact(list)
+}
+
+// stumbling panics once over a line of the log, as a mistake in the middle of a handler would.
+type stumbling struct {
+	slog.Handler
+	over    string
+	crashes *atomic.Int32
+}
+
+func (h stumbling) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h stumbling) Handle(_ context.Context, r slog.Record) error {
+	if r.Message == h.over && h.crashes.Add(1) == 1 {
+		panic("crash over " + h.over)
+	}
+	return nil
+}
+
+// Design 2, D14: an edit of the ConfigMap is announced also when config crashed while it
+// announced it: what is known is noted last.
+func TestAnnouncedAgainAfterACrash(t *testing.T) {
+	t.Parallel()
+	p := newTestProgram(nil)
+	var crashes atomic.Int32
+	p.Log = slog.New(stumbling{slog.DiscardHandler, "config values changed", &crashes})
+	told := make(chan messages.ConfigChanged, 1)
+	spawned(t, p, convergePath, func() actor.Actor {
+		return actor.ReceiveFunc(func(ctx actor.Context) {
+			if msg, ok := ctx.Message().(messages.ConfigChanged); ok {
+				told <- msg
+			}
+		})
+	})
+	pid := spawned(t, p, configPath, newConfig(t.Context(), p, initialConfig{}, false))
+	p.Send(pid, messages.ConfigMapSeen{ResourceVersion: "1", Data: map[string]string{"aEnabled": "false"}})
+	select {
+	case msg := <-told:
+		if !msg.FlagsChanged || crashes.Load() != 2 {
+			t.Errorf("told %+v after %d attempts", msg, crashes.Load())
+		}
+	case <-time.After(time.Minute):
+		t.Errorf("nobody was told; %d attempts", crashes.Load())
+	}
 }

@@ -168,13 +168,13 @@ func (l *Lease) elect(ctx context.Context) {
 // next one finds that the Lease is its own.
 func (l *Lease) interrupt(attempt context.Context, end context.CancelFunc) {
 	due := l.due
-	if l.leads() {
+	if l.hasWon() {
 		due = nil
 	}
 	for {
 		select {
 		case <-due:
-			if l.leads() {
+			if l.hasWon() {
 				due = nil
 				continue
 			}
@@ -190,7 +190,7 @@ func (l *Lease) interrupt(attempt context.Context, end context.CancelFunc) {
 // that the leader does must have ended; nothing is written any more from here on. It
 // returns when the Lease is released, or when it could not be in time.
 func (l *Lease) Release() {
-	mine := l.leads() && l.fence.ctx.Err() == nil // what was lost is not ours to release
+	mine := l.hasWon() && l.fence.ctx.Err() == nil // what was lost is not ours to release
 	l.fence.shut(ErrReleased)
 	if l.stop == nil {
 		return // it never competed
@@ -209,8 +209,8 @@ func (l *Lease) Release() {
 	}
 }
 
-// leads tells whether this replica has won, whatever came afterwards.
-func (l *Lease) leads() bool {
+// hasWon tells whether this replica has led, even if it does no more.
+func (l *Lease) hasWon() bool {
 	select {
 	case <-l.won:
 		return true
@@ -316,7 +316,7 @@ type lock struct {
 // bidding is the context for a request. One of a follower is not cut when that should look
 // again: it would be an error in the log, and nobody would know whether a bid was accepted.
 func (k *lock) bidding(ctx context.Context) context.Context {
-	if k.lease.leads() {
+	if k.lease.hasWon() {
 		return ctx
 	}
 	return k.lease.running
