@@ -2,14 +2,12 @@
 // gets into the module graph of the program:
 //
 //	go tool -modfile=.ci/tools.mod golangci-lint run
-//	go build -modfile=.ci/tools.mod -o bin/jq github.com/itchyny/gojq/cmd/gojq
 module addon-operator
 
 go 1.26.0
 
 tool (
 	github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	github.com/itchyny/gojq/cmd/gojq
 	golang.org/x/perf/cmd/benchstat
 )
 

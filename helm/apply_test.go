@@ -198,7 +198,7 @@ func TestApplyLookup(t *testing.T) {
 
 // H6: templates that differ each time are named.
 func TestApplyUnstable(t *testing.T) {
-	f := start(t)
+	f := startAlone(t)
 	m := moduleOf(t, "unstable", `
 -- templates/steady.yaml --
 apiVersion: v1

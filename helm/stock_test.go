@@ -149,9 +149,18 @@ var differentialSteps = flag.Int("steps", 60, "steps of TestDifferential")
 // The store and the cluster of ours stand beside Helm's own: the same random
 // values and the same drift by hand give the same objects and the same history.
 func TestDifferential(t *testing.T) {
-	steps := *differentialSteps
+	const sequences = 4 // side by side: a step waits more than it computes
+	for n := range uint64(sequences) {
+		t.Run("", func(t *testing.T) {
+			differ(t, rand.New(rand.NewPCG(20, 6+n)), *differentialSteps/sequences)
+		})
+	}
+}
+
+// differ plays one sequence of steps in two namespaces.
+func differ(t *testing.T, rnd *rand.Rand, steps int) {
+	t.Helper()
 	ours, theirs := start(t), newTwin(t)
-	rnd := rand.New(rand.NewPCG(20, 6))
 	m := moduleOf(t, "diff", differential)
 	var services map[string]any
 	for i := range steps {

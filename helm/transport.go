@@ -2,6 +2,7 @@ package helm
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"sync"
@@ -48,7 +49,7 @@ type failure struct {
 // RoundTrip implements http.RoundTripper.
 func (t *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err := t.ctx.Err(); err != nil {
-		return nil, err
+		return nil, asText(err)
 	}
 	if resp := t.known(req); resp != nil {
 		return resp, nil
@@ -58,7 +59,7 @@ func (t *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	resp, err := roundTrip(t.next, req.WithContext(ctx), func() { stop(); cancel() })
 	if err != nil {
 		if t.ctx.Err() != nil {
-			return nil, t.ctx.Err()
+			return nil, asText(t.ctx.Err())
 		}
 		t.note(failure{unavailable: true})
 		return nil, err
@@ -97,10 +98,20 @@ func roundTrip(next http.RoundTripper, req *http.Request, release func()) (*http
 	resp, err := next.RoundTrip(req)
 	if err != nil {
 		release()
-		return nil, err
+		return nil, asText(err)
 	}
 	resp.Body = &releasingBody{ReadCloser: resp.Body, release: release}
 	return resp, nil
+}
+
+// asText hides that an error says a context ended. Helm writes through client-go's
+// retry.OnError, which before 0.37 takes such an error for its own and reports success:
+// an object that was never created would be in a release that is deployed.
+func asText(err error) error {
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return errors.New(err.Error())
+	}
+	return err
 }
 
 // isStream reports requests that stay open by design: watches and logs.
@@ -113,6 +124,15 @@ func isStream(req *http.Request) bool {
 type releasingBody struct {
 	io.ReadCloser
 	release func()
+}
+
+// Read implements io.Reader.
+func (b *releasingBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == nil || errors.Is(err, io.EOF) {
+		return n, err
+	}
+	return n, asText(err)
 }
 
 // Close implements io.Closer.

@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/dynamic"
 	corev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
@@ -96,11 +95,10 @@ func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
 	core, errCore := corev1.NewForConfigAndClient(protobuf, transport)
 	dyn, errDynamic := dynamic.NewForConfigAndClient(config, transport)
 	meta, errMetadata := metadata.NewForConfigAndClient(metadata.ConfigFor(config), transport)
-	disco, errDiscovery := discovery.NewDiscoveryClientForConfigAndClient(config, transport)
-	if err := errors.Join(errCore, errDynamic, errMetadata, errDiscovery); err != nil {
+	if err := errors.Join(errCore, errDynamic, errMetadata); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(disco), log: log, watches: unwatched{}}, nil
+	return &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(cancellable{config: config, http: transport}), log: log, watches: unwatched{}}, nil
 }
 
 // Limits are those of a client of its own.

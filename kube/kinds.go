@@ -36,15 +36,15 @@ func (k kind) apiVersion() string { return k.resource.GroupVersion().String() }
 // kept and asked for again only when something is not found in it, at most
 // once each discoveryInterval.
 type kinds struct {
-	discovery discovery.ServerResourcesInterfaceWithContext
+	server catalog
 
 	mu      sync.Mutex // held while discovering: all who miss wait for one answer
 	index   *kindIndex
 	fetched time.Time
 }
 
-func newKinds(d discovery.ServerResourcesInterfaceWithContext) *kinds {
-	return &kinds{discovery: d}
+func newKinds(server catalog) *kinds {
+	return &kinds{server: server}
 }
 
 // resolve finds the kind; an empty apiVersion means the preferred version.
@@ -91,7 +91,7 @@ func (k *kinds) refresh(ctx context.Context) (map[string]bool, error) {
 }
 
 func (k *kinds) discover(ctx context.Context) error {
-	groups, lists, err := k.discovery.ServerGroupsAndResourcesWithContext(ctx)
+	groups, lists, err := k.server.list(ctx)
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
 	if err != nil && (!partial || ctx.Err() != nil) {
 		return err // groups that nobody waited for are not away

@@ -15,14 +15,13 @@ import (
 
 // discoveryStub answers discovery and counts.
 type discoveryStub struct {
-	discovery.ServerResourcesInterfaceWithContext
 	asked  int
 	groups []*metav1.APIGroup
 	lists  []*metav1.APIResourceList
 	err    error
 }
 
-func (d *discoveryStub) ServerGroupsAndResourcesWithContext(context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
+func (d *discoveryStub) list(context.Context) ([]*metav1.APIGroup, []*metav1.APIResourceList, error) {
 	d.asked++
 	return d.groups, d.lists, d.err
 }

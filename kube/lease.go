@@ -21,7 +21,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"k8s.io/client-go/util/retry"
 	"k8s.io/klog/v2"
 )
 
@@ -225,7 +224,7 @@ func (l *Lease) hasWon() bool {
 func (l *Lease) giveBack() error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.options.RenewDeadline)
 	defer cancel()
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	return retryOnConflict(func() error {
 		r, _, err := l.record.Get(ctx)
 		if apierrors.IsNotFound(err) || err == nil && r.HolderIdentity != l.options.Identity {
 			return nil

@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/util/retry"
 
 	"addon-operator/kube/objectpatch"
 )
@@ -168,7 +167,7 @@ func (to target) createOrUpdate(ctx context.Context, p objectpatch.Patch) error 
 			return err
 		}
 	}
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	return retryOnConflict(func() error {
 		live, err := to.api.Get(ctx, p.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
@@ -220,7 +219,7 @@ func (to target) patch(ctx context.Context, p objectpatch.Patch, patchType types
 // jqPatch replaces the object by what the filter makes of it, again when
 // someone else was faster.
 func (to target) jqPatch(ctx context.Context, p objectpatch.Patch) error {
-	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	return retryOnConflict(func() error {
 		live, err := to.api.Get(ctx, p.Name, metav1.GetOptions{}, subresources(p)...)
 		if err != nil {
 			return err

@@ -35,7 +35,7 @@ func kubectlProgram() program {
 }
 
 func jqProgram() program {
-	return program{name: "jq", module: ".", sources: ".ci/tools.*", args: []string{"-modfile=.ci/tools.mod", "github.com/itchyny/gojq/cmd/gojq"}}
+	return program{name: "jq", module: "testkit/devcluster", sources: "go.*", args: []string{"github.com/itchyny/gojq/cmd/gojq"}, ldflags: "ldflags"}
 }
 
 // repositoryRoot walks up from the working directory (a test's is its package)

@@ -1,0 +1,54 @@
+package addonoperator_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+// The development cluster is a module of its own, so that k8s.io/kubernetes stays out of the
+// module graph of the operator. Where both use a library they use the same version: otherwise
+// Go compiles it twice, which costs minutes of the first build.
+func TestOperatorAndClusterShareVersions(t *testing.T) {
+	// What only the command jq needs. Its version 0.12.20, whose library the operator uses,
+	// cannot be built: the module proxy lacks one of its dependencies.
+	ofJQ := []string{
+		"github.com/itchyny/gojq", "github.com/itchyny/timefmt-go", "github.com/clipperhouse/uax29/v2",
+		"github.com/mattn/go-isatty", "github.com/mattn/go-runewidth",
+	}
+	operator, cluster := versions(t, "go.mod"), versions(t, "testkit/devcluster/go.mod")
+	shared := 0
+	for module, version := range operator {
+		other, both := cluster[module]
+		if !both || slices.Contains(ofJQ, module) {
+			continue
+		}
+		shared++
+		if other != version {
+			t.Errorf("%s is %s in go.mod and %s in testkit/devcluster/go.mod: raise the older one with go get", module, version, other)
+		}
+	}
+	if shared < 50 {
+		t.Errorf("only %d modules are in both files: are they read rightly?", shared)
+	}
+}
+
+// versions are the modules of a go.mod with their versions; a replacement counts.
+func versions(t *testing.T, path string) map[string]string {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) (v\S+)`).FindAllStringSubmatch(string(data), -1) {
+		all[m[1]] = m[2]
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\t(\S+) => \S+ (v\S+)`).FindAllStringSubmatch(string(data), -1) {
+		if _, required := all[m[1]]; required {
+			all[m[1]] = m[2]
+		}
+	}
+	return all
+}
