@@ -41,7 +41,8 @@ func house() plan {
 			"actors":     "messages supervisor values hooks addons kube helm",
 			"server":     "messages supervisor",
 			"testkit":    all,
-			"cmd":        all + " testkit/scenario",
+			"examples":   "", // a script, and the test that plays it
+			"cmd":        all + " testkit/scenario testkit/apiserver",
 		},
 		libraries: map[string]string{
 			"github.com/asynkron/protoactor-go": "actors supervisor testkit",

@@ -58,7 +58,7 @@ and schemas. Without a command it starts the operator.`,
 		rbacCommand(cfg, opts, lookup),
 		moduleCommand(cfg, names), globalCommand(cfg), queueCommand(cfg, names),
 		configCommand(cfg, names), logCommand(cfg), rawCommand(cfg, names),
-		testCommand(cfg), hookCommand(cfg, names), initCommand(), keepCommand(cfg),
+		testCommand(cfg), hookCommand(cfg, names), initCommand(), apiserverCommand(), keepCommand(cfg),
 	)
 	describe(root)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })

@@ -18,7 +18,7 @@ const (
 func describe(root *cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Run the operator:"}, &cobra.Group{ID: groupLook, Title: "Look into a running operator:"},
 		&cobra.Group{ID: groupMake, Title: "Write and check modules, without a cluster:"})
-	groups := map[string]string{"start": groupRun, "version": groupRun, "rbac": groupRun, "init": groupMake, "test": groupMake}
+	groups := map[string]string{"start": groupRun, "version": groupRun, "rbac": groupRun, "init": groupMake, "test": groupMake, "apiserver": groupMake}
 	for _, cmd := range root.Commands() {
 		cmd.GroupID = groupLook
 		if id, ok := groups[cmd.Name()]; ok {

@@ -6,12 +6,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
-	"os"
 	"slices"
 	"strings"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,39 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
-
-// Start serves on a free port of the loopback address.
-func (s *Server) Start() error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("API server of the scenario: %w", err)
-	}
-	s.url = "http://" + listener.Addr().String()
-	s.http = &http.Server{Handler: s, ReadHeaderTimeout: time.Minute}
-	go func() { _ = s.http.Serve(listener) }() // it ends by Close, which is no error
-	return nil
-}
-
-// Close ends the server and all connections.
-func (s *Server) Close() error { return s.http.Close() }
-
-// WriteKubeconfig writes a file by which clients find the server. Namespace is where
-// they look when they name none.
-func (s *Server) WriteKubeconfig(path, namespace string) error {
-	config := clientcmdapi.NewConfig()
-	config.Clusters["scenario"] = &clientcmdapi.Cluster{Server: s.url}
-	config.AuthInfos["scenario"] = &clientcmdapi.AuthInfo{Token: "scenario"} // without one kubectl asks for a user
-	config.Contexts["scenario"] = &clientcmdapi.Context{Cluster: "scenario", AuthInfo: "scenario", Namespace: namespace}
-	config.CurrentContext = "scenario"
-	data, err := clientcmd.Write(*config)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, 0o600)
-}
 
 // request is a request for objects: /apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/SUBRESOURCE.
 type request struct {

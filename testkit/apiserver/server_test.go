@@ -24,7 +24,7 @@ import (
 func started(t *testing.T) *Server {
 	t.Helper()
 	s := New("v1.33.0")
-	if err := s.Start(); err != nil {
+	if err := s.Start(""); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.Close() })

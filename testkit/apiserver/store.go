@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"cmp"
+	"crypto/tls"
 	"fmt"
 	"maps"
 	"net/http"
@@ -29,8 +30,10 @@ type Server struct {
 	begun   int64 // how many watches, for their order
 	gone    func(object map[string]any)
 
-	http *http.Server
-	url  string
+	http        *http.Server
+	url         string
+	token       string           // what clients have to show; "": nothing
+	certificate *tls.Certificate // nil: no TLS
 }
 
 type key struct {

@@ -94,7 +94,7 @@ func (p *play) prepare() error {
 			return fmt.Errorf("given.configMap: %w", err)
 		}
 	}
-	if err := p.server.Start(); err != nil {
+	if err := p.server.Start(""); err != nil {
 		return err
 	}
 	return p.server.WriteKubeconfig(p.kubeconfig(), Namespace)
