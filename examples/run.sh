@@ -1,24 +1,37 @@
 #!/usr/bin/env bash
-# Plays the examples: a Kubernetes control plane on this machine, the operator in it, and
-# the modules of this directory. `make run` builds the programs and starts this script.
+# `make run`: a cluster on this machine, the operator outside of it, and the modules of this
+# directory. It builds what it needs, and keeps what it writes in .run for the next run.
+# Environment variables:
 #
-# All it writes lies in .run and is found again by the next run. Environment variables:
-# RUN_ONCE=1 ends it by itself after the first converge; MODULES_DIR and GLOBAL_HOOKS_DIR
-# put other directories in the place of the examples.
+#   CLUSTER=memory     an API server in memory (the default): built in the time of the operator,
+#                      without admission, defaults and controllers
+#   CLUSTER=real       kube-apiserver, etcd and controllers in one process: some minutes more to
+#                      build the first time
+#   CLUSTER=mine       the cluster of your current kubeconfig, in a namespace of its own; asks first
+#   NAMESPACE          of the operator and its releases (default addon-operator, with CLUSTER=mine
+#                      addon-operator-run)
+#   MODULES_DIR        other modules than the examples; they come without the examples' global hooks
+#   GLOBAL_HOOKS_DIR   other global hooks
+#   YES=1              CLUSTER=mine without the question
+#   RUN_ONCE=1         end after the first converge
+#   RUN_DIR            other directory than .run
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly run=.run
-readonly namespace=addon-operator
+readonly kind=${CLUSTER:-memory}
 readonly parent=$PPID
+[[ $kind == mine ]] && default_namespace=addon-operator-run || default_namespace=addon-operator
+readonly namespace=${NAMESPACE:-$default_namespace}
+run=${RUN_DIR:-.run}
+[[ $run == /* ]] || run=$PWD/$run
 
 umask 077 # the kubeconfig, the logs and the hooks' files are as secret as the cluster
 mkdir -p "$run/tmp"
 export PATH="$PWD/bin:$PATH"
-export KUBECONFIG="$PWD/$run/cluster/kubeconfig"
-export KUBECACHEDIR="$PWD/$run/kube-cache"
+export KUBECACHEDIR="$run/kube-cache"
+[[ $kind == mine ]] || export KUBECONFIG="$run/$kind/kubeconfig"
 
-operator='' cluster='' guard='' follower=''
+builder='' operator='' cluster='' guard='' follower=''
 
 say() { printf '\n== %s\n' "$*"; }
 
@@ -49,6 +62,10 @@ cleanup() {
   local code=$?
   trap - EXIT
   trap 'kill -KILL -- "-$operator" "-$cluster" 2>/dev/null' INT TERM HUP
+  if alive "$builder"; then
+    say "stopping the build; the next make run goes on where this one stopped"
+    stop "$builder"
+  fi
   stop "$guard"
   alive "$operator" && say "stopping the operator, then the cluster"
   stop "$operator"
@@ -64,16 +81,19 @@ guard() {
   kill -TERM -- "$@" 2>/dev/null
 }
 
-# The first free loopback port from $1 on.
-free_port() {
-  local port
-  for ((port = $1; port < $1 + 100; port++)); do
-    if ! (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null; then
-      echo "$port"
+taken() { (exec 3<>"/dev/tcp/127.0.0.1/$1") 2>/dev/null; }
+
+# Sets the variable $1 to a free loopback port from $2 on, for $3, and names what is taken.
+choose_port() {
+  local candidate
+  for ((candidate = $2; candidate < $2 + 100; candidate++)); do
+    if ! taken "$candidate"; then
+      [[ $candidate == "$2" ]] || echo "port $2 is taken by another program: $3 at port $candidate"
+      printf -v "$1" %s "$candidate"
       return
     fi
   done
-  die "ports $1 to $port are all taken"
+  die "no free port for $3: $2 to $((candidate - 1)) are all taken"
 }
 
 # Is the first converge over? A fresh machine has no curl, so bash asks by itself.
@@ -86,19 +106,73 @@ ready() {
   ) 2>/dev/null
 }
 
+# Builds in a process group of its own: Ctrl-C ends this script, and that ends the build.
+build() {
+  local code=0
+  launch bash .ci/build "$@"
+  builder=$!
+  wait "$builder" || code=$?
+  builder=''
+  ((code == 0)) || die "the build failed"
+}
+
+build_programs() {
+  case $kind in
+    memory | mine) build operator tools ;;
+    real) build cluster tools operator ;;
+    *) die "CLUSTER is $kind: use memory, real or mine" ;;
+  esac
+}
+
 start_cluster() {
-  say "starting a cluster: kube-apiserver, etcd and controllers in one process"
+  local program
+  case $kind in
+    memory)
+      say "starting an API server in memory: no admission, defaults or controllers (CLUSTER=real has them)"
+      program=(bin/addon-operator apiserver)
+      ;;
+    real)
+      say "starting a cluster: kube-apiserver, etcd and controllers in one process"
+      program=(bin/devcluster)
+      ;;
+    mine)
+      use_own_cluster
+      return
+      ;;
+  esac
   : >"$run/cluster.out"
-  launch bin/devcluster --dir "$run/cluster" --parent-pid "$$" >"$run/cluster.out" 2>"$run/cluster.err"
+  launch "${program[@]}" --dir "$run/$kind" --parent-pid "$$" >"$run/cluster.out" 2>"$run/cluster.err"
   cluster=$!
   while [[ ! -s "$run/cluster.out" ]]; do
     if ! alive "$cluster"; then
       cat "$run/cluster.err" >&2
-      die "the cluster did not start; its log is $run/cluster/devcluster.log"
+      die "the cluster did not start: $run/cluster.err has its messages"
     fi
-    sleep 0.2
+    sleep 0.1
   done
   cat "$run/cluster.out"
+}
+
+# CLUSTER=mine: nothing is written before the person agrees.
+use_own_cluster() {
+  local context server answer
+  context=$(kubectl config current-context 2>/dev/null) || die "CLUSTER=mine: there is no current context in your kubeconfig"
+  server=$(kubectl config view --minify -o 'jsonpath={.clusters[0].cluster.server}')
+  kubectl version --request-timeout=10s >/dev/null 2>"$run/cluster.err" || {
+    cat "$run/cluster.err" >&2
+    die "CLUSTER=mine: the API server of context $context does not answer"
+  }
+  cat <<EOF
+
+== your cluster: context $context, $server
+The operator runs on this machine, with your permissions. It writes its ConfigMap and releases into
+the namespace $namespace, and whatever the modules of $MODULES_DIR write elsewhere.
+EOF
+  if [[ ${YES:-} != 1 ]]; then
+    [[ -t 0 ]] || die "CLUSTER=mine asks before it writes, and there is no terminal: set YES=1 to agree"
+    read -r -p "Go on? [y/N] " answer
+    [[ $answer == [yY]* ]] || die "nothing was written"
+  fi
 }
 
 # What an installation has before the operator comes. A ConfigMap of an earlier run stays.
@@ -112,14 +186,11 @@ prepare_cluster() {
 }
 
 start_operator() {
-  port=$(free_port 9650)
-  debug_port=$(free_port 9115)
+  choose_port port 9650 "probes and metrics are"
+  choose_port debug_port 9115 "the debug pages are"
   say "starting the operator: http://127.0.0.1:$port for probes and metrics, http://127.0.0.1:$debug_port for debugging"
-  [[ "$port $debug_port" == "9650 9115" ]] || echo "(its usual ports 9650 and 9115 are not both free, hence these)"
-  export MODULES_DIR="${MODULES_DIR:-$PWD/examples/modules}"
-  export GLOBAL_HOOKS_DIR="${GLOBAL_HOOKS_DIR:-$PWD/examples/global-hooks}"
   export ADDON_OPERATOR_NAMESPACE="$namespace"
-  export ADDON_OPERATOR_TMP_DIR="$PWD/$run/tmp" DEBUG_UNIX_SOCKET="$run/debug.socket"
+  export ADDON_OPERATOR_TMP_DIR="$run/tmp" DEBUG_UNIX_SOCKET="$run/debug.socket"
   export ADDON_OPERATOR_LISTEN_ADDRESS=127.0.0.1 ADDON_OPERATOR_LISTEN_PORT="$port"
   export ADDON_OPERATOR_DEBUG_ADDRESS="127.0.0.1:$debug_port"
   LOG_TYPE=$([[ -t 1 ]] && echo color || echo text)
@@ -154,15 +225,20 @@ check_programs() {
     tail -n 20 "$run/operator.log" >&2
     exit "$code"
   fi
-  alive "$cluster" || die "the cluster has ended by itself; its log is $run/cluster/devcluster.log"
+  [[ $kind == mine ]] || alive "$cluster" || die "the cluster has ended by itself: $run/cluster.err has its messages"
 }
 
+# Says after half a minute how to find out what the first converge waits for.
 wait_until_ready() {
-  local started=$SECONDS
+  local started=$SECONDS told=''
   until ready; do
     check_programs
     alive "$parent" || exit 0
-    sleep 0.3
+    if [[ -z $told ]] && ((SECONDS - started > 30)); then
+      told=1
+      say "not converged after 30 s: \`addon-operator module list\` in a second terminal says what it waits for"
+    fi
+    sleep 0.2
   done
   say "the first converge is over, after $((SECONDS - started)) s"
 }
@@ -179,17 +255,20 @@ show() {
       else "(nothing yet)" end'
 }
 
+# For a second terminal, as soon as the API server answers: a module that is broken is looked
+# at with these commands.
+second_terminal() {
+  local config='' address=''
+  [[ $kind == mine ]] || config="KUBECONFIG=$(printf %q "$KUBECONFIG") "
+  [[ $debug_port == 9115 ]] || address=" ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:$debug_port"
+  say "for a second terminal"
+  echo "export ${config}PATH=$(printf %q "$PWD/bin"):\$PATH$address"
+}
+
 next_steps() {
-  local address=''
-  [[ "$debug_port" == 9115 ]] || address=" ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:$debug_port"
-  cat <<EOF
-
-== what to try next, in a second terminal
-export KUBECONFIG=$(printf %q "$KUBECONFIG") PATH=$(printf %q "$PWD/bin"):\$PATH$address
-EOF
   [[ "$MODULES_DIR" == "$PWD/examples/modules" ]] || return 0
+  say "what to try next, in the second terminal"
   cat <<EOF
-
 1. Change a value. The module prometheus runs again, and its release is upgraded:
    kubectl -n $namespace patch configmap addon-operator --type merge -p '{"data":{"prometheus":"retention: 30d"}}'
    sleep 1; kubectl -n $namespace get deployment prometheus -o yaml | grep retention
@@ -215,19 +294,35 @@ EOF
 trap cleanup EXIT
 trap 'exit 0' INT TERM HUP
 
+# Other modules do not want the global hooks of the examples: their values and schemas are not
+# made for each other.
+if [[ -n ${MODULES_DIR:-} && -z ${GLOBAL_HOOKS_DIR:-} ]]; then
+  GLOBAL_HOOKS_DIR=$run/no-global-hooks
+  mkdir -p "$GLOBAL_HOOKS_DIR"
+fi
+export MODULES_DIR="${MODULES_DIR:-$PWD/examples/modules}"
+export GLOBAL_HOOKS_DIR="${GLOBAL_HOOKS_DIR:-$PWD/examples/global-hooks}"
+
+build_programs
 start_cluster
 prepare_cluster
 start_operator
 launch guard "-$operator"
 guard=$!
+second_terminal
 follow 1
 wait_until_ready
 unfollow
 show
 next_steps
+second_terminal
 [[ "${RUN_ONCE:-}" != 1 ]] || exit 0
 
-say "Ctrl-C ends the operator and the cluster; their data stay in $run. The operator's log goes on:"
+if [[ $kind == mine ]]; then
+  say "Ctrl-C ends the operator; what it installed stays: kubectl delete namespace $namespace removes it. The operator's log goes on:"
+else
+  say "Ctrl-C ends the operator and the cluster; their data stay in $run. The operator's log goes on:"
+fi
 follow "$(($(wc -l <"$run/operator.log") + 1))"
 while alive "$parent"; do
   check_programs

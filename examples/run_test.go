@@ -1,0 +1,285 @@
+package examples_test
+
+import (
+	"bytes"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds each wait of these tests; a busy machine needs some seconds.
+const patience = 2 * time.Minute
+
+// play is a run of examples/run.sh, with a directory of its own in the place of .run.
+type play struct {
+	*testing.T
+	dir  string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when it has ended
+	err  error
+
+	mu     sync.Mutex
+	output bytes.Buffer
+	more   chan struct{} // something was printed
+}
+
+// begin starts the script with these environment variables, NAME=VALUE, in a process group
+// of its own, as a terminal would.
+func begin(t *testing.T, environment ...string) *play {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("builds and starts programs; -short is set")
+	}
+	p := &play{T: t, dir: t.TempDir(), done: make(chan struct{}), more: make(chan struct{}, 1)}
+	p.cmd = exec.Command("bash", "run.sh")
+	p.cmd.Env = append(os.Environ(), append([]string{"RUN_DIR=" + p.dir}, environment...)...)
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.done)
+	}()
+	t.Cleanup(func() {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		p.nothingIsLeft()
+	})
+	return p
+}
+
+// Write implements io.Writer for the output of the script.
+func (p *play) Write(data []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+	return p.output.Write(data)
+}
+
+func (p *play) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.output.String()
+}
+
+// expect waits until the script has printed text.
+func (p *play) expect(text string) {
+	p.Helper()
+	late := time.After(patience)
+	for !strings.Contains(p.text(), text) {
+		select {
+		case <-p.more:
+		case <-p.done:
+			if !strings.Contains(p.text(), text) {
+				p.Fatalf("ended (%v) without printing %q:\n%s", p.err, text, p.text())
+			}
+		case <-late:
+			p.Fatalf("did not print %q:\n%s", text, p.text())
+		}
+	}
+}
+
+// interrupt is Ctrl-C: a terminal sends SIGINT to the group in the foreground.
+func (p *play) interrupt() {
+	p.Helper()
+	if err := syscall.Kill(-p.cmd.Process.Pid, syscall.SIGINT); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// ends waits for the end and wants an exit code.
+func (p *play) ends(code int) {
+	p.Helper()
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		p.Fatalf("does not end:\n%s", p.text())
+	}
+	got := 0
+	var exit *exec.ExitError
+	if errors.As(p.err, &exit) {
+		got = exit.ExitCode()
+	}
+	if got != code {
+		p.Errorf("exit code %d, want %d:\n%s", got, code, p.text())
+	}
+}
+
+// nothingIsLeft looks for processes that still know the directory of this play.
+func (p *play) nothingIsLeft() {
+	p.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		left := p.processes()
+		if len(left) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			p.Errorf("processes are left: %q", left)
+			return
+		}
+		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // other processes have no event to wait for
+	}
+}
+
+func (p *play) processes() []string {
+	var found []string
+	files, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, file := range files {
+		environment, err := os.ReadFile(file)
+		if err == nil && bytes.Contains(environment, []byte("RUN_DIR="+p.dir)) {
+			command, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "cmdline"))
+			found = append(found, strings.ReplaceAll(string(command), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// What a newcomer sees: a cluster in memory, the line for a second terminal before the first
+// converge, the releases, and a clean end.
+func TestRunOfTheExamples(t *testing.T) {
+	p := begin(t, "RUN_ONCE=1")
+	p.ends(0)
+	text := p.text()
+	last := 0
+	for _, want := range []string{
+		"API server ready, in memory", "export KUBECONFIG=" + p.dir + "/memory/kubeconfig", "converged", "the first converge is over",
+		"prometheus   1          deployed", "deployment.apps/grafana", "what to try next", "stopping the operator",
+	} {
+		at := strings.Index(text[last:], want)
+		if at < 0 {
+			t.Fatalf("%q is missing, or too early:\n%s", want, text)
+		}
+		last += at
+	}
+	p.nothingIsLeft()
+
+	again := begin(t, "RUN_ONCE=1", "RUN_DIR="+p.dir)
+	again.ends(0)
+	if text := again.text(); strings.Contains(text, "created") || strings.Contains(text, "action=installed") {
+		t.Errorf("the second run did not find what the first one left:\n%s", text)
+	}
+}
+
+// Ctrl-C while Go compiles, and while the operator runs, ends everything in order.
+func TestInterrupts(t *testing.T) {
+	t.Run("during the build", func(t *testing.T) {
+		bin := t.TempDir()
+		slow := "#!/usr/bin/env bash\nif [[ $1 == list ]]; then echo one; exit; fi\necho example.com/package >&2\nexec sleep 1000\n"
+		if err := os.WriteFile(filepath.Join(bin, "go"), []byte(slow), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		p := begin(t, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+		p.expect("building the operator")
+		p.interrupt()
+		p.ends(0)
+		if !strings.Contains(p.text(), "stopping the build") {
+			t.Errorf("output:\n%s", p.text())
+		}
+		p.nothingIsLeft()
+	})
+	t.Run("before the first converge", func(t *testing.T) {
+		p := begin(t)
+		p.expect("API server ready")
+		p.interrupt()
+		p.ends(0)
+		p.nothingIsLeft()
+	})
+	t.Run("while the operator runs", func(t *testing.T) {
+		p := begin(t)
+		p.expect("Ctrl-C ends the operator and the cluster")
+		p.interrupt()
+		p.ends(0)
+		if !strings.Contains(p.text(), "stopping the operator, then the cluster") {
+			t.Errorf("output:\n%s", p.text())
+		}
+		p.nothingIsLeft()
+	})
+}
+
+// A module that is broken does not withhold the line for the second terminal, and modules of
+// somebody else come without the global hooks of the examples.
+func TestRunOfABrokenModule(t *testing.T) {
+	modules := filepath.Join(t.TempDir(), "modules")
+	for path, text := range map[string]string{
+		"values.yaml":                     "helloEnabled: true\n",
+		"010-hello/templates/broken.yaml": "{{ fail \"broken on purpose\" }}\n",
+	} {
+		path = filepath.Join(modules, path)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := begin(t, "MODULES_DIR="+modules)
+	p.expect("broken on purpose")
+	if text := p.text(); !strings.Contains(text, "export KUBECONFIG=") || strings.Contains(text, "discover-cluster.sh") {
+		t.Errorf("output:\n%s", text)
+	}
+	p.interrupt()
+	p.ends(0)
+	p.nothingIsLeft()
+}
+
+func TestTakenPortIsNamed(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:9650")
+	if err != nil {
+		t.Logf("port 9650 is taken by another program already: %v", err)
+	} else {
+		defer listener.Close()
+		go func() {
+			for {
+				connection, err := listener.Accept()
+				if err != nil {
+					return
+				}
+				connection.Close()
+			}
+		}()
+	}
+	p := begin(t, "RUN_ONCE=1")
+	p.ends(0)
+	if !strings.Contains(p.text(), "port 9650 is taken") {
+		t.Errorf("output:\n%s", p.text())
+	}
+}
+
+// CLUSTER=mine writes nothing before somebody has agreed, and a namespace of its own is used.
+func TestRunInTheCurrentCluster(t *testing.T) {
+	cluster := begin(t) // plays the part of somebody's cluster
+	cluster.expect("Ctrl-C ends the operator and the cluster")
+	kubeconfig := "KUBECONFIG=" + filepath.Join(cluster.dir, "memory", "kubeconfig")
+
+	asked := begin(t, "CLUSTER=mine", kubeconfig)
+	asked.ends(1)
+	if text := asked.text(); !strings.Contains(text, "context memory") || !strings.Contains(text, "YES=1") || strings.Contains(text, "created") {
+		t.Errorf("output:\n%s", text)
+	}
+
+	agreed := begin(t, "CLUSTER=mine", "YES=1", "RUN_ONCE=1", kubeconfig)
+	agreed.ends(0)
+	if text := agreed.text(); !strings.Contains(text, "namespace/addon-operator-run created") || !strings.Contains(text, "prometheus   1          deployed") {
+		t.Errorf("output:\n%s", text)
+	}
+	cluster.interrupt()
+	cluster.ends(0)
+}
+
+func TestUnknownClusterIsRefused(t *testing.T) {
+	p := begin(t, "CLUSTER=kind")
+	p.ends(1)
+	if !strings.Contains(p.text(), "use memory, real or mine") {
+		t.Errorf("output:\n%s", p.text())
+	}
+}
+
