@@ -25,14 +25,14 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 
 # The test cluster is a module of its own, with the same versions of all libraries that the
 # operator uses too (TestOperatorAndClusterShareVersions), and everything here is compiled
-# with the same flags, so Go compiles each package once. Nobody ships these programs: they
+# with the flags in .ci/goflags, so Go compiles each package once. Nobody ships these programs: they
 # carry no debug information, which saves a sixth of the first build. Images and releases
 # have their own flags (Dockerfile).
 DEVCLUSTER := testkit/devcluster
 LINK_KUBE   = -ldflags "$$(cat $(DEVCLUSTER)/ldflags)"
 BUILD       = VERSION=$(VERSION) bash .ci/build
 export CGO_ENABLED := 0
-export GOFLAGS     := -buildvcs=false -gcflags=all=-dwarf=false
+export GOFLAGS     := $(shell cat .ci/goflags)
 
 # The race detector needs cgo, and that needs a C compiler. Where there is none, make check
 # runs the tests without it and says so.
@@ -87,7 +87,7 @@ test: format devcluster ## proves the product: all tests, on a real API server; 
 	echo "make test: passed, in $$(( $$(date +%s) - $(started) )) s (the race detector, vet and lint run in make check)"
 
 .PHONY: check
-check: test test-race lint differential fuzz-hooks ## what CI runs: test, and the race detector, lint with go vet, 600 differential steps, fuzzing
+check: test test-race lint differential test-image fuzz-hooks ## what CI runs: test, and the race detector, lint with go vet, 600 differential steps, the image's steps, fuzzing
 	@echo "make check: passed, in $$(( $$(date +%s) - $(started) )) s"
 
 .PHONY: format
@@ -120,10 +120,17 @@ test-race: devcluster ## all tests with the race detector; without a C compiler,
 	# Under the race detector tests repeat seldom, and those of megabytes are left out: here in full.
 	go test -vet=off ./helm -run 'Killed|TooLarge' -kills 50
 	go test -vet=off ./actors -run 'Random|Interleavings' -sequences 1000 -seeds 100
+	echo "test-race: ok ($$SECONDS s)"
 
 .PHONY: differential
 differential: devcluster ## 600 random steps, the stock Helm library beside ours
 	@go test -vet=off ./helm -run Differential -steps 600 -timeout 30m
+	echo "differential: ok ($$SECONDS s)"
+
+.PHONY: test-image
+test-image: ## the build steps of the Dockerfile, twice, in folders: the same bytes each time
+	@IMAGE_TEST=1 go test -vet=off ./cmd/addon-operator -run ImageIsBuilt
+	echo "test-image: ok ($$SECONDS s)"
 
 .PHONY: golden
 golden: devcluster ## rewrite the expected outputs of tests; look at the difference before you commit it

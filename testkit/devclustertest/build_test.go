@@ -1,7 +1,9 @@
 package devclustertest
 
 import (
+	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -10,33 +12,61 @@ import (
 	"time"
 )
 
+// .ci/build, with a stand-in for go that writes down its calls.
 func TestProgramIsBuiltWhenMissingOrOlderThanItsSources(t *testing.T) {
+	root, err := repositoryRoot()
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
-	target, source := filepath.Join(dir, "program"), filepath.Join(dir, "source.go")
+	script, err := os.ReadFile(filepath.Join(root, ".ci", "build"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const standIn = `#!/usr/bin/env bash
+case $1 in
+  list) echo example.com/package ;;
+  build) echo "$GOFLAGS $CGO_ENABLED" >>calls; touch bin/devcluster bin/kubectl bin/gojq; chmod +x bin/* ;;
+esac
+`
 	now := time.Now()
-	writeAt := func(path string, at time.Time) {
+	writeAt := func(name, text string, at time.Time) {
 		t.Helper()
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chtimes(path, at, at); err != nil {
+		path := filepath.Join(dir, name)
+		err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o755), os.Chtimes(path, at, at))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	check := func(situation string, want bool) {
+	writeAt(".ci/build", string(script), now)
+	writeAt(".ci/goflags", "-flags=of-the-house\n", now)
+	writeAt("tools/go", standIn, now)
+	writeAt("testkit/devcluster/go.mod", "", now)
+	writeAt("testkit/devcluster/ldflags", "-s", now)
+	writeAt("testkit/devcluster/main.go", "", now)
+	calls := 0
+	check := func(situation string, builds int, what ...string) {
 		t.Helper()
-		got, err := upToDate(target, filepath.Join(dir, "*.go"))
-		if err != nil || got != want {
-			t.Errorf("%s: up to date %v, %v; want %v", situation, got, err, want)
+		cmd := exec.Command("bash", append([]string{filepath.Join(dir, ".ci", "build")}, what...)...)
+		cmd.Env = append(os.Environ(), "PATH="+filepath.Join(dir, "tools")+string(os.PathListSeparator)+os.Getenv("PATH"), "GOFLAGS=")
+		output, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", situation, err, output)
+		}
+		written, _ := os.ReadFile(filepath.Join(dir, "calls"))
+		before := calls
+		calls = strings.Count(string(written), "-flags=of-the-house 0\n")
+		if calls-before != builds {
+			t.Errorf("%s: %d calls of go build, want %d\n%s", situation, calls-before, builds, output)
 		}
 	}
 
-	writeAt(source, now)
-	check("missing", false)
-	writeAt(target, now.Add(time.Second))
-	check("newer than its source", true)
-	writeAt(source, now.Add(2*time.Second))
-	check("older than its source", false)
+	check("missing", 2, "cluster", "tools")
+	check("newer than the sources", 0, "cluster", "tools")
+	writeAt("testkit/devcluster/main.go", "", time.Now().Add(time.Minute))
+	check("a source of the cluster is newer", 1, "cluster", "tools")
+	writeAt("testkit/devcluster/go.mod", "", time.Now().Add(time.Minute))
+	check("the versions of the tools are newer", 1, "tools")
 }
 
 func TestNamespaceNames(t *testing.T) {

@@ -77,7 +77,7 @@ func start(dir string, flags ...string) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := build(root, devclusterProgram()); err != nil {
+	if err := build(root, buildCluster); err != nil {
 		return nil, err
 	}
 	process, err := startProcess(root, dir, flags...)
@@ -112,10 +112,8 @@ func (c *Cluster) RESTConfig() *rest.Config {
 // tests; it builds them when they are not there.
 func (c *Cluster) Tools(t testing.TB) string {
 	t.Helper()
-	for _, program := range []program{kubectlProgram(), jqProgram()} {
-		if err := build(c.root, program); err != nil {
-			t.Fatal(err)
-		}
+	if err := build(c.root, buildTools); err != nil {
+		t.Fatal(err)
 	}
 	return filepath.Join(c.root, binDir)
 }

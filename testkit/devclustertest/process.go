@@ -23,7 +23,7 @@ type process struct {
 // its fork and its first look leaves it behind.
 func startProcess(root, dir string, flags ...string) (*process, error) {
 	args := append([]string{"--dir", dir, "--parent-pid", strconv.Itoa(os.Getpid())}, flags...)
-	command := exec.Command(filepath.Join(root, binDir, devclusterProgram().name), args...)
+	command := exec.Command(filepath.Join(root, binDir, clusterProgram), args...)
 	// A pipe of our own, not ours to inherit: go test waits for everybody who
 	// holds the test's output open.
 	stdout, err := command.StdoutPipe()
