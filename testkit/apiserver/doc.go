@@ -9,6 +9,7 @@
 // patches with field managers, the subresources status and scale. The table
 // testdata/conformance.txtar holds it to the answers of a real API server.
 //
-// It has no admission, no defaults, no validation by schema, no access control and no
+// It has no admission, no defaults, no validation by schema, no access control but one token
+// for everything (Protect), and no
 // controllers, but for Jobs and Pods that are Helm hooks: they succeed at once.
 package apiserver

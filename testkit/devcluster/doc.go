@@ -1,6 +1,7 @@
 // Command devcluster is a Kubernetes control plane in one process: etcd,
-// kube-apiserver and kube-controller-manager, for tests and for trying things
-// out on a machine that has nothing but Go.
+// kube-apiserver and the controllers of kube-controller-manager that need no
+// nodes, for tests and for trying things out on a machine that has nothing but
+// Go.
 //
 //	devcluster --dir DIR [--port N]
 //
@@ -21,7 +22,7 @@
 //
 // Nothing of the operator may be imported here. The module is separate so that
 // the operator's module graph stays free of k8s.io/kubernetes, and the
-// components are driven through their option structs, not through their
+// components are driven through their options and constructors, not through their
 // commands, because the commands install signal handlers of their own and end
 // the process as they like.
 package main
