@@ -282,4 +282,3 @@ func TestUnknownClusterIsRefused(t *testing.T) {
 		t.Errorf("output:\n%s", p.text())
 	}
 }
-
