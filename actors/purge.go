@@ -13,7 +13,7 @@ import (
 )
 
 // A purge uninstalls the release of a module that has no directory (G7), if an operator has
-// installed it: people and other programs may keep releases in the namespace, too. It is planned by
+// installed it: people and other programs may have releases in the namespace, too (P2). It is planned by
 // a reload and tried once there. When it fails it is tried again beside the main queue,
 // maybe for days; so it asks each time whether it is still due.
 

@@ -66,7 +66,7 @@ func (f *fixture) purge(name string, want bool) {
 	}
 }
 
-// E10, G7: a purge takes releases that an operator has installed, and no others. A person's
+// P2.1, E10: a purge takes releases that an operator has installed, and no others. A person's
 // release becomes the operator's when a module adopts it (H7).
 func TestPurgeOnlyOurs(t *testing.T) {
 	f := start(t)
@@ -206,7 +206,7 @@ func wantHarmless(f *fixture) {
 	}
 }
 
-// G7: a purge of a crafted record runs no hooks and deletes only objects whose annotations
+// P2.2, P2.3, G7: a purge of a crafted record runs no hooks and deletes only objects whose annotations
 // name the release.
 func TestPurgeOfCraftedRecord(t *testing.T) {
 	f := start(t)
@@ -223,7 +223,7 @@ func TestPurgeOfCraftedRecord(t *testing.T) {
 	}
 }
 
-// H12, H14: the delete of a module runs the hooks of its chart and is as careful with
+// P2.2, H12, H14: the delete of a module runs the hooks of its chart and is as careful with
 // objects of others.
 func TestUninstallOfCraftedRecord(t *testing.T) {
 	f := start(t)
@@ -235,7 +235,7 @@ func TestUninstallOfCraftedRecord(t *testing.T) {
 	}
 }
 
-// G7: an object that may not be read is not deleted, and its release stays until it may.
+// P2.2: an object that may not be read is not deleted, and its release stays until it may.
 func TestPurgeMayNotRead(t *testing.T) {
 	f := start(t)
 	f.apply(module(t, "simple"), Installed, 1)

@@ -65,7 +65,7 @@ func (c *Client) remove(ctx context.Context, name string, purge bool) (existed b
 }
 
 // Ours returns those of the given releases that this operator has installed, or an older
-// one whose marks it understands (H6). All others are of people and other programs.
+// one whose marks it understands (P2, H6). All others are of people and other programs.
 func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, err error) {
 	if len(releases) == 0 {
 		return nil, nil
@@ -163,7 +163,7 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 }
 
 // owned leaves out what an uninstall must not delete, though the record lists it: objects
-// whose annotations do not name this release, and objects that ask to be kept. One that
+// whose annotations do not name this release, and objects that ask to be kept (P2). One that
 // cannot be looked at is an error, because without the record nobody would delete it later.
 func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 	var ours kube.ResourceList
