@@ -43,6 +43,7 @@ type convergeState struct {
 	deployed map[string]bool
 	removed  map[string]bool   // modules whose directories are gone; their actors live on
 	purging  map[string]string // releases whose purge has failed, and the task in its own queue that tries again
+	others   []string          // releases that are left alone, as the log has told
 	listed   bool
 	begun    bool // what the start-up does is queued
 	reload   int  // number of the last reload that has begun
@@ -259,6 +260,10 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		for _, name := range d.releases {
 			c.state.deployed[name] = true
 		}
+		if len(d.others) > 0 && !slices.Equal(d.others, c.state.others) {
+			c.log.Info("releases that no addon-operator has installed are left alone", "releases", d.others)
+		}
+		c.state.others = d.others
 	}
 	if c.state.waiting {
 		return

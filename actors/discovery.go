@@ -2,7 +2,6 @@ package actors
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
@@ -37,7 +36,8 @@ type discovery struct {
 
 	enabled  []string
 	verdicts map[string]Verdict
-	releases []string
+	releases []string // of modules and of operators
+	others   []string // releases that are left alone
 }
 
 // spawnModules asks the operator for the actors of modules. modulesSpawned, of the operator
@@ -82,8 +82,8 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 	}
 	if d.list {
 		run.Step("list releases")
-		if d.releases, err = j.program.Releases.Releases(run.Context()); err != nil {
-			return d, fmt.Errorf("list releases: %w", err)
+		if d.releases, d.others, err = j.program.concerned(run.Context(), tree.Modules); err != nil {
+			return d, err
 		}
 	}
 	script := func(m addons.Module, before []string) (bool, error) { return j.enabledScript(run, m, before) }

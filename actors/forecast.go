@@ -30,6 +30,7 @@ import (
 type Previews interface {
 	Preview(ctx context.Context, m helm.Module) (helm.Preview, error)
 	PreviewUninstall(ctx context.Context, release string) (helm.Preview, error)
+	PreviewPurge(ctx context.Context, release string) (helm.Preview, error)
 	Drift(ctx context.Context, m helm.Module) (drifted []rehearsal.Change, known bool, err error)
 }
 
@@ -164,8 +165,11 @@ func (o *outlook) rehearse(ctx context.Context, step *messages.ModuleForecast) {
 	m := o.module(step.Module)
 	switch step.Step {
 	case messages.StepKeep:
-	case messages.StepStop, messages.StepPurge:
+	case messages.StepStop:
 		p, err := o.world.Previews.PreviewUninstall(ctx, step.Module)
+		o.describe(step, p, err)
+	case messages.StepPurge:
+		p, err := o.world.Previews.PreviewPurge(ctx, step.Module)
 		o.describe(step, p, err)
 	default:
 		o.rehearseRun(ctx, step, *m)
@@ -252,9 +256,9 @@ func Forecast(ctx context.Context, w World, request messages.ForecastRequest) (m
 	if err != nil {
 		return messages.Forecast{}, fmt.Errorf("read the ConfigMap: %w", err)
 	}
-	releases, err := w.Releases.Releases(ctx)
+	releases, _, err := w.concerned(ctx, tree.Modules)
 	if err != nil {
-		return messages.Forecast{}, fmt.Errorf("list releases: %w", err)
+		return messages.Forecast{}, err
 	}
 	o := &outlook{world: w, tree: tree, sections: b.sections, deployed: setOf(releases), secrets: request.Secrets, hookValues: map[string]string{}}
 	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing

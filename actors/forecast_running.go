@@ -50,9 +50,9 @@ func (o *Operator) outlook(ctx context.Context) (*outlook, error) {
 	if err != nil {
 		return nil, err
 	}
-	releases, err := o.program.Releases.Releases(ctx)
+	releases, _, err := o.program.concerned(ctx, tree.Modules)
 	if err != nil {
-		return nil, fmt.Errorf("list releases: %w", err)
+		return nil, err
 	}
 	look := &outlook{
 		world: o.program.World, tree: tree, sections: map[string]*values.Section{}, dynamic: d.dynamic,

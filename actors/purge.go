@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -11,9 +12,33 @@ import (
 	"addon-operator/supervisor"
 )
 
-// A purge uninstalls the release of a module that has no directory (G7). It is planned by
+// A purge uninstalls the release of a module that has no directory (G7), if an operator has
+// installed it: people and other programs may have releases in the namespace, too (P2). It is planned by
 // a reload and tried once there. When it fails it is tried again beside the main queue,
 // maybe for days; so it asks each time whether it is still due.
+
+// concerned lists the releases that are the operator's business: those called like a module,
+// which may adopt them (H7), the ignored one, which plan knows, and those that an operator has
+// installed. others are all the rest.
+func (w World) concerned(ctx context.Context, modules []addons.Module) (releases, others []string, err error) {
+	all, err := w.Releases.Releases(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list releases: %w", err)
+	}
+	for _, name := range all {
+		if name == w.IgnoredRelease || slices.ContainsFunc(modules, func(m addons.Module) bool { return m.Name == name }) {
+			releases = append(releases, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	ours, err := w.Releases.Ours(ctx, others)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find out who has installed releases: %w", err)
+	}
+	others = slices.DeleteFunc(others, func(name string) bool { return slices.Contains(ours, name) })
+	return append(releases, ours...), others, nil
+}
 
 // purgeQueue retries purges that failed beside the main queue, so that a release which
 // cannot be removed stops nobody (E10).
@@ -99,7 +124,7 @@ func (j reloadJob) purge(run *supervisor.Run, release string) (purged bool, err 
 		}
 	}
 	run.Step("helm uninstall %s", release)
-	existed, err := j.program.Releases.Uninstall(j.program.Writes, release)
+	existed, err := j.program.Releases.Purge(j.program.Writes, release)
 	if err != nil {
 		return false, fmt.Errorf("purge release %s: %w", release, err)
 	}

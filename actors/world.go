@@ -90,7 +90,12 @@ type HookRunner interface {
 type Releases interface {
 	Apply(ctx context.Context, m helm.Module) (helm.Outcome, error)
 	Uninstall(ctx context.Context, release string) (existed bool, err error)
+	// Purge is Uninstall for a release whose module is gone (G7); one that Ours does not
+	// know counts as missing.
+	Purge(ctx context.Context, release string) (existed bool, err error)
 	Releases(ctx context.Context) ([]string, error)
+	// Ours returns those of the given releases that an operator has installed.
+	Ours(ctx context.Context, releases []string) ([]string, error)
 }
 
 // ReleaseWatch tells what others do to releases and their objects (H13). Package helm

@@ -121,7 +121,7 @@ func protobuf(cfg *rest.Config) *rest.Config {
 }
 
 // Releases lists the names of all releases in the namespace, sorted, whatever
-// their status: the converge purges those that are no module's (E10).
+// their status and whoever has installed them: see Ours.
 func (c *Client) Releases(ctx context.Context) ([]string, error) {
 	states, err := c.records.readAll(ctx)
 	if err != nil {

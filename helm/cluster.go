@@ -328,7 +328,11 @@ func (k *cluster) withoutForeign(list, except kube.ResourceList) kube.ResourceLi
 // DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation for
 // uninstalls.
 func (k *cluster) DeleteWithPropagationPolicy(list kube.ResourceList, policy metav1.DeletionPropagation) (*kube.Result, []error) {
-	list = k.withoutForeign(list, nil)
+	list, err := k.owned(list)
+	if err != nil {
+		k.undeleted = append(k.undeleted, err)
+		return &kube.Result{}, []error{err}
+	}
 	if len(list) == 0 {
 		return &kube.Result{}, nil
 	}

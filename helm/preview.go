@@ -53,11 +53,20 @@ func (c *Client) Preview(ctx context.Context, m Module) (Preview, error) {
 
 // PreviewUninstall tells what Uninstall would do now.
 func (c *Client) PreviewUninstall(ctx context.Context, name string) (Preview, error) {
+	return c.previewRemoval(ctx, name, false)
+}
+
+// PreviewPurge tells what Purge would do now.
+func (c *Client) PreviewPurge(ctx context.Context, name string) (Preview, error) {
+	return c.previewRemoval(ctx, name, true)
+}
+
+func (c *Client) previewRemoval(ctx context.Context, name string, purge bool) (Preview, error) {
 	shadow, err := c.rehearse(ctx)
 	if err != nil {
 		return Preview{}, err
 	}
-	existed, err := shadow.Uninstall(ctx, name)
+	existed, err := shadow.remove(ctx, name, purge)
 	p := Preview{Changes: shadow.rehearsal.Changes(), Hooks: shadow.rehearsal.hooks}
 	if existed {
 		p.Action, p.Reason = Uninstalled, "its release is removed"

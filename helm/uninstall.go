@@ -17,8 +17,21 @@ import (
 
 // Uninstall deletes the objects of a release and its whole history (H12). A
 // missing release is no error: existed is false then. Whatever status a killed
-// operation left, Uninstall can be called again.
+// operation left, Uninstall can be called again. Objects whose annotations do not name
+// the release as their owner stay.
 func (c *Client) Uninstall(ctx context.Context, name string) (existed bool, err error) {
+	return c.remove(ctx, name, false)
+}
+
+// Purge is Uninstall for a release whose module is gone (G7). Nobody has asked for it, so
+// it trusts the record less: a release that Ours does not know counts as missing, and the
+// Helm hooks of the chart do not run.
+func (c *Client) Purge(ctx context.Context, name string) (existed bool, err error) {
+	return c.remove(ctx, name, true)
+}
+
+// remove is Uninstall and Purge.
+func (c *Client) remove(ctx context.Context, name string, purge bool) (existed bool, err error) {
 	defer c.locks.lock(name)()
 	op, err := c.begin(ctx, name)
 	if err != nil {
@@ -31,7 +44,18 @@ func (c *Client) Uninstall(ctx context.Context, name string) (existed bool, err 
 	if len(state.Revisions) == 0 {
 		return false, nil
 	}
-	err = op.uninstall(op.store(state))
+	s := op.store(state)
+	if purge {
+		ours, err := s.ours()
+		if err != nil {
+			return false, classify(ctx, name, op, err)
+		}
+		if !ours {
+			op.log.Info("the release is left alone: no addon-operator has installed it")
+			return false, nil
+		}
+	}
+	err = op.uninstall(s, !purge)
 	c.renders.forget(name)
 	c.want(name, nil)
 	if err != nil {
@@ -40,7 +64,56 @@ func (c *Client) Uninstall(ctx context.Context, name string) (existed bool, err 
 	return true, classify(ctx, name, op, err)
 }
 
-func (op *operation) uninstall(s *store) error {
+// Ours returns those of the given releases that this operator has installed, or an older
+// one whose marks it understands (P2, H6). All others are of people and other programs.
+func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, err error) {
+	if len(releases) == 0 {
+		return nil, nil
+	}
+	states, err := c.records.readAll(ctx)
+	if err != nil {
+		return nil, &Error{Kind: readKind(ctx, err), Err: err}
+	}
+	for _, name := range releases {
+		op := &operation{ctx: ctx, client: c, release: name, log: c.options.Log}
+		is, err := op.store(states[name]).ours()
+		if err != nil {
+			return nil, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
+		}
+		if is {
+			ours = append(ours, name)
+		}
+	}
+	return ours, nil
+}
+
+// ours looks for the marks of an operator: its labels on any revision, because Helm copies
+// them to what a person makes of the release, or the checksum among the values of the
+// newest one (H6). A record that cannot be read has no mark.
+func (s *store) ours() (bool, error) {
+	for _, r := range s.state.Revisions {
+		if r.labels[ChecksumLabel] != "" || r.labels[revisionLabel] != "" {
+			return true, nil
+		}
+	}
+	last, ok := s.state.Last()
+	if !ok {
+		return false, nil
+	}
+	rel, err := s.body(last)
+	var corrupted *corruptedError
+	if errors.As(err, &corrupted) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	_, ok = rel.Config[legacyChecksumKey]
+	return ok, nil
+}
+
+// uninstall deletes the objects of the newest revision, and what older ones left.
+func (op *operation) uninstall(s *store, hooks bool) error {
 	if err := op.dropCorrupted(s); err != nil {
 		return err
 	}
@@ -52,7 +125,7 @@ func (op *operation) uninstall(s *store) error {
 	if err != nil {
 		return err
 	}
-	if r := op.client.rehearsal; r != nil {
+	if r := op.client.rehearsal; r != nil && hooks {
 		r.hooks = hooksOf(newest, Uninstalled)
 	}
 	// The newest manifest is not all there is when its revision did not get to
@@ -69,7 +142,7 @@ func (op *operation) uninstall(s *store) error {
 	u := action.NewUninstall(cfg)
 	u.Timeout = op.client.options.Timeout
 	u.IgnoreNotFound = true
-	u.DisableHooks = op.client.rehearsal != nil
+	u.DisableHooks = !hooks || op.client.rehearsal != nil
 	if last.Status != release.StatusUninstalled && len(others) > 0 {
 		objects, err := manifest.Parse(newest.Manifest)
 		if err != nil {
@@ -87,6 +160,33 @@ func (op *operation) uninstall(s *store) error {
 		return errors.Join(append([]error{err}, k.undeleted...)...)
 	}
 	return nil
+}
+
+// owned leaves out what an uninstall must not delete, though the record lists it: objects
+// whose annotations do not name this release, and objects that ask to be kept (P2). One that
+// cannot be looked at is an error, because without the record nobody would delete it later.
+func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
+	var ours kube.ResourceList
+	var stay []string
+	for _, info := range list {
+		o := objectOfInfo(info)
+		live, exists, err := k.op.client.look(k.op.ctx, o)
+		switch {
+		case err != nil:
+			return nil, err
+		case !exists:
+		case live == nil:
+			return nil, fmt.Errorf("%s may not be read, so it is not known whose it is", o)
+		case ownerIn(live) != k.op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy:
+			stay = append(stay, o.String())
+		default:
+			ours = append(ours, info)
+		}
+	}
+	if len(stay) > 0 {
+		k.op.log.Warn("objects do not name this release as their owner, or ask to be kept; they stay", "objects", stay)
+	}
+	return ours, nil
 }
 
 // dropCorrupted removes newest records that cannot be read, until one can. When

@@ -51,7 +51,8 @@
 //	change OBJECT [N]             somebody changes an object of a release, and again after N corrections
 //	unchange                      somebody takes all these changes back
 //	show-drift MODULE             print what a module knows of its drift
-//	release NAME                  a release that somebody else installed
+//	release NAME                  a release of an earlier operator
+//	foreign-release NAME          a release that a person installed
 //	remove PATH                   remove a file or directory
 //	rename PATH PATH              give a directory another name
 //	write PATH FILE               write a file of the archive again, to another place

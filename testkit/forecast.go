@@ -31,6 +31,14 @@ func (r *Releases) PreviewUninstall(_ context.Context, name string) (helm.Previe
 	return helm.Preview{Action: helm.Uninstalled}, nil
 }
 
+// PreviewPurge implements actors.Previews.
+func (r *Releases) PreviewPurge(ctx context.Context, name string) (helm.Preview, error) {
+	if r.isForeign(name) {
+		return helm.Preview{}, nil
+	}
+	return r.PreviewUninstall(ctx, name)
+}
+
 // stepPlan prints what the operator would do: with the ConfigMap in force, or with the one
 // in a file.
 func (p *player) stepPlan(name string) error {

@@ -36,6 +36,7 @@ type deployed struct {
 	revision int
 	checksum string
 	values   string // as JSON
+	foreign  bool   // no operator has installed it
 }
 
 // NewReleases makes an empty store.
@@ -61,11 +62,11 @@ func (r *Releases) Slow(name string, d time.Duration) {
 	r.slow[name] = d
 }
 
-// Put installs a release that is nobody's module.
-func (r *Releases) Put(name string) {
+// Put installs a release as an earlier operator did; a foreign one, as a person does.
+func (r *Releases) Put(name string, foreign bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.deployed[name] = deployed{revision: 1}
+	r.deployed[name] = deployed{revision: 1, foreign: foreign}
 }
 
 func (r *Releases) begin(ctx context.Context, name string) error {
@@ -123,7 +124,7 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	if err != nil {
 		return helm.Outcome{}, err
 	}
-	now := deployed{old.revision + 1, sum, string(text)}
+	now := deployed{revision: old.revision + 1, checksum: sum, values: string(text)}
 	r.deployed[m.Name] = now
 	action := helm.Upgraded
 	if !exists {
@@ -138,6 +139,33 @@ func (r *Releases) Uninstall(ctx context.Context, name string) (existed bool, er
 	leave := r.witness.enter("helm uninstall of "+name, "release "+name, "module "+name)
 	defer func() { leave(event{module: name, what: "uninstall", ok: err == nil}) }()
 	return r.uninstall(ctx, name)
+}
+
+// Purge implements actors.Releases.
+func (r *Releases) Purge(ctx context.Context, name string) (existed bool, err error) {
+	if r.isForeign(name) {
+		r.trace.Add("helm leaves %s alone", name)
+		return false, nil
+	}
+	return r.Uninstall(ctx, name)
+}
+
+func (r *Releases) isForeign(name string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.deployed[name].foreign
+}
+
+// Ours implements actors.Releases.
+func (r *Releases) Ours(_ context.Context, releases []string) (ours []string, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, name := range releases {
+		if d, exists := r.deployed[name]; exists && !d.foreign {
+			ours = append(ours, name)
+		}
+	}
+	return ours, nil
 }
 
 func (r *Releases) uninstall(ctx context.Context, name string) (bool, error) {

@@ -94,7 +94,8 @@ func (t *Trace) logger(w *witness) *slog.Logger {
 func isMilestone(message string) bool {
 	switch message {
 	case "converged", "modules discovered", "config values changed", "module is deleted",
-		"reload of all modules starts again", "release without a module directory is purged":
+		"reload of all modules starts again", "release without a module directory is purged",
+		"releases that no addon-operator has installed are left alone":
 		return true
 	}
 	return false

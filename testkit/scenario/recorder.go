@@ -218,6 +218,21 @@ func (r *recorder) Uninstall(ctx context.Context, release string) (bool, error) 
 	return r.releases.Uninstall(ctx, release)
 }
 
+// Purge implements actors.Releases.
+func (r *recorder) Purge(ctx context.Context, release string) (bool, error) {
+	defer r.action()()
+	if err := r.helmMustFail(release); err != nil {
+		return false, err
+	}
+	return r.releases.Purge(ctx, release)
+}
+
+// Ours implements actors.Releases.
+func (r *recorder) Ours(ctx context.Context, releases []string) ([]string, error) {
+	defer r.action()()
+	return r.releases.Ours(ctx, releases)
+}
+
 // Releases implements actors.Releases.
 func (r *recorder) Releases(ctx context.Context) ([]string, error) {
 	defer r.action()()

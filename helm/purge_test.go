@@ -1,0 +1,276 @@
+package helm
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/release"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/helm/charts"
+)
+
+// helmInstall is what a person does with the helm command line.
+func (f *fixture) helmInstall(name string, m Module) {
+	f.Helper()
+	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Dir: m.Dir})
+	if err != nil {
+		f.Fatal(err)
+	}
+	install := action.NewInstall(f.stock())
+	install.ReleaseName, install.Namespace = name, f.namespace
+	if _, err := install.Run(loaded.Copy(), m.Values); err != nil {
+		f.Fatalf("helm install: %v", err)
+	}
+}
+
+// craft changes what a record says, as somebody who may write Secrets can.
+func (f *fixture) craft(name string, version int, change func(s *corev1.Secret, rel *release.Release)) {
+	f.Helper()
+	f.editRecord(name, version, func(s *corev1.Secret) {
+		rel, err := decodeRelease(s.Data["release"])
+		if err != nil {
+			f.Fatal(err)
+		}
+		change(s, rel)
+		if s.Data["release"], err = new(encoder).encode(rel); err != nil {
+			f.Fatal(err)
+		}
+	})
+}
+
+func (f *fixture) wantOurs(want ...string) {
+	f.Helper()
+	f.caughtUp()
+	all, err := f.client.Releases(f.Context())
+	if err != nil {
+		f.Fatal(err)
+	}
+	ours, err := f.client.Ours(f.Context(), append(all, "nothing"))
+	if err != nil || !slices.Equal(ours, want) {
+		f.Errorf("ours = %q, %v; want %q", ours, err, want)
+	}
+}
+
+func (f *fixture) purge(name string, want bool) {
+	f.Helper()
+	existed, err := f.client.Purge(f.Context(), name)
+	if err != nil || existed != want {
+		f.Fatalf("purge: existed %v, %v; want %v\nlog:\n%s", existed, err, want, f.log)
+	}
+}
+
+// P2.1, E10: a purge takes releases that an operator has installed, and no others. A person's
+// release becomes the operator's when a module adopts it (H7).
+func TestPurgeOnlyOurs(t *testing.T) {
+	f := start(t)
+	m, old, vault := module(t, "simple"), module(t, "simple"), module(t, "simple")
+	old.Name, vault.Name = "old", "vault"
+	f.apply(m, Installed, 1)
+	f.helmInstall("vault", vault)
+	f.wantOurs("simple")
+	f.purge("vault", false)
+	if p, err := f.client.PreviewPurge(t.Context(), "vault"); err != nil || p.Action != "" || len(p.Changes) > 0 {
+		t.Errorf("preview of a purge: %+v, %v", p, err)
+	}
+	f.wantRevisions("vault", "1 deployed")
+	if f.configMap("vault-a") == nil {
+		t.Error("an object of a person's release is gone")
+	}
+	if log := f.log.String(); !strings.Contains(log, "no addon-operator has installed it") {
+		t.Errorf("the log does not say that the release is left alone:\n%s", log)
+	}
+
+	// An older operator kept its checksum among the values (H6).
+	f.apply(old, Installed, 1)
+	f.craft("old", 1, func(s *corev1.Secret, rel *release.Release) {
+		rel.Config[legacyChecksumKey] = s.Labels[ChecksumLabel]
+		maps.DeleteFunc(s.Labels, func(label, _ string) bool { return label == ChecksumLabel || label == revisionLabel })
+	})
+	f.wantOurs("old", "simple")
+	f.restart()
+	f.wantOurs("old", "simple")
+	f.purge("old", true)
+	f.wantRevisions("old")
+	f.editRecord("vault", 1, func(s *corev1.Secret) { s.Data["release"] = []byte("rubbish") })
+	f.wantOurs("simple")
+	f.purge("vault", false)
+	f.wantRevisions("vault", "1 deployed")
+
+	// A person repairs a release with the helm command line: it stays the operator's.
+	f.apply(m.with("text", "two"), Upgraded, 2)
+	rollback := action.NewRollback(f.stock())
+	rollback.Version = 1
+	if err := rollback.Run("simple"); err != nil {
+		t.Fatal(err)
+	}
+	f.wantOurs("simple")
+	f.purge("simple", true)
+	f.purge("simple", false)
+
+	f.helmInstall("simple", m)
+	f.wantOurs()
+	f.apply(m.with("text", "adopted"), Upgraded, 2)
+	f.wantOurs("simple")
+	f.purge("simple", true)
+	f.wantRevisions("simple")
+	if f.configMap("simple-a") != nil {
+		t.Error("an object of the adopted release is left")
+	}
+}
+
+// harm is what a crafted record adds to a release: objects of others, and a hook.
+const harm = `
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: stranger}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: neighbour}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: elsewhere}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: nowhere}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kept}
+`
+
+// crafted is a release whose record names strangers' objects and brings a hook.
+func crafted(f *fixture) {
+	f.Helper()
+	f.apply(module(f, "simple"), Installed, 1)
+	owned := func(release, namespace string) map[string]string {
+		return map[string]string{ownerName: release, ownerNamespace: namespace}
+	}
+	f.create("stranger", map[string]string{"precious": "data"}, nil)
+	f.create("neighbour", nil, owned("other", f.namespace))
+	f.create("elsewhere", nil, owned("simple", "elsewhere"))
+	kept := owned("simple", f.namespace)
+	kept["helm.sh/resource-policy"] = "keep"
+	f.create("kept", nil, kept)
+	f.craft("simple", 1, func(_ *corev1.Secret, rel *release.Release) {
+		rel.Manifest += harm
+		rel.Hooks = append(rel.Hooks, &release.Hook{
+			Name: "hooked", Kind: "ConfigMap", Path: "simple/templates/hook.yaml", Events: []release.HookEvent{release.HookPreDelete, release.HookPostDelete},
+			Manifest:       "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hooked}\n",
+			DeletePolicies: []release.HookDeletePolicy{release.HookBeforeHookCreation},
+		})
+	})
+	f.caughtUp()
+}
+
+// wantHarmless looks whether the objects of others are there, and those of the release gone.
+func wantHarmless(f *fixture) {
+	f.Helper()
+	f.wantRevisions("simple")
+	for _, name := range []string{"stranger", "neighbour", "elsewhere", "kept"} {
+		if f.configMap(name) == nil {
+			f.Errorf("%s is gone", name)
+		}
+	}
+	for _, name := range []string{"simple-a", "simple-b"} {
+		if f.configMap(name) != nil {
+			f.Errorf("%s is left", name)
+		}
+	}
+	var told []string
+	for line := range strings.Lines(f.log.String()) {
+		if strings.Contains(line, "they stay") {
+			told = append(told, line)
+		}
+	}
+	if len(told) != 1 {
+		f.Fatalf("%d lines tell of objects that stay, want 1: %q", len(told), told)
+	}
+	for _, want := range []string{"level=WARN", "ConfigMap " + f.namespace + "/stranger", "neighbour", "elsewhere", "kept"} {
+		if !strings.Contains(told[0], want) {
+			f.Errorf("no %q in %s", want, told[0])
+		}
+	}
+	if strings.Contains(told[0], "nowhere") {
+		f.Errorf("an object that does not exist stays: %s", told[0])
+	}
+}
+
+// P2.2, P2.3, G7: a purge of a crafted record runs no hooks and deletes only objects whose annotations
+// name the release.
+func TestPurgeOfCraftedRecord(t *testing.T) {
+	f := start(t)
+	crafted(f)
+	p, err := f.client.PreviewPurge(t.Context(), "simple")
+	if err != nil || p.Action != Uninstalled || len(p.Hooks) > 0 {
+		t.Errorf("preview: %+v, %v", p, err)
+	}
+	expectText(t, "preview of a purge", verbs(p.Changes), "delete ConfigMap simple-a, delete ConfigMap simple-b")
+	f.purge("simple", true)
+	wantHarmless(f)
+	if f.configMap("hooked") != nil {
+		t.Error("a hook of a purged release has run")
+	}
+}
+
+// P2.2, H12, H14: the delete of a module runs the hooks of its chart and is as careful with
+// objects of others.
+func TestUninstallOfCraftedRecord(t *testing.T) {
+	f := start(t)
+	crafted(f)
+	f.uninstall("simple", true)
+	wantHarmless(f)
+	if f.configMap("hooked") == nil {
+		t.Error("a hook of a deleted module has not run")
+	}
+}
+
+// P2.2: an object that may not be read is not deleted, and its release stays until it may.
+func TestPurgeMayNotRead(t *testing.T) {
+	f := start(t)
+	f.apply(module(t, "simple"), Installed, 1)
+	user := f.namespace + "-purger"
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets"}, Verbs: []string{"*"}},
+		{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"delete"}},
+	}}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: "rbac.authorization.k8s.io", Kind: "Role", Name: user},
+		Subjects:   []rbacv1.Subject{{Kind: "User", Name: user}},
+	}
+	if _, err := f.kube.RbacV1().Roles(f.namespace).Create(t.Context(), role, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.kube.RbacV1().RoleBindings(f.namespace).Create(t.Context(), binding, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	config := rest.CopyConfig(f.config)
+	config.Impersonate.UserName = user
+	poor, err := New(Options{Config: config, Namespace: f.namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.eventually(func() bool { // the authorizer learns of the role a moment later
+		_, err := poor.Releases(t.Context())
+		return err == nil
+	})
+	if _, err := poor.Purge(t.Context(), "simple"); err == nil || !strings.Contains(err.Error(), "may not be read") {
+		t.Errorf("purge: %v", err)
+	}
+	if f.configMap("simple-a") == nil || len(f.revisions("simple")) != 1 {
+		t.Error("something is gone")
+	}
+	f.purge("simple", true)
+	f.wantRevisions("simple")
+}
