@@ -152,18 +152,22 @@ func text(w http.ResponseWriter, status int, body string) {
 	fmt.Fprint(w, body)
 }
 
-// How long the other side may take. On the debug address an answer may take as long as it
-// does: a profile lasts as long as somebody wants.
+// How long the other side may take, and how much it may send before it is known who asks for what (J8). On the debug address
+// an answer may take as long as it does: a profile lasts as long as somebody wants.
 const (
-	headerTimeout  = 10 * time.Second
+	headerTimeout  = 5 * time.Second
+	maxHeaderBytes = 8 << 10
 	requestTimeout = time.Minute
-	answerTimeout  = time.Minute // of public pages
+	answerTimeout  = 15 * time.Second // of public pages, which take milliseconds
 	idleTimeout    = 2 * time.Minute
 )
 
-// newServer makes a server to which no connection is left open for ever.
+// newServer makes a server to which no connection is left open for ever, and not too many at a time.
 func newServer(h http.Handler) *http.Server {
-	return &http.Server{Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, IdleTimeout: idleTimeout}
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,
+		ConnState: newConnections(maxConnections).changed,
+	}
 }
 
 // Serve answers on a TCP address, or on a unix socket when address is "unix:" and a path,

@@ -1,8 +1,11 @@
 package server
 
 import (
+	"bufio"
+	"io"
 	"net"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,3 +58,115 @@ func (l *pipeListener) Accept() (net.Conn, error) {
 }
 func (l *pipeListener) Close() error   { close(l.conns); return nil }
 func (l *pipeListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// J8: a debug page may take longer than a request.
+func TestLongAnswersAreNotCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, request := range map[string]string{
+			"without a body": "GET / HTTP/1.1\r\nHost: a\r\n\r\n",
+			"with a body":    "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}",
+		} {
+			listener := &pipeListener{conns: make(chan net.Conn, 1)}
+			srv := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body)
+				select {
+				case <-r.Context().Done():
+					text(w, http.StatusInternalServerError, "cut")
+				case <-time.After(time.Hour):
+					text(w, http.StatusOK, "done")
+				}
+			}))
+			go func() { _ = srv.Serve(listener) }()
+			client, server := net.Pipe()
+			listener.conns <- server
+			_, _ = client.Write([]byte(request))
+			if answer, err := bufio.NewReader(client).ReadString('\n'); !strings.Contains(answer, "200 OK") {
+				t.Errorf("%s: %q, %v", name, answer, err)
+			}
+			_ = client.Close()
+			_ = srv.Close()
+		}
+	})
+}
+
+// J8: those that send nothing make room for one that does, the oldest first; one that is being answered stays.
+func TestConnectionsAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		listener, ended := &pipeListener{conns: make(chan net.Conn)}, make(chan int, 3*maxConnections)
+		answer := make(chan struct{})
+		srv := newServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/slow" {
+				<-answer
+			}
+			text(w, http.StatusOK, "ok\n")
+		}))
+		defer srv.Close()
+		go func() { _ = srv.Serve(listener) }()
+		dial := func(sent string) net.Conn {
+			client, server := net.Pipe()
+			listener.conns <- server
+			if sent != "" {
+				_, _ = client.Write([]byte(sent))
+			}
+			synctest.Wait()
+			return client
+		}
+		request := func(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n" }
+		ok := func(client net.Conn) bool {
+			line, _ := bufio.NewReader(client).ReadString('\n')
+			return strings.Contains(line, "200 OK")
+		}
+
+		slow := dial(request("/slow"))
+		for i := range 2 * maxConnections {
+			<-time.After(time.Millisecond) // so that one is older than the other
+			silent := dial("")
+			defer silent.Close()
+			go func() {
+				_, _ = silent.Read(make([]byte, 1))
+				ended <- i
+			}()
+		}
+		synctest.Wait()
+		if len(ended) != maxConnections+1 { // one place is taken by the slow one
+			t.Errorf("%d of %d silent connections were closed", len(ended), 2*maxConnections)
+		}
+		for want := range len(ended) {
+			if got := <-ended; got > maxConnections {
+				t.Errorf("connection %d was closed, and %d of those before it was not", got, want)
+			}
+		}
+		if probe := dial(request("/")); !ok(probe) {
+			t.Error("a probe got no answer")
+		}
+		close(answer)
+		if !ok(slow) {
+			t.Error("the connection that was being answered was closed")
+		}
+	})
+}
+
+// J8: when all connections are being answered, the next one waits for the first of them.
+func TestBusyConnectionsAreNotClosed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newConnections(1)
+		first, _ := net.Pipe()
+		second, _ := net.Pipe()
+		c.changed(first, http.StateNew)
+		c.changed(first, http.StateActive)
+		accepted := false
+		go func() {
+			c.changed(second, http.StateNew)
+			accepted = true
+		}()
+		synctest.Wait()
+		if accepted {
+			t.Error("the second one did not wait")
+		}
+		c.changed(first, http.StateClosed)
+		synctest.Wait()
+		if !accepted {
+			t.Error("the second one waits though the first has ended")
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"math"
 	"slices"
@@ -16,8 +17,11 @@ import (
 )
 
 // ParseJSON reads exactly one JSON value into a tree. Integers stay integers, whatever their size (D4); numbers beyond the
-// range of a float64 are refused.
+// range of a float64 are refused, and what is larger than 4 MiB or nested more than 100 deep (D39).
 func ParseJSON(data []byte) (any, error) {
+	if err := checkText(data); err != nil {
+		return nil, err
+	}
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	var raw any
@@ -27,7 +31,7 @@ func ParseJSON(data []byte) (any, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return nil, fmt.Errorf("line %d: more text after the end of the JSON value", lineAt(data, decoder.InputOffset()))
 	}
-	return normalise(raw)
+	return normalise(raw, 0)
 }
 
 // jsonError adds the line to an error of the decoder.
@@ -50,20 +54,26 @@ func lineAt(data []byte, offset int64) int {
 }
 
 // normalise turns the json.Numbers of a freshly decoded value into the numbers of a tree. It writes into its argument,
-// which nobody else has seen yet.
-func normalise(raw any) (any, error) {
+// which nobody else has seen yet. above is how many lists and maps are around it.
+func normalise(raw any, above int) (any, error) {
 	switch v := raw.(type) {
 	case map[string]any:
+		if above == maxDepth {
+			return nil, errTooDeep
+		}
 		for key, child := range v {
-			tree, err := normalise(child)
+			tree, err := normalise(child, above+1)
 			if err != nil {
 				return nil, err
 			}
 			v[key] = tree
 		}
 	case []any:
+		if above == maxDepth {
+			return nil, errTooDeep
+		}
 		for i, child := range v {
-			tree, err := normalise(child)
+			tree, err := normalise(child, above+1)
 			if err != nil {
 				return nil, err
 			}
@@ -109,70 +119,97 @@ func JSON(tree any) ([]byte, error) {
 	return appendJSON(nil, tree)
 }
 
-// appendJSON is written by hand: encoding/json writes 1e+06 for floats like that and knows no canonical form of them.
 func appendJSON(out []byte, tree any) ([]byte, error) {
+	w := jsonWriter{out: out}
+	err := w.write(tree)
+	return w.out, err
+}
+
+// jsonWriter is written by hand: encoding/json writes 1e+06 for floats like that and knows no canonical form of them.
+type jsonWriter struct {
+	out []byte
+	// sink takes what was written, piece by piece; nil = all of it stays in out. It is a hash, which never fails.
+	sink hash.Hash
+}
+
+// sinkAfter is how many bytes are collected for the sink.
+const sinkAfter = 32 << 10
+
+func (w *jsonWriter) write(tree any) error {
+	if w.sink != nil && len(w.out) >= sinkAfter {
+		w.flush()
+	}
 	switch v := tree.(type) {
 	case nil:
-		return append(out, "null"...), nil
+		w.out = append(w.out, "null"...)
 	case bool:
-		return strconv.AppendBool(out, v), nil
+		w.out = strconv.AppendBool(w.out, v)
 	case string:
-		return appendString(out, v), nil
+		w.out = appendString(w.out, v)
 	case int64:
-		return strconv.AppendInt(out, v, 10), nil
+		w.out = strconv.AppendInt(w.out, v, 10)
 	case int:
-		return strconv.AppendInt(out, int64(v), 10), nil
+		w.out = strconv.AppendInt(w.out, int64(v), 10)
 	case json.Number:
-		return append(out, v...), nil
+		w.out = append(w.out, v...)
 	case float64:
-		return appendFloat(out, v)
+		var err error
+		w.out, err = appendFloat(w.out, v)
+		return err
 	case []any:
-		return appendList(out, v)
+		return w.writeList(v)
 	case map[string]any:
-		return appendMap(out, v)
+		return w.writeMap(v)
+	default:
+		return fmt.Errorf("a value of type %T is not part of a tree", tree)
 	}
-	return nil, fmt.Errorf("a value of type %T is not part of a tree", tree)
+	return nil
 }
 
-func appendList(out []byte, list []any) ([]byte, error) {
-	out = append(out, '[')
+func (w *jsonWriter) flush() {
+	_, _ = w.sink.Write(w.out)
+	w.out = w.out[:0]
+}
+
+func (w *jsonWriter) writeList(list []any) error {
+	w.out = append(w.out, '[')
 	for i, child := range list {
 		if i > 0 {
-			out = append(out, ',')
+			w.out = append(w.out, ',')
 		}
-		var err error
-		if out, err = appendJSON(out, child); err != nil {
-			return nil, err
+		if err := w.write(child); err != nil {
+			return err
 		}
 	}
-	return append(out, ']'), nil
+	w.out = append(w.out, ']')
+	return nil
 }
 
-func appendMap(out []byte, m map[string]any) ([]byte, error) {
+func (w *jsonWriter) writeMap(m map[string]any) error {
 	keys := make([]string, 0, len(m))
 	for key := range m {
 		keys = append(keys, key)
 	}
 	slices.Sort(keys)
-	out = append(out, '{')
+	w.out = append(w.out, '{')
 	for i, key := range keys {
 		if i > 0 {
-			out = append(out, ',')
+			w.out = append(w.out, ',')
 		}
-		out = append(appendString(out, key), ':')
-		var err error
-		if out, err = appendJSON(out, m[key]); err != nil {
-			return nil, err
+		w.out = append(appendString(w.out, key), ':')
+		if err := w.write(m[key]); err != nil {
+			return err
 		}
 	}
-	return append(out, '}'), nil
+	w.out = append(w.out, '}')
+	return nil
 }
 
 // appendFloat writes huge integral floats with an exponent, so that they are read as floats again.
 func appendFloat(out []byte, f float64) ([]byte, error) {
 	switch {
 	case math.IsNaN(f) || math.IsInf(f, 0):
-		return nil, fmt.Errorf("%v is not a JSON number", f)
+		return out, fmt.Errorf("%v is not a JSON number", f)
 	case isIntegral(f):
 		return strconv.AppendInt(out, int64(f), 10), nil
 	case f == math.Trunc(f) || math.Abs(f) < 1e-6:
@@ -226,13 +263,15 @@ func appendEscape(out []byte, c byte) []byte {
 }
 
 // Checksum is the hexadecimal SHA-256 of the canonical JSON of a tree. Two trees have the same checksum exactly when they
-// hold the same values; "changed" in the rules of the lifecycle means that the checksum changed (D27).
+// hold the same values; "changed" in the rules of the lifecycle means that the checksum changed (D27). The text goes into the
+// hash piece by piece: it would be as large as all values together.
 func Checksum(tree any) string {
-	text, err := JSON(tree)
-	if err != nil {
+	w := jsonWriter{sink: sha256.New()}
+	if err := w.write(tree); err != nil {
 		// Not a tree. It still needs a checksum that differs from those of trees.
-		text = []byte("invalid: " + err.Error())
+		w.sink.Reset()
+		w.out = []byte("invalid: " + err.Error())
 	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:])
+	w.flush()
+	return hex.EncodeToString(w.sink.Sum(nil))
 }

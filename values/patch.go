@@ -72,8 +72,11 @@ func (o Operation) String() string {
 
 // ParsePatch reads the content of a patch file (D17–D19): nothing, an operation, a list of operations, or several of these one
 // after another. An empty file is a nil patch. Paths in the old dotted form (someModule.param) are accepted; the second result
-// has a warning for each of them. All faulty operations are reported.
+// has a warning for each of them. The first 100 faulty operations are reported. A file of more than 4 MiB is refused (D39).
 func ParsePatch(data []byte) (Patch, []string, error) {
+	if err := checkText(data); err != nil {
+		return nil, nil, fmt.Errorf("patch: %w", err)
+	}
 	raw, err := splitOperations(data)
 	if err != nil {
 		return nil, nil, err
@@ -92,6 +95,10 @@ func ParsePatch(data []byte) (Patch, []string, error) {
 		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("patch operation %d: %w", i+1, err))
+			if len(problems) == maxProblems {
+				problems = append(problems, errTooMany)
+				break
+			}
 			continue
 		}
 		patch = append(patch, operation)

@@ -65,11 +65,19 @@ func execute(tree any, steps Patch) (any, error) {
 func canonical(key string, section any, patch Patch) (Patch, error) {
 	var (
 		saved Patch
+		size  int
 		tree  any = map[string]any{key: section}
 		r         = newReplayer()
 	)
 	for i, operation := range patch {
 		steps, err := operation.canonical(key, tree)
+		if err == nil {
+			var added int
+			added, err = steps.extent()
+			if size += added; size > maxSize { // a few copies of copies are more than there is memory
+				err = errTooLarge
+			}
+		}
 		if err != nil {
 			return nil, fmt.Errorf("patch operation %d, %s: %w", i+1, operation, err)
 		}

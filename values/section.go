@@ -30,6 +30,7 @@ type Section struct {
 	unpatched  any // layers 1 to 5
 	merged     any
 	checksum   func() string
+	size       func() int // of merged, at most
 }
 
 // NewSection builds the section of a key from its static layers, the weakest first. schemas may be nil.
@@ -79,6 +80,7 @@ func (s *Section) storable(section any) any {
 func (s Section) with(merged any) *Section {
 	s.merged = merged
 	s.checksum = sync.OnceValue(func() string { return Checksum(merged) })
+	s.size = sync.OnceValue(func() int { size, _ := measure(merged); return size })
 	return &s
 }
 
@@ -125,13 +127,18 @@ func (s *Section) WithoutPatches() *Section {
 	return changed
 }
 
-// Patch applies a values patch to the merged values and saves it together with its origin. The patch must fit exactly (D21).
+// Patch applies a values patch to the merged values and saves it together with its origin. The patch must fit exactly (D21), and what it leads to must be within the limits (D39).
 func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
 	merged, operations, err := apply(s.key, s.merged, p)
 	if err != nil {
 		return nil, err
 	}
+	size, err := grown(s.size(), operations, merged)
+	if err != nil {
+		return nil, fmt.Errorf("section %s after the patch: %w", s.key, err)
+	}
 	result := s.with(merged)
+	result.size = func() int { return size }
 	result.saved = save(s.saved, operations.signed(by), s.key, result.merged)
 	return result, nil
 }
@@ -142,6 +149,9 @@ func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
 	config, operations, err := apply(s.key, s.Config(), p)
 	if err != nil {
 		return nil, err
+	}
+	if size, _ := measure(config); size > maxSize {
+		return nil, fmt.Errorf("section %s of the ConfigMap after the patch: %w", s.key, errTooLarge)
 	}
 	if isEmpty(config) && p.removes(pointer{s.key}) {
 		config = nil // the ConfigMap need not keep an empty section

@@ -20,8 +20,12 @@ const maxAliasNodes = 100_000
 //
 // It reads scalars as sigs.k8s.io/yaml does, so values mean what they mean in any other file of a cluster: unquoted yes, no,
 // on, off, y and n are booleans, timestamps are texts. It is stricter where a silent choice would hurt: duplicate keys, keys
-// that are not texts, unknown tags, infinities and alias bombs are refused. All such errors are reported, each with its line.
+// that are not texts, unknown tags and infinities are refused, and what is larger than 4 MiB with its aliases written out, or
+// nested more than 100 deep (D39). The first 100 such errors are reported, each with its line.
 func ParseYAML(data []byte) (any, error) {
+	if err := checkText(data); err != nil {
+		return nil, err
+	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var document yaml.Node
 	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
@@ -35,7 +39,7 @@ func ParseYAML(data []byte) (any, error) {
 	} else if err != nil && !errors.Is(err, io.EOF) {
 		return nil, syntaxError(err, data)
 	}
-	reader := yamlReader{anchors: map[*yaml.Node]*anchor{}}
+	reader := yamlReader{document: &document, anchors: map[*yaml.Node]*anchor{}}
 	tree := reader.read(&document)
 	if len(reader.problems) > 0 {
 		return nil, errors.Join(reader.problems...)
@@ -66,25 +70,52 @@ func isEmptyDocument(document *yaml.Node) bool {
 	return len(document.Content) == 0 || document.Content[0].ShortTag() == "!!null"
 }
 
-// anchor is a subtree that aliases refer to, with its number of nodes. While it is being read it is open: an alias to it
-// would contain itself.
+// anchor is a subtree that aliases refer to, with its measures. While it is being read it is open: an alias to it would
+// contain itself.
 type anchor struct {
-	tree any
-	size int
-	open bool
+	tree  any
+	nodes int
+	size  int
+	depth int
+	open  bool
 }
 
 // yamlReader turns nodes into trees and collects what is wrong with them.
 type yamlReader struct {
+	document *yaml.Node
 	anchors  map[*yaml.Node]*anchor
-	size     int // nodes read so far, aliased ones included
+	nodes    int // read so far, aliased ones included
+	size     int // of them, as measure counts
 	aliased  int // nodes that came from aliases
+	depth    int // of lists and maps around the node that is read
+	deepest  int // depth inside of the anchor that is read
 	problems []error
+	stopped  bool // the rest is not read: it is too much
 }
 
-// refuse notes a problem; reading goes on, so that all are found.
+// refuse notes a problem; reading goes on, so that all are found, unless there are too many.
 func (r *yamlReader) refuse(node *yaml.Node, format string, args ...any) {
+	if r.stopped {
+		return
+	}
+	for i, arg := range args {
+		if text, ok := arg.(string); ok {
+			args[i] = brief(text)
+		}
+	}
 	r.problems = append(r.problems, fmt.Errorf("line %d: "+format, append([]any{node.Line}, args...)...))
+	if len(r.problems) == maxProblems {
+		r.problems, r.stopped = append(r.problems, errTooMany), true
+	}
+}
+
+// stop ends the reading at a node with which a limit is passed.
+func (r *yamlReader) stop(node *yaml.Node, limit error) {
+	if place := placeOf(r.document, node); place != "" {
+		limit = fmt.Errorf("%s: %w", place, limit)
+	}
+	r.refuse(node, "%w", limit)
+	r.stopped = true
 }
 
 // read gives the tree of a node and remembers it when aliases can refer to it.
@@ -94,19 +125,30 @@ func (r *yamlReader) read(node *yaml.Node) any {
 	}
 	a := &anchor{open: true}
 	r.anchors[node] = a
-	before := r.size
+	nodes, size, deepest := r.nodes, r.size, r.deepest
+	r.deepest = r.depth
 	a.tree = r.readNode(node)
-	a.size, a.open = r.size-before, false
+	a.nodes, a.size, a.depth, a.open = r.nodes-nodes, r.size-size, r.deepest-r.depth, false
+	r.deepest = max(deepest, r.deepest)
 	return a.tree
 }
 
 func (r *yamlReader) readNode(node *yaml.Node) any {
-	r.size++
+	if r.stopped {
+		return nil
+	}
+	r.nodes++
 	switch node.Kind {
 	case yaml.DocumentNode:
 		return r.read(node.Content[0])
 	case yaml.AliasNode:
 		return r.readAlias(node)
+	}
+	if r.size += overhead + len(node.Value); r.size > maxSize {
+		r.stop(node, errTooLarge)
+		return nil
+	}
+	switch node.Kind {
 	case yaml.SequenceNode:
 		return r.readList(node)
 	case yaml.MappingNode:
@@ -124,20 +166,44 @@ func (r *yamlReader) readAlias(node *yaml.Node) any {
 	case a == nil || a.open:
 		r.refuse(node, "alias *%s stands inside of what it refers to", node.Value)
 		return nil
-	case r.aliased > maxAliasNodes:
-		return nil // reported already
+	case r.depth+a.depth > maxDepth:
+		r.stop(node, errTooDeep)
+		return nil
 	}
+	r.deepest = max(r.deepest, r.depth+a.depth)
+	r.nodes += a.nodes
+	r.aliased += a.nodes
 	r.size += a.size
-	r.aliased += a.size
-	if r.aliased > maxAliasNodes {
-		r.refuse(node, "aliases repeat more than %d values; write the values out or use fewer aliases", maxAliasNodes)
+	switch {
+	case r.size > maxSize:
+		r.stop(node, errTooLarge)
+		return nil
+	case r.aliased > maxAliasNodes:
+		r.stop(node, fmt.Errorf("aliases repeat more than %d values; write the values out or use fewer aliases", maxAliasNodes))
 		return nil
 	}
 	return a.tree
 }
 
+// enter begins a list or a map; it tells whether it may be read.
+func (r *yamlReader) enter(node *yaml.Node) bool {
+	if r.depth == maxDepth {
+		r.stop(node, errTooDeep)
+		return false
+	}
+	r.depth++
+	r.deepest = max(r.deepest, r.depth)
+	return true
+}
+
+func (r *yamlReader) leave() { r.depth-- }
+
 func (r *yamlReader) readList(node *yaml.Node) any {
 	r.checkTag(node, "!!seq")
+	if !r.enter(node) {
+		return nil
+	}
+	defer r.leave()
 	list := make([]any, 0, len(node.Content))
 	for _, child := range node.Content {
 		list = append(list, r.read(child))
@@ -147,6 +213,10 @@ func (r *yamlReader) readList(node *yaml.Node) any {
 
 func (r *yamlReader) readMap(node *yaml.Node) any {
 	r.checkTag(node, "!!map")
+	if !r.enter(node) {
+		return nil
+	}
+	defer r.leave()
 	m := make(map[string]any, len(node.Content)/2)
 	lines := make(map[string]int, len(node.Content)/2)
 	var merges []*yaml.Node
@@ -160,6 +230,9 @@ func (r *yamlReader) readMap(node *yaml.Node) any {
 		value := r.read(valueNode)
 		if !ok {
 			continue
+		}
+		if r.stopped {
+			break
 		}
 		if first, twice := lines[key]; twice {
 			r.refuse(keyNode, "key %q is already set in line %d", key, first)

@@ -104,8 +104,13 @@ func splitYAML(data []byte) (documents [][]byte, err error) {
 	}
 }
 
-// yamlToJSON refuses keys that are there twice.
+// yamlToJSON refuses keys that are there twice, and aliases that stand for too much.
 func yamlToJSON(text []byte) ([]byte, error) {
+	if bytes.IndexByte(text, '*') >= 0 {
+		if err := checkExpansion(text); err != nil {
+			return nil, err
+		}
+	}
 	document, err := yaml.YAMLToJSONStrict(text)
 	if err != nil {
 		return nil, err

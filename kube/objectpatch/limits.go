@@ -1,0 +1,50 @@
+package objectpatch
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// maxExpanded bounds a document of YAML with its aliases written out, in bytes; the API server takes objects of 1.5 MiB. The
+// reader of YAML writes them all out, and a few lines can stand for more than there is memory (D39).
+const maxExpanded = 4 << 20
+
+// checkExpansion refuses a text whose aliases stand for too much. A text that is no YAML is the reader's business.
+func checkExpansion(text []byte) error {
+	var document yaml.Node
+	if yaml.Unmarshal(text, &document) != nil {
+		return nil
+	}
+	if e := (expansion{}); e.size(&document) > maxExpanded {
+		return fmt.Errorf("the document is larger than %d MiB when all aliases are written out; remove values or aliases", maxExpanded>>20)
+	}
+	return nil
+}
+
+// expansion holds the sizes of nodes that aliases refer to.
+type expansion map[*yaml.Node]int
+
+// size counts about the bytes of the JSON of a node; it stops above the limit.
+func (e expansion) size(node *yaml.Node) int {
+	if size, known := e[node]; known {
+		return size
+	}
+	if node.Kind == yaml.AliasNode {
+		return e.size(node.Alias)
+	}
+	const quotesAndComma = 3
+	if node.Anchor != "" {
+		e[node] = 0 // an alias inside of it is refused by the reader
+	}
+	size := len(node.Value) + quotesAndComma
+	for _, child := range node.Content {
+		if size += e.size(child); size > maxExpanded {
+			break
+		}
+	}
+	if node.Anchor != "" {
+		e[node] = size
+	}
+	return size
+}

@@ -1,0 +1,129 @@
+package values
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// What comes in from outside is bounded before anything is made of it (D39). A ConfigMap has at most 1 MiB, but its aliases can
+// stand for more than there is memory, and each level of nesting makes all lines below it longer when they are written.
+const (
+	maxSize  = 4 << 20 // bytes of a document, or of a section after a patch, as measure counts them
+	maxDepth = 100     // lists and maps inside of each other
+	// maxProblems bounds what is told about one text: it may hold nothing but mistakes.
+	maxProblems = 100
+	// maxWord bounds how much of a text is repeated in a message.
+	maxWord = 100
+)
+
+// overhead is what each value and key counts beside its text: quotes or brackets, and a comma or colon.
+const overhead = 3
+
+var (
+	errTooLarge = fmt.Errorf("the values are larger than %d MiB when all aliases are written out; remove values or aliases", maxSize>>20)
+	errTooDeep  = fmt.Errorf("lists and maps are nested more than %d deep; nest them less", maxDepth)
+	errTooMany  = fmt.Errorf("there are more than %d problems; solve these first", maxProblems)
+)
+
+// checkText refuses a text that cannot be within the limits, before it is parsed.
+func checkText(text []byte) error {
+	if len(text) > maxSize {
+		return fmt.Errorf("the text has %d bytes, more than %d MiB; make it smaller", len(text), maxSize>>20)
+	}
+	return nil
+}
+
+// measure gives about the length of the JSON text of a tree, and how many lists and maps are inside of each other.
+func measure(tree any) (size, depth int) {
+	size = overhead
+	below := func(child any) {
+		s, d := measure(child)
+		size, depth = size+s, max(depth, d)
+	}
+	switch v := tree.(type) {
+	case string:
+		size += len(v)
+	case json.Number:
+		size += len(v)
+	case []any:
+		for _, child := range v {
+			below(child)
+		}
+		depth++
+	case map[string]any:
+		for key, child := range v {
+			size += overhead + len(key)
+			below(child)
+		}
+		depth++
+	}
+	return size, depth
+}
+
+// brief cuts a text for a message.
+func brief(text string) string {
+	if len(text) <= maxWord {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxWord], "") + "…"
+}
+
+// placeOf words where in a document a node is, like a.b[2]; the beginning is enough, for messages name the line, too.
+func placeOf(document, wanted *yaml.Node) string {
+	const enough = 5
+	elements, _ := pathTo(document, wanted)
+	if len(elements) > enough {
+		elements = append(elements[:enough:enough], "…")
+	}
+	return strings.TrimPrefix(strings.Join(elements, ""), ".")
+}
+
+// pathTo gives the elements on the way from a node to another one below it.
+func pathTo(node, wanted *yaml.Node) ([]string, bool) {
+	if node == wanted {
+		return nil, true
+	}
+	for i, child := range node.Content {
+		rest, found := pathTo(child, wanted)
+		switch {
+		case !found:
+		case node.Kind == yaml.SequenceNode:
+			return append([]string{fmt.Sprintf("[%d]", i)}, rest...), true
+		case node.Kind == yaml.MappingNode:
+			return append([]string{"." + brief(node.Content[i&^1].Value)}, rest...), true
+		default:
+			return rest, true
+		}
+	}
+	return nil, false
+}
+
+// extent is by how much the operations can make a section grow, which is about what they hold. It refuses what would be nested
+// too deep in the section.
+func (p Patch) extent() (size int, err error) {
+	for _, operation := range p {
+		valueSize, depth := measure(operation.Value)
+		size += overhead + len(operation.Path) + valueSize
+		if strings.Count(operation.Path, "/")-1+depth > maxDepth {
+			return size, errTooDeep
+		}
+	}
+	return size, nil
+}
+
+// grown gives the size of a section after operations: at most what is known, when that is within the limit, else exactly. Above
+// the limit a section may shrink, but not grow: files and ConfigMap together may have brought it there.
+func grown(before int, operations Patch, after any) (int, error) {
+	added, err := operations.extent()
+	if err != nil || before+added <= maxSize {
+		return before + added, err
+	}
+	size, _ := measure(after)
+	if size > max(maxSize, before) {
+		return size, errTooLarge
+	}
+	return size, nil
+}

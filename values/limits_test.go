@@ -1,0 +1,166 @@
+package values
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// bombs are texts that a ConfigMap can hold and that stand for more than there is memory, or for too deep a tree.
+func bombs() map[string]string {
+	return map[string]string{
+		"a long text":     "big: &a " + strings.Repeat("x", 600<<10) + "\nl: [" + strings.Repeat("*a,", 90_000) + "]\n",
+		"a long key":      "big: &a " + strings.Repeat("x", 600<<10) + "\nl: [" + strings.Repeat("{*a : 1},", 30_000) + "]\n",
+		"a merged map":    "big: &a {x: " + strings.Repeat("x", 600<<10) + "}\nl: [" + strings.Repeat("{<<: *a},", 30_000) + "]\n",
+		"aliases of them": "a: &a " + strings.Repeat("x", 1<<10) + "\nb: &b [" + strings.Repeat("*a,", 100) + "]\nc: [" + strings.Repeat("*b,", 100) + "]\n",
+		"deep lists":      "l: " + strings.Repeat("[", 9000) + strings.Repeat("]", 9000),
+		"deep maps":       strings.Repeat("{a: ", 9000) + strings.Repeat("}", 9000),
+		"deep by aliases": "a: &a " + strings.Repeat("[", 60) + strings.Repeat("]", 60) + "\nb: " + strings.Repeat("[", 60) + "*a" + strings.Repeat("]", 60),
+		"only mistakes":   "[" + strings.Repeat("{a,a},", 100_000) + "]",
+	}
+}
+
+// D39: what is too large or too deep is refused before anything is made of it, with the place, the limit and what to do.
+func TestParseYAMLIsBounded(t *testing.T) {
+	for name, want := range map[string][]string{
+		"a long text":     {"line 2: l[5]: the values are larger than 4 MiB when all aliases are written out; remove values or aliases"},
+		"a long key":      {"line 2: l[5].a: the values are larger than 4 MiB"},
+		"a merged map":    {"line 2: l[5].<<: the values are larger than 4 MiB"},
+		"aliases of them": {"line 3: c[39]: the values are larger than 4 MiB"},
+		"deep lists":      {"line 1: l[0][0][0][0]…: lists and maps are nested more than 100 deep; nest them less"},
+		"deep maps":       {"line 1: a.a.a.a.a…: lists and maps are nested more than 100 deep"},
+		"deep by aliases": {"line 2: b[0][0][0][0]…: lists and maps are nested more than 100 deep"},
+		"only mistakes":   {`line 1: key "a" is already set in line 1`, "there are more than 100 problems"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text := []byte(bombs()[name])
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := ParseYAML(text)
+			runtime.ReadMemStats(&after)
+			wantError(t, err, want...)
+			if len(err.Error()) > 8<<10 {
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
+			if allocated := (after.TotalAlloc - before.TotalAlloc) >> 20; allocated > 500 {
+				t.Errorf("%d MiB were allocated", allocated)
+			}
+		})
+	}
+}
+
+// D39: what is just within the limits is taken.
+func TestLimitsAreWideEnough(t *testing.T) {
+	nested := func(depth int) string { return strings.Repeat("[", depth) + strings.Repeat("]", depth) }
+	megabyte := "big: &a " + strings.Repeat("x", 1<<20-100) + "\nl: ["
+	for text, fits := range map[string]bool{
+		nested(100): true, nested(101): false,
+		"a: &a " + nested(49) + "\nb: " + strings.Repeat("[", 50) + "*a" + strings.Repeat("]", 50): true,
+		"a: &a " + nested(50) + "\nb: " + strings.Repeat("[", 50) + "*a" + strings.Repeat("]", 50): false,
+		megabyte + "*a, *a, *a]": true, megabyte + "*a, *a, *a, *a]": false,
+		"a: " + strings.Repeat("x", 4<<20-20): true, "a: " + strings.Repeat("x", 4<<20): false,
+	} {
+		if _, err := ParseYAML([]byte(text)); (err == nil) != fits {
+			t.Errorf("%s: %v", brief(text), err)
+		}
+	}
+	for text, fits := range map[string]bool{
+		nested(100): true, nested(101): false, nested(9000): false,
+		strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 100): true, strings.Repeat(`{"a":`, 101) + "1" + strings.Repeat("}", 101): false,
+		`"` + strings.Repeat("x", 4<<20-2) + `"`: true, `"` + strings.Repeat("x", 4<<20) + `"`: false,
+	} {
+		if _, err := ParseJSON([]byte(text)); (err == nil) != fits {
+			t.Errorf("%s: %v", brief(text), err)
+		}
+	}
+}
+
+// D39: all keys of the ConfigMap are read, those of unknown modules, too, and the bad one is named.
+func TestConfigMapIsBounded(t *testing.T) {
+	_, err := ParseConfigMap(map[string]string{"one": "a: 1", "unknown": bombs()["a long text"], "other": bombs()["deep lists"]})
+	wantError(t, err, "ConfigMap key unknown: line 2: l[5]: the values are larger than 4 MiB", "ConfigMap key other: line 1: l[0]")
+	_, err = ParseFile("modules/values.yaml", []byte("one:\n  x: &a "+strings.Repeat("x", 600<<10)+"\n  l: ["+strings.Repeat("*a,", 1000)+"]\n"))
+	wantError(t, err, "values file modules/values.yaml: line 3: one.l[5]: the values are larger than 4 MiB")
+}
+
+// D39: a patch holds not more than a section may, and a section does not grow beyond that.
+func TestPatchIsBounded(t *testing.T) {
+	const add = `{"op":"add","path":"/m/a","value":`
+	text := func(size int) string { return `"` + strings.Repeat("x", size) + `"` }
+	doubling, deeper := "", ""
+	for i := range 30 {
+		doubling += fmt.Sprintf(`{"op":"copy","from":"/m","path":"/m/copy%d"}`, i)
+	}
+	for i := range 120 {
+		deeper += `{"op":"add","path":"/m` + strings.Repeat("/a", i+1) + `","value":{}}`
+	}
+	back := strings.Repeat(`{"op":"copy","from":"/m/big","path":"/m/copy"}{"op":"remove","path":"/m/copy"}`, 1000)
+	for name, c := range map[string]struct {
+		patch string
+		want  []string
+	}{
+		"a file of 5 MiB":            {add + text(5<<20) + "}", []string{"the text has", "more than 4 MiB"}},
+		"copies of copies":           {doubling, []string{"patch operation", "copy /m to /m/copy", "larger than 4 MiB"}},
+		"copies that do not stay":    {back, []string{"patch operation", "larger than 4 MiB"}},
+		"a deep value":               {add + strings.Repeat("[", 101) + strings.Repeat("]", 101) + "}", []string{"nested more than 100 deep"}},
+		"a value in a deep place":    {add + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}", []string{"patch operation 1, add /m/a", "nested more than 100 deep"}},
+		"deeper with each operation": {deeper, []string{"patch operation 100,", "nested more than 100 deep"}},
+		"nothing but mistakes":       {strings.Repeat("{}", 1<<20), []string{"patch operation 100", "more than 100 problems"}},
+		"more than fits":             {add + text(3<<20) + "}", []string{"section m after the patch: the values are larger than 4 MiB"}},
+		"what fits":                  {add + text(2<<20) + "}", nil},
+		"what takes a place":         {`{"op":"add","path":"/m/big","value":` + text(3<<20) + "}", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			section := sectionOf(t, "m", nil, "{big: "+strings.Repeat("x", 1<<20)+", deep: {}}", "")
+			patch, _, err := ParsePatch([]byte(c.patch))
+			if err == nil {
+				_, err = section.Patch(patch, Origin{})
+			}
+			wantError(t, err, c.want...)
+		})
+	}
+
+	section := sectionOf(t, "m", nil, "{big: "+strings.Repeat("x", 1<<20)+"}", "")
+	half := patchOf(t, `{"op":"add","path":"/m/list","value":[]}`)
+	appending := patchOf(t, `{"op":"add","path":"/m/list/-","value":`+text(1<<19)+"}")
+	section, err := section.Patch(half, Origin{})
+	for range 5 {
+		wantError(t, err)
+		section, err = section.Patch(appending, Origin{})
+	}
+	wantError(t, err)
+	_, err = section.Patch(appending, Origin{})
+	wantError(t, err, "section m after the patch", "larger than 4 MiB")
+	_, err = section.PatchConfig(patchOf(t, `[{"op":"add","path":"/m/x","value":`+text(2<<20)+`}]`), Origin{})
+	wantError(t, err)
+}
+
+// D39: a section that files and ConfigMap brought beyond the limit can be patched, but not made larger.
+func TestLargeSectionDoesNotGrow(t *testing.T) {
+	section := sectionOf(t, "m", nil, "{a: "+strings.Repeat("x", 3<<20)+", small: 1}", "{b: "+strings.Repeat("x", 3<<20)+"}")
+	section, err := section.Patch(patchOf(t, `{"op":"replace","path":"/m/small","value":2}`), Origin{})
+	wantError(t, err)
+	_, err = section.Patch(patchOf(t, `{"op":"replace","path":"/m/small","value":"more"}`), Origin{})
+	wantError(t, err, "larger than 4 MiB")
+}
+
+// D39, D27: the checksum of large values is made without their whole text.
+func TestChecksumIsAStream(t *testing.T) {
+	text := strings.Repeat("x", 10<<10)
+	tree := map[string]any{"l": []any{}}
+	for range 400 {
+		tree["l"] = append(tree["l"].([]any), text)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	sum := Checksum(tree)
+	runtime.ReadMemStats(&after)
+	if allocated := (after.TotalAlloc - before.TotalAlloc) >> 10; allocated > 256 {
+		t.Errorf("%d KiB were allocated for a text of 4 MiB", allocated)
+	}
+	tree["l"].([]any)[399] = text + "y"
+	if Checksum(tree) == sum {
+		t.Error("the last piece does not count")
+	}
+}
