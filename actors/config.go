@@ -35,7 +35,7 @@ type configState struct {
 	// sections are templates to validate with: static values and schemas by key.
 	sections map[string]*values.Section
 	modules  []addons.Module
-	refused  string // why the ConfigMap in the cluster is not in force
+	refused  string // why the ConfigMap in the cluster, or its deletion, is not in force
 	revision string
 	// ahead is the resourceVersion of the last content that was written, or read beside the
 	// watch: the watch may be behind it.
@@ -144,11 +144,20 @@ func older(a, b string) bool {
 	return errX == nil && errY == nil && x < y
 }
 
+// errDeleted refuses the absence of a ConfigMap that had content: it may be between the two
+// halves of 'kubectl replace --force'. Absence is not an order to delete (P1.1).
+var errDeleted = errors.New("the ConfigMap is deleted; create it again before the operator restarts, or create an empty ConfigMap to remove all overrides")
+
 // seen handles a content of the ConfigMap that may be new. What the operator wrote
-// itself is known already and triggers nothing (D14).
+// itself is known already and triggers nothing (D14). Without a ConfigMap from the start
+// nothing is known, and an absence changes nothing (D13).
 func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 	if older(msg.ResourceVersion, c.state.ahead) {
 		return // late news
+	}
+	if msg.ResourceVersion == "" && len(c.state.known) > 0 {
+		c.refuse(errDeleted)
+		return
 	}
 	if maps.Equal(msg.Data, c.state.known) {
 		if c.state.refused != "" {
@@ -183,7 +192,15 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 // meet handles a content that was not shown by the watch.
 func (c *config) meet(ctx actor.Context, cm kube.ConfigMap) {
 	c.seen(ctx, messages.ConfigMapSeen(cm))
-	c.state.ahead = cm.ResourceVersion
+	c.goAhead(cm)
+}
+
+// goAhead notes that the content is known already: older news of the watch is late. A
+// ConfigMap that does not exist has no version.
+func (c *config) goAhead(cm kube.ConfigMap) {
+	if cm.Exists() {
+		c.state.ahead = cm.ResourceVersion
+	}
 }
 
 // noticeAccepted tells who saw the refusal that it is over.
@@ -234,13 +251,21 @@ func (c *config) refuse(err error) {
 	if c.state.refused == err.Error() {
 		return
 	}
-	c.log.Error("the ConfigMap is refused as a whole; the last valid values stay in force until it is mended", "err", err)
+	if errors.Is(err, errDeleted) {
+		c.log.Warn("the last valid values stay in force", "err", err)
+	} else {
+		c.log.Error("the ConfigMap is refused as a whole; the last valid values stay in force until it is mended", "err", err)
+	}
 	c.noticeRefused(err.Error())
 	c.state.refused = err.Error()
 }
 
 func (c *config) noticeRefused(why string) {
-	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: "The values are refused as a whole, the last valid ones stay in force: " + why})
+	what := "The values are refused as a whole, the last valid ones stay in force: "
+	if why == errDeleted.Error() {
+		what = "The last valid values stay in force: "
+	}
+	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: what + why})
 }
 
 // notify tells people, unless that is for the leader to do.

@@ -19,7 +19,9 @@ import (
 const writeTimeout = 30 * time.Second
 
 // save writes one section and flags. When somebody else changed one of these keys
-// meanwhile, the change is handled first, as if the watch had shown it.
+// meanwhile, the change is handled first, as if the watch had shown it. A ConfigMap that was
+// deleted comes back with all that is known: with the section alone it would be valid, and
+// take away everything else (P1.1).
 func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
 	if msg.Key != "" && c.checksum(msg.Key) != msg.Base {
 		c.deliver(ctx, msg.Key) // it may have been lost with a crash of the owner
@@ -42,7 +44,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	if err != nil {
 		return messages.ConfigSaved{Err: err}
 	}
-	c.state.ahead = written.ResourceVersion
+	c.goAhead(written)
 	flagsChanged := c.noteOwnWrite(set)
 	if flagsChanged {
 		if doc, err := values.ParseConfigMap(c.state.known); err == nil {

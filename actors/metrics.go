@@ -66,7 +66,7 @@ func NewMetrics(prefix string) *Metrics {
 	m := &Metrics{Registry: prometheus.NewRegistry(), Hooks: prometheus.NewRegistry(), custom: newHookMetrics(prefix), prefix: prefix}
 	m.Hooks.MustRegister(m.custom)
 	m.bindings = m.gauge("binding_count", "Bindings of a hook.", "module", "hook")
-	m.configErrors = m.counter("config_values_errors_total", "Contents of the ConfigMap that were refused.").WithLabelValues()
+	m.configErrors = m.counter("config_values_errors_total", "Contents of the ConfigMap that were refused, and its deletions.").WithLabelValues()
 	m.discoverErrors = m.counter("modules_discover_errors_total", "Failed discoveries of modules.").WithLabelValues()
 	m.moduleSeconds = m.histogram("module_run_seconds", "Duration of successful module runs.", "module", "activation")
 	m.moduleErrors = m.counter("module_run_errors_total", "Failed module runs.", "module")

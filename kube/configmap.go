@@ -51,8 +51,9 @@ func (c *Client) ReadConfigMap(ctx context.Context, namespace, name string) (Con
 
 // WriteConfigMap sets the keys of set (nil deletes the key) and leaves
 // everything else of the ConfigMap as it is, to the letter: other keys, binary
-// data, labels, annotations (D24). It creates the ConfigMap when there is none
-// and there is something to write (D13).
+// data, labels, annotations (D24). When there is none and there is something to
+// write, it creates the ConfigMap (D13) with everything in base: somebody deleted
+// it, and that is no order to drop what the caller has in force (P1.1).
 //
 // base is what the caller decided on. When a key of set no longer has the text
 // of base, nothing is written and the ConfigMap as read is returned with
@@ -90,11 +91,15 @@ func (c *Client) tryWriteConfigMap(ctx context.Context, namespace, name string, 
 	case err != nil:
 		return ConfigMap{}, err
 	}
-	next, err := mergeKeys(object.Data, base, set)
+	current := object.Data
+	if absent {
+		current = base
+	}
+	next, err := mergeKeys(current, base, set)
 	if err != nil {
 		return toConfigMap(object), err
 	}
-	if maps.Equal(next, object.Data) {
+	if maps.Equal(next, current) {
 		return toConfigMap(object), nil
 	}
 	object.Data = next

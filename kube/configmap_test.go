@@ -97,6 +97,33 @@ func TestWriteConfigMap(t *testing.T) {
 	}
 }
 
+// P1.1: a ConfigMap that was deleted comes back as the writer knew it, also in other keys; an
+// empty one that somebody put into its place does not.
+func TestWriteConfigMapAfterItsDeletion(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	client, ctx := world.client, t.Context()
+	known := map[string]string{"a": "1 # comment", "b": "2"}
+
+	none, err := client.WriteConfigMap(ctx, ns, "values", known, map[string]*string{"b": ptr.To("2"), "c": nil})
+	if err != nil || none.Exists() || none.Data != nil {
+		t.Errorf("nothing to write: %+v, %v; want no ConfigMap and no error", none, err)
+	}
+	written, err := client.WriteConfigMap(ctx, ns, "values", known, map[string]*string{"b": nil, "c": ptr.To("3")})
+	if want := map[string]string{"a": "1 # comment", "c": "3"}; err != nil || !maps.Equal(written.Data, want) {
+		t.Errorf("data %q, %v; want %q", written.Data, err, want)
+	}
+	if want := map[string]string{"a": "1 # comment", "b": "2"}; !maps.Equal(known, want) {
+		t.Errorf("the writer's data are %q now", known)
+	}
+	world.deleteConfigMap(ns, "values")
+	world.createConfigMap(ns, "values", nil)
+	written, err = client.WriteConfigMap(ctx, ns, "values", known, map[string]*string{"c": ptr.To("3")})
+	if want := map[string]string{"c": "3"}; err != nil || !maps.Equal(written.Data, want) {
+		t.Errorf("into an empty one: data %q, %v; want %q", written.Data, err, want)
+	}
+}
+
 // Writers of different keys never lose a write, writers of one key take turns.
 func TestWriteConfigMapConcurrently(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
@@ -171,7 +198,7 @@ func TestWriteConfigMapRefused(t *testing.T) {
 	}
 }
 
-// D14, D15: the first state, each change of data, the deletion; nothing else.
+// D14, P1.1: the first state, each change of data, the deletion; nothing else.
 func TestWatchConfigMap(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)

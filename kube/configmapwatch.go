@@ -15,7 +15,7 @@ import (
 
 // WatchConfigMap calls notify with the ConfigMap as it is first seen, and then
 // each time its data differ from what was notified last; with the zero value
-// when it does not exist (D14, D15). It returns at once and watches until ctx
+// when it does not exist (D14, P1). It returns at once and watches until ctx
 // ends, also while the API server is away: after that only the state then
 // current is notified, if it differs.
 //

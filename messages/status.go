@@ -206,7 +206,7 @@ func (s ConvergeStatus) String() string {
 type ConfigStatus struct {
 	// Revision is the resourceVersion of the ConfigMap that is in force.
 	Revision string `json:"resourceVersion"`
-	// Refused says why a newer content is not in force.
+	// Refused says why a newer content, or the deletion, is not in force.
 	Refused string `json:"refused,omitempty"`
 }
 

@@ -2,7 +2,10 @@ package main_test
 
 import (
 	"fmt"
+	"maps"
+	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -39,12 +42,112 @@ func TestConfigMapIsEdited(t *testing.T) {
 	edit("everything", map[string]string{"global": "zone: c", "one": "size: 4", "twoEnabled": ""}, reloadJournal)
 	h.awaitConfigMap("one", "size", "4")
 
-	if err := h.client.CoreV1().ConfigMaps(h.namespace).Delete(h.ctx, "addon-operator", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	// A deletion alone changes nothing; an empty ConfigMap confirms it (P1.1).
+	h.deleteConfigMap("addon-operator")
+	o.expect("WARN", "the ConfigMap is deleted")
+	h.setConfig(map[string]string{})
 	h.awaitJournal(journal + " " + reloadJournal)
 	h.awaitConfigMap("one", "size", "1")
 	h.awaitConfigMap("one", "zone", "a")
+}
+
+// enabledOnlyThere is a ConfigMap without which both modules are off.
+const enabledOnlyThere = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: addon-operator}
+data:
+  oneEnabled: "true"
+  twoEnabled: "true"
+  one: "size: 2"
+`
+
+// 'kubectl replace --force' deletes the ConfigMap and creates it again. With the same content
+// nothing happens, however long it is away; a deletion is told, and no order to uninstall
+// modules that are enabled only there. P1.1, D13, D15.
+func TestConfigMapIsReplacedByForce(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/values.yaml", "global: {zone: a}\n")
+	h.write("cm.yaml", enabledOnlyThere)
+	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
+	o := h.start().ready()
+	h.awaitJournal(reloadJournal)
+
+	h.deleteConfigMap("addon-operator")
+	o.expect("WARN", "the last valid values stay in force", "the ConfigMap is deleted", "create an empty ConfigMap to remove all overrides")
+	h.awaitRefusal(o)
+	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_errors_total 1\n") {
+		t.Error("config_values_errors_total does not count the deletion")
+	}
+	h.awaitEvent("Warning Refused", "create an empty ConfigMap to remove all overrides")
+	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
+	o.expect("the ConfigMap has its last valid content again")
+	h.awaitEvent("Normal Accepted", "in force")
+
+	for range 3 {
+		h.kubectl("replace", "--force", "-n", h.namespace, "-f", h.path("cm.yaml"))
+	}
+	h.setConfig(map[string]string{"two": "x: y"}) // the operator handles it after the replacements
+	h.awaitJournal(reloadJournal + " two")
+	h.awaitRevisions("one", "1:deployed")
+
+	h.deleteConfigMap("addon-operator")
+	h.awaitRefusal(o)
+	h.kubectl("create", "configmap", "addon-operator", "-n", h.namespace)
+	o.expect("config values changed", "flags=true")
+	h.awaitRevisions("one", "")
+}
+
+// awaitRefusal waits until the operator says that it is ready, and that the ConfigMap is refused.
+func (h *house) awaitRefusal(o *operator) {
+	h.t.Helper()
+	h.eventually("a refusal in /readyz?verbose", func() error {
+		if status, body := get(o.public + "/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, "REFUSED") {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		return nil
+	})
+}
+
+// awaitEvent waits for an event whose text, 'TYPE REASON: MESSAGE', has all these parts. That on
+// a ConfigMap that is deleted has no UID.
+func (h *house) awaitEvent(parts ...string) {
+	h.t.Helper()
+	h.eventually(fmt.Sprintf("an event with %q", parts), func() error {
+		list, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		texts := eventTexts(list.Items)
+		if !slices.ContainsFunc(texts, func(text string) bool { return containsAll(text, parts) }) {
+			return fmt.Errorf("there are %v", texts)
+		}
+		return nil
+	})
+}
+
+// A hook that saves values while the ConfigMap is deleted does not take away what people wrote.
+// P1.1, D24.
+func TestConfigMapIsDeletedAndAHookSaves(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/values.yaml", "global: {zone: a}\n")
+	h.write("modules/020-two/hooks/save.sh", `#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "schedule": [{"crontab": "* * * * * *", "queue": "side"}]}'; exit; fi
+if [[ -e $OUT/save ]]; then echo '{"op": "add", "path": "/two/password", "value": "secret"}' > "$CONFIG_VALUES_JSON_PATCH_PATH"; fi
+`)
+	h.write("cm.yaml", enabledOnlyThere)
+	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
+	o := h.start().ready()
+	h.deleteConfigMap("addon-operator")
+	o.expect("WARN", "the ConfigMap is deleted")
+
+	h.write("out/save", "")
+	o.expect("the ConfigMap has its last valid content again")
+	want := map[string]string{"oneEnabled": "true", "twoEnabled": "true", "one": "size: 2", "two": "password: secret\n"}
+	if got := h.config(); !maps.Equal(got, want) {
+		t.Errorf("the ConfigMap is %q, want %q", got, want)
+	}
+	h.awaitRevisions("one", "1:deployed")
 }
 
 // An invalid ConfigMap is refused as a whole while the operator runs; it says what is
@@ -63,12 +166,7 @@ func TestInvalidConfigMapIsRefused(t *testing.T) {
 	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_errors_total 1\n") {
 		t.Error("config_values_errors_total is not 1")
 	}
-	h.eventually("the refusal in /readyz?verbose", func() error {
-		if _, body := get(o.public + "/readyz?verbose"); !strings.Contains(body, "REFUSED") {
-			return fmt.Errorf("it says %s", body)
-		}
-		return nil
-	})
+	h.awaitRefusal(o)
 
 	h.setConfig(map[string]string{"one": "size: 3"})
 	o.expect("config values changed", "global=true", "modules=[one]")
