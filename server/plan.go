@@ -7,8 +7,11 @@ import (
 	"addon-operator/messages"
 )
 
-// maxProposal bounds a proposed ConfigMap; the API server takes 1 MiB, and JSON quotes.
-const maxProposal = 4 << 20
+// maxData bounds the data of a proposed ConfigMap, as the API server does; maxProposal the JSON of it, which has quotes.
+const (
+	maxData     = 1 << 20
+	maxProposal = 4 * maxData
+)
 
 // plan tells what the operator would do: with the ConfigMap in force, or with POST, with
 // the data of a ConfigMap in the body. It changes nothing.
@@ -18,6 +21,13 @@ func (s Source) plan(r *http.Request) (any, error) {
 		request.Proposed = map[string]string{}
 		if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxProposal)).Decode(&request.Proposed); err != nil {
 			return nil, badRequest("the body must be the data of a ConfigMap, a JSON object of texts: %w", err)
+		}
+		size := 0
+		for key, text := range request.Proposed {
+			size += len(key) + len(text)
+		}
+		if size > maxData {
+			return nil, badRequest("the data has %d bytes; a ConfigMap holds at most %d", size, maxData)
 		}
 	}
 	if err := s.notStarted(); err != nil {

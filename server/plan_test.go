@@ -41,6 +41,7 @@ func TestPlanPage(t *testing.T) {
 		{"POST", "/plan", `{"webEnabled": "true"}`, 200, `"step": "start"`, &messages.ForecastRequest{Proposed: map[string]string{"webEnabled": "true"}}},
 		{"POST", "/plan", `{}`, 200, `"step": "start"`, &messages.ForecastRequest{Proposed: map[string]string{}}},
 		{"POST", "/plan", `{"web": {"a": 1}}`, 400, "a JSON object of texts", nil},
+		{"POST", "/plan", `{"web": "` + strings.Repeat("x", 1<<20) + `"}`, 400, "the data has 1048579 bytes; a ConfigMap holds at most 1048576", nil},
 		{"POST", "/plan", `{"fail": "yes"}`, 503, "no way", &messages.ForecastRequest{Proposed: map[string]string{"fail": "yes"}}},
 	} {
 		asked = nil

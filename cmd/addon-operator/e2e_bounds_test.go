@@ -1,0 +1,224 @@
+package main_test
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// What others send is bounded before memory is spent on it. The operator of these tests is
+// killed at 512 MiB, as a container with that limit would be, and must stay far below it.
+const (
+	memoryLimit = 512 // MiB
+	enough      = 300 // MiB
+)
+
+// bounded watches the memory of an operator. The function it returns gives the peak in MiB.
+func bounded(o *operator) (peak func() int) {
+	var highest atomic.Int64
+	look := func() int {
+		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.cmd.Process.Pid)) // it may have ended
+		for line := range strings.Lines(string(status)) {
+			var kib int64
+			if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
+				highest.Store(max(highest.Load(), kib>>10))
+			}
+		}
+		return int(highest.Load())
+	}
+	go func() {
+		ticker := time.NewTicker(5 * time.Millisecond)
+		defer ticker.Stop()
+		for look() < memoryLimit {
+			select {
+			case <-o.exited:
+				return
+			case <-ticker.C:
+			}
+		}
+		_ = o.cmd.Process.Signal(syscall.SIGKILL) // it may have ended
+	}()
+	return look
+}
+
+// expectPeak complains when the operator has used too much.
+func expectPeak(t *testing.T, what string, peak func() int) {
+	t.Helper()
+	if used := peak(); used >= enough {
+		t.Errorf("%s: the operator used %d MiB, want less than %d", what, used, enough)
+	} else {
+		t.Logf("%s: the peak is %d MiB", what, used)
+	}
+}
+
+func aliasBomb(aliases int) string {
+	return "big: &a " + strings.Repeat("x", 600_000) + "\nl: [" + strings.Repeat("*a,", aliases) + "]\n"
+}
+
+func nestedBomb(depth int) string {
+	return "l: " + strings.Repeat("[", depth) + strings.Repeat("]", depth) + "\n"
+}
+
+// A ConfigMap that stands for more than there is memory is an invalid one: refused while the
+// operator runs, whatever module it is for, and at the start. D39, D16, D36, D37.
+func TestBombInTheConfigMap(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/030-idle/values.yaml", "idle: {a: 1}\n")
+	h.setConfig(map[string]string{"one": "size: 2"})
+	o := h.start()
+	peak := bounded(o)
+	o.ready()
+	t.Logf("before any of them the peak is %d MiB", peak())
+
+	const size, depth = "larger than 4 MiB when all aliases are written out; remove values or aliases", "nested more than 100 deep; nest them less"
+	for _, bomb := range []struct{ what, key, text, says string }{
+		{"aliases", "two", aliasBomb(99_000), "ConfigMap key two: line 2: l[5]: the values are " + size},
+		{"aliases, global", "global", aliasBomb(99_000), "ConfigMap key global: line 2: l[5]"},
+		{"aliases, a disabled module", "idle", aliasBomb(99_000), "ConfigMap key idle: line 2: l[5]"},
+		{"aliases, an unknown module", "nobody", aliasBomb(99_000), "ConfigMap key nobody: line 2: l[5]"},
+		{"few aliases", "fewer", aliasBomb(250), "ConfigMap key fewer: line 2: l[5]"},
+		{"lists in lists", "two", nestedBomb(9000), "ConfigMap key two: line 1: l[0][0][0][0]…: lists and maps are " + depth},
+		{"nothing but mistakes", "two", "[" + strings.Repeat("{a,a},", 150_000) + "]\n", "there are more than 100 problems"},
+	} {
+		h.setConfig(map[string]string{bomb.key: bomb.text})
+		expectAll(t, o.expect("ERROR", "the ConfigMap is refused"), bomb.says)
+		expectPeak(t, bomb.what, peak)
+		h.setConfig(map[string]string{bomb.key: ""})
+		o.expect("the ConfigMap has its last valid content again")
+	}
+	// What is just wide is accepted. It is more nodes than any person writes.
+	h.setConfig(map[string]string{"nobody": "l: [" + strings.Repeat("1,", 450_000) + "]\n"})
+	o.expect("values for a module that does not exist", "nobody")
+	expectPeak(t, "many short values", peak)
+	h.setConfig(map[string]string{"one": "size: 3", "nobody": ""})
+	h.awaitConfigMap("one", "size", "3")
+
+	h.setConfig(map[string]string{"idle": aliasBomb(99_000)})
+	h.eventually("the refusal in /readyz?verbose", func() error { // the log tells the same error only once
+		if _, body := get(o.public + "/readyz?verbose"); !strings.Contains(body, "REFUSED") {
+			return fmt.Errorf("it says %s", body)
+		}
+		return nil
+	})
+	if code := o.terminate(); code != 0 {
+		t.Errorf("exit code %d after SIGTERM, want 0", code)
+	}
+	again := h.start()
+	peak = bounded(again)
+	if code := again.exit(); code != 1 {
+		t.Errorf("exit code %d at a start with the bomb, want 1", code)
+	}
+	expectAll(t, strings.Join(again.output.lines(), "\n"), "ConfigMap key idle: line 2: l[5]: the values are "+size)
+	expectPeak(t, "a start", peak)
+}
+
+// A values file is refused in the same way, by the operator and by values check. D39, A19.
+func TestBombInAValuesFile(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/010-one/values.yaml", "one:\n  big: &a "+strings.Repeat("x", 600_000)+"\n  l: ["+strings.Repeat("*a,", 99_000)+"]\n")
+	o := h.start()
+	peak := bounded(o)
+	if code := o.exit(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	expectAll(t, strings.Join(o.output.lines(), "\n"), h.path("modules/010-one/values.yaml")+": line 3: one.l[5]: the values are larger than 4 MiB")
+	expectPeak(t, "a values file", peak)
+}
+
+// What hooks write is bounded, too; a hook that writes too much has failed, and the
+// operator goes on. D39, K1.
+func TestBombInTheOutputOfHooks(t *testing.T) {
+	for what, c := range map[string]struct{ script, says string }{
+		"copies of copies": {
+			`for i in {1..30}; do echo '{"op":"copy","from":"/two","path":"/two/copy'$i'"}'; done > "$VALUES_JSON_PATCH_PATH"`,
+			"the values are larger than 4 MiB",
+		},
+		"a file of mistakes": {`head -c 4000000 /dev/zero | sed 's/\x00\x00/{}/g' > "$VALUES_JSON_PATCH_PATH"`, "there are more than 100 problems"},
+		"a large file":       {`head -c 15000000 /dev/zero | tr '\0' ' ' > "$VALUES_JSON_PATCH_PATH"`, "more than 4 MiB"},
+		"aliases in an object": {
+			`{ printf 'operation: Create\nobject:\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: bomb}\n  data: &d\n    a: &a '
+			head -c 600000 /dev/zero | tr '\0' x; printf '\n  l: ['; head -c 99000 /dev/zero | sed 's/\x00/*a,/g'; printf ']\n'; } > "$KUBERNETES_PATCH_PATH"`,
+			"larger than 4 MiB",
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := newHouse(t, "configmap")
+			h.write("modules/values.yaml", "global: {zone: a}\noneEnabled: true\ntwoEnabled: true\ntwo: {a: some values}\n")
+			h.write("modules/020-two/hooks/bomb.sh", "#!/usr/bin/env bash\nif [[ ${1:-} == --config ]]; then echo '{\"configVersion\": \"v1\", \"beforeHelm\": 1}'; exit; fi\n[[ -e $OUT/mended ]] && exit\n"+c.script+"\n")
+			o := h.start()
+			peak := bounded(o)
+			expectAll(t, o.expect("ERROR", "will retry", "module=two"), c.says)
+			expectPeak(t, what, peak)
+			h.write("out/mended", "")
+			o.ready()
+			h.awaitConfigMap("one", "size", "1")
+		})
+	}
+}
+
+// Who opens many connections and sends large headers that never end takes neither the
+// memory nor the place of others, on any listener. J8.
+func TestManyHalfSentHeaders(t *testing.T) {
+	h := newHouse(t, "web")
+	o := h.start()
+	peak := bounded(o)
+	o.ready()
+	t.Logf("before them the peak is %d MiB", peak())
+	for _, address := range []struct{ network, address string }{
+		{"tcp", strings.TrimPrefix(o.public, "http://")}, {"tcp", o.debug}, {"unix", h.socket()},
+	} {
+		var dialer net.Dialer
+		begin := "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Large: " + strings.Repeat("x", 1<<20)
+		for range 400 {
+			c, err := dialer.DialContext(h.ctx, address.network, address.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			go func() { _, _ = c.Write([]byte(begin)) }() // it is refused
+		}
+		// Those that send nothing hold their places as long as they can.
+		for range 400 {
+			c, err := dialer.DialContext(h.ctx, address.network, address.address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+		}
+		// A kubelet has a patience of a second; a machine that compiles gets three. In five they would time out by themselves.
+		probe := http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, address.network, address.address)
+		}}}
+		for i := range 20 {
+			resp, err := probe.Get("http://localhost/healthz") //nolint:noctx // it has a timeout
+			if err != nil {
+				t.Fatalf("%s: probe %d: %v", address.address, i, err)
+			}
+			resp.Body.Close()
+			if resp.StatusCode != http.StatusOK {
+				t.Errorf("%s: probe %d: %s", address.address, i, resp.Status)
+			}
+		}
+		expectPeak(t, address.address, peak)
+	}
+
+	c, err := net.Dial("tcp", strings.TrimPrefix(o.public, "http://")) //nolint:noctx // closed at the end of the test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	go func() {
+		_, _ = c.Write([]byte("GET /healthz HTTP/1.1\r\nHost: a\r\nX-Large: " + strings.Repeat("x", 16<<10) + "\r\n\r\n"))
+	}()
+	if answer, _ := bufio.NewReader(c).ReadString('\n'); !strings.Contains(answer, "431") {
+		t.Errorf("16 KiB of headers are answered by %q, want 431", answer)
+	}
+}
