@@ -145,7 +145,7 @@ func older(a, b string) bool {
 }
 
 // errDeleted refuses the absence of a ConfigMap that had content: it may be between the two
-// halves of 'kubectl replace --force'. Absence is not an order to delete (P1.1).
+// halves of 'kubectl replace --force'. Absence is not an order to delete (P1).
 var errDeleted = errors.New("the ConfigMap is deleted; create it again before the operator restarts, or create an empty ConfigMap to remove all overrides")
 
 // seen handles a content of the ConfigMap that may be new. What the operator wrote

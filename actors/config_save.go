@@ -21,7 +21,7 @@ const writeTimeout = 30 * time.Second
 // save writes one section and flags. When somebody else changed one of these keys
 // meanwhile, the change is handled first, as if the watch had shown it. A ConfigMap that was
 // deleted comes back with all that is known: with the section alone it would be valid, and
-// take away everything else (P1.1).
+// take away everything else (P1).
 func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
 	if msg.Key != "" && c.checksum(msg.Key) != msg.Base {
 		c.deliver(ctx, msg.Key) // it may have been lost with a crash of the owner

@@ -53,7 +53,7 @@ func (c *Client) ReadConfigMap(ctx context.Context, namespace, name string) (Con
 // everything else of the ConfigMap as it is, to the letter: other keys, binary
 // data, labels, annotations (D24). When there is none and there is something to
 // write, it creates the ConfigMap (D13) with everything in base: somebody deleted
-// it, and that is no order to drop what the caller has in force (P1.1).
+// it, and that is no order to drop what the caller has in force (P1).
 //
 // base is what the caller decided on. When a key of set no longer has the text
 // of base, nothing is written and the ConfigMap as read is returned with

@@ -97,7 +97,7 @@ func TestWriteConfigMap(t *testing.T) {
 	}
 }
 
-// P1.1: a ConfigMap that was deleted comes back as the writer knew it, also in other keys; an
+// P1: a ConfigMap that was deleted comes back as the writer knew it, also in other keys; an
 // empty one that somebody put into its place does not.
 func TestWriteConfigMapAfterItsDeletion(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
@@ -198,7 +198,7 @@ func TestWriteConfigMapRefused(t *testing.T) {
 	}
 }
 
-// D14, P1.1: the first state, each change of data, the deletion; nothing else.
+// D14, P1: the first state, each change of data, the deletion; nothing else.
 func TestWatchConfigMap(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)

@@ -42,7 +42,7 @@ func TestConfigMapIsEdited(t *testing.T) {
 	edit("everything", map[string]string{"global": "zone: c", "one": "size: 4", "twoEnabled": ""}, reloadJournal)
 	h.awaitConfigMap("one", "size", "4")
 
-	// A deletion alone changes nothing; an empty ConfigMap confirms it (P1.1).
+	// A deletion alone changes nothing; an empty ConfigMap confirms it (P1).
 	h.deleteConfigMap("addon-operator")
 	o.expect("WARN", "the ConfigMap is deleted")
 	h.setConfig(map[string]string{})
@@ -64,7 +64,7 @@ data:
 
 // 'kubectl replace --force' deletes the ConfigMap and creates it again. With the same content
 // nothing happens, however long it is away; a deletion is told, and no order to uninstall
-// modules that are enabled only there. P1.1, D13, D15.
+// modules that are enabled only there. P1, D13, D15.
 func TestConfigMapIsReplacedByForce(t *testing.T) {
 	h := newHouse(t, "configmap")
 	h.write("modules/values.yaml", "global: {zone: a}\n")
@@ -127,7 +127,7 @@ func (h *house) awaitEvent(parts ...string) {
 }
 
 // A hook that saves values while the ConfigMap is deleted does not take away what people wrote.
-// P1.1, D24.
+// P1, D24.
 func TestConfigMapIsDeletedAndAHookSaves(t *testing.T) {
 	h := newHouse(t, "configmap")
 	h.write("modules/values.yaml", "global: {zone: a}\n")
