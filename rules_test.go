@@ -59,7 +59,7 @@ type citer struct{ rules, seeds, design *regexp.Regexp }
 
 func newCiter() citer {
 	return citer{
-		rules:  regexp.MustCompile(`\b([A-OTX])(\d{1,2})(\.\d)?(?:[–-]([A-OTX])(\d{1,2}))?\b|\b(P\d)\b`),
+		rules:  regexp.MustCompile(`\b([A-PTX])(\d{1,2})(\.\d)?(?:[–-]([A-PTX])(\d{1,2}))?\b|\b(Q\d)\b`),
 		seeds:  regexp.MustCompile(`\b[Ss]eeds? (00\d)\b`),
 		design: regexp.MustCompile(`\b[Dd]esign (\d)(?:(?:,| and) (\d))*`),
 	}
@@ -205,7 +205,7 @@ func TestCitedIn(t *testing.T) {
 		"seed 001; steps of seed 002":   "seed 001 seed 002",
 		"-seeds 100 -first-seed 1001":   "",
 		"Design 2 and 4, E15":           "E15 Design 2 Design 4",
-		"P1, P3; V1 and K8s, E2E, X509": "P1 P3",
+		"Q1, Q3; V1 and K8s, E2E, X509": "Q1 Q3",
 		"nothing by design":             "",
 	} {
 		if got := strings.Join(newCiter().citedIn(text), " "); got != want {

@@ -302,7 +302,7 @@ func TestStartTwice(t *testing.T) {
 	})
 }
 
-// P1, P2: a cancel and a due restart at the same instant never revive a run, whichever
+// Q1, Q2: a cancel and a due restart at the same instant never revive a run, whichever
 // comes first.
 func TestNoRestartAfterAStop(t *testing.T) {
 	for range 50 {
@@ -332,7 +332,7 @@ func TestNoRestartAfterAStop(t *testing.T) {
 	}
 }
 
-// P3: the timer of a run does not hit its namesake.
+// Q3: the timer of a run does not hit its namesake.
 func TestTimerDoesNotHitANamesake(t *testing.T) {
 	onStage(t, func(s *stage) {
 		pid, runs := s.owner("owner")

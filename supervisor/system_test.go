@@ -160,7 +160,7 @@ func TestUnexpectedAnswer(t *testing.T) {
 }
 
 // A bug that happens again and again does not become a hot loop: the first three restarts
-// come at once, then each waits 5 s; a stop meanwhile ends it for good (P1, P3).
+// come at once, then each waits 5 s; a stop meanwhile ends it for good (Q1, Q3).
 func TestCrashLoopIsSpaced(t *testing.T) {
 	onStage(t, func(s *stage) {
 		starts := 0
