@@ -81,6 +81,10 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.reloadUnlooped(ctx, msg.Cause)
 	case confirmPurge:
 		c.confirmPurge(ctx, msg.value)
+	case remindHeld:
+		if msg.told == c.state.purges.told {
+			c.noticeHeld(ctx)
+		}
 	case delayedReload:
 		c.requestReload(ctx, msg.cause)
 	case messages.ExecuteTask:

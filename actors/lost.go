@@ -18,7 +18,7 @@ import (
 func handledAgain(message any) bool {
 	switch message.(type) {
 	case messages.ShutDown, messages.Enqueue, messages.DropTasks, messages.RetryNow:
-	case messages.StartUp, messages.ReloadModules, delayedReload, confirmPurge, messages.ConfigChanged, messages.ConfigFlagsSaved,
+	case messages.StartUp, messages.ReloadModules, delayedReload, confirmPurge, remindHeld, messages.ConfigChanged, messages.ConfigFlagsSaved,
 		messages.SetDynamicFlags, messages.ModuleDeleted, messages.ConvergeFinished, messages.Converged:
 	case messages.EnableModule, messages.SuspendModule, messages.ResumeModule, adoptModule, forgetModule, retireModule,
 		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue:

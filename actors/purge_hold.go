@@ -41,8 +41,8 @@ type purges struct {
 	allowed map[string]bool
 	// confirmed is the confirmation that the next plan looks at.
 	confirmed string
-	// told is when people were told of held last.
-	told time.Time
+	// told counts how often people were told of held.
+	told int
 }
 
 func (g purges) clone() purges {
@@ -101,7 +101,7 @@ func countReleases(deployed map[string]bool, ignored string) int {
 	return len(deployed)
 }
 
-// purgeReminder is how long people are not told again of a purge that is still held back.
+// purgeReminder is the time until people are told again of a purge that is still held back.
 const purgeReminder = 10 * time.Minute
 
 // holdBack takes out of a plan what nobody has allowed, and tells people.
@@ -124,23 +124,31 @@ func (c *converge) holdBack(ctx actor.Context, p Plan) Plan {
 	}
 	before := g.held
 	g.held, g.why, g.confirmed = p.Held, p.HeldWhy, ""
-	c.tellHeld(before)
+	switch held := c.heldPurge(); {
+	case slices.Equal(before, g.held):
+	case held == nil:
+		c.log.Info("no purge is held back any more")
+	default:
+		c.log.Warn("a purge is held back: releases without a module directory stay until a person allows it, or the directories are back", "releases", held.Releases, "why", held.Why, "confirm", held.Confirm)
+		c.noticeHeld(ctx)
+	}
 	return p
 }
 
-// tellHeld tells people of the purges that are held back, and again at a reload after a while.
-func (c *converge) tellHeld(before []string) {
-	g := &c.state.purges
+// remindHeld asks converge to tell people once more of a purge that is held back.
+type remindHeld struct{ told int }
+
+// noticeHeld tells people of a purge that is held back, and again after a while: Events do
+// not last.
+func (c *converge) noticeHeld(ctx actor.Context) {
 	held := c.heldPurge()
-	switch {
-	case held == nil && len(before) > 0:
-		c.log.Info("no purge is held back any more")
-	case held == nil, slices.Equal(before, g.held) && time.Since(g.told) < purgeReminder:
-	default:
-		g.told = time.Now()
-		c.log.Warn("a purge is held back: releases without a module directory stay until a person allows it, or the directories are back", "releases", held.Releases, "why", held.Why, "confirm", held.Confirm)
-		c.program.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "PurgeHeld", Message: held.String()})
+	if held == nil {
+		return
 	}
+	c.program.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "PurgeHeld", Message: held.String()})
+	c.state.purges.told++
+	self, again := ctx.Self(), remindHeld{c.state.purges.told}
+	time.AfterFunc(purgeReminder, func() { c.program.Send(self, again) })
 }
 
 // heldPurge is what people are told of the purges that are held back; nil for none.
