@@ -65,6 +65,9 @@ func (noConfigMap) Watch(context.Context, func(kube.ConfigMap))  {}
 func (noConfigMap) Write(context.Context, map[string]string, map[string]*string) (kube.ConfigMap, error) {
 	return kube.ConfigMap{}, nil
 }
+func (noConfigMap) RemoveConfirmation(context.Context, string) (kube.ConfigMap, error) {
+	return kube.ConfigMap{}, nil
+}
 
 // F18: no actor is spawned while the operator stops; nobody would stop it.
 func TestNoModulesWhileStopping(t *testing.T) {

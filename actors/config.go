@@ -41,6 +41,8 @@ type configState struct {
 	// watch: the watch may be behind it.
 	ahead   string
 	standby bool // another replica acts
+	// confirmPurge is the annotation that confirms a purge, as it was seen last.
+	confirmPurge string
 }
 
 func newConfig(ctx context.Context, p *program, initial initialConfig, standby bool) actor.Producer {
@@ -53,7 +55,7 @@ func newConfig(ctx context.Context, p *program, initial initialConfig, standby b
 				watching = true
 				self := ac.Self()
 				p.ConfigMap.Watch(ctx, func(cm kube.ConfigMap) {
-					p.Send(self, messages.ConfigMapSeen{ResourceVersion: cm.ResourceVersion, Data: cm.Data})
+					p.Send(self, messages.ConfigMapSeen(cm))
 				})
 			}
 			c.receive(ac)
@@ -75,6 +77,8 @@ func (c *config) receive(ctx actor.Context) {
 		c.lead(ctx, msg)
 	case sectionLost:
 		c.sectionLost(ctx, msg)
+	case removeConfirmation:
+		c.removeConfirmation(ctx, msg)
 	case getKnownConfig:
 		ctx.Respond(knownConfig{c.state.known, c.state.refused})
 		return
@@ -159,6 +163,7 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 		c.refuse(errDeleted)
 		return
 	}
+	c.confirmationSeen(ctx, msg.ConfirmPurge)
 	if maps.Equal(msg.Data, c.state.known) {
 		if c.state.refused != "" {
 			c.log.Info("the ConfigMap has its last valid content again")
@@ -233,6 +238,7 @@ func (c *config) current(ctx actor.Context) currentConfig {
 // owners were spawned.
 func (c *config) lead(ctx actor.Context, msg lead) {
 	c.state.standby = false
+	c.tellConfirmation(ctx, c.state.confirmPurge)
 	if c.state.refused != "" {
 		c.noticeRefused(c.state.refused)
 	}

@@ -44,6 +44,7 @@ type convergeState struct {
 	removed  map[string]bool   // modules whose directories are gone; their actors live on
 	purging  map[string]string // releases whose purge has failed, and the task in its own queue that tries again
 	others   []string          // releases that are left alone, as the log has told
+	purges   purges
 	listed   bool
 	begun    bool // what the start-up does is queued
 	reload   int  // number of the last reload that has begun
@@ -79,6 +80,12 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.startUp(ctx)
 	case messages.ReloadModules:
 		c.reloadUnlooped(ctx, msg.Cause)
+	case confirmPurge:
+		c.confirmPurge(ctx, msg.value)
+	case remindHeld:
+		if msg.told == c.state.purges.told {
+			c.noticeHeld(ctx)
+		}
 	case delayedReload:
 		c.requestReload(ctx, msg.cause)
 	case messages.ExecuteTask:
@@ -86,7 +93,7 @@ func (c *converge) Receive(ctx actor.Context) {
 			c.execute(ctx, msg.Task)
 		}
 	case getDiscovery:
-		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, maintenance: c.state.maintenance, list: !c.state.listed, before: c.state.enabled, deployed: maps.Clone(c.state.deployed)})
+		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, maintenance: c.state.maintenance, list: !c.state.listed, before: c.state.enabled, deployed: maps.Clone(c.state.deployed), purges: c.state.purges.clone()})
 		return
 	case endPurges:
 		c.endPurges(ctx, msg.modules)
@@ -179,6 +186,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 				delete(c.state.purging, work.Release)
 				if purged == true {
 					delete(c.state.deployed, work.Release)
+					delete(c.state.purges.allowed, work.Release)
 				}
 			})
 	default:
@@ -260,6 +268,9 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		for _, name := range d.releases {
 			c.state.deployed[name] = true
 		}
+		for _, name := range d.others { // of a module that never adopted it, and is gone
+			delete(c.state.deployed, name)
+		}
 		if len(d.others) > 0 && !slices.Equal(d.others, c.state.others) {
 			c.log.Info("releases that no addon-operator has installed are left alone", "releases", d.others)
 		}
@@ -269,6 +280,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		return
 	}
 	p := plan(d.tree.Modules, d.enabled, c.state.deployed, c.program.IgnoredRelease, untouchable(d.tree.Modules, c.state.maintenance))
+	p = c.holdBack(ctx, p)
 	c.logPlan(p, d, gone)
 	c.state.enabled, c.state.verdicts = d.enabled, d.verdicts
 	ctx.Send(c.program.PID(globalPath), messages.SetEnabledModules{Names: d.enabled})
@@ -322,6 +334,9 @@ func (c *converge) logPlan(p Plan, d discovery, gone []string) {
 	if len(p.Keep) > 0 {
 		log = log.With("keep", p.Keep)
 	}
+	if len(p.Held) > 0 {
+		log = log.With("held", p.Held)
+	}
 	if slices.Equal(d.enabled, c.state.enabled) && len(p.Delete)+len(p.Purge) == 0 && c.state.ready {
 		log.Debug("modules discovered", "run", p.Run)
 		return
@@ -338,7 +353,11 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	c.state.running = false
 	c.state.span.end(nil)
 	c.program.Metrics.converged(c.state.cause, since(c.state.began))
-	c.log.Info("converged", "modules", len(c.state.enabled), "cause", c.state.cause, "took", time.Since(c.state.began).Round(time.Millisecond))
+	log, text := c.log, "converged"
+	if held := c.state.purges.held; len(held) > 0 {
+		log, text = log.With("held", held), "converged, but a purge is held back"
+	}
+	log.Info(text, "modules", len(c.state.enabled), "cause", c.state.cause, "took", time.Since(c.state.began).Round(time.Millisecond))
 	if !c.state.ready {
 		ctx.Send(c.program.PID(schedulePath), messages.Converged{})
 		ctx.Send(c.program.PID(monitorsPath), dropWarm{})
@@ -395,7 +414,7 @@ func (c *converge) runModules(ctx actor.Context, names []string, cause messages.
 }
 
 func (c *converge) publish(ctx actor.Context) {
-	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.state.ready, Reload: c.state.reload, Enabled: c.state.enabled}
+	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.state.ready, Reload: c.state.reload, Enabled: c.state.enabled, HeldPurge: c.heldPurge()}
 	switch {
 	case c.state.running || c.state.waiting && c.state.reload > 0:
 		s.Phase = messages.ConvergeReloading

@@ -33,6 +33,8 @@ type discovery struct {
 	before []string
 	// deployed are the modules and releases that have something in the cluster (E9).
 	deployed map[string]bool
+	// purges is what is known of those that are held back.
+	purges purges
 
 	enabled  []string
 	verdicts map[string]Verdict

@@ -45,6 +45,7 @@ type outlook struct {
 	config   values.Document
 	dynamic  map[string]bool // flags of global hooks
 	deployed map[string]bool
+	purges   purges
 	// running tells which modules would not have to be started.
 	running func(m addons.Module, release bool) bool
 	// hookValues tells what is known of the values that hooks of a module set.
@@ -107,6 +108,7 @@ func (o *outlook) forecast(ctx context.Context, current, proposed map[string]str
 		return messages.Forecast{}, fmt.Errorf("enabled scripts: %w", err)
 	}
 	p := plan(o.tree.Modules, enabled, o.deployed, o.world.IgnoredRelease, untouchable(o.tree.Modules, o.config.Maintenance))
+	p, _ = o.purges.holdBack(p, o.world.Purges, countReleases(o.deployed, o.world.IgnoredRelease), o.tree.Empty)
 	f := messages.Forecast{Notes: o.notes, Modules: o.steps(p, verdicts)}
 	var group errgroup.Group
 	group.SetLimit(forecastWidth)
@@ -145,6 +147,9 @@ func (o *outlook) steps(p Plan, verdicts map[string]Verdict) []messages.ModuleFo
 	}
 	for _, name := range p.Purge {
 		steps = append(steps, messages.ModuleForecast{Module: name, Step: messages.StepPurge, Why: disabled(name)})
+	}
+	for _, name := range p.Held {
+		steps = append(steps, messages.ModuleForecast{Module: name, Step: messages.StepKeep, Why: disabled(name) + ", but its purge is held back: " + p.HeldWhy})
 	}
 	for _, name := range p.Keep {
 		steps = append(steps, messages.ModuleForecast{Module: name, Step: messages.StepKeep, Why: disabled(name) + ", but under maintenance"})
@@ -260,7 +265,7 @@ func Forecast(ctx context.Context, w World, request messages.ForecastRequest) (m
 	if err != nil {
 		return messages.Forecast{}, err
 	}
-	o := &outlook{world: w, tree: tree, sections: b.sections, deployed: setOf(releases), secrets: request.Secrets, hookValues: map[string]string{}}
+	o := &outlook{world: w, tree: tree, sections: b.sections, deployed: setOf(releases), secrets: request.Secrets, hookValues: map[string]string{}, purges: purges{confirmed: current.ConfirmPurge}}
 	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing
 	o.running = func(m addons.Module, release bool) bool {
 		return release || !charts.Exists(m.Dir) && switchedOn(m, nil, before.Flags).Enabled

@@ -56,7 +56,7 @@ func (o *Operator) outlook(ctx context.Context) (*outlook, error) {
 	}
 	look := &outlook{
 		world: o.program.World, tree: tree, sections: map[string]*values.Section{}, dynamic: d.dynamic,
-		deployed: maps.Clone(d.deployed), hookValues: map[string]string{},
+		deployed: maps.Clone(d.deployed), purges: d.purges, hookValues: map[string]string{},
 		running: func(m addons.Module, _ bool) bool { return slices.Contains(d.before, m.Name) },
 	}
 	for _, name := range releases {

@@ -18,11 +18,11 @@ import (
 func handledAgain(message any) bool {
 	switch message.(type) {
 	case messages.ShutDown, messages.Enqueue, messages.DropTasks, messages.RetryNow:
-	case messages.StartUp, messages.ReloadModules, delayedReload, messages.ConfigChanged, messages.ConfigFlagsSaved,
+	case messages.StartUp, messages.ReloadModules, delayedReload, confirmPurge, remindHeld, messages.ConfigChanged, messages.ConfigFlagsSaved,
 		messages.SetDynamicFlags, messages.ModuleDeleted, messages.ConvergeFinished, messages.Converged:
 	case messages.EnableModule, messages.SuspendModule, messages.ResumeModule, adoptModule, forgetModule, retireModule,
 		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue:
-	case messages.ConfigMapSeen, addSections, sectionLost:
+	case messages.ConfigMapSeen, addSections, sectionLost, removeConfirmation:
 	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizationEnded,
 		messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, resyncDue, dropWarm:
 	case lead, warmUp, flagsMoved:

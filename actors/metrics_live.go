@@ -183,10 +183,16 @@ func (m *Metrics) moduleStates() {
 // convergeState tells whether all modules are as they should be.
 func (m *Metrics) convergeState() {
 	converged := m.describe("converged", "1 when the first converge is over and no reload of all modules is in progress.")
+	held := m.describe("purges_held", "Releases without a module directory that are not purged until a person allows it.")
 	m.registerLive(func(emit emit) {
 		s, ok := m.actors().Status(convergePath).(messages.ConvergeStatus)
 		emit(converged, prometheus.GaugeValue, number(ok && s.Ready && s.Phase == messages.ConvergeIdle))
-	}, converged)
+		releases := 0
+		if s.HeldPurge != nil {
+			releases = len(s.HeldPurge.Releases)
+		}
+		emit(held, prometheus.GaugeValue, float64(releases))
+	}, converged, held)
 }
 
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

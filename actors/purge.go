@@ -95,12 +95,12 @@ type (
 	}
 )
 
-// mayPurge is false when the directory is back, or when maintenance has begun since the
-// purge was planned.
+// mayPurge is false when the directory is back, when maintenance has begun since the
+// purge was planned, or when a later reload holds it back.
 func (c *converge) mayPurge(release string) purgeable {
 	back := slices.ContainsFunc(c.state.tree.Modules, func(m addons.Module) bool { return m.Name == release })
 	return purgeable{
-		may:     !back && !untouchable(c.state.tree.Modules, c.state.maintenance)(release),
+		may:     !back && !slices.Contains(c.state.purges.held, release) && !untouchable(c.state.tree.Modules, c.state.maintenance)(release),
 		removed: c.state.removed[release],
 	}
 }

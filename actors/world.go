@@ -57,6 +57,10 @@ type World struct {
 	Dirs addons.Dirs
 	// IgnoredRelease is never purged: the release that deployed the operator itself (E10, B6).
 	IgnoredRelease string
+	// Purges says which purges are held back (P1).
+	Purges PurgeLimits
+	// Namespace and ConfigMapName are where the ConfigMap lies, for commands that people are told.
+	Namespace, ConfigMapName string
 	// Isolate parks a module whose run fails: it is retried beside the main queue, and the
 	// others go on. Without it the failing run stays at the head of main (seed 001).
 	Isolate bool
@@ -113,6 +117,8 @@ type ConfigMap interface {
 	Read(ctx context.Context) (kube.ConfigMap, error)
 	Watch(ctx context.Context, notify func(kube.ConfigMap))
 	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
+	// RemoveConfirmation removes the annotation that confirms a purge, when it has this value.
+	RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error)
 }
 
 // Objects changes objects for hooks (chapter k). Package kube implements it.

@@ -35,6 +35,8 @@ type Tree struct {
 	Modules []Module // by order, then by name (A8, X23)
 	// Warnings name what was skipped and why.
 	Warnings []string
+	// Empty are the roots that hold no module.
+	Empty []string
 
 	common static
 }
@@ -156,6 +158,9 @@ func (t *Tree) find(dirs Dirs) ([]Module, error) {
 	for _, root := range dirs.Modules {
 		found, err := t.findIn(root, dirs.UnnumberedOrder)
 		errs = append(errs, err)
+		if len(found) == 0 && err == nil {
+			t.Empty = append(t.Empty, root)
+		}
 		for _, m := range found {
 			if first, ok := byName[m.Name]; ok { // A11
 				t.warn("module %q in %s is ignored: %s has one of the same name", m.Name, m.Dir, first.Dir)

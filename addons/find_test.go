@@ -1,6 +1,7 @@
 package addons_test
 
 import (
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -223,5 +224,37 @@ func TestMissingDirectories(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// P1: a root without a module is told of: also one with files only, one whose modules are
+// hidden files, and one that is emptied later. One whose modules are in an earlier root, too, is
+// not empty.
+func TestEmptyRoots(t *testing.T) {
+	root := disk(t, map[string]string{"full/a/": "", "same/a/": "", "none/": "", "files/values.yaml": "", "files/.hidden/": "", "global/": ""})
+	d := dirs(root)
+	at := func(names ...string) (paths []string) {
+		for _, name := range names {
+			paths = append(paths, filepath.Join(root, name))
+		}
+		return paths
+	}
+	d.Modules = at("full", "same", "none", "files")
+	tree, err := addons.Load(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := at("none", "files"); !slices.Equal(tree.Empty, want) {
+		t.Errorf("empty are %q, want %q", tree.Empty, want)
+	}
+	write(t, root, "none/b/", "")
+	if err := os.Remove(filepath.Join(root, "same", "a")); err != nil {
+		t.Fatal(err)
+	}
+	if tree, err = tree.Refresh(d); err != nil {
+		t.Fatal(err)
+	}
+	if want := at("same", "files"); !slices.Equal(tree.Empty, want) {
+		t.Errorf("later empty are %q, want %q", tree.Empty, want)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/util/retry"
 )
 
 // maxConfigMapBytes is the limit of the API server on all keys and texts of
@@ -28,13 +29,22 @@ var ErrConflict = errors.New("the ConfigMap was changed by someone else meanwhil
 type ConfigMap struct {
 	ResourceVersion string
 	Data            map[string]string
+	// ConfirmPurge is the annotation [ConfirmPurgeAnnotation].
+	ConfirmPurge string
 }
+
+// ConfirmPurgeAnnotation is the annotation by which a person allows a purge that the
+// operator holds back (P1). The operator removes it when it has read it.
+const ConfirmPurgeAnnotation = "addon-operator/confirm-purge"
 
 // Exists tells an empty ConfigMap from an absent one.
 func (c ConfigMap) Exists() bool { return c.ResourceVersion != "" }
 
 func toConfigMap(object *corev1.ConfigMap) ConfigMap {
-	return ConfigMap{ResourceVersion: object.ResourceVersion, Data: maps.Clone(object.Data)}
+	return ConfigMap{
+		ResourceVersion: object.ResourceVersion, Data: maps.Clone(object.Data),
+		ConfirmPurge: object.Annotations[ConfirmPurgeAnnotation],
+	}
 }
 
 // ReadConfigMap reads the ConfigMap; the zero value when there is none (D13).
@@ -115,6 +125,35 @@ func (c *Client) tryWriteConfigMap(ctx context.Context, namespace, name string, 
 		return ConfigMap{}, err
 	}
 	return toConfigMap(object), nil
+}
+
+// RemoveConfirmation removes the annotation [ConfirmPurgeAnnotation] from the ConfigMap,
+// unless it has another value by now. It returns what is there then.
+func (c *Client) RemoveConfirmation(ctx context.Context, namespace, name, value string) (ConfigMap, error) {
+	api := c.core.ConfigMaps(namespace)
+	var left ConfigMap
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		object, err := api.Get(ctx, name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			left = ConfigMap{}
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if object.Annotations[ConfirmPurgeAnnotation] == value {
+			delete(object.Annotations, ConfirmPurgeAnnotation)
+			if object, err = api.Update(ctx, object, metav1.UpdateOptions{}); err != nil {
+				return err
+			}
+		}
+		left = toConfigMap(object)
+		return nil
+	})
+	if err != nil {
+		return left, fmt.Errorf("remove annotation %s of ConfigMap %s/%s: %w", ConfirmPurgeAnnotation, namespace, name, err)
+	}
+	return left, nil
 }
 
 // mergeKeys returns the new data, or ErrConflict naming the keys that are

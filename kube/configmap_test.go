@@ -208,7 +208,7 @@ func TestWatchConfigMap(t *testing.T) {
 	expect := func(want string) {
 		t.Helper()
 		c := await(t, want, states)
-		if got := fmt.Sprint(c.Exists(), c.Data); got != want {
+		if got := fmt.Sprint(c.Exists(), c.Data) + c.ConfirmPurge; got != want {
 			t.Errorf("told %s, want %s", got, want)
 		}
 	}
@@ -217,6 +217,8 @@ func TestWatchConfigMap(t *testing.T) {
 	world.updateConfigMap(ns, "values", func(c *corev1.ConfigMap) { c.Labels["test"] = "changed" })
 	world.updateConfigMap(ns, "values", func(c *corev1.ConfigMap) { c.Data["a"] = "2" })
 	expect("true map[a:2]")
+	world.updateConfigMap(ns, "values", func(c *corev1.ConfigMap) { c.Annotations = map[string]string{ConfirmPurgeAnnotation: "yes"} })
+	expect("true map[a:2]yes")
 	world.deleteConfigMap(ns, "values")
 	expect("false map[]")
 	world.createConfigMap(ns, "values", nil)
@@ -241,5 +243,31 @@ func TestEvent(t *testing.T) {
 	}
 	if e := found["values"]; len(list.Items) != 2 || e.Count != 3 || e.InvolvedObject.UID != cm.UID || e.Reason != "InvalidValues" || !strings.HasPrefix(long, strings.TrimSuffix(e.Message, "…")) {
 		t.Errorf("events %+v", list.Items)
+	}
+}
+
+// P1.2: a confirmation is removed once it was looked at, and nothing else; a newer one stays.
+func TestRemoveConfirmation(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	remove := func(value, want string) {
+		t.Helper()
+		left, err := world.client.RemoveConfirmation(t.Context(), ns, "values", value)
+		if got := fmt.Sprint(left.Exists(), left.Data) + left.ConfirmPurge; err != nil || got != want {
+			t.Errorf("removed %s: left %s, %v; want %s", value, got, err, want)
+		}
+	}
+	remove("one", "false map[]")
+	world.createConfigMap(ns, "values", map[string]string{"a": "1"})
+	remove("one", "true map[a:1]")
+	world.updateConfigMap(ns, "values", func(c *corev1.ConfigMap) {
+		c.Annotations = map[string]string{ConfirmPurgeAnnotation: "two", "other": "stays"}
+	})
+	remove("one", "true map[a:1]two")
+	remove("two", "true map[a:1]")
+	object, err := world.admin.CoreV1().ConfigMaps(ns).Get(t.Context(), "values", metav1.GetOptions{})
+	must(t, err)
+	if got := fmt.Sprint(object.Annotations); got != "map[other:stays]" {
+		t.Errorf("annotations %s", got)
 	}
 }

@@ -76,11 +76,11 @@ func (l *latest) deliver(ctx context.Context, notify func(ConfigMap)) {
 		l.mu.Lock()
 		state := l.state
 		l.mu.Unlock()
-		if !first && told.Exists() == state.Exists() && maps.Equal(told.Data, state.Data) {
+		if !first && told.Exists() == state.Exists() && told.ConfirmPurge == state.ConfirmPurge && maps.Equal(told.Data, state.Data) {
 			continue
 		}
 		first = false
-		told = ConfigMap{ResourceVersion: state.ResourceVersion, Data: maps.Clone(state.Data)}
+		told = ConfigMap{ResourceVersion: state.ResourceVersion, Data: maps.Clone(state.Data), ConfirmPurge: state.ConfirmPurge}
 		notify(state)
 	}
 }

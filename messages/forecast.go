@@ -30,7 +30,7 @@ const (
 	StepRun   = "run"   // enabled and running; its release may be upgraded
 	StepStop  = "stop"  // disabled: its release is deleted
 	StepPurge = "purge" // a release without a module directory
-	StepKeep  = "keep"  // would be stopped or purged, but is under maintenance (H15)
+	StepKeep  = "keep"  // would be stopped or purged, but is under maintenance (H15), or held back (P1)
 )
 
 // ModuleForecast is what would be done with one module, or with one release.

@@ -191,6 +191,27 @@ type ConvergeStatus struct {
 	Enabled []string `json:"enabledModules"`
 	// Waits is what the start waits for before there is anything to converge.
 	Waits string `json:"waits,omitempty"`
+	// HeldPurge is what the last reload would have purged (P1); nil for nothing.
+	HeldPurge *HeldPurge `json:"heldPurge,omitempty"`
+}
+
+// HeldPurge is a purge that waits until a person allows it.
+type HeldPurge struct {
+	// Releases that would go, sorted.
+	Releases []string `json:"releases"`
+	// Why they stay, and Confirm, the command that allows to purge them.
+	Why     string `json:"why"`
+	Confirm string `json:"confirm"`
+}
+
+// String implements fmt.Stringer. It is short enough for an Event.
+func (h HeldPurge) String() string {
+	const shown = 10
+	names := strings.Join(h.Releases[:min(shown, len(h.Releases))], ", ")
+	if more := len(h.Releases) - shown; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("the purge of %s is held back, because %s: %s; to allow it: %s", count(len(h.Releases), "release"), h.Why, names, h.Confirm)
 }
 
 // String implements fmt.Stringer.
@@ -199,7 +220,11 @@ func (s ConvergeStatus) String() string {
 	if s.Ready {
 		ready = "ready"
 	}
-	return fmt.Sprintf("%s, reload %d, %s", s.Phase, s.Reload, ready)
+	text := fmt.Sprintf("%s, reload %d, %s", s.Phase, s.Reload, ready)
+	if s.HeldPurge != nil {
+		text += "; " + s.HeldPurge.String()
+	}
+	return text
 }
 
 // ConfigStatus is what config publishes about itself.

@@ -37,6 +37,14 @@ func TestStatusAsText(t *testing.T) {
 		{messages.GlobalStatus{Failing: failing}, "0 hooks, 0 modules enabled " + backoff},
 		{messages.ConvergeStatus{Phase: messages.ConvergeReloading, Reload: 2}, "reloading, reload 2, not ready"},
 		{messages.ConvergeStatus{Phase: messages.ConvergeIdle, Reload: 2, Ready: true}, "idle, reload 2, ready"},
+		{
+			messages.ConvergeStatus{Phase: messages.ConvergeIdle, Reload: 2, Ready: true, HeldPurge: &messages.HeldPurge{Releases: []string{"a", "b"}, Why: "W", Confirm: "C"}},
+			"idle, reload 2, ready; the purge of 2 releases is held back, because W: a, b; to allow it: C",
+		},
+		{
+			messages.HeldPurge{Releases: strings.Split("a b c d e f g h i j k l", " "), Why: "W", Confirm: "C"},
+			"the purge of 12 releases is held back, because W: a, b, c, d, e, f, g, h, i, j and 2 more; to allow it: C",
+		},
 		{messages.ConfigStatus{Revision: "17"}, "resourceVersion 17"},
 		{messages.ConfigStatus{Revision: "17", Refused: "key x: wrong\nkey y: wrong"}, "REFUSED: key x: wrong ⏎ key y: wrong"},
 		{messages.ModuleStatus{Phase: messages.Ready, Parked: true}, "ready PARKED"},

@@ -51,6 +51,8 @@ type SetEnabledModules struct{ Names []string }
 type ConfigMapSeen struct {
 	ResourceVersion string
 	Data            map[string]string
+	// ConfirmPurge is the annotation by which a person allows a purge that is held back (P1).
+	ConfirmPurge string
 }
 
 // SetConfig replaces the ConfigMap layer of an owner; nil when it has no section.

@@ -46,6 +46,9 @@ func (s Source) moduleList(*http.Request) (any, error) {
 		enabled = []string{}
 	}
 	data := map[string]any{"enabledModules": enabled, "modules": listModules(s.Inspector.Tree())}
+	if held := s.Converge().HeldPurge; held != nil {
+		data["heldPurge"] = held
+	}
 	return view{data, lines(enabled)}, nil
 }
 

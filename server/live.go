@@ -77,6 +77,9 @@ func (s Source) liveData(who audience, actors bool) livePageData {
 		data.Summary = fmt.Sprintf("reloading all modules, %d tasks to do", queueLength(tree, messages.MainQueue))
 	case converge.Ready:
 		data.Summary = "converged"
+		if converge.HeldPurge != nil {
+			data.Summary += ", but a purge is held back"
+		}
 	}
 	data.Links = []liveLink{{"/readyz?verbose", "readiness"}, {"/queue", "queues"}, {"/metrics", "metrics"}, {"/discovery", "all pages"}}
 	if who == insider {
@@ -97,6 +100,10 @@ func notices(tree []*supervisor.Node) []string {
 		case messages.ConfigStatus:
 			if status.Refused != "" {
 				all = append(all, "The ConfigMap is refused, its last valid content stays in force: "+status.Refused)
+			}
+		case messages.ConvergeStatus:
+			if status.HeldPurge != nil {
+				all = append(all, "A person must decide: "+status.HeldPurge.String())
 			}
 		case messages.MonitorsReporter:
 			for _, b := range status.Monitors().Incomplete() {

@@ -90,6 +90,27 @@ func (c *Cluster) SetConfigMap(data map[string]string) {
 	})
 }
 
+// ConfirmPurge annotates the ConfigMap, as a person would; it is created when there is none.
+func (c *Cluster) ConfirmPurge(value string) {
+	texts := map[string]any{}
+	for key, text := range c.ConfigMap() {
+		texts[key] = text
+	}
+	_ = c.Apply(map[string]any{ // it has all that an object needs
+		"apiVersion": "v1", "kind": "ConfigMap", "data": texts,
+		"metadata": map[string]any{"namespace": operatorNamespace, "name": operatorConfigMap, "annotations": map[string]any{kube.ConfirmPurgeAnnotation: value}},
+	})
+}
+
+// RemoveConfirmation implements actors.ConfigMap.
+func (c *Cluster) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
+	left, err := c.client.RemoveConfirmation(ctx, operatorNamespace, operatorConfigMap, value)
+	if err == nil {
+		c.trace.Add("configmap: operator removes the annotation %s=%s", kube.ConfirmPurgeAnnotation, value)
+	}
+	return left, err
+}
+
 // ConfigMap is the content of the ConfigMap; nil when there is none.
 func (c *Cluster) ConfigMap() map[string]string {
 	return c.server.ConfigMap(operatorNamespace, operatorConfigMap).Data

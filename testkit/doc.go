@@ -26,6 +26,7 @@
 //	configmap FILE                replace the ConfigMap: a YAML map of key to text
 //	configmap-set KEY TEXT        set one key of it
 //	configmap-remove KEY          remove one key of it
+//	confirm-purge TEXT            annotate it: a purge that is held back may go
 //	apply FILE                    create or change objects in the cluster
 //	object KIND NAMESPACE/NAME    create one that has nothing but its name
 //	delete KIND NAMESPACE/NAME    delete one
@@ -43,6 +44,7 @@
 //	replace OBJECT                somebody deletes one and creates another of its name
 //	tamper RELEASE                somebody else writes the records of a release
 //	panic HOOK N                  the next N runs of a hook panic, as a mistake of ours would
+//	allow-purge                   hold no purge back (before start)
 //	isolate                       park modules that fail (before start)
 //	width N                       modules of one order that run side by side (before start)
 //	why MODULE                    print what led to the last run of a module

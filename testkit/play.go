@@ -120,9 +120,11 @@ type player struct {
 	writes   context.CancelFunc
 	witness  *witness
 	isolate  bool
-	width    int
-	traps    *traps
-	trapped  bool // a step may lay one
+	// allowPurge: no purge is held back.
+	allowPurge bool
+	width      int
+	traps      *traps
+	trapped    bool // a step may lay one
 
 	drift       string
 	driftPeriod time.Duration
@@ -221,6 +223,7 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 		Log: p.trace.logger(p.witness), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Previews: p.releases, ConfigMap: p.cluster, Objects: p.cluster, Notices: p.cluster,
 		Watch: p.cluster.WatchObjects, Metrics: p.metrics,
 		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
+		Purges: actors.PurgeLimits{Any: p.allowPurge, Share: actors.DefaultPurgeShare}, ConfigMapName: operatorConfigMap, Namespace: operatorNamespace,
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 	}
 	world.Observe = func(receiver *actor.PID, message any) func() {

@@ -68,6 +68,7 @@ func NewRandom(seed uint64) *Random {
 	}
 	d.add("seed %d", seed)
 	d.add("jitter %d", seed)
+	d.add("allow-purge") // the cluster must become as the directories are
 	if d.rnd.IntN(2) == 0 {
 		d.add("isolate")
 	}

@@ -29,6 +29,8 @@ func steps() map[string]func(*player, string) error {
 		"configmap":        (*player).stepConfigMap,
 		"configmap-set":    (*player).stepConfigMapSet,
 		"configmap-remove": (*player).stepConfigMapRemove,
+		"confirm-purge":    func(p *player, value string) error { p.cluster.ConfirmPurge(value); return nil },
+		"allow-purge":      func(p *player, _ string) error { p.allowPurge = true; return nil },
 		"apply":            (*player).stepApply,
 		"object":           (*player).stepObject,
 		"delete":           (*player).stepDelete,

@@ -93,7 +93,8 @@ func (t *Trace) logger(w *witness) *slog.Logger {
 // isMilestone tells of an Info message whether a trace shows it.
 func isMilestone(message string) bool {
 	switch message {
-	case "converged", "modules discovered", "config values changed", "module is deleted",
+	case "converged", "converged, but a purge is held back", "a purge is confirmed", "no purge is held back any more",
+		"modules discovered", "config values changed", "module is deleted",
 		"reload of all modules starts again", "release without a module directory is purged",
 		"releases that no addon-operator has installed are left alone":
 		return true

@@ -50,6 +50,8 @@ type Config struct {
 	HelmTimeout                    time.Duration
 	HelmIgnoreRelease, ExtraLabels string
 	CRDLabels, CRDSkip             string
+	AllowPurge                     bool
+	PurgeShare                     int
 
 	Drift       string
 	DriftPeriod time.Duration
@@ -108,6 +110,8 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.number(&c.HelmHistoryMax, "helm-history-max", "HELM_HISTORY_MAX", 10, "revisions kept of each release; 0 keeps all")
 	duration(&c.HelmTimeout, "helm-timeout", "HELM_TIMEOUT", 20*time.Minute, "time limit of Helm hooks in charts")
 	o.text(&c.HelmIgnoreRelease, "helm-ignore-release", "HELM_IGNORE_RELEASE", "", "release that is never purged: the operator's own, if Helm deployed it into its namespace")
+	o.yes(&c.AllowPurge, "allow-purge", "ADDON_OPERATOR_ALLOW_PURGE", "purge every release without a module directory; without it a purge waits for a confirmation when a modules directory holds no module, or when it exceeds the share")
+	o.number(&c.PurgeShare, "purge-share", "ADDON_OPERATOR_PURGE_SHARE", actors.DefaultPurgeShare, "percentage of the releases that one reload may purge without a confirmation; a single one it may purge always")
 	o.text(&c.ExtraLabels, "helm-extra-labels", "ADDON_OPERATOR_HELM_EXTRA_LABELS", "heritage=addon-operator", "labels put on every object of a chart, key=value separated by commas")
 	o.text(&c.CRDLabels, "crd-extra-labels", "ADDON_OPERATOR_CRD_EXTRA_LABELS", "heritage=addon-operator", "labels put on every CRD of a module, key=value separated by commas")
 	o.text(&c.Drift, "drift", "ADDON_OPERATOR_DRIFT", "off", "fields of deployed objects that somebody changed: off, report (log, metric, module drift), correct (put them back)")
@@ -191,6 +195,9 @@ func (c *Config) checkNumbers() error {
 		if n.value < n.least {
 			errs = append(errs, fmt.Errorf("%s must be %d or more, not %d", n.option, n.least, n.value))
 		}
+	}
+	if c.PurgeShare < 0 || c.PurgeShare > 100 {
+		errs = append(errs, fmt.Errorf("purge-share must be a percentage from 0 to 100, not %d", c.PurgeShare))
 	}
 	const ports = 1 << 16
 	if c.ListenPort < 0 || c.ListenPort >= ports {

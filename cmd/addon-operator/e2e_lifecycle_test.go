@@ -35,7 +35,7 @@ func TestModuleIsDisabledAndEnabled(t *testing.T) {
 // G7, X31.
 func TestRemovedDirectoryIsPurgedWithoutHooks(t *testing.T) {
 	h := newHouse(t, "web")
-	o := h.start().ready()
+	o := h.start("ADDON_OPERATOR_ALLOW_PURGE=yes").ready()
 	h.awaitRevisions("web", "1:deployed")
 
 	h.remove("modules/010-web")
@@ -57,7 +57,7 @@ func TestUnknownReleasesArePurgedAtTheStart(t *testing.T) {
 	h.remove("modules/010-web")
 	h.remove("modules/020-self")
 
-	h.start("HELM_IGNORE_RELEASE=self").ready()
+	h.start("HELM_IGNORE_RELEASE=self", "ADDON_OPERATOR_ALLOW_PURGE=yes").ready()
 	h.awaitRevisions("web", "")
 	h.awaitRevisions("self", "1:deployed")
 	h.awaitJournal(startedJournal)
@@ -107,7 +107,7 @@ func TestNoRevisionWithoutAChange(t *testing.T) {
 // lies there now: its values, and its hooks by their new paths. E10, E13.
 func TestModuleDirectoryComesBackAndIsRenamed(t *testing.T) {
 	h := newHouse(t, "web")
-	o := h.start().ready()
+	o := h.start("ADDON_OPERATOR_ALLOW_PURGE=yes").ready()
 	o.expect("converged", "modules=1")
 	h.rename("modules/010-web", "kept")
 	h.setConfig(map[string]string{"global": "reload: 1"})

@@ -1,118 +1,155 @@
 package main_test
 
 import (
+	"errors"
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
-	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chart"
-	"helm.sh/helm/v3/pkg/cli"
-	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/storage/driver"
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// helmInstall is what a person does with the helm command line: a release whose only object
-// is a ConfigMap of its name.
-func (h *house) helmInstall(name string) {
+// withSelf adds a second module without hooks to the house of web.txtar.
+func (h *house) withSelf() {
 	h.t.Helper()
-	settings := cli.New()
-	settings.KubeConfig = h.kubeconfig
-	settings.SetNamespace(h.namespace)
-	cfg := &action.Configuration{}
-	if err := cfg.Init(settings.RESTClientGetter(), h.namespace, "secrets", h.t.Logf); err != nil {
-		h.t.Fatal(err)
-	}
-	install := action.NewInstall(cfg)
-	install.ReleaseName, install.Namespace = name, h.namespace
-	template := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {precious: data}\n"
-	_, err := install.Run(&chart.Chart{
-		Metadata:  &chart.Metadata{APIVersion: "v2", Name: name, Version: "1.0.0"},
-		Templates: []*chart.File{{Name: "templates/cm.yaml", Data: []byte(template)}},
-	}, map[string]any{})
-	if err != nil {
-		h.t.Fatal(err)
-	}
+	h.write("modules/values.yaml", "webEnabled: true\nselfEnabled: true\n")
+	h.write("modules/020-self/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: self}\n")
 }
 
-// craft writes a release record that nothing was installed for: it looks like one of an
-// operator, names somebody else's ConfigMap, and brings a hook that makes a cluster-admin.
-func (h *house) craft(name, stranger, binding string) {
-	h.t.Helper()
-	rel := &release.Release{
-		Name: name, Namespace: h.namespace, Version: 1,
-		Info:     &release.Info{Status: release.StatusDeployed},
-		Chart:    &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: name, Version: "1.0.0"}},
-		Labels:   map[string]string{"moduleChecksum": "0123456789abcdef"},
-		Manifest: "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + stranger + "}\n",
-		Hooks: []*release.Hook{{
-			Name: binding, Kind: "ClusterRoleBinding", Path: name + "/templates/hook.yaml",
-			Events: []release.HookEvent{release.HookPreDelete, release.HookPostDelete},
-			Manifest: "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: " + binding + "}\n" +
-				"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\n" +
-				"subjects: [{kind: ServiceAccount, name: nobody, namespace: " + h.namespace + "}]\n",
-			DeletePolicies: []release.HookDeletePolicy{release.HookBeforeHookCreation},
-		}},
-	}
-	records := driver.NewSecrets(h.client.CoreV1().Secrets(h.namespace))
-	if err := records.Create("sh.helm.release.v1."+name+".v1", rel); err != nil {
-		h.t.Fatal(err)
-	}
-}
-
-// A start purges the release of a removed module and a crafted record, and does no harm: a
-// person's release and a stranger's object stay, and no hook of a record runs. P2, E10, G7, H6.
-func TestPurgeDoesNoHarm(t *testing.T) {
+// A start with an empty modules directory purges nothing. It is seen from every side, and the
+// command that the Event prints allows the purge, without a restart. P1, P1.2, E10.
+func TestEmptyModulesDirectoryPurgesNothing(t *testing.T) {
 	h := newHouse(t, "web")
+	h.withSelf()
+	h.setConfig(map[string]string{"global": "any: text"})
 	h.start().ready().terminate()
-	h.awaitRevisions("web", "1:deployed")
-	h.remove("modules/010-web")
+	h.mkdir("empty")
 
-	stranger := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}, Data: map[string]string{"precious": "data"}}
-	if _, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, stranger, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
+	o := h.start("MODULES_DIR=" + h.path("empty")).ready()
+	why := "there is no module in " + h.path("empty")
+	o.expect("WARN", "a purge is held back", "releases=[self web]", why)
+	o.expect("converged, but a purge is held back", "held=[self web]", "modules=0")
+	held := "the purge of 2 releases is held back, because " + why + ": self, web; to allow it: kubectl annotate"
+	expectAll(t, o.dump(), held)
+	expectAll(t, o.command("module", "list"), "There are no modules.", held)
+	expectAll(t, o.command("module", "list", "-o", "json"), `"heldPurge"`, why)
+	expectAll(t, o.command("plan"), "! keep self", "! keep web", why)
+	_, ready := get(o.public + "/readyz?verbose")
+	expectAll(t, ready, "converge: idle, reload 1, ready; "+held)
+	if got := o.metric("addon_operator_purges_held"); got != "2" {
+		t.Errorf("the metric tells of %s releases", got)
 	}
-	h.helmInstall("vault")
-	binding := "harm-" + h.namespace
-	h.craft("crafted", "stranger", binding)
+	if status, _ := get(o.public + "/readyz"); status != http.StatusOK {
+		t.Errorf("not ready: %d", status)
+	}
 
-	o := h.start().ready()
-	o.expect("INFO releases that no addon-operator has installed are left alone", "releases=[vault]")
-	o.expect("modules discovered", "purge=[web crafted]")
-	o.expect("WARN objects do not name this release as their owner", "release=crafted", "objects=[ConfigMap "+h.namespace+"/stranger]")
+	h.setConfig(map[string]string{"global": "any: change"}) // each reload decides the same
+	o.expect("converged, but a purge is held back", "held=[self web]")
+	if web, self := h.revisions("web"), h.revisions("self"); web != "1:deployed" || self != "1:deployed" {
+		t.Errorf("the releases are %q and %q", web, self)
+	}
+	if n := o.count("WARN", "a purge is held back"); n != 1 {
+		t.Errorf("the log warns %d times", n)
+	}
+
+	h.kubectl("annotate", "-n", h.namespace, "configmap", "addon-operator", "addon-operator/confirm-purge=web,self")
+	o.expect("WARN", "a confirmation is for another purge")
+	h.awaitNoConfirmation()
+
+	h.kubectl(strings.Fields(h.confirmation())...)
 	h.awaitRevisions("web", "")
-	h.awaitRevisions("crafted", "")
-	h.awaitJournal(startedJournal)
-	if h.configMap("web") != nil {
-		t.Error("the object of the purged module is still there")
+	h.awaitRevisions("self", "")
+	o.expect("converged", "modules=0")
+	h.awaitNoConfirmation()
+	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("PurgeConfirmed", "Normal") })
+	if got := o.metric("addon_operator_purges_held"); got != "0" {
+		t.Errorf("after the purge the metric tells of %s releases", got)
 	}
-	harmless := func() {
-		t.Helper()
-		for _, name := range []string{"stranger", "vault"} {
-			if h.configMap(name)["precious"] != "data" {
-				t.Errorf("ConfigMap %s is gone", name)
+	h.awaitJournal(startedJournal)
+}
+
+// confirmation is the command that the Event of a purge that is held back prints, without
+// "kubectl".
+func (h *house) confirmation() string {
+	h.t.Helper()
+	var command string
+	h.eventually("an event with a command", func() error {
+		list, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if _, after, ok := strings.Cut(e.Message, "to allow it: kubectl "); ok && e.Reason == "PurgeHeld" && e.Type == "Warning" {
+				command = after
+				return nil
 			}
 		}
-		if got := h.revisions("vault"); got != "1:deployed" {
-			t.Errorf("the person's release has revisions %q", got)
-		}
-		if _, err := h.client.RbacV1().ClusterRoleBindings().Get(h.ctx, binding, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("the hook of the crafted record has run: %v", err)
-			_ = h.client.RbacV1().ClusterRoleBindings().Delete(h.ctx, binding, metav1.DeleteOptions{})
-		}
-	}
-	harmless()
+		return fmt.Errorf("there are %v", eventTexts(list.Items))
+	})
+	return command
+}
 
-	// Reloads do not say it again, and a forecast knows it, too.
+func (h *house) awaitNoConfirmation() {
+	h.t.Helper()
+	h.eventually("the end of the confirmation", func() error {
+		cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, "addon-operator", metav1.GetOptions{})
+		if err == nil && len(cm.Annotations) > 0 {
+			err = errors.New("the annotation is still there")
+		}
+		return err
+	})
+}
+
+// One empty root of several is enough; the modules of the others go on as usual, and a
+// disabled one is deleted. When the modules are back, nothing is held back. P1, E10, X31.
+func TestRootIsEmptiedAtRunTime(t *testing.T) {
+	h := newHouse(t, "web")
+	h.write("more/020-self/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: self}\n")
+	h.write("more/030-other/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n")
+	h.write("more/values.yaml", "selfEnabled: true\notherEnabled: true\n")
+	o := h.start("MODULES_DIR=" + h.path("modules") + ":" + h.path("more")).ready()
+	o.expect("converged", "modules=3")
+
+	h.rename("modules/010-web", "kept")
+	h.setConfig(map[string]string{"otherEnabled": "false"})
+	o.expect("WARN", "a purge is held back", "releases=[web]", "there is no module in "+h.path("modules"))
+	o.expect("converged, but a purge is held back", "modules=1")
+	h.awaitRevisions("other", "")
+	expectAll(t, o.command("module", "list"), "its directory is gone; its purge is held back", "\nNote: the purge of 1 release is held back")
+	if web, self := h.revisions("web"), h.revisions("self"); web != "1:deployed" || self != "1:deployed" {
+		t.Errorf("the releases are %q and %q", web, self)
+	}
+
+	h.rename("kept", "modules/010-web")
+	h.setConfig(map[string]string{"web": "size: big"})
 	h.setConfig(map[string]string{"global": "any: change"})
-	o.expect("converged", "cause=ConfigMap")
-	if n := o.count("no addon-operator has installed"); n != 1 {
-		t.Errorf("the log tells %d times of the person's release, want once", n)
-	}
-	if plan := o.command("plan"); !strings.Contains(plan, "Nothing would be done") || strings.Contains(plan, "vault") {
-		t.Errorf("the plan speaks of the person's release:\n%s", plan)
-	}
-	harmless()
+	o.expect("no purge is held back any more")
+	h.awaitRevisions("web", "1:superseded 2:deployed")
+	h.awaitConfigMap("web", "size", "big")
+}
+
+// The options: a share of 100 percent lets everything go but what an empty root would take;
+// ADDON_OPERATOR_ALLOW_PURGE lets go of that, too. P1.1, E10.
+func TestPurgeIsAllowedByOptions(t *testing.T) {
+	h := newHouse(t, "web")
+	h.withSelf()
+	h.write("modules/030-last/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: last}\n")
+	h.write("modules/values.yaml", "webEnabled: true\nselfEnabled: true\nlastEnabled: true\n")
+	h.start().ready().terminate()
+	h.remove("modules/010-web")
+	h.remove("modules/020-self")
+
+	o := h.start().ready()
+	o.expect("WARN", "a purge is held back", "they are 2 of 3 releases, and one reload may purge 25%")
+	o.terminate()
+	h.start("ADDON_OPERATOR_PURGE_SHARE=100").ready().terminate()
+	h.awaitRevisions("web", "")
+	h.awaitRevisions("self", "")
+	h.remove("modules/030-last")
+	o = h.start("ADDON_OPERATOR_PURGE_SHARE=100").ready()
+	o.expect("WARN", "a purge is held back", "releases=[last]")
+	o.terminate()
+	h.start("ADDON_OPERATOR_ALLOW_PURGE=yes").ready()
+	h.awaitRevisions("last", "")
 }

@@ -113,10 +113,10 @@ func (t *forecastText) summary(f messages.Forecast) {
 	s := f.Summary
 	t.line("", "")
 	if !f.Changes() && s.Failing+s.Unknown == 0 {
-		t.line("", "Nothing would be done. Modules: %d unchanged, %d kept under maintenance.", s.Unchanged, s.Keep)
+		t.line("", "Nothing would be done. Modules: %d unchanged, %d kept.", s.Unchanged, s.Keep)
 		return
 	}
-	t.line("", "Modules: %d to start, %d to upgrade, %d to stop, %d to purge, %d kept under maintenance, %d unchanged.", s.Start, s.Upgrade, s.Stop, s.Purge, s.Keep, s.Unchanged)
+	t.line("", "Modules: %d to start, %d to upgrade, %d to stop, %d to purge, %d kept, %d unchanged.", s.Start, s.Upgrade, s.Stop, s.Purge, s.Keep, s.Unchanged)
 	t.line("", "Objects: %d to create, %d to change, %d to delete.", s.Create, s.Change, s.Delete)
 	if s.Unknown > 0 {
 		t.line(yellow, "Modules whose release cannot be foretold: %d.", s.Unknown)

@@ -173,6 +173,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
 		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
+		Purges: actors.PurgeLimits{Any: c.AllowPurge, Share: c.PurgeShare}, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
 		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
 	}, nil
@@ -228,6 +229,11 @@ func (m configMap) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
 // Write implements actors.ConfigMap.
 func (m configMap) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
 	return m.client.WriteConfigMap(ctx, m.namespace, m.name, base, set)
+}
+
+// RemoveConfirmation implements actors.ConfigMap.
+func (m configMap) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
+	return m.client.RemoveConfirmation(ctx, m.namespace, m.name, value)
 }
 
 // serve opens the addresses before the start, so that probes are answered from the

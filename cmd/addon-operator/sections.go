@@ -39,7 +39,8 @@ STATE is one of
     suspended  it was switched off, and the reload that deletes it is on its way
     deleting   its release is being removed
 
-Behind it may stand parked (it fails, and others go on without it), maintenance and drift.`,
+Behind it may stand parked (it fails, and others go on without it), maintenance and drift.
+A purge of releases without a module directory that waits for a confirmation is told below the table.`,
 		Example: "  addon-operator module list\n  addon-operator module list --watch\n  addon-operator module list -o json | jq -r '.enabledModules[]'",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.show(cmd, "/module/list", nil, moduleTable) },
 	}

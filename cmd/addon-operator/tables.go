@@ -41,6 +41,7 @@ func moduleTable(w io.Writer, body []byte) error {
 			Name string
 			messages.ModuleStatus
 		}
+		HeldPurge *messages.HeldPurge
 	}
 	if err := decoded(body, &list); err != nil {
 		return err
@@ -67,9 +68,16 @@ func moduleTable(w io.Writer, body []byte) error {
 			f := m.Failing[0]
 			problem = shortened(fmt.Sprintf("%s failed %d times: %s", f.Task, f.Attempts, f.Error), 100)
 		}
+		if list.HeldPurge != nil && slices.Contains(list.HeldPurge.Releases, m.Name) {
+			problem = "its directory is gone; its purge is held back"
+		}
 		rows = append(rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, problem})
 	}
-	return table(w, "There are no modules.", "NAME ORDER STATE REVISION HOOKS RAN PROBLEM", rows)
+	err := table(w, "There are no modules.", "NAME ORDER STATE REVISION HOOKS RAN PROBLEM", rows)
+	if err == nil && list.HeldPurge != nil { // of releases that need not be in the table
+		_, err = fmt.Fprintf(w, "\nNote: %s\n", list.HeldPurge)
+	}
+	return err
 }
 
 func hookTable(w io.Writer, body []byte) error {

@@ -34,10 +34,11 @@ func (s *Server) WatchConfigMap(ctx context.Context, namespace, name string, not
 func parseConfigMap(object []byte) kube.ConfigMap {
 	var cm struct {
 		Metadata struct {
-			ResourceVersion string `json:"resourceVersion"`
+			ResourceVersion string            `json:"resourceVersion"`
+			Annotations     map[string]string `json:"annotations"`
 		} `json:"metadata"`
 		Data map[string]string `json:"data"`
 	}
 	_ = json.Unmarshal(object, &cm) // the server keeps no ConfigMap that is none
-	return kube.ConfigMap{ResourceVersion: cm.Metadata.ResourceVersion, Data: cm.Data}
+	return kube.ConfigMap{ResourceVersion: cm.Metadata.ResourceVersion, Data: cm.Data, ConfirmPurge: cm.Metadata.Annotations[kube.ConfirmPurgeAnnotation]}
 }

@@ -24,6 +24,11 @@ func (m configMap) Write(ctx context.Context, base map[string]string, set map[st
 	return m.play.client.WriteConfigMap(ctx, Namespace, configMapName, base, set)
 }
 
+// RemoveConfirmation implements actors.ConfigMap.
+func (m configMap) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
+	return m.play.client.RemoveConfirmation(ctx, Namespace, configMapName, value)
+}
+
 // Warn implements actors.ConfigMap.
 func (m configMap) Warn(_ context.Context, reason, message string) error {
 	m.play.journal.add("EVENT " + reason + ": " + message)
