@@ -141,7 +141,7 @@ func TestBombInTheOutputOfHooks(t *testing.T) {
 			`for i in {1..30}; do echo '{"op":"copy","from":"/two","path":"/two/copy'$i'"}'; done > "$VALUES_JSON_PATCH_PATH"`,
 			"the values are larger than 4 MiB",
 		},
-		"a file of mistakes": {`head -c 4000000 /dev/zero | sed 's/\x00\x00/{}/g' > "$VALUES_JSON_PATCH_PATH"`, "there are more than 100 problems"},
+		"a file of mistakes": {`head -c 2000000 /dev/zero | sed 's/\x00\x00/{}/g' > "$VALUES_JSON_PATCH_PATH"`, "there are more than 100 problems"},
 		"a large file":       {`head -c 15000000 /dev/zero | tr '\0' ' ' > "$VALUES_JSON_PATCH_PATH"`, "more than 4 MiB"},
 		"aliases in an object": {
 			`{ printf 'operation: Create\nobject:\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: bomb}\n  data: &d\n    a: &a '

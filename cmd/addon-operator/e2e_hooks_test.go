@@ -212,7 +212,13 @@ func TestHooksThatMisbehave(t *testing.T) {
 			return nil
 		})
 	}
-	for _, name := range []string{"daemon", "binary", "removes", "big"} {
+	h.eventually("the error of big", func() error { // D39
+		if o.count("ERROR", "task failed, will retry", "015-big/hooks/big.sh", "VALUES_JSON_PATCH_PATH: patch: the text has", "more than 4 MiB") == 0 {
+			return errNotYet
+		}
+		return nil
+	})
+	for _, name := range []string{"daemon", "binary", "removes"} {
 		h.awaitLine("out/done", name)
 		h.eventually("the success of "+name, func() error {
 			if o.metric("addon_operator_module_hook_success_total", "/hooks/"+name+".sh") == "" {
