@@ -50,10 +50,11 @@ launch() {
 
 alive() { [[ -n "$1" ]] && kill -0 "$1" 2>/dev/null; }
 
-# Ends a process group and waits for it.
+# Ends a process group, also one that is paused, and waits for it.
 stop() {
   alive "$1" || return 0
   kill -TERM -- "-$1" 2>/dev/null || true
+  kill -CONT -- "-$1" 2>/dev/null || true
   wait "$1" 2>/dev/null || true
 }
 
@@ -199,16 +200,21 @@ start_operator() {
   operator=$!
 }
 
-# Shows the operator's log from line $1 on, until unfollow.
+# Shows the operator's log, until unfollow. Between pause and resume nothing is shown, and
+# nothing is lost.
 follow() {
-  launch show_log "$1"
+  launch show_log
   follower=$!
 }
 
 show_log() {
-  tail -n "+$1" -f "$run/operator.log" &
+  tail -n +1 -f "$run/operator.log" &
   guard "$!"
 }
+
+pause() { kill -STOP -- "-$follower" 2>/dev/null || true; }
+
+resume() { kill -CONT -- "-$follower" 2>/dev/null || true; }
 
 unfollow() {
   stop "$follower"
@@ -310,9 +316,9 @@ start_operator
 launch guard "-$operator"
 guard=$!
 second_terminal
-follow 1
+follow
 wait_until_ready
-unfollow
+pause
 show
 next_steps
 second_terminal
@@ -323,7 +329,7 @@ if [[ $kind == mine ]]; then
 else
   say "Ctrl-C ends the operator and the cluster; their data stay in $run. The operator's log goes on:"
 fi
-follow "$(($(wc -l <"$run/operator.log") + 1))"
+resume
 while alive "$parent"; do
   check_programs
   sleep 1
