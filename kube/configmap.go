@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/util/retry"
 )
 
 // maxConfigMapBytes is the limit of the API server on all keys and texts of
@@ -132,7 +131,7 @@ func (c *Client) tryWriteConfigMap(ctx context.Context, namespace, name string, 
 func (c *Client) RemoveConfirmation(ctx context.Context, namespace, name, value string) (ConfigMap, error) {
 	api := c.core.ConfigMaps(namespace)
 	var left ConfigMap
-	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+	err := retryOnConflict(func() error {
 		object, err := api.Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			left = ConfigMap{}

@@ -17,8 +17,8 @@ import (
 // What others send is bounded before memory is spent on it. The operator of these tests is
 // killed at 512 MiB, as a container with that limit would be, and must stay far below it.
 const (
-	memoryLimit = 512 // MiB
-	enough      = 300 // MiB
+	memoryLimit = 512 * overhead // MiB
+	enough      = 300 * overhead // MiB
 )
 
 // bounded watches the memory of an operator. The function it returns gives the peak in MiB.
