@@ -121,7 +121,7 @@ func TestConnectionsAreLimited(t *testing.T) {
 		for i := range 2 * maxConnections {
 			<-time.After(time.Millisecond) // so that one is older than the other
 			silent := dial("")
-			defer silent.Close()
+			t.Cleanup(func() { silent.Close() })
 			go func() {
 				_, _ = silent.Read(make([]byte, 1))
 				ended <- i

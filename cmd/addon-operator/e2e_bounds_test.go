@@ -182,7 +182,7 @@ func TestManyHalfSentHeaders(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.Close()
+			t.Cleanup(func() { c.Close() })
 			go func() { _, _ = c.Write([]byte(begin)) }() // it is refused
 		}
 		// Those that send nothing hold their places as long as they can.
@@ -191,7 +191,7 @@ func TestManyHalfSentHeaders(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.Close()
+			t.Cleanup(func() { c.Close() })
 		}
 		// A kubelet has a patience of a second; a machine that compiles gets three. In five they would time out by themselves.
 		probe := http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

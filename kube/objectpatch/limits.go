@@ -13,8 +13,8 @@ const maxExpanded = 4 << 20
 // checkExpansion refuses a text whose aliases stand for too much. A text that is no YAML is the reader's business.
 func checkExpansion(text []byte) error {
 	var document yaml.Node
-	if yaml.Unmarshal(text, &document) != nil {
-		return nil
+	if err := yaml.Unmarshal(text, &document); err != nil {
+		return nil //nolint:nilerr // the reader says what is wrong with it
 	}
 	if e := (expansion{}); e.size(&document) > maxExpanded {
 		return fmt.Errorf("the document is larger than %d MiB when all aliases are written out; remove values or aliases", maxExpanded>>20)
