@@ -17,8 +17,6 @@ FUZZTIME  ?= 10s
 FUZZ      ?= ^Fuzz
 COUNT     ?= 1
 BASE      ?= HEAD
-# Test binaries at a time: they wait for the API server and for hooks more than they compute.
-TOGETHER  ?= $(shell echo $$(( $$(nproc 2>/dev/null || echo 2) + 1 )))
 # Packages whose tests know the flag -update, by themselves or from testkit.
 GOLDEN    ?= $(shell grep -rlE --include='*.go' 'flag\..*"update"|"addon-operator/testkit"' . | xargs -r -n1 dirname | sort -u)
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -82,7 +80,7 @@ quick: format vet-changed ## in seconds: format, vet of what changed, all tests 
 
 .PHONY: test
 test: format devcluster ## proves the product: all tests, on a real API server; one package by PACKAGES=./values
-	@go test -p $(TOGETHER) -vet=off $(PACKAGES)
+	@go test -vet=off $(PACKAGES)
 	go test -C $(DEVCLUSTER) -vet=off $(LINK_KUBE) .
 	echo "make test: passed, in $$(( $$(date +%s) - $(started) )) s (the race detector, vet and lint run in make check)"
 

@@ -157,6 +157,9 @@ func TestImageIsBuiltTheSameEachTime(t *testing.T) {
 func copySources(t *testing.T, to string) {
 	t.Helper()
 	ignored := dockerignore(t)
+	if err := os.MkdirAll(to, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	err := filepath.WalkDir(repository, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
