@@ -107,7 +107,7 @@ vet: ## go vet of both modules
 .PHONY: vet-changed
 vet-changed: ## go vet of the packages with changes against BASE=HEAD
 	@packages=$$({ git diff --name-only --relative $(BASE) -- '*.go'; git ls-files --others --exclude-standard -- '*.go'; } |
-	  grep -v '^$(DEVCLUSTER)/' | xargs -r -n1 dirname | sort -u | while read -r dir; do [ ! -d "$$dir" ] || echo "./$$dir"; done)
+	  { grep -v '^$(DEVCLUSTER)/' || true; } | xargs -r -n1 dirname | sort -u | while read -r dir; do [ ! -d "$$dir" ] || echo "./$$dir"; done)
 	[ -z "$$packages" ] || go vet $$packages
 	echo "vet: ok ($$(wc -w <<<"$$packages") packages with changes)"
 
