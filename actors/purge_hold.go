@@ -104,7 +104,7 @@ func countReleases(deployed map[string]bool, ignored string) int {
 // purgeReminder is the time until people are told again of a purge that is still held back.
 const purgeReminder = 10 * time.Minute
 
-// holdBack takes out of a plan what nobody has allowed, and tells people.
+// holdBack removes purges from a plan that no person has allowed, and reports them.
 func (c *converge) holdBack(ctx actor.Context, p Plan) Plan {
 	g := &c.state.purges
 	p, confirmed := g.holdBack(p, c.program.Purges, countReleases(c.state.deployed, c.program.IgnoredRelease), c.state.tree.Empty)

@@ -119,17 +119,20 @@ func (p *play) ends(code int) {
 // nothingIsLeft looks for processes that still know the directory of this play.
 func (p *play) nothingIsLeft() {
 	p.Helper()
-	deadline := time.Now().Add(patience)
+	late := time.After(patience)
+	tick := time.NewTicker(50 * time.Millisecond) // other processes announce their end to their parents only
+	defer tick.Stop()
 	for {
 		left := p.processes()
 		if len(left) == 0 {
 			return
 		}
-		if time.Now().After(deadline) {
+		select {
+		case <-late:
 			p.Errorf("processes are left: %q", left)
 			return
+		case <-tick.C:
 		}
-		time.Sleep(50 * time.Millisecond) //nolint:forbidigo // other processes have no event to wait for
 	}
 }
 

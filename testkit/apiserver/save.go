@@ -36,8 +36,7 @@ func (s *Server) Save(path string) error {
 	return writeFile(path, data)
 }
 
-// Load puts what Save has written in the place of all objects. It is for a server that
-// nobody uses yet.
+// Load replaces all objects with those that Save has written. Call it before Start.
 func (s *Server) Load(path string) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
