@@ -1,9 +1,11 @@
 package devclustertest
 
 import (
+	"flag"
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,15 +22,16 @@ type Cluster struct {
 	own    bool // of one test, which may kill it
 
 	mu      sync.Mutex
-	process *process // nil while killed
+	process *process // nil while killed, and where another binary has started it
 }
 
-// shared is the cluster of this test binary.
+// shared is the cluster that this test binary shares with the others of its go test.
 var shared = sync.OnceValues(startShared)
 
-// Start returns the cluster that all tests of this binary share; the first
-// call starts it. It ends with the test binary, however that ends. With -short
-// the test is skipped.
+// Start returns the cluster that all tests of one go test share, those of other packages
+// too; the first call starts it. It ends with go test, however that ends: packages must
+// not define the same cluster-wide objects. A test binary that somebody runs by hand has a
+// cluster of its own. With -short the test is skipped.
 func Start(t testing.TB) *Cluster {
 	t.Helper()
 	skipWhenShort(t)
@@ -44,7 +47,14 @@ func Start(t testing.TB) *Cluster {
 func StartOwn(t testing.TB) *Cluster {
 	t.Helper()
 	skipWhenShort(t)
-	cluster, err := start(t.TempDir())
+	root, err := repositoryRoot()
+	if err == nil {
+		err = build(root, buildCluster)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := start(root, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,19 +70,11 @@ func skipWhenShort(t testing.TB) {
 	}
 }
 
-// startShared starts the cluster that nobody stops: it sees that the test
-// binary is gone, and removes its directory.
+// startShared returns the cluster of the go test that runs this binary and starts it when no
+// other binary has done so. Nobody stops it: it sees that its owner is gone, and removes its
+// directory.
 func startShared() (*Cluster, error) {
 	sweep(os.TempDir())
-	dir, err := os.MkdirTemp("", tempPrefix)
-	if err != nil {
-		return nil, err
-	}
-	return start(dir, "--rm")
-}
-
-// start builds the program when needed and runs it on dir.
-func start(dir string, flags ...string) (*Cluster, error) {
 	root, err := repositoryRoot()
 	if err != nil {
 		return nil, err
@@ -80,14 +82,52 @@ func start(dir string, flags ...string) (*Cluster, error) {
 	if err := build(root, buildCluster); err != nil {
 		return nil, err
 	}
+	unlock, err := lockFile(filepath.Join(root, binDir, ".shared.lock"))
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	owner := owner()
+	dir := filepath.Join(os.TempDir(), tempPrefix+strconv.Itoa(owner))
+	if _, err := os.Stat(filepath.Join(dir, "kubeconfig")); err == nil {
+		if !abandoned(filepath.Join(dir, "lock")) {
+			return newCluster(root, dir, nil)
+		}
+		// Of an older process of the same number, which was killed with its cluster.
+		if err := os.RemoveAll(dir); err != nil {
+			return nil, err
+		}
+	}
+	return start(root, dir, "--rm", "--parent-pid", strconv.Itoa(owner))
+}
+
+// owner returns the process whose end ends the shared cluster: go test, which starts one
+// binary for each package, and else this process. Only go test sets paniconexit0.
+func owner() int {
+	if f := flag.Lookup("test.paniconexit0"); f != nil && f.Value.String() == "true" {
+		return os.Getppid()
+	}
+	return os.Getpid()
+}
+
+// start runs the program on dir.
+func start(root, dir string, flags ...string) (*Cluster, error) {
 	process, err := startProcess(root, dir, flags...)
 	if err != nil {
 		return nil, err
 	}
-	cluster := &Cluster{root: root, dir: dir, process: process}
-	cluster.config, err = clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig())
+	cluster, err := newCluster(root, dir, process)
 	if err != nil {
 		process.kill()
+	}
+	return cluster, err
+}
+
+// newCluster is the cluster that runs on dir.
+func newCluster(root, dir string, process *process) (*Cluster, error) {
+	cluster := &Cluster{root: root, dir: dir, process: process}
+	var err error
+	if cluster.config, err = clientcmd.BuildConfigFromFlags("", cluster.Kubeconfig()); err != nil {
 		return nil, err
 	}
 	cluster.config.QPS = -1
@@ -154,6 +194,6 @@ func (c *Cluster) Restart(t testing.TB) {
 func (c *Cluster) mustBeOwn(t testing.TB) {
 	t.Helper()
 	if !c.own {
-		t.Fatal("this cluster is shared by all tests of the binary: use devclustertest.StartOwn to kill or restart one")
+		t.Fatal("this cluster is shared by all tests: use devclustertest.StartOwn to kill or restart one")
 	}
 }

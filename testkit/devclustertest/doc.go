@@ -1,13 +1,14 @@
 // Package devclustertest gives tests a real Kubernetes control plane: the
-// program testkit/devcluster, built on first use and started once per test
-// binary.
+// program testkit/devcluster, built on first use and started once per go test,
+// whatever number of packages that runs.
 //
 //	cluster := devclustertest.Start(t)
 //	namespace := cluster.Namespace(t)
 //	client := kubernetes.NewForConfigOrDie(cluster.RESTConfig())
 //
-// Tests of one binary share the cluster and keep apart by namespaces. A test
-// that takes the API server away asks for a cluster of its own, with StartOwn.
+// All tests share the cluster and keep apart by namespaces; what has none, as the
+// group of a CRD, carries the name of its package. A test that takes the API
+// server away asks for a cluster of its own, with StartOwn.
 //
 // The package starts processes and hands out access to them, and that is all:
 // no fixtures, no assertions about Kubernetes, nothing of the operator.

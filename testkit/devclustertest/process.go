@@ -2,7 +2,6 @@ package devclustertest
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -19,8 +18,9 @@ type process struct {
 }
 
 // startProcess runs the program on dir and returns when it is ready. It ends
-// with this process: it is told whom to watch, so that not even a kill between
-// its fork and its first look leaves it behind.
+// with this process, or with that of the flag --parent-pid: it is told whom to
+// watch, so that not even a kill between its fork and its first look leaves it
+// behind.
 func startProcess(root, dir string, flags ...string) (*process, error) {
 	args := append([]string{"--dir", dir, "--parent-pid", strconv.Itoa(os.Getpid())}, flags...)
 	command := exec.Command(filepath.Join(root, binDir, clusterProgram), args...)
@@ -30,8 +30,15 @@ func startProcess(root, dir string, flags ...string) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	var complaint bytes.Buffer
-	command.Stderr = &complaint
+	// A file and no pipe: the program may outlive this process, and a write into a pipe
+	// that nobody reads would end it.
+	complaint, err := os.CreateTemp("", tempPrefix+"stderr-")
+	if err != nil {
+		return nil, err
+	}
+	defer complaint.Close()
+	defer os.Remove(complaint.Name())
+	command.Stderr = complaint
 	if err := command.Start(); err != nil {
 		return nil, fmt.Errorf("starting devcluster: %w", err)
 	}
@@ -41,7 +48,8 @@ func startProcess(root, dir string, flags ...string) (*process, error) {
 	if err != nil || !strings.HasPrefix(line, "devcluster ready:") {
 		_ = command.Process.Kill()
 		err = errors.Join(err, command.Wait())
-		return nil, fmt.Errorf("devcluster did not start: %w\n%s", err, complaint.String())
+		text, _ := os.ReadFile(complaint.Name()) // what it has said makes the error better
+		return nil, fmt.Errorf("devcluster did not start: %w\n%s", err, text)
 	}
 	return &process{command: command, ready: strings.TrimSpace(line)}, nil
 }
