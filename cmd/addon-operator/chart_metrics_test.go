@@ -158,24 +158,7 @@ func (e *expressions) counting(function string, arg parser.Expr) {
 // Alerts and dashboard speak of metrics, labels and states that exist.
 func TestAlertsAndDashboardKnowTheMetrics(t *testing.T) {
 	checked, files := &expressions{families: families(t)}, rendered(t, everything)
-	var rules struct {
-		Spec struct {
-			Groups []struct {
-				Rules []struct {
-					Alert, Expr, For string
-					Labels           map[string]string
-					Annotations      map[string]string
-				}
-			}
-		}
-	}
-	if err := yaml.Unmarshal([]byte(files["prometheusrule.yaml"]), &rules); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(rules.Spec.Groups[0].Rules); n < 8 {
-		t.Errorf("%d alerts", n)
-	}
-	for _, r := range rules.Spec.Groups[0].Rules {
+	for _, r := range chartAlerts(t) {
 		checked.check(r.Alert, r.Expr, r.Annotations["summary"]+r.Annotations["description"])
 		if r.For == "" || r.Labels["severity"] == "" || r.Annotations["summary"] == "" {
 			t.Errorf("%s: for, severity or summary is missing", r.Alert)
