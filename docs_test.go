@@ -102,6 +102,32 @@ func TestArchitectureNamesWhatExists(t *testing.T) {
 	}
 }
 
+// The table of docs/security.md promises nothing that no test proves.
+func TestGuaranteesNameTheirTests(t *testing.T) {
+	page, err := os.ReadFile("docs/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "\n## What survives a crash\n")
+	known, proofs := names(t), regexp.MustCompile("`(Test\\w+|\\w+\\.txtar)`")
+	rows := regexp.MustCompile(`(?m)^\| [A-Z].*$`).FindAllString(table, -1)
+	if len(rows) < 10 {
+		t.Errorf("%d rows", len(rows))
+	}
+	for _, row := range rows {
+		cells := strings.Split(strings.Trim(row, "| "), " | ")
+		named := proofs.FindAllStringSubmatch(cells[len(cells)-1], -1)
+		if len(named) == 0 {
+			t.Errorf("no test proves: %s", row)
+		}
+		for _, m := range named {
+			if _, err := os.Stat("actors/testdata/" + m[1]); !known[m[1]] && err != nil {
+				t.Errorf("there is no test %s", m[1])
+			}
+		}
+	}
+}
+
 // names are what the code declares: name, package.name, type.member, package.type.member,
 // and the names of its files.
 func names(t *testing.T) map[string]bool {
