@@ -19,11 +19,12 @@ const (
 	maxWord = 100
 )
 
-// overhead is what each value and key counts beside its text: quotes or brackets, and a comma or colon.
-const overhead = 3
+// overhead is what each value and key counts beside its text, in bytes. In memory it takes about that, and a hundred thousand
+// short values that do not fit a schema would take hundreds of megabytes to say so.
+const overhead = 32
 
 var (
-	errTooLarge = fmt.Errorf("the values are larger than %d MiB when all aliases are written out; remove values or aliases", maxSize>>20)
+	errTooLarge = fmt.Errorf("the values are larger than %d MiB, with all aliases written out and %d bytes for each value and key; remove values or aliases", maxSize>>20, overhead)
 	errTooDeep  = fmt.Errorf("lists and maps are nested more than %d deep; nest them less", maxDepth)
 	errTooMany  = fmt.Errorf("there are more than %d problems; solve these first", maxProblems)
 )
@@ -36,7 +37,7 @@ func checkText(text []byte) error {
 	return nil
 }
 
-// measure gives about the length of the JSON text of a tree, and how many lists and maps are inside of each other.
+// measure gives the size of a tree, its texts and an overhead for each value and key, and how many lists and maps are inside of each other.
 func measure(tree any) (size, depth int) {
 	size = overhead
 	below := func(child any) {

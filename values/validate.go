@@ -24,16 +24,19 @@ func (v Violation) String() string { return v.Path + ": " + v.Message }
 
 // ValidationError lists everything that is wrong with a section (D38).
 type ValidationError struct {
-	Section    string // key of the section
-	Schema     string // path of the schema file
-	Violations []Violation
+	Section    string      // key of the section
+	Schema     string      // path of the schema file
+	Violations []Violation // one more than the message shows when there are too many
 }
 
-// Error has one line for each violation.
+// Error has one line for each violation, up to a hundred.
 func (e *ValidationError) Error() string {
 	lines := make([]string, 0, len(e.Violations))
-	for _, v := range e.Violations {
+	for _, v := range e.Violations[:min(len(e.Violations), maxProblems)] {
 		lines = append(lines, v.String())
+	}
+	if len(e.Violations) > maxProblems {
+		lines = append(lines, errTooMany.Error())
 	}
 	head := fmt.Sprintf("values of %s do not fit %s:", e.Section, e.Schema)
 	if len(lines) == 1 {
@@ -75,13 +78,23 @@ type finding struct {
 	unevaluated bool   // the key is known, but not to the branches that fit
 }
 
+// maxFindings bounds what is looked at of a section in which nearly everything is wrong.
+const maxFindings = 10 * maxProblems
+
 // add walks down to the causes. Alternatives are told as one violation: which of them the author wanted is unknown.
 func (r *report) add(failure *jsonschema.ValidationError) {
+	if len(r.found) >= maxFindings {
+		return
+	}
 	keyword := lastElement(failure.KeywordLocation)
 	switch {
 	case keyword == "anyOf" || keyword == "oneOf":
 		r.alternatives(failure, keyword)
 	case len(failure.Causes) > 0:
+		// In one order, so that the same values get the same message, also when it is cut.
+		slices.SortStableFunc(failure.Causes, func(a, b *jsonschema.ValidationError) int {
+			return strings.Compare(a.InstanceLocation, b.InstanceLocation)
+		})
 		for _, cause := range failure.Causes {
 			r.add(cause)
 		}
@@ -93,21 +106,21 @@ func (r *report) add(failure *jsonschema.ValidationError) {
 // lastElement is the keyword of a keyword location.
 func lastElement(location string) string { return location[strings.LastIndexByte(location, '/')+1:] }
 
-// finish drops what only follows from something else, removes doubles and sorts by path.
+// finish drops what only follows from something else, removes doubles and sorts by path. It keeps the first of too many.
 func (r *report) finish() []Violation {
 	var violations []Violation
+	known := map[Violation]bool{}
 	for _, f := range r.found {
-		if f.unevaluated && r.explained(f) {
+		if known[f.Violation] || f.unevaluated && r.explained(f) {
 			continue
 		}
-		if !slices.Contains(violations, f.Violation) {
-			violations = append(violations, f.Violation)
-		}
+		known[f.Violation] = true
+		violations = append(violations, f.Violation)
 	}
 	slices.SortStableFunc(violations, func(a, b Violation) int {
 		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message))
 	})
-	return violations
+	return violations[:min(len(violations), maxProblems+1)]
 }
 
 // explained tells whether another violation in the same object may be the reason why the branch that knows the key does not

@@ -78,7 +78,7 @@ func TestBombInTheConfigMap(t *testing.T) {
 	o.ready()
 	t.Logf("before any of them the peak is %d MiB", peak())
 
-	const size, depth = "larger than 4 MiB when all aliases are written out; remove values or aliases", "nested more than 100 deep; nest them less"
+	const size, depth = "larger than 4 MiB, with all aliases written out and 32 bytes for each value and key; remove values or aliases", "nested more than 100 deep; nest them less"
 	for _, bomb := range []struct{ what, key, text, says string }{
 		{"aliases", "two", aliasBomb(99_000), "ConfigMap key two: line 2: l[5]: the values are " + size},
 		{"aliases, global", "global", aliasBomb(99_000), "ConfigMap key global: line 2: l[5]"},
@@ -86,6 +86,7 @@ func TestBombInTheConfigMap(t *testing.T) {
 		{"aliases, an unknown module", "nobody", aliasBomb(99_000), "ConfigMap key nobody: line 2: l[5]"},
 		{"few aliases", "fewer", aliasBomb(250), "ConfigMap key fewer: line 2: l[5]"},
 		{"lists in lists", "two", nestedBomb(9000), "ConfigMap key two: line 1: l[0][0][0][0]…: lists and maps are " + depth},
+		{"short values", "wide", "l: [" + strings.Repeat("1,", 450_000) + "]\n", "ConfigMap key wide: line 1: l[127097]: the values are " + size},
 		{"nothing but mistakes", "two", "[" + strings.Repeat("{a,a},", 150_000) + "]\n", "there are more than 100 problems"},
 	} {
 		h.setConfig(map[string]string{bomb.key: bomb.text})
@@ -95,7 +96,7 @@ func TestBombInTheConfigMap(t *testing.T) {
 		o.expect("the ConfigMap has its last valid content again")
 	}
 	// What is just wide is accepted. It is more nodes than any person writes.
-	h.setConfig(map[string]string{"nobody": "l: [" + strings.Repeat("1,", 450_000) + "]\n"})
+	h.setConfig(map[string]string{"nobody": "l: [" + strings.Repeat("1,", 100_000) + "]\n"})
 	o.expect("values for a module that does not exist", "nobody")
 	expectPeak(t, "many short values", peak)
 	h.setConfig(map[string]string{"one": "size: 3", "nobody": ""})
