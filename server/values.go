@@ -82,8 +82,11 @@ func (s Source) owner(ctx context.Context, name string) (messages.Values, error)
 	return messages.Values{}, s.noModule(name, modules)
 }
 
-// noModule says that there is no such module, or none yet.
+// noModule says that there is no such module, none yet, or none any more.
 func (s Source) noModule(name string, modules []string) error {
+	if held := s.Converge().HeldPurge; held != nil && slices.Contains(held.Releases, name) {
+		return notFound("%s has no directory any more; %s", name, held)
+	}
 	if err := s.notStarted(); err != nil && len(modules) == 0 {
 		return err
 	}
