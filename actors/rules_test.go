@@ -70,7 +70,7 @@ func TestRulesIn(t *testing.T) {
 // meant to: each actor crashes, by itself and over messages that end tasks.
 func TestRandomScriptsCrashActors(t *testing.T) {
 	drawn := map[string]int{}
-	for seed := range uint64(1000) {
+	for seed := range uint64(2000) {
 		for _, f := range testkit.NewRandom(seed + 1).Archive.Files {
 			if f.Name != "script" {
 				continue

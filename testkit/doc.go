@@ -26,6 +26,8 @@
 //	configmap FILE                replace the ConfigMap: a YAML map of key to text
 //	configmap-set KEY TEXT        set one key of it
 //	configmap-remove KEY          remove one key of it
+//	configmap-away                delete it
+//	configmap-back                create it again as it was, unless the operator has
 //	confirm-purge TEXT            annotate it: a purge that is held back may go
 //	apply FILE                    create or change objects in the cluster
 //	object KIND NAMESPACE/NAME    create one that has nothing but its name

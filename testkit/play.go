@@ -120,6 +120,8 @@ type player struct {
 	writes   context.CancelFunc
 	witness  *witness
 	isolate  bool
+	// away is the ConfigMap between configmap-away and configmap-back.
+	away map[string]string
 	// allowPurge: no purge is held back.
 	allowPurge bool
 	width      int

@@ -115,7 +115,7 @@ func (d *draw) draw() {
 	}
 	steps := []func(){
 		d.values, d.values, d.values, d.flag, d.flag, d.flag, d.objects, d.objects, d.objects, d.fail, d.fail, d.slow, d.helm,
-		d.slow, d.config, d.script, d.directory, d.awayAndBack, d.rename, d.restart, d.crash, d.crash, d.refused, d.advance, d.advance, d.advance, d.advance,
+		d.slow, d.config, d.script, d.directory, d.awayAndBack, d.rename, d.restart, d.crash, d.crash, d.refused, d.replaced, d.advance, d.advance, d.advance, d.advance,
 	}
 	oneOf(d, steps...)()
 }
@@ -152,6 +152,20 @@ func (d *draw) refused() {
 	}
 	d.set(key, text)
 	d.invalid[key] = true
+}
+
+// replaced deletes the ConfigMap and creates it again, with anything in between but a restart. A
+// content that is refused is not deleted: a hook that saves values would bring back the last
+// valid one.
+func (d *draw) replaced() {
+	if !d.running || len(d.invalid) > 0 {
+		return
+	}
+	d.add("configmap-away")
+	for range d.rnd.IntN(3) {
+		oneOf(d, d.advance, d.crash, d.objects, d.fail, d.slow)()
+	}
+	d.add("configmap-back")
 }
 
 func (d *draw) mendConfigMap() {

@@ -29,6 +29,8 @@ func steps() map[string]func(*player, string) error {
 		"configmap":        (*player).stepConfigMap,
 		"configmap-set":    (*player).stepConfigMapSet,
 		"configmap-remove": (*player).stepConfigMapRemove,
+		"configmap-away":   (*player).stepConfigMapAway,
+		"configmap-back":   (*player).stepConfigMapBack,
 		"confirm-purge":    func(p *player, value string) error { p.cluster.ConfirmPurge(value); return nil },
 		"allow-purge":      func(p *player, _ string) error { p.allowPurge = true; return nil },
 		"apply":            (*player).stepApply,
@@ -145,6 +147,22 @@ func (p *player) stepConfigMapRemove(key string) error {
 	p.noteSwitch(key)
 	delete(data, key)
 	p.cluster.SetConfigMap(data)
+	return nil
+}
+
+// stepConfigMapAway deletes the ConfigMap as 'kubectl replace --force' does, which has read it before.
+func (p *player) stepConfigMapAway(string) error {
+	p.away = p.cluster.ConfigMap()
+	p.cluster.SetConfigMap(nil)
+	return nil
+}
+
+// stepConfigMapBack creates the ConfigMap again, unless the operator has done so for a hook.
+func (p *player) stepConfigMapBack(string) error {
+	if p.cluster.ConfigMap() == nil && p.away != nil {
+		p.cluster.SetConfigMap(p.away)
+	}
+	p.away = nil
 	return nil
 }
 
