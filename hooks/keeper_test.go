@@ -126,7 +126,7 @@ func TestMain(m *testing.M) {
 
 // stopInTheMiddleOfAStart is an operator that has started a hook and is stopped before it can tell its keeper so.
 func stopInTheMiddleOfAStart() error {
-	k, err := StartKeeper(slog.New(slog.DiscardHandler), os.Args[0], roleKeeper)
+	k, err := StartKeeper(slog.New(slog.DiscardHandler), nil, os.Args[0], roleKeeper)
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,8 @@ func newReplica(t *testing.T, cluster *devclustertest.Cluster, o LeaseOptions) *
 		t.Fatal(err)
 	}
 	r := &replica{Lease: lease, fence: fence, client: client, leads: make(chan error, 1)}
-	go func() { r.leads <- lease.Compete(t.Context()) }()
+	lease.Compete(t.Context())
+	go func() { r.leads <- lease.Await(t.Context()) }()
 	t.Cleanup(func() { fence.shut(ErrReleased); <-lease.stopped })
 	return r
 }
