@@ -22,7 +22,7 @@ func inCluster(h *house, n int, env ...string) *replicas {
 }
 
 // From one replica to three and back, without a detour over none; the leader is killed on
-// the way, and one ends in good order. No two ever act at the same time. L1, L5, P4.
+// the way, and one ends in good order. No two ever act at the same time. L1, L5.
 func TestScaling(t *testing.T) {
 	h := newHouse(t, "replicas")
 	r := inCluster(h, 1, hasty...)
