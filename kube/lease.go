@@ -266,8 +266,11 @@ func (l *Lease) Release() {
 		}
 	case <-time.After(l.options.RenewDeadline):
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		l.log.Warn("the lease could not be released; another replica takes over when it has expired", "lease", l.options.Name, "err", err)
+	case mine:
+		l.log.Info("the lease is given back", "lease", l.options.Name)
 	}
 }
 

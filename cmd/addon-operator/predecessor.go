@@ -102,13 +102,13 @@ func (p *predecessor) found(ended func(string)) {
 	const enough = 1 << 10
 	text, err := io.ReadAll(io.NewSectionReader(p.file, 0, enough))
 	identity, boot, _ := strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n")
+	p.mu.Lock()
+	p.locked = true
+	p.write()
+	p.mu.Unlock()
 	if err == nil && identity != "" && boot == p.boot {
 		ended(identity)
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.locked = true
-	p.write()
 }
 
 // leads writes down that the process with this identity leads.
