@@ -57,7 +57,7 @@ func (s Source) unable(l messages.Leadership) string {
 		}
 	})
 	if why == "" && len(syncing) > 0 {
-		why = fmt.Sprintf("%d snapshots are being filled, first %s", len(syncing), syncing[0])
+		why = fmt.Sprintf("snapshots are being filled: %d, first %s", len(syncing), syncing[0])
 	}
 	if why == "" {
 		return ""

@@ -56,7 +56,7 @@ func TestReadinessOfAFollower(t *testing.T) {
 		"before the start":          {led, "", nil, nil, 500, "a (10.0.0.1:9650) leads since 0001-01-01T00:00:00Z; it starts"},
 		"no API server":             {led, "the ConfigMap cannot be read", nil, nil, 500, "not ready: the ConfigMap cannot be read"},
 		"hooks are loaded":          {led, "", &messages.StandbyStatus{Wanted: 1}, nil, 500, "; hooks are being loaded"},
-		"a snapshot is filled":      {led, "", &messages.StandbyStatus{Warm: true}, []messages.BindingState{list}, 500, "; 1 snapshots are being filled, first dns h.sh/pods Pod: syncing"},
+		"a snapshot is filled":      {led, "", &messages.StandbyStatus{Warm: true}, []messages.BindingState{list}, 500, "; snapshots are being filled: 1, first dns h.sh/pods Pod: syncing"},
 		"a watch fails":             {led, "", &messages.StandbyStatus{Warm: true}, []messages.BindingState{failing}, 200, "ok: stand-by"},
 		"hooks that are cold":       {led, "", &messages.StandbyStatus{Warm: true, Wanted: 1, Cold: []string{"dns is cold: broken"}}, nil, 200, "ok: stand-by"},
 		"the Lease is out of reach": {messages.Leadership{Self: "b", Leader: "a", Problem: "forbidden"}, "", &messages.StandbyStatus{Warm: true}, nil, 500, "; it cannot compete for the lease: forbidden"},

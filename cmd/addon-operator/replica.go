@@ -186,11 +186,11 @@ func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
 	}
 	<-looked
 	r.lease.Compete(ctx)
-	if err := r.lead(ctx, operator); err != nil {
+	err = r.lead(ctx, operator)
+	if err != nil && ctx.Err() == nil {
 		r.leave() // another replica may be able to
-		return err
 	}
-	return nil
+	return err
 }
 
 func (r *replica) lead(ctx context.Context, operator *actors.Operator) error {
