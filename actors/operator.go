@@ -21,7 +21,7 @@ type Operator struct {
 	program *program
 	root    *actor.PID
 	stop    context.CancelFunc
-	boot    *boot                  // of a follower
+	boot    *boot                  // what Load has read, and a follower leads with
 	waits   atomic.Pointer[string] // what the start waits for
 }
 
@@ -35,15 +35,24 @@ func New(w World) *Operator {
 	return &Operator{program: newProgram(system, w)}
 }
 
-// Start reads what lies on disk and in the ConfigMap (G0), spawns the actors and begins
-// the first converge. An error means that the operator must not run: a directory or
-// a file is broken, a global hook has no valid configuration, or the values are not
-// valid (D36). An API server that cannot be reached is waited for.
+// Load reads what lies on disk and in the ConfigMap (G0); the second time it does nothing.
+// An error means that the operator must not run: a directory or a file is broken, a global
+// hook has no valid configuration, or the values are not valid (D36). An API server that
+// cannot be reached is waited for.
+func (o *Operator) Load(ctx context.Context) (err error) {
+	if o.boot == nil {
+		o.boot, err = load(ctx, o.program.World, o.waitsFor)
+	}
+	return err
+}
+
+// Start loads, spawns the actors and begins the first converge.
 func (o *Operator) Start(ctx context.Context) error {
-	b, err := load(ctx, o.program.World, o.waitsFor)
-	if err != nil {
+	if err := o.Load(ctx); err != nil {
 		return err
 	}
+	b := o.boot
+	o.boot = nil // the actors have it
 	if err := o.spawn(ctx, b, false); err != nil {
 		return err
 	}

@@ -40,6 +40,7 @@ type standbyState struct {
 	hooks       map[string][]hooks.Hook
 	cold        map[string]string // why hooks of a module could not be loaded
 	count       int
+	warm        bool // hooks have been loaded once
 }
 
 // What a follower's actors tell each other. getWarm is answered with warmth.
@@ -185,11 +186,12 @@ func (s *standby) loaded(ctx actor.Context, result any) {
 	for name, why := range loaded.cold {
 		s.state.cold[name] = why
 	}
+	s.state.warm = true
 	s.log.Info("stand-by is warm", "modules", len(s.state.hooks), "cold", len(s.state.cold))
 }
 
 func (s *standby) publish(ctx actor.Context) {
-	status := messages.StandbyStatus{Modules: len(s.state.hooks), Wanted: len(s.wanted())}
+	status := messages.StandbyStatus{Warm: s.state.warm, Modules: len(s.state.hooks), Wanted: len(s.wanted())}
 	for _, why := range s.state.cold {
 		status.Cold = append(status.Cold, why)
 	}
@@ -197,16 +199,14 @@ func (s *standby) publish(ctx actor.Context) {
 	s.program.Inspector.Publish(ctx.Self(), status)
 }
 
-// StandBy gets ready to lead while another replica does: it reads what Start reads, with
+// StandBy gets ready to lead while another replica does: it loads what Start loads, with
 // the same errors, follows the ConfigMap, loads hooks and fills watches. Nothing is
 // written and no binding runs until Lead.
 func (o *Operator) StandBy(ctx context.Context) error {
-	b, err := load(ctx, o.program.World, o.waitsFor)
-	if err != nil {
+	if err := o.Load(ctx); err != nil {
 		return err
 	}
-	o.boot = b
-	return o.spawn(ctx, b, true)
+	return o.spawn(ctx, o.boot, true)
 }
 
 // Lead begins the first converge with what StandBy has prepared. The values are those of

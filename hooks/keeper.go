@@ -42,9 +42,13 @@ type Keeper struct {
 	orders io.WriteCloser // nil when the process is gone
 }
 
-// StartKeeper starts a program that calls Keep with its stdin. It ends when this process does.
-func StartKeeper(log *slog.Logger, program string, args ...string) (*Keeper, error) {
+// StartKeeper starts a program that calls Keep with its stdin. It ends when this process does. It keeps a file open, unless
+// that is nil: a lock on it lasts until the Keeper has killed what it had to.
+func StartKeeper(log *slog.Logger, open *os.File, program string, args ...string) (*Keeper, error) {
 	cmd := exec.Command(program, args...)
+	if open != nil {
+		cmd.ExtraFiles = []*os.File{open}
+	}
 	cmd.Env = []string{}   // it needs none, and it may be looked into for long
 	cmd.Stderr = os.Stderr // where the operator writes its log
 	// A signal to the operator's group, as a terminal sends it, is not for the keeper.

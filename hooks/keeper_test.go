@@ -126,7 +126,7 @@ func TestMain(m *testing.M) {
 
 // stopInTheMiddleOfAStart is an operator that has started a hook and is stopped before it can tell its keeper so.
 func stopInTheMiddleOfAStart() error {
-	k, err := StartKeeper(slog.New(slog.DiscardHandler), os.Args[0], roleKeeper)
+	k, err := StartKeeper(slog.New(slog.DiscardHandler), nil, os.Args[0], roleKeeper)
 	if err != nil {
 		return err
 	}
@@ -155,6 +155,34 @@ func TestStoppedOperatorIsKilled(t *testing.T) {
 	}
 	awaitGone(t, hook)
 	awaitGone(t, child)
+}
+
+// L4: a lock on a file that a Keeper keeps open lasts until the Keeper has ended, also when nobody else has the file open.
+func TestKeeperKeepsALock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := StartKeeper(slog.New(slog.DiscardHandler), file, os.Args[0], roleKeeper)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(syscall.Flock(int(file.Fd()), syscall.LOCK_EX), file.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if err := syscall.Flock(int(other.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+		t.Errorf("the lock is free: %v", err)
+	}
+	k.Close()
+	for errors.Is(syscall.Flock(int(other.Fd()), syscall.LOCK_EX), syscall.EINTR) { // it waits for the end of the keeper
+	}
 }
 
 // L5: whoever was stopped between its last look at the lease and the start of a hook kills that hook.

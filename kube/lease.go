@@ -74,10 +74,12 @@ type Lease struct {
 	stop    context.CancelFunc // ends it
 	stopped chan struct{}
 	won     chan struct{} // closed when this replica leads
+	waits   chan struct{} // closed when it is known that this replica does not lead at once
 	due     chan struct{} // one place: a follower should look at the Lease at once
 
 	mu       sync.Mutex
 	status   LeaseStatus
+	ended    string    // identity of a process that is known to have ended
 	uid      types.UID // of the Lease that the watch has told of last
 	seen     time.Time // the holder showed itself last
 	duration time.Duration
@@ -109,7 +111,7 @@ func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
 	}
 	l := &Lease{
 		options: o, fence: c.fence, log: c.log, duration: o.Duration,
-		stopped: make(chan struct{}), won: make(chan struct{}), due: make(chan struct{}, 1),
+		stopped: make(chan struct{}), won: make(chan struct{}), waits: make(chan struct{}), due: make(chan struct{}, 1),
 		status: LeaseStatus{Identity: o.Identity, Since: time.Now()},
 	}
 	l.follow = l.newFeed(watching.Leases(o.Namespace), c.watches)
@@ -129,15 +131,46 @@ func (c *Client) NewLease(o LeaseOptions) (*Lease, error) {
 	return l, nil
 }
 
-// Compete returns nil when this replica leads; from then on the Lease is renewed until
-// Release, and Fence.Lost tells when that was in vain. When ctx ends before, it is no
-// longer competed for. Compete is called once.
-func (l *Lease) Compete(ctx context.Context) error {
+// Look reads the Lease once, before Compete: it opens the connection to the API server and
+// finds out who leads while the caller has something else to do.
+func (l *Lease) Look(ctx context.Context) {
+	if record, _, err := l.record.Get(ctx); err == nil {
+		l.withoutEnded(record)
+		l.observe(*record)
+	}
+}
+
+// Compete begins to compete for the Lease, until this replica leads or ctx ends. From then
+// on the Lease is renewed until Release, and Fence.Lost tells when that was in vain.
+// Compete is called once.
+func (l *Lease) Compete(ctx context.Context) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	running = klog.NewContext(running, klog.Background())
 	l.running, l.stop = running, stop
 	go l.follow.run(running)
 	go l.elect(running)
+}
+
+// AtOnce reports whether this replica leads without having waited: nobody has held the
+// Lease since Look. It returns as soon as that is clear.
+func (l *Lease) AtOnce(ctx context.Context) bool {
+	select {
+	case <-l.won:
+	case <-l.waits:
+	case <-l.fence.ctx.Done():
+	case <-ctx.Done():
+	}
+	select {
+	case <-l.waits:
+		return false
+	default:
+		return l.hasWon()
+	}
+}
+
+// Await returns nil when this replica leads. When ctx ends before, it is no longer competed
+// for.
+func (l *Lease) Await(ctx context.Context) error {
 	select {
 	case <-l.won:
 		return nil
@@ -146,6 +179,36 @@ func (l *Lease) Compete(ctx context.Context) error {
 	case <-ctx.Done():
 		l.Release()
 		return context.Cause(ctx)
+	}
+}
+
+// Ended says that the process with this identity has ended, and all that it started: a
+// Lease that it holds is free.
+func (l *Lease) Ended(identity string) {
+	l.mu.Lock()
+	l.ended = identity
+	if l.status.Holder == identity {
+		l.status.Holder, l.status.Since = "", time.Now()
+	}
+	l.mu.Unlock()
+	l.lookAtOnce()
+}
+
+// withoutEnded takes the holder out of a record when its process is known to have ended.
+func (l *Lease) withoutEnded(r *resourcelock.LeaderElectionRecord) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended != "" && r.HolderIdentity == l.ended {
+		r.HolderIdentity = ""
+	}
+}
+
+// wait notes that this replica does not lead at once. The caller holds the mutex.
+func (l *Lease) wait() {
+	select {
+	case <-l.waits:
+	default:
+		close(l.waits)
 	}
 }
 
@@ -203,8 +266,11 @@ func (l *Lease) Release() {
 		}
 	case <-time.After(l.options.RenewDeadline):
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		l.log.Warn("the lease could not be released; another replica takes over when it has expired", "lease", l.options.Name, "err", err)
+	case mine:
+		l.log.Info("the lease is given back", "lease", l.options.Name)
 	}
 }
 
@@ -263,15 +329,19 @@ func (l *Lease) observe(r resourcelock.LeaderElectionRecord) {
 	}
 	if r.HolderIdentity != "" {
 		l.seen, l.duration = time.Now(), time.Duration(r.LeaseDurationSeconds)*time.Second
+		if r.HolderIdentity != l.options.Identity {
+			l.wait()
+		}
 	}
+	expires := l.seen.Add(l.duration)
 	l.status.Transitions = max(l.status.Transitions, r.LeaderTransitions)
 	l.mu.Unlock()
 	switch {
 	case was == l.options.Identity && r.HolderIdentity != was:
 		l.fence.shut(fmt.Errorf("the lease was taken by %q", r.HolderIdentity))
-	case r.HolderIdentity == "":
+	case r.HolderIdentity == "", r.HolderIdentity == l.options.Identity:
 	case r.HolderIdentity != was:
-		l.log.Info("the leader is known", "leader", r.HolderIdentity, "self", r.HolderIdentity == l.options.Identity)
+		l.log.Info("another replica holds the lease: this one waits until it is given back, or expires because it is not renewed", "holder", r.HolderIdentity, "lease", l.options.Name, "expires", expires.UTC().Format(time.RFC3339))
 	}
 }
 
@@ -294,15 +364,21 @@ func (l *Lease) read(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reading = err
+	if err != nil {
+		l.wait()
+	}
 }
 
 // wrote remembers how the last bid for the Lease went. Who comes second has no problem.
 func (l *Lease) wrote(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil {
+		l.wait()
+	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		err = nil
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.writing = err
 }
 
@@ -332,6 +408,7 @@ func (k *lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	if err != nil {
 		return nil, nil, err
 	}
+	k.lease.withoutEnded(record)
 	k.lease.observe(*record)
 	k.lease.lookWhenExpired(*record)
 	return record, record.RenewTime.AppendFormat(raw, time.RFC3339Nano), nil
@@ -420,6 +497,7 @@ func (leaseStore) Resync() error { return nil }
 // away. A Lease that was deleted and made anew is newer than all that is known, though
 // its count of transitions begins anew.
 func (l *Lease) news(uid types.UID, r resourcelock.LeaderElectionRecord) {
+	l.withoutEnded(&r)
 	l.mu.Lock()
 	anew := l.uid != "" && l.uid != uid
 	l.uid = uid

@@ -47,7 +47,7 @@ func TestForbiddenLease(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() { _ = lease.Compete(t.Context()) }() // until the test ends
+	lease.Compete(t.Context()) // until the test ends
 	t.Cleanup(func() { fence.shut(ErrReleased); <-lease.stopped })
 	if got := await(t, "the failure of the watch", watches.resource); got != "coordination.k8s.io/v1/leases in default" {
 		t.Errorf("it is of %s", got)

@@ -39,6 +39,13 @@ func hasty(namespace, identity string) LeaseOptions {
 
 func newReplica(t *testing.T, cluster *devclustertest.Cluster, o LeaseOptions) *replica {
 	t.Helper()
+	r := prepareReplica(t, cluster, o)
+	r.compete(t)
+	return r
+}
+
+func prepareReplica(t *testing.T, cluster *devclustertest.Cluster, o LeaseOptions) *replica {
+	t.Helper()
 	fence := NewFence(nil)
 	client, err := Connect(Options{Kubeconfig: cluster.Kubeconfig(), Log: testLog(t), Fence: fence})
 	if err != nil {
@@ -48,10 +55,14 @@ func newReplica(t *testing.T, cluster *devclustertest.Cluster, o LeaseOptions) *
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &replica{Lease: lease, fence: fence, client: client, leads: make(chan error, 1)}
-	go func() { r.leads <- lease.Compete(t.Context()) }()
-	t.Cleanup(func() { fence.shut(ErrReleased); <-lease.stopped })
-	return r
+	return &replica{Lease: lease, fence: fence, client: client, leads: make(chan error, 1)}
+}
+
+func (r *replica) compete(t *testing.T) {
+	t.Helper()
+	r.Compete(t.Context())
+	go func() { r.leads <- r.Await(t.Context()) }()
+	t.Cleanup(func() { r.fence.shut(ErrReleased); <-r.stopped })
 }
 
 func (r *replica) awaitLeading(t *testing.T) *replica {
@@ -173,6 +184,67 @@ func TestExpiredLeaseIsTakenAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	follower.awaitLeading(t)
+}
+
+// L4: a Lease whose holder has ended is free, however long it lasts; that of another one is not.
+func TestLeaseOfAnEndedProcessIsFree(t *testing.T) {
+	w := newWorld(t, devclustertest.Start(t))
+	leases := func(namespace, holder string) {
+		t.Helper()
+		if _, err := w.admin.CoordinationV1().Leases(namespace).Create(t.Context(), newLeaseObject(holder, 3600, metav1.NowMicro()), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Run("known before", func(t *testing.T) {
+		namespace := w.Namespace(t)
+		leases(namespace, "former")
+		next := prepareReplica(t, w.Cluster, patient(namespace, "next"))
+		next.Ended("former")
+		next.Look(t.Context())
+		next.compete(t)
+		if !next.AtOnce(t.Context()) {
+			t.Error("it waited")
+		}
+		next.awaitLeading(t)
+	})
+	t.Run("known later", func(t *testing.T) {
+		namespace := w.Namespace(t)
+		leases(namespace, "former")
+		next := prepareReplica(t, w.Cluster, patient(namespace, "next"))
+		next.Look(t.Context())
+		next.compete(t)
+		if next.AtOnce(t.Context()) {
+			t.Error("it did not wait")
+		}
+		next.Ended("another")
+		eventually(t, "it knows the holder", func() bool { return next.Status().Holder == "former" && !next.Status().Leading })
+		next.Ended("former")
+		next.awaitLeading(t)
+	})
+}
+
+// L1: where nobody holds the Lease a replica leads without having waited; where somebody does, or
+// nobody can say, it waits.
+func TestLeadershipAtOnce(t *testing.T) {
+	w := newWorld(t, devclustertest.Start(t))
+	namespace := w.Namespace(t)
+	first := prepareReplica(t, w.Cluster, patient(namespace, "first"))
+	first.Look(t.Context())
+	first.compete(t)
+	if !first.AtOnce(t.Context()) {
+		t.Error("the first one waited")
+	}
+	second := prepareReplica(t, w.Cluster, patient(namespace, "second"))
+	second.Look(t.Context())
+	second.compete(t)
+	if second.AtOnce(t.Context()) {
+		t.Error("the second one leads, too")
+	}
+	first.Release()
+	second.awaitLeading(t)
+	if second.AtOnce(t.Context()) {
+		t.Error("the second one has forgotten that it waited")
+	}
 }
 
 // A leader that renews keeps the Lease, also when it lasts no longer than the second to

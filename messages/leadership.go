@@ -16,7 +16,7 @@ type Leadership struct {
 	// Since when it is so, as this replica saw it.
 	Since       time.Time `json:"since,omitzero"`
 	Transitions int       `json:"transitions,omitempty"`
-	// Problem is why this replica can neither lead nor know who does.
+	// Problem is why this replica cannot lead, or does not know who does.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -26,14 +26,22 @@ func (l Leadership) String() string {
 	switch {
 	case l.Leading && l.Since.IsZero():
 		return "leader"
-	case l.Leading:
+	case l.Leading && l.Self == "":
 		return "leader since " + since
-	case l.Leader == "" && l.Problem != "":
-		return "stand-by; it cannot compete for the lease: " + l.Problem
-	case l.Leader == "":
-		return "stand-by; nobody leads since " + since
+	case l.Leading:
+		return "leader " + l.Self + " since " + since
 	}
-	return fmt.Sprintf("stand-by; %s (%s) leads since %s", l.Leader, l.Address, since)
+	text := "stand-by"
+	if l.Leader != "" {
+		text += fmt.Sprintf("; %s (%s) leads since %s", l.Leader, l.Address, since)
+	}
+	if l.Problem != "" {
+		text += "; it cannot compete for the lease: " + l.Problem
+	}
+	if l.Leader == "" && l.Problem == "" {
+		text += "; nobody leads since " + since
+	}
+	return text
 }
 
 // OperatorReporter is a status that is made when it is looked at: who leads changes
@@ -64,6 +72,8 @@ func (s OperatorStatus) String() string {
 
 // StandbyStatus is what a follower says about how warm it is.
 type StandbyStatus struct {
+	// Warm: hooks have been loaded once, but for the cold ones.
+	Warm bool `json:"warm"`
 	// Modules whose hooks are loaded, of those that the values switch on.
 	Modules int `json:"modules"`
 	Wanted  int `json:"wantedModules"`

@@ -3,6 +3,7 @@ package messages
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -290,6 +291,11 @@ func (s MonitorsStatus) Incomplete() []BindingState {
 		}
 	}
 	return list
+}
+
+// Syncing are the bindings whose first list is on its way; none of them has failed.
+func (s MonitorsStatus) Syncing() []BindingState {
+	return slices.DeleteFunc(slices.Clone(s.Bindings), func(b BindingState) bool { return b.Phase != "syncing" || b.Message != "" })
 }
 
 // String implements fmt.Stringer.

@@ -49,6 +49,9 @@ func (s Source) moduleList(*http.Request) (any, error) {
 	if held := s.Converge().HeldPurge; held != nil {
 		data["heldPurge"] = held
 	}
+	if s.Leadership != nil {
+		data["leadership"] = s.Leadership()
+	}
 	return view{data, lines(enabled)}, nil
 }
 

@@ -23,6 +23,7 @@ const refresh = 5
 type livePageData struct {
 	Refresh          int
 	Version, Summary string
+	Leadership       string // of a leader with a Lease
 	Ready            bool
 	// Notices are what a person should look at first.
 	Notices []string
@@ -80,6 +81,9 @@ func (s Source) liveData(who audience, actors bool) livePageData {
 		if converge.HeldPurge != nil {
 			data.Summary += ", but a purge is held back"
 		}
+	}
+	if s.Leadership != nil && !follower {
+		data.Leadership = leadership.String()
 	}
 	data.Links = []liveLink{{"/readyz?verbose", "readiness"}, {"/queue", "queues"}, {"/metrics", "metrics"}, {"/discovery", "all pages"}}
 	if who == insider {

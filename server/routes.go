@@ -49,7 +49,7 @@ func (s Source) publicRoutes(who audience) []Route {
 	all := []Route{
 		get("/", "", "the live page: modules, queues, what waits; on the debug address also actors", s.live(who)),
 		get("/healthz", "", "200 while the process lives", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })),
-		get("/readyz", "verbose", "200 after the first converge, 500 before", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.readyz(w, r, who) })),
+		get("/readyz", "verbose", "200 after the first converge, in a follower when it could lead; 500 before", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.readyz(w, r, who) })),
 		get("/metrics", "", "metrics of the operator and of hooks", promhttp.HandlerFor(both, scrape)),
 		get("/metrics/hooks", "", "metrics of hooks only", promhttp.HandlerFor(s.HookMetrics, scrape)),
 		get("/queue", "", "the tasks of all queues, as text", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { s.queueText(w, who) })),

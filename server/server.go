@@ -85,9 +85,9 @@ func hostOf(hostport string) string {
 	return strings.Trim(hostport, "[]")
 }
 
-// readyz is 200 after the first converge, in a follower when its leader is ready (L3). With ?verbose it says what it knows (J1).
+// readyz is 200 after the first converge, in a follower when it could lead (L3). With ?verbose it says what it knows (J1).
 func (s Source) readyz(w http.ResponseWriter, r *http.Request, who audience) {
-	status, word := s.readiness(r)
+	status, word := s.readiness()
 	if !r.URL.Query().Has("verbose") {
 		text(w, status, word+"\n")
 		return

@@ -1,29 +1,13 @@
 package server
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
-	"time"
 
 	"addon-operator/messages"
+	"addon-operator/supervisor"
 )
-
-// leaderPatience bounds the question of a follower to its leader; it must fit into the
-// time limit of a probe.
-const leaderPatience = 3 * time.Second
-
-// toLeader asks without a proxy: one that the environment names for the world outside knows
-// nothing of Pods.
-var toLeader = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} //nolint:gochecknoglobals // it has no state
-
-// own is the parameter of a question from a follower to its leader: whoever is asked
-// answers for itself only, so that two who take each other for the leader do not ask in a
-// circle.
-const own = "own"
 
 // standby tells who leads, when it is another replica than this one.
 func (s Source) standby() (messages.Leadership, bool) {
@@ -34,52 +18,51 @@ func (s Source) standby() (messages.Leadership, bool) {
 	return l, !l.Leading
 }
 
-// readiness is what the probe answers. A follower is as ready as its leader (L3): one that
-// stands by for nobody is not.
-func (s Source) readiness(r *http.Request) (status int, word string) {
+// readiness is what the probe answers. A follower is ready when it could lead, whatever its
+// leader does (L3): otherwise a leader that does not converge would hold up the very update
+// that repairs it.
+func (s Source) readiness() (status int, word string) {
 	if waits := s.Converge().Waits; waits != "" {
 		return http.StatusInternalServerError, "not ready: " + waits
 	}
-	l, follower := s.standby()
-	switch {
-	case follower && r.URL.Query().Has(own):
-		return http.StatusInternalServerError, "not ready: this replica does not lead"
-	case follower:
-		if err := askLeader(r.Context(), l); err != nil {
-			return http.StatusInternalServerError, "not ready: " + l.String() + ": " + err.Error()
+	if l, follower := s.standby(); follower {
+		if why := s.unable(l); why != "" {
+			return http.StatusInternalServerError, "not ready: " + why
 		}
 		return http.StatusOK, "ok: " + l.String()
-	case s.Converge().Ready:
+	}
+	if s.Converge().Ready {
 		return http.StatusOK, "ok"
 	}
 	return http.StatusInternalServerError, "not ready: the first converge is not over"
 }
 
-// askLeader asks the leader for its readiness.
-func askLeader(ctx context.Context, l messages.Leadership) error {
-	if l.Leader == "" {
-		return errors.New("there is no leader to be ready for")
+// unable says why a follower could not lead now; empty when it could. Hooks that cannot be
+// loaded and watches that fail are no reason: nobody knows whether a leader needs them, and
+// the update that helps would wait for them, too.
+func (s Source) unable(l messages.Leadership) string {
+	if l.Problem != "" {
+		return l.String() // it says so
 	}
-	ctx, cancel := context.WithTimeout(ctx, leaderPatience)
-	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.Address+"/readyz?"+own, http.NoBody)
-	if err != nil {
-		return fmt.Errorf("the address of the leader: %w", err)
+	why := "it starts"
+	var syncing []messages.BindingState
+	walk(s.tree(public), func(n *supervisor.Node) {
+		switch status := n.Status.(type) {
+		case messages.StandbyStatus:
+			if why = ""; !status.Warm {
+				why = "hooks are being loaded"
+			}
+		case messages.MonitorsReporter:
+			syncing = status.Monitors().Syncing()
+		}
+	})
+	if why == "" && len(syncing) > 0 {
+		why = fmt.Sprintf("snapshots are being filled: %d, first %s", len(syncing), syncing[0])
 	}
-	resp, err := toLeader.Do(req)
-	if err != nil {
-		return fmt.Errorf("the leader does not answer; may this Pod reach its port? %w", err)
+	if why == "" {
+		return ""
 	}
-	defer resp.Body.Close()
-	if resp.StatusCode == http.StatusOK {
-		return nil
-	}
-	const enough = 200
-	body, err := io.ReadAll(io.LimitReader(resp.Body, enough))
-	if err != nil {
-		return fmt.Errorf("the answer of the leader: %w", err)
-	}
-	return fmt.Errorf("the leader says: %s", strings.TrimSpace(string(body)))
+	return l.String() + "; " + why
 }
 
 // leaderOnly answers in place of pages that show what only a leader has: without it they

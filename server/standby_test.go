@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -36,43 +37,50 @@ func follower(t *testing.T, l messages.Leadership) (public, debug *httptest.Serv
 	return public, debug
 }
 
-// L3: a follower is ready when its leader is.
+// L3: a follower is ready when it could lead, whatever its leader does.
 func TestReadinessOfAFollower(t *testing.T) {
-	ready := true
-	leader := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/readyz" || !r.URL.Query().Has("own") {
-			t.Errorf("the follower asks for %s", r.URL)
-		}
-		if !ready {
-			http.Error(w, "not ready: the first converge is not over", http.StatusInternalServerError)
-			return
-		}
-	}))
-	defer leader.Close()
-	address := strings.TrimPrefix(leader.URL, "http://")
-	public, _ := follower(t, messages.Leadership{Self: "b", Leader: "a", Address: address})
-	expectPage(t, public.URL+"/readyz", http.StatusOK, "ok: stand-by; a ("+address+") leads")
-	expectPage(t, public.URL+"/readyz?verbose", http.StatusOK, "ok: stand-by; a ("+address+") leads")
-	expectPage(t, public.URL+"/readyz?own", http.StatusInternalServerError, "this replica does not lead")
-	ready = false
-	expectPage(t, public.URL+"/readyz", http.StatusInternalServerError, "the leader says: not ready: the first converge is not over")
-	leader.Close()
-	expectPage(t, public.URL+"/readyz", http.StatusInternalServerError, "the leader does not answer")
-
-	alone, _ := follower(t, messages.Leadership{Self: "b"})
-	expectPage(t, alone.URL+"/readyz", http.StatusInternalServerError, "there is no leader")
-	expectPage(t, alone.URL+"/healthz", http.StatusOK, "ok")
-}
-
-// Two replicas that take each other for the leader do not ask in a circle.
-func TestFollowersDoNotAskInACircle(t *testing.T) {
-	s := source(t)
-	var self messages.Leadership
-	s.Leadership = func() messages.Leadership { return self }
-	page := httptest.NewServer(server.Public(s))
-	defer page.Close()
-	self = messages.Leadership{Self: "a", Leader: "a", Address: strings.TrimPrefix(page.URL, "http://")}
-	expectPage(t, page.URL+"/readyz", http.StatusInternalServerError, "the leader says: not ready: this replica does not lead")
+	led := messages.Leadership{Self: "b", Leader: "a", Address: "10.0.0.1:9650"}
+	list := messages.BindingState{Owner: "dns", Hook: "h.sh", Binding: "pods", Kind: "Pod", Phase: "syncing"}
+	failing := list
+	failing.Phase, failing.Message = "forbidden", "not allowed to list pods"
+	for name, c := range map[string]struct {
+		leadership messages.Leadership
+		waits      string
+		standby    *messages.StandbyStatus
+		bindings   []messages.BindingState
+		status     int
+		says       string
+	}{
+		"warm":                      {led, "", &messages.StandbyStatus{Warm: true}, nil, 200, "ok: stand-by; a (10.0.0.1:9650) leads"},
+		"nobody leads":              {messages.Leadership{Self: "b"}, "", &messages.StandbyStatus{Warm: true}, nil, 200, "ok: stand-by; nobody leads"},
+		"before the start":          {led, "", nil, nil, 500, "a (10.0.0.1:9650) leads since 0001-01-01T00:00:00Z; it starts"},
+		"no API server":             {led, "the ConfigMap cannot be read", nil, nil, 500, "not ready: the ConfigMap cannot be read"},
+		"hooks are loaded":          {led, "", &messages.StandbyStatus{Wanted: 1}, nil, 500, "; hooks are being loaded"},
+		"a snapshot is filled":      {led, "", &messages.StandbyStatus{Warm: true}, []messages.BindingState{list}, 500, "; snapshots are being filled: 1, first dns h.sh/pods Pod: syncing"},
+		"a watch fails":             {led, "", &messages.StandbyStatus{Warm: true}, []messages.BindingState{failing}, 200, "ok: stand-by"},
+		"hooks that are cold":       {led, "", &messages.StandbyStatus{Warm: true, Wanted: 1, Cold: []string{"dns is cold: broken"}}, nil, 200, "ok: stand-by"},
+		"the Lease is out of reach": {messages.Leadership{Self: "b", Leader: "a", Problem: "forbidden"}, "", &messages.StandbyStatus{Warm: true}, nil, 500, "; it cannot compete for the lease: forbidden"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inHouse(t, func(h *house) {
+				h.converge.Waits = c.waits
+				if c.standby != nil {
+					h.add("operator", "standby", *c.standby)
+				}
+				h.add("operator", "monitors", reporter{messages.MonitorsStatus{Bindings: c.bindings}})
+				s := h.source()
+				s.Leadership = func() messages.Leadership { return c.leadership }
+				for _, page := range []string{"/readyz", "/readyz?verbose"} {
+					if status, body := h.get(server.Public(s), page); status != c.status || !strings.Contains(body, c.says) {
+						t.Errorf("%s: %d %q, want %d %q", page, status, body, c.status, c.says)
+					}
+				}
+				if status, body := h.get(server.Public(s), "/healthz"); status != http.StatusOK {
+					t.Errorf("healthz: %d %s", status, body)
+				}
+			})
+		})
+	}
 }
 
 // Pages that only a leader can fill say so; the others are there.
@@ -85,6 +93,13 @@ func TestPagesOfAFollower(t *testing.T) {
 	expectPage(t, public.URL+"/", http.StatusOK, "stand-by; a (10.0.0.1:9650) leads")
 	expectPage(t, debug.URL+"/actors", http.StatusOK, "")
 	expectPage(t, public.URL+"/metrics", http.StatusOK, "")
+}
+
+// A leader with a Lease says so, and as whom; one without a Lease says nothing.
+func TestPagesOfALeader(t *testing.T) {
+	public, debug := follower(t, messages.Leadership{Self: "b", Leader: "b", Leading: true, Since: time.Now()})
+	expectPage(t, public.URL+"/", http.StatusOK, "leader b since")
+	expectPage(t, debug.URL+"/module/list.json", http.StatusOK, `"leadership"`)
 }
 
 func expectPage(t *testing.T, url string, status int, says string) {

@@ -123,7 +123,7 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.yes(&c.LogProxyHook, "log-proxy-hook-json", "LOG_PROXY_HOOK_JSON", "merge JSON lines that hooks print into the log record")
 	o.yes(&c.Loud, "debug", "", "the same as --log-level=debug")
 	duration(&c.GracePeriod, "grace-period", "ADDON_OPERATOR_GRACE_PERIOD", 25*time.Second, "time to stop after SIGTERM; running hooks get TERM at once, Helm may finish")
-	o.yes(&c.HA, "ha", "ADDON_OPERATOR_HA", "several replicas: one leads, the others stand by, warm; the chart sets it when replicas are more than 1")
+	o.yes(&c.HA, "ha", "ADDON_OPERATOR_HA", "take the Lease before anything is written: of several replicas one leads, the others stand by, warm; the default is true in a cluster, which is without a kubeconfig or with the name of the Pod, and false elsewhere")
 	o.text(&c.LeaseName, "ha-lease-name", "ADDON_OPERATOR_HA_LEASE_NAME", "addon-operator-leader-election", "Lease in the operator's namespace by which the leader is elected")
 	duration(&c.LeaseDuration, "ha-lease-duration", "ADDON_OPERATOR_HA_LEASE_DURATION", 15*time.Second, "a leader that has not renewed the Lease for so long is followed by another replica; whole seconds")
 	duration(&c.LeaseRenewDeadline, "ha-renew-deadline", "ADDON_OPERATOR_HA_RENEW_DEADLINE", 10*time.Second, "a leader that could not renew the Lease for so long kills its hooks, writes nothing more and ends; shorter than the lease duration")
@@ -145,6 +145,9 @@ func (c *Config) complete(o *options, lookup func(string) (string, bool)) error 
 		errs = append(errs, errors.New("no namespace is given; set ADDON_OPERATOR_NAMESPACE or --namespace to the namespace of the operator"))
 	}
 	c.completeDirs(o, lookup)
+	if !o.given("ha", lookup) {
+		c.HA = c.Kubeconfig == "" || c.PodName != "" // L1
+	}
 	if c.FailurePolicy != "block" && c.FailurePolicy != "isolate" {
 		errs = append(errs, fmt.Errorf("module-failure-policy must be block or isolate, not %q", c.FailurePolicy))
 	}
@@ -258,7 +261,7 @@ func (c *Config) checkLease() error {
 		return nil
 	}
 	if err := c.leaseOptions("").Check(); err != nil {
-		return fmt.Errorf("high availability: %w", err)
+		return fmt.Errorf("the lease: %w", err)
 	}
 	return nil
 }

@@ -56,9 +56,10 @@ func startReplicas(h *house, n int, env ...string) *replicas {
 	return r
 }
 
-func (r *replicas) add() *operator {
+// add starts one more; more are variables that are its own.
+func (r *replicas) add(more ...string) *operator {
 	r.started++
-	o := r.start(append([]string{"ADDON_OPERATOR_POD=replica-" + strconv.Itoa(r.started)}, r.env...)...)
+	o := r.start(slices.Concat([]string{"ADDON_OPERATOR_POD=replica-" + strconv.Itoa(r.started)}, r.env, more)...)
 	r.running = append(r.running, o)
 	return o
 }
@@ -143,7 +144,7 @@ func (r *replicas) settle() {
 	r.t.Helper()
 	for _, o := range r.running {
 		r.eventually("a replica that is up", func() error {
-			if o.running() && o.count("stand-by begins") == 0 {
+			if o.running() && o.count("stand-by begins") == 0 && !leads(o) {
 				return errNotYet
 			}
 			return nil
@@ -156,6 +157,19 @@ func (r *replicas) kill(o *operator) {
 	o.kill()
 	r.running = slices.DeleteFunc(r.running, func(other *operator) bool { return other == o })
 	r.add()
+}
+
+// rollOut replaces a replica as the Deployment of the chart does: the old one gets SIGTERM
+// when the new one is ready, and not before.
+func (r *replicas) rollOut(old *operator, more ...string) (next *operator) {
+	r.t.Helper()
+	next = r.add(more...)
+	next.ready()
+	if code := old.terminate(); code != 0 {
+		r.t.Errorf("exit code %d after SIGTERM, want 0", code)
+	}
+	r.running = slices.DeleteFunc(r.running, func(other *operator) bool { return other == old })
+	return next
 }
 
 // beats are what hooks wrote as long as they lived, in the order of time: the process of

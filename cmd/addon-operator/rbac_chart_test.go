@@ -85,7 +85,7 @@ func TestManifestsAreTheChart(t *testing.T) {
 	}
 	golden(t, "deploy/manifests/addon-operator.yaml", head+plain)
 	several := strings.ReplaceAll(rendered(t, "replicas: 3")["deployment.yaml"], "managed-by: Helm", "managed-by: kubectl")
-	golden(t, "deploy/manifests/high-availability.yaml", head+"# In place of the Deployment in addon-operator.yaml, which must be gone before.\n---\n"+several)
+	golden(t, "deploy/manifests/high-availability.yaml", head+"# In place of the Deployment in addon-operator.yaml.\n---\n"+several)
 	golden(t, "deploy/manifests/prometheus.yaml", head+"# Needs the kinds of the Prometheus operator.\n"+optional)
 }
 
@@ -152,6 +152,7 @@ func TestSchemaOfTheChartKnowsTheOptions(t *testing.T) {
 func TestSchemaOfTheChartRefuses(t *testing.T) {
 	for name, c := range map[string]struct{ values, says string }{
 		"half an operator":       {"replicas: 0.5", "replicas"},
+		"two without the lease":  {"replicas: 2\nlease: false", "several replicas need the lease"},
 		"availability by hand":   {"options: {ADDON_OPERATOR_HA: true}", "ADDON_OPERATOR_HA"},
 		"an unknown option":      {"options: {LOG_LEVL: debug}", "LOG_LEVL"},
 		"an option of the chart": {"options: {HELM_IGNORE_RELEASE: x}", "HELM_IGNORE_RELEASE"},
@@ -246,31 +247,51 @@ func TestEnvironmentOfThePod(t *testing.T) {
 
 // The chart grants what 'rbac generate' says that the operator itself needs, and no more.
 func TestChartGrantsTheBaseRules(t *testing.T) {
-	granted := map[string][]string{}
-	for document := range strings.SplitSeq(rendered(t, "")["rbac.yaml"], "\n---\n") {
-		var r rbacv1.Role
-		if err := yaml.Unmarshal([]byte(document), &r); err != nil {
-			t.Fatal(err)
-		}
-		for _, one := range r.Rules {
-			granted[r.Namespace+" "+one.APIGroups[0]+" "+one.Resources[0]] = one.Verbs
-			if len(one.APIGroups) != 1 || len(one.Resources) != 1 {
-				t.Errorf("the test reads rules of one resource only: %v", one)
+	for name, c := range map[string]struct {
+		values string
+		env    variables
+	}{
+		"defaults":    {"", variables{}},
+		"other names": {"options: {ADDON_OPERATOR_CONFIG_MAP: mine, ADDON_OPERATOR_HA_LEASE_NAME: its-lease}", variables{"ADDON_OPERATOR_CONFIG_MAP": "mine", "ADDON_OPERATOR_HA_LEASE_NAME": "its-lease"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c.env["ADDON_OPERATOR_NAMESPACE"] = "addon-operator"
+			config, err := configured(c.env)
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-	}
-	want := map[string][]string{}
-	for _, d := range baseDemands("addon-operator") {
-		want[d.namespace+" "+d.resource.Group+" "+d.resource.Resource] = d.verbs
-	}
-	if !reflect.DeepEqual(granted, want) {
-		t.Errorf("granted %v, want %v", granted, want)
+			chartGrants(t, c.values, config)
+		})
 	}
 	extra := rendered(t, "rbac: {extraRules: [{apiGroups: [\"\"], resources: [nodes], verbs: [get]}], extraNamespaceRules: [{apiGroups: [\"\"], resources: [pods], verbs: [list]}]}")["rbac.yaml"]
 	for _, want := range []string{"- nodes", "- pods"} {
 		if strings.Count(extra, want) != 1 {
 			t.Errorf("the extra rule with %q is there %d times", want, strings.Count(extra, want))
 		}
+	}
+}
+
+func chartGrants(t *testing.T, values string, config *Config) {
+	t.Helper()
+	granted := map[string][]string{}
+	for document := range strings.SplitSeq(rendered(t, values)["rbac.yaml"], "\n---\n") {
+		var r rbacv1.Role
+		if err := yaml.Unmarshal([]byte(document), &r); err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range r.Rules {
+			granted[r.Namespace+" "+one.APIGroups[0]+" "+one.Resources[0]+" "+strings.Join(one.ResourceNames, ",")] = one.Verbs
+			if len(one.APIGroups) != 1 || len(one.Resources) != 1 {
+				t.Errorf("the test reads rules of one resource only: %v", one)
+			}
+		}
+	}
+	want := map[string][]string{}
+	for _, d := range baseDemands(config) {
+		want[d.namespace+" "+d.resource.Group+" "+d.resource.Resource+" "+d.names] = d.verbs
+	}
+	if !reflect.DeepEqual(granted, want) {
+		t.Errorf("granted %v, want %v", granted, want)
 	}
 }
 

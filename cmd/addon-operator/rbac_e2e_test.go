@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -27,6 +26,7 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -153,14 +153,14 @@ func TestExamplesConvergeWithGeneratedRoles(t *testing.T) {
 	h := examples(t)
 	h.apply(h.generated(), false)
 	h.become()
-	o := h.start("ADDON_OPERATOR_HA=true").ready() // it may compete for its lease, too
+	o := h.start("ADDON_OPERATOR_POD=pod").ready() // as in a cluster: it takes its lease, too
 	for _, release := range []string{"prometheus", "grafana", "backup"} {
 		h.awaitRevisions(release, "1:deployed")
 	}
 	if password := h.config()["grafana"]; !strings.Contains(password, "adminPassword") {
 		t.Errorf("the hook of grafana could not save its password: %v", h.config())
 	}
-	// A hook that calls kubectl in the operator's own namespace has enough with its base.
+	// A hook that calls kubectl may write ConfigMaps because charts of others do.
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "backup-s3-credentials"}, StringData: map[string]string{"a": "b"}}
 	if _, err := h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -192,6 +192,66 @@ func TestWatchedChartsMissNothing(t *testing.T) {
 	}
 }
 
+// Without a chart that asks for more, the operator may touch one ConfigMap and one Lease, its
+// own: it makes, reads, watches and changes them, and no others of their kinds. L6.
+func TestBaseRolesNameTheirObjects(t *testing.T) {
+	h := newHouse(t, `a hook that writes config values
+-- modules/values.yaml --
+workEnabled: true
+-- modules/010-work/hooks/count.sh --
+#!/usr/bin/env bash
+if [[ $1 == --config ]]; then echo '{configVersion: v1, onStartup: 1}'; exit; fi
+n=$(jq '.work.n // 0' "$CONFIG_VALUES_PATH")
+echo '[{"op": "add", "path": "/work/n", "value": '$((n + 1))'}]' >"$CONFIG_VALUES_JSON_PATCH_PATH"
+`)
+	names := []string{"ADDON_OPERATOR_CONFIG_MAP=values-of-its-own", "ADDON_OPERATOR_HA_LEASE_NAME=lease-of-its-own", "ADDON_OPERATOR_POD=pod"}
+	config := func(n string) {
+		h.t.Helper()
+		h.eventually("the config values of "+n, func() error {
+			if got := h.configMap("values-of-its-own")["work"]; !strings.HasSuffix(strings.TrimSpace(got), ": "+n) {
+				return fmt.Errorf("they are %q", got)
+			}
+			return nil
+		})
+	}
+	h.apply(h.generated("--config-map=values-of-its-own", "--ha-lease-name=lease-of-its-own"), false)
+	h.become()
+	for _, n := range []string{"1", "2"} { // made, and changed
+		o := h.start(names...).ready()
+		config(n)
+		o.expect("this replica leads")
+		maps := h.client.CoreV1().ConfigMaps(h.namespace)
+		if _, err := maps.Patch(h.ctx, "values-of-its-own", types.MergePatchType, []byte(`{"data": {"unknown`+n+`": "a: b"}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		o.expect("unknown" + n) // it watches
+		if n := o.count("forbidden"); n > 0 {
+			t.Errorf("%d lines of the log say forbidden", n)
+		}
+		if code := o.terminate(); code != 0 || o.count("could not be released") > 0 {
+			t.Errorf("exit code %d, or the lease was not given back", code)
+		}
+	}
+	access, err := clientcmd.BuildConfigFromFlags("", h.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	operator, err := kubernetes.NewForConfig(access)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.setConfig(map[string]string{"other": "x"})
+	_, errGet := operator.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, "addon-operator", metav1.GetOptions{})
+	_, errList := operator.CoreV1().ConfigMaps(h.namespace).List(h.ctx, metav1.ListOptions{})
+	_, errLease := operator.CoordinationV1().Leases(h.namespace).List(h.ctx, metav1.ListOptions{})
+	_, errOther := operator.CoordinationV1().Leases("kube-system").Get(h.ctx, "lease-of-its-own", metav1.GetOptions{})
+	for what, err := range map[string]error{"read another ConfigMap": errGet, "list all": errList, "list all leases": errLease, "read a lease elsewhere": errOther} {
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("it may %s: %v", what, err)
+		}
+	}
+}
+
 // With one rule removed the state on the debug address says which verb on which resource is
 // missing. Issue 8, "Proof".
 func TestStateNamesTheMissingRule(t *testing.T) {
@@ -210,7 +270,11 @@ func TestStateNamesTheMissingRule(t *testing.T) {
 			h := examples(t)
 			h.apply(without(t, h.generated(), c.group, c.resource), false)
 			h.become()
-			o := h.start("ADDON_OPERATOR_HA=" + strconv.FormatBool(c.resource == "leases"))
+			var env []string
+			if c.resource == "leases" {
+				env = append(env, "ADDON_OPERATOR_POD=pod")
+			}
+			o := h.start(env...)
 			h.eventually("the state", func() error {
 				_, body := get("http://" + o.debug + "/readyz?verbose")
 				if !containsAll(body, c.says) {

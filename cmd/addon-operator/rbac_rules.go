@@ -32,18 +32,28 @@ func allVerbs() []string {
 func readVerbs() []string { return []string{"get", "list", "watch"} }
 
 // baseDemands is what the operator needs without any module: the ConfigMap and the
-// release records in its namespace, events, the lease of its leader; and to hear of new
-// kinds. The chart in deploy/ grants the same; a test compares them.
-func baseDemands(namespace string) []demand {
+// release records in its namespace, events, its lease; and to hear of new kinds. The chart
+// in deploy/ grants the same; a test compares them.
+//
+// The ConfigMap and the lease are granted by name: lists and watches of a single object by
+// its name, as the operator's are, count as those of that object. To create is the one verb
+// for which a name does not count.
+func baseDemands(c *Config) []demand {
 	own := func(group, resource, why string, verbs ...string) demand {
-		return demand{namespace, schema.GroupResource{Group: group, Resource: resource}, "", verbs, why}
+		return demand{c.Namespace, schema.GroupResource{Group: group, Resource: resource}, "", verbs, why}
+	}
+	named := func(name string, d demand) demand {
+		d.names = name
+		return d
 	}
 	return []demand{
-		own("", "configmaps", "the ConfigMap with values", "get", "list", "watch", "create", "update", "patch"),
+		named(c.ConfigMap, own("", "configmaps", "the ConfigMap with values", "get", "list", "watch", "update", "patch")),
+		own("", "configmaps", "the ConfigMap with values, when there is none", "create"),
 		own("", "secrets", "the records of releases", allVerbs()...),
 		own("", "events", "what a person must know, on the ConfigMap and on the Pod of the operator", "get", "create", "update", "patch"),
 		own("", "pods", "the Pod of the operator, to show events on it", "get"),
-		own("coordination.k8s.io", "leases", "the leader among several replicas", "get", "list", "watch", "create", "update", "patch"),
+		named(c.LeaseName, own("coordination.k8s.io", "leases", "the lease of the one that acts", "get", "list", "watch", "update", "patch")),
+		own("coordination.k8s.io", "leases", "the lease of the one that acts, when there is none", "create"),
 		{"", schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "", readVerbs(), "to hear of new kinds"},
 		{"", schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}, "", readVerbs(), "to hear of new kinds"},
 	}

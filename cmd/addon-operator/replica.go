@@ -25,8 +25,8 @@ import (
 // errLeadershipLost ends the process at once (L4).
 var errLeadershipLost = errors.New("the leadership is lost")
 
-// replica is the part of this process among several of which one leads. Without high
-// availability it has no fence, no lease and no keeper, and leads from the start.
+// replica is the part of this process among several of which one leads. Without a Lease
+// it has no fence and no keeper, and leads from the start.
 type replica struct {
 	config   *Config
 	log      *slog.Logger
@@ -35,6 +35,7 @@ type replica struct {
 	keeper   *hooks.Keeper
 	lease    *kube.Lease
 	runner   *hooks.Runner
+	former   *predecessor
 }
 
 // newReplica makes what the clients and the hooks of a replica are bound to.
@@ -51,12 +52,14 @@ func newReplica(c *Config, log *slog.Logger) (*replica, error) {
 	if err != nil && c.PodName == "" {
 		return nil, fmt.Errorf("the name of this replica: %w; set ADDON_OPERATOR_POD", err)
 	}
-	r.identity = identityOf(cmp.Or(c.PodName, host), address)
+	name := cmp.Or(c.PodName, host)
+	r.identity = identityOf(name, address)
+	r.former = newPredecessor(log, c.TmpDir, name)
 	program, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("start the process that guards hooks: %w", err)
 	}
-	if r.keeper, err = hooks.StartKeeper(log, program, keepName, "--log-type="+c.LogType, "--log-no-time="+strconv.FormatBool(c.LogNoTime)); err != nil {
+	if r.keeper, err = hooks.StartKeeper(log, r.former.open(), program, keepName, "--log-type="+c.LogType, "--log-no-time="+strconv.FormatBool(c.LogNoTime)); err != nil {
 		return nil, err
 	}
 	r.fence = kube.NewFence(func(until time.Time) {
@@ -160,22 +163,51 @@ func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func(
 }
 
 // start begins to act, at once or when this replica leads. It returns early when ctx ends.
+//
+// Where nobody holds the Lease, taking it must cost the start next to nothing. So the
+// Lease is looked at while files are read and hooks are asked, and what only a follower
+// needs is started only by one that has to wait. Nobody takes the Lease before all that
+// is read: it could not act.
 func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
 	if r.lease == nil {
 		defer coldstart.Over()
 		return operator.Start(ctx)
 	}
-	err := operator.StandBy(ctx)
+	looked := make(chan struct{})
+	go func() {
+		r.former.await(r.lease.Ended)
+		r.lease.Look(ctx)
+		close(looked)
+	}()
+	err := operator.Load(ctx)
 	coldstart.Over()
 	if err != nil {
 		return err
 	}
-	r.log.Info("stand-by begins", "identity", r.identity, "lease", r.config.LeaseName)
-	if err := r.lease.Compete(ctx); err != nil {
+	<-looked
+	r.lease.Compete(ctx)
+	err = r.lead(ctx, operator)
+	if err != nil && ctx.Err() == nil {
+		r.leave() // another replica may be able to
+	}
+	return err
+}
+
+func (r *replica) lead(ctx context.Context, operator *actors.Operator) error {
+	begin := operator.Start
+	if !r.lease.AtOnce(ctx) {
+		if err := operator.StandBy(ctx); err != nil {
+			return err
+		}
+		r.log.Info("stand-by begins", "identity", r.identity, "lease", r.config.LeaseName)
+		begin = operator.Lead
+	}
+	if err := r.lease.Await(ctx); err != nil {
 		return err
 	}
-	r.log.Info("this replica leads", "identity", r.identity)
-	return operator.Lead(ctx)
+	r.former.leads(r.identity)
+	r.log.Info("this replica leads", "identity", r.identity, "lease", r.config.LeaseName)
+	return begin(ctx)
 }
 
 // leave gives the lease back after everything has ended, so that another replica takes

@@ -40,7 +40,8 @@ STATE is one of
     deleting   its release is being removed
 
 Behind it may stand parked (it fails, and others go on without it), maintenance and drift.
-A purge of releases without a module directory that waits for a confirmation is told below the table.`,
+A purge of releases without a module directory that waits for a confirmation is told below the table,
+and with a Lease which replica leads.`,
 		Example: "  addon-operator module list\n  addon-operator module list --watch\n  addon-operator module list -o json | jq -r '.enabledModules[]'",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.show(cmd, "/module/list", nil, moduleTable) },
 	}

@@ -41,7 +41,8 @@ func moduleTable(w io.Writer, body []byte) error {
 			Name string
 			messages.ModuleStatus
 		}
-		HeldPurge *messages.HeldPurge
+		HeldPurge  *messages.HeldPurge
+		Leadership *messages.Leadership
 	}
 	if err := decoded(body, &list); err != nil {
 		return err
@@ -74,6 +75,9 @@ func moduleTable(w io.Writer, body []byte) error {
 		rows = append(rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, problem})
 	}
 	err := table(w, "There are no modules.", "NAME ORDER STATE REVISION HOOKS RAN PROBLEM", rows)
+	if err == nil && list.Leadership != nil {
+		_, err = fmt.Fprintf(w, "\nThis replica is the %s.\n", list.Leadership)
+	}
 	if err == nil && list.HeldPurge != nil { // of releases that need not be in the table
 		_, err = fmt.Fprintf(w, "\nNote: %s\n", list.HeldPurge)
 	}

@@ -26,7 +26,9 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{- /* Not empty with several replicas. */ -}}
 {{- define "operator.ha" -}}
-{{- if gt (int .Values.replicas) 1 }}yes{{ end -}}
+{{- if gt (int .Values.replicas) 1 }}
+{{- if not .Values.lease }}{{ fail "several replicas need the lease: set lease to true, or replicas to 1" }}{{ end -}}
+yes{{ end -}}
 {{- end }}
 
 {{- /* All metrics have this prefix. */ -}}
@@ -36,4 +38,8 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{- define "operator.configMap" -}}
 {{ .Values.options.ADDON_OPERATOR_CONFIG_MAP | default "addon-operator" }}
+{{- end }}
+
+{{- define "operator.leaseName" -}}
+{{ .Values.options.ADDON_OPERATOR_HA_LEASE_NAME | default "addon-operator-leader-election" }}
 {{- end }}
