@@ -45,13 +45,7 @@ func machineClock() time.Duration {
 func childrenOf(parent int) (children []int) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
 	for _, path := range paths {
-		stat, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		// pid (command) state ppid …; the command may hold anything.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 2 || string(fields[1]) != strconv.Itoa(parent) {
+		if fields := afterCommand(path); len(fields) < 2 || string(fields[1]) != strconv.Itoa(parent) {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
@@ -59,4 +53,20 @@ func childrenOf(parent int) (children []int) {
 		}
 	}
 	return children
+}
+
+// isStopped tells whether a process was stopped by a signal.
+func isStopped(pid int) bool {
+	fields := afterCommand(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	return len(fields) > 0 && string(fields[0]) == "T"
+}
+
+// afterCommand reads what the kernel says of a process: pid (command) state ppid …, from the state on; the command may hold
+// anything. Of one that has ended it is nothing.
+func afterCommand(path string) [][]byte {
+	stat, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	return bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 }
