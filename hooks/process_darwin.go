@@ -31,6 +31,9 @@ func awaitExit(pid int) error {
 // dieWithParent has no counterpart here: a hook outlives an operator that was killed, unless a Keeper kills it.
 func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr { return attributes }
 
+// offerToOOMKiller has no counterpart here.
+func offerToOOMKiller(int) {}
+
 // machineClock is one for all processes of the machine; it goes on while the machine is asleep.
 func machineClock() time.Duration {
 	var now unix.Timespec

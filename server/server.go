@@ -27,6 +27,8 @@ type Source struct {
 	// Metrics of the operator, and what hooks report.
 	Metrics, HookMetrics prometheus.Gatherer
 	Version              string
+	// Hanging lists the hooks that run for too long; nil when nobody looks.
+	Hanging func() []messages.RunningHook
 	// Forecast tells what the operator would do.
 	Forecast func(ctx context.Context, request messages.ForecastRequest) (messages.Forecast, error)
 	// Ask gives a question to the actor with this path below the root.
@@ -96,6 +98,9 @@ func (s Source) readyz(w http.ResponseWriter, r *http.Request, who audience) {
 	w.WriteHeader(status)
 	fmt.Fprintln(w, word)
 	writeConditions(w, s.tree(who))
+	for _, h := range s.hanging() {
+		fmt.Fprintln(w, h)
+	}
 }
 
 // converge answers in the words that scripts know (J3).

@@ -28,11 +28,15 @@ const hookGrace = 10 * time.Second
 // run starts the operator and returns when it has stopped. It is the only function that
 // knows all rooms.
 func run(ctx context.Context, c *Config) error {
+	if err := c.checkDebugAddress(); err != nil { // commands may ask any address
+		return err
+	}
 	log, err := newLogger(os.Stderr, c)
 	if err != nil {
 		return err
 	}
 	kube.RedirectKlog(log)
+	limitMemory(log)
 	c.changeable = &parameters{log: log}
 	c.changeable.addLogLevel(c)
 	log.Info("addon-operator starts", "version", version, "modulesDir", c.ModulesDir, "globalHooksDir", c.GlobalHooksDir, "namespace", c.Namespace)
@@ -118,6 +122,7 @@ func stop(c *Config, operator *actors.Operator, stopWrites func(), log *slog.Log
 // included; both are global to the process.
 func newMetrics(c *Config) *actors.Metrics {
 	m := actors.NewMetrics(c.MetricsPrefix)
+	m.LimitHookSeries(c.HookSeries)
 	if c.OldMetrics {
 		m.ShowOldNames()
 	}
@@ -148,9 +153,13 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 	if err != nil {
 		return actors.World{}, err
 	}
+	inherit, err := hooks.ParseInherit(c.HookEnv)
+	if err != nil {
+		return actors.World{}, err
+	}
 	runner, err := hooks.NewRunner(hooks.Options{
 		TmpDir: c.TmpDir, KeepFiles: c.KeepTmpFiles, ProxyJSON: c.LogProxyHook, Grace: min(hookGrace, c.GracePeriod/2), Log: log,
-		Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.jqLibrary(), May: replica.may(), Keeper: replica.keeper,
+		Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.jqLibrary(), Inherit: inherit, May: replica.may(), Keeper: replica.keeper,
 	})
 	if err == nil {
 		err = replica.join(client, runner)
@@ -172,7 +181,8 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
-		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
+		HookTimeout: c.HookTimeout,
+		Writes:      writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		Purges: actors.PurgeLimits{Any: c.AllowPurge, Share: c.PurgeShare}, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
 		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
@@ -244,6 +254,7 @@ func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: c.changeable,
 		Leadership: leadership,
 		Forecast:   operator.Forecast,
+		Hanging:    operator.HangingHooks,
 	}
 	public := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort))
 	err := server.Serve(ctx, public, server.Public(source), log)
