@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -17,8 +18,10 @@ import (
 const leaderPatience = 3 * time.Second
 
 // toLeader asks without a proxy: one that the environment names for the world outside knows
-// nothing of Pods.
-var toLeader = &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} //nolint:gochecknoglobals // it has no state
+// nothing of Pods. Whose certificate it is does not matter: a probe carries no secret, and the Lease says where the leader is.
+var toLeader = &http.Client{Transport: &http.Transport{ //nolint:gochecknoglobals // it has no state
+	DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
+}}
 
 // own is the parameter of a question from a follower to its leader: whoever is asked
 // answers for itself only, so that two who take each other for the leader do not ask in a
@@ -45,7 +48,7 @@ func (s Source) readiness(r *http.Request) (status int, word string) {
 	case follower && r.URL.Query().Has(own):
 		return http.StatusInternalServerError, "not ready: this replica does not lead"
 	case follower:
-		if err := askLeader(r.Context(), l); err != nil {
+		if err := s.askLeader(r.Context(), l); err != nil {
 			return http.StatusInternalServerError, "not ready: " + l.String() + ": " + err.Error()
 		}
 		return http.StatusOK, "ok: " + l.String()
@@ -56,13 +59,13 @@ func (s Source) readiness(r *http.Request) (status int, word string) {
 }
 
 // askLeader asks the leader for its readiness.
-func askLeader(ctx context.Context, l messages.Leadership) error {
+func (s Source) askLeader(ctx context.Context, l messages.Leadership) error {
 	if l.Leader == "" {
 		return errors.New("there is no leader to be ready for")
 	}
 	ctx, cancel := context.WithTimeout(ctx, leaderPatience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.Address+"/readyz?"+own, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.scheme()+"://"+l.Address+"/readyz?"+own, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("the address of the leader: %w", err)
 	}
@@ -80,6 +83,14 @@ func askLeader(ctx context.Context, l messages.Leadership) error {
 		return fmt.Errorf("the answer of the leader: %w", err)
 	}
 	return fmt.Errorf("the leader says: %s", strings.TrimSpace(string(body)))
+}
+
+// scheme is that of the public address, of all replicas.
+func (s Source) scheme() string {
+	if s.Authorize != nil {
+		return "https"
+	}
+	return "http"
 }
 
 // leaderOnly answers in place of pages that show what only a leader has: without it they

@@ -37,6 +37,9 @@ type Config struct {
 	DebugAnyone   bool
 	DebugSocket   string
 	MetricsPrefix string
+	SecureMetrics bool
+	TLSCert       string
+	TLSKey        string
 	OldMetrics    bool
 
 	Kubeconfig, KubeContext, KubeServer string
@@ -95,6 +98,9 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.yes(&c.KeepTmpFiles, "debug-keep-tmp-files", "DEBUG_KEEP_TMP_FILES", "keep these files after the run; they hold values")
 	o.text(&c.ListenAddress, "prometheus-listen-address", "ADDON_OPERATOR_LISTEN_ADDRESS SHELL_OPERATOR_LISTEN_ADDRESS", "0.0.0.0", "address for probes and metrics")
 	o.number(&c.ListenPort, "prometheus-listen-port", "ADDON_OPERATOR_LISTEN_PORT SHELL_OPERATOR_LISTEN_PORT", 9650, "port for probes and metrics")
+	o.yes(&c.SecureMetrics, "secure-metrics", "ADDON_OPERATOR_SECURE_METRICS", "serve the address for probes and metrics with TLS, and ask the API server who may see its pages; only probes stay open to everybody")
+	o.text(&c.TLSCert, "metrics-tls-cert", "ADDON_OPERATOR_METRICS_TLS_CERT", "", "file with the certificate for it, read again when it changes; without one the operator makes one that nobody has signed")
+	o.text(&c.TLSKey, "metrics-tls-key", "ADDON_OPERATOR_METRICS_TLS_KEY", "", "file with the key of this certificate")
 	o.textOrNone(&c.DebugAddress, "debug-address", "DEBUG_HTTP_SERVER_ADDR ADDON_OPERATOR_DEBUG_ADDRESS", "127.0.0.1:9115", "address for debug pages, which may show values")
 	o.yes(&c.DebugAnyone, "debug-address-not-loopback", "DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK", "let the debug address be another one than loopback: whoever reaches it reads values with their secrets and changes the operator, without being asked who that is")
 	o.textOrNone(&c.DebugSocket, "debug-unix-socket", "DEBUG_UNIX_SOCKET", "/var/run/addon-operator/debug.socket", "unix socket for the same pages")
@@ -175,6 +181,9 @@ func (c *Config) complete(o *options, lookup func(string) (string, bool)) error 
 	}
 	if _, err := hooks.ParseInherit(c.HookEnv); err != nil {
 		errs = append(errs, fmt.Errorf("hook-env: %w", err))
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") || c.TLSCert != "" && !c.SecureMetrics {
+		errs = append(errs, errors.New("metrics-tls-cert and metrics-tls-key: give both, with secure-metrics, or none"))
 	}
 	errs = append(errs, c.checkNumbers(), c.checkPrefix(), c.checkChroot(), c.checkLease())
 	if c.Loud {

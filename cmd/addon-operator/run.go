@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -63,7 +64,7 @@ func run(ctx context.Context, c *Config) error {
 	// The pages are served to the end: a stop that takes long is when somebody looks.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
-	if err := serve(pages, c, operator, world.Leadership, log); err != nil {
+	if err := serve(pages, c, operator, world.Leadership, replica.reviewer, log); err != nil {
 		return err
 	}
 	if err := replica.start(ctx, operator); err != nil && ctx.Err() == nil {
@@ -248,7 +249,7 @@ func (m configMap) RemoveConfirmation(ctx context.Context, value string) (kube.C
 
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).
-func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership func() messages.Leadership, log *slog.Logger) error {
+func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership func() messages.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
 	source := server.Source{
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: version,
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: c.changeable,
@@ -257,7 +258,12 @@ func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership
 		Hanging:    operator.HangingHooks,
 	}
 	public := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort))
-	err := server.Serve(ctx, public, server.Public(source), log)
+	var err error
+	if c.SecureMetrics {
+		err = serveSecurely(ctx, c, public, source, reviewer, log)
+	} else {
+		err = server.Serve(ctx, public, server.Public(source), log)
+	}
 	if c.DebugAddress != "" {
 		err = errors.Join(err, server.Serve(ctx, c.DebugAddress, server.Debug(source), log))
 	}
@@ -272,6 +278,33 @@ func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership
 		}
 	}
 	return nil
+}
+
+// serveSecurely opens the public address with TLS; the API server says who may see its pages (J9).
+func serveSecurely(ctx context.Context, c *Config, address string, source server.Source, reviewer *kube.Reviewer, log *slog.Logger) error {
+	certificate, err := server.SelfSigned()
+	if c.TLSCert != "" {
+		certificate, err = server.CertificateFiles(c.TLSCert, c.TLSKey, log)
+	}
+	if err != nil {
+		return err
+	}
+	source.Authorize = func(ctx context.Context, token, verb, path string) (int, error) {
+		verdict, err := reviewer.Review(ctx, token, verb, path)
+		switch {
+		case errors.Is(err, kube.ErrBusy):
+			return http.StatusTooManyRequests, err
+		case err != nil:
+			log.Warn("a page is refused: nobody can tell who asks", "page", path, "err", err)
+			return http.StatusServiceUnavailable, errors.New("the API server does not tell who asks; the log of the operator says why")
+		case verdict == kube.Allowed:
+			return http.StatusOK, nil
+		case verdict == kube.Refused:
+			return http.StatusForbidden, nil
+		}
+		return http.StatusUnauthorized, nil
+	}
+	return server.ServeTLS(ctx, address, server.Public(source), certificate, log)
 }
 
 // renderer lets pages render.
