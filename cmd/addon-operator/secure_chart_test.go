@@ -90,3 +90,20 @@ func TestChartHasANetworkPolicy(t *testing.T) {
 		t.Error("it cannot be switched off")
 	}
 }
+
+// J9: so does 'rbac generate', when it has the option.
+func TestRulesOfSecureMetrics(t *testing.T) {
+	for env, want := range map[string]bool{"": false, "true": true} {
+		_, args := laidOut(t, "")
+		out, err := commanded(variables{"ADDON_OPERATOR_SECURE_METRICS": env}, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rules := ruled(t, out)
+		for _, rule := range []string{"authentication.k8s.io | tokenreviews |  | create", "authorization.k8s.io | subjectaccessreviews |  | create"} {
+			if strings.Contains(rules, rule) != want {
+				t.Errorf("option %q:\n%s", env, rules)
+			}
+		}
+	}
+}
