@@ -147,6 +147,7 @@ func (j reloadJob) enabledScript(run *supervisor.Run, m addons.Module, before []
 		return false, err
 	}
 	merged[values.GlobalKey] = withEnabledModules(merged[values.GlobalKey], before)
+	defer of.hookBegins(hooks.Hook{File: hooks.File{Name: m.Name + "/enabled"}}, "")()
 	return j.program.Hooks.Enabled(run.Context(), hooks.EnabledScript{
 		Module: m.Name, Path: m.EnabledScript, Values: merged, ConfigValues: config,
 		Labels: of.labels("enabled", ""), Env: traceEnvironment(run),

@@ -230,7 +230,9 @@ func (j job) execute(run *supervisor.Run, hook hooks.Hook, binding hooks.Binding
 	if err := j.patchObjects(run, hook, objects); err != nil {
 		return err
 	}
-	j.program.Metrics.custom.report(j.owner, hook.Name, result.Metrics)
+	if dropped := j.program.Metrics.hookReported(j.owner, hook.Name, result.Metrics); dropped > 0 {
+		j.log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", hook.Name, "dropped", dropped, "option", "ADDON_OPERATOR_HOOK_METRICS_SERIES")
+	}
 	return nil
 }
 
@@ -299,6 +301,7 @@ func (j job) process(run *supervisor.Run, hook hooks.Hook, binding hooks.Binding
 		return hooks.Result{}, err
 	}
 	label := contexts[0].Binding
+	defer j.hookBegins(hook, label)()
 	result, err := j.program.Hooks.Run(run.Context(), hooks.Run{
 		Hook: hook, WorkingDir: j.workingDir, Contexts: contexts, Values: merged, ConfigValues: config,
 		Labels: j.labels(hook.Name, label), Env: traceEnvironment(run),

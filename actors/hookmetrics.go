@@ -21,7 +21,17 @@ type HookMetrics struct {
 
 	mu       sync.Mutex
 	families map[string]*family
+	limit    int // of series of one hook, see Metrics.LimitHookSeries
+	count    map[reporter]int
+	told     map[reporter]bool // that it reports too many
 }
+
+// reporter is a hook that reports metrics.
+type reporter struct{ module, hook string }
+
+// DefaultHookSeries is how many series a hook may have. One for each of some hundred objects is usual; what grows without an
+// end would take the memory of the operator, and that of Prometheus.
+const DefaultHookSeries = 1000
 
 // family are the series of one name; their type and labels are the same.
 type family struct {
@@ -43,7 +53,7 @@ type series struct {
 var _ prometheus.Collector = (*HookMetrics)(nil)
 
 func newHookMetrics(reserved string) *HookMetrics {
-	return &HookMetrics{reserved: reserved, families: map[string]*family{}}
+	return &HookMetrics{reserved: reserved, families: map[string]*family{}, limit: DefaultHookSeries, count: map[reporter]int{}, told: map[reporter]bool{}}
 }
 
 // check refuses what could not be shown together with what is there: a run whose
@@ -94,8 +104,9 @@ func (h *HookMetrics) conflict(m hooks.Metric, known func(name string) hooks.Met
 }
 
 // report applies what one run of a hook wrote. Series of a group that the run did not
-// mention vanish; groups belong to the hook (I7). Scrapes see all of it or nothing.
-func (h *HookMetrics) report(owner, hook string, reported []hooks.Metric) {
+// mention vanish; groups belong to the hook (I7). Scrapes see all of it or nothing. New series of a hook that has as many
+// as it may are dropped; it tells how many those were, and whether this is the first time.
+func (h *HookMetrics) report(owner, hook string, reported []hooks.Metric) (dropped int, first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	module := moduleLabel(owner)
@@ -107,10 +118,16 @@ func (h *HookMetrics) report(owner, hook string, reported []hooks.Metric) {
 	}
 	h.remove(func(s *series) bool { return s.module == module && s.hook == hook && groups[s.group] })
 	for _, m := range reported {
-		if m.Action != hooks.ActionExpire {
-			h.add(module, hook, m)
+		if m.Action != hooks.ActionExpire && !h.add(module, hook, m) {
+			dropped++
 		}
 	}
+	who := reporter{module, hook}
+	first = dropped > 0 && !h.told[who]
+	if first {
+		h.told[who] = true
+	}
+	return dropped, first
 }
 
 // forget removes the series of a module's hooks (I9).
@@ -118,23 +135,41 @@ func (h *HookMetrics) forget(module string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.remove(func(s *series) bool { return s.module == module })
+	maps.DeleteFunc(h.told, func(r reporter, _ bool) bool { return r.module == module })
 }
 
 func (h *HookMetrics) remove(gone func(*series) bool) {
 	for name, f := range h.families {
-		maps.DeleteFunc(f.series, func(_ string, s *series) bool { return gone(s) })
+		maps.DeleteFunc(f.series, func(_ string, s *series) bool {
+			if !gone(s) {
+				return false
+			}
+			h.counted(reporter{s.module, s.hook}, -seriesOf(f.action, len(s.buckets)))
+			return true
+		})
 		if len(f.series) == 0 {
 			delete(h.families, name)
 		}
 	}
 }
 
-func (h *HookMetrics) add(module, hook string, m hooks.Metric) {
-	f := h.families[m.Name]
-	if f == nil {
-		f = &family{action: m.Action, labels: map[string]bool{}, series: map[string]*series{}}
-		h.families[m.Name] = f
+// seriesOf counts as Prometheus does: a histogram has one for each bucket, and three more.
+func seriesOf(action hooks.MetricAction, buckets int) int {
+	if action == hooks.ActionObserve {
+		return buckets + 3
 	}
+	return 1
+}
+
+// counted keeps the number of series of a hook.
+func (h *HookMetrics) counted(who reporter, more int) {
+	if h.count[who] += more; h.count[who] == 0 {
+		delete(h.count, who)
+	}
+}
+
+// add reports false when the hook has too many series for one more.
+func (h *HookMetrics) add(module, hook string, m hooks.Metric) bool {
 	labels := maps.Clone(m.Labels)
 	if labels == nil {
 		labels = map[string]string{}
@@ -143,10 +178,23 @@ func (h *HookMetrics) add(module, hook string, m hooks.Metric) {
 	if module != "" {
 		labels["module"] = module
 	}
+	key, who := keyOf(labels), reporter{module, hook}
+	f := h.families[m.Name]
+	more := seriesOf(m.Action, len(m.Buckets))
+	if f != nil && f.series[key] != nil {
+		more -= seriesOf(f.action, len(f.series[key].buckets))
+	}
+	if more > 0 && h.count[who]+more > h.limit {
+		return false
+	}
+	h.counted(who, more)
+	if f == nil {
+		f = &family{action: m.Action, labels: map[string]bool{}, series: map[string]*series{}}
+		h.families[m.Name] = f
+	}
 	for name := range labels {
 		f.labels[name] = true
 	}
-	key := keyOf(labels)
 	s := f.series[key]
 	if s == nil {
 		s = &series{module: module, hook: hook, labels: labels, buckets: map[float64]uint64{}}
@@ -161,6 +209,7 @@ func (h *HookMetrics) add(module, hook string, m hooks.Metric) {
 	default:
 		s.value = m.Value
 	}
+	return true
 }
 
 // observe counts a value. With other buckets than before the histogram begins anew: what

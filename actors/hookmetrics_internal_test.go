@@ -224,3 +224,60 @@ func TestUnknownMemoryIsNoMetric(t *testing.T) {
 		t.Error("the memory of a run is not shown")
 	}
 }
+
+// I6: a hook may have so many series and no more; those that it has go on, other hooks are not concerned, and who removes
+// some may have others.
+func TestSeriesOfAHookAreLimited(t *testing.T) {
+	m := NewMetrics(DefaultPrefix)
+	m.LimitHookSeries(5)
+	run := func(hook, text string) (dropped int) {
+		t.Helper()
+		parsed, _, err := hooks.ParseMetrics([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m.hookReported("m", hook, parsed)
+	}
+	var many strings.Builder
+	for i := range 8 {
+		fmt.Fprintf(&many, `{"name":"g","set":1,"group":"x","labels":{"n":"%d"}} `, i)
+	}
+	if dropped := run("h", many.String()); dropped != 3 {
+		t.Errorf("%d are dropped, want 3", dropped)
+	}
+	if dropped := run("h", many.String()); dropped != 0 {
+		t.Error("it is said a second time")
+	}
+	if dropped := run("other", many.String()); dropped != 3 {
+		t.Errorf("another hook: %d are dropped, want 3", dropped)
+	}
+	if n := len(scrape(t, m.custom)); n != 10 {
+		t.Errorf("%d series, want 10", n)
+	}
+	run("h", `{"group":"x","action":"expire"} {"name":"o","action":"observe","value":1,"buckets":[1,2]} {"name":"c","add":2}`)
+	got := strings.Join(scrape(t, m.custom), "\n")
+	if !strings.Contains(got, "o{hook=h,module=m} histogram") || strings.Contains(got, "c{") {
+		t.Errorf("a histogram of two buckets takes all five places:\n%s", got)
+	}
+	run("h", `{"name":"o","action":"observe","value":1,"buckets":[1]} {"name":"c","add":2} {"name":"c","add":3}`)
+	if got := strings.Join(scrape(t, m.custom), "\n"); !strings.Contains(got, "c{hook=h,module=m} counter 5") {
+		t.Errorf("a smaller histogram leaves a place:\n%s", got)
+	}
+	families, err := m.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == DefaultPrefix+"hook_metrics_dropped_total" {
+			if n := f.GetMetric()[0].GetCounter().GetValue(); n != 7 { // 3, 3 and 1
+				t.Errorf("%v values of h are counted as dropped, want 7", n)
+			}
+			m.forgetModule("m")
+			if len(m.custom.count) != 0 {
+				t.Errorf("counts of a module that is gone: %v", m.custom.count)
+			}
+			return
+		}
+	}
+	t.Error("nobody counts what is dropped")
+}

@@ -43,6 +43,7 @@ type Metrics struct {
 	filterSeconds   *prometheus.HistogramVec
 	eventSeconds    *prometheus.HistogramVec
 	bindingMissing  *prometheus.CounterVec
+	droppedSeries   *prometheus.CounterVec
 	module, global  hookMetrics
 	queue           queueMetrics
 	helm            helmMetrics
@@ -82,6 +83,7 @@ func NewMetrics(prefix string) *Metrics {
 	m.filterSeconds = m.fine("kube_jq_filter_duration_seconds", "Duration of the jqFilter of a binding on one object.", watch...)
 	m.eventSeconds = m.fine("kube_event_duration_seconds", "Time from the arrival of a change of an object to its task in a queue.", watch...)
 	m.bindingMissing = m.counter("binding_monitor_missing_total", "Changes of objects that came after the watch of their binding was stopped, with its module.", "binding")
+	m.droppedSeries = m.counter("hook_metrics_dropped_total", "Values that hooks reported for new series of metrics, and that were dropped because the hook has too many.", "module", "hook")
 	m.module = m.hooks("module_hook_", "module", "hook", "binding", "queue", "activation")
 	m.global = m.hooks("global_hook_", "hook", "binding", "queue", "activation")
 	m.queue, m.helm, m.client, m.old = m.queueMetrics(), m.helmMetrics(), m.clientMetrics(), newAliases(prefix)
@@ -90,6 +92,25 @@ func NewMetrics(prefix string) *Metrics {
 		Name: prefix + "live_ticks", Help: "Grows by one each 10 seconds while the process lives.",
 	}, func() float64 { return math.Floor(time.Since(began).Seconds() / 10) }))
 	return m
+}
+
+// LimitHookSeries sets how many series of metrics a hook may report; what exists already stays.
+func (m *Metrics) LimitHookSeries(limit int) {
+	m.custom.mu.Lock()
+	defer m.custom.mu.Unlock()
+	m.custom.limit = limit
+}
+
+// hookReported shows what a run of a hook reports. It tells how many values were dropped the first time that any are.
+func (m *Metrics) hookReported(owner, hook string, reported []hooks.Metric) (dropped int) {
+	dropped, first := m.custom.report(owner, hook, reported)
+	if dropped > 0 {
+		m.droppedSeries.WithLabelValues(moduleLabel(owner), hook).Add(float64(dropped))
+	}
+	if !first {
+		return 0
+	}
+	return dropped
 }
 
 // Client counts requests to the API server; package kube tells it of them.

@@ -49,6 +49,7 @@ type seen struct {
 	actors     *supervisor.Inspector
 	critical   bool // a module whose run fails holds the others up
 	leadership func() messages.Leadership
+	hanging    func() []messages.RunningHook
 }
 
 // watch adds the metrics that are read from the actors, and who leads. An operator that
@@ -66,6 +67,7 @@ func (m *Metrics) watch(s seen) {
 	m.moduleStates()
 	m.convergeState()
 	m.leadershipState()
+	m.hangingHooks()
 }
 
 func (m *Metrics) actors() *supervisor.Inspector { return m.seen.Load().actors }

@@ -31,8 +31,9 @@ func New(w World) *Operator {
 	if w.Metrics == nil {
 		w.Metrics = NewMetrics(DefaultPrefix)
 	}
-	w.Metrics.watch(seen{actors: system.Inspector, critical: !w.Isolate, leadership: w.Leadership})
-	return &Operator{program: newProgram(system, w)}
+	p := newProgram(system, w)
+	w.Metrics.watch(seen{actors: system.Inspector, critical: !w.Isolate, leadership: w.Leadership, hanging: p.running.hanging})
+	return &Operator{program: p}
 }
 
 // Load reads what lies on disk and in the ConfigMap (G0); the second time it does nothing.

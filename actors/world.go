@@ -79,6 +79,9 @@ type World struct {
 	// Observe is told of each message before its actor handles it, and calls back when that
 	// is done; nil for nobody.
 	Observe func(actor *actor.PID, message any) (handled func())
+	// HookTimeout is the time limit that Hooks gives to hooks that set none, for those who are told of one that hangs; 0
+	// means none.
+	HookTimeout time.Duration
 	// Backoff makes the delays between the attempts at a task; nil for those of rule F7.
 	Backoff func() backoff.BackOff
 }
@@ -146,10 +149,12 @@ type program struct {
 	tasks *atomic.Int64       // counts tasks, for their IDs
 	shows *atomic.Int64       // counts Synchronization runs, for their names
 	loads *semaphore.Weighted // of modules that load their hooks at the same time
+
+	running *runningHooks
 }
 
 func newProgram(system *supervisor.System, w World) *program {
-	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width)))}
+	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width))), running: newRunningHooks(w.Log)}
 }
 
 // paths of the actors

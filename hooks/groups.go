@@ -39,6 +39,7 @@ func (g *groups) start(cmd *exec.Cmd, gated bool) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
+	offerToOOMKiller(cmd.Process.Pid)
 	started := group(cmd.Process.Pid)
 	g.running[started] = true
 	g.keeper.guard(started)

@@ -26,7 +26,8 @@ import (
 //     request was sent, and travel to the Keeper as points on the clock of the machine: a process that is stopped between
 //     working one out and sending it sends a past one.
 //   - At the renew deadline the Keeper kills the groups it knows, and every other child of the operator: one that was
-//     stopped in the middle of starting a hook had no time to name it.
+//     stopped in the middle of starting a hook had no time to name it. It looks for these while the operator is stopped,
+//     too: whoever kills the operator then leaves them to nobody.
 //   - Halfway between the renew deadline and the end of the lease it kills the operator, unless that has ended by itself:
 //     one that is woken up later would go on where it was, perhaps between the last look at the lease and the start of
 //     a hook. One that is woken up earlier looks again right after such a start, and kills.
@@ -151,6 +152,7 @@ type watchman struct {
 	log      *slog.Logger
 	operator int
 	groups   map[group]bool
+	unnamed  []int // children of the operator while it is stopped
 	timer    *time.Timer
 	// When hooks, and when the operator must have ended, by machineClock. Without them, only the end counts.
 	hooksEnd, operatorEnd time.Duration
@@ -196,6 +198,10 @@ func (w *watchman) obey(line string) error {
 // look does what the time demands.
 func (w *watchman) look() {
 	now := machineClock()
+	w.unnamed = nil // an operator that goes on names them, or has them ended itself
+	if w.operator != 0 && isStopped(w.operator) {
+		w.unnamed = childrenOf(w.operator)
+	}
 	w.late = now >= w.hooksEnd
 	if w.late {
 		w.killGroups()
@@ -217,14 +223,19 @@ func (w *watchman) killGroups() {
 	for g := range w.groups {
 		g.signal(syscall.SIGKILL)
 	}
+	killAll(w.unnamed)
 }
 
 // killChildren kills what the operator has started and not told of.
 func (w *watchman) killChildren() {
-	if w.operator == 0 {
-		return
+	if w.operator != 0 {
+		killAll(childrenOf(w.operator))
 	}
-	for _, child := range childrenOf(w.operator) {
+}
+
+// killAll kills processes and their groups, but for this one.
+func killAll(pids []int) {
+	for _, child := range pids {
 		if child > 1 && child != os.Getpid() {
 			group(child).signal(syscall.SIGKILL)
 			_ = syscall.Kill(child, syscall.SIGKILL) // no group of its own yet; or it is gone

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -136,7 +137,11 @@ func stopInTheMiddleOfAStart() error {
 		return err
 	}
 	k.Until(time.Now().Add(300*time.Millisecond), time.Now().Add(600*time.Millisecond))
-	return syscall.Kill(os.Getpid(), syscall.SIGSTOP)
+	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
+		return err
+	}
+	// Another thread may be the one that takes the signal, a moment later; until then this one goes on.
+	return hook.Wait()
 }
 
 // L5: an operator that is stopped in the middle of starting a hook has not told of it; it is killed all the same, with its
@@ -183,6 +188,36 @@ func TestKeeperKeepsALock(t *testing.T) {
 	k.Close()
 	for errors.Is(syscall.Flock(int(other.Fd()), syscall.LOCK_EX), syscall.EINTR) { // it waits for the end of the keeper
 	}
+}
+
+// L5: an operator that is stopped in the middle of starting a hook may also be killed by others, long before its time is
+// over: neither the hook stays, nor what that has started.
+func TestHookOfAStoppedOperatorIsKilledWithIt(t *testing.T) {
+	operator := exec.Command("bash", "-c", `set -m; sh -c 'sleep 600 >/dev/null & echo $$ $!; wait' & kill -STOP $$`)
+	stdout, err := operator.StdoutPipe()
+	if err == nil {
+		err = operator.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	end := sync.OnceFunc(func() { _ = operator.Process.Kill(); _ = operator.Wait() })
+	t.Cleanup(end)
+	var hook, child int
+	if _, err := fmt.Fscan(stdout, &hook, &child); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { group(hook).signal(syscall.SIGKILL) })
+	until(t, "the operator is stopped", func() bool { return isStopped(operator.Process.Pid) })
+	w := newWatchman(slog.New(slog.DiscardHandler), operator.Process.Pid)
+	w.look()
+	if err := syscall.Kill(child, 0); err != nil {
+		t.Errorf("killed while the operator may go on: %v", err)
+	}
+	end()
+	w.killGroups()
+	awaitGone(t, hook)
+	awaitGone(t, child)
 }
 
 // L5: whoever was stopped between its last look at the lease and the start of a hook kills that hook.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -18,17 +19,18 @@ const drainTime = 2 * time.Second
 
 // process is one execution of an executable file in a process group of its own.
 type process struct {
-	name   string // for errors: the hook's name
-	path   string
-	args   []string
-	env    []string // added to the environment of the operator
-	stdout io.Writer
-	stderr *lineLog
-	grace  time.Duration
-	limit  limit
-	root   string // see Options.Chroot
-	groups *groups
-	gated  bool // starts only when Options.May allows it
+	name    string // for errors: the hook's name
+	path    string
+	args    []string
+	env     []string // added to what it inherits
+	inherit Inherit
+	stdout  io.Writer
+	stderr  *lineLog
+	grace   time.Duration
+	limit   limit
+	root    string // see Options.Chroot
+	groups  *groups
+	gated   bool // starts only when Options.May allows it
 }
 
 // limit is how long a process may run, and the setting that says so; none when it is 0.
@@ -103,6 +105,7 @@ func (p process) start() (*exec.Cmd, error) {
 		path := inside(p.root, p.path)
 		cmd := exec.Command(path, p.args...)
 		cmd.Dir = filepath.Dir(path)
+		cmd.Env = p.inherit.of(os.Environ())
 		cmd.Env = append(cmd.Environ(), p.environment()...)
 		cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
 		cmd.SysProcAttr = dieWithParent(&syscall.SysProcAttr{Setpgid: true, Chroot: p.root})

@@ -31,6 +31,9 @@ func awaitExit(pid int) error {
 // dieWithParent has no counterpart here: a hook outlives an operator that was killed, unless a Keeper kills it.
 func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr { return attributes }
 
+// offerToOOMKiller has no counterpart here.
+func offerToOOMKiller(int) {}
+
 // machineClock is one for all processes of the machine; it goes on while the machine is asleep.
 func machineClock() time.Duration {
 	var now unix.Timespec
@@ -42,3 +45,6 @@ func machineClock() time.Duration {
 
 // childrenOf is not known here without another program: a Keeper kills what it was told of.
 func childrenOf(int) []int { return nil }
+
+// isStopped is not known here either.
+func isStopped(int) bool { return false }

@@ -32,6 +32,12 @@ func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr {
 	return attributes
 }
 
+// offerToOOMKiller has the kernel kill a process, and what it starts from now on, before the operator when memory runs out.
+// Nobody needs a privilege to raise the score. Without it only that order is lost.
+func offerToOOMKiller(pid int) {
+	_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj"), []byte("1000"), 0)
+}
+
 // machineClock is one for all processes of the machine; it goes on while the machine is suspended.
 func machineClock() time.Duration {
 	var now unix.Timespec
@@ -45,13 +51,7 @@ func machineClock() time.Duration {
 func childrenOf(parent int) (children []int) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
 	for _, path := range paths {
-		stat, err := os.ReadFile(path)
-		if err != nil {
-			continue // it has ended
-		}
-		// pid (command) state ppid …; the command may hold anything.
-		fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
-		if len(fields) < 2 || string(fields[1]) != strconv.Itoa(parent) {
+		if fields := afterCommand(path); len(fields) < 2 || string(fields[1]) != strconv.Itoa(parent) {
 			continue
 		}
 		if pid, err := strconv.Atoi(filepath.Base(filepath.Dir(path))); err == nil {
@@ -59,4 +59,20 @@ func childrenOf(parent int) (children []int) {
 		}
 	}
 	return children
+}
+
+// isStopped tells whether a process was stopped by a signal.
+func isStopped(pid int) bool {
+	fields := afterCommand(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	return len(fields) > 0 && string(fields[0]) == "T"
+}
+
+// afterCommand reads what the kernel says of a process: pid (command) state ppid …, from the state on; the command may hold
+// anything. Of one that has ended it is nothing.
+func afterCommand(path string) [][]byte {
+	stat, err := os.ReadFile(path)
+	if err != nil {
+		return nil
+	}
+	return bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 }

@@ -28,7 +28,7 @@ const (
 
 // Options configure a Runner.
 type Options struct {
-	TmpDir         string        // where the directories of runs are made; created if absent
+	TmpDir         string        // where the directories of runs are made; created if absent, refused if others rule it
 	KeepFiles      bool          // leave these directories behind, for debugging
 	Grace          time.Duration // between SIGTERM and SIGKILL; 0 means 10 s
 	Log            *slog.Logger  // gets the output of hooks; nil means slog.Default()
@@ -36,7 +36,8 @@ type Options struct {
 	ProxyJSON      bool          // merge lines that are JSON objects into the log record (C28)
 	Timeout        time.Duration // of runs of hooks that set none themselves, and of enabled scripts; 0 means none (C29)
 	JQLibrary      []string      // directories of modules that jq expressions import
-	Env            []string      // KEY=value, added to the environment of the operator for hooks and scripts
+	Env            []string      // KEY=value, added to what hooks and scripts inherit
+	Inherit        Inherit       // which variables of the operator hooks and scripts get; nil means all
 	Chroot         string        // root directory of hooks and scripts, which must lie below it, as TmpDir; "" means none
 	May            func() error  // asked before each run of a hook or enabled script; its error refuses it. nil means always
 	Keeper         *Keeper       // kills what runs when this process cannot any more; nil means none
@@ -71,6 +72,9 @@ func NewRunner(options Options) (*Runner, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("directory for temporary files: %w", err)
 	}
+	if err := checkOwner(path); err != nil {
+		return nil, fmt.Errorf("directory for temporary files %s: %w", path, err)
+	}
 	probe, err := makeRunDir(path, "probe", 0)
 	if err != nil {
 		return nil, fmt.Errorf("directory for temporary files %s cannot be written to: %w", path, err)
@@ -93,15 +97,16 @@ func (r *Runner) Configure(ctx context.Context, file File, workingDir string, sc
 	defer cancel()
 	stdout := &head{limit: maxConfig}
 	_, err := process{
-		name:   file.Name,
-		path:   file.Path,
-		args:   []string{"--config"},
-		env:    r.environment(nil, workingDir),
-		stdout: stdout,
-		stderr: r.output(nil, file.Name, "stderr"),
-		grace:  r.options.Grace,
-		root:   r.options.Chroot,
-		groups: r.groups,
+		name:    file.Name,
+		path:    file.Path,
+		args:    []string{"--config"},
+		env:     r.environment(nil, workingDir),
+		stdout:  stdout,
+		stderr:  r.output(nil, file.Name, "stderr"),
+		grace:   r.options.Grace,
+		root:    r.options.Chroot,
+		inherit: r.options.Inherit,
+		groups:  r.groups,
 	}.run(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("--config: %w", err)
@@ -155,16 +160,17 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	}
 	stdout := r.output(run.Labels, run.Hook.Name, "stdout")
 	result.Usage, err = process{
-		name:   run.Hook.Name,
-		path:   run.Hook.Path,
-		env:    r.environment(slices.Concat(dir.env, run.Env), run.WorkingDir),
-		stdout: stdout,
-		stderr: r.output(run.Labels, run.Hook.Name, "stderr"),
-		grace:  r.options.Grace,
-		root:   r.options.Chroot,
-		limit:  r.limitOf(run.Hook),
-		groups: r.groups,
-		gated:  true,
+		name:    run.Hook.Name,
+		path:    run.Hook.Path,
+		env:     r.environment(slices.Concat(dir.env, run.Env), run.WorkingDir),
+		stdout:  stdout,
+		stderr:  r.output(run.Labels, run.Hook.Name, "stderr"),
+		grace:   r.options.Grace,
+		root:    r.options.Chroot,
+		inherit: r.options.Inherit,
+		limit:   r.limitOf(run.Hook),
+		groups:  r.groups,
+		gated:   true,
 	}.run(ctx)
 	stdout.flush()
 	if err != nil {
@@ -266,7 +272,7 @@ func (r *Result) warn(variable string, warnings []string) {
 	}
 }
 
-// environment is what a process gets beside the environment of the operator: what the options add, its files, and the
+// environment is what a process gets beside what it inherits of the operator: what the options add, its files, and the
 // root of the hooks.
 func (r *Runner) environment(files []string, workingDir string) []string {
 	return append(append(slices.Clone(r.options.Env), files...), envWorkingDir+"="+workingDir)

@@ -23,6 +23,8 @@ type HookInfo struct {
 	Hook          string        `json:"hook"`
 	ConfigVersion string        `json:"configVersion"`
 	Bindings      []BindingInfo `json:"bindings"`
+	// Hanging is a run of it that lasts too long; nil for none.
+	Hanging *RunningHook `json:"hanging,omitempty"`
 }
 
 // BindingInfo is one binding of a hook.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"net"
 	"net/http"
 	"sync"
@@ -66,6 +67,9 @@ func (c *connections) closeOldest() bool {
 		return false
 	}
 	delete(c.open, oldest)
+	if encrypted, ok := oldest.(*tls.Conn); ok {
+		oldest = encrypted.NetConn() // without a farewell, for which a TLS connection may wait
+	}
 	_ = oldest.Close() // nobody is answered on it
 	return true
 }

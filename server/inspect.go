@@ -21,6 +21,16 @@ import (
 type moduleEntry struct {
 	Name string `json:"name"`
 	messages.ModuleStatus
+	// Hanging are the runs of its hooks that last too long.
+	Hanging []messages.RunningHook `json:"hanging,omitempty"`
+}
+
+// hanging lists the hooks that run for too long.
+func (s Source) hanging() []messages.RunningHook {
+	if s.Hanging == nil {
+		return nil
+	}
+	return s.Hanging()
 }
 
 // listModules lists all modules in the order they run.
@@ -29,12 +39,24 @@ func listModules(tree []*supervisor.Node) []moduleEntry {
 	walk(tree, func(n *supervisor.Node) {
 		if status, ok := n.Status.(messages.ModuleStatus); ok {
 			_, name, _ := strings.Cut(n.Path, "/module/")
-			all = append(all, moduleEntry{name, status})
+			all = append(all, moduleEntry{Name: name, ModuleStatus: status})
 		}
 	})
 	slices.SortFunc(all, func(a, b moduleEntry) int {
 		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
 	})
+	return all
+}
+
+// withHanging adds the hooks that hang.
+func (s Source) withHanging(all []moduleEntry) []moduleEntry {
+	for _, h := range s.hanging() {
+		for i := range all {
+			if all[i].Name == h.Module {
+				all[i].Hanging = append(all[i].Hanging, h)
+			}
+		}
+	}
 	return all
 }
 
@@ -45,7 +67,7 @@ func (s Source) moduleList(*http.Request) (any, error) {
 	if enabled == nil {
 		enabled = []string{}
 	}
-	data := map[string]any{"enabledModules": enabled, "modules": listModules(s.Inspector.Tree())}
+	data := map[string]any{"enabledModules": enabled, "modules": s.withHanging(listModules(s.Inspector.Tree()))}
 	if held := s.Converge().HeldPurge; held != nil {
 		data["heldPurge"] = held
 	}
@@ -76,7 +98,7 @@ func (s Source) modulePage(r *http.Request) (any, error) {
 	case page == "snapshots":
 		return s.snapshots(r, s.nameOf(name, own), "")
 	case page == "status":
-		all := listModules(s.Inspector.Tree())
+		all := s.withHanging(listModules(s.Inspector.Tree()))
 		i := slices.IndexFunc(all, func(m moduleEntry) bool { return m.Name == s.nameOf(name, own) })
 		if i < 0 { // it was there a moment ago
 			return nil, errors.New("the module is being restarted; ask again")
@@ -149,6 +171,13 @@ func (s Source) allHooks(ctx context.Context, only string) ([]messages.HookInfo,
 // hookList answers /hook/list.
 func (s Source) hookList(r *http.Request) (any, error) {
 	all, err := s.allHooks(r.Context(), r.URL.Query().Get("module"))
+	for _, h := range s.hanging() {
+		for i := range all {
+			if all[i].Hook == h.Hook && all[i].Hanging == nil {
+				all[i].Hanging = &h
+			}
+		}
+	}
 	return view{map[string]any{"hooks": all}, hookLines(all)}, err
 }
 
@@ -169,6 +198,9 @@ func hookLines(all []messages.HookInfo) func(io.Writer) {
 			var on []string
 			for _, b := range h.Bindings {
 				on = append(on, b.String())
+			}
+			if h.Hanging != nil {
+				on = append(on, h.Hanging.String())
 			}
 			fmt.Fprintf(table, "%s\t%s\t%s\n", h.Owner, h.Hook, strings.Join(on, ", "))
 		}

@@ -68,7 +68,13 @@ func (s Source) liveData(who audience, actors bool) livePageData {
 	tree, converge := s.tree(who), s.Converge()
 	data := livePageData{
 		Refresh: refresh, Version: s.Version, Ready: converge.Ready, Summary: "starting", Notices: notices(tree),
-		Modules: liveModules(tree), Queues: liveQueues(tree), Now: time.Now().UTC().Format("2006-01-02 15:04:05 MST"),
+		Modules: liveModules(s.withHanging(listModules(tree))), Queues: liveQueues(tree), Now: time.Now().UTC().Format("2006-01-02 15:04:05 MST"),
+	}
+	for _, h := range s.hanging() { // those of modules are shown with them
+		if h.Module != "" {
+			continue
+		}
+		data.Notices = append(data.Notices, "H"+strings.TrimPrefix(h.String(), "h"))
 	}
 	leadership, follower := s.standby()
 	switch {
@@ -122,15 +128,15 @@ func notices(tree []*supervisor.Node) []string {
 	return all
 }
 
-func liveModules(tree []*supervisor.Node) []liveModule {
+func liveModules(list []moduleEntry) []liveModule {
 	var all []liveModule
-	for _, m := range listModules(tree) {
+	for _, m := range list {
 		row := liveModule{moduleEntry: m, LastRan: "–"}
 		if m.LastRun != nil {
 			row.LastRan = time.Since(m.LastRun.Began).Round(time.Second).String() + " ago"
 		}
 		switch {
-		case len(m.Failing) > 0:
+		case len(m.Failing) > 0, len(m.Hanging) > 0:
 			row.Class = "bad"
 		case m.Phase == messages.Ready:
 			row.Class = "good"

@@ -27,6 +27,10 @@ type Source struct {
 	// Metrics of the operator, and what hooks report.
 	Metrics, HookMetrics prometheus.Gatherer
 	Version              string
+	// Authorize guards the public pages but probes; nil when everybody may see them.
+	Authorize Authorize
+	// Hanging lists the hooks that run for too long; nil when nobody looks.
+	Hanging func() []messages.RunningHook
 	// Forecast tells what the operator would do.
 	Forecast func(ctx context.Context, request messages.ForecastRequest) (messages.Forecast, error)
 	// Ask gives a question to the actor with this path below the root.
@@ -42,7 +46,7 @@ type Source struct {
 // Public serves probes, metrics and the list of queues: nothing in it holds values. Everybody
 // can ask, so nobody who does not read the answer is waited for.
 func Public(s Source) http.Handler {
-	pages := s.handler(public)
+	pages := authorized(s.handler(public), s.Authorize)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // a recorder of tests has none
 		pages.ServeHTTP(w, r)
@@ -96,6 +100,9 @@ func (s Source) readyz(w http.ResponseWriter, r *http.Request, who audience) {
 	w.WriteHeader(status)
 	fmt.Fprintln(w, word)
 	writeConditions(w, s.tree(who))
+	for _, h := range s.hanging() {
+		fmt.Fprintln(w, h)
+	}
 }
 
 // converge answers in the words that scripts know (J3).
@@ -177,14 +184,17 @@ func Serve(ctx context.Context, address string, h http.Handler, log *slog.Logger
 	if err != nil {
 		return err
 	}
-	srv := newServer(h)
+	serveOn(ctx, newServer(h), listener, address, log)
+	return nil
+}
+
+func serveOn(ctx context.Context, srv *http.Server, listener net.Listener, address string, log *slog.Logger) {
 	context.AfterFunc(ctx, func() { _ = srv.Close() })
 	go func() {
 		if err := srv.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			log.Error("the HTTP server has ended", "address", address, "err", err)
 		}
 	}()
-	return nil
 }
 
 func listen(ctx context.Context, address string) (net.Listener, error) {

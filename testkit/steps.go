@@ -372,6 +372,9 @@ func (p *player) show() {
 		}
 	}
 	visit(p.operator.Inspector().Tree())
+	for _, h := range p.operator.HangingHooks() {
+		p.trace.Add("%s", h)
+	}
 	p.trace.Add("releases:%s", p.releases.describe())
 	cm := p.cluster.ConfigMap()
 	for _, key := range slices.Sorted(maps.Keys(cm)) {

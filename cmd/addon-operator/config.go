@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"net"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -33,8 +34,12 @@ type Config struct {
 	ListenAddress string
 	ListenPort    int
 	DebugAddress  string
+	DebugAnyone   bool
 	DebugSocket   string
 	MetricsPrefix string
+	SecureMetrics bool
+	TLSCert       string
+	TLSKey        string
 	OldMetrics    bool
 
 	Kubeconfig, KubeContext, KubeServer string
@@ -43,6 +48,8 @@ type Config struct {
 	PatchTimeout                        time.Duration
 
 	HookTimeout time.Duration
+	HookSeries  int
+	HookEnv     string
 	ChrootDir   string
 	JQLibrary   string
 
@@ -91,7 +98,11 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.yes(&c.KeepTmpFiles, "debug-keep-tmp-files", "DEBUG_KEEP_TMP_FILES", "keep these files after the run; they hold values")
 	o.text(&c.ListenAddress, "prometheus-listen-address", "ADDON_OPERATOR_LISTEN_ADDRESS SHELL_OPERATOR_LISTEN_ADDRESS", "0.0.0.0", "address for probes and metrics")
 	o.number(&c.ListenPort, "prometheus-listen-port", "ADDON_OPERATOR_LISTEN_PORT SHELL_OPERATOR_LISTEN_PORT", 9650, "port for probes and metrics")
+	o.yes(&c.SecureMetrics, "secure-metrics", "ADDON_OPERATOR_SECURE_METRICS", "serve the address for probes and metrics with TLS, and ask the API server who may see its pages; only probes stay open to everybody")
+	o.text(&c.TLSCert, "metrics-tls-cert", "ADDON_OPERATOR_METRICS_TLS_CERT", "", "file with the certificate for it, read again when it changes; without one the operator makes one that nobody has signed")
+	o.text(&c.TLSKey, "metrics-tls-key", "ADDON_OPERATOR_METRICS_TLS_KEY", "", "file with the key of this certificate")
 	o.textOrNone(&c.DebugAddress, "debug-address", "DEBUG_HTTP_SERVER_ADDR ADDON_OPERATOR_DEBUG_ADDRESS", "127.0.0.1:9115", "address for debug pages, which may show values")
+	o.yes(&c.DebugAnyone, "debug-address-not-loopback", "DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK", "let the debug address be another one than loopback: whoever reaches it reads values with their secrets and changes the operator, without being asked who that is")
 	o.textOrNone(&c.DebugSocket, "debug-unix-socket", "DEBUG_UNIX_SOCKET", "/var/run/addon-operator/debug.socket", "unix socket for the same pages")
 	o.text(&c.MetricsPrefix, "prometheus-metrics-prefix", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", actors.DefaultPrefix, "prefix of the names of metrics")
 	c.OldMetrics = true
@@ -104,7 +115,9 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.number(&c.PatchQPS, "object-patcher-kube-client-qps", "OBJECT_PATCHER_KUBE_CLIENT_QPS", 100, "the same for what hooks write to KUBERNETES_PATCH_PATH")
 	o.number(&c.PatchBurst, "object-patcher-kube-client-burst", "OBJECT_PATCHER_KUBE_CLIENT_BURST", 200, "the same for what hooks write to KUBERNETES_PATCH_PATH, in a burst")
 	duration(&c.PatchTimeout, "object-patcher-kube-client-timeout", "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", 10*time.Second, "time limit of one of these requests")
-	duration(&c.HookTimeout, "hook-timeout", "ADDON_OPERATOR_HOOK_TIMEOUT", 0, "time limit of hook runs that set none in their settings, and of enabled scripts; 0 means none")
+	duration(&c.HookTimeout, "hook-timeout", "ADDON_OPERATOR_HOOK_TIMEOUT", 10*time.Minute, "time limit of hook runs that set none in their settings, and of enabled scripts; 0 means none")
+	o.text(&c.HookEnv, "hook-env", "ADDON_OPERATOR_HOOK_ENV", hooks.DefaultInherit, "variables that hooks and enabled scripts inherit from the operator: names, with asterisks, separated by commas; !NAME takes some away")
+	o.number(&c.HookSeries, "hook-metrics-series", "ADDON_OPERATOR_HOOK_METRICS_SERIES", actors.DefaultHookSeries, "series of metrics that one hook may report; more are dropped")
 	o.text(&c.ChrootDir, "shell-chroot-dir", "ADDON_OPERATOR_SHELL_CHROOT_DIR", "", "root directory of hooks and enabled scripts; the directories of modules, global hooks and temporary files must lie below it")
 	o.text(&c.JQLibrary, "jq-library-path", "JQ_LIBRARY_PATH", "", "directories of modules that jq expressions of hooks import, separated by colons")
 	o.number(&c.HelmHistoryMax, "helm-history-max", "HELM_HISTORY_MAX", 10, "revisions kept of each release; 0 keeps all")
@@ -169,6 +182,12 @@ func (c *Config) complete(o *options, lookup func(string) (string, bool)) error 
 	if c.PatchTimeout < 0 {
 		errs = append(errs, fmt.Errorf("object-patcher-kube-client-timeout must not be negative, but is %s; 0 means none", c.PatchTimeout))
 	}
+	if _, err := hooks.ParseInherit(c.HookEnv); err != nil {
+		errs = append(errs, fmt.Errorf("hook-env: %w", err))
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") || c.TLSCert != "" && !c.SecureMetrics {
+		errs = append(errs, errors.New("metrics-tls-cert and metrics-tls-key: give both, with secure-metrics, or none"))
+	}
 	errs = append(errs, c.checkNumbers(), c.checkPrefix(), c.checkChroot(), c.checkLease())
 	if c.Loud {
 		c.LogLevel = "debug"
@@ -194,6 +213,7 @@ func (c *Config) checkNumbers() error {
 		{"object-patcher-kube-client-qps", c.PatchQPS, 1},
 		{"object-patcher-kube-client-burst", c.PatchBurst, 1},
 		{"helm-history-max", c.HelmHistoryMax, 0},
+		{"hook-metrics-series", c.HookSeries, 0},
 	} {
 		if n.value < n.least {
 			errs = append(errs, fmt.Errorf("%s must be %d or more, not %d", n.option, n.least, n.value))
@@ -210,6 +230,21 @@ func (c *Config) checkNumbers() error {
 		errs = append(errs, fmt.Errorf("helm-timeout must be above 0, not %s", c.HelmTimeout))
 	}
 	return errors.Join(errs...)
+}
+
+// checkDebugAddress refuses to show debug pages to others than this machine, unless that is wanted by name.
+func (c *Config) checkDebugAddress() error {
+	if c.DebugAddress == "" || c.DebugAnyone {
+		return nil
+	}
+	host, _, err := net.SplitHostPort(c.DebugAddress)
+	if err != nil {
+		return fmt.Errorf("debug-address: %w", err)
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return fmt.Errorf("debug-address %s is not on loopback: whoever reaches it reads values with their secrets and changes the operator; use 127.0.0.1, the unix socket and kubectl exec or port-forward, or say DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK=true", c.DebugAddress)
 }
 
 // checkPrefix reports a prefix that makes no names of metrics. Without one all names would

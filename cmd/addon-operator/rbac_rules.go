@@ -59,6 +59,15 @@ func baseDemands(c *Config) []demand {
 	}
 }
 
+// reviewDemands is what secure metrics need in addition.
+func reviewDemands() []demand {
+	const why = "secure metrics: who asks, and what he may"
+	return []demand{
+		{"", schema.GroupResource{Group: "authentication.k8s.io", Resource: "tokenreviews"}, "", []string{"create"}, why},
+		{"", schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}, "", []string{"create"}, why},
+	}
+}
+
 // rule is a rule of a role with the reasons for it.
 type rule struct {
 	groups, resources, names, verbs, why []string

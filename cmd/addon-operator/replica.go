@@ -36,6 +36,7 @@ type replica struct {
 	lease    *kube.Lease
 	runner   *hooks.Runner
 	former   *predecessor
+	reviewer *kube.Reviewer // of secure metrics, whether this replica leads or not
 }
 
 // newReplica makes what the clients and the hooks of a replica are bound to.
@@ -122,6 +123,11 @@ func (r *replica) may() func() error {
 // join gives the replica what it was waiting for.
 func (r *replica) join(client *kube.Client, runner *hooks.Runner) (err error) {
 	r.runner = runner
+	if r.config.SecureMetrics {
+		if r.reviewer, err = client.NewReviewer(); err != nil {
+			return err
+		}
+	}
 	if r.fence != nil {
 		r.lease, err = client.NewLease(r.config.leaseOptions(r.identity))
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/http"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -28,11 +29,15 @@ const hookGrace = 10 * time.Second
 // run starts the operator and returns when it has stopped. It is the only function that
 // knows all rooms.
 func run(ctx context.Context, c *Config) error {
+	if err := c.checkDebugAddress(); err != nil { // commands may ask any address
+		return err
+	}
 	log, err := newLogger(os.Stderr, c)
 	if err != nil {
 		return err
 	}
 	kube.RedirectKlog(log)
+	limitMemory(log)
 	c.changeable = &parameters{log: log}
 	c.changeable.addLogLevel(c)
 	log.Info("addon-operator starts", "version", version, "modulesDir", c.ModulesDir, "globalHooksDir", c.GlobalHooksDir, "namespace", c.Namespace)
@@ -59,7 +64,7 @@ func run(ctx context.Context, c *Config) error {
 	// The pages are served to the end: a stop that takes long is when somebody looks.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
-	if err := serve(pages, c, operator, world.Leadership, log); err != nil {
+	if err := serve(pages, c, operator, world.Leadership, replica.reviewer, log); err != nil {
 		return err
 	}
 	if err := replica.start(ctx, operator); err != nil && ctx.Err() == nil {
@@ -118,6 +123,7 @@ func stop(c *Config, operator *actors.Operator, stopWrites func(), log *slog.Log
 // included; both are global to the process.
 func newMetrics(c *Config) *actors.Metrics {
 	m := actors.NewMetrics(c.MetricsPrefix)
+	m.LimitHookSeries(c.HookSeries)
 	if c.OldMetrics {
 		m.ShowOldNames()
 	}
@@ -148,9 +154,13 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 	if err != nil {
 		return actors.World{}, err
 	}
+	inherit, err := hooks.ParseInherit(c.HookEnv)
+	if err != nil {
+		return actors.World{}, err
+	}
 	runner, err := hooks.NewRunner(hooks.Options{
 		TmpDir: c.TmpDir, KeepFiles: c.KeepTmpFiles, ProxyJSON: c.LogProxyHook, Grace: min(hookGrace, c.GracePeriod/2), Log: log,
-		Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.jqLibrary(), May: replica.may(), Keeper: replica.keeper,
+		Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.jqLibrary(), Inherit: inherit, May: replica.may(), Keeper: replica.keeper,
 	})
 	if err == nil {
 		err = replica.join(client, runner)
@@ -172,7 +182,8 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
-		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
+		HookTimeout: c.HookTimeout,
+		Writes:      writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		Purges: actors.PurgeLimits{Any: c.AllowPurge, Share: c.PurgeShare}, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
 		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
@@ -238,15 +249,21 @@ func (m configMap) RemoveConfirmation(ctx context.Context, value string) (kube.C
 
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).
-func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership func() messages.Leadership, log *slog.Logger) error {
+func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership func() messages.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
 	source := server.Source{
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: version,
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: c.changeable,
 		Leadership: leadership,
 		Forecast:   operator.Forecast,
+		Hanging:    operator.HangingHooks,
 	}
 	public := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort))
-	err := server.Serve(ctx, public, server.Public(source), log)
+	var err error
+	if c.SecureMetrics {
+		err = serveSecurely(ctx, c, public, source, reviewer, log)
+	} else {
+		err = server.Serve(ctx, public, server.Public(source), log)
+	}
 	if c.DebugAddress != "" {
 		err = errors.Join(err, server.Serve(ctx, c.DebugAddress, server.Debug(source), log))
 	}
@@ -261,6 +278,33 @@ func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership
 		}
 	}
 	return nil
+}
+
+// serveSecurely opens the public address with TLS; the API server says who may see its pages (J9).
+func serveSecurely(ctx context.Context, c *Config, address string, source server.Source, reviewer *kube.Reviewer, log *slog.Logger) error {
+	certificate, err := server.SelfSigned()
+	if c.TLSCert != "" {
+		certificate, err = server.CertificateFiles(c.TLSCert, c.TLSKey, log)
+	}
+	if err != nil {
+		return err
+	}
+	source.Authorize = func(ctx context.Context, token, verb, path string) (int, error) {
+		verdict, err := reviewer.Review(ctx, token, verb, path)
+		switch {
+		case errors.Is(err, kube.ErrBusy):
+			return http.StatusTooManyRequests, err
+		case err != nil:
+			log.Warn("a page is refused: nobody can tell who asks", "page", path, "err", err)
+			return http.StatusServiceUnavailable, errors.New("the API server does not tell who asks; the log of the operator says why")
+		case verdict == kube.Allowed:
+			return http.StatusOK, nil
+		case verdict == kube.Refused:
+			return http.StatusForbidden, nil
+		}
+		return http.StatusUnauthorized, nil
+	}
+	return server.ServeTLS(ctx, address, server.Public(source), certificate, log)
 }
 
 // renderer lets pages render.

@@ -40,6 +40,7 @@ func moduleTable(w io.Writer, body []byte) error {
 		Modules []struct {
 			Name string
 			messages.ModuleStatus
+			Hanging []messages.RunningHook
 		}
 		HeldPurge  *messages.HeldPurge
 		Leadership *messages.Leadership
@@ -69,6 +70,9 @@ func moduleTable(w io.Writer, body []byte) error {
 			f := m.Failing[0]
 			problem = shortened(fmt.Sprintf("%s failed %d times: %s", f.Task, f.Attempts, f.Error), 100)
 		}
+		if len(m.Hanging) > 0 {
+			problem = shortened(m.Hanging[0].String(), 100)
+		}
 		if list.HeldPurge != nil && slices.Contains(list.HeldPurge.Releases, m.Name) {
 			problem = "its directory is gone; its purge is held back"
 		}
@@ -92,18 +96,20 @@ func hookTable(w io.Writer, body []byte) error {
 	var rows [][]string
 	for _, h := range list.Hooks {
 		for i, b := range h.Bindings {
-			owner, hook := h.Owner, h.Hook
+			owner, hook, problem := h.Owner, h.Hook, ""
 			if i > 0 {
-				owner, hook = " ", " "
+				owner, hook, problem = " ", " ", " "
+			} else if h.Hanging != nil {
+				problem = shortened(h.Hanging.String(), 100)
 			}
 			name := b.Name
 			if name == b.Type {
 				name = ""
 			}
-			rows = append(rows, []string{owner, hook, b.Type, b.On, name, b.Queue})
+			rows = append(rows, []string{owner, hook, b.Type, b.On, name, b.Queue, problem})
 		}
 	}
-	return table(w, "No hooks are loaded. Those of a module are once it is enabled.", "MODULE HOOK BINDING ON NAME QUEUE", rows)
+	return table(w, "No hooks are loaded. Those of a module are once it is enabled.", "MODULE HOOK BINDING ON NAME QUEUE PROBLEM", rows)
 }
 
 func snapshotTable(w io.Writer, body []byte) error {

@@ -1,0 +1,131 @@
+package main_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// A hook that hangs: from the first minute on it is told everywhere, its time limit ends it with all that it has started,
+// and when memory runs out the kernel takes it before the operator. It inherits nothing that is only for the operator.
+// C23, C29.
+func TestHookThatHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than a minute")
+	}
+	h := newHouse(t, `
+-- modules/values.yaml --
+stuckEnabled: true
+-- modules/010-stuck/hooks/hang.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then
+  echo '{"configVersion": "v1", "onStartup": 1, "settings": {"timeout": "75s"}}'
+  exit
+fi
+[[ ! -e $OUT/once ]] || exit 0
+: > "$OUT/once"
+env > "$OUT/environment"
+bash -c 'cat /proc/$$/oom_score_adj' > "$OUT/score"
+sleep 1000 "$@" & echo $! > "$OUT/child"
+wait
+`)
+	o := h.start("OTEL_EXPORTER_OTLP_HEADERS=authorization=secret", "OF_THE_OPERATOR=1", "GOMEMLIMIT=400MiB")
+	h.eventually("the child of the hook", func() error {
+		if h.read("out/child") == "" {
+			return errNotYet
+		}
+		return nil
+	})
+	if got := strings.TrimSpace(h.read("out/score")); got != "1000" {
+		t.Errorf("the oom_score_adj of what the hook starts is %s, want 1000", got)
+	}
+	if seen := h.read("out/environment"); strings.Contains(seen, "authorization") || !strings.Contains(seen, "OF_THE_OPERATOR=1") || !strings.Contains(seen, "VALUES_PATH=") {
+		t.Errorf("the environment of the hook:\n%s", seen)
+	}
+	if out := o.ask("module list"); strings.Contains(out, "hangs") {
+		t.Errorf("it hangs from the beginning:\n%s", out)
+	}
+	var hangs string
+	for range 3 { // each is patient for a minute
+		if hangs = o.metricNow("addon_operator_hook_hanging_seconds", `hook="010-stuck/hooks/hang.sh"`, `module="stuck"`, `binding="onStartup"`); hangs != "" {
+			break
+		}
+		awaitOr(h, 30*time.Second, func() bool {
+			return o.metricNow("addon_operator_hook_hanging_seconds", "hang.sh") != ""
+		})
+	}
+	if hangs == "" {
+		t.Error("no metric tells that the hook hangs")
+	}
+	o.expect("WARN hook hangs", "hook=010-stuck/hooks/hang.sh", "module=stuck", "runningFor=1m0s", "limit=1m15s")
+	const told = "hook 010-stuck/hooks/hang.sh (onStartup) hangs: it has been running for 1m"
+	o.ask("module list", "PROBLEM", told)
+	o.ask("hook list", "PROBLEM", told)
+	for _, page := range []string{"/", "/readyz?verbose"} {
+		if _, body := get(o.public + page); !strings.Contains(body, told) {
+			t.Errorf("%s does not tell it:\n%s", page, body)
+		}
+	}
+	o.expect("ERROR", "will retry", "hook 010-stuck/hooks/hang.sh: ended because it took longer than 1m15s (settings.timeout of the hook)")
+	o.ready()
+	h.eventually("the end of the child", func() error {
+		if _, err := os.Stat("/proc/" + strings.TrimSpace(h.read("out/child"))); err == nil {
+			return fmt.Errorf("it runs")
+		}
+		return nil
+	})
+	if o.metricNow("addon_operator_hook_hanging_seconds") != "" {
+		t.Error("the metric stays though nothing hangs")
+	}
+	if got := o.metricNow("go_gc_gomemlimit_bytes"); !strings.HasSuffix(got, " 4.194304e+08") {
+		t.Errorf("GOMEMLIMIT does not count: %q", got)
+	}
+}
+
+// metricNow is the first line of a metric that has all these parts, or nothing.
+func (o *operator) metricNow(name string, parts ...string) string {
+	_, page := get(o.public + "/metrics")
+	for line := range strings.Lines(page) {
+		if (strings.HasPrefix(line, name+"{") || strings.HasPrefix(line, name+" ")) && containsAll(line, parts) {
+			return strings.TrimSpace(line)
+		}
+	}
+	return ""
+}
+
+// awaitOr polls until something is so, or the time is over.
+func awaitOr(h *house, longest time.Duration, so func() bool) {
+	deadline, tick := time.After(longest), time.NewTicker(pollInterval)
+	defer tick.Stop()
+	for !so() {
+		select {
+		case <-deadline:
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// What lies where others could replace it, or would be shown to others, is refused at the start, by the name of the option.
+// B3, J7, C24.
+func TestOptionsThatExposeSecrets(t *testing.T) {
+	h := newHouse(t, "-- modules/values.yaml --\n")
+	h.mkdir("open")
+	if err := os.Chmod(h.path("open"), 0o777); err != nil {
+		t.Fatal(err)
+	}
+	for env, says := range map[string]string{
+		"ADDON_OPERATOR_DEBUG_ADDRESS=0.0.0.0:0":   "DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK=true",
+		"ADDON_OPERATOR_TMP_DIR=" + h.path("open"): "others may write to it (mode 0777)",
+		"ADDON_OPERATOR_HOOK_ENV=A=b":              "hook-env: ",
+	} {
+		o := h.start(env)
+		if code := o.exit(); code != 1 {
+			t.Errorf("%s: exit code %d, want 1", env, code)
+		}
+		expectAll(t, strings.Join(o.output.lines(), "\n"), says)
+	}
+	h.start("DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK=true", "ADDON_OPERATOR_DEBUG_ADDRESS=0.0.0.0:0", "ADDON_OPERATOR_TMP_DIR="+h.path("open/own")).ready()
+}

@@ -1,0 +1,55 @@
+package hooks
+
+import (
+	"fmt"
+	"path"
+	"strings"
+)
+
+// DefaultInherit is what hooks inherit unless an option says otherwise: all but the headers with which the operator
+// identifies itself to a collector of traces.
+const DefaultInherit = "*,!OTEL_EXPORTER_OTLP_*HEADERS"
+
+// Inherit says which variables of the operator's environment hooks get, by their names. The zero value lets all through.
+type Inherit []string
+
+// ParseInherit reads patterns that are separated by commas: NAME, or with asterisks as KUBE*; one that begins with ! takes
+// variables away that others let through.
+func ParseInherit(text string) (Inherit, error) {
+	inherit := Inherit{}
+	for pattern := range strings.SplitSeq(text, ",") {
+		if pattern = strings.TrimSpace(pattern); pattern == "" {
+			continue
+		}
+		if strings.ContainsAny(pattern, "=?[]\\") || strings.HasSuffix(pattern, "!") {
+			return nil, fmt.Errorf("%q is no name of a variable, which may have asterisks and an exclamation mark before it", pattern)
+		}
+		inherit = append(inherit, pattern)
+	}
+	return inherit, nil
+}
+
+// of picks the variables that are let through. It is never nil, which would stand for all of them.
+func (i Inherit) of(environment []string) []string {
+	picked := []string{}
+	for _, variable := range environment {
+		if name, _, _ := strings.Cut(variable, "="); i == nil || i.lets(name) {
+			picked = append(picked, variable)
+		}
+	}
+	return picked
+}
+
+func (i Inherit) lets(name string) (yes bool) {
+	for _, pattern := range i {
+		without, not := strings.CutPrefix(pattern, "!")
+		if matches, err := path.Match(without, name); err != nil || !matches {
+			continue
+		}
+		if not {
+			return false
+		}
+		yes = true
+	}
+	return yes
+}

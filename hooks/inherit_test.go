@@ -1,0 +1,143 @@
+package hooks
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestInherit(t *testing.T) { // C23
+	environment := []string{"PATH=/bin", "HOME=/", "KUBECONFIG=/k", "KUBERNETES_SERVICE_HOST=h", "OTEL_EXPORTER_OTLP_HEADERS=secret", "OTEL_EXPORTER_OTLP_TRACES_HEADERS=secret", "OTEL_SERVICE_NAME=n"}
+	for text, want := range map[string]string{
+		"":                            "",
+		"*":                           "PATH HOME KUBECONFIG KUBERNETES_SERVICE_HOST OTEL_EXPORTER_OTLP_HEADERS OTEL_EXPORTER_OTLP_TRACES_HEADERS OTEL_SERVICE_NAME",
+		DefaultInherit:                "PATH HOME KUBECONFIG KUBERNETES_SERVICE_HOST OTEL_SERVICE_NAME",
+		" PATH, KUBE* ,":              "PATH KUBECONFIG KUBERNETES_SERVICE_HOST",
+		"KUBE*,!KUBECONFIG":           "KUBERNETES_SERVICE_HOST",
+		"!KUBECONFIG":                 "",
+		"path,HOM":                    "",
+		"OTEL_EXPORTER_OTLP_*HEADERS": "OTEL_EXPORTER_OTLP_HEADERS OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+	} {
+		inherit, err := ParseInherit(text)
+		if err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+		var got []string
+		for _, variable := range inherit.of(environment) {
+			name, _, _ := strings.Cut(variable, "=")
+			got = append(got, name)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q lets through %q, want %q", text, got, want)
+		}
+	}
+	if got := Inherit(nil).of(environment); !slices.Equal(got, environment) {
+		t.Errorf("without a list hooks inherit %q", got)
+	}
+	for _, text := range []string{"A=b", "A?", "[A]", "!", `A\`} {
+		if _, err := ParseInherit(text); err == nil {
+			t.Errorf("%q is accepted", text)
+		}
+	}
+}
+
+func TestRunInherits(t *testing.T) { // C23
+	t.Setenv("OF_THE_OPERATOR", "secret")
+	for _, inherit := range []string{"*,!OF_THE_*", "PATH"} {
+		parsed, err := ParseInherit(inherit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runner, _ := newRunner(t, Options{Inherit: parsed, Env: []string{"ADDED=1"}})
+		hook := script(t, `[ -z "${OF_THE_OPERATOR+x}" ] && [ -n "$PATH" ] && [ "$ADDED" = 1 ] && [ -n "$VALUES_PATH" ] && [ "$PWD" = "$(pwd -P)" ]
+code=$?; [ "${1:-}" = --config ] && echo 'onStartup: 1'; [ -z "${MODULE_ENABLED_RESULT:-}" ] || echo true > "$MODULE_ENABLED_RESULT"; exit $code`)
+		if _, err := runner.Run(t.Context(), Run{Hook: hook}); err != nil {
+			t.Errorf("%s: %v", inherit, err)
+		}
+		if _, err := runner.Enabled(t.Context(), EnabledScript{Module: "m", Path: hook.Path}); err != nil {
+			t.Errorf("%s: the enabled script: %v", inherit, err)
+		}
+		asked := script(t, `[ -z "${OF_THE_OPERATOR+x}" ] || exit 1; echo '{configVersion: v1, onStartup: 1}'`)
+		if _, err := runner.Configure(t.Context(), asked.File, "", Module); err != nil {
+			t.Errorf("%s: --config: %v", inherit, err)
+		}
+	}
+}
+
+// C24: files with values lie where nobody else can replace them.
+func TestTmpDirMustBeOurs(t *testing.T) {
+	dir := t.TempDir()
+	mode := func(name string, mode os.FileMode) string {
+		path := filepath.Join(dir, name)
+		if err := os.Mkdir(path, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	link := func(target, name string) string {
+		path := filepath.Join(dir, name)
+		if err := os.Symlink(target, path); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	open := mode("open", 0o777)
+	for path, problem := range map[string]string{
+		filepath.Join(dir, "fresh", "one"):        "",
+		mode("private", 0o700):                    "",
+		mode("readable", 0o755):                   "",
+		mode("sticky", 0o777|os.ModeSticky):       "",
+		filepath.Join(open, "own"):                "",
+		link(filepath.Join(dir, "private"), "to"): "",
+		open:                  "others may write to it (mode 0777)",
+		mode("group", 0o770):  "others may write to it (mode 0770)",
+		link(open, "to-open"): "others may write to it (mode 0777)",
+		link(file, "to-file"): "file exists",
+	} {
+		_, err := NewRunner(Options{TmpDir: path})
+		if problem == "" && err != nil || problem != "" && (err == nil || !strings.Contains(err.Error(), problem) && !strings.Contains(err.Error(), "not a directory")) {
+			t.Errorf("%s: %v, want %q", path, err, problem)
+		}
+	}
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give a directory to somebody else")
+	}
+	foreign := mode("foreign", 0o1777)
+	if err := os.Chown(foreign, 12345, -1); err != nil {
+		t.Fatal(err)
+	}
+	planted := link(filepath.Join(dir, "private"), "planted")
+	if err := os.Lchown(planted, 12345, -1); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{foreign, planted} {
+		if _, err := NewRunner(Options{TmpDir: path}); err == nil || !strings.Contains(err.Error(), "it belongs to user 12345") {
+			t.Errorf("%s: %v, want it refused", path, err)
+		}
+	}
+}
+
+// Hooks are killed before the operator when memory runs out, and so is what they start.
+func TestHooksAreOfferedToTheOOMKiller(t *testing.T) {
+	own, err := os.ReadFile("/proc/self/oom_score_adj")
+	if err != nil {
+		t.Skip("no /proc: ", err)
+	}
+	runner, _ := newRunner(t, Options{})
+	hook := script(t, `until [ "$(cat /proc/$$/oom_score_adj)" = 1000 ]; do sleep 0.01; done; [ "$(bash -c 'cat /proc/$$/oom_score_adj')" = 1000 ]`)
+	if _, err := runner.Run(t.Context(), Run{Hook: hook}); err != nil {
+		t.Error(err)
+	}
+	if now, err := os.ReadFile("/proc/self/oom_score_adj"); err != nil || string(now) != string(own) {
+		t.Errorf("the operator itself: %q, it was %q; %v", now, own, err)
+	}
+}

@@ -1,0 +1,40 @@
+package hooks
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+)
+
+// checkOwner refuses a directory in which somebody else could replace what we make: who owns it, or may write to it, can
+// rename the files of a run and read or write others in their place. Root is trusted; the sticky bit, as /tmp has it, keeps
+// others from what is ours.
+func checkOwner(path string) error {
+	if err := checkOwned(os.Lstat(path)); err != nil { // of a symbolic link
+		return err
+	}
+	info, err := os.Stat(path)
+	if err := checkOwned(info, err); err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return errors.New("it is no directory")
+	}
+	const othersWrite = 0o022
+	if info.Mode().Perm()&othersWrite != 0 && info.Mode()&os.ModeSticky == 0 {
+		return fmt.Errorf("others may write to it (mode %04o), and could replace the files of hooks; take that away by chmod go-w, or give a directory in it, which the operator makes for itself", info.Mode().Perm())
+	}
+	return nil
+}
+
+func checkOwned(info os.FileInfo, err error) error {
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if us := os.Geteuid(); ok && stat.Uid != 0 && int(stat.Uid) != us {
+		return fmt.Errorf("it belongs to user %d, who could replace the files of hooks; the operator is user %d: give it a directory of its own", stat.Uid, us)
+	}
+	return nil
+}

@@ -1,0 +1,161 @@
+package kube
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+)
+
+// Verdict is what the API server says of somebody who asks for a page.
+type Verdict int
+
+// The verdicts. The zero value lets nobody in.
+const (
+	Unknown Verdict = iota // nobody whom the API server knows
+	Refused                // somebody who may not see this page
+	Allowed
+)
+
+// ErrBusy is why a question is not asked: too many others are.
+var ErrBusy = errors.New("too many requests ask who they are; try again")
+
+// How long a verdict counts, and how many are remembered. Who asks again and again, as Prometheus does, costs the API server
+// two requests a minute; who loses a right is kept out after a minute. What is refused is asked again sooner, for people who
+// grant a right and try.
+const (
+	allowedFor  = time.Minute
+	refusedFor  = 10 * time.Second
+	maxVerdicts = 256
+	// maxReviews bounds the questions at one time: everybody can send tokens that nobody has seen before.
+	maxReviews    = 4
+	reviewTimeout = 5 * time.Second
+)
+
+// Reviewer asks the API server who may see pages: TokenReview says whose a token is, SubjectAccessReview what he may do, as
+// for the secure metrics of controller-runtime. The operator needs the right to create both (J9).
+type Reviewer struct {
+	review func(ctx context.Context, token, verb, path string) (Verdict, error)
+	slots  chan struct{}
+
+	mu    sync.Mutex
+	known map[question]answer
+}
+
+// question has a hash of the token: verdicts outlive requests, and tokens are secrets.
+type question struct{ token, verb, path [sha256.Size]byte }
+
+type answer struct {
+	verdict Verdict
+	until   time.Time
+}
+
+// NewReviewer makes a Reviewer. Its questions change nothing, so a replica that does not lead may ask them, too.
+func (c *Client) NewReviewer() (*Reviewer, error) {
+	config := rest.CopyConfig(c.config)
+	if c.unfenced != nil {
+		config = rest.CopyConfig(c.unfenced)
+	}
+	config.QPS, config.Timeout = -1, reviewTimeout
+	tokens, err := authenticationclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for TokenReviews: %w", err)
+	}
+	access, err := authorizationclient.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client for SubjectAccessReviews: %w", err)
+	}
+	return newReviewer(func(ctx context.Context, token, verb, path string) (Verdict, error) {
+		who, err := tokens.TokenReviews().Create(ctx, &authenticationv1.TokenReview{Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
+		if err != nil {
+			return Unknown, fmt.Errorf("ask the API server whose token it is: %w", err)
+		}
+		if !who.Status.Authenticated {
+			return Unknown, nil
+		}
+		user := who.Status.User
+		extra := make(map[string]authorizationv1.ExtraValue, len(user.Extra))
+		for key, value := range user.Extra {
+			extra[key] = authorizationv1.ExtraValue(value)
+		}
+		may, err := access.SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+			User: user.Username, UID: user.UID, Groups: user.Groups, Extra: extra,
+			NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: path, Verb: verb},
+		}}, metav1.CreateOptions{})
+		if err != nil {
+			return Unknown, fmt.Errorf("ask the API server what %s may: %w", user.Username, err)
+		}
+		if !may.Status.Allowed || may.Status.Denied {
+			return Refused, nil
+		}
+		return Allowed, nil
+	}), nil
+}
+
+func newReviewer(review func(ctx context.Context, token, verb, path string) (Verdict, error)) *Reviewer {
+	return &Reviewer{review: review, slots: make(chan struct{}, maxReviews), known: map[question]answer{}}
+}
+
+// Review tells whether who has this token may do verb with the page at path. An error means that nobody can tell now; ErrBusy
+// that it was not even asked.
+func (r *Reviewer) Review(ctx context.Context, token, verb, path string) (Verdict, error) {
+	q := question{sha256.Sum256([]byte(token)), sha256.Sum256([]byte(verb)), sha256.Sum256([]byte(path))}
+	if verdict, ok := r.remembered(q); ok {
+		return verdict, nil
+	}
+	select {
+	case r.slots <- struct{}{}:
+	default:
+		return Unknown, ErrBusy
+	}
+	defer func() { <-r.slots }()
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
+	verdict, err := r.review(ctx, token, verb, path)
+	if err == nil {
+		r.remember(q, verdict)
+	}
+	return verdict, err
+}
+
+func (r *Reviewer) remembered(q question) (Verdict, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	a, ok := r.known[q]
+	return a.verdict, ok && time.Now().Before(a.until)
+}
+
+// remember makes room by forgetting what does not count any more, then refusals, then anything: strangers must not take the
+// places of those who may.
+func (r *Reviewer) remember(q question, verdict Verdict) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, spare := range []func(answer) bool{
+		func(a answer) bool { return !time.Now().Before(a.until) },
+		func(a answer) bool { return a.verdict != Allowed },
+		func(answer) bool { return true },
+	} {
+		for old, a := range r.known {
+			if len(r.known) < maxVerdicts {
+				break
+			}
+			if spare(a) {
+				delete(r.known, old)
+			}
+		}
+	}
+	counts := refusedFor
+	if verdict == Allowed {
+		counts = allowedFor
+	}
+	r.known[q] = answer{verdict, time.Now().Add(counts)}
+}

@@ -1,0 +1,161 @@
+package server
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Authorize tells whether who has a token may do verb with the page at path: the HTTP status to answer with, 200 when he may.
+type Authorize func(ctx context.Context, token, verb, path string) (status int, err error)
+
+// authorized lets only probes through to everybody; who asks for another page shows a token (J9).
+func authorized(next http.Handler, authorize Authorize) http.Handler {
+	if authorize == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isProbe(r) {
+			next.ServeHTTP(w, r)
+			return
+		}
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if token = strings.TrimSpace(token); !strings.EqualFold(scheme, "Bearer") || token == "" {
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			text(w, http.StatusUnauthorized, "this page needs the token of a ServiceAccount or a user: Authorization: Bearer TOKEN\n")
+			return
+		}
+		switch status, err := authorize(r.Context(), token, strings.ToLower(r.Method), r.URL.Path); {
+		case err != nil:
+			text(w, status, err.Error()+"\n")
+		case status == http.StatusOK:
+			next.ServeHTTP(w, r)
+		case status == http.StatusUnauthorized:
+			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+			text(w, status, "the API server does not know this token\n")
+		default:
+			text(w, status, fmt.Sprintf("who has this token may not %s the nonResourceURL %s\n", strings.ToLower(r.Method), r.URL.Path))
+		}
+	})
+}
+
+// isProbe is what a kubelet, which has no token, and another replica ask. Whether and why a module fails is not part of it.
+func isProbe(r *http.Request) bool {
+	return r.URL.Path == "/healthz" || r.URL.Path == "/readyz" && !r.URL.Query().Has("verbose")
+}
+
+// Certificate is what a listener with TLS shows; it is asked at each connection.
+type Certificate func() (*tls.Certificate, error)
+
+// SelfSigned makes a certificate in memory. It keeps others from listening; who wants to know whom he asks gives files.
+func SelfSigned() (Certificate, error) {
+	const years = 10 // more than a process lives
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	const bits = 128
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), bits))
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	template := x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "addon-operator"}, DNSNames: []string{"addon-operator"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().AddDate(years, 0, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("make a certificate: %w", err)
+	}
+	certificate := &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return func() (*tls.Certificate, error) { return certificate, nil }, nil
+}
+
+// CertificateFiles reads a certificate and its key, and again when they are others. Those that cannot be read are an error at
+// the start; later the last ones stay, which the log says.
+func CertificateFiles(certFile, keyFile string, log *slog.Logger) (Certificate, error) {
+	f := &certificateFiles{cert: certFile, key: keyFile, log: log}
+	if err := f.load(f.stamp()); err != nil {
+		return nil, err
+	}
+	return f.get, nil
+}
+
+type certificateFiles struct {
+	cert, key string
+	log       *slog.Logger
+
+	mu     sync.Mutex
+	loaded *tls.Certificate
+	as     string // their stamp when they were read last, whatever came of it
+}
+
+func (f *certificateFiles) get() (*tls.Certificate, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if now := f.stamp(); now != f.as {
+		if err := f.load(now); err != nil {
+			f.log.Error("the certificate cannot be read again, the last one stays", "err", err)
+		} else {
+			f.log.Info("the certificate is read again", "path", f.cert)
+		}
+	}
+	return f.loaded, nil
+}
+
+// stamp changes with the files. Secrets in volumes change by a symbolic link, which is followed.
+func (f *certificateFiles) stamp() string {
+	var text strings.Builder
+	for _, path := range []string{f.cert, f.key} {
+		info, err := os.Stat(path)
+		if err != nil {
+			fmt.Fprintln(&text, err)
+			continue
+		}
+		fmt.Fprintln(&text, info.ModTime().UnixNano(), info.Size())
+	}
+	return text.String()
+}
+
+func (f *certificateFiles) load(stamp string) error {
+	f.as = stamp
+	loaded, err := tls.LoadX509KeyPair(f.cert, f.key)
+	if err != nil {
+		return fmt.Errorf("certificate %s: %w", f.cert, err)
+	}
+	f.loaded = &loaded
+	return nil
+}
+
+// ServeTLS is [Serve] on a TCP address with TLS.
+func ServeTLS(ctx context.Context, address string, h http.Handler, certificate Certificate, log *slog.Logger) error {
+	if certificate == nil {
+		return errors.New("bug: TLS needs a certificate")
+	}
+	listener, err := listen(ctx, address)
+	if err != nil {
+		return err
+	}
+	srv := newServer(h)
+	srv.ErrorLog = slog.NewLogLogger(log.Handler(), slog.LevelDebug) // everybody can fail a handshake
+	serveOn(ctx, srv, tls.NewListener(listener, &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"http/1.1"}, // whose connections are bounded
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() },
+	}), address, log)
+	return nil
+}
