@@ -37,16 +37,20 @@ type QueueStatus struct {
 	Since time.Time
 	// Head holds up to 100 tasks.
 	Head []Task
-	// Crowded are the hooks with many waiting runs, and how many they are. It is not changed.
+	// Triggers that the waiting tasks of hooks carry.
+	Triggers int
+	// Crowded are the hooks for which many of them wait, and how many. It is not changed.
 	Crowded map[string]int
 }
 
 // QueuedTask is one task of a queue as debug pages show it.
 type QueuedTask struct {
-	ID       string    `json:"id"`
-	Kind     string    `json:"kind"`
-	Owner    string    `json:"owner"`
-	About    string    `json:"about,omitempty"`
+	ID    string `json:"id"`
+	Kind  string `json:"kind"`
+	Owner string `json:"owner"`
+	About string `json:"about,omitempty"`
+	// Triggers are the events and ticks that one run of the hook will serve; 0 for other tasks.
+	Triggers int       `json:"triggers,omitempty"`
 	Cause    Cause     `json:"cause"`
 	QueuedAt time.Time `json:"queuedAt"`
 }
@@ -56,7 +60,8 @@ func (s QueueStatus) Tasks() []QueuedTask {
 	out := make([]QueuedTask, 0, len(s.Head))
 	for _, t := range s.Head {
 		kind, about := t.Work.Describe()
-		out = append(out, QueuedTask{ID: t.ID, Kind: kind, Owner: t.Owner, About: about, Cause: t.Cause, QueuedAt: t.QueuedAt})
+		work, _ := t.Work.(RunHook)
+		out = append(out, QueuedTask{ID: t.ID, Kind: kind, Owner: t.Owner, About: about, Triggers: work.Carried(), Cause: t.Cause, QueuedAt: t.QueuedAt})
 	}
 	return out
 }
