@@ -78,13 +78,17 @@ func (s QueueStatus) MarshalJSON() ([]byte, error) {
 
 // String implements fmt.Stringer.
 func (s QueueStatus) String() string {
+	text := count(s.Length, "task")
 	switch {
 	case s.Length == 0:
 		return "empty"
 	case s.InProgress:
-		return count(s.Length, "task") + ", in progress: " + s.Head[0].String()
+		text += ", in progress: " + s.Head[0].String()
 	}
-	return count(s.Length, "task")
+	if s.Triggers > 1 {
+		text += "; " + count(s.Triggers, "trigger") + " wait"
+	}
+	return text
 }
 
 // FailingTask is a task that failed and is tried again.
