@@ -200,6 +200,9 @@ type ConvergeStatus struct {
 	Enabled []string `json:"enabledModules"`
 	// Waits is what the start waits for before there is anything to converge.
 	Waits string `json:"waits,omitempty"`
+	// Postponed is the cause of a reload that begins when this one has ended, empty for none:
+	// reloads were started again too often (F10).
+	Postponed string `json:"postponed,omitempty"`
 	// HeldPurge is what the last reload would have purged (P1); nil for nothing.
 	HeldPurge *HeldPurge `json:"heldPurge,omitempty"`
 }
@@ -230,6 +233,9 @@ func (s ConvergeStatus) String() string {
 		ready = "ready"
 	}
 	text := fmt.Sprintf("%s, reload %d, %s", s.Phase, s.Reload, ready)
+	if s.Postponed != "" {
+		text += "; the next reload waits until this one has ended: " + s.Postponed
+	}
 	if s.HeldPurge != nil {
 		text += "; " + s.HeldPurge.String()
 	}
