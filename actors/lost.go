@@ -27,7 +27,7 @@ func handledAgain(message any) bool {
 		messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, resyncDue, slowedDue, dropWarm:
 	case lead, warmUp, flagsMoved:
 	case messages.StartSchedules, messages.StopSchedules, entriesDue:
-	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, healDue:
+	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, healDue, fightOver, fought:
 	default:
 		return false
 	}

@@ -122,6 +122,8 @@ type ModuleStatus struct {
 	Maintenance string `json:"maintenance,omitempty"`
 	// Drift are objects of the release that somebody changed, as far as anybody looks.
 	Drift []DriftedObject `json:"drift,omitempty"`
+	// Fights say which objects of the release something else deletes after each heal.
+	Fights []string `json:"fights,omitempty"`
 	// Parked: its run failed and is retried beside the main queue (policy isolate).
 	Parked bool `json:"parked,omitempty"`
 	// LastRun is the last module run that began, with the chain of its causes.
@@ -157,6 +159,9 @@ func (s ModuleStatus) String() string {
 	}
 	if n := len(s.Drift); n > 0 {
 		text += fmt.Sprintf(" DRIFT=%s", count(n, "object"))
+	}
+	for _, f := range s.Fights {
+		text += " FIGHT " + f
 	}
 	for _, f := range s.Failing {
 		text += " " + f.String()

@@ -68,6 +68,9 @@ func moduleTable(w io.Writer, body []byte) error {
 			f := m.Failing[0]
 			problem = shortened(fmt.Sprintf("%s failed %d times: %s", f.Task, f.Attempts, f.Error), 100)
 		}
+		if problem == "" && len(m.Fights) > 0 {
+			problem = m.Fights[0]
+		}
 		if list.HeldPurge != nil && slices.Contains(list.HeldPurge.Releases, m.Name) {
 			problem = "its directory is gone; its purge is held back"
 		}
