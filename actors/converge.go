@@ -50,6 +50,7 @@ type convergeState struct {
 	reload   int  // number of the last reload that has begun
 	waiting  bool // a ReloadModules task waits in the main queue
 	running  bool // steps of the last reload are in the main queue
+	restarts restarts
 	began    time.Time
 	ready    bool // the first converge is over
 	cause    messages.Cause
@@ -148,18 +149,26 @@ func (c *converge) startUp(ctx actor.Context) {
 }
 
 // requestReload queues 'reload all modules': at the tail of main, or, while one is in
-// progress, in place of its pending steps (F4, F10). One that waits is enough (F9).
+// progress, in place of its pending steps (F4, F10), unless that has happened too often
+// (restarts.go). One that waits is enough (F9).
 func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 	if c.state.waiting {
 		return
 	}
 	restart := c.state.running
+	if restart && c.postpones(cause) {
+		return
+	}
 	if restart {
 		c.log.Info("reload of all modules starts again", "cause", cause)
 		ctx.Send(c.program.PID(queuePath+messages.MainQueue), messages.DropTasks{Reload: c.state.reload})
 	}
 	work := messages.ReloadModules{Cause: cause}
 	c.program.enqueue(ctx, restart, c.program.task(messages.Converge, work, cause))
+	if restart {
+		c.state.restarts.count++
+		c.program.Metrics.reloadRestarted(cause)
+	}
 	c.state.waiting = true // last: nobody asks again
 }
 
@@ -365,6 +374,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	}
 	c.program.tell(ctx, c.state.tree.Modules, messages.RememberValues{})
 	ctx.Send(c.program.PID(globalPath), messages.RememberValues{})
+	c.beginPostponed(ctx)
 	if msg.GlobalChanged {
 		c.reloadUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.state.cause).In(c.state.span.name()))
 	}
@@ -415,6 +425,9 @@ func (c *converge) runModules(ctx actor.Context, names []string, cause messages.
 
 func (c *converge) publish(ctx actor.Context) {
 	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.state.ready, Reload: c.state.reload, Enabled: c.state.enabled, HeldPurge: c.heldPurge()}
+	if next := c.state.restarts.postponed; next != nil {
+		s.Postponed = next.String()
+	}
 	switch {
 	case c.state.running || c.state.waiting && c.state.reload > 0:
 		s.Phase = messages.ConvergeReloading

@@ -24,7 +24,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 	case mon.open && msg.Seq <= mon.seen:
 	case m.state.standby, !mon.open && len(mon.runs) == 0: // the next Synchronization will see it
 	case !mon.open:
-		mon.held = append(mon.held, msg)
+		m.hold(mon, msg)
 	default:
 		m.queueEvent(ctx, mon, msg)
 		m.program.Metrics.eventQueued(msg.Watch, mon.binding, msg.Arrived)
@@ -45,14 +45,66 @@ func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg messages.Obje
 	if t.Cause.Parent != nil {
 		d = max(d, loopDelay(*t.Cause.Parent))
 	}
-	if d == 0 {
+	if d == 0 && mon.slowed == nil {
 		m.program.enqueue(ctx, false, t)
 		return
 	}
-	m.program.looping(m.log, t.Cause, d)
-	time.AfterFunc(d, func() {
-		m.program.Send(m.program.PID(operatorPath), messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}})
-	})
+	m.slow(ctx, msg.Watch, mon, t, d)
+}
+
+// slow lets an event that is part of a loop wait, and those that come meanwhile join it.
+func (m *monitors) slow(ctx actor.Context, key messages.WatchKey, mon *monitor, t messages.Task, d time.Duration) {
+	begins := mon.slowed == nil
+	mon.slowed, _ = m.program.wait(mon.slowed, t)
+	if d > 0 {
+		m.program.looping(m.log, t.Cause, d)
+	}
+	if begins {
+		self := ctx.Self()
+		time.AfterFunc(d, func() { m.program.Send(self, slowedDue{key, mon}) })
+	}
+}
+
+// slowedDue is sent by a timer when events that are part of a loop have waited long enough.
+type slowedDue struct {
+	watch messages.WatchKey
+	mon   *monitor // another one after the module was disabled and enabled
+}
+
+func (m *monitors) slowedDue(ctx actor.Context, due slowedDue) {
+	if mon := m.state.watches[due.watch]; mon != nil && mon == due.mon {
+		m.program.enqueue(ctx, false, mon.slowed...)
+		mon.slowed = nil
+	}
+}
+
+// hold keeps an event until the Synchronization has succeeded. When there are too many, another
+// Synchronization replaces them; in protocol v0, which has none, the oldest go.
+func (m *monitors) hold(mon *monitor, msg messages.ObjectChanged) {
+	size := func(c messages.ObjectChanged) int { return len(c.Object.Object) + len(c.Object.FilterResult) }
+	over := func() bool { return len(mon.held) > maxTriggers || mon.heldBytes > maxWaiting }
+	if mon.flooded {
+		return
+	}
+	mon.held = append(mon.held, msg)
+	for mon.heldBytes += size(msg); over() && mon.hook.Config.Version == hooks.V0; mon.held = mon.held[1:] {
+		mon.heldBytes -= size(mon.held[0])
+	}
+	if over() {
+		dropped := len(mon.held)
+		mon.forgetHeld()
+		mon.flooded, mon.dropped = true, dropped
+	}
+}
+
+// resyncHeld queues a Synchronization in place of the events that were too many to be held.
+func (m *monitors) resyncHeld(ctx actor.Context, key messages.WatchKey, mon *monitor) {
+	t := m.program.task(key.Owner, messages.RunHook{
+		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Resync: []messages.KubernetesBinding{{Index: key.Binding.Index, Name: mon.binding.Name}},
+	}, messages.Cause{Activation: messages.BySync, Detail: "too many events of binding " + mon.binding.Name})
+	t.Queue, t.AllowFailure = mon.binding.Queue, mon.binding.AllowFailure
+	m.program.overflowed(t, []overflow{{binding: mon.binding.Name, events: mon.dropped}})
+	m.program.enqueue(ctx, false, t)
 }
 
 // causeOf is the cause of an event: the object, and the hook that has just changed it. By
@@ -86,7 +138,7 @@ func (m *monitors) objectsPatched(msg messages.ObjectsPatched) {
 // eventTrigger is the context of an event in the protocol of its hook (C31, C32).
 func eventTrigger(mon *monitor, msg messages.ObjectChanged) messages.Trigger {
 	b := mon.binding
-	t := messages.Trigger{Snapshots: b.Snapshots}
+	t := messages.Trigger{Snapshots: b.Snapshots, Binding: hooks.OnKubernetes, Index: msg.Watch.Binding.Index}
 	switch {
 	case mon.hook.Config.Version == hooks.V0:
 		t.Context = hooks.Context{Binding: b.Name, WatchEvent: msg.Event, Resource: &hooks.Resource{Namespace: msg.Namespace, Kind: kindOf(mon), Name: msg.Name}}
@@ -119,5 +171,11 @@ func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
 		mon.held = mon.held[1:]
 	}
 	m.resyncLater(ctx, msg.Watch, mon)
-	mon.held, mon.open = nil, true
+	if mon.flooded {
+		m.resyncHeld(ctx, msg.Watch, mon)
+	}
+	mon.forgetHeld()
+	mon.open = true
 }
+
+func (mon *monitor) forgetHeld() { mon.held, mon.heldBytes, mon.flooded = nil, 0, false }

@@ -57,6 +57,10 @@ type patient struct {
 	hooks   bool // the module has hooks, which may take objects away
 	ended   time.Time
 	timer   *time.Timer
+	due     time.Time // of the timer; zero without one
+	first   time.Time // the first news since a run was last queued; zero without one
+	fights  map[helm.Object]*fight
+	told    []string // the fights that the module knows of
 }
 
 type stage string
@@ -93,6 +97,11 @@ type (
 	}
 	moduleGone struct{ module string }
 	healDue    struct{ module string }
+	fightOver  struct {
+		module string
+		object helm.Object
+		times  int
+	}
 )
 
 func newHealer(ctx context.Context, p *program) actor.Producer {
@@ -114,13 +123,15 @@ func (h *healer) Receive(ctx actor.Context) {
 	case getGone:
 		ctx.Respond(goneObjects{h.getGone(msg.module)})
 	case releaseApplied:
-		h.releaseApplied(msg)
+		h.releaseApplied(ctx, msg)
 	case runEnded:
 		h.runEnded(ctx, msg)
 	case moduleGone:
 		h.forget(msg.module)
 	case healDue:
 		h.healDue(ctx, msg.module)
+	case fightOver:
+		h.fightOver(ctx, msg)
 	case messages.ListMonitored:
 		ctx.Respond(h.monitored())
 		return
@@ -144,7 +155,7 @@ func (h *healer) watch(self *actor.PID) {
 func (h *healer) patient(module string) *patient {
 	p := h.state.patients[module]
 	if p == nil {
-		p = &patient{stage: resting, gone: map[helm.Object]bool{}, asked: map[helm.Object]bool{}, doubtful: map[helm.Object]bool{}, tried: map[helm.Object]bool{}}
+		p = &patient{stage: resting, gone: map[helm.Object]bool{}, asked: map[helm.Object]bool{}, doubtful: map[helm.Object]bool{}, tried: map[helm.Object]bool{}, fights: map[helm.Object]*fight{}}
 		h.state.patients[module] = p
 	}
 	return p
@@ -161,9 +172,9 @@ func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 		case late && p.tried[o]:
 			h.log.Debug("an object goes at the end of each run: a hook of the module takes it away", "module", name, "object", o.String())
 		default:
-			h.healLater(ctx, name, p)
 			p.tried[o] = late
 			p.gone[o] = true
+			h.healLater(ctx, name, p)
 		}
 	}
 }
@@ -177,7 +188,7 @@ func (h *healer) releaseChanged(ctx actor.Context, name string) {
 
 func (h *healer) runBegan(module string) {
 	p := h.patient(module)
-	p.stage = before
+	p.stage, p.first = before, time.Time{}
 	p.stopTimer()
 }
 
@@ -189,7 +200,7 @@ func (h *healer) getGone(module string) []helm.Object {
 	return slices.SortedFunc(maps.Keys(p.asked), compareObjects)
 }
 
-func (h *healer) releaseApplied(msg releaseApplied) {
+func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
 	p := h.patient(msg.module)
 	h.disown(msg.module, p)
 	p.stage, p.objects, p.changed = after, msg.objects, false
@@ -199,6 +210,7 @@ func (h *healer) releaseApplied(msg releaseApplied) {
 	for o := range p.asked {
 		delete(p.gone, o)
 	}
+	h.forgetFights(ctx, msg.module, p)
 }
 
 func (h *healer) runEnded(ctx actor.Context, msg runEnded) {
@@ -227,16 +239,34 @@ func (h *healer) disown(module string, p *patient) {
 	}
 }
 
+// healLater queues a run a moment after the last news, or later in a fight. News that never
+// end delay it a few times only.
 func (h *healer) healLater(ctx actor.Context, module string, p *patient) {
+	now, delay := time.Now(), cmp.Or(h.program.HealDelay, healDelay)
+	if p.first.IsZero() {
+		p.first = now
+	}
+	due := now.Add(delay)
+	if last := p.first.Add(healNews * delay); due.After(last) {
+		due = last
+	}
+	if end := p.truce(); end.After(due) {
+		due = end
+	}
+	if due.Equal(p.due) {
+		return
+	}
 	p.stopTimer()
 	self := ctx.Self()
-	p.timer = time.AfterFunc(cmp.Or(h.program.HealDelay, healDelay), func() { h.program.Send(self, healDue{module}) })
+	p.due = due
+	p.timer = time.AfterFunc(time.Until(due), func() { h.program.Send(self, healDue{module}) })
 }
 
 func (p *patient) stopTimer() {
 	if p.timer != nil {
 		p.timer.Stop()
 	}
+	p.due = time.Time{}
 }
 
 // healDue queues a run of the module. One that waits already serves it as well, and one
@@ -246,6 +276,7 @@ func (h *healer) healDue(ctx actor.Context, module string) {
 	if p == nil || p.stage != resting || h.ctx.Err() != nil {
 		return
 	}
+	p.due = time.Time{}
 	for o := range p.doubtful {
 		if !h.program.ReleaseWatch.Present(o) {
 			p.gone[o] = true
@@ -259,11 +290,13 @@ func (h *healer) healDue(ctx actor.Context, module string) {
 		h.program.Metrics.objectsGone(module, gone)
 		cause = messages.Cause{Activation: messages.ByAbsence, Detail: describeObjects(gone)}
 	} else if !p.changed {
+		p.first = time.Time{}
 		return
 	}
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
+	h.countHeals(ctx, module, p)
 	h.program.enqueue(ctx, false, h.program.task(module, messages.RunModule{}, cause))
-	p.changed = false
+	p.changed, p.first = false, time.Time{}
 }
 
 func compareObjects(a, b helm.Object) int { return cmp.Compare(a.String(), b.String()) }

@@ -27,9 +27,22 @@ type job struct {
 	limits     *limits
 }
 
-// runHook is the work of a RunHook task.
+// runHook is the work of a RunHook task. Synchronizations that replace events come first; each
+// has a run of its own (C41).
 func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) error {
-	contexts, err := j.contexts(run, hook, w.Triggers)
+	for _, b := range w.Resync {
+		if b.Index >= len(hook.Config.Kubernetes) || hook.Config.Kubernetes[b.Index].Name != b.Name {
+			continue // the module was disabled and enabled, with another hook; its start has synchronized it
+		}
+		work := messages.SynchronizeHook{Hook: hook.Name, Bindings: []int{b.Index}, Names: []string{b.Name}, Again: true, Instead: true}
+		if err := j.synchronize(run, hook, work); err != nil {
+			return err
+		}
+	}
+	if len(w.Triggers) == 0 {
+		return nil
+	}
+	snapshots, err := j.snapshotsFor(run, hook, w.Triggers)
 	var waiting *waitingError
 	if errors.As(err, &waiting) {
 		j.skip(run, hook, w, err)
@@ -39,7 +52,31 @@ func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) e
 		return err
 	}
 	triggers := w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes
-	return j.execute(run, hook, w.Binding, contexts, triggers)
+	done := len(w.Resync)
+	w, dropped := limited(w, len(w.Triggers), maxContexts, inFile(snapshots))
+	if len(dropped) > 0 {
+		j.program.overflowed(j.task, dropped)
+		w.Resync = w.Resync[done:]
+		return j.runHook(run, hook, w)
+	}
+	return j.execute(run, hook, w.Binding, contexts(w.Triggers, snapshots), triggers)
+}
+
+// inFile returns how many bytes a context takes in BINDING_CONTEXT_PATH.
+func inFile(snapshots messages.Snapshots) func(messages.Trigger) int {
+	sizes := map[string]int{}
+	for _, b := range snapshots.Bindings {
+		for _, o := range b.Objects {
+			sizes[b.Name] += len(o.Object) + len(o.FilterResult)
+		}
+	}
+	return func(t messages.Trigger) int {
+		n := held(t)
+		for _, name := range t.Snapshots {
+			n += sizes[name]
+		}
+		return n
+	}
 }
 
 // skip passes over a hook one of whose snapshots cannot be complete for now: it must hold
@@ -48,13 +85,12 @@ func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) e
 // is kept until then.
 func (j job) skip(run *supervisor.Run, hook hooks.Hook, w messages.RunHook, reason error) {
 	j.log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", hook.Name, "binding", w.Binding, "err", reason)
-	if w.Binding != hooks.OnSchedule {
-		return
-	}
-	t := j.task
 	for _, trigger := range w.Triggers { // each by itself: the ticks of one schedule become one
-		w.Triggers = []messages.Trigger{trigger}
-		t.ID, t.Work = j.program.newTaskID(), w
+		if trigger.Binding != hooks.OnSchedule {
+			continue
+		}
+		t := j.task
+		t.ID, t.Work = j.program.newTaskID(), messages.RunHook{Hook: w.Hook, Binding: hooks.OnSchedule, Triggers: []messages.Trigger{trigger}}
 		run.Tell(j.program.PID(monitorsPath), messages.TickLater{Hook: hook, Task: t})
 	}
 }
@@ -73,23 +109,23 @@ func orderWork(hook hooks.Hook, binding hooks.BindingType) messages.RunHook {
 	}}}
 }
 
-// contexts completes the triggers with snapshots that are taken once, now (C35).
-func (j job) contexts(run *supervisor.Run, hook hooks.Hook, triggers []messages.Trigger) ([]hooks.Context, error) {
-	wanted := slices.ContainsFunc(triggers, func(t messages.Trigger) bool { return len(t.Snapshots) > 0 })
-	var snapshots messages.Snapshots
-	if wanted {
-		var err error
-		if snapshots, err = j.snapshots(run, hook, messages.Synchronization{}); err != nil {
-			return nil, err
-		}
+// snapshotsFor takes the snapshots that any of the triggers asks for, once, now (C35).
+func (j job) snapshotsFor(run *supervisor.Run, hook hooks.Hook, triggers []messages.Trigger) (messages.Snapshots, error) {
+	if !slices.ContainsFunc(triggers, func(t messages.Trigger) bool { return len(t.Snapshots) > 0 }) {
+		return messages.Snapshots{}, nil
 	}
-	contexts := make([]hooks.Context, 0, len(triggers))
+	return j.snapshots(run, hook, messages.Synchronization{})
+}
+
+// contexts completes the triggers with snapshots, which they share.
+func contexts(triggers []messages.Trigger, snapshots messages.Snapshots) []hooks.Context {
+	list := make([]hooks.Context, 0, len(triggers))
 	for _, t := range triggers {
 		c := t.Context
 		c.Snapshots = pick(snapshots, t.Snapshots)
-		contexts = append(contexts, c)
+		list = append(list, c)
 	}
-	return hooks.Compact(contexts), nil
+	return hooks.Compact(list)
 }
 
 // pick returns the snapshots of the bindings with the given names; nil for none asked.
@@ -158,7 +194,7 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 		return err
 	}
 	first := hook.Config.Kubernetes[w.Bindings[0]]
-	if slices.ContainsFunc(w.Bindings, func(i int) bool { return hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
+	if w.Instead || slices.ContainsFunc(w.Bindings, func(i int) bool { return hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
 		c := synchronizationContext(first, snapshots, w.Bindings[0])
 		err := j.execute(run, hook, hooks.OnKubernetes, []hooks.Context{c}, w.Late || w.Again)
 		if cause := context.Cause(run.Context()); cause != nil {

@@ -27,12 +27,12 @@ func (m *monitors) tickLater(ctx actor.Context, msg messages.TickLater) {
 	m.queueLater(ctx)
 }
 
-// sameTick reports whether two tasks are ticks of the same schedules of a hook.
+// sameTick reports whether two tasks are ticks of the same schedule of a hook.
 func sameTick(a, b messages.Task) bool {
 	x, tick := a.Work.(messages.RunHook)
 	y, tock := b.Work.(messages.RunHook)
 	return tick && tock && x.Binding == hooks.OnSchedule && y.Binding == hooks.OnSchedule && a.Owner == b.Owner && x.Hook == y.Hook &&
-		slices.EqualFunc(x.Triggers, y.Triggers, func(t, u messages.Trigger) bool { return t.Context.Binding == u.Context.Binding })
+		slices.EqualFunc(x.Triggers, y.Triggers, func(t, u messages.Trigger) bool { return t.Index == u.Index })
 }
 
 // queueLater queues the deferred Synchronizations, and the ticks behind them, whose

@@ -24,10 +24,10 @@ func handledAgain(message any) bool {
 		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue:
 	case messages.ConfigMapSeen, addSections, sectionLost, removeConfirmation:
 	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizationEnded,
-		messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, resyncDue, dropWarm:
+		messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, resyncDue, slowedDue, dropWarm:
 	case lead, warmUp, flagsMoved:
 	case messages.StartSchedules, messages.StopSchedules, entriesDue:
-	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, healDue:
+	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, healDue, fightOver, fought:
 	default:
 		return false
 	}

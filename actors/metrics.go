@@ -39,6 +39,8 @@ type Metrics struct {
 	convergeSeconds *prometheus.CounterVec
 	convergeTotal   *prometheus.CounterVec
 	loops           *prometheus.CounterVec
+	restarts        *prometheus.CounterVec
+	postponed       *prometheus.CounterVec
 	absent, healing *prometheus.CounterVec
 	filterSeconds   *prometheus.HistogramVec
 	eventSeconds    *prometheus.HistogramVec
@@ -76,6 +78,8 @@ func NewMetrics(prefix string) *Metrics {
 	m.corrections = m.counter("module_drift_corrections_total", "Runs of the module that put drift back.", "module")
 	m.convergeSeconds = m.counter("convergence_seconds", "Time spent in finished reloads of all modules.", "activation")
 	m.convergeTotal = m.counter("convergence_total", "Finished reloads of all modules.", "activation")
+	m.restarts = m.counter("reload_restarts_total", "Reloads of all modules that were started again before they had ended.", "activation")
+	m.postponed = m.counter("reloads_postponed_total", "Reloads of all modules that had to wait for the end of another one, because that had been started again too often.", "activation")
 	m.loops = m.counter("value_loops_total", "Tasks slowed down because hooks cause each other in a circle, or somebody undoes each correction of drift.", "activation")
 	m.absent = m.counter("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	m.healing = m.counter("modules_helm_release_redeployed_total", "Releases applied again because objects were absent.", "module")
@@ -206,6 +210,14 @@ func (m *Metrics) objectsGone(module string, gone []helm.Object) {
 	for _, o := range gone {
 		m.absent.WithLabelValues(module, o.String()).Inc()
 	}
+}
+
+func (m *Metrics) reloadRestarted(c messages.Cause) {
+	m.restarts.WithLabelValues(c.Activation).Inc()
+}
+
+func (m *Metrics) reloadPostponed(c messages.Cause) {
+	m.postponed.WithLabelValues(c.Activation).Inc()
 }
 
 func (m *Metrics) looped(c messages.Cause) { m.loops.WithLabelValues(c.Activation).Inc() }

@@ -122,11 +122,12 @@ func (m *Metrics) bindingStates() {
 	}, objects, errors, states)
 }
 
-// queueHeads are the tasks at the heads of queues, and the hooks with many tasks in one.
+// queueHeads are the tasks at the heads of queues, and what waits for hooks in them.
 func (m *Metrics) queueHeads() {
 	head := m.describe("tasks_queue_head_info", "1 for the task that a queue works at, or begins with next.", "queue", "module", "task_type", "hook")
 	since := m.describe("tasks_queue_head_seconds", "How long the task at the head has been in progress, its waiting between attempts included.", "queue")
-	many := m.describe("tasks_queue_compaction_tasks_by_hook", "Waiting runs of a hook, when there are more than 20 of them; the next run serves its neighbours, too.", "queue_name", "hook")
+	many := m.describe("tasks_queue_compaction_tasks_by_hook", "Triggers that wait for a hook, when there are more than 20 of them; its next run serves them all.", "queue_name", "hook")
+	triggers := m.describe("tasks_queue_triggers", "Events and ticks that wait in a queue; the task of a hook carries all that wait for it.", "queue")
 	m.registerLive(func(emit emit) {
 		for path, status := range m.actors().Statuses() {
 			queue, ok := strings.CutPrefix(path, queuePath)
@@ -138,6 +139,7 @@ func (m *Metrics) queueHeads() {
 				kind, _ := s.Head[0].Work.Describe()
 				emit(head, prometheus.GaugeValue, 1, queue, moduleLabel(s.Head[0].Owner), kind, hookOf(s.Head[0]))
 			}
+			emit(triggers, prometheus.GaugeValue, float64(s.Triggers), queue)
 			if s.InProgress {
 				emit(since, prometheus.GaugeValue, time.Since(s.Since).Seconds(), queue)
 			}
@@ -145,7 +147,7 @@ func (m *Metrics) queueHeads() {
 				emit(many, prometheus.GaugeValue, float64(n), queue, hook)
 			}
 		}
-	}, head, since, many)
+	}, head, since, many, triggers)
 }
 
 // moduleStates are what modules say of themselves.

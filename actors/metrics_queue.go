@@ -22,6 +22,7 @@ type queueMetrics struct {
 	wait        *prometheus.CounterVec
 	actions     *prometheus.HistogramVec
 	compactions *prometheus.CounterVec
+	overflows   *prometheus.CounterVec
 }
 
 func (m *Metrics) queueMetrics() queueMetrics {
@@ -30,7 +31,8 @@ func (m *Metrics) queueMetrics() queueMetrics {
 		wait:   m.counter("task_wait_in_queue_seconds_total", "Time that tasks waited in their queue.", "module", "hook", "binding", "queue"),
 		actions: m.histogramOf([]float64{1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1}, "tasks_queue_action_duration_seconds",
 			"Time that a queue took to add, take or drop tasks.", "queue_name", "queue_action"),
-		compactions: m.counter("tasks_queue_compaction_operations_total", "Runs of a hook that served several tasks at once.", "queue_name", "hook"),
+		compactions: m.counter("tasks_queue_compaction_operations_total", "Runs of a hook that served several triggers at once.", "queue_name", "hook"),
+		overflows:   m.counter("tasks_queue_overflows_total", "How often too many events waited for a hook, so that a Synchronization replaced those of a binding.", "queue_name", "hook"),
 	}
 }
 
@@ -43,17 +45,19 @@ func (m *Metrics) queueActed(queue, action string, began time.Time) {
 	m.queue.actions.WithLabelValues(queue, action).Observe(since(began))
 }
 
-// taskStarted notes that a task has left the line; merged are the tasks it serves beside
-// its own.
-func (m *Metrics) taskStarted(t messages.Task, merged int) {
-	hook, binding := hookOf(t), ""
-	if w, ok := t.Work.(messages.RunHook); ok {
-		binding = string(w.Binding)
-	}
-	m.queue.wait.WithLabelValues(moduleLabel(t.Owner), hook, binding, t.Queue).Add(since(t.QueuedAt))
-	if merged > 0 {
+// taskStarted notes that a task has left the line.
+func (m *Metrics) taskStarted(t messages.Task) {
+	hook := hookOf(t)
+	work, _ := t.Work.(messages.RunHook)
+	m.queue.wait.WithLabelValues(moduleLabel(t.Owner), hook, string(work.Binding), t.Queue).Add(since(t.QueuedAt))
+	if work.Carried() > 1 {
 		m.queue.compactions.WithLabelValues(t.Queue, hook).Inc()
 	}
+}
+
+// resynchronized notes that events that waited were dropped.
+func (m *Metrics) resynchronized(queue, hook string) {
+	m.queue.overflows.WithLabelValues(queue, hook).Inc()
 }
 
 // hookOf is the hook that a task runs, or empty.

@@ -43,8 +43,9 @@ type moduleState struct {
 	succeeded  time.Time // the last run that did
 	failed     time.Time
 
-	maintenance string // the mode, empty for none
-	crdsDue     bool   // CRDs were not looked at under maintenance
+	maintenance string   // the mode, empty for none
+	fights      []string // with whom heals of the release are in a fight
+	crdsDue     bool     // CRDs were not looked at under maintenance
 	drift       driftState
 }
 
@@ -74,7 +75,7 @@ func (s *moduleState) reset() {
 	s.hooks, s.loaded, s.started = nil, false, false
 	s.synchronized, s.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	s.section = s.section.WithoutPatches()
-	s.last, s.missed = helm.Outcome{}, nil
+	s.last, s.missed, s.fights = helm.Outcome{}, nil, nil
 	s.succeeded, s.failed = time.Time{}, time.Time{}
 }
 
@@ -128,6 +129,8 @@ func (m *module) Receive(ctx actor.Context) {
 		m.driftDue(ctx, msg)
 	case retireModule:
 		m.retire(ctx)
+	case fought:
+		m.state.fights = msg.fights
 	case messages.SetMaintenance:
 		m.setMaintenance(ctx, msg.Mode)
 	case awaitQuiet:
@@ -336,6 +339,6 @@ func (m *module) publish() {
 		Phase: phase, Order: m.state.module.Order, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
 		Values: m.state.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.state.lastRun,
 		Enabled: m.state.wanted, Version: m.state.last.ChartVersion, Succeeded: m.state.succeeded, Failed: m.state.failed,
-		Maintenance: m.state.maintenance, Drift: m.state.drift.told,
+		Maintenance: m.state.maintenance, Drift: m.state.drift.told, Fights: m.state.fights,
 	})
 }

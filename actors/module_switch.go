@@ -16,10 +16,10 @@ import (
 // on again before it was deleted, nothing has happened (E14), and the task is due. Of the
 // ticks of a schedule one is: the reload may be held up for days.
 func (m *module) missed(t messages.Task) {
-	same := func(kept messages.Task) bool { return sameTick(kept, t) }
-	if m.state.phase == messages.Suspended && !slices.ContainsFunc(m.state.missed, same) {
-		m.state.missed = append(m.state.missed, t)
+	if m.state.phase != messages.Suspended || slices.ContainsFunc(m.state.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
+		return
 	}
+	m.state.missed, _ = m.program.wait(m.state.missed, t)
 }
 
 // catchUp queues the tasks again that were missed.

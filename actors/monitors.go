@@ -53,7 +53,11 @@ type monitor struct {
 	open     bool           // events flow
 	seen     uint64         // the last change that the Synchronization run saw, or that became an event
 	held     []messages.ObjectChanged
-	resync   *time.Timer // nil without resynchronizationPeriod, or before the first Synchronization
+	// flooded: too many events came; dropped of them were held until then.
+	flooded            bool
+	heldBytes, dropped int
+	slowed             []messages.Task // the events that are part of a loop, as one task, until they are due
+	resync             *time.Timer     // nil without resynchronizationPeriod, or before the first Synchronization
 }
 
 // snapshotRequest waits until all bindings of its hook are complete.
@@ -105,6 +109,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.dropWarm()
 	case resyncDue:
 		m.resync(ctx, msg)
+	case slowedDue:
+		m.slowedDue(ctx, msg)
 	case lookAgain:
 		m.lookAgain(ctx)
 	case *actor.Started:
@@ -288,7 +294,7 @@ func (m *monitors) synchronizationEnded(msg messages.SynchronizationEnded) {
 			continue
 		}
 		if delete(mon.runs, msg.Run); len(mon.runs) == 0 {
-			mon.held = nil
+			mon.forgetHeld()
 		}
 	}
 }

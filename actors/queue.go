@@ -6,7 +6,6 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/hooks"
 	"addon-operator/messages"
 )
 
@@ -24,8 +23,8 @@ type queue struct {
 type queueState struct {
 	pending []messages.Task
 	current *messages.Task
-	since   time.Time      // the current task began
-	waiting map[string]int // runs of hooks among the pending
+	since   time.Time // the current task began
+	joined  []string  // tasks that have lately joined others
 }
 
 // executeAgain is sent by a timer when a task was lost with its owner.
@@ -36,7 +35,7 @@ type executeAgain struct{ id string }
 const lostTaskDelay = 5 * time.Second
 
 func newQueue(p *program, name string) actor.Producer {
-	state := &queueState{waiting: map[string]int{}}
+	state := &queueState{}
 	return func() actor.Actor { return &queue{program: p, name: name, state: state} }
 }
 
@@ -61,40 +60,52 @@ func (q *queue) Receive(ctx actor.Context) {
 	q.publish(ctx)
 }
 
-// enqueue adds tasks and keeps one run of a module: a run that waits already serves
-// what has changed since (F9). The one in progress does not count, unless the task is
-// only a repetition of it.
+// enqueue adds tasks. It keeps one run of a module: a run that waits already serves what has
+// changed since (F9). The one in progress does not count, unless the task is only a repetition
+// of it. Of the triggers of a hook it makes one task (C41).
 func (q *queue) enqueue(msg messages.Enqueue) {
 	now, action := time.Now(), addLast
 	if msg.Head {
 		action = addFirst
 	}
 	defer q.program.Metrics.queueActed(q.name, action, now)
-	var add []messages.Task
+	var first []messages.Task
 	for _, t := range msg.Tasks {
 		if q.has(t.ID) { // the queue crashed after it had taken it
 			continue
 		}
 		t.QueuedAt = now
 		if msg.Head {
-			q.state.pending = q.without(func(waiting messages.Task) bool { return serves(t, waiting) })
-		} else if slices.ContainsFunc(q.state.pending, func(waiting messages.Task) bool { return serves(waiting, t) }) ||
+			q.state.pending = slices.DeleteFunc(q.state.pending, func(waiting messages.Task) bool { return serves(t, waiting) })
+			first = append(first, t)
+			continue
+		}
+		if slices.ContainsFunc(q.state.pending, func(waiting messages.Task) bool { return serves(waiting, t) }) ||
 			q.state.current != nil && repeats(t, *q.state.current) {
 			continue
 		}
-		add = append(add, t)
-		q.count(t, 1)
+		q.wait(t)
 	}
 	if msg.Head {
-		q.state.pending = slices.Concat(add, q.state.pending)
-	} else {
-		q.state.pending = append(q.state.pending, add...)
+		q.state.pending = slices.Concat(first, q.state.pending)
 	}
 }
 
-// has reports whether a task is in progress or waits.
+// wait puts a task in the line.
+func (q *queue) wait(t messages.Task) {
+	pending, joined := q.program.wait(q.state.pending, t)
+	if q.state.pending = pending; !joined {
+		return
+	}
+	if len(q.state.joined) == shownTasks {
+		q.state.joined = slices.Delete(q.state.joined, 0, 1)
+	}
+	q.state.joined = append(q.state.joined, t.ID)
+}
+
+// has reports whether a task is in progress or waits, or another one carries its triggers.
 func (q *queue) has(id string) bool {
-	return q.state.current != nil && q.state.current.ID == id ||
+	return q.state.current != nil && q.state.current.ID == id || slices.Contains(q.state.joined, id) ||
 		slices.ContainsFunc(q.state.pending, func(t messages.Task) bool { return t.ID == id })
 }
 
@@ -139,45 +150,28 @@ func runs(t messages.Task) []string {
 
 func (q *queue) drop(msg messages.DropTasks) {
 	defer q.program.Metrics.queueActed(q.name, filter, time.Now())
-	q.state.pending = q.without(func(t messages.Task) bool { return t.Reload == msg.Reload })
+	q.state.pending = slices.DeleteFunc(q.state.pending, func(t messages.Task) bool { return t.Reload == msg.Reload })
 }
 
-// without removes tasks from the pending ones.
-func (q *queue) without(gone func(messages.Task) bool) []messages.Task {
-	return slices.DeleteFunc(q.state.pending, func(t messages.Task) bool {
-		if !gone(t) {
-			return false
-		}
-		q.count(t, -1)
-		return true
-	})
-}
-
-// count keeps the number of waiting runs of each hook.
-func (q *queue) count(t messages.Task, n int) {
-	hook := hookOf(t)
-	if hook == "" {
-		return
-	}
-	if q.state.waiting[hook] += n; q.state.waiting[hook] <= 0 {
-		delete(q.state.waiting, hook)
-	}
-}
-
-// crowd is how many waiting runs of one hook are many.
+// crowd is how many triggers of one hook are many.
 const crowd = 20
 
-// crowded are the hooks with many waiting runs; mostly none.
-func (q *queue) crowded() (many map[string]int) {
-	for hook, n := range q.state.waiting {
-		if n > crowd {
+// count tells how many triggers wait for hooks, and for which of them many do; mostly for none.
+func (q *queue) count() (triggers int, many map[string]int) {
+	for _, t := range q.state.pending {
+		w, ok := t.Work.(messages.RunHook)
+		if !ok || !joins(t) {
+			continue
+		}
+		triggers += w.Carried()
+		if w.Carried() > crowd {
 			if many == nil {
 				many = map[string]int{}
 			}
-			many[hook] = n
+			many[w.Hook] += w.Carried()
 		}
 	}
-	return many
+	return triggers, many
 }
 
 func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
@@ -210,14 +204,16 @@ func (q *queue) next(ctx actor.Context) {
 		return
 	}
 	now := time.Now()
-	head, rest := combine(q.state.pending)
-	for _, t := range q.state.pending[:len(q.state.pending)-len(rest)] {
-		q.count(t, -1)
+	head, rest, more := firstRun(q.state.pending[0])
+	if more {
+		rest.ID = q.program.newTaskID()
+		q.state.pending[0] = rest
+	} else {
+		q.state.pending = slices.Delete(q.state.pending, 0, 1)
 	}
-	merged := len(q.state.pending) - len(rest) - 1
-	q.state.current, q.state.pending, q.state.since = &head, rest, now
+	q.state.current, q.state.since = &head, now
 	q.program.Metrics.queueActed(q.name, removeFirst, now)
-	q.program.Metrics.taskStarted(head, merged)
+	q.program.Metrics.taskStarted(head)
 	q.execute(ctx)
 }
 
@@ -228,7 +224,8 @@ func (q *queue) execute(ctx actor.Context) {
 }
 
 func (q *queue) publish(ctx actor.Context) {
-	s := messages.QueueStatus{Length: len(q.state.pending), Since: q.state.since, Crowded: q.crowded()}
+	s := messages.QueueStatus{Length: len(q.state.pending), Since: q.state.since}
+	s.Triggers, s.Crowded = q.count()
 	if q.state.current != nil {
 		s.Length++
 		s.InProgress = true
@@ -237,35 +234,6 @@ func (q *queue) publish(ctx actor.Context) {
 	s.Head = append(s.Head, q.state.pending[:min(len(q.state.pending), shownTasks)]...)
 	q.program.Inspector.Publish(ctx.Self(), s)
 	q.program.Metrics.queueLength(q.name, s.Length)
-}
-
-// combine takes the head off and merges the hook runs right behind it into it (C41):
-// the same hook of the same owner, with the same allowFailure, protocol v1 only. What
-// runs for different modules is never merged, whatever the file is called.
-func combine(pending []messages.Task) (head messages.Task, rest []messages.Task) {
-	head, rest = pending[0], pending[1:]
-	work, ok := head.Work.(messages.RunHook)
-	if !ok || !combinable(work) {
-		return head, rest
-	}
-	triggers := slices.Clip(work.Triggers) // the first append copies: messages are never written to
-	for len(rest) > 0 {
-		next, ok := rest[0].Work.(messages.RunHook)
-		if !ok || !combinable(next) || rest[0].Owner != head.Owner || next.Hook != work.Hook || rest[0].AllowFailure != head.AllowFailure {
-			break
-		}
-		triggers = append(triggers, next.Triggers...)
-		rest = rest[1:]
-	}
-	work.Triggers = triggers
-	head.Work = work
-	return head, rest
-}
-
-// combinable: only what schedules and Kubernetes events trigger, and never in protocol
-// v0, whose contexts have no type (C20).
-func combinable(w messages.RunHook) bool {
-	return (w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes) && len(w.Triggers) > 0 && w.Triggers[0].Context.Type != ""
 }
 
 // shownTasks bounds what a queue publishes.

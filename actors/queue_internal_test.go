@@ -2,118 +2,222 @@ package actors
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 
 	"addon-operator/hooks"
+	"addon-operator/kube"
 	"addon-operator/messages"
 )
 
-// event is the task of one event for a hook; about is "kind:detail" of its trigger.
-func event(id, owner, hook string, details ...string) messages.Task {
+// event is the task of events for a hook, one for each of the given names of bindings; the
+// object of each has ten bytes.
+func event(id, owner, hook string, bindings ...string) messages.Task {
 	work := messages.RunHook{Hook: hook, Binding: hooks.OnKubernetes}
-	for _, d := range details {
-		work.Triggers = append(work.Triggers, messages.Trigger{Context: hooks.Context{Binding: d, Type: hooks.TypeEvent}})
+	for _, b := range bindings {
+		work.Triggers = append(work.Triggers, messages.Trigger{
+			Context: hooks.Context{Binding: b, Type: hooks.TypeEvent, Object: []byte("0123456789")}, Binding: hooks.OnKubernetes, Index: int(b[0]),
+		})
 	}
 	return messages.Task{ID: id, Owner: owner, Work: work}
 }
 
-func bindings(t messages.Task) string {
-	var names []string
-	if w, ok := t.Work.(messages.RunHook); ok {
-		for _, trigger := range w.Triggers {
-			names = append(names, trigger.Context.Binding)
-		}
-	}
-	return strings.Join(names, " ")
+// tick is the task of a schedule of a hook.
+func tick(id, owner, hook, name string, index int) messages.Task {
+	t := messages.Trigger{Context: hooks.Context{Binding: name, Type: hooks.TypeSchedule}, Binding: hooks.OnSchedule, Index: index}
+	return messages.Task{ID: id, Owner: owner, Work: messages.RunHook{Hook: hook, Binding: hooks.OnSchedule, Triggers: []messages.Trigger{t}}}
 }
 
-// C41, C43: neighbours are merged, and only they.
-func TestCombine(t *testing.T) {
-	schedule := event("s", "dns", "a.sh", "cron")
-	schedule.Work = messages.RunHook{Hook: "a.sh", Binding: hooks.OnSchedule, Triggers: []messages.Trigger{{Context: hooks.Context{Binding: "cron", Type: hooks.TypeSchedule}}}}
-	allowed := event("allowed", "dns", "a.sh", "p9")
-	allowed.AllowFailure = true
-	old := event("v0", "dns", "a.sh", "p0")
-	old.Work = messages.RunHook{Hook: "a.sh", Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{{Context: hooks.Context{Binding: "p0"}}}}
-	order := event("order", "dns", "a.sh", "beforeHelm")
-	order.Work = messages.RunHook{Hook: "a.sh", Binding: hooks.BeforeHelm, Triggers: []messages.Trigger{{Context: hooks.Context{Binding: "beforeHelm"}}}}
+// grouped is the task of a change for a binding with a group.
+func grouped(id, owner, hook, name string, index int, group string) messages.Task {
+	t := messages.Trigger{Context: hooks.Context{Binding: name, Type: hooks.TypeGroup, GroupName: group}, Binding: hooks.OnKubernetes, Index: index}
+	return messages.Task{ID: id, Owner: owner, Work: messages.RunHook{Hook: hook, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{t}}}
+}
+
+// old is the task of an event in protocol v0.
+func old(id, hook, object, watchEvent string) messages.Task {
+	t := messages.Trigger{Context: hooks.Context{Binding: "old", WatchEvent: watchEvent, Resource: &hooks.Resource{Name: object}}, Binding: hooks.OnKubernetes}
+	return messages.Task{ID: id, Owner: "dns", Work: messages.RunHook{Hook: hook, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{t}}}
+}
+
+// quiet makes a program that tells nobody but the test.
+func quiet() (*program, *toldNotices) {
+	p, told := newTestProgram(nil), &toldNotices{}
+	p.Notices = told
+	return p, told
+}
+
+type toldNotices struct{ notices []kube.Notice }
+
+func (t *toldNotices) Record(n kube.Notice) { t.notices = append(t.notices, n) }
+
+// line writes waiting tasks as text: their IDs, and what they carry.
+func line(waiting []messages.Task) string {
+	var all []string
+	for _, t := range waiting {
+		text := []string{t.ID}
+		w, _ := t.Work.(messages.RunHook)
+		for _, b := range w.Resync {
+			text = append(text, "all-"+b.Name)
+		}
+		for _, trigger := range w.Triggers {
+			text = append(text, trigger.Context.Binding)
+		}
+		all = append(all, strings.Join(text, " "))
+	}
+	return strings.Join(all, ", ")
+}
+
+// C41, C43, C45: what comes for a hook joins the task that waits for it, wherever that is in
+// the line. Other work keeps apart, and messages are never written to.
+func TestWaiting(t *testing.T) {
+	order := func(id string) messages.Task {
+		hook := hooks.Hook{File: hooks.File{Name: "a.sh"}, Config: &hooks.Config{}}
+		return messages.Task{ID: id, Owner: "dns", Work: orderWork(hook, hooks.BeforeHelm)}
+	}
+	allowed := func(t messages.Task) messages.Task {
+		t.AllowFailure = true
+		return t
+	}
 	module := messages.Task{ID: "module", Owner: "dns", Work: messages.RunModule{}}
 	one, two, three := event("1", "dns", "a.sh", "p1"), event("2", "dns", "a.sh", "p2"), event("3", "dns", "a.sh", "p3", "p4")
 	for name, c := range map[string]struct {
-		pending []messages.Task
-		merged  string // bindings of the head
-		rest    []string
+		added []messages.Task
+		want  string
 	}{
-		"one task":                        {[]messages.Task{one}, "p1", nil},
-		"neighbours":                      {[]messages.Task{one, two, three}, "p1 p2 p3 p4", nil},
-		"events and ticks of one hook":    {[]messages.Task{one, schedule, two}, "p1 cron p2", nil},
-		"another hook is between":         {[]messages.Task{one, event("x", "dns", "b.sh", "q"), two}, "p1", []string{"x", "2"}},
-		"the same file of another module": {[]messages.Task{one, event("x", "web", "a.sh", "q")}, "p1", []string{"x"}},
-		"another allowFailure":            {[]messages.Task{one, allowed}, "p1", []string{"allowed"}},
-		"a module run is between":         {[]messages.Task{one, module, two}, "p1", []string{"module", "2"}},
-		"a module run is the head":        {[]messages.Task{module, one, two}, "", []string{"1", "2"}},
-		"protocol v0 is not merged":       {[]messages.Task{old, old}, "p0", []string{"v0"}},
-		"v0 behind v1":                    {[]messages.Task{one, old}, "p1", []string{"v0"}},
-		"order bindings are never merged": {[]messages.Task{order, one}, "beforeHelm", []string{"1"}},
-		"nor are they merged into others": {[]messages.Task{one, order}, "p1", []string{"order"}},
+		"one task":                        {[]messages.Task{one}, "1 p1"},
+		"neighbours":                      {[]messages.Task{one, two, three}, "1 p1 p2 p3 p4"},
+		"events and ticks of one hook":    {[]messages.Task{one, tick("s", "dns", "a.sh", "cron", 0), two}, "1 p1 cron p2"},
+		"another hook is between":         {[]messages.Task{one, event("x", "dns", "b.sh", "q"), two}, "1 p1 p2, x q"},
+		"the same file of another module": {[]messages.Task{one, event("x", "web", "a.sh", "q"), two}, "1 p1 p2, x q"},
+		"another allowFailure":            {[]messages.Task{one, allowed(event("a", "dns", "a.sh", "p9")), two, allowed(event("b", "dns", "a.sh", "p9"))}, "1 p1 p2, a p9 p9"},
+		"a module run is between":         {[]messages.Task{one, module, two}, "1 p1 p2, module"},
+		"order bindings keep apart":       {[]messages.Task{order("o"), one, order("p"), two}, "o beforeHelm, 1 p1 p2, p beforeHelm"},
+		"ticks of one schedule":           {[]messages.Task{tick("s", "dns", "a.sh", "cron", 0), one, tick("t", "dns", "a.sh", "cron", 0)}, "s cron p1"},
+		"schedules of one name":           {[]messages.Task{tick("s", "dns", "a.sh", "schedule", 0), tick("t", "dns", "a.sh", "schedule", 1), tick("u", "dns", "a.sh", "schedule", 0)}, "s schedule schedule"},
+		"neighbours of a group":           {[]messages.Task{grouped("g", "dns", "a.sh", "g1", 0, "g"), grouped("h", "dns", "a.sh", "g1", 0, "g"), one, grouped("i", "dns", "a.sh", "g1", 0, "g")}, "g g1 p1 g1"},
+		"two bindings of a group":         {[]messages.Task{grouped("g", "dns", "a.sh", "g1", 0, "g"), grouped("h", "dns", "a.sh", "g2", 1, "g")}, "g g1 g2"}, // hooks.Compact keeps the last
+		"events of protocol v0":           {[]messages.Task{old("v", "a.sh", "x", hooks.Added), old("w", "a.sh", "x", hooks.Deleted)}, "v old old"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			before := fmt.Sprint(c.pending)
-			head, rest := combine(c.pending)
-			var ids []string
-			for _, task := range rest {
-				ids = append(ids, task.ID)
+			p, _ := quiet()
+			before := fmt.Sprint(c.added)
+			var waiting []messages.Task
+			for _, task := range c.added {
+				waiting, _ = p.wait(waiting, task)
 			}
-			if got := bindings(head); got != c.merged || !slices.Equal(ids, c.rest) || head.ID != c.pending[0].ID {
-				t.Errorf("head %s with %q, rest %q; want %q, %q", head.ID, got, ids, c.merged, c.rest)
+			if got := line(waiting); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
 			}
-			if fmt.Sprint(c.pending) != before {
+			if fmt.Sprint(c.added) != before {
 				t.Error("a message was written to")
 			}
 		})
 	}
 }
 
-// C45: however long a queue is, its order is kept: runs of one hook that are not
-// neighbours stay apart.
-func TestCombineKeepsTheOrderOfALongQueue(t *testing.T) {
-	var pending []messages.Task
-	for i := range 1000 {
-		hook := "ab"[i/2%2 : i/2%2+1] // aabbaabb…
-		pending = append(pending, event(fmt.Sprint(i), "dns", hook, fmt.Sprint("p", i)))
+// P5: beyond a number or size of events that wait, those of the binding with the largest part
+// are dropped, and a Synchronization of it is due instead; until then no more of them are kept.
+func TestWaitingIsLimited(t *testing.T) {
+	p, told := quiet()
+	var waiting []messages.Task
+	add := func(task messages.Task) { waiting, _ = p.wait(waiting, task) }
+	add(event("rare", "dns", "a.sh", "rare"))
+	for i := range maxTriggers - 1 {
+		add(event(fmt.Sprint(i), "dns", "a.sh", "many"))
 	}
-	for i := 0; len(pending) > 0; i += 2 {
-		head, rest := combine(pending)
-		if got, want := bindings(head), fmt.Sprintf("p%d p%d", i, i+1); got != want {
-			t.Fatalf("run %d has %q, want %q", i/2, got, want)
+	if n := waiting[0].Work.(messages.RunHook).Carried(); n != maxTriggers || len(told.notices) != 0 {
+		t.Fatalf("%d triggers, told %v", n, told.notices)
+	}
+	for range 5 {
+		add(event("late", "dns", "a.sh", "many"))
+	}
+	add(tick("s", "dns", "a.sh", "cron", 0))
+	if got, want := line(waiting), "rare all-many rare cron"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if len(told.notices) != 1 {
+		t.Errorf("people were told %d times, want once: %v", len(told.notices), told.notices)
+	}
+
+	waiting = nil
+	large := event("large", "dns", "a.sh", "large")
+	large.Work.(messages.RunHook).Triggers[0].Context.Object = make([]byte, maxWaiting/4)
+	for range 4 {
+		add(event("small", "dns", "a.sh", "small"))
+		add(large)
+	}
+	if got, want := line(waiting), "small all-large small small small small"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	one := event("one", "dns", "a.sh", "one")
+	one.Work.(messages.RunHook).Triggers[0].Context.Object = make([]byte, maxWaiting)
+	add(one)
+	if got, want := line(waiting), "small all-large all-small one"; got != want { // a single event is not replaced
+		t.Errorf("got %q, want %q", got, want)
+	}
+
+	waiting = nil
+	for i := range maxTriggers + 1 {
+		add(grouped(fmt.Sprint(i), "dns", "a.sh", "g", i%2, "g"))
+	}
+	if got := line(waiting); got != "0 g" {
+		t.Errorf("of a group %q stays, want the last", got)
+	}
+}
+
+// P5, C20: protocol v0 has no Synchronization: each object keeps its last event, then the
+// oldest go. Each trigger has a run of its own.
+func TestWaitingOfProtocolV0(t *testing.T) {
+	p, told := quiet()
+	var waiting []messages.Task
+	for range maxTriggers {
+		waiting, _ = p.wait(waiting, old("v", "a.sh", "x", hooks.Modified))
+	}
+	waiting, _ = p.wait(waiting, old("w", "a.sh", "x", hooks.Deleted))
+	if w := waiting[0].Work.(messages.RunHook); len(w.Triggers) != 1 || w.Triggers[0].Context.WatchEvent != hooks.Deleted {
+		t.Errorf("got %q", line(waiting))
+	}
+	for i := range maxTriggers {
+		waiting, _ = p.wait(waiting, old("v", "a.sh", fmt.Sprint(i), hooks.Added))
+	}
+	w := waiting[0].Work.(messages.RunHook)
+	if len(w.Triggers) != maxTriggers || w.Triggers[0].Context.Resource.Name != "0" || len(told.notices) != 1 {
+		t.Errorf("%d triggers, the first for %s, told %v", len(w.Triggers), w.Triggers[0].Context.Resource.Name, told.notices)
+	}
+	for i := range 3 {
+		now, rest, more := firstRun(waiting[0])
+		if got := now.Work.(messages.RunHook).Triggers; len(got) != 1 || got[0].Context.Resource.Name != fmt.Sprint(i) || !more {
+			t.Fatalf("run %d serves %v", i, got)
 		}
-		pending = rest
+		waiting[0] = rest
 	}
 }
 
 // Two queues that hold the same triggers must not write into each other's memory.
-func TestCombineCopies(t *testing.T) {
-	roomy := make([]messages.Trigger, 1, 10)
-	roomy[0] = messages.Trigger{Context: hooks.Context{Binding: "p1", Type: hooks.TypeEvent}}
-	one := messages.Task{ID: "1", Owner: "dns", Work: messages.RunHook{Hook: "a.sh", Binding: hooks.OnKubernetes, Triggers: roomy}}
-	first, _ := combine([]messages.Task{one, event("2", "dns", "a.sh", "p2")})
-	second, _ := combine([]messages.Task{one, event("3", "dns", "a.sh", "p3")})
-	if bindings(first) != "p1 p2" || bindings(second) != "p1 p3" {
-		t.Errorf("got %q and %q", bindings(first), bindings(second))
+func TestWaitingCopies(t *testing.T) {
+	p, _ := quiet()
+	one := event("1", "dns", "a.sh", "p1", "p2", "p3")
+	w := one.Work.(messages.RunHook)
+	w.Triggers = w.Triggers[:1] // room for more
+	one.Work = w
+	first, _ := p.wait(nil, one)
+	first, _ = p.wait(first, event("2", "dns", "a.sh", "p2"))
+	second, _ := p.wait(nil, one)
+	second, _ = p.wait(second, event("3", "dns", "a.sh", "p3"))
+	if line(first) != "1 p1 p2" || line(second) != "1 p1 p3" {
+		t.Errorf("got %q and %q", line(first), line(second))
 	}
 }
 
-// BenchmarkCombine: a hook that was slow finds ten thousand events.
-func BenchmarkCombine(b *testing.B) {
-	var pending []messages.Task
-	for range 10_000 {
-		pending = append(pending, event("1", "dns", "a.sh", "pods"))
-	}
+// BenchmarkWaiting: ten thousand events come for a hook that is slow.
+func BenchmarkWaiting(b *testing.B) {
+	p, _ := quiet()
+	task := event("1", "dns", "a.sh", "pods")
 	for b.Loop() {
-		if _, rest := combine(pending); len(rest) != 0 {
-			b.Fatal("not merged")
+		var waiting []messages.Task
+		for range 10_000 {
+			waiting, _ = p.wait(waiting, task)
 		}
 	}
 }

@@ -129,17 +129,18 @@ func (s *schedule) fired(ctx actor.Context, msg messages.ScheduleFired) {
 	}
 	for _, owner := range slices.Sorted(maps.Keys(s.state.owners)) {
 		for _, hook := range s.state.owners[owner] {
-			for _, b := range hook.Config.Schedules {
+			for i, b := range hook.Config.Schedules {
 				if b.Crontab == msg.Crontab {
-					s.queueTick(ctx, owner, hook, b)
+					s.queueTick(ctx, owner, hook, i)
 				}
 			}
 		}
 	}
 }
 
-func (s *schedule) queueTick(ctx actor.Context, owner string, hook hooks.Hook, b hooks.Schedule) {
-	trigger := messages.Trigger{Context: hooks.Context{Binding: b.Name, Type: hooks.TypeSchedule}, Snapshots: b.Snapshots}
+func (s *schedule) queueTick(ctx actor.Context, owner string, hook hooks.Hook, i int) {
+	b := hook.Config.Schedules[i]
+	trigger := messages.Trigger{Context: hooks.Context{Binding: b.Name, Type: hooks.TypeSchedule}, Snapshots: b.Snapshots, Binding: hooks.OnSchedule, Index: i}
 	switch {
 	case hook.Config.Version == hooks.V0:
 		trigger.Context.Type = ""

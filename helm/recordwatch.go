@@ -100,12 +100,16 @@ func (r *records) copied(ctx context.Context) *records {
 }
 
 // seen takes in what the watch tells; when it was not known and no operation of
-// ours is under way, somebody else did it.
+// ours is under way, somebody else did it. Whether one is under way is asked
+// first: the news of a write may come before the answer to it, and by the time it
+// is taken in, the operation may have ended. One that ended before has said what
+// it wrote, and one that begins later has not written yet.
 func (r *records) seen(name string, take func() bool) {
+	busy := r.busy(name)
 	r.mu.Lock()
 	news := take()
 	r.mu.Unlock()
-	if news && !r.busy(name) {
+	if news && !busy {
 		r.changed(name)
 	}
 }

@@ -96,3 +96,28 @@ func TestMemoryOfRecords(t *testing.T) {
 		})
 	}
 }
+
+// An operation writes a record, the watch tells of it before the API server has answered,
+// and the operation ends while that news is taken in: it is no news of somebody else.
+func TestOwnWriteIsSeenAtTheEndOfItsOperation(t *testing.T) {
+	var l locks
+	var told []string
+	r := &records{}
+	r.watch(func(name string) { told = append(told, name) }, l.busy)
+	ours := Revision{Version: 1, secret: secretName("m", 1), resourceVersion: "10"}
+	end := l.lock("m")
+	r.seen("m", func() bool {
+		defer end()
+		return r.put("m", ours)
+	})
+	r.wrote("m", ours) // the answer to the write, before the end for all others
+	if len(told) > 0 {
+		t.Errorf("somebody else is said to have changed %q", told)
+	}
+
+	theirs := Revision{Version: 1, secret: secretName("m", 1), resourceVersion: "11"}
+	r.seen("m", func() bool { return r.put("m", theirs) })
+	if len(told) != 1 {
+		t.Errorf("a change of somebody else is told %d times, want 1", len(told))
+	}
+}

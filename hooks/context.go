@@ -1,8 +1,13 @@
 package hooks
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
+	"maps"
+	"slices"
 )
 
 // ContextType tells the hook of protocol v1 what happened; order bindings and protocol v0 have none.
@@ -65,21 +70,74 @@ func (c Context) MarshalJSON() ([]byte, error) {
 	return encode(c.wire())
 }
 
-// encodeContexts writes the array of BINDING_CONTEXT_PATH; it is never null (X18). It puts the elements together itself,
-// because the encoder would read what MarshalJSON returns a second time, and snapshots can be large.
-func encodeContexts(contexts []Context) ([]byte, error) {
-	array := []byte{'['}
-	for i, context := range contexts {
-		if i > 0 {
-			array = append(array, ',')
-		}
-		element, err := encode(context.wire())
-		if err != nil {
-			return nil, err
-		}
-		array = append(array, element...)
+// writeContexts writes the array of BINDING_CONTEXT_PATH; it is never null (X18). It is written object by object: each
+// context repeats the snapshots it asked for, and they can be large, so that the whole array may not fit into memory.
+func writeContexts(out io.Writer, contexts []Context) error {
+	w := contextWriter{out: bufio.NewWriterSize(out, 64<<10)}
+	w.list(len(contexts), func(i int) { w.context(contexts[i]) })
+	return errors.Join(w.err, w.out.Flush())
+}
+
+// contextWriter writes JSON piece by piece; the first error stays.
+type contextWriter struct {
+	out *bufio.Writer
+	err error
+}
+
+func (w *contextWriter) context(c Context) {
+	head := c.wire()
+	objects, snapshots := head.Objects, head.Snapshots
+	head.Objects, head.Snapshots = nil, nil
+	w.value(head, "}")
+	if objects != nil {
+		w.text(`,"objects":`)
+		w.objects(*objects)
 	}
-	return append(array, ']'), nil
+	if snapshots != nil {
+		w.text(`,"snapshots":{`)
+		for i, name := range slices.Sorted(maps.Keys(*snapshots)) {
+			if i > 0 {
+				w.text(",")
+			}
+			w.value(name, "")
+			w.text(":")
+			w.objects((*snapshots)[name])
+		}
+		w.text("}")
+	}
+	w.text("}")
+}
+
+func (w *contextWriter) objects(list []Object) {
+	w.list(len(list), func(i int) { w.value(list[i], "") })
+}
+
+func (w *contextWriter) list(n int, element func(i int)) {
+	w.text("[")
+	for i := 0; i < n && w.err == nil; i++ {
+		if i > 0 {
+			w.text(",")
+		}
+		element(i)
+	}
+	w.text("]")
+}
+
+// value writes a value without its ending.
+func (w *contextWriter) value(v any, without string) {
+	text, err := encode(v)
+	if w.err == nil {
+		w.err = err
+	}
+	w.bytes(bytes.TrimSuffix(text, []byte(without)))
+}
+
+func (w *contextWriter) text(s string) { w.bytes([]byte(s)) }
+
+func (w *contextWriter) bytes(b []byte) {
+	if w.err == nil {
+		_, w.err = w.out.Write(b)
+	}
 }
 
 // wire selects the fields that belong to the type of the context.

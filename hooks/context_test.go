@@ -3,6 +3,7 @@ package hooks
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -12,6 +13,45 @@ import (
 
 // update rewrites the golden files: go test ./hooks -run Golden -update
 var update = flag.Bool("update", false, "rewrite the golden files")
+
+func encodeContexts(contexts []Context) ([]byte, error) {
+	var out bytes.Buffer
+	err := writeContexts(&out, contexts)
+	return out.Bytes(), err
+}
+
+// The file is written as it is made: what it needs of memory does not grow with its contexts.
+func TestContextsAreWrittenAsAStream(t *testing.T) {
+	snapshot := map[string][]Object{"pods": {{Object: raw(`"` + strings.Repeat("x", 1<<20) + `"`)}}}
+	contexts := make([]Context, 100)
+	for i := range contexts {
+		contexts[i] = Context{Binding: "pods", Type: TypeSchedule, Snapshots: snapshot}
+	}
+	var out largest
+	if err := writeContexts(&out, contexts); err != nil {
+		t.Fatal(err)
+	}
+	if out.all < 100<<20 || out.one > 2<<20 {
+		t.Errorf("%d bytes in pieces of up to %d", out.all, out.one)
+	}
+	if err := writeContexts(failing{}, contexts); !errors.Is(err, errFull) {
+		t.Errorf("a write failed: %v", err)
+	}
+}
+
+// largest counts what is written.
+type largest struct{ all, one int }
+
+func (l *largest) Write(p []byte) (int, error) {
+	l.all, l.one = l.all+len(p), max(l.one, len(p))
+	return len(p), nil
+}
+
+var errFull = errors.New("no space left on device")
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, errFull }
 
 func raw(text string) json.RawMessage { return json.RawMessage(text) }
 

@@ -62,8 +62,20 @@ func fileName(variable string) string {
 
 // add makes a file with some content, which is empty for the files the hook writes, and announces it in the environment.
 func (d *runDir) add(variable string, content []byte) error {
+	return d.write(variable, func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	})
+}
+
+// write is add for content that is made while it is written.
+func (d *runDir) write(variable string, content func(io.Writer) error) error {
 	path := filepath.Join(d.path, fileName(variable))
-	if err := os.WriteFile(path, content, 0o600); err != nil {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fmt.Errorf("%s: %w", variable, err)
+	}
+	if err := errors.Join(content(file), file.Close()); err != nil {
 		return fmt.Errorf("%s: %w", variable, err)
 	}
 	d.env = append(d.env, variable+"="+path)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -208,12 +209,8 @@ func failedItself(err error) bool {
 
 // writeRun makes all files of a run: those to read, and those to write, which are empty (C23, C24).
 func writeRun(dir *runDir, run Run) error {
-	contexts, err := encodeContexts(run.Contexts)
-	if err != nil {
-		return fmt.Errorf("%s: %w", envContext, err)
-	}
 	return errors.Join(
-		dir.add(envContext, contexts),
+		dir.write(envContext, func(w io.Writer) error { return writeContexts(w, run.Contexts) }),
 		addTree(dir, envValues, run.Values),
 		addTree(dir, envConfig, run.ConfigValues),
 		dir.add(envValuesPatch, nil),

@@ -38,16 +38,20 @@ type QueueStatus struct {
 	Since time.Time
 	// Head holds up to 100 tasks.
 	Head []Task
-	// Crowded are the hooks with many waiting runs, and how many they are. It is not changed.
+	// Triggers that the waiting tasks of hooks carry.
+	Triggers int
+	// Crowded are the hooks for which many of them wait, and how many. It is not changed.
 	Crowded map[string]int
 }
 
 // QueuedTask is one task of a queue as debug pages show it.
 type QueuedTask struct {
-	ID       string    `json:"id"`
-	Kind     string    `json:"kind"`
-	Owner    string    `json:"owner"`
-	About    string    `json:"about,omitempty"`
+	ID    string `json:"id"`
+	Kind  string `json:"kind"`
+	Owner string `json:"owner"`
+	About string `json:"about,omitempty"`
+	// Triggers are the events and ticks that one run of the hook will serve; 0 for other tasks.
+	Triggers int       `json:"triggers,omitempty"`
 	Cause    Cause     `json:"cause"`
 	QueuedAt time.Time `json:"queuedAt"`
 }
@@ -57,7 +61,8 @@ func (s QueueStatus) Tasks() []QueuedTask {
 	out := make([]QueuedTask, 0, len(s.Head))
 	for _, t := range s.Head {
 		kind, about := t.Work.Describe()
-		out = append(out, QueuedTask{ID: t.ID, Kind: kind, Owner: t.Owner, About: about, Cause: t.Cause, QueuedAt: t.QueuedAt})
+		work, _ := t.Work.(RunHook)
+		out = append(out, QueuedTask{ID: t.ID, Kind: kind, Owner: t.Owner, About: about, Triggers: work.Carried(), Cause: t.Cause, QueuedAt: t.QueuedAt})
 	}
 	return out
 }
@@ -74,13 +79,17 @@ func (s QueueStatus) MarshalJSON() ([]byte, error) {
 
 // String implements fmt.Stringer.
 func (s QueueStatus) String() string {
+	text := count(s.Length, "task")
 	switch {
 	case s.Length == 0:
 		return "empty"
 	case s.InProgress:
-		return count(s.Length, "task") + ", in progress: " + s.Head[0].String()
+		text += ", in progress: " + s.Head[0].String()
 	}
-	return count(s.Length, "task")
+	if s.Triggers > 1 {
+		text += "; " + count(s.Triggers, "trigger") + " wait"
+	}
+	return text
 }
 
 // FailingTask is a task that failed and is tried again.
@@ -114,6 +123,8 @@ type ModuleStatus struct {
 	Maintenance string `json:"maintenance,omitempty"`
 	// Drift are objects of the release that somebody changed, as far as anybody looks.
 	Drift []DriftedObject `json:"drift,omitempty"`
+	// Fights say which objects of the release something else deletes after each heal.
+	Fights []string `json:"fights,omitempty"`
 	// Parked: its run failed and is retried beside the main queue (policy isolate).
 	Parked bool `json:"parked,omitempty"`
 	// LastRun is the last module run that began, with the chain of its causes.
@@ -149,6 +160,9 @@ func (s ModuleStatus) String() string {
 	}
 	if n := len(s.Drift); n > 0 {
 		text += fmt.Sprintf(" DRIFT=%s", count(n, "object"))
+	}
+	for _, f := range s.Fights {
+		text += " FIGHT " + f
 	}
 	for _, f := range s.Failing {
 		text += " " + f.String()
@@ -192,6 +206,9 @@ type ConvergeStatus struct {
 	Enabled []string `json:"enabledModules"`
 	// Waits is what the start waits for before there is anything to converge.
 	Waits string `json:"waits,omitempty"`
+	// Postponed is the cause of a reload that begins when this one has ended, empty for none:
+	// reloads were started again too often (F10).
+	Postponed string `json:"postponed,omitempty"`
 	// HeldPurge is what the last reload would have purged (P1); nil for nothing.
 	HeldPurge *HeldPurge `json:"heldPurge,omitempty"`
 }
@@ -222,6 +239,9 @@ func (s ConvergeStatus) String() string {
 		ready = "ready"
 	}
 	text := fmt.Sprintf("%s, reload %d, %s", s.Phase, s.Reload, ready)
+	if s.Postponed != "" {
+		text += "; the next reload waits until this one has ended: " + s.Postponed
+	}
 	if s.HeldPurge != nil {
 		text += "; " + s.HeldPurge.String()
 	}

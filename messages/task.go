@@ -120,10 +120,23 @@ type Work interface {
 
 // RunHook runs one hook once, for one or more triggers (C41).
 type RunHook struct {
-	Hook     string
+	Hook string
+	// Binding is that of the first trigger.
 	Binding  hooks.BindingType
 	Triggers []Trigger
+	// Resync are bindings of which too many events waited. They are dropped; a
+	// Synchronization of the binding, before the triggers, shows what they would have told.
+	Resync []KubernetesBinding
 }
+
+// KubernetesBinding is a kubernetes binding of a hook: its place in the list, and its name for people.
+type KubernetesBinding struct {
+	Index int
+	Name  string
+}
+
+// Carried is how many runs the task would be if each trigger had its own.
+func (w RunHook) Carried() int { return len(w.Triggers) + len(w.Resync) }
 
 // Trigger is one reason to run a hook: a binding context whose snapshots are still
 // missing, because they are taken at the moment the hook is started (C35).
@@ -131,6 +144,10 @@ type Trigger struct {
 	Context hooks.Context
 	// Snapshots are the bindings whose objects the context shows.
 	Snapshots []string
+	// Binding and Index say which binding of the hook fired: its type, and its place in the
+	// list of these. Names may repeat.
+	Binding hooks.BindingType
+	Index   int
 }
 
 // SynchronizeHook runs a hook for objects that existed before its watches: one binding,
@@ -144,6 +161,9 @@ type SynchronizeHook struct {
 	Late bool
 	// Again: they were synchronized before; the period of resynchronization has passed (C15).
 	Again bool
+	// Instead of events that were dropped: the hook runs though it said that it need not at
+	// Synchronization, because nothing else would tell it.
+	Instead bool
 }
 
 // RunModule takes a module through start-up (if it is not started), beforeHelm, Helm
@@ -175,9 +195,23 @@ type FinishReload struct{}
 
 // Describe implements Work.
 func (w RunHook) Describe() (kind, about string) {
-	names := make([]string, 0, len(w.Triggers))
+	var names []string
+	count := map[string]int{}
+	add := func(name string) {
+		if count[name]++; count[name] == 1 {
+			names = append(names, name)
+		}
+	}
+	for _, b := range w.Resync {
+		add(b.Name + "/" + string(hooks.TypeSynchronization))
+	}
 	for _, t := range w.Triggers {
-		names = append(names, describeTrigger(t.Context))
+		add(describeTrigger(t.Context))
+	}
+	for i, name := range names {
+		if n := count[name]; n > 1 {
+			names[i] = fmt.Sprintf("%s×%d", name, n)
+		}
 	}
 	return "RunHook", w.Hook + " " + strings.Join(names, ",")
 }

@@ -26,6 +26,13 @@ func TestTaskAsText(t *testing.T) {
 				hooks.Context{Binding: "pods", Type: hooks.TypeEvent, WatchEvent: hooks.Deleted},
 			),
 		}},
+		"RunHook dns a.sh pods/Synchronization,cfg/Modified×2,cron/Schedule": {Owner: "dns", Work: messages.RunHook{
+			Hook: "a.sh", Binding: hooks.OnKubernetes, Resync: []messages.KubernetesBinding{{Index: 1, Name: "pods"}}, Triggers: triggers(
+				hooks.Context{Binding: "cfg", Type: hooks.TypeEvent, WatchEvent: hooks.Modified},
+				hooks.Context{Binding: "cron", Type: hooks.TypeSchedule},
+				hooks.Context{Binding: "cfg", Type: hooks.TypeEvent, WatchEvent: hooks.Modified},
+			),
+		}},
 		"RunHook global-hooks a.sh every-minute/Schedule": {Owner: messages.GlobalHooks, Work: messages.RunHook{
 			Hook: "a.sh", Binding: hooks.OnSchedule, Triggers: triggers(hooks.Context{Binding: "every-minute", Type: hooks.TypeSchedule}),
 		}},

@@ -122,6 +122,9 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 		fmt.Fprintf(w, "Queue %q: %d tasks\n", q.name, q.Length)
 		for i, t := range q.Tasks() {
 			line := strings.TrimSpace(fmt.Sprintf("%s %s %s", t.Kind, t.Owner, t.About))
+			if t.Triggers > 1 {
+				line += fmt.Sprintf(" (%d triggers)", t.Triggers)
+			}
 			fmt.Fprintf(w, "%4d. %s  [%s] queued %s ago\n", i+1, line, t.Cause, time.Since(t.QueuedAt).Round(time.Second))
 			if run, ok := runs[t.ID]; ok && i == 0 && q.InProgress {
 				fmt.Fprintf(w, "      in progress for %s: %s\n", time.Since(q.Since).Round(time.Second), run)

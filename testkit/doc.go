@@ -31,6 +31,7 @@
 //	confirm-purge TEXT            annotate it: a purge that is held back may go
 //	apply FILE                    create or change objects in the cluster
 //	object KIND NAMESPACE/NAME    create one that has nothing but its name
+//	objects KIND NAMESPACE/NAME N create N of them: NAME-1, NAME-2 …
 //	delete KIND NAMESPACE/NAME    delete one
 //	hold-news                     the news of watches are late from now on; lists are not
 //	deliver-news                  they come

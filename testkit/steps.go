@@ -35,6 +35,7 @@ func steps() map[string]func(*player, string) error {
 		"allow-purge":      func(p *player, _ string) error { p.allowPurge = true; return nil },
 		"apply":            (*player).stepApply,
 		"object":           (*player).stepObject,
+		"objects":          (*player).stepObjects,
 		"delete":           (*player).stepDelete,
 		"no-kind":          func(p *player, kind string) error { return p.cluster.SetKind(kind, false) },
 		"kind":             func(p *player, kind string) error { return p.cluster.SetKind(kind, true) },
@@ -195,6 +196,16 @@ func (p *player) stepObject(rest string) error {
 		meta["namespace"] = namespace
 	}
 	return p.cluster.Apply(map[string]any{"kind": kind, "metadata": meta})
+}
+
+func (p *player) stepObjects(rest string) error {
+	space := strings.LastIndex(rest, " ")
+	prefix, number := rest[:max(space, 0)], rest[space+1:]
+	n, err := strconv.Atoi(number)
+	for i := 0; i < n && err == nil; i++ {
+		err = p.stepObject(prefix + "-" + strconv.Itoa(i+1))
+	}
+	return err
 }
 
 func (p *player) stepDelete(rest string) error {

@@ -223,3 +223,68 @@ func TestManyHalfSentHeaders(t *testing.T) {
 		t.Errorf("16 KiB of headers are answered by %q, want 431", answer)
 	}
 }
+
+// Somebody edits a large object again and again while its hook fails. One task waits, within
+// limits; when the hook succeeds, it learns what is there. C41, C35, P5.
+func TestManyEditsWhileAHookFails(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/020-two/hooks/edits.sh", `#!/usr/bin/env bash
+set -euo pipefail
+if [[ ${1:-} == --config ]]; then
+  cat <<END
+configVersion: v1
+kubernetes:
+- {name: watched, kind: ConfigMap, queue: side, includeSnapshotsFrom: [watched], executeHookOnSynchronization: false, namespace: {nameSelector: {matchNames: [$NAMESPACE]}}, labelSelector: {matchLabels: {app: watched}}}
+END
+  exit
+fi
+[[ -e $OUT/mended ]] || { echo "$(jq length "$BINDING_CONTEXT_PATH")" >> "$OUT/failed"; exit 1; }
+jq -r '[.[] | "\(.type) \(.objects | length) \([.snapshots.watched[].object.data.edit // "0"] | max)"] | join(", ")' "$BINDING_CONTEXT_PATH" >> "$OUT/seen"
+`)
+	h.setConfig(map[string]string{"twoEnabled": "true"})
+	text, labels := strings.Repeat("x", 100_000), map[string]string{"app": "watched"}
+	for i := range 29 {
+		h.createConfigMap(fmt.Sprint("other-", i), text, labels)
+	}
+	edited := h.createConfigMap("edited", text, labels)
+	o := h.start()
+	peak := bounded(o)
+	o.ready()
+	t.Logf("before the edits the peak is %d MiB", peak())
+	edits := 0
+	edit := func(n int) {
+		for range n {
+			edits++
+			edited.Data["edit"] = fmt.Sprintf("%04d", edits)
+			edited = h.updateConfigMap(edited)
+		}
+	}
+	resume := func() {
+		h.write("out/mended", "")
+		h.setConfig(map[string]string{"two": "edits: " + fmt.Sprint(edits)}) // F8
+	}
+
+	edit(1)
+	h.awaitLine("out/failed", "1")
+	edit(60) // they may wait, but a file with 60 snapshots is too large
+	o.awaitTriggers("side", 60)
+	o.awaitQueue("side", 2)
+	o.ask("queue list", `edits.sh watched/Modified×60 (60 triggers)`)
+	resume()
+	h.awaitLines("out/seen", "Event 0 0061", "Synchronization 30 0061")
+
+	h.remove("out/mended")
+	h.remove("out/failed")
+	edit(1)
+	h.awaitLine("out/failed", "1")
+	edit(250) // too many to wait
+	o.expect("too many events wait for a hook", "binding=watched", "queue=side")
+	o.awaitTriggers("side", 1)
+	o.awaitQueue("side", 2)
+	resume()
+	h.awaitLine("out/seen", "Synchronization 30 0312")
+	expectPeak(t, "312 edits of 100 KB", peak)
+	if got := o.metric("addon_operator_tasks_queue_overflows_total", `queue_name="side"`); got != "2" {
+		t.Errorf("%s overflows are counted, want 2", got)
+	}
+}

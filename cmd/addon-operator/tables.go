@@ -73,6 +73,9 @@ func moduleTable(w io.Writer, body []byte) error {
 		if len(m.Hanging) > 0 {
 			problem = shortened(m.Hanging[0].String(), 100)
 		}
+		if problem == "" && len(m.Fights) > 0 {
+			problem = m.Fights[0]
+		}
 		if list.HeldPurge != nil && slices.Contains(list.HeldPurge.Releases, m.Name) {
 			problem = "its directory is gone; its purge is held back"
 		}

@@ -1,0 +1,149 @@
+package actors
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/helm"
+	"addon-operator/kube"
+)
+
+// Somebody who deletes an object, or writes the records of a release, again after each heal is
+// in a fight with the operator. Heals slow down then: 5 s, 10 s … up to five minutes after the
+// last one, each object by itself. When it has stayed for a while, heals are quick again.
+
+// fight is what the healer knows of an object that it has had brought back lately.
+type fight struct {
+	times  int
+	healed time.Time // the last time
+}
+
+// records stands for the records of a release among its objects.
+var records helm.Object
+
+const (
+	// fightFirstDelay and fightLongestDelay bound the time between two heals of an object.
+	fightFirstDelay   = 5 * time.Second
+	fightLongestDelay = 5 * time.Minute
+	// peace is how long an object must stay, beyond the time that its next heal would wait, so
+	// that earlier heals do not count any more.
+	peace = time.Minute
+	// healNews is how often the delay after the last news may begin again.
+	healNews = 5
+)
+
+// delay is how long the next heal waits after the last one.
+func (f fight) delay() time.Duration {
+	over := f.times - allowedTurns
+	if over <= 0 {
+		return 0
+	}
+	d := fightFirstDelay
+	for range over - 1 {
+		if d *= 2; d >= fightLongestDelay {
+			return fightLongestDelay
+		}
+	}
+	return d
+}
+
+// truce is when the next heal may begin: the time of the object that waits least.
+func (p *patient) truce() time.Time {
+	if len(p.doubtful) > 0 {
+		return time.Time{} // whether they are absent is found out first
+	}
+	var ends []time.Time
+	for _, o := range p.ailments() {
+		var end time.Time
+		if f := p.fights[o]; f != nil {
+			end = f.healed.Add(f.delay())
+		}
+		ends = append(ends, end)
+	}
+	if len(ends) == 0 {
+		return time.Time{}
+	}
+	return slices.MinFunc(ends, time.Time.Compare)
+}
+
+// ailments are what the next heal is for.
+func (p *patient) ailments() []helm.Object {
+	all := slices.SortedFunc(maps.Keys(p.gone), compareObjects)
+	if p.changed {
+		all = append(all, records)
+	}
+	return all
+}
+
+// countHeals is called when a run is queued that brings back what is gone.
+func (h *healer) countHeals(ctx actor.Context, module string, p *patient) {
+	for _, o := range p.ailments() {
+		f := p.fights[o]
+		if f == nil {
+			f = &fight{}
+			p.fights[o] = f
+		}
+		f.times++
+		f.healed = time.Now()
+		if f.times > allowedTurns {
+			text := describeFight(o, f.times)
+			h.log.Warn("something else undoes each heal of a release: heals are slowed down", "module", module, "fight", text, "next", f.delay())
+			h.program.notify(kube.Notice{Warning: true, Reason: "HealFight", Message: fmt.Sprintf("module %s: %s; it is healed more and more seldom", module, text)})
+		}
+		h.endLater(ctx, module, o, f)
+	}
+	h.tellFights(ctx, module, p)
+}
+
+func describeFight(o helm.Object, times int) string {
+	if o == records {
+		return fmt.Sprintf("something else has changed the records of the release %d times, each time after the operator had repaired them", times)
+	}
+	return fmt.Sprintf("something else has deleted %s %d times, each time after the operator had applied it", o, times)
+}
+
+// endLater looks at a fight again when it may be over.
+func (h *healer) endLater(ctx actor.Context, module string, o helm.Object, f *fight) {
+	self, over := ctx.Self(), fightOver{module, o, f.times}
+	time.AfterFunc(f.delay()+peace, func() { h.program.Send(self, over) })
+}
+
+// fightOver forgets a fight when there was no other heal and nothing is gone again.
+func (h *healer) fightOver(ctx actor.Context, msg fightOver) {
+	p := h.state.patients[msg.module]
+	if p == nil || p.fights[msg.object] == nil || p.fights[msg.object].times != msg.times {
+		return
+	}
+	if p.stage != resting || slices.Contains(p.ailments(), msg.object) || time.Since(p.ended) < peace {
+		h.endLater(ctx, msg.module, msg.object, p.fights[msg.object])
+		return
+	}
+	delete(p.fights, msg.object)
+	h.tellFights(ctx, msg.module, p)
+}
+
+// forgetFights drops what is no part of the release any more.
+func (h *healer) forgetFights(ctx actor.Context, module string, p *patient) {
+	maps.DeleteFunc(p.fights, func(o helm.Object, _ *fight) bool { return o != records && !slices.Contains(p.objects, o) })
+	h.tellFights(ctx, module, p)
+}
+
+// fought tells a module who undoes its heals.
+type fought struct{ fights []string }
+
+func (h *healer) tellFights(ctx actor.Context, module string, p *patient) {
+	var fights []string
+	for _, o := range slices.SortedFunc(maps.Keys(p.fights), compareObjects) {
+		if f := p.fights[o]; f.times > allowedTurns {
+			fights = append(fights, describeFight(o, f.times))
+		}
+	}
+	if !slices.Equal(fights, p.told) {
+		p.told = fights
+		ctx.Send(h.program.owner(module), fought{fights})
+	}
+}
