@@ -111,6 +111,29 @@ func (c *Cluster) RemoveConfirmation(ctx context.Context, value string) (kube.Co
 	return left, err
 }
 
+// lastValid keeps the last valid content of the ConfigMap, as the operator does.
+type lastValid struct{ cluster *Cluster }
+
+// Read implements actors.LastValid.
+func (v lastValid) Read(ctx context.Context) (map[string]string, error) {
+	return v.cluster.client.ReadLastValid(ctx, operatorNamespace, operatorConfigMap)
+}
+
+// Write implements actors.LastValid.
+func (v lastValid) Write(ctx context.Context, data map[string]string) error {
+	before, _ := v.Read(ctx) // Write fails, too
+	err := v.cluster.client.WriteLastValid(ctx, operatorNamespace, operatorConfigMap, data)
+	if err == nil && !maps.Equal(before, data) {
+		v.cluster.trace.Add("last valid values: operator keeps %q", data)
+	}
+	return err
+}
+
+// String implements actors.LastValid.
+func (v lastValid) String() string {
+	return "Secret " + operatorNamespace + "/" + kube.LastValidName(operatorConfigMap)
+}
+
 // ConfigMap is the content of the ConfigMap; nil when there is none.
 func (c *Cluster) ConfigMap() map[string]string {
 	return c.server.ConfigMap(operatorNamespace, operatorConfigMap).Data

@@ -96,7 +96,7 @@ func generateRBAC(ctx context.Context, out, warnings io.Writer, c *Config, o rba
 	for _, warning := range g.tree.Warnings {
 		fmt.Fprintln(warnings, "warning:", warning)
 	}
-	g.demands = append(g.demands, baseDemands(c.Namespace)...)
+	g.demands = append(g.demands, baseDemands(c.Namespace, c.ConfigMap)...)
 	errs := []error{g.hooks(ctx, "global hook", g.tree.Global.HooksDir, "", g.tree.Global.Dir, hooks.Global)}
 	for _, m := range g.tree.Modules {
 		errs = append(errs, g.hooks(ctx, "hook", m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module), g.module(ctx, m))

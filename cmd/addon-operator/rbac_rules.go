@@ -14,6 +14,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"addon-operator/kube"
 )
 
 // demand is one thing the operator must be allowed to do, and for whom.
@@ -32,15 +34,17 @@ func allVerbs() []string {
 func readVerbs() []string { return []string{"get", "list", "watch"} }
 
 // baseDemands is what the operator needs without any module: the ConfigMap and the
-// release records in its namespace, events, the lease of its leader; and to hear of new
-// kinds. The chart in deploy/ grants the same; a test compares them.
-func baseDemands(namespace string) []demand {
+// release records in its namespace, the Secret with the last valid content of the ConfigMap,
+// events, the lease of its leader; and to hear of new kinds. The chart in deploy/ grants the
+// same; a test compares them.
+func baseDemands(namespace, configMap string) []demand {
 	own := func(group, resource, why string, verbs ...string) demand {
 		return demand{namespace, schema.GroupResource{Group: group, Resource: resource}, "", verbs, why}
 	}
 	return []demand{
 		own("", "configmaps", "the ConfigMap with values", "get", "list", "watch", "create", "update", "patch"),
-		own("", "secrets", "the records of releases", allVerbs()...),
+		own("", "secrets", "the records of releases, and to create the Secret with the last valid content of the ConfigMap", allVerbs()...),
+		{namespace, schema.GroupResource{Resource: "secrets"}, kube.LastValidName(configMap), []string{"get", "update"}, "the last valid content of the ConfigMap"},
 		own("", "events", "what a person must know, on the ConfigMap and on the Pod of the operator", "get", "create", "update", "patch"),
 		own("", "pods", "the Pod of the operator, to show events on it", "get"),
 		own("coordination.k8s.io", "leases", "the leader among several replicas", "get", "list", "watch", "create", "update", "patch"),

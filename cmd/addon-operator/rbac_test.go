@@ -206,7 +206,7 @@ func TestRolesAreSummedUp(t *testing.T) {
 func TestWriteErrorIsTold(t *testing.T) {
 	r, w := io.Pipe()
 	_ = r.Close()
-	if err := (manifest{"n", "ns", "sa"}).write(w, roles(baseDemands("ns"))); err == nil {
+	if err := (manifest{"n", "ns", "sa"}).write(w, roles(baseDemands("ns", "cm"))); err == nil {
 		t.Error("an error of the writer is lost")
 	}
 }

@@ -42,9 +42,13 @@ func moduleTable(w io.Writer, body []byte) error {
 			messages.ModuleStatus
 		}
 		HeldPurge *messages.HeldPurge
+		Config    messages.ConfigStatus
 	}
 	if err := decoded(body, &list); err != nil {
 		return err
+	}
+	if notice := list.Config.Notice(); notice != "" {
+		fmt.Fprintf(w, "%s\n\n", notice)
 	}
 	var rows [][]string
 	for _, m := range list.Modules {
