@@ -38,6 +38,8 @@ type initialConfig struct {
 	// refused says why the ConfigMap is not in force from the start: data is the last valid
 	// content that was kept (P3).
 	refused string
+	// written is the annotation of the ConfigMap that tells which values hooks wrote.
+	written string
 }
 
 // load reads directories, asks global hooks for their configuration, and reads and
@@ -141,6 +143,7 @@ func (b *boot) with(w World, current currentConfig) (*boot, error) {
 // exist is no order to remove what it held (P1).
 func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits func(string)) error {
 	refused := b.useConfigMap(w, cm)
+	b.config.written = cm.Written
 	if w.LastValid == nil || refused == nil && cm.Exists() {
 		return startRefused(refused)
 	}
@@ -160,7 +163,7 @@ func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits f
 	if err := b.useConfigMap(w, kube.ConfigMap{Data: kept}); err != nil {
 		return fmt.Errorf("%w; the last valid values, in %s, are not valid any more: %w", startRefused(refused), w.LastValid, err)
 	}
-	b.config.refused = refused.Error()
+	b.config.refused, b.config.written = refused.Error(), cm.Written
 	w.Log.Error("the operator starts with the last valid values, they stay in force until the ConfigMap is mended", "from", w.LastValid.String(), "err", refused)
 	return nil
 }

@@ -40,6 +40,7 @@ type configState struct {
 	// fromKept: known is the last valid content that an earlier process has kept (P3).
 	fromKept bool
 	kept     kept
+	written  written
 	revision string
 	// ahead is the resourceVersion of the last content that was written, or read beside the
 	// watch: the watch may be behind it.
@@ -64,6 +65,8 @@ func newConfig(ctx context.Context, p *program, initial initialConfig, standby b
 				if state.refused != "" {
 					c.noticeRefused(state.refused)
 				}
+				c.writtenBefore(initial.written)
+				c.warnLostBefore()
 				p.ConfigMap.Watch(ctx, func(cm kube.ConfigMap) {
 					p.Send(self, messages.ConfigMapSeen(cm))
 				})
@@ -99,6 +102,7 @@ func (c *config) receive(ctx actor.Context) {
 	default:
 		unhandled(ctx, c.log)
 	}
+	c.noteWritten(ctx)
 	c.publish(ctx)
 	c.keep(ctx)
 }
@@ -202,6 +206,7 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 		return
 	}
 	c.confirmationSeen(ctx, msg.ConfirmPurge)
+	c.writtenSeen(msg.Written)
 	if maps.Equal(msg.Data, c.state.known) {
 		if c.state.refused != "" {
 			c.log.Info("the ConfigMap has its last valid content again")
@@ -220,6 +225,7 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 		c.log.Error("bug: the known content of the ConfigMap is not valid", "err", err)
 	}
 	warnUnknownKeys(c.log, doc, before, c.state.sections)
+	c.warnLost(before, doc)
 	if c.state.refused != "" {
 		c.noticeAccepted()
 	}
@@ -280,6 +286,7 @@ func (c *config) lead(ctx actor.Context, msg lead) {
 	if c.state.refused != "" {
 		c.noticeRefused(c.state.refused)
 	}
+	c.warnLostBefore()
 	before, errBefore := values.ParseConfigMap(msg.known)
 	after, errAfter := values.ParseConfigMap(c.state.known)
 	if err := errors.Join(errBefore, errAfter); err != nil { // both were valid when they became known

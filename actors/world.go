@@ -121,6 +121,8 @@ type ConfigMap interface {
 	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
 	// RemoveConfirmation removes the annotation that confirms a purge, when it has this value.
 	RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error)
+	// NoteWritten sets the annotation that tells over a restart which values hooks wrote.
+	NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error)
 }
 
 // LastValid keeps the last valid content of the ConfigMap, for a start with one that is not

@@ -53,6 +53,8 @@ type ConfigMapSeen struct {
 	Data            map[string]string
 	// ConfirmPurge is the annotation by which a person allows a purge that is held back (P1).
 	ConfirmPurge string
+	// Written is the annotation that tells which values hooks wrote ([values.Written]).
+	Written string
 }
 
 // SetConfig replaces the ConfigMap layer of an owner; nil when it has no section.
@@ -91,6 +93,8 @@ type SaveConfig struct {
 	Section any
 	Base    string
 	Flags   []values.Flag
+	// Hook is whose patches these are.
+	Hook string
 	// Request is repeated by the answer, so that one from before a crash is not taken for it.
 	Request int64
 }

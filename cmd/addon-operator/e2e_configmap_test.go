@@ -150,6 +150,36 @@ if [[ -e $OUT/save ]]; then echo '{"op": "add", "path": "/two/password", "value"
 	h.awaitRevisions("one", "1:deployed")
 }
 
+// Whoever replaces the text of a section and drops the password that a hook once made is told of
+// it, also when the operator was not running. The warning has no value. D24.
+func TestHookValueIsRemoved(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/values.yaml", "global: {zone: a}\ntwoEnabled: true\n")
+	h.write("modules/020-two/hooks/password.sh", `#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
+if ! grep -q password "$CONFIG_VALUES_PATH"; then
+  echo '{"op": "add", "path": "/two/password", "value": "generated-'$RANDOM'"}' > "$CONFIG_VALUES_JSON_PATCH_PATH"
+fi
+`)
+	o := h.start().ready()
+	h.kubectl("patch", "configmap", "addon-operator", "-n", h.namespace, "--type=merge", "-p", `{"data":{"two":"own: 1"}}`)
+	line := o.expect("WARN", "an edit of the ConfigMap removed what a hook had written", "keys=two.password", "hook=020-two/hooks/password.sh")
+	h.awaitEvent("Warning HookValueRemoved", "two.password", "020-two/hooks/password.sh")
+	h.eventually("another password", func() error {
+		if text := h.config()["two"]; !strings.Contains(text, "generated") {
+			return errNotYet
+		}
+		return nil
+	})
+	o.terminate()
+	h.kubectl("patch", "configmap", "addon-operator", "-n", h.namespace, "--type=merge", "-p", `{"data":{"two":"own: 2"}}`)
+	o = h.start().ready()
+	line += o.expect("WARN", "an edit of the ConfigMap removed what a hook had written", "keys=two.password")
+	if strings.Contains(line, "generated") {
+		t.Errorf("a value is in the log: %s", line)
+	}
+}
+
 // An invalid ConfigMap is refused as a whole while the operator runs; it says what is
 // wrong until that is mended. D16, D36, D38.
 func TestInvalidConfigMapIsRefused(t *testing.T) {

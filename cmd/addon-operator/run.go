@@ -240,6 +240,11 @@ func (m configMap) RemoveConfirmation(ctx context.Context, value string) (kube.C
 	return m.client.RemoveConfirmation(ctx, m.namespace, m.name, value)
 }
 
+// NoteWritten implements actors.ConfigMap.
+func (m configMap) NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error) {
+	return m.client.NoteWritten(ctx, m.namespace, m.name, text)
+}
+
 // lastValid is the Secret with the last valid content of the ConfigMap.
 type lastValid configMap
 
