@@ -95,6 +95,9 @@ func (c *config) receive(ctx actor.Context) {
 	case getKnownConfig:
 		ctx.Respond(knownConfig{c.state.known, c.state.refused})
 		return
+	case messages.CheckConfig:
+		ctx.Respond(c.checked(msg))
+		return
 	case addSections:
 		c.addSections(ctx, msg)
 	case keepAgain:
@@ -105,6 +108,18 @@ func (c *config) receive(ctx actor.Context) {
 	c.noteWritten(ctx)
 	c.publish(ctx)
 	c.keep(ctx)
+}
+
+// checked answers who wants to write a content of the ConfigMap.
+func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
+	var answer messages.ConfigChecked
+	if _, err := c.check(msg.Data); err != nil {
+		answer.Refused = err.Error()
+	}
+	if c.state.refused == c.absence().Error() {
+		answer.Deleted, answer.LastValid = true, maps.Clone(c.state.known)
+	}
+	return answer
 }
 
 func (c *config) publish(ctx actor.Context) {

@@ -132,6 +132,36 @@ func (c *Client) tryWriteConfigMap(ctx context.Context, namespace, name string, 
 	return toConfigMap(object), nil
 }
 
+// UpdateConfigMap gives a ConfigMap that was read exactly these data, or creates it when there
+// was none. [ErrConflict] says that somebody has changed it since it was read.
+func (c *Client) UpdateConfigMap(ctx context.Context, namespace, name string, read ConfigMap, data map[string]string) (ConfigMap, error) {
+	api := c.core.ConfigMaps(namespace)
+	object, err := api.Get(ctx, name, metav1.GetOptions{})
+	absent := apierrors.IsNotFound(err)
+	if absent {
+		object, err = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}, nil
+	}
+	switch {
+	case err != nil:
+	case object.ResourceVersion != read.ResourceVersion:
+		err = ErrConflict
+	default:
+		object.Data = data
+		if err = writable(object); err == nil && absent {
+			object, err = api.Create(ctx, object, metav1.CreateOptions{})
+		} else if err == nil {
+			object, err = api.Update(ctx, object, metav1.UpdateOptions{})
+		}
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		err = ErrConflict
+	}
+	if err != nil {
+		return ConfigMap{}, fmt.Errorf("write ConfigMap %s/%s: %w", namespace, name, err)
+	}
+	return toConfigMap(object), nil
+}
+
 // RemoveConfirmation removes the annotation [ConfirmPurgeAnnotation] from the ConfigMap,
 // unless it has another value by now. It returns what is there then.
 func (c *Client) RemoveConfirmation(ctx context.Context, namespace, name, value string) (ConfigMap, error) {
