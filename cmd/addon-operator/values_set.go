@@ -56,8 +56,8 @@ func setCommand(c *Config, opts *options, lookup func(string) (string, bool)) *c
 	cmd := &cobra.Command{
 		Use: "set PATH VALUE", Short: "Change one value of the ConfigMap",
 		Long: "Changes one value of the ConfigMap. VALUE is YAML or JSON." + aboutEdits,
-		Example: "  addon-operator values set global.clusterDomain example.com\n  addon-operator values set ingress-nginx.controller '{replicas: 3}'\n" +
-			"  addon-operator values set ingressNginxEnabled true\n  addon-operator values set grafana.adminPassword --string --file - <password.txt",
+		Example: "  addon-operator values set global.clusterDomain example.com\n  addon-operator values set ingress-nginx.controller.replicas 3\n" +
+			"  addon-operator values set ingressNginxEnabled true\n  addon-operator values set grafana.version 1.10 --string",
 		Args: func(_ *cobra.Command, args []string) error {
 			if want := 2; v.file == "" && len(args) != want || v.file != "" && len(args) != want-1 {
 				return usageError{errors.New("values set needs a path and a value, as 'values set global.a 1', or a path and --file")}
