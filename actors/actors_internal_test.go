@@ -68,6 +68,9 @@ func (noConfigMap) Write(context.Context, map[string]string, map[string]*string)
 func (noConfigMap) RemoveConfirmation(context.Context, string) (kube.ConfigMap, error) {
 	return kube.ConfigMap{}, nil
 }
+func (noConfigMap) NoteWritten(context.Context, string) (kube.ConfigMap, error) {
+	return kube.ConfigMap{}, nil
+}
 
 // F18: no actor is spawned while the operator stops; nobody would stop it.
 func TestNoModulesWhileStopping(t *testing.T) {

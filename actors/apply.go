@@ -60,7 +60,7 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 		return
 	}
 	a.request = o.program.tasks.Add(1)
-	save := messages.SaveConfig{Flags: flags.config, Request: a.request}
+	save := messages.SaveConfig{Flags: flags.config, Hook: a.msg.Hook, Request: a.request}
 	if configChanged {
 		save.Key, save.Section, save.Base = o.state.section.Key(), a.next.Config(), values.Checksum(o.state.section.Config())
 	}

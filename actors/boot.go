@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -34,6 +35,11 @@ type initialConfig struct {
 	maintenance map[string]string
 	sections    map[string]*values.Section
 	modules     []addons.Module
+	// refused says why the ConfigMap is not in force from the start: data is the last valid
+	// content that was kept (P3).
+	refused string
+	// written is the annotation of the ConfigMap that tells which values hooks wrote.
+	written string
 }
 
 // load reads directories, asks global hooks for their configuration, and reads and
@@ -57,7 +63,7 @@ func load(ctx context.Context, w World, waits func(string)) (*boot, error) {
 	if err := read.Wait(); err != nil {
 		return nil, err
 	}
-	return b, b.useConfigMap(w, cm)
+	return b, b.useValid(ctx, w, cm, waits)
 }
 
 // loadFiles is the part of load that lies on disk. Errors of values, schemas and hooks are
@@ -105,34 +111,89 @@ func (b *boot) makeSections() error {
 // started before it.
 func readConfigMap(ctx context.Context, w World, waits func(string)) (kube.ConfigMap, error) {
 	var cm kube.ConfigMap
-	read := func() (err error) {
+	err := waitFor(ctx, w, "the ConfigMap", waits, func() (err error) {
 		cm, err = w.ConfigMap.Read(ctx)
 		return err
-	}
+	})
+	return cm, err
+}
+
+// waitFor reads what the start needs, again and again until the API server gives it.
+func waitFor(ctx context.Context, w World, what string, waits func(string), read func() error) error {
 	tell := func(err error, in time.Duration) {
-		w.Log.Error("the ConfigMap cannot be read, will retry; check that the API server is up and that kubeconfig and role allow to get it", "in", in, "err", err)
-		waits(fmt.Sprintf("the ConfigMap cannot be read: %v", err))
+		w.Log.Error(what+" cannot be read, will retry; check that the API server is up and that kubeconfig and role allow to get it", "in", in, "err", err)
+		waits(fmt.Sprintf("%s cannot be read: %v", what, err))
 	}
 	if err := backoff.RetryNotify(read, backoff.WithContext(supervisor.Backoff(), ctx), tell); err != nil {
-		return cm, fmt.Errorf("read the ConfigMap: %w", err)
+		return fmt.Errorf("read %s: %w", what, err)
 	}
 	waits("")
-	return cm, nil
+	return nil
 }
 
 // with is the boot of a follower that takes over with another content of the ConfigMap.
 func (b *boot) with(w World, current currentConfig) (*boot, error) {
 	next := *b
 	next.sections = maps.Clone(b.config.sections) // without their parts of the ConfigMap
-	return &next, next.useConfigMap(w, kube.ConfigMap{ResourceVersion: current.revision, Data: current.known})
+	return &next, startRefused(next.useConfigMap(w, kube.ConfigMap{ResourceVersion: current.revision, Data: current.known}))
 }
 
-// useConfigMap validates the ConfigMap and gives each section its part. Invalid values
-// stop the start (D16, D36).
+// useValid gives each section its part of the ConfigMap. Invalid values stop the start (D16,
+// D36), unless a last valid content is kept (P3). When that is so, a ConfigMap that does not
+// exist is no order to remove what it held (P1).
+func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits func(string)) error {
+	refused := b.useConfigMap(w, cm)
+	b.config.written = cm.Written
+	if w.LastValid == nil || refused == nil && cm.Exists() {
+		return startRefused(refused)
+	}
+	kept, err := readLastValid(ctx, w, waits)
+	absent := refused == nil
+	if absent {
+		refused = errDeletedBefore
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w; the last valid values cannot take their place: %w", startRefused(refused), err)
+	case absent && len(kept) == 0:
+		return nil
+	case kept == nil:
+		return fmt.Errorf("%w; there are no last valid values yet in %s", startRefused(refused), w.LastValid)
+	}
+	if err := b.useConfigMap(w, kube.ConfigMap{Data: kept}); err != nil {
+		return fmt.Errorf("%w; the last valid values, in %s, are not valid any more: %w", startRefused(refused), w.LastValid, err)
+	}
+	b.config.refused, b.config.written = refused.Error(), cm.Written
+	w.Log.Error("the operator starts with the last valid values, they stay in force until the ConfigMap is mended", "from", w.LastValid.String(), "err", refused)
+	return nil
+}
+
+// startRefused says what to do about values with which the operator does not start.
+func startRefused(err error) error {
+	if err == nil || errors.Is(err, errDeletedBefore) {
+		return err
+	}
+	return fmt.Errorf("the values are not valid; mend the ConfigMap or the values.yaml files and start again: %w", err)
+}
+
+// readLastValid waits for the API server; an error is one that does not pass.
+func readLastValid(ctx context.Context, w World, waits func(string)) (kept map[string]string, err error) {
+	var lasting error
+	err = waitFor(ctx, w, w.LastValid.String(), waits, func() (err error) {
+		kept, err = w.LastValid.Read(ctx)
+		if errors.Is(err, kube.ErrNotLastValid) {
+			lasting, err = err, nil
+		}
+		return err
+	})
+	return kept, cmp.Or(err, lasting)
+}
+
+// useConfigMap validates a content of the ConfigMap and gives each section its part.
 func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 	doc, err := checkConfigMap(cm.Data, b.sections, b.tree.Modules)
 	if err != nil {
-		return fmt.Errorf("the values are not valid; mend the ConfigMap or the values.yaml files and start again: %w", err)
+		return err
 	}
 	warnUnknownKeys(w.Log, doc, values.Document{}, b.sections)
 	by := values.Origin{Revision: cm.ResourceVersion, Time: time.Now()}

@@ -3,6 +3,7 @@ package actors
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -36,6 +37,10 @@ type configState struct {
 	sections map[string]*values.Section
 	modules  []addons.Module
 	refused  string // why the ConfigMap in the cluster, or its deletion, is not in force
+	// fromKept: known is the last valid content that an earlier process has kept (P3).
+	fromKept bool
+	kept     kept
+	written  written
 	revision string
 	// ahead is the resourceVersion of the last content that was written, or read beside the
 	// watch: the watch may be behind it.
@@ -46,7 +51,10 @@ type configState struct {
 }
 
 func newConfig(ctx context.Context, p *program, initial initialConfig, standby bool) actor.Producer {
-	state := &configState{known: initial.data, sections: initial.sections, modules: initial.modules, revision: initial.revision, standby: standby}
+	state := &configState{known: initial.data, sections: initial.sections, modules: initial.modules, revision: initial.revision, standby: standby, refused: initial.refused}
+	if initial.refused != "" {
+		state.fromKept, state.kept = true, kept{known: true, data: initial.data}
+	}
 	watching := false
 	return func() actor.Actor {
 		c := &config{program: p, log: p.Log, state: state}
@@ -54,6 +62,11 @@ func newConfig(ctx context.Context, p *program, initial initialConfig, standby b
 			if _, ok := ac.Message().(*actor.Started); ok && !watching {
 				watching = true
 				self := ac.Self()
+				if state.refused != "" {
+					c.noticeRefused(state.refused)
+				}
+				c.writtenBefore(initial.written)
+				c.warnLostBefore()
 				p.ConfigMap.Watch(ctx, func(cm kube.ConfigMap) {
 					p.Send(self, messages.ConfigMapSeen(cm))
 				})
@@ -82,12 +95,44 @@ func (c *config) receive(ctx actor.Context) {
 	case getKnownConfig:
 		ctx.Respond(knownConfig{c.state.known, c.state.refused})
 		return
+	case messages.CheckConfig:
+		ctx.Respond(c.checked(msg))
+		return
 	case addSections:
 		c.addSections(ctx, msg)
+	case keepAgain:
+		c.state.kept.waits = false
 	default:
 		unhandled(ctx, c.log)
 	}
-	c.program.Inspector.Publish(ctx.Self(), messages.ConfigStatus{Revision: c.state.revision, Refused: c.state.refused})
+	c.noteWritten(ctx)
+	c.publish(ctx)
+	c.keep(ctx)
+}
+
+// checked answers who wants to write a content of the ConfigMap.
+func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
+	var answer messages.ConfigChecked
+	if _, err := c.check(msg.Data); err != nil {
+		answer.Refused = err.Error()
+	}
+	if c.state.refused == c.absence().Error() {
+		answer.Deleted, answer.LastValid = true, maps.Clone(c.state.known)
+	}
+	return answer
+}
+
+func (c *config) publish(ctx actor.Context) {
+	status := messages.ConfigStatus{Revision: c.state.revision, Refused: c.state.refused}
+	if c.state.fromKept {
+		status.From = c.program.LastValid.String()
+	}
+	c.program.Inspector.Publish(ctx.Self(), status)
+}
+
+// inForce notes that a content of the ConfigMap in the cluster is in force.
+func (c *config) inForce(revision string) {
+	c.state.refused, c.state.revision, c.state.fromKept = "", revision, false
 }
 
 // addSections tells config of modules that were found after the start; each gets its
@@ -149,8 +194,20 @@ func older(a, b string) bool {
 }
 
 // errDeleted refuses the absence of a ConfigMap that had content: it may be between the two
-// halves of 'kubectl replace --force'. Absence is not an order to delete (P1).
-var errDeleted = errors.New("the ConfigMap is deleted; create it again before the operator restarts, or create an empty ConfigMap to remove all overrides")
+// halves of 'kubectl replace --force'. Absence is not an order to delete (P1). errDeletedBefore
+// is the same where the last valid content is kept over a restart (P3).
+var (
+	errDeleted       = errors.New("the ConfigMap is deleted; create it again before the operator restarts, or create an empty ConfigMap to remove all overrides")
+	errDeletedBefore = errors.New("the ConfigMap is deleted; create it again, or create an empty ConfigMap to remove all overrides")
+)
+
+// absence is the error for a ConfigMap that is deleted.
+func (c *config) absence() error {
+	if c.program.LastValid != nil {
+		return errDeletedBefore
+	}
+	return errDeleted
+}
 
 // seen handles a content of the ConfigMap that may be new. What the operator wrote
 // itself is known already and triggers nothing (D14). Without a ConfigMap from the start
@@ -160,16 +217,17 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 		return // late news
 	}
 	if msg.ResourceVersion == "" && len(c.state.known) > 0 {
-		c.refuse(errDeleted)
+		c.refuse(c.absence())
 		return
 	}
 	c.confirmationSeen(ctx, msg.ConfirmPurge)
+	c.writtenSeen(msg.Written)
 	if maps.Equal(msg.Data, c.state.known) {
 		if c.state.refused != "" {
 			c.log.Info("the ConfigMap has its last valid content again")
 			c.noticeAccepted()
 		}
-		c.state.refused, c.state.revision = "", msg.ResourceVersion
+		c.inForce(msg.ResourceVersion)
 		return
 	}
 	doc, err := c.check(msg.Data)
@@ -182,10 +240,11 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 		c.log.Error("bug: the known content of the ConfigMap is not valid", "err", err)
 	}
 	warnUnknownKeys(c.log, doc, before, c.state.sections)
+	c.warnLost(before, doc)
 	if c.state.refused != "" {
 		c.noticeAccepted()
 	}
-	c.state.refused, c.state.revision = "", msg.ResourceVersion
+	c.inForce(msg.ResourceVersion)
 	if c.state.standby {
 		ctx.Send(c.program.PID(standbyPath), flagsMoved{doc.Flags})
 	} else {
@@ -242,6 +301,7 @@ func (c *config) lead(ctx actor.Context, msg lead) {
 	if c.state.refused != "" {
 		c.noticeRefused(c.state.refused)
 	}
+	c.warnLostBefore()
 	before, errBefore := values.ParseConfigMap(msg.known)
 	after, errAfter := values.ParseConfigMap(c.state.known)
 	if err := errors.Join(errBefore, errAfter); err != nil { // both were valid when they became known
@@ -257,7 +317,7 @@ func (c *config) refuse(err error) {
 	if c.state.refused == err.Error() {
 		return
 	}
-	if errors.Is(err, errDeleted) {
+	if errors.Is(err, c.absence()) {
 		c.log.Warn("the last valid values stay in force", "err", err)
 	} else {
 		c.log.Error("the ConfigMap is refused as a whole; the last valid values stay in force until it is mended", "err", err)
@@ -268,7 +328,10 @@ func (c *config) refuse(err error) {
 
 func (c *config) noticeRefused(why string) {
 	what := "The values are refused as a whole, the last valid ones stay in force: "
-	if why == errDeleted.Error() {
+	switch {
+	case c.state.fromKept:
+		what = fmt.Sprintf("The operator has started with the last valid values, from %s, they stay in force: ", c.program.LastValid)
+	case why == c.absence().Error():
 		what = "The last valid values stay in force: "
 	}
 	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: what + why})

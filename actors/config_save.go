@@ -45,10 +45,12 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 		return messages.ConfigSaved{Err: err}
 	}
 	c.goAhead(written)
+	before, errBefore := values.ParseConfigMap(c.state.known)
 	flagsChanged := c.noteOwnWrite(set)
-	if flagsChanged {
-		if doc, err := values.ParseConfigMap(c.state.known); err == nil {
-			ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: doc.Flags})
+	if after, err := values.ParseConfigMap(c.state.known); errors.Join(errBefore, err) == nil { // known is valid by definition
+		c.wrote(msg, before, after)
+		if flagsChanged {
+			ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: after.Flags})
 		}
 	}
 	return messages.ConfigSaved{FlagsChanged: flagsChanged}

@@ -188,6 +188,7 @@ func (m *Metrics) moduleStates() {
 func (m *Metrics) convergeState() {
 	converged := m.describe("converged", "1 when the first converge is over and no reload of all modules is in progress.")
 	held := m.describe("purges_held", "Releases without a module directory that are not purged until a person allows it.")
+	refused := m.describe("config_values_refused", "1 while the ConfigMap is refused, or deleted, and the last valid values are in force.")
 	m.registerLive(func(emit emit) {
 		s, ok := m.actors().Status(convergePath).(messages.ConvergeStatus)
 		emit(converged, prometheus.GaugeValue, number(ok && s.Ready && s.Phase == messages.ConvergeIdle))
@@ -196,7 +197,9 @@ func (m *Metrics) convergeState() {
 			releases = len(s.HeldPurge.Releases)
 		}
 		emit(held, prometheus.GaugeValue, float64(releases))
-	}, converged, held)
+		config, _ := m.actors().Status(configPath).(messages.ConfigStatus)
+		emit(refused, prometheus.GaugeValue, number(config.Refused != ""))
+	}, converged, held, refused)
 }
 
 func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }

@@ -29,6 +29,8 @@ type World struct {
 	Releases  Releases
 	ConfigMap ConfigMap
 	Objects   Objects
+	// LastValid may be nil: then an invalid ConfigMap ends the start (D16).
+	LastValid LastValid
 	// ReleaseWatch may be nil: then releases are not healed.
 	ReleaseWatch ReleaseWatch
 	// HealDelay is how long news of absent objects is gathered; 0 is a second. Who sets it
@@ -122,6 +124,20 @@ type ConfigMap interface {
 	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
 	// RemoveConfirmation removes the annotation that confirms a purge, when it has this value.
 	RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error)
+	// NoteWritten sets the annotation that tells over a restart which values hooks wrote.
+	NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error)
+}
+
+// LastValid keeps the last valid content of the ConfigMap, for a start with one that is not
+// valid (P3).
+type LastValid interface {
+	// Read returns nil when nothing was kept yet, and [kube.ErrNotLastValid] for what is not
+	// the operator's.
+	Read(ctx context.Context) (map[string]string, error)
+	// Write writes only what differs from what is kept.
+	Write(ctx context.Context, data map[string]string) error
+	// String names the place.
+	String() string
 }
 
 // Objects changes objects for hooks (chapter k). Package kube implements it.

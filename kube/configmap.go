@@ -30,7 +30,13 @@ type ConfigMap struct {
 	Data            map[string]string
 	// ConfirmPurge is the annotation [ConfirmPurgeAnnotation].
 	ConfirmPurge string
+	// Written is the annotation [WrittenAnnotation].
+	Written string
 }
+
+// WrittenAnnotation is the annotation by which the operator remembers over a restart which
+// values of the ConfigMap hooks wrote: paths by hook, no values.
+const WrittenAnnotation = "addon-operator/written-by-hooks"
 
 // ConfirmPurgeAnnotation is the annotation by which a person allows a purge that the
 // operator holds back (P1). The operator removes it when it has read it.
@@ -42,7 +48,7 @@ func (c ConfigMap) Exists() bool { return c.ResourceVersion != "" }
 func toConfigMap(object *corev1.ConfigMap) ConfigMap {
 	return ConfigMap{
 		ResourceVersion: object.ResourceVersion, Data: maps.Clone(object.Data),
-		ConfirmPurge: object.Annotations[ConfirmPurgeAnnotation],
+		ConfirmPurge: object.Annotations[ConfirmPurgeAnnotation], Written: object.Annotations[WrittenAnnotation],
 	}
 }
 
@@ -126,9 +132,55 @@ func (c *Client) tryWriteConfigMap(ctx context.Context, namespace, name string, 
 	return toConfigMap(object), nil
 }
 
+// UpdateConfigMap gives a ConfigMap that was read exactly these data, or creates it when there
+// was none. [ErrConflict] says that somebody has changed it since it was read.
+func (c *Client) UpdateConfigMap(ctx context.Context, namespace, name string, read ConfigMap, data map[string]string) (ConfigMap, error) {
+	api := c.core.ConfigMaps(namespace)
+	object, err := api.Get(ctx, name, metav1.GetOptions{})
+	absent := apierrors.IsNotFound(err)
+	if absent {
+		object, err = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}, nil
+	}
+	switch {
+	case err != nil:
+	case object.ResourceVersion != read.ResourceVersion:
+		err = ErrConflict
+	default:
+		object.Data = data
+		if err = writable(object); err == nil && absent {
+			object, err = api.Create(ctx, object, metav1.CreateOptions{})
+		} else if err == nil {
+			object, err = api.Update(ctx, object, metav1.UpdateOptions{})
+		}
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		err = ErrConflict
+	}
+	if err != nil {
+		return ConfigMap{}, fmt.Errorf("write ConfigMap %s/%s: %w", namespace, name, err)
+	}
+	return toConfigMap(object), nil
+}
+
 // RemoveConfirmation removes the annotation [ConfirmPurgeAnnotation] from the ConfigMap,
 // unless it has another value by now. It returns what is there then.
 func (c *Client) RemoveConfirmation(ctx context.Context, namespace, name, value string) (ConfigMap, error) {
+	return c.annotate(ctx, namespace, name, ConfirmPurgeAnnotation, func(was string) string {
+		if was == value {
+			return ""
+		}
+		return was
+	})
+}
+
+// NoteWritten sets the annotation [WrittenAnnotation] of the ConfigMap, or removes it for an
+// empty text. It returns what is there then; a ConfigMap that does not exist is not created.
+func (c *Client) NoteWritten(ctx context.Context, namespace, name, text string) (ConfigMap, error) {
+	return c.annotate(ctx, namespace, name, WrittenAnnotation, func(string) string { return text })
+}
+
+// annotate replaces the text of an annotation of the ConfigMap; an empty one is removed.
+func (c *Client) annotate(ctx context.Context, namespace, name, annotation string, change func(was string) string) (ConfigMap, error) {
 	api := c.core.ConfigMaps(namespace)
 	var left ConfigMap
 	err := retryOnConflict(func() error {
@@ -140,8 +192,13 @@ func (c *Client) RemoveConfirmation(ctx context.Context, namespace, name, value 
 		if err != nil {
 			return err
 		}
-		if object.Annotations[ConfirmPurgeAnnotation] == value {
-			delete(object.Annotations, ConfirmPurgeAnnotation)
+		was := object.Annotations[annotation]
+		if next := change(was); next != was {
+			if next == "" {
+				delete(object.Annotations, annotation)
+			} else {
+				metav1.SetMetaDataAnnotation(&object.ObjectMeta, annotation, next)
+			}
 			if object, err = api.Update(ctx, object, metav1.UpdateOptions{}); err != nil {
 				return err
 			}
@@ -150,7 +207,7 @@ func (c *Client) RemoveConfirmation(ctx context.Context, namespace, name, value 
 		return nil
 	})
 	if err != nil {
-		return left, fmt.Errorf("remove annotation %s of ConfigMap %s/%s: %w", ConfirmPurgeAnnotation, namespace, name, err)
+		return left, fmt.Errorf("change annotation %s of ConfigMap %s/%s: %w", annotation, namespace, name, err)
 	}
 	return left, nil
 }

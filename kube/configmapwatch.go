@@ -80,7 +80,7 @@ func (l *latest) deliver(ctx context.Context, notify func(ConfigMap)) {
 			continue
 		}
 		first = false
-		told = ConfigMap{ResourceVersion: state.ResourceVersion, Data: maps.Clone(state.Data), ConfirmPurge: state.ConfirmPurge}
+		told = ConfigMap{ResourceVersion: state.ResourceVersion, Data: maps.Clone(state.Data), ConfirmPurge: state.ConfirmPurge, Written: state.Written}
 		notify(state)
 	}
 }

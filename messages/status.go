@@ -254,14 +254,31 @@ type ConfigStatus struct {
 	Revision string `json:"resourceVersion"`
 	// Refused says why a newer content, or the deletion, is not in force.
 	Refused string `json:"refused,omitempty"`
+	// From names where the values in force come from when the operator started with the last
+	// valid ones (P3).
+	From string `json:"lastValidFrom,omitempty"`
 }
 
 // String implements fmt.Stringer.
 func (s ConfigStatus) String() string {
-	if s.Refused != "" {
+	switch {
+	case s.From != "":
+		return fmt.Sprintf("REFUSED since the start, the last valid values of %s are in force: %s", s.From, head(s.Refused))
+	case s.Refused != "":
 		return "REFUSED: " + head(s.Refused)
 	}
 	return "resourceVersion " + s.Revision
+}
+
+// Notice is the sentence for people while the ConfigMap is not in force; empty when it is.
+func (s ConfigStatus) Notice() string {
+	switch {
+	case s.From != "":
+		return fmt.Sprintf("The ConfigMap is refused since the start, the last valid values of %s are in force: %s", s.From, s.Refused)
+	case s.Refused != "":
+		return "The ConfigMap is refused, its last valid content stays in force: " + s.Refused
+	}
+	return ""
 }
 
 // BindingState is where the watch of a kubernetes binding stands.

@@ -53,6 +53,8 @@ type ConfigMapSeen struct {
 	Data            map[string]string
 	// ConfirmPurge is the annotation by which a person allows a purge that is held back (P1).
 	ConfirmPurge string
+	// Written is the annotation that tells which values hooks wrote ([values.Written]).
+	Written string
 }
 
 // SetConfig replaces the ConfigMap layer of an owner; nil when it has no section.
@@ -82,6 +84,19 @@ type ConfigChanged struct {
 // reload follows is decided by the phase of the hook (G18), not by the write.
 type ConfigFlagsSaved struct{ Flags map[string]bool }
 
+// CheckConfig asks config whether a content of the ConfigMap would be in force. It answers
+// [ConfigChecked] and changes nothing.
+type CheckConfig struct{ Data map[string]string }
+
+// ConfigChecked answers CheckConfig.
+type ConfigChecked struct {
+	// Refused says why the content would be refused as a whole; empty when it would not.
+	Refused string `json:"refused,omitempty"`
+	// Deleted: the ConfigMap is gone, and LastValid is in force (P1).
+	Deleted   bool              `json:"deleted,omitempty"`
+	LastValid map[string]string `json:"lastValid,omitempty"`
+}
+
 // SaveConfig asks for a write of one section, and of flags, to the ConfigMap (D24).
 // The answer is [ConfigSaved].
 type SaveConfig struct {
@@ -91,6 +106,8 @@ type SaveConfig struct {
 	Section any
 	Base    string
 	Flags   []values.Flag
+	// Hook is whose patches these are.
+	Hook string
 	// Request is repeated by the answer, so that one from before a crash is not taken for it.
 	Request int64
 }

@@ -74,7 +74,16 @@ func (s Source) moduleList(*http.Request) (any, error) {
 	if s.Leadership != nil {
 		data["leadership"] = s.Leadership()
 	}
+	if config := s.configStatus(); config.Refused != "" {
+		data["config"] = config
+	}
 	return view{data, lines(enabled)}, nil
+}
+
+// configStatus is what config says about itself; empty before the start.
+func (s Source) configStatus() messages.ConfigStatus {
+	status, _ := s.Inspector.Status("operator/config").(messages.ConfigStatus)
+	return status
 }
 
 // lines writes names one below the other.

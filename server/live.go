@@ -108,8 +108,8 @@ func notices(tree []*supervisor.Node) []string {
 	walk(tree, func(n *supervisor.Node) {
 		switch status := n.Status.(type) {
 		case messages.ConfigStatus:
-			if status.Refused != "" {
-				all = append(all, "The ConfigMap is refused, its last valid content stays in force: "+status.Refused)
+			if notice := status.Notice(); notice != "" {
+				all = append(all, notice)
 			}
 		case messages.ConvergeStatus:
 			if status.HeldPurge != nil {

@@ -18,20 +18,43 @@ const (
 func (s Source) plan(r *http.Request) (any, error) {
 	request := messages.ForecastRequest{Secrets: showSecrets(r)}
 	if r.Method == http.MethodPost {
-		request.Proposed = map[string]string{}
-		if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxProposal)).Decode(&request.Proposed); err != nil {
-			return nil, badRequest("the body must be the data of a ConfigMap, a JSON object of texts: %w", err)
-		}
-		size := 0
-		for key, text := range request.Proposed {
-			size += len(key) + len(text)
-		}
-		if size > maxData {
-			return nil, badRequest("the data has %d bytes; a ConfigMap holds at most %d", size, maxData)
+		var err error
+		if request.Proposed, err = proposal(r); err != nil {
+			return nil, err
 		}
 	}
 	if err := s.notStarted(); err != nil {
 		return nil, err
 	}
 	return s.Forecast(r.Context(), request)
+}
+
+// proposal reads the data of a ConfigMap from the body.
+func proposal(r *http.Request) (map[string]string, error) {
+	data := map[string]string{}
+	if err := json.NewDecoder(http.MaxBytesReader(nil, r.Body, maxProposal)).Decode(&data); err != nil {
+		return nil, badRequest("the body must be the data of a ConfigMap, a JSON object of texts: %w", err)
+	}
+	size := 0
+	for key, text := range data {
+		size += len(key) + len(text)
+	}
+	if size > maxData {
+		return nil, badRequest("the data has %d bytes; a ConfigMap holds at most %d", size, maxData)
+	}
+	return data, nil
+}
+
+// checkConfig tells whether the operator would take a ConfigMap. What is in force while the
+// ConfigMap is deleted is shown to who may see secrets.
+func (s Source) checkConfig(r *http.Request) (any, error) {
+	data, err := proposal(r)
+	if err != nil {
+		return nil, err
+	}
+	checked, err := question[messages.ConfigChecked](r.Context(), s, "config", messages.CheckConfig{Data: data})
+	if !showSecrets(r) {
+		checked.LastValid = nil
+	}
+	return checked, err
 }

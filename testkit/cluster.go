@@ -74,7 +74,7 @@ func (c *Cluster) Record(n kube.Notice) {
 	c.trace.Add("%s: %s: %s", where, n.Reason, firstLine(n.Message))
 }
 
-// SetConfigMap replaces the ConfigMap, as a person would; nil deletes it.
+// SetConfigMap edits the data of the ConfigMap, as a person would; nil deletes it.
 func (c *Cluster) SetConfigMap(data map[string]string) {
 	if data == nil {
 		_, _ = c.server.Delete("v1", "ConfigMap", operatorNamespace, operatorConfigMap) // the kind exists
@@ -84,10 +84,11 @@ func (c *Cluster) SetConfigMap(data map[string]string) {
 	for key, text := range data {
 		texts[key] = text
 	}
-	_ = c.Apply(map[string]any{ // it has all that an object needs
-		"apiVersion": "v1", "kind": "ConfigMap", "data": texts,
-		"metadata": map[string]any{"namespace": operatorNamespace, "name": operatorConfigMap},
-	})
+	metadata := map[string]any{"namespace": operatorNamespace, "name": operatorConfigMap}
+	if written := c.server.ConfigMap(operatorNamespace, operatorConfigMap).Written; written != "" {
+		metadata["annotations"] = map[string]any{kube.WrittenAnnotation: written}
+	}
+	_ = c.Apply(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "data": texts, "metadata": metadata}) // it has all that an object needs
 }
 
 // ConfirmPurge annotates the ConfigMap, as a person would; it is created when there is none.
@@ -109,6 +110,34 @@ func (c *Cluster) RemoveConfirmation(ctx context.Context, value string) (kube.Co
 		c.trace.Add("configmap: operator removes the annotation %s=%s", kube.ConfirmPurgeAnnotation, value)
 	}
 	return left, err
+}
+
+// NoteWritten implements actors.ConfigMap.
+func (c *Cluster) NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error) {
+	return c.client.NoteWritten(ctx, operatorNamespace, operatorConfigMap, text)
+}
+
+// lastValid keeps the last valid content of the ConfigMap, as the operator does.
+type lastValid struct{ cluster *Cluster }
+
+// Read implements actors.LastValid.
+func (v lastValid) Read(ctx context.Context) (map[string]string, error) {
+	return v.cluster.client.ReadLastValid(ctx, operatorNamespace, operatorConfigMap)
+}
+
+// Write implements actors.LastValid.
+func (v lastValid) Write(ctx context.Context, data map[string]string) error {
+	before, _ := v.Read(ctx) // Write fails, too
+	err := v.cluster.client.WriteLastValid(ctx, operatorNamespace, operatorConfigMap, data)
+	if err == nil && !maps.Equal(before, data) {
+		v.cluster.trace.Add("last valid values: operator keeps %q", data)
+	}
+	return err
+}
+
+// String implements actors.LastValid.
+func (v lastValid) String() string {
+	return "Secret " + operatorNamespace + "/" + kube.LastValidName(operatorConfigMap)
 }
 
 // ConfigMap is the content of the ConfigMap; nil when there is none.

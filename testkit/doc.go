@@ -48,6 +48,7 @@
 //	tamper RELEASE                somebody else writes the records of a release
 //	panic HOOK N                  the next N runs of a hook panic, as a mistake of ours would
 //	allow-purge                   hold no purge back (before start)
+//	last-valid                    keep the last valid ConfigMap and start with it (before start)
 //	isolate                       park modules that fail (before start)
 //	width N                       modules of one order that run side by side (before start)
 //	why MODULE                    print what led to the last run of a module

@@ -124,9 +124,11 @@ type player struct {
 	away map[string]string
 	// allowPurge: no purge is held back.
 	allowPurge bool
-	width      int
-	traps      *traps
-	trapped    bool // a step may lay one
+	// lastValid: the last valid content of the ConfigMap is kept, and a start may use it.
+	lastValid bool
+	width     int
+	traps     *traps
+	trapped   bool // a step may lay one
 
 	drift       string
 	driftPeriod time.Duration
@@ -227,6 +229,9 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
 		Purges: actors.PurgeLimits{Any: p.allowPurge, Share: actors.DefaultPurgeShare}, ConfigMapName: operatorConfigMap, Namespace: operatorNamespace,
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
+	}
+	if p.lastValid {
+		world.LastValid = lastValid{p.cluster}
 	}
 	world.Observe = func(receiver *actor.PID, message any) func() {
 		p.sched.interrupt(receiver.Id)

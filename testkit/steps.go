@@ -33,6 +33,7 @@ func steps() map[string]func(*player, string) error {
 		"configmap-back":   (*player).stepConfigMapBack,
 		"confirm-purge":    func(p *player, value string) error { p.cluster.ConfirmPurge(value); return nil },
 		"allow-purge":      func(p *player, _ string) error { p.allowPurge = true; return nil },
+		"last-valid":       func(p *player, _ string) error { p.lastValid = true; return nil },
 		"apply":            (*player).stepApply,
 		"object":           (*player).stepObject,
 		"objects":          (*player).stepObjects,

@@ -28,6 +28,7 @@ type Config struct {
 	FailurePolicy                          string
 	ParallelModules                        int
 	Namespace, ConfigMap                   string
+	StartWithLastValid                     bool
 	TmpDir                                 string
 	KeepTmpFiles                           bool
 
@@ -94,6 +95,7 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.number(&c.ParallelModules, "parallel-modules", "ADDON_OPERATOR_PARALLEL_MODULES", 1, "modules of the same order that may run side by side")
 	o.text(&c.Namespace, "namespace", "ADDON_OPERATOR_NAMESPACE SHELL_OPERATOR_NAMESPACE", "", "namespace of the ConfigMap and of all releases (required)")
 	o.text(&c.ConfigMap, "config-map", "ADDON_OPERATOR_CONFIG_MAP", "addon-operator", "name of the ConfigMap with values")
+	o.yes(&c.StartWithLastValid, "start-with-last-valid-config", "ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG", "when the ConfigMap is not valid at the start, or is deleted, start with its last valid content, which is kept in a Secret with the name of the ConfigMap and -last-valid; without it the start ends with exit code 1")
 	o.text(&c.TmpDir, "tmp-dir", "ADDON_OPERATOR_TMP_DIR SHELL_OPERATOR_TMP_DIR", "/tmp/addon-operator", "directory for the files that hooks read and write")
 	o.yes(&c.KeepTmpFiles, "debug-keep-tmp-files", "DEBUG_KEEP_TMP_FILES", "keep these files after the run; they hold values")
 	o.text(&c.ListenAddress, "prometheus-listen-address", "ADDON_OPERATOR_LISTEN_ADDRESS SHELL_OPERATOR_LISTEN_ADDRESS", "0.0.0.0", "address for probes and metrics")

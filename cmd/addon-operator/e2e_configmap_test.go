@@ -150,6 +150,36 @@ if [[ -e $OUT/save ]]; then echo '{"op": "add", "path": "/two/password", "value"
 	h.awaitRevisions("one", "1:deployed")
 }
 
+// Whoever replaces the text of a section and drops the password that a hook once made is told of
+// it, also when the operator was not running. The warning has no value. D24.
+func TestHookValueIsRemoved(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/values.yaml", "global: {zone: a}\ntwoEnabled: true\n")
+	h.write("modules/020-two/hooks/password.sh", `#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
+if ! grep -q password "$CONFIG_VALUES_PATH"; then
+  echo '{"op": "add", "path": "/two/password", "value": "generated-'$RANDOM'"}' > "$CONFIG_VALUES_JSON_PATCH_PATH"
+fi
+`)
+	o := h.start().ready()
+	h.kubectl("patch", "configmap", "addon-operator", "-n", h.namespace, "--type=merge", "-p", `{"data":{"two":"own: 1"}}`)
+	line := o.expect("WARN", "an edit of the ConfigMap removed what a hook had written", "keys=two.password", "hook=020-two/hooks/password.sh")
+	h.awaitEvent("Warning HookValueRemoved", "two.password", "020-two/hooks/password.sh")
+	h.eventually("another password", func() error {
+		if text := h.config()["two"]; !strings.Contains(text, "generated") {
+			return errNotYet
+		}
+		return nil
+	})
+	o.terminate()
+	h.kubectl("patch", "configmap", "addon-operator", "-n", h.namespace, "--type=merge", "-p", `{"data":{"two":"own: 2"}}`)
+	o = h.start().ready()
+	line += o.expect("WARN", "an edit of the ConfigMap removed what a hook had written", "keys=two.password")
+	if strings.Contains(line, "generated") {
+		t.Errorf("a value is in the log: %s", line)
+	}
+}
+
 // An invalid ConfigMap is refused as a whole while the operator runs; it says what is
 // wrong until that is mended. D16, D36, D38.
 func TestInvalidConfigMapIsRefused(t *testing.T) {
@@ -194,6 +224,57 @@ func TestInvalidConfigMapAtTheStart(t *testing.T) {
 	if h.journal() != "" {
 		t.Errorf("hooks were run: %s", h.journal())
 	}
+}
+
+// With the option, a ConfigMap that is not valid at the start, or is gone, is no outage: the last
+// valid values are in force, and every status tells it, until the ConfigMap is mended. P3, P1.
+func TestStartWithLastValidConfig(t *testing.T) {
+	const option = "ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG=true"
+	h := newHouse(t, "configmap")
+	h.write("modules/values.yaml", "global: {zone: a}\n")
+	h.write("cm.yaml", enabledOnlyThere)
+	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
+	h.start(option).ready().terminate()
+	h.awaitRevisions("one", "1:deployed")
+	secret, err := h.client.CoreV1().Secrets(h.namespace).Get(h.ctx, "addon-operator-last-valid", metav1.GetOptions{})
+	if err != nil || secret.Type != "addon-operator/last-valid-config" || string(secret.Data["one"]) != "size: 2" {
+		t.Fatalf("the last valid values were not kept: %v, %v", secret, err)
+	}
+
+	h.setConfig(map[string]string{"one": "size: big"})
+	o := h.start(option)
+	o.expect("ERROR", "the operator starts with the last valid values", "Secret "+h.namespace+"/addon-operator-last-valid", "one.size")
+	o.ready()
+	const refused = "REFUSED since the start"
+	if _, body := get(o.public + "/readyz?verbose"); !strings.Contains(body, refused) || strings.Contains(body, "one.size") {
+		t.Errorf("/readyz?verbose does not tell it, or shows why:\n%s", body)
+	}
+	const notice = "The ConfigMap is refused since the start, the last valid values of Secret "
+	if _, body := get(o.public + "/"); !strings.Contains(body, notice) {
+		t.Errorf("the page does not tell it:\n%s", body)
+	}
+	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_refused 1\n") {
+		t.Error("config_values_refused is not 1")
+	}
+	if list := o.command("module", "list"); !strings.HasPrefix(list, notice) || !strings.Contains(list, "one.size") {
+		t.Errorf("module list does not begin with it:\n%s", list)
+	}
+	h.awaitEvent("Warning Refused", "has started with the last valid values", "one.size")
+	h.setConfig(map[string]string{"one": "size: 3"})
+	h.awaitConfigMap("one", "size", "3")
+	h.awaitEvent("Normal Accepted", "in force")
+	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_refused 0\n") {
+		t.Error("config_values_refused is not 0 again")
+	}
+	o.terminate()
+
+	h.deleteConfigMap("addon-operator")
+	o = h.start(option).ready()
+	h.awaitRefusal(o)
+	h.awaitConfigMap("one", "size", "3")
+	h.kubectl("create", "configmap", "addon-operator", "-n", h.namespace)
+	o.expect("config values changed", "flags=true")
+	h.awaitRevisions("one", "")
 }
 
 // Without a ConfigMap there are only static values; the first config patch creates it.

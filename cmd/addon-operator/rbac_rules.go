@@ -14,6 +14,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
+
+	"addon-operator/kube"
 )
 
 // demand is one thing the operator must be allowed to do, and for whom.
@@ -32,8 +34,9 @@ func allVerbs() []string {
 func readVerbs() []string { return []string{"get", "list", "watch"} }
 
 // baseDemands is what the operator needs without any module: the ConfigMap and the
-// release records in its namespace, events, its lease; and to hear of new kinds. The chart
-// in deploy/ grants the same; a test compares them.
+// release records in its namespace, the Secret with the last valid content of the ConfigMap,
+// events, its lease; and to hear of new kinds. The chart in deploy/ grants the same; a test
+// compares them.
 //
 // The ConfigMap and the lease are granted by name: lists and watches of a single object by
 // its name, as the operator's are, count as those of that object. To create is the one verb
@@ -49,7 +52,8 @@ func baseDemands(c *Config) []demand {
 	return []demand{
 		named(c.ConfigMap, own("", "configmaps", "the ConfigMap with values", "get", "list", "watch", "update", "patch")),
 		own("", "configmaps", "the ConfigMap with values, when there is none", "create"),
-		own("", "secrets", "the records of releases", allVerbs()...),
+		own("", "secrets", "the records of releases, and to create the Secret with the last valid content of the ConfigMap", allVerbs()...),
+		named(kube.LastValidName(c.ConfigMap), own("", "secrets", "the last valid content of the ConfigMap", "get", "update")),
 		own("", "events", "what a person must know, on the ConfigMap and on the Pod of the operator", "get", "create", "update", "patch"),
 		own("", "pods", "the Pod of the operator, to show events on it", "get"),
 		named(c.LeaseName, own("coordination.k8s.io", "leases", "the lease of the one that acts", "get", "list", "watch", "update", "patch")),

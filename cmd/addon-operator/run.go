@@ -174,9 +174,13 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 		return actors.World{}, err
 	}
 	watcher := kube.NewWatcher(client, log)
+	var kept actors.LastValid
+	if c.StartWithLastValid {
+		kept = lastValid{client, c.Namespace, c.ConfigMap}
+	}
 	return actors.World{
 		Log: log, Hooks: runner, Releases: releases, Previews: releases, Drift: c.Drift, DriftPeriod: c.DriftPeriod, Metrics: metrics,
-		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, Objects: patcher, JQLibrary: c.jqLibrary(),
+		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept, Objects: patcher, JQLibrary: c.jqLibrary(),
 		Notices: client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
 		CRDs:    newDefinitions(client, releases, c), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
@@ -245,6 +249,29 @@ func (m configMap) Write(ctx context.Context, base map[string]string, set map[st
 // RemoveConfirmation implements actors.ConfigMap.
 func (m configMap) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
 	return m.client.RemoveConfirmation(ctx, m.namespace, m.name, value)
+}
+
+// NoteWritten implements actors.ConfigMap.
+func (m configMap) NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error) {
+	return m.client.NoteWritten(ctx, m.namespace, m.name, text)
+}
+
+// lastValid is the Secret with the last valid content of the ConfigMap.
+type lastValid configMap
+
+// Read implements actors.LastValid.
+func (v lastValid) Read(ctx context.Context) (map[string]string, error) {
+	return v.client.ReadLastValid(ctx, v.namespace, v.name)
+}
+
+// Write implements actors.LastValid.
+func (v lastValid) Write(ctx context.Context, data map[string]string) error {
+	return v.client.WriteLastValid(ctx, v.namespace, v.name, data)
+}
+
+// String implements actors.LastValid.
+func (v lastValid) String() string {
+	return fmt.Sprintf("Secret %s/%s", v.namespace, kube.LastValidName(v.name))
 }
 
 // serve opens the addresses before the start, so that probes are answered from the

@@ -44,9 +44,13 @@ func moduleTable(w io.Writer, body []byte) error {
 		}
 		HeldPurge  *messages.HeldPurge
 		Leadership *messages.Leadership
+		Config     messages.ConfigStatus
 	}
 	if err := decoded(body, &list); err != nil {
 		return err
+	}
+	if notice := list.Config.Notice(); notice != "" {
+		fmt.Fprintf(w, "%s\n\n", notice)
 	}
 	var rows [][]string
 	for _, m := range list.Modules {

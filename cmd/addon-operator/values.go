@@ -15,9 +15,9 @@ import (
 
 // valuesCommand groups what can be asked about values.
 func valuesCommand(c *Config, opts *options, lookup func(string) (string, bool)) *cobra.Command {
-	cmd := group("values", "Check and explain values")
+	cmd := group("values", "Check, explain and change values")
 	names := &completer{c, opts, lookup}
-	cmd.AddCommand(checkCommand(c, opts, lookup), explainCommand(c, names), diffCommand(c, names))
+	cmd.AddCommand(checkCommand(c, opts, lookup), explainCommand(c, names), diffCommand(c, names), setCommand(c, opts, lookup), unsetCommand(c, opts, lookup))
 	return cmd
 }
 

@@ -40,5 +40,5 @@ func parseConfigMap(object []byte) kube.ConfigMap {
 		Data map[string]string `json:"data"`
 	}
 	_ = json.Unmarshal(object, &cm) // the server keeps no ConfigMap that is none
-	return kube.ConfigMap{ResourceVersion: cm.Metadata.ResourceVersion, Data: cm.Data, ConfirmPurge: cm.Metadata.Annotations[kube.ConfirmPurgeAnnotation]}
+	return kube.ConfigMap{ResourceVersion: cm.Metadata.ResourceVersion, Data: cm.Data, ConfirmPurge: cm.Metadata.Annotations[kube.ConfirmPurgeAnnotation], Written: cm.Metadata.Annotations[kube.WrittenAnnotation]}
 }

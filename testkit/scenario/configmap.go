@@ -29,6 +29,11 @@ func (m configMap) RemoveConfirmation(ctx context.Context, value string) (kube.C
 	return m.play.client.RemoveConfirmation(ctx, Namespace, configMapName, value)
 }
 
+// NoteWritten implements actors.ConfigMap.
+func (m configMap) NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error) {
+	return m.play.client.NoteWritten(ctx, Namespace, configMapName, text)
+}
+
 // Warn implements actors.ConfigMap.
 func (m configMap) Warn(_ context.Context, reason, message string) error {
 	m.play.journal.add("EVENT " + reason + ": " + message)

@@ -1,0 +1,55 @@
+package kube
+
+import (
+	"errors"
+	"maps"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// P3: the last valid content comes back as it was, also one of the largest size; nothing is
+// written for what is kept already, and a Secret of somebody else is left alone.
+func TestLastValid(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	client, ctx := world.client, t.Context()
+	secrets := world.admin.CoreV1().Secrets(ns)
+	version := func() string {
+		secret, err := secrets.Get(ctx, LastValidName("values"), metav1.GetOptions{})
+		must(t, err)
+		return secret.ResourceVersion
+	}
+
+	must(t, client.WriteLastValid(ctx, ns, "values", nil))
+	if kept, err := client.ReadLastValid(ctx, ns, "values"); kept != nil || err != nil {
+		t.Errorf("nothing to keep: %q, %v; want nil", kept, err)
+	}
+	data := map[string]string{"a": "x: 1 # comment\r\n", "big": strings.Repeat("x", maxConfigMapBytes-100)}
+	must(t, client.WriteLastValid(ctx, ns, "values", data))
+	if kept, err := client.ReadLastValid(ctx, ns, "values"); !maps.Equal(kept, data) || err != nil {
+		t.Errorf("%d keys, %v; want what was written", len(kept), err)
+	}
+	before := version()
+	must(t, client.WriteLastValid(ctx, ns, "values", data))
+	if after := version(); after != before {
+		t.Error("what is kept already was written again")
+	}
+	must(t, client.WriteLastValid(ctx, ns, "values", nil))
+	if kept, err := client.ReadLastValid(ctx, ns, "values"); kept == nil || len(kept) != 0 || err != nil {
+		t.Errorf("%q, %v; want an empty content", kept, err)
+	}
+
+	_, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: LastValidName("other")}, Data: map[string][]byte{"a": []byte("1")}}, metav1.CreateOptions{})
+	must(t, err)
+	if _, err := client.ReadLastValid(ctx, ns, "other"); !errors.Is(err, ErrNotLastValid) {
+		t.Errorf("read a foreign Secret: %v", err)
+	}
+	if err := client.WriteLastValid(ctx, ns, "other", data); !errors.Is(err, ErrNotLastValid) {
+		t.Errorf("wrote over a foreign Secret: %v", err)
+	}
+}

@@ -1,0 +1,202 @@
+package values
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Edit is a change of one value of the ConfigMap: of a key of it, or of what lies below one.
+type Edit struct {
+	// Path begins with "global", the key of a module, or that of a flag or mode.
+	Path []string
+	// Value is what ParseYAML gives; Remove takes the value away instead.
+	Value  any
+	Remove bool
+}
+
+// Edited is what an edit does to the ConfigMap.
+type Edited struct {
+	// Key has Text from now on; nil removes it.
+	Key  string
+	Text *string
+	// Before is what stood at the path; Had: something did.
+	Before any
+	Had    bool
+}
+
+// Unchanged tells that the ConfigMap says already what the edit wants.
+func (e Edited) Unchanged(edit Edit) bool {
+	return edit.Remove && !e.Had || !edit.Remove && e.Had && reflect.DeepEqual(e.Before, edit.Value)
+}
+
+// Apply gives the text that the key of the ConfigMap must have for the edit. Of a section nothing else changes, to the byte:
+// keys, comments, order, ends of lines. Where that cannot be done, as below an alias, the error says why. What comes of it is
+// read again before it is returned.
+func (e Edit) Apply(data map[string]string) (Edited, error) {
+	if len(e.Path) == 0 {
+		return Edited{}, errors.New("the path is empty; it begins with global or with a module")
+	}
+	key := e.Path[0]
+	text, has := data[key]
+	edited := Edited{Key: key}
+	_, isFlag := flagOwner(key)
+	_, isMaintenance := maintenanceOwner(key)
+	switch {
+	case !isFlag && !isMaintenance && key != GlobalKey && !isKey(key):
+		return edited, keyError(key)
+	case (isFlag || isMaintenance) && len(e.Path) > 1:
+		return edited, fmt.Errorf("%s is one text, nothing lies below it", key)
+	case isFlag || isMaintenance:
+		edited.Had, edited.Before = has, strings.TrimSpace(text)
+		if flag, ok := flagValue(edited.Before); ok {
+			edited.Before = flag
+		}
+		if !e.Remove {
+			if err := newDocument().add(key, e.Value); err != nil {
+				return edited, fmt.Errorf("%s: %w", key, err)
+			}
+			edited.Text = new(fmt.Sprint(e.Value))
+		}
+		return edited, nil
+	}
+	return edited, e.section(&edited, text, has)
+}
+
+// section edits the text of a section.
+func (e Edit) section(edited *Edited, text string, has bool) error {
+	tree, err := ParseYAML([]byte(text))
+	if len(e.Path) == 1 { // what was there need not be readable
+		edited.Before, edited.Had = tree, has
+		if e.Remove {
+			return nil
+		}
+		made, err := YAML(e.Value)
+		edited.Text = new(string(made))
+		return err
+	}
+	path := pointer(e.Path[1:])
+	where := func(err error) error { return fmt.Errorf("%s: %w", dotted(nil, pointer(e.Path)), err) }
+	switch {
+	case err != nil:
+		return fmt.Errorf("ConfigMap key %s is not valid: %w", e.Path[0], err)
+	case tree != nil && !isContainer(tree):
+		return where(fmt.Errorf("the text of the ConfigMap's key %s is %s; remove the key first", e.Path[0], describe(tree)))
+	}
+	edited.Before, edited.Had = lookup(tree, path)
+	if edited.Unchanged(e) {
+		if has {
+			edited.Text = &text
+		}
+		return nil
+	}
+	want, err := e.expected(tree, path)
+	if err != nil {
+		return where(err)
+	}
+	made, err := splice(text, path, e)
+	if err != nil {
+		return where(err)
+	}
+	if got, err := ParseYAML([]byte(made)); err != nil || !same(got, want) {
+		return where(errors.New("the text of the section cannot be changed there without changing something else: aliases, or an unusual form, stand in the way; edit the ConfigMap by hand"))
+	}
+	if strings.TrimSpace(made) != "" {
+		edited.Text = &made
+	}
+	return nil
+}
+
+// same compares trees; a map without keys is as good as nothing at the root.
+func same(a, b any) bool {
+	return reflect.DeepEqual(a, b) || (a == nil || isEmpty(a)) && (b == nil || isEmpty(b))
+}
+
+// expected is the tree after the edit.
+func (e Edit) expected(tree any, path pointer) (any, error) {
+	if len(path) == 0 {
+		return e.Value, nil
+	}
+	last := len(path) == 1
+	switch container := tree.(type) {
+	case nil:
+		return e.expected(map[string]any{}, path)
+	case map[string]any:
+		next := maps.Clone(container)
+		if last && e.Remove {
+			delete(next, path[0])
+			return next, nil
+		}
+		child, err := e.expected(container[path[0]], path[1:])
+		next[path[0]] = child
+		return next, err
+	case []any:
+		index, ok := listIndex(path[0])
+		if path[0] == "-" {
+			index, ok = len(container), true
+		}
+		switch {
+		case !ok || index > len(container):
+			return nil, fmt.Errorf("%q is no place in a list of %d", path[0], len(container))
+		case last && e.Remove:
+			return slices.Delete(slices.Clone(container), index, index+1), nil
+		case index == len(container):
+			child, err := e.expected(nil, path[1:])
+			return append(slices.Clone(container), child), err
+		}
+		next := slices.Clone(container)
+		child, err := e.expected(container[index], path[1:])
+		next[index] = child
+		return next, err
+	}
+	return nil, fmt.Errorf("%s is no map: %q does not lie below it", describe(tree), path[0])
+}
+
+// nested is a value below the rest of a path that does not exist yet.
+func (e Edit) nested(path pointer) any {
+	value := e.Value
+	for _, key := range slices.Backward(path) {
+		if key == "-" {
+			value = []any{value}
+		} else {
+			value = map[string]any{key: value}
+		}
+	}
+	return value
+}
+
+// splice changes the text at a path.
+func splice(text string, path pointer, e Edit) (string, error) {
+	s := newSplicer(text)
+	var document yaml.Node
+	if err := yaml.Unmarshal([]byte(text), &document); err != nil {
+		return "", err // ParseYAML has read it
+	}
+	if len(document.Content) == 0 || isNothing(document.Content[0]) {
+		if text != "" && !strings.HasSuffix(text, "\n") {
+			text += s.newline
+		}
+		block, err := s.block(e.nested(path), 0)
+		return text + block + s.newline, err
+	}
+	s.document = &document
+	return s.walk(spot{node: document.Content[0], indent: -1}, path, e)
+}
+
+// isNothing tells whether a value is not written at all.
+func isNothing(node *yaml.Node) bool {
+	return node.Kind == yaml.ScalarNode && node.Value == "" && node.Style == 0 && node.Anchor == ""
+}
+
+// Dotted writes a path as users write it: someModule.a["odd key"].
+func Dotted(path []string) string { return dotted(nil, path) }
+
+// MaskAt gives the value at a path with everything hidden that looks like a secret, also by a key on the way to it (D38).
+func MaskAt(path []string, value any) any {
+	return Mask(value, slices.ContainsFunc(path, looksSecret))
+}
