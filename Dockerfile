@@ -16,13 +16,14 @@ ARG GO_VERSION=1.26
 ARG ALPINE_VERSION=3.22
 
 # The program and kubectl come from Go modules with checksums, so that nothing is downloaded
-# that go.sum does not name. The same source gives the same bytes.
+# that go.sum does not name. The same source gives the same bytes. The flags are those of
+# .ci/goflags, so that a test of these steps compiles nothing that make has compiled.
 
 # build makes the program and kubectl.
 FROM golang:${GO_VERSION}-alpine${ALPINE_VERSION} AS build
 ARG VERSION=dev
 WORKDIR /src
-ENV CGO_ENABLED=0 GOFLAGS="-trimpath -buildvcs=false" GOTOOLCHAIN=local
+ENV CGO_ENABLED=0 GOFLAGS="-buildvcs=false -trimpath -gcflags=all=-dwarf=false" GOTOOLCHAIN=local
 COPY go.mod go.sum ./
 COPY testkit/devcluster/go.mod testkit/devcluster/go.sum testkit/devcluster/
 RUN --mount=type=cache,target=/go/pkg/mod go mod download && go -C testkit/devcluster mod download

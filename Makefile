@@ -23,9 +23,9 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 
 # The test cluster is a module of its own, with the same versions of all libraries that the
 # operator uses too (TestOperatorAndClusterShareVersions), and everything here is compiled
-# with the flags in .ci/goflags, so Go compiles each package once. Nobody ships these programs: they
-# carry no debug information, which saves a sixth of the first build. Images and releases
-# have their own flags (Dockerfile).
+# with the flags in .ci/goflags, the image too, so Go compiles each package once. The programs
+# carry no debug information, which saves a sixth of the first build, and no paths of the
+# machine that built them.
 DEVCLUSTER := testkit/devcluster
 LINK_KUBE   = -ldflags "$$(cat $(DEVCLUSTER)/ldflags)"
 BUILD       = VERSION=$(VERSION) bash .ci/build

@@ -95,7 +95,7 @@ func TestImage(t *testing.T) {
 // takes minutes, is only looked for.
 func TestImageIsBuiltTheSameEachTime(t *testing.T) {
 	if os.Getenv("IMAGE_TEST") == "" {
-		t.Skip("compiles the operator twice, minutes the first time; set IMAGE_TEST=1")
+		t.Skip("links the operator twice; set IMAGE_TEST=1")
 	}
 	var build string
 	var env []string
@@ -108,6 +108,13 @@ func TestImageIsBuiltTheSameEachTime(t *testing.T) {
 				env = append(env, m[1]+"="+strings.Trim(m[2], `"`))
 			}
 		}
+	}
+	flags, err := os.ReadFile(repository + ".ci/goflags")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "GOFLAGS=" + strings.TrimSpace(string(flags)); !slices.Contains(env, want) {
+		t.Errorf("the build stage sets %q, want %s: with other flags everything is compiled again", env, want)
 	}
 	var commands []string
 	for command := range strings.SplitSeq(build, " && ") {
