@@ -28,7 +28,7 @@ type assignment struct {
 	// parks: after its first failure the queue goes on without it (policy isolate).
 	parks bool
 	// release: it changes a release. When nobody can tell what becomes of an object of it,
-	// the queue goes on without it, too (P1).
+	// the queue goes on without it, too (P13).
 	release bool
 }
 

@@ -105,6 +105,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.dropWarm()
 	case resyncDue:
 		m.resync(ctx, msg)
+	case resyncAll:
+		m.resyncAll(ctx, msg.cause)
 	case lookAgain:
 		m.lookAgain(ctx)
 	case *actor.Started:

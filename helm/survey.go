@@ -118,7 +118,7 @@ func unlooked(o Object, err error) error {
 }
 
 // reach returns an error when nobody can tell now what becomes of one of the objects: the
-// server of their API does not answer (P1).
+// server of their API does not answer (P13).
 func (c *Client) reach(objects []Object) error {
 	if len(c.kinds.Away()) == 0 {
 		return nil

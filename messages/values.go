@@ -53,6 +53,8 @@ type ConfigMapSeen struct {
 	Data            map[string]string
 	// ConfirmPurge is the annotation by which a person allows a purge that is held back (P1).
 	ConfirmPurge string
+	// WentBack: the API server has gone back to an earlier state; this is its content now.
+	WentBack bool
 }
 
 // SetConfig replaces the ConfigMap layer of an owner; nil when it has no section.

@@ -76,7 +76,7 @@ func New(cfg *rest.Config) (*Server, error) {
 // the same as long as nothing changed, so it serves as a key for rendered
 // manifests. Kinds that appear later are seen at the next call (H11): one
 // conditional request asks whether the list of APIs changed. APIs that cannot be
-// asked now keep the kinds that they had (P1); Unknown are those that never told any.
+// asked now keep the kinds that they had (P13); Unknown are those that never told any.
 func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
 	if known := s.undisturbed(ctx); known != nil {
 		return known, nil

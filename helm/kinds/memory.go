@@ -14,7 +14,7 @@ import (
 )
 
 // AwayError says that nobody can tell now what an API has: its server does not answer. That
-// is no word about its kinds or their objects (P1).
+// is no word about its kinds or their objects (P13).
 type AwayError struct {
 	Version schema.GroupVersion
 	Err     error

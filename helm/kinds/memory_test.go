@@ -172,7 +172,7 @@ func seen(t *testing.T, s *Server) string {
 	return strings.Join(words, " ")
 }
 
-// P1: a kind whose API cannot be asked is as it was when it was asked last, and unknown when
+// P13: a kind whose API cannot be asked is as it was when it was asked last, and unknown when
 // it never was. It is gone when its API is registered no more.
 func TestMemoryOfKinds(t *testing.T) {
 	for _, legacy := range []bool{false, true} {
@@ -209,7 +209,7 @@ func TestMemoryOfKinds(t *testing.T) {
 	}
 }
 
-// Capabilities of which nobody knows enough say what a template has asked about.
+// Capabilities of which nobody knows enough say what a template has asked about. P13.2.
 func TestAskedCapabilities(t *testing.T) {
 	known := &chartutil.Capabilities{APIVersions: chartutil.VersionSet{"v1", "apps/v1", "metrics.example.com/v1beta1"}}
 	for text, want := range map[string]string{
