@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
@@ -107,12 +108,13 @@ func (m *memory) ServerResourcesForGroupVersion(version string) (*metav1.APIReso
 	if err == nil && m.known[gv] == nil {
 		return list, nil // it has no kinds
 	}
-	if gone := m.registered(gv); gone == nil {
-		delete(m.known, gv)
-		return list, err
-	}
-	if err == nil {
-		err = errNotListed
+	if err == nil || apierrors.IsNotFound(err) {
+		still := m.registered(gv)
+		if still == nil {
+			delete(m.known, gv)
+			return list, err
+		}
+		err = still
 	}
 	m.away = with(m.away, gv, err)
 	if known := m.known[gv]; known != nil {

@@ -201,7 +201,7 @@ func TestMemoryOfKinds(t *testing.T) {
 					t.Errorf("%q with APIService %d: %s, want %s", step.state, step.registered, got, step.want)
 				}
 			}
-			a.become("away", http.StatusOK)
+			a.become("away", http.StatusForbidden)
 			if got := seen(t, a.server(t)); got != "nobody can tell version away unknown" {
 				t.Errorf("started while it is away: %s", got)
 			}
