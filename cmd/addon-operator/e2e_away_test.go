@@ -119,6 +119,7 @@ const awayHouse = `
 -- modules/values.yaml --
 guardEnabled: true
 thingsEnabled: true
+moreEnabled: true
 plainEnabled: true
 -- modules/010-guard/values.yaml --
 guard: {size: small}
@@ -149,6 +150,16 @@ version: 1.0.0
 apiVersion: side.example.com/v1beta1
 kind: Thing
 metadata: {name: thing}
+-- modules/025-more/values.yaml --
+more: {size: small}
+-- modules/025-more/Chart.yaml --
+name: more
+version: 1.0.0
+-- modules/025-more/templates/thing.yaml --
+apiVersion: side.example.com/v1beta1
+kind: Thing
+metadata: {name: more}
+spec: {size: {{ .Values.more.size }}}
 -- modules/030-plain/values.yaml --
 plain: {size: small}
 -- modules/030-plain/Chart.yaml --
@@ -161,9 +172,9 @@ metadata: {name: plain}
 data: {size: {{ .Values.plain.size }}, apps: {{ .Capabilities.APIVersions.Has "apps/v1/Deployment" | quote }}}
 `
 
-// thing is whether the object of module things exists.
-func (a *aggregated) thing() bool {
-	return a.Object(sideGroup+"/v1beta1", "Thing", a.house.namespace, "thing") != nil
+// has is whether a thing exists.
+func (a *aggregated) has(name string) bool {
+	return a.Object(sideGroup+"/v1beta1", "Thing", a.house.namespace, name) != nil
 }
 
 // guarded expects both objects that the chart has only while the API is there.
@@ -184,8 +195,8 @@ func TestAggregatedAPIIsDown(t *testing.T) {
 	side := aggregate(h)
 	o := h.start("ADDON_OPERATOR_DRIFT=report").ready()
 	h.awaitRevisions("things", "1:deployed")
-	if !side.thing() {
-		t.Fatal("the thing is not deployed")
+	if !side.has("thing") || !side.has("more") {
+		t.Fatal("the things are not deployed")
 	}
 	side.guarded()
 
@@ -193,11 +204,16 @@ func TestAggregatedAPIIsDown(t *testing.T) {
 	h.setConfig(map[string]string{"guard": "size: big"})
 	h.awaitConfigMap("guard", "size", "big")
 	side.guarded()
-	h.setConfig(map[string]string{"thingsEnabled": "false", "plain": "size: big"})
+	h.setConfig(map[string]string{"thingsEnabled": "false", "more": "size: big", "plain": "size: big"})
+	o.expect("task failed", "module=more", sideGroup+"/v1beta1", sideService)
 	o.expect("task failed", "module=things", sideGroup+"/v1beta1", sideService)
 	o.expect("module is parked", "module=things")
 	h.awaitConfigMap("plain", "size", "big")
 	h.awaitRevisions("things", "1:deployed")
+	h.awaitRevisions("more", "1:deployed")
+	if n := o.count("release is not as the module left it"); n > 0 {
+		t.Errorf("objects of the API count as absent: %d times", n)
+	}
 	expectAll(t, o.ask("module list"), "things", sideService)
 	expectAll(t, o.ask("why things"), sideService)
 
@@ -205,6 +221,7 @@ func TestAggregatedAPIIsDown(t *testing.T) {
 	h.setConfig(map[string]string{"guard": "size: huge", "plain": "size: huge"})
 	o = h.start()
 	o.expect("task failed", "module=guard", sideGroup+"/v1beta1", sideService)
+	o.expect("task failed", "module=more", sideGroup+"/v1beta1", sideService)
 	o.expect("task failed", "module=things", sideGroup+"/v1beta1", sideService)
 	h.awaitConfigMap("plain", "size", "huge")
 	o.ready()
@@ -217,15 +234,17 @@ func TestAggregatedAPIIsDown(t *testing.T) {
 	h.awaitConfigMap("guard", "size", "big")
 	side.guarded()
 	h.awaitRevisions("things", "1:deployed")
-	if !side.thing() {
-		t.Error("the thing is gone")
+	h.awaitRevisions("more", "1:deployed")
+	if !side.has("thing") || !side.has("more") {
+		t.Error("a thing is gone")
 	}
 
 	side.come()
 	h.awaitConfigMap("guard", "size", "huge")
 	side.guarded()
 	h.awaitRevisions("things", "")
-	if side.thing() {
-		t.Error("the thing is still there")
+	h.awaitRevisions("more", "1:superseded 2:deployed")
+	if side.has("thing") || !side.has("more") {
+		t.Errorf("the thing is there: %t, the other one: %t", side.has("thing"), side.has("more"))
 	}
 }
