@@ -232,15 +232,15 @@ func (a *apply) prepare(step Step) error {
 // reachAll refuses to begin a step when nobody can tell what becomes of an object of the
 // chart, or of one that has left it: the new record would not list that one any more.
 func (a *apply) reachAll() error {
+	if len(a.client.kinds.Away()) == 0 {
+		return nil
+	}
 	if err := a.client.reach(a.manifest.objects); err != nil {
 		return err
 	}
 	earlier := a.store.state.sinceDeployed()
 	if last, ok := a.store.state.Last(); ok && len(earlier) == 0 {
 		earlier = []Revision{last}
-	}
-	if len(a.client.kinds.Away()) == 0 {
-		return nil
 	}
 	for _, r := range earlier {
 		rel, err := a.store.body(r)

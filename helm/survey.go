@@ -120,9 +120,6 @@ func unlooked(o Object, err error) error {
 // reach returns an error when nobody can tell now what becomes of one of the objects: the
 // server of their API does not answer (P13).
 func (c *Client) reach(objects []Object) error {
-	if len(c.kinds.Away()) == 0 {
-		return nil
-	}
 	for _, o := range objects {
 		if err := c.kinds.Reach(o.GVK.Group); err != nil {
 			return fmt.Errorf("%w; %s needs it", err, o)

@@ -57,6 +57,7 @@ type feed struct {
 		sync.Mutex
 
 		version string // the newest resource version
+		listed  string // that of a list from which no watch has begun yet
 	}
 }
 

@@ -22,10 +22,10 @@ type MetadataStore = interface {
 }
 
 // WatchMetadata keeps store equal to the metadata of the objects of a resource,
-// until ctx ends. It returns at once. A store that has a method WentBack is told by it that
-// the API server has gone back to an earlier state; Replace follows. An empty namespace means all, an empty
+// until ctx ends. It returns at once. An empty namespace means all, an empty
 // selector every object. A resource that does not exist is asked for each few
-// seconds, a forbidden one each half minute.
+// seconds, a forbidden one each half minute. A store that has a method WentBack is told by
+// it that the API server has gone back to an earlier state; Replace follows.
 func (c *Client) WatchMetadata(ctx context.Context, resource schema.GroupVersionResource, namespace, labels string, store MetadataStore) {
 	api := c.metadata.Resource(resource).Namespace(namespace)
 	key := sourceKey{resource: resource, namespace: namespace, labels: labels}

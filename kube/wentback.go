@@ -114,7 +114,7 @@ func (v versions) Replace(objects []any, version string) error {
 		}
 		f.goBack(known, version)
 	}
-	f.setNewest(version)
+	f.listed(version)
 	return v.ReflectorStore.Replace(objects, version)
 }
 
@@ -130,10 +130,19 @@ func (f *feed) newest() string {
 	return f.seen.version
 }
 
-func (f *feed) setNewest(version string) {
+func (f *feed) listed(version string) {
 	f.seen.Lock()
 	defer f.seen.Unlock()
-	f.seen.version = version
+	f.seen.version, f.seen.listed = version, version
+}
+
+// begins reports whether a watch from this version is the first after a list.
+func (f *feed) begins(version string) bool {
+	f.seen.Lock()
+	defer f.seen.Unlock()
+	first := f.seen.listed == version
+	f.seen.listed = ""
+	return first
 }
 
 func (f *feed) saw(object any) {
@@ -171,7 +180,7 @@ func (f *feed) consistentVersion(ctx context.Context) (string, error) {
 // passed returns an error, by which the reflector begins with a new list, when the API
 // server has gone back behind the version from which a watch would go on.
 func (f *feed) passed(ctx context.Context, version string) error {
-	if version == "" || version == "0" {
+	if version == "" || version == "0" || f.begins(version) {
 		return nil
 	}
 	now, err := f.consistentVersion(ctx)

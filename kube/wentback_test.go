@@ -78,6 +78,9 @@ func TestOldLists(t *testing.T) {
 		{name: "a restore", version: "50", consistent: "60", want: []string{"went back", "replace 50"}, expired: true},
 	} {
 		before, seen := len(store.told), f.newest()
+		if _, err := f.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: seen}); c.expired && err != nil {
+			t.Errorf("%s: the first watch after a list: %v", c.name, err)
+		}
 		at, broken = c.consistent, c.broken
 		_, err := f.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: seen})
 		if apierrors.IsResourceExpired(err) != c.expired {
