@@ -10,6 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -26,6 +27,15 @@ type assignment struct {
 	cancelled func(actor.Context)
 	// parks: after its first failure the queue goes on without it (policy isolate).
 	parks bool
+	// release: it changes a release. When nobody can tell what becomes of an object of it,
+	// the queue goes on without it, too (P13).
+	release bool
+}
+
+// awaitsAPI reports that a task waits for the server of an API that does not answer.
+func awaitsAPI(err error) bool {
+	var problem *helm.Error
+	return errors.As(err, &problem) && problem.Kind == helm.Away
 }
 
 // start gives a task to a run. The queue hears of its end exactly once.
@@ -44,7 +54,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			if a.failed != nil {
 				a.failed(at)
 			}
-			if a.parks && !o.parked[t.ID] {
+			if (a.parks || a.release && awaitsAPI(at.Err)) && !o.parked[t.ID] {
 				o.parked[t.ID] = true
 				o.program.notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried beside the main queue; other modules go on: %s", t, forEverybody(at.Err))})
 				o.log.Warn("module is parked: it is retried beside the queue, the others go on")

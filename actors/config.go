@@ -46,6 +46,8 @@ type configState struct {
 	// watch: the watch may be behind it.
 	ahead   string
 	standby bool // another replica acts
+	// wentBack counts the watches that have seen the API server go back.
+	wentBack int
 	// confirmPurge is the annotation that confirms a purge, as it was seen last.
 	confirmPurge string
 }
@@ -70,6 +72,9 @@ func newConfig(ctx context.Context, p *program, initial initialConfig, standby b
 				p.ConfigMap.Watch(ctx, func(cm kube.ConfigMap) {
 					p.Send(self, messages.ConfigMapSeen(cm))
 				})
+				if p.WentBack != nil {
+					p.WentBack(ctx, func(watch string) { p.Send(self, clusterWentBack{watch}) })
+				}
 			}
 			c.receive(ac)
 		})
@@ -90,6 +95,10 @@ func (c *config) receive(ctx actor.Context) {
 		c.lead(ctx, msg)
 	case sectionLost:
 		c.sectionLost(ctx, msg)
+	case clusterWentBack:
+		c.clusterWentBack(ctx, msg)
+	case compareAgain:
+		c.compareAgain(ctx, msg)
 	case removeConfirmation:
 		c.removeConfirmation(ctx, msg)
 	case getKnownConfig:
@@ -213,6 +222,9 @@ func (c *config) absence() error {
 // itself is known already and triggers nothing (D14). Without a ConfigMap from the start
 // nothing is known, and an absence changes nothing (D13).
 func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
+	if msg.WentBack {
+		c.state.ahead = ""
+	}
 	if older(msg.ResourceVersion, c.state.ahead) {
 		return // late news
 	}

@@ -220,7 +220,11 @@ func (o *outlook) merged(m addons.Module) map[string]any {
 }
 
 func (o *outlook) describe(step *messages.ModuleForecast, p helm.Preview, err error) {
-	if err != nil {
+	switch {
+	case awaitsAPI(err): // what was found until then would not be done
+		step.Unknown = err.Error()
+		return
+	case err != nil:
 		step.Error = err.Error()
 	}
 	step.Release, step.Reason = string(p.Action), p.Reason

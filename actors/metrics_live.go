@@ -157,7 +157,7 @@ func (m *Metrics) moduleStates() {
 	succeeded := m.describe("module_last_success_timestamp_seconds", "When a run of the module last succeeded.", "module")
 	failed := m.describe("module_last_failure_timestamp_seconds", "When a run or the delete of the module last failed.", "module")
 	maintenance := m.describe("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
-	parked := m.describe("module_parked", "1 while the module is retried beside the main queue (module failure policy isolate).", "module")
+	parked := m.describe("module_parked", "1 while the module is retried beside the main queue (module failure policy isolate, or an API that it needs does not answer).", "module")
 	m.registerLive(func(emit emit) {
 		for path, status := range m.actors().Statuses() {
 			name, ok := strings.CutPrefix(path, modulePath)

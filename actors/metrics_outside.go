@@ -16,6 +16,7 @@ type ClientMetrics struct {
 	results               *prometheus.CounterVec
 	latency, held         *prometheus.HistogramVec
 	watchErrors, watchers *prometheus.CounterVec
+	wentBack              *prometheus.CounterVec
 }
 
 var (
@@ -30,6 +31,7 @@ func (m *Metrics) clientMetrics() *ClientMetrics {
 		held:        m.fine("kubernetes_client_rate_limiter_latency_seconds", "Time that the operator's own limit held requests up.", "host", "verb"),
 		watchErrors: m.counter("kubernetes_client_watch_errors_total", "Failed requests to list or to watch.", "error_type"),
 		watchers:    m.counter("factory_informer_dead_total", "Watches that were interrupted; each is tried again until it is back.", "gvr", "namespace"),
+		wentBack:    m.counter("kubernetes_client_watch_went_back_total", "Watches that saw the API server go back to an earlier state, as after a restore of etcd; each read all again.", "gvr", "namespace"),
 	}
 }
 
@@ -54,6 +56,11 @@ func (c *ClientMetrics) WatchFailed(kind string) { c.watchErrors.WithLabelValues
 // WatchInterrupted implements kube.Watches.
 func (c *ClientMetrics) WatchInterrupted(resource, namespace string) {
 	c.watchers.WithLabelValues(resource, namespace).Inc()
+}
+
+// WentBack implements kube.Watches.
+func (c *ClientMetrics) WentBack(resource, namespace string) {
+	c.wentBack.WithLabelValues(resource, namespace).Inc()
 }
 
 // helmMetrics are what Helm does for modules.

@@ -170,7 +170,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		// Again, for a Helm action that ended after the module was suspended.
 		ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run) }
-		a.succeeded, a.failed, a.parks = m.deleted, m.countFailure, m.program.Isolate
+		a.succeeded, a.failed, a.parks, a.release = m.deleted, m.countFailure, m.program.Isolate, true
 		m.startAlone(ctx, a)
 	case messages.CheckDrift:
 		m.executeDrift(ctx, a, j)
@@ -233,7 +233,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.task, result) }
 	a.cancelled = m.runEnded
-	a.failed, a.parks = m.countFailure, m.program.Isolate
+	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
 	ctx.Send(m.program.PID(healerPath), runBegan{m.name})
 	m.startAlone(ctx, a)
 }

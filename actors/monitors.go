@@ -111,6 +111,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.resync(ctx, msg)
 	case slowedDue:
 		m.slowedDue(ctx, msg)
+	case resyncAll:
+		m.resyncAll(ctx, msg.cause)
 	case lookAgain:
 		m.lookAgain(ctx)
 	case *actor.Started:

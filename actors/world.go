@@ -50,8 +50,11 @@ type World struct {
 	CRDs CRDs
 	// Watch begins to watch objects. It returns at once; notify and synced are called from
 	// one goroutine in order (kube.Watcher.Watch).
-	Watch   func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (Watch, error)
-	Metrics *Metrics
+	Watch func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (Watch, error)
+	// WentBack begins to tell of watches that saw the API server go back to an earlier state
+	// (kube.Client.WentBack). It may be nil: then nobody knows.
+	WentBack func(ctx context.Context, notify func(watch string))
+	Metrics  *Metrics
 	// Writes is done when Helm must stop writing at once: at the end of the grace period.
 	// Cancelling a task does not stop Helm in the middle.
 	Writes context.Context

@@ -229,6 +229,31 @@ func (a *apply) prepare(step Step) error {
 	return nil
 }
 
+// reachAll refuses to begin a step when nobody can tell what becomes of an object of the
+// chart, or of one that has left it: the new record would not list that one any more.
+func (a *apply) reachAll() error {
+	if len(a.client.kinds.Away()) == 0 {
+		return nil
+	}
+	if err := a.client.reach(a.manifest.objects); err != nil {
+		return err
+	}
+	earlier := a.store.state.sinceDeployed()
+	if last, ok := a.store.state.Last(); ok && len(earlier) == 0 {
+		earlier = []Revision{last}
+	}
+	for _, r := range earlier {
+		rel, err := a.store.body(r)
+		if err != nil {
+			return err
+		}
+		if err := a.client.reachManifests(rel.Manifest); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // checkOwners refuses to take objects from another release.
 func (a *apply) checkOwners() error {
 	if a.surveyed {
@@ -254,6 +279,9 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	defer func() { ended(err) }()
 	if step == StepUnlock {
 		return Outcome{}, a.unlock()
+	}
+	if err := a.reachAll(); err != nil {
+		return Outcome{}, err
 	}
 	if err := a.prepare(step); err != nil {
 		return Outcome{}, err

@@ -60,7 +60,8 @@ func (k *cluster) IsReachable() error { return k.op.ctx.Err() }
 // Build parses a manifest. The manifest to apply, and hooks (which are built
 // with validation), must consist of known kinds. An older manifest may name
 // kinds that the API server no longer serves; their objects are gone with them,
-// and insisting on them would block the release for ever.
+// and insisting on them would block the release for ever. Kinds of an API that cannot be
+// asked are an error in both.
 func (k *cluster) Build(manifest io.Reader, validate bool) (kube.ResourceList, error) {
 	data, err := io.ReadAll(manifest)
 	if err != nil {
@@ -213,17 +214,32 @@ func (k *cluster) withdraw(created kube.ResourceList) error {
 func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.Result, error) {
 	for _, text := range k.earlier {
 		forgotten, err := k.build(text, false)
+		var away *kinds.AwayError
+		if errors.As(err, &away) || err != nil && isUnavailable(err) {
+			return &kube.Result{}, fmt.Errorf("objects of a failed revision: %w", err)
+		}
 		if err != nil {
 			k.op.debug("objects of a failed revision are not looked for: %v", err)
 			continue
 		}
 		for _, info := range forgotten {
-			if !original.Contains(info) && !target.Contains(info) && k.ownerOf(info) == k.op.us() {
+			if original.Contains(info) || target.Contains(info) {
+				continue
+			}
+			them, err := k.ownerOf(info)
+			if err != nil {
+				return &kube.Result{}, err
+			}
+			if them == k.op.us() {
 				original = append(original, info)
 			}
 		}
 	}
-	return updateByKind(k.withoutForeign(original, target), target, func(original, target kube.ResourceList) (*kube.Result, error) {
+	original, err := k.withoutForeign(original, target)
+	if err != nil {
+		return &kube.Result{}, err
+	}
+	return updateByKind(original, target, func(original, target kube.ResourceList) (*kube.Result, error) {
 		update := k.Client.Update
 		if k.op.merge3 {
 			update = k.Client.UpdateThreeWayMerge
@@ -299,7 +315,15 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 			continue
 		}
 		for i, info := range base {
-			if older := known.Get(info); older != nil && k.ownerOf(info) == k.op.us() {
+			older := known.Get(info)
+			if older == nil {
+				continue
+			}
+			them, err := k.ownerOf(info)
+			if err != nil {
+				return &kube.Result{}, err
+			}
+			if them == k.op.us() {
 				base[i] = older
 			}
 		}
@@ -310,19 +334,25 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 }
 
 // withoutForeign leaves out objects that would be deleted although another
-// release took them over.
-func (k *cluster) withoutForeign(list, except kube.ResourceList) kube.ResourceList {
-	return list.Filter(func(info *resource.Info) bool {
+// release took them over. Helm passes over an object that it cannot look at, and the record
+// would forget it; so that is an error, before anything is written.
+func (k *cluster) withoutForeign(list, except kube.ResourceList) (ours kube.ResourceList, err error) {
+	for _, info := range list {
 		if except.Contains(info) {
-			return true
+			ours = append(ours, info)
+			continue
 		}
-		them := k.ownerOf(info)
-		if them.name == "" || them == k.op.us() {
-			return true
+		them, err := k.ownerOf(info)
+		switch {
+		case err != nil:
+			return nil, err
+		case them.name == "" || them == k.op.us():
+			ours = append(ours, info)
+		default:
+			k.op.log.Warn("an object of this release belongs to another one by now; it stays", "object", objectOfInfo(info).String(), "owner", them.name)
 		}
-		k.op.log.Warn("an object of this release belongs to another one by now; it stays", "object", objectOfInfo(info).String(), "owner", them.name)
-		return false
-	})
+	}
+	return ours, nil
 }
 
 // DeleteWithPropagationPolicy implements kube.InterfaceDeletionPropagation for
@@ -341,14 +371,10 @@ func (k *cluster) DeleteWithPropagationPolicy(list kube.ResourceList, policy met
 	return result, errs
 }
 
-// ownerOf asks for the owner of an object; one that cannot be asked for has
-// none.
-func (k *cluster) ownerOf(info *resource.Info) owner {
+// ownerOf asks for the owner of an object; one that may not be read has none.
+func (k *cluster) ownerOf(info *resource.Info) (owner, error) {
 	live, _, err := k.op.client.look(k.op.ctx, objectOfInfo(info))
-	if err != nil {
-		k.op.debug("%v", err)
-	}
-	return ownerIn(live)
+	return ownerIn(live), err
 }
 
 func objectOfInfo(info *resource.Info) Object {

@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"addon-operator/helm/kinds"
 )
 
 // Kind says what a caller can do about an Error.
@@ -27,6 +29,7 @@ const (
 	Invalid     Kind = "invalid"     // the API server refuses an object, or does not know its kind
 	Cancelled   Kind = "cancelled"   // the context ended; a later Apply repairs what was left
 	Unavailable Kind = "unavailable" // the API server cannot be reached or is overloaded: try again
+	Away        Kind = "away"        // nobody can tell what an API has that is needed: its server does not answer; try again
 	Conflict    Kind = "conflict"    // somebody else wrote the release or an object at the same time: try again
 	Failed      Kind = "failed"      // a Helm hook failed, or anything Helm gives no reason for
 )
@@ -123,9 +126,12 @@ func isUnavailable(err error) bool {
 func kindOf(ctx context.Context, err error, f failure) Kind {
 	text := err.Error()
 	var corrupted *corruptedError
+	var away *kinds.AwayError
 	switch {
 	case ctx.Err() != nil, errors.Is(err, context.Canceled):
 		return Cancelled
+	case errors.As(err, &away):
+		return Away
 	case errors.Is(err, driver.ErrReleaseExists), errors.Is(err, errTaken), apierrors.IsConflict(err),
 		strings.Contains(text, "another operation (install/upgrade/rollback) is in progress"):
 		return Conflict

@@ -47,6 +47,16 @@ func (r *records) Replace(all []*metav1.PartialObjectMetadata, at string) {
 	r.replaceAll(statesOf(metas), at)
 }
 
+// WentBack makes the memory forget: the API server has gone back to an earlier state, and
+// what it tells next is not older than what is known. It is an optional method of a
+// metadataStore.
+func (r *records) WentBack() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.listed, r.watched = false, false
+	r.known, r.removed, r.doubted = nil, nil, nil
+}
+
 // Alive implements metadataStore.
 func (r *records) Alive() { r.connected(true) }
 

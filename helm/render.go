@@ -134,7 +134,17 @@ func (c *Client) renderFiles(op *operation, m Module, use *chart.Chart, lookup *
 	if err != nil {
 		return nil, err
 	}
-	return engine.RenderWithClientProvider(use, values, lookup)
+	unknown := c.kinds.Unknown()
+	if len(unknown) == 0 {
+		return engine.RenderWithClientProvider(use, values, lookup)
+	}
+	asked := kinds.NewAsked(op.capabilities, unknown)
+	values["Capabilities"] = asked
+	files, err := engine.RenderWithClientProvider(use, values, lookup)
+	if gvs := asked.Unanswered(); len(gvs) > 0 {
+		return nil, fmt.Errorf("the chart asks .Capabilities.APIVersions: %w", c.kinds.Reach(gvs[0].Group))
+	}
+	return files, err
 }
 
 // digest sorts rendered files as Helm does, checks them, and sums them up with
@@ -267,6 +277,10 @@ func (l *lookupClients) GetClientFor(apiVersion, kind string) (dynamic.Namespace
 // texts name the template and often the line.
 func (c *Client) renderProblem(ctx context.Context, op *operation, m Module, err error) error {
 	if op != nil && (ctx.Err() != nil || op.transport.failed().unavailable) {
+		return classify(ctx, m.Name, op, err)
+	}
+	var away *kinds.AwayError
+	if errors.As(err, &away) {
 		return classify(ctx, m.Name, op, err)
 	}
 	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")

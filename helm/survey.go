@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"addon-operator/helm/kinds"
+	"addon-operator/helm/manifest"
 )
 
 // surveyWidth is how many objects are looked at in parallel.
@@ -56,7 +58,7 @@ func (op *operation) survey(objects []Object) (survey, error) {
 				err = json.Unmarshal(data, live)
 			}
 			if err != nil {
-				return fmt.Errorf("look at %s: %w", o, err)
+				return unlooked(o, err)
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -83,7 +85,8 @@ func (op *operation) read(o Object) (*rest.Request, error) {
 
 // look asks for the metadata of one object; nil with exists when it may not be
 // read: without the permission its absence can neither be seen nor mended. An
-// object of an unknown kind does not exist.
+// object of an unknown kind does not exist; whether one of an API that cannot be asked does,
+// nobody can tell.
 func (c *Client) look(ctx context.Context, o Object) (live *metav1.PartialObjectMetadata, exists bool, err error) {
 	resource, err := c.resourceOf(o)
 	if meta.IsNoMatchError(err) {
@@ -100,9 +103,48 @@ func (c *Client) look(ctx context.Context, o Object) (live *metav1.PartialObject
 		c.options.Log.Debug("may not read an object of a release; it counts as present", "object", o.String(), "err", err)
 		return nil, true, nil
 	case err != nil:
-		return nil, false, fmt.Errorf("look at %s: %w", o, err)
+		return nil, false, unlooked(o, err)
 	}
 	return live, true, nil
+}
+
+// unlooked is the error of a look that failed. An API server answers like this for a group
+// whose own server it cannot reach, maybe before its discovery says so.
+func unlooked(o Object, err error) error {
+	if apierrors.IsServiceUnavailable(err) && strings.Contains(o.GVK.Group, ".") {
+		err = &kinds.AwayError{Version: o.GVK.GroupVersion(), Err: err}
+	}
+	return fmt.Errorf("look at %s: %w", o, err)
+}
+
+// reach returns an error when nobody can tell now what becomes of one of the objects: the
+// server of their API does not answer (P13).
+func (c *Client) reach(objects []Object) error {
+	for _, o := range objects {
+		if err := c.kinds.Reach(o.GVK.Group); err != nil {
+			return fmt.Errorf("%w; %s needs it", err, o)
+		}
+	}
+	return nil
+}
+
+// reachManifests is reach for what release records list.
+func (c *Client) reachManifests(texts ...string) error {
+	if len(c.kinds.Away()) == 0 {
+		return nil
+	}
+	for _, text := range texts {
+		found, err := manifest.Parse(text)
+		if err != nil {
+			return fmt.Errorf("manifest of an older revision: %w", err)
+		}
+		for _, u := range found {
+			if err := c.reach([]Object{manifest.Of(u)}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // resourceOf finds where the API server keeps an object.

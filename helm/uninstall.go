@@ -138,6 +138,9 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 		}
 		others = append(others, rel.Manifest)
 	}
+	if err := op.client.reachManifests(append(others, newest.Manifest)...); err != nil {
+		return err
+	}
 	cfg, k := op.configuration(s)
 	u := action.NewUninstall(cfg)
 	u.Timeout = op.client.options.Timeout

@@ -45,6 +45,7 @@ type Client struct {
 	kinds    *kinds
 	log      *slog.Logger
 	watches  Watches
+	back     *wentBack
 
 	fence    *Fence
 	unfenced *rest.Config // for the Lease itself
@@ -98,7 +99,7 @@ func newClient(config *rest.Config, log *slog.Logger) (*Client, error) {
 	if err := errors.Join(errCore, errDynamic, errMetadata); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
-	return &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(cancellable{config: config, http: transport}), log: log, watches: unwatched{}}, nil
+	return &Client{config: config, core: core, dynamic: dyn, metadata: meta, kinds: newKinds(cancellable{config: config, http: transport}), log: log, watches: unwatched{}, back: &wentBack{}}, nil
 }
 
 // Limits are those of a client of its own.
@@ -120,7 +121,7 @@ func (c *Client) WithLimits(l Limits) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	limited.kinds, limited.watches = c.kinds, c.watches
+	limited.kinds, limited.watches, limited.back = c.kinds, c.watches, c.back
 	return limited, nil
 }
 

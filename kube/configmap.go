@@ -32,6 +32,9 @@ type ConfigMap struct {
 	ConfirmPurge string
 	// Written is the annotation [WrittenAnnotation].
 	Written string
+	// WentBack: the API server has gone back to an earlier state. What is known of the
+	// ConfigMap counts no more, though its ResourceVersion is higher.
+	WentBack bool
 }
 
 // WrittenAnnotation is the annotation by which the operator remembers over a restart which

@@ -19,6 +19,9 @@ import (
 // ends, also while the API server is away: after that only the state then
 // current is notified, if it differs.
 //
+// When the API server has gone back to an earlier state, the ConfigMap that it has is
+// notified in any case, with WentBack set.
+//
 // notify is called from one goroutine. A slow notify loses no state for good:
 // states that were replaced meanwhile are skipped.
 func (c *Client) WatchConfigMap(ctx context.Context, namespace, name string, notify func(ConfigMap)) {
@@ -29,6 +32,7 @@ func (c *Client) WatchConfigMap(ctx context.Context, namespace, name string, not
 		name:    fmt.Sprintf("ConfigMap %s/%s", namespace, name),
 		key:     sourceKey{resource: corev1.SchemeGroupVersion.WithResource("configmaps"), namespace: namespace},
 		watches: c.watches,
+		back:    c.back,
 		store:   store,
 		log:     c.log,
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
@@ -51,6 +55,14 @@ type latest struct {
 
 	mu    sync.Mutex
 	state ConfigMap
+	back  bool // the next state is of a server that has gone back
+}
+
+// WentBack implements forgetful.
+func (l *latest) WentBack() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.back = true
 }
 
 func (l *latest) set(state ConfigMap) error {
@@ -75,8 +87,9 @@ func (l *latest) deliver(ctx context.Context, notify func(ConfigMap)) {
 		}
 		l.mu.Lock()
 		state := l.state
+		state.WentBack, l.back = l.back, false
 		l.mu.Unlock()
-		if !first && told.Exists() == state.Exists() && told.ConfirmPurge == state.ConfirmPurge && maps.Equal(told.Data, state.Data) {
+		if !first && !state.WentBack && told.Exists() == state.Exists() && told.ConfirmPurge == state.ConfirmPurge && maps.Equal(told.Data, state.Data) {
 			continue
 		}
 		first = false

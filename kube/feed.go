@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"net/url"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,12 +50,21 @@ type feed struct {
 	missing func()      // the API server does not know the resource; may be nil
 	failed  func(error) // a request failed; may be nil
 	health  health
+
+	first lister    // lists at most one object; nil: list does
+	back  *wentBack // told when the API server has gone back; may be nil
+	seen  struct {
+		sync.Mutex
+
+		version string // the newest resource version
+		listed  string // that of a list from which no watch has begun yet
+	}
 }
 
 // run feeds the store until ctx ends.
 func (f *feed) run(ctx context.Context) {
 	ctx = klog.NewContext(ctx, klog.Background())
-	reflector := cache.NewReflectorWithOptions(f, nil, f.store, cache.ReflectorOptions{
+	reflector := cache.NewReflectorWithOptions(f, nil, versions{f.store, f, ctx}, cache.ReflectorOptions{
 		Name:            f.name,
 		TypeDescription: f.name,
 		Backoff:         newPause(pauseLost),
@@ -105,6 +115,12 @@ func (f *feed) Watch(options metav1.ListOptions) (watch.Interface, error) {
 // allow to list and not to watch, and the watch comes next.
 func (f *feed) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	watched, unanswered := f.watchAttempts(ctx, "list")
+	if err := f.passed(watched, options.ResourceVersion); err != nil {
+		if !*unanswered {
+			f.note(ctx, "list", err)
+		}
+		return nil, err
+	}
 	list, err := f.list(watched, options)
 	if err != nil && !*unanswered {
 		f.note(ctx, "list", err)
@@ -115,6 +131,12 @@ func (f *feed) ListWithContext(ctx context.Context, options metav1.ListOptions) 
 // WatchWithContext opens a watch and notes how it went.
 func (f *feed) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	watched, unanswered := f.watchAttempts(ctx, "watch")
+	if err := f.passed(watched, options.ResourceVersion); err != nil {
+		if !*unanswered {
+			f.note(ctx, "watch", err)
+		}
+		return nil, err
+	}
 	stream, err := f.watch(watched, options)
 	if *unanswered || options.SendInitialEvents != nil && unsupported(err) {
 		return stream, err // noted already; or the reflector lists instead

@@ -24,7 +24,8 @@ type MetadataStore = interface {
 // WatchMetadata keeps store equal to the metadata of the objects of a resource,
 // until ctx ends. It returns at once. An empty namespace means all, an empty
 // selector every object. A resource that does not exist is asked for each few
-// seconds, a forbidden one each half minute.
+// seconds, a forbidden one each half minute. A store that has a method WentBack is told by
+// it that the API server has gone back to an earlier state; Replace follows.
 func (c *Client) WatchMetadata(ctx context.Context, resource schema.GroupVersionResource, namespace, labels string, store MetadataStore) {
 	api := c.metadata.Resource(resource).Namespace(namespace)
 	key := sourceKey{resource: resource, namespace: namespace, labels: labels}
@@ -32,9 +33,13 @@ func (c *Client) WatchMetadata(ctx context.Context, resource schema.GroupVersion
 		name:    "metadata of " + key.String(),
 		key:     key,
 		watches: c.watches,
+		back:    c.back,
 		store:   metadataReflection{store},
 		log:     c.log,
 		failed:  store.Failed,
+		first: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			return api.List(ctx, o)
+		},
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.LabelSelector = labels
 			return api.List(ctx, o)
@@ -93,6 +98,13 @@ func (r metadataReflection) Replace(objects []any, resourceVersion string) error
 func (r metadataReflection) Bookmark(string) error {
 	r.store.Alive()
 	return nil
+}
+
+// WentBack implements forgetful.
+func (r metadataReflection) WentBack() {
+	if store, ok := r.store.(forgetful); ok {
+		store.WentBack()
+	}
 }
 
 // Resync implements cache.ReflectorStore.

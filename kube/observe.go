@@ -60,6 +60,8 @@ type Watches interface {
 	// WatchInterrupted: a watch that worked fails from now on until it is back. The resource
 	// reads "apps/v1/deployments"; an empty namespace means all.
 	WatchInterrupted(resource, namespace string)
+	// WentBack: the API server has less than a watch had seen, as after a restore of etcd.
+	WentBack(resource, namespace string)
 }
 
 // unwatched is the observer that nobody has given.
@@ -67,6 +69,7 @@ type unwatched struct{}
 
 func (unwatched) WatchFailed(string)              {}
 func (unwatched) WatchInterrupted(string, string) {}
+func (unwatched) WentBack(string, string)         {}
 
 // failureKind brings the error of a list or watch into one word.
 func failureKind(err error) string {

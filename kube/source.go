@@ -6,6 +6,7 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
@@ -85,6 +86,12 @@ func newSource(key sourceKey, api dynamic.ResourceInterface, seed maphash.Seed, 
 		missing: s.kindMissing,
 		list: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
 			return s.pages(ctx, s.startList())
+		},
+		first: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			if strings.HasPrefix(key.fields, metav1.ObjectNameField+"=") { // a role may allow to list these names only
+				o.FieldSelector = key.fields
+			}
+			return api.List(ctx, o)
 		},
 		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			if o.SendInitialEvents != nil && *o.SendInitialEvents {
@@ -216,6 +223,16 @@ func (s *source) Replace(objects []any, version string) error {
 	s.lists++
 	s.join(others...)
 	return nil
+}
+
+// WentBack implements forgetful. Events that were put aside are of a future that is not
+// going to be.
+func (s *source) WentBack() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range slices.Concat(s.active, s.joining) {
+		p.known, p.aside = "", nil
+	}
 }
 
 // recordsOf collects the updates for the i-th part of a batch.

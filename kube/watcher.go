@@ -74,7 +74,7 @@ func (w *Watcher) attach(ctx context.Context, p *part, key sourceKey) {
 	if isNew {
 		api := w.client.dynamic.Resource(key.resource).Namespace(key.namespace)
 		shared = &sharedSource{source: newSource(key, api, w.seed, w.log)}
-		shared.feed.watches = w.client.watches
+		shared.feed.watches, shared.feed.back = w.client.watches, w.client.back
 		w.sources[key] = shared
 	}
 	shared.holders++

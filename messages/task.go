@@ -99,6 +99,7 @@ const (
 	ByRelease     = "HelmReleaseUnexpectedStatus"
 	ByDirectory   = "ModuleDirectory"
 	ByDrift       = "Drift"
+	ByWentBack    = "ClusterWentBack"
 )
 
 // LogValue logs a cause as text.

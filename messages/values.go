@@ -55,6 +55,8 @@ type ConfigMapSeen struct {
 	ConfirmPurge string
 	// Written is the annotation that tells which values hooks wrote ([values.Written]).
 	Written string
+	// WentBack: the API server has gone back to an earlier state; this is its content now.
+	WentBack bool
 }
 
 // SetConfig replaces the ConfigMap layer of an owner; nil when it has no section.

@@ -27,6 +27,8 @@ type Cluster struct {
 	server *apiserver.Server
 	client *kube.Client
 	news   lateNews
+
+	wentBack []func(watch string) // who wants to know; the operator asks before a step begins
 }
 
 // NewCluster makes an empty cluster.
@@ -48,6 +50,22 @@ func (c *Cluster) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
 	c.server.WatchConfigMap(ctx, operatorNamespace, operatorConfigMap, func(cm kube.ConfigMap) {
 		c.news.tell(func() { notify(cm) })
 	})
+}
+
+// WentBack is that of actors.World.
+func (c *Cluster) WentBack(ctx context.Context, notify func(watch string)) {
+	c.wentBack = append(c.wentBack, func(watch string) {
+		if ctx.Err() == nil {
+			notify(watch)
+		}
+	})
+}
+
+// goBack tells that a watch has seen the cluster as it was before.
+func (c *Cluster) goBack(watch string) {
+	for _, notify := range c.wentBack {
+		notify(watch)
+	}
 }
 
 // Write implements actors.ConfigMap.

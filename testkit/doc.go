@@ -33,6 +33,7 @@
 //	object KIND NAMESPACE/NAME    create one that has nothing but its name
 //	objects KIND NAMESPACE/NAME N create N of them: NAME-1, NAME-2 …
 //	delete KIND NAMESPACE/NAME    delete one
+//	go-back WATCH                 a watch sees that the cluster has gone back to an earlier state
 //	hold-news                     the news of watches are late from now on; lists are not
 //	deliver-news                  they come
 //	no-kind KIND                  a kind that does not exist
@@ -42,6 +43,7 @@
 //	fail-config HOOK N            the next N questions for its configuration fail
 //	slow-config HOOK DURATION     they take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
+//	away-helm RELEASE N           the next N of them need an API whose server does not answer
 //	slow-helm RELEASE DURATION    they take that long from now on
 //	vanish OBJECT...              somebody deletes objects of releases; a release r has r-a and r-b
 //	replace OBJECT                somebody deletes one and creates another of its name

@@ -22,6 +22,7 @@ type Releases struct {
 	mu       sync.Mutex
 	deployed map[string]deployed
 	fails    map[string]int
+	away     map[string]int // actions that need an API whose server does not answer
 	slow     map[string]time.Duration
 	absent   map[helm.Object]bool // healing.go
 	changed  map[helm.Object]bool // drift.go
@@ -42,7 +43,7 @@ type deployed struct {
 // NewReleases makes an empty store.
 func NewReleases(trace *Trace) *Releases {
 	return &Releases{
-		trace: trace, deployed: map[string]deployed{}, fails: map[string]int{}, slow: map[string]time.Duration{},
+		trace: trace, deployed: map[string]deployed{}, fails: map[string]int{}, away: map[string]int{}, slow: map[string]time.Duration{},
 		absent: map[helm.Object]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{},
 		witness: newWitness(),
 	}
@@ -53,6 +54,13 @@ func (r *Releases) Fail(name string, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.fails[name] = n
+}
+
+// Away makes the next n actions on a release fail because the server of an API does not answer.
+func (r *Releases) Away(name string, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.away[name] = n
 }
 
 // Slow makes actions on a release last. Like the real ones they are not cancelled.
@@ -88,6 +96,10 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 	if r.fails[name] > 0 {
 		r.fails[name]--
 		return errors.New("it was told to fail")
+	}
+	if r.away[name] > 0 {
+		r.away[name]--
+		return &helm.Error{Kind: helm.Away, Release: name, Err: errors.New("APIService v1.things is not available")}
 	}
 	return nil
 }

@@ -40,6 +40,7 @@ func steps() map[string]func(*player, string) error {
 		"delete":           (*player).stepDelete,
 		"no-kind":          func(p *player, kind string) error { return p.cluster.SetKind(kind, false) },
 		"kind":             func(p *player, kind string) error { return p.cluster.SetKind(kind, true) },
+		"go-back":          func(p *player, watch string) error { p.cluster.goBack(watch); return nil },
 		"hold-news":        func(p *player, _ string) error { p.cluster.news.hold(); return nil },
 		"deliver-news":     func(p *player, _ string) error { p.cluster.news.deliver(); return nil },
 		"fail":             (*player).stepFail,
@@ -47,6 +48,7 @@ func steps() map[string]func(*player, string) error {
 		"fail-config":      (*player).stepFailConfig,
 		"slow-config":      (*player).stepSlowConfig,
 		"fail-helm":        (*player).stepFailHelm,
+		"away-helm":        (*player).stepAwayHelm,
 		"slow-helm":        (*player).stepSlowHelm,
 		"vanish":           (*player).stepVanish,
 		"replace":          func(p *player, name string) error { p.releases.Vanish(true, name); return nil },
@@ -284,6 +286,12 @@ func (p *player) stepRestore(path string) error {
 func (p *player) stepFailHelm(rest string) error {
 	name, n, err := nameAndNumber(rest)
 	p.releases.Fail(name, n)
+	return err
+}
+
+func (p *player) stepAwayHelm(rest string) error {
+	name, n, err := nameAndNumber(rest)
+	p.releases.Away(name, n)
 	return err
 }
 

@@ -70,6 +70,7 @@ type generator struct {
 	options rbacOptions
 	tree    *addons.Tree
 	kinds   resources
+	away    []schema.GroupVersion // nobody can tell their kinds
 	runner  *hooks.Runner
 	chart   *helm.Client
 	stage   *rehearsal
@@ -95,6 +96,9 @@ func generateRBAC(ctx context.Context, out, warnings io.Writer, c *Config, o rba
 	}
 	for _, warning := range g.tree.Warnings {
 		fmt.Fprintln(warnings, "warning:", warning)
+	}
+	for _, gv := range g.away {
+		fmt.Fprintf(warnings, "warning: the kinds of %s are unknown, because APIService %s.%s is not available: rules for them may be missing\n", gv, gv.Version, gv.Group)
 	}
 	g.demands = append(g.demands, baseDemands(c)...)
 	if c.SecureMetrics {
@@ -138,7 +142,7 @@ func newGenerator(ctx context.Context, c *Config, o rbacOptions, tmp string) (*g
 	if err := g.ownKinds(); err != nil {
 		return nil, err
 	}
-	g.stage = &rehearsal{kinds: g.kinds, version: about}
+	g.stage = &rehearsal{kinds: g.kinds, away: g.away, version: about}
 	g.chart, err = rehearsing(c, tmp, "", func(http.RoundTripper) http.RoundTripper { return g.stage })
 	return g, err
 }
@@ -190,6 +194,7 @@ func (g *generator) findKinds(ctx context.Context, tmp string) (apiversion.Info,
 	if g.kinds = seen.resources(); len(g.kinds) == 0 {
 		return apiversion.Info{}, fmt.Errorf("ask the cluster of %s for its kinds: %w; --offline does without", g.config.Kubeconfig, err)
 	}
+	g.away = seen.away()
 	return seen.about, seen.failed
 }
 
@@ -237,6 +242,11 @@ func (g *generator) unknown(apiVersion, kind string) error {
 	name := strings.TrimPrefix(apiVersion+"/"+kind, "/")
 	if g.options.offline || g.config.Kubeconfig == "" {
 		return fmt.Errorf("%s is no kind of Kubernetes itself; give --kube-config of a cluster that has it", name)
+	}
+	for _, gv := range g.away {
+		if apiVersion == "" || strings.HasPrefix(apiVersion, gv.Group+"/") {
+			return fmt.Errorf("nobody can tell now whether the cluster has %s: APIService %s.%s is not available; try again when it is", name, gv.Version, gv.Group)
+		}
 	}
 	return fmt.Errorf("the cluster has no %s; install its definition first, or put it into crds/ of a module", name)
 }

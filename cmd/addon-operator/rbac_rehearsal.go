@@ -26,6 +26,7 @@ import (
 // only package helm needs to know Helm.
 type rehearsal struct {
 	kinds   resources
+	away    []schema.GroupVersion // their servers do not answer
 	version apiversion.Info
 
 	mu      sync.Mutex
@@ -48,6 +49,11 @@ func (r request) verb() string {
 
 // RoundTrip implements http.RoundTripper.
 func (r *rehearsal) RoundTrip(req *http.Request) (*http.Response, error) {
+	for _, gv := range r.away {
+		if req.URL.Path == "/apis/"+gv.String() {
+			return answerStatus(req, http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "the server is currently unable to handle the request")
+		}
+	}
 	if answer, ok := r.discovery(req.URL.Path); ok {
 		return answerJSON(req, http.StatusOK, answer)
 	}
@@ -117,8 +123,11 @@ func (r *rehearsal) discovery(path string) (any, bool) {
 func (r *rehearsal) groups() metav1.APIGroupList {
 	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "APIGroupList"}}
 	index, seen := map[string]int{}, map[schema.GroupVersion]bool{}
+	var all []schema.GroupVersion
 	for _, x := range r.kinds {
-		gv := x.GroupVersion()
+		all = append(all, x.GroupVersion())
+	}
+	for _, gv := range append(all, r.away...) {
 		if gv.Group == "" || seen[gv] {
 			continue
 		}
@@ -279,6 +288,21 @@ func (s *survey) resources() resources {
 		}
 	}
 	return all
+}
+
+// away are the APIs whose kinds nobody told: their servers do not answer.
+func (s *survey) away() []schema.GroupVersion {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var away []schema.GroupVersion
+	for _, group := range s.groups.Groups {
+		for _, v := range group.Versions {
+			if _, told := s.lists[v.GroupVersion]; !told {
+				away = append(away, schema.GroupVersion{Group: group.Name, Version: v.Version})
+			}
+		}
+	}
+	return away
 }
 
 func answerStatus(req *http.Request, code int32, reason metav1.StatusReason, message string) (*http.Response, error) {

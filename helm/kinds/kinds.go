@@ -4,6 +4,7 @@ package kinds
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -16,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
-	"k8s.io/client-go/discovery/cached/memory"
+	cache "k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 )
@@ -37,6 +38,7 @@ const (
 type Server struct {
 	http   *http.Client
 	apis   string // URL of the aggregated list of APIs
+	memory *memory
 	cached discovery.CachedDiscoveryInterface
 	mapper *restmapper.DeferredDiscoveryRESTMapper
 	known  atomic.Pointer[sync.Map] // of schema.GroupVersionKind to *meta.RESTMapping: each object asks several times
@@ -62,7 +64,9 @@ func New(cfg *rest.Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{http: shared, apis: cfg.Host + "/apis", cached: memory.NewMemCacheClient(client)}
+	s := &Server{http: shared, apis: cfg.Host + "/apis"}
+	s.memory = &memory{DiscoveryClient: client, registered: s.isRegistered}
+	s.cached = cache.NewMemCacheClient(s.memory)
 	s.mapper = restmapper.NewDeferredDiscoveryRESTMapper(s.cached)
 	s.known.Store(&sync.Map{})
 	return s, nil
@@ -71,7 +75,8 @@ func New(cfg *rest.Config) (*Server, error) {
 // Capabilities returns what templates see as .Capabilities. The pointer stays
 // the same as long as nothing changed, so it serves as a key for rendered
 // manifests. Kinds that appear later are seen at the next call (H11): one
-// conditional request asks whether the list of APIs changed.
+// conditional request asks whether the list of APIs changed. APIs that cannot be
+// asked now keep the kinds that they had (P13); Unknown are those that never told any.
 func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
 	if known := s.undisturbed(ctx); known != nil {
 		return known, nil
@@ -88,7 +93,7 @@ func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.capabilities != nil && !changed && time.Since(s.loaded) < versionAge {
+	if s.capabilities != nil && !changed && !s.doubtful() && time.Since(s.loaded) < versionAge {
 		s.asked = asked
 		return s.capabilities, nil
 	}
@@ -119,11 +124,40 @@ func (s *Server) undisturbed(ctx context.Context) *chartutil.Capabilities {
 	unchanged, asked, known := s.unchanged, s.asked, s.capabilities
 	fresh := time.Since(s.loaded) < versionAge
 	s.mu.Unlock()
-	if unchanged == nil || !unchanged(ctx, asked) || !fresh {
+	if away, _ := s.memory.allAway(); len(away) > 0 || unchanged == nil || !unchanged(ctx, asked) || !fresh {
 		return nil
 	}
 	return known
 }
+
+// doubtful reports that an API is missing in the list though it is registered. The list may
+// be right again without a change that we could see.
+func (s *Server) doubtful() bool {
+	s.memory.mu.Lock()
+	defer s.memory.mu.Unlock()
+	for _, err := range s.memory.away {
+		if errors.Is(err, errNotListed) {
+			return true
+		}
+	}
+	return false
+}
+
+// Away are the APIs that could not be asked when the kinds were read last, sorted.
+func (s *Server) Away() []schema.GroupVersion {
+	away, _ := s.memory.allAway()
+	return away
+}
+
+// Unknown are those of Away whose kinds are not known: they could not be asked since the
+// start. What a template asks about them has no answer.
+func (s *Server) Unknown() []schema.GroupVersion {
+	_, unknown := s.memory.allAway()
+	return unknown
+}
+
+// Reach returns an AwayError when nobody can tell now what becomes of objects of a group.
+func (s *Server) Reach(group string) error { return s.memory.awayIn(group) }
 
 // Forget makes the next call of Capabilities ask for everything.
 func (s *Server) Forget() {
@@ -188,7 +222,8 @@ func sameCapabilities(a, b *chartutil.Capabilities) bool {
 
 // Mapping finds the resource of a kind. An unknown kind refreshes discovery, at
 // most once a second: the cached client believes itself fresh for ever and would
-// never see a kind that somebody else added.
+// never see a kind that somebody else added. The error is a no-match error when there is
+// no such kind, and an AwayError when nobody can tell.
 func (s *Server) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	known := s.known.Load() // what is found late goes into the map of its time
 	if m, ok := known.Load(gvk); ok {
@@ -200,6 +235,9 @@ func (s *Server) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error)
 	}
 	if err == nil {
 		known.Store(gvk, m)
+	}
+	if away := s.Reach(gvk.Group); meta.IsNoMatchError(err) && away != nil {
+		err = away
 	}
 	return m, err
 }

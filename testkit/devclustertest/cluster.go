@@ -1,6 +1,7 @@
 package devclustertest
 
 import (
+	"errors"
 	"flag"
 	"net"
 	"os"
@@ -189,6 +190,26 @@ func (c *Cluster) Restart(t testing.TB) {
 		t.Fatal(err)
 	}
 	c.process = process
+}
+
+// Backup restarts the cluster, and returns what restores the state that it has now: this,
+// too, restarts it.
+func (c *Cluster) Backup(t testing.TB) (restore func()) {
+	t.Helper()
+	c.Kill(t)
+	data, backup := filepath.Join(c.dir, "etcd"), filepath.Join(t.TempDir(), "etcd")
+	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
+		t.Fatal(err)
+	}
+	c.Restart(t)
+	return func() {
+		t.Helper()
+		c.Kill(t)
+		if err := errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(backup))); err != nil {
+			t.Fatal(err)
+		}
+		c.Restart(t)
+	}
 }
 
 func (c *Cluster) mustBeOwn(t testing.TB) {

@@ -1,0 +1,75 @@
+package actors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+)
+
+// After a restore of etcd the cluster is as it was some time ago, and the operator knows what
+// is not so any more (P14). Each watch finds out by itself and tells the difference; what the
+// operator did since, it does again: a moment later, when all watches know, all modules are
+// reloaded, and hooks are shown all their objects.
+
+// clusterWentBack tells config that a watch has seen the API server go back.
+type clusterWentBack struct{ watch string }
+
+// compareAgain comes when that was seen for the last time.
+type compareAgain struct {
+	watch string
+	count int
+}
+
+// resyncAll asks monitors to show hooks all objects that they watch.
+type resyncAll struct{ cause messages.Cause }
+
+// backDelay gathers the watches that see the same restore.
+const backDelay = 3 * time.Second
+
+func (c *config) clusterWentBack(ctx actor.Context, msg clusterWentBack) {
+	c.state.wentBack++
+	self, again := ctx.Self(), compareAgain{msg.watch, c.state.wentBack}
+	time.AfterFunc(backDelay, func() { c.program.Send(self, again) })
+}
+
+func (c *config) compareAgain(ctx actor.Context, msg compareAgain) {
+	if msg.count != c.state.wentBack {
+		return
+	}
+	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "ClusterWentBack", Message: fmt.Sprintf("The API server has gone back to an earlier state, as after a restore of etcd (seen by %d watches, the last of %s): values, hooks and releases are compared again", msg.count, msg.watch)})
+	c.state.wentBack = 0
+	if c.state.standby {
+		return
+	}
+	c.log.Warn("the cluster has gone back to an earlier state: values, hooks and releases are compared again", "watches", msg.count)
+	cause := messages.Cause{Activation: messages.ByWentBack}
+	ctx.Send(c.program.PID(monitorsPath), resyncAll{cause})
+	ctx.Send(c.program.PID(convergePath), messages.ReloadModules{Cause: cause})
+}
+
+// resyncAll queues a Synchronization of each hook that had one. Like resync, it comes on top
+// of the events.
+func (m *monitors) resyncAll(ctx actor.Context, cause messages.Cause) {
+	type owned struct{ owner, hook string }
+	seen := map[owned]bool{}
+	for key, mon := range m.state.watches {
+		if o := (owned{key.Owner, mon.hook.Name}); mon.open && !mon.warm && !seen[o] {
+			seen[o] = true
+			m.resyncHook(ctx, key.Owner, mon.hook, cause)
+		}
+	}
+}
+
+func (m *monitors) resyncHook(ctx actor.Context, owner string, hook hooks.Hook, cause messages.Cause) {
+	for _, work := range synchronizations(hook) {
+		work.Again = true
+		t := m.program.task(owner, work, cause)
+		t.Queue = hook.Config.Kubernetes[work.Bindings[0]].Queue
+		m.program.enqueue(ctx, false, t)
+	}
+}

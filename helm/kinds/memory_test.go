@@ -1,0 +1,235 @@
+package kinds
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"text/template"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	apidiscovery "k8s.io/api/apidiscovery/v2"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/rest"
+)
+
+// aggregator is an API server that tells all kinds at once, or each group alone, as old
+// ones do. Besides its own kinds it has those of a group with a server of its own.
+type aggregator struct {
+	legacy bool
+
+	mu         sync.Mutex
+	state      string // of the group: "", "away", "unlisted", "empty", "gone"
+	registered int    // status of the APIService
+}
+
+const otherGroup, otherVersion = "metrics.example.com", "v1beta1"
+
+func (a *aggregator) become(state string, registered int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.state, a.registered = state, registered
+}
+
+func (a *aggregator) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	switch path := r.URL.Path; {
+	case path == "/version":
+		answer(w, version.Info{GitVersion: "v1.36.0", Major: "1", Minor: "36"})
+	case path == "/api" || path == "/apis":
+		if strings.Contains(r.Header.Get("Accept"), "APIGroupDiscoveryList") && !a.legacy {
+			w.Header().Set("Content-Type", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList")
+			_ = json.NewEncoder(w).Encode(a.all(path))
+			return
+		}
+		a.groups(w, path)
+	case strings.HasPrefix(path, "/apis/apiregistration.k8s.io/v1/apiservices/"):
+		w.WriteHeader(a.registered)
+	case path == "/apis/apps/v1":
+		answer(w, listOf("apps/v1", "deployments", "Deployment"))
+	case path == "/apis/metrics.example.com/v1beta1" && a.state == "":
+		answer(w, listOf("metrics.example.com/v1beta1", "things", "Thing"))
+	case path == "/apis/metrics.example.com/v1beta1" && a.state == "away":
+		w.WriteHeader(http.StatusServiceUnavailable)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+	}
+}
+
+func listOf(gv, name, kind string) metav1.APIResourceList {
+	return metav1.APIResourceList{
+		TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv,
+		APIResources: []metav1.APIResource{{Name: name, Kind: kind, Namespaced: true, Verbs: metav1.Verbs{"get"}}},
+	}
+}
+
+func (a *aggregator) groups(w http.ResponseWriter, path string) {
+	if path == "/api" {
+		answer(w, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}})
+		return
+	}
+	list := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
+	add := func(group, v string) {
+		gv := metav1.GroupVersionForDiscovery{GroupVersion: group + "/" + v, Version: v}
+		list.Groups = append(list.Groups, metav1.APIGroup{Name: group, Versions: []metav1.GroupVersionForDiscovery{gv}, PreferredVersion: gv})
+	}
+	add("apps", "v1")
+	if a.state == "" || a.state == "away" {
+		add(otherGroup, otherVersion)
+	}
+	answer(w, list)
+}
+
+func (a *aggregator) all(path string) apidiscovery.APIGroupDiscoveryList {
+	list := apidiscovery.APIGroupDiscoveryList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupDiscoveryList", APIVersion: "apidiscovery.k8s.io/v2"}}
+	if path == "/api" {
+		return list
+	}
+	add := func(group, v, name, kind string) *apidiscovery.APIVersionDiscovery {
+		list.Items = append(list.Items, apidiscovery.APIGroupDiscovery{
+			ObjectMeta: metav1.ObjectMeta{Name: group},
+			Versions: []apidiscovery.APIVersionDiscovery{{
+				Version: v, Freshness: apidiscovery.DiscoveryFreshnessCurrent,
+				Resources: []apidiscovery.APIResourceDiscovery{{
+					Resource: name, Scope: apidiscovery.ScopeNamespace, Verbs: []string{"get"},
+					ResponseKind: &metav1.GroupVersionKind{Group: group, Version: v, Kind: kind},
+				}},
+			}},
+		})
+		return &list.Items[len(list.Items)-1].Versions[0]
+	}
+	add("apps", "v1", "deployments", "Deployment")
+	if a.state == "unlisted" || a.state == "gone" {
+		return list
+	}
+	other := add(otherGroup, otherVersion, "things", "Thing")
+	if a.state != "" {
+		other.Resources = nil
+	}
+	if a.state == "away" {
+		other.Freshness = apidiscovery.DiscoveryFreshnessStale
+	}
+	return list
+}
+
+func (a *aggregator) server(t *testing.T) *Server {
+	t.Helper()
+	web := httptest.NewServer(a)
+	t.Cleanup(web.Close)
+	s, err := New(&rest.Config{Host: web.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+var thing = schema.GroupVersionKind{Group: otherGroup, Version: otherVersion, Kind: "Thing"}
+
+// seen is what a server knows of the kind after it has asked anew.
+func seen(t *testing.T, s *Server) string {
+	t.Helper()
+	s.Forget()
+	c, err := s.Capabilities(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.reset = s.reset.Add(-2 * missPause)
+	_, err = s.Mapping(thing)
+	var away *AwayError
+	words := []string{}
+	switch {
+	case err == nil:
+		words = append(words, "mapped")
+	case meta.IsNoMatchError(err):
+		words = append(words, "gone")
+	case errors.As(err, &away) && strings.Contains(err.Error(), "v1beta1.metrics.example.com"):
+		words = append(words, "nobody can tell")
+	default:
+		words = append(words, err.Error())
+	}
+	if c.APIVersions.Has("metrics.example.com/v1beta1") {
+		words = append(words, "version")
+	}
+	if c.APIVersions.Has("metrics.example.com/v1beta1/Thing") {
+		words = append(words, "kind")
+	}
+	if !c.APIVersions.Has("apps/v1/Deployment") {
+		words = append(words, "NO APPS")
+	}
+	if len(s.Away()) > 0 {
+		words = append(words, "away")
+	}
+	if len(s.Unknown()) > 0 {
+		words = append(words, "unknown")
+	}
+	return strings.Join(words, " ")
+}
+
+// P13: a kind whose API cannot be asked is as it was when it was asked last, and unknown when
+// it never was. It is gone when its API is registered no more.
+func TestMemoryOfKinds(t *testing.T) {
+	for _, legacy := range []bool{false, true} {
+		name := map[bool]string{false: "aggregated", true: "legacy"}[legacy]
+		t.Run(name, func(t *testing.T) {
+			a := &aggregator{legacy: legacy, registered: http.StatusOK}
+			s := a.server(t)
+			for _, step := range []struct {
+				state      string
+				registered int
+				want       string
+			}{
+				{"", 200, "mapped version kind"},
+				{"away", 200, "mapped version kind away"},
+				{"", 200, "mapped version kind"},
+				{"unlisted", 200, "mapped version kind away"},
+				{"unlisted", 500, "mapped version kind away"},
+				{"empty", 200, "mapped version kind away"},
+				{"", 200, "mapped version kind"},
+				{"gone", 404, "gone"},
+				{"", 200, "mapped version kind"},
+				{"gone", 403, "gone"},
+			} {
+				a.become(step.state, step.registered)
+				if got := seen(t, s); got != step.want {
+					t.Errorf("%q with APIService %d: %s, want %s", step.state, step.registered, got, step.want)
+				}
+			}
+			a.become("away", http.StatusForbidden)
+			if got := seen(t, a.server(t)); got != "nobody can tell version away unknown" {
+				t.Errorf("started while it is away: %s", got)
+			}
+		})
+	}
+}
+
+// Capabilities of which nobody knows enough say what a template has asked about. P13.2.
+func TestAskedCapabilities(t *testing.T) {
+	known := &chartutil.Capabilities{APIVersions: chartutil.VersionSet{"v1", "apps/v1", "metrics.example.com/v1beta1"}}
+	for text, want := range map[string]string{
+		`{{ .APIVersions.Has "apps/v1" }} {{ .APIVersions.Has "batch/v1/Job" }}`:                       "true false",
+		`{{ .APIVersions.Has "metrics.example.com/v1beta1" }}`:                                         "true",
+		`{{ .APIVersions.Has "metrics.example.com/v1beta1/Thing" }}`:                                   "false asked",
+		`{{ $v := .APIVersions }}{{ $v.Has "v1" }} {{ $v.Has "v2" }}`:                                  "true false",
+		`{{ range .APIVersions }}{{ . }},{{ end }}`:                                                    "v1,apps/v1,metrics.example.com/v1beta1, asked",
+		`{{ if eq (len .APIVersions) 3 }}{{ index .APIVersions 0 }}{{ end }} {{ .KubeVersion.Major }}`: "v1  asked",
+	} {
+		a := NewAsked(known, []schema.GroupVersion{thing.GroupVersion()})
+		var out strings.Builder
+		if err := template.Must(template.New("").Parse(text)).Execute(&out, a); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		if len(a.Unanswered()) > 0 {
+			out.WriteString(" asked")
+		}
+		if out.String() != want {
+			t.Errorf("%s: %q, want %q", text, out.String(), want)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// forgetting is a store that notes what it is told.
+type forgetting struct {
+	mu   sync.Mutex
+	told []string
+}
+
+func (s *forgetting) note(what string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.told = append(s.told, what)
+	return nil
+}
+
+func (s *forgetting) Add(any) error                         { return s.note("add") }
+func (s *forgetting) Update(any) error                      { return s.note("update") }
+func (s *forgetting) Delete(any) error                      { return s.note("delete") }
+func (s *forgetting) Resync() error                         { return nil }
+func (s *forgetting) Replace(_ []any, version string) error { return s.note("replace " + version) }
+func (s *forgetting) WentBack()                             { _ = s.note("went back") }
+func (s *forgetting) since(n int) []string                  { return slices.Clone(s.told[n:]) }
+
+// A list that is older than what was seen counts only when a consistent list is older, too:
+// then the API server has gone back, and the store forgets. A server that lags behind is not
+// believed. P14.
+func TestOldLists(t *testing.T) {
+	at := "" // of a consistent list
+	var broken error
+	store, told := &forgetting{}, &tally{}
+	f := &feed{
+		name: "things", key: sourceKey{resource: schema.GroupVersionResource{Version: "v1", Resource: "things"}},
+		store: store, watches: told, log: slog.New(slog.DiscardHandler), back: &wentBack{},
+		list: func(_ context.Context, o metav1.ListOptions) (runtime.Object, error) {
+			if o.ResourceVersion != "" || o.Limit != 1 {
+				t.Errorf("asked with %+v", o)
+			}
+			return &metav1.PartialObjectMetadataList{ListMeta: metav1.ListMeta{ResourceVersion: at}}, broken
+		},
+		watch: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return watch.NewFake(), nil },
+	}
+	back := 0
+	f.back.notify = append(f.back.notify, func(string) { back++ })
+	v := versions{store, f, t.Context()}
+	object := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "120"}}
+	if err := errors.Join(v.Replace(nil, "100"), v.Add(object), v.Bookmark("90")); err != nil || f.newest() != "120" {
+		t.Fatalf("newest %s, %v", f.newest(), err)
+	}
+	for _, c := range []struct {
+		name, version, consistent string
+		broken                    error
+		want                      []string
+		refused, expired          bool
+	}{
+		{name: "as new", version: "120", consistent: "120", want: []string{"replace 120"}},
+		{name: "a server that lags", version: "110", consistent: "130", refused: true},
+		{name: "nobody knows", version: "110", broken: errors.New("no"), refused: true},
+		{name: "not comparable", version: "abc", consistent: "abc", want: []string{"replace abc"}},
+		{name: "newer", version: "140", consistent: "140", want: []string{"replace 140"}},
+		{name: "a restore", version: "50", consistent: "60", want: []string{"went back", "replace 50"}, expired: true},
+	} {
+		before, seen := len(store.told), f.newest()
+		if _, err := f.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: seen}); c.expired && err != nil {
+			t.Errorf("%s: the first watch after a list: %v", c.name, err)
+		}
+		at, broken = c.consistent, c.broken
+		_, err := f.WatchWithContext(t.Context(), metav1.ListOptions{ResourceVersion: seen})
+		if apierrors.IsResourceExpired(err) != c.expired {
+			t.Errorf("%s: a watch from %s: %v", c.name, seen, err)
+		}
+		if err := v.Replace(nil, c.version); (err != nil) != c.refused {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if got := store.since(before); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
+	}
+	if back != 1 || !told.has("went back v1/things") {
+		t.Errorf("told %d times that it went back", back)
+	}
+}
+
+// After a restore of etcd hooks and the ConfigMap are told what differs, and all news from
+// then on. P14.
+func TestRestoreOfTheStore(t *testing.T) {
+	t.Parallel()
+	cluster := devclustertest.StartOwn(t)
+	world := newWorld(t, cluster)
+	ns := world.Namespace(t)
+	world.createConfigMap(ns, "values", map[string]string{"global": "x: early"})
+	world.createConfigMap(ns, "one", nil)
+	l := listenSynced(t, world.watcher(), configMaps(ns))
+	states := make(chan ConfigMap, 100)
+	world.client.WatchConfigMap(t.Context(), ns, "values", func(c ConfigMap) { states <- c })
+	await(t, "the first state", states)
+	restore := cluster.Backup(t)
+
+	world.deleteConfigMap(ns, "one")
+	world.createConfigMap(ns, "two", nil)
+	world.updateConfigMap(ns, "values", func(c *corev1.ConfigMap) { c.Data["global"] = "x: late" })
+	if c := await(t, "the late state", states); c.Data["global"] != "x: late" {
+		t.Errorf("the ConfigMap is told as %+v", c)
+	}
+	eventually(t, "the hook has what comes", func() bool {
+		objects, _ := l.watch.Snapshot()
+		return len(objects) == 2 && objects[0].Name == "two"
+	})
+	restore()
+	if c := await(t, "the state after the restore", states); c.Data["global"] != "x: early" || !c.WentBack {
+		t.Errorf("the ConfigMap is told as %+v", c)
+	}
+	eventually(t, "the hook has what there is", func() bool {
+		objects, _ := l.watch.Snapshot()
+		return len(objects) == 2 && objects[0].Name == "one" && objects[1].Name == "values"
+	})
+}
