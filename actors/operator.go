@@ -56,6 +56,7 @@ func (o *Operator) waitsFor(what string) { o.waits.Store(&what) }
 
 // spawn starts the actors, for a follower those that do nothing.
 func (o *Operator) spawn(ctx context.Context, b *boot, standby bool) error {
+	o.program.secretOff.Store(b.secret.off)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	o.stop = stop
 	root, err := o.program.SpawnRoot(operatorPath, newOperator(running, o.program, b, standby))

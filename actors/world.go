@@ -28,7 +28,11 @@ type World struct {
 	Hooks     HookRunner
 	Releases  Releases
 	ConfigMap ConfigMap
-	Objects   Objects
+	// Secret is the Secret with values, the layer above the ConfigMap (D40); nil for none.
+	Secret Secret
+	// Secrets are the texts that nobody is shown; nil for some of its own.
+	Secrets *Secrets
+	Objects Objects
 	// ReleaseWatch may be nil: then releases are not healed.
 	ReleaseWatch ReleaseWatch
 	// HealDelay is how long news of absent objects is gathered; 0 is a second. Who sets it
@@ -146,9 +150,14 @@ type program struct {
 	tasks *atomic.Int64       // counts tasks, for their IDs
 	shows *atomic.Int64       // counts Synchronization runs, for their names
 	loads *semaphore.Weighted // of modules that load their hooks at the same time
+	// secretOff: the Secret with values is not read or written.
+	secretOff atomic.Bool
 }
 
 func newProgram(system *supervisor.System, w World) *program {
+	if w.Secrets == nil {
+		w.Secrets = &Secrets{}
+	}
 	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width)))}
 }
 

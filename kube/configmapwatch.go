@@ -90,18 +90,33 @@ func (l *latest) deliver(ctx context.Context, notify func(ConfigMap)) {
 func (l *latest) Add(object any) error { return l.Update(object) }
 
 func (l *latest) Update(object any) error {
-	if cm, ok := object.(*corev1.ConfigMap); ok && cm.Name == l.name {
-		return l.set(toConfigMap(cm))
+	if state, ok := l.read(object); ok {
+		return l.set(state)
 	}
 	return nil
+}
+
+// read understands the ConfigMap, or the Secret, that is watched.
+func (l *latest) read(object any) (ConfigMap, bool) {
+	switch o := object.(type) {
+	case *corev1.ConfigMap:
+		if o.Name == l.name {
+			return toConfigMap(o), true
+		}
+	case *corev1.Secret:
+		if o.Name == l.name {
+			return toSecret(o), true
+		}
+	}
+	return ConfigMap{}, false
 }
 
 func (l *latest) Delete(any) error { return l.set(ConfigMap{}) }
 
 func (l *latest) Replace(objects []any, _ string) error {
 	for _, object := range objects {
-		if cm, ok := object.(*corev1.ConfigMap); ok && cm.Name == l.name {
-			return l.set(toConfigMap(cm))
+		if state, ok := l.read(object); ok {
+			return l.set(state)
 		}
 	}
 	return l.set(ConfigMap{})

@@ -55,10 +55,14 @@ type ConfigMapSeen struct {
 	ConfirmPurge string
 }
 
-// SetConfig replaces the ConfigMap layer of an owner; nil when it has no section.
+// SetConfig replaces the layers of the ConfigMap and of the Secret of an owner; nil when
+// it has no section there.
 type SetConfig struct {
 	Section any
 	Origin  values.Origin
+
+	Secret       any
+	SecretOrigin values.Origin
 }
 
 // RememberValues tells an owner that a converge is over: what changes from now on is what
@@ -82,13 +86,15 @@ type ConfigChanged struct {
 // reload follows is decided by the phase of the hook (G18), not by the write.
 type ConfigFlagsSaved struct{ Flags map[string]bool }
 
-// SaveConfig asks for a write of one section, and of flags, to the ConfigMap (D24).
+// SaveConfig asks for a write of one section, and of flags, to the ConfigMap (D24), and of
+// the part of the section that belongs there to the Secret (D41).
 // The answer is [ConfigSaved].
 type SaveConfig struct {
 	// Key of the section; empty leaves sections alone. Base is the checksum of the section
 	// that the patch was applied to: when the section is another by now, it is a conflict.
 	Key     string
 	Section any
+	Secret  any // nil: nothing of the section is in the Secret
 	Base    string
 	Flags   []values.Flag
 	// Request is repeated by the answer, so that one from before a crash is not taken for it.

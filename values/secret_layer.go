@@ -81,10 +81,15 @@ func (s *Section) WithoutStore() *Section {
 	return &changed
 }
 
-// ConfigPart and SecretPart are what lies in the ConfigMap and in the Secret; nil when there is nothing. Config is both together.
-func (s *Section) ConfigPart() any { return s.config }
+// ConfigPart is what of Config lies in the ConfigMap, empty when there is nothing.
+func (s *Section) ConfigPart() any {
+	if s.config == nil {
+		return emptyLike(s.static)
+	}
+	return s.config
+}
 
-// SecretPart is the section of the Secret; see ConfigPart.
+// SecretPart is what of Config lies in the Secret; nil when there is nothing.
 func (s *Section) SecretPart() any { return s.secret }
 
 // StoredChecksum is that of both parts, so that who writes one of them notices a change of the other.

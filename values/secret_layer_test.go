@@ -85,7 +85,7 @@ func TestConfigPatchIsDivided(t *testing.T) {
 		"the Secret only": {"{plain: 1}", "", `[{"op":"add","path":"/m/vault","value":{"a":1}}]`, "{plain: 1}", "{vault: {a: 1}}"},
 		"a pattern":       {"", "", `[{"op":"add","path":"/m/extra","value":{"hiddenA":1,"openB":2}}]`, "{extra: {openB: 2}}", "{extra: {hiddenA: 1}}"},
 		"a list with a secret is stored as a whole": {
-			"", "", `[{"op":"add","path":"/m/users","value":[{"name":"a","pin":1}]}]`, "null", "{users: [{name: a, pin: 1}]}",
+			"", "", `[{"op":"add","path":"/m/users","value":[{"name":"a","pin":1}]}]`, "{}", "{users: [{name: a, pin: 1}]}",
 		},
 		"what is touched moves": {
 			"{admin: {hash: old, user: u}}", "", `[{"op":"replace","path":"/m/admin/hash","value":"old"}]`, "{admin: {user: u}}", "{admin: {hash: old}}",
@@ -99,7 +99,7 @@ func TestConfigPatchIsDivided(t *testing.T) {
 		"removed from both": {
 			"{admin: {hash: below, user: u}}", "{admin: {hash: above}}", `[{"op":"remove","path":"/m/admin/hash"}]`, "{admin: {user: u}}", "null",
 		},
-		"nothing is left": {"{plain: 1}", "{vault: {a: 1}}", `[{"op":"remove","path":"/m"}]`, "null", "null"},
+		"nothing is left": {"{plain: 1}", "{vault: {a: 1}}", `[{"op":"remove","path":"/m"}]`, "{}", "null"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			section := secretSection(t, c.config, c.secret)

@@ -164,6 +164,9 @@ func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
 	if isEmpty(config) && p.removes(pointer{s.key}) {
 		config = nil // the ConfigMap need not keep an empty section
 	}
+	if isEmpty(secret) {
+		secret = nil
+	}
 	changed := *s
 	changed.config, changed.secret = config, secret
 	changed.configSaved = save(s.configSaved, operations.signed(by), s.key, patched)
