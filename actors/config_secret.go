@@ -384,3 +384,29 @@ func (c *config) refusedAll() string {
 	}
 	return text
 }
+
+// layerSecret gives all sections their parts of the Secret as it is now. Of one that would be refused nothing is taken.
+func (b *boot) layerSecret(ctx context.Context, w World) error {
+	if w.Secret == nil {
+		return nil
+	}
+	content, err := w.Secret.Read(ctx)
+	if errors.Is(err, kube.ErrForbidden) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("read the Secret with values: %w", err)
+	}
+	sections, err := values.ParseSecret(content.Data)
+	if err != nil {
+		return fmt.Errorf("the Secret with values would be refused: %w", err)
+	}
+	for key, section := range b.sections {
+		next, err := section.WithSecret(sections[key], values.Origin{Revision: content.ResourceVersion})
+		if err != nil {
+			return fmt.Errorf("the Secret with values would be refused: %w", err)
+		}
+		b.sections[key] = next
+	}
+	return nil
+}

@@ -106,6 +106,9 @@ func (o *Operator) Inspector() *supervisor.Inspector { return o.program.Inspecto
 // Metrics are the figures of the operator.
 func (o *Operator) Metrics() *Metrics { return o.program.Metrics }
 
+// Hide gives a text without the secrets in the values.
+func (o *Operator) Hide(text string) string { return o.program.Secrets.Hide(text) }
+
 // Converge is what the converge actor says about itself; before the start, what that waits
 // for.
 func (o *Operator) Converge() messages.ConvergeStatus {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -166,7 +167,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 	watcher := kube.NewWatcher(client, log)
 	return actors.World{
 		Log: log, Hooks: runner, Releases: releases, Previews: releases, Drift: c.Drift, DriftPeriod: c.DriftPeriod, Metrics: metrics,
-		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, Objects: patcher, JQLibrary: c.jqLibrary(),
+		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, Secret: valuesSecret{client, c.Namespace, c.secretName()}, Secrets: c.secrets, Objects: patcher, JQLibrary: c.jqLibrary(),
 		Notices: client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
 		CRDs:    newDefinitions(client, releases, c), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
@@ -236,14 +237,38 @@ func (m configMap) RemoveConfirmation(ctx context.Context, value string) (kube.C
 	return m.client.RemoveConfirmation(ctx, m.namespace, m.name, value)
 }
 
+// secretName is the name of the Secret with values.
+func (c *Config) secretName() string { return cmp.Or(c.Secret, c.ConfigMap) }
+
+// valuesSecret is the Secret of the options.
+type valuesSecret struct {
+	client          *kube.Client
+	namespace, name string
+}
+
+// Read implements actors.Secret.
+func (s valuesSecret) Read(ctx context.Context) (kube.ConfigMap, error) {
+	return s.client.ReadSecret(ctx, s.namespace, s.name)
+}
+
+// Watch implements actors.Secret.
+func (s valuesSecret) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
+	s.client.WatchSecret(ctx, s.namespace, s.name, notify)
+}
+
+// Write implements actors.Secret.
+func (s valuesSecret) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
+	return s.client.WriteSecret(ctx, s.namespace, s.name, base, set)
+}
+
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).
 func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership func() messages.Leadership, log *slog.Logger) error {
 	source := server.Source{
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: version,
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: c.changeable,
-		Leadership: leadership,
-		Forecast:   operator.Forecast,
+		Leadership: leadership, Hide: operator.Hide,
+		Forecast: operator.Forecast,
 	}
 	public := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort))
 	err := server.Serve(ctx, public, server.Public(source), log)
