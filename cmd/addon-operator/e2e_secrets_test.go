@@ -125,14 +125,14 @@ func (h *house) secretData() map[string]string {
 	return texts
 }
 
-// D40, D41, X31: what lies in the Secret, and what a schema marks with x-secret, is in no page, plan, explanation, render, drift,
+// D40, D41, J9: what lies in the Secret, and what a schema marks with x-secret, is in no page, plan, explanation, render, drift,
 // dump, metric, trace, event or line of the log, through whatever door it came and wherever a chart or a hook has put it.
 func TestNoSecretIsShown(t *testing.T) {
 	h, traces := newHouse(t, secretHouse), newReceiver(t)
 	h.setConfig(map[string]string{"well": "token: " + plantedConfig + "\n"})
 	h.setSecret(map[string]string{"well": "word: " + plantedOld + "\n"})
 	o := h.start("ADDON_OPERATOR_DRIFT=report", "ADDON_OPERATOR_DRIFT_PERIOD=1s",
-		"OTEL_EXPORTER_OTLP_ENDPOINT="+traces.URL, "OTEL_BSP_SCHEDULE_DELAY=100").ready()
+		"OTEL_EXPORTER_OTLP_ENDPOINT="+traces.URL, "OTEL_BSP_SCHEDULE_DELAY=100", "LOG_LEVEL=debug").ready()
 	if got := h.secretData()["well"]; !strings.Contains(got, plantedHook) || !strings.Contains(got, plantedOld) {
 		t.Errorf("the hook's patch is not in the Secret: %q", got)
 	}

@@ -97,6 +97,7 @@ func generateRBAC(ctx context.Context, out, warnings io.Writer, c *Config, o rba
 		fmt.Fprintln(warnings, "warning:", warning)
 	}
 	g.demands = append(g.demands, baseDemands(c.Namespace)...)
+	g.demands = append(g.demands, secretDemand(c.Namespace, c.secretName()))
 	errs := []error{g.hooks(ctx, "global hook", g.tree.Global.HooksDir, "", g.tree.Global.Dir, hooks.Global)}
 	for _, m := range g.tree.Modules {
 		errs = append(errs, g.hooks(ctx, "hook", m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module), g.module(ctx, m))

@@ -253,15 +253,15 @@ func TestChartGrantsTheBaseRules(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, one := range r.Rules {
-			granted[r.Namespace+" "+one.APIGroups[0]+" "+one.Resources[0]] = one.Verbs
+			granted[r.Namespace+" "+one.APIGroups[0]+" "+one.Resources[0]+" "+strings.Join(one.ResourceNames, ",")] = one.Verbs
 			if len(one.APIGroups) != 1 || len(one.Resources) != 1 {
 				t.Errorf("the test reads rules of one resource only: %v", one)
 			}
 		}
 	}
 	want := map[string][]string{}
-	for _, d := range baseDemands("addon-operator") {
-		want[d.namespace+" "+d.resource.Group+" "+d.resource.Resource] = d.verbs
+	for _, d := range append(baseDemands("addon-operator"), secretDemand("addon-operator", "addon-operator")) {
+		want[d.namespace+" "+d.resource.Group+" "+d.resource.Resource+" "+d.names] = d.verbs
 	}
 	if !reflect.DeepEqual(granted, want) {
 		t.Errorf("granted %v, want %v", granted, want)

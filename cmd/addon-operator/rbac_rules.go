@@ -49,6 +49,12 @@ func baseDemands(namespace string) []demand {
 	}
 }
 
+// secretDemand is what the operator needs of the Secret with values, by its name: the rule for the records of releases, which have
+// no fixed names, grants it, too, but may be narrowed by who keeps them elsewhere. Who may create one may create any.
+func secretDemand(namespace, name string) demand {
+	return demand{namespace, schema.GroupResource{Resource: "secrets"}, name, []string{"get", "list", "watch", "update"}, "the Secret with values"}
+}
+
 // rule is a rule of a role with the reasons for it.
 type rule struct {
 	groups, resources, names, verbs, why []string

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// X31: a mask hides both sides of a difference, also the one that it does not know, and tells that they differ.
+// J9: a mask hides both sides of a difference, also the one that it does not know, and tells that they differ.
 func TestMasksHideBothSides(t *testing.T) {
 	var hide func(any) any
 	hide = func(tree any) any {

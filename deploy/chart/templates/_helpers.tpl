@@ -37,3 +37,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 {{- define "operator.configMap" -}}
 {{ .Values.options.ADDON_OPERATOR_CONFIG_MAP | default "addon-operator" }}
 {{- end }}
+
+{{- define "operator.configSecret" -}}
+{{ .Values.options.ADDON_OPERATOR_CONFIG_SECRET | default (include "operator.configMap" . | trim) }}
+{{- end }}
