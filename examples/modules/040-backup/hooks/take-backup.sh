@@ -28,7 +28,7 @@ fi
   kubectl -n "$ADDON_OPERATOR_NAMESPACE" get configmap addon-operator --ignore-not-found -o json
   echo '{}' # there is none before somebody writes into it
 } | jq -s '
-  .[0] | {namespace: $ENV.ADDON_OPERATOR_NAMESPACE, labels: {"app.kubernetes.io/name": "backup"}} as $metadata
+  (.[0] // empty) | {namespace: $ENV.ADDON_OPERATOR_NAMESPACE, labels: {"app.kubernetes.io/name": "backup"}} as $metadata
   | {apiVersion: "v1", kind: "List", items: [
       {apiVersion: "v1", kind: "Secret", metadata: ($metadata + {name: "backup-latest"}),
        stringData: {"addon-operator.json": (.data // {} | tojson)}},
