@@ -54,7 +54,7 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 		o.program.Send(a.from, messages.HookResultApplied{Err: fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err)})
 		return
 	}
-	configChanged := len(config) > 0 && values.Checksum(a.next.Config()) != values.Checksum(o.state.section.Config())
+	configChanged := len(config) > 0 && a.next.StoredChecksum() != o.state.section.StoredChecksum()
 	if !configChanged && len(flags.config) == 0 {
 		o.commit(ctx, self, a, false)
 		return
@@ -62,7 +62,8 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 	a.request = o.program.tasks.Add(1)
 	save := messages.SaveConfig{Flags: flags.config, Hook: a.msg.Hook, Request: a.request}
 	if configChanged {
-		save.Key, save.Section, save.Base = o.state.section.Key(), a.next.Config(), values.Checksum(o.state.section.Config())
+		save.Key, save.Base = o.state.section.Key(), o.state.section.StoredChecksum()
+		save.Section, save.Secret = a.next.ConfigPart(), a.next.SecretPart()
 	}
 	o.applying = &a
 	ctx.Request(o.program.PID(configPath), save)
@@ -74,6 +75,9 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 	next := o.state.section
 	var err error
 	if len(config) > 0 {
+		if o.program.secretOff.Load() {
+			next = next.WithoutStore()
+		}
 		if next, err = next.PatchConfig(config, by); err != nil {
 			return nil, fmt.Errorf("config values patch: %w", err)
 		}
@@ -107,9 +111,7 @@ func (o *owner) configSaved(ctx actor.Context, self applier, msg messages.Config
 	switch {
 	case a.discarded && !msg.Conflict && msg.Err == nil:
 		// Its run was cancelled, but the ConfigMap says so by now.
-		if next, err := o.state.section.WithConfig(a.next.Config(), a.msg.Origin); err == nil {
-			o.state.section = next
-		}
+		o.setConfig(messages.SetConfig{Section: a.next.ConfigPart(), Origin: a.msg.Origin, Secret: a.next.SecretPart(), SecretOrigin: a.msg.Origin})
 	case a.discarded:
 	case msg.Conflict: // the new section has arrived before this answer
 		o.applyHookResult(ctx, self, *a)
@@ -151,7 +153,7 @@ func (o *owner) commitSaved(ctx actor.Context, self applier, a application, flag
 
 func (o *owner) commit(ctx actor.Context, self applier, a application, flagsChanged bool) {
 	changed := a.next.Checksum() != o.state.section.Checksum() // D27
-	o.state.section = a.next
+	o.setSection(a.next)
 	_, _, flags, _ := self.patches(a.msg.Result)
 	flags.configChanged = flagsChanged
 	o.program.Send(a.from, messages.HookResultApplied{})

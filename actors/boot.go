@@ -24,6 +24,7 @@ type boot struct {
 	globalHooks []hooks.Hook
 	sections    map[string]*values.Section // by key, with their part of the ConfigMap
 	config      initialConfig
+	secret      initialSecret
 }
 
 // initialConfig is the ConfigMap as it was read at the start.
@@ -40,6 +41,7 @@ type initialConfig struct {
 	refused string
 	// written is the annotation of the ConfigMap that tells which values hooks wrote.
 	written string
+	secret  initialSecret
 }
 
 // load reads directories, asks global hooks for their configuration, and reads and
@@ -49,9 +51,13 @@ func load(ctx context.Context, w World, waits func(string)) (*boot, error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()
 	var cm kube.ConfigMap
+	var secret initialSecret
 	var read errgroup.Group
 	read.Go(func() (err error) {
-		cm, err = readConfigMap(reading, w, waits)
+		if cm, err = readConfigMap(reading, w, waits); err != nil {
+			return err
+		}
+		secret, err = readSecret(reading, w, waits)
 		return err
 	})
 	b, err := loadFiles(ctx, w)
@@ -63,6 +69,7 @@ func load(ctx context.Context, w World, waits func(string)) (*boot, error) {
 	if err := read.Wait(); err != nil {
 		return nil, err
 	}
+	b.secret = secret
 	return b, b.useValid(ctx, w, cm, waits)
 }
 
@@ -135,6 +142,7 @@ func waitFor(ctx context.Context, w World, what string, waits func(string), read
 func (b *boot) with(w World, current currentConfig) (*boot, error) {
 	next := *b
 	next.sections = maps.Clone(b.config.sections) // without their parts of the ConfigMap
+	next.secret = current.secret
 	return &next, startRefused(next.useConfigMap(w, kube.ConfigMap{ResourceVersion: current.revision, Data: current.known}))
 }
 
@@ -191,22 +199,24 @@ func readLastValid(ctx context.Context, w World, waits func(string)) (kept map[s
 
 // useConfigMap validates a content of the ConfigMap and gives each section its part.
 func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
-	doc, err := checkConfigMap(cm.Data, b.sections, b.tree.Modules)
+	doc, err := checkStored(cm.Data, b.secret.data, b.sections, b.tree.Modules)
 	if err != nil {
 		return err
 	}
 	warnUnknownKeys(w.Log, doc, values.Document{}, b.sections)
 	by := values.Origin{Revision: cm.ResourceVersion, Time: time.Now()}
+	secretBy := values.Origin{Revision: b.secret.revision, Time: by.Time}
 	templates := make(map[string]*values.Section, len(b.sections))
 	for key, section := range b.sections {
 		templates[key] = section
-		next, err := section.WithConfig(doc.Sections[key], by)
+		next, err := stored(section, doc, by, secretBy)
 		if err != nil { // a disabled module may have an invalid section (D37)
 			w.Log.Error("config values of a disabled module are not valid and are left out until they are mended", "key", key, "err", err)
 			continue
 		}
+		w.Secrets.Know(key, next.SecretTexts())
 		b.sections[key] = next
 	}
-	b.config = initialConfig{data: cm.Data, revision: cm.ResourceVersion, flags: doc.Flags, maintenance: doc.Maintenance, sections: templates, modules: b.tree.Modules}
+	b.config = initialConfig{data: cm.Data, revision: cm.ResourceVersion, flags: doc.Flags, maintenance: doc.Maintenance, sections: templates, modules: b.tree.Modules, secret: b.secret}
 	return nil
 }

@@ -48,6 +48,7 @@ type configState struct {
 	standby bool // another replica acts
 	// wentBack counts the watches that have seen the API server go back.
 	wentBack int
+	secret   secretState
 	// confirmPurge is the annotation that confirms a purge, as it was seen last.
 	confirmPurge string
 }
@@ -57,6 +58,7 @@ func newConfig(ctx context.Context, p *program, initial initialConfig, standby b
 	if initial.refused != "" {
 		state.fromKept, state.kept = true, kept{known: true, data: initial.data}
 	}
+	state.secret = secretState{known: initial.secret.data, revision: initial.secret.revision}
 	watching := false
 	return func() actor.Actor {
 		c := &config{program: p, log: p.Log, state: state}
@@ -75,6 +77,11 @@ func newConfig(ctx context.Context, p *program, initial initialConfig, standby b
 				if p.WentBack != nil {
 					p.WentBack(ctx, func(watch string) { p.Send(self, clusterWentBack{watch}) })
 				}
+				if !initial.secret.off && p.Secret != nil {
+					p.Secret.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, secretSeen{content}) })
+				}
+				c.tellMisplaced()
+				c.secretKnown()
 			}
 			c.receive(ac)
 		})
@@ -85,6 +92,8 @@ func (c *config) receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case messages.ConfigMapSeen:
 		c.seen(ctx, msg)
+	case secretSeen:
+		c.secretSeen(ctx, msg.content)
 	case messages.SaveConfig:
 		saved := c.save(ctx, msg)
 		saved.Request = msg.Request
@@ -102,7 +111,7 @@ func (c *config) receive(ctx actor.Context) {
 	case removeConfirmation:
 		c.removeConfirmation(ctx, msg)
 	case getKnownConfig:
-		ctx.Respond(knownConfig{c.state.known, c.state.refused})
+		ctx.Respond(knownConfig{c.state.known, c.refusedAll()})
 		return
 	case messages.CheckConfig:
 		ctx.Respond(c.checked(msg))
@@ -132,7 +141,7 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 }
 
 func (c *config) publish(ctx actor.Context) {
-	status := messages.ConfigStatus{Revision: c.state.revision, Refused: c.state.refused}
+	status := messages.ConfigStatus{Revision: c.state.revision, Refused: c.refusedAll()}
 	if c.state.fromKept {
 		status.From = c.program.LastValid.String()
 	}
@@ -141,7 +150,7 @@ func (c *config) publish(ctx actor.Context) {
 
 // inForce notes that a content of the ConfigMap in the cluster is in force.
 func (c *config) inForce(revision string) {
-	c.state.refused, c.state.revision, c.state.fromKept = "", revision, false
+	c.state.refused, c.state.revision, c.state.fromKept, c.state.secret.configCandidate = "", revision, false, nil
 }
 
 // addSections tells config of modules that were found after the start; each gets its
@@ -157,6 +166,8 @@ func (c *config) addSections(ctx actor.Context, msg addSections) {
 		c.state.sections[key] = section
 		c.deliver(ctx, key)
 	}
+	c.tellMisplaced()
+	c.secretKnown()
 	if ctx.Sender() != nil {
 		ctx.Respond(modulesSpawned{})
 	}
@@ -169,7 +180,7 @@ type sectionLost struct{ path string }
 // old values, so it is queued once more.
 func (c *config) sectionLost(ctx actor.Context, msg sectionLost) {
 	changed := messages.ConfigChanged{Revision: c.state.revision}
-	if doc, err := values.ParseConfigMap(c.state.known); err == nil { // known is valid by definition
+	if doc, err := c.document(); err == nil { // known is valid by definition
 		changed.Flags, changed.Maintenance = doc.Flags, doc.Maintenance
 	}
 	for key := range c.state.sections {
@@ -187,11 +198,11 @@ func (c *config) sectionLost(ctx actor.Context, msg sectionLost) {
 }
 
 func (c *config) deliver(ctx actor.Context, key string) {
-	doc, err := values.ParseConfigMap(c.state.known)
+	doc, err := c.document()
 	if err != nil {
 		return // known is valid by definition
 	}
-	ctx.Send(c.owner(key), messages.SetConfig{Section: doc.Sections[key], Origin: c.origin()})
+	ctx.Send(c.owner(key), c.setConfig(doc, key))
 }
 
 // older compares two resourceVersions; an empty one, of a ConfigMap that does not exist,
@@ -242,27 +253,30 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 		c.inForce(msg.ResourceVersion)
 		return
 	}
-	doc, err := c.check(msg.Data)
+	before, beforeErr := c.document()
+	if beforeErr != nil { // what is known was valid when it became known
+		c.log.Error("bug: the known values are not valid", "err", beforeErr)
+	}
+	doc, withSecret := c.withCandidate(msg.Data)
+	var err error
+	if !withSecret {
+		doc, err = c.check(msg.Data)
+	}
 	if err != nil {
+		candidate := kube.ConfigMap(msg)
+		c.state.secret.configCandidate = &candidate
 		c.refuse(err)
 		return
 	}
-	before, err := values.ParseConfigMap(c.state.known)
-	if err != nil { // what is known was valid when it became known
-		c.log.Error("bug: the known content of the ConfigMap is not valid", "err", err)
-	}
-	warnUnknownKeys(c.log, doc, before, c.state.sections)
 	c.warnLost(before, doc)
-	if c.state.refused != "" {
-		c.noticeAccepted()
-	}
-	c.inForce(msg.ResourceVersion)
-	if c.state.standby {
-		ctx.Send(c.program.PID(standbyPath), flagsMoved{doc.Flags})
-	} else {
-		c.announce(ctx, before, doc)
-	}
+	c.configAccepted(msg.ResourceVersion)
+	c.changed(ctx, before, doc)
 	c.state.known = maps.Clone(msg.Data) // last: what is known is not announced again
+	if withSecret {
+		c.takeCandidate()
+	}
+	c.tellMisplaced()
+	c.secretKnown()
 }
 
 // meet handles a content that was not shown by the watch.
@@ -291,6 +305,7 @@ type getConfig struct{}
 type currentConfig struct {
 	known    map[string]string
 	revision string
+	secret   initialSecret
 }
 
 // current looks once more before this replica takes over: its watch may be late.
@@ -302,7 +317,8 @@ func (c *config) current(ctx actor.Context) currentConfig {
 	} else if !older(cm.ResourceVersion, c.state.revision) {
 		c.meet(ctx, cm)
 	}
-	return currentConfig{c.state.known, c.state.revision}
+	c.currentSecret(ctx)
+	return currentConfig{c.state.known, c.state.revision, initialSecret{c.state.secret.known, c.state.secret.revision, c.program.secretOff.Load()}}
 }
 
 // lead begins to announce what people write into the ConfigMap, and what came since the
@@ -314,13 +330,18 @@ func (c *config) lead(ctx actor.Context, msg lead) {
 		c.noticeRefused(c.state.refused)
 	}
 	c.warnLostBefore()
-	before, errBefore := values.ParseConfigMap(msg.known)
-	after, errAfter := values.ParseConfigMap(c.state.known)
+	if c.state.secret.refused != "" {
+		c.noticeSecretRefused(c.state.secret.refused)
+	}
+	before, errBefore := parseStored(msg.known, msg.secret)
+	after, errAfter := c.document()
 	if err := errors.Join(errBefore, errAfter); err != nil { // both were valid when they became known
 		c.log.Error("bug: the known content of the ConfigMap is not valid", "err", err)
 		return
 	}
 	c.announce(ctx, before, after)
+	c.state.secret.misplaced = nil // nobody was told by an event
+	c.tellMisplaced()
 }
 
 // refuse keeps the last valid values in force; nothing is queued (D16, D36).
@@ -364,10 +385,10 @@ func (c *config) announce(ctx actor.Context, before, after values.Document) {
 	maintenance := !maps.Equal(before.Maintenance, after.Maintenance)
 	keys := slices.Sorted(maps.Keys(c.state.sections))
 	for _, key := range keys {
-		if values.Checksum(before.Sections[key]) == values.Checksum(after.Sections[key]) {
+		if values.Checksum(before.Sections[key]) == values.Checksum(after.Sections[key]) && values.Checksum(before.Secrets[key]) == values.Checksum(after.Secrets[key]) {
 			continue
 		}
-		ctx.Send(c.owner(key), messages.SetConfig{Section: after.Sections[key], Origin: c.origin()})
+		ctx.Send(c.owner(key), c.setConfig(after, key))
 		if key == values.GlobalKey {
 			changed.Global = true
 		} else {

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"errors"
 	"log/slog"
 	"maps"
 	"slices"
@@ -13,7 +12,7 @@ import (
 // check validates a content of the ConfigMap: keys, YAML, and the schemas of global and
 // of the modules that it, or their files, enable (D16, D37).
 func (c *config) check(data map[string]string) (values.Document, error) {
-	return checkConfigMap(data, c.state.sections, c.state.modules)
+	return checkStored(data, c.state.secret.known, c.state.sections, c.state.modules)
 }
 
 // CheckConfigMap says what is wrong with a content of the ConfigMap, or with the static
@@ -30,31 +29,7 @@ func CheckConfigMap(tree *addons.Tree, data map[string]string, warn *slog.Logger
 }
 
 func checkConfigMap(data map[string]string, sections map[string]*values.Section, modules []addons.Module) (values.Document, error) {
-	doc, err := values.ParseConfigMap(data)
-	if err != nil {
-		return doc, err
-	}
-	keys := []string{values.GlobalKey}
-	for _, m := range modules {
-		if switchedOn(m, nil, doc.Flags).Enabled {
-			keys = append(keys, m.Key)
-		}
-	}
-	var errs []error
-	for _, key := range keys {
-		section, ok := sections[key]
-		if !ok {
-			continue
-		}
-		next, err := section.WithConfig(doc.Sections[key], values.Origin{})
-		if err == nil {
-			err = next.ValidateConfig()
-		}
-		if err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return doc, errors.Join(errs...)
+	return checkStored(data, nil, sections, modules)
 }
 
 // warnUnknownKeys names keys that belong to no module (D12); those in before were named
@@ -63,6 +38,11 @@ func warnUnknownKeys(log *slog.Logger, doc, before values.Document, sections map
 	for _, key := range slices.Sorted(maps.Keys(doc.Sections)) {
 		if _, told := before.Sections[key]; !told && sections[key] == nil {
 			log.Warn("the ConfigMap has values for a module that does not exist; they are ignored", "key", key)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(doc.Secrets)) {
+		if _, told := before.Secrets[key]; !told && sections[key] == nil {
+			log.Warn("the Secret has values for a module that does not exist; they are ignored", "key", key)
 		}
 	}
 	known := make(map[string]bool, len(sections))

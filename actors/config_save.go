@@ -27,8 +27,21 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 		c.deliver(ctx, msg.Key) // it may have been lost with a crash of the owner
 		return messages.ConfigSaved{Conflict: true}
 	}
+	wroteSecret, answer := c.saveSecret(ctx, msg)
+	if answer != nil {
+		return *answer
+	}
+	saved := c.saveConfigMap(ctx, msg)
+	if wroteSecret && (saved.Err != nil || saved.Conflict) {
+		c.sectionLost(ctx, sectionLost{c.owner(msg.Key).Id}) // the owner does not know yet what has changed
+	}
+	return saved
+}
+
+// saveConfigMap writes what belongs into the ConfigMap.
+func (c *config) saveConfigMap(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
 	set, err := c.texts(msg)
-	if err != nil {
+	if err != nil || len(set) == 0 {
 		return messages.ConfigSaved{Err: err}
 	}
 	writeCtx, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
@@ -58,21 +71,16 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 
 // checksum is that of a section as its owner knows it.
 func (c *config) checksum(key string) string {
-	doc, err := values.ParseConfigMap(c.state.known)
-	section := c.state.sections[key]
-	if err != nil || section == nil {
-		return ""
+	if known := c.knownSection(key); known != nil {
+		return known.StoredChecksum()
 	}
-	if known, err := section.WithConfig(doc.Sections[key], values.Origin{}); err == nil {
-		section = known
-	}
-	return values.Checksum(section.Config())
+	return ""
 }
 
 // texts are the keys to write, in their form for the ConfigMap (D10).
 func (c *config) texts(msg messages.SaveConfig) (map[string]*string, error) {
 	set := map[string]*string{}
-	if msg.Key != "" {
+	if msg.Key != "" && values.Checksum(msg.Section) != values.Checksum(c.knownSection(msg.Key).ConfigPart()) {
 		text, err := values.YAML(msg.Section)
 		if err != nil {
 			return nil, fmt.Errorf("section %s: %w", msg.Key, err)

@@ -260,7 +260,9 @@ func (m *module) answerDrift(secrets bool) messages.Drift {
 	if answer.Mode == "" {
 		answer.Mode = DriftOff
 	}
+	mask := masker(m.program.Secrets.Hider())
 	for _, c := range d.found {
+		c.Mask = mask
 		object := messages.ObjectDrift{Object: c.Object.String()}
 		for _, f := range c.Fields(secrets) {
 			object.Fields = append(object.Fields, messages.FieldDrift{Path: f.Path, Found: f.Before, Chart: f.After})

@@ -53,6 +53,7 @@ type outlook struct {
 	// globalUnknown: there are global hooks, and none has run.
 	globalUnknown bool
 	secrets       bool
+	hider         *values.Hider // of the secrets in the values
 	notes         []string
 }
 
@@ -91,7 +92,28 @@ func (o *outlook) propose(data map[string]string) (refused string) {
 		sections[key] = next
 	}
 	o.sections = sections
+	var secrets []string
+	for _, section := range sections {
+		secrets = append(secrets, section.SecretTexts()...)
+	}
+	o.hider = values.NewHider(secrets)
 	return ""
+}
+
+// hide gives a text as the one who asked may see it.
+func (o *outlook) hide(text string) string {
+	if o.secrets {
+		return text
+	}
+	return o.hider.Text(text)
+}
+
+// masker hides in objects what is or looks like a secret, and known secrets wherever they stand.
+func masker(hider *values.Hider) func(map[string]any) map[string]any {
+	return func(object map[string]any) map[string]any {
+		masked, _ := hider.Tree(values.MaskObject(object)).(map[string]any)
+		return masked
+	}
 }
 
 // forecast plans and rehearses with the ConfigMap in force, or with a proposed one.
@@ -105,7 +127,7 @@ func (o *outlook) forecast(ctx context.Context, current, proposed map[string]str
 	script := func(m addons.Module, before []string) (bool, error) { return o.enabledScript(ctx, m, before) }
 	enabled, verdicts, err := judge(o.tree.Modules, o.dynamic, o.config.Flags, script)
 	if err != nil {
-		return messages.Forecast{}, fmt.Errorf("enabled scripts: %w", err)
+		return messages.Forecast{}, fmt.Errorf("enabled scripts: %s", o.hide(err.Error()))
 	}
 	p := plan(o.tree.Modules, enabled, o.deployed, o.world.IgnoredRelease, untouchable(o.tree.Modules, o.config.Maintenance))
 	p, _ = o.purges.holdBack(p, o.world.Purges, countReleases(o.deployed, o.world.IgnoredRelease), o.tree.Empty)
@@ -207,9 +229,9 @@ func (o *outlook) validForHelm(step *messages.ModuleForecast, key string, incomp
 	case err == nil:
 		return true
 	case incomplete:
-		step.Unknown = err.Error()
+		step.Unknown = o.hide(err.Error())
 	default:
-		step.Error = fmt.Sprintf("values for helm: %v", err)
+		step.Error = o.hide(fmt.Sprintf("values for helm: %v", err))
 	}
 	return false
 }
@@ -222,16 +244,17 @@ func (o *outlook) merged(m addons.Module) map[string]any {
 func (o *outlook) describe(step *messages.ModuleForecast, p helm.Preview, err error) {
 	switch {
 	case awaitsAPI(err): // what was found until then would not be done
-		step.Unknown = err.Error()
+		step.Unknown = o.hide(err.Error())
 		return
 	case err != nil:
-		step.Error = err.Error()
+		step.Error = o.hide(err.Error())
 	}
 	step.Release, step.Reason = string(p.Action), p.Reason
 	for _, h := range p.Hooks {
 		step.Notes = append(step.Notes, fmt.Sprintf("Helm hook %s would run: %s", h.Object, h.Events))
 	}
 	for _, c := range p.Changes {
+		c.Mask = masker(o.hider)
 		object := messages.ObjectForecast{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(o.secrets)}
 		if c.Verb == rehearsal.Changed {
 			for _, field := range c.Fields(o.secrets) {
@@ -264,6 +287,9 @@ func Forecast(ctx context.Context, w World, request messages.ForecastRequest) (m
 	current, err := w.ConfigMap.Read(ctx)
 	if err != nil {
 		return messages.Forecast{}, fmt.Errorf("read the ConfigMap: %w", err)
+	}
+	if err := b.layerSecret(ctx, w); err != nil {
+		return messages.Forecast{}, err
 	}
 	releases, _, err := w.concerned(ctx, tree.Modules)
 	if err != nil {

@@ -19,6 +19,7 @@ type Notices interface{ Record(n kube.Notice) }
 // notify shows a notice, if anybody does.
 func (p *program) notify(n kube.Notice) {
 	if p.Notices != nil {
+		n.Message = hooks.Printable(p.Secrets.Hide(n.Message))
 		p.Notices.Record(n)
 	}
 }

@@ -66,6 +66,7 @@ func (o *Operator) waitsFor(what string) { o.waits.Store(&what) }
 
 // spawn starts the actors, for a follower those that do nothing.
 func (o *Operator) spawn(ctx context.Context, b *boot, standby bool) error {
+	o.program.secretOff.Store(b.secret.off)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	o.stop = stop
 	root, err := o.program.SpawnRoot(operatorPath, newOperator(running, o.program, b, standby))
@@ -114,6 +115,9 @@ func (o *Operator) Inspector() *supervisor.Inspector { return o.program.Inspecto
 
 // Metrics are the figures of the operator.
 func (o *Operator) Metrics() *Metrics { return o.program.Metrics }
+
+// Hide gives a text without the secrets in the values.
+func (o *Operator) Hide(text string) string { return o.program.Secrets.Hide(text) }
 
 // Converge is what the converge actor says about itself; before the start, what that waits
 // for.

@@ -104,11 +104,20 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 // values stay until theirs are mended.
 func (o *owner) setConfig(msg messages.SetConfig) {
 	next, err := o.state.section.WithConfig(msg.Section, msg.Origin)
+	if err == nil {
+		next, err = next.WithSecret(msg.Secret, msg.SecretOrigin)
+	}
 	if err != nil {
 		o.log.Error("new config values are refused", "err", err)
 		return
 	}
-	o.state.section = next
+	o.setSection(next)
+}
+
+// setSection replaces the section. What must not be shown of it is known before anybody can see it.
+func (o *owner) setSection(section *values.Section) {
+	o.program.Secrets.Know(section.Key(), section.SecretTexts())
+	o.state.section = section
 }
 
 // values answers GetValues.

@@ -54,9 +54,9 @@ type (
 	flagsMoved struct{ flags map[string]bool }
 	getWarm    struct{}
 	warmth     struct{ hooks map[string][]hooks.Hook }
-	// lead tells monitors and config that this replica leads from now on. known is the
-	// content of the ConfigMap with which the owners were spawned.
-	lead struct{ known map[string]string }
+	// lead tells monitors and config that this replica leads from now on. known and secret are
+	// the contents of ConfigMap and Secret with which the owners were spawned.
+	lead struct{ known, secret map[string]string }
 	// dropWarm stops the watches that nobody asked for in the first converge.
 	dropWarm struct{}
 )
@@ -244,7 +244,7 @@ func (o *operator) takeOver(ctx actor.Context, msg takeOver) {
 	o.standby = false
 	o.retire(ctx, "standby")
 	o.spawnActing(ctx, msg.warm)
-	begin := lead{msg.boot.config.data}
+	begin := lead{msg.boot.config.data, msg.boot.secret.data}
 	ctx.Send(o.program.PID(monitorsPath), begin)
 	ctx.Send(o.program.PID(configPath), begin)
 	o.publish(ctx)

@@ -28,7 +28,11 @@ type World struct {
 	Hooks     HookRunner
 	Releases  Releases
 	ConfigMap ConfigMap
-	Objects   Objects
+	// Secret is the Secret with values, the layer above the ConfigMap (D40); nil for none.
+	Secret Secret
+	// Secrets are the texts that nobody is shown; nil for some of its own.
+	Secrets *Secrets
+	Objects Objects
 	// LastValid may be nil: then an invalid ConfigMap ends the start (D16).
 	LastValid LastValid
 	// ReleaseWatch may be nil: then releases are not healed.
@@ -170,9 +174,14 @@ type program struct {
 	loads *semaphore.Weighted // of modules that load their hooks at the same time
 
 	running *runningHooks
+	// secretOff: the Secret with values is not read or written.
+	secretOff atomic.Bool
 }
 
 func newProgram(system *supervisor.System, w World) *program {
+	if w.Secrets == nil {
+		w.Secrets = &Secrets{}
+	}
 	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width))), running: newRunningHooks(w.Log)}
 }
 

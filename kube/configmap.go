@@ -79,20 +79,27 @@ func (c *Client) ReadConfigMap(ctx context.Context, namespace, name string) (Con
 // whose answer was lost. Changes of other keys by others are no conflict: the
 // write is repeated on top of them until ctx ends.
 func (c *Client) WriteConfigMap(ctx context.Context, namespace, name string, base map[string]string, set map[string]*string) (ConfigMap, error) {
+	return repeatWrite(ctx, fmt.Sprintf("ConfigMap %s/%s", namespace, name), func() (ConfigMap, error) {
+		return c.tryWriteConfigMap(ctx, namespace, name, base, set)
+	})
+}
+
+// repeatWrite tries a write again while other writers are faster, until ctx ends.
+func repeatWrite(ctx context.Context, what string, try func() (ConfigMap, error)) (ConfigMap, error) {
 	pause := wait.Backoff{Duration: 5 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 8, Cap: time.Second}
 	for {
-		written, err := c.tryWriteConfigMap(ctx, namespace, name, base, set)
+		written, err := try()
 		switch {
 		case errors.Is(err, ErrConflict):
-			return written, fmt.Errorf("write ConfigMap %s/%s: %w", namespace, name, err)
+			return written, fmt.Errorf("write %s: %w", what, err)
 		case err == nil:
 			return written, nil
 		case !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err):
-			return ConfigMap{}, fmt.Errorf("write ConfigMap %s/%s: %w", namespace, name, err)
+			return ConfigMap{}, fmt.Errorf("write %s: %w", what, err)
 		}
 		// Another writer was faster: look again at what it left.
 		if err := sleep(ctx, pause.Step()); err != nil {
-			return ConfigMap{}, fmt.Errorf("write ConfigMap %s/%s: %w", namespace, name, err)
+			return ConfigMap{}, fmt.Errorf("write %s: %w", what, err)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
 )
 
 // WatchConfigMap calls notify with the ConfigMap as it is first seen, and then
@@ -26,22 +27,30 @@ import (
 // states that were replaced meanwhile are skipped.
 func (c *Client) WatchConfigMap(ctx context.Context, namespace, name string, notify func(ConfigMap)) {
 	api := c.core.ConfigMaps(namespace)
+	c.watchOne(ctx, "ConfigMap", "configmaps", namespace, name, notify, cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return api.Watch(ctx, o) },
+	})
+}
+
+// watchOne watches one object of the core group that holds values.
+func (c *Client) watchOne(ctx context.Context, kind, resource, namespace, name string, notify func(ConfigMap), api cache.ListWatch) {
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	store := &latest{name: name, changed: make(chan struct{}, 1)}
 	follow := &feed{
-		name:    fmt.Sprintf("ConfigMap %s/%s", namespace, name),
-		key:     sourceKey{resource: corev1.SchemeGroupVersion.WithResource("configmaps"), namespace: namespace},
+		name:    fmt.Sprintf("%s %s/%s", kind, namespace, name),
+		key:     sourceKey{resource: corev1.SchemeGroupVersion.WithResource(resource), namespace: namespace},
 		watches: c.watches,
 		back:    c.back,
 		store:   store,
 		log:     c.log,
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selector
-			return api.List(ctx, o)
+			return api.ListWithContextFunc(ctx, o)
 		},
 		watch: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			o.FieldSelector = selector
-			return api.Watch(ctx, o)
+			return api.WatchFuncWithContext(ctx, o)
 		},
 	}
 	go follow.run(ctx)
@@ -103,18 +112,33 @@ func (l *latest) deliver(ctx context.Context, notify func(ConfigMap)) {
 func (l *latest) Add(object any) error { return l.Update(object) }
 
 func (l *latest) Update(object any) error {
-	if cm, ok := object.(*corev1.ConfigMap); ok && cm.Name == l.name {
-		return l.set(toConfigMap(cm))
+	if state, ok := l.read(object); ok {
+		return l.set(state)
 	}
 	return nil
+}
+
+// read understands the ConfigMap, or the Secret, that is watched.
+func (l *latest) read(object any) (ConfigMap, bool) {
+	switch o := object.(type) {
+	case *corev1.ConfigMap:
+		if o.Name == l.name {
+			return toConfigMap(o), true
+		}
+	case *corev1.Secret:
+		if o.Name == l.name {
+			return toSecret(o), true
+		}
+	}
+	return ConfigMap{}, false
 }
 
 func (l *latest) Delete(any) error { return l.set(ConfigMap{}) }
 
 func (l *latest) Replace(objects []any, _ string) error {
 	for _, object := range objects {
-		if cm, ok := object.(*corev1.ConfigMap); ok && cm.Name == l.name {
-			return l.set(toConfigMap(cm))
+		if state, ok := l.read(object); ok {
+			return l.set(state)
 		}
 	}
 	return l.set(ConfigMap{})

@@ -42,7 +42,7 @@ const (
 )
 
 // Reviewer asks the API server who may see pages: TokenReview says whose a token is, SubjectAccessReview what he may do, as
-// for the secure metrics of controller-runtime. The operator needs the right to create both (J9).
+// for the secure metrics of controller-runtime. The operator needs the right to create both (J11).
 type Reviewer struct {
 	review func(ctx context.Context, token, verb, path string) (Verdict, error)
 	slots  chan struct{}

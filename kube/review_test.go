@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// J9: verdicts are remembered for a short time, not more of them than there is room for, and strangers do not take the
+// J11: verdicts are remembered for a short time, not more of them than there is room for, and strangers do not take the
 // places of those who may.
 func TestVerdictsAreRememberedBriefly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestVerdictsAreRememberedBriefly(t *testing.T) {
 	})
 }
 
-// J9: who floods the operator with tokens floods the API server with a few of them only; an answer that nobody gave lets
+// J11: who floods the operator with tokens floods the API server with a few of them only; an answer that nobody gave lets
 // nobody in and is not remembered.
 func TestReviewsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

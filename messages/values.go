@@ -59,10 +59,14 @@ type ConfigMapSeen struct {
 	WentBack bool
 }
 
-// SetConfig replaces the ConfigMap layer of an owner; nil when it has no section.
+// SetConfig replaces the layers of the ConfigMap and of the Secret of an owner; nil when
+// it has no section there.
 type SetConfig struct {
 	Section any
 	Origin  values.Origin
+
+	Secret       any
+	SecretOrigin values.Origin
 }
 
 // RememberValues tells an owner that a converge is over: what changes from now on is what
@@ -99,13 +103,15 @@ type ConfigChecked struct {
 	LastValid map[string]string `json:"lastValid,omitempty"`
 }
 
-// SaveConfig asks for a write of one section, and of flags, to the ConfigMap (D24).
+// SaveConfig asks for a write of one section, and of flags, to the ConfigMap (D24), and of
+// the part of the section that belongs there to the Secret (D41).
 // The answer is [ConfigSaved].
 type SaveConfig struct {
 	// Key of the section; empty leaves sections alone. Base is the checksum of the section
 	// that the patch was applied to: when the section is another by now, it is a conflict.
 	Key     string
 	Section any
+	Secret  any // nil: nothing of the section is in the Secret
 	Base    string
 	Flags   []values.Flag
 	// Hook is whose patches these are.

@@ -40,6 +40,13 @@ func (s Source) tree(who audience) []*supervisor.Node {
 		case messages.GlobalStatus:
 			status.Failing = hideErrors(status.Failing)
 			n.Status = status
+		case messages.StandbyStatus: // why a module is cold may be what its hooks printed
+			status.Cold = slices.Clone(status.Cold)
+			for i, why := range status.Cold {
+				name, _, _ := strings.Cut(why, ":")
+				status.Cold[i] = name + ": " + hidden(why)
+			}
+			n.Status = status
 		case messages.ConfigStatus: // the reason may show the value that a schema refuses
 			status.Refused = hidden(status.Refused)
 			n.Status = status

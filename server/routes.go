@@ -44,14 +44,14 @@ func get(path, query, help string, handler http.Handler) Route {
 
 func (s Source) publicRoutes(who audience) []Route {
 	// Users look for the metrics of hooks on the first page, too (I1).
-	both := prometheus.Gatherers{s.Metrics, s.HookMetrics}
+	both := discreetMetrics{prometheus.Gatherers{s.Metrics, s.HookMetrics}, s.Hide}
 	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
 	all := []Route{
 		get("/", "", "the live page: modules, queues, what waits; on the debug address also actors", s.live(who)),
 		get("/healthz", "", "200 while the process lives", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })),
 		get("/readyz", "verbose", "200 after the first converge, in a follower when it could lead; 500 before", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.readyz(w, r, who) })),
 		get("/metrics", "", "metrics of the operator and of hooks", promhttp.HandlerFor(both, scrape)),
-		get("/metrics/hooks", "", "metrics of hooks only", promhttp.HandlerFor(s.HookMetrics, scrape)),
+		get("/metrics/hooks", "", "metrics of hooks only", promhttp.HandlerFor(discreetMetrics{s.HookMetrics, s.Hide}, scrape)),
 		get("/queue", "", "the tasks of all queues, as text", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { s.queueText(w, who) })),
 		get("/status/converge", "output=json", "how far the converge is, in words for scripts", http.HandlerFunc(s.converge)),
 		get("/discovery", "", "this list", page{s.discovery(who), asText}),
@@ -114,7 +114,7 @@ func (s Source) handler(who audience) http.Handler {
 		mux.Handle(r.pattern(), r.handler)
 	}
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) { answer(w, asText, nil, noPage(r.URL.Path, routes)) })
-	return s.leaderOnly(withoutExtension(mux))
+	return s.discreet(who, s.leaderOnly(withoutExtension(mux)))
 }
 
 // noPage says which page was probably meant.

@@ -22,7 +22,7 @@ import (
 // Authorize tells whether who has a token may do verb with the page at path: the HTTP status to answer with, 200 when he may.
 type Authorize func(ctx context.Context, token, verb, path string) (status int, err error)
 
-// authorized lets only probes through to everybody; who asks for another page shows a token (J9).
+// authorized lets only probes through to everybody; who asks for another page shows a token (J11).
 func authorized(next http.Handler, authorize Authorize) http.Handler {
 	if authorize == nil {
 		return next

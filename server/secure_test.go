@@ -18,7 +18,7 @@ import (
 	"encoding/pem"
 )
 
-// J9: only probes are open to everybody, and what a probe says is no more than its word.
+// J11: only probes are open to everybody, and what a probe says is no more than its word.
 func TestAuthorized(t *testing.T) {
 	var asked string
 	h := authorized(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "page\n") }),
@@ -70,7 +70,7 @@ func TestAuthorized(t *testing.T) {
 	}
 }
 
-// J9: files of a certificate are read again when they change; bad ones do not take away the good ones.
+// J11: files of a certificate are read again when they change; bad ones do not take away the good ones.
 func TestCertificateFiles(t *testing.T) {
 	dir := t.TempDir()
 	cert, key := filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key")
@@ -127,7 +127,7 @@ func TestCertificateFiles(t *testing.T) {
 	}
 }
 
-// J9: the address speaks TLS, and nothing else; a follower asks its leader there, too.
+// J11: the address speaks TLS, and nothing else.
 func TestServeTLS(t *testing.T) {
 	certificate, err := SelfSigned()
 	if err != nil {

@@ -39,6 +39,8 @@ type Source struct {
 	Render func(ctx context.Context, module string, o RenderOptions) (messages.Rendered, error)
 	// Parameters can be changed while the operator runs; nil when there are none.
 	Parameters Parameters
+	// Hide gives a text without known secrets; nil when there are none.
+	Hide func(string) string
 	// Leadership tells who leads among several replicas; nil when this one is alone.
 	Leadership func() messages.Leadership
 }

@@ -306,6 +306,7 @@ func TestPublicHidesErrors(t *testing.T) {
 		failing := []messages.FailingTask{{Task: "RunModule", Attempts: 2, Error: secret}}
 		h.add("operator", "module/dns", messages.ModuleStatus{Phase: messages.Running, Failing: failing})
 		h.add("operator", "global-hooks", messages.GlobalStatus{Failing: failing})
+		h.add("operator", "standby", messages.StandbyStatus{Wanted: 1, Cold: []string{"dns is cold: " + secret}})
 		h.add("operator", "config", messages.ConfigStatus{Refused: "dns.size must match the pattern ^[0-9]+$, is \"hunter3\""})
 		h.add("operator/module/dns", "run/7", supervisor.RunStatus{Attempt: 1, Error: secret, RetryAt: time.Now()})
 		h.add("operator", "queue/main", messages.QueueStatus{Length: 1, InProgress: true, Head: []messages.Task{{ID: "7", Owner: "dns", Work: messages.RunModule{}}}})

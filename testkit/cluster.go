@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,6 +30,8 @@ type Cluster struct {
 	news   lateNews
 
 	wentBack []func(watch string) // who wants to know; the operator asks before a step begins
+	// secretForbidden: the operator may not read the Secret with values.
+	secretForbidden bool
 }
 
 // NewCluster makes an empty cluster.
@@ -90,6 +93,60 @@ func (c *Cluster) Record(n kube.Notice) {
 		where = "event on the ConfigMap"
 	}
 	c.trace.Add("%s: %s: %s", where, n.Reason, firstLine(n.Message))
+}
+
+// clusterSecret is the Secret with values.
+type clusterSecret struct{ *Cluster }
+
+// Read implements actors.Secret.
+func (c clusterSecret) Read(ctx context.Context) (kube.ConfigMap, error) {
+	if c.secretForbidden {
+		return kube.ConfigMap{}, fmt.Errorf("read Secret %s/%s: %w", operatorNamespace, operatorConfigMap, kube.ErrForbidden)
+	}
+	return c.client.ReadSecret(ctx, operatorNamespace, operatorConfigMap)
+}
+
+// Watch implements actors.Secret.
+func (c clusterSecret) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
+	c.server.WatchSecret(ctx, operatorNamespace, operatorConfigMap, func(content kube.ConfigMap) {
+		c.news.tell(func() { notify(content) })
+	})
+}
+
+// Write implements actors.Secret.
+func (c clusterSecret) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
+	written, err := c.client.WriteSecret(ctx, operatorNamespace, operatorConfigMap, base, set)
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		switch {
+		case err != nil:
+		case set[key] == nil:
+			c.trace.Add("secret: operator removes %s", key)
+		default:
+			c.trace.Add("secret: operator writes %s=%q", key, *set[key])
+		}
+	}
+	return written, err
+}
+
+// SetSecret replaces the Secret with values, as a person would; nil deletes it.
+func (c *Cluster) SetSecret(data map[string]string) {
+	if data == nil {
+		_, _ = c.server.Delete("v1", "Secret", operatorNamespace, operatorConfigMap) // the kind exists
+		return
+	}
+	texts := map[string]any{}
+	for key, text := range data {
+		texts[key] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	_ = c.Apply(map[string]any{ // it has all that an object needs
+		"apiVersion": "v1", "kind": "Secret", "type": "Opaque", "data": texts,
+		"metadata": map[string]any{"namespace": operatorNamespace, "name": operatorConfigMap},
+	})
+}
+
+// Secret is the content of the Secret with values; nil when there is none.
+func (c *Cluster) Secret() map[string]string {
+	return c.server.Secret(operatorNamespace, operatorConfigMap).Data
 }
 
 // SetConfigMap edits the data of the ConfigMap, as a person would; nil deletes it.

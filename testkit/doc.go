@@ -28,6 +28,9 @@
 //	configmap-remove KEY          remove one key of it
 //	configmap-away                delete it
 //	configmap-back                create it again as it was, unless the operator has
+//	secret-set KEY TEXT           set one key of the Secret with values
+//	secret-remove KEY             remove one key of it; 'delete Secret addon-operator/addon-operator' deletes it
+//	secret-forbidden              the operator may not read it (before start)
 //	confirm-purge TEXT            annotate it: a purge that is held back may go
 //	apply FILE                    create or change objects in the cluster
 //	object KIND NAMESPACE/NAME    create one that has nothing but its name

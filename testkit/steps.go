@@ -31,6 +31,9 @@ func steps() map[string]func(*player, string) error {
 		"configmap-remove": (*player).stepConfigMapRemove,
 		"configmap-away":   (*player).stepConfigMapAway,
 		"configmap-back":   (*player).stepConfigMapBack,
+		"secret-set":       (*player).stepSecretSet,
+		"secret-remove":    (*player).stepSecretRemove,
+		"secret-forbidden": func(p *player, _ string) error { p.cluster.secretForbidden = true; return nil },
 		"confirm-purge":    func(p *player, value string) error { p.cluster.ConfirmPurge(value); return nil },
 		"allow-purge":      func(p *player, _ string) error { p.allowPurge = true; return nil },
 		"last-valid":       func(p *player, _ string) error { p.lastValid = true; return nil },
@@ -138,6 +141,24 @@ func (p *player) stepConfigMapSet(rest string) error {
 	data[key] = strings.ReplaceAll(text, `\n`, "\n")
 	p.noteSwitch(key)
 	p.cluster.SetConfigMap(data)
+	return nil
+}
+
+func (p *player) stepSecretSet(rest string) error {
+	key, text, _ := strings.Cut(rest, " ")
+	data := p.cluster.Secret()
+	if data == nil {
+		data = map[string]string{}
+	}
+	data[key] = strings.ReplaceAll(text, `\n`, "\n")
+	p.cluster.SetSecret(data)
+	return nil
+}
+
+func (p *player) stepSecretRemove(key string) error {
+	data := p.cluster.Secret()
+	delete(data, key)
+	p.cluster.SetSecret(data)
 	return nil
 }
 
@@ -399,5 +420,9 @@ func (p *player) show() {
 	cm := p.cluster.ConfigMap()
 	for _, key := range slices.Sorted(maps.Keys(cm)) {
 		p.trace.Add("configmap %s: %q", key, cm[key])
+	}
+	secret := p.cluster.Secret()
+	for _, key := range slices.Sorted(maps.Keys(secret)) {
+		p.trace.Add("secret %s: %q", key, secret[key])
 	}
 }

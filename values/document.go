@@ -11,6 +11,8 @@ import (
 type Document struct {
 	// Sections maps "global" and the camelCase keys of modules to maps or lists. A section without content is absent.
 	Sections map[string]any
+	// Secrets are those of the Secret (D40); ParseSecret reads them.
+	Secrets map[string]any
 	// Flags maps keys like someModuleEnabled to their value. A section that is the text "false" is the flag false of its
 	// module (X12), unless the document has the flag itself.
 	Flags map[string]bool

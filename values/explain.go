@@ -13,6 +13,7 @@ const (
 	LayerFile      = "file"      // 1 and 2: values.yaml
 	LayerDefault   = "default"   // 3 and 5: a schema
 	LayerConfigMap = "ConfigMap" // 4: written by a person or, with a hook, by a config patch
+	LayerSecret    = "Secret"    // 4: the same, right above the ConfigMap (D40)
 	LayerPatch     = "patch"     // 6: a values patch
 )
 
@@ -31,7 +32,8 @@ type Source struct {
 type Leaf struct {
 	// Path as users write it: someModule.a.b[2]["odd key"].
 	Path string `json:"path"`
-	// Secret: a key on the way to it looks like that of a secret (D38).
+	// Secret: it must not be shown: a key on the way to it looks like that of a secret (D38), the schema says so, or it lies in
+	// the Secret (D41).
 	Secret bool `json:"secret,omitempty"`
 	// Sources begin with the one in force; each overrode the next.
 	Sources []Source `json:"sources"`
@@ -86,9 +88,12 @@ func (s *Section) stages() []stage {
 	}
 	if s.config != nil {
 		add(stage{source: Source{Layer: LayerConfigMap, Origin: s.configBy}, tree: Merge(tree, s.config), layer: s.config})
-		if weak != nil {
-			add(stage{source: Source{Layer: LayerDefault, File: s.schemas.config.path}, tree: weak.fill(tree)})
-		}
+	}
+	if s.secret != nil {
+		add(stage{source: Source{Layer: LayerSecret, Origin: s.secretBy}, tree: Merge(tree, s.secret), layer: s.secret})
+	}
+	if s.HasConfig() && weak != nil {
+		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.config.path}, tree: weak.fill(tree)})
 	}
 	if strong != nil {
 		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.values.path}, tree: strong.fill(strong.orDefault(tree))})
@@ -129,7 +134,7 @@ func (st stage) says(path pointer, before any, had bool) (Source, bool) {
 
 // leaf collects what the stages say about a path.
 func (s *Section) leaf(stages []stage, path pointer) Leaf {
-	told := Leaf{Path: s.dotted(path), Secret: slices.ContainsFunc(path, looksSecret)}
+	told := Leaf{Path: s.dotted(path), Secret: s.secretAt(path) || s.markedAt(path).leads()}
 	var value any
 	had := false
 	for _, st := range stages {
@@ -138,8 +143,8 @@ func (s *Section) leaf(stages []stage, path pointer) Leaf {
 		}
 		source, spoke := st.says(path, value, had)
 		if spoke {
-			if st.source.Layer == LayerConfigMap {
-				source.Origin = s.configOrigin(path)
+			if st.source.Layer == LayerConfigMap || st.source.Layer == LayerSecret {
+				source.Origin = s.configOrigin(path, st)
 			}
 			told.Sources = append(told.Sources, source)
 		}
@@ -149,10 +154,10 @@ func (s *Section) leaf(stages []stage, path pointer) Leaf {
 	return told
 }
 
-// configOrigin finds out whether a hook wrote what the ConfigMap says about a path. A hook that wrote something else there was
+// configOrigin finds out whether a hook wrote what the ConfigMap, or the Secret, says about a path. A hook that wrote something else there was
 // overruled by a person since.
-func (s *Section) configOrigin(path pointer) Origin {
-	now, _ := lookup(s.config, path)
+func (s *Section) configOrigin(path pointer, st stage) Origin {
+	now, _ := lookup(st.layer, path)
 	for _, operation := range slices.Backward(s.configSaved) {
 		at := mustPointer(operation.Path)[1:]
 		switch {
@@ -167,7 +172,7 @@ func (s *Section) configOrigin(path pointer) Origin {
 			}
 		}
 	}
-	return s.configBy
+	return st.source.Origin
 }
 
 func holds(list []any, value any) bool {

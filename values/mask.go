@@ -6,8 +6,8 @@ import "maps"
 func Mask(tree any, all bool) any { return hide(tree, all) }
 
 // MaskObject gives a Kubernetes object without what is or looks like a secret: the content of a Secret, what stands below keys
-// that look like those of secrets, the values of environment variables whose names do, and the copy of the object that kubectl
-// keeps in an annotation. What only says where a secret lies stays.
+// that look like those of secrets, the values of environment variables whose names do, arguments of commands, URLs and lines of
+// texts with passwords, and the copy of the object that kubectl keeps in an annotation. What only says where a secret lies stays.
 func MaskObject(object any) any {
 	o, ok := object.(map[string]any)
 	if !ok {
@@ -58,7 +58,7 @@ func maskParts(tree any, secret bool) any {
 	case []any:
 		out := make([]any, len(v))
 		for i, child := range v {
-			out[i] = maskParts(child, secret)
+			out[i] = maskParts(child, secret || i > 0 && asksForCredential(v[i-1]))
 		}
 		return out
 	}

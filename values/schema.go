@@ -30,12 +30,13 @@ type schema struct {
 	compiled *jsonschema.Schema
 	checker  checker
 	defaults *defaults
+	marks    *marks // what it marks with x-secret; nil for nothing
 }
 
 // CompileSchemas compiles the schemas of a module, or the global ones. Errors name the file and the place in it, all of them.
 //
 // Beyond OpenAPI v3: objects are closed unless they say otherwise (D31), values.yaml can extend config-values.yaml with x-extend
-// (D32), x-required-for-helm names what must be there before Helm runs (D33). Other x- keys and unknown formats are ignored
+// (D32), x-required-for-helm names what must be there before Helm runs (D33), x-secret marks secrets (D41). Other x- keys and unknown formats are ignored
 // (D35). $ref may point to any place of the same file.
 func CompileSchemas(config, values SchemaFile) (*Schemas, error) {
 	configTree, configErr := config.parse()
@@ -113,7 +114,11 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", path, err)
 	}
-	return &schema{path: path, document: translated, compiled: compiled, checker: checker{formats: compiler.Formats}, defaults: fill}, nil
+	marked, err := compileMarks(root)
+	if err != nil {
+		return nil, fmt.Errorf("schema %s: %w", path, err)
+	}
+	return &schema{path: path, document: translated, compiled: compiled, checker: checker{formats: compiler.Formats}, defaults: fill, marks: marked}, nil
 }
 
 // compileError says what is wrong with a schema in terms of the author's file.

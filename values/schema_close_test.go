@@ -202,7 +202,7 @@ func TestScatteredSchemasMeanTheSame(t *testing.T) {
 		a, b := compiledSchema(t, whole), compiledSchema(t, scattered)
 		for range 8 {
 			value := fittingValue(r, whole)
-			one, other := a.validate("m", value), b.validate("m", value)
+			one, other := a.validate("m", value, nil), b.validate("m", value, nil)
 			if (one == nil) != (other == nil) {
 				t.Fatalf("seed %d: value %s\n    whole %s\n       -> %v\nscattered %s\n       -> %v", seed, jsonText(t, value), jsonText(t, whole), one, jsonText(t, scattered), other)
 			}

@@ -59,12 +59,12 @@ func TestKeywordsThatOpenAPIShares(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			schemas := schemasOf(t, "", tc.schema)
 			for _, text := range tc.good {
-				if err := schemas.values.validate("m", yamlTree(t, text)); err != nil {
+				if err := schemas.values.validate("m", yamlTree(t, text), nil); err != nil {
 					t.Errorf("%s does not fit: %v", text, err)
 				}
 			}
 			for _, text := range tc.bad {
-				if schemas.values.validate("m", yamlTree(t, text)) == nil {
+				if schemas.values.validate("m", yamlTree(t, text), nil) == nil {
 					t.Errorf("%s fits", text)
 				}
 			}

@@ -8,7 +8,7 @@ import (
 func check(t *testing.T, schema, values string) []string {
 	t.Helper()
 	schemas := schemasOf(t, "", schema)
-	return violations(t, schemas.values.validate("m", yamlTree(t, values)))
+	return violations(t, schemas.values.validate("m", yamlTree(t, values), nil))
 }
 
 // schemaCase is one schema with values that must be right and values that must be wrong.

@@ -20,10 +20,13 @@ type Section struct {
 	files   []Layer // layers 1 and 2, those that have the section
 	static  any     // the same, merged
 	config  any     // layer 4; nil = the ConfigMap has no such section
+	secret  any     // the upper part of layer 4; nil = the Secret has no such section (D40)
+	noStore bool    // config patches do not go to the Secret
 	saved   Patch   // layer 6, canonical and compacted
 
 	// What only Explain looks at: who brought the ConfigMap layer, and what hooks wrote into it since.
 	configBy    Origin
+	secretBy    Origin
 	configSaved Patch
 
 	configured any // layers 1 to 4
@@ -58,7 +61,7 @@ func NewSection(key string, schemas *Schemas, static ...Layer) (*Section, error)
 // maps; and above it, where they only find parents that the ConfigMap itself brought (D7).
 func (s Section) layered() *Section {
 	weak, strong := s.schemas.config.fills(), s.schemas.values.fills()
-	configured := weak.fill(Merge(weak.fill(weak.orDefault(s.static)), s.config))
+	configured := weak.fill(Merge(weak.fill(weak.orDefault(s.static)), s.config, s.secret))
 	unpatched := strong.fill(strong.orDefault(configured))
 	s.configured, s.unpatched = s.storable(configured), s.storable(unpatched)
 	return s.with(replayAll(s.key, s.unpatched, s.saved))
@@ -87,16 +90,16 @@ func (s Section) with(merged any) *Section {
 // Key is "global" or the key of a module.
 func (s *Section) Key() string { return s.key }
 
-// Config is the section of the ConfigMap, empty when there is none (D8).
+// Config is the section of the ConfigMap with that of the Secret on top, empty when there is none (D8, D40).
 func (s *Section) Config() any {
-	if s.config == nil {
-		return emptyLike(s.static)
+	if config := Merge(s.config, s.secret); config != nil {
+		return config
 	}
-	return s.config
+	return emptyLike(s.static)
 }
 
-// HasConfig tells whether the ConfigMap has the section.
-func (s *Section) HasConfig() bool { return s.config != nil }
+// HasConfig tells whether the ConfigMap or the Secret has the section.
+func (s *Section) HasConfig() bool { return s.config != nil || s.secret != nil }
 
 // Merged is the section with all layers, defaults and saved patches (D5).
 func (s *Section) Merged() any { return s.merged }
@@ -143,34 +146,46 @@ func (s *Section) Patch(p Patch, by Origin) (*Section, error) {
 	return result, nil
 }
 
-// PatchConfig applies a config patch to the section of the ConfigMap, beginning with an empty one when there is none (D24). The
-// patch must fit exactly (D21). Its origin is remembered as long as the section lives.
+// PatchConfig applies a config patch to the section of ConfigMap and Secret, beginning with an empty one when there is none
+// (D24). What changes in the Secret, and what in the ConfigMap, follows from the schema (D41). The patch must fit exactly (D21).
+// Its origin is remembered as long as the section lives.
 func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
-	config, operations, err := apply(s.key, s.Config(), p)
+	patched, operations, err := apply(s.key, s.Config(), p)
 	if err != nil {
 		return nil, err
 	}
-	if size, _ := measure(config); size > maxSize {
+	if size, _ := measure(patched); size > maxSize {
 		return nil, fmt.Errorf("section %s of the ConfigMap after the patch: %w", s.key, errTooLarge)
+	}
+	config, secret := patched, any(nil)
+	if !s.noStore {
+		config, secret = s.divide(patched, operations)
 	}
 	if isEmpty(config) && p.removes(pointer{s.key}) {
 		config = nil // the ConfigMap need not keep an empty section
 	}
-	changed, err := s.WithConfig(config, s.configBy)
-	if err != nil {
-		return nil, err
+	if isEmpty(secret) {
+		secret = nil
 	}
-	changed.configSaved = save(s.configSaved, operations.signed(by), s.key, config)
-	return changed, nil
+	changed := *s
+	changed.config, changed.secret = config, secret
+	changed.configSaved = save(s.configSaved, operations.signed(by), s.key, patched)
+	return changed.layered(), nil
 }
 
 // ValidateConfig checks static values and ConfigMap together against config-values.yaml (X16).
 //
 // This and the other checks give nil or a *ValidationError with everything that is wrong (D38).
-func (s *Section) ValidateConfig() error { return s.schemas.config.validate(s.key, s.configured) }
+func (s *Section) ValidateConfig() error {
+	return s.schemas.config.validate(s.key, s.configured, s.secretAt)
+}
 
 // ValidateValues checks the merged values against values.yaml.
-func (s *Section) ValidateValues() error { return s.schemas.values.validate(s.key, s.merged) }
+func (s *Section) ValidateValues() error {
+	return s.schemas.values.validate(s.key, s.merged, s.secretAt)
+}
 
 // ValidateForHelm checks the merged values against values.yaml and what it requires before Helm runs (D33).
-func (s *Section) ValidateForHelm() error { return s.schemas.helm.validate(s.key, s.merged) }
+func (s *Section) ValidateForHelm() error {
+	return s.schemas.helm.validate(s.key, s.merged, s.secretAt)
+}

@@ -45,8 +45,8 @@ func (e *ValidationError) Error() string {
 	return head + "\n  " + strings.Join(lines, "\n  ")
 }
 
-// validate checks a section; a nil schema accepts everything.
-func (s *schema) validate(key string, section any) error {
+// validate checks a section; a nil schema accepts everything. secret tells which values may not be repeated.
+func (s *schema) validate(key string, section any, secret func(pointer) bool) error {
 	if s == nil || s.checker.surelyFits(s.compiled, section) {
 		return nil
 	}
@@ -58,7 +58,7 @@ func (s *schema) validate(key string, section any) error {
 	if !errors.As(err, &root) {
 		return fmt.Errorf("values of %s: check against %s: %w", key, s.path, err)
 	}
-	r := report{schema: s, key: key, section: section}
+	r := report{schema: s, key: key, section: section, secret: secret}
 	r.add(root)
 	return &ValidationError{Section: key, Schema: s.path, Violations: r.finish()}
 }
@@ -68,6 +68,7 @@ type report struct {
 	schema  *schema
 	key     string
 	section any
+	secret  func(pointer) bool
 	found   []finding
 }
 
@@ -151,7 +152,7 @@ func (r *report) alternatives(failure *jsonschema.ValidationError, keyword strin
 	}
 	var reasons []string
 	for _, cause := range failure.Causes {
-		one := report{schema: r.schema, key: r.key, section: r.section}
+		one := report{schema: r.schema, key: r.key, section: r.section, secret: r.secret}
 		one.add(cause)
 		var texts []string
 		for _, v := range one.finish() {
@@ -185,12 +186,21 @@ func (r *report) leaf(failure *jsonschema.ValidationError) {
 	case "type":
 		r.tell(at, fmt.Sprintf("must be %s, is %s", typeNames(limit), describe(value)))
 	default:
+		if r.hides(path) {
+			r.tell(at, r.sentence(keyword, limit, "does not fit the keyword "+keyword))
+			return
+		}
 		message := r.sentence(keyword, limit, failure.Message)
-		if shown, ok := show(path, value); ok {
+		if shown, ok := show(value); ok {
 			message += ", is " + shown
 		}
 		r.tell(at, message)
 	}
+}
+
+// hides tells whether the value at a path may be a secret.
+func (r *report) hides(path pointer) bool {
+	return slices.ContainsFunc(path, looksSecret) || r.secret != nil && r.secret(path)
 }
 
 // limit is what the schema says for the keyword.
@@ -322,18 +332,15 @@ func typeNames(types any) string {
 // maxShown is the longest value, in bytes, that a message repeats.
 const maxShown = 64
 
-// show gives the value for a message, when it is small and nothing on the way to it looks like a secret (D38).
-func show(path pointer, value any) (string, bool) {
-	if slices.ContainsFunc(path, looksSecret) {
-		return "", false
-	}
+// show gives the value for a message, when it is small (D38).
+func show(value any) (string, bool) {
 	switch v := value.(type) {
 	case int64, float64, bool, json.Number:
 		text, err := JSON(v)
 		return string(text), err == nil
 	case string:
 		if len(v) <= maxShown && utf8.ValidString(v) && !strings.Contains(v, "-----BEGIN") {
-			return fmt.Sprintf("%q", v), true
+			return fmt.Sprintf("%q", hideCredentials(v)), true
 		}
 	}
 	return "", false

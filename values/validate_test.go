@@ -71,7 +71,7 @@ func TestValidationErrorText(t *testing.T) {
 // D38, D39: a section in which everything is wrong is refused at once, with a message that a person can read.
 func TestViolationsAreBounded(t *testing.T) {
 	wrong := "a: 1\nlist: [" + strings.Repeat("1,", 100_000) + "]"
-	err := compiledSchema(t, yamlTree(t, "type: object\nproperties: {a: {type: string}, list: {type: array, items: {type: string}}}")).validate("m", yamlTree(t, wrong))
+	err := compiledSchema(t, yamlTree(t, "type: object\nproperties: {a: {type: string}, list: {type: array, items: {type: string}}}")).validate("m", yamlTree(t, wrong), nil)
 	wantError(t, err, "m.a: must be a text, is an integer", "m.list[0]: must be a text", "there are more than 100 problems; solve these first")
 	if size := len(err.Error()); size > 8<<10 {
 		t.Errorf("the error has %d bytes", size)

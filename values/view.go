@@ -53,9 +53,9 @@ func (s *Section) View(secrets bool) View {
 	if secrets {
 		return view
 	}
-	view.Merged, view.Config = hide(view.Merged, false), hide(view.Config, false)
+	view.Merged, view.Config = s.hideAt(nil, view.Merged), s.hideAt(nil, view.Config)
 	for i, o := range view.Patches {
-		view.Patches[i].Value = hide(o.Value, slices.ContainsFunc(mustPointer(o.Path), looksSecret))
+		view.Patches[i].Value = s.hideAt(mustPointer(o.Path)[1:], o.Value)
 	}
 	return view
 }
@@ -114,7 +114,7 @@ func (s *Section) Diff(before *Section) []Change {
 		old, had := lookup(before.merged, path)
 		now, has := lookup(s.merged, path)
 		leaf := s.leaf(stages, path)
-		change := Change{Path: leaf.Path, Secret: leaf.Secret, Before: old, After: now, Added: !had, Gone: !has}
+		change := Change{Path: leaf.Path, Secret: leaf.Secret || before.secretAt(path), Before: old, After: now, Added: !had, Gone: !has}
 		if len(leaf.Sources) > 0 {
 			change.By = &leaf.Sources[0]
 		}
@@ -123,8 +123,8 @@ func (s *Section) Diff(before *Section) []Change {
 	return changes
 }
 
-// hide replaces what looks like a secret: texts and numbers whose key, or a key above it, looks like that of one, and keys in
-// PEM. What is merely on, off or absent stays.
+// hide replaces what looks like a secret: texts and numbers whose key, or a key above it, looks like that of one, keys in PEM,
+// and inside of texts what hideCredentials finds. What is merely on, off or absent stays.
 func hide(tree any, secret bool) any {
 	switch v := tree.(type) {
 	case map[string]any:
@@ -136,16 +136,19 @@ func hide(tree any, secret bool) any {
 	case []any:
 		out := make([]any, len(v))
 		for i, child := range v {
-			out[i] = hide(child, secret)
+			out[i] = hide(child, secret || i > 0 && asksForCredential(v[i-1]))
 		}
 		return out
 	case nil, bool:
 		return tree
 	case string:
-		if v == "" || !secret && !strings.Contains(v, "-----BEGIN") {
+		switch {
+		case v == "":
 			return v
+		case secret || strings.Contains(v, "-----BEGIN"):
+			return Hidden
 		}
-		return Hidden
+		return hideCredentials(v)
 	}
 	if secret {
 		return Hidden

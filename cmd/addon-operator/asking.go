@@ -15,6 +15,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 	"sigs.k8s.io/yaml"
+
+	"addon-operator/hooks"
 )
 
 // asking is what the commands share that ask the running operator.
@@ -64,7 +66,7 @@ func (a *asking) page(ctx context.Context, path string, query url.Values) ([]byt
 func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) error) error {
 	switch a.output {
 	case "table", "text":
-		return table(w, body)
+		return table(printable{w}, body)
 	case "yaml":
 		text, err := yaml.JSONToYAML(body)
 		if err != nil {
@@ -74,6 +76,17 @@ func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) e
 	}
 	_, err := w.Write(body)
 	return err
+}
+
+// printable writes text in which nothing commands the terminal: names from tenants are in it.
+type printable struct{ io.Writer }
+
+// Write implements io.Writer. Tables are written in whole lines.
+func (p printable) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(p.Writer, hooks.Printable(string(text))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
 }
 
 // writeData writes what a command has made itself as JSON or YAML.

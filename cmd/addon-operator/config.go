@@ -27,7 +27,7 @@ type Config struct {
 	UnnumberedOrder                        int
 	FailurePolicy                          string
 	ParallelModules                        int
-	Namespace, ConfigMap                   string
+	Namespace, ConfigMap, Secret           string
 	StartWithLastValid                     bool
 	TmpDir                                 string
 	KeepTmpFiles                           bool
@@ -78,6 +78,8 @@ type Config struct {
 	overSocket bool
 	// level is that of the log, as it is now; newLogger makes it.
 	level *slog.LevelVar
+	// secrets are the texts that nobody is shown; newLogger makes them.
+	secrets *actors.Secrets
 	// changeable are the options that may change while the operator runs.
 	changeable *parameters
 }
@@ -96,6 +98,7 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.text(&c.Namespace, "namespace", "ADDON_OPERATOR_NAMESPACE SHELL_OPERATOR_NAMESPACE", "", "namespace of the ConfigMap and of all releases (required)")
 	o.text(&c.ConfigMap, "config-map", "ADDON_OPERATOR_CONFIG_MAP", "addon-operator", "name of the ConfigMap with values")
 	o.yes(&c.StartWithLastValid, "start-with-last-valid-config", "ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG", "when the ConfigMap is not valid at the start, or is deleted, start with its last valid content, which is kept in a Secret with the name of the ConfigMap and -last-valid; without it the start ends with exit code 1")
+	o.text(&c.Secret, "config-secret", "ADDON_OPERATOR_CONFIG_SECRET", "", "name of the Secret with values, a layer above the ConfigMap; without one, the name of the ConfigMap")
 	o.text(&c.TmpDir, "tmp-dir", "ADDON_OPERATOR_TMP_DIR SHELL_OPERATOR_TMP_DIR", "/tmp/addon-operator", "directory for the files that hooks read and write")
 	o.yes(&c.KeepTmpFiles, "debug-keep-tmp-files", "DEBUG_KEEP_TMP_FILES", "keep these files after the run; they hold values")
 	o.text(&c.ListenAddress, "prometheus-listen-address", "ADDON_OPERATOR_LISTEN_ADDRESS SHELL_OPERATOR_LISTEN_ADDRESS", "0.0.0.0", "address for probes and metrics")

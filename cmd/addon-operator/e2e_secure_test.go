@@ -56,7 +56,7 @@ func (h *house) grantAll(account string, rules ...rbacv1.PolicyRule) {
 	})
 }
 
-// Secure metrics, against a real API server: TLS, probes for everybody, and everything else for those who may. J9.
+// Secure metrics, against a real API server: TLS, probes for everybody, and everything else for those who may. J11.
 func TestSecureMetrics(t *testing.T) {
 	h := newHouse(t, "-- modules/values.yaml --\n")
 	reader, stranger := h.tokenOf("reader"), h.tokenOf("stranger")

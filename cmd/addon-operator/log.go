@@ -11,6 +11,7 @@ import (
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
 
+	"addon-operator/actors"
 	"addon-operator/supervisor"
 )
 
@@ -37,12 +38,18 @@ func newLogger(w io.Writer, c *Config) (*slog.Logger, error) {
 		}
 		return a
 	}
+	if c.secrets == nil {
+		c.secrets = &actors.Secrets{}
+	}
+	discreet := func(h slog.Handler) *slog.Logger {
+		return slog.New(supervisor.Sparing(discreetLog{h, c.secrets.Hide}))
+	}
 	switch kind {
 	case "json":
 		plain := func(groups []string, a slog.Attr) slog.Attr { return readable(noTime(groups, a)) }
-		return slog.New(supervisor.Sparing(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level, ReplaceAttr: plain}))), nil
+		return discreet(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: c.level, ReplaceAttr: plain})), nil
 	case "text", "color":
-		return slog.New(supervisor.Sparing(tint.NewHandler(w, &tint.Options{Level: c.level, ReplaceAttr: noTime, NoColor: kind == "text", TimeFormat: "15:04:05.000"}))), nil
+		return discreet(tint.NewHandler(w, &tint.Options{Level: c.level, ReplaceAttr: noTime, NoColor: kind == "text", TimeFormat: "15:04:05.000"})), nil
 	}
 	return nil, usageError{fmt.Errorf("log-type: %q is none of auto, text, color, json", c.LogType)}
 }

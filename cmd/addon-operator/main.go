@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"addon-operator/hooks"
 )
 
 // version is set by the linker.
@@ -55,8 +57,8 @@ func tell(command string, err error) {
 	switch {
 	case err == nil, errors.Is(err, errLeadershipLost), errors.As(err, &code): // the log, or the output, has told
 	case errors.As(err, &usage):
-		fmt.Fprintf(os.Stderr, "addon-operator: %v\nSee '%s --help'.\n", err, command)
+		fmt.Fprintf(os.Stderr, "addon-operator: %s\nSee '%s --help'.\n", hooks.Printable(err.Error()), command)
 	default:
-		fmt.Fprintf(os.Stderr, "addon-operator: %v\n", err)
+		fmt.Fprintf(os.Stderr, "addon-operator: %s\n", hooks.Printable(err.Error()))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 
+	"addon-operator/hooks"
 	"addon-operator/messages"
 )
 
@@ -20,7 +21,7 @@ type forecastText struct {
 }
 
 func (t *forecastText) line(color, format string, args ...any) {
-	text := fmt.Sprintf(format, args...)
+	text := hooks.Printable(fmt.Sprintf(format, args...))
 	if t.colored && color != "" {
 		text = color + text + plain
 	}

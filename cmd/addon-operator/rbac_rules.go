@@ -54,6 +54,9 @@ func baseDemands(c *Config) []demand {
 		own("", "configmaps", "the ConfigMap with values, when there is none", "create"),
 		own("", "secrets", "the records of releases, and to create the Secret with the last valid content of the ConfigMap", allVerbs()...),
 		named(kube.LastValidName(c.ConfigMap), own("", "secrets", "the last valid content of the ConfigMap", "get", "update")),
+		// The rule for the records of releases, which have no fixed names, grants it, too, but may be
+		// narrowed by who keeps them elsewhere.
+		named(c.secretName(), own("", "secrets", "the Secret with values", "get", "list", "watch", "update")),
 		own("", "events", "what a person must know, on the ConfigMap and on the Pod of the operator", "get", "create", "update", "patch"),
 		own("", "pods", "the Pod of the operator, to show events on it", "get"),
 		named(c.LeaseName, own("coordination.k8s.io", "leases", "the lease of the one that acts", "get", "list", "watch", "update", "patch")),

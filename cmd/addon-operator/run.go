@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -181,6 +182,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 	return actors.World{
 		Log: log, Hooks: runner, Releases: releases, Previews: releases, Drift: c.Drift, DriftPeriod: c.DriftPeriod, Metrics: metrics,
 		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept, Objects: patcher, JQLibrary: c.jqLibrary(),
+		Secret: valuesSecret{client, c.Namespace, c.secretName()}, Secrets: c.secrets,
 		Notices: client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
 		CRDs:    newDefinitions(client, releases, c), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
@@ -274,15 +276,39 @@ func (v lastValid) String() string {
 	return fmt.Sprintf("Secret %s/%s", v.namespace, kube.LastValidName(v.name))
 }
 
+// secretName is the name of the Secret with values.
+func (c *Config) secretName() string { return cmp.Or(c.Secret, c.ConfigMap) }
+
+// valuesSecret is the Secret of the options.
+type valuesSecret struct {
+	client          *kube.Client
+	namespace, name string
+}
+
+// Read implements actors.Secret.
+func (s valuesSecret) Read(ctx context.Context) (kube.ConfigMap, error) {
+	return s.client.ReadSecret(ctx, s.namespace, s.name)
+}
+
+// Watch implements actors.Secret.
+func (s valuesSecret) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
+	s.client.WatchSecret(ctx, s.namespace, s.name, notify)
+}
+
+// Write implements actors.Secret.
+func (s valuesSecret) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
+	return s.client.WriteSecret(ctx, s.namespace, s.name, base, set)
+}
+
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).
 func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership func() messages.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
 	source := server.Source{
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: version,
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: c.changeable,
-		Leadership: leadership,
-		Forecast:   operator.Forecast,
-		Hanging:    operator.HangingHooks,
+		Leadership: leadership, Hide: operator.Hide,
+		Forecast: operator.Forecast,
+		Hanging:  operator.HangingHooks,
 	}
 	public := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort))
 	var err error
@@ -307,7 +333,7 @@ func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership
 	return nil
 }
 
-// serveSecurely opens the public address with TLS; the API server says who may see its pages (J9).
+// serveSecurely opens the public address with TLS; the API server says who may see its pages (J11).
 func serveSecurely(ctx context.Context, c *Config, address string, source server.Source, reviewer *kube.Reviewer, log *slog.Logger) error {
 	certificate, err := server.SelfSigned()
 	if c.TLSCert != "" {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// J9: with secure metrics the Pod serves TLS, kubelets ask by it, and the operator may ask who asks; otherwise it may not.
+// J11: with secure metrics the Pod serves TLS, kubelets ask by it, and the operator may ask who asks; otherwise it may not.
 func TestChartSecuresMetrics(t *testing.T) {
 	const asks = "tokenreviews"
 	if plain := rendered(t, everything); strings.Contains(plain["rbac.yaml"], asks) || plain["metricsreader.yaml"] != "" || strings.Contains(plain["podmonitor.yaml"], "https") {
@@ -91,7 +91,7 @@ func TestChartHasANetworkPolicy(t *testing.T) {
 	}
 }
 
-// J9: so does 'rbac generate', when it has the option.
+// J11: so does 'rbac generate', when it has the option.
 func TestRulesOfSecureMetrics(t *testing.T) {
 	for env, want := range map[string]bool{"": false, "true": true} {
 		_, args := laidOut(t, "")

@@ -41,7 +41,7 @@ func newTracer(ctx context.Context, c *Config, log *slog.Logger) (tracer trace.T
 	if err != nil {
 		return nil, nil, fmt.Errorf("describe the source of traces: %w; check OTEL_RESOURCE_ATTRIBUTES", err)
 	}
-	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(named))
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(discreetExporter{exporter, c.secrets.Hide}), sdktrace.WithResource(named))
 	stop = func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSpans)
 		defer cancel()

@@ -37,6 +37,9 @@ type Change struct {
 	// Before and After are the object as the API server has it, values of Secrets
 	// included; nil: there is none.
 	Before, After map[string]any
+
+	// Mask hides more than the values of Secrets, in a copy of the same structure; nil for no more.
+	Mask func(object map[string]any) map[string]any
 }
 
 // Field is one value of an object that would change.
@@ -48,7 +51,7 @@ type Field struct {
 // masked stands for a value of a Secret.
 const masked = "***"
 
-// Fields are the values that differ, sorted by their paths. Of a Secret they are
+// Fields are the values that differ, sorted by their paths. Of a Secret, and where Mask says so, they are
 // masked, unless they shall be shown; that they differ is told.
 func (c Change) Fields(secrets bool) []Field {
 	var fields []Field
@@ -138,11 +141,14 @@ func yamlScalar(value any) string {
 }
 
 // shown are both sides without noise and, unless secrets shall be shown, without
-// the values of a Secret.
+// the values of a Secret and what Mask hides.
 func (c Change) shown(secrets bool) (before, after map[string]any) {
 	before, after = cleaned(c.Before), cleaned(c.After)
 	if gvk := c.Object.GVK; !secrets && gvk.Group == "" && gvk.Kind == "Secret" {
 		maskSecret(before, after)
+	}
+	if !secrets && c.Mask != nil {
+		return hideMore(before, after, c.Mask)
 	}
 	return before, after
 }
@@ -184,7 +190,7 @@ func maskTexts(before, after map[string]any, secret func(key string) bool, path 
 		}
 		fresh[key] = masked
 		if known, ok := old[key]; ok && !equalValues(known, value) {
-			fresh[key] = masked + " (changed)"
+			fresh[key] = masked + changedMark
 		}
 	}
 	for key := range old {

@@ -44,3 +44,21 @@ func (m configMap) Warn(_ context.Context, reason, message string) error {
 func (p *play) configMapData() map[string]string {
 	return p.server.ConfigMap(Namespace, configMapName).Data
 }
+
+// secret is the Secret with values, of the same name.
+type secret struct{ play *play }
+
+// Read implements actors.Secret.
+func (s secret) Read(ctx context.Context) (kube.ConfigMap, error) {
+	return s.play.client.ReadSecret(ctx, Namespace, configMapName)
+}
+
+// Watch implements actors.Secret.
+func (s secret) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
+	s.play.server.WatchSecret(ctx, Namespace, configMapName, notify)
+}
+
+// Write implements actors.Secret.
+func (s secret) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
+	return s.play.client.WriteSecret(ctx, Namespace, configMapName, base, set)
+}

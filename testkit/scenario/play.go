@@ -167,7 +167,7 @@ func (p *play) world() (actors.World, error) {
 		return err
 	}
 	return actors.World{
-		Log: log, Hooks: r, Releases: r, ConfigMap: configMap{p}, Objects: r, CRDs: r, ReleaseWatch: releaseWatch{p.server}, HealDelay: time.Millisecond, Watch: p.server.WatchObjects,
+		Log: log, Hooks: r, Releases: r, ConfigMap: configMap{p}, Secret: secret{p}, Objects: r, CRDs: r, ReleaseWatch: releaseWatch{p.server}, HealDelay: time.Millisecond, Watch: p.server.WatchObjects,
 		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, Purges: actors.PurgeLimits{Any: true},
 		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
 		Dirs:    addons.Dirs{Modules: []string{p.modulesDir()}, Global: p.globalDir(), UnnumberedOrder: 1},

@@ -43,3 +43,7 @@ yes{{ end -}}
 {{- define "operator.leaseName" -}}
 {{ .Values.options.ADDON_OPERATOR_HA_LEASE_NAME | default "addon-operator-leader-election" }}
 {{- end }}
+
+{{- define "operator.configSecret" -}}
+{{ .Values.options.ADDON_OPERATOR_CONFIG_SECRET | default (include "operator.configMap" . | trim) }}
+{{- end }}

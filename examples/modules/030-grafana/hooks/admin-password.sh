@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the admin's password once and stores it in the ConfigMap, where it survives
-# restarts and where people can look it up or replace it.
+# Makes the admin's password once and stores it in the Secret with values, because the schema
+# marks it x-secret. There it survives restarts, and people can look it up or replace it.
 set -euo pipefail
 
 if [[ "${1:-}" == "--config" ]]; then

@@ -24,8 +24,11 @@ if [[ -z "$secret" ]]; then
   exit 1
 fi
 
-kubectl -n "$ADDON_OPERATOR_NAMESPACE" get configmap addon-operator -o json | jq '
-  {namespace: .metadata.namespace, labels: {"app.kubernetes.io/name": "backup"}} as $metadata
+{
+  kubectl -n "$ADDON_OPERATOR_NAMESPACE" get configmap addon-operator --ignore-not-found -o json
+  echo '{}' # there is none before somebody writes into it
+} | jq -s '
+  (.[0] // empty) | {namespace: $ENV.ADDON_OPERATOR_NAMESPACE, labels: {"app.kubernetes.io/name": "backup"}} as $metadata
   | {apiVersion: "v1", kind: "List", items: [
       {apiVersion: "v1", kind: "Secret", metadata: ($metadata + {name: "backup-latest"}),
        stringData: {"addon-operator.json": (.data // {} | tojson)}},

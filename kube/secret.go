@@ -1,0 +1,119 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+)
+
+// ErrForbidden is returned by ReadSecret when the operator may not read it: then there is no such layer of values (D40).
+var ErrForbidden = errors.New("the operator may not read it")
+
+// toSecret reads a Secret as if it were a ConfigMap: its values are texts.
+func toSecret(object *corev1.Secret) ConfigMap {
+	out := ConfigMap{ResourceVersion: object.ResourceVersion, Data: make(map[string]string, len(object.Data))}
+	for key, value := range object.Data {
+		out.Data[key] = string(value)
+	}
+	return out
+}
+
+// ReadSecret reads the Secret with values; the zero value when there is none (D40).
+func (c *Client) ReadSecret(ctx context.Context, namespace, name string) (ConfigMap, error) {
+	object, err := c.core.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return ConfigMap{}, nil
+	case apierrors.IsForbidden(err):
+		return ConfigMap{}, fmt.Errorf("read Secret %s/%s: %w", namespace, name, ErrForbidden)
+	case err != nil:
+		return ConfigMap{}, fmt.Errorf("read Secret %s/%s: %w", namespace, name, err)
+	}
+	return toSecret(object), nil
+}
+
+// WriteSecret is WriteConfigMap for the Secret with values. Its errors hold nothing of its content.
+func (c *Client) WriteSecret(ctx context.Context, namespace, name string, base map[string]string, set map[string]*string) (ConfigMap, error) {
+	return repeatWrite(ctx, fmt.Sprintf("Secret %s/%s", namespace, name), func() (ConfigMap, error) {
+		return c.tryWriteSecret(ctx, namespace, name, base, set)
+	})
+}
+
+func (c *Client) tryWriteSecret(ctx context.Context, namespace, name string, base map[string]string, set map[string]*string) (ConfigMap, error) {
+	api := c.core.Secrets(namespace)
+	object, err := api.Get(ctx, name, metav1.GetOptions{})
+	absent := apierrors.IsNotFound(err)
+	switch {
+	case absent:
+		object = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+	case err != nil:
+		return ConfigMap{}, err
+	}
+	current := toSecret(object).Data
+	if absent {
+		current = base
+	}
+	next, err := mergeKeys(current, base, set)
+	if err != nil {
+		return toSecret(object), err
+	}
+	if maps.Equal(next, current) && (!absent || len(next) == 0) {
+		return toSecret(object), nil
+	}
+	if err := writableSecret(object, next); err != nil {
+		return ConfigMap{}, err
+	}
+	object.Data = make(map[string][]byte, len(next))
+	for key, text := range next {
+		object.Data[key] = []byte(text)
+	}
+	if absent {
+		object, err = api.Create(ctx, object, metav1.CreateOptions{})
+	} else {
+		object, err = api.Update(ctx, object, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return ConfigMap{}, withoutObject(err)
+	}
+	return toSecret(object), nil
+}
+
+// withoutObject keeps of a refusal what kind it is: its text may quote what was written.
+func withoutObject(err error) error {
+	if apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) {
+		return fmt.Errorf("the API server refuses it: %s", apierrors.ReasonForError(err))
+	}
+	return err
+}
+
+// writableSecret foretells the refusals of the API server.
+func writableSecret(object *corev1.Secret, data map[string]string) error {
+	if object.Immutable != nil && *object.Immutable {
+		return errors.New("it is immutable: delete it and create it again without 'immutable: true'")
+	}
+	size := 0
+	for key, text := range data {
+		size += len(key) + len(text)
+	}
+	if size > maxConfigMapBytes {
+		return fmt.Errorf("it would have %d bytes, a Secret can have %d", size, maxConfigMapBytes)
+	}
+	return nil
+}
+
+// WatchSecret is WatchConfigMap for the Secret with values.
+func (c *Client) WatchSecret(ctx context.Context, namespace, name string, notify func(ConfigMap)) {
+	api := c.core.Secrets(namespace)
+	c.watchOne(ctx, "Secret", "secrets", namespace, name, notify, cache.ListWatch{
+		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return api.Watch(ctx, o) },
+	})
+}

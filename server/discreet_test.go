@@ -1,0 +1,53 @@
+package server
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// J9, J10: every page hides known secrets, on the debug address unless somebody asks for them, and commands no terminal; so do the
+// labels of metrics.
+func TestPagesAreDiscreet(t *testing.T) {
+	s := Source{Hide: func(text string) string { return strings.ReplaceAll(text, "planted", "***") }}
+	kinds := map[string]string{"text/plain; charset=utf-8": "a\x1b[31m planted \u009b\x7f\nb", "application/json": "{\"a\":\"planted \u009b\x7f\"}"}
+	want := map[string]string{"text/plain; charset=utf-8": "a\\x1b[31m *** \\u009b\\x7f\nb", "application/json": `{"a":"*** \u009b\u007f"}`}
+	for kind, content := range kinds {
+		page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			w.Header().Set("Content-Length", fmt.Sprint(len(content)))
+			w.WriteHeader(http.StatusTeapot)
+			for i := range len(content) { // a secret lies across writes
+				_, _ = w.Write([]byte{content[i]})
+			}
+		})
+		ask := func(who audience, path string) (int, string) {
+			w := httptest.NewRecorder()
+			s.discreet(who, page).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+			return w.Code, w.Body.String()
+		}
+		for _, who := range []audience{public, insider} {
+			if status, got := ask(who, "/queue"); got != want[kind] || status != http.StatusTeapot {
+				t.Errorf("%d %q, want %q", status, got, want[kind])
+			}
+		}
+		if _, got := ask(public, "/queue?show-secrets=true"); got != want[kind] {
+			t.Errorf("the public is shown %q", got)
+		}
+		if _, got := ask(insider, "/queue?show-secrets=true"); got != strings.ReplaceAll(want[kind], "***", "planted") {
+			t.Errorf("who asks for secrets is shown %q", got)
+		}
+	}
+	registry := prometheus.NewRegistry()
+	gauge := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "g", Help: "g"}, []string{"word"})
+	gauge.WithLabelValues("planted \x1b[2J").Set(1)
+	registry.MustRegister(gauge)
+	families, err := discreetMetrics{registry, s.Hide}.Gather()
+	if err != nil || families[0].GetMetric()[0].GetLabel()[0].GetValue() != `*** \x1b[2J` {
+		t.Errorf("%v, %v", families, err)
+	}
+}

@@ -1,0 +1,110 @@
+package values
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// minHidden is the length below which a text is not looked for in others: to replace "admin" or "1" everywhere would destroy
+// what is shown and hide nothing.
+const minHidden = 6
+
+// minHiddenLine is that of a line of a longer text, which may be printed indented, or alone.
+const minHiddenLine = 16
+
+// Hider replaces known secrets in texts, wherever they stand: as they are, in base64, and as JSON, YAML and URLs quote them. It
+// is immutable; nil hides nothing.
+type Hider struct{ replacer *strings.Replacer }
+
+// NewHider makes one for some secrets.
+func NewHider(secrets []string) *Hider {
+	forms := map[string]bool{}
+	for _, secret := range secrets {
+		for _, text := range append([]string{secret}, longLines(secret)...) {
+			if len(strings.TrimSpace(text)) < minHidden {
+				continue
+			}
+			for _, form := range formsOf(text) {
+				forms[form] = true
+			}
+		}
+	}
+	if len(forms) == 0 {
+		return nil
+	}
+	all := sortedKeys(forms)
+	// The first one that fits wins, so that a secret with another one in it goes as a whole.
+	slices.SortStableFunc(all, func(a, b string) int { return len(b) - len(a) })
+	pairs := make([]string, 0, 2*len(all))
+	for _, form := range all {
+		pairs = append(pairs, form, Hidden)
+	}
+	return &Hider{strings.NewReplacer(pairs...)}
+}
+
+func longLines(text string) []string {
+	if !strings.Contains(strings.TrimSpace(text), "\n") {
+		return []string{strings.TrimSpace(text)}
+	}
+	var lines []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if line = strings.TrimSpace(line); len(line) >= minHiddenLine {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+func formsOf(text string) []string {
+	forms := []string{text, base64.StdEncoding.EncodeToString([]byte(text)), url.QueryEscape(text), url.PathEscape(text), strings.ReplaceAll(text, "'", "''")}
+	var plain strings.Builder
+	encoder := json.NewEncoder(&plain)
+	encoder.SetEscapeHTML(false)
+	if encoder.Encode(text) == nil {
+		forms = append(forms, strings.TrimSuffix(strings.TrimSpace(plain.String())[1:], `"`))
+	}
+	if quoted, err := json.Marshal(text); err == nil {
+		forms = append(forms, string(quoted[1:len(quoted)-1]))
+	}
+	return forms
+}
+
+// Text gives the text without the secrets.
+func (h *Hider) Text(text string) string {
+	if h == nil {
+		return text
+	}
+	return h.replacer.Replace(text)
+}
+
+// Tree gives the tree without the secrets, also those in keys.
+func (h *Hider) Tree(tree any) any {
+	if h == nil {
+		return tree
+	}
+	switch v := tree.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(v))
+		for key, child := range v {
+			out[h.Text(key)] = h.Tree(child)
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, child := range v {
+			out[i] = h.Tree(child)
+		}
+		return out
+	case string:
+		return h.Text(v)
+	case nil, bool:
+		return tree
+	}
+	if text, err := JSON(tree); err == nil && h.Text(string(text)) == Hidden {
+		return Hidden
+	}
+	return tree
+}

@@ -1,0 +1,71 @@
+package values
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// Inside a text a secret is told by what stands before it. The words are fewer than those of looksSecret: much of what a text has
+// "key" in is none.
+const credential = `(?:pass|pwd|secret|token|credential|api[_-]?key|access[_-]?key|private[_-]?key|dsn)[\w.-]*`
+
+var (
+	// credentialURL is a URL with a password.
+	credentialURL = regexp.MustCompile(`([a-zA-Z][a-zA-Z0-9+.-]*://[^\s/@:"']*):[^\s/@"']+@`)
+	// credentialHeader is one of HTTP.
+	credentialHeader = regexp.MustCompile(`(?i)(authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token)\s+)[^\s"']+`)
+	// credentialPair is name=value anywhere, or "name": "value" of JSON.
+	credentialPair = regexp.MustCompile(`(?i)([\w.-]*` + credential + `)(=|["']\s*:\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s"'&;,{}]+)`)
+	// credentialLine is a line of a configuration file: name = value, or name: value.
+	credentialLine = regexp.MustCompile(`(?im)^(\s*(?:- +|export +|set +)?["']?(?:[\w.][\w.-]*)?` + credential + `)(["']?[ \t]*[:=][ \t]*)(\S[^\n]*)$`)
+)
+
+// hideCredentials hides what looks like a secret inside of a text, and leaves the rest.
+func hideCredentials(text string) string {
+	if !strings.ContainsAny(text, ":=") {
+		return text
+	}
+	text = credentialURL.ReplaceAllString(text, "${1}:"+Hidden+"@")
+	text = credentialHeader.ReplaceAllString(text, "${1}"+Hidden)
+	for _, pairs := range []*regexp.Regexp{credentialLine, credentialPair} {
+		text = pairs.ReplaceAllStringFunc(text, func(found string) string {
+			part := pairs.FindStringSubmatch(found)
+			if part == nil || pointsElsewhere(part[1], part[3]) {
+				return found
+			}
+			quote := part[3][:1]
+			if quote != `"` && quote != "'" || !strings.HasSuffix(part[3], quote) {
+				quote = ""
+			}
+			return part[1] + part[2] + quote + Hidden + quote
+		})
+	}
+	return text
+}
+
+// pointsElsewhere tells whether a value only says where a secret lies, or that there is one.
+func pointsElsewhere(name, value string) bool {
+	name = strings.ToLower(name)
+	for _, ending := range []string{"file", "path", "dir", "name", "ref", "url", "ttl"} {
+		if strings.HasSuffix(name, ending) {
+			return true
+		}
+	}
+	value = strings.Trim(value, `"' `+"\t\r")
+	if value == "" || strings.HasPrefix(value, "$") || strings.HasPrefix(value, "{{") || strings.Trim(value, "|>-+[]{}") == "" || value == Hidden {
+		return true
+	}
+	return slices.Contains([]string{"true", "false", "yes", "no", "on", "off", "null", "none"}, strings.ToLower(value))
+}
+
+// asksForCredential tells whether an argument of a command is followed by a secret: --password, as a word of its own.
+func asksForCredential(argument any) bool {
+	text, _ := argument.(string)
+	if !strings.HasPrefix(text, "-") || strings.ContainsAny(text, "= ") {
+		return false
+	}
+	return credentialName.MatchString(text) && !pointsElsewhere(text, "value")
+}
+
+var credentialName = regexp.MustCompile(`(?i)^[\w.-]*` + credential + `$`)

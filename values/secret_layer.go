@@ -1,0 +1,309 @@
+package values
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// ParseSecret takes the data of the Secret apart, which has the form of the ConfigMap, but for flags and maintenance modes: those
+// are no secrets, and one place must say which modules run (D40). Errors name every bad key and repeat nothing of its text.
+func ParseSecret(data map[string]string) (map[string]any, error) {
+	document := newDocument()
+	var problems []error
+	for _, key := range sortedKeys(data) {
+		if err := document.addSecret(key, data[key]); err != nil {
+			problems = append(problems, fmt.Errorf("Secret key %s: %w", brief(key), err))
+		}
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	return document.Sections, nil
+}
+
+func (d Document) addSecret(key, text string) error {
+	_, isFlag := flagOwner(key)
+	_, isMaintenance := maintenanceOwner(key)
+	if isFlag || isMaintenance {
+		return errors.New("flags and maintenance modes belong into the ConfigMap; the Secret holds values only")
+	}
+	tree, err := ParseYAML([]byte(text))
+	if err != nil {
+		return withoutContent(err)
+	}
+	if _, word := flagValue(tree); word {
+		return fmt.Errorf("must be a map or a list, is a single word; a module is switched by %s in the ConfigMap", FlagKey(key))
+	}
+	return d.add(key, tree)
+}
+
+// withoutContent keeps of the errors of a text where they are: what is wrong with it may be quoted from it.
+func withoutContent(err error) error {
+	if errors.Is(err, errTooLarge) || errors.Is(err, errTooDeep) {
+		for _, limit := range []error{errTooLarge, errTooDeep} {
+			if errors.Is(err, limit) {
+				return limit
+			}
+		}
+	}
+	var places []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if place, _, found := strings.Cut(line, ":"); found && strings.HasPrefix(place, "line ") && !slices.Contains(places, place) {
+			places = append(places, place)
+		}
+	}
+	if len(places) == 0 {
+		return errors.New("is no valid YAML, or too large; its content is not shown")
+	}
+	return fmt.Errorf("%s: is no valid YAML; its content is not shown", strings.Join(places, ", "))
+}
+
+// WithSecret replaces the section of the Secret, the layer right above the ConfigMap (D40); nil takes it away. by is the
+// revision and time of the Secret.
+func (s *Section) WithSecret(secret any, by Origin) (*Section, error) {
+	if secret != nil {
+		if err := checkSection(s.key, secret); err != nil {
+			return nil, fmt.Errorf("section %s of the Secret: %w", s.key, err)
+		}
+	}
+	changed := *s
+	changed.secret, changed.secretBy = secret, by
+	return changed.layered(), nil
+}
+
+// WithoutStore makes config patches change the ConfigMap only, marked paths included: there is no Secret that could be written.
+func (s *Section) WithoutStore() *Section {
+	changed := *s
+	changed.noStore = true
+	return &changed
+}
+
+// ConfigPart is what of Config lies in the ConfigMap, empty when there is nothing.
+func (s *Section) ConfigPart() any {
+	if s.config == nil {
+		return emptyLike(s.static)
+	}
+	return s.config
+}
+
+// SecretPart is what of Config lies in the Secret; nil when there is nothing.
+func (s *Section) SecretPart() any { return s.secret }
+
+// StoredChecksum is that of both parts, so that who writes one of them notices a change of the other.
+func (s *Section) StoredChecksum() string {
+	parts := make([]any, 0, 2)
+	for _, part := range []any{s.config, s.secret} {
+		if part == nil {
+			part = emptyLike(s.static)
+		}
+		parts = append(parts, part)
+	}
+	return Checksum(parts)
+}
+
+// Misplaced lists the paths that the schema marks as secrets while their values lie in the ConfigMap: they stay there until a
+// person or a hook moves them.
+func (s *Section) Misplaced() []string {
+	var paths []string
+	var visit func(tree any, path pointer, m marked)
+	visit = func(tree any, path pointer, m marked) {
+		if !m.leads() {
+			return
+		}
+		if m.stored(tree) {
+			paths = append(paths, s.dotted(path))
+			return
+		}
+		object, _ := tree.(map[string]any)
+		for _, key := range sortedKeys(object) {
+			visit(object[key], append(path[:len(path):len(path)], key), m.key(key))
+		}
+	}
+	if s.config != nil {
+		visit(s.config, nil, s.marked())
+	}
+	return paths
+}
+
+// divide gives a patched config section back to the ConfigMap and the Secret. What no operation touches stays where it is, in
+// both. What the schema marks goes to the Secret when it is touched, and so does what lies there already: the ConfigMap below
+// could not change it. All else goes to the ConfigMap.
+func (s *Section) divide(patched any, operations Patch) (config, secret any) {
+	d := divider{marked: s.marked()}
+	for _, operation := range operations {
+		d.touched = append(d.touched, mustPointer(operation.Path)[1:])
+	}
+	parts := d.divide(pointer{}, d.marked, patched, part(s.config), part(s.secret))
+	return parts.config.value, parts.secret.value
+}
+
+type divider struct {
+	marked  marked
+	touched []pointer
+}
+
+// portion is a value, or nothing.
+type portion struct {
+	value any
+	has   bool
+}
+
+func part(tree any) portion { return portion{tree, tree != nil} }
+
+func (p portion) key(key string) portion {
+	m, _ := p.value.(map[string]any)
+	value, has := m[key]
+	return portion{value, has}
+}
+
+func (p portion) isMap() bool {
+	_, ok := p.value.(map[string]any)
+	return ok
+}
+
+type portions struct{ config, secret portion }
+
+func (d divider) divide(path pointer, m marked, next any, config, secret portion) portions {
+	object, isMap := next.(map[string]any)
+	switch {
+	case !d.touches(path) && (config.has || secret.has):
+		return portions{config, secret}
+	case m.stored(next):
+		return portions{secret: portion{next, true}}
+	case isMap:
+		return d.divideMap(path, m, object, config, secret)
+	case secret.has:
+		return portions{config, portion{next, true}}
+	}
+	return portions{config: portion{next, true}}
+}
+
+// divideMap divides key by key. A part that had no map gets one only for what goes into it; somebody must have it.
+func (d divider) divideMap(path pointer, m marked, next map[string]any, config, secret portion) portions {
+	below, above := map[string]any{}, map[string]any{}
+	for key, value := range next {
+		parts := d.divide(append(path[:len(path):len(path)], key), m.key(key), value, config.key(key), secret.key(key))
+		if parts.config.has {
+			below[key] = parts.config.value
+		}
+		if parts.secret.has {
+			above[key] = parts.secret.value
+		}
+	}
+	var parts portions
+	if len(above) > 0 || secret.isMap() && !config.isMap() {
+		parts.secret = portion{above, true}
+	}
+	if len(below) > 0 || config.isMap() || !parts.secret.has {
+		parts.config = portion{below, true}
+	}
+	return parts
+}
+
+// touches tells whether an operation is about the path, something above it or something below it.
+func (d divider) touches(path pointer) bool {
+	return slices.ContainsFunc(d.touched, func(at pointer) bool { return at.contains(path) || path.contains(at) })
+}
+
+// secretAt tells whether a value must not be shown: its keys say so, or the schema, or it comes from the Secret.
+func (s *Section) secretAt(path pointer) bool {
+	if slices.ContainsFunc(path, looksSecret) {
+		return true
+	}
+	m, secret := s.marked(), s.secret
+	for i := 0; ; i++ {
+		if m.secret() || secret != nil && !isMapOf(secret) {
+			return true
+		}
+		if i == len(path) {
+			return false
+		}
+		m, secret = append(m.key(path[i]), m.element()...), childOf(secret, path[i])
+	}
+}
+
+func isMapOf(tree any) bool { _, ok := tree.(map[string]any); return ok }
+
+func childOf(tree any, key string) any {
+	m, _ := tree.(map[string]any)
+	return m[key]
+}
+
+// hideAt hides the secrets of a tree that stands at a path of the section.
+func (s *Section) hideAt(path pointer, tree any) any {
+	secret, _ := lookup(s.secret, path)
+	return conceal(tree, s.markedAt(path), secret, s.secretAt(path))
+}
+
+// markedAt gives the marks of the values at a path. An element may be a key or the place in a list.
+func (s *Section) markedAt(path pointer) marked {
+	m := s.marked()
+	for _, element := range path {
+		m = append(m.key(element), m.element()...)
+	}
+	return m
+}
+
+// conceal is hide with what the schema marks and what lies in the Secret.
+func conceal(tree any, m marked, secret any, hidden bool) any {
+	hidden = hidden || m.secret() || secret != nil && !isMapOf(secret)
+	switch v := tree.(type) {
+	case map[string]any:
+		out := maps.Clone(v)
+		for key, child := range v {
+			out[key] = conceal(child, m.key(key), childOf(secret, key), hidden || looksSecret(key))
+		}
+		return out
+	case []any:
+		out := make([]any, len(v))
+		for i, child := range v {
+			out[i] = conceal(child, m.element(), nil, hidden)
+		}
+		return out
+	}
+	return hide(tree, hidden)
+}
+
+// SecretTexts are the texts of the section that must not be shown anywhere: those in the Secret, and those that the schema marks,
+// wherever they come from.
+func (s *Section) SecretTexts() []string {
+	var texts []string
+	texts = append(texts, secretTexts(s.secret, nil, true)...)
+	if m := s.marked(); len(m) > 0 {
+		texts = append(texts, secretTexts(s.config, m, false)...)
+		texts = append(texts, secretTexts(s.merged, m, false)...)
+	}
+	slices.Sort(texts)
+	return slices.Compact(texts)
+}
+
+func secretTexts(tree any, m marked, hidden bool) []string {
+	if !hidden && !m.leads() {
+		return nil
+	}
+	hidden = hidden || m.secret()
+	var texts []string
+	switch v := tree.(type) {
+	case map[string]any:
+		for key, child := range v {
+			texts = append(texts, secretTexts(child, m.key(key), hidden)...)
+		}
+	case []any:
+		for _, child := range v {
+			texts = append(texts, secretTexts(child, m.element(), hidden)...)
+		}
+	case nil, bool:
+	case string:
+		if hidden {
+			texts = append(texts, v)
+		}
+	default:
+		if text, err := JSON(v); err == nil && hidden {
+			texts = append(texts, string(text))
+		}
+	}
+	return texts
+}

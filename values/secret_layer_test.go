@@ -1,0 +1,307 @@
+package values
+
+import (
+	"encoding/json"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// secretSchema marks a text, a map, texts of a pattern, and a text in a list of maps.
+const secretSchema = `
+type: object
+properties:
+  plain: {}
+  admin: {type: object, properties: {hash: {x-secret: true, type: string, maxLength: 30}, user: {}}}
+  vault: {type: object, x-secret: true, additionalProperties: true}
+  extra: {type: object, patternProperties: {"^hidden": {x-secret: true}, "^open": {}}}
+  users: {type: array, items: {type: object, properties: {name: {}, pin: {x-secret: true}}}}
+`
+
+func secretSection(t testing.TB, config, secret string) *Section {
+	t.Helper()
+	schemas, err := CompileSchemas(SchemaFile{Path: "config-values.yaml", Data: []byte(secretSchema)}, SchemaFile{})
+	wantError(t, err)
+	section := sectionOf(t, "m", schemas, "", config)
+	if secret != "" {
+		section, err = section.WithSecret(yamlTree(t, secret), Origin{Revision: "7"})
+		wantError(t, err)
+	}
+	return section
+}
+
+// D40: the Secret lies right above the ConfigMap, below what hooks have in memory, and explanations name it.
+func TestSecretLayer(t *testing.T) {
+	section := secretSection(t, "{plain: 1, admin: {user: a, hash: below}}", "{admin: {hash: above}, vault: {x: 1}}")
+	wantYAML(t, "config", section.Config(), "{plain: 1, admin: {user: a, hash: above}, vault: {x: 1}}")
+	wantYAML(t, "merged", section.Merged(), "{plain: 1, admin: {user: a, hash: above}, vault: {x: 1}}")
+	leaves, err := section.Explain("admin.hash")
+	wantError(t, err)
+	if got := leaves[0]; !got.Secret || len(got.Sources) != 2 || got.Sources[0].Layer != LayerSecret || got.Sources[0].Revision != "7" || got.Sources[1].Layer != LayerConfigMap {
+		t.Errorf("explained as %+v", got)
+	}
+	if got := leaves[0].Masked().Sources; got[0].Value != Hidden || got[1].Value != Hidden {
+		t.Errorf("shown: %+v", got)
+	}
+	section, err = section.WithSecret(nil, Origin{})
+	wantError(t, err)
+	wantYAML(t, "without", section.Config(), "{plain: 1, admin: {user: a, hash: below}}")
+}
+
+// D40: the form of the ConfigMap, but no flags; no error repeats what stands in it.
+func TestParseSecret(t *testing.T) {
+	sections, err := ParseSecret(map[string]string{"global": "a: 1", "someModule": "b: 2", "empty": ""})
+	wantError(t, err)
+	wantYAML(t, "sections", map[string]any(sections), "{global: {a: 1}, someModule: {b: 2}}")
+	for data, want := range map[string]string{
+		"someModuleEnabled=true":        "Secret key someModuleEnabled: flags and maintenance modes belong into the ConfigMap",
+		"someModuleMaintenance=x":       "Secret key someModuleMaintenance: flags and maintenance modes belong into the ConfigMap",
+		"someModule=false":              "must be a map or a list, is a single word; a module is switched by someModuleEnabled in the ConfigMap",
+		"someModule=planted":            "must be a map or a list, is a text",
+		"someModule=a: *planted":        "its content is not shown",
+		"someModule=a: 1\na: planted\n": "line 2: is no valid YAML",
+		"someModule=planted: [":         "is no valid YAML",
+		"some-module=a: 1":              "did you mean someModule?",
+	} {
+		key, text, _ := strings.Cut(data, "=")
+		_, err := ParseSecret(map[string]string{key: text})
+		wantError(t, err, want)
+		if strings.Contains(err.Error(), "planted") {
+			t.Errorf("the content is shown: %v", err)
+		}
+	}
+	_, err = ParseSecret(map[string]string{"m": strings.Repeat("[", 200)})
+	wantError(t, err, "Secret key m")
+}
+
+// D41: what a hook patches is divided by the schema.
+func TestConfigPatchIsDivided(t *testing.T) {
+	for name, c := range map[string]struct{ config, secret, patch, wantConfig, wantSecret string }{
+		"both": {
+			"{plain: 1}", "", `[{"op":"add","path":"/m/admin","value":{"hash":"x","user":"u"}},{"op":"replace","path":"/m/plain","value":2}]`,
+			"{plain: 2, admin: {user: u}}", "{admin: {hash: x}}",
+		},
+		"the Secret only": {"{plain: 1}", "", `[{"op":"add","path":"/m/vault","value":{"a":1}}]`, "{plain: 1}", "{vault: {a: 1}}"},
+		"a pattern":       {"", "", `[{"op":"add","path":"/m/extra","value":{"hiddenA":1,"openB":2}}]`, "{extra: {openB: 2}}", "{extra: {hiddenA: 1}}"},
+		"a list with a secret is stored as a whole": {
+			"", "", `[{"op":"add","path":"/m/users","value":[{"name":"a","pin":1}]}]`, "{}", "{users: [{name: a, pin: 1}]}",
+		},
+		"what is touched moves": {
+			"{admin: {hash: old, user: u}}", "", `[{"op":"replace","path":"/m/admin/hash","value":"old"}]`, "{admin: {user: u}}", "{admin: {hash: old}}",
+		},
+		"what is not stays": {
+			"{admin: {hash: old, user: u}}", "{vault: {a: 1}}", `[{"op":"replace","path":"/m/admin/user","value":"v"}]`, "{admin: {hash: old, user: v}}", "{vault: {a: 1}}",
+		},
+		"what lies in the Secret is changed there": {
+			"{plain: below}", "{plain: above}", `[{"op":"replace","path":"/m/plain","value":"new"}]`, "{plain: below}", "{plain: new}",
+		},
+		"removed from both": {
+			"{admin: {hash: below, user: u}}", "{admin: {hash: above}}", `[{"op":"remove","path":"/m/admin/hash"}]`, "{admin: {user: u}}", "null",
+		},
+		"nothing is left": {"{plain: 1}", "{vault: {a: 1}}", `[{"op":"remove","path":"/m"}]`, "{}", "null"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			section := secretSection(t, c.config, c.secret)
+			changed, err := section.PatchConfig(patchOf(t, c.patch), Origin{Hook: "h"})
+			wantError(t, err)
+			wantYAML(t, "the ConfigMap", changed.ConfigPart(), c.wantConfig)
+			wantYAML(t, "the Secret", changed.SecretPart(), c.wantSecret)
+			all, err := section.WithoutStore().PatchConfig(patchOf(t, c.patch), Origin{})
+			wantError(t, err)
+			if all.SecretPart() != nil || Checksum(all.Config()) != Checksum(changed.Config()) {
+				t.Errorf("without a Secret: %v and %v", all.ConfigPart(), all.SecretPart())
+			}
+		})
+	}
+}
+
+// D41: however a patch is divided, both parts together are what the patch made of them, a mark that is touched is in the Secret
+// only, and what is not touched stays to the letter.
+func TestDividedPartsAreTheWhole(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	keys := []string{"plain", "admin", "vault", "extra", "users"}
+	below := []string{"hash", "user", "hiddenA", "openB"}
+	var value func(depth int) any
+	value = func(depth int) any {
+		switch n := random.IntN(6); {
+		case n < 2 || depth == 0:
+			return int64(random.IntN(3))
+		case n == 2:
+			return []any{map[string]any{"pin": int64(random.IntN(3))}}
+		default:
+			m := map[string]any{}
+			for range random.IntN(3) {
+				m[below[random.IntN(len(below))]] = value(depth - 1)
+			}
+			return m
+		}
+	}
+	tree := func() map[string]any {
+		m := map[string]any{}
+		for range random.IntN(4) {
+			m[keys[random.IntN(len(keys))]] = value(2)
+		}
+		return m
+	}
+	section := secretSection(t, "", "")
+	for range 20000 {
+		s := *section
+		s.config, s.secret = tree(), tree()
+		operation := addition(pointer{"m", keys[random.IntN(len(keys))]}, value(2))
+		if _, is := lookup(s.Config(), pointer{mustPointer(operation.Path)[1]}); is && random.IntN(3) == 0 {
+			operation = Operation{Op: "remove", Path: operation.Path}
+		} else if random.IntN(2) == 0 {
+			if m, _ := lookup(s.Config(), mustPointer(operation.Path)[1:]); isMapOf(m) {
+				operation = addition(append(mustPointer(operation.Path), below[random.IntN(len(below))]), value(1))
+			}
+		}
+		patched, operations, err := apply("m", s.Config(), Patch{operation})
+		wantError(t, err)
+		config, secret := s.divide(patched, operations)
+		if whole := Merge(config, secret); Checksum(orEmpty(whole)) != Checksum(patched) {
+			t.Fatalf("%s on %v and %v: %v and %v are not %v", operation, s.config, s.secret, config, secret, patched)
+		}
+		at := mustPointer(operation.Path)[1:]
+		if now, there := lookup(config, at); there && s.markedAt(at).secret() {
+			t.Fatalf("%s: the secret %v is in the ConfigMap", operation, now)
+		}
+		for _, key := range keys {
+			if key == at[0] {
+				continue
+			}
+			for was, now := range map[*any]any{&s.config: config, &s.secret: secret} {
+				if !reflect.DeepEqual(childOf(*was, key), childOf(now, key)) {
+					t.Fatalf("%s changed %s: from %v to %v", operation, key, *was, now)
+				}
+			}
+		}
+	}
+}
+
+func orEmpty(tree any) any {
+	if tree == nil {
+		return map[string]any{}
+	}
+	return tree
+}
+
+// D41: no page, no explanation and no violation shows what the schema marks, or what comes from the Secret.
+func TestMarkedSecretsAreHidden(t *testing.T) {
+	section := secretSection(t, "{plain: shown, admin: {hash: planted1}, users: [{name: shown, pin: planted2}]}",
+		"{vault: {a: planted3}, extra: {openB: planted4, hiddenC: {d: [planted5]}}, plain2: planted6}")
+	section, err := section.Patch(patchOf(t, `[{"op":"add","path":"/m/admin/hash","value":"planted7-and-much-too-long-for-it"}]`), Origin{})
+	wantError(t, err)
+	view := section.View(false)
+	leaves, err := section.Explain("")
+	wantError(t, err)
+	for i := range leaves {
+		leaves[i] = leaves[i].Masked()
+	}
+	changes := section.Diff(secretSection(t, "{plain: planted8}", ""))
+	changes = append(changes, secretSection(t, "", "").Diff(secretSection(t, "", "{plain: planted9}"))...)
+	for i := range changes {
+		changes[i] = changes[i].Masked()
+	}
+	text, err := YAML(mustTree(t, map[string]any{"merged": view.Merged, "config": view.Config, "patches": view.Patches, "leaves": leaves}))
+	wantError(t, err)
+	if strings.Contains(string(text), "planted") || !strings.Contains(string(text), "shown") {
+		t.Errorf("shown:\n%s", text)
+	}
+	if got := mustText(t, changes); strings.Contains(got, "planted9") {
+		t.Errorf("changes: %s", got)
+	}
+	wrong := secretSection(t, "{admin: {hash: planted-and-much-too-long-for-it}}", "{plain2: planted}")
+	if err := wrong.ValidateConfig(); err == nil || strings.Contains(err.Error(), "planted") || !strings.Contains(err.Error(), "m.admin.hash: must have at most 30 characters") {
+		t.Errorf("the violation: %v", err)
+	}
+	texts := strings.Join(section.SecretTexts(), " ")
+	for _, planted := range []string{"planted1", "planted2", "planted3", "planted4", "planted5", "planted6", "planted7"} {
+		if !strings.Contains(texts, planted) {
+			t.Errorf("%s is not known: %s", planted, texts)
+		}
+	}
+	if strings.Contains(texts, "shown") {
+		t.Errorf("known: %s", texts)
+	}
+}
+
+// D41: what the schema marks while it lies in the ConfigMap is named.
+func TestMisplacedSecrets(t *testing.T) {
+	section := secretSection(t, "{plain: 1, admin: {hash: x, user: u}, users: [{name: a, pin: 1}]}", "")
+	if got, want := section.Misplaced(), []string{"m.admin.hash", "m.users"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+func TestMarksAreCompiled(t *testing.T) {
+	_, err := CompileSchemas(SchemaFile{Path: "c.yaml", Data: []byte(`{properties: {a: {x-secret: maybe}}}`)}, SchemaFile{})
+	wantError(t, err, "schema c.yaml: /properties/a: x-secret must be true or false, is a text")
+	recursive := `{definitions: {node: {properties: {pin: {x-secret: true}, next: {$ref: "#/definitions/node"}}}}, $ref: "#/definitions/node"}`
+	schemas, err := CompileSchemas(SchemaFile{}, SchemaFile{Path: "v.yaml", Data: []byte(recursive)})
+	wantError(t, err)
+	section := sectionOf(t, "m", schemas, "", "{next: {next: {pin: planted}}}")
+	wantYAML(t, "hidden", section.View(false).Merged, `{next: {next: {pin: "***"}}}`)
+}
+
+// D41: a known secret is found in any text, also quoted and in base64; short words are not looked for.
+func TestHider(t *testing.T) {
+	h := NewHider([]string{"pl'an\"ted <1>", "pl'an\"ted <1> and more", "admin", "first line of a key\nsecond line of a key\n"})
+	for text, want := range map[string]string{
+		"a pl'an\"ted <1> b":               "a *** b",
+		"pl'an\"ted <1> and more":          "***",
+		`{"a":"pl'an\"ted <1>"}`:           `{"a":"***"}`,
+		`{"a":"pl'an\"ted \u003c1\u003e"}`: `{"a":"***"}`,
+		"a: 'pl''an\"ted <1>'":             "a: '***'",
+		"cGwnYW4idGVkIDwxPg==":             "***",
+		"pl%27an%22ted+%3C1%3E":            "***",
+		"  second line of a key":           "  ***",
+		"admin":                            "admin",
+	} {
+		if got := h.Text(text); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+	wantYAML(t, "tree", h.Tree(yamlTree(t, `{a: ["pl'an\"ted <1>", 5], b: true}`)), `{a: ["***", 5], b: true}`)
+	var none *Hider
+	if none.Text("x") != "x" || NewHider([]string{"", "short"}) != nil {
+		t.Error("nothing is hidden without secrets")
+	}
+}
+
+// J9: inside of texts credentials are told by what stands before them.
+func TestCredentialsInTexts(t *testing.T) {
+	for text, want := range map[string]string{
+		"--token=s3cret --v=2":                      "--token=*** --v=2",
+		"postgres://app:s3cret@db:5432/x?a=b":       "postgres://app:***@db:5432/x?a=b",
+		"[db]\npassword = s3cret and more\nport=1":  "[db]\npassword = ***\nport=1",
+		"db:\n  password: s3cret\n  host: h\n":      "db:\n  password: ***\n  host: h\n",
+		`{"apiKey": "s3cret", "host": "h"}`:         `{"apiKey": "***", "host": "h"}`,
+		"curl -H 'Authorization: Bearer s3cret' h":  "curl -H 'Authorization: Bearer ***' h",
+		"export DB_PASSWORD=s3cret; run":            "export DB_PASSWORD=***",
+		"--password-file=/etc/x --secret-name=tls":  "--password-file=/etc/x --secret-name=tls",
+		"password: ${PASSWORD}\ntoken: $(TOKEN)\n":  "password: ${PASSWORD}\ntoken: $(TOKEN)\n",
+		"passwordless: true\nssh://git@host/x\n":    "passwordless: true\nssh://git@host/x\n",
+		"proxy_pass http://up:8080;\nsecrets:\n- a": "proxy_pass http://up:8080;\nsecrets:\n- a",
+		"The operator, its tokens and keys.":        "The operator, its tokens and keys.",
+	} {
+		if got := hideCredentials(text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	object := yamlTree(t, `{kind: Pod, spec: {containers: [{args: [--user, me, --password, s3cret, --token=s3cret], command: [sh, -c, "login --password=s3cret"], env: [{name: U, value: "http://u:s3cret@h"}]}]}}`)
+	wantYAML(t, "a Pod", MaskObject(object),
+		`{kind: Pod, spec: {containers: [{args: [--user, me, --password, "***", --token=***], command: [sh, -c, "login --password=***"], env: [{name: U, value: "http://u:***@h"}]}]}}`)
+}
+
+func mustTree(t testing.TB, v any) any {
+	t.Helper()
+	return yamlTree(t, mustText(t, v))
+}
+
+func mustText(t testing.TB, v any) string {
+	t.Helper()
+	text, err := json.Marshal(v)
+	wantError(t, err)
+	return string(text)
+}

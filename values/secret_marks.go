@@ -1,0 +1,196 @@
+package values
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// secretKey marks a schema whose values are secrets: config patches of hooks store them in the Secret, and nobody is shown them
+// (D41).
+const secretKey = "x-secret"
+
+// marks are the places below a value that its schema marks with x-secret. Recursive schemas give recursive marks.
+type marks struct {
+	secret     bool // the value itself, with all below it
+	leads      bool // it is marked, or something below it is
+	properties map[string]*marks
+	patterns   []patternMarks
+	additional *marks // for keys that nobody names
+	items      []*marks
+}
+
+type patternMarks struct {
+	pattern *regexp.Regexp
+	marks   *marks
+}
+
+// compileMarks gathers the marks of a schema; nil when it has none. Other than with defaults every branch counts, those of anyOf
+// and then as well: a value that is hidden without need costs less than one that is shown.
+func compileMarks(root map[string]any) (*marks, error) {
+	if !mentions(root, secretKey) {
+		return nil, nil
+	}
+	c := marksCompiler{document: schemaDocument{root}, known: map[string]*marks{}}
+	top, err := c.compile([]string{""})
+	if err != nil {
+		return nil, err
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, m := range c.known {
+			if !m.leads && (m.secret || slices.ContainsFunc(m.children(), func(child *marks) bool { return child.leads })) {
+				m.leads, changed = true, true
+			}
+		}
+	}
+	return top, nil
+}
+
+type marksCompiler struct {
+	document schemaDocument
+	known    map[string]*marks
+}
+
+// compile gathers what the given places say about one value.
+func (c *marksCompiler) compile(ats []string) (*marks, error) {
+	slices.Sort(ats)
+	ats = slices.Compact(ats)
+	name := strings.Join(ats, " ")
+	if known, ok := c.known[name]; ok {
+		return known, nil
+	}
+	m := &marks{}
+	c.known[name] = m
+	var places []place
+	for _, at := range ats {
+		found, err := c.document.collect(at, false)
+		if err != nil {
+			return nil, err
+		}
+		places = append(places, found...)
+	}
+	for _, p := range places {
+		switch value := p.node[secretKey].(type) {
+		case nil:
+		case bool:
+			m.secret = m.secret || value
+		default:
+			return nil, fmt.Errorf("%s: %s must be true or false, is %s", orRoot(p.at), secretKey, describe(value))
+		}
+	}
+	children := childrenOf(places)
+	for _, key := range sortedKeys(children) {
+		child, err := c.compile(children[key])
+		if err != nil {
+			return nil, err
+		}
+		if err := m.adopt(key, child); err != nil {
+			return nil, err
+		}
+	}
+	return m, nil
+}
+
+// adopt hangs the marks of a child where a value is looked up. Which position of a list a schema means does not matter.
+func (m *marks) adopt(name string, child *marks) error {
+	path, err := splitPointer(name)
+	if err != nil {
+		return err
+	}
+	switch path[0] {
+	case "properties":
+		if m.properties == nil {
+			m.properties = map[string]*marks{}
+		}
+		m.properties[path[1]] = child
+	case "patternProperties":
+		pattern, err := regexp.Compile(path[1])
+		if err != nil {
+			return fmt.Errorf("patternProperties: %w", err)
+		}
+		m.patterns = append(m.patterns, patternMarks{pattern, child})
+	case "additionalProperties":
+		m.additional = child
+	case "items":
+		m.items = append(m.items, child)
+	}
+	return nil
+}
+
+func (m *marks) children() []*marks {
+	all := slices.Clone(m.items)
+	for _, child := range m.properties {
+		all = append(all, child)
+	}
+	for _, p := range m.patterns {
+		all = append(all, p.marks)
+	}
+	if m.additional != nil {
+		all = append(all, m.additional)
+	}
+	return all
+}
+
+// forKey gives the marks of a key: those of its name, or of the other keys.
+func (m *marks) forKey(key string) []*marks {
+	var found []*marks
+	if child := m.properties[key]; child != nil {
+		found = append(found, child)
+	}
+	for _, p := range m.patterns {
+		if p.pattern.MatchString(key) {
+			found = append(found, p.marks)
+		}
+	}
+	if len(found) == 0 && m.additional != nil {
+		found = append(found, m.additional)
+	}
+	return found
+}
+
+// marked is what several schemas mark at one place.
+type marked []*marks
+
+func (m marked) secret() bool {
+	return slices.ContainsFunc(m, func(one *marks) bool { return one.secret })
+}
+
+func (m marked) leads() bool {
+	return slices.ContainsFunc(m, func(one *marks) bool { return one.leads })
+}
+
+func (m marked) key(key string) marked {
+	var below marked
+	for _, one := range m {
+		below = append(below, one.forKey(key)...)
+	}
+	return below
+}
+
+func (m marked) element() marked {
+	var below marked
+	for _, one := range m {
+		below = append(below, one.items...)
+	}
+	return below
+}
+
+// stored tells whether a value belongs into the Secret as a whole: a list is replaced by the layer above it, so one with a secret
+// in it is one.
+func (m marked) stored(value any) bool {
+	_, list := value.([]any)
+	return m.secret() || list && m.leads()
+}
+
+// marked gives what config-values.yaml and values.yaml mark in the section.
+func (s *Section) marked() marked {
+	var all marked
+	for _, one := range []*schema{s.schemas.config, s.schemas.values} {
+		if one != nil && one.marks != nil {
+			all = append(all, one.marks)
+		}
+	}
+	return all
+}
