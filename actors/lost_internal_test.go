@@ -39,7 +39,7 @@ func TestNoMessageIsLostUnnoticed(t *testing.T) {
 	note("a question: who asks hears of the crash", "areYouReady", "spawnModules", "takeOver",
 		"getConfig", "getKnownConfig", "getDiscovery", "mayPurge", "endPurges", "getWarm", "getGone", "messages.ListMonitored",
 		"messages.GetValues", "messages.GetModule", "messages.GetDrift", "getDrifted", "whichModule", "getHooks", "messages.ListHooks",
-		"messages.ApplyHookResult", "messages.AwaitSynchronized", "awaitQuiet", "messages.GetSnapshots", "messages.DumpSnapshots")
+		"messages.ApplyHookResult", "messages.AwaitSynchronized", "awaitQuiet", "messages.GetSnapshots", "messages.DumpSnapshots", "messages.CheckConfig")
 	note("of a run that is gone with its owner", "messages.BindingSynchronized", "messages.BindingDeferred", "startedUp")
 	note("made needless by the start, which does the same", "messages.TaskDone", "executeAgain", "lookAgain")
 	note("sent by tests only", "messages.ScheduleFired")

@@ -67,10 +67,10 @@ func TestCheckRefuses(t *testing.T) {
 		want  []string
 	}{
 		"broken YAML": {map[string]string{"modules/010-dns/values.yaml": "dns: [1"}, []string{"modules/010-dns/values.yaml: line 1"}},
-		"a bomb":      {map[string]string{"modules/010-dns/values.yaml": bomb.String()}, []string{"modules/010-dns/values.yaml", "aliases repeat more than"}},
+		"a bomb":      {map[string]string{"modules/010-dns/values.yaml": bomb.String()}, []string{"modules/010-dns/values.yaml", "larger than 4 MiB"}},
 		"a bomb in the ConfigMap": {
 			map[string]string{"modules/values.yaml": on, "modules/010-dns/values.yaml": "", "cm.yaml": "dns: |\n  " + strings.ReplaceAll(strings.TrimPrefix(bomb.String(), "dns:\n"), "\n", "\n  ")},
-			[]string{"ConfigMap key dns", "aliases repeat more than"},
+			[]string{"ConfigMap key dns", "larger than 4 MiB"},
 		},
 		"duplicate keys":         {map[string]string{"modules/values.yaml": "dns: {a: 1}\ndns: {b: 2}\n", "modules/010-dns/x": ""}, []string{`line 2: key "dns" is already set in line 1`}},
 		"not camelCase":          {map[string]string{"modules/010-my-dns/x": "", "cm.yaml": "my-dns: 'a: 1'"}, []string{"ConfigMap key my-dns", "did you mean myDns?"}},
