@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -149,6 +150,32 @@ func (c *Cluster) Restart(t testing.TB) {
 		t.Fatal(err)
 	}
 	c.process = process
+}
+
+// Pause stops the cluster as a machine that hangs: its connections stay open and nobody answers.
+// Resume ends that; on a killed cluster both do nothing.
+func (c *Cluster) Pause(t testing.TB) {
+	t.Helper()
+	c.signal(t, syscall.SIGSTOP)
+}
+
+// Resume ends a Pause.
+func (c *Cluster) Resume(t testing.TB) {
+	t.Helper()
+	c.signal(t, syscall.SIGCONT)
+}
+
+func (c *Cluster) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	c.mustBeOwn(t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process == nil {
+		return
+	}
+	if err := c.process.command.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (c *Cluster) mustBeOwn(t testing.TB) {
