@@ -22,14 +22,14 @@ func soakEdits() []soakFault {
 		{"ConfigMap: values edited", 4, (*soak).editValues},
 		{"ConfigMap: a module switched on or off", 6, (*soak).switchModule},
 		{"ConfigMap: made invalid", 3, (*soak).spoilConfig},
-		{"ConfigMap: three writers at once", 4, (*soak).threeWriters},
+		{"ConfigMap: three writers at once …", 4, (*soak).threeWriters},
 		{"ConfigMap: replaced by force", 3, (*soak).replaceConfig},
 		{"ConfigMap: deleted, and back a while later", 2, (*soak).deleteConfig},
 		{"release: an object deleted", 6, (*soak).deleteObject},
 		{"release: records deleted", 3, (*soak).deleteRecords},
 		{"modules: the directory is empty", 3, (*soak).emptyModules},
 		{"modules: one is away", 2, (*soak).removeModule},
-		{"tenants: 100 edits a second", 5, (*soak).floodEdits},
+		{"tenants: 100 edits a second …", 5, (*soak).floodEdits},
 	}
 }
 

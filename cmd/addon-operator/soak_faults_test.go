@@ -19,7 +19,8 @@ import (
 	"addon-operator/testkit/faultproxy"
 )
 
-// soakFault is one sort of fault, and how often it is drawn.
+// soakFault is one sort of fault, and how often it is drawn. One that is many disturbances counts them itself: its
+// name ends in dots.
 type soakFault struct {
 	name   string
 	weight int
@@ -29,19 +30,19 @@ type soakFault struct {
 func soakFaults() []soakFault {
 	return slices.Concat([]soakFault{
 		{"operator: SIGKILL", 3, func(s *soak, _ *rand.Rand) { s.kubelet.kill("SIGKILL", syscall.SIGKILL) }},
-		{"operator: SIGKILL before or after a write", 14, (*soak).killAtWrite},
-		{"operator: SIGKILL by a hook", 4, (*soak).killByHook},
+		{"operator: SIGKILL before or after a write …", 14, (*soak).killAtWrite},
+		{"operator: SIGKILL by a hook …", 4, (*soak).killByHook},
 		{"operator: SIGTERM", 2, func(s *soak, _ *rand.Rand) { s.kubelet.kill("SIGTERM", syscall.SIGTERM) }},
 		{"operator: stopped and woken up", 2, (*soak).stopOperator},
 		{"API server: refuses connections", 3, (*soak).refuseConnections},
 		{"API server: stopped and woken up", 3, (*soak).stopServer},
 		{"API server: killed and restarted", 1, (*soak).restartServer},
-		{"API server: disturbed requests", 10, (*soak).disturb},
-		{"API server: all watches cut", 4, func(s *soak, _ *rand.Rand) { s.proxy.CutWatches() }},
+		{"API server: disturbed requests …", 10, (*soak).disturb},
+		{"API server: all watches cut …", 4, func(s *soak, _ *rand.Rand) { s.proxy.CutWatches() }},
 		{"API server: an aggregated API is down", 2, (*soak).breakAggregation},
-		{"hooks misbehave", 10, (*soak).misbehave},
+		{"hooks misbehave …", 10, (*soak).misbehave},
 		{"directory of temporary files: full or read-only", 4, (*soak).spoilTmp},
-		{"ports: half-sent requests", 2, (*soak).halfSent},
+		{"ports: half-sent requests …", 2, (*soak).halfSent},
 	}, soakEdits())
 }
 
@@ -68,6 +69,7 @@ func (s *soak) killAtWrite(draw *rand.Rand) {
 			s.note("killed %s%s %s (%d)", moment, w.Effect, w.Path, w.Status)
 			s.mu.Lock()
 			s.effects[moment+w.Effect]++
+			s.counts["operator: SIGKILL at a write"]++
 			s.mu.Unlock()
 			close(fired)
 		}
@@ -122,8 +124,10 @@ func (s *soak) disturb(draw *rand.Rand) {
 	rate := []float64{0.05, 0.2, 0.5, 0.8}[draw.IntN(4)]
 	s.note("%.0f%% of the requests are disturbed", rate*100)
 	s.proxy.SetRate(rate)
-	s.provoke(draw)
-	s.pause(time.Duration(500+draw.IntN(2500)) * time.Millisecond)
+	for range 3 + draw.IntN(8) {
+		s.provoke(draw)
+		s.pause(time.Duration(100+draw.IntN(300)) * time.Millisecond)
+	}
 	if draw.IntN(3) > 0 {
 		s.proxy.SetRate(0)
 	}
@@ -182,7 +186,6 @@ func (s *soak) misbehave(draw *rand.Rand) {
 
 func (s *soak) ask(what string) {
 	s.note("a hook %s", what)
-	s.count("hook "+what+" (asked)", 1)
 	s.write("out/ask/"+what, "")
 }
 

@@ -77,13 +77,15 @@ func (k *kubelet) tend(o *operator, run int, peak func() int) {
 		why = "by itself: " + o.cmd.ProcessState.String()
 		if o.count("ERROR", "it is killed, because another replica may lead") > 0 {
 			why = "killed by its keeper"
+		} else if o.killed() {
+			why = "SIGKILL by a hook"
 		}
 	}
 	k.ends[why]++
 	k.last = tail(append(k.last, append(o.output.lines(), "=== this operator has ended: "+why)...), 100_000)
 	k.current = nil
 	k.mu.Unlock()
-	k.soak.note("the operator has ended: %s", why)
+	k.soak.note("the operator has ended: %s; its last line: %s", why, strings.Join(tail(o.output.lines(), 1), ""))
 	if used := peak(); used >= memoryLimit {
 		k.soak.violated("the operator used %d MiB of memory", used)
 	}
@@ -96,6 +98,11 @@ func (k *kubelet) tend(o *operator, run int, peak func() int) {
 	if k.wanted && k.current == nil {
 		k.run()
 	}
+}
+
+func (o *operator) killed() bool {
+	status, ok := o.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signal() == syscall.SIGKILL
 }
 
 // read looks at each line of the log. It returns whether the line is kept.
@@ -129,7 +136,7 @@ func (k *kubelet) kill(why string, signal syscall.Signal) bool {
 	return k.current.cmd.Process.Signal(signal) == nil
 }
 
-// blame names the end that a hook is about to bring about.
+// wake lets an operator go on that was stopped.
 func (k *kubelet) wake() { k.signal(syscall.SIGCONT) }
 
 func (k *kubelet) signal(signal syscall.Signal) {
