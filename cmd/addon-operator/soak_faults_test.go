@@ -49,7 +49,7 @@ func soakFaults() []soakFault {
 // killAtWrite kills the operator at one of its next writes: before the API server gets it, or when
 // it has answered and the operator does not know it yet.
 func (s *soak) killAtWrite(draw *rand.Rand) {
-	const within = 4 * time.Second
+	const attempts, pause = 6, 700 * time.Millisecond // the operator may be waiting for the Lease
 	skip, done := draw.IntN(6), draw.IntN(2) == 1
 	// Renewals of the Lease come all the time and Events often: most kills are for the others.
 	anything := draw.IntN(5) == 0
@@ -76,12 +76,15 @@ func (s *soak) killAtWrite(draw *rand.Rand) {
 		return true
 	})
 	defer s.proxy.OnWrite(nil)
-	s.provoke(draw)
-	select {
-	case <-fired:
-	case <-time.After(within):
-		s.note("there was no such write")
+	for range attempts {
+		s.provoke(draw)
+		select {
+		case <-fired:
+			return
+		case <-time.After(pause):
+		}
 	}
+	s.note("there was no such write")
 }
 
 // provoke gives the operator something to write.
