@@ -48,10 +48,14 @@ func (s *soak) editValues(draw *rand.Rand) {
 	s.writeConfig()
 }
 
+// switchModule draws twice when the first one is on: most modules are on most of the time.
 func (s *soak) switchModule(draw *rand.Rand) {
-	name := soakModules[draw.IntN(len(soakModules))]
+	name, other := soakModules[draw.IntN(len(soakModules))], soakModules[draw.IntN(len(soakModules))]
 	m := s.model
 	m.mu.Lock()
+	if m.off[other] {
+		name = other
+	}
 	if m.touched[name] {
 		m.mu.Unlock()
 		return

@@ -56,9 +56,10 @@ func (k *kubelet) start() {
 func (k *kubelet) run() {
 	s := k.soak
 	k.started++
-	o := s.launch(append(leaseTimes("3s", "2s", "150ms"),
+	env := append(leaseTimes("3s", "2s", "150ms"),
 		"ADDON_OPERATOR_HA=true", "ADDON_OPERATOR_POD=soak-"+strconv.Itoa(k.started), "ADDON_OPERATOR_HOOK_TIMEOUT=5s",
-		"HOME="+s.path("home"), "TMPDIR="+s.path("tmp-of-others"), "SOAK_RUN="+strconv.Itoa(k.started))...)
+		"HOME="+s.path("home"), "TMPDIR="+s.path("tmp-of-others"), "SOAK_RUN="+strconv.Itoa(k.started))
+	o := s.launch(append(env, strings.Fields(os.Getenv("SOAK_OPTIONS"))...)...)
 	k.current, k.killing = o, ""
 	k.peakOf = bounded(o)
 	k.done.Add(1)
