@@ -119,6 +119,7 @@ func (s *soak) deleteConfig(draw *rand.Rand) {
 // last content, and nothing else is disturbed.
 func (s *soak) withoutConfig(pause time.Duration) {
 	s.quiet()
+	defer s.proxy.SetRate(s.usual)
 	s.writeConfig()
 	o, run := s.awaitSynced()
 	if o == nil {

@@ -132,7 +132,7 @@ func (s *soak) disturb(draw *rand.Rand) {
 		s.pause(time.Duration(100+draw.IntN(300)) * time.Millisecond)
 	}
 	if draw.IntN(3) > 0 {
-		s.proxy.SetRate(0)
+		s.proxy.SetRate(s.usual)
 	}
 }
 

@@ -53,6 +53,8 @@ type soak struct {
 	seed    uint64
 	began   time.Time
 
+	usual float64 // the share of requests that is disturbed in this round
+
 	kubelet *kubelet
 	model   *soakModel
 
@@ -186,7 +188,8 @@ func (s *soak) pause(d time.Duration) {
 func (s *soak) round() {
 	s.model.beginRound()
 	s.write("out/issue", "")
-	s.proxy.SetRate(0)
+	s.usual = []float64{0, 0, 0.03, 0.1}[s.draw.IntN(4)]
+	s.proxy.SetRate(s.usual)
 	for range burst {
 		f, own := s.drawFault()
 		s.note("%s", f.name)
@@ -197,7 +200,7 @@ func (s *soak) round() {
 		if len(s.violations()) > 0 {
 			return
 		}
-		s.pause(time.Duration(own.IntN(400)) * time.Millisecond)
+		s.pause(time.Duration(own.IntN(200)) * time.Millisecond)
 	}
 }
 
