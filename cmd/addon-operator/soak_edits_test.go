@@ -341,7 +341,7 @@ func (s *soak) removeModule(draw *rand.Rand) {
 // floodEdits has tenants edit objects that a hook watches, 100 times a second, beside the next faults.
 func (s *soak) floodEdits(draw *rand.Rand) {
 	const edits, pause = 200, 10 * time.Millisecond
-	source := rand.New(rand.NewPCG(draw.Uint64(), 3)) //nolint:gosec // repeatable on purpose
+	source := rand.New(rand.NewPCG(draw.Uint64(), 3)) // repeatable on purpose
 	s.model.tenants.Add(1)
 	go func() {
 		defer s.model.tenants.Done()

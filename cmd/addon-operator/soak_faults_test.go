@@ -220,7 +220,7 @@ func (s *soak) spoilTmp(draw *rand.Rand) {
 	full := draw.IntN(2) == 0
 	switch {
 	case !s.model.mounted:
-		_ = os.Chmod(s.path("tmp"), 0o500) //nolint:gosec // a directory
+		_ = os.Chmod(s.path("tmp"), 0o500)
 	case full:
 		if file, err := os.Create(s.path("tmp/filler")); err == nil {
 			for err == nil {
@@ -244,7 +244,7 @@ func (s *soak) emptyTmp() {
 			s.t.Errorf("remount: %v", err)
 		}
 	} else {
-		_ = os.Chmod(s.path("tmp"), 0o700) //nolint:gosec // a directory
+		_ = os.Chmod(s.path("tmp"), 0o700)
 	}
 	_ = os.Remove(s.path("tmp/filler")) // there may be none
 }

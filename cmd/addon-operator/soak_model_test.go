@@ -182,8 +182,8 @@ func (s *soak) wrong() []string {
 		}
 	}
 	for r := 1; r < run; r++ {
-		if run-r < 20 && len(processesOf(r)) > 0 {
-			wrong = append(wrong, fmt.Sprintf("processes of operator %d, which has ended: %q", r, processesOf(r)))
+		if run-r < 20 && len(s.processesOf(r)) > 0 {
+			wrong = append(wrong, fmt.Sprintf("processes of operator %d, which has ended: %q", r, s.processesOf(r)))
 		}
 	}
 	if n := keepers(); n != 1 {

@@ -58,7 +58,7 @@ func (k *kubelet) run() {
 	k.started++
 	env := append(leaseTimes("3s", "2s", "150ms"),
 		"ADDON_OPERATOR_HA=true", "ADDON_OPERATOR_POD=soak-"+strconv.Itoa(k.started), "ADDON_OPERATOR_HOOK_TIMEOUT=5s",
-		"HOME="+s.path("home"), "TMPDIR="+s.path("tmp-of-others"), "SOAK_RUN="+strconv.Itoa(k.started))
+		"HOME="+s.path("home"), "TMPDIR="+s.path("tmp-of-others"), s.mark(k.started))
 	o := s.launch(append(env, strings.Fields(os.Getenv("SOAK_OPTIONS"))...)...)
 	k.current, k.killing = o, ""
 	k.peakOf = bounded(o)
@@ -123,7 +123,7 @@ func (k *kubelet) read(line []byte) bool {
 		k.converges++
 		k.soak.mu.Unlock()
 	}
-	return !bytes.Contains(line, []byte("flood-"))
+	return !bytes.Contains(line, []byte("flood-")) && !bytes.Contains(line, []byte("xxxxxxxxxxxxxxxx"))
 }
 
 // kill ends the operator that runs now, if there is one; why is for the report.
@@ -187,7 +187,7 @@ func (s *soak) expectNoProcessOf(run int) {
 	var left []string
 	deadline := time.Now().Add(10 * time.Second)
 	for time.Now().Before(deadline) {
-		if left = processesOf(run); len(left) == 0 {
+		if left = s.processesOf(run); len(left) == 0 {
 			return
 		}
 		s.pause(20 * time.Millisecond)
@@ -195,11 +195,14 @@ func (s *soak) expectNoProcessOf(run int) {
 	s.violated("the operator %d has ended, and these still run: %s", run, strings.Join(left, ", "))
 }
 
+// mark is in the environment of an operator and of all that it starts.
+func (s *soak) mark(run int) string { return fmt.Sprintf("SOAK_RUN=%s-%d", s.namespace, run) }
+
 // processesOf lists what has the mark of one operator in its environment, apart from the
 // daemons of hooks, which it kills.
-func processesOf(run int) (left []string) {
+func (s *soak) processesOf(run int) (left []string) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/environ") // the pattern is good
-	mark := []byte("\x00SOAK_RUN=" + strconv.Itoa(run) + "\x00")
+	mark := []byte("\x00" + s.mark(run) + "\x00")
 	for _, path := range paths {
 		environment, err := os.ReadFile(path)
 		if err != nil || !bytes.Contains(environment, mark) {

@@ -89,7 +89,7 @@ func soakSeed(t *testing.T) uint64 {
 	t.Helper()
 	text := os.Getenv("SOAK_SEED")
 	if text == "" {
-		return uint64(time.Now().Unix()) //nolint:gosec // after 1970
+		return uint64(time.Now().Unix())
 	}
 	seed, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {
@@ -103,7 +103,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	t.Logf("soak: SOAK_SEED=%d draws the same faults again", seed)
 	h, cluster := ownHouse(t, "soak")
 	s := &soak{
-		house: h, cluster: cluster, seed: seed, began: time.Now(), draw: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // repeatable on purpose
+		house: h, cluster: cluster, seed: seed, began: time.Now(), draw: rand.New(rand.NewPCG(seed, 1)), // repeatable on purpose
 		counts: map[string]int{}, effects: map[string]int{},
 	}
 	s.proxy = faultproxy.New(t, cluster.RESTConfig(), seed)
@@ -212,7 +212,7 @@ func (s *soak) drawFault() (soakFault, *rand.Rand) {
 	for _, f := range all {
 		total += f.weight
 	}
-	n, own := s.draw.IntN(total), rand.New(rand.NewPCG(s.draw.Uint64(), 2)) //nolint:gosec // repeatable on purpose
+	n, own := s.draw.IntN(total), rand.New(rand.NewPCG(s.draw.Uint64(), 2)) // repeatable on purpose
 	for _, f := range all {
 		if n -= f.weight; n < 0 {
 			return f, own

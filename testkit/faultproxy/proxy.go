@@ -68,7 +68,7 @@ func New(t testing.TB, config *rest.Config, seed uint64) *Proxy {
 		t.Fatal(err)
 	}
 	p := &Proxy{
-		target: target, transport: transport, draw: rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // repeatable on purpose
+		target: target, transport: transport, draw: rand.New(rand.NewPCG(seed, 0)), // repeatable on purpose
 		counts: map[string]int{}, open: map[*http.Request]opened{},
 	}
 	p.server = httptest.NewUnstartedServer(http.HandlerFunc(p.serve))
