@@ -281,7 +281,7 @@ func (s *soak) fail(what string, wrong []string) {
 	faults := slices.Clone(s.faults)
 	s.mu.Unlock()
 	s.t.Errorf("SOAK_SEED=%d: %s:\n  %s\n\nthe last faults:\n  %s\n\nthe log of the operator, its end:\n  %s",
-		s.seed, what, strings.Join(wrong, "\n  "), strings.Join(tail(faults, logTail), "\n  "), strings.Join(s.kubelet.log(logTail), "\n  "))
+		s.seed, what, shortened(wrong), shortened(tail(faults, logTail)), shortened(s.kubelet.log(logTail)))
 	if dir := os.Getenv("SOAK_KEEP"); dir != "" {
 		s.keep(dir)
 	}
@@ -294,6 +294,19 @@ func (s *soak) keep(dir string) {
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 		s.t.Log(err)
 	}
+}
+
+// shortened joins lines that people are to read.
+func shortened(lines []string) string {
+	const longest = 1000
+	var text strings.Builder
+	for i, line := range lines {
+		if i > 0 {
+			text.WriteString("\n  ")
+		}
+		text.WriteString(line[:min(len(line), longest)])
+	}
+	return text.String()
 }
 
 func tail(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }
