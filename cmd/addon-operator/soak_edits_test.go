@@ -26,7 +26,7 @@ func soakEdits() []soakFault {
 		{"ConfigMap: three writers at once …", 4, (*soak).threeWriters},
 		{"ConfigMap: replaced by force", 3, (*soak).replaceConfig},
 		{"ConfigMap: deleted, and back a while later", 2, (*soak).deleteConfig},
-		{"release: an object deleted", 6, (*soak).deleteObject},
+		{"release: an object deleted …", 6, (*soak).deleteObject},
 		{"release: records deleted", 3, (*soak).deleteRecords},
 		{"modules: the directory is empty", 3, (*soak).emptyModules},
 		{"modules: one is away", 2, (*soak).removeModule},
@@ -209,6 +209,9 @@ func (s *soak) deleteObject(draw *rand.Rand) {
 		err = core.ServiceAccounts(s.namespace).Delete(ctx, name, metav1.DeleteOptions{})
 	}
 	s.note("%s %s deleted: %v", kind, name, err)
+	if err == nil {
+		s.count("release: an object deleted", 1)
+	}
 }
 
 // deleteRecords deletes the last or all records of a release. Nobody knows then which objects were its own, so the module

@@ -79,6 +79,10 @@ func (k *kubelet) tend(o *operator, run int, peak func() int) {
 	why := k.killing
 	if why == "" {
 		why = "by itself: " + o.cmd.ProcessState.String()
+		if o.cmd.ProcessState.ExitCode() == 1 { // it says why, up to the first detail
+			says, _, _ := strings.Cut(strings.Join(tail(o.output.lines(), 1), ""), ";")
+			why += ": " + says[:min(len(says), 100)]
+		}
 		if o.count("ERROR", "it is killed, because another replica may lead") > 0 {
 			why = "killed by its keeper"
 		} else if o.killed() {
