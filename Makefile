@@ -14,6 +14,7 @@ PACKAGES  ?= ./...
 BENCH     ?= .
 BENCHTIME ?= 1s
 FUZZTIME  ?= 10s
+SOAK_TIME ?= 10m
 FUZZ      ?= ^Fuzz
 COUNT     ?= 1
 BASE      ?= HEAD
@@ -85,7 +86,7 @@ test: format devcluster ## proves the product: all tests, on a real API server; 
 	echo "make test: passed, in $$(( $$(date +%s) - $(started) )) s (the race detector, vet and lint run in make check)"
 
 .PHONY: check
-check: test test-race lint differential test-image fuzz-hooks ## what CI runs: test, and the race detector, lint with go vet, 600 differential steps, the image's steps, fuzzing
+check: test test-race lint differential test-image fuzz-hooks soak-short ## what CI runs: test, and the race detector, lint with go vet, 600 differential steps, the image's steps, fuzzing, a short soak
 	@echo "make check: passed, in $$(( $$(date +%s) - $(started) )) s"
 
 .PHONY: format
@@ -124,6 +125,16 @@ test-race: devcluster ## all tests with the race detector; without a C compiler,
 differential: devcluster ## 600 random steps, the stock Helm library beside ours
 	@go test -vet=off ./helm -run Differential -steps 600 -timeout 30m
 	echo "differential: ok ($$SECONDS s)"
+
+# The test counts its time itself, and ends a little after it: a round that has begun is played to its end.
+.PHONY: soak
+soak: devcluster ## the program under faults from a seed, for SOAK_TIME=10m, against a model; the same faults again by SOAK_SEED=N
+	@SOAK_TIME='$(SOAK_TIME)' go test -vet=off -count=1 -v -timeout 24h ./cmd/addon-operator -run '^TestSoak$$'
+	echo "soak: ok ($$SECONDS s)"
+
+.PHONY: soak-short
+soak-short: SOAK_TIME = 40s
+soak-short: soak
 
 .PHONY: test-image
 test-image: ## the build steps of the Dockerfile, twice, in folders: the same bytes each time

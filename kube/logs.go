@@ -11,7 +11,8 @@ import (
 
 // RedirectKlog sends what the Kubernetes libraries log to log: their
 // information as debug, their errors as warnings, because whoever made the
-// failing call reports it too and knows better what it means.
+// failing call reports it too and knows better what it means. Bodies of
+// requests and answers are never logged: they hold Secrets.
 //
 // The libraries' logger is global to the process: call this once, from main,
 // before the first goroutine.
@@ -29,14 +30,15 @@ func lower(level slog.Level) slog.Level {
 	return slog.LevelDebug
 }
 
+// mostDetailed is the level of klog's V(6): a line for each request. V(7) and above
+// show headers and bodies, with whole Secrets among them (J9).
+const mostDetailed = slog.Level(-6)
+
 func (h lowered) Enabled(ctx context.Context, level slog.Level) bool {
-	return h.Handler.Enabled(ctx, lower(level))
+	return level >= mostDetailed && h.Handler.Enabled(ctx, lower(level))
 }
 
 func (h lowered) Handle(ctx context.Context, record slog.Record) error {
-	if record.Message == "Request Body" || record.Message == "Response Body" {
-		return nil // whole objects, Secrets and records of releases among them, that nobody could hide a part of (J9)
-	}
 	record.Level = lower(record.Level)
 	return h.Handler.Handle(ctx, record)
 }

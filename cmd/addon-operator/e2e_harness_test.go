@@ -119,6 +119,14 @@ func flat(line string) string {
 // start starts the operator; more are environment variables that win over the usual ones.
 func (h *house) start(more ...string) *operator {
 	h.t.Helper()
+	o := h.launch(more...)
+	h.t.Cleanup(o.cleanUp)
+	return o
+}
+
+// launch is start for those who end the operator themselves.
+func (h *house) launch(more ...string) *operator {
+	h.t.Helper()
 	public, private := freePort(h.t), freePort(h.t)
 	o := &operator{
 		house: h, cmd: exec.Command(program()), output: &output{sieve: h.sieve}, exited: make(chan struct{}),
@@ -136,7 +144,6 @@ func (h *house) start(more ...string) *operator {
 		_ = o.cmd.Wait() // exit tells
 		close(o.exited)
 	}()
-	h.t.Cleanup(o.cleanUp)
 	return o
 }
 

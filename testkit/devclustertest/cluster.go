@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"k8s.io/client-go/rest"
@@ -209,6 +210,32 @@ func (c *Cluster) Backup(t testing.TB) (restore func()) {
 			t.Fatal(err)
 		}
 		c.Restart(t)
+	}
+}
+
+// Pause stops the cluster as a machine that hangs: its connections stay open and nobody answers.
+// Resume ends that; on a killed cluster both do nothing.
+func (c *Cluster) Pause(t testing.TB) {
+	t.Helper()
+	c.signal(t, syscall.SIGSTOP)
+}
+
+// Resume ends a Pause.
+func (c *Cluster) Resume(t testing.TB) {
+	t.Helper()
+	c.signal(t, syscall.SIGCONT)
+}
+
+func (c *Cluster) signal(t testing.TB, signal syscall.Signal) {
+	t.Helper()
+	c.mustBeOwn(t)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process == nil {
+		return
+	}
+	if err := c.process.command.Process.Signal(signal); err != nil {
+		t.Fatal(err)
 	}
 }
 
