@@ -23,7 +23,7 @@ type fight struct {
 }
 
 // records stands for the records of a release among its objects.
-var records helm.Object
+var records helm.Object //nolint:gochecknoglobals // a constant
 
 const (
 	// fightFirstDelay and fightLongestDelay bound the time between two heals of an object.

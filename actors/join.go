@@ -201,7 +201,7 @@ func (p *program) overflowed(t messages.Task, dropped []overflow) {
 
 // firstRun is what one run of a hook serves of a waiting task. In protocol v0 each trigger has
 // a run of its own (C20); rest goes on waiting then.
-func firstRun(t messages.Task) (now messages.Task, rest messages.Task, more bool) {
+func firstRun(t messages.Task) (now, rest messages.Task, more bool) {
 	w, _ := t.Work.(messages.RunHook)
 	if !joins(t) || len(w.Triggers) < 2 || w.Triggers[0].Context.Type != "" {
 		return t, messages.Task{}, false

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -137,7 +138,7 @@ func TestHooksAreOfferedToTheOOMKiller(t *testing.T) {
 	if _, err := runner.Run(t.Context(), Run{Hook: hook}); err != nil {
 		t.Error(err)
 	}
-	if now, err := os.ReadFile("/proc/self/oom_score_adj"); err != nil || string(now) != string(own) {
+	if now, err := os.ReadFile("/proc/self/oom_score_adj"); err != nil || !bytes.Equal(now, own) {
 		t.Errorf("the operator itself: %q, it was %q; %v", now, own, err)
 	}
 }

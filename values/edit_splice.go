@@ -107,24 +107,31 @@ func (s *splicer) end(p spot) int {
 		return s.skip(at) + 1 // the bracket
 	case isCollection(node):
 		return s.end(last())
-	case node.Style&yaml.DoubleQuotedStyle != 0:
-		for at++; at < len(s.text) && s.text[at] != '"'; at++ {
-			if s.text[at] == '\\' {
-				at++
-			}
-		}
-		return at + 1
-	case node.Style&yaml.SingleQuotedStyle != 0:
-		for at++; at < len(s.text) && (s.text[at] != '\'' || strings.HasPrefix(s.text[at:], "''")); at++ {
-			if s.text[at] == '\'' {
-				at++
-			}
-		}
-		return at + 1
+	case node.Style&(yaml.DoubleQuotedStyle|yaml.SingleQuotedStyle) != 0:
+		return s.quotedEnd(at)
 	case node.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
 		return s.blockEnd(at, p.indent)
 	}
-	for _, r := range node.Value { // line breaks of a plain text are blanks of its value
+	return s.plainEnd(at, node.Value)
+}
+
+// quotedEnd is behind the quote that closes the one at a position.
+func (s *splicer) quotedEnd(at int) int {
+	quote := s.text[at]
+	for at++; at < len(s.text); at++ {
+		switch {
+		case quote == '"' && s.text[at] == '\\', quote == '\'' && strings.HasPrefix(s.text[at:], "''"):
+			at++
+		case s.text[at] == quote:
+			return at + 1
+		}
+	}
+	return at + 1
+}
+
+// plainEnd is behind the last character of a text without quotes.
+func (s *splicer) plainEnd(at int, value string) int {
+	for _, r := range value { // line breaks of a plain text are blanks of its value
 		if unicode.IsSpace(r) {
 			continue
 		}
@@ -287,18 +294,7 @@ func (s *splicer) replace(p spot, value any) (string, error) {
 	}
 	flowing := p.flow || isCollection(p.node) && p.node.Style&yaml.FlowStyle != 0 && len(p.node.Content) > 0
 	if flowing || fitsLine(value) {
-		text, err := inline(value)
-		if !flowing && !isContainer(value) {
-			text, err = s.block(value, 0) // with the quotes that people use
-		}
-		switch {
-		case p.key != nil && isNothing(p.node):
-			text = " " + text
-		case p.key != nil && isCollection(p.node) && p.node.Style&yaml.FlowStyle == 0: // it begins on a line of its own
-			colon := s.colon(p)
-			return s.text[:colon] + " " + text + strings.TrimRight(s.text[colon:at], " \t\r\n") + s.text[end:], err
-		}
-		return s.text[:at] + text + s.text[end:], err
+		return s.replaceInline(p, at, end, value, flowing)
 	}
 	if p.key == nil {
 		text, err := s.block(value, s.column(at))
@@ -319,6 +315,22 @@ func (s *splicer) replace(p spot, value any) (string, error) {
 		comment, rest = strings.TrimRight(s.text[colon:at], " \t\r\n"), end
 	}
 	return s.text[:colon] + comment + s.newline + strings.Repeat(" ", indent) + text + s.text[rest:], err
+}
+
+// replaceInline writes a value within a line in the place of the text from at to end.
+func (s *splicer) replaceInline(p spot, at, end int, value any, flowing bool) (string, error) {
+	text, err := inline(value)
+	if !flowing && !isContainer(value) {
+		text, err = s.block(value, 0) // with the quotes that people use
+	}
+	switch {
+	case p.key != nil && isNothing(p.node):
+		text = " " + text
+	case p.key != nil && isCollection(p.node) && p.node.Style&yaml.FlowStyle == 0: // it begins on a line of its own
+		colon := s.colon(p)
+		return s.text[:colon] + " " + text + strings.TrimRight(s.text[colon:at], " \t\r\n") + s.text[end:], err
+	}
+	return s.text[:at] + text + s.text[end:], err
 }
 
 // insert adds a key to a map, or an element to a list, behind the last.

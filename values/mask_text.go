@@ -31,7 +31,7 @@ func hideCredentials(text string) string {
 	for _, pairs := range []*regexp.Regexp{credentialLine, credentialPair} {
 		text = pairs.ReplaceAllStringFunc(text, func(found string) string {
 			part := pairs.FindStringSubmatch(found)
-			if part == nil || pointsElsewhere(part[1], part[3]) {
+			if len(part) == 0 || pointsElsewhere(part[1], part[3]) {
 				return found
 			}
 			quote := part[3][:1]

@@ -15,7 +15,7 @@ func ParseSecret(data map[string]string) (map[string]any, error) {
 	var problems []error
 	for _, key := range sortedKeys(data) {
 		if err := document.addSecret(key, data[key]); err != nil {
-			problems = append(problems, fmt.Errorf("Secret key %s: %w", brief(key), err))
+			problems = append(problems, fmt.Errorf("key %s of the Secret: %w", brief(key), err))
 		}
 	}
 	if len(problems) > 0 {

@@ -55,8 +55,8 @@ func TestParseSecret(t *testing.T) {
 	wantError(t, err)
 	wantYAML(t, "sections", map[string]any(sections), "{global: {a: 1}, someModule: {b: 2}}")
 	for data, want := range map[string]string{
-		"someModuleEnabled=true":        "Secret key someModuleEnabled: flags and maintenance modes belong into the ConfigMap",
-		"someModuleMaintenance=x":       "Secret key someModuleMaintenance: flags and maintenance modes belong into the ConfigMap",
+		"someModuleEnabled=true":        "key someModuleEnabled of the Secret: flags and maintenance modes belong into the ConfigMap",
+		"someModuleMaintenance=x":       "key someModuleMaintenance of the Secret: flags and maintenance modes belong into the ConfigMap",
 		"someModule=false":              "must be a map or a list, is a single word; a module is switched by someModuleEnabled in the ConfigMap",
 		"someModule=planted":            "must be a map or a list, is a text",
 		"someModule=a: *planted":        "its content is not shown",
@@ -72,7 +72,7 @@ func TestParseSecret(t *testing.T) {
 		}
 	}
 	_, err = ParseSecret(map[string]string{"m": strings.Repeat("[", 200)})
-	wantError(t, err, "Secret key m")
+	wantError(t, err, "key m of the Secret")
 }
 
 // D41: what a hook patches is divided by the schema.

@@ -175,6 +175,33 @@ func (c *Config) complete(o *options, lookup func(string) (string, bool)) error 
 	if !slices.Contains([]string{actors.DriftOff, actors.DriftReport, actors.DriftCorrect}, c.Drift) {
 		errs = append(errs, fmt.Errorf("drift must be off, report or correct, not %q", c.Drift))
 	}
+	if _, err := hooks.ParseInherit(c.HookEnv); err != nil {
+		errs = append(errs, fmt.Errorf("hook-env: %w", err))
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") || c.TLSCert != "" && !c.SecureMetrics {
+		errs = append(errs, errors.New("metrics-tls-cert and metrics-tls-key: give both, with secure-metrics, or none"))
+	}
+	errs = append(errs, c.checkNumbers(), c.checkTimes(), c.checkPrefix(), c.checkChroot(), c.checkLease())
+	if c.Loud {
+		c.LogLevel = "debug"
+	}
+	return errors.Join(append(errs, c.checkLabels())...)
+}
+
+func (c *Config) checkLabels() error {
+	var errs []error
+	if _, err := parseLabels(c.ExtraLabels); err != nil {
+		errs = append(errs, fmt.Errorf("helm-extra-labels: %w", err))
+	}
+	if _, err := parseLabels(c.CRDLabels); err != nil {
+		errs = append(errs, fmt.Errorf("crd-extra-labels: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// checkTimes reports times with which nothing could be done.
+func (c *Config) checkTimes() error {
+	var errs []error
 	if c.DriftPeriod < time.Second {
 		errs = append(errs, fmt.Errorf("drift-period must be 1s or more, not %s", c.DriftPeriod))
 	}
@@ -186,22 +213,6 @@ func (c *Config) complete(o *options, lookup func(string) (string, bool)) error 
 	}
 	if c.PatchTimeout < 0 {
 		errs = append(errs, fmt.Errorf("object-patcher-kube-client-timeout must not be negative, but is %s; 0 means none", c.PatchTimeout))
-	}
-	if _, err := hooks.ParseInherit(c.HookEnv); err != nil {
-		errs = append(errs, fmt.Errorf("hook-env: %w", err))
-	}
-	if (c.TLSCert == "") != (c.TLSKey == "") || c.TLSCert != "" && !c.SecureMetrics {
-		errs = append(errs, errors.New("metrics-tls-cert and metrics-tls-key: give both, with secure-metrics, or none"))
-	}
-	errs = append(errs, c.checkNumbers(), c.checkPrefix(), c.checkChroot(), c.checkLease())
-	if c.Loud {
-		c.LogLevel = "debug"
-	}
-	if _, err := parseLabels(c.ExtraLabels); err != nil {
-		errs = append(errs, fmt.Errorf("helm-extra-labels: %w", err))
-	}
-	if _, err := parseLabels(c.CRDLabels); err != nil {
-		errs = append(errs, fmt.Errorf("crd-extra-labels: %w", err))
 	}
 	return errors.Join(errs...)
 }

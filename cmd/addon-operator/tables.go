@@ -35,13 +35,32 @@ func table(w io.Writer, nothing, head string, rows [][]string) error {
 	return out.Flush()
 }
 
+// listedModule is a module in the answer of /module/list.
+type listedModule struct {
+	Name string
+	messages.ModuleStatus
+	Hanging []messages.RunningHook
+}
+
+// problem is what a person should know first of the module; empty when all is well.
+func (m listedModule) problem(held *messages.HeldPurge) string {
+	switch {
+	case held != nil && slices.Contains(held.Releases, m.Name):
+		return "its directory is gone; its purge is held back"
+	case len(m.Hanging) > 0:
+		return shortened(m.Hanging[0].String(), 100)
+	case len(m.Failing) > 0:
+		f := m.Failing[0]
+		return shortened(fmt.Sprintf("%s failed %d times: %s", f.Task, f.Attempts, f.Error), 100)
+	case len(m.Fights) > 0:
+		return m.Fights[0]
+	}
+	return ""
+}
+
 func moduleTable(w io.Writer, body []byte) error {
 	var list struct {
-		Modules []struct {
-			Name string
-			messages.ModuleStatus
-			Hanging []messages.RunningHook
-		}
+		Modules    []listedModule
 		HeldPurge  *messages.HeldPurge
 		Leadership *messages.Leadership
 		Config     messages.ConfigStatus
@@ -54,7 +73,7 @@ func moduleTable(w io.Writer, body []byte) error {
 	}
 	var rows [][]string
 	for _, m := range list.Modules {
-		state, release, ran, problem := string(m.Phase), "", "", ""
+		state, release, ran := string(m.Phase), "", ""
 		if m.Parked {
 			state += ", parked"
 		}
@@ -70,20 +89,7 @@ func moduleTable(w io.Writer, body []byte) error {
 		if m.LastRun != nil {
 			ran = ago(m.LastRun.Began)
 		}
-		if len(m.Failing) > 0 {
-			f := m.Failing[0]
-			problem = shortened(fmt.Sprintf("%s failed %d times: %s", f.Task, f.Attempts, f.Error), 100)
-		}
-		if len(m.Hanging) > 0 {
-			problem = shortened(m.Hanging[0].String(), 100)
-		}
-		if problem == "" && len(m.Fights) > 0 {
-			problem = m.Fights[0]
-		}
-		if list.HeldPurge != nil && slices.Contains(list.HeldPurge.Releases, m.Name) {
-			problem = "its directory is gone; its purge is held back"
-		}
-		rows = append(rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, problem})
+		rows = append(rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, m.problem(list.HeldPurge)})
 	}
 	err := table(w, "There are no modules.", "NAME ORDER STATE REVISION HOOKS RAN PROBLEM", rows)
 	if err == nil && list.Leadership != nil {

@@ -177,7 +177,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	}
 	path := values.Dotted(v.edit.Path)
 	if edited.Unchanged(v.edit) {
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is unchanged: %s\n", path, v.word(path, edited.Before, edited.Had))
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is unchanged: %s\n", path, v.word(edited.Before, edited.Had))
 		return err
 	}
 	next := maps.Clone(current)
@@ -200,13 +200,13 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 		}
 		done = "is written, resourceVersion " + written.ResourceVersion
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s -> %s\n", path, v.word(path, edited.Before, edited.Had), v.word(path, v.edit.Value, !v.edit.Remove))
+	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s -> %s\n", path, v.word(edited.Before, edited.Had), v.word(v.edit.Value, !v.edit.Remove))
 	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "ConfigMap %s/%s %s; %s\n", c.Namespace, c.ConfigMap, done, strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; "))
 	return err
 }
 
 // word is a value for people.
-func (v *valueEdit) word(path string, value any, there bool) string {
+func (v *valueEdit) word(value any, there bool) string {
 	if !there {
 		return "(none)"
 	}
@@ -282,10 +282,11 @@ func (v *valueEdit) validator(ctx context.Context) (check func(map[string]string
 	tree, err := addons.Load(v.config.dirs)
 	if err == nil && len(tree.Modules) > 0 {
 		return func(data map[string]string) (string, error) {
-			if err := actors.CheckConfigMap(tree, data, slog.New(slog.DiscardHandler)); err != nil {
-				return err.Error(), nil
+			refused := ""
+			if problem := actors.CheckConfigMap(tree, data, slog.New(slog.DiscardHandler)); problem != nil {
+				refused = problem.Error()
 			}
-			return "", nil
+			return refused, nil
 		}, "validated by the schemas in " + v.config.ModulesDir
 	}
 	return nil, fmt.Sprintf("NOT validated by any schema: no operator answers, and there are no modules in %s; whether it is in force, 'kubectl -n %s describe configmap %s' tells", v.config.ModulesDir, v.config.Namespace, v.config.ConfigMap)

@@ -130,7 +130,7 @@ func (a *aggregator) server(t *testing.T) *Server {
 	return s
 }
 
-var thing = schema.GroupVersionKind{Group: otherGroup, Version: otherVersion, Kind: "Thing"}
+var thing = schema.GroupVersionKind{Group: otherGroup, Version: otherVersion, Kind: "Thing"} //nolint:gochecknoglobals // a constant
 
 // seen is what a server knows of the kind after it has asked anew.
 func seen(t *testing.T, s *Server) string {

@@ -54,6 +54,11 @@ func (p pair) with(after pair) (shownBefore, shownAfter any) {
 	if ok1 && ok2 && strings.Contains(old+fresh, "\n") {
 		return p.texts(after, old, fresh)
 	}
+	return p.scalars(after)
+}
+
+// scalars gives what may be shown of two values of which one is hidden.
+func (p pair) scalars(after pair) (shownBefore, shownAfter any) {
 	shownBefore, shownAfter = p.shown, after.shown
 	if !p.hidden() && p.raw != nil {
 		shownBefore = masked

@@ -271,7 +271,7 @@ func answer(w http.ResponseWriter, resp *http.Response, body func(io.Reader) io.
 		}
 		_ = flush.Flush() // the client may be gone
 		if err != nil {
-			if err != io.EOF { //nolint:errorlint // only io.EOF itself is the end of a body
+			if err != io.EOF { // only io.EOF itself is the end of a body
 				panic(http.ErrAbortHandler)
 			}
 			return

@@ -3,7 +3,6 @@ package faultproxy
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -139,12 +138,12 @@ func TestOpenWatchesAreCountedAndCut(t *testing.T) {
 	}
 }
 
-func ended[T any](c <-chan T) <-chan error {
-	done := make(chan error)
+func ended[T any](c <-chan T) <-chan struct{} {
+	done := make(chan struct{})
 	go func() {
-		for range c { //nolint:revive // until it is closed
+		for range c { // until it is closed
 		}
-		done <- errors.New("closed")
+		close(done)
 	}()
 	return done
 }
