@@ -34,7 +34,7 @@
 //	confirm-purge TEXT            annotate it: a purge that is held back may go
 //	apply FILE                    create or change objects in the cluster
 //	object KIND NAMESPACE/NAME    create one that has nothing but its name
-//	objects KIND NAMESPACE/NAME N create N of them: NAME-1, NAME-2 …
+//	objects KIND NS/NAME N        create N of them: NAME-1, NAME-2 …
 //	delete KIND NAMESPACE/NAME    delete one
 //	go-back WATCH                 a watch sees that the cluster has gone back to an earlier state
 //	hold-news                     the news of watches are late from now on; lists are not

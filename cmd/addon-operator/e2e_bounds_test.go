@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -282,9 +283,15 @@ jq -r '[.[] | "\(.type) \(.objects | length) \([.snapshots.watched[].object.data
 	o.awaitTriggers("side", 1)
 	o.awaitQueue("side", 2)
 	resume()
-	h.awaitLine("out/seen", "Synchronization 30 0312")
+	// A slow operator hears of the last edits when the hook works again.
+	h.eventually("a run that sees the last edit", func() error {
+		if lines := h.lines("out/seen"); !strings.HasSuffix(lines[len(lines)-1], " 0312") {
+			return fmt.Errorf("has %q", lines)
+		}
+		return nil
+	})
 	expectPeak(t, "312 edits of 100 KB", peak)
-	if got := o.metric("addon_operator_tasks_queue_overflows_total", `queue_name="side"`); got != "2" {
-		t.Errorf("%s overflows are counted, want 2", got)
+	if got, err := strconv.Atoi(o.metric("addon_operator_tasks_queue_overflows_total", `queue_name="side"`)); err != nil || got < 2 {
+		t.Errorf("%d overflows are counted, want 2 or more", got)
 	}
 }
