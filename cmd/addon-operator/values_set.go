@@ -228,8 +228,8 @@ func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[str
 	}
 	kept, errKept := client.ReadLastValid(ctx, c.Namespace, c.ConfigMap)
 	switch {
-	case len(kept) > 0:
-		return kept, fmt.Sprintf("it was deleted, and is created again with its last valid content, from Secret %s/%s", c.Namespace, kube.LastValidName(c.ConfigMap)), nil
+	case kept != nil && len(kept.Config) > 0:
+		return kept.Config, fmt.Sprintf("it was deleted, and is created again with its last valid content, from Secret %s/%s", c.Namespace, kube.LastValidName(c.ConfigMap)), nil
 	case kept != nil || v.create:
 		return nil, "it is new", nil
 	}
