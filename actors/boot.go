@@ -36,9 +36,9 @@ type initialConfig struct {
 	maintenance map[string]string
 	sections    map[string]*values.Section
 	modules     []addons.Module
-	// refused says why the ConfigMap is not in force from the start: data is the last valid
-	// content that was kept (P3).
-	refused string
+	// refused and secretRefused say why the ConfigMap, or the Secret with values, is not in force
+	// from the start: data and secret are the last valid contents that were kept (P3).
+	refused, secretRefused string
 	// written is the annotation of the ConfigMap that tells which values hooks wrote.
 	written string
 	secret  initialSecret
@@ -143,49 +143,107 @@ func (b *boot) with(w World, current currentConfig) (*boot, error) {
 	next := *b
 	next.sections = maps.Clone(b.config.sections) // without their parts of the ConfigMap
 	next.secret = current.secret
-	return &next, startRefused(next.useConfigMap(w, kube.ConfigMap{ResourceVersion: current.revision, Data: current.known}))
+	return &next, next.startRefused(next.useConfigMap(w, kube.ConfigMap{ResourceVersion: current.revision, Data: current.known}))
 }
 
-// useValid gives each section its part of the ConfigMap. Invalid values stop the start (D16,
-// D36), unless a last valid content is kept (P3). When that is so, a ConfigMap that does not
-// exist is no order to remove what it held (P1).
+// useValid gives each section its parts of the ConfigMap and of the Secret. Invalid values stop the
+// start (D16, D36), unless last valid contents are kept (P3): then those of both are in force, as
+// they were together. When that is so, a ConfigMap or Secret that does not exist is no order to
+// remove what it held (P1).
 func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits func(string)) error {
 	refused := b.useConfigMap(w, cm)
 	b.config.written = cm.Written
-	if w.LastValid == nil || refused == nil && cm.Exists() {
-		return startRefused(refused)
+	if w.LastValid == nil || refused == nil && cm.Exists() && b.secret.exists() {
+		return b.startRefused(refused)
 	}
 	kept, err := readLastValid(ctx, w, waits)
-	absent := refused == nil
-	if absent {
-		refused = errDeletedBefore
-	}
 	switch {
+	case err != nil && refused == nil && cm.Exists():
+		w.Log.Warn("nobody can tell whether the Secret with values was deleted; the operator starts without its values", "err", err)
+		return nil
 	case err != nil:
-		return fmt.Errorf("%w; the last valid values cannot take their place: %w", startRefused(refused), err)
-	case absent && len(kept) == 0:
+		return fmt.Errorf("%w; the last valid values cannot take their place: %w", b.startRefused(cmp.Or(refused, errDeletedBefore)), err)
+	case kept == nil && refused == nil:
 		return nil
 	case kept == nil:
-		return fmt.Errorf("%w; there are no last valid values yet in %s", startRefused(refused), w.LastValid)
+		return fmt.Errorf("%w; there are no last valid values yet in %s", b.startRefused(refused), w.LastValid)
 	}
-	if err := b.useConfigMap(w, kube.ConfigMap{Data: kept}); err != nil {
-		return fmt.Errorf("%w; the last valid values, in %s, are not valid any more: %w", startRefused(refused), w.LastValid, err)
+	if b.secret.off {
+		kept.Secret = nil
 	}
-	b.config.refused, b.config.written = refused.Error(), cm.Written
-	w.Log.Error("the operator starts with the last valid values, they stay in force until the ConfigMap is mended", "from", w.LastValid.String(), "err", refused)
+	configErr, secretErr := b.blame(cm, *kept, refused)
+	if configErr == nil && secretErr == nil {
+		return nil
+	}
+	seen := *b
+	b.sections = maps.Clone(b.templates())
+	if maps.Equal(kept.Config, cm.Data) {
+		kept.Config = cm.Data
+	} else {
+		cm = kube.ConfigMap{Data: kept.Config, Written: cm.Written}
+	}
+	if !maps.Equal(kept.Secret, b.secret.data) {
+		b.secret = initialSecret{data: kept.Secret, off: b.secret.off}
+	}
+	if err := b.useConfigMap(w, cm); err != nil {
+		return fmt.Errorf("%w; the last valid values, in %s, are not valid any more: %w", seen.startRefused(errors.Join(configErr, secretErr)), w.LastValid, err)
+	}
+	b.config.written = cm.Written
+	if configErr != nil {
+		b.config.refused = configErr.Error()
+		w.Log.Error("the operator starts with the last valid values, they stay in force until the ConfigMap is mended", "from", w.LastValid.String(), "err", configErr)
+	}
+	if secretErr != nil {
+		b.config.secretRefused = secretErr.Error()
+		w.Log.Error("the operator starts with the last valid values, they stay in force until the Secret with values is mended", "from", w.LastValid.String(), "err", secretErr)
+	}
 	return nil
 }
 
+// blame says why the ConfigMap, and why the Secret, cannot be in force: each is looked at with the
+// last valid content of the other. When only both together are not valid, the Secret has to wait,
+// as it would in a running operator that sees it second.
+func (b *boot) blame(cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
+	switch {
+	case cm.Exists():
+		_, config = checkStored(cm.Data, kept.Secret, b.templates(), b.tree.Modules)
+	case len(kept.Config) > 0:
+		config = errDeletedBefore
+	}
+	switch {
+	case b.secret.exists():
+		_, secret = checkStored(kept.Config, b.secret.data, b.templates(), b.tree.Modules)
+	case len(kept.Secret) > 0:
+		secret = errSecretDeletedBefore
+	}
+	if config == nil && secret == nil && refused != nil {
+		secret = refused
+	}
+	return config, secret
+}
+
+// templates are the sections without their parts of ConfigMap and Secret.
+func (b *boot) templates() map[string]*values.Section {
+	if b.config.sections != nil {
+		return b.config.sections
+	}
+	return b.sections
+}
+
 // startRefused says what to do about values with which the operator does not start.
-func startRefused(err error) error {
-	if err == nil || errors.Is(err, errDeletedBefore) {
+func (b *boot) startRefused(err error) error {
+	if err == nil || errors.Is(err, errDeletedBefore) || errors.Is(err, errSecretDeletedBefore) {
 		return err
 	}
-	return fmt.Errorf("the values are not valid; mend the ConfigMap or the values.yaml files and start again: %w", err)
+	places := "the ConfigMap or the values.yaml files"
+	if len(b.secret.data) > 0 {
+		places = "the ConfigMap, the Secret with values or the values.yaml files"
+	}
+	return fmt.Errorf("the values are not valid; mend %s and start again: %w", places, err)
 }
 
 // readLastValid waits for the API server; an error is one that does not pass.
-func readLastValid(ctx context.Context, w World, waits func(string)) (kept map[string]string, err error) {
+func readLastValid(ctx context.Context, w World, waits func(string)) (kept *kube.LastValid, err error) {
 	var lasting error
 	err = waitFor(ctx, w, w.LastValid.String(), waits, func() (err error) {
 		kept, err = w.LastValid.Read(ctx)

@@ -55,10 +55,11 @@ type configState struct {
 
 func newConfig(ctx context.Context, p *program, initial initialConfig, standby bool) actor.Producer {
 	state := &configState{known: initial.data, sections: initial.sections, modules: initial.modules, revision: initial.revision, standby: standby, refused: initial.refused}
-	if initial.refused != "" {
-		state.fromKept, state.kept = true, kept{known: true, data: initial.data}
+	state.secret = secretState{known: initial.secret.data, revision: initial.secret.revision, refused: initial.secretRefused, fromKept: initial.secretRefused != ""}
+	state.fromKept = initial.refused != ""
+	if state.fromKept || state.secret.fromKept {
+		state.kept = kept{known: true, values: kube.LastValid{Config: initial.data, Secret: initial.secret.data}}
 	}
-	state.secret = secretState{known: initial.secret.data, revision: initial.secret.revision}
 	watching := false
 	return func() actor.Actor {
 		c := &config{program: p, log: p.Log, state: state}
@@ -68,6 +69,9 @@ func newConfig(ctx context.Context, p *program, initial initialConfig, standby b
 				self := ac.Self()
 				if state.refused != "" {
 					c.noticeRefused(state.refused)
+				}
+				if state.secret.refused != "" {
+					c.noticeSecretRefused(state.secret.refused)
 				}
 				c.writtenBefore(initial.written)
 				c.warnLostBefore()
@@ -141,8 +145,8 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 }
 
 func (c *config) publish(ctx actor.Context) {
-	status := messages.ConfigStatus{Revision: c.state.revision, Refused: c.refusedAll()}
-	if c.state.fromKept {
+	status := messages.ConfigStatus{Revision: c.state.revision, Refused: c.refusedAll(), OnlySecret: c.state.refused == "" && c.state.secret.refused != ""}
+	if c.state.fromKept || c.state.secret.fromKept {
 		status.From = c.program.LastValid.String()
 	}
 	c.program.Inspector.Publish(ctx.Self(), status)

@@ -15,15 +15,15 @@ func (c *config) check(data map[string]string) (values.Document, error) {
 	return checkStored(data, c.state.secret.known, c.state.sections, c.state.modules)
 }
 
-// CheckConfigMap says what is wrong with a content of the ConfigMap, or with the static
-// values below it, without a cluster: every violation at once. Warnings name keys that
-// belong to no module.
-func CheckConfigMap(tree *addons.Tree, data map[string]string, warn *slog.Logger) error {
+// CheckConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with
+// values, or with the static values below them, without a cluster: every violation at once.
+// Warnings name keys that belong to no module.
+func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Logger) error {
 	b := &boot{tree: tree, sections: map[string]*values.Section{}}
 	if err := b.makeSections(); err != nil {
 		return err
 	}
-	doc, err := checkConfigMap(data, b.sections, tree.Modules)
+	doc, err := checkStored(data, secret, b.sections, tree.Modules)
 	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
 	return err
 }

@@ -44,6 +44,7 @@ type secretState struct {
 	revision string
 	ahead    string
 	refused  string
+	fromKept bool
 	// candidate is a content that was refused; it may be valid together with a new ConfigMap. configCandidate is one of the
 	// ConfigMap.
 	candidate, configCandidate *kube.ConfigMap
@@ -56,8 +57,15 @@ type secretSeen struct{ content kube.ConfigMap }
 // LogValue keeps it out of logs.
 func (secretSeen) LogValue() slog.Value { return slog.StringValue("the Secret") }
 
-// errSecretDeleted refuses the absence of a Secret that had content (P1).
-var errSecretDeleted = errors.New("the Secret is deleted; create it again before the operator restarts, or create an empty Secret to remove all its values")
+// errSecretDeleted refuses the absence of a Secret that had content (P1). errSecretDeletedBefore is
+// the same where the last valid content is kept over a restart (P3).
+var (
+	errSecretDeleted       = errors.New("the Secret is deleted; create it again before the operator restarts, or create an empty Secret to remove all its values")
+	errSecretDeletedBefore = errors.New("the Secret is deleted; create it again, or create an empty Secret to remove all its values")
+)
+
+// exists tells whether the Secret was there, or nobody looks for one.
+func (s initialSecret) exists() bool { return s.off || s.revision != "" }
 
 // readSecret reads the Secret at the start, and waits for the API server like readConfigMap.
 func readSecret(ctx context.Context, w World, waits func(string)) (initialSecret, error) {
@@ -168,7 +176,11 @@ func (c *config) secretSeen(ctx actor.Context, content kube.ConfigMap) {
 		return // late news
 	}
 	if !content.Exists() && len(s.known) > 0 {
-		c.refuseSecret(errSecretDeleted)
+		if c.program.LastValid != nil {
+			c.refuseSecret(errSecretDeletedBefore)
+		} else {
+			c.refuseSecret(errSecretDeleted)
+		}
 		return
 	}
 	if maps.Equal(content.Data, s.known) {
@@ -237,7 +249,7 @@ func (c *config) secretAccepted(revision string) {
 		c.log.Info("the Secret with values is valid again and in force")
 		c.notify(kube.Notice{OnConfigMap: true, Reason: "Accepted", Message: "The Secret with values is valid again and in force"})
 	}
-	c.state.secret.refused, c.state.secret.revision, c.state.secret.candidate = "", revision, nil
+	c.state.secret.refused, c.state.secret.revision, c.state.secret.candidate, c.state.secret.fromKept = "", revision, nil, false
 }
 
 func (c *config) configAccepted(revision string) {
@@ -259,7 +271,11 @@ func (c *config) refuseSecret(err error) {
 }
 
 func (c *config) noticeSecretRefused(why string) {
-	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: "The Secret with values is refused as a whole, its last valid values stay in force: " + why})
+	what := "The Secret with values is refused as a whole, its last valid values stay in force: "
+	if c.state.secret.fromKept {
+		what = fmt.Sprintf("The Secret with values is refused; the operator has started with the last valid values, from %s, they stay in force: ", c.program.LastValid)
+	}
+	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: what + why})
 }
 
 // meetSecret handles a content that was not shown by the watch.
@@ -381,7 +397,7 @@ func (c *config) refusedAll() string {
 	if c.state.secret.refused == "" {
 		return c.state.refused
 	}
-	text := "the Secret with values: " + c.state.secret.refused
+	text := messages.AboutSecret + c.state.secret.refused
 	if c.state.refused != "" {
 		text = c.state.refused + "; " + text
 	}

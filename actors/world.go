@@ -135,14 +135,14 @@ type ConfigMap interface {
 	NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error)
 }
 
-// LastValid keeps the last valid content of the ConfigMap, for a start with one that is not
-// valid (P3).
+// LastValid keeps the last valid contents of the ConfigMap and of the Secret with values, for a
+// start with one that is not valid (P3).
 type LastValid interface {
 	// Read returns nil when nothing was kept yet, and [kube.ErrNotLastValid] for what is not
 	// the operator's.
-	Read(ctx context.Context) (map[string]string, error)
+	Read(ctx context.Context) (*kube.LastValid, error)
 	// Write writes only what differs from what is kept.
-	Write(ctx context.Context, data map[string]string) error
+	Write(ctx context.Context, v kube.LastValid) error
 	// String names the place.
 	String() string
 }

@@ -255,10 +255,13 @@ show() {
     -o custom-columns=RELEASE:.metadata.labels.name,REVISION:.metadata.labels.version,STATUS:.metadata.labels.status
   say "their objects (Pods stay pending: this cluster has no nodes)"
   kubectl -n "$namespace" get deployments,cronjobs,services,configmaps,secrets,serviceaccounts -l heritage=addon-operator -o name
-  say "the ConfigMap addon-operator: what people set, and the password that a hook stored"
+  say "the ConfigMap addon-operator: what people set"
   kubectl -n "$namespace" get configmap addon-operator -o json |
     jq -r 'if .data then .data | to_entries[] | "\(.key): |", (.value | rtrimstr("\n") | split("\n")[] | "  " + .)
       else "(nothing yet)" end'
+  say "the Secret addon-operator: the sections in which hooks stored passwords"
+  kubectl -n "$namespace" get secret addon-operator --ignore-not-found -o json |
+    jq -rs '.[0].data // {} | if . == {} then "(nothing yet)" else keys[] end'
 }
 
 # For a second terminal, as soon as the API server answers: a module that is broken is looked
@@ -268,7 +271,7 @@ second_terminal() {
   [[ $kind == mine ]] || config="KUBECONFIG=$(printf %q "$KUBECONFIG") "
   [[ $debug_port == 9115 ]] || address=" ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:$debug_port"
   say "for a second terminal"
-  echo "export ${config}PATH=$(printf %q "$PWD/bin"):\$PATH$address"
+  echo "export ${config}ADDON_OPERATOR_NAMESPACE=$namespace PATH=$(printf %q "$PWD/bin"):\$PATH$address"
 }
 
 next_steps() {
@@ -276,7 +279,7 @@ next_steps() {
   say "what to try next, in the second terminal"
   cat <<EOF
 1. Change a value. The module prometheus runs again, and its release is upgraded:
-   kubectl -n $namespace patch configmap addon-operator --type merge -p '{"data":{"prometheus":"retention: 30d"}}'
+   addon-operator values set prometheus.retention 30d
    sleep 1; kubectl -n $namespace get deployment prometheus -o yaml | grep retention
 
 2. A hook of the module backup fails and backs off, and nobody else is held up. Look, help it, look again:
@@ -291,9 +294,10 @@ next_steps() {
    kubectl create namespace team-a
    kubectl -n team-a wait --for=create secret/ca-bundle --timeout=60s
 
-4. Disable prometheus, and grafana, which needs it, goes too. With null in place of "false" both come back:
-   kubectl -n $namespace patch configmap addon-operator --type merge -p '{"data":{"prometheusEnabled":"false"}}'
+4. Disable prometheus, and grafana, which needs it, goes too. Without the flag both come back:
+   addon-operator values set prometheusEnabled false
    kubectl -n $namespace wait --for=delete deployment/grafana deployment/prometheus --timeout=60s
+   addon-operator values unset prometheusEnabled
 EOF
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,31 +16,46 @@ import (
 // of another type belongs to somebody else.
 const lastValidType corev1.SecretType = "addon-operator/last-valid-config"
 
+// LastValid is what was in force together: the contents of the ConfigMap and of the Secret with
+// values (P3).
+type LastValid struct{ Config, Secret map[string]string }
+
+// Equal compares contents; none is an empty one.
+func (v LastValid) Equal(other LastValid) bool {
+	return maps.Equal(v.Config, other.Config) && maps.Equal(v.Secret, other.Secret)
+}
+
+// The keys of both contents are kept with a prefix each, so that none can be taken for another.
+const (
+	keptConfig = "config."
+	keptSecret = "secret."
+)
+
 // ErrNotLastValid says that the Secret with the name of [LastValidName] is not the operator's.
 var ErrNotLastValid = errors.New("it is of another type than " + string(lastValidType))
 
 // LastValidName is the name of the Secret that keeps the last valid content of a ConfigMap (P3).
 func LastValidName(configMap string) string { return configMap + "-last-valid" }
 
-// ReadLastValid reads the last valid content of the ConfigMap with this name, which
-// WriteLastValid has kept; nil when nothing is kept. The error is [ErrNotLastValid] for a Secret
-// of somebody else.
-func (c *Client) ReadLastValid(ctx context.Context, namespace, configMap string) (map[string]string, error) {
+// ReadLastValid reads the last valid contents of the ConfigMap with this name and of the Secret
+// with values, which WriteLastValid has kept; nil when nothing is kept. The error is
+// [ErrNotLastValid] for a Secret of somebody else.
+func (c *Client) ReadLastValid(ctx context.Context, namespace, configMap string) (*LastValid, error) {
 	secret, err := c.lastValid(ctx, namespace, configMap)
 	if secret == nil || err != nil {
 		return nil, err
 	}
-	return textsOf(secret), nil
+	return keptIn(secret), nil
 }
 
-// WriteLastValid keeps a content of the ConfigMap with this name in a Secret, which is created
-// when there is something to keep. Nothing is written when the Secret has this content. When
-// another writer is faster, it reads again.
-func (c *Client) WriteLastValid(ctx context.Context, namespace, configMap string, data map[string]string) error {
+// WriteLastValid keeps the contents of the ConfigMap with this name and of the Secret with values
+// in a Secret, which is created when there is something to keep. Nothing is written when the
+// Secret has these contents. When another writer is faster, it reads again.
+func (c *Client) WriteLastValid(ctx context.Context, namespace, configMap string, v LastValid) error {
 	err := retryOnConflict(func() error {
 		secret, err := c.lastValid(ctx, namespace, configMap)
 		absent := secret == nil
-		if err != nil || absent && len(data) == 0 || !absent && maps.Equal(textsOf(secret), data) {
+		if err != nil || absent && v.Equal(LastValid{}) || !absent && keptIn(secret).Equal(v) {
 			return err
 		}
 		if absent {
@@ -51,9 +67,12 @@ func (c *Client) WriteLastValid(ctx context.Context, namespace, configMap string
 				Type: lastValidType,
 			}
 		}
-		secret.Data = make(map[string][]byte, len(data))
-		for key, text := range data {
-			secret.Data[key] = []byte(text)
+		secret.Data = make(map[string][]byte, len(v.Config)+len(v.Secret))
+		for key, text := range v.Config {
+			secret.Data[keptConfig+key] = []byte(text)
+		}
+		for key, text := range v.Secret {
+			secret.Data[keptSecret+key] = []byte(text)
 		}
 		if absent {
 			_, err = c.core.Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{})
@@ -83,10 +102,14 @@ func (c *Client) lastValid(ctx context.Context, namespace, configMap string) (*c
 	return secret, nil
 }
 
-func textsOf(secret *corev1.Secret) map[string]string {
-	texts := make(map[string]string, len(secret.Data))
+func keptIn(secret *corev1.Secret) *LastValid {
+	kept := &LastValid{Config: map[string]string{}, Secret: map[string]string{}}
 	for key, text := range secret.Data {
-		texts[key] = string(text)
+		if name, ok := strings.CutPrefix(key, keptConfig); ok {
+			kept.Config[name] = string(text)
+		} else if name, ok := strings.CutPrefix(key, keptSecret); ok {
+			kept.Secret[name] = string(text)
+		}
 	}
-	return texts
+	return kept
 }

@@ -2,7 +2,6 @@ package kube
 
 import (
 	"errors"
-	"maps"
 	"strings"
 	"testing"
 
@@ -12,7 +11,7 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// P3: the last valid content comes back as it was, also one of the largest size; nothing is
+// P3: the last valid contents come back as they were, whatever their keys, also one of the largest size; nothing is
 // written for what is kept already, and a Secret of somebody else is left alone.
 func TestLastValid(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
@@ -25,23 +24,26 @@ func TestLastValid(t *testing.T) {
 		return secret.ResourceVersion
 	}
 
-	must(t, client.WriteLastValid(ctx, ns, "values", nil))
+	must(t, client.WriteLastValid(ctx, ns, "values", LastValid{}))
 	if kept, err := client.ReadLastValid(ctx, ns, "values"); kept != nil || err != nil {
-		t.Errorf("nothing to keep: %q, %v; want nil", kept, err)
+		t.Errorf("nothing to keep: %v, %v; want nil", kept, err)
 	}
-	data := map[string]string{"a": "x: 1 # comment\r\n", "big": strings.Repeat("x", maxConfigMapBytes-100)}
+	data := LastValid{
+		Config: map[string]string{"a": "x: 1 # comment\r\n", "secret.a": "c", "big": strings.Repeat("x", maxConfigMapBytes-100)},
+		Secret: map[string]string{"a": "y: 2\n", "config.a": "d"},
+	}
 	must(t, client.WriteLastValid(ctx, ns, "values", data))
-	if kept, err := client.ReadLastValid(ctx, ns, "values"); !maps.Equal(kept, data) || err != nil {
-		t.Errorf("%d keys, %v; want what was written", len(kept), err)
+	if kept, err := client.ReadLastValid(ctx, ns, "values"); kept == nil || !kept.Equal(data) || err != nil {
+		t.Errorf("%v; want what was written", err)
 	}
 	before := version()
 	must(t, client.WriteLastValid(ctx, ns, "values", data))
 	if after := version(); after != before {
 		t.Error("what is kept already was written again")
 	}
-	must(t, client.WriteLastValid(ctx, ns, "values", nil))
-	if kept, err := client.ReadLastValid(ctx, ns, "values"); kept == nil || len(kept) != 0 || err != nil {
-		t.Errorf("%q, %v; want an empty content", kept, err)
+	must(t, client.WriteLastValid(ctx, ns, "values", LastValid{}))
+	if kept, err := client.ReadLastValid(ctx, ns, "values"); kept == nil || !kept.Equal(LastValid{}) || err != nil {
+		t.Errorf("%v, %v; want an empty content", kept, err)
 	}
 
 	_, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: LastValidName("other")}, Data: map[string][]byte{"a": []byte("1")}}, metav1.CreateOptions{})

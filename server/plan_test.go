@@ -66,3 +66,52 @@ func TestPlanPage(t *testing.T) {
 		t.Errorf("the public page answers %d, want 404: plans hold values", public.Code)
 	}
 }
+
+// Whether a ConfigMap would be in force is asked of config. What is in force while it is deleted is
+// shown only to who asks for secrets (P1).
+func TestCheckPage(t *testing.T) {
+	var asked []any
+	source := server.Source{
+		Metrics: prometheus.NewRegistry(), HookMetrics: prometheus.NewRegistry(),
+		Converge: func() messages.ConvergeStatus { return messages.ConvergeStatus{Phase: messages.ConvergeIdle} },
+		Ask: func(_ context.Context, path string, question any) (any, error) {
+			asked = append(asked, question)
+			if path != "config" {
+				t.Errorf("%s was asked", path)
+			}
+			check, _ := question.(messages.CheckConfig)
+			switch {
+			case check.Data["fail"] != "":
+				return nil, errors.New("no way")
+			case check.Data["web"] == "a: text":
+				return messages.ConfigChecked{Refused: "web.a: must be an integer"}, nil
+			}
+			return messages.ConfigChecked{Deleted: true, LastValid: map[string]string{"web": "password: hunter2"}}, nil
+		},
+	}
+	for _, c := range []struct {
+		method, query, body string
+		status              int
+		want, not           string
+		asked               any
+	}{
+		{"POST", "", `{"web": "a: text"}`, 200, "web.a: must be an integer", "deleted", messages.CheckConfig{Data: map[string]string{"web": "a: text"}}},
+		{"POST", "", `{}`, 200, `"deleted": true`, "hunter2", messages.CheckConfig{Data: map[string]string{}}},
+		{"POST", "?show-secrets=true", `{}`, 200, "hunter2", "refused", messages.CheckConfig{Data: map[string]string{}}},
+		{"POST", "", `{"fail": "yes"}`, 503, "no way", "hunter2", messages.CheckConfig{Data: map[string]string{"fail": "yes"}}},
+		{"POST", "", `{"web": {"a": 1}}`, 400, "a JSON object of texts", "hunter2", nil},
+		{"POST", "", `{"web": "` + strings.Repeat("x", 1<<20) + `"}`, 400, "a ConfigMap holds at most 1048576", "hunter2", nil},
+		{"GET", "", "", 405, "", "hunter2", nil},
+	} {
+		asked = nil
+		answer := httptest.NewRecorder()
+		server.Debug(source).ServeHTTP(answer, httptest.NewRequest(c.method, "/values/check"+c.query, strings.NewReader(c.body)))
+		body := answer.Body.String()
+		if answer.Code != c.status || !strings.Contains(body, c.want) || strings.Contains(body, c.not) {
+			t.Errorf("%s %s %.40s: %d %s, want %d, %q and not %q", c.method, c.query, c.body, answer.Code, body, c.status, c.want, c.not)
+		}
+		if c.asked == nil && len(asked) > 0 || c.asked != nil && (len(asked) != 1 || !reflect.DeepEqual(asked[0], c.asked)) {
+			t.Errorf("%s %.40s: asked %+v, want %+v", c.method, c.body, asked, c.asked)
+		}
+	}
+}

@@ -196,16 +196,23 @@ func (c *Cluster) NoteWritten(ctx context.Context, text string) (kube.ConfigMap,
 type lastValid struct{ cluster *Cluster }
 
 // Read implements actors.LastValid.
-func (v lastValid) Read(ctx context.Context) (map[string]string, error) {
+func (v lastValid) Read(ctx context.Context) (*kube.LastValid, error) {
 	return v.cluster.client.ReadLastValid(ctx, operatorNamespace, operatorConfigMap)
 }
 
 // Write implements actors.LastValid.
-func (v lastValid) Write(ctx context.Context, data map[string]string) error {
-	before, _ := v.Read(ctx) // Write fails, too
-	err := v.cluster.client.WriteLastValid(ctx, operatorNamespace, operatorConfigMap, data)
-	if err == nil && !maps.Equal(before, data) {
-		v.cluster.trace.Add("last valid values: operator keeps %q", data)
+func (v lastValid) Write(ctx context.Context, kept kube.LastValid) error {
+	before, err := v.Read(ctx)
+	if err != nil || before == nil {
+		before = &kube.LastValid{} // Write fails, too
+	}
+	err = v.cluster.client.WriteLastValid(ctx, operatorNamespace, operatorConfigMap, kept)
+	switch {
+	case err != nil || before.Equal(kept):
+	case len(kept.Secret) > 0 || len(before.Secret) > 0:
+		v.cluster.trace.Add("last valid values: operator keeps %q and of the Secret %q", kept.Config, kept.Secret)
+	default:
+		v.cluster.trace.Add("last valid values: operator keeps %q", kept.Config)
 	}
 	return err
 }

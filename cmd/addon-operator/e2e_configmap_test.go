@@ -237,7 +237,7 @@ func TestStartWithLastValidConfig(t *testing.T) {
 	h.start(option).ready().terminate()
 	h.awaitRevisions("one", "1:deployed")
 	secret, err := h.client.CoreV1().Secrets(h.namespace).Get(h.ctx, "addon-operator-last-valid", metav1.GetOptions{})
-	if err != nil || secret.Type != "addon-operator/last-valid-config" || string(secret.Data["one"]) != "size: 2" {
+	if err != nil || secret.Type != "addon-operator/last-valid-config" || string(secret.Data["config.one"]) != "size: 2" {
 		t.Fatalf("the last valid values were not kept: %v, %v", secret, err)
 	}
 

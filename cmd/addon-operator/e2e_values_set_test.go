@@ -1,9 +1,15 @@
 package main_test
 
 import (
+	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -55,6 +61,67 @@ func TestValuesAreSet(t *testing.T) {
 	expectAll(t, run("values", "set", "one.size", "4"), "failed", "nobody can tell", "--create")
 	expectAll(t, run("values", "set", "one.size", "4", "--create"), "validated by the schemas in "+h.path("modules"))
 	if got := h.config(); len(got) != 1 || strings.TrimSpace(got["one"]) != "size: 4" {
+		t.Errorf("the ConfigMap is %q", got)
+	}
+}
+
+// Somebody else writes between the read and the write of 'values set': it reads, edits and validates
+// again, and neither edit is lost. D24.
+func TestValuesSetLosesNoEditOfOthers(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.setConfig(map[string]string{"one": "size: 2\n"})
+	var mu sync.Mutex
+	checks, writes := 0, 0
+	validator := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		body, _ := io.ReadAll(r.Body)
+		if strings.Contains(string(body), "size: 3") {
+			checks++
+			if writes < 2 { // before it is written
+				writes++
+				h.setConfig(map[string]string{"one": fmt.Sprintf("size: 2\nzone: z%d\n", writes)})
+			}
+		}
+		fmt.Fprintln(w, "{}")
+	}))
+	defer validator.Close()
+	cmd := exec.Command(program(), "values", "set", "one.size", "3", "--namespace", h.namespace, "--debug-address", strings.TrimPrefix(validator.URL, "http://"))
+	cmd.Env, cmd.Dir = append(os.Environ(), "KUBECONFIG="+h.kubeconfig), h.dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if got := h.config()["one"]; got != "size: 3\nzone: z2\n" || checks != 3 {
+		t.Errorf("the section is %q after %d validations:\n%s", got, checks, out)
+	}
+}
+
+// In the operator's Pod 'values set' needs no more than the roles that the operator has: with a running
+// operator, with a deleted ConfigMap, and without an operator. B3.
+func TestValuesAreSetWithTheRolesOfTheOperator(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/values.yaml", "global: {zone: a}\noneEnabled: true\n")
+	h.apply(h.generated(), false)
+	h.become()
+	o := h.start("ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG=true").ready()
+	set := func(args ...string) string {
+		cmd := exec.Command(program(), append([]string{"values", "set"}, args...)...)
+		cmd.Env, cmd.Dir = o.env, h.dir
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			t.Errorf("%v: %v: %s", args, err, out)
+		}
+		return string(out)
+	}
+	expectAll(t, set("one.size", "3"), "it is new", "validated by the running operator")
+	h.awaitConfigMap("one", "size", "3")
+	expectAll(t, set("one.size", "4"), "one.size: 3 -> 4")
+	h.awaitConfigMap("one", "size", "4")
+	o.terminate()
+	h.deleteConfigMap("addon-operator")
+	expectAll(t, set("global.zone", "b"), "created again with its last valid content, from Secret", "validated by the schemas in "+h.path("modules"))
+	if got := h.config(); strings.TrimSpace(got["one"]) != "size: 4" || strings.TrimSpace(got["global"]) != "zone: b" {
 		t.Errorf("the ConfigMap is %q", got)
 	}
 }

@@ -258,17 +258,17 @@ func (m configMap) NoteWritten(ctx context.Context, text string) (kube.ConfigMap
 	return m.client.NoteWritten(ctx, m.namespace, m.name, text)
 }
 
-// lastValid is the Secret with the last valid content of the ConfigMap.
+// lastValid is the Secret with the last valid contents.
 type lastValid configMap
 
 // Read implements actors.LastValid.
-func (v lastValid) Read(ctx context.Context) (map[string]string, error) {
+func (v lastValid) Read(ctx context.Context) (*kube.LastValid, error) {
 	return v.client.ReadLastValid(ctx, v.namespace, v.name)
 }
 
 // Write implements actors.LastValid.
-func (v lastValid) Write(ctx context.Context, data map[string]string) error {
-	return v.client.WriteLastValid(ctx, v.namespace, v.name, data)
+func (v lastValid) Write(ctx context.Context, kept kube.LastValid) error {
+	return v.client.WriteLastValid(ctx, v.namespace, v.name, kept)
 }
 
 // String implements actors.LastValid.

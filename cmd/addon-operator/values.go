@@ -7,6 +7,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"addon-operator/actors"
 	"addon-operator/addons"
@@ -23,27 +25,32 @@ func valuesCommand(c *Config, opts *options, lookup func(string) (string, bool))
 
 // checkCommand validates without a cluster, so that it can guard a pipeline.
 func checkCommand(c *Config, opts *options, lookup func(string) (string, bool)) *cobra.Command {
-	var file string
+	var file, secretFile string
 	cmd := &cobra.Command{
 		Use: "check", Short: "Validate values.yaml files, schemas and a proposed ConfigMap, without a cluster",
 		Long: `Validates values.yaml files and schemas below the modules and global hooks directories
-and, when it is given, a proposed ConfigMap: a manifest, or only its data. Every
-violation is printed; the exit code is 1 when there is one.`,
+and, when they are given, a proposed ConfigMap and the Secret with values above it: manifests,
+or only their data (texts, for the Secret not in base64). What a schema requires may lie in the
+Secret, so give that, too, when there is one. Every violation is printed; the exit code is 1
+when there is one.`,
 		Example: "  addon-operator values check --modules-dir ./modules --global-hooks-dir ./global-hooks --config-map cm.yaml",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c.completeDirs(opts, lookup)
 			data, err := readConfigMapFile(file)
+			secret, secretErr := readSecretFile(secretFile)
+			err = errors.Join(err, secretErr)
 			tree, loadErr := addons.Load(c.dirs)
 			if loadErr != nil { // nothing can be checked against what is broken; the form of the ConfigMap can
 				_, formErr := values.ParseConfigMap(data)
-				return errors.Join(loadErr, err, formErr)
+				_, secretErr := values.ParseSecret(secret)
+				return errors.Join(loadErr, err, formErr, secretErr)
 			}
 			warn := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 			for _, warning := range tree.Warnings {
 				warn.Warn(warning)
 			}
-			if err := errors.Join(err, actors.CheckConfigMap(tree, data, warn)); err != nil {
+			if err := errors.Join(err, actors.CheckConfigMap(tree, data, secret, warn)); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The values are valid: global ones, and those of %d modules.\n", len(tree.Modules))
@@ -51,6 +58,7 @@ violation is printed; the exit code is 1 when there is one.`,
 		},
 	}
 	cmd.Flags().StringVar(&file, "config-map", "", "file with the proposed ConfigMap")
+	cmd.Flags().StringVar(&secretFile, "secret", "", "file with the Secret with values")
 	return cmd
 }
 
@@ -91,6 +99,46 @@ func readConfigMapFile(path string) (map[string]string, error) {
 		return nil, fmt.Errorf("%s: it must be the manifest of a ConfigMap, or its data: a map of keys to texts", path)
 	}
 	return texts(path, content)
+}
+
+// readSecretFile reads the data of a Secret from a manifest, with data and stringData, or from a
+// file that holds only its texts. Errors show nothing of them.
+func readSecretFile(path string) (map[string]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the Secret: %w", err)
+	}
+	tree, err := values.ParseYAML(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	content, ok := tree.(map[string]any)
+	if !ok {
+		return nil, fmt.Errorf("%s: it must be the manifest of a Secret, or its data: a map of keys to texts", path)
+	}
+	kind, isManifest := content["kind"]
+	if !isManifest {
+		return texts(path, content)
+	}
+	if kind != "Secret" {
+		return nil, fmt.Errorf("%s: kind is %v, not Secret", path, kind)
+	}
+	var secret corev1.Secret
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(content, &secret); err != nil {
+		return nil, fmt.Errorf("%s: it is no manifest of a Secret: its data must be texts in base64, its stringData texts", path)
+	}
+	if secret.StringData == nil {
+		secret.StringData = map[string]string{}
+	}
+	for key, value := range secret.Data {
+		if _, there := secret.StringData[key]; !there { // as the API server does
+			secret.StringData[key] = string(value)
+		}
+	}
+	return secret.StringData, nil
 }
 
 func texts(path string, content map[string]any) (map[string]string, error) {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// checked runs values check over files; a file called cm.yaml is the proposed ConfigMap.
+// checked runs values check over files; cm.yaml is the proposed ConfigMap, secret.yaml the Secret.
 func checked(t *testing.T, files map[string]string) (string, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -20,6 +20,9 @@ func checked(t *testing.T, files map[string]string) (string, error) {
 		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
 		if name == "cm.yaml" {
 			args = append(args, "--config-map", path)
+		}
+		if name == "secret.yaml" {
+			args = append(args, "--secret", path)
 		}
 	}
 	if err != nil {
@@ -104,6 +107,35 @@ func TestCheckRefuses(t *testing.T) {
 			}
 			if strings.Contains(err.Error(), "s3cret") {
 				t.Errorf("a secret is told: %v", err)
+			}
+		})
+	}
+}
+
+// D40: a password that lies only in the Secret is there, whatever form the file has; what is wrong in
+// it is told, and no text of it.
+func TestCheckWithSecret(t *testing.T) {
+	const schema = "{type: object, required: [password], properties: {password: {type: string, maxLength: 9, x-secret: true}, size: {type: integer}}}"
+	for name, c := range map[string]struct{ secret, want string }{
+		"none":                {"", "dns.password: is required"},
+		"stringData":          {"kind: Secret\nstringData: {dns: 'password: hunter2'}\n", ""},
+		"base64":              {"kind: Secret\ndata: {dns: cGFzc3dvcmQ6IGh1bnRlcjI=}\n", ""},
+		"stringData wins":     {"kind: Secret\nstringData: {dns: 'password: hunter2'}\ndata: {dns: eDogMQ==}\n", ""},
+		"only data":           {"dns: |\n  password: hunter2\n", ""},
+		"not valid":           {"dns: 'password: hunter2hunter2'\n", "dns.password: must have at most 9"},
+		"a flag":              {"dnsEnabled: 'true'\n", "Secret key dnsEnabled: flags and maintenance modes belong into the ConfigMap"},
+		"another kind":        {"kind: ConfigMap\ndata: {dns: 'password: hunter2'}\n", "secret.yaml: kind is ConfigMap, not Secret"},
+		"no base64":           {"kind: Secret\ndata: {dns: '!hunter2'}\n", "secret.yaml: it is no manifest of a Secret"},
+		"the list of another": {"- hunter2\n", "secret.yaml: it must be the manifest of a Secret"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"modules/010-dns/openapi/config-values.yaml": schema, "cm.yaml": "dnsEnabled: 'true'\ndns: 'size: 1'\n"}
+			if c.secret != "" {
+				files["secret.yaml"] = c.secret
+			}
+			_, err := checked(t, files)
+			if text := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && !strings.Contains(text, c.want) || strings.Contains(text, "hunter2") {
+				t.Errorf("%s, want %q", text, c.want)
 			}
 		})
 	}

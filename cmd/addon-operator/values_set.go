@@ -187,7 +187,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	if delete(next, edited.Key); edited.Text != nil {
 		next[edited.Key] = *edited.Text
 	}
-	by, err := v.validate(ctx, current, next)
+	by, err := v.validate(ctx, client, current, next)
 	if err != nil {
 		return err
 	}
@@ -228,8 +228,8 @@ func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[str
 	}
 	kept, errKept := client.ReadLastValid(ctx, c.Namespace, c.ConfigMap)
 	switch {
-	case len(kept) > 0:
-		return kept, fmt.Sprintf("it was deleted, and is created again with its last valid content, from Secret %s/%s", c.Namespace, kube.LastValidName(c.ConfigMap)), nil
+	case kept != nil && len(kept.Config) > 0:
+		return kept.Config, fmt.Sprintf("it was deleted, and is created again with its last valid content, from Secret %s/%s", c.Namespace, kube.LastValidName(c.ConfigMap)), nil
 	case kept != nil || v.create:
 		return nil, "it is new", nil
 	}
@@ -252,11 +252,11 @@ func (v *valueEdit) ask(ctx context.Context, data map[string]string) (answer mes
 
 // validate refuses data that would not be in force, unless those before would not be either
 // and nothing new is wrong with them. It tells who has validated.
-func (v *valueEdit) validate(ctx context.Context, before, after map[string]string) (string, error) {
+func (v *valueEdit) validate(ctx context.Context, client *kube.Client, before, after map[string]string) (string, error) {
 	if _, err := values.ParseConfigMap(after); err != nil {
 		return "", err
 	}
-	check, by := v.validator(ctx)
+	check, by := v.validator(ctx, client)
 	if check == nil {
 		return by, nil
 	}
@@ -271,7 +271,7 @@ func (v *valueEdit) validate(ctx context.Context, before, after map[string]strin
 }
 
 // validator finds who can validate.
-func (v *valueEdit) validator(ctx context.Context) (check func(map[string]string) (string, error), by string) {
+func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (check func(map[string]string) (string, error), by string) {
 	_, errAsk := v.ask(ctx, map[string]string{})
 	if errAsk == nil {
 		return func(data map[string]string) (string, error) {
@@ -281,13 +281,18 @@ func (v *valueEdit) validator(ctx context.Context) (check func(map[string]string
 	}
 	tree, err := addons.Load(v.config.dirs)
 	if err == nil && len(tree.Modules) > 0 {
+		by := "validated by the schemas in " + v.config.ModulesDir
+		secret, err := client.ReadSecret(ctx, v.config.Namespace, v.config.secretName())
+		if err != nil { // what is required may lie there
+			by += ", without the values in the Secret, which cannot be read"
+		}
 		return func(data map[string]string) (string, error) {
 			refused := ""
-			if problem := actors.CheckConfigMap(tree, data, slog.New(slog.DiscardHandler)); problem != nil {
+			if problem := actors.CheckConfigMap(tree, data, secret.Data, slog.New(slog.DiscardHandler)); problem != nil {
 				refused = problem.Error()
 			}
 			return refused, nil
-		}, "validated by the schemas in " + v.config.ModulesDir
+		}, by
 	}
 	return nil, fmt.Sprintf("NOT validated by any schema: no operator answers, and there are no modules in %s; whether it is in force, 'kubectl -n %s describe configmap %s' tells", v.config.ModulesDir, v.config.Namespace, v.config.ConfigMap)
 }

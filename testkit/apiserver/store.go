@@ -62,7 +62,7 @@ func New(version string) *Server {
 		version: version, builtin: builtinKinds(), number: firstVersion, floor: firstVersion,
 		objects: map[key]*unstructured.Unstructured{}, news: make(chan struct{}), watches: map[*watch]bool{},
 	}
-	for _, name := range []string{"default", "kube-system"} {
+	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} { // as a kube-apiserver
 		s.EnsureNamespace(name)
 	}
 	return s
