@@ -127,11 +127,26 @@ func limited(w messages.RunHook, count, bytes int, size func(messages.Trigger) i
 		w = withResync(w, b)
 		dropped = append(dropped, overflow{binding: b.Name, events: events})
 	}
-	if n := len(w.Triggers) - count; n > 0 && w.Triggers[0].Context.Resource != nil {
-		dropped = append(dropped, overflow{binding: w.Triggers[0].Context.Binding, events: n, lost: true})
-		w.Triggers = w.Triggers[n:]
+	return withoutOldest(w, len(w.Triggers)-count, dropped)
+}
+
+// withoutOldest drops the oldest events of protocol v0, as many as there are too many.
+func withoutOldest(w messages.RunHook, surplus int, dropped []overflow) (messages.RunHook, []overflow) {
+	var kept []messages.Trigger
+	lost := overflow{lost: true}
+	for _, t := range w.Triggers {
+		if t.Context.Resource == nil || lost.events >= surplus {
+			kept = append(kept, t)
+			continue
+		}
+		lost.events++
+		lost.binding = t.Context.Binding
 	}
-	return w, dropped
+	if lost.events == 0 {
+		return w, dropped
+	}
+	w.Triggers = kept
+	return w, append(dropped, lost)
 }
 
 // lastOf keeps the last trigger of each key; those without one stay.

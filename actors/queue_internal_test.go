@@ -185,6 +185,14 @@ func TestWaitingOfProtocolV0(t *testing.T) {
 	if len(w.Triggers) != maxTriggers || w.Triggers[0].Context.Resource.Name != "0" || len(told.notices) != 1 {
 		t.Errorf("%d triggers, the first for %s, told %v", len(w.Triggers), w.Triggers[0].Context.Resource.Name, told.notices)
 	}
+	// A tick that came before them stays, and is no reason to keep them.
+	ticked := []messages.Task{tick("t", "dns", "a.sh", "cron", 0)}
+	for i := range 2 * maxTriggers {
+		ticked, _ = p.wait(ticked, old("v", "a.sh", fmt.Sprint(i), hooks.Added))
+	}
+	if all := ticked[0].Work.(messages.RunHook).Triggers; len(all) != maxTriggers || all[0].Binding != hooks.OnSchedule || all[1].Context.Resource.Name != fmt.Sprint(maxTriggers+1) {
+		t.Errorf("%d triggers wait behind a tick, want %d", len(all), maxTriggers)
+	}
 	for i := range 3 {
 		now, rest, more := firstRun(waiting[0])
 		if got := now.Work.(messages.RunHook).Triggers; len(got) != 1 || got[0].Context.Resource.Name != fmt.Sprint(i) || !more {

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"addon-operator/helm/rehearsal"
 	"addon-operator/messages"
 	"addon-operator/values"
 )
@@ -61,14 +62,20 @@ func byName(objects []map[string]any) map[string]map[string]any {
 	return out
 }
 
-// diffObject is the difference of two objects as YAML. What is hidden on both sides is the
-// same text there, so it is told that it differs.
+// diffObject is the difference of two objects as YAML. A secret that differs is hidden on both
+// sides, also where only one of them looks like one, and it is said that it differs.
 func diffObject(before, after map[string]any, secrets bool) (string, error) {
-	a, err := lines(before, secrets)
+	if !secrets {
+		before, after = rehearsal.HideBoth(before, after, func(object map[string]any) map[string]any {
+			masked, _ := values.MaskObject(object).(map[string]any)
+			return masked
+		})
+	}
+	a, err := lines(before)
 	if err != nil {
 		return "", err
 	}
-	b, err := lines(after, secrets)
+	b, err := lines(after)
 	if err != nil {
 		return "", err
 	}
@@ -79,15 +86,11 @@ func diffObject(before, after map[string]any, secrets bool) (string, error) {
 	return text, err
 }
 
-func lines(object map[string]any, secrets bool) ([]string, error) {
+func lines(object map[string]any) ([]string, error) {
 	if object == nil {
 		return nil, nil
 	}
-	var shown any = object
-	if !secrets {
-		shown = values.MaskObject(object)
-	}
-	text, err := yaml.Marshal(shown)
+	text, err := yaml.Marshal(object)
 	if err != nil {
 		return nil, err
 	}

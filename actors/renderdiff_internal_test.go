@@ -44,7 +44,7 @@ func TestDiffOfRenders(t *testing.T) {
 	if want := "-  image: a\n+  image: b\n"; !strings.Contains(changes[0].Diff, want) {
 		t.Errorf("no %q in\n%s", want, changes[0].Diff)
 	}
-	if changes[1].Diff != "only hidden values differ; ask with show-secrets\n" {
+	if !strings.Contains(changes[1].Diff, " (changed)") {
 		t.Errorf("the Secret: %s", changes[1].Diff)
 	}
 	if changes, err = diffObjects(before, after, true); err != nil || !strings.Contains(changes[1].Diff, "-  a: s3cret1\n+  a: s3cret2\n") {
@@ -52,5 +52,32 @@ func TestDiffOfRenders(t *testing.T) {
 	}
 	if changes, err = diffObjects(before, before, false); err != nil || len(changes) != 0 {
 		t.Errorf("the same: %v, %v", changes, err)
+	}
+}
+
+// J9: a secret is hidden on both sides, also where it stands in a form that nothing is known of.
+func TestDiffOfRendersHidesBothSides(t *testing.T) {
+	one := func(text string) []map[string]any {
+		return objectsOf(t, "{kind: ConfigMap, metadata: {name: c}, data: {conf: "+text+"}, env: [{name: PASSWORD, value: "+text+"}]}")
+	}
+	for name, c := range map[string][2]string{
+		"a line":     {`"a=1\nlogin admin s3cret1\n"`, `"a=1\npassword = s3cret2\n"`},
+		"a URL":      {`"https://u:s3cret1@db/x"`, `"https://db/x?t=s3cret2"`},
+		"a name":     {`s3cret1`, `"token: s3cret2"`},
+		"it is gone": {`"password: s3cret1"`, `""`},
+	} {
+		for _, turned := range []bool{false, true} {
+			before, after := one(c[0]), one(c[1])
+			if turned {
+				before, after = after, before
+			}
+			changes, err := diffObjects(before, after, false)
+			if err != nil || len(changes) != 1 {
+				t.Fatal(err, changes)
+			}
+			if strings.Contains(changes[0].Diff, "s3cret") {
+				t.Errorf("%s, turned %v:\n%s", name, turned, changes[0].Diff)
+			}
+		}
 	}
 }

@@ -11,11 +11,16 @@ import (
 	"sync"
 
 	"helm.sh/helm/v3/pkg/release"
+
+	"addon-operator/helm/manifest"
 )
 
-// maxRecord limits what a record may unpack to. A secret holds 1 MiB, so an
-// honest record is far below; a crafted one must not fill the memory.
-const maxRecord = 256 << 20
+// What a record may unpack to. A secret holds 1 MiB, so an honest record is far
+// below; a crafted one must not fill the memory. What is written keeps to it, too.
+const (
+	maxRecord = 32 << 20 // bytes of JSON
+	maxValues = 500_000  // values in it: a short one takes twenty times its text
+)
 
 // encoder writes records. It keeps what it packs with: making that anew takes a
 // megabyte and longer than all the rest of a small record.
@@ -34,11 +39,57 @@ func (e *encoder) encode(rel *release.Release) ([]byte, error) {
 		}
 	}
 	defer e.packers.Put(packer)
+	raw, err := json.Marshal(rel)
+	if err == nil {
+		err = errors.Join(checkRecord(raw), checkManifests(rel))
+	}
+	if err != nil {
+		return nil, err
+	}
 	var buf bytes.Buffer
 	text := base64.NewEncoder(base64.StdEncoding, &buf)
 	packer.Reset(text)
-	err := errors.Join(json.NewEncoder(packer).Encode(rel), packer.Close(), text.Close())
+	_, err = packer.Write(append(raw, '\n'))
+	err = errors.Join(err, packer.Close(), text.Close())
 	return buf.Bytes(), err
+}
+
+// checkRecord refuses JSON that takes too much memory, before it is decoded.
+func checkRecord(raw []byte) error {
+	if len(raw) > maxRecord {
+		return fmt.Errorf("larger than %d MiB", maxRecord>>20)
+	}
+	values, quoted := 0, false
+	for i := 0; i < len(raw); i++ {
+		switch char := raw[i]; {
+		case char == '"':
+			quoted = !quoted
+		case char == '\\':
+			i++ // the next one is no end of a text
+		case !quoted && (char == ',' || char == '[' || char == '{'):
+			values++
+		}
+	}
+	if values > maxValues {
+		return fmt.Errorf("more than %d values", maxValues)
+	}
+	return nil
+}
+
+// checkManifests refuses what would take too much memory when it is parsed.
+func checkManifests(rel *release.Release) error {
+	if err := manifest.Check(rel.Manifest); err != nil {
+		return err
+	}
+	for _, h := range rel.Hooks {
+		if h == nil {
+			return errors.New("one of its hooks is empty")
+		}
+		if err := manifest.Check(h.Manifest); err != nil {
+			return fmt.Errorf("hook %s: %w", h.Path, err)
+		}
+	}
+	return nil
 }
 
 // decodeRelease reads a record; older ones may not be compressed.
@@ -52,12 +103,18 @@ func decodeRelease(data []byte) (*release.Release, error) {
 			return nil, fmt.Errorf("unpack: %w", err)
 		}
 	}
+	if err := checkRecord(raw); err != nil {
+		return nil, err
+	}
 	rel := &release.Release{}
 	if err := json.Unmarshal(raw, rel); err != nil {
 		return nil, fmt.Errorf("decode JSON: %w", err)
 	}
 	if rel.Info == nil || rel.Chart == nil {
 		return nil, errors.New("info or chart is missing")
+	}
+	if err := checkManifests(rel); err != nil {
+		return nil, err
 	}
 	return rel, nil
 }
@@ -67,9 +124,5 @@ func gunzip(packed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := io.ReadAll(io.LimitReader(r, maxRecord+1))
-	if err == nil && len(raw) > maxRecord {
-		err = fmt.Errorf("larger than %d bytes", maxRecord)
-	}
-	return raw, err
+	return io.ReadAll(io.LimitReader(r, maxRecord+1)) // one more than checkRecord takes
 }

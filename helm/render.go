@@ -17,6 +17,7 @@ import (
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/engine"
+	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -147,11 +148,21 @@ func (c *Client) renderFiles(op *operation, m Module, use *chart.Chart, lookup *
 	return files, err
 }
 
+// sortFiles sorts rendered files as Helm does, which parses them: values may have made them too large for that.
+func sortFiles(files map[string]string) ([]*release.Hook, []releaseutil.Manifest, error) {
+	for _, name := range sortedKeys(files) {
+		if err := manifest.Check(files[name]); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	return releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+}
+
 // digest sorts rendered files as Helm does, checks them, and sums them up with
 // the labels that will be set on their objects (H6, H10).
 func (c *Client) digest(files map[string]string) (*rendered, error) {
 	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
-	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	hooks, manifests, err := sortFiles(files)
 	if err != nil {
 		return nil, err
 	}

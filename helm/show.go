@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"helm.sh/helm/v3/pkg/release"
-	"helm.sh/helm/v3/pkg/releaseutil"
 
 	"addon-operator/helm/manifest"
 )
@@ -45,7 +44,7 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 	maps.DeleteFunc(files, func(name, text string) bool {
 		return strings.HasSuffix(name, "NOTES.txt") || strings.TrimSpace(text) == ""
 	})
-	hooks, manifests, err := releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
+	hooks, manifests, err := sortFiles(files)
 	if err != nil { // one of them is broken, and no order is known
 		var all []Document
 		for _, name := range slices.Sorted(maps.Keys(files)) {

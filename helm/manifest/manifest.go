@@ -42,9 +42,12 @@ func Of(u *unstructured.Unstructured) Object {
 	return Object{GVK: u.GroupVersionKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
 }
 
-// Parse reads a YAML stream. Empty documents are left out, lists are
-// flattened.
+// Parse reads a YAML stream that is within the limits. Empty documents are left
+// out, lists are flattened.
 func Parse(text string) ([]*unstructured.Unstructured, error) {
+	if err := Check(text); err != nil {
+		return nil, err
+	}
 	var objects []*unstructured.Unstructured
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
 	for {

@@ -148,7 +148,7 @@ func (c Change) shown(secrets bool) (before, after map[string]any) {
 		maskSecret(before, after)
 	}
 	if !secrets && c.Mask != nil {
-		return hideMore(before, after, c.Mask)
+		return HideBoth(before, after, c.Mask)
 	}
 	return before, after
 }

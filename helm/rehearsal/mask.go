@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// hideMore hides with a mask what differs on both sides, so that neither the old nor the new secret is shown, and that they differ
-// is. A mask keeps the structure of an object.
-func hideMore(before, after map[string]any, mask func(object map[string]any) map[string]any) (map[string]any, map[string]any) {
+// HideBoth hides with a mask what differs on both sides, so that neither the old nor the new secret is shown, and that they differ
+// is. A mask keeps the structure of an object; nil stands for an object that is not there.
+func HideBoth(before, after map[string]any, mask func(object map[string]any) map[string]any) (map[string]any, map[string]any) {
 	if before == nil || after == nil {
 		if before != nil {
 			before = mask(before)
