@@ -141,6 +141,11 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 	if c.state.refused == c.absence().Error() {
 		answer.Deleted, answer.LastValid = true, maps.Clone(c.state.known)
 	}
+	if len(msg.Path) > 0 {
+		if section := c.knownSection(msg.Path[0]); section != nil {
+			answer.Marked, answer.InSecret = section.Marked(msg.Path[1:]), section.InSecret(msg.Path[1:])
+		}
+	}
 	return answer
 }
 

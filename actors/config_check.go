@@ -28,6 +28,18 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 	return err
 }
 
+// MarkedSecrets tells which paths of the ConfigMap the schemas of a tree mark as secrets (D41), without a cluster.
+func MarkedSecrets(tree *addons.Tree) (marked func(path []string) bool, err error) {
+	b := &boot{tree: tree, sections: map[string]*values.Section{}}
+	if err := b.makeSections(); err != nil {
+		return nil, err
+	}
+	return func(path []string) bool {
+		section := b.sections[path[0]]
+		return section != nil && section.Marked(path[1:])
+	}, nil
+}
+
 func checkConfigMap(data map[string]string, sections map[string]*values.Section, modules []addons.Module) (values.Document, error) {
 	return checkStored(data, nil, sections, modules)
 }

@@ -58,9 +58,9 @@ func (c *config) saveConfigMap(ctx actor.Context, msg messages.SaveConfig) messa
 		return messages.ConfigSaved{Err: err}
 	}
 	c.goAhead(written)
-	before, errBefore := values.ParseConfigMap(c.state.known)
+	before, errBefore := c.document()
 	flagsChanged := c.noteOwnWrite(set)
-	if after, err := values.ParseConfigMap(c.state.known); errors.Join(errBefore, err) == nil { // known is valid by definition
+	if after, err := c.document(); errors.Join(errBefore, err) == nil { // known is valid by definition
 		c.wrote(msg, before, after)
 		if flagsChanged {
 			ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: after.Flags})

@@ -204,6 +204,7 @@ func (c *config) secretSeen(ctx actor.Context, content kube.ConfigMap) {
 		c.refuseSecret(err)
 		return
 	}
+	c.warnLost(before, doc)
 	c.secretAccepted(content.ResourceVersion)
 	if config != nil {
 		c.configAccepted(config.ResourceVersion)
@@ -336,12 +337,16 @@ func (c *config) saveSecret(ctx actor.Context, msg messages.SaveConfig) (wrote b
 		return false, &messages.ConfigSaved{Err: err}
 	}
 	c.secretAhead(written)
+	before, errBefore := c.document()
 	s.known = maps.Clone(s.known)
 	if s.known == nil {
 		s.known = map[string]string{}
 	}
 	if delete(s.known, msg.Key); set[msg.Key] != nil {
 		s.known[msg.Key] = *set[msg.Key]
+	}
+	if after, err := c.document(); errors.Join(errBefore, err) == nil { // known is valid by definition
+		c.wroteSection(msg, before, after)
 	}
 	c.secretKnown()
 	return true, nil

@@ -12,11 +12,11 @@ import (
 	"addon-operator/values"
 )
 
-// A person who replaces the text of a section may take away a key that a hook had written, such
-// as a password that it made once; the hook then makes another one. Config remembers who wrote
-// what, over a restart by an annotation of the ConfigMap, and warns (D24).
+// A person who replaces the text of a section, in the ConfigMap or the Secret, may take away a key
+// that a hook had written, such as a password that it made once; the hook then makes another one.
+// Config remembers who wrote what, over a restart by an annotation of the ConfigMap, and warns (D24).
 
-// written is what config knows of the values that hooks wrote into the ConfigMap.
+// written is what config knows of the values that hooks wrote into the ConfigMap and the Secret.
 type written struct {
 	paths values.Written
 	// noted is the annotation as it was seen or written last.
@@ -41,18 +41,24 @@ func (c *config) writtenSeen(annotation string) {
 	c.state.written.noted = annotation
 }
 
-// wrote remembers what a hook has saved. before and after are the contents of the ConfigMap.
+// wrote remembers what a hook has saved. before and after are the contents of ConfigMap and Secret.
 func (c *config) wrote(msg messages.SaveConfig, before, after values.Document) {
+	c.wroteSection(msg, before, after)
 	w := &c.state.written
-	if msg.Key != "" {
-		w.paths = w.paths.Wrote(msg.Hook, msg.Key, before.Sections[msg.Key], after.Sections[msg.Key])
-	}
 	for _, f := range msg.Flags {
 		var value any
 		if f.Value != nil {
 			value = *f.Value
 		}
 		w.paths = w.paths.Wrote(msg.Hook, f.Key, nil, value)
+	}
+}
+
+// wroteSection is wrote without the flags.
+func (c *config) wroteSection(msg messages.SaveConfig, before, after values.Document) {
+	if msg.Key != "" {
+		w := &c.state.written
+		w.paths = w.paths.Wrote(msg.Hook, msg.Key, before.Stored(msg.Key), after.Stored(msg.Key))
 	}
 }
 
@@ -80,7 +86,7 @@ func (c *config) warnLost(before, after values.Document) {
 		if more := len(paths) - shownLost; more > 0 {
 			names += fmt.Sprintf(" and %d more", more)
 		}
-		c.log.Warn("an edit of the ConfigMap removed what a hook had written; the hook may make another value now", "keys", names, "hook", hook)
+		c.log.Warn("an edit of the ConfigMap or the Secret removed what a hook had written; the hook may make another value now", "keys", names, "hook", hook)
 		c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "HookValueRemoved", Message: fmt.Sprintf(
 			"An edit removed %s, written by hook %s, which may make another value now; put it back if that was not wanted", names, hook)})
 	}
@@ -88,7 +94,7 @@ func (c *config) warnLost(before, after values.Document) {
 
 // warnLostBefore is warnLost for edits that no process saw, or another replica.
 func (c *config) warnLostBefore() {
-	if doc, err := values.ParseConfigMap(c.state.known); err == nil { // known is valid by definition
+	if doc, err := c.document(); err == nil { // known is valid by definition
 		c.warnLost(values.Document{}, doc)
 	}
 }

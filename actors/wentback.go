@@ -43,6 +43,7 @@ func (c *config) compareAgain(ctx actor.Context, msg compareAgain) {
 	}
 	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "ClusterWentBack", Message: fmt.Sprintf("The API server has gone back to an earlier state, as after a restore of etcd (seen by %d watches, the last of %s): values, hooks and releases are compared again", msg.count, msg.watch)})
 	c.state.wentBack = 0
+	c.state.kept.known = false // what is kept has gone back, too (P3)
 	if c.state.standby {
 		return
 	}

@@ -92,7 +92,11 @@ type ConfigFlagsSaved struct{ Flags map[string]bool }
 
 // CheckConfig asks config whether a content of the ConfigMap would be in force. It answers
 // [ConfigChecked] and changes nothing.
-type CheckConfig struct{ Data map[string]string }
+type CheckConfig struct {
+	Data map[string]string
+	// Path is the value that somebody wants to change; empty when nobody asks about one.
+	Path []string
+}
 
 // ConfigChecked answers CheckConfig.
 type ConfigChecked struct {
@@ -101,6 +105,10 @@ type ConfigChecked struct {
 	// Deleted: the ConfigMap is gone, and LastValid is in force (P1).
 	Deleted   bool              `json:"deleted,omitempty"`
 	LastValid map[string]string `json:"lastValid,omitempty"`
+	// Marked: the value at Path, or a part of it, is marked with x-secret (D41).
+	Marked bool `json:"marked,omitempty"`
+	// InSecret: the Secret has a value at Path, which wins (D40).
+	InSecret bool `json:"inSecret,omitempty"`
 }
 
 // SaveConfig asks for a write of one section, and of flags, to the ConfigMap (D24), and of

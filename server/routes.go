@@ -79,7 +79,7 @@ func (s Source) debugRoutes() []Route {
 		get("/hook/{name}/snapshots", "show-secrets=true", "the snapshots of one hook", json(s.hookPage)),
 		get("/values/explain", "module=NAME, path=PATH, show-secrets=true", "where values come from", json(s.explainPage)),
 		get("/values/diff", "module=NAME, show-secrets=true", "which values changed since the last converge", json(s.diffPage)),
-		{Method: http.MethodPost, Path: "/values/check", Query: "show-secrets=true", Help: "whether the operator would take a ConfigMap, whose data is the body: a JSON object of texts", handler: json(s.checkConfig)},
+		{Method: http.MethodPost, Path: "/values/check", Query: "path=PATH, show-secrets=true", Help: "whether the operator would take a ConfigMap, whose data is the body: a JSON object of texts; and whether the value at a path is marked as a secret", handler: json(s.checkConfig)},
 		get("/plan", "show-secrets=true", "what the operator would do at the next reload", json(s.plan)),
 		{Method: http.MethodPost, Path: "/plan", Query: "show-secrets=true", Help: "the same with another ConfigMap, whose data is the body: a JSON object of texts", handler: json(s.plan)},
 		get("/graph", "", "the modules in the order they run, for Graphviz", page{s.graph, asText}),

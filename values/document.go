@@ -20,6 +20,18 @@ type Document struct {
 	Maintenance map[string]string
 }
 
+// Stored is what ConfigMap and Secret together hold of a section (D40); nil for nothing.
+func (d Document) Stored(key string) any {
+	section, secret := d.Sections[key], d.Secrets[key]
+	switch {
+	case secret == nil:
+		return section
+	case section == nil:
+		return secret
+	}
+	return Merge(section, secret)
+}
+
 func newDocument() Document {
 	return Document{Sections: map[string]any{}, Flags: map[string]bool{}, Maintenance: map[string]string{}}
 }

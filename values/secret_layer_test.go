@@ -305,3 +305,31 @@ func mustText(t testing.TB, v any) string {
 	wantError(t, err)
 	return string(text)
 }
+
+// D40, D41: what who edits a value of the ConfigMap must know of it.
+func TestMarkedAndInSecret(t *testing.T) {
+	section := secretSection(t, "", "{admin: {hash: above}, plain: [1], extra: {open: null}}")
+	for path, want := range map[string]struct{ marked, inSecret bool }{
+		"":            {marked: true},
+		"plain":       {inSecret: true},
+		"plain 0":     {inSecret: true},
+		"admin":       {marked: true},
+		"admin hash":  {marked: true, inSecret: true},
+		"admin user":  {},
+		"vault x y":   {marked: true},
+		"extra open":  {inSecret: true},
+		"extra other": {},
+		"users 0 pin": {marked: true},
+		// A list is stored as a whole.
+		"users 0 name": {marked: true},
+		"other":        {},
+	} {
+		at := strings.Fields(path)
+		if got := section.Marked(at); got != want.marked {
+			t.Errorf("%q: marked is %t", path, got)
+		}
+		if got := section.InSecret(at); got != want.inSecret {
+			t.Errorf("%q: in the Secret is %t", path, got)
+		}
+	}
+}

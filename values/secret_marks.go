@@ -184,6 +184,37 @@ func (m marked) stored(value any) bool {
 	return m.secret() || list && m.leads()
 }
 
+// Marked tells whether the schema marks the value at a path with x-secret, or a part of it, or a list around it.
+func (s *Section) Marked(path []string) bool {
+	m := s.marked()
+	for _, key := range path {
+		if m.secret() || m.leads() && len(m.element()) > 0 {
+			return true
+		}
+		m = append(m.key(key), m.element()...)
+	}
+	return m.leads()
+}
+
+// InSecret tells whether the Secret has a value at a path that wins over the ConfigMap: anything but a map, there or above it.
+func (s *Section) InSecret(path []string) bool {
+	tree := s.secret
+	for _, key := range path {
+		if !isMapOf(tree) {
+			break
+		}
+		value, has := tree.(map[string]any)[key]
+		if !has {
+			return false
+		}
+		tree = value
+		if tree == nil {
+			return true // a null replaces, too
+		}
+	}
+	return tree != nil && !isMapOf(tree)
+}
+
 // marked gives what config-values.yaml and values.yaml mark in the section.
 func (s *Section) marked() marked {
 	var all marked

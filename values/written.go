@@ -13,11 +13,11 @@ import (
 // is not remembered.
 const maxWritten = 32 << 10
 
-// Written says which hook wrote which value of the ConfigMap: names of hooks by path, a JSON pointer that begins with the key
+// Written says which hook wrote which value of the ConfigMap or the Secret: names of hooks by path, a JSON pointer that begins with the key
 // of the section or is that of a flag. It holds no values. It is immutable.
 type Written map[string]string
 
-// Wrote notes the values that a hook has added or changed in a section of the ConfigMap, and forgets those that it removed. A
+// Wrote notes the values that a hook has added or changed in a section, as [Document.Stored] gives it, and forgets those that it removed. A
 // list counts as one value. before and after are nil for a section that is not there.
 func (w Written) Wrote(hook, key string, before, after any) Written {
 	next := maps.Clone(w)
@@ -55,13 +55,13 @@ func writtenAt(path string) pointer {
 	return at
 }
 
-// Lost is a value of the ConfigMap that a hook wrote and a person took away.
+// Lost is a value of the ConfigMap or the Secret that a hook wrote and a person took away.
 type Lost struct {
 	// Path as users write it: someModule.a.b.
 	Path, Hook string
 }
 
-// Compare finds the values that are gone from the ConfigMap, sorted by path. The rest is what still stands there as a hook
+// Compare finds the values that are gone from both, sorted by path. The rest is what still stands there as a hook
 // wrote it: a value that a person has changed is the person's. Where before is not known, it is the zero value.
 func (w Written) Compare(before, after Document) (lost []Lost, rest Written) {
 	was, is := before.tree(), after.tree()
@@ -80,11 +80,14 @@ func (w Written) Compare(before, after Document) (lost []Lost, rest Written) {
 	return lost, rest
 }
 
-// tree is the document as a map of sections and flags.
+// tree is the document as a map of sections, each with what the Secret has above it, and flags.
 func (d Document) tree() map[string]any {
-	tree := maps.Clone(d.Sections)
-	if tree == nil {
-		tree = map[string]any{}
+	tree := map[string]any{}
+	for key := range d.Sections {
+		tree[key] = d.Stored(key)
+	}
+	for key := range d.Secrets {
+		tree[key] = d.Stored(key)
 	}
 	for key, value := range d.Flags {
 		tree[key] = value

@@ -160,10 +160,14 @@ if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}
 if ! grep -q password "$CONFIG_VALUES_PATH"; then
   echo '{"op": "add", "path": "/two/password", "value": "generated-'$RANDOM'"}' > "$CONFIG_VALUES_JSON_PATCH_PATH"
 fi
+if ! grep -q licence "$CONFIG_VALUES_PATH"; then
+  echo '{"op": "add", "path": "/two/licence", "value": "generated-'$RANDOM'"}' >> "$CONFIG_VALUES_JSON_PATCH_PATH"
+fi
 `)
+	h.write("modules/020-two/openapi/config-values.yaml", "type: object\nadditionalProperties: true\nproperties:\n  licence: {type: string, x-secret: true}\n")
 	o := h.start().ready()
 	h.kubectl("patch", "configmap", "addon-operator", "-n", h.namespace, "--type=merge", "-p", `{"data":{"two":"own: 1"}}`)
-	line := o.expect("WARN", "an edit of the ConfigMap removed what a hook had written", "keys=two.password", "hook=020-two/hooks/password.sh")
+	line := o.expect("WARN", "an edit of the ConfigMap or the Secret removed what a hook had written", "keys=two.password", "hook=020-two/hooks/password.sh")
 	h.awaitEvent("Warning HookValueRemoved", "two.password", "020-two/hooks/password.sh")
 	h.eventually("another password", func() error {
 		if text := h.config()["two"]; !strings.Contains(text, "generated") {
@@ -174,7 +178,12 @@ fi
 	o.terminate()
 	h.kubectl("patch", "configmap", "addon-operator", "-n", h.namespace, "--type=merge", "-p", `{"data":{"two":"own: 2"}}`)
 	o = h.start().ready()
-	line += o.expect("WARN", "an edit of the ConfigMap removed what a hook had written", "keys=two.password")
+	line += o.expect("WARN", "an edit of the ConfigMap or the Secret removed what a hook had written", "keys=two.password")
+	if text := h.secretData()["two"]; !strings.Contains(text, "licence: generated") {
+		t.Fatalf("the Secret is %q", text)
+	}
+	h.setSecret(map[string]string{"two": "own: 3"})
+	line += o.expect("WARN", "an edit of the ConfigMap or the Secret removed what a hook had written", "keys=two.licence")
 	if strings.Contains(line, "generated") {
 		t.Errorf("a value is in the log: %s", line)
 	}

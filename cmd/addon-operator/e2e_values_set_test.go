@@ -1,6 +1,7 @@
 package main_test
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -21,6 +22,7 @@ func TestValuesAreSet(t *testing.T) {
 	h.write("cm.yaml", enabledOnlyThere)
 	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
 	h.setConfig(map[string]string{"one": "# by the team\nsize:   2 # two\n"})
+	h.write("modules/020-two/openapi/config-values.yaml", "type: object\nadditionalProperties: true\nproperties:\n  licence: {type: string, x-secret: true}\n")
 	o := h.start().ready()
 	run := func(args ...string) string {
 		cmd := exec.Command(program(), args...)
@@ -47,6 +49,33 @@ func TestValuesAreSet(t *testing.T) {
 	expectAll(t, run("values", "unset", "one.nothing"), "unchanged")
 	expect(want)
 
+	// Several mistakes of a person can be repaired one after the other, and no new one is added.
+	h.setConfig(map[string]string{"global": "zone: [", "two": "a: ]"})
+	h.awaitRefusal(o)
+	expectAll(t, run("values", "set", "one.size", "huge"), "failed", "nothing is written", "one.size")
+	expectAll(t, run("values", "unset", "global"), "is written", "it is still refused", "key two")
+	expectAll(t, run("values", "unset", "two"), "is written", "validated by the running operator")
+	expect(want)
+
+	// D41: what a schema marks is shown to nobody, and belongs into the Secret, which wins.
+	for _, args := range [][]string{{"set", "two.licence", "planted-1"}, {"set", "two.licence", "planted-2"}, {"set", "two", "{licence: planted-3}"}} {
+		out := run(append([]string{"values"}, args...)...)
+		expectAll(t, out, "-> \"***\"", "marked as a secret", "Secret "+h.namespace+"/addon-operator")
+		if strings.Contains(out, "planted") {
+			t.Errorf("values %s shows a secret:\n%s", args, out)
+		}
+	}
+	h.setSecret(map[string]string{"two": "licence: planted-4"})
+	o.expect("config values changed", "modules=[two]", "flags=false")
+	h.eventually("the Secret is known", func() error {
+		if out := run("values", "set", "two.licence", "planted-5", "--dry-run"); !strings.Contains(out, "it has NO effect") {
+			return errors.New(out)
+		}
+		return nil
+	})
+	run("values", "unset", "two")
+	expect(want)
+
 	h.deleteConfigMap("addon-operator")
 	h.awaitRefusal(o)
 	expectAll(t, run("values", "set", "two.password", "--string", "hunter2"), "two.password: (none) -> \"***\"", "created again with its last valid content")
@@ -59,6 +88,9 @@ func TestValuesAreSet(t *testing.T) {
 
 	h.deleteConfigMap("addon-operator")
 	expectAll(t, run("values", "set", "one.size", "4"), "failed", "nobody can tell", "--create")
+	if out := run("values", "set", "two.licence", "planted-6", "--create", "--dry-run"); strings.Contains(out, "planted") {
+		t.Errorf("without an operator a secret is shown:\n%s", out)
+	}
 	expectAll(t, run("values", "set", "one.size", "4", "--create"), "validated by the schemas in "+h.path("modules"))
 	if got := h.config(); len(got) != 1 || strings.TrimSpace(got["one"]) != "size: 4" {
 		t.Errorf("the ConfigMap is %q", got)

@@ -10,8 +10,29 @@ import (
 )
 
 const backHouse = `
+-- global-hooks/late.sh --
+#!/usr/bin/env bash
+set -euo pipefail
+if [[ ${1:-} == --config ]]; then
+  cat <<END
+configVersion: v1
+kubernetes:
+- name: late
+  apiVersion: v1
+  kind: ConfigMap
+  labelSelector: {matchLabels: {late: "yes"}}
+  executeHookOnSynchronization: false
+END
+  exit
+fi
+echo '[{"op": "add", "path": "/global/late", "value": true}]' > "$CONFIG_VALUES_JSON_PATCH_PATH"
+-- modules/020-still/hooks/run.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
+echo run >> "$OUT/still"
 -- modules/values.yaml --
 webEnabled: true
+stillEnabled: true
 -- modules/010-web/values.yaml --
 web: {size: small}
 -- modules/010-web/Chart.yaml --
@@ -77,9 +98,26 @@ func TestClusterGoesBack(t *testing.T) {
 		h.watched("busy", fmt.Sprint(i))
 	}
 	h.awaitLine("out/journal", "Event 199,b,x")
+	// What the operator writes itself makes it take older news of the ConfigMap for late.
+	late := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late", Labels: map[string]string{"late": "yes"}}}
+	if _, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, late, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o.expect("converged", "HookChangedValues")
+	h.awaitLine("out/still", "run")
+	if h.config()["global"] == "" {
+		t.Fatal("the hook has saved nothing")
+	}
+	runs := strings.Count(h.read("out/still"), "run")
 
 	restore()
 	o.expect("the cluster has gone back to an earlier state")
+	h.eventually("all modules run again", func() error {
+		if strings.Count(h.read("out/still"), "run") == runs {
+			return errNotYet
+		}
+		return nil
+	})
 	h.awaitLine("out/journal", "Synchronization a")
 	h.awaitConfigMap("web", "size", "early")
 	h.awaitRevisions("web", "1:superseded 2:deployed")

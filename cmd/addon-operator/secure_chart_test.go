@@ -83,7 +83,7 @@ func TestChartHasANetworkPolicy(t *testing.T) {
 		t.Errorf("it lets in %+v", in)
 	}
 	narrow := policy("networkPolicy: {create: true, from: [{namespaceSelector: {matchLabels: {a: b}}}]}").Spec.Ingress[0].From
-	if len(narrow) != 2 || narrow[0].PodSelector == nil || narrow[1].NamespaceSelector.MatchLabels["a"] != "b" {
+	if len(narrow) != 1 || narrow[0].NamespaceSelector.MatchLabels["a"] != "b" {
 		t.Errorf("it lets in %+v", narrow)
 	}
 	if rendered(t, "networkPolicy: {create: false}")["networkpolicy.yaml"] != "" {

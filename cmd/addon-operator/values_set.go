@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -32,7 +34,11 @@ type valueEdit struct {
 	dryRun  bool
 	create  bool
 	secrets bool
+	special special
 }
+
+// special is what is known of the value that is edited.
+type special struct{ marked, inSecret bool }
 
 // editAttempts is how often an edit begins again because somebody else was faster.
 const editAttempts = 10
@@ -176,6 +182,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 		return err
 	}
 	path := values.Dotted(v.edit.Path)
+	check, by := v.validator(ctx, client)
 	if edited.Unchanged(v.edit) {
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is unchanged: %s\n", path, v.word(edited.Before, edited.Had))
 		return err
@@ -187,11 +194,19 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	if delete(next, edited.Key); edited.Text != nil {
 		next[edited.Key] = *edited.Text
 	}
-	by, err := v.validate(ctx, client, current, next)
+	still, err := v.validate(check, current, next)
 	if err != nil {
 		return err
 	}
+	by = cmp.Or(still, by)
 	notes = append(notes, by)
+	secret := fmt.Sprintf("Secret %s/%s", c.Namespace, c.secretName())
+	if v.special.marked && !v.edit.Remove {
+		notes = append(notes, "it is marked as a secret: in the "+secret+" fewer people can read it")
+	}
+	if v.special.inSecret {
+		notes = append(notes, "it has NO effect: the "+secret+" has a value there, which wins")
+	}
 	done := "would be written (dry run)"
 	if !v.dryRun {
 		written, err := client.UpdateConfigMap(ctx, c.Namespace, c.ConfigMap, read, next)
@@ -209,6 +224,9 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 func (v *valueEdit) word(value any, there bool) string {
 	if !there {
 		return "(none)"
+	}
+	if !v.secrets && v.special.marked {
+		return `"` + values.Hidden + `"`
 	}
 	if !v.secrets {
 		value = values.MaskAt(v.edit.Path, value)
@@ -243,42 +261,73 @@ func (v *valueEdit) ask(ctx context.Context, data map[string]string) (answer mes
 	if err != nil {
 		return answer, err
 	}
-	got, err := v.config.send(ctx, "POST", "/values/check?show-secrets=true", "application/json", string(body))
+	got, err := v.config.send(ctx, "POST", "/values/check?show-secrets=true&path="+url.QueryEscape(jsonPointer(v.edit.Path)), "application/json", string(body))
 	if err != nil {
 		return answer, err
 	}
 	return answer, decoded(got, &answer)
 }
 
-// validate refuses data that would not be in force, unless those before would not be either
-// and nothing new is wrong with them. It tells who has validated.
-func (v *valueEdit) validate(ctx context.Context, client *kube.Client, before, after map[string]string) (string, error) {
-	if _, err := values.ParseConfigMap(after); err != nil {
-		return "", err
+func jsonPointer(path []string) string {
+	escape := strings.NewReplacer("~", "~0", "/", "~1")
+	var text strings.Builder
+	for _, element := range path {
+		text.WriteString("/" + escape.Replace(element))
 	}
-	check, by := v.validator(ctx, client)
-	if check == nil {
-		return by, nil
-	}
-	refused, err := check(after)
-	if err != nil || refused == "" {
-		return by, err
-	}
-	if was, err := check(before); err == nil && was != "" && within(refused, was) {
-		return "it is still refused: " + refused, nil
-	}
-	return "", fmt.Errorf("nothing is written, the ConfigMap would be refused: %s", refused)
+	return text.String()
 }
 
-// validator finds who can validate.
+// validate refuses data that would not be in force, unless those before would not be either
+// and nothing new is wrong with them: then it tells what. Without a check only the form counts.
+func (v *valueEdit) validate(check func(map[string]string) (string, error), before, after map[string]string) (still string, err error) {
+	unread, refused := unreadable(after), ""
+	if check != nil {
+		if refused, err = check(readableKeys(after)); err != nil {
+			return "", err
+		}
+	}
+	if unread == "" && refused == "" {
+		return "", nil
+	}
+	was := ""
+	if check != nil && refused != "" {
+		if was, err = check(readableKeys(before)); err != nil {
+			return "", err
+		}
+	}
+	problems := strings.TrimSpace(unread + "\n" + refused)
+	if !within(problems, unreadable(before)+"\n"+was) {
+		return "", fmt.Errorf("nothing is written, the ConfigMap would be refused: %s", problems)
+	}
+	return "it is still refused: " + problems, nil
+}
+
+// unreadable tells which keys of a ConfigMap cannot be read, and why.
+func unreadable(data map[string]string) string {
+	if _, err := values.ParseConfigMap(data); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// readableKeys leaves these keys out, so that the others can be checked.
+func readableKeys(data map[string]string) map[string]string {
+	rest := maps.Clone(data)
+	maps.DeleteFunc(rest, func(key, text string) bool { return unreadable(map[string]string{key: text}) != "" })
+	return rest
+}
+
+// validator finds who can validate, and asks what is special about the value.
 func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (check func(map[string]string) (string, error), by string) {
-	_, errAsk := v.ask(ctx, map[string]string{})
+	answer, errAsk := v.ask(ctx, map[string]string{})
 	if errAsk == nil {
+		v.special = special{answer.Marked, answer.InSecret}
 		return func(data map[string]string) (string, error) {
 			answer, err := v.ask(ctx, data)
 			return answer.Refused, err
 		}, "validated by the running operator"
 	}
+	why := "there are no modules in " + v.config.ModulesDir
 	tree, err := addons.Load(v.config.dirs)
 	if err == nil && len(tree.Modules) > 0 {
 		by := "validated by the schemas in " + v.config.ModulesDir
@@ -286,6 +335,8 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (check f
 		if err != nil { // what is required may lie there
 			by += ", without the values in the Secret, which cannot be read"
 		}
+		marked, errMarks := actors.MarkedSecrets(tree)
+		v.special.marked = errMarks == nil && marked(v.edit.Path)
 		return func(data map[string]string) (string, error) {
 			refused := ""
 			if problem := actors.CheckConfigMap(tree, data, secret.Data, slog.New(slog.DiscardHandler)); problem != nil {
@@ -294,7 +345,10 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (check f
 			return refused, nil
 		}, by
 	}
-	return nil, fmt.Sprintf("NOT validated by any schema: no operator answers, and there are no modules in %s; whether it is in force, 'kubectl -n %s describe configmap %s' tells", v.config.ModulesDir, v.config.Namespace, v.config.ConfigMap)
+	if err != nil {
+		why = err.Error()
+	}
+	return nil, fmt.Sprintf("NOT validated by any schema: no operator answers, and %s; 'kubectl -n %s describe configmap %s' shows whether it is in force", why, v.config.Namespace, v.config.ConfigMap)
 }
 
 // within tells whether each line of a refusal was in the one before.
