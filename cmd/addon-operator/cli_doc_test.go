@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -140,19 +141,22 @@ func TestHelpOfEveryCommand(t *testing.T) {
 	}
 }
 
+// shellWord is a word of a command line: in quotes, or without blanks.
+var shellWord = regexp.MustCompile(`'[^']*'|"[^"]*"|\S+`)
+
 // checkExample parses the words of an example, so that it names a command with flags that
 // exist.
 func checkExample(t *testing.T, name, line string) {
 	t.Helper()
 	line, _, _ = strings.Cut(line, "|")
 	line, _, _ = strings.Cut(line, ">")
-	words := strings.Fields(line)
+	words := shellWord.FindAllString(line, -1)
 	if len(words) == 0 || words[0] != "addon-operator" {
 		t.Errorf("%s: the example %q is of another program", name, line)
 		return
 	}
 	for i := range words {
-		words[i] = strings.Trim(words[i], "'")
+		words[i] = strings.Trim(words[i], `'"`)
 	}
 	found, rest, err := program().Find(words[1:])
 	if err == nil {
