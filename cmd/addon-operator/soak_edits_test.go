@@ -21,15 +21,21 @@ import (
 func soakEdits() []soakFault {
 	return []soakFault{
 		{"ConfigMap: values edited", 4, (*soak).editValues},
-		{"ConfigMap: a module switched on or off", 6, (*soak).switchModule},
+		{"ConfigMap: a module switched on or off …", 6, (*soak).switchModule},
 		{"ConfigMap: made invalid", 3, (*soak).spoilConfig},
 		{"ConfigMap: three writers at once …", 4, (*soak).threeWriters},
-		{"ConfigMap: replaced by force", 3, (*soak).replaceConfig},
-		{"ConfigMap: deleted, and back a while later", 2, (*soak).deleteConfig},
+		{"ConfigMap: replaced by force …", 3, (*soak).replaceConfig},
+		{"ConfigMap: deleted, and back a while later …", 4, (*soak).deleteConfig},
+		{"Secret with values: edited", 3, (*soak).editSecret},
+		{"Secret with values: made invalid", 4, (*soak).spoilSecret},
+		{"Secret with values: replaced by force …", 3, (*soak).replaceSecret},
+		{"Secret with values: deleted, and back a while later …", 4, (*soak).deleteSecret},
+		{"ConfigMap and Secret with values: deleted, and back a while later …", 2, (*soak).deleteBoth},
+		{"release: an object changed by somebody …", 4, (*soak).changeObject},
 		{"release: an object deleted …", 6, (*soak).deleteObject},
-		{"release: records deleted", 3, (*soak).deleteRecords},
+		{"release: records deleted …", 3, (*soak).deleteRecords},
 		{"modules: the directory is empty", 3, (*soak).emptyModules},
-		{"modules: one is away", 2, (*soak).removeModule},
+		{"modules: one is away …", 2, (*soak).removeModule},
 		{"tenants: 100 edits a second …", 5, (*soak).floodEdits},
 	}
 }
@@ -64,6 +70,7 @@ func (s *soak) switchModule(draw *rand.Rand) {
 	s.note("%s: off is %t", name, m.off[name])
 	m.mu.Unlock()
 	s.writeConfig()
+	s.count("ConfigMap: a module switched on or off", 1)
 }
 
 // spoilConfig leaves an invalid ConfigMap behind, until the next edit of a person.
@@ -108,55 +115,163 @@ func (s *soak) threeWriters(draw *rand.Rand) {
 	s.count("ConfigMap: one edit of three writers", 2*edits)
 }
 
-func (s *soak) replaceConfig(*rand.Rand) { s.withoutConfig(0) }
+func (s *soak) replaceConfig(*rand.Rand) { s.without(0, false, true, false) }
 
-func (s *soak) deleteConfig(draw *rand.Rand) {
-	s.withoutConfig(time.Duration(200+draw.IntN(2000)) * time.Millisecond)
+func (s *soak) deleteConfig(draw *rand.Rand) { s.withoutFor(draw, true, false) }
+
+func (s *soak) replaceSecret(*rand.Rand) { s.without(0, false, false, true) }
+
+func (s *soak) deleteSecret(draw *rand.Rand) { s.withoutFor(draw, false, true) }
+
+func (s *soak) deleteBoth(draw *rand.Rand) { s.withoutFor(draw, true, true) }
+
+func (s *soak) withoutFor(draw *rand.Rand, config, secret bool) {
+	s.without(time.Duration(200+draw.IntN(4000))*time.Millisecond, draw.IntN(2) == 0, config, secret)
 }
 
-// withoutConfig deletes the ConfigMap and creates it again with the same content. Whoever restarts in between does not
-// know the old content (values.md says so), so this fault is alone: it waits until an operator leads and has seen the
-// last content, and nothing else is disturbed.
-func (s *soak) withoutConfig(pause time.Duration) {
+// writeSecret makes the Secret with values say what the model says.
+func (s *soak) writeSecret() { s.setSecretKeys(s.model.secret()) }
+
+// setSecretKeys writes keys as a person does who applies a file: those of others stay.
+func (s *soak) setSecretKeys(texts map[string]string) {
+	secrets := s.client.CoreV1().Secrets(s.namespace)
+	s.eventually("a write of the Secret without a conflict", func() error {
+		ctx, cancel := s.soon()
+		defer cancel()
+		secret, err := secrets.Get(ctx, "addon-operator", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			_, err = secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "addon-operator"}, StringData: texts}, metav1.CreateOptions{})
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		for key, text := range texts {
+			if delete(secret.Data, key); text != "" {
+				metav1.SetMetaDataAnnotation(&secret.ObjectMeta, "example.com/writer", "a person")
+				if secret.Data == nil {
+					secret.Data = map[string][]byte{}
+				}
+				secret.Data[key] = []byte(text)
+			}
+		}
+		_, err = secrets.Update(ctx, secret, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+func (s *soak) editSecret(draw *rand.Rand) {
+	s.model.mu.Lock()
+	s.model.token = draw.IntN(1000)
+	s.model.mu.Unlock()
+	s.writeSecret()
+}
+
+// spoilSecret leaves an invalid Secret behind, until the next edit of a person.
+func (s *soak) spoilSecret(draw *rand.Rand) {
+	texts := s.model.secret()
+	switch draw.IntN(4) {
+	case 0:
+		texts["safe"] = "token: " + marker + strings.Repeat("-too-long", 5) + "\n"
+	case 1:
+		texts["safe"] = "token: [" + marker + "\n"
+	case 2:
+		texts["safeEnabled"] = "false"
+		defer func() { s.setSecretKeys(map[string]string{"safeEnabled": ""}) }()
+	default:
+		texts["wide"] = nestedBomb(2000)
+		defer func() { s.setSecretKeys(map[string]string{"wide": ""}) }()
+	}
+	s.setSecretKeys(texts)
+	if draw.IntN(2) == 0 {
+		s.kubelet.kill("SIGKILL", syscall.SIGKILL)
+	}
+	s.pause(time.Duration(100+draw.IntN(3000)) * time.Millisecond)
+}
+
+// changeObject is somebody who edits a field that a chart has set, which drift puts back. Fields that no chart has set are nobody's
+// business.
+func (s *soak) changeObject(draw *rand.Rand) {
+	if !s.correct {
+		return
+	}
+	object := []struct{ name, field string }{{"plain", "size"}, {"wide-3", "zone"}, {"wide-7", "zone"}, {"naughty", "zone"}, {"safe", "file"}}[draw.IntN(5)]
+	ctx, cancel := s.soon()
+	defer cancel()
+	patch := fmt.Sprintf(`{"data":{%q:"of somebody"}}`, object.field)
+	_, err := s.client.CoreV1().ConfigMaps(s.namespace).Patch(ctx, object.name, types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	s.note("ConfigMap %s changed: %v", object.name, err)
+	if err == nil {
+		s.count("release: an object changed by somebody", 1)
+	}
+}
+
+// without deletes the ConfigMap, the Secret with values, or both, and creates them again with the same content. Nothing may go
+// with them, also when the operator restarts meanwhile: then it has the content that it kept. It is kept a moment after it was seen,
+// and the fault waits for that.
+func (s *soak) without(pause time.Duration, kill, config, secret bool) {
 	s.quiet()
 	defer s.proxy.SetRate(s.usual)
 	s.writeConfig()
-	o, run := s.awaitSynced()
-	if o == nil {
-		s.note("no operator is at rest; the ConfigMap stays")
+	s.writeSecret()
+	ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
+	defer cancel()
+	if o, _ := s.awaitSynced(); o == nil {
+		s.note("no operator is at rest; nothing is deleted")
 		return
 	}
-	configMaps := s.client.CoreV1().ConfigMaps(s.namespace)
-	ctx, cancel := s.soon()
-	defer cancel()
+	configMaps, secrets := s.client.CoreV1().ConfigMaps(s.namespace), s.client.CoreV1().Secrets(s.namespace)
 	cm, err := configMaps.Get(ctx, "addon-operator", metav1.GetOptions{})
-	if err == nil {
-		err = configMaps.Delete(ctx, cm.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &cm.ResourceVersion}})
-	}
 	if err != nil {
 		s.note("the ConfigMap stays: %v", err)
 		return
 	}
-	s.readSeen()
+	layer, err := secrets.Get(ctx, "addon-operator", metav1.GetOptions{})
+	if err != nil {
+		s.note("the Secret stays: %v", err)
+		return
+	}
+	if !slices.Equal(s.kept(), textsToKeep(cm.Data, textsOf(layer))) {
+		s.note("another content is kept; nothing is deleted")
+		return
+	}
+	s.proxy.SetRate(s.usual)
+	if config {
+		if err := configMaps.Delete(ctx, cm.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &cm.ResourceVersion}}); err != nil {
+			s.note("the ConfigMap stays: %v", err)
+			config = false
+		}
+	}
+	if secret {
+		if err := secrets.Delete(ctx, layer.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &layer.ResourceVersion}}); err != nil {
+			s.note("the Secret stays: %v", err)
+			secret = false
+		}
+	}
+	switch how := map[bool]string{true: "deleted, and back a while later", false: "replaced by force"}[pause > 0]; {
+	case config && secret:
+		s.count("ConfigMap and Secret with values: "+how, 1)
+	case config:
+		s.count("ConfigMap: "+how, 1)
+	case secret:
+		s.count("Secret with values: "+how, 1)
+	}
+	if kill && (config || secret) && s.kubelet.kill("SIGKILL without ConfigMap or Secret", syscall.SIGKILL) {
+		s.count("operator: SIGKILL without ConfigMap or Secret", 1)
+	}
 	s.pause(pause)
-	again := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: cm.Name, Annotations: cm.Annotations}, Data: cm.Data}
-	if _, err := configMaps.Create(ctx, again, metav1.CreateOptions{}); err != nil {
-		s.note("somebody was faster: %v", err) // a hook has saved something: the operator has created it
+	if config {
+		again := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: cm.Name, Annotations: cm.Annotations}, Data: cm.Data}
+		if _, err := configMaps.Create(ctx, again, metav1.CreateOptions{}); err != nil {
+			s.note("somebody was faster: %v", err) // a hook has saved something: the operator has created it
+		}
 	}
-	if _, now := s.kubelet.now(); now != run {
-		s.forgive(cm.Data)
+	if secret {
+		again := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: layer.Name}, Data: layer.Data}
+		if _, err := secrets.Create(ctx, again, metav1.CreateOptions{}); err != nil {
+			s.note("somebody was faster: %v", err)
+		}
 	}
-}
-
-// forgive puts the content of the ConfigMap back after an operator has started without it, on a machine so slow that its
-// lease expired. What hooks have seen in between was new.
-func (s *soak) forgive(data map[string]string) {
-	s.note("the operator has ended while the ConfigMap was away: its content is put back")
-	s.setConfig(data)
-	s.awaitSynced()
-	s.model.mu.Lock()
-	defer s.model.mu.Unlock()
-	s.model.read = len(s.read("out/seen"))
 }
 
 // quiet ends what disturbs from outside.
@@ -238,6 +353,7 @@ func (s *soak) deleteRecords(draw *rand.Rand) {
 		if i == 0 || all {
 			err = secrets.Delete(ctx, list.Items[i].Name, metav1.DeleteOptions{})
 			s.note("%s deleted: %v", list.Items[i].Name, err)
+			s.count("release: a record deleted", 1)
 		}
 	}
 }
@@ -334,6 +450,7 @@ func (s *soak) removeModule(draw *rand.Rand) {
 	}
 	dir := fmt.Sprintf("%03d-%s", 10*(1+slices.Index(soakModules, name)), name)
 	s.note("%s is away", dir)
+	s.count("modules: one is away", 1)
 	s.rename("all-modules/"+dir, "aside/"+dir)
 	s.editGlobal()
 	s.pause(time.Duration(500+draw.IntN(2500)) * time.Millisecond)

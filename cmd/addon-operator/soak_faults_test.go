@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,7 +40,9 @@ func soakFaults() []soakFault {
 		{"API server: killed and restarted", 1, (*soak).restartServer},
 		{"API server: disturbed requests …", 10, (*soak).disturb},
 		{"API server: all watches cut …", 4, func(s *soak, _ *rand.Rand) { s.proxy.CutWatches() }},
-		{"API server: an aggregated API is down", 2, (*soak).breakAggregation},
+		{"API server: an aggregated API is down from the start", 2, (*soak).breakAggregation},
+		{"API server: an aggregated API goes down", 4, (*soak).sideDown},
+		{"API server: restored from a backup of etcd …", 1, (*soak).restoreBackup},
 		{"hooks misbehave …", 10, (*soak).misbehave},
 		{"directory of temporary files: full or read-only", 4, (*soak).spoilTmp},
 		{"ports: half-sent requests …", 2, (*soak).halfSent},
@@ -158,6 +161,84 @@ func (s *soak) breakAggregation(draw *rand.Rand) {
 	}
 	s.provoke(draw)
 	s.pause(time.Duration(draw.IntN(1500)) * time.Millisecond)
+}
+
+// sideDown takes the aggregated API away that the chart of guarded asks for: its object must stay (P13), also when an operator
+// starts meanwhile, which cannot know the kinds of the API.
+func (s *soak) sideDown(draw *rand.Rand) {
+	before := s.guardedByKind()
+	s.side.goDown()
+	defer s.side.come()
+	s.editValues(draw)
+	s.model.mu.Lock()
+	s.model.zone = string("abcde"[draw.IntN(5)])
+	s.model.mu.Unlock()
+	s.editGlobal()
+	if draw.IntN(2) == 0 {
+		s.kubelet.kill("SIGKILL", syscall.SIGKILL)
+	}
+	s.pause(time.Duration(1000+draw.IntN(4000)) * time.Millisecond)
+	if before == nil && apierrors.IsNotFound(s.guardedByKind()) && slices.Contains(s.model.enabled(), "guarded") && !s.model.wasSwitched("guarded") {
+		s.violated("an object went with the aggregated API that its chart asks for")
+	}
+}
+
+func (s *soak) guardedByKind() error {
+	ctx, cancel := s.soon()
+	defer cancel()
+	_, err := s.client.CoreV1().ConfigMaps(s.namespace).Get(ctx, "guarded-by-kind", metav1.GetOptions{})
+	return err
+}
+
+// restoreBackup puts the cluster back to an earlier state under a running operator (P14). What is restored is true from then on,
+// and people write again what they want. Values that hooks saved after the backup would be lost with it, so they save none.
+func (s *soak) restoreBackup(draw *rand.Rand) {
+	s.remove("out/issue")
+	s.pause(6 * time.Second) // hooks that run may save a value, and take 5 s at most
+	if o, _ := s.awaitSynced(); o == nil {
+		s.note("no operator is at rest; no backup")
+		return
+	}
+	s.model.tenants.Wait()
+	restore := s.cluster.Backup(s.t)
+	s.model.mu.Lock()
+	for _, name := range soakModules {
+		s.model.touched[name] = true // releases and flags of the backup must fit
+	}
+	s.model.mu.Unlock()
+	for range 3 + draw.IntN(4) {
+		s.provoke(draw)
+		s.writeTenant(draw.IntN(tenants), fmt.Sprint("late-", draw.IntN(1000)), -1)
+	}
+	s.scribble() // so that the versions of the backup are not reached again before the operator has seen the restore
+	o, run := s.kubelet.now()
+	restore()
+	s.count("API server: restored from a backup of etcd", 1)
+	for range 100 {
+		if _, now := s.kubelet.now(); o == nil || now != run || o.count("the cluster has gone back to an earlier state") > 0 {
+			break
+		}
+		s.pause(100 * time.Millisecond)
+	}
+	for i := range tenants {
+		s.model.mu.Lock()
+		text := s.model.texts[i]
+		s.model.mu.Unlock()
+		s.writeTenant(i, text, -1)
+	}
+	s.editGlobal()
+	s.writeSecret()
+}
+
+// scribble has the API server count up its versions.
+func (s *soak) scribble() {
+	const writes = 1000
+	for i := range writes {
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "scribble"}, Data: map[string]string{"i": fmt.Sprint(i)}}
+		if err := s.putObject(cm); err != nil {
+			s.note("scribble: %v", err)
+		}
+	}
 }
 
 func (s *soak) deleteAPIService() {

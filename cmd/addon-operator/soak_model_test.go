@@ -14,8 +14,11 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"addon-operator/kube"
 )
 
 // tenants is how many objects others own that the hook of the module watch looks at.
@@ -30,6 +33,7 @@ type soakModel struct {
 	mu     sync.Mutex
 	size   int
 	zone   string
+	token  int // of the Secret with values
 	round  int // the last edit of each round
 	notes  int // writes of another controller
 	off    map[string]bool
@@ -53,7 +57,7 @@ func newModel() *soakModel {
 }
 
 // soakModules are those that the ConfigMap may switch off, and what they own.
-var soakModules = []string{"plain", "keys", "watch", "naughty", "seldom", "wide"} //nolint:gochecknoglobals // a constant
+var soakModules = []string{"plain", "keys", "watch", "naughty", "seldom", "wide", "safe", "guarded"} //nolint:gochecknoglobals // a constant
 
 func (m *soakModel) beginRound() {
 	m.mu.Lock()
@@ -77,6 +81,16 @@ func (m *soakModel) config() map[string]string {
 	return data
 }
 
+// secret is the Secret with values as people write it: all but the section of keys.
+func (m *soakModel) secret() map[string]string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return map[string]string{"safe": fmt.Sprintf("token: %s\nnote: %q\n", m.tokenText(), fmt.Sprint("round ", m.round))}
+}
+
+// tokenText is what the Secret holds; the caller holds the lock.
+func (m *soakModel) tokenText() string { return fmt.Sprintf("%s-t%d", marker, m.token) }
+
 // enabled are the modules that must have a release.
 func (m *soakModel) enabled() []string {
 	m.mu.Lock()
@@ -98,14 +112,16 @@ func (m *soakModel) secrets() []string {
 
 // deployed are the objects of charts, with their data.
 func (m *soakModel) deployed() map[string]string {
-	issued := map[string]string{}
+	issued, tokens := map[string]string{}, map[string]string{}
 	m.mu.Lock()
 	for key, value := range m.seen {
-		if key != "password" {
+		if name, ok := strings.CutPrefix(key, "token-"); ok {
+			tokens[name] = value
+		} else if key != "password" {
 			issued[key] = value
 		}
 	}
-	zone, size, password := m.zone, strconv.Itoa(m.size), m.seen["password"]
+	zone, size, password, token := m.zone, strconv.Itoa(m.size), m.seen["password"], m.tokenText()
 	m.mu.Unlock()
 	all := map[string]string{}
 	object := func(name string, pairs ...string) {
@@ -123,9 +139,15 @@ func (m *soakModel) deployed() map[string]string {
 			object("ServiceAccount plain")
 		case "keys":
 			object("ConfigMap keys", "issued", asJSON(issued))
-			object("Secret keys", "password", password)
+			object("Secret keys", "password", password, "tokens", asJSON(tokens))
 		case "watch":
 			object("ConfigMap watch", "buckets", m.buckets())
+		case "safe":
+			object("ConfigMap safe", "file", "[login]\nit = "+token+"\n")
+			object("Secret safe", "token", token)
+		case "guarded":
+			object("ConfigMap guarded", "zone", zone)
+			object("ConfigMap guarded-by-kind", "zone", zone)
 		case "naughty", "seldom":
 			object("ConfigMap "+module, "zone", zone)
 		case "wide":
@@ -251,23 +273,26 @@ func (s *soak) wrongConfig(*operator) (wrong []string) {
 	if err != nil {
 		return []string{"the ConfigMap: " + err.Error()}
 	}
-	saved := cm.Data["keys"]
+	secret, err := s.client.CoreV1().Secrets(s.namespace).Get(ctx, "addon-operator", metav1.GetOptions{})
+	if err != nil {
+		return []string{"the Secret with values: " + err.Error()}
+	}
+	texts := textsOf(secret)
+	if kept, want := s.kept(), textsToKeep(cm.Data, texts); !slices.Equal(kept, want) {
+		wrong = append(wrong, fmt.Sprintf("the last valid content that is kept is %q, want %q", kept, want))
+	}
+	found, err := savedKeys(cm.Data["keys"], texts["keys"])
+	if err != nil {
+		return append(wrong, err.Error())
+	}
 	delete(cm.Data, "keys")
 	if want := s.model.config(); !maps.Equal(cm.Data, want) {
 		wrong = append(wrong, fmt.Sprintf("the ConfigMap is %q, want %q", cm.Data, want))
 	}
-	var keys struct {
-		Password string
-		Issued   map[string]string
+	delete(texts, "keys")
+	if want := s.model.secret(); !maps.Equal(texts, want) {
+		wrong = append(wrong, fmt.Sprintf("the Secret with values is %q, want %q", texts, want))
 	}
-	if err := yaml.Unmarshal([]byte(saved), &keys); err != nil {
-		return append(wrong, "the section keys: "+err.Error())
-	}
-	found := maps.Clone(keys.Issued)
-	if found == nil {
-		found = map[string]string{}
-	}
-	found["password"] = keys.Password
 	s.model.mu.Lock()
 	defer s.model.mu.Unlock()
 	for key, value := range s.model.seen {
@@ -279,6 +304,50 @@ func (s *soak) wrongConfig(*operator) (wrong []string) {
 		wrong = append(wrong, fmt.Sprintf("hooks have seen %d of %d saved values", len(s.model.seen), len(found)))
 	}
 	return wrong
+}
+
+// savedKeys are the values that hooks have saved, from the two texts of their section.
+func savedKeys(config, secret string) (map[string]string, error) {
+	var keys struct {
+		Password       string
+		Issued, Tokens map[string]string
+	}
+	for _, text := range []string{config, secret} {
+		if err := yaml.Unmarshal([]byte(text), &keys); err != nil {
+			return nil, fmt.Errorf("the section keys: %w", err)
+		}
+	}
+	found := map[string]string{"password": keys.Password}
+	maps.Copy(found, keys.Issued)
+	for key, token := range keys.Tokens {
+		found["token-"+key] = token
+	}
+	return found, nil
+}
+
+func textsOf(secret *corev1.Secret) map[string]string {
+	texts := map[string]string{}
+	for key, text := range secret.Data {
+		texts[key] = string(text)
+	}
+	return texts
+}
+
+// kept are the texts that the operator would start with, sorted: under which keys it keeps them is its business. nil when they
+// cannot be read.
+func (s *soak) kept() []string {
+	ctx, cancel := s.soon()
+	defer cancel()
+	secret, err := s.client.CoreV1().Secrets(s.namespace).Get(ctx, kube.LastValidName("addon-operator"), metav1.GetOptions{})
+	if err != nil {
+		return nil
+	}
+	return slices.Sorted(maps.Values(textsOf(secret)))
+}
+
+// textsToKeep are those of these contents of the ConfigMap and of the Secret with values, sorted.
+func textsToKeep(config, secret map[string]string) []string {
+	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(config)), slices.Collect(maps.Values(secret)))))
 }
 
 // wrongObjects compares all objects that the operator has deployed with those that must be.
@@ -447,12 +516,19 @@ func (s *soak) sizes(o *operator) (routines, files int) {
 // wrongFiles looks for files of runs that have ended. Those of a run that lasts are young.
 func (s *soak) wrongFiles(*operator) (wrong []string) {
 	const young = 8 * time.Second // hooks may run for 5
+	var locks []string            // each Pod has one file, by which its next container sees that the last one has ended
+	for _, run := s.kubelet.now(); run > 0; run-- {
+		locks = append(locks, "lease-"+soakPod(run))
+	}
 	for _, dir := range []string{"tmp", "tmp-of-others", "home"} {
 		entries, err := os.ReadDir(s.path(dir))
 		if err != nil {
 			wrong = append(wrong, err.Error())
 		}
 		for _, e := range entries {
+			if dir == "tmp" && slices.Contains(locks, e.Name()) {
+				continue
+			}
 			if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > young {
 				wrong = append(wrong, fmt.Sprintf("left in %s: %s", dir, e.Name()))
 			}
@@ -476,13 +552,13 @@ func (k *kubelet) leaks() {
 	if o == nil {
 		return
 	}
-	for _, page := range []string{"", "readyz?verbose", "metrics", "queue", "discovery"} {
+	for _, page := range []string{"", "readyz?verbose", "metrics", "metrics/hooks", "queue", "discovery"} {
 		s.expectNoSecret("the public page /"+page, text(o.public+"/"+page))
 	}
 	pages := []string{
 		"", "readyz?verbose", "queue/list", "global/list", "global/values", "global/config", "global/patches", "global/snapshots",
 		"module/list", "module/resource-monitor", "hook/list", "plan", "graph", "actors", "config/list", "values/diff",
-		"values/explain?module=plain&path=plain", "values/explain?module=keys&path=keys", "hook/030-watch/hooks/tenants.sh/snapshots",
+		"values/explain?module=safe&path=safe", "values/explain?module=plain&path=plain", "values/explain?module=keys&path=keys", "hook/030-watch/hooks/tenants.sh/snapshots",
 	}
 	for _, module := range soakModules {
 		for _, page := range []string{"values", "config", "patches", "snapshots", "status", "render", "drift"} {

@@ -57,17 +57,22 @@ func (k *kubelet) run() {
 	s := k.soak
 	k.started++
 	env := append(leaseTimes("3s", "2s", "150ms"),
-		"ADDON_OPERATOR_HA=true", "ADDON_OPERATOR_POD=soak-"+strconv.Itoa(k.started), "ADDON_OPERATOR_HOOK_TIMEOUT=5s",
-		"HOME="+s.path("home"), "TMPDIR="+s.path("tmp-of-others"), s.mark(k.started))
+		"ADDON_OPERATOR_HA=true", "ADDON_OPERATOR_POD="+soakPod(k.started), "ADDON_OPERATOR_HOOK_TIMEOUT=5s",
+		"ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG=true", "HOME="+s.path("home"), "TMPDIR="+s.path("tmp-of-others"), s.mark(k.started))
 	if k.started%4 == 2 { // a detailed log has no secrets either
 		env = append(env, "LOG_LEVEL=debug")
 	}
+	env = append(env, s.options...)
 	o := s.launch(append(env, strings.Fields(os.Getenv("SOAK_OPTIONS"))...)...)
 	k.current, k.killing = o, ""
 	k.peakOf = bounded(o)
 	k.done.Add(1)
 	go k.tend(o, k.started, k.peakOf)
 }
+
+// soakPod is the Pod of a start: kubelet restarts the container in the same one, whose lock file frees the Lease at
+// once, and each third time it is another Pod, which waits until the Lease expires.
+func soakPod(run int) string { return "soak-" + strconv.Itoa(run/3) }
 
 // tend waits for the end of an operator and starts the next one a moment later.
 func (k *kubelet) tend(o *operator, run int, peak func() int) {

@@ -53,6 +53,10 @@ type soak struct {
 	seed    uint64
 	began   time.Time
 
+	side    *aggregated
+	options []string // of the operator, drawn from the seed
+	correct bool     // they have the operator put drift back
+
 	usual float64 // the share of requests that is disturbed in this round
 
 	kubelet *kubelet
@@ -104,7 +108,7 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	h, cluster := ownHouse(t, "soak")
 	s := &soak{
 		house: h, cluster: cluster, seed: seed, began: time.Now(), draw: rand.New(rand.NewPCG(seed, 1)), // repeatable on purpose
-		counts: map[string]int{}, effects: map[string]int{},
+		counts: map[string]int{}, effects: map[string]int{}, side: aggregate(h),
 	}
 	s.proxy = faultproxy.New(t, cluster.RESTConfig(), seed)
 	h.kubeconfig = s.proxy.Kubeconfig(t)
@@ -117,9 +121,11 @@ func newSoak(t *testing.T, seed uint64) *soak {
 		h.mkdir(dir)
 	}
 	s.model = newModel()
+	s.drawOptions()
 	s.prepareDirs()
 	s.plantStrangers()
 	s.writeConfig()
+	s.writeSecret()
 	for i := range tenants {
 		s.writeTenant(i, "first", i)
 	}
@@ -127,6 +133,16 @@ func newSoak(t *testing.T, seed uint64) *soak {
 	s.settle()
 	s.learn()
 	return s
+}
+
+// drawOptions has each seed run another operator.
+func (s *soak) drawOptions() {
+	drift := []string{"off", "report", "correct"}[s.draw.IntN(3)]
+	s.correct = drift == "correct"
+	s.options = []string{
+		"ADDON_OPERATOR_DRIFT=" + drift, "ADDON_OPERATOR_DRIFT_PERIOD=2s", fmt.Sprintf("ADDON_OPERATOR_PARALLEL_MODULES=%d", 1+3*s.draw.IntN(2)),
+	}
+	s.note("the operator runs with %s", strings.Join(s.options, " "))
 }
 
 // prepareDirs makes the modules directory a link, which can be changed in one step, and the
@@ -188,7 +204,7 @@ func (s *soak) pause(d time.Duration) {
 func (s *soak) round() {
 	s.model.beginRound()
 	s.write("out/issue", "")
-	s.usual = []float64{0, 0, 0.03, 0.1}[s.draw.IntN(4)]
+	s.usual = []float64{0, 0.05, 0.1, 0.2}[s.draw.IntN(4)]
 	s.proxy.SetRate(s.usual)
 	for range burst {
 		f, own := s.drawFault()
@@ -230,6 +246,7 @@ func (s *soak) heal() {
 	s.cluster.Resume(s.t)
 	s.kubelet.wake()
 	s.deleteAPIService()
+	s.side.come()
 	s.emptyTmp()
 	s.unask()
 	s.remove("out/issue")
@@ -238,6 +255,7 @@ func (s *soak) heal() {
 	s.kubelet.start()
 	s.model.round++
 	s.writeConfig()
+	s.writeSecret()
 }
 
 // settle waits until everything is as it must be, twice in a row, and returns how long that took.
@@ -337,8 +355,8 @@ func (s *soak) report(rounds int, longest time.Duration) {
 	for _, why := range slices.Sorted(maps.Keys(s.kubelet.ends)) {
 		fmt.Fprintf(&table, "  %6d  %s\n", s.kubelet.ends[why], why)
 	}
-	s.t.Logf("soak: SOAK_SEED=%d, %s, %d rounds, %d faults, %d starts, %d converges, %d keys issued, peak memory %d MiB of %d, longest way to rest %s\n%s",
-		s.seed, time.Since(s.began).Round(time.Second), rounds, total, s.kubelet.started, s.kubelet.converges, len(s.model.seen)-1, s.kubelet.peak, memoryLimit, longest.Round(10*time.Millisecond), table.String())
+	s.t.Logf("soak: SOAK_SEED=%d, %s, %s, %d rounds, %d faults, %d starts, %d converges, %d keys issued, peak memory %d MiB of %d, longest way to rest %s\n%s",
+		s.seed, strings.Join(s.options, " "), time.Since(s.began).Round(time.Second), rounds, total, s.kubelet.started, s.kubelet.converges, len(s.model.seen)/2, s.kubelet.peak, memoryLimit, longest.Round(10*time.Millisecond), table.String())
 }
 
 // plantStrangers makes objects that are nobody's business, and remembers them.
