@@ -6,23 +6,22 @@ import (
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
+	"github.com/cenkalti/backoff/v4"
 
 	"addon-operator/kube"
+	"addon-operator/supervisor"
 )
 
 // keepTimeout bounds one write of the last valid content: others wait for config meanwhile.
-// keepPause is the time between two attempts.
-const (
-	keepTimeout = 10 * time.Second
-	keepPause   = time.Minute
-)
+const keepTimeout = 10 * time.Second
 
 // kept is what config knows of the last valid contents that are kept over a restart (P3).
 type kept struct {
 	known  bool // values are what is kept
 	values kube.LastValid
 	// waits: the last attempt has failed, and the next one comes with keepAgain.
-	waits bool
+	waits  bool
+	delays backoff.BackOff // between attempts that fail; nil after one that did not
 }
 
 // keepAgain tells config to try once more to keep the last valid contents.
@@ -38,11 +37,16 @@ func (c *config) keep(ctx actor.Context) {
 	writing, cancel := context.WithTimeout(c.program.Writes, keepTimeout)
 	defer cancel()
 	if err := c.program.LastValid.Write(writing, now); err != nil {
-		c.log.Warn("the last valid values cannot be kept, will retry; a restart with an invalid ConfigMap or Secret would end with exit code 1, or begin with older ones", "in", keepPause, "err", err)
+		if k.delays == nil {
+			k.delays = supervisor.Backoff()
+		}
+		pause := k.delays.NextBackOff()
+		c.log.Warn("the last valid values cannot be kept, will retry; a restart with an invalid ConfigMap or Secret would end with exit code 1, or begin with older ones", "in", pause, "err", err)
 		k.waits = true
 		self := ctx.Self()
-		time.AfterFunc(keepPause, func() { c.program.Send(self, keepAgain{}) })
+		time.AfterFunc(pause, func() { c.program.Send(self, keepAgain{}) })
 		return
 	}
+	k.delays = nil
 	k.known, k.values = true, kube.LastValid{Config: maps.Clone(now.Config), Secret: maps.Clone(now.Secret)}
 }
