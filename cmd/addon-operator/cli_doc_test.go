@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -146,13 +147,13 @@ func checkExample(t *testing.T, name, line string) {
 	t.Helper()
 	line, _, _ = strings.Cut(line, "|")
 	line, _, _ = strings.Cut(line, ">")
-	words := strings.Fields(line)
+	words := regexp.MustCompile(`"[^"]*"|\S+`).FindAllString(line, -1)
 	if len(words) == 0 || words[0] != "addon-operator" {
 		t.Errorf("%s: the example %q is of another program", name, line)
 		return
 	}
 	for i := range words {
-		words[i] = strings.Trim(words[i], "'")
+		words[i] = strings.Trim(words[i], `'"`)
 	}
 	found, rest, err := program().Find(words[1:])
 	if err == nil {
