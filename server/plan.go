@@ -47,7 +47,7 @@ func proposal(r *http.Request) (map[string]string, error) {
 }
 
 // checkConfig tells whether the operator would take a ConfigMap, and what is special about the
-// value at a path. What is in force while the ConfigMap is deleted is shown to who may see secrets.
+// value at a path. What is in force is shown to who may see secrets.
 func (s Source) checkConfig(r *http.Request) (any, error) {
 	data, err := proposal(r)
 	if err != nil {
