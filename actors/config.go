@@ -135,9 +135,9 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 		answer.Refused = err.Error()
 	}
 	answer.Deleted, answer.LastValid = c.state.refused == c.absence().Error(), maps.Clone(c.state.known)
-	if len(msg.Path) > 0 {
-		if section := c.knownSection(msg.Path[0]); section != nil {
-			answer.Marked, answer.InSecret = section.Marked(msg.Path[1:]), section.InSecret(msg.Path[1:])
+	if path, err := values.ParsePath(msg.Path); err == nil && len(path) > 0 {
+		if section := c.knownSection(path[0]); section != nil {
+			answer.Marked, answer.InSecret = section.Marked(path[1:]), section.InSecret(path[1:])
 		}
 	}
 	return answer

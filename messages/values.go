@@ -94,8 +94,9 @@ type ConfigFlagsSaved struct{ Flags map[string]bool }
 // [ConfigChecked] and changes nothing.
 type CheckConfig struct {
 	Data map[string]string
-	// Path is the value that somebody wants to change; empty when nobody asks about one.
-	Path []string
+	// Path is the value that somebody wants to change, as [values.ParsePath] reads it; one that it
+	// cannot read is nothing special.
+	Path string
 }
 
 // ConfigChecked answers CheckConfig.
