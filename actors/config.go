@@ -138,12 +138,10 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 	if _, err := c.check(msg.Data); err != nil {
 		answer.Refused = err.Error()
 	}
-	if c.state.refused == c.absence().Error() {
-		answer.Deleted, answer.LastValid = true, maps.Clone(c.state.known)
-	}
-	if len(msg.Path) > 0 {
-		if section := c.knownSection(msg.Path[0]); section != nil {
-			answer.Marked, answer.InSecret = section.Marked(msg.Path[1:]), section.InSecret(msg.Path[1:])
+	answer.Deleted, answer.LastValid = c.state.refused == c.absence().Error(), maps.Clone(c.state.known)
+	if path, err := values.ParsePath(msg.Path); err == nil && len(path) > 0 {
+		if section := c.knownSection(path[0]); section != nil {
+			answer.Marked, answer.InSecret = section.Marked(path[1:]), section.InSecret(path[1:])
 		}
 	}
 	return answer

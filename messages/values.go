@@ -94,15 +94,17 @@ type ConfigFlagsSaved struct{ Flags map[string]bool }
 // [ConfigChecked] and changes nothing.
 type CheckConfig struct {
 	Data map[string]string
-	// Path is the value that somebody wants to change; empty when nobody asks about one.
-	Path []string
+	// Path is the value that somebody wants to change, as [values.ParsePath] reads it; one that it
+	// cannot read is nothing special.
+	Path string
 }
 
 // ConfigChecked answers CheckConfig.
 type ConfigChecked struct {
 	// Refused says why the content would be refused as a whole; empty when it would not.
 	Refused string `json:"refused,omitempty"`
-	// Deleted: the ConfigMap is gone, and LastValid is in force (P1).
+	// Deleted: the ConfigMap is gone (P1). LastValid is what is in force; when it is not empty and
+	// the ConfigMap is gone, config may only not have heard of that yet.
 	Deleted   bool              `json:"deleted,omitempty"`
 	LastValid map[string]string `json:"lastValid,omitempty"`
 	// Marked: the value at Path, or a part of it, is marked with x-secret (D41).

@@ -5,7 +5,6 @@ import (
 	"net/http"
 
 	"addon-operator/messages"
-	"addon-operator/values"
 )
 
 // maxData bounds the data of a proposed ConfigMap, as the API server does; maxProposal the JSON of it, which has quotes.
@@ -47,19 +46,13 @@ func proposal(r *http.Request) (map[string]string, error) {
 }
 
 // checkConfig tells whether the operator would take a ConfigMap, and what is special about the
-// value at a path. What is in force while the ConfigMap is deleted is shown to who may see secrets.
+// value at a path. What is in force is shown to who may see secrets.
 func (s Source) checkConfig(r *http.Request) (any, error) {
 	data, err := proposal(r)
 	if err != nil {
 		return nil, err
 	}
-	var path []string
-	if text := r.URL.Query().Get("path"); text != "" {
-		if path, err = values.ParsePath(text); err != nil {
-			return nil, badRequest("the path: %w", err)
-		}
-	}
-	checked, err := question[messages.ConfigChecked](r.Context(), s, "config", messages.CheckConfig{Data: data, Path: path})
+	checked, err := question[messages.ConfigChecked](r.Context(), s, "config", messages.CheckConfig{Data: data, Path: r.URL.Query().Get("path")})
 	if !showSecrets(r) {
 		checked.LastValid = nil
 	}

@@ -78,6 +78,9 @@ func TestValuesAreSet(t *testing.T) {
 
 	h.deleteConfigMap("addon-operator")
 	h.awaitRefusal(o)
+	expectAll(t, run("values", "set", "one.size", "3"), "one.size: 3 -> 3", "created again with its last valid content")
+	expect(want)
+	h.deleteConfigMap("addon-operator") // the operator need not know of it yet
 	expectAll(t, run("values", "set", "two.password", "--string", "hunter2"), "two.password: (none) -> \"***\"", "created again with its last valid content")
 	want["two"] = "password: hunter2\n"
 	expect(want)

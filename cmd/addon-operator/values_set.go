@@ -183,7 +183,7 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	}
 	path := values.Dotted(v.edit.Path)
 	check, by := v.validator(ctx, client)
-	if edited.Unchanged(v.edit) {
+	if edited.Unchanged(v.edit) && (read.Exists() || len(current) == 0) { // a deleted one is created again
 		_, err := fmt.Fprintf(cmd.OutOrStdout(), "%s is unchanged: %s\n", path, v.word(edited.Before, edited.Had))
 		return err
 	}
@@ -239,7 +239,7 @@ func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[str
 	c := v.config
 	answer, err := v.ask(ctx, map[string]string{})
 	switch {
-	case err == nil && answer.Deleted:
+	case err == nil && len(answer.LastValid) > 0: // also when the operator has not seen the deletion yet
 		return answer.LastValid, "it was deleted, and is created again with its last valid content, as the operator has it in force", nil
 	case err == nil:
 		return nil, "it is new", nil
