@@ -147,7 +147,7 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	duration(&c.LeaseRenewDeadline, "ha-renew-deadline", "ADDON_OPERATOR_HA_RENEW_DEADLINE", 10*time.Second, "a leader that could not renew the Lease for so long kills its hooks, writes nothing more and ends; shorter than the lease duration")
 	duration(&c.LeaseRetryPeriod, "ha-retry-period", "ADDON_OPERATOR_HA_RETRY_PERIOD", 2*time.Second, "time between two renewals of the leader, and two looks of a follower")
 	o.text(&c.PodName, "pod-name", "ADDON_OPERATOR_POD", "", "name of the Pod of the operator, on which it shows events; without one it shows all on the ConfigMap. Also its name in the Lease; without one, the host name")
-	o.text(&c.AdvertiseAddress, "advertise-address", "ADDON_OPERATOR_ADVERTISE_ADDRESS", "", "address at which other replicas reach the probes of this one; without one, the listen address or the first of the machine")
+	o.text(&c.AdvertiseAddress, "advertise-address", "ADDON_OPERATOR_ADVERTISE_ADDRESS", "", "address of the probes of this replica, which followers show as that of their leader; without one, the listen address or the first of the machine")
 	return o
 }
 
