@@ -175,6 +175,11 @@ func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits f
 	if configErr == nil && secretErr == nil {
 		return nil
 	}
+	return b.useKept(w, cm, *kept, configErr, secretErr)
+}
+
+// useKept puts the last valid contents in force, in place of those that the errors are about.
+func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configErr, secretErr error) error {
 	seen := *b
 	b.sections = maps.Clone(b.templates())
 	if maps.Equal(kept.Config, cm.Data) {

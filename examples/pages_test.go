@@ -24,7 +24,7 @@ func blocks(t *testing.T, page, heading string) []string {
 	depth, _, _ := strings.Cut(heading, " ")
 	section, _, _ = strings.Cut(section, "\n"+depth+" ")
 	var bash []string
-	for _, m := range regexp.MustCompile("(?ms)^```bash\n(.*?)^```").FindAllStringSubmatch(section, -1) {
+	for _, m := range regexp.MustCompile("(?s)(?:^|\n)```bash\n(.*?\n)```").FindAllStringSubmatch(section, -1) {
 		bash = append(bash, m[1])
 	}
 	return bash
