@@ -77,6 +77,7 @@ func FuzzParseCrontab(f *testing.F) {
 func FuzzParseMetrics(f *testing.F) {
 	f.Add([]byte(`{"name": "n", "action": "observe", "value": 1, "buckets": [1, 2], "labels": {"a": "b"}} {"group": "g", "action": "expire"}`))
 	f.Add([]byte(`{"name": "n", "set": 5}{"name": "n", "add": 1e400}`))
+	f.Add([]byte(`{"group": "g", "action": "expire", "buckets": [0, 1]}`))
 	f.Add([]byte(`[{`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		metrics, _, err := ParseMetrics(data)

@@ -132,7 +132,8 @@ func (m *Metric) checkAction() error {
 	case ActionExpire:
 		return first(
 			problem(m.Group == "", "action expire needs a group"),
-			problem(m.Name != "", "action expire ends a whole group; leave name out"))
+			problem(m.Name != "", "action expire ends a whole group; leave name out"),
+			problem(len(m.Buckets) > 0, "buckets belong to action observe"))
 	case ActionSet:
 	case ActionAdd:
 		if m.Value < 0 {

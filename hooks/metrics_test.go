@@ -53,6 +53,7 @@ func TestParseMetricsRefuses(t *testing.T) { // I6
 		"buckets of a gauge":      {`{"name": "n", "action": "set", "value": 1, "buckets": [1]}`, `buckets belong to action observe`},
 		"expire without group":    {`{"action": "expire"}`, `action expire needs a group`},
 		"expire with a name":      {`{"name": "n", "group": "g", "action": "expire"}`, `leave name out`},
+		"expire with buckets":     {`{"group": "g", "action": "expire", "buckets": [1]}`, `buckets belong to action observe`},
 		"counter that goes down":  {`{"name": "n", "add": -1}`, `a counter cannot go down`},
 		"name with a dash":        {`{"name": "a-b", "set": 1}`, `name "a-b" must be letters`},
 		"name with a digit first": {`{"name": "1a", "set": 1}`, `name "1a" must be letters`},
