@@ -196,11 +196,11 @@ func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configEr
 	b.config.written = cm.Written
 	if configErr != nil {
 		b.config.refused = configErr.Error()
-		w.Log.Error("the operator starts with the last valid values, they stay in force until the ConfigMap is mended", "from", w.LastValid.String(), "err", configErr)
+		w.Log.Error("the operator starts with the last valid values, they stay in force until the ConfigMap is fixed", "from", w.LastValid.String(), "err", configErr)
 	}
 	if secretErr != nil {
 		b.config.secretRefused = secretErr.Error()
-		w.Log.Error("the operator starts with the last valid values, they stay in force until the Secret with values is mended", "from", w.LastValid.String(), "err", secretErr)
+		w.Log.Error("the operator starts with the last valid values, they stay in force until the Secret with values is fixed", "from", w.LastValid.String(), "err", secretErr)
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func (b *boot) startRefused(err error) error {
 	if len(b.secret.data) > 0 {
 		places = "the ConfigMap, the Secret with values or the values.yaml files"
 	}
-	return fmt.Errorf("the values are not valid; mend %s and start again: %w", places, err)
+	return fmt.Errorf("the values are not valid; fix %s and start again: %w", places, err)
 }
 
 // readLastValid waits for the API server; an error is one that does not pass.
@@ -274,7 +274,7 @@ func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 		templates[key] = section
 		next, err := stored(section, doc, by, secretBy)
 		if err != nil { // a disabled module may have an invalid section (D37)
-			w.Log.Error("config values of a disabled module are not valid and are left out until they are mended", "key", key, "err", err)
+			w.Log.Error("config values of a disabled module are not valid and are left out until they are fixed", "key", key, "err", err)
 			continue
 		}
 		w.Secrets.Know(key, next.SecretTexts())

@@ -360,7 +360,7 @@ func (c *config) refuse(err error) {
 	if errors.Is(err, c.absence()) {
 		c.log.Warn("the last valid values stay in force", "err", err)
 	} else {
-		c.log.Error("the ConfigMap is refused as a whole; the last valid values stay in force until it is mended", "err", err)
+		c.log.Error("the ConfigMap is refused as a whole; the last valid values stay in force until it is fixed", "err", err)
 	}
 	c.noticeRefused(err.Error())
 	c.state.refused = err.Error()

@@ -47,7 +47,7 @@ func loopDelay(c messages.Cause) time.Duration {
 func (p *program) looping(log *slog.Logger, c messages.Cause, in time.Duration) {
 	p.Metrics.looped(c)
 	p.notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks go round in circles and are slowed down; one changes something at each run: " + c.String()})
-	log.Warn("hooks go round in circles: what follows is slowed down; mend the hook that changes something at each run", "in", in, "causes", chainText(c))
+	log.Warn("hooks go round in circles: what follows is slowed down; fix the hook that changes something at each run", "in", in, "causes", chainText(c))
 }
 
 // chainText shows the latest links of a chain.

@@ -24,7 +24,7 @@ func (p *program) notify(n kube.Notice) {
 	}
 }
 
-// A task that fails noticeAfter times, half a minute after it began, does not mend by
+// A task that fails noticeAfter times, half a minute after it began, does not recover by
 // itself. From then on people are told again each noticeAgain attempts, ten minutes.
 const (
 	noticeAfter = 4

@@ -101,7 +101,7 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 
 // setConfig replaces the ConfigMap layer; saved patches are replayed over it (D22). The
 // config actor has checked it, but not the sections of disabled modules (D37): their old
-// values stay until theirs are mended.
+// values stay until theirs are fixed.
 func (o *owner) setConfig(msg messages.SetConfig) {
 	next, err := o.state.section.WithConfig(msg.Section, msg.Origin)
 	if err == nil {

@@ -15,7 +15,7 @@ var (
 	sequencesFlag = flag.Uint64("sequences", 400, "number of random scripts; make check plays 1000")
 )
 
-// TestRandom plays random scripts. Whatever happened in them, once all is mended the
+// TestRandom plays random scripts. Whatever happened in them, once all is fixed the
 // cluster must be as the files, the ConfigMap and the objects say.
 //
 // A seed that fails is played again by -seed N. Its script is printed; it can become a

@@ -153,7 +153,7 @@ func TestGettingStartedIsPlayed(t *testing.T) {
 	reader.plays(section("## 2. A module is a directory"), ``, `(?m)^Hello, world!$`)
 	reader.plays(section("## 3. Values"), `(?m)^Good morning, world!$`)
 	reader.plays(section("## 4. A hook"), ``, `(?m)^{"namespaces":"5","text":"Good morning, world!"}$`, `(?m)^{"namespaces":"6","text":"Good morning, world!"}$`)
-	reader.plays(section("## 5. Break it and mend it"), `module/greeter .*BACKOFF.*jqq: command not found`, ``)
+	reader.plays(section("## 5. Break it and fix it"), `module/greeter .*BACKOFF.*jqq: command not found`, ``)
 	p.expect("there are 7 namespaces")
 	section6 := section("## 6. Refuse nonsense")
 	reader.plays(section6[:1], ``)

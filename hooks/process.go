@@ -119,7 +119,7 @@ func (p process) start() (*exec.Cmd, error) {
 	}
 }
 
-// explainStart adds what to mend to the errors whose text alone misleads.
+// explainStart adds what to fix to the errors whose text alone misleads.
 func explainStart(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOEXEC):

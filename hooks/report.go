@@ -15,7 +15,7 @@ type ConfigError struct {
 // Violation is one mistake in a configuration.
 type Violation struct {
 	Path    string // as in "kubernetes[1].labelSelector.matchExpressions[0].operator"; "" for the document itself
-	Problem string // what is wrong there and how to mend it
+	Problem string // what is wrong there and how to fix it
 }
 
 // Error names every violation in a line of its own, so that one look mends the hook.

@@ -95,10 +95,10 @@ func (r *Recorder) record(ctx context.Context, n Notice) {
 		r.silent = false
 	case !r.silent && ctx.Err() == nil:
 		r.silent = true
-		mend := "the log tells the same"
+		fix := "the log tells the same"
 		if apierrors.IsForbidden(err) {
-			mend = "let the operator create and update events in its namespace; until then the log tells the same"
+			fix = "let the operator create and update events in its namespace; until then the log tells the same"
 		}
-		r.options.Log.Warn("a notice could not be shown as an event", "reason", n.Reason, "err", err, "mend", mend)
+		r.options.Log.Warn("a notice could not be shown as an event", "reason", n.Reason, "err", err, "fix", fix)
 	}
 }

@@ -50,7 +50,7 @@ func TestNoticesAreEvents(t *testing.T) {
 	}
 }
 
-// Events are a courtesy: without the permission the log tells of it once, with the mend,
+// Events are a courtesy: without the permission the log tells of it once, with the fix,
 // and what comes too fast is dropped.
 func TestNoticesWithoutPermission(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))

@@ -21,7 +21,7 @@ var randomWorld []byte
 // It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks, Helm and the
 // questions for configurations fail or last, switches modules, removes, restores and renames
 // directories, stops and starts the operator and crashes its actors. In the end all is
-// mended, and time passes: then the cluster must be as the files, the ConfigMap and the
+// fixed, and time passes: then the cluster must be as the files, the ConfigMap and the
 // objects say, whatever happened.
 type Random struct {
 	Archive *txtar.Archive
@@ -141,7 +141,7 @@ func (d *draw) flag() {
 	d.set(key, oneOf(d, "true", "false"))
 }
 
-// refused makes the ConfigMap invalid; it is not accepted before it is mended.
+// refused makes the ConfigMap invalid; it is not accepted before it is fixed.
 func (d *draw) refused() {
 	if !d.running {
 		return

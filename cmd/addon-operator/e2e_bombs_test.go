@@ -88,7 +88,7 @@ func TestBombInARenderedManifest(t *testing.T) {
 	}
 	expectPeak(t, "aliases in a rendered manifest", peak)
 	h.setConfig(map[string]string{"two": "extra: '{kind: ConfigMap, apiVersion: v1, metadata: {name: extra}, data: {a: b}}'"})
-	h.eventually("the object of the mended chart", func() error {
+	h.eventually("the object of the fixed chart", func() error {
 		if h.configMap("extra") == nil {
 			return errNotYet
 		}

@@ -154,12 +154,12 @@ func TestBombInTheOutputOfHooks(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			h := newHouse(t, "configmap")
 			h.write("modules/values.yaml", "global: {zone: a}\noneEnabled: true\ntwoEnabled: true\ntwo: {a: some values}\n")
-			h.write("modules/020-two/hooks/bomb.sh", "#!/usr/bin/env bash\nif [[ ${1:-} == --config ]]; then echo '{\"configVersion\": \"v1\", \"beforeHelm\": 1}'; exit; fi\n[[ -e $OUT/mended ]] && exit\n"+c.script+"\n")
+			h.write("modules/020-two/hooks/bomb.sh", "#!/usr/bin/env bash\nif [[ ${1:-} == --config ]]; then echo '{\"configVersion\": \"v1\", \"beforeHelm\": 1}'; exit; fi\n[[ -e $OUT/fixed ]] && exit\n"+c.script+"\n")
 			o := h.start()
 			peak := bounded(o)
 			expectAll(t, o.expect("ERROR", "will retry", "module=two"), c.says)
 			expectPeak(t, what, peak)
-			h.write("out/mended", "")
+			h.write("out/fixed", "")
 			o.ready()
 			h.awaitConfigMap("one", "size", "1")
 		})
@@ -239,7 +239,7 @@ kubernetes:
 END
   exit
 fi
-[[ -e $OUT/mended ]] || { echo "$(jq length "$BINDING_CONTEXT_PATH")" >> "$OUT/failed"; exit 1; }
+[[ -e $OUT/fixed ]] || { echo "$(jq length "$BINDING_CONTEXT_PATH")" >> "$OUT/failed"; exit 1; }
 jq -r '[.[] | "\(.type) \(.objects | length) \([.snapshots.watched[].object.data.edit // "0"] | max)"] | join(", ")' "$BINDING_CONTEXT_PATH" >> "$OUT/seen"
 `)
 	h.setConfig(map[string]string{"twoEnabled": "true"})
@@ -261,7 +261,7 @@ jq -r '[.[] | "\(.type) \(.objects | length) \([.snapshots.watched[].object.data
 		}
 	}
 	resume := func() {
-		h.write("out/mended", "")
+		h.write("out/fixed", "")
 		h.setConfig(map[string]string{"two": "edits: " + fmt.Sprint(edits)}) // F8
 	}
 
@@ -274,7 +274,7 @@ jq -r '[.[] | "\(.type) \(.objects | length) \([.snapshots.watched[].object.data
 	resume()
 	h.awaitLines("out/seen", "Event 0 0061", "Synchronization 30 0061")
 
-	h.remove("out/mended")
+	h.remove("out/fixed")
 	h.remove("out/failed")
 	edit(1)
 	h.awaitLine("out/failed", "1")

@@ -190,7 +190,7 @@ fi
 }
 
 // An invalid ConfigMap is refused as a whole while the operator runs; it says what is
-// wrong until that is mended. D16, D36, D38.
+// wrong until that is fixed. D16, D36, D38.
 func TestInvalidConfigMapIsRefused(t *testing.T) {
 	h := newHouse(t, "configmap")
 	h.setConfig(map[string]string{"one": "size: 2"})
@@ -236,7 +236,7 @@ func TestInvalidConfigMapAtTheStart(t *testing.T) {
 }
 
 // With the option, a ConfigMap that is not valid at the start, or is gone, is no outage: the last
-// valid values are in force, and every status tells it, until the ConfigMap is mended. P3, P1.
+// valid values are in force, and every status tells it, until the ConfigMap is fixed. P3, P1.
 func TestStartWithLastValidConfig(t *testing.T) {
 	const option = "ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG=true"
 	h := newHouse(t, "configmap")

@@ -16,12 +16,12 @@ import (
 
 // retried waits for the first failure of web's run, mends the file and changes the
 // ConfigMap, which cuts the waiting short (F8).
-func (h *house) retried(o *operator, file, mended string, says ...string) {
+func (h *house) retried(o *operator, file, fixed string, says ...string) {
 	h.t.Helper()
 	line := o.expect("ERROR", "task failed, will retry", "module=web", "attempt=1")
 	expectAll(h.t, line, says...)
-	h.write(file, mended)
-	h.setConfig(map[string]string{"global": "mended: yes"})
+	h.write(file, fixed)
+	h.setConfig(map[string]string{"global": "fixed: yes"})
 	o.ready()
 	h.awaitRevisions("web", "1:deployed")
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // A start-up that cannot go well is refused with one clear error: exit code 1, or 2 for a
-// mistake in options. The error names what to touch and how to mend it. Issue 2, "Bad
+// mistake in options. The error names what to touch and how to fix it. Issue 2, "Bad
 // input"; B7, B8, A6, A19, C6–C8, D30.
 func TestStartUpIsRefused(t *testing.T) {
 	const script = "#!/usr/bin/env bash\n"
