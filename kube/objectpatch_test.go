@@ -149,13 +149,13 @@ func TestApplyObjectPatchesGoesOn(t *testing.T) {
 func TestApplyObjectPatchesOfANewKind(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
-	definition := strings.NewReplacer("gadget", "widget", "Gadget", "Widget", "gdg", "wdg").Replace(gadgetDefinitionText)
+	widget := newTestKind("Widget")
 	t.Cleanup(func() {
-		must(t, world.client.dynamic.Resource(definitions).Delete(context.Background(), "widgets.test.example.com", metav1.DeleteOptions{}))
+		must(t, world.client.dynamic.Resource(definitions).Delete(context.Background(), widget.definition(), metav1.DeleteOptions{}))
 	})
-	must(t, world.patch(ns, `{"operation":"Create","object":`+definition+`}
-{"operation":"Create","object":{"apiVersion":"test.example.com/v1","kind":"Widget","metadata":{"name":"w","namespace":"$NS"}}}`))
-	l := listenSynced(t, world.watcher(), Spec{Kind: "Widget", Namespaces: []string{ns}, Filter: nothing})
+	must(t, world.patch(ns, `{"operation":"Create","object":`+widget.definitionText()+`}
+{"operation":"Create","object":{"apiVersion":"test.example.com/v1","kind":"`+widget.name+`","metadata":{"name":"w","namespace":"$NS"}}}`))
+	l := listenSynced(t, world.watcher(), Spec{Kind: widget.name, Namespaces: []string{ns}, Filter: nothing})
 	if got := l.snapshot(); len(got) != 1 {
 		t.Errorf("objects %s, want one", got)
 	}

@@ -287,72 +287,84 @@ func TestKindThatComesAndGoes(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
 	watcher := world.watcher()
-	spec := Spec{Kind: "Gadget", Namespaces: []string{ns}, Filter: nothing}
+	gadget := newTestKind("Gadget")
+	spec := Spec{Kind: gadget.name, Namespaces: []string{ns}, Filter: nothing}
 	l := listen(t, watcher, spec)
 	eventually(t, "the Watch waits", func() bool { return l.watch.State().Phase == WaitingForKind })
-	if message := l.watch.State().Message; !strings.Contains(message, "Gadget") {
+	if message := l.watch.State().Message; !strings.Contains(message, gadget.name) {
 		t.Errorf("message %q does not name the kind", message)
 	}
 
-	world.createGadgets()
+	world.define(gadget)
 	await(t, "synced", l.synced)
-	if state := l.watch.State(); state.APIVersion != "test.example.com/v1" || state.Kind != "Gadget" {
-		t.Errorf("state %+v, want the gadgets of test.example.com/v1", state)
+	if state := l.watch.State(); state.APIVersion != "test.example.com/v1" || state.Kind != gadget.name {
+		t.Errorf("state %+v, want %s of test.example.com/v1", state, gadget.name)
 	}
-	world.createGadget(ns, "a")
+	world.createOf(gadget, ns, "a")
 	l.wants("Added " + ns + "/a null")
-	shortName := listenSynced(t, watcher, Spec{Kind: "gdg", Namespaces: []string{ns}, Filter: nothing})
+	shortName := listenSynced(t, watcher, Spec{Kind: gadget.short(), Namespaces: []string{ns}, Filter: nothing})
 	if got := shortName.snapshot(); len(got) != 1 {
 		t.Errorf("by the short name: %s", got)
 	}
 
-	world.deleteGadgets()
+	world.undefine(gadget)
 	l.wants("Added "+ns+"/a null", "Deleted "+ns+"/a null")
 	eventually(t, "the Watch waits again", func() bool { return l.watch.State().Phase == WaitingForKind })
 
-	world.createGadgets()
+	world.define(gadget)
 	eventually(t, "the Watch is complete again", func() bool { return l.watch.State().Phase == Complete })
-	world.createGadget(ns, "a")
+	world.createOf(gadget, ns, "a")
 	l.wants("Added "+ns+"/a null", "Deleted "+ns+"/a null", "Added "+ns+"/a null")
 }
 
-const gadgetDefinitionText = `{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":"gadgets.test.example.com"},
-"spec":{"group":"test.example.com","scope":"Namespaced","names":{"kind":"Gadget","plural":"gadgets","singular":"gadget","shortNames":["gdg"]},
-"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`
+// testKind is a kind of the group test.example.com that one test alone defines.
+type testKind struct{ name string }
 
-var (
-	definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-	gadgets     = schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: "gadgets"}
-)
+func newTestKind(word string) testKind { return testKind{devclustertest.Kind(word)} }
 
-func (w *world) createGadgets() {
+func (k testKind) singular() string   { return strings.ToLower(k.name) }
+func (k testKind) plural() string     { return k.singular() + "s" }
+func (k testKind) short() string      { return "x" + k.singular() }
+func (k testKind) definition() string { return k.plural() + ".test.example.com" }
+
+func (k testKind) definitionText() string {
+	return fmt.Sprintf(`{"apiVersion":"apiextensions.k8s.io/v1","kind":"CustomResourceDefinition","metadata":{"name":%q},
+"spec":{"group":"test.example.com","scope":"Namespaced","names":{"kind":%q,"plural":%q,"singular":%q,"shortNames":[%q]},
+"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}`,
+		k.definition(), k.name, k.plural(), k.singular(), k.short())
+}
+
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+func (w *world) define(k testKind) {
 	w.t.Helper()
 	definition := &unstructured.Unstructured{}
-	must(w.t, json.Unmarshal([]byte(gadgetDefinitionText), &definition.Object))
+	must(w.t, json.Unmarshal([]byte(k.definitionText()), &definition.Object))
 	_, err := w.client.dynamic.Resource(definitions).Create(w.t.Context(), definition, metav1.CreateOptions{})
 	must(w.t, err)
 	w.t.Cleanup(func() {
-		_ = w.client.dynamic.Resource(definitions).Delete(context.Background(), "gadgets.test.example.com", metav1.DeleteOptions{})
+		_ = w.client.dynamic.Resource(definitions).Delete(context.Background(), k.definition(), metav1.DeleteOptions{})
 	})
 }
 
-func (w *world) deleteGadgets() {
+func (w *world) undefine(k testKind) {
 	w.t.Helper()
 	api := w.client.dynamic.Resource(definitions)
-	must(w.t, api.Delete(w.t.Context(), "gadgets.test.example.com", metav1.DeleteOptions{}))
+	must(w.t, api.Delete(w.t.Context(), k.definition(), metav1.DeleteOptions{}))
 	eventually(w.t, "the definition is gone", func() bool {
-		_, err := api.Get(w.t.Context(), "gadgets.test.example.com", metav1.GetOptions{})
+		_, err := api.Get(w.t.Context(), k.definition(), metav1.GetOptions{})
 		return err != nil
 	})
 }
 
-func (w *world) createGadget(namespace, name string) {
+func (w *world) createOf(k testKind, namespace, name string) {
 	w.t.Helper()
+	resource := schema.GroupVersionResource{Group: "test.example.com", Version: "v1", Resource: k.plural()}
 	object := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "test.example.com/v1", "kind": "Gadget", "metadata": map[string]any{"name": name},
+		"apiVersion": "test.example.com/v1", "kind": k.name, "metadata": map[string]any{"name": name},
 	}}
-	eventually(w.t, "the gadget is made", func() bool {
-		_, err := w.client.dynamic.Resource(gadgets).Namespace(namespace).Create(w.t.Context(), object, metav1.CreateOptions{})
+	eventually(w.t, "the object is made", func() bool {
+		_, err := w.client.dynamic.Resource(resource).Namespace(namespace).Create(w.t.Context(), object, metav1.CreateOptions{})
 		return err == nil
 	})
 }

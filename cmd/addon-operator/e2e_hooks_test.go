@@ -76,11 +76,15 @@ func (o *operator) metric(name string, parts ...string) string {
 // the start: the hooks of that kind wait, the others do not. C15, C16, C19, C31, C32.
 func TestHooksOfBothProtocols(t *testing.T) {
 	h := newHouse(t, "hooks")
+	widget := devclustertest.Kind("Widget") // the hooks name it without its API version
+	for _, name := range []string{"widgets.yaml", "widget.yaml"} {
+		h.write(name, strings.NewReplacer("WIDGETS", strings.ToLower(widget)+"s", "WIDGET", widget).Replace(h.read(name)))
+	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
 	if _, err := h.client.CoreV1().Pods(h.namespace).Create(h.ctx, pod, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	o := h.start().ready()
+	o := h.start("WIDGET=" + widget).ready()
 	h.awaitLine("out/v1", "pods Synchronization web")
 	h.awaitLine("out/v1", "configmaps Synchronization ")
 	_, verbose := get(o.public + "/readyz?verbose")
@@ -104,7 +108,7 @@ func TestHooksOfBothProtocols(t *testing.T) {
 	h.awaitLine("out/v1", "widgets Synchronization ")
 	h.eventually("a widget", func() error { return h.try("apply", "-n", h.namespace, "-f", h.path("widget.yaml")) })
 	h.awaitLine("out/v1", "widgets Added w")
-	h.awaitLine("out/v0", "widget add "+h.namespace+"/Widget/w")
+	h.awaitLine("out/v0", "widget add "+h.namespace+"/"+widget+"/w")
 	if err := h.client.CoreV1().Pods(h.namespace).Delete(h.ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
 		t.Fatal(err)
 	}

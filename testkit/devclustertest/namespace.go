@@ -60,6 +60,14 @@ func namespaceName(test string) string {
 	return fmt.Sprintf("%s-%s", slug, strings.ToLower(rand.Text()[:8]))
 }
 
+// Kind returns a name for a kind that no other test defines: the word, an upper-case letter
+// and lower-case ones, with a random ending. All tests share one API server, and a kind that
+// is named without its API version is searched in all groups: with a common name a test finds
+// the kind of another one, or loses its own when that one ends.
+func Kind(word string) string {
+	return word + strings.ToLower(rand.Text()[:8])
+}
+
 // waitForAccount waits for the account that the control plane makes in every
 // namespace: before it is there, no Pod is admitted.
 func waitForAccount(ctx context.Context, client kubernetes.Interface, namespace string) error {
