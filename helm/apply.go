@@ -173,7 +173,7 @@ func (a *apply) run() (Outcome, error) {
 			return Outcome{}, err
 		}
 	}
-	return Outcome{}, fmt.Errorf("the release does not settle after %d steps; remove its secrets (label owner=helm,name=%s) and try again", maxSteps, a.release)
+	return Outcome{}, fmt.Errorf("the release does not settle after %d steps; remove its %s with the labels owner=helm,name=%s and try again", maxSteps, a.client.options.Driver.Resource().Resource, a.release)
 }
 
 // check reads the state of the release.

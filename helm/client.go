@@ -24,6 +24,7 @@ const defaultTimeout = 5 * time.Minute
 type Options struct {
 	Config     *rest.Config      // how to reach the API server; its rate limit is not used, Helm's requests are sequential
 	Namespace  string            // namespace of all releases, and of objects that name none (H1)
+	Driver     Driver            // where the records of releases are; empty means Secrets
 	HistoryMax int               // revisions kept for each release (H7); 0 keeps all
 	Timeout    time.Duration     // limit of one Helm hook (H7); 0 means 5 minutes
 	Labels     map[string]string // put on every object's metadata, without replacing what the chart sets (H10)
@@ -43,7 +44,7 @@ type Client struct {
 	kinds     *kinds.Server
 	records   *records
 	encoder   encoder
-	secrets   typedcorev1.SecretInterface
+	objects   recordObjects // the records of releases
 	metadata  metadata.Interface
 	charts    *charts.Cache
 	renders   renders
@@ -99,8 +100,8 @@ func (c *Client) connect() error {
 	if err != nil {
 		return fmt.Errorf("helm: core client: %w", err)
 	}
-	c.secrets = core.Secrets(c.options.Namespace)
-	c.records = &records{client: c.metadata, namespace: c.options.Namespace}
+	c.objects = c.options.Driver.objects(core, c.options.Namespace)
+	c.records = &records{client: c.metadata, driver: c.options.Driver, namespace: c.options.Namespace}
 	return nil
 }
 

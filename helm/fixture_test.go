@@ -37,6 +37,7 @@ type fixture struct {
 	config    *rest.Config
 	log       *logBuffer
 	labels    map[string]string
+	recordsIn Driver
 	blind     bool   // without watches
 	watchAs   string // user of the watches; empty: as the client
 	stop      context.CancelFunc
@@ -113,7 +114,7 @@ func (f *fixture) caughtUp() {
 		return
 	}
 	f.eventually(func() bool {
-		fresh := &records{client: f.client.metadata, namespace: f.namespace}
+		fresh := &records{client: f.client.metadata, driver: f.recordsIn, namespace: f.namespace}
 		all, err := fresh.readAll(f.Context())
 		if err != nil || !reflect.DeepEqual(all, f.known()) && len(all)+len(f.known()) > 0 {
 			return false
@@ -169,7 +170,7 @@ func (f *fixture) restart() {
 		f.stop()
 	}
 	options := Options{
-		Config: f.config, Namespace: f.namespace, HistoryMax: 3, Labels: f.labels,
+		Config: f.config, Namespace: f.namespace, Driver: f.recordsIn, HistoryMax: 3, Labels: f.labels,
 		Log: slog.New(slog.NewTextHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
 	if !f.blind {
@@ -338,7 +339,7 @@ func (f *fixture) deleteConfigMap(name string) {
 // revisions returns the records of a release as "version status", oldest first.
 func (f *fixture) revisions(release string) []string {
 	f.Helper()
-	fresh := &records{client: f.client.metadata, namespace: f.namespace}
+	fresh := &records{client: f.client.metadata, driver: f.recordsIn, namespace: f.namespace}
 	state, err := fresh.read(f.Context(), release)
 	if err != nil {
 		f.Fatal(err)

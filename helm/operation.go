@@ -97,7 +97,7 @@ func (op *operation) secrets() []string {
 func (op *operation) store(state State) *store {
 	return &store{
 		ctx:     context.WithoutCancel(op.ctx),
-		secrets: op.client.secrets,
+		objects: op.client.objects,
 		records: op.client.records,
 		encoder: &op.client.encoder,
 		log:     op.log, historyMax: op.client.options.HistoryMax,

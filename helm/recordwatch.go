@@ -14,7 +14,7 @@ import (
 // everything carries its resourceVersion, and what is older than what is known
 // does not count.
 
-// watch prepares the memory to be fed by a watch on all release secrets, of
+// watch prepares the memory to be fed by a watch on all release records, of
 // which it is the store.
 func (r *records) watch(changed func(release string), busy func(release string) bool) {
 	r.mu.Lock()
@@ -96,7 +96,7 @@ func (r *records) await(ctx context.Context) bool {
 
 // copied is a memory that begins with what is known, and goes its own way.
 func (r *records) copied(ctx context.Context) *records {
-	out := &records{client: r.client, namespace: r.namespace}
+	out := &records{client: r.client, driver: r.driver, namespace: r.namespace}
 	if !r.await(ctx) {
 		return out
 	}

@@ -42,7 +42,7 @@ func (c *Client) rehearse(ctx context.Context) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("helm: core client: %w", err)
 	}
-	s.secrets = typed.Secrets(s.options.Namespace)
+	s.objects = s.options.Driver.objects(typed, s.options.Namespace)
 	return s, nil
 }
 

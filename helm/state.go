@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
 )
 
@@ -33,7 +32,7 @@ const (
 // stored with the release (H6).
 const legacyChecksumKey = "_addonOperatorModuleChecksum"
 
-// Revision is what the labels of one release secret say.
+// Revision is what the labels of one release record say.
 type Revision struct {
 	Version  int
 	Status   release.Status
@@ -113,6 +112,7 @@ func replaceLast(revisions []Revision, change func(*Revision)) []Revision {
 // next one does not exist.
 type records struct {
 	client    metadata.Interface
+	driver    Driver
 	namespace string
 
 	// With a watch (recordwatch.go); set before its start.
@@ -128,12 +128,8 @@ type records struct {
 	watched bool              // known is what the watch and our own writes say
 }
 
-func secretsResource() schema.GroupVersionResource {
-	return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
-}
-
-func (r *records) secrets() metadata.ResourceInterface {
-	return r.client.Resource(secretsResource()).Namespace(r.namespace)
+func (r *records) objects() metadata.ResourceInterface {
+	return r.client.Resource(r.driver.Resource()).Namespace(r.namespace)
 }
 
 // read returns the state of one release. A state that is too old cannot do
@@ -207,21 +203,21 @@ func (r *records) readAll(ctx context.Context) (map[string]State, error) {
 
 // isCurrent reports whether last is still the newest revision, unchanged.
 func (r *records) isCurrent(ctx context.Context, name string, last Revision) (bool, error) {
-	live, err := r.secrets().Get(ctx, last.secret, metav1.GetOptions{})
+	live, err := r.objects().Get(ctx, last.secret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("read release secret %s: %w", last.secret, err)
+		return false, fmt.Errorf("read release record %s: %w", last.secret, err)
 	}
 	if live.ResourceVersion != last.resourceVersion {
 		return false, nil
 	}
 	next := secretName(name, last.Version+1)
-	_, err = r.secrets().Get(ctx, next, metav1.GetOptions{})
+	_, err = r.objects().Get(ctx, next, metav1.GetOptions{})
 	if err == nil || !apierrors.IsNotFound(err) {
 		if err != nil {
-			err = fmt.Errorf("read release secret %s: %w", next, err)
+			err = fmt.Errorf("read release record %s: %w", next, err)
 		}
 		return false, err
 	}
@@ -229,9 +225,9 @@ func (r *records) isCurrent(ctx context.Context, name string, last Revision) (bo
 }
 
 func (r *records) list(ctx context.Context, selector labels.Set, resourceVersion string) (states map[string]State, at string, err error) {
-	list, err := r.secrets().List(ctx, metav1.ListOptions{LabelSelector: selector.String(), ResourceVersion: resourceVersion})
+	list, err := r.objects().List(ctx, metav1.ListOptions{LabelSelector: selector.String(), ResourceVersion: resourceVersion})
 	if err != nil {
-		return nil, "", fmt.Errorf("list release secrets in namespace %s: %w", r.namespace, err)
+		return nil, "", fmt.Errorf("list release records in namespace %s: %w", r.namespace, err)
 	}
 	metas := make([]*metav1.ObjectMeta, len(list.Items))
 	for i := range list.Items {
@@ -240,7 +236,7 @@ func (r *records) list(ctx context.Context, selector labels.Set, resourceVersion
 	return statesOf(metas), list.ResourceVersion, nil
 }
 
-// statesOf sorts release secrets into histories.
+// statesOf sorts release records into histories.
 func statesOf(secrets []*metav1.ObjectMeta) map[string]State {
 	states := map[string]State{}
 	for _, secret := range secrets {
@@ -287,7 +283,7 @@ func secretName(release string, version int) string {
 
 var errNotARecord = errors.New("not a release record")
 
-// revisionOf reads the labels of a release secret.
+// revisionOf reads the labels of a release record.
 func revisionOf(m *metav1.ObjectMeta) (name string, r Revision, err error) {
 	version, err := strconv.Atoi(m.Labels["version"])
 	name = m.Labels["name"]

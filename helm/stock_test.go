@@ -32,7 +32,7 @@ func (f *fixture) stock() *action.Configuration {
 	settings.KubeConfig = devclustertest.Start(f.T).Kubeconfig()
 	settings.SetNamespace(f.namespace)
 	cfg := &action.Configuration{}
-	if err := cfg.Init(settings.RESTClientGetter(), f.namespace, "secrets", func(format string, args ...any) { fmt.Fprintf(f.log, format+"\n", args...) }); err != nil {
+	if err := cfg.Init(settings.RESTClientGetter(), f.namespace, string(f.recordsIn), func(format string, args ...any) { fmt.Fprintf(f.log, format+"\n", args...) }); err != nil {
 		f.Fatal(err)
 	}
 	return cfg
@@ -40,7 +40,54 @@ func (f *fixture) stock() *action.Configuration {
 
 // The helm command line works with our releases, and ours with what it did.
 func TestStockHelm(t *testing.T) {
+	for _, recordsIn := range []Driver{SecretDriver, ConfigMapDriver} {
+		t.Run(string(recordsIn), func(t *testing.T) {
+			f := start(t)
+			f.recordsIn = recordsIn
+			f.restart()
+			besideStock(t, f)
+		})
+	}
+}
+
+// Another driver's records are not there: neither in the lists nor in the writes.
+func TestDriverWritesItsOwnKindOnly(t *testing.T) {
 	f := start(t)
+	f.recordsIn = ConfigMapDriver
+	f.restart()
+	f.apply(module(t, "simple").with("text", "one"), Installed, 1)
+	selector := metav1.ListOptions{LabelSelector: "owner=helm"}
+	secrets, err := f.kube.CoreV1().Secrets(f.namespace).List(t.Context(), selector)
+	if err != nil || len(secrets.Items) != 0 {
+		t.Errorf("Secrets of Helm: %v, %v; want none", secrets, err)
+	}
+	maps, err := f.kube.CoreV1().ConfigMaps(f.namespace).List(t.Context(), selector)
+	if err != nil || len(maps.Items) != 1 || maps.Items[0].Name != secretName("simple", 1) {
+		t.Errorf("ConfigMaps of Helm: %v, %v; want one", maps, err)
+	}
+	f.recordsIn = SecretDriver
+	f.restart()
+	if names, err := f.client.Releases(t.Context()); err != nil || len(names) != 0 {
+		t.Errorf("releases by the other driver: %q, %v; want none", names, err)
+	}
+}
+
+func TestDriverIsReadFromText(t *testing.T) {
+	for text, want := range map[string]Driver{"": SecretDriver, "secret": SecretDriver, "Secrets": SecretDriver, "configmap": ConfigMapDriver, "configmaps": ConfigMapDriver} {
+		var got Driver
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("%q: %q, %v; want %q", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"sql", "memory", "etcd"} {
+		if err := new(Driver).UnmarshalText([]byte(text)); err == nil || !strings.Contains(err.Error(), "configmap") {
+			t.Errorf("%q: error %v, want one that names what is served", text, err)
+		}
+	}
+}
+
+func besideStock(t *testing.T, f *fixture) {
+	t.Helper()
 	m := module(t, "simple").with("text", "one")
 	f.apply(m, Installed, 1)
 	f.apply(m.with("text", "two"), Upgraded, 2)

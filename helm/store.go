@@ -17,13 +17,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 // errTaken says that a record changed since it was read.
 var errTaken = errors.New("the release record was changed by somebody else")
 
-// corruptedError says that the body of a release secret cannot be read.
+// corruptedError says that the body of a release record cannot be read.
 type corruptedError struct {
 	secret string
 	err    error
@@ -31,14 +30,17 @@ type corruptedError struct {
 
 // Error implements error.
 func (e *corruptedError) Error() string {
-	return fmt.Sprintf("release secret %s is corrupted: %v", e.secret, e.err)
+	return fmt.Sprintf("release record %s is corrupted: %v", e.secret, e.err)
 }
 
 // Unwrap returns the cause.
 func (e *corruptedError) Unwrap() error { return e.err }
 
+// recordKey is the key of a record's body in its Secret or ConfigMap.
+const recordKey = "release"
+
 // store is the storage driver of one operation on one release. It reads and
-// writes the secrets exactly as Helm's own driver does, except that
+// writes the records exactly as Helm's own drivers do, except that
 //   - the history comes from the state that was just read; only bodies that
 //     Helm looks into are fetched, i.e. the newest of each answer;
 //   - an update carries the resourceVersion that this operation read or wrote,
@@ -49,7 +51,7 @@ func (e *corruptedError) Unwrap() error { return e.err }
 //     them, and they are what makes records too large.
 type store struct {
 	ctx     context.Context // never cancelled: "failed" must be recorded after a cancelled operation
-	secrets typedcorev1.SecretInterface
+	objects recordObjects
 	records *records
 	encoder *encoder
 	log     *slog.Logger
@@ -62,7 +64,12 @@ type store struct {
 var _ driver.Driver = (*store)(nil)
 
 // Name implements driver.Driver.
-func (s *store) Name() string { return driver.SecretsDriverName }
+func (s *store) Name() string {
+	if _, ok := s.objects.(configMapRecords); ok {
+		return driver.ConfigMapsDriverName
+	}
+	return driver.SecretsDriverName
+}
 
 // Get returns one revision with its body.
 func (s *store) Get(key string) (*release.Release, error) {
@@ -111,13 +118,13 @@ func (s *store) Create(key string, rel *release.Release) error {
 	secret.Labels["createdAt"] = now()
 	secret.Labels[revisionLabel] = strconv.Itoa(rel.Version)
 	pruned := s.prune()
-	created, err := s.secrets.Create(s.ctx, secret, metav1.CreateOptions{})
+	created, err := s.objects.Create(s.ctx, secret, metav1.CreateOptions{})
 	pruned()
 	if apierrors.IsAlreadyExists(err) {
 		return driver.ErrReleaseExists
 	}
 	if err != nil {
-		return fmt.Errorf("create release secret %s: %w", key, err)
+		return fmt.Errorf("create release record %s: %w", key, err)
 	}
 	return s.keep(created, rel)
 }
@@ -129,7 +136,7 @@ func (s *store) Update(key string, rel *release.Release) error {
 		return driver.ErrReleaseNotFound
 	}
 	if rel.Chart == nil {
-		return fmt.Errorf("update release secret %s: its body was never read", key)
+		return fmt.Errorf("update release record %s: its body was never read", key)
 	}
 	secret, err := s.secretOf(key, rel)
 	if err != nil {
@@ -143,12 +150,12 @@ func (s *store) Update(key string, rel *release.Release) error {
 	}
 	secret.Labels["modifiedAt"] = now()
 	secret.ResourceVersion = old.resourceVersion
-	updated, err := s.secrets.Update(s.ctx, secret, metav1.UpdateOptions{})
+	updated, err := s.objects.Update(s.ctx, secret, metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
-		return fmt.Errorf("update release secret %s: %w", key, errTaken)
+		return fmt.Errorf("update release record %s: %w", key, errTaken)
 	}
 	if err != nil {
-		return fmt.Errorf("update release secret %s: %w", key, err)
+		return fmt.Errorf("update release record %s: %w", key, err)
 	}
 	return s.keep(updated, rel)
 }
@@ -168,12 +175,12 @@ func (s *store) Delete(key string) (*release.Release, error) {
 }
 
 func (s *store) erase(old Revision) error {
-	err := s.secrets.Delete(s.ctx, old.secret, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &old.resourceVersion}})
+	err := s.objects.Delete(s.ctx, old.secret, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &old.resourceVersion}})
 	switch {
 	case apierrors.IsConflict(err):
-		return fmt.Errorf("delete release secret %s: %w", old.secret, errTaken)
+		return fmt.Errorf("delete release record %s: %w", old.secret, errTaken)
 	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("delete release secret %s: %w", old.secret, err)
+		return fmt.Errorf("delete release record %s: %w", old.secret, err)
 	}
 	return nil
 }
@@ -238,17 +245,17 @@ func (s *store) body(r Revision) (*release.Release, error) {
 	if rel, ok := s.bodies[r.secret]; ok {
 		return rel, nil
 	}
-	secret, err := s.secrets.Get(s.ctx, r.secret, metav1.GetOptions{})
+	secret, err := s.objects.Get(s.ctx, r.secret, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("read release secret %s: %w", r.secret, errTaken)
+		return nil, fmt.Errorf("read release record %s: %w", r.secret, errTaken)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read release secret %s: %w", r.secret, err)
+		return nil, fmt.Errorf("read release record %s: %w", r.secret, err)
 	}
 	if secret.ResourceVersion != r.resourceVersion {
-		return nil, fmt.Errorf("read release secret %s: %w", r.secret, errTaken)
+		return nil, fmt.Errorf("read release record %s: %w", r.secret, errTaken)
 	}
-	rel, err := decodeRelease(secret.Data["release"])
+	rel, err := decodeRelease(secret.Data[recordKey])
 	if err == nil && (rel.Name != s.state.Release || rel.Version != r.Version) {
 		err = fmt.Errorf("it holds release %s, revision %d", rel.Name, rel.Version)
 	}
@@ -291,7 +298,7 @@ func (s *store) secretOf(key string, rel *release.Release) (*corev1.Secret, erro
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Name: key, Labels: labels},
 		Type:       "helm.sh/release.v1",
-		Data:       map[string][]byte{"release": data},
+		Data:       map[string][]byte{recordKey: data},
 	}, nil
 }
 

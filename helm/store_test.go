@@ -32,7 +32,7 @@ func (f *fixture) driver() (*store, *driver.Secrets) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	ours := &store{ctx: f.Context(), secrets: secrets, records: f.client.records, encoder: new(encoder), log: f.client.options.Log, state: state, bodies: map[string]*release.Release{}}
+	ours := &store{ctx: f.Context(), objects: secrets, records: f.client.records, encoder: new(encoder), log: f.client.options.Log, state: state, bodies: map[string]*release.Release{}}
 	return ours, driver.NewSecrets(secrets)
 }
 

@@ -201,7 +201,7 @@ func (op *operation) dropCorrupted(s *store) error {
 		if !errors.As(err, &corrupted) {
 			return err
 		}
-		op.log.Warn("a corrupted release record is removed; objects that only it knew stay in the cluster", "secret", corrupted.secret, "err", corrupted.err)
+		op.log.Warn("a corrupted release record is removed; objects that only it knew stay in the cluster", "record", corrupted.secret, "err", corrupted.err)
 		if _, err := s.Delete(r.secret); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 			return err
 		}

@@ -70,7 +70,7 @@ func (c *Client) Watch(ctx context.Context, news News) {
 		return
 	}
 	c.records.watch(news.Changed, c.locks.busy)
-	c.options.Watcher.WatchMetadata(ctx, secretsResource(), c.options.Namespace, labels.Set{"owner": "helm"}.String(), c.records)
+	c.options.Watcher.WatchMetadata(ctx, c.options.Driver.Resource(), c.options.Namespace, labels.Set{"owner": "helm"}.String(), c.records)
 	c.kinds.Watch(c.options.Watcher.WatchKinds(ctx))
 	if c.options.Presence == nil {
 		return

@@ -16,6 +16,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/addons"
+	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 )
@@ -54,6 +55,7 @@ type Config struct {
 	ChrootDir   string
 	JQLibrary   string
 
+	HelmDriver                     helm.Driver
 	HelmHistoryMax                 int
 	HelmTimeout                    time.Duration
 	HelmIgnoreRelease, ExtraLabels string
@@ -74,6 +76,8 @@ type Config struct {
 	PodName, AdvertiseAddress                           string
 
 	dirs addons.Dirs
+	// variables are the environment variables that options read.
+	variables []string
 	// overSocket: who asks a running operator has named the unix socket only.
 	overSocket bool
 	// level is that of the log, as it is now; newLogger makes it.
@@ -125,6 +129,9 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.number(&c.HookSeries, "hook-metrics-series", "ADDON_OPERATOR_HOOK_METRICS_SERIES", actors.DefaultHookSeries, "series of metrics that one hook may report; more are dropped")
 	o.text(&c.ChrootDir, "shell-chroot-dir", "ADDON_OPERATOR_SHELL_CHROOT_DIR", "", "root directory of hooks and enabled scripts; the directories of modules, global hooks and temporary files must lie below it")
 	o.text(&c.JQLibrary, "jq-library-path", "JQ_LIBRARY_PATH", "", "directories of modules that jq expressions of hooks import, separated by colons")
+	o.add("helm-driver", "HELM_DRIVER", "where the records of releases are: secret or configmap; releases that the other one wrote are not found, and are installed again", func(name, help string) {
+		flags.TextVar(&c.HelmDriver, name, helm.SecretDriver, help)
+	})
 	o.number(&c.HelmHistoryMax, "helm-history-max", "HELM_HISTORY_MAX", 10, "revisions kept of each release; 0 keeps all")
 	duration(&c.HelmTimeout, "helm-timeout", "HELM_TIMEOUT", 20*time.Minute, "time limit of Helm hooks in charts")
 	o.text(&c.HelmIgnoreRelease, "helm-ignore-release", "HELM_IGNORE_RELEASE", "", "release that is never purged: the operator's own, if Helm deployed it into its namespace")
@@ -154,11 +161,8 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 // complete derives what follows from other options and checks the whole.
 func (c *Config) complete(o *options, lookup func(string) (string, bool)) error {
 	var errs []error
-	for _, old := range []string{"TILLER_NAMESPACE", "TILLER_LISTEN_PORT", "TILLER_PROBE_LISTEN_PORT", "TILLER_MAX_HISTORY", "HELM2"} {
-		if value, ok := lookup(old); ok && value != "" { // B7
-			errs = append(errs, fmt.Errorf("environment variable %s belongs to Helm 2, which is not supported; remove it", old))
-		}
-	}
+	errs = append(errs, refuseVariables(lookup))
+	c.variables = o.variables()
 	if c.Namespace == "" { // B8
 		errs = append(errs, errors.New("no namespace is given; set ADDON_OPERATOR_NAMESPACE or --namespace to the namespace of the operator"))
 	}

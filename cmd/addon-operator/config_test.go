@@ -193,6 +193,8 @@ func TestWrongValues(t *testing.T) {
 	}{
 		"no namespace":               {nil, []string{"--namespace="}, []string{"ADDON_OPERATOR_NAMESPACE", "--namespace"}},                       // B8
 		"helm 2":                     {variables{"TILLER_NAMESPACE": "x", "HELM2": "yes"}, nil, []string{"TILLER_NAMESPACE", "HELM2", "Helm 2"}}, // B7
+		"unserved, and it matters":   {variables{"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS": "Static,KubeConfig"}, nil, []string{"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS", "remove it"}},
+		"records in a database":      {variables{"HELM_DRIVER": "sql"}, nil, []string{`HELM_DRIVER="sql"`, "not supported", "configmap"}},
 		"number":                     {variables{"ADDON_OPERATOR_LISTEN_PORT": "many"}, nil, []string{`ADDON_OPERATOR_LISTEN_PORT="many"`}},
 		"duration":                   {variables{"HELM_TIMEOUT": "20"}, nil, []string{`HELM_TIMEOUT="20"`}},
 		"boolean":                    {variables{"LOG_NO_TIME": "maybe"}, nil, []string{`LOG_NO_TIME="maybe"`, "true or false"}},

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -78,6 +80,11 @@ func (o *options) variable(name string, lookup func(string) (string, bool)) (var
 		}
 	}
 	return "", "", false
+}
+
+// variables are all environment variables that stand for an option.
+func (o *options) variables() []string {
+	return slices.Concat(slices.Collect(maps.Values(o.env))...)
 }
 
 // given reports whether an option was set by flag or environment.

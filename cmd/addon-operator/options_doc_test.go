@@ -3,6 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -108,7 +109,7 @@ func TestRunningTellsAllOptions(t *testing.T) {
 // of those that hooks get.
 func TestDocumentedVariablesExist(t *testing.T) {
 	opts, _ := declared()
-	known := []string{"ADDON_OPERATOR_POD"}
+	known := append(slices.Collect(maps.Keys(unservedVariables())), "ADDON_OPERATOR_POD")
 	for _, name := range opts.order {
 		known = append(known, opts.env[name]...)
 	}

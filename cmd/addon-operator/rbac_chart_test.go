@@ -251,8 +251,9 @@ func TestChartGrantsTheBaseRules(t *testing.T) {
 		values string
 		env    variables
 	}{
-		"defaults":    {"", variables{}},
-		"other names": {"options: {ADDON_OPERATOR_CONFIG_MAP: mine, ADDON_OPERATOR_HA_LEASE_NAME: its-lease}", variables{"ADDON_OPERATOR_CONFIG_MAP": "mine", "ADDON_OPERATOR_HA_LEASE_NAME": "its-lease"}},
+		"defaults":                          {"", variables{}},
+		"records of releases in ConfigMaps": {"options: {HELM_DRIVER: configmaps}", variables{"HELM_DRIVER": "configmaps"}},
+		"other names":                       {"options: {ADDON_OPERATOR_CONFIG_MAP: mine, ADDON_OPERATOR_HA_LEASE_NAME: its-lease}", variables{"ADDON_OPERATOR_CONFIG_MAP": "mine", "ADDON_OPERATOR_HA_LEASE_NAME": "its-lease"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c.env["ADDON_OPERATOR_NAMESPACE"] = "addon-operator"

@@ -49,10 +49,17 @@ func baseDemands(c *Config) []demand {
 		d.names = name
 		return d
 	}
+	// What has no fixed name: records of releases, and what is created.
+	unnamed := func(resource, created string) demand {
+		if resource == c.HelmDriver.Resource().Resource {
+			return own("", resource, "the records of releases, and "+created, allVerbs()...)
+		}
+		return own("", resource, created, "create")
+	}
 	return []demand{
 		named(c.ConfigMap, own("", "configmaps", "the ConfigMap with values", "get", "list", "watch", "update", "patch")),
-		own("", "configmaps", "the ConfigMap with values, when there is none", "create"),
-		own("", "secrets", "the records of releases, and to create the Secret with the last valid content of the ConfigMap", allVerbs()...),
+		unnamed("configmaps", "the ConfigMap with values, when there is none"),
+		unnamed("secrets", "the Secret with the last valid content of the ConfigMap, when there is none"),
 		named(kube.LastValidName(c.ConfigMap), own("", "secrets", "the last valid content of the ConfigMap", "get", "update")),
 		// The rule for the records of releases, which have no fixed names, grants it, too, but may be
 		// narrowed by who keeps them elsewhere.

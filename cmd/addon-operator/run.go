@@ -37,6 +37,7 @@ func run(ctx context.Context, c *Config) error {
 	if err != nil {
 		return err
 	}
+	warnOfVariables(log, os.Environ(), c.variables)
 	kube.RedirectKlog(log)
 	limitMemory(log)
 	c.changeable = &parameters{log: log}
@@ -150,7 +151,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 	}
 	presence := kube.NewPresence(client, absencePoll)
 	releases, err := helm.New(helm.Options{
-		Config: client.RESTConfig(), Namespace: c.Namespace, HistoryMax: c.HelmHistoryMax, Timeout: c.HelmTimeout, Labels: labels, Log: log, Watcher: client, Presence: presence,
+		Config: client.RESTConfig(), Namespace: c.Namespace, Driver: c.HelmDriver, HistoryMax: c.HelmHistoryMax, Timeout: c.HelmTimeout, Labels: labels, Log: log, Watcher: client, Presence: presence,
 	})
 	if err != nil {
 		return actors.World{}, err

@@ -40,6 +40,12 @@ yes{{ end -}}
 {{ .Values.options.ADDON_OPERATOR_CONFIG_MAP | default "addon-operator" }}
 {{- end }}
 
+{{/* What the operator may do with the kind that a HELM_DRIVER stands for. */}}
+{{- define "operator.verbsOfRecords" -}}
+{{- $driver := (index . 0).Values.options.HELM_DRIVER | default "secret" | lower -}}
+{{ hasPrefix (index . 1) $driver | ternary "[get, list, watch, create, update, patch, delete]" "[create]" }}
+{{- end }}
+
 {{- define "operator.leaseName" -}}
 {{ .Values.options.ADDON_OPERATOR_HA_LEASE_NAME | default "addon-operator-leader-election" }}
 {{- end }}

@@ -1,0 +1,106 @@
+package helm
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// Driver is the kind of object that holds the records of releases, one for each revision.
+// Releases that one driver wrote do not exist for the other, in Helm too: who changes it
+// installs everything again.
+type Driver string
+
+// The drivers that are served. The zero value counts as SecretDriver, Helm's default.
+const (
+	SecretDriver    Driver = "secret"
+	ConfigMapDriver Driver = "configmap"
+)
+
+// UnmarshalText implements encoding.TextUnmarshaler for the spellings of HELM_DRIVER that Helm
+// knows. Its drivers "memory" and "sql" are refused: the first forgets all releases when the
+// process ends, the second keeps them outside of the cluster.
+func (d *Driver) UnmarshalText(text []byte) error {
+	switch strings.ToLower(string(text)) {
+	case "", "secret", "secrets":
+		*d = SecretDriver
+	case "configmap", "configmaps":
+		*d = ConfigMapDriver
+	case "memory", "sql":
+		return fmt.Errorf("the driver %q is not supported; records of releases are kept in Secrets (secret) or ConfigMaps (configmap)", text)
+	default:
+		return fmt.Errorf("must be secret or configmap, not %q", text)
+	}
+	return nil
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Driver) MarshalText() ([]byte, error) { return []byte(d), nil }
+
+// Resource is what the records are in the API of Kubernetes.
+func (d Driver) Resource() schema.GroupVersionResource {
+	if d == ConfigMapDriver {
+		return schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
+	}
+	return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+}
+
+// recordObjects are the objects of a driver, in the shape of Secrets.
+type recordObjects interface {
+	Create(ctx context.Context, record *corev1.Secret, o metav1.CreateOptions) (*corev1.Secret, error)
+	Update(ctx context.Context, record *corev1.Secret, o metav1.UpdateOptions) (*corev1.Secret, error)
+	Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Secret, error)
+	Delete(ctx context.Context, name string, o metav1.DeleteOptions) error
+}
+
+func (d Driver) objects(client typedcorev1.CoreV1Interface, namespace string) recordObjects {
+	if d == ConfigMapDriver {
+		return configMapRecords{client.ConfigMaps(namespace)}
+	}
+	return client.Secrets(namespace)
+}
+
+// configMapRecords are records in ConfigMaps. Both drivers of Helm write the same body and
+// the same labels.
+type configMapRecords struct {
+	client typedcorev1.ConfigMapInterface
+}
+
+// Create implements recordObjects.
+func (c configMapRecords) Create(ctx context.Context, record *corev1.Secret, o metav1.CreateOptions) (*corev1.Secret, error) {
+	stored, err := c.client.Create(ctx, configMapOf(record), o)
+	return secretFrom(stored, err)
+}
+
+// Update implements recordObjects.
+func (c configMapRecords) Update(ctx context.Context, record *corev1.Secret, o metav1.UpdateOptions) (*corev1.Secret, error) {
+	stored, err := c.client.Update(ctx, configMapOf(record), o)
+	return secretFrom(stored, err)
+}
+
+// Get implements recordObjects.
+func (c configMapRecords) Get(ctx context.Context, name string, o metav1.GetOptions) (*corev1.Secret, error) {
+	stored, err := c.client.Get(ctx, name, o)
+	return secretFrom(stored, err)
+}
+
+// Delete implements recordObjects.
+func (c configMapRecords) Delete(ctx context.Context, name string, o metav1.DeleteOptions) error {
+	return c.client.Delete(ctx, name, o)
+}
+
+func configMapOf(record *corev1.Secret) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: record.ObjectMeta, Data: map[string]string{recordKey: string(record.Data[recordKey])}}
+}
+
+func secretFrom(stored *corev1.ConfigMap, err error) (*corev1.Secret, error) {
+	if err != nil {
+		return nil, err
+	}
+	return &corev1.Secret{ObjectMeta: stored.ObjectMeta, Data: map[string][]byte{recordKey: []byte(stored.Data[recordKey])}}, nil
+}
