@@ -409,15 +409,14 @@ func loadHooks(ctx context.Context, w World, dir, prefix, workingDir string, sco
 	found := make([]hooks.Hook, 0, len(files))
 	var errs []error
 	for _, file := range files {
-		config, err := w.Hooks.Configure(ctx, file, workingDir, scope)
-		if err != nil {
-			errs = append(errs, err)
-			continue
+		inFile, err := w.Hooks.Configure(ctx, file, workingDir, scope)
+		errs = append(errs, err)
+		for _, hook := range inFile {
+			for _, warning := range hook.Config.Warnings {
+				log.Warn(warning, "hook", hook.Name)
+			}
 		}
-		for _, warning := range config.Warnings {
-			log.Warn(warning, "hook", file.Name)
-		}
-		found = append(found, hooks.Hook{File: file, Config: config})
+		found = append(found, inFile...)
 	}
 	return found, errors.Join(errs...)
 }

@@ -22,12 +22,12 @@ type asked struct {
 	names []string
 }
 
-func (a *asked) Configure(_ context.Context, file hooks.File, _ string, _ hooks.Scope) (*hooks.Config, error) {
+func (a *asked) Configure(_ context.Context, file hooks.File, _ string, _ hooks.Scope) ([]hooks.Hook, error) {
 	a.names = append(a.names, file.Name)
 	if strings.HasSuffix(file.Name, "wrong.sh") {
 		return nil, errors.New(file.Name)
 	}
-	return &hooks.Config{}, nil
+	return []hooks.Hook{{File: file, Config: &hooks.Config{}}}, nil
 }
 
 // C3, C7: hooks are asked in alphabetical order, all of them, also after one that is wrong.

@@ -97,7 +97,7 @@ type World struct {
 
 // HookRunner runs executables. Package hooks implements it.
 type HookRunner interface {
-	Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) (*hooks.Config, error)
+	Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error)
 	Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
 	Enabled(ctx context.Context, script hooks.EnabledScript) (bool, error)
 }

@@ -56,6 +56,9 @@ const (
 type File struct {
 	Name string // relative to the hooks root, prefixed for module hooks: "001-nginx-ingress/hooks/sub/hook.sh" (A16)
 	Path string // absolute
+	// Batch is which of its hooks this is when the file is a batch of hooks (batch.go): its
+	// number, or "ready" for the probe of the module. It is empty for all others.
+	Batch string
 }
 
 // Hook is a hook that has told its configuration.

@@ -375,7 +375,7 @@ func TestWebhooksAreRefused(t *testing.T) {
 		for _, scope := range []Scope{Global, Module} {
 			for _, version := range []string{"", `"configVersion": "v1", `} {
 				_, err := ParseConfig(scope, []byte(`{`+version+`"onStartup": 1, "`+binding+`": [{"name": "a.example.com"}]}`))
-				if err == nil || !strings.Contains(err.Error(), binding+": is a webhook, which hooks of this operator cannot serve") {
+				if err == nil || !strings.Contains(err.Error(), binding+": is a webhook, and webhooks are not served; docs/hooks.md") {
 					t.Errorf("%s in a %s hook with %q: error %v", binding, scope, version, err)
 				}
 			}

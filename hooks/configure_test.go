@@ -16,12 +16,12 @@ func TestConfigure(t *testing.T) { // C1, C2, X1
 echo "asked for the configuration" >&2
 echo "configVersion: v1"
 echo "onStartup: 5"`)
-	config, err := runner.Configure(t.Context(), hook.File, "/hooks", Global)
-	if err != nil {
-		t.Fatal(err)
+	found, err := runner.Configure(t.Context(), hook.File, "/hooks", Global)
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%d hooks, %v", len(found), err)
 	}
-	if order, ok := config.Order(OnStartup); !ok || order != 5 {
-		t.Errorf("config %+v", config)
+	if order, ok := found[0].Config.Order(OnStartup); !ok || order != 5 {
+		t.Errorf("config %+v", found[0].Config)
 	}
 	if got := log.messages(t); !slices.Equal(got, []string{"asked for the configuration"}) {
 		t.Errorf("log %q", got)

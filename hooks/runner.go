@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -91,16 +92,45 @@ func NewRunner(options Options) (*Runner, error) {
 	return r, nil
 }
 
-// Configure asks a hook for its configuration: it runs it with the argument --config and reads its stdout (C1, C2). It
-// gives up after 30 seconds. An error of the configuration shows the beginning of what the hook printed.
-func (r *Runner) Configure(ctx context.Context, file File, workingDir string, scope Scope) (*Config, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, configLimit, fmt.Errorf("--config took more than %s", configLimit))
+// Configure asks a file for its configuration: it runs it with the argument --config and reads its stdout (C1, C2). It
+// gives up after 30 seconds. An error of the configuration shows the beginning of what the file printed. A file is one
+// hook, or several of a batch; an error then is about some of them, and the others are returned with it.
+func (r *Runner) Configure(ctx context.Context, file File, workingDir string, scope Scope) ([]Hook, error) {
+	if isBatch(file.Path) {
+		return r.configureBatch(ctx, file, workingDir, scope)
+	}
+	config, err := r.configure(ctx, file, workingDir, scope)
+	if err != nil {
+		return nil, err
+	}
+	return []Hook{{File: file, Config: config}}, nil
+}
+
+func (r *Runner) configure(ctx context.Context, file File, workingDir string, scope Scope) (*Config, error) {
+	printed, err := r.ask(ctx, file, workingDir, "--config")
+	if err != nil {
+		return nil, err
+	}
+	config, err := parseConfig(scope, printed, r.options.JQLibrary)
+	if err != nil && len(bytes.TrimSpace(printed)) > 0 {
+		return nil, fmt.Errorf("hook %s: %w\nit printed: %s", file.Name, err, shorten(printed, 200))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("hook %s: %w", file.Name, err)
+	}
+	return config, nil
+}
+
+// ask runs a file with arguments and returns what it prints to stdout.
+func (r *Runner) ask(ctx context.Context, file File, workingDir string, args ...string) ([]byte, error) {
+	question := strings.Join(args, " ")
+	ctx, cancel := context.WithTimeoutCause(ctx, configLimit, fmt.Errorf("%s took more than %s", question, configLimit))
 	defer cancel()
 	stdout := &head{limit: maxConfig}
 	_, err := process{
 		name:    file.Name,
 		path:    file.Path,
-		args:    []string{"--config"},
+		args:    args,
 		env:     r.environment(nil, workingDir),
 		stdout:  stdout,
 		stderr:  r.output(nil, file.Name, "stderr"),
@@ -110,19 +140,12 @@ func (r *Runner) Configure(ctx context.Context, file File, workingDir string, sc
 		groups:  r.groups,
 	}.run(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("--config: %w", err)
+		return nil, fmt.Errorf("%s: %w", question, err)
 	}
 	if stdout.total > maxConfig {
-		return nil, fmt.Errorf("hook %s: --config printed more than %d bytes", file.Name, maxConfig)
+		return nil, fmt.Errorf("hook %s: %s printed more than %d bytes", file.Name, question, maxConfig)
 	}
-	config, err := parseConfig(scope, stdout.data, r.options.JQLibrary)
-	if err != nil && len(bytes.TrimSpace(stdout.data)) > 0 {
-		return nil, fmt.Errorf("hook %s: %w\nit printed: %s", file.Name, err, shorten(stdout.data, 200))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("hook %s: %w", file.Name, err)
-	}
-	return config, nil
+	return stdout.data, nil
 }
 
 // Run is one execution of a hook: what it gets to read, and how its output is labelled.
@@ -163,6 +186,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	result.Usage, err = process{
 		name:    run.Hook.Name,
 		path:    run.Hook.Path,
+		args:    run.Hook.arguments(),
 		env:     r.environment(slices.Concat(dir.env, run.Env), run.WorkingDir),
 		stdout:  stdout,
 		stderr:  r.output(run.Labels, run.Hook.Name, "stderr"),

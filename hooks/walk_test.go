@@ -53,11 +53,11 @@ func walkModule(t *testing.T, root string, trace *bytes.Buffer) {
 	runner, log := newRunner(t, Options{})
 	var hooks []Hook
 	for _, file := range files {
-		config, err := runner.Configure(t.Context(), file, root, Module)
+		found, err := runner.Configure(t.Context(), file, root, Module)
 		if err != nil {
 			t.Fatal(err)
 		}
-		hooks = append(hooks, Hook{File: file, Config: config})
+		hooks = append(hooks, found...)
 	}
 	logged := 0
 	for _, hook := range ByOrder(hooks, BeforeHelm) {

@@ -102,7 +102,7 @@ func (h *Hooks) sleep(ctx context.Context, name string, d time.Duration) (slept 
 }
 
 // Configure implements actors.HookRunner.
-func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) (*hooks.Config, error) {
+func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error) {
 	if err := h.begin(ctx, configOf(file.Name)); err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 	if err != nil {
 		return nil, fmt.Errorf("hook %s: %w", file.Name, err)
 	}
-	return config, nil
+	return []hooks.Hook{{File: file, Config: config}}, nil
 }
 
 // Run implements actors.HookRunner.

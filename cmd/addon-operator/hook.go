@@ -23,6 +23,7 @@ type trial struct {
 	global                         bool
 	workingDir                     string
 	binding, context, values, conf string
+	hook                           string
 }
 
 // hookCommand tries hooks by hand, without a cluster, and lists those of the running
@@ -52,8 +53,11 @@ func hookConfigCommand(c *Config) *cobra.Command {
 		Example: "  addon-operator hook config modules/010-dns/hooks/nodes.sh",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return t.withRunner(c, cmd, func(runner *hooks.Runner) error {
-				hook, err := t.load(cmd.Context(), runner, args[0])
-				if err == nil {
+				found, err := t.load(cmd.Context(), runner, args[0])
+				for _, hook := range found {
+					if hook.Batch != "" {
+						fmt.Fprintf(cmd.OutOrStdout(), "hook %s\n", hook.Name)
+					}
 					printBindings(cmd.OutOrStdout(), hook.Config)
 				}
 				return err
@@ -78,6 +82,7 @@ KUBECONFIG. Without --context the hook gets one context of the binding.`,
 	}
 	t.flags(cmd)
 	cmd.Flags().StringVar(&t.binding, "binding", "", "binding it runs for: onStartup, beforeHelm …, or the name of a schedule or kubernetes binding")
+	cmd.Flags().StringVar(&t.hook, "hook", "", "the hook to run, when the file has several: its number, or the end of its name")
 	cmd.Flags().StringVar(&t.context, "context", "", "file with binding contexts: JSON or YAML, one or a list")
 	cmd.Flags().StringVar(&t.values, "values", "", "file with merged values: JSON or YAML, with the keys global and that of the module")
 	cmd.Flags().StringVar(&t.conf, "config-values", "", "file with the values of the ConfigMap, in the same form")
@@ -98,18 +103,18 @@ func (t *trial) withRunner(c *Config, cmd *cobra.Command, use func(*hooks.Runner
 	return errors.Join(err, os.RemoveAll(dir))
 }
 
-// load asks a hook for its configuration.
-func (t *trial) load(ctx context.Context, runner *hooks.Runner, path string) (hooks.Hook, error) {
+// load asks a file for the configuration of its hooks.
+func (t *trial) load(ctx context.Context, runner *hooks.Runner, path string) ([]hooks.Hook, error) {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
-		return hooks.Hook{}, err
+		return nil, err
 	}
 	info, err := os.Stat(absolute)
 	if err != nil {
-		return hooks.Hook{}, err
+		return nil, err
 	}
 	if info.IsDir() || info.Mode()&0o111 == 0 {
-		return hooks.Hook{}, fmt.Errorf("%s is not executable, so the operator would not take it for a hook; chmod +x it", path)
+		return nil, fmt.Errorf("%s is not executable, so the operator would not take it for a hook; chmod +x it", path)
 	}
 	scope := hooks.Module
 	if t.global {
@@ -118,9 +123,22 @@ func (t *trial) load(ctx context.Context, runner *hooks.Runner, path string) (ho
 	if t.workingDir == "" {
 		t.workingDir = workingDirOf(absolute, scope)
 	}
-	hook := hooks.Hook{File: hooks.File{Name: path, Path: absolute}}
-	hook.Config, err = runner.Configure(ctx, hook.File, t.workingDir, scope)
-	return hook, err
+	return runner.Configure(ctx, hooks.File{Name: path, Path: absolute}, t.workingDir, scope)
+}
+
+// chosen is the one hook to run, of a file that may have several.
+func (t *trial) chosen(found []hooks.Hook) (hooks.Hook, error) {
+	names := make([]string, 0, len(found))
+	for _, hook := range found {
+		names = append(names, hook.Name)
+		if t.hook == hook.Batch || strings.HasSuffix(hook.Name, ":"+t.hook) {
+			return hook, nil
+		}
+	}
+	if t.hook == "" && len(found) == 1 {
+		return found[0], nil
+	}
+	return hooks.Hook{}, usageError{fmt.Errorf("choose one hook of the file by --hook: %s", strings.Join(names, ", "))}
 }
 
 // workingDirOf guesses the root in which a hook was searched: MODULES for
@@ -193,7 +211,11 @@ func (t *trial) run(cmd *cobra.Command, runner *hooks.Runner, path string) error
 	if err := errors.Join(err1, err2); err != nil {
 		return err
 	}
-	hook, err := t.load(cmd.Context(), runner, path)
+	found, err := t.load(cmd.Context(), runner, path)
+	if err != nil {
+		return err
+	}
+	hook, err := t.chosen(found)
 	if err != nil {
 		return err
 	}

@@ -206,13 +206,12 @@ func (g *generator) hooks(ctx context.Context, what, dir, prefix, workingDir str
 	}
 	var errs []error
 	for _, file := range files {
-		config, err := g.runner.Configure(ctx, file, workingDir, scope)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		for _, b := range config.Kubernetes {
-			errs = append(errs, g.binding(b, fmt.Sprintf("%s %s watches (binding %s)", what, file.Name, b.Name)))
+		found, err := g.runner.Configure(ctx, file, workingDir, scope)
+		errs = append(errs, err)
+		for _, hook := range found {
+			for _, b := range hook.Config.Kubernetes {
+				errs = append(errs, g.binding(b, fmt.Sprintf("%s %s watches (binding %s)", what, hook.Name, b.Name)))
+			}
 		}
 	}
 	return errors.Join(errs...)

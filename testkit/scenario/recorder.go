@@ -71,17 +71,23 @@ func (r *recorder) action() (end func()) {
 
 // Configure implements actors.HookRunner. It takes time out of the configuration:
 // crontabs fire by steps, nothing is repeated and nothing waits for its turn.
-func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) (*hooks.Config, error) {
+func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error) {
 	defer r.action()()
 	if filepath.Base(file.Path) == givenHook {
-		return hooks.ParseConfig(scope, []byte(`{"configVersion": "v1", "onStartup": 0}`))
+		config, err := hooks.ParseConfig(scope, []byte(`{"configVersion": "v1", "onStartup": 0}`))
+		return []hooks.Hook{{File: file, Config: config}}, err
 	}
-	config, err := r.hooks.Configure(ctx, file, workingDir, scope)
-	if err != nil {
-		return nil, err
-	}
+	found, err := r.hooks.Configure(ctx, file, workingDir, scope)
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	for _, hook := range found {
+		r.withoutTime(hook.Config)
+	}
+	return found, err
+}
+
+// withoutTime is called with the lock.
+func (r *recorder) withoutTime(config *hooks.Config) {
 	for i, s := range config.Schedules {
 		if r.ticks[s.Crontab] == nil {
 			r.ticks[s.Crontab] = map[string]bool{}
@@ -94,7 +100,6 @@ func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir st
 		config.Kubernetes[i].ResynchronizationPeriod = 0
 	}
 	config.Settings.ExecutionMinInterval, config.Settings.ExecutionBurst = 0, 0
-	return config, nil
 }
 
 // never is a crontab that does not fire by itself.

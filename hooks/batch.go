@@ -1,0 +1,218 @@
+package hooks
+
+import (
+	"bytes"
+	"context"
+	"debug/buildinfo"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// A batch file is one executable with several hooks, as the module SDK of Deckhouse builds it. It
+// does not know --config: "hook config" prints the configurations of all, "hook run N" runs the
+// one with that number, and "hook ready" runs the probe of the module, if there is one.
+const (
+	sdkModule  = "github.com/deckhouse/module-sdk"
+	readiness  = "ready" // in place of a number
+	batchGroup = "main"  // all snapshots of a hook belong together: the SDK reads none else
+)
+
+// isBatch reports whether a file is a batch. The answer comes from the file alone: an ordinary
+// hook that is run with "hook config" would do its work.
+func isBatch(path string) bool { return builtWithSDK(path) || scriptOfBatch(path) }
+
+// builtWithSDK reports whether the module SDK is part of a program. What is no Go program costs
+// the read of its first bytes.
+func builtWithSDK(path string) bool {
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return false
+	}
+	for _, module := range info.Deps {
+		if module.Path == sdkModule {
+			return true
+		}
+	}
+	return info.Main.Path == sdkModule
+}
+
+// scriptOfBatch reports whether a script speaks the language of a batch: like all batches it has
+// no extension, it has the words of the question, and it does not handle --config, neither itself
+// nor by a library of shell functions (hook::run).
+func scriptOfBatch(path string) bool {
+	if filepath.Ext(path) != "" {
+		return false
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	const enough = 1 << 20
+	text, err := io.ReadAll(io.LimitReader(file, enough))
+	has := func(part string) bool { return bytes.Contains(text, []byte(part)) }
+	return err == nil && bytes.HasPrefix(text, []byte("#!")) && has("hook") && has("config") && !has("--config") && !has("hook::")
+}
+
+// batchConfig is what "hook config" prints. Old versions of the SDK print the list alone.
+type batchConfig struct {
+	Version   string           `json:"version"`
+	Hooks     []map[string]any `json:"hooks"`
+	Readiness map[string]any   `json:"readiness"`
+	Settings  bool             `json:"has_settings_check"`
+}
+
+// errNoBatch says that the output is not that of a batch file.
+var errNoBatch = errors.New("it printed no list of hooks for \"hook config\"")
+
+func (r *Runner) configureBatch(ctx context.Context, file File, workingDir string, scope Scope) ([]Hook, error) {
+	printed, err := r.ask(ctx, file, workingDir, "hook", "config")
+	if err != nil {
+		return nil, err
+	}
+	batch, err := parseBatch(printed)
+	if err != nil {
+		return nil, fmt.Errorf("hook %s: %w\nit printed: %s", file.Name, err, shorten(printed, 200))
+	}
+	var found []Hook
+	var errs []error
+	add := func(id, name string, raw map[string]any) {
+		hook := Hook{File: File{Name: file.Name + ":" + name, Path: file.Path, Batch: id}}
+		data, err := json.Marshal(raw)
+		if err == nil {
+			hook.Config, err = parseConfig(scope, data, r.options.JQLibrary)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("hook %s: %w", hook.Name, err))
+			return
+		}
+		found = append(found, hook)
+	}
+	for i, raw := range batch.Hooks {
+		id := strconv.Itoa(i)
+		add(id, hookName(raw, id), ordinary(raw))
+	}
+	if batch.Readiness != nil {
+		add(readiness, readiness, probe(batch.Readiness, file.Name+":"+readiness))
+	}
+	if batch.Settings && len(found) > 0 {
+		found[0].Config.Warnings = append(found[0].Config.Warnings, "the settings check of the SDK is not run; write its rules into openapi/config-values.yaml")
+	}
+	return found, errors.Join(errs...)
+}
+
+// parseBatch finds the configuration in the output: the SDK may print log records before it.
+func parseBatch(printed []byte) (batchConfig, error) {
+	decoder := json.NewDecoder(bytes.NewReader(printed))
+	for {
+		var document json.RawMessage
+		switch err := decoder.Decode(&document); {
+		case errors.Is(err, io.EOF):
+			return batchConfig{}, errNoBatch
+		case err != nil:
+			return batchConfig{}, fmt.Errorf("%w: %w", errNoBatch, err)
+		}
+		var batch batchConfig
+		if json.Unmarshal(document, &batch.Hooks) == nil && len(batch.Hooks) > 0 {
+			return batch, nil
+		}
+		batch = batchConfig{}
+		err := json.Unmarshal(document, &batch)
+		switch {
+		case batch.Version == "" || len(batch.Hooks) == 0 && batch.Readiness == nil && !batch.Settings:
+			continue // a log record
+		case err != nil:
+			return batchConfig{}, err
+		case batch.Version != V1:
+			return batchConfig{}, fmt.Errorf("the list of hooks has version %q; only %q is known", batch.Version, V1)
+		}
+		return batch, nil
+	}
+}
+
+// hookName is unique in its file, also where the SDK's is not.
+func hookName(raw map[string]any, id string) string {
+	about, _ := raw["metadata"].(map[string]any)
+	if name, _ := about["name"].(string); name != "" {
+		return name + ":" + id
+	}
+	return id
+}
+
+// ordinary turns the configuration of one hook of a batch into what --config of a hook prints.
+func ordinary(raw map[string]any) map[string]any {
+	out := make(map[string]any, len(raw))
+	for key, value := range raw {
+		out[key] = value
+	}
+	allow, allowed := out["allowFailure"]
+	for _, key := range []string{"metadata", "allowFailure", "logLevel"} {
+		delete(out, key)
+	}
+	for _, key := range []string{string(OnSchedule), string(OnKubernetes)} {
+		list, _ := out[key].([]any)
+		for _, each := range list {
+			binding, ok := each.(map[string]any)
+			if !ok {
+				continue // the check of the shape says so
+			}
+			binding["group"] = batchGroup
+			if _, own := binding["allowFailure"]; allowed && !own {
+				binding["allowFailure"] = allow
+			}
+			if on, ok := binding["executeHookOnEvent"].(bool); ok {
+				delete(binding, "executeHookOnEvent")
+				if !on {
+					binding["executeHookOnEvent"] = []any{}
+				}
+			}
+		}
+	}
+	if settings, ok := out["settings"].(map[string]any); ok {
+		out["settings"] = ordinarySettings(settings)
+	}
+	return out
+}
+
+// ordinarySettings writes a time.Duration, a number of nanoseconds in JSON, as text. Schedules
+// wait for the first run of their module here; that they may not has no counterpart.
+func ordinarySettings(settings map[string]any) map[string]any {
+	out := map[string]any{}
+	if interval, ok := settings["executionMinInterval"].(float64); ok {
+		out["executionMinInterval"] = time.Duration(interval).String()
+	}
+	if burst, ok := settings["executionBurst"]; ok {
+		out["executionBurst"] = burst
+	}
+	return out
+}
+
+// probe is the readiness hook: it runs by its schedule, in a queue of its own, and holds nothing
+// up when it fails.
+func probe(raw map[string]any, queue string) map[string]any {
+	out := ordinary(raw)
+	list, _ := out[string(OnSchedule)].([]any)
+	for _, each := range list {
+		if binding, ok := each.(map[string]any); ok {
+			binding["queue"], binding["allowFailure"] = queue, true
+		}
+	}
+	return out
+}
+
+// arguments are those of a run.
+func (f File) arguments() []string {
+	switch f.Batch {
+	case "":
+		return nil
+	case readiness:
+		return []string{"hook", readiness}
+	}
+	return []string{"hook", "run", f.Batch}
+}
