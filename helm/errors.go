@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"sort"
 	"strings"
 
@@ -79,7 +80,13 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	}
 	kind := kindOf(ctx, err, failure)
 	text := shorten(mask(strings.ReplaceAll(err.Error(), "\n", "; "), masks))
-	if advice := adviceFor(kind, text); advice != "" {
+	advice := adviceFor(kind, text)
+	if op != nil && kind == Invalid {
+		if served := op.client.servedIn(text); served != "" {
+			advice = served
+		}
+	}
+	if advice != "" {
 		text += "; " + advice
 	}
 	return &Error{Kind: kind, Release: release, Err: &opaque{text: text, cause: cause(ctx, kind, err)}}
@@ -174,6 +181,20 @@ func adviceFor(kind Kind, text string) string {
 		return "the rendered manifest is larger than a release record may be: split the module"
 	}
 	return ""
+}
+
+// servedIn is the advice for a kind that exists, but not in the version that the chart names: a
+// chart for another Kubernetes, as a rule. It is empty for all other errors.
+func (c *Client) servedIn(text string) string {
+	found := regexp.MustCompile(`no matches for kind "([^"]+)" in version "([^"]+)"`).FindStringSubmatch(text)
+	if found == nil {
+		return ""
+	}
+	versions := c.kinds.VersionsOf(found[1])
+	if len(versions) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the API server serves %s in %s: take a chart for this version of Kubernetes, or change the template", found[1], strings.Join(versions, ", "))
 }
 
 // shorten keeps the beginning and the end of a long text: the name of the

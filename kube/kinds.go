@@ -208,7 +208,22 @@ func (x *kindIndex) missing(apiVersion, word string) error {
 		slices.Sort(away)
 		return fmt.Errorf("find %s: the API server cannot tell the kinds of %s", name, strings.Join(away, ", "))
 	}
+	if versions := x.versionsOf(word); apiVersion != "" && len(versions) > 0 {
+		return fmt.Errorf("find %s: %w; it is served in %s", name, errNoKind, strings.Join(versions, ", "))
+	}
 	return fmt.Errorf("find %s: %w", name, errNoKind)
+}
+
+// versionsOf lists the API versions in which a kind is served.
+func (x *kindIndex) versionsOf(word string) []string {
+	var versions []string
+	for i, k := range x.kinds {
+		if rank(k.name, x.words[i], word) != unmatched {
+			versions = append(versions, k.apiVersion())
+		}
+	}
+	slices.Sort(versions)
+	return slices.Compact(versions)
 }
 
 // kindLabel names a kind in messages.

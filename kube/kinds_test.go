@@ -76,6 +76,18 @@ func TestResolveKinds(t *testing.T) {
 	}
 }
 
+// A kind in a version that is not served, or not any more, is answered with those that are.
+func TestMissingVersionNamesThoseThatAreServed(t *testing.T) {
+	d := newDiscoveryStub()
+	d.serve("example.com", []string{"v1", "v1beta1"}, resource("gadgets", "gadget", "Gadget"))
+	for word, want := range map[string]string{"Gadget": "it is served in example.com/v1, example.com/v1beta1", "gizmo": ""} {
+		_, err := newKinds(d).resolve(t.Context(), "example.com/v1alpha1", word, false)
+		if !errors.Is(err, errNoKind) || !strings.HasSuffix(err.Error(), want) || (want == "") == strings.Contains(err.Error(), "served in") {
+			t.Errorf("%s: %v, want %q", word, err, want)
+		}
+	}
+}
+
 // C16: a miss asks the API server again, at most once a second.
 func TestMissesAskOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
