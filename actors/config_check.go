@@ -1,11 +1,13 @@
 package actors
 
 import (
+	"errors"
 	"log/slog"
 	"maps"
 	"slices"
 
 	"addon-operator/addons"
+	"addon-operator/hooks"
 	"addon-operator/values"
 )
 
@@ -16,16 +18,45 @@ func (c *config) check(data map[string]string) (values.Document, error) {
 }
 
 // CheckConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with
-// values, or with the static values below them, without a cluster: every violation at once.
-// Warnings name keys that belong to no module.
+// values, or with the static values below them, without a cluster: every violation at once. What
+// is broken in the tree itself is not checked further. Warnings name keys that belong to no module.
 func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Logger) error {
 	b := &boot{tree: tree, sections: map[string]*values.Section{}}
-	if err := b.makeSections(); err != nil {
-		return err
+	staticErr := b.makeSections()
+	for _, m := range tree.Broken {
+		b.sections[m.Key] = nil
+	}
+	for key, section := range b.sections {
+		if section == nil {
+			b.sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
+		}
 	}
 	doc, err := checkStored(data, secret, b.sections, tree.Modules)
 	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
-	return err
+	return errors.Join(staticErr, err)
+}
+
+// CheckTree says what is wrong in a tree with which an operator starts all the same, without the
+// module, the script or the hook that was meant.
+func CheckTree(tree *addons.Tree) error {
+	var errs []error
+	for _, problem := range tree.Problems {
+		errs = append(errs, errors.New(problem))
+	}
+	look := func(dir, prefix string, scope hooks.Scope) {
+		_, skipped, err := hooks.Find(dir, prefix, scope)
+		errs = append(errs, err)
+		for _, warning := range skipped {
+			errs = append(errs, errors.New(warning))
+		}
+	}
+	if tree.Global.HooksDir != "" {
+		look(tree.Global.HooksDir, "", hooks.Global)
+	}
+	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
+		look(m.HooksDir(), m.Base+"/hooks", hooks.Module)
+	}
+	return errors.Join(errs...)
 }
 
 // MarkedSecrets tells which paths of the ConfigMap the schemas of a tree mark as secrets (D41), without a cluster.

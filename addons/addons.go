@@ -33,8 +33,12 @@ func SplitPath(list string) []string {
 type Tree struct {
 	Global  Global
 	Modules []Module // by order, then by name (A8, X23)
-	// Warnings name what was skipped and why.
-	Warnings []string
+	// Warnings name what was skipped and why. Problems are those among them that somebody surely
+	// did not mean: a check before a roll-out fails on them, an operator goes on without.
+	Warnings, Problems []string
+	// Broken are modules that are not among the others because a file of theirs is wrong; Load
+	// returns an error for each.
+	Broken []Module
 	// Empty are the roots that hold no module.
 	Empty []string
 
@@ -92,7 +96,7 @@ type static struct {
 }
 
 // Load reads all directories. Errors of all files are reported together; each names
-// its file.
+// its file. The tree then holds what could be read, for checks: an operator does not start with it.
 func Load(dirs Dirs) (*Tree, error) {
 	tree := &Tree{}
 	entries, err := tree.find(dirs)
@@ -106,14 +110,12 @@ func Load(dirs Dirs) (*Tree, error) {
 	for _, m := range entries {
 		if err := tree.loadModule(&m); err != nil {
 			errs = append(errs, err)
+			tree.Broken = append(tree.Broken, m)
 			continue
 		}
 		tree.Modules = append(tree.Modules, m)
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return tree, nil
+	return tree, errors.Join(errs...)
 }
 
 // Refresh looks for modules that came or went since (seed 001: a reload first finds all
@@ -163,7 +165,7 @@ func (t *Tree) find(dirs Dirs) ([]Module, error) {
 		}
 		for _, m := range found {
 			if first, ok := byName[m.Name]; ok { // A11
-				t.warn("module %q in %s is ignored: %s has one of the same name", m.Name, m.Dir, first.Dir)
+				t.problem("module %q in %s is ignored: %s has one of the same name", m.Name, m.Dir, first.Dir)
 				continue
 			}
 			byName[m.Name] = m // keys need no check: values.Key is one-to-one (A6)
@@ -178,6 +180,12 @@ func (t *Tree) find(dirs Dirs) ([]Module, error) {
 
 func (t *Tree) warn(format string, args ...any) {
 	t.Warnings = append(t.Warnings, fmt.Sprintf(format, args...))
+}
+
+// problem is a warning that a check fails on.
+func (t *Tree) problem(format string, args ...any) {
+	t.warn(format, args...)
+	t.Problems = append(t.Problems, t.Warnings[len(t.Warnings)-1])
 }
 
 // findIn lists the modules of one root.

@@ -122,7 +122,7 @@ func (t *Tree) enabledScript(m Module) (string, error) {
 	case info.IsDir():
 		return "", fmt.Errorf("enabled script: %s is a directory; make it an executable file or rename it", path)
 	case info.Mode()&0o111 == 0:
-		t.warn("%s is not executable and is handled as if it did not exist; chmod +x it", path)
+		t.problem("%s is not executable and is handled as if it did not exist; chmod +x it", path)
 		return "", nil
 	}
 	return path, nil

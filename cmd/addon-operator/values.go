@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
@@ -41,16 +42,13 @@ when there is one.`,
 			secret, secretErr := readSecretFile(secretFile)
 			err = errors.Join(err, secretErr)
 			tree, loadErr := addons.Load(c.dirs)
-			if loadErr != nil { // nothing can be checked against what is broken; the form of the ConfigMap can
-				_, formErr := values.ParseConfigMap(data)
-				_, secretErr := values.ParseSecret(secret)
-				return errors.Join(loadErr, err, formErr, secretErr)
-			}
 			warn := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{ReplaceAttr: withoutTime}))
 			for _, warning := range tree.Warnings {
-				warn.Warn(warning)
+				if !slices.Contains(tree.Problems, warning) {
+					warn.Warn(warning)
+				}
 			}
-			if err := errors.Join(err, actors.CheckConfigMap(tree, data, secret, warn)); err != nil {
+			if err := errors.Join(loadErr, err, actors.CheckConfigMap(tree, data, secret, warn), actors.CheckTree(tree)); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The values are valid: global ones, and those of %d modules.\n", len(tree.Modules))

@@ -92,6 +92,25 @@ func TestCheckRefuses(t *testing.T) {
 			},
 			[]string{"dns.zone: is required", "dns.size: must be an integer, is a text", "web.password: must have at least 9 characters", "global.size: must be an integer", "modules/010-dns/openapi/config-values.yaml"},
 		},
+		"a broken module and the values of another": {
+			map[string]string{
+				"modules/values.yaml": on + "webEnabled: true\n", "modules/010-dns/openapi/config-values.yaml": "type: objekt",
+				"modules/020-web/openapi/config-values.yaml": "{type: object, properties: {size: {type: integer}}}", "modules/020-web/values.yaml": "web: {size: x}",
+				"modules/030-db/values.yaml": "db: 5", "global/values.yaml": "", "cm.yaml": "webEnabled: 'yes and no'\ndns: 'a: ['\n",
+			},
+			[]string{"modules/010-dns/openapi/config-values.yaml: /type", "modules/030-db/values.yaml", "ConfigMap key dns", "ConfigMap key webEnabled"},
+		},
+		"values of one module, a schema of another": {
+			map[string]string{
+				"modules/values.yaml": "webEnabled: true\n", "modules/010-dns/openapi/config-values.yaml": "type: objekt",
+				"modules/020-web/openapi/config-values.yaml": "{type: object, properties: {size: {type: integer}}}", "cm.yaml": "web: 'size: x'\n",
+			},
+			[]string{"modules/010-dns/openapi/config-values.yaml: /type", "web.size: must be an integer"},
+		},
+		"what nobody means": {
+			map[string]string{"modules/010-dns/enabled": "#!/bin/sh\n", "modules/010-dns/hooks/a.sh": "#!/bin/sh\n", "modules/020-dns/x": "", "global/g.sh": "#!/bin/sh\n"},
+			[]string{"010-dns/enabled is not executable", "hooks/a.sh is not executable", "020-dns is ignored", "g.sh is not executable"},
+		},
 		"files and ConfigMap at once": {map[string]string{"modules/010-dns/values.yaml": "dns: 5", "cm.yaml": "a-b: x"}, []string{"modules/010-dns/values.yaml", "ConfigMap key a-b"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -108,6 +108,11 @@ func (p *play) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if tree, err := addons.Load(world.Dirs); err == nil { // an error is the operator's to tell: it refuses to start
+		if err := actors.CheckTree(tree); err != nil {
+			return err
+		}
+	}
 	writes, stop := context.WithCancel(context.Background())
 	world.Writes, p.stopWrites = writes, stop
 	operator := actors.New(world)

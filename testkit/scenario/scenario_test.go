@@ -197,6 +197,17 @@ func TestScenariosThatCannotBePlayed(t *testing.T) {
 	}
 }
 
+// What is surely not meant in the directories fails every scenario of a module, though an operator would start.
+func TestMistakesInTheDirectories(t *testing.T) {
+	results := module(t, Options{}, map[string]string{
+		"010-a/tests/plain.yaml": "description: d",
+		"020-a/values.yaml":      "",
+	})
+	if got := strings.Join(results[0].Problems, "\n"); !strings.Contains(got, "020-a is ignored") {
+		t.Errorf("got %q", got)
+	}
+}
+
 // A hook that hangs ends the scenario with what it is about.
 func TestHookThatHangs(t *testing.T) {
 	results := module(t, Options{StepTimeout: 300 * time.Millisecond}, map[string]string{
