@@ -88,7 +88,11 @@ func module(t *testing.T, o Options, files map[string]string) []Result {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		mode := os.FileMode(0o644)
+		if strings.HasPrefix(text, "#!") {
+			mode = 0o755
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -197,13 +201,13 @@ func TestScenariosThatCannotBePlayed(t *testing.T) {
 	}
 }
 
-// What is surely not meant in the directories fails every scenario of a module, though an operator would start.
-func TestMistakesInTheDirectories(t *testing.T) {
+// A script that cannot be run fails every scenario of its module, though an operator would start without it.
+func TestScriptWithoutItsXBit(t *testing.T) {
 	results := module(t, Options{}, map[string]string{
+		"010-a/enabled":          "echo true\n", // only what begins with #! is executable here
 		"010-a/tests/plain.yaml": "description: d",
-		"020-a/values.yaml":      "",
 	})
-	if got := strings.Join(results[0].Problems, "\n"); !strings.Contains(got, "020-a is ignored") {
+	if got := strings.Join(results[0].Problems, "\n"); !strings.Contains(got, "010-a/enabled is not executable") {
 		t.Errorf("got %q", got)
 	}
 }
