@@ -244,6 +244,7 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 		c.state.ahead = ""
 	}
 	if older(msg.ResourceVersion, c.state.ahead) {
+		c.log.Debug("news of the ConfigMap is older than what is known, so it is dropped", "resourceVersion", msg.ResourceVersion, "known", c.state.ahead)
 		return // late news
 	}
 	if msg.ResourceVersion == "" && len(c.state.known) > 0 {

@@ -173,6 +173,7 @@ func (c *config) secretSeen(ctx actor.Context, content kube.ConfigMap) {
 		s.ahead = ""
 	}
 	if older(content.ResourceVersion, s.ahead) {
+		c.log.Debug("news of the Secret with values is older than what is known, so it is dropped", "resourceVersion", content.ResourceVersion, "known", s.ahead)
 		return // late news
 	}
 	if !content.Exists() && len(s.known) > 0 {
