@@ -3,7 +3,9 @@ package main_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -222,6 +224,32 @@ func TestManyHalfSentHeaders(t *testing.T) {
 	}()
 	if answer, _ := bufio.NewReader(c).ReadString('\n'); !strings.Contains(answer, "431") {
 		t.Errorf("16 KiB of headers are answered by %q, want 431", answer)
+	}
+}
+
+// Who sends half a request and no more is left alone after a few seconds, on every listener. J8.
+func TestHalfSentRequestsEnd(t *testing.T) {
+	h := newHouse(t, "-- modules/values.yaml --\n")
+	o := h.start().ready()
+	var connections []net.Conn
+	for _, address := range [][2]string{{"tcp", strings.TrimPrefix(o.public, "http://")}, {"tcp", o.debug}, {"unix", h.socket()}} {
+		c, err := net.Dial(address[0], address[1]) //nolint:noctx // closed at the end of the test
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if _, err := c.Write([]byte("GET /healthz HTTP/1.1\r\nHost: ")); err != nil {
+			t.Fatal(err)
+		}
+		connections = append(connections, c)
+	}
+	for _, c := range connections {
+		if err := c.SetReadDeadline(time.Now().Add(patience / 2)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection is still open", c.RemoteAddr())
+		}
 	}
 }
 
