@@ -42,11 +42,12 @@ func (o *Operator) Render(ctx context.Context, module string, options RenderOpti
 	if err != nil {
 		return messages.Rendered{}, fmt.Errorf("render: %w", err)
 	}
+	mask := masker(o.program.Secrets.Hider())
 	rendered := messages.Rendered{Module: module, Objects: []any{}}
 	var text strings.Builder
 	var errs []error
 	for _, d := range documents {
-		shown, err := showDocument(d, options)
+		shown, err := showDocument(d, options, mask)
 		fmt.Fprintf(&text, "---\n# Source: %s\n%s", d.Source, shown.text)
 		rendered.Objects = append(rendered.Objects, shown.objects...)
 		errs = append(errs, err)
@@ -66,7 +67,10 @@ func (o *Operator) Render(ctx context.Context, module string, options RenderOpti
 		}
 	}
 	rendered.Revision = revision
-	rendered.Changes, err = diffObjects(deployed, now, options.Secrets)
+	if options.Secrets {
+		mask = nil
+	}
+	rendered.Changes, err = diffObjects(deployed, now, mask)
 	return rendered, err
 }
 
@@ -113,7 +117,7 @@ type shownDocument struct {
 	objects []any
 }
 
-func showDocument(d helm.Document, options RenderOptions) (shownDocument, error) {
+func showDocument(d helm.Document, options RenderOptions, mask func(map[string]any) map[string]any) (shownDocument, error) {
 	switch {
 	case d.Err != nil && options.Broken && options.Secrets:
 		return shownDocument{text: d.Text}, nil
@@ -131,7 +135,7 @@ func showDocument(d helm.Document, options RenderOptions) (shownDocument, error)
 			shown.objects = append(shown.objects, object)
 			continue
 		}
-		masked := values.MaskObject(object)
+		masked := mask(object)
 		shown.objects = append(shown.objects, masked)
 		text, err := yaml.Marshal(masked)
 		if err != nil {

@@ -12,7 +12,6 @@ import (
 
 	"addon-operator/helm/rehearsal"
 	"addon-operator/messages"
-	"addon-operator/values"
 )
 
 // What happens to an object between two renders.
@@ -22,8 +21,9 @@ const (
 	objectRemoved = "removed"
 )
 
-// diffObjects tells what differs between the objects of two renders, sorted by name.
-func diffObjects(before, after []map[string]any, secrets bool) ([]messages.ObjectDiff, error) {
+// diffObjects tells what differs between the objects of two renders, sorted by name. mask hides
+// secrets in an object; nil shows them.
+func diffObjects(before, after []map[string]any, mask func(map[string]any) map[string]any) ([]messages.ObjectDiff, error) {
 	old, now := byName(before), byName(after)
 	names := maps.Clone(old)
 	maps.Copy(names, now)
@@ -32,7 +32,7 @@ func diffObjects(before, after []map[string]any, secrets bool) ([]messages.Objec
 		if reflect.DeepEqual(old[name], now[name]) {
 			continue
 		}
-		text, err := diffObject(old[name], now[name], secrets)
+		text, err := diffObject(old[name], now[name], mask)
 		if err != nil {
 			return nil, err
 		}
@@ -64,12 +64,9 @@ func byName(objects []map[string]any) map[string]map[string]any {
 
 // diffObject is the difference of two objects as YAML. A secret that differs is hidden on both
 // sides, also where only one of them looks like one, and it is said that it differs.
-func diffObject(before, after map[string]any, secrets bool) (string, error) {
-	if !secrets {
-		before, after = rehearsal.HideBoth(before, after, func(object map[string]any) map[string]any {
-			masked, _ := values.MaskObject(object).(map[string]any)
-			return masked
-		})
+func diffObject(before, after map[string]any, mask func(map[string]any) map[string]any) (string, error) {
+	if mask != nil {
+		before, after = rehearsal.HideBoth(before, after, mask)
 	}
 	a, err := lines(before)
 	if err != nil {

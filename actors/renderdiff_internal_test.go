@@ -28,7 +28,7 @@ func TestDiffOfRenders(t *testing.T) {
 	before := objectsOf(t, deployment("a"), secret("s3cret1"), "{kind: Service, metadata: {name: old}}", "{kind: Service, metadata: {name: same}}")
 	after := objectsOf(t, "{kind: Service, metadata: {name: same}}", "{kind: Service, metadata: {name: new}}", secret("s3cret2"), deployment("b"))
 	var got []string
-	changes, err := diffObjects(before, after, false)
+	changes, err := diffObjects(before, after, masker(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,10 +47,10 @@ func TestDiffOfRenders(t *testing.T) {
 	if !strings.Contains(changes[1].Diff, " (changed)") {
 		t.Errorf("the Secret: %s", changes[1].Diff)
 	}
-	if changes, err = diffObjects(before, after, true); err != nil || !strings.Contains(changes[1].Diff, "-  a: s3cret1\n+  a: s3cret2\n") {
+	if changes, err = diffObjects(before, after, nil); err != nil || !strings.Contains(changes[1].Diff, "-  a: s3cret1\n+  a: s3cret2\n") {
 		t.Errorf("with secrets: %v\n%+v", err, changes)
 	}
-	if changes, err = diffObjects(before, before, false); err != nil || len(changes) != 0 {
+	if changes, err = diffObjects(before, before, masker(nil)); err != nil || len(changes) != 0 {
 		t.Errorf("the same: %v, %v", changes, err)
 	}
 }
@@ -71,7 +71,7 @@ func TestDiffOfRendersHidesBothSides(t *testing.T) {
 			if turned {
 				before, after = after, before
 			}
-			changes, err := diffObjects(before, after, false)
+			changes, err := diffObjects(before, after, masker(nil))
 			if err != nil || len(changes) != 1 {
 				t.Fatal(err, changes)
 			}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"encoding/json"
 	"mime"
 	"net/http"
 	"strings"
@@ -22,12 +23,12 @@ func (s Source) discreet(who audience, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		page := &written{ResponseWriter: w, status: http.StatusOK}
-		next.ServeHTTP(page, r)
-		text := page.body.String()
+		page := &written{ResponseWriter: w, status: http.StatusOK, hide: func(text string) string { return text }}
 		if s.Hide != nil && (who != insider || !showSecrets(r)) {
-			text = s.Hide(text)
+			page.hide = s.Hide
 		}
+		next.ServeHTTP(page, r)
+		text := page.hide(page.body.String())
 		if kind, _, err := mime.ParseMediaType(w.Header().Get("Content-Type")); err == nil && kind == "application/json" {
 			text = strings.ReplaceAll(text, "\x7f", `\u007f`) // the other escape would be no JSON
 		}
@@ -42,6 +43,16 @@ type written struct {
 	http.ResponseWriter
 	status int
 	body   bytes.Buffer
+	hide   func(string) string // hides secrets, if this request is not to be shown them
+}
+
+// hidden is JSON without secrets, to be written in another form in which they could not be found: YAML breaks long texts. What is
+// no JSON any more, because a number was hidden, comes back as it was.
+func (p *written) hidden(data []byte) []byte {
+	if shown := []byte(p.hide(string(data))); json.Valid(shown) {
+		return shown
+	}
+	return data
 }
 
 // WriteHeader implements http.ResponseWriter.

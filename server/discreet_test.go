@@ -51,3 +51,19 @@ func TestPagesAreDiscreet(t *testing.T) {
 		t.Errorf("%v, %v", families, err)
 	}
 }
+
+// J9: YAML folds a long text; a secret is hidden before. A number that is one is hidden, too.
+func TestYAMLIsDiscreet(t *testing.T) {
+	secret := strings.Repeat("planted word ", 20) + "end"
+	s := Source{Hide: strings.NewReplacer(secret, "***", "123456", "***").Replace}
+	for want, data := range map[string]any{
+		"a: it is ***\n":         map[string]any{"a": "it is " + secret},
+		"a: it is ***\nb: ***\n": map[string]any{"a": "it is 123456", "b": 123456},
+	} {
+		w := httptest.NewRecorder()
+		s.discreet(public, page{look: func(*http.Request) (any, error) { return data, nil }, usual: asYAML}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+		if got := w.Body.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

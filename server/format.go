@@ -131,6 +131,9 @@ func writeText(w http.ResponseWriter, found any) {
 
 func writeYAML(w http.ResponseWriter, contentType string, v any) {
 	body, err := json.Marshal(v)
+	if page, ok := w.(*written); ok && err == nil {
+		body = page.hidden(body)
+	}
 	if err == nil {
 		body, err = yaml.JSONToYAML(body)
 	}

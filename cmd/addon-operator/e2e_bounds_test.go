@@ -3,7 +3,9 @@ package main_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -166,6 +168,18 @@ func TestBombInTheOutputOfHooks(t *testing.T) {
 	}
 }
 
+// sockets is how many an operator has open; 0 where there is no /proc.
+func (o *operator) sockets() (n int) {
+	dir := fmt.Sprintf("/proc/%d/fd", o.cmd.Process.Pid)
+	files, _ := os.ReadDir(dir)
+	for _, file := range files {
+		if target, _ := os.Readlink(dir + "/" + file.Name()); strings.HasPrefix(target, "socket:") { // it may be closed by now
+			n++
+		}
+	}
+	return n
+}
+
 // Who opens many connections and sends large headers that never end takes neither the
 // memory nor the place of others, on any listener. J8.
 func TestManyHalfSentHeaders(t *testing.T) {
@@ -174,9 +188,12 @@ func TestManyHalfSentHeaders(t *testing.T) {
 	peak := bounded(o)
 	o.ready()
 	t.Logf("before them the peak is %d MiB", peak())
+	const limit, others = 100, 20 // connections of a listener, and to the API server
+	sockets := o.sockets() + others
 	for _, address := range []struct{ network, address string }{
 		{"tcp", strings.TrimPrefix(o.public, "http://")}, {"tcp", o.debug}, {"unix", h.socket()},
 	} {
+		sockets += limit
 		var dialer net.Dialer
 		begin := "GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Large: " + strings.Repeat("x", 1<<20)
 		for range 400 {
@@ -208,6 +225,9 @@ func TestManyHalfSentHeaders(t *testing.T) {
 			if resp.StatusCode != http.StatusOK {
 				t.Errorf("%s: probe %d: %s", address.address, i, resp.Status)
 			}
+			if n := o.sockets(); n > sockets { // all that asked before this probe are accepted
+				t.Fatalf("%s: probe %d: the operator has %d open sockets, want %d at most", address.address, i, n, sockets)
+			}
 		}
 		expectPeak(t, address.address, peak)
 	}
@@ -222,6 +242,32 @@ func TestManyHalfSentHeaders(t *testing.T) {
 	}()
 	if answer, _ := bufio.NewReader(c).ReadString('\n'); !strings.Contains(answer, "431") {
 		t.Errorf("16 KiB of headers are answered by %q, want 431", answer)
+	}
+}
+
+// Who sends half a request and no more is left alone after a few seconds, on every listener. J8.
+func TestHalfSentRequestsEnd(t *testing.T) {
+	h := newHouse(t, "-- modules/values.yaml --\n")
+	o := h.start().ready()
+	var connections []net.Conn
+	for _, address := range [][2]string{{"tcp", strings.TrimPrefix(o.public, "http://")}, {"tcp", o.debug}, {"unix", h.socket()}} {
+		c, err := net.Dial(address[0], address[1]) //nolint:noctx // closed at the end of the test
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		if _, err := c.Write([]byte("GET /healthz HTTP/1.1\r\nHost: ")); err != nil {
+			t.Fatal(err)
+		}
+		connections = append(connections, c)
+	}
+	for _, c := range connections {
+		if err := c.SetReadDeadline(time.Now().Add(patience / 2)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection is still open", c.RemoteAddr())
+		}
 	}
 }
 

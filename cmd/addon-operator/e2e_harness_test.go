@@ -124,12 +124,17 @@ func (h *house) start(more ...string) *operator {
 	return o
 }
 
+func command(prefix []string, name string) *exec.Cmd {
+	all := append(slices.Clone(prefix), name)
+	return exec.Command(all[0], all[1:]...)
+}
+
 // launch is start for those who end the operator themselves.
 func (h *house) launch(more ...string) *operator {
 	h.t.Helper()
 	public, private := freePort(h.t), freePort(h.t)
 	o := &operator{
-		house: h, cmd: exec.Command(program()), output: &output{sieve: h.sieve}, exited: make(chan struct{}),
+		house: h, cmd: command(h.within, program()), output: &output{sieve: h.sieve}, exited: make(chan struct{}),
 		public: "http://127.0.0.1:" + public, debug: "127.0.0.1:" + private,
 	}
 	o.env = append(h.environment(),

@@ -34,6 +34,7 @@ type house struct {
 	tools      string // a directory with kubectl and jq
 	client     kubernetes.Interface
 	sieve      func(line []byte) bool // of the log of the next operator that starts
+	within     []string               // a command that executes its last argument, the operator; nil for none
 }
 
 // newHouse unpacks testdata/NAME.txtar (or NAME itself, when it has several lines) and

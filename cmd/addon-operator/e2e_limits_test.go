@@ -3,6 +3,7 @@ package main_test
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +82,47 @@ wait
 	}
 	if got := o.metricNow("go_gc_gomemlimit_bytes"); !strings.HasSuffix(got, " 4.194304e+08") {
 		t.Errorf("GOMEMLIMIT does not count: %q", got)
+	}
+}
+
+// The memory limit of the container counts for the runtime: it collects garbage before the kernel kills the process. C29.
+func TestMemoryLimitOfTheContainer(t *testing.T) {
+	const mounts = "mount -t tmpfs none /sys/fs/cgroup"
+	if out, err := exec.Command("unshare", "-rm", "sh", "-c", mounts).CombinedOutput(); err != nil {
+		t.Skipf("control groups cannot be replaced for a process: %v: %s", err, out)
+	}
+	h := newHouse(t, "-- modules/values.yaml --\n")
+	// Both versions of control groups, as a container with a limit of 400 MiB has them.
+	h.within = []string{"unshare", "-rm", "sh", "-c", mounts + ` && mkdir /sys/fs/cgroup/memory &&
+		echo 419430400 > /sys/fs/cgroup/memory.max && echo 419430400 > /sys/fs/cgroup/memory/memory.limit_in_bytes && exec "$0"`}
+	if got := h.start().ready().metricNow("go_gc_gomemlimit_bytes"); !strings.HasSuffix(got, " 3.7748736e+08") {
+		t.Errorf("90 %% of 400 MiB do not count: %q", got)
+	}
+}
+
+// A hook that reports a series more for each object takes neither the memory of the operator nor that of Prometheus: new series
+// beyond the limit are dropped, and that is told; those of others stay. I6, I7.
+func TestSeriesOfAHookAreLimited(t *testing.T) {
+	h := newHouse(t, `
+-- modules/values.yaml --
+manyEnabled: true
+-- modules/010-many/hooks/many.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
+for i in {1..50}; do echo '{"name": "many", "set": 1, "labels": {"object": "'$i'"}}'; done > "$METRICS_PATH"
+-- modules/010-many/hooks/one.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 2}'; exit; fi
+echo '{"name": "one", "set": 1}' > "$METRICS_PATH"
+`)
+	o := h.start("ADDON_OPERATOR_HOOK_METRICS_SERIES=5").ready()
+	o.expect("WARN", "metrics of a hook are dropped", "hook=010-many/hooks/many.sh", "dropped=45", "ADDON_OPERATOR_HOOK_METRICS_SERIES")
+	_, page := get(o.public + "/metrics/hooks")
+	if many, one := strings.Count(page, "\nmany{"), strings.Count(page, "\none{"); many != 5 || one != 1 {
+		t.Errorf("there are %d series of one hook and %d of the other, want 5 and 1:\n%s", many, one, page)
+	}
+	if got := o.metric("addon_operator_hook_metrics_dropped_total", "many.sh"); got != "45" {
+		t.Errorf("%q dropped ones are counted", got)
 	}
 }
 

@@ -103,31 +103,43 @@ func (h *house) awaitNoConfirmation() {
 }
 
 // One empty root of several is enough; the modules of the others go on as usual, and a
-// disabled one is deleted. When the modules are back, nothing is held back. P1, E10, X31.
+// disabled one is deleted. What was held back stays while not all directories are back, also
+// when no root is empty any more; when all are, nothing is held back. P1, E10, X31.
 func TestRootIsEmptiedAtRunTime(t *testing.T) {
 	h := newHouse(t, "web")
-	h.write("more/020-self/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: self}\n")
+	h.withSelf()
 	h.write("more/030-other/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n")
-	h.write("more/values.yaml", "selfEnabled: true\notherEnabled: true\n")
+	h.write("more/040-stays/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stays}\n")
+	h.write("more/values.yaml", "otherEnabled: true\nstaysEnabled: true\n")
 	o := h.start("MODULES_DIR=" + h.path("modules") + ":" + h.path("more")).ready()
-	o.expect("converged", "modules=3")
+	o.expect("converged", "modules=4")
 
-	h.rename("modules/010-web", "kept")
+	h.rename("modules/010-web", "kept-web")
+	h.rename("modules/020-self", "kept-self")
 	h.setConfig(map[string]string{"otherEnabled": "false"})
-	o.expect("WARN", "a purge is held back", "releases=[web]", "there is no module in "+h.path("modules"))
+	o.expect("WARN", "a purge is held back", "releases=[self web]", "there is no module in "+h.path("modules"))
 	o.expect("converged, but a purge is held back", "modules=1")
 	h.awaitRevisions("other", "")
-	expectAll(t, o.command("module", "list"), "its directory is gone; its purge is held back", "\nNote: the purge of 1 release is held back")
+	expectAll(t, o.command("module", "list"), "its directory is gone; its purge is held back", "\nNote: the purge of 2 releases is held back")
 	if web, self := h.revisions("web"), h.revisions("self"); web != "1:deployed" || self != "1:deployed" {
 		t.Errorf("the releases are %q and %q", web, self)
 	}
 
-	h.rename("kept", "modules/010-web")
-	h.setConfig(map[string]string{"web": "size: big"})
-	h.setConfig(map[string]string{"global": "any: change"})
-	o.expect("no purge is held back any more")
-	h.awaitRevisions("web", "1:superseded 2:deployed")
+	h.rename("kept-web", "modules/010-web")
+	h.setConfig(map[string]string{"web": "size: big", "global": "any: change"})
 	h.awaitConfigMap("web", "size", "big")
+	o.expect("converged")
+	if self := h.revisions("self"); self != "1:deployed" {
+		t.Errorf("while one of two directories is back, the release of the other is %q", self)
+	}
+	h.awaitEvent("Warning PurgeHeld", "the purge of 1 release is held back, because not all directories are back since it was held back: self;")
+
+	h.rename("kept-self", "modules/020-self")
+	h.setConfig(map[string]string{"global": "any: other change"})
+	o.expect("no purge is held back any more")
+	o.expect("converged", "modules=3")
+	h.awaitRevisions("web", "1:superseded 2:deployed")
+	h.awaitRevisions("self", "1:deployed")
 }
 
 // The options: a share of 100 percent lets everything go but what an empty root would take;

@@ -64,6 +64,33 @@ func TestTwoModulesInOneQueue(t *testing.T) {
 	o.awaitQueue("shared", 0)
 }
 
+// Beside a neighbour that fails, the ticks of a schedule wait as one: none is added by those that
+// come in each second. C41, P5.
+func TestTicksWaitAsOne(t *testing.T) {
+	h := newHouse(t, "-- modules/values.yaml --\nticksEnabled: true\n")
+	for name, c := range map[string]struct{ queue, does string }{
+		"neighbour": {"shared", `echo failed >> "$OUT/failed"; exit 1`},
+		"often":     {"shared", ""},
+		"clock":     {"clock", `echo tick >> "$OUT/clock"`},
+	} {
+		h.write("modules/010-ticks/hooks/"+name+".sh", `#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "schedule": [{"crontab": "* * * * * *", "queue": "`+c.queue+`"}]}'; exit; fi
+`+c.does+"\n")
+	}
+	o := h.start().ready()
+	h.awaitLine("out/failed", "failed")
+	ticks := strings.Count(h.read("out/clock"), "tick")
+	h.eventually("more ticks", func() error {
+		if strings.Count(h.read("out/clock"), "tick") < ticks+3 {
+			return errNotYet
+		}
+		return nil
+	})
+	o.awaitTriggers("shared", 2) // one of each hook
+	o.awaitQueue("shared", 3)    // and the one that failed
+	o.ask("queue list", "neighbour.sh", "often.sh")
+}
+
 // A module is switched off while its hook sleeps: the hook's process group is gone, the
 // release is deleted, and the queue goes on with the tasks of other modules, without the
 // waiting one of this. E11, E12, E15, F3, T14.

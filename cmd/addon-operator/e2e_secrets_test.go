@@ -24,6 +24,9 @@ const (
 	plantedConfig  = "planted-in-the-config-2xM"
 	plantedRefused = "planted-and-refused-because-it-is-longer-than-the-schema-lets-it-be"
 	plantedOld     = "planted-before-the-next-9wE"
+	// YAML folds the one, and indents the lines of the other, which are too short to be hidden alone.
+	plantedLong  = "planted-word planted-word planted-word planted-word planted-word planted-word planted-word planted-word planted-word"
+	plantedLines = "planted-a\\nplanted-b\\nplanted-c"
 )
 
 const secretHouse = `
@@ -40,6 +43,8 @@ properties:
   token: {type: string, x-secret: true, maxLength: 40}
   user: {type: string}
   word: {type: string}
+  long: {type: string}
+  lines: {type: string}
   fail: {type: boolean, default: false}
 -- modules/010-well/templates/all.yaml --
 {{- if .Values.well.fail }}{{ fail (printf "no chart with %s" .Values.well.word) }}{{ end }}
@@ -55,6 +60,9 @@ data:
     it is {{ .Values.well.made }}
   coded: {{ .Values.well.word | b64enc }}
   json: {{ dict "x" .Values.well.token | toJson | quote }}
+  lines: {{ .Values.well.lines | quote }}
+  long: {{ .Values.well.long | quote }}
+  user: {{ .Values.well.user | quote }}
 ---
 apiVersion: apps/v1
 kind: Deployment
@@ -83,6 +91,11 @@ fi
 echo "it is $(jq -r .well.made "$VALUES_PATH") $(jq -r .well.word "$VALUES_PATH")"
 jq -c '{name: "well_words", set: 1, labels: {word: .well.word, made: .well.made}}' "$VALUES_PATH" >"$METRICS_PATH"
 jq -c '[{op: "add", path: "/well/made", value: (.well.made // "planted-by-the-hook-8sQ")}]' "$VALUES_PATH" >"$VALUES_JSON_PATCH_PATH"
+-- modules/010-well/hooks/look.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then
+  echo '{"configVersion": "v1", "kubernetes": [{"name": "well", "kind": "ConfigMap", "nameSelector": {"matchNames": ["well"]}, "namespace": {"nameSelector": {"matchNames": ["'$NAMESPACE'"]}}}]}'
+fi
 -- modules/010-well/hooks/fail.sh --
 #!/usr/bin/env bash
 if [[ ${1:-} == --config ]]; then
@@ -130,7 +143,8 @@ func (h *house) secretData() map[string]string {
 func TestNoSecretIsShown(t *testing.T) {
 	h, traces := newHouse(t, secretHouse), newReceiver(t)
 	h.setConfig(map[string]string{"well": "token: " + plantedConfig + "\n"})
-	h.setSecret(map[string]string{"well": "word: " + plantedOld + "\n"})
+	others := "lines: \"" + plantedLines + "\"\nlong: " + plantedLong + "\n"
+	h.setSecret(map[string]string{"well": "word: " + plantedOld + "\n" + others})
 	o := h.start("ADDON_OPERATOR_DRIFT=report", "ADDON_OPERATOR_DRIFT_PERIOD=1s",
 		"OTEL_EXPORTER_OTLP_ENDPOINT="+traces.URL, "OTEL_BSP_SCHEDULE_DELAY=100", "LOG_LEVEL=debug").ready()
 	if got := h.secretData()["well"]; !strings.Contains(got, plantedHook) || !strings.Contains(got, plantedOld) {
@@ -143,14 +157,14 @@ func TestNoSecretIsShown(t *testing.T) {
 	if out := o.command("values", "explain", "well.made"); !strings.Contains(out, "Secret") {
 		t.Errorf("the Secret is not named:\n%s", out)
 	}
-	h.setSecret(map[string]string{"well": "made: " + plantedHook + "\nword: " + plantedLayer + "\n"})
+	h.setSecret(map[string]string{"well": "made: " + plantedHook + "\nword: " + plantedLayer + "\n" + others})
 	h.awaitConfigMap("well", "coded", base64.StdEncoding.EncodeToString([]byte(plantedLayer)))
 
 	h.setSecret(map[string]string{"well": "token: " + plantedRefused + "\n"})
 	o.expect("the Secret with values is refused", "well.token: must have at most 40 characters")
 	o.expect("cannot use ***, nor")
 	_, err := h.client.CoreV1().ConfigMaps(h.namespace).Patch(h.ctx, "well", types.MergePatchType,
-		[]byte(`{"data":{"conf":"`+plantedOld+`","coded":"x"}}`), metav1.PatchOptions{})
+		[]byte(`{"data":{"conf":"`+plantedOld+`","coded":"x","user":"x"}}`), metav1.PatchOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,8 +206,8 @@ func (o *operator) allThatIsShown(t *testing.T) map[string]string {
 		"/", "/?actors", "/readyz?verbose", "/metrics", "/metrics/hooks", "/queue", "/status/converge", "/status/converge?output=json", "/discovery",
 		"/queue/list", "/queue/side", "/queue/main.text", "/global/list", "/global/values", "/global/config", "/global/patches", "/global/snapshots",
 		"/module/list", "/module/list.yaml", "/module/resource-monitor", "/module/well/values", "/module/well/values.yaml", "/module/well/config?global=true",
-		"/module/well/patches", "/module/well/snapshots", "/module/well/status", "/module/well/render", "/module/well/render?diff=true&debug=true",
-		"/module/well/render.json?diff=true", "/module/well/drift", "/module/well/drift.yaml", "/hook/list", "/hook/010-well/hooks/make.sh/snapshots",
+		"/module/well/patches", "/module/well/snapshots", "/module/well/snapshots.yaml", "/module/well/status", "/module/well/render", "/module/well/render?diff=true&debug=true",
+		"/module/well/render.json?diff=true", "/module/well/drift", "/module/well/drift.yaml", "/hook/list", "/hook/010-well/hooks/look.sh/snapshots", "/hook/010-well/hooks/look.sh/snapshots?output=yaml",
 		"/values/explain?module=well", "/values/explain.yaml?path=well.made", "/values/diff", "/plan", "/plan.yaml", "/graph", "/actors", "/actors?output=json", "/actors?output=yaml", "/config/list",
 	} {
 		for _, address := range []string{o.public, debug} {
