@@ -121,8 +121,8 @@ test-race: devcluster ## all tests with the race detector; without a C compiler,
 	@$(if $(CC_FOUND),,echo "test-race: there is no C compiler ($$(go env CC)), so the tests run without the race detector")
 	CGO_ENABLED=$(if $(CC_FOUND),1,0) go test $(RACE) -vet=off $(LIMIT) $(PACKAGES)
 	# Under the race detector tests repeat seldom, and those of megabytes are left out: here in full.
-	go test -vet=off ./helm -run 'Killed|TooLarge' -kills 50
-	go test -vet=off ./actors -run 'Random|Interleavings' -sequences 1000 -seeds 100
+	go test -vet=off $(LIMIT) ./helm -run 'Killed|TooLarge' -kills 50
+	go test -vet=off $(LIMIT) ./actors -run 'Random|Interleavings' -sequences 1000 -seeds 100
 	echo "test-race: ok ($$SECONDS s)"
 
 .PHONY: differential
