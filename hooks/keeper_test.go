@@ -142,16 +142,18 @@ func stopInTheMiddleOfAStart() error {
 		return err
 	}
 	line, err := bufio.NewReader(stdout).ReadString('\n') // the hook lives, and its child
+	if err == nil {
+		_, err = io.WriteString(os.Stdout, line)
+	}
 	if err != nil {
 		return err
 	}
-	fmt.Print(line)
 	k.Until(time.Now().Add(300*time.Millisecond), time.Now().Add(600*time.Millisecond))
 	if err := syscall.Kill(os.Getpid(), syscall.SIGSTOP); err != nil {
 		return err
 	}
 	// Another thread may be the one that takes the signal, a moment later; until then this one goes on.
-	time.Sleep(time.Minute)
+	<-time.After(time.Minute)
 	return errors.New("nobody has killed the operator")
 }
 

@@ -39,7 +39,7 @@ func TestRenewedLeaseIsNotTaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		follower, _ := compete("follower")
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute) // virtual
 		if fence.Lost().Err() != nil || !leader.Status().Leading {
 			t.Errorf("the leader has lost the Lease: %v", context.Cause(fence.Lost()))
 		}
