@@ -143,7 +143,7 @@ func stopInTheMiddleOfAStart() error {
 	}
 	line, err := bufio.NewReader(stdout).ReadString('\n') // the hook lives, and its child
 	if err == nil {
-		_, err = io.WriteString(os.Stdout, line)
+		_, err = os.Stdout.WriteString(line)
 	}
 	if err != nil {
 		return err
