@@ -33,6 +33,10 @@ BUILD       = VERSION=$(VERSION) bash .ci/build
 export CGO_ENABLED := 0
 export GOFLAGS     := $(shell cat .ci/goflags)
 
+# How long the tests of one package may take. Go's own ten minutes are too few with the race
+# detector on a machine that does other things, too.
+LIMIT := -timeout 30m
+
 # The race detector needs cgo, and that needs a C compiler. Where there is none, make check
 # runs the tests without it and says so.
 CC_FOUND := $(shell command -v "$$(go env CC)" 2>/dev/null)
@@ -81,7 +85,7 @@ quick: format vet-changed ## in seconds: format, vet of what changed, all tests 
 
 .PHONY: test
 test: format devcluster ## proves the product: all tests, on a real API server; one package by PACKAGES=./values
-	@go test -vet=off $(PACKAGES)
+	@go test -vet=off $(LIMIT) $(PACKAGES)
 	go test -C $(DEVCLUSTER) -vet=off $(LINK_KUBE) .
 	echo "make test: passed, in $$(( $$(date +%s) - $(started) )) s (the race detector, vet and lint run in make check)"
 
@@ -115,10 +119,10 @@ vet-changed: ## go vet of the packages with changes against BASE=HEAD
 .PHONY: test-race
 test-race: devcluster ## all tests with the race detector; without a C compiler, without it
 	@$(if $(CC_FOUND),,echo "test-race: there is no C compiler ($$(go env CC)), so the tests run without the race detector")
-	CGO_ENABLED=$(if $(CC_FOUND),1,0) go test $(RACE) -vet=off $(PACKAGES)
+	CGO_ENABLED=$(if $(CC_FOUND),1,0) go test $(RACE) -vet=off $(LIMIT) $(PACKAGES)
 	# Under the race detector tests repeat seldom, and those of megabytes are left out: here in full.
-	go test -vet=off ./helm -run 'Killed|TooLarge' -kills 50
-	go test -vet=off ./actors -run 'Random|Interleavings' -sequences 1000 -seeds 100
+	go test -vet=off $(LIMIT) ./helm -run 'Killed|TooLarge' -kills 50
+	go test -vet=off $(LIMIT) ./actors -run 'Random|Interleavings' -sequences 1000 -seeds 100
 	echo "test-race: ok ($$SECONDS s)"
 
 .PHONY: differential

@@ -81,13 +81,6 @@ func (l *logBuffer) String() string {
 func start(t *testing.T) *fixture {
 	t.Helper()
 	t.Parallel()
-	return startAlone(t)
-}
-
-// startAlone is start for a test that other tests would disturb: a kind that they define
-// makes every chart render again.
-func startAlone(t *testing.T) *fixture {
-	t.Helper()
 	cluster := devclustertest.Start(t)
 	f := &fixture{T: t, namespace: cluster.Namespace(t), config: cluster.RESTConfig(), log: &logBuffer{}}
 	var err error

@@ -66,7 +66,7 @@ func (f *fixture) deleteCRD() {
 // eventually waits until a condition holds.
 func (f *fixture) eventually(condition func() bool) {
 	f.Helper()
-	deadline := time.Now().Add(time.Minute)
+	deadline := time.Now().Add(2 * time.Minute) // nothing measures it
 	for !condition() {
 		if time.Now().After(deadline) {
 			f.Fatalf("the condition does not become true\nlog:\n%s", f.log)

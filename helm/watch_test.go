@@ -243,9 +243,9 @@ func TestGoneWithTheKind(t *testing.T) {
 		return err == nil
 	})
 	f.eventually(func() bool {
-		i := slices.IndexFunc(f.presence.WatchedKinds(), func(w watching.Kind) bool { return strings.HasPrefix(w.Resource, "things.") })
-		w := f.presence.WatchedKinds()[i]
-		return w.Problem == "" && w.Objects == 1
+		return slices.ContainsFunc(f.presence.WatchedKinds(), func(w watching.Kind) bool {
+			return strings.HasPrefix(w.Resource, "things.") && w.Problem == "" && w.Objects == 1
+		})
 	})
 }
 

@@ -1,6 +1,7 @@
 package hooks
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -115,7 +116,7 @@ func TestMain(m *testing.M) {
 			_, _ = fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
-		os.Exit(0) // somebody has woken it up
+		os.Exit(0)
 	case len(os.Args) == 2 && os.Args[1] == roleKeeper: // a keeper has no environment
 		if err := Keep(slog.New(slog.DiscardHandler), os.Stdin, os.Getppid()); err != nil {
 			os.Exit(1)
@@ -132,8 +133,19 @@ func stopInTheMiddleOfAStart() error {
 		return err
 	}
 	hook := exec.Command("sh", "-c", "trap '' TERM; sleep 600 & echo $$ $!; wait")
-	hook.Stdout, hook.SysProcAttr = os.Stdout, &syscall.SysProcAttr{Setpgid: true}
-	if err := hook.Start(); err != nil {
+	hook.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdout, err := hook.StdoutPipe()
+	if err == nil {
+		err = hook.Start()
+	}
+	if err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(stdout).ReadString('\n') // the hook lives, and its child
+	if err == nil {
+		_, err = os.Stdout.WriteString(line)
+	}
+	if err != nil {
 		return err
 	}
 	k.Until(time.Now().Add(300*time.Millisecond), time.Now().Add(600*time.Millisecond))
@@ -141,7 +153,8 @@ func stopInTheMiddleOfAStart() error {
 		return err
 	}
 	// Another thread may be the one that takes the signal, a moment later; until then this one goes on.
-	return hook.Wait()
+	<-time.After(time.Minute)
+	return errors.New("nobody has killed the operator")
 }
 
 // L5: an operator that is stopped in the middle of starting a hook has not told of it; it is killed all the same, with its

@@ -99,7 +99,8 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 }
 
 // start begins the execution. A script that was written an instant ago may still be open for writing in a child which
-// another goroutine is forking at this moment; the kernel then says "text file busy" for some microseconds. Eight attempts are a quarter of a second.
+// another goroutine is forking at this moment; the kernel then says "text file busy" for some microseconds, or longer where
+// the processor is throttled. Ten attempts are a second.
 func (p process) start() (*exec.Cmd, error) {
 	for attempt := 0; ; attempt++ {
 		path := inside(p.root, p.path)
@@ -111,7 +112,7 @@ func (p process) start() (*exec.Cmd, error) {
 		cmd.SysProcAttr = dieWithParent(&syscall.SysProcAttr{Setpgid: true, Chroot: p.root})
 		cmd.WaitDelay = drainTime
 		err := p.groups.start(cmd, p.gated)
-		if errors.Is(err, syscall.ETXTBSY) && attempt < 8 {
+		if errors.Is(err, syscall.ETXTBSY) && attempt < 10 {
 			time.Sleep(time.Millisecond << attempt)
 			continue
 		}

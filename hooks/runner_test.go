@@ -76,6 +76,9 @@ func newRunner(t testing.TB, options Options) (*Runner, *journal) {
 func script(t testing.TB, body string) Hook {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "hook.sh")
+	// A process that another test starts meanwhile would have it open for a moment, too, and nobody could execute it (ETXTBSY).
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte("#!/usr/bin/env bash\n"+body+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}

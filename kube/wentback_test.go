@@ -3,6 +3,7 @@ package kube
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -113,6 +114,11 @@ func TestRestoreOfTheStore(t *testing.T) {
 	await(t, "the first state", states)
 	restore := cluster.Backup(t)
 
+	for i := range 100 { // a control plane writes, too: until it has reached these versions again, the watches are back
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("busy-", i)}}
+		_, err := world.admin.CoreV1().Secrets(ns).Create(t.Context(), secret, metav1.CreateOptions{})
+		must(t, err)
+	}
 	world.deleteConfigMap(ns, "one")
 	world.createConfigMap(ns, "two", nil)
 	world.updateConfigMap(ns, "values", func(c *corev1.ConfigMap) { c.Data["global"] = "x: late" })

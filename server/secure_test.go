@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -127,19 +128,30 @@ func TestCertificateFiles(t *testing.T) {
 	}
 }
 
+// FreeAddress is one that nobody listens on. Its port is below those that the kernel gives to
+// connections and to listeners that ask for any: one of these could be taken a moment later.
+func FreeAddress(t *testing.T) string {
+	t.Helper()
+	const first, last = 19000, 19999
+	for port := first; port <= last; port++ {
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
+		var config net.ListenConfig
+		if l, err := config.Listen(t.Context(), "tcp", address); err == nil {
+			_ = l.Close()
+			return address
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
 // J11: the address speaks TLS, and nothing else.
 func TestServeTLS(t *testing.T) {
 	certificate, err := SelfSigned()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var config net.ListenConfig
-	free, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	_ = free.Close()
+	address := FreeAddress(t)
 	s := Source{Authorize: func(context.Context, string, string, string) (int, error) { return http.StatusUnauthorized, nil }}
 	page := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })
 	if err := ServeTLS(t.Context(), address, authorized(page, s.Authorize), certificate, slog.New(slog.DiscardHandler)); err != nil {

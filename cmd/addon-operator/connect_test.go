@@ -37,7 +37,7 @@ func TestQuestionsOverTheSocketLeaveNoConnection(t *testing.T) {
 			t.Fatalf("got %q, %v", out, err)
 		}
 	}
-	deadline, tick := time.NewTimer(10*time.Second), time.NewTicker(time.Millisecond)
+	deadline, tick := time.NewTimer(time.Minute), time.NewTicker(time.Millisecond)
 	defer deadline.Stop()
 	defer tick.Stop()
 	for open.Load() > 0 {

@@ -22,7 +22,7 @@ import (
 
 const (
 	// patience is for a machine that compiles at the same time; nothing measures it.
-	patience     = time.Minute
+	patience     = 2 * time.Minute
 	pollInterval = 25 * time.Millisecond
 )
 

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -98,6 +99,10 @@ func (h *house) write(name, content string) {
 	if strings.HasPrefix(content, "#!") {
 		mode = 0o755
 	}
+	// A program that another test starts meanwhile would have the script open for a moment, too,
+	// and nobody could execute it (ETXTBSY).
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(h.path(name), []byte(content), mode); err != nil {
 		h.t.Fatal(err)
 	}
@@ -258,10 +263,10 @@ func expectAll(t *testing.T, text string, wanted ...string) {
 }
 
 // freePort is a port that nobody listens on. It is below those that the kernel gives to
-// connections: one of these could be taken until the operator listens.
+// connections, and above those of test clusters: one of these could be taken until the operator listens.
 func freePort(t *testing.T) string {
 	t.Helper()
-	const lowest, highest = 20000, 32000
+	const lowest, highest = 30000, 32000
 	for range 100 {
 		port := strconv.FormatInt(lowest+(int64(os.Getpid())*100+nextPort.Add(1))%(highest-lowest), 10)
 		if listener, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil { //nolint:noctx // closed at once

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	authorizationv1 "k8s.io/api/authorization/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
@@ -61,6 +62,7 @@ func TestSecureMetrics(t *testing.T) {
 	h := newHouse(t, "-- modules/values.yaml --\n")
 	reader, stranger := h.tokenOf("reader"), h.tokenOf("stranger")
 	h.grantAll("reader", rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
+	h.awaitAllowed("reader", authorizationv1.SubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"}})
 	o := h.start("ADDON_OPERATOR_SECURE_METRICS=true")
 	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	ask := func(path, token string) (status int, body string) {

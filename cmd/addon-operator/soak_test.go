@@ -38,7 +38,7 @@ const (
 	burst = 12
 	// restLimit is how long the operator may take to converge when the faults are over. A failed task is tried again
 	// after 30 s at most, a watch too, and the machine may be busy.
-	restLimit = 100 * time.Second
+	restLimit = 3 * time.Minute
 	// logTail is what a failure shows of the faults and of the operator's log.
 	logTail = 60
 )

@@ -120,7 +120,7 @@ func startRunning(t *testing.T) *running {
 // until polls: the actors run in real time.
 func (r *running) until(what string, done func() bool) {
 	r.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); <-time.After(5 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !done(); <-time.After(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("%s does not come", what)
 		}

@@ -175,7 +175,7 @@ func TestWatchOfAKindThatComes(t *testing.T) {
 func TestStream(t *testing.T) {
 	s := started(t)
 	api := secrets(t, s)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	stream, err := api.Watch(ctx, metav1.ListOptions{LabelSelector: "!skip"})
 	if err != nil {

@@ -45,7 +45,7 @@ func newClient(t *testing.T) (*Proxy, kubernetes.Interface) {
 }
 
 func get(client kubernetes.Interface) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return client.CoreV1().RESTClient().Get().Namespace("d").Resource("configmaps").Name("cm").MaxRetries(0).Do(ctx).Error()
 }
@@ -130,7 +130,7 @@ func TestOpenWatchesAreCountedAndCut(t *testing.T) {
 	p.CutWatches()
 	select {
 	case <-ended(w.ResultChan()):
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("the watch goes on")
 	}
 	if p.Faults()["watch: cut, all at once"] != 1 {
