@@ -77,3 +77,40 @@ cp $OUT/patch $KUBERNETES_PATCH_PATH
 		t.Errorf("%d objects of the operation that succeeded at once, want 1", once)
 	}
 }
+
+// The section of a module that a global hook has enabled is checked when it changes; that of one
+// that its script has switched off is not. D16, D37.
+func TestConfigOfAModuleThatAHookEnables(t *testing.T) {
+	h := newHouse(t, `
+-- global-hooks/enable.sh --
+#!/usr/bin/env bash
+if [[ $1 == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
+echo '{"op": "add", "path": "/webEnabled", "value": true}' > $VALUES_JSON_PATCH_PATH
+-- modules/values.yaml --
+offEnabled: true
+-- modules/010-web/openapi/config-values.yaml --
+type: object
+properties: {size: {type: integer}}
+-- modules/010-web/hooks/run.sh --
+#!/usr/bin/env bash
+if [[ $1 == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
+jq -r '"size-\(.web.size)"' $VALUES_PATH >> $OUT/journal
+-- modules/020-off/openapi/config-values.yaml --
+type: object
+properties: {size: {type: integer}}
+-- modules/020-off/enabled --
+#!/usr/bin/env bash
+echo false > $MODULE_ENABLED_RESULT
+`)
+	h.setConfig(map[string]string{"web": "size: 1", "off": "size: many"})
+	o := h.start().ready()
+	h.awaitJournal("size-1")
+	h.setConfig(map[string]string{"web": "size: many", "off": "size: none"})
+	o.expect("ERROR", "the ConfigMap is refused as a whole", "web.size")
+	h.setConfig(map[string]string{"web": "size: 2", "off": "size: none"})
+	o.expect("WARN", "the values of a module are not valid; they are accepted", "module=off", "off.size")
+	h.awaitJournal("size-1 size-2")
+	if n := o.count("task failed"); n != 0 {
+		t.Errorf("%d tasks have failed", n)
+	}
+}
