@@ -156,6 +156,7 @@ func (o *owner) commit(ctx actor.Context, self applier, a application, flagsChan
 	o.setSection(a.next)
 	_, _, flags, _ := self.patches(a.msg.Result)
 	flags.configChanged = flagsChanged
+	o.state.unfinished.commit(a.msg.Origin.Task)
 	o.program.Send(a.from, messages.HookResultApplied{})
 	self.committed(ctx, a.msg, changed, flags)
 }

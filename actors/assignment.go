@@ -40,9 +40,15 @@ func awaitsAPI(err error) bool {
 
 // start gives a task to a run. The queue hears of its end exactly once.
 func (o *owner) start(ctx actor.Context, a assignment) {
-	t := a.task
+	t, j := a.task, o.job(a.task)
+	work := func(run *supervisor.Run) (any, error) {
+		if err := j.goOn(run); err != nil {
+			return nil, err
+		}
+		return a.work(run)
+	}
 	o.Runs.Start(ctx, supervisor.Task{
-		ID: t.ID, AllowFailure: t.AllowFailure, Work: a.work,
+		ID: t.ID, AllowFailure: t.AllowFailure, Work: work,
 		Succeeded: func(ctx actor.Context, result any) {
 			if a.succeeded != nil {
 				a.succeeded(ctx, result)
@@ -73,11 +79,15 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			case waits && lost:
 				o.state.tasks.lose(ctx, t, a.queue)
 			case waits:
+				o.dropEffects(t)
 				o.state.tasks.end(ctx, t, a.queue)
 			case outcome == supervisor.Interrupted: // nobody waits for it who would ask again
 				again := t
 				again.ID = o.program.newTaskID()
+				o.state.unfinished.rename(t.ID, again.ID)
 				o.program.enqueue(ctx, false, again)
+			default:
+				o.dropEffects(t)
 			}
 			delete(o.parked, t.ID)
 			delete(o.alone, t.ID)

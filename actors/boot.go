@@ -211,13 +211,13 @@ func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configEr
 func (b *boot) blame(cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
 	switch {
 	case cm.Exists():
-		_, config = checkStored(cm.Data, kept.Secret, b.templates(), b.tree.Modules)
+		_, config = checkStored(cm.Data, kept.Secret, b.templates(), b.tree.Modules, enabling{})
 	case len(kept.Config) > 0:
 		config = errDeletedBefore
 	}
 	switch {
 	case b.secret.exists():
-		_, secret = checkStored(kept.Config, b.secret.data, b.templates(), b.tree.Modules)
+		_, secret = checkStored(kept.Config, b.secret.data, b.templates(), b.tree.Modules, enabling{})
 	case len(kept.Secret) > 0:
 		secret = errSecretDeletedBefore
 	}
@@ -262,7 +262,7 @@ func readLastValid(ctx context.Context, w World, waits func(string)) (kept *kube
 
 // useConfigMap validates a content of the ConfigMap and gives each section its part.
 func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
-	doc, err := checkStored(cm.Data, b.secret.data, b.sections, b.tree.Modules)
+	doc, err := checkStored(cm.Data, b.secret.data, b.sections, b.tree.Modules, enabling{})
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ type configState struct {
 	// sections are templates to validate with: static values and schemas by key.
 	sections map[string]*values.Section
 	modules  []addons.Module
+	enabling enabling
 	refused  string // why the ConfigMap in the cluster, or its deletion, is not in force
 	// fromKept: known is the last valid content that an earlier process has kept (P3).
 	fromKept bool
@@ -122,6 +123,12 @@ func (c *config) receive(ctx actor.Context) {
 		return
 	case addSections:
 		c.addSections(ctx, msg)
+	case messages.SetDynamicFlags:
+		c.state.enabling.dynamic = msg.Flags
+		c.enablingChanged(ctx)
+	case scriptsAnswered:
+		c.state.enabling.scripts = msg.scripts
+		c.enablingChanged(ctx)
 	case keepAgain:
 		c.state.kept.waits = false
 	default:
@@ -248,6 +255,7 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 		return // late news
 	}
 	if msg.ResourceVersion == "" && len(c.state.known) > 0 {
+		c.state.secret.configCandidate = nil
 		c.refuse(c.absence())
 		return
 	}

@@ -6,15 +6,67 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"addon-operator/addons"
 	"addon-operator/hooks"
+	"addon-operator/messages"
 	"addon-operator/values"
 )
 
 // check validates a content of the ConfigMap: keys, YAML, and the schemas of global and
-// of the modules that it, or their files, enable (D16, D37).
+// of the modules that are enabled (D16, D37).
 func (c *config) check(data map[string]string) (values.Document, error) {
-	return checkStored(data, c.state.secret.known, c.state.sections, c.state.modules)
+	return checkStored(data, c.state.secret.known, c.state.sections, c.state.modules, c.state.enabling)
+}
+
+// enabling is what decides, besides files and ConfigMap, which modules are enabled.
+type enabling struct {
+	dynamic map[string]bool // flags of global hooks, by key (E4)
+	// scripts are the answers of the enabled scripts at the last discovery, by module; nil
+	// before the first one.
+	scripts map[string]bool
+}
+
+// scriptsAnswered tells config what a discovery has found out.
+type scriptsAnswered struct{ scripts map[string]bool }
+
+// anyScript is for checks without an operator: each script may say true.
+func anyScript() enabling { return enabling{scripts: map[string]bool{}} }
+
+// concerns reports whether the section of a module must be valid, because something enables the
+// module. Before the first discovery nobody knows what a script says. What was accepted while
+// it said false must not end a start, so the run of the module decides then (D37).
+func (e enabling) concerns(m addons.Module, flags map[string]bool) bool {
+	if !switchedOn(m, e.dynamic, flags).Enabled {
+		return false
+	}
+	on, asked := e.scripts[m.Name]
+	return m.EnabledScript == "" || on || !asked && e.scripts != nil
+}
+
+// enablingChanged looks again at what was refused: the module it was refused for may be off.
+func (c *config) enablingChanged(ctx actor.Context) {
+	if candidate := c.state.secret.configCandidate; candidate != nil {
+		c.seen(ctx, messages.ConfigMapSeen(*candidate))
+	}
+	if candidate := c.state.secret.candidate; candidate != nil {
+		c.secretSeen(ctx, *candidate)
+	}
+}
+
+// warnOff names new sections that are not valid and accepted, because only a hook or the script
+// has switched their modules off.
+func (c *config) warnOff(before, after values.Document) {
+	for _, m := range c.state.modules {
+		same := values.Checksum(before.Sections[m.Key]) == values.Checksum(after.Sections[m.Key]) && values.Checksum(before.Secrets[m.Key]) == values.Checksum(after.Secrets[m.Key])
+		if same || c.state.sections[m.Key] == nil || !switchedOn(m, nil, after.Flags).Enabled || c.state.enabling.concerns(m, after.Flags) {
+			continue
+		}
+		if err := checkSection(c.state.sections[m.Key], after); err != nil {
+			c.log.Warn("the values of a module are not valid; they are accepted while a hook or its script switches it off, fix them before it is enabled or the operator restarts", "module", m.Name, "err", err)
+		}
+	}
 }
 
 // CheckConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with
@@ -31,7 +83,7 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 			b.sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
 		}
 	}
-	doc, err := checkStored(data, secret, b.sections, tree.Modules)
+	doc, err := checkStored(data, secret, b.sections, tree.Modules, anyScript())
 	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
 	return errors.Join(staticErr, err)
 }
@@ -69,10 +121,6 @@ func MarkedSecrets(tree *addons.Tree) (marked func(path []string) bool, err erro
 		section := b.sections[path[0]]
 		return section != nil && section.Marked(path[1:])
 	}, nil
-}
-
-func checkConfigMap(data map[string]string, sections map[string]*values.Section, modules []addons.Module) (values.Document, error) {
-	return checkStored(data, nil, sections, modules)
 }
 
 // warnUnknownKeys names keys that belong to no module (D12); those in before were named

@@ -104,16 +104,16 @@ func parseStored(config, secret map[string]string) (values.Document, error) {
 	return doc, errors.Join(err, secretErr)
 }
 
-// checkStored validates ConfigMap and Secret together: keys, YAML, and the schemas of global and of the modules that they, or
-// their files, enable (D16, D37, D40).
-func checkStored(config, secret map[string]string, sections map[string]*values.Section, modules []addons.Module) (values.Document, error) {
+// checkStored validates ConfigMap and Secret together: keys, YAML, and the schemas of global and of the modules that they,
+// their files or anything else enables (D16, D37, D40).
+func checkStored(config, secret map[string]string, sections map[string]*values.Section, modules []addons.Module, by enabling) (values.Document, error) {
 	doc, err := parseStored(config, secret)
 	if err != nil {
 		return doc, err
 	}
 	keys := []string{values.GlobalKey}
 	for _, m := range modules {
-		if switchedOn(m, nil, doc.Flags).Enabled {
+		if by.concerns(m, doc.Flags) {
 			keys = append(keys, m.Key)
 		}
 	}
@@ -123,15 +123,20 @@ func checkStored(config, secret map[string]string, sections map[string]*values.S
 		if !ok {
 			continue
 		}
-		next, err := stored(section, doc, values.Origin{}, values.Origin{})
-		if err == nil {
-			err = next.ValidateConfig()
-		}
-		if err != nil {
+		if err := checkSection(section, doc); err != nil {
 			errs = append(errs, err)
 		}
 	}
 	return doc, errors.Join(errs...)
+}
+
+// checkSection validates a section with its parts of ConfigMap and Secret.
+func checkSection(section *values.Section, doc values.Document) error {
+	next, err := stored(section, doc, values.Origin{}, values.Origin{})
+	if err != nil {
+		return err
+	}
+	return next.ValidateConfig()
 }
 
 // stored gives a section its parts of ConfigMap and Secret.
@@ -177,6 +182,7 @@ func (c *config) secretSeen(ctx actor.Context, content kube.ConfigMap) {
 		return // late news
 	}
 	if !content.Exists() && len(s.known) > 0 {
+		s.candidate = nil
 		if c.program.LastValid != nil {
 			c.refuseSecret(errSecretDeletedBefore)
 		} else {
@@ -194,11 +200,11 @@ func (c *config) secretSeen(ctx actor.Context, content kube.ConfigMap) {
 	}
 	doc, config := values.Document{}, s.configCandidate
 	if config != nil {
-		doc, err = checkStored(config.Data, content.Data, c.state.sections, c.state.modules)
+		doc, err = checkStored(config.Data, content.Data, c.state.sections, c.state.modules, c.state.enabling)
 	}
 	if config == nil || err != nil {
 		config = nil
-		doc, err = checkStored(c.state.known, content.Data, c.state.sections, c.state.modules)
+		doc, err = checkStored(c.state.known, content.Data, c.state.sections, c.state.modules, c.state.enabling)
 	}
 	if err != nil {
 		s.candidate = &content
@@ -225,7 +231,7 @@ func (c *config) withCandidate(data map[string]string) (values.Document, bool) {
 	if c.state.secret.candidate == nil {
 		return values.Document{}, false
 	}
-	doc, err := checkStored(data, c.state.secret.candidate.Data, c.state.sections, c.state.modules)
+	doc, err := checkStored(data, c.state.secret.candidate.Data, c.state.sections, c.state.modules, c.state.enabling)
 	return doc, err == nil
 }
 
@@ -239,6 +245,7 @@ func (c *config) takeCandidate() {
 // changed tells who acts what is new.
 func (c *config) changed(ctx actor.Context, before, after values.Document) {
 	warnUnknownKeys(c.log, after, before, c.state.sections)
+	c.warnOff(before, after)
 	if c.state.standby {
 		ctx.Send(c.program.PID(standbyPath), flagsMoved{after.Flags})
 		return

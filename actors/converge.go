@@ -94,7 +94,7 @@ func (c *converge) Receive(ctx actor.Context) {
 			c.execute(ctx, msg.Task)
 		}
 	case getDiscovery:
-		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, maintenance: c.state.maintenance, list: !c.state.listed, before: c.state.enabled, deployed: maps.Clone(c.state.deployed), purges: c.state.purges.clone()})
+		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, maintenance: c.state.maintenance, list: !c.state.listed, before: c.state.enabled, verdicts: c.state.verdicts, deployed: maps.Clone(c.state.deployed), purges: c.state.purges.clone()})
 		return
 	case endPurges:
 		c.endPurges(ctx, msg.modules)
@@ -293,6 +293,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	c.logPlan(p, d, gone)
 	c.state.enabled, c.state.verdicts = d.enabled, d.verdicts
 	ctx.Send(c.program.PID(globalPath), messages.SetEnabledModules{Names: d.enabled})
+	ctx.Send(c.program.PID(configPath), scriptsAnswered{answersOfScripts(d)})
 	c.tellMaintenance(ctx, c.state.maintenance)
 	for _, m := range d.tree.Modules {
 		if !slices.Contains(p.Run, m.Name) {

@@ -126,7 +126,7 @@ func judge(modules []addons.Module, dynamic, config map[string]bool, script func
 			if err != nil {
 				return enabled, verdicts, err
 			}
-			v = Verdict{on, "enabled script"}
+			v = Verdict{on, byScript}
 		}
 		verdicts[m.Name] = v
 		if v.Enabled {
@@ -134,6 +134,20 @@ func judge(modules []addons.Module, dynamic, config map[string]bool, script func
 		}
 	}
 	return enabled, verdicts, nil
+}
+
+// byScript is the source of the verdict of an enabled script.
+const byScript = "enabled script"
+
+// answersOfScripts are what the enabled scripts that were asked have said, by module.
+func answersOfScripts(d discovery) map[string]bool {
+	answers := map[string]bool{}
+	for name, v := range d.verdicts {
+		if v.Source == byScript {
+			answers[name] = v.Enabled
+		}
+	}
+	return answers
 }
 
 func (j reloadJob) enabledScript(run *supervisor.Run, m addons.Module, before []string) (on bool, err error) {

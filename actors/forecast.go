@@ -44,6 +44,7 @@ type outlook struct {
 	sections map[string]*values.Section // by key, with the ConfigMap of the forecast
 	config   values.Document
 	dynamic  map[string]bool // flags of global hooks
+	scripts  map[string]bool // what the enabled scripts have said, by module
 	deployed map[string]bool
 	purges   purges
 	// running tells which modules would not have to be started.
@@ -78,7 +79,7 @@ func (o *outlook) choose(current, proposed map[string]string) map[string]string 
 // propose gives every section its part of a ConfigMap. refused says why the operator
 // would not take it.
 func (o *outlook) propose(data map[string]string) (refused string) {
-	doc, err := checkConfigMap(data, o.sections, o.tree.Modules)
+	doc, err := checkStored(data, nil, o.sections, o.tree.Modules, enabling{o.dynamic, o.scripts})
 	if err != nil {
 		return err.Error()
 	}
@@ -295,7 +296,7 @@ func Forecast(ctx context.Context, w World, request messages.ForecastRequest) (m
 	if err != nil {
 		return messages.Forecast{}, err
 	}
-	o := &outlook{world: w, tree: tree, sections: b.sections, deployed: setOf(releases), secrets: request.Secrets, hookValues: map[string]string{}, purges: purges{confirmed: current.ConfirmPurge}}
+	o := &outlook{world: w, tree: tree, sections: b.sections, deployed: setOf(releases), secrets: request.Secrets, hookValues: map[string]string{}, purges: purges{confirmed: current.ConfirmPurge}, scripts: map[string]bool{}}
 	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing
 	o.running = func(m addons.Module, release bool) bool {
 		return release || !charts.Exists(m.Dir) && switchedOn(m, nil, before.Flags).Enabled

@@ -151,6 +151,7 @@ func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult,
 			copied[key] = value
 		}
 		ctx.Send(converge, messages.SetDynamicFlags{Flags: copied})
+		ctx.Send(g.program.PID(configPath), messages.SetDynamicFlags{Flags: copied})
 	}
 	if flagsChanged && msg.Binding == hooks.AfterAll {
 		g.state.afterAll.flagsChanged = true

@@ -25,11 +25,15 @@ type job struct {
 	task       messages.Task
 	log        *slog.Logger
 	limits     *limits
+	unfinished *unfinished
 }
 
 // runHook is the work of a RunHook task. Synchronizations that replace events come first; each
 // has a run of its own (C41).
 func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) error {
+	if _, done := j.unfinished.take(j.task.ID, hook, triggersStep(w.Binding)); done {
+		return nil
+	}
 	for _, b := range w.Resync {
 		if b.Index >= len(hook.Config.Kubernetes) || hook.Config.Kubernetes[b.Index].Name != b.Name {
 			continue // the module was disabled and enabled, with another hook; its start has synchronized it
@@ -59,7 +63,7 @@ func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) e
 		w.Resync = w.Resync[done:]
 		return j.runHook(run, hook, w)
 	}
-	return j.execute(run, hook, w.Binding, contexts(w.Triggers, snapshots), triggers)
+	return j.execute(run, w.Binding, contexts(w.Triggers, snapshots), triggers, effects{hook: hook, step: triggersStep(w.Binding)})
 }
 
 // inFile returns how many bytes a context takes in BINDING_CONTEXT_PATH.
@@ -179,11 +183,20 @@ func (e *waitingError) Error() string { return e.reason }
 // these bindings through afterwards (C40). A failure that the binding allows counts as
 // a success (F12).
 func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.SynchronizeHook) error {
+	if e, done := j.unfinished.take(j.task.ID, hook, synchronizationStep(w)); done {
+		j.synchronized(run, w, e)
+		return nil
+	}
 	synchronization := messages.Synchronization{Run: j.program.shows.Add(1)}
 	for _, i := range w.Bindings {
 		synchronization.Bindings = append(synchronization.Bindings, bindingKey(hook, i))
 	}
-	defer run.Tell(j.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: j.owner, Synchronization: synchronization})
+	e := effects{hook: hook, step: synchronizationStep(w), synchronization: synchronization}
+	defer func() {
+		if _, due := j.unfinished.due(j.task.ID); !due { // else the next attempt goes on, and its events stay held
+			run.Tell(j.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: j.owner, Synchronization: synchronization})
+		}
+	}()
 	snapshots, err := j.snapshots(run, hook, synchronization)
 	var waiting *waitingError
 	if errors.As(err, &waiting) {
@@ -193,10 +206,14 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 	if err != nil {
 		return err
 	}
+	for _, i := range w.Bindings {
+		e.seen = append(e.seen, snapshots.Bindings[i].Seq)
+	}
 	first := hook.Config.Kubernetes[w.Bindings[0]]
+	e.allowFailure = first.AllowFailure
 	if w.Instead || slices.ContainsFunc(w.Bindings, func(i int) bool { return hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
 		c := synchronizationContext(first, snapshots, w.Bindings[0])
-		err := j.execute(run, hook, hooks.OnKubernetes, []hooks.Context{c}, w.Late || w.Again)
+		err := j.execute(run, hooks.OnKubernetes, []hooks.Context{c}, w.Late || w.Again, e)
 		if cause := context.Cause(run.Context()); cause != nil {
 			return cause // the hook was killed, which is no failure that may be allowed
 		}
@@ -204,16 +221,32 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 			return err
 		}
 		if err != nil {
-			j.program.Metrics.hookAllowed(j.owner, hook.Name, first.Name, j.task)
-			j.log.Warn("hook failed at Synchronization; its failure is allowed", "hook", hook.Name, "binding", first.Name, "err", err)
+			j.unfinished.end(j.task.ID)
+			j.allowed(hook, first.Name, err)
 		}
 	}
-	for _, i := range w.Bindings {
-		key := bindingKey(hook, i)
-		run.Tell(j.program.PID(monitorsPath), messages.UnlockBinding{Watch: messages.WatchKey{Owner: j.owner, Binding: key}, Seen: snapshots.Bindings[i].Seq})
+	j.openBindings(run, w, e)
+	return nil
+}
+
+// allowed notes a failure of a Synchronization that its binding allows.
+func (j job) allowed(hook hooks.Hook, binding string, err error) {
+	j.program.Metrics.hookAllowed(j.owner, hook.Name, binding, j.task)
+	j.log.Warn("hook failed at Synchronization; its failure is allowed", "hook", hook.Name, "binding", binding, "err", err)
+}
+
+// synchronized ends a Synchronization whose hook ran in an earlier attempt at the task.
+func (j job) synchronized(run *supervisor.Run, w messages.SynchronizeHook, e effects) {
+	j.openBindings(run, w, e)
+	run.Tell(j.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: j.owner, Synchronization: e.synchronization})
+}
+
+// openBindings lets the events through that the hook has not seen at its Synchronization.
+func (j job) openBindings(run *supervisor.Run, w messages.SynchronizeHook, e effects) {
+	for i, key := range e.synchronization.Bindings {
+		run.Tell(j.program.PID(monitorsPath), messages.UnlockBinding{Watch: messages.WatchKey{Owner: j.owner, Binding: key}, Seen: e.seen[i]})
 		run.Tell(j.program.owner(j.owner), messages.BindingSynchronized{Binding: key, Late: w.Late, Task: j.task.ID})
 	}
-	return nil
 }
 
 // deferSynchronization lets everybody else go on: the Synchronization is queued when the
@@ -239,36 +272,43 @@ func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapsh
 	return c
 }
 
-// execute runs a hook once and has its result applied: everything is checked before
-// anything has an effect; then ConfigMap, values, flags, objects, metrics (D26).
-func (j job) execute(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context, triggers bool) (err error) {
+// execute runs a hook once and has its result applied: what can be checked without writing is
+// checked before anything has an effect; then ConfigMap, values, flags, objects, metrics (D26).
+// Of a failure before the commit nothing is left. What fails after it is kept with the task.
+func (j job) execute(run *supervisor.Run, binding hooks.BindingType, contexts []hooks.Context, triggers bool, e effects) (err error) {
+	hook := e.hook
 	run, s := j.span(run, "hook run", about{hook: hook.Name, binding: contexts[0].Binding})
 	defer func() { s.end(err) }()
 	result, err := j.process(run, hook, binding, contexts)
 	if err != nil {
 		return errors.Join(err, j.patchDespite(run, hook, result))
 	}
-	objects, err := j.objectPatches(hook, result)
-	if err != nil {
+	if e.objects, err = j.objectPatches(hook, result); err != nil {
 		return err
+	}
+	if err := j.program.Objects.CheckObjectPatches(run.Context(), e.objects); err != nil {
+		return fmt.Errorf("hook %s: its result is refused: object patches: %w", hook.Name, err)
 	}
 	if err := j.program.Metrics.custom.check(result.Metrics); err != nil {
 		return fmt.Errorf("hook %s: its result is refused: %w", hook.Name, err)
 	}
+	e.metrics = result.Metrics
+	j.unfinished.begin(j.task.ID, e)
 	applied, err := ask[messages.HookResultApplied](run, j.program.owner(j.owner), messages.ApplyHookResult{
 		Hook: hook.Name, Binding: binding, Triggers: triggers, Reload: j.task.Reload,
 		Cause:  messages.By(messages.ByHook, hook.Name+" changed "+changedPaths(result), j.task.Cause).In(s.name()),
 		Result: result, Origin: values.Origin{Hook: hook.Name, Task: j.task.ID, Time: time.Now()},
 	})
+	if applied.Err != nil {
+		j.unfinished.end(j.task.ID)
+	}
 	if err := errors.Join(err, applied.Err); err != nil {
 		return err
 	}
-	if err := j.patchObjects(run, hook, objects); err != nil {
+	if err := j.finish(run, e); err != nil {
 		return err
 	}
-	if dropped := j.program.Metrics.hookReported(j.owner, hook.Name, result.Metrics); dropped > 0 {
-		j.log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", hook.Name, "dropped", dropped, "option", "ADDON_OPERATOR_HOOK_METRICS_SERIES")
-	}
+	j.unfinished.end(j.task.ID)
 	return nil
 }
 
@@ -280,9 +320,10 @@ func (j job) objectPatches(hook hooks.Hook, result hooks.Result) ([]objectpatch.
 	return objects, nil
 }
 
-func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []objectpatch.Patch) error {
+// patchObjects executes operations and returns those that have failed.
+func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	if len(objects) == 0 {
-		return nil
+		return nil, nil
 	}
 	run.Step("%s: %d object patches", hook.Name, len(objects))
 	patched := messages.ObjectsPatched{Cause: messages.By(messages.ByHook, hook.Name+" patched objects", j.task.Cause).In(traceOf(run))}
@@ -290,10 +331,11 @@ func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []object
 		patched.Objects = append(patched.Objects, messages.ObjectName{Kind: strings.ToLower(o.Kind), Namespace: o.Namespace, Name: o.Name})
 	}
 	run.Tell(j.program.PID(monitorsPath), patched)
-	if err := j.program.Objects.ApplyObjectPatches(run.Context(), objects); err != nil {
-		return fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
+	left, err = j.program.Objects.ApplyObjectPatches(run.Context(), objects)
+	if err != nil {
+		return left, fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
 	}
-	return nil
+	return nil, nil
 }
 
 // patchDespite applies what a hook that failed wants to be applied all the same:
@@ -303,7 +345,12 @@ func (j job) patchDespite(run *supervisor.Run, hook hooks.Hook, result hooks.Res
 	if err != nil {
 		return err
 	}
-	return j.patchObjects(run, hook, slices.DeleteFunc(objects, func(p objectpatch.Patch) bool { return !p.IgnoreHookError }))
+	objects = slices.DeleteFunc(objects, func(p objectpatch.Patch) bool { return !p.IgnoreHookError })
+	if err := j.program.Objects.CheckObjectPatches(run.Context(), objects); err != nil {
+		return fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
+	}
+	_, err = j.patchObjects(run, hook, objects)
+	return err
 }
 
 // changedPaths names what the patches of a hook touch, for the chain of causes.

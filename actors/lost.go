@@ -22,7 +22,7 @@ func handledAgain(message any) bool {
 		messages.SetDynamicFlags, messages.ModuleDeleted, messages.ConvergeFinished, messages.Converged:
 	case messages.EnableModule, messages.SuspendModule, messages.ResumeModule, adoptModule, forgetModule, retireModule,
 		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue:
-	case messages.ConfigMapSeen, secretSeen, addSections, sectionLost, removeConfirmation, keepAgain, clusterWentBack, compareAgain:
+	case messages.ConfigMapSeen, secretSeen, addSections, sectionLost, removeConfirmation, keepAgain, scriptsAnswered, clusterWentBack, compareAgain:
 	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizationEnded,
 		messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, resyncDue, resyncAll, slowedDue, dropWarm:
 	case lead, warmUp, flagsMoved:

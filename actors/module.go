@@ -75,6 +75,7 @@ func (s *moduleState) reset() {
 	s.hooks, s.loaded, s.started = nil, false, false
 	s.synchronized, s.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	s.section = s.section.WithoutPatches()
+	s.unfinished.clear()
 	s.last, s.missed, s.fights = helm.Outcome{}, nil, nil
 	s.succeeded, s.failed = time.Time{}, time.Time{}
 }

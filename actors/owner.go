@@ -46,6 +46,7 @@ type ownerState struct {
 	synchronized map[messages.BindingKey]bool
 	deferred     map[messages.BindingKey]bool // nobody waits for these
 	limits       limits
+	unfinished   unfinished
 	tasks        ledger
 }
 
@@ -136,5 +137,5 @@ func (o *owner) hook(name string) (hooks.Hook, error) {
 
 // job makes what a run needs to run hooks of this owner.
 func (o *owner) job(t messages.Task) job {
-	return job{program: o.program, owner: o.name, workingDir: o.workingDir, task: t, log: o.log, limits: &o.state.limits}
+	return job{program: o.program, owner: o.name, workingDir: o.workingDir, task: t, log: o.log, limits: &o.state.limits, unfinished: &o.state.unfinished}
 }

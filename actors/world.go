@@ -149,7 +149,10 @@ type LastValid interface {
 
 // Objects changes objects for hooks (chapter k). Package kube implements it.
 type Objects interface {
-	ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) error
+	// CheckObjectPatches says what cannot be right with operations, without writing.
+	CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error
+	// ApplyObjectPatches executes operations and returns those that have failed.
+	ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error)
 }
 
 // CRDs installs the definitions that lie in directories of modules and waits until their

@@ -32,6 +32,10 @@ type kind struct {
 
 func (k kind) apiVersion() string { return k.resource.GroupVersion().String() }
 
+func (k kind) groupKind() schema.GroupKind {
+	return schema.GroupKind{Group: k.resource.Group, Kind: k.name}
+}
+
 // kinds resolves what users write into resources. The answer of discovery is
 // kept and asked for again only when something is not found in it, at most
 // once each discoveryInterval.
@@ -40,8 +44,12 @@ type kinds struct {
 
 	mu      sync.Mutex // held while discovering: all who miss wait for one answer
 	index   *kindIndex
+	gone    kindIndex // what was served before, the latest last
 	fetched time.Time
 }
+
+// maxGone bounds how many kinds that are served no more are remembered.
+const maxGone = 1000
 
 func newKinds(server catalog) *kinds {
 	return &kinds{server: server}
@@ -96,9 +104,23 @@ func (k *kinds) discover(ctx context.Context) error {
 	if err != nil && (!partial || ctx.Err() != nil) {
 		return err // groups that nobody waited for are not away
 	}
+	before := k.index
 	k.index = newKindIndex(groups, lists, failed)
 	k.fetched = time.Now()
+	if before != nil {
+		k.gone.append(before)
+	}
+	k.gone = k.gone.without(k.index)
 	return nil
+}
+
+// wasServed tells whether this process has seen the API server serve a kind that it serves no
+// more, in any version. A misspelt kind never was.
+func (k *kinds) wasServed(apiVersion, word string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	_, gone := k.gone.find(apiVersion, word)
+	return gone
 }
 
 // kindIndex is one answer of discovery: the kinds in the server's order,
@@ -154,6 +176,31 @@ func (x *kindIndex) add(groupVersion string, resources []metav1.APIResource) {
 		})
 		x.words = append(x.words, words{plural: r.Name, singular: r.SingularName, short: r.ShortNames})
 	}
+}
+
+// append adds the kinds of another index.
+func (x *kindIndex) append(other *kindIndex) {
+	x.kinds = append(x.kinds, other.kinds...)
+	x.words = append(x.words, other.words...)
+}
+
+// without returns the kinds that the API server serves in no version, each once; the latest
+// maxGone of them.
+func (x *kindIndex) without(served *kindIndex) (left kindIndex) {
+	skip := make(map[schema.GroupKind]bool, len(served.kinds))
+	for _, k := range served.kinds {
+		skip[k.groupKind()] = true
+	}
+	seen := map[schema.GroupVersionResource]bool{}
+	for i := len(x.kinds) - 1; i >= 0 && len(left.kinds) < maxGone; i-- {
+		if k := x.kinds[i]; !skip[k.groupKind()] && !seen[k.resource] {
+			seen[k.resource] = true
+			left.kinds, left.words = append(left.kinds, k), append(left.words, x.words[i])
+		}
+	}
+	slices.Reverse(left.kinds)
+	slices.Reverse(left.words)
+	return left
 }
 
 func (x *kindIndex) find(apiVersion, word string) (kind, bool) {

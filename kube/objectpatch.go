@@ -24,29 +24,43 @@ const (
 	deletePoll  = time.Second
 )
 
-// ApplyObjectPatches executes the operations in order. When one of them cannot
-// be right (a namespace missing or too much, K7) none is executed. After an
-// error the rest is still tried, and all errors are returned together: the
-// hook counts as failed and will run again, so hooks must be idempotent (K5).
-func (c *Client) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
+// CheckObjectPatches says what cannot be right with operations, without writing: a kind that the
+// API server does not serve, a namespace that is missing or too much (K7). All errors are
+// returned together. What needs the objects, or permissions, shows when they are executed.
+func (c *Client) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
 	var errs []error
+	defined := false // an operation before brings a kind
 	for _, p := range patches {
-		// A kind that is missing now may be made by an operation before.
-		if _, err := c.target(ctx, p); err != nil && !errors.Is(err, errNoKind) {
-			errs = append(errs, fmt.Errorf("%s: %w", p, err))
-		}
-	}
-	if err := errors.Join(errs...); err != nil {
-		return err
-	}
-	defined := false // an operation before has defined a kind
-	for _, p := range patches {
-		if err := c.applyObjectPatch(ctx, p, defined); err != nil {
+		_, err := c.target(ctx, p)
+		if err != nil && !c.needless(p, err) && !(defined && errors.Is(err, errNoKind)) {
 			errs = append(errs, fmt.Errorf("%s: %w", p, err))
 		}
 		defined = defined || defines(p)
 	}
 	return errors.Join(errs...)
+}
+
+// ApplyObjectPatches executes operations in order. After an error the rest is still tried, and
+// all errors are returned together (K5), with the operations that are left: those that failed,
+// in their order.
+func (c *Client) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
+	var errs []error
+	defined := false
+	for _, p := range patches {
+		if err := c.applyObjectPatch(ctx, p, defined); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", p, err))
+			p.Unanswered = p.Unanswered || !answered(err)
+			left = append(left, p)
+		}
+		defined = defined || defines(p)
+	}
+	return left, errors.Join(errs...)
+}
+
+// answered tells whether the API server has refused a request; without an answer it may have
+// done what was asked.
+func answered(err error) bool {
+	return apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsTimeout(err) && !apierrors.IsInternalError(err)
 }
 
 // target is where an operation goes.
@@ -57,6 +71,9 @@ type target struct {
 
 func (c *Client) target(ctx context.Context, p objectpatch.Patch) (target, error) {
 	found, err := c.kinds.resolve(ctx, p.APIVersion, p.Kind, false)
+	if errors.Is(err, errNoKind) && !p.Creates() {
+		err = fmt.Errorf("%w; check the kind, or set ignoreMissingObject if it may be missing", err)
+	}
 	if err != nil {
 		return target{}, err
 	}
@@ -77,11 +94,18 @@ func (c *Client) applyObjectPatch(ctx context.Context, p objectpatch.Patch, defi
 	if err == nil {
 		err = c.execute(ctx, to, p)
 	}
-	missing := apierrors.IsNotFound(err) || errors.Is(err, errNoKind)
-	if missing && (p.Deletes() || p.IgnoreMissingObject && !p.Creates()) {
+	if apierrors.IsNotFound(err) && (p.Deletes() || p.IgnoreMissingObject && !p.Creates()) || c.needless(p, err) {
 		return nil
 	}
 	return err
+}
+
+// needless tells that there is nothing to do, because no object of the kind exists: the hook
+// expects that its kind may be missing, or the kind that a delete names was served before. A
+// delete of a kind that nobody has ever seen is a mistake (K3).
+func (c *Client) needless(p objectpatch.Patch, err error) bool {
+	return errors.Is(err, errNoKind) &&
+		(p.IgnoreMissingObject && !p.Creates() || p.Deletes() && c.kinds.wasServed(p.APIVersion, p.Kind))
 }
 
 // targetOfNewKind waits for a kind that an operation before has defined: the
@@ -113,7 +137,11 @@ func subresources(p objectpatch.Patch) []string {
 func (c *Client) execute(ctx context.Context, to target, p objectpatch.Patch) error {
 	switch p.Operation {
 	case objectpatch.Create:
-		return to.create(ctx, p)
+		err := to.create(ctx, p)
+		if p.Unanswered && apierrors.IsAlreadyExists(err) {
+			return nil // the request without an answer has done it
+		}
+		return err
 	case objectpatch.CreateIfNotExists:
 		err := to.create(ctx, p)
 		if apierrors.IsAlreadyExists(err) {

@@ -19,7 +19,11 @@ func (w *world) patch(ns, text string) error {
 	w.t.Helper()
 	patches, err := objectpatch.Parse([]byte(strings.ReplaceAll(text, "$NS", ns)))
 	must(w.t, err)
-	return w.client.ApplyObjectPatches(w.t.Context(), patches)
+	if err := w.client.CheckObjectPatches(w.t.Context(), patches); err != nil {
+		return err
+	}
+	_, err = w.client.ApplyObjectPatches(w.t.Context(), patches)
+	return err
 }
 
 func (w *world) dataOf(ns, name string) string {
@@ -128,20 +132,102 @@ func TestApplyObjectPatchesNamesNamespaces(t *testing.T) {
 	}
 }
 
-// K5: after an error the rest is tried; K2: a kind may be made by the same file.
+// K5: after an error the rest is tried, and what failed is left.
 func TestApplyObjectPatchesGoesOn(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
-	err := world.patch(ns, `
+	patches, err := objectpatch.Parse([]byte(strings.ReplaceAll(`
 {"operation":"MergePatch","kind":"ConfigMap","namespace":"$NS","name":"absent-one","mergePatch":{}}
-{"operation":"MergePatch","kind":"Unheard","namespace":"$NS","name":"absent-two","mergePatch":{}}
-{"operation":"Delete","kind":"Unheard","namespace":"$NS","name":"absent-three"}
-{"operation":"Create","object":{"kind":"ConfigMap","metadata":{"name":"c","namespace":"$NS"},"data":{"k":"v"}}}`)
-	if err == nil || !strings.Contains(err.Error(), "absent-one") || !strings.Contains(err.Error(), "absent-two") || strings.Contains(err.Error(), "absent-three") {
-		t.Errorf("error %v, want the first two operations", err)
+{"operation":"Create","object":{"kind":"ConfigMap","metadata":{"name":"c","namespace":"$NS"},"data":{"k":"v"}}}
+{"operation":"MergePatch","kind":"ConfigMap","namespace":"$NS","name":"absent-two","mergePatch":{}}`, "$NS", ns)))
+	must(t, err)
+	left, err := world.client.ApplyObjectPatches(t.Context(), patches)
+	if err == nil || !strings.Contains(err.Error(), "absent-one") || !strings.Contains(err.Error(), "absent-two") {
+		t.Errorf("error %v, want the first and the last operation", err)
 	}
 	if got := world.dataOf(ns, "c"); got != `{"k":"v"}` {
-		t.Errorf("the last operation was not tried: %s", got)
+		t.Errorf("the operation behind the first was not tried: %s", got)
+	}
+	if len(left) != 2 || left[0].Name != "absent-one" || left[1].Name != "absent-two" {
+		t.Errorf("left %v, want what failed", left)
+	}
+	world.createConfigMap(ns, "absent-one", nil)
+	world.createConfigMap(ns, "absent-two", nil)
+	if left, err := world.client.ApplyObjectPatches(t.Context(), left); len(left) > 0 || err != nil {
+		t.Errorf("left %v, %v", left, err)
+	}
+}
+
+// K2: a Create whose answer was lost has succeeded when the object is there.
+func TestCreateWithoutAnswer(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	patches, err := objectpatch.Parse([]byte(`{"operation":"Create","object":{"kind":"ConfigMap","metadata":{"name":"c","namespace":"` + ns + `"}}}`))
+	must(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	must(t, world.client.CheckObjectPatches(t.Context(), patches)) // the kinds are known from here on
+	left, err := world.client.ApplyObjectPatches(ctx, patches)
+	if err == nil || len(left) != 1 {
+		t.Fatalf("left %v, %v; want the operation", left, err)
+	}
+	world.createConfigMap(ns, "c", nil)
+	if left, err = world.client.ApplyObjectPatches(t.Context(), left); err != nil || len(left) > 0 {
+		t.Errorf("left %v, %v", left, err)
+	}
+	if left, err = world.client.ApplyObjectPatches(t.Context(), patches); !apierrors.IsAlreadyExists(err) || len(left) != 1 {
+		t.Errorf("left %v, %v; want a refusal", left, err)
+	}
+}
+
+// K3, K7: a kind that was never there refuses the whole file, also in a delete, unless the hook says that it may be missing.
+func TestObjectPatchesOfNoKind(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	const unknown = `"kind":"Secrett","namespace":"$NS","name":"x"`
+	for text, want := range map[string]string{
+		`{"operation":"Delete",` + unknown + `}`:                                                       "Delete Secrett $NS/x: find Secrett: the API server knows no such kind; check the kind",
+		`{"operation":"DeleteInBackground",` + unknown + `}`:                                           "no such kind",
+		`{"operation":"MergePatch",` + unknown + `,"mergePatch":{}}`:                                   "no such kind",
+		`{"operation":"Create","object":{"kind":"Secrett","metadata":{"namespace":"$NS","name":"x"}}}`: "no such kind",
+		`{"operation":"Delete","apiVersion":"v2",` + strings.Replace(unknown, "tt", "t", 1) + `}`:      "find v2/Secret",
+		`{"operation":"Delete",` + unknown + `,"ignoreMissingObject":true}`:                            "",
+		`{"operation":"MergePatch",` + unknown + `,"mergePatch":{},"ignoreMissingObject":true}`:        "",
+		`{"operation":"Delete","kind":"Secret","namespace":"$NS","name":"x"}`:                          "",
+	} {
+		ns := world.Namespace(t)
+		want = strings.ReplaceAll(want, "$NS", ns)
+		err := world.patch(ns, `{"operation":"CreateIfNotExists","object":{"kind":"ConfigMap","metadata":{"name":"c","namespace":"$NS"}}}`+text)
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+		if done := world.dataOf(ns, "c") != "absent"; done != (want == "") {
+			t.Errorf("%s: the operation before it was done: %v", text, done)
+		}
+	}
+}
+
+// K3: a delete of a kind whose definition is gone has nothing to do.
+func TestDeleteOfAKindThatIsGone(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	widget := newTestKind("Widget")
+	world.define(widget)
+	remove := func(apiVersion string) string {
+		return `{"operation":"Delete","apiVersion":"` + apiVersion + `","kind":"` + widget.name + `","namespace":"$NS","name":"w"}`
+	}
+	eventually(t, "the kind is served", func() bool { return world.patch(ns, remove("test.example.com/v1")) == nil })
+	world.undefine(widget)
+	eventually(t, "the kind is gone", func() bool {
+		_, err := world.client.kinds.resolve(t.Context(), "", widget.name, true)
+		return err != nil
+	})
+	for _, apiVersion := range []string{"test.example.com/v1", ""} {
+		if err := world.patch(ns, remove(apiVersion)); err != nil {
+			t.Errorf("apiVersion %q: %v", apiVersion, err)
+		}
+	}
+	if err := world.patch(ns, remove("test.example.com/v2")); err == nil {
+		t.Error("a version that was never served: no error")
 	}
 }
 

@@ -73,6 +73,6 @@
 //	Crash                tests             any actor
 //
 //	ReloadModules        global, module    converge
-//	SetDynamicFlags      global-hooks      converge
+//	SetDynamicFlags      global-hooks      converge, config
 //	ConvergeFinished     global-hooks      converge
 package messages

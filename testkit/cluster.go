@@ -3,10 +3,12 @@ package testkit
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 
 	"addon-operator/actors"
 	"addon-operator/kube"
@@ -28,6 +30,9 @@ type Cluster struct {
 	server *apiserver.Server
 	client *kube.Client
 	news   lateNews
+
+	mu      sync.Mutex
+	refuses int // so many operations on objects
 
 	wentBack []func(watch string) // who wants to know; the operator asks before a step begins
 	// secretForbidden: the operator may not read the Secret with values.
@@ -247,9 +252,29 @@ func (c *Cluster) Delete(kind, namespace, name string) (bool, error) {
 	return c.server.Delete("", kind, namespace, name)
 }
 
+// CheckObjectPatches implements actors.Objects.
+func (c *Cluster) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
+	return c.client.CheckObjectPatches(ctx, patches)
+}
+
 // ApplyObjectPatches implements actors.Objects.
-func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
-	return c.client.ApplyObjectPatches(ctx, patches)
+func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
+	c.mu.Lock()
+	refused := min(c.refuses, len(patches))
+	c.refuses -= refused
+	c.mu.Unlock()
+	left, err = c.client.ApplyObjectPatches(ctx, patches[refused:])
+	if refused > 0 {
+		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the API server was told to refuse it", patches[0]), err)
+	}
+	return left, err
+}
+
+// FailObjects makes the API server refuse the next n operations on objects by hooks.
+func (c *Cluster) FailObjects(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refuses = n
 }
 
 // WatchObjects is the Watch of actors.World.

@@ -46,6 +46,7 @@
 //	fail-config HOOK N            the next N questions for its configuration fail
 //	slow-config HOOK DURATION     they take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
+//	fail-objects N                the API server refuses the next N operations on objects by hooks
 //	away-helm RELEASE N           the next N of them need an API whose server does not answer
 //	slow-helm RELEASE DURATION    they take that long from now on
 //	vanish OBJECT...              somebody deletes objects of releases; a release r has r-a and r-b

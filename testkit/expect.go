@@ -8,6 +8,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/values"
 )
@@ -42,6 +43,7 @@ func (r *Random) Violations(p *Played) []string {
 	}
 	list = append(list, r.world.configMapViolations(enabled, p.ConfigMap)...)
 	list = append(list, doubles(p)...)
+	list = append(list, acceptedInvalid(p)...)
 	for name := range p.Phases {
 		list = append(list, startUps(p, name, slices.Contains(enabled, name))...)
 		if !slices.Contains(enabled, name) && !r.world.gone[directoryOf(name)] {
@@ -151,6 +153,26 @@ func doubles(p *Played) (list []string) {
 		}
 	}
 	return list
+}
+
+// acceptedInvalid checks that no run of d meets values that are not valid: the ConfigMap with
+// them must have been refused, once the global hook had enabled d.
+func acceptedInvalid(p *Played) []string {
+	enabled := false
+	for _, e := range p.events {
+		switch {
+		case e.what == "start":
+			enabled = false
+		case e.module == messages.GlobalHooks && e.what == string(hooks.OnStartup) && e.ok:
+			enabled = true
+		case e.what == "configmap d "+invalidD && !enabled:
+			return nil
+		}
+	}
+	if strings.Contains(p.Trace, "err=config values: values of d") {
+		return []string{"the ConfigMap was accepted with values of d that are not valid"}
+	}
+	return nil
 }
 
 // interrupts tells of the crash of an actor that runs may depend on: not of a queue, nor of

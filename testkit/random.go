@@ -44,6 +44,7 @@ type draw struct {
 	steps   []string
 	world   world
 	invalid map[string]bool // keys of the ConfigMap
+	movedD  bool            // the directory of d was away, or had another name
 	running bool
 	number  int
 }
@@ -114,7 +115,7 @@ func (d *draw) draw() {
 		return
 	}
 	steps := []func(){
-		d.values, d.values, d.values, d.flag, d.flag, d.flag, d.objects, d.objects, d.objects, d.fail, d.fail, d.slow, d.helm,
+		d.values, d.values, d.values, d.flag, d.flag, d.flag, d.objects, d.objects, d.objects, d.fail, d.fail, d.failObjects, d.slow, d.helm,
 		d.slow, d.config, d.script, d.directory, d.awayAndBack, d.rename, d.restart, d.crash, d.crash, d.refused, d.replaced, d.advance, d.advance, d.advance, d.advance,
 	}
 	oneOf(d, steps...)()
@@ -147,12 +148,20 @@ func (d *draw) refused() {
 		return
 	}
 	key, text := "b", "size: many"
-	if d.rnd.IntN(2) == 0 {
+	switch d.rnd.IntN(4) {
+	case 0, 1:
 		key, text = oneOf(d, "aEnabled", "eEnabled"), "perhaps"
+	case 2:
+		if !d.movedD { // else it may be accepted, because nobody has enabled d
+			key, text = "d", invalidD
+		}
 	}
 	d.set(key, text)
 	d.invalid[key] = true
 }
+
+// invalidD is a section of d, which a global hook enables, that does not fit.
+const invalidD = "size: many"
 
 // replaced deletes the ConfigMap and creates it again, with anything in between but a restart. A
 // content that is refused is not deleted: a hook that saves values would bring back the last
@@ -226,6 +235,7 @@ func (d *draw) config() {
 // rename gives the directory of a module its second name, or its first one again.
 func (d *draw) rename() {
 	dir := oneOf(d, "010-a", "010-b", "020-c", "030-d", "040-e")
+	d.movedD = d.movedD || dir == directoryOf("d")
 	switch {
 	case d.world.gone[dir]:
 	case d.world.renamed[dir]:
@@ -238,6 +248,8 @@ func (d *draw) rename() {
 }
 
 func (d *draw) fail() { d.add("fail %s %d", d.hook(), 1+d.rnd.IntN(4)) }
+
+func (d *draw) failObjects() { d.add("fail-objects %d", 1+d.rnd.IntN(4)) }
 
 func (d *draw) slow() {
 	d.add("slow %s %s", d.hook(), oneOf(d, 0, 200*time.Millisecond, 2*time.Second, 7*time.Second, 40*time.Second))
@@ -290,6 +302,7 @@ func (d *draw) awayAndBack() {
 
 // moveDirectory removes the directory of a module, or restores it.
 func (d *draw) moveDirectory(dir string) {
+	d.movedD = d.movedD || dir == directoryOf("d")
 	if d.world.gone[dir] {
 		delete(d.world.gone, dir)
 		d.add("restore modules/%s", dir)
@@ -361,6 +374,7 @@ func (d *draw) mend() {
 			d.add("slow-config %s 0s", name)
 		}
 	}
+	d.add("fail-objects 0")
 	for _, release := range []string{"a", "b", "c", "e"} {
 		d.add("fail-helm %s 0", release)
 		d.add("slow-helm %s 0s", release)

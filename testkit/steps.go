@@ -51,6 +51,7 @@ func steps() map[string]func(*player, string) error {
 		"fail-config":      (*player).stepFailConfig,
 		"slow-config":      (*player).stepSlowConfig,
 		"fail-helm":        (*player).stepFailHelm,
+		"fail-objects":     (*player).stepFailObjects,
 		"away-helm":        (*player).stepAwayHelm,
 		"slow-helm":        (*player).stepSlowHelm,
 		"vanish":           (*player).stepVanish,
@@ -140,6 +141,7 @@ func (p *player) stepConfigMapSet(rest string) error {
 	}
 	data[key] = strings.ReplaceAll(text, `\n`, "\n")
 	p.noteSwitch(key)
+	p.witness.note("configmap "+rest, "")
 	p.cluster.SetConfigMap(data)
 	return nil
 }
@@ -307,6 +309,12 @@ func (p *player) stepRestore(path string) error {
 func (p *player) stepFailHelm(rest string) error {
 	name, n, err := nameAndNumber(rest)
 	p.releases.Fail(name, n)
+	return err
+}
+
+func (p *player) stepFailObjects(rest string) error {
+	n, err := strconv.Atoi(rest)
+	p.cluster.FailObjects(n)
 	return err
 }
 

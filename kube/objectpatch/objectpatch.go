@@ -41,6 +41,7 @@ type Patch struct {
 	Subresource         string // without slash
 	IgnoreMissingObject bool   // patches of absent objects succeed (K3)
 	IgnoreHookError     bool   // apply it even when the hook failed (K9); for the caller
+	Unanswered          bool   // it was tried, and may be done: the API server gave no answer
 
 	Object map[string]any // of Create…, CreateOrUpdate, ServerSideApply
 	Data   []byte         // of MergePatch and JSONPatch: the patch as JSON

@@ -244,8 +244,13 @@ func (r *recorder) Releases(ctx context.Context) ([]string, error) {
 	return r.releases.Releases(ctx)
 }
 
+// CheckObjectPatches implements actors.Objects.
+func (r *recorder) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
+	return r.objects.CheckObjectPatches(ctx, patches)
+}
+
 // ApplyObjectPatches implements actors.Objects.
-func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
+func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	defer r.action()()
 	return r.objects.ApplyObjectPatches(ctx, patches)
 }

@@ -1,0 +1,204 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+
+	"addon-operator/hooks"
+	"addon-operator/kube/objectpatch"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// effects are the part of a hook's result that follows its commit (D26): object patches that the
+// API server may refuse, then metrics. What is committed must not be committed again, so a retry
+// goes on here, and does not run the hook.
+type effects struct {
+	hook    hooks.Hook
+	step    string // which run of the hook in the task
+	objects []objectpatch.Patch
+	metrics []hooks.Metric
+	// allowFailure: operations that fail are given up (F12).
+	allowFailure bool
+	// synchronization is what the run was for; its events are held until it has ended. seen is
+	// the last change of each of its bindings that the hook was shown.
+	synchronization messages.Synchronization
+	seen            []uint64
+
+	committed bool
+}
+
+// unfinished are the effects of the tasks of an owner. They live as long as the owner's state, so
+// a crash of the owner repeats no commit; runs share them, hence the lock.
+type unfinished struct {
+	mu    sync.Mutex
+	tasks map[string]*taskEffects
+}
+
+// taskEffects are those of one task.
+type taskEffects struct {
+	// current are of the hook that is running, or has failed: one at most, for a run has no next
+	// step before they are done.
+	current *effects
+	// done are the steps that a later attempt has finished, and the run has not reached again.
+	done []effects
+}
+
+// begin keeps the effects of a result that is about to be committed.
+func (u *unfinished) begin(task string, e effects) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.tasks == nil {
+		u.tasks = map[string]*taskEffects{}
+	}
+	if u.tasks[task] == nil {
+		u.tasks[task] = &taskEffects{}
+	}
+	u.tasks[task].current = &e
+}
+
+// change changes the effects that are not done, if there are any.
+func (u *unfinished) change(task string, change func(*effects)) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if t := u.tasks[task]; t != nil && t.current != nil {
+		change(t.current)
+	}
+}
+
+// commit is called by the owner: the values of the result are in force.
+func (u *unfinished) commit(task string) {
+	u.change(task, func(e *effects) { e.committed = true })
+}
+
+// due returns the effects that a retry of the task must finish first.
+func (u *unfinished) due(task string) (effects, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	t := u.tasks[task]
+	if t == nil || t.current == nil || !t.current.committed {
+		return effects{}, false
+	}
+	return *t.current, true
+}
+
+// finished notes that a retry has finished them; the run is to leave the step out.
+func (u *unfinished) finished(task string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if t := u.tasks[task]; t != nil && t.current != nil {
+		t.done, t.current = append(t.done, *t.current), nil
+	}
+}
+
+// take reports whether a step of the task was done by an earlier attempt, and forgets it: the
+// step after it is next.
+func (u *unfinished) take(task string, hook hooks.Hook, step string) (effects, bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	t := u.tasks[task]
+	if t == nil {
+		return effects{}, false
+	}
+	i := slices.IndexFunc(t.done, func(e effects) bool { return e.hook.Name == hook.Name && e.step == step })
+	if i < 0 {
+		return effects{}, false
+	}
+	e := t.done[i]
+	t.done = slices.Delete(t.done, i, i+1)
+	return e, true
+}
+
+// end drops the effects of the hook that is running: all is done, or nothing of it has an effect.
+func (u *unfinished) end(task string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if t := u.tasks[task]; t != nil {
+		if t.current = nil; len(t.done) == 0 {
+			delete(u.tasks, task)
+		}
+	}
+}
+
+// drop forgets a task and returns what was kept of it.
+func (u *unfinished) drop(task string) []effects {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	t := u.tasks[task]
+	delete(u.tasks, task)
+	switch {
+	case t == nil:
+		return nil
+	case t.current == nil:
+		return t.done
+	default:
+		return append(t.done, *t.current)
+	}
+}
+
+// rename moves the effects to the task that takes the place of another one.
+func (u *unfinished) rename(from, to string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if t := u.tasks[from]; t != nil {
+		delete(u.tasks, from)
+		u.tasks[to] = t
+	}
+}
+
+// clear drops all effects: the module is switched off, or removed.
+func (u *unfinished) clear() {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	clear(u.tasks)
+}
+
+// triggersStep and synchronizationStep name the runs of a hook in a task.
+func triggersStep(binding hooks.BindingType) string { return string(binding) }
+
+func synchronizationStep(w messages.SynchronizeHook) string {
+	return fmt.Sprint("Synchronization ", w.Bindings)
+}
+
+// goOn finishes what an earlier attempt at the task has left of a hook's result.
+func (j job) goOn(run *supervisor.Run) error {
+	e, due := j.unfinished.due(j.task.ID)
+	if !due {
+		return nil
+	}
+	err := j.finish(run, e)
+	if err != nil && e.allowFailure && run.Context().Err() == nil {
+		j.allowed(e.hook, e.hook.Config.Kubernetes[e.synchronization.Bindings[0].Index].Name, err)
+		err = nil
+	}
+	if err == nil {
+		j.unfinished.finished(j.task.ID)
+	}
+	return err
+}
+
+// finish has the effects of a committed result; what fails is left for the next attempt.
+func (j job) finish(run *supervisor.Run, e effects) error {
+	left, err := j.patchObjects(run, e.hook, e.objects)
+	if err != nil {
+		j.unfinished.change(j.task.ID, func(e *effects) { e.objects = left })
+		if e.allowFailure || j.task.AllowFailure {
+			return fmt.Errorf("%w (all else of its result is in force)", err)
+		}
+		return fmt.Errorf("%w (all else of its result is in force; this is tried again, without another run of the hook)", err)
+	}
+	if dropped := j.program.Metrics.hookReported(j.owner, e.hook.Name, e.metrics); dropped > 0 {
+		j.log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", e.hook.Name, "dropped", dropped, "option", "ADDON_OPERATOR_HOOK_METRICS_SERIES")
+	}
+	return nil
+}
+
+// dropEffects gives up what is left of a task that has ended.
+func (o *owner) dropEffects(t messages.Task) {
+	for _, e := range o.state.unfinished.drop(t.ID) {
+		if len(e.synchronization.Bindings) > 0 {
+			o.program.Send(o.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: o.name, Synchronization: e.synchronization})
+		}
+	}
+}
