@@ -83,9 +83,13 @@ quick: format vet-changed ## in seconds: format, vet of what changed, all tests 
 	go test -C $(DEVCLUSTER) -short -vet=off $(LINK_KUBE) .
 	echo "make quick: passed, in $$(( $$(date +%s) - $(started) )) s"
 
+# go test begins packages in the order of the command line. The longest come first: one that is
+# left over at the end keeps a single processor busy.
+LONGEST := ./cmd/addon-operator ./values ./helm ./actors ./kube
+
 .PHONY: test
 test: format devcluster ## proves the product: all tests, on a real API server; one package by PACKAGES=./values
-	@go test -vet=off $(LIMIT) $(PACKAGES)
+	@go test -vet=off $(LIMIT) $(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES)
 	go test -C $(DEVCLUSTER) -vet=off $(LINK_KUBE) .
 	echo "make test: passed, in $$(( $$(date +%s) - $(started) )) s (the race detector, vet and lint run in make check)"
 
@@ -119,9 +123,11 @@ vet-changed: ## go vet of the packages with changes against BASE=HEAD
 .PHONY: test-race
 test-race: devcluster ## all tests with the race detector; without a C compiler, without it
 	@$(if $(CC_FOUND),,echo "test-race: there is no C compiler ($$(go env CC)), so the tests run without the race detector")
-	CGO_ENABLED=$(if $(CC_FOUND),1,0) go test $(RACE) -vet=off $(LIMIT) $(PACKAGES)
-	# Under the race detector tests repeat seldom, and those of megabytes are left out: here in full.
+	CGO_ENABLED=$(if $(CC_FOUND),1,0) go test $(RACE) -vet=off $(LIMIT) $(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES)
+	# What repeats does so a few times in make test, and seldom under the race detector, where those
+	# of megabytes are left out: here in full. The random steps of helm are in make differential.
 	go test -vet=off $(LIMIT) ./helm -run 'Killed|TooLarge' -kills 50
+	go test -vet=off $(LIMIT) ./cmd/addon-operator -run LeaderIsKilled -kills 20
 	go test -vet=off $(LIMIT) ./actors -run 'Random|Interleavings' -sequences 1000 -seeds 100
 	echo "test-race: ok ($$SECONDS s)"
 

@@ -3,5 +3,5 @@
 package actors_test
 
 // raced: the race detector makes everything ten times slower, so tests that repeat do it
-// less often; make test plays them in full without it.
+// less often; make check plays them in full without it.
 const raced = true

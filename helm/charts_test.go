@@ -70,7 +70,7 @@ func TestApplyTooLargeRecord(t *testing.T) {
 	for i := range 4 {
 		write(t, m, fmt.Sprintf("files/%d", i), noise(600_000)+fmt.Sprint(i))
 	}
-	err := f.refuse(m.with("count", int64(4)), Invalid)
+	err := f.refuse(m.with("count", int64(2)), Invalid)
 	if !strings.Contains(err.Error(), "split the module") {
 		t.Errorf("error = %v", err)
 	}
@@ -79,7 +79,7 @@ func TestApplyTooLargeRecord(t *testing.T) {
 		t.Error("objects were applied without a record")
 	}
 	f.apply(m.with("count", int64(1)), Installed, 1)
-	if err := f.refuse(m.with("count", int64(4)), Invalid); !strings.Contains(err.Error(), "split the module") {
+	if err := f.refuse(m.with("count", int64(2)), Invalid); !strings.Contains(err.Error(), "split the module") {
 		t.Errorf("error = %v", err)
 	}
 	f.wantRevisions("large", "1 deployed")

@@ -75,7 +75,7 @@ data: {text: "{{ $.Values.victim.text }}"}
 {{ end }}
 `
 
-// kills: make test takes fewer with the race detector, and all of them without.
+// kills: make check asks for 50.
 var kills = flag.Int("kills", 10, "kills of TestKilledAtRandomMoments")
 
 // T20, H8: the process is killed at random moments of installs and upgrades; whatever it

@@ -2,6 +2,7 @@ package main_test
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -17,11 +18,14 @@ import (
 // This file holds the tests of high availability; e2e_replicas_harness_test.go has what
 // they do to replicas.
 
-// Three replicas; the leader is killed twenty times at random moments while events and
+// leaderKills is how often TestLeaderIsKilled kills.
+var leaderKills = flag.Int("kills", 5, "kills of TestLeaderIsKilled; make check asks for 20")
+
+// Three replicas; the leader is killed again and again at random moments while events and
 // edits flow. No two of them act at the same time, the hook sees in the end what there
 // is, and the release is of the last values. Issue 8, "Proof"; L1, L4, L5.
-func TestLeaderIsKilledTwentyTimes(t *testing.T) {
-	const kills = 20
+func TestLeaderIsKilled(t *testing.T) {
+	kills := *leaderKills
 	h := newHouse(t, "replicas")
 	r := startReplicas(h, 3, hasty...)
 	first := r.awaitConverged()

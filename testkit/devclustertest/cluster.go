@@ -3,6 +3,7 @@ package devclustertest
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -193,16 +194,17 @@ func (c *Cluster) Restart(t testing.TB) {
 	c.process = process
 }
 
-// Backup restarts the cluster, and returns what restores the state that it has now: this,
-// too, restarts it.
+// Backup stops the running cluster for the time of a copy, and returns what restores the state
+// that it has now: this restarts it.
 func (c *Cluster) Backup(t testing.TB) (restore func()) {
 	t.Helper()
-	c.Kill(t)
 	data, backup := filepath.Join(c.dir, "etcd"), filepath.Join(t.TempDir(), "etcd")
-	if err := os.CopyFS(backup, os.DirFS(data)); err != nil {
+	c.Pause(t)
+	err := errors.Join(c.awaitPause(), os.CopyFS(backup, os.DirFS(data)))
+	c.Resume(t)
+	if err != nil {
 		t.Fatal(err)
 	}
-	c.Restart(t)
 	return func() {
 		t.Helper()
 		c.Kill(t)
@@ -224,6 +226,29 @@ func (c *Cluster) Pause(t testing.TB) {
 func (c *Cluster) Resume(t testing.TB) {
 	t.Helper()
 	c.signal(t, syscall.SIGCONT)
+}
+
+// awaitPause waits until no thread of a paused cluster runs any more: from then on its files
+// are those that a crash would leave.
+func (c *Cluster) awaitPause() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.process == nil {
+		return nil
+	}
+	for {
+		var status syscall.WaitStatus
+		_, err := syscall.Wait4(c.process.command.Process.Pid, &status, syscall.WUNTRACED, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+		case err != nil:
+			return fmt.Errorf("waiting until the cluster has stopped: %w", err)
+		case !status.Stopped():
+			return errors.New("the cluster has ended")
+		default:
+			return nil
+		}
+	}
 }
 
 func (c *Cluster) signal(t testing.TB, signal syscall.Signal) {

@@ -97,20 +97,21 @@ func TestDeploymentBecomesPodsAndGoesWithThem(t *testing.T) {
 	eventually(t, "the pods to be collected", pods(0))
 }
 
-func TestNamespaceIsDeletedAtTheEndOfItsTest(t *testing.T) {
+// Tests delete namespaces, as people do.
+func TestNamespaceIsDeletedWithItsObjects(t *testing.T) {
 	cluster := Start(t)
 	client := clientFor(t, cluster.RESTConfig())
-	var namespace string
-	t.Run("a test with objects", func(t *testing.T) {
-		namespace = cluster.Namespace(t)
-		if !strings.HasPrefix(namespace, "testnamespaceisdeletedattheendofitstest-") {
-			t.Errorf("namespace %s does not tell its test", namespace)
-		}
-		object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "object"}}
-		if _, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
-			t.Fatal(err)
-		}
-	})
+	namespace := cluster.Namespace(t)
+	if !strings.HasPrefix(namespace, "testnamespaceisdeletedwithitsobjects-") {
+		t.Errorf("namespace %s does not name its test", namespace)
+	}
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "object"}}
+	if _, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.CoreV1().Namespaces().Delete(t.Context(), namespace, metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "the namespace to be gone", func(ctx context.Context) (bool, error) {
 		_, err := client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {

@@ -22,8 +22,9 @@ const (
 )
 
 // Namespace makes a namespace with a fresh name and returns when Pods are
-// admitted in it. It asks for its deletion at the end of the test and does not
-// wait for that: the control plane grants itself five seconds for each.
+// admitted in it. Nobody deletes it: it ends with its cluster, and that with
+// go test. The control plane would ask for the objects of every kind, which
+// takes longer than many a test.
 func (c *Cluster) Namespace(t testing.TB) string {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(c.RESTConfig())
@@ -37,7 +38,6 @@ func (c *Cluster) Namespace(t testing.TB) string {
 	if _, err := client.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil {
 		t.Fatalf("namespace for the test: %v", err)
 	}
-	t.Cleanup(func() { deleteNamespace(t, client, name) })
 	if err := waitForAccount(ctx, client, name); err != nil {
 		t.Fatalf("namespace %s: default service account: %v", name, err)
 	}
@@ -78,17 +78,4 @@ func waitForAccount(ctx context.Context, client kubernetes.Interface, namespace 
 		}
 		return err == nil, err
 	})
-}
-
-// deleteNamespace does not mind when the test deleted it, or killed the
-// cluster.
-func deleteNamespace(t testing.TB, client kubernetes.Interface, name string) {
-	t.Helper()
-	// The test's own context is cancelled by now.
-	ctx, cancel := context.WithTimeout(context.Background(), requestTimeout)
-	defer cancel()
-	err := client.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		t.Logf("namespace %s stays: %v", name, err)
-	}
 }
