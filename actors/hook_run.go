@@ -196,6 +196,7 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 	first := hook.Config.Kubernetes[w.Bindings[0]]
 	if w.Instead || slices.ContainsFunc(w.Bindings, func(i int) bool { return hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
 		c := synchronizationContext(first, snapshots, w.Bindings[0])
+		j.task.AllowFailure = first.AllowFailure // a copy; the task may be a module run, which allows nothing
 		err := j.execute(run, hook, hooks.OnKubernetes, []hooks.Context{c}, w.Late || w.Again)
 		if cause := context.Cause(run.Context()); cause != nil {
 			return cause // the hook was killed, which is no failure that may be allowed
@@ -204,7 +205,6 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 			return err
 		}
 		if err != nil {
-			j.program.Metrics.hookAllowed(j.owner, hook.Name, first.Name, j.task)
 			j.log.Warn("hook failed at Synchronization; its failure is allowed", "hook", hook.Name, "binding", first.Name, "err", err)
 		}
 	}
@@ -239,12 +239,32 @@ func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapsh
 	return c
 }
 
-// execute runs a hook once and has its result applied: everything is checked before
-// anything has an effect; then ConfigMap, values, flags, objects, metrics (D26).
+// execute runs a hook once, has its result applied, and counts how that ended: as exactly one
+// of success, error and allowed error, unless the hook was ended with its module or the operator.
 func (j job) execute(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context, triggers bool) (err error) {
 	run, s := j.span(run, "hook run", about{hook: hook.Name, binding: contexts[0].Binding})
 	defer func() { s.end(err) }()
-	result, err := j.process(run, hook, binding, contexts)
+	prepared, err := j.prepare(run, hook, binding, contexts)
+	if err != nil {
+		return err
+	}
+	var used hooks.Usage
+	outcome := errors.New("bug: it panicked") // until it returns
+	defer func() {
+		if outcome == nil || run.Context().Err() == nil {
+			j.program.Metrics.hookRan(j.owner, hook.Name, contexts[0].Binding, j.task, used, outcome)
+		}
+	}()
+	outcome = j.runAndApply(run, prepared, binding, triggers, &used)
+	return outcome
+}
+
+// runAndApply runs a hook: everything is checked before anything has an effect; then
+// ConfigMap, values, flags, objects, metrics (D26).
+func (j job) runAndApply(run *supervisor.Run, prepared hooks.Run, binding hooks.BindingType, triggers bool, used *hooks.Usage) error {
+	hook := prepared.Hook
+	result, err := j.process(run, prepared)
+	*used = result.Usage
 	if err != nil {
 		return errors.Join(err, j.patchDespite(run, hook, result))
 	}
@@ -257,7 +277,7 @@ func (j job) execute(run *supervisor.Run, hook hooks.Hook, binding hooks.Binding
 	}
 	applied, err := ask[messages.HookResultApplied](run, j.program.owner(j.owner), messages.ApplyHookResult{
 		Hook: hook.Name, Binding: binding, Triggers: triggers, Reload: j.task.Reload,
-		Cause:  messages.By(messages.ByHook, hook.Name+" changed "+changedPaths(result), j.task.Cause).In(s.name()),
+		Cause:  messages.By(messages.ByHook, hook.Name+" changed "+changedPaths(result), j.task.Cause).In(traceOf(run)),
 		Result: result, Origin: values.Origin{Hook: hook.Name, Task: j.task.ID, Time: time.Now()},
 	})
 	if err := errors.Join(err, applied.Err); err != nil {
@@ -323,28 +343,28 @@ func changedPaths(r hooks.Result) string {
 	return strings.Join(paths, ", ")
 }
 
-// process runs the executable with the values as they are now.
-func (j job) process(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context) (hooks.Result, error) {
+// prepare waits for the turn of a hook and takes the values as they are then.
+func (j job) prepare(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context) (hooks.Run, error) {
 	if limit := j.limits.of(hook); limit != nil {
 		run.Step("%s: waits for its turn (executionMinInterval)", hook.Name)
 		if err := limit.Wait(run.Context()); err != nil {
-			return hooks.Result{}, fmt.Errorf("hook %s: wait for its turn: %w", hook.Name, err)
+			return hooks.Run{}, fmt.Errorf("hook %s: wait for its turn: %w", hook.Name, err)
 		}
 	}
 	run.Step("%s: %s", hook.Name, binding)
 	merged, config, err := j.values(run, true)
-	if err != nil {
-		return hooks.Result{}, err
-	}
-	label := contexts[0].Binding
-	defer j.hookBegins(hook, label)()
-	result, err := j.program.Hooks.Run(run.Context(), hooks.Run{
+	return hooks.Run{
 		Hook: hook, WorkingDir: j.workingDir, Contexts: contexts, Values: merged, ConfigValues: config,
-		Labels: j.labels(hook.Name, label), Env: traceEnvironment(run),
-	})
-	j.program.Metrics.hookRan(j.owner, hook.Name, label, j.task, result.Usage, err)
+		Labels: j.labels(hook.Name, contexts[0].Binding), Env: traceEnvironment(run),
+	}, err
+}
+
+// process runs the executable.
+func (j job) process(run *supervisor.Run, prepared hooks.Run) (hooks.Result, error) {
+	defer j.hookBegins(prepared.Hook, prepared.Contexts[0].Binding)()
+	result, err := j.program.Hooks.Run(run.Context(), prepared)
 	for _, warning := range result.Warnings {
-		j.log.Warn(warning, "hook", hook.Name)
+		j.log.Warn(warning, "hook", prepared.Hook.Name)
 	}
 	return result, err
 }

@@ -76,6 +76,7 @@
 //	                              N times: many messages are handled once more after a crash
 //	crash ACTOR after MESSAGE [N] the same, when it has been handled; a script fails when
 //	                              the message never comes
+//	counts                        print how the runs of hooks were counted
 //	show                          print phases and queues into the trace
 //
 // Nothing in here is for production; package devclustertest has the real API server.

@@ -127,7 +127,7 @@ func (h *Hooks) Run(ctx context.Context, run hooks.Run) (result hooks.Result, er
 	h.sched.Await("hook " + run.Hook.Name) // that of another queue may begin at the same time
 	h.trace.Add("hook %s: %s", run.Hook.Name, strings.Join(contexts, " + "))
 	ended := false // a panic is no success
-	leave := h.witness.hookRun(run, contexts)
+	leave := h.witness.hookRun(ctx, run, contexts)
 	defer func() { leave(ended && err == nil) }()
 	result, err = h.run(ctx, run)
 	ended = true

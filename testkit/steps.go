@@ -75,6 +75,7 @@ func steps() map[string]func(*player, string) error {
 		"restore":          (*player).stepRestore,
 		"write":            (*player).stepWrite,
 		"crash":            (*player).stepCrash,
+		"counts":           (*player).showCounts,
 		"show":             func(p *player, _ string) error { p.show(); return nil },
 	}
 }
