@@ -113,6 +113,7 @@ func Load(dirs Dirs) (*Tree, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	tree.warnUnknownFlags()
 	return tree, nil
 }
 
