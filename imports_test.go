@@ -39,7 +39,7 @@ func house() plan {
 			"addons":     "values",
 			"messages":   "values hooks",
 			"actors":     "messages supervisor values hooks addons kube helm",
-			"server":     "messages supervisor",
+			"server":     "messages supervisor values",
 			"testkit":    all,
 			"examples":   "", // a script, and the test that plays it
 			"cmd":        all + " testkit/scenario testkit/apiserver",

@@ -26,6 +26,7 @@ type config struct {
 	program *program
 	log     *slog.Logger
 	state   *configState
+	started func(self *actor.PID) // begins to watch, once in the life of the process
 }
 
 // configState survives a crash of the actor.
@@ -64,37 +65,40 @@ func newConfig(ctx context.Context, p *program, initial initialConfig, standby b
 	watching := false
 	return func() actor.Actor {
 		c := &config{program: p, log: p.Log, state: state}
-		return actor.ReceiveFunc(func(ac actor.Context) {
-			if _, ok := ac.Message().(*actor.Started); ok && !watching {
-				watching = true
-				self := ac.Self()
-				if state.refused != "" {
-					c.noticeRefused(state.refused)
-				}
-				if state.secret.refused != "" {
-					c.noticeSecretRefused(state.secret.refused)
-				}
-				c.writtenBefore(initial.written)
-				c.warnLostBefore()
-				p.ConfigMap.Watch(ctx, func(cm kube.ConfigMap) {
-					p.Send(self, messages.ConfigMapSeen(cm))
-				})
-				if p.WentBack != nil {
-					p.WentBack(ctx, func(watch string) { p.Send(self, clusterWentBack{watch}) })
-				}
-				if !initial.secret.off && p.Secret != nil {
-					p.Secret.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, secretSeen{content}) })
-				}
-				c.tellMisplaced()
-				c.secretKnown()
+		c.started = func(self *actor.PID) {
+			if watching {
+				return // a crash came behind it
 			}
-			c.receive(ac)
-		})
+			watching = true
+			if state.refused != "" {
+				c.noticeRefused(state.refused)
+			}
+			if state.secret.refused != "" {
+				c.noticeSecretRefused(state.secret.refused)
+			}
+			c.writtenBefore(initial.written)
+			c.warnLostBefore()
+			p.ConfigMap.Watch(ctx, func(cm kube.ConfigMap) {
+				p.Send(self, messages.ConfigMapSeen(cm))
+			})
+			if p.WentBack != nil {
+				p.WentBack(ctx, func(watch string) { p.Send(self, clusterWentBack{watch}) })
+			}
+			if !initial.secret.off && p.Secret != nil {
+				p.Secret.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, secretSeen{content}) })
+			}
+			c.tellMisplaced()
+			c.secretKnown()
+		}
+		return c
 	}
 }
 
-func (c *config) receive(ctx actor.Context) {
+// Receive implements actor.Actor.
+func (c *config) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
+	case *actor.Started:
+		c.started(ctx.Self())
 	case messages.ConfigMapSeen:
 		c.seen(ctx, msg)
 	case secretSeen:

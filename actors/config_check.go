@@ -137,8 +137,10 @@ func warnUnknownKeys(log *slog.Logger, doc, before values.Document, sections map
 		}
 	}
 	known := make(map[string]bool, len(sections))
-	for key := range sections {
+	var flags []string
+	for _, key := range slices.Sorted(maps.Keys(sections)) {
 		known[values.FlagKey(key)], known[values.MaintenanceKey(key)] = true, true
+		flags = append(flags, values.FlagKey(key))
 	}
 	for _, key := range slices.Sorted(maps.Keys(doc.Maintenance)) {
 		if _, told := before.Maintenance[key]; !told && !known[key] {
@@ -147,7 +149,11 @@ func warnUnknownKeys(log *slog.Logger, doc, before values.Document, sections map
 	}
 	for _, key := range slices.Sorted(maps.Keys(doc.Flags)) {
 		if _, told := before.Flags[key]; !told && !known[key] {
-			log.Warn("the ConfigMap has a flag for a module that does not exist; it is ignored", "key", key)
+			about := []any{"key", key}
+			if meant := values.NearFlag(key, flags); meant != "" {
+				about = append(about, "didYouMean", meant)
+			}
+			log.Warn("the ConfigMap has a flag for a module that does not exist; it is ignored", about...)
 		}
 	}
 }

@@ -36,9 +36,15 @@ type convergeState struct {
 	globalHooks []hooks.Hook
 	config      map[string]bool   // flags in the ConfigMap
 	dynamic     map[string]bool   // flags of global hooks
+	dynamicBy   map[string]string // which hook has set each
 	maintenance map[string]string // modes in the ConfigMap
 	enabled     []string          // by the last discovery
 	verdicts    map[string]Verdict
+	// discoveryFails says why the discovery in progress has failed; "" when it has not. off says of
+	// each module that is off why, told what the log has said of them.
+	discoveryFails string
+	off            map[string]string
+	told           []string
 	// deployed are modules and releases that have something in the cluster (E9).
 	deployed map[string]bool
 	removed  map[string]bool   // modules whose directories are gone; their actors live on
@@ -69,12 +75,13 @@ func newConverge(p *program, b *boot) actor.Producer {
 // Receive implements actor.Actor.
 func (c *converge) Receive(ctx actor.Context) {
 	if c.Runs.Receive(ctx) {
-		c.publish(ctx)
+		c.publish()
 		return
 	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		c.state.tasks.settle(ctx)
+		c.explainOff()
 	case *actor.Stopping:
 		c.state.span.end(nil)
 	case messages.StartUp:
@@ -108,7 +115,7 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.state.config = msg.Flags
 		c.switchModules(ctx)
 	case messages.SetDynamicFlags:
-		c.state.dynamic = msg.Flags
+		c.state.dynamic, c.state.dynamicBy = msg.Flags, msg.By
 		c.switchModules(ctx)
 	case messages.ModuleDeleted:
 		delete(c.state.deployed, msg.Name)
@@ -119,7 +126,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	default:
 		unhandled(ctx, c.log)
 	}
-	c.publish(ctx)
+	c.publish()
 }
 
 // startUp queues steps 1 and 2 and the first reload.
@@ -232,7 +239,7 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 	kind, about := t.Work.Describe()
 	if _, ok := t.Work.(messages.DiscoverModules); ok {
-		c.program.Metrics.discoveryFailed()
+		c.discoveryFailed(a.Err)
 	}
 	c.program.noticeFailure(t, a)
 	c.log.Error("task failed, will retry", "task", strings.TrimSpace(kind+" "+about), "queue", t.Queue, "attempt", a.Number, "in", a.In, "err", a.Err)
@@ -269,9 +276,10 @@ func (c *converge) enqueue(ctx actor.Context, head bool, tasks []messages.Task) 
 // discovered turns the result of a discovery into tasks (E8), unless the reload was
 // overtaken by a newer one, which discovers again (F10).
 func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
+	defer c.explainOff()
 	d, _ := result.(discovery)
 	gone := c.forgetRemoved(ctx, d.tree)
-	c.state.tree = d.tree
+	c.state.tree, c.state.discoveryFails = d.tree, ""
 	if d.list {
 		c.state.listed = true
 		for _, name := range d.releases {
@@ -347,7 +355,13 @@ func (c *converge) logPlan(p Plan, d discovery, gone []string) {
 	if len(p.Held) > 0 {
 		log = log.With("held", p.Held)
 	}
-	if slices.Equal(d.enabled, c.state.enabled) && len(p.Delete)+len(p.Purge) == 0 && c.state.ready {
+	off := c.listOff(d)
+	if len(off) > 0 {
+		log = log.With("off", off)
+	}
+	news := !slices.Equal(off, c.state.told)
+	c.state.told = off
+	if slices.Equal(d.enabled, c.state.enabled) && len(p.Delete)+len(p.Purge) == 0 && c.state.ready && !news {
 		log.Debug("modules discovered", "run", p.Run)
 		return
 	}
@@ -406,6 +420,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 
 // switchModules suspends what the flags switch off and resumes what they switch on.
 func (c *converge) switchModules(ctx actor.Context) {
+	c.explainOff()
 	for _, m := range c.state.tree.Modules {
 		if switchedOn(m, c.state.dynamic, c.state.config).Enabled {
 			ctx.Send(c.program.owner(m.Name), messages.ResumeModule{})
@@ -424,8 +439,15 @@ func (c *converge) runModules(ctx actor.Context, names []string, cause messages.
 	}
 }
 
-func (c *converge) publish(ctx actor.Context) {
-	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.state.ready, Reload: c.state.reload, Enabled: c.state.enabled, HeldPurge: c.heldPurge()}
+// HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
+// status is published here.
+func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
+	c.Runs.HandleFailure(system, sup, child, stats, reason, message)
+	c.publish()
+}
+
+func (c *converge) publish() {
+	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.state.ready, Reload: c.state.reload, Enabled: c.state.enabled, HeldPurge: c.heldPurge(), Off: c.state.off}
 	if next := c.state.restarts.postponed; next != nil {
 		s.Postponed = next.String()
 	}
@@ -435,5 +457,5 @@ func (c *converge) publish(ctx actor.Context) {
 	case c.state.reload == 0:
 		s.Phase = messages.ConvergeStarting
 	}
-	c.program.Inspector.Publish(ctx.Self(), s)
+	c.program.Inspector.Publish(c.program.PID(convergePath), s)
 }

@@ -88,7 +88,7 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 			return d, err
 		}
 	}
-	script := func(m addons.Module, before []string) (bool, error) { return j.enabledScript(run, m, before) }
+	script := func(m addons.Module, before []string) (hooks.Answer, error) { return j.enabledScript(run, m, before) }
 	if d.enabled, d.verdicts, err = judge(d.tree.Modules, d.dynamic, d.config, script); err != nil {
 		return d, err
 	}
@@ -117,16 +117,16 @@ func (j job) ensureCRDs(run *supervisor.Run, d discovery) error {
 
 // judge asks flags and enabled scripts, in the order of the modules: a script sees the
 // modules that were enabled before it (D9, E6).
-func judge(modules []addons.Module, dynamic, config map[string]bool, script func(m addons.Module, before []string) (bool, error)) (enabled []string, verdicts map[string]Verdict, _ error) {
+func judge(modules []addons.Module, dynamic, config map[string]bool, script func(m addons.Module, before []string) (hooks.Answer, error)) (enabled []string, verdicts map[string]Verdict, _ error) {
 	verdicts = make(map[string]Verdict, len(modules))
 	for _, m := range modules {
 		v := switchedOn(m, dynamic, config)
 		if v.Enabled && m.EnabledScript != "" {
-			on, err := script(m, enabled)
+			answer, err := script(m, enabled)
 			if err != nil {
 				return enabled, verdicts, err
 			}
-			v = Verdict{on, byScript}
+			v = Verdict{answer.Enabled, byScript, answer.Reason}
 		}
 		verdicts[m.Name] = v
 		if v.Enabled {
@@ -135,9 +135,6 @@ func judge(modules []addons.Module, dynamic, config map[string]bool, script func
 	}
 	return enabled, verdicts, nil
 }
-
-// byScript is the source of the verdict of an enabled script.
-const byScript = "enabled script"
 
 // answersOfScripts are what the enabled scripts that were asked have said, by module.
 func answersOfScripts(d discovery) map[string]bool {
@@ -150,7 +147,7 @@ func answersOfScripts(d discovery) map[string]bool {
 	return answers
 }
 
-func (j reloadJob) enabledScript(run *supervisor.Run, m addons.Module, before []string) (on bool, err error) {
+func (j reloadJob) enabledScript(run *supervisor.Run, m addons.Module, before []string) (answer hooks.Answer, err error) {
 	run, s := j.span(run, "enabled script", about{module: m.Name})
 	defer func() { s.end(err) }()
 	run.Step("enabled script of %s", m.Name)
@@ -158,7 +155,7 @@ func (j reloadJob) enabledScript(run *supervisor.Run, m addons.Module, before []
 	of.owner = m.Name
 	merged, config, err := of.values(run, false)
 	if err != nil {
-		return false, err
+		return answer, err
 	}
 	merged[values.GlobalKey] = withEnabledModules(merged[values.GlobalKey], before)
 	defer of.hookBegins(hooks.Hook{File: hooks.File{Name: m.Name + "/enabled"}}, "")()

@@ -28,7 +28,8 @@ func TestFamilies(t *testing.T) {
 		"x_config_values_errors_total": {Type: "counter"},
 		"x_module_run_seconds":         {Type: "histogram", Labels: []string{"module", "activation"}},
 		"x_tasks_queue_length":         {Type: "gauge", Labels: []string{"queue"}},
-		"x_kube_binding_state":         {Type: "gauge", Labels: []string{"module", "hook", "binding", "kind", "state"}},
+		"x_kube_binding_state":         {Type: "gauge", Labels: []string{"module", "hook", "binding", "queue", "kind", "state"}},
+		"x_build_info":                 {Type: "gauge", Labels: []string{"version", "goversion"}},
 	} {
 		if got := byName[name]; got.Type != want.Type || !slices.Equal(got.Labels, want.Labels) {
 			t.Errorf("%s is %+v, want %+v", name, got, want)

@@ -125,7 +125,7 @@ func (o *outlook) forecast(ctx context.Context, current, proposed map[string]str
 	if o.world.Previews == nil {
 		return messages.Forecast{}, errors.New("this operator cannot rehearse Helm")
 	}
-	script := func(m addons.Module, before []string) (bool, error) { return o.enabledScript(ctx, m, before) }
+	script := func(m addons.Module, before []string) (hooks.Answer, error) { return o.enabledScript(ctx, m, before) }
 	enabled, verdicts, err := judge(o.tree.Modules, o.dynamic, o.config.Flags, script)
 	if err != nil {
 		return messages.Forecast{}, fmt.Errorf("enabled scripts: %s", o.hide(err.Error()))
@@ -160,7 +160,9 @@ func (o *outlook) steps(p Plan, verdicts map[string]Verdict) []messages.ModuleFo
 		steps = append(steps, step)
 	}
 	disabled := func(name string) string {
-		if v, ok := verdicts[name]; ok {
+		if v, ok := verdicts[name]; ok && v.Reason != "" {
+			return "disabled by " + v.Source + ": " + o.hide(v.Reason)
+		} else if ok {
 			return "disabled by " + v.Source
 		}
 		return "there is no module directory"
@@ -266,7 +268,7 @@ func (o *outlook) describe(step *messages.ModuleForecast, p helm.Preview, err er
 	}
 }
 
-func (o *outlook) enabledScript(ctx context.Context, m addons.Module, before []string) (bool, error) {
+func (o *outlook) enabledScript(ctx context.Context, m addons.Module, before []string) (hooks.Answer, error) {
 	merged := o.merged(m)
 	merged[values.GlobalKey] = withEnabledModules(merged[values.GlobalKey], before)
 	config := map[string]any{values.GlobalKey: o.sections[values.GlobalKey].Config(), m.Key: o.sections[m.Key].Config()}

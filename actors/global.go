@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"maps"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -24,6 +25,8 @@ type globalState struct {
 	started        bool // the first beforeAll waits for nothing any more (F14)
 	// flags are the opinions of global hooks on enabled modules, by flag key (D25).
 	flags map[string]bool
+	// flagsBy says which hook has set each flag last.
+	flagsBy map[string]string
 	// afterAll remembers the values before the first afterAll hook of a reload (G8).
 	afterAll struct {
 		reload       int
@@ -33,7 +36,7 @@ type globalState struct {
 }
 
 func newGlobalHooks(p *program, workingDir string, section *values.Section, found []hooks.Hook) actor.Producer {
-	state := &globalState{flags: map[string]bool{}}
+	state := &globalState{flags: map[string]bool{}, flagsBy: map[string]string{}}
 	state.section, state.hooks, state.tasks = section, found, newLedger()
 	state.synchronized, state.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	return func() actor.Actor {
@@ -144,14 +147,11 @@ func (g *globalHooks) patches(r hooks.Result) (config, memory values.Patch, flag
 func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges) {
 	converge := g.program.PID(convergePath)
 	flagsChanged := flags.configChanged
-	if g.setFlags(flags.memory) {
+	if g.setFlags(flags.memory, msg.Hook) {
 		flagsChanged = true
-		copied := make(map[string]bool, len(g.state.flags))
-		for key, value := range g.state.flags {
-			copied[key] = value
-		}
-		ctx.Send(converge, messages.SetDynamicFlags{Flags: copied})
-		ctx.Send(g.program.PID(configPath), messages.SetDynamicFlags{Flags: copied})
+		msg := messages.SetDynamicFlags{Flags: maps.Clone(g.state.flags), By: maps.Clone(g.state.flagsBy)}
+		ctx.Send(converge, msg)
+		ctx.Send(g.program.PID(configPath), msg)
 	}
 	if flagsChanged && msg.Binding == hooks.AfterAll {
 		g.state.afterAll.flagsChanged = true
@@ -170,7 +170,7 @@ func (g *globalHooks) late(ctx actor.Context, cause messages.Cause) {
 }
 
 // setFlags replaces opinions; nil withdraws one (D25).
-func (g *globalHooks) setFlags(flags []values.Flag) (changed bool) {
+func (g *globalHooks) setFlags(flags []values.Flag, hook string) (changed bool) {
 	for _, f := range flags {
 		old, had := g.state.flags[f.Key]
 		switch {
@@ -178,7 +178,7 @@ func (g *globalHooks) setFlags(flags []values.Flag) (changed bool) {
 			delete(g.state.flags, f.Key)
 			changed = changed || had
 		case !had || old != *f.Value:
-			g.state.flags[f.Key] = *f.Value
+			g.state.flags[f.Key], g.state.flagsBy[f.Key] = *f.Value, hook
 			changed = true
 		}
 	}

@@ -213,6 +213,7 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 	e.allowFailure = first.AllowFailure
 	if w.Instead || slices.ContainsFunc(w.Bindings, func(i int) bool { return hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
 		c := synchronizationContext(first, snapshots, w.Bindings[0])
+		j.task.AllowFailure = first.AllowFailure // a copy; the task may be a module run, which allows nothing
 		err := j.execute(run, hooks.OnKubernetes, []hooks.Context{c}, w.Late || w.Again, e)
 		if cause := context.Cause(run.Context()); cause != nil {
 			return cause // the hook was killed, which is no failure that may be allowed
@@ -229,9 +230,8 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 	return nil
 }
 
-// allowed notes a failure of a Synchronization that its binding allows.
+// allowed says that a Synchronization has failed and that its binding allows it.
 func (j job) allowed(hook hooks.Hook, binding string, err error) {
-	j.program.Metrics.hookAllowed(j.owner, hook.Name, binding, j.task)
 	j.log.Warn("hook failed at Synchronization; its failure is allowed", "hook", hook.Name, "binding", binding, "err", err)
 }
 
@@ -272,14 +272,34 @@ func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapsh
 	return c
 }
 
-// execute runs a hook once and has its result applied: what can be checked without writing is
-// checked before anything has an effect; then ConfigMap, values, flags, objects, metrics (D26).
-// Of a failure before the commit nothing is left. What fails after it is kept with the task.
+// execute runs a hook once, has its result applied, and counts how that ended: as exactly one
+// of success, error and allowed error, unless the hook was ended with its module or the operator.
 func (j job) execute(run *supervisor.Run, binding hooks.BindingType, contexts []hooks.Context, triggers bool, e effects) (err error) {
 	hook := e.hook
 	run, s := j.span(run, "hook run", about{hook: hook.Name, binding: contexts[0].Binding})
 	defer func() { s.end(err) }()
-	result, err := j.process(run, hook, binding, contexts)
+	prepared, err := j.prepare(run, hook, binding, contexts)
+	if err != nil {
+		return err
+	}
+	var used hooks.Usage
+	outcome := errors.New("bug: it panicked") // until it returns
+	defer func() {
+		if outcome == nil || run.Context().Err() == nil {
+			j.program.Metrics.hookRan(j.owner, hook.Name, contexts[0].Binding, j.task, used, outcome)
+		}
+	}()
+	outcome = j.runAndApply(run, prepared, binding, triggers, &used, e)
+	return outcome
+}
+
+// runAndApply runs a hook: what can be checked without writing is checked before anything has an
+// effect; then ConfigMap, values, flags, objects, metrics (D26). Of a failure before the commit
+// nothing is left. What fails after it is kept with the task.
+func (j job) runAndApply(run *supervisor.Run, prepared hooks.Run, binding hooks.BindingType, triggers bool, used *hooks.Usage, e effects) error {
+	hook := e.hook
+	result, err := j.process(run, prepared)
+	*used = result.Usage
 	if err != nil {
 		return errors.Join(err, j.patchDespite(run, hook, result))
 	}
@@ -296,7 +316,7 @@ func (j job) execute(run *supervisor.Run, binding hooks.BindingType, contexts []
 	j.unfinished.begin(j.task.ID, e)
 	applied, err := ask[messages.HookResultApplied](run, j.program.owner(j.owner), messages.ApplyHookResult{
 		Hook: hook.Name, Binding: binding, Triggers: triggers, Reload: j.task.Reload,
-		Cause:  messages.By(messages.ByHook, hook.Name+" changed "+changedPaths(result), j.task.Cause).In(s.name()),
+		Cause:  messages.By(messages.ByHook, hook.Name+" changed "+changedPaths(result), j.task.Cause).In(traceOf(run)),
 		Result: result, Origin: values.Origin{Hook: hook.Name, Task: j.task.ID, Time: time.Now()},
 	})
 	if applied.Err != nil {
@@ -370,28 +390,28 @@ func changedPaths(r hooks.Result) string {
 	return strings.Join(paths, ", ")
 }
 
-// process runs the executable with the values as they are now.
-func (j job) process(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context) (hooks.Result, error) {
+// prepare waits for the turn of a hook and takes the values as they are then.
+func (j job) prepare(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context) (hooks.Run, error) {
 	if limit := j.limits.of(hook); limit != nil {
 		run.Step("%s: waits for its turn (executionMinInterval)", hook.Name)
 		if err := limit.Wait(run.Context()); err != nil {
-			return hooks.Result{}, fmt.Errorf("hook %s: wait for its turn: %w", hook.Name, err)
+			return hooks.Run{}, fmt.Errorf("hook %s: wait for its turn: %w", hook.Name, err)
 		}
 	}
 	run.Step("%s: %s", hook.Name, binding)
 	merged, config, err := j.values(run, true)
-	if err != nil {
-		return hooks.Result{}, err
-	}
-	label := contexts[0].Binding
-	defer j.hookBegins(hook, label)()
-	result, err := j.program.Hooks.Run(run.Context(), hooks.Run{
+	return hooks.Run{
 		Hook: hook, WorkingDir: j.workingDir, Contexts: contexts, Values: merged, ConfigValues: config,
-		Labels: j.labels(hook.Name, label), Env: traceEnvironment(run),
-	})
-	j.program.Metrics.hookRan(j.owner, hook.Name, label, j.task, result.Usage, err)
+		Labels: j.labels(hook.Name, contexts[0].Binding), Env: traceEnvironment(run),
+	}, err
+}
+
+// process runs the executable.
+func (j job) process(run *supervisor.Run, prepared hooks.Run) (hooks.Result, error) {
+	defer j.hookBegins(prepared.Hook, prepared.Contexts[0].Binding)()
+	result, err := j.program.Hooks.Run(run.Context(), prepared)
 	for _, warning := range result.Warnings {
-		j.log.Warn(warning, "hook", hook.Name)
+		j.log.Warn(warning, "hook", prepared.Hook.Name)
 	}
 	return result, err
 }

@@ -2,8 +2,8 @@ package actors
 
 import (
 	"encoding/json"
-	"errors"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"sync/atomic"
@@ -14,7 +14,6 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/messages"
-	"addon-operator/supervisor"
 )
 
 // DefaultPrefix is put before the names of all metrics of the operator (chapter i).
@@ -46,6 +45,7 @@ type Metrics struct {
 	eventSeconds    *prometheus.HistogramVec
 	bindingMissing  *prometheus.CounterVec
 	droppedSeries   *prometheus.CounterVec
+	build           *prometheus.GaugeVec
 	module, global  hookMetrics
 	queue           queueMetrics
 	helm            helmMetrics
@@ -91,11 +91,17 @@ func NewMetrics(prefix string) *Metrics {
 	m.module = m.hooks("module_hook_", "module", "hook", "binding", "queue", "activation")
 	m.global = m.hooks("global_hook_", "hook", "binding", "queue", "activation")
 	m.queue, m.helm, m.client, m.old = m.queueMetrics(), m.helmMetrics(), m.clientMetrics(), newAliases(prefix)
+	m.build = m.gauge("build_info", "1 for the version of the operator that runs, and of the Go compiler that built it.", "version", "goversion")
 	began := time.Now()
 	m.register(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Name: prefix + "live_ticks", Help: "Grows by one each 10 seconds while the process lives.",
 	}, func() float64 { return math.Floor(time.Since(began).Seconds() / 10) }))
 	return m
+}
+
+// ShowVersion names the version of the operator.
+func (m *Metrics) ShowVersion(version string) {
+	m.build.WithLabelValues(version, runtime.Version()).Set(1)
 }
 
 // LimitHookSeries sets how many series of metrics a hook may report; what exists already stays.
@@ -166,13 +172,13 @@ func (m *Metrics) registerLabelled(v labelled, labels []string) {
 func (m *Metrics) hooks(kind string, labels ...string) hookMetrics {
 	wall, cpu := []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, []float64{.01, .05, .1, .5, 1, 5, 30}
 	return hookMetrics{
-		seconds: m.histogramOf(wall, kind+"run_seconds", "Duration of hook runs.", labels...),
+		seconds: m.histogramOf(wall, kind+"run_seconds", "Duration of hook runs, failed ones included.", labels...),
 		user:    m.histogramOf(cpu, kind+"run_user_cpu_seconds", "User CPU time of hook runs.", labels...),
 		system:  m.histogramOf(cpu, kind+"run_sys_cpu_seconds", "System CPU time of hook runs.", labels...),
-		rss:     m.gauge(kind+"run_max_rss_bytes", "Peak memory of the last run.", labels...),
-		failed:  m.counter(kind+"errors_total", "Failed hook runs.", labels...),
-		allowed: m.counter(kind+"allowed_errors_total", "Failed hook runs whose failure is allowed.", labels...),
-		success: m.counter(kind+"success_total", "Successful hook runs.", labels...),
+		rss:     m.gauge(kind+"run_max_rss_bytes", "Peak memory of the last run. For a hook that needs less than the operator ever did it is what looks at the running hook have seen.", labels...),
+		failed:  m.counter(kind+"errors_total", "Failed hook runs: the hook failed, its result was refused or could not be applied.", labels...),
+		allowed: m.counter(kind+"allowed_errors_total", "The same where the failure is allowed; such a run is no other error.", labels...),
+		success: m.counter(kind+"success_total", "Hook runs whose result was applied.", labels...),
 	}
 }
 
@@ -213,14 +219,14 @@ func (m *Metrics) objectsGone(module string, gone []helm.Object) {
 }
 
 func (m *Metrics) reloadRestarted(c messages.Cause) {
-	m.restarts.WithLabelValues(c.Activation).Inc()
+	m.restarts.WithLabelValues(c.First().Activation).Inc()
 }
 
 func (m *Metrics) reloadPostponed(c messages.Cause) {
-	m.postponed.WithLabelValues(c.Activation).Inc()
+	m.postponed.WithLabelValues(c.First().Activation).Inc()
 }
 
-func (m *Metrics) looped(c messages.Cause) { m.loops.WithLabelValues(c.Activation).Inc() }
+func (m *Metrics) looped(c messages.Cause) { m.loops.WithLabelValues(c.First().Activation).Inc() }
 
 // forgetModule removes the series of a module that is switched off (I9).
 func (m *Metrics) forgetModule(module string) {
@@ -256,12 +262,12 @@ func (m *Metrics) moduleFailed(module string, phase messages.Phase) {
 }
 
 func (m *Metrics) moduleRan(module string, t messages.Task, seconds float64) {
-	m.moduleSeconds.WithLabelValues(module, t.Cause.Activation).Observe(seconds)
+	m.moduleSeconds.WithLabelValues(module, t.Cause.First().Activation).Observe(seconds)
 }
 
 func (m *Metrics) converged(cause messages.Cause, seconds float64) {
-	m.convergeSeconds.WithLabelValues(cause.Activation).Add(seconds)
-	m.convergeTotal.WithLabelValues(cause.Activation).Inc()
+	m.convergeSeconds.WithLabelValues(cause.First().Activation).Add(seconds)
+	m.convergeTotal.WithLabelValues(cause.First().Activation).Inc()
 }
 
 // moduleLabel is empty for owners that are no modules.
@@ -274,38 +280,30 @@ func moduleLabel(owner string) string {
 
 // of picks the family of an owner's hooks, and the values of its labels.
 func (m *Metrics) of(owner, hook, binding string, t messages.Task) (hookMetrics, []string) {
-	labels := []string{hook, binding, t.Queue, t.Cause.Activation}
+	labels := []string{hook, binding, t.Queue, t.Cause.First().Activation}
 	if owner == messages.GlobalHooks {
 		return m.global, labels
 	}
 	return m.module, append([]string{owner}, labels...)
 }
 
+// hookRan counts a run of a hook that has ended, and what became of its result; every run is timed.
 func (m *Metrics) hookRan(owner, hook, binding string, t messages.Task, u hooks.Usage, err error) {
 	family, labels := m.of(owner, hook, binding, t)
 	switch {
-	case errors.Is(err, supervisor.ErrCancelled):
-		return
-	case err != nil && t.AllowFailure:
+	case err == nil:
+		family.success.WithLabelValues(labels...).Inc()
+	case t.AllowFailure:
 		family.allowed.WithLabelValues(labels...).Inc()
 		m.old.hookAllowed.Inc()
-		return
-	case err != nil:
+	default:
 		family.failed.WithLabelValues(labels...).Inc()
 		m.old.hookErrors.Inc()
-		return
 	}
-	family.success.WithLabelValues(labels...).Inc()
 	family.seconds.WithLabelValues(labels...).Observe(u.Wall.Seconds())
 	family.user.WithLabelValues(labels...).Observe(u.User.Seconds())
 	family.system.WithLabelValues(labels...).Observe(u.System.Seconds())
 	if u.MaxRSS > 0 { // 0: it is not known, which is something else than no memory
 		family.rss.WithLabelValues(labels...).Set(float64(u.MaxRSS))
 	}
-}
-
-func (m *Metrics) hookAllowed(owner, hook, binding string, t messages.Task) {
-	family, labels := m.of(owner, hook, binding, t)
-	family.allowed.WithLabelValues(labels...).Inc()
-	m.old.hookAllowed.Inc()
 }

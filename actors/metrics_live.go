@@ -93,12 +93,12 @@ func (m *Metrics) actorMetrics() {
 }
 
 // bindingStates are where the watches of bindings stand. A hook may have two bindings of
-// one name: their objects are added up, and the first state is shown.
+// one name in one queue: their objects are added up, and the first state is shown.
 func (m *Metrics) bindingStates() {
 	labels := []string{"module", "hook", "binding", "queue", "kind"}
 	objects := m.describe("kube_snapshot_objects", "Objects in the snapshot of a binding.", labels...)
 	errors := m.describe("kube_jq_filter_errors_total", "Objects on which the jqFilter of a binding failed; they have no filterResult.", labels...)
-	states := m.describe("kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, stale.", "module", "hook", "binding", "kind", "state")
+	states := m.describe("kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, stale.", append(labels, "state")...)
 	type key struct{ owner, hook, binding, queue, kind string }
 	m.registerLive(func(emit emit) {
 		reporter, ok := m.actors().Status(monitorsPath).(messages.MonitorsReporter)
@@ -117,7 +117,7 @@ func (m *Metrics) bindingStates() {
 		for k, n := range count {
 			emit(objects, prometheus.GaugeValue, float64(n), k.owner, k.hook, k.binding, k.queue, k.kind)
 			emit(errors, prometheus.CounterValue, float64(failed[k]), k.owner, k.hook, k.binding, k.queue, k.kind)
-			emit(states, prometheus.GaugeValue, 1, k.owner, k.hook, k.binding, k.kind, phases[k])
+			emit(states, prometheus.GaugeValue, 1, k.owner, k.hook, k.binding, k.queue, k.kind, phases[k])
 		}
 	}, objects, errors, states)
 }

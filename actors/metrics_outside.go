@@ -79,14 +79,14 @@ func (m *Metrics) helmMetrics() helmMetrics {
 
 // helmOperated notes how long an operation of Helm took, also one that failed.
 func (m *Metrics) helmOperated(module string, t messages.Task, o helm.Operation, seconds float64) {
-	m.helm.operations.WithLabelValues(module, t.Cause.Activation, string(o)).Observe(seconds)
+	m.helm.operations.WithLabelValues(module, t.Cause.First().Activation, string(o)).Observe(seconds)
 	if o == helm.Fallback {
 		m.helm.fallbacks.Inc()
 	}
 }
 
 func (m *Metrics) helmRan(module string, t messages.Task, seconds float64) {
-	m.helm.seconds.WithLabelValues(module, t.Cause.Activation).Observe(seconds)
+	m.helm.seconds.WithLabelValues(module, t.Cause.First().Activation).Observe(seconds)
 }
 
 // aliases are the names that the first generations of dashboards know: sums over all

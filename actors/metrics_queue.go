@@ -49,7 +49,7 @@ func (m *Metrics) queueActed(queue, action string, began time.Time) {
 func (m *Metrics) taskStarted(t messages.Task) {
 	hook := hookOf(t)
 	work, _ := t.Work.(messages.RunHook)
-	m.queue.wait.WithLabelValues(moduleLabel(t.Owner), hook, string(work.Binding), t.Queue).Add(since(t.QueuedAt))
+	m.queue.wait.WithLabelValues(moduleLabel(t.Owner), hook, bindingOf(t), t.Queue).Add(since(t.QueuedAt))
 	if work.Carried() > 1 {
 		m.queue.compactions.WithLabelValues(t.Queue, hook).Inc()
 	}
@@ -58,6 +58,20 @@ func (m *Metrics) taskStarted(t messages.Task) {
 // resynchronized notes that events that waited were dropped.
 func (m *Metrics) resynchronized(queue, hook string) {
 	m.queue.overflows.WithLabelValues(queue, hook).Inc()
+}
+
+// bindingOf is the name of the first binding that a task runs a hook for, or empty.
+func bindingOf(t messages.Task) string {
+	switch w := t.Work.(type) {
+	case messages.RunHook:
+		if len(w.Resync) > 0 {
+			return w.Resync[0].Name
+		}
+		return w.Triggers[0].Context.Binding
+	case messages.SynchronizeHook:
+		return w.Names[0]
+	}
+	return ""
 }
 
 // hookOf is the hook that a task runs, or empty.

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"slices"
+	"strings"
 
 	"addon-operator/addons"
 	"addon-operator/values"
@@ -56,7 +57,38 @@ func plan(all []addons.Module, enabled []string, deployed map[string]bool, ignor
 // Verdict says whether a module is enabled, and who decided.
 type Verdict struct {
 	Enabled bool
-	Source  string
+	// Source is one of the constants below, or the path of a values.yaml.
+	Source string
+	// Reason is what an enabled script says in MODULE_ENABLED_REASON, "" for nothing; of a flag that a global hook has
+	// set, which hook.
+	Reason string
+}
+
+// Sources of verdicts beside files.
+const (
+	byDefault   = "default"
+	byHookFlag  = "global hook"
+	byConfigMap = "ConfigMap"
+	byScript    = "enabled script"
+)
+
+// whyOff says for people which rule has disabled a module.
+func (v Verdict) whyOff(m addons.Module) string {
+	flag := values.FlagKey(m.Key)
+	switch v.Source {
+	case byDefault:
+		return "no flag anywhere (" + flag + ")"
+	case byHookFlag:
+		return strings.TrimSpace(flag + " is false by global hook " + v.Reason)
+	case byConfigMap:
+		return flag + " is false in the ConfigMap"
+	case byScript:
+		if v.Reason == "" {
+			return "its enabled script says false"
+		}
+		return "its enabled script says false: " + v.Reason
+	}
+	return flag + " is false in " + v.Source
 }
 
 // switchedOn follows the chain of flags; what comes later wins when it is there (E3):
@@ -64,16 +96,16 @@ type Verdict struct {
 // hooks, the ConfigMap. A person's choice in the ConfigMap beats a hook's (X5). The
 // enabled script, which can only switch off, comes after it.
 func switchedOn(m addons.Module, dynamic, config map[string]bool) Verdict {
-	v := Verdict{Source: "default"}
+	v := Verdict{Source: byDefault}
 	for _, f := range m.Flags {
-		v = Verdict{f.Value, f.Source}
+		v = Verdict{Enabled: f.Value, Source: f.Source}
 	}
 	key := values.FlagKey(m.Key)
 	if value, ok := dynamic[key]; ok {
-		v = Verdict{value, "global hook"}
+		v = Verdict{Enabled: value, Source: byHookFlag}
 	}
 	if value, ok := config[key]; ok {
-		v = Verdict{value, "ConfigMap"}
+		v = Verdict{Enabled: value, Source: byConfigMap}
 	}
 	return v
 }

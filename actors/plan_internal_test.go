@@ -103,13 +103,13 @@ func TestSwitchedOn(t *testing.T) {
 		dynamic, config map[string]bool
 		want            Verdict
 	}{
-		"nobody says anything":              {nil, nil, nil, Verdict{false, "default"}},
-		"others are spoken of":              {nil, map[string]bool{"webEnabled": true}, map[string]bool{"dns": true}, Verdict{false, "default"}},
-		"values.yaml of the roots":          {[]addons.Flag{roots(true)}, nil, nil, Verdict{true, "modules/values.yaml"}},
-		"the module's own values.yaml wins": {[]addons.Flag{roots(true), own(false)}, nil, nil, Verdict{false, "dns/values.yaml"}},
-		"a global hook beats files":         {[]addons.Flag{own(false)}, on, nil, Verdict{true, "global hook"}},
-		"a person beats a global hook":      {[]addons.Flag{own(true)}, on, off, Verdict{false, "ConfigMap"}},
-		"a person beats files":              {[]addons.Flag{own(false)}, nil, on, Verdict{true, "ConfigMap"}},
+		"nobody says anything":              {nil, nil, nil, Verdict{false, "default", ""}},
+		"others are spoken of":              {nil, map[string]bool{"webEnabled": true}, map[string]bool{"dns": true}, Verdict{false, "default", ""}},
+		"values.yaml of the roots":          {[]addons.Flag{roots(true)}, nil, nil, Verdict{true, "modules/values.yaml", ""}},
+		"the module's own values.yaml wins": {[]addons.Flag{roots(true), own(false)}, nil, nil, Verdict{false, "dns/values.yaml", ""}},
+		"a global hook beats files":         {[]addons.Flag{own(false)}, on, nil, Verdict{true, "global hook", ""}},
+		"a person beats a global hook":      {[]addons.Flag{own(true)}, on, off, Verdict{false, "ConfigMap", ""}},
+		"a person beats files":              {[]addons.Flag{own(false)}, nil, on, Verdict{true, "ConfigMap", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := switchedOn(addons.Module{Name: "dns", Key: "dns", Flags: c.flags}, c.dynamic, c.config)

@@ -71,7 +71,7 @@ func (j job) span(run *supervisor.Run, name string, of about) (*supervisor.Run, 
 func (j job) taskOptions(run *supervisor.Run) []trace.SpanStartOption {
 	options := []trace.SpanStartOption{trace.WithAttributes(
 		attribute.String("queue", j.task.Queue), attribute.String("task", j.task.ID), attribute.Int("attempt", run.Attempt()+1),
-		attribute.String("activation", j.task.Cause.Activation), attribute.String("cause", j.task.Cause.String()),
+		attribute.String("activation", j.task.Cause.First().Activation), attribute.String("cause", j.task.Cause.String()),
 	)}
 	if j.task.Trace == "" {
 		options = append(options, linkTo(j.task.Cause)...)
@@ -95,7 +95,7 @@ func (p *program) convergeSpan(reload int, cause messages.Cause) span {
 		return span{}
 	}
 	options := append(linkTo(cause), trace.WithNewRoot(), trace.WithAttributes(
-		attribute.Int("reload", reload), attribute.String("activation", cause.Activation), attribute.String("cause", cause.String()),
+		attribute.Int("reload", reload), attribute.String("activation", cause.First().Activation), attribute.String("cause", cause.String()),
 	))
 	_, s := p.Tracer.Start(context.Background(), "converge", options...)
 	return span{s}

@@ -99,7 +99,7 @@ type World struct {
 type HookRunner interface {
 	Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error)
 	Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
-	Enabled(ctx context.Context, script hooks.EnabledScript) (bool, error)
+	Enabled(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)
 }
 
 // Releases installs and removes charts. Package helm implements it.

@@ -115,6 +115,7 @@ func Load(dirs Dirs) (*Tree, error) {
 		}
 		tree.Modules = append(tree.Modules, m)
 	}
+	tree.warnUnknownFlags()
 	return tree, errors.Join(errs...)
 }
 

@@ -3,6 +3,7 @@ package addons
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,6 +49,26 @@ func readValues(path string, only ...string) (values.Document, error) {
 		return values.Document{}, fmt.Errorf("read values: %w", err)
 	}
 	return values.ParseFile(path, data, only...)
+}
+
+// warnUnknownFlags names flags in the roots' values.yaml that belong to no module.
+func (t *Tree) warnUnknownFlags() {
+	known := make([]string, 0, len(t.Modules))
+	for _, m := range t.Modules {
+		known = append(known, values.FlagKey(m.Key))
+	}
+	for i, doc := range t.common.documents {
+		for _, flag := range slices.Sorted(maps.Keys(doc.Flags)) {
+			if slices.Contains(known, flag) {
+				continue
+			}
+			hint := ""
+			if meant := values.NearFlag(flag, known); meant != "" {
+				hint = "; did you mean " + meant + "?"
+			}
+			t.warn("%s has the flag %s, but no such module exists; it is ignored%s", t.common.paths[i], flag, hint)
+		}
+	}
 }
 
 func (t *Tree) loadGlobal(dir string) error {

@@ -320,7 +320,7 @@ func (a *apply) install(earlier []string) (*release.Release, error) {
 		}
 	}
 	cfg, k := a.configuration(a.store)
-	k.applying, k.earlier, k.presumed = true, earlier, a.presumed
+	k.applying, k.earlier, k.presumed, k.recreates = true, earlier, a.presumed, recreatedKinds(a.chart.Metadata())
 	i := action.NewInstall(cfg)
 	i.ReleaseName = a.release
 	i.Namespace = a.client.options.Namespace

@@ -245,10 +245,7 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 			update = k.Client.UpdateThreeWayMerge
 		}
 		result, err := update(original, target, force)
-		if err != nil && isImmutable(err.Error()) && k.mayRecreate(target) {
-			return k.recreate(target)
-		}
-		return result, err
+		return k.recreated(target, result, err)
 	})
 }
 
@@ -329,7 +326,8 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 		}
 	}
 	return updateByKind(base, target, func(original, target kube.ResourceList) (*kube.Result, error) {
-		return k.Client.UpdateThreeWayMerge(original, target, force)
+		result, err := k.Client.UpdateThreeWayMerge(original, target, force)
+		return k.recreated(target, result, err)
 	})
 }
 

@@ -11,8 +11,9 @@ import (
 
 // RecreateAnnotation of Chart.yaml names kinds, separated by commas. An object of
 // such a kind is deleted and created anew when the chart changes a field that
-// Kubernetes never changes. Without it the upgrade fails and says so: with the
-// object goes what depends on it, for example the pods of a Deployment.
+// Kubernetes never changes: in upgrades, and in installs over objects that exist.
+// Without it Apply fails and says so: with the object goes what depends on it, for
+// example the pods of a Deployment.
 const RecreateAnnotation = "addon-operator/recreate"
 
 func recreatedKinds(c *chart.Metadata) []string {
@@ -23,6 +24,15 @@ func recreatedKinds(c *chart.Metadata) []string {
 		}
 	}
 	return kinds
+}
+
+// recreated goes on after the update of one object: where a field of it cannot
+// change, and the chart allows that, it is deleted and created.
+func (k *cluster) recreated(target kube.ResourceList, updated *kube.Result, err error) (*kube.Result, error) {
+	if err != nil && isImmutable(err.Error()) && k.mayRecreate(target) {
+		return k.recreate(target)
+	}
+	return updated, err
 }
 
 func (k *cluster) mayRecreate(list kube.ResourceList) bool {

@@ -22,14 +22,20 @@ type EnabledScript struct {
 	Env          []string // KEY=value, added to the environment of this execution
 }
 
+// Answer is what an enabled script says.
+type Answer struct {
+	Enabled bool
+	Reason  string // what it wrote to MODULE_ENABLED_REASON, shortened; "" for nothing
+}
+
 // Enabled asks a module's script whether the module shall be enabled: it writes true or false to the file
 // MODULE_ENABLED_RESULT (E6). Scripts of the first generation print the word instead, which is accepted with a warning
 // in the log when the file is empty (X19). What the script writes to MODULE_ENABLED_REASON goes to the log.
-func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (bool, error) {
+func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (Answer, error) {
 	name := s.Module + "/enabled"
 	dir, err := makeRunDir(r.options.TmpDir, name, r.options.MaxResultBytes)
 	if err != nil {
-		return false, fmt.Errorf("hook %s: %w", name, err)
+		return Answer{}, fmt.Errorf("hook %s: %w", name, err)
 	}
 	defer r.discard(dir, s.Labels, name)
 	err = errors.Join(
@@ -39,7 +45,7 @@ func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (bool, error) {
 		dir.add(envReason, nil),
 	)
 	if err != nil {
-		return false, fmt.Errorf("hook %s: %w", name, err)
+		return Answer{}, fmt.Errorf("hook %s: %w", name, err)
 	}
 	stdout, printed := r.output(s.Labels, name, "stdout"), &head{limit: 64}
 	_, err = process{
@@ -57,24 +63,24 @@ func (r *Runner) Enabled(ctx context.Context, s EnabledScript) (bool, error) {
 	}.run(ctx)
 	stdout.flush()
 	if err != nil {
-		return false, err
+		return Answer{}, err
 	}
 	log := slog.New(r.options.Log.Handler().WithAttrs(withHook(s.Labels, name)))
-	enabled, err := readEnabled(dir, printed, log)
+	answer, err := readEnabled(dir, printed, log)
 	if err != nil {
-		return false, fmt.Errorf("hook %s: %w", name, err)
+		return Answer{}, fmt.Errorf("hook %s: %w", name, err)
 	}
-	return enabled, nil
+	return answer, nil
 }
 
-func readEnabled(dir *runDir, printed *head, log *slog.Logger) (bool, error) {
+func readEnabled(dir *runDir, printed *head, log *slog.Logger) (Answer, error) {
 	answer, err := dir.result(envEnabled)
 	if err != nil {
-		return false, err
+		return Answer{}, err
 	}
 	reason, err := dir.result(envReason)
 	if err != nil {
-		return false, err
+		return Answer{}, err
 	}
 	word := string(bytes.TrimSpace(answer))
 	if word == "" && printed.total <= printed.limit {
@@ -86,14 +92,15 @@ func readEnabled(dir *runDir, printed *head, log *slog.Logger) (bool, error) {
 	}
 	switch {
 	case word == "":
-		return false, fmt.Errorf("wrote nothing to %s; write true or false", envEnabled)
+		return Answer{}, fmt.Errorf("wrote nothing to %s; write true or false", envEnabled)
 	case !isBool(word):
-		return false, fmt.Errorf("wrote %q to %s; write true or false", shorten(answer, 80), envEnabled)
+		return Answer{}, fmt.Errorf("wrote %q to %s; write true or false", shorten(answer, 80), envEnabled)
 	}
-	if text := shorten(reason, 1000); text != "" {
+	text := shorten(reason, 1000)
+	if text != "" {
 		log.Info("script told its reason", "enabled", word == "true", "reason", text)
 	}
-	return word == "true", nil
+	return Answer{Enabled: word == "true", Reason: text}, nil
 }
 
 func isBool(word string) bool {

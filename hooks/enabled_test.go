@@ -45,7 +45,7 @@ func TestEnabled(t *testing.T) { // E6, X19
 			s := enabledScript(t, test.script)
 			s.Values = map[string]any{"m": int64(1)}
 			got, err := runner.Enabled(t.Context(), s)
-			if err != nil || got != test.want {
+			if err != nil || got.Enabled != test.want || (got.Reason == "no nodes") != (situation == "a reason") {
 				t.Errorf("got %v, %v", got, err)
 			}
 			messages := strings.Join(log.messages(t), "\n")
@@ -77,7 +77,7 @@ func TestEnabledFails(t *testing.T) { // E6
 		t.Run(situation, func(t *testing.T) {
 			runner, _ := newRunner(t, Options{})
 			got, err := runner.Enabled(t.Context(), enabledScript(t, test.script))
-			if err == nil || got || !strings.Contains(err.Error(), "hook m/enabled: ") || !strings.Contains(err.Error(), test.want) {
+			if err == nil || got.Enabled || !strings.Contains(err.Error(), "hook m/enabled: ") || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, error %v, want one that says %q", got, err, test.want)
 			}
 			var exit *ExitError

@@ -69,13 +69,15 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 		return Usage{}, fmt.Errorf("hook %s: %w", p.name, err)
 	}
 	group := group(cmd.Process.Pid)
+	look := lookAtMemory(cmd.Process.Pid)
 	unwatched := group.superviseUntilExit(ctx, p.grace)
+	peak := look()
 	ended := ctx.Err() == nil
 	// Whatever the hook has started in its group ends with it; otherwise a forgotten "sleep &" would hold the output open.
 	group.signal(syscall.SIGKILL)
 	p.groups.remove(group)
 	err = cmd.Wait()
-	usage := usageOf(cmd.ProcessState, time.Since(started))
+	usage := usageOf(cmd.ProcessState, time.Since(started), peak)
 	p.stderr.flush()
 	if errors.Is(err, exec.ErrWaitDelay) {
 		p.stderr.log.Warn("a process which the hook left behind kept its output open; let it redirect its output to a file")

@@ -12,6 +12,9 @@ import (
 // rssUnit is the unit of the kernel's figure for resident memory, in bytes.
 const rssUnit = 1
 
+// peakMemory is not known here.
+func peakMemory(int) int64 { return 0 }
+
 // awaitExit waits for the end of a child and leaves it to be reaped by somebody else.
 func awaitExit(pid int) error {
 	const byPID = 1

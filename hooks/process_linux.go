@@ -76,3 +76,42 @@ func afterCommand(path string) [][]byte {
 	}
 	return bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
 }
+
+// peakMemory is the largest resident memory that a process, or one of its children and theirs, has had since each of them
+// began, in bytes. It is 0 when all of them have ended, or nobody may look.
+func peakMemory(pid int) int64 {
+	const most = 100 // a hook may start thousands, and starts more meanwhile
+	var peak int64
+	for family := []int{pid}; len(family) > 0; family = family[1:] {
+		dir := filepath.Join("/proc", strconv.Itoa(family[0]))
+		status, err := os.ReadFile(filepath.Join(dir, "status"))
+		if err != nil {
+			continue
+		}
+		peak = max(peak, highWater(status))
+		lists, _ := filepath.Glob(filepath.Join(dir, "task", "*", "children")) // the pattern is good
+		for _, list := range lists {
+			children, _ := os.ReadFile(list) // the thread may have ended
+			for _, child := range bytes.Fields(children) {
+				if id, err := strconv.Atoi(string(child)); err == nil && len(family) < most {
+					family = append(family, id)
+				}
+			}
+		}
+	}
+	return peak
+}
+
+// highWater reads the line of /proc/PID/status that a process has while it runs: "VmHWM:     3456 kB".
+func highWater(status []byte) int64 {
+	_, rest, found := bytes.Cut(status, []byte("\nVmHWM:"))
+	fields := bytes.Fields(rest)
+	if !found || len(fields) == 0 {
+		return 0
+	}
+	n, err := strconv.ParseInt(string(fields[0]), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n * rssUnit
+}

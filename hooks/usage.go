@@ -11,14 +11,47 @@ type Usage struct {
 	Wall   time.Duration
 	User   time.Duration // CPU time of the hook and of the children it has waited for
 	System time.Duration
-	// MaxRSS is the largest resident memory of one of these processes in bytes, or 0 when it is not known: the kernel
-	// counts the memory of the process that starts another one towards that one, so whatever is below the operator's own
-	// peak is hidden by it.
+	// MaxRSS is the largest resident memory of one of these processes in bytes, or 0 when it is not known. The kernel
+	// counts the memory of the process that starts another one towards that one, so its figure says nothing of what is
+	// below the operator's own peak. Such a hook is looked at while it runs: the figure lacks what it took after the last
+	// look, in the last fifth of its duration, or the last 2 ms, and never more than the last quarter of a second.
 	MaxRSS int64
 }
 
-func usageOf(state *os.ProcessState, wall time.Duration) Usage {
-	usage := Usage{Wall: wall}
+// firstLook and longestLook are the shortest and the longest time between two looks at the memory of a hook.
+const (
+	firstLook   = 2 * time.Millisecond
+	longestLook = 250 * time.Millisecond
+)
+
+// lookAtMemory looks at the memory of a process until stop is called, which returns the peak that was seen. Most hooks last
+// some milliseconds, so the looks follow each other quickly in the beginning.
+func lookAtMemory(pid int) (stop func() (peak int64)) {
+	began, peak := time.Now(), peakMemory(pid)
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		timer := time.NewTimer(firstLook)
+		defer timer.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-timer.C:
+				peak = max(peak, peakMemory(pid))
+				timer.Reset(min(max(firstLook, time.Since(began)/4), longestLook))
+			}
+		}
+	}()
+	return func() int64 {
+		close(done)
+		<-ended
+		return peak
+	}
+}
+
+func usageOf(state *os.ProcessState, wall time.Duration, seen int64) Usage {
+	usage := Usage{Wall: wall, MaxRSS: seen}
 	if state == nil {
 		return usage
 	}

@@ -48,8 +48,12 @@ type ModuleDeleted struct{ Name string }
 // RetryNow cuts the waiting of failed tasks short (F8).
 type RetryNow struct{}
 
-// SetDynamicFlags carries the opinions of global hooks on enabled modules (D25), by flag key.
-type SetDynamicFlags struct{ Flags map[string]bool }
+// SetDynamicFlags carries the opinions of global hooks on enabled modules (D25), by flag key, and
+// which hook has said each.
+type SetDynamicFlags struct {
+	Flags map[string]bool
+	By    map[string]string
+}
 
 // ConvergeFinished tells that the last step of a reload is done.
 type ConvergeFinished struct {

@@ -204,6 +204,8 @@ type ConvergeStatus struct {
 	Ready   bool     `json:"ready"`
 	Reload  int      `json:"reload"`
 	Enabled []string `json:"enabledModules"`
+	// Off says of each module that is not enabled, or is switched off, which rule decided it. It is not changed.
+	Off map[string]string `json:"off,omitempty"`
 	// Waits is what the start waits for before there is anything to converge.
 	Waits string `json:"waits,omitempty"`
 	// Postponed is the cause of a reload that begins when this one has ended, empty for none:
@@ -212,6 +214,9 @@ type ConvergeStatus struct {
 	// HeldPurge is what the last reload would have purged (P1); nil for nothing.
 	HeldPurge *HeldPurge `json:"heldPurge,omitempty"`
 }
+
+// DiscoveryFails says why a module stays off while nobody can find out whether it is enabled.
+func DiscoveryFails(err error) string { return "the discovery fails: " + head(err.Error()) }
 
 // HeldPurge is a purge that waits until a person allows it.
 type HeldPurge struct {

@@ -64,11 +64,21 @@ func By(activation, detail string, parent Cause) Cause {
 	return c.shortened(maxChain)
 }
 
+// First is what began the chain (I3).
+func (c Cause) First() Cause {
+	for c.Parent != nil {
+		c = *c.Parent
+	}
+	return c
+}
+
+// shortened leaves links out before the first one, which metrics name.
 func (c Cause) shortened(n int) Cause {
 	switch {
 	case c.Parent == nil:
-	case n <= 1:
-		c.Parent = nil
+	case n <= 2:
+		first := c.First()
+		c.Parent = &first
 	default:
 		parent := c.Parent.shortened(n - 1)
 		c.Parent = &parent

@@ -92,4 +92,7 @@ func TestChainOfCauses(t *testing.T) {
 	if got := long.Chain()[0].Detail; got != "99" {
 		t.Errorf("the latest cause is %s", got)
 	}
+	if got := long.First(); got != event {
+		t.Errorf("the chain began with %s", got)
+	}
 }

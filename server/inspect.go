@@ -21,6 +21,8 @@ import (
 type moduleEntry struct {
 	Name string `json:"name"`
 	messages.ModuleStatus
+	// Off says why it is off; empty when it is not.
+	Off string `json:"off,omitempty"`
 	// Hanging are the runs of its hooks that last too long.
 	Hanging []messages.RunningHook `json:"hanging,omitempty"`
 }
@@ -36,12 +38,19 @@ func (s Source) hanging() []messages.RunningHook {
 // listModules lists all modules in the order they run.
 func listModules(tree []*supervisor.Node) []moduleEntry {
 	all := []moduleEntry{}
+	var off map[string]string
 	walk(tree, func(n *supervisor.Node) {
-		if status, ok := n.Status.(messages.ModuleStatus); ok {
+		switch status := n.Status.(type) {
+		case messages.ModuleStatus:
 			_, name, _ := strings.Cut(n.Path, "/module/")
 			all = append(all, moduleEntry{Name: name, ModuleStatus: status})
+		case messages.ConvergeStatus:
+			off = status.Off
 		}
 	})
+	for i := range all {
+		all[i].Off = off[all[i].Name]
+	}
 	slices.SortFunc(all, func(a, b moduleEntry) int {
 		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
 	})

@@ -12,6 +12,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"addon-operator/values"
 )
 
 // Route is a page of the operator, as /discovery and the documents tell of it.
@@ -130,7 +132,7 @@ func noPage(asked string, routes []Route) error {
 		return noFormat(extension)
 	}
 	text := "there is no page " + asked
-	if meant := near(asked, known); meant != "" && meant != "/" {
+	if meant := values.Near(asked, known); meant != "" && meant != "/" {
 		text += "; did you mean " + meant + "?"
 	}
 	return notFound("%s; /discovery lists all", text)

@@ -57,7 +57,7 @@
 //	last-valid                    keep the last valid ConfigMap and start with it (before start)
 //	isolate                       park modules that fail (before start)
 //	width N                       modules of one order that run side by side (before start)
-//	why MODULE                    print what led to the last run of a module
+//	why MODULE                    print what led to the last run of a module, or why it is off
 //	plan [FILE]                   print what the operator would do, with another ConfigMap
 //	drift MODE PERIOD             look for drift (before start)
 //	change OBJECT [N]             somebody changes an object of a release, and again after N corrections
@@ -77,6 +77,7 @@
 //	                              N times: many messages are handled once more after a crash
 //	crash ACTOR after MESSAGE [N] the same, when it has been handled; a script fails when
 //	                              the message never comes
+//	counts                        print how the runs of hooks were counted
 //	show                          print phases and queues into the trace
 //
 // Nothing in here is for production; package devclustertest has the real API server.

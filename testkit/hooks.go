@@ -127,7 +127,7 @@ func (h *Hooks) Run(ctx context.Context, run hooks.Run) (result hooks.Result, er
 	h.sched.Await("hook " + run.Hook.Name) // that of another queue may begin at the same time
 	h.trace.Add("hook %s: %s", run.Hook.Name, strings.Join(contexts, " + "))
 	ended := false // a panic is no success
-	leave := h.witness.hookRun(run, contexts)
+	leave := h.witness.hookRun(ctx, run, contexts)
 	defer func() { leave(ended && err == nil) }()
 	result, err = h.run(ctx, run)
 	ended = true
@@ -209,26 +209,25 @@ func patchOf(ops []any) (values.Patch, error) {
 }
 
 // Enabled implements actors.HookRunner.
-func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (bool, error) {
+func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hooks.Answer, err error) {
 	name := e.Module + "/enabled"
 	leave := h.witness.enter("the enabled script of "+e.Module, "discovery")
 	defer leave(event{module: e.Module, what: "enabled", ok: true})
 	if err := h.begin(ctx, name); err != nil {
 		h.trace.Add("enabled script of %s fails", e.Module)
-		return false, err
+		return answer, err
 	}
 	s, err := h.disk.script(e.Path)
 	if err != nil {
-		return false, err
+		return answer, err
 	}
-	on := s != nil && s.Enabled == "true"
-	if s == nil {
-		if on, err = h.real.Enabled(ctx, e); err != nil {
-			return false, err
-		}
+	if s != nil {
+		answer = hooks.Answer{Enabled: s.Enabled == "true", Reason: s.Reason}
+	} else if answer, err = h.real.Enabled(ctx, e); err != nil {
+		return answer, err
 	}
-	h.trace.Add("enabled script of %s: %t", e.Module, on)
-	return on, nil
+	h.trace.Add("enabled script of %s: %t", e.Module, answer.Enabled)
+	return answer, nil
 }
 
 // describe names contexts as a trace shows them.

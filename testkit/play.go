@@ -31,10 +31,9 @@ func Play(t *testing.T, archive *txtar.Archive, seed uint64) *Played {
 // change between plays is made once. Its files are written and its scripted hooks are
 // parsed at the first play; later ones write again what steps have changed.
 type Stage struct {
-	disk    *disk
-	script  []line
-	runner  *hooks.Runner
-	metrics *actors.Metrics // nobody looks at them
+	disk   *disk
+	script []line
+	runner *hooks.Runner
 }
 
 // line is a step of a script.
@@ -47,7 +46,7 @@ type line struct {
 // NewStage prepares to play a script. Its directory is removed when the test ends.
 func NewStage(t *testing.T, archive *txtar.Archive) *Stage {
 	t.Helper()
-	s := &Stage{disk: newDisk(t.TempDir(), archive), metrics: actors.NewMetrics(actors.DefaultPrefix)}
+	s := &Stage{disk: newDisk(t.TempDir(), archive)}
 	if f := s.disk.original["script"]; f != nil {
 		s.script = parseSteps(t, string(f.data))
 	}
@@ -101,6 +100,7 @@ func (s *Stage) play(t *testing.T, script []line, seed uint64) *Played {
 		p.trapped = slices.ContainsFunc(script, func(l line) bool { return strings.Contains(l.text, " over ") || strings.Contains(l.text, " after ") })
 		p.play(script)
 		played.look(p)
+		played.Problems = append(played.Problems, miscounted(p.metrics, p.trace.String(), p.witness.runs)...)
 		played.Trace = strings.ReplaceAll(p.trace.String(), s.disk.dir, "$DIR")
 	})
 	return played
@@ -138,8 +138,9 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	trace := NewTrace()
 	p := &player{
 		t: t, disk: s.disk, trace: trace, sched: NewScheduler(seed), witness: newWitness(),
-		cluster: NewCluster(trace), releases: NewReleases(trace), metrics: s.metrics,
+		cluster: NewCluster(trace), releases: NewReleases(trace), metrics: actors.NewMetrics(actors.DefaultPrefix),
 	}
+	p.metrics.ShowOldNames()
 	p.traps = newTraps(p.witness)
 	if s.runner == nil || s.disk.hasPrograms() { // it logs into the trace of one play
 		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.logger(p.witness)})

@@ -22,6 +22,7 @@ import (
 //	    times: 1                  # only at its first run; always when it is absent
 //	    count: /dns/pods          # write how many objects the snapshots show, too
 //	enabled: "true"               # for enabled scripts
+//	reason: no nodes              # what they write to MODULE_ENABLED_REASON
 const scripted = "#!testkit"
 
 // script is the YAML of a scripted hook.
@@ -29,6 +30,7 @@ type script struct {
 	Config  map[string]any         `json:"config"`
 	Runs    map[string]scriptedRun `json:"runs"`
 	Enabled string                 `json:"enabled"`
+	Reason  string                 `json:"reason"`
 
 	mu      sync.Mutex
 	configs map[hooks.Scope]*hooks.Config // what Config means

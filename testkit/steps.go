@@ -76,6 +76,7 @@ func steps() map[string]func(*player, string) error {
 		"restore":          (*player).stepRestore,
 		"write":            (*player).stepWrite,
 		"crash":            (*player).stepCrash,
+		"counts":           (*player).showCounts,
 		"show":             func(p *player, _ string) error { p.show(); return nil },
 	}
 }
@@ -347,8 +348,12 @@ func (p *player) stepWidth(text string) (err error) {
 	return err
 }
 
-// stepWhy prints the causes of the last run of a module.
+// stepWhy prints why a module is off, or the causes of its last run.
 func (p *player) stepWhy(name string) error {
+	if why := p.operator.Converge().Off[name]; why != "" {
+		p.trace.Add("%s is off: %s", name, why)
+		return nil
+	}
 	status, ok := p.operator.Inspector().Status("operator/module/" + name).(messages.ModuleStatus)
 	if !ok || status.LastRun == nil {
 		return errors.New("the module has not run")

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +18,7 @@ type witness struct {
 	busy     map[string]string // what is in progress, by what only one may hold
 	events   []event
 	contexts map[string]int // hook runs by hook and binding context
+	runs     []hookRun      // those that have ended
 	problems []string
 	// oneByOne: nothing runs beside the main queue, so its tasks exclude each other.
 	oneByOne bool
@@ -68,7 +70,7 @@ func (w *witness) note(what, module string) {
 }
 
 // hookRun is enter for a run of a hook; contexts are its binding contexts, described.
-func (w *witness) hookRun(run hooks.Run, contexts []string) (leave func(ok bool)) {
+func (w *witness) hookRun(ctx context.Context, run hooks.Run, contexts []string) (leave func(ok bool)) {
 	module, queue, task := messages.GlobalHooks, "", ""
 	for _, label := range run.Labels {
 		switch label.Key {
@@ -97,7 +99,12 @@ func (w *witness) hookRun(run hooks.Run, contexts []string) (leave func(ok bool)
 	if isOrderBinding(first) {
 		task = "" // a step of a module run, which may have to be done again
 	}
-	return func(ok bool) { end(event{module: module, what: first.Binding, ok: ok, task: task}) }
+	return func(ok bool) {
+		end(event{module: module, what: first.Binding, ok: ok, task: task})
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.runs = append(w.runs, hookRun{ctx, run.Hook.Name, ok})
+	}
 }
 
 // isOrderBinding reports whether a run is a step of its module's run or delete, as v1

@@ -213,7 +213,7 @@ func find(node *yaml.Node, element string) int {
 		return -1
 	}
 	for i := 0; i+1 < len(node.Content); i += 2 {
-		if key := node.Content[i]; key.Kind == yaml.ScalarNode && key.Value == element && !isMergeKey(key) {
+		if keyIs(node.Content[i], element) {
 			return i + 1
 		}
 	}

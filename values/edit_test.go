@@ -28,6 +28,8 @@ func edited(t *testing.T, text, path, value string) (string, error) {
 // lines. D24.
 func TestEdit(t *testing.T) {
 	for name, c := range map[string]struct{ text, path, value, want string }{
+		"a key that is an integer":      {"p: {0x10: a}\nq:\n  8080: a # one\n", "web.q.8080", "b", "p: {0x10: a}\nq:\n  8080: b # one\n"},
+		"another, in its decimal form":  {"p: {0x10: a}\n", "web.p.16", "b", "p: {0x10: b}\n"},
 		"a number":                      {"# head\na:   1   # one\nb: 'x'\n", "web.a", "2", "# head\na:   2   # one\nb: 'x'\n"},
 		"a text with quotes":            {"a: \"x \\\" y\" # c\nb: 2", "web.a", "plain", "a: plain # c\nb: 2"},
 		"single quotes":                 {"a: 'it''s' # c\n", "web.a", "'yes'", "a: \"yes\" # c\n"},

@@ -2,6 +2,7 @@ package values
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,8 +20,8 @@ const maxAliasNodes = 100_000
 // ParseYAML reads exactly one YAML document into a tree; an empty document is nil.
 //
 // It reads scalars as sigs.k8s.io/yaml does, so values mean what they mean in any other file of a cluster: unquoted yes, no,
-// on, off, y and n are booleans, timestamps are texts. It is stricter where a silent choice would hurt: duplicate keys, keys
-// that are not texts, unknown tags and infinities are refused, and what is larger than 4 MiB with its aliases written out, or
+// on, off, y and n are booleans, timestamps are texts, keys that are integers are texts of decimal digits. It is stricter
+// where a silent choice would hurt: duplicate keys, other keys that are not texts, unknown tags and infinities are refused, and what is larger than 4 MiB with its aliases written out, or
 // nested more than 100 deep (D39). The first 100 such errors are reported, each with its line.
 func ParseYAML(data []byte) (any, error) {
 	if err := checkText(data); err != nil {
@@ -246,11 +247,14 @@ func (r *yamlReader) readMap(node *yaml.Node) any {
 	return m
 }
 
-// readKey accepts texts only. Numbers and booleans as keys would have to be turned into texts by guessing: on, for instance,
-// would become "true".
+// readKey accepts texts, and integers, as in "8080: ns/svc:80". Fractions and booleans as keys would have to be turned into
+// texts by guessing: on, for instance, would become "true".
 func (r *yamlReader) readKey(node *yaml.Node) (string, bool) {
 	tree := r.read(node)
 	if key, ok := tree.(string); ok {
+		return key, true
+	}
+	if key, ok := integerKey(node, tree); ok {
 		return key, true
 	}
 	if node.Kind == yaml.ScalarNode {
@@ -259,6 +263,31 @@ func (r *yamlReader) readKey(node *yaml.Node) (string, bool) {
 		r.refuse(node, "a key is %s, not a text", describe(tree))
 	}
 	return "", false
+}
+
+// integerKey is the text that a key stands for which was read as an integer. 1.0 and 1e3 are integers as values only.
+func integerKey(node *yaml.Node, tree any) (key string, ok bool) {
+	switch tree.(type) {
+	case int64, json.Number:
+		hexadecimal := strings.HasPrefix(strings.TrimLeft(strings.ToLower(node.Value), "+-"), "0x")
+		return fmt.Sprint(tree), node.Kind == yaml.ScalarNode && (hexadecimal || !strings.ContainsAny(node.Value, ".eE"))
+	}
+	return "", false
+}
+
+// keyIs tells whether a node is a key with this text.
+func keyIs(node *yaml.Node, text string) bool {
+	if node.Kind != yaml.ScalarNode || isMergeKey(node) {
+		return false
+	}
+	if isPlain(node) {
+		if tree, err := resolvePlain(node.Value); err == nil {
+			if key, ok := integerKey(node, tree); ok {
+				return key == text
+			}
+		}
+	}
+	return node.Value == text
 }
 
 // isMergeKey recognises the unquoted <<; in quotes it is a key like any other.

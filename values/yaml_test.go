@@ -56,6 +56,7 @@ func TestParseYAMLAgreesWithKubernetes(t *testing.T) {
 		"# only a comment\n", "", "---\na: 1\n", "--- \n- 1\n- [2, {a: b}]\n", "a: 1\n...\n",
 		"a: 'it''s'\nb: \"tab\\tnew\\nline \\u00e4\"\nc: \"\\x41\"",
 		"{a: {b: {c: [1, {d: }]}}}",
+		"tcp: {8080: default/web:80, 9090: a, 0x10: b, 017: c, 1_000: d, -5: e, +6: f}",
 	} {
 		var want any
 		if err := sigsyaml.Unmarshal([]byte(text), &want); err != nil {
@@ -83,11 +84,13 @@ func TestParseYAMLRefuses(t *testing.T) {
 		{"duplicate keys", "a: 1\nb: 2\na: 3\n", []string{`line 3: key "a" is already set in line 1`}},
 		{"duplicate keys in the depth", "a:\n  - {x: 1, x: 2}\n", []string{`line 2: key "x"`}},
 		{"keys that are alike after unquoting", "a: 1\n'a': 2\n", []string{"line 2"}},
-		{"numbers as keys", "a:\n  8080: x\n", []string{`line 2: key 8080 is an integer, not a text; write "8080" in quotes`}},
+		{"fractions as keys", "a:\n  80.5: x\n  1.0: x\n  1e3: x", []string{`line 2: key 80.5 is a number, not a text; write "80.5" in quotes`, "line 3", "line 4"}},
+		{"an integer as key twice", "a: {16: x, 0x10: x, '16': x}", []string{`key "16" is already set in line 1`, `key "16"`}},
+		{"an integer as key by an alias", "a: &port 80\n*port : x", []string{"line 2: a key is an integer"}},
 		{"booleans as keys", "on: x\n", []string{`line 1: key on is a boolean, not a text; write "on" in quotes`}},
 		{"null as key", "~: x\n", []string{"line 1: key ~ is null"}},
 		{"lists as keys", "? [a]\n: x\n", []string{"line 1: a key is a list"}},
-		{"all problems at once", "1: x\na: 1\na: 2\nb: .inf\n", []string{"line 1", "line 3", "line 4"}},
+		{"all problems at once", "on: x\na: 1\na: 2\nb: .inf\n", []string{"line 1", "line 3", "line 4"}},
 		{"infinity", "a: .inf\n", []string{"line 1: .inf: infinite"}},
 		{"not a number", "a: .NaN\n", []string{"line 1"}},
 		{"unknown tags", "a: !vault x\n", []string{`line 1: "x" cannot be read as !vault`}},

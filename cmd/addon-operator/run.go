@@ -125,6 +125,7 @@ func stop(c *Config, operator *actors.Operator, stopWrites func(), log *slog.Log
 // included; both are global to the process.
 func newMetrics(c *Config) *actors.Metrics {
 	m := actors.NewMetrics(c.MetricsPrefix)
+	m.ShowVersion(version)
 	m.LimitHookSeries(c.HookSeries)
 	if c.OldMetrics {
 		m.ShowOldNames()

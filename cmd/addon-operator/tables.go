@@ -39,6 +39,7 @@ func table(w io.Writer, nothing, head string, rows [][]string) error {
 type listedModule struct {
 	Name string
 	messages.ModuleStatus
+	Off     string
 	Hanging []messages.RunningHook
 }
 
@@ -89,9 +90,9 @@ func moduleTable(w io.Writer, body []byte) error {
 		if m.LastRun != nil {
 			ran = ago(m.LastRun.Began)
 		}
-		rows = append(rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, m.problem(list.HeldPurge)})
+		rows = append(rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, shortened(m.Off, 100), m.problem(list.HeldPurge)})
 	}
-	err := table(w, "There are no modules.", "NAME ORDER STATE REVISION HOOKS RAN PROBLEM", rows)
+	err := table(w, "There are no modules.", "NAME ORDER STATE REVISION HOOKS RAN WHY-OFF PROBLEM", rows)
 	if err == nil && list.Leadership != nil {
 		_, err = fmt.Fprintf(w, "\nThis replica is the %s.\n", list.Leadership)
 	}

@@ -16,10 +16,11 @@ import (
 func whyCommand(c *Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
-		Use: "why MODULE", Short: "Print what led to the last run of a module",
-		Long: `Prints the chain of causes of a module's last run, the latest first: the release, the
-change of values, the hook, the binding, and the object, tick or edit that began it; and
-what fails in it now.`,
+		Use: "why MODULE", Short: "Print what led to the last run of a module, or why it is off",
+		Long: `Prints of a module that is off which rule decided it: no flag anywhere, a flag that is false
+and where, what its enabled script says, or what the discovery fails at. Then prints the chain of
+causes of the module's last run, the latest first: the release, the change of values, the hook, the
+binding, and the object, tick or edit that began it; and what fails in it now.`,
 		Example: "  addon-operator why ingress-nginx",
 		Args:    exactly(1, "the name of one module, as 'dns' of 010-dns"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -35,9 +36,15 @@ func whyText(w io.Writer, body []byte) error {
 	var s struct {
 		Name string
 		messages.ModuleStatus
+		Off string
 	}
 	if err := decoded(body, &s); err != nil {
 		return err
+	}
+	if s.Off != "" {
+		if _, err := fmt.Fprintf(w, "module %s is off: %s\n", s.Name, s.Off); err != nil || s.LastRun == nil {
+			return err
+		}
 	}
 	if s.LastRun == nil {
 		_, err := fmt.Fprintf(w, "module %s has not run since the operator started (%s)\n", s.Name, s.Phase)

@@ -200,7 +200,7 @@ func patchOf(section tree) (values.Patch, error) {
 }
 
 // Enabled implements actors.HookRunner.
-func (r *recorder) Enabled(ctx context.Context, s hooks.EnabledScript) (bool, error) {
+func (r *recorder) Enabled(ctx context.Context, s hooks.EnabledScript) (hooks.Answer, error) {
 	defer r.action()()
 	return r.hooks.Enabled(ctx, s)
 }

@@ -1,0 +1,66 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+
+	"addon-operator/addons"
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// shownOff is how many modules that are off a line of the log names.
+const shownOff = 30
+
+// listOff says in the order of modules which are off by a discovery, and why.
+func (c *converge) listOff(d discovery) []string {
+	var off []string
+	for _, m := range d.tree.Modules {
+		if !slices.Contains(d.enabled, m.Name) {
+			off = append(off, m.Name+": "+c.whyOff(d.verdicts[m.Name], m))
+		}
+	}
+	if more := len(off) - shownOff; more > 0 {
+		off = append(off[:shownOff], fmt.Sprintf("and %d more", more))
+	}
+	return off
+}
+
+// whyOff says which rule has disabled a module, and which hook.
+func (c *converge) whyOff(v Verdict, m addons.Module) string {
+	if v.Source == byHookFlag {
+		v.Reason = c.state.dynamicBy[values.FlagKey(m.Key)]
+	}
+	return v.whyOff(m)
+}
+
+// explainOff works out why modules are off: by the flags as they are now, and by what the last
+// discovery has found. The map is not changed afterwards.
+func (c *converge) explainOff() {
+	off := map[string]string{}
+	for _, m := range c.state.tree.Modules {
+		flags, known := switchedOn(m, c.state.dynamic, c.state.config), c.state.verdicts[m.Name]
+		switch {
+		case !flags.Enabled:
+			off[m.Name] = c.whyOff(flags, m)
+		case slices.Contains(c.state.enabled, m.Name):
+		case c.state.discoveryFails != "":
+			off[m.Name] = c.state.discoveryFails
+		case known.Source == byScript && !known.Enabled:
+			off[m.Name] = c.whyOff(known, m)
+		default:
+			off[m.Name] = "its flag is on, by " + flags.Source + "; the discovery that enables it has not ended"
+		}
+	}
+	for name := range c.state.removed {
+		off[name] = "its directory is gone"
+	}
+	c.state.off = off
+}
+
+// discoveryFailed remembers why no module can be enabled for now.
+func (c *converge) discoveryFailed(err error) {
+	c.program.Metrics.discoveryFailed()
+	c.state.discoveryFails = messages.DiscoveryFails(err)
+	c.explainOff()
+}

@@ -1,0 +1,128 @@
+package helm
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// fixedChart has a field that never changes, and an object behind it that is refused when it shall.
+const fixedChart = `
+-- templates/a.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: app}
+spec:
+  replicas: 0
+  selector: {matchLabels: {app: {{ .Values.fixed.app }}}}
+  template:
+    metadata: {labels: {app: {{ .Values.fixed.app }}}}
+    spec: {containers: [{name: c, image: none}]}
+---
+apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: app}
+spec: {maxReplicas: {{ .Values.fixed.most }}, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: app}}
+`
+
+const recreating = "-- Chart.yaml --\napiVersion: v2\nname: fixed\nversion: 1.0.0\nannotations: {" + RecreateAnnotation + ": Deployment}\n"
+
+func (f *fixture) selects(want string) {
+	f.Helper()
+	app, err := f.kube.AppsV1().Deployments(f.namespace).Get(f.Context(), "app", metav1.GetOptions{})
+	if err != nil || app.Spec.Selector.MatchLabels["app"] != want {
+		f.Errorf("deployment: %v, %v; want one that selects %s", app.Spec.Selector, err, want)
+	}
+}
+
+// What may be recreated is recreated whatever Helm does over an object that exists: objects of nobody, what a failed first
+// revision has left, and a release whose records are lost.
+func TestRecreateWhenInstalling(t *testing.T) {
+	for situation, before := range map[string]func(f *fixture, m Module){
+		"objects of nobody": func(f *fixture, m Module) {
+			f.apply(m.with("most", int64(8)), Installed, 1)
+			f.forgetRelease()
+			nobody := []byte(`{"metadata": {"annotations": {"meta.helm.sh/release-name": null, "meta.helm.sh/release-namespace": null}}}`)
+			if _, err := f.kube.AppsV1().Deployments(f.namespace).Patch(f.Context(), "app", types.MergePatchType, nobody, metav1.PatchOptions{}); err != nil {
+				f.Fatal(err)
+			}
+		},
+		"a failed first revision": func(f *fixture, m Module) { f.refuse(m.with("most", int64(-1)), Invalid) },
+		"lost records": func(f *fixture, m Module) {
+			f.apply(m.with("most", int64(8)), Installed, 1)
+			f.forgetRelease()
+		},
+	} {
+		t.Run(situation, func(t *testing.T) {
+			f := start(t)
+			m := moduleOf(t, "fixed", recreating+fixedChart).with("app", "one")
+			before(f, m)
+			f.restart()
+			f.selects("one")
+			f.apply(m.with("app", "two").with("most", int64(8)), Installed, 1)
+			f.selects("two")
+			if !strings.Contains(f.log.String(), "deleted and created anew") {
+				t.Error("the log does not tell of it")
+			}
+		})
+	}
+}
+
+// forgetRelease deletes the records of all releases, as a person may.
+func (f *fixture) forgetRelease() {
+	f.Helper()
+	if err := f.kube.CoreV1().Secrets(f.namespace).DeleteCollection(f.Context(), metav1.DeleteOptions{}, metav1.ListOptions{LabelSelector: "owner=helm"}); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// HELM_TIMEOUT ends the waiting for a hook that does not finish, and for an object that does not go; the release recovers
+// when it does.
+func TestTimeout(t *testing.T) {
+	f := start(t)
+	const short, long = 300 * time.Millisecond, time.Minute
+	f.client.options.Timeout = short
+	err := f.refuse(moduleOf(t, "hooked", podHook), Failed)
+	if want := "did not finish within 300ms"; !strings.Contains(err.Error(), want) {
+		t.Errorf("%q is missing in: %v", want, err)
+	}
+	f.client.options.Timeout = long
+	// The hook of the next attempt is another pod, which the test must not take for the old one.
+	if err := f.kube.CoreV1().Pods(f.namespace).Delete(t.Context(), "hook", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually(func() bool {
+		_, err := f.kube.CoreV1().Pods(f.namespace).Get(t.Context(), "hook", metav1.GetOptions{})
+		return apierrors.IsNotFound(err)
+	})
+	done := f.applying(t.Context(), moduleOf(t, "hooked", podHook))
+	f.finishHook(corev1.PodSucceeded)
+	if err := <-done; err != nil {
+		t.Errorf("the next attempt: %v", err)
+	}
+
+	m := moduleOf(t, "fixed", recreating+fixedChart).with("most", int64(8))
+	f.apply(m.with("app", "one"), Installed, 1)
+	finalizers := func(list string) {
+		t.Helper()
+		patch := []byte(`{"metadata": {"finalizers": ` + list + `}}`)
+		if _, err := f.kube.AppsV1().Deployments(f.namespace).Patch(t.Context(), "app", types.MergePatchType, patch, metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	finalizers(`["example.org/held"]`)
+	f.client.options.Timeout = short
+	err = f.refuse(m.with("app", "two"), Invalid)
+	if want := "still exists 300ms after its deletion; does it have a finalizer?"; !strings.Contains(err.Error(), want) {
+		t.Errorf("%q is missing in: %v", want, err)
+	}
+	finalizers(`null`)
+	f.client.options.Timeout = long
+	f.apply(m.with("app", "two"), Upgraded, 3)
+	f.selects("two")
+}

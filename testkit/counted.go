@@ -1,0 +1,155 @@
+package testkit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"addon-operator/actors"
+	"addon-operator/supervisor"
+)
+
+// hookRun is a run of a hook as the witness has seen it.
+type hookRun struct {
+	ctx  context.Context
+	hook string
+	ok   bool // the hook itself did not fail
+}
+
+// cut reports whether the run, or the task that it was a part of, was ended from outside.
+func (r hookRun) cut() bool { return errors.Is(context.Cause(r.ctx), supervisor.ErrCancelled) }
+
+// counts are the metrics of hooks after a script, by their labels.
+type counts struct {
+	success, failed, allowed, timed map[string]float64
+	oldFailed, oldAllowed           float64
+}
+
+// miscounted lists what does not add up in the metrics of hooks, whatever the script was: a run is
+// exactly one of success, error and allowed error, it is timed, and the old names are sums.
+func miscounted(m *actors.Metrics, trace string, runs []hookRun) (list []string) {
+	c, err := countsOf(m)
+	if err != nil {
+		return []string{"metrics: " + err.Error()}
+	}
+	total, ended := map[string]float64{}, c.ended()
+	for _, labels := range keys(c.timed, ended) {
+		if ended[labels] != c.timed[labels] {
+			list = append(list, fmt.Sprintf("metrics of %s: %v success, %v failed, %v allowed, but %v timed", labels, c.success[labels], c.failed[labels], c.allowed[labels], c.timed[labels]))
+		}
+		total[hookIn(labels)] += c.timed[labels]
+	}
+	// Series of a module go when it is disabled, the old names stay; and a crash or a stop may cut a run behind its hook.
+	gone := regexp.MustCompile(`delete=\[[^\]]|removed=\[|module is deleted|> (crash|remove|rename|stop)`).MatchString(trace)
+	if gone {
+		return nil
+	}
+	for _, old := range []struct {
+		name      string
+		has, want float64
+	}{{"hook_errors", c.oldFailed, sum(c.failed)}, {"hook_allowed_errors", c.oldAllowed, sum(c.allowed)}} {
+		if old.has < old.want || !gone && old.has != old.want {
+			list = append(list, fmt.Sprintf("metric %s is %v, the sum is %v", old.name, old.has, old.want))
+		}
+	}
+	if n := sum(c.failed) + sum(c.allowed); !gone && n < failures(runs, trace) {
+		list = append(list, fmt.Sprintf("metrics count %v failed and allowed runs of hooks, there were %v", n, failures(runs, trace)))
+	}
+	return append(list, uncounted(total, runs, gone)...)
+}
+
+// failures are the runs of which the hook failed, or its result was refused, as far as that is known.
+func failures(runs []hookRun, trace string) (n float64) {
+	for _, r := range runs {
+		if !r.ok && !r.cut() {
+			n++
+		}
+	}
+	return n + float64(len(regexp.MustCompile(`(WARN|ERROR) .*its result is refused`).FindAllString(trace, -1)))
+}
+
+// uncounted compares with the runs that there were. One that was cut, or a part of a task that was, need not be counted.
+func uncounted(total map[string]float64, runs []hookRun, gone bool) (list []string) {
+	all, whole := map[string]float64{}, map[string]float64{}
+	for _, r := range runs {
+		if all[r.hook]++; !r.cut() {
+			whole[r.hook]++
+		}
+	}
+	for _, hook := range keys(all, total) {
+		if n := total[hook]; n > all[hook] || !gone && n < whole[hook] {
+			list = append(list, fmt.Sprintf("metrics of hook %s count %v runs, there were %v, of which %v may have been cut", hook, n, all[hook], all[hook]-whole[hook]))
+		}
+	}
+	return list
+}
+
+// ended adds up, by labels, the three ways in which runs end.
+func (c counts) ended() map[string]float64 {
+	all := map[string]float64{}
+	for _, outcome := range []map[string]float64{c.success, c.failed, c.allowed} {
+		for labels, n := range outcome {
+			all[labels] += n
+		}
+	}
+	return all
+}
+
+func countsOf(m *actors.Metrics) (c counts, _ error) {
+	c = counts{success: map[string]float64{}, failed: map[string]float64{}, allowed: map[string]float64{}, timed: map[string]float64{}}
+	families, err := m.Registry.Gather()
+	for _, f := range families {
+		name := strings.TrimPrefix(f.GetName(), actors.DefaultPrefix)
+		switch name {
+		case "hook_errors":
+			c.oldFailed = f.GetMetric()[0].GetCounter().GetValue()
+		case "hook_allowed_errors":
+			c.oldAllowed = f.GetMetric()[0].GetCounter().GetValue()
+		}
+		kind, what, _ := strings.Cut(name, "_hook_")
+		into := map[string]map[string]float64{"success_total": c.success, "errors_total": c.failed, "allowed_errors_total": c.allowed, "run_seconds": c.timed}[what]
+		if into == nil || kind != "module" && kind != "global" {
+			continue
+		}
+		for _, series := range f.GetMetric() {
+			into[labelsOf(series)] = series.GetCounter().GetValue() + float64(series.GetHistogram().GetSampleCount())
+		}
+	}
+	return c, err
+}
+
+func labelsOf(series *dto.Metric) string {
+	var all []string
+	for _, l := range series.GetLabel() {
+		all = append(all, l.GetName()+"="+l.GetValue())
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+// hookIn is the hook among labels.
+func hookIn(labels string) string {
+	return regexp.MustCompile(`\bhook=(\S*)`).FindStringSubmatch(labels)[1]
+}
+
+func sum(series map[string]float64) (n float64) {
+	for _, value := range series {
+		n += value
+	}
+	return n
+}
+
+// showCounts writes how the runs of hooks were counted into the trace.
+func (p *player) showCounts(string) error {
+	c, err := countsOf(p.metrics)
+	for _, labels := range keys(c.timed, c.ended()) {
+		p.trace.Add("%s: %v success, %v failed, %v allowed, %v timed", labels, c.success[labels], c.failed[labels], c.allowed[labels], c.timed[labels])
+	}
+	p.trace.Add("old names: %v failed, %v allowed", c.oldFailed, c.oldAllowed)
+	return err
+}

@@ -1,0 +1,55 @@
+package values
+
+import "strings"
+
+// Near is the known name that was probably meant, or "": one that the name is a part of,
+// or that differs by a few letters.
+func Near(name string, known []string) string {
+	if len(name) >= 3 {
+		for _, candidate := range known {
+			if strings.Contains(candidate, name) {
+				return candidate
+			}
+		}
+	}
+	best, least := "", len(name)/3+1
+	for _, candidate := range known {
+		if d := distance(strings.ToLower(name), strings.ToLower(candidate)); d <= least {
+			best, least = candidate, d-1
+		}
+	}
+	return best
+}
+
+// NearFlag is Near for flags: of their names only the part before Enabled counts.
+func NearFlag(flag string, known []string) string {
+	owners := make([]string, 0, len(known))
+	for _, k := range known {
+		owners = append(owners, strings.TrimSuffix(k, flagSuffix))
+	}
+	if meant := Near(strings.TrimSuffix(flag, flagSuffix), owners); meant != "" {
+		return FlagKey(meant)
+	}
+	return ""
+}
+
+// distance is how many letters must be put in, taken out or changed (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,33 @@
+package values_test
+
+import (
+	"testing"
+
+	"addon-operator/values"
+)
+
+func TestNear(t *testing.T) {
+	known := []string{"certManager", "dns", "ingressNginx"}
+	for name, want := range map[string]string{
+		"ingress":     "ingressNginx", // a part
+		"certManger":  "certManager",
+		"CERTMANAGER": "certManager",
+		"dsn":         "dns",
+		"web":         "",
+		"":            "",
+	} {
+		if got := values.Near(name, known); got != want {
+			t.Errorf("%q: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// The end that all flags have makes none of them like another.
+func TestNearFlag(t *testing.T) {
+	known := []string{"dnsEnabled", "webEnabled"}
+	for flag, want := range map[string]string{"dsnEnabled": "dnsEnabled", "webbEnabled": "webEnabled", "oxoEnabled": "", "Enabled": ""} {
+		if got := values.NearFlag(flag, known); got != want {
+			t.Errorf("%q: got %q, want %q", flag, got, want)
+		}
+	}
+}
