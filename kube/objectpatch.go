@@ -26,27 +26,54 @@ const (
 
 // ApplyObjectPatches executes the operations in order. When one of them cannot
 // be right (a namespace missing or too much, K7) none is executed. After an
-// error the rest is still tried, and all errors are returned together: the
-// hook counts as failed and will run again, so hooks must be idempotent (K5).
+// error the rest is still tried, and all errors are returned together, the
+// first hundred of them in words: the hook counts as failed and will run again,
+// so hooks must be idempotent (K5). When ctx ends, the rest is not tried.
 func (c *Client) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
-	var errs []error
+	var errs failures
 	for _, p := range patches {
 		// A kind that is missing now may be made by an operation before.
 		if _, err := c.target(ctx, p); err != nil && !errors.Is(err, errNoKind) {
-			errs = append(errs, fmt.Errorf("%s: %w", p, err))
+			errs.add(p, err)
 		}
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := errs.join(); err != nil {
 		return err
 	}
 	defined := false // an operation before has defined a kind
 	for _, p := range patches {
 		if err := c.applyObjectPatch(ctx, p, defined); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", p, err))
+			errs.add(p, err)
+		}
+		if ctx.Err() != nil {
+			break
 		}
 		defined = defined || defines(p)
 	}
-	return errors.Join(errs...)
+	return errs.join()
+}
+
+// failures are the operations that failed. There can be tens of thousands: one
+// reason, such as a missing permission, is often that of all.
+type failures struct {
+	first []error
+	more  int
+}
+
+func (f *failures) add(p objectpatch.Patch, err error) {
+	const told = 100
+	if len(f.first) == told {
+		f.more++
+		return
+	}
+	f.first = append(f.first, fmt.Errorf("%s: %w", p, err))
+}
+
+func (f *failures) join() error {
+	if f.more > 0 {
+		return errors.Join(append(f.first, fmt.Errorf("and %d more operations failed", f.more))...)
+	}
+	return errors.Join(f.first...)
 }
 
 // target is where an operation goes.
