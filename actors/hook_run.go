@@ -376,9 +376,11 @@ func (j job) patchDespite(run *supervisor.Run, hook hooks.Hook, result hooks.Res
 // changedPaths names what the patches of a hook touch, for the chain of causes.
 func changedPaths(r hooks.Result) string {
 	var paths []string
+	known := map[string]bool{}
 	for _, patch := range []values.Patch{r.ConfigPatch, r.ValuesPatch} {
 		for _, op := range patch {
-			if !slices.Contains(paths, op.Path) {
+			if !known[op.Path] {
+				known[op.Path] = true
 				paths = append(paths, op.Path)
 			}
 		}

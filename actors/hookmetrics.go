@@ -33,6 +33,9 @@ type reporter struct{ module, hook string }
 // end would take the memory of the operator, and that of Prometheus.
 const DefaultHookSeries = 1000
 
+// maxConflicts bounds how many metrics of a run are told that cannot be shown: all of them may be such.
+const maxConflicts = 100
+
 // family are the series of one name; their type and labels are the same.
 type family struct {
 	action hooks.MetricAction
@@ -74,7 +77,9 @@ func (h *HookMetrics) check(reported []hooks.Metric) error {
 			continue
 		}
 		if err := h.conflict(m, known); err != nil {
-			errs = append(errs, fmt.Errorf("METRICS_PATH: metric %s: %w", m.Name, err))
+			if errs = append(errs, fmt.Errorf("METRICS_PATH: metric %s: %w", m.Name, err)); len(errs) == maxConflicts {
+				return errors.Join(append(errs, errors.New("there may be more problems; solve these first"))...)
+			}
 			continue
 		}
 		now[m.Name] = m.Action

@@ -19,7 +19,7 @@ func (m *monitors) dumpSnapshots(ctx actor.Context, msg messages.DumpSnapshots) 
 		if key.Owner != msg.Owner || msg.Hook != "" && key.Binding.Hook != msg.Hook {
 			continue
 		}
-		d := messages.BindingDump{BindingState: liveBinding{key, mon.binding, mon.watch, len(mon.held)}.state()}
+		d := messages.BindingDump{BindingState: liveBinding{key, mon.binding, mon.watch, len(mon.held), mon.tooLarge}.state()}
 		objects, _ := mon.watch.Snapshot()
 		for _, o := range objects {
 			d.Snapshot = append(d.Snapshot, hooks.Object{Object: o.Object, FilterResult: o.FilterResult})

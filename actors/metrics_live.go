@@ -98,7 +98,7 @@ func (m *Metrics) bindingStates() {
 	labels := []string{"module", "hook", "binding", "queue", "kind"}
 	objects := m.describe("kube_snapshot_objects", "Objects in the snapshot of a binding.", labels...)
 	errors := m.describe("kube_jq_filter_errors_total", "Objects on which the jqFilter of a binding failed; they have no filterResult.", labels...)
-	states := m.describe("kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, stale.", append(labels, "state")...)
+	states := m.describe("kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, too-large, stale.", append(labels, "state")...)
 	type key struct{ owner, hook, binding, queue, kind string }
 	m.registerLive(func(emit emit) {
 		reporter, ok := m.actors().Status(monitorsPath).(messages.MonitorsReporter)

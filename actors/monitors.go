@@ -48,6 +48,7 @@ type monitor struct {
 	// instance is the number of the watch: one that was stopped may have told something just before.
 	instance uint64
 	synced   bool
+	shown    bool           // it was synced once: somebody has its objects
 	warm     bool           // filled ahead by a follower; nobody asked for it yet
 	runs     map[int64]bool // Synchronization runs that show it to the hook now
 	open     bool           // events flow
@@ -56,6 +57,8 @@ type monitor struct {
 	// flooded: too many events came; dropped of them were held until then.
 	flooded            bool
 	heldBytes, dropped int
+	tooLarge           string          // why the snapshot is not kept; empty when it is
+	overflows          int             // how often it was too large
 	slowed             []messages.Task // the events that are part of a loop, as one task, until they are due
 	resync             *time.Timer     // nil without resynchronizationPeriod, or before the first Synchronization
 }
@@ -84,6 +87,10 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.getSnapshots(ctx, msg)
 	case messages.WatchSynced:
 		m.watchSynced(ctx, msg)
+	case watchOverflowed:
+		m.overflowed(ctx, msg)
+	case watchAgain:
+		m.again(ctx, msg)
 	case messages.ObjectChanged:
 		m.objectChanged(ctx, msg)
 	case messages.UnlockBinding:
@@ -193,7 +200,17 @@ func (m *monitors) dropWarm() {
 }
 
 func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hooks.Hook, b hooks.KubernetesBinding) error {
-	self := ctx.Self()
+	mon := &monitor{hook: hook, binding: b, runs: map[int64]bool{}}
+	if err := m.fill(ctx, key, mon); err != nil {
+		return err
+	}
+	m.state.watches[key] = mon
+	return nil
+}
+
+// fill starts the watch of a monitor.
+func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) error {
+	self, b := ctx.Self(), mon.binding
 	spec := kube.Spec{
 		APIVersion: b.APIVersion, Kind: b.Kind, Names: b.Names, Namespaces: b.Namespaces,
 		Labels: b.Labels, NamespaceLabels: b.NamespaceLabels, Fields: b.Fields, KeepObjects: b.KeepFullObjects,
@@ -203,6 +220,8 @@ func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hoo
 	}
 	m.state.started++
 	instance := m.state.started
+	spec.Limit = m.program.SnapshotLimit
+	spec.Overflowed = func() { m.program.Send(self, watchOverflowed{key, instance}) }
 	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
 		m.program.Send(self, messages.ObjectChanged{
 			Watch: key, Instance: instance, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name,
@@ -212,13 +231,13 @@ func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hoo
 	if err != nil {
 		return err
 	}
-	m.state.watches[key] = &monitor{hook: hook, binding: b, watch: watch, instance: instance, runs: map[int64]bool{}}
+	mon.watch, mon.instance = watch, instance
 	return nil
 }
 
 func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
 	if mon := m.state.watches[msg.Watch]; mon != nil && mon.instance == msg.Instance {
-		mon.synced = true
+		mon.synced, mon.shown, mon.tooLarge = true, true, ""
 		m.answer(ctx)
 		m.queueLater(ctx)
 	}
@@ -252,6 +271,9 @@ func (m *monitors) blocked(msg messages.GetSnapshots) string {
 		mon := m.state.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
 		if mon == nil || mon.synced {
 			continue
+		}
+		if mon.tooLarge != "" {
+			return fmt.Sprintf("binding %s: %s", b.Name, mon.tooLarge)
 		}
 		s := mon.watch.State()
 		if s.Phase == kube.Forbidden {
@@ -311,6 +333,9 @@ func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots,
 			return out, false
 		}
 		objects, seq := mon.watch.Snapshot()
+		if mon.watch.State().Phase == kube.TooLarge { // which is told in a moment: it is empty, not complete
+			return out, false
+		}
 		s := messages.BindingSnapshot{Name: b.Name, Objects: make([]hooks.Object, len(objects)), Seq: seq}
 		for k, o := range objects {
 			s.Objects[k] = hooks.Object{Object: o.Object, FilterResult: o.FilterResult}

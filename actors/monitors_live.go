@@ -7,13 +7,14 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/hooks"
+	"addon-operator/kube"
 	"addon-operator/messages"
 )
 
 func (m *monitors) publish(ctx actor.Context) {
 	live := liveMonitors{waiting: len(m.state.waiting)}
 	for key, mon := range m.state.watches {
-		live.bindings = append(live.bindings, liveBinding{key, mon.binding, mon.watch, len(mon.held)})
+		live.bindings = append(live.bindings, liveBinding{key, mon.binding, mon.watch, len(mon.held), mon.tooLarge})
 	}
 	m.program.Inspector.Publish(ctx.Self(), live)
 }
@@ -30,6 +31,8 @@ type liveBinding struct {
 	binding hooks.KubernetesBinding
 	watch   Watch
 	held    int
+	// tooLarge stays while the watch is filled again, which is no news.
+	tooLarge string
 }
 
 // Monitors implements messages.MonitorsReporter.
@@ -44,6 +47,9 @@ func (l liveMonitors) Monitors() messages.MonitorsStatus {
 
 func (b liveBinding) state() messages.BindingState {
 	s := b.watch.State()
+	if b.tooLarge != "" {
+		s.Phase, s.Message = kube.TooLarge, b.tooLarge
+	}
 	return messages.BindingState{
 		Owner: b.key.Owner, Hook: b.key.Binding.Hook, Binding: b.binding.Name, Queue: b.binding.Queue, Kind: b.binding.Kind,
 		Phase: string(s.Phase), Message: s.Message, Objects: s.Objects, Held: b.held, FilterErrors: s.FilterErrors,

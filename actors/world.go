@@ -91,6 +91,8 @@ type World struct {
 	// HookTimeout is the time limit that Hooks gives to hooks that set none, for those who are told of one that hangs; 0
 	// means none.
 	HookTimeout time.Duration
+	// SnapshotLimit is how many bytes the snapshot of one binding may take; 0 means any number.
+	SnapshotLimit int
 	// Backoff makes the delays between the attempts at a task; nil for those of rule F7.
 	Backoff func() backoff.BackOff
 }

@@ -3,10 +3,12 @@ package addons
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 
 	"addon-operator/values"
 )
@@ -41,12 +43,12 @@ func (s *static) sections(key string) []values.Layer {
 // readValues parses a values.yaml; a file that does not exist says nothing. Of the file
 // of a module only the keys of that module count: the rest is the chart's (D5).
 func readValues(path string, only ...string) (values.Document, error) {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		return values.Document{}, nil
 	}
 	if err != nil {
-		return values.Document{}, fmt.Errorf("read values: %w", err)
+		return values.Document{}, fmt.Errorf("values file %s: %w", path, err)
 	}
 	return values.ParseFile(path, data, only...)
 }
@@ -124,11 +126,32 @@ func loadSchemas(dir string) (*values.Schemas, error) {
 }
 
 func readSchema(path string) (values.SchemaFile, error) {
-	data, err := os.ReadFile(path)
+	data, err := readFile(path)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return values.SchemaFile{}, fmt.Errorf("read schema: %w", err)
+		return values.SchemaFile{}, fmt.Errorf("schema %s: %w", path, err)
 	}
 	return values.SchemaFile{Path: path, Data: data}, nil
+}
+
+// readFile reads a file that has at most as much as values may have. A named pipe is refused, not waited for: nobody writes
+// into one that lies in an image, and the start would hang without a word. So is a device, which may never end.
+func readFile(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is no regular file, nor a link to one")
+	}
+	if err := values.CheckSize(info.Size()); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(file, info.Size())) // not more, should it grow
 }
 
 // enabledScript finds the enabled script of a module (A18).

@@ -36,11 +36,49 @@ func parseDocument(data []byte) (map[string]any, error) {
 	if !ok {
 		return nil, fmt.Errorf("the hook printed %s; print a JSON or YAML object, and nothing else, to stdout", typeName(tree))
 	}
+	if elements(object) > maxConfigValues {
+		return nil, errTooManyValues
+	}
 	found := &report{}
 	for key, value := range object {
 		object[key] = plain(place{path: joinKey("", key), value: value, report: found})
 	}
 	return object, found.err()
+}
+
+// maxConfigValues bounds the keys and values of a configuration. To say of each that it is wrong takes a kilobyte, and the
+// reader of YAML compares each key of a map with each other.
+const maxConfigValues = 50_000
+
+var errTooManyValues = fmt.Errorf("the hook printed more than %d keys and values, with all aliases written out; print fewer", maxConfigValues)
+
+// written counts the keys and values of a document without following its aliases.
+func written(node *yaml.Node) int {
+	n := 1
+	for _, child := range node.Content {
+		n += written(child)
+	}
+	return n
+}
+
+// elements counts the keys and values of a tree.
+func elements(tree any) int {
+	n := 1
+	switch v := tree.(type) {
+	case []any:
+		for _, child := range v {
+			n += elements(child)
+		}
+	case map[string]any:
+		for _, child := range v {
+			n += 1 + elements(child)
+		}
+	case map[any]any:
+		for _, child := range v {
+			n += 1 + elements(child)
+		}
+	}
+	return n
 }
 
 func parseJSON(data []byte) (any, error) {
@@ -74,6 +112,9 @@ func parseYAML(data []byte) (any, error) {
 func decodeYAML(document *yaml.Node) (any, error) {
 	if document == nil {
 		return nil, nil
+	}
+	if written(document) > maxConfigValues {
+		return nil, errTooManyValues
 	}
 	plainFlags(document)
 	var tree any

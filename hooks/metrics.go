@@ -46,8 +46,8 @@ type wireMetric struct {
 }
 
 // ParseMetrics reads JSON objects one after another, in lines or not (I6). Every object that is wrong is reported with
-// its number; a syntax error ends the reading. Empty data are no metrics. Keys that mean nothing are warned of: other
-// operators have ignored them.
+// its number, up to a hundred of them; a syntax error ends the reading. Empty data are no metrics. Keys that mean nothing are
+// warned of, up to a hundred times: other operators have ignored them.
 func ParseMetrics(data []byte) (metrics []Metric, warnings []string, err error) {
 	var problems []error
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -60,11 +60,17 @@ func ParseMetrics(data []byte) (metrics []Metric, warnings []string, err error) 
 			return metrics, warnings, errors.Join(append(problems, fmt.Errorf("metric %d: write JSON objects one after another: %w", number, err))...)
 		}
 		metric, err := parseMetric(raw)
+		if err != nil && len(problems) == maxProblems {
+			return nil, warnings, errors.Join(append(problems, errTooManyProblems)...)
+		}
 		if err != nil {
 			problems = append(problems, fmt.Errorf("metric %d: %w", number, err))
 			continue
 		}
 		metrics = append(metrics, metric)
+		if len(warnings) >= maxProblems {
+			continue // they are known by now
+		}
 		for _, key := range unknownKeys(raw) {
 			warnings = append(warnings, fmt.Sprintf("metric %d: %s: the key %s means nothing; known are %s", number, shorten(raw, 80), key, strings.Join(metricKeys(), ", ")))
 		}

@@ -40,6 +40,7 @@ func TestParseMetrics(t *testing.T) { // I6
 
 func TestParseMetricsRefuses(t *testing.T) { // I6
 	tests := map[string]struct{ file, want string }{
+		"many problems":           {strings.Repeat("{}\n", 102), "there are more problems; solve these first"},
 		"unknown action":          {`{"name": "n", "action": "push", "value": 1}`, `action "push" is unknown; it is set, add, observe or expire`},
 		"empty action":            {`{"name": "n", "action": "", "value": 1}`, `action is missing`},
 		"no action":               {`{"name": "n", "value": 1}`, `action is missing; it is set, add, observe or expire`},

@@ -1,13 +1,19 @@
 package hooks
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 )
 
-// ConfigError lists everything that is wrong with the configuration of one hook (C7).
+// maxProblems bounds how many mistakes of one output of a hook are told: it may hold nothing else, and each takes memory.
+const maxProblems = 100
+
+var errTooManyProblems = errors.New("there are more problems; solve these first")
+
+// ConfigError lists what is wrong with the configuration of one hook: everything, or the first hundred mistakes (C7).
 type ConfigError struct {
 	Violations []Violation // sorted by path
 }
@@ -46,7 +52,13 @@ type report struct {
 }
 
 func (r *report) fail(path, format string, args ...any) {
+	if len(r.violations) > maxProblems {
+		return
+	}
 	violation := Violation{Path: path, Problem: fmt.Sprintf(format, args...)}
+	if len(r.violations) == maxProblems {
+		violation = Violation{Problem: errTooManyProblems.Error()}
+	}
 	if !slices.Contains(r.violations, violation) {
 		r.violations = append(r.violations, violation)
 	}

@@ -15,12 +15,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
+
+	"addon-operator/kube/objectpatch"
 )
 
 // crdSource is one CustomResourceDefinition of a file.
@@ -106,7 +109,7 @@ func linksToDirectory(path string, entry fs.DirEntry) bool {
 }
 
 func readDefinitionFile(file string, labels map[string]string) ([]crdSource, error) {
-	data, err := os.ReadFile(file)
+	data, err := readDefinitionText(file)
 	if err != nil {
 		return nil, err
 	}
@@ -123,6 +126,33 @@ func readDefinitionFile(file string, labels map[string]string) ([]crdSource, err
 		all = append(all, d)
 	}
 	return all, nil
+}
+
+// What a file of definitions may have, in bytes: the API server takes objects of
+// 3 MiB, and a file is read as a whole.
+const (
+	maxCRDFile = 16 << 20
+	maxCRD     = 4 << 20
+)
+
+// readDefinitionText reads a file that is one: nobody writes into a named pipe,
+// and a device may never end.
+func readDefinitionText(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("it is no regular file, nor a link to one")
+	case info.Size() > maxCRDFile:
+		return nil, fmt.Errorf("it has %d bytes, more than %d MiB; divide it into several files", info.Size(), maxCRDFile>>20)
+	}
+	return io.ReadAll(io.LimitReader(file, info.Size())) // not more, should it grow
 }
 
 // parseDefinitions reads a YAML stream that may hold nothing but
@@ -148,6 +178,14 @@ func parseDefinitions(data []byte) ([]*unstructured.Unstructured, error) {
 }
 
 func parseDefinition(document []byte) ([]*unstructured.Unstructured, error) {
+	if len(document) > maxCRD {
+		return nil, fmt.Errorf("it has %d bytes, more than %d MiB, which no API server takes", len(document), maxCRD>>20)
+	}
+	if bytes.IndexByte(document, '*') >= 0 {
+		if err := objectpatch.CheckExpansion(document); err != nil {
+			return nil, err
+		}
+	}
 	data, err := yaml.YAMLToJSONStrict(document)
 	if err != nil {
 		return nil, err

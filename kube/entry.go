@@ -34,8 +34,15 @@ func (e entry) export(key objectKey) Object {
 	return Object{Namespace: key.namespace, Name: key.name, Object: e.object, FilterResult: e.result}
 }
 
+// size is about what the entry takes in memory.
+func (e entry) size(key objectKey) int {
+	const overhead = 200 // the entry itself, its place in the map, the name
+	return overhead + len(key.name) + len(e.object) + len(e.result)
+}
+
 // update is a new state of an object, made for one part.
 type update struct {
+	cut     bool // the list is too large for the part, and what it would keep of this object is left out
 	key     objectKey
 	version string // resourceVersion
 	entry   entry
@@ -129,12 +136,25 @@ func exact(result json.RawMessage) json.RawMessage {
 type record struct{ updates []update }
 
 // batch are the parts that one list is made for.
-type batch struct{ parts []*part }
+type batch struct {
+	parts []*part
+	bytes []int // that the list takes so far for each of them
+}
 
+// record is called by one goroutine for the objects of a list, in turn.
 func (b *batch) record(document *document, seed maphash.Seed) *record {
 	r := &record{updates: make([]update, len(b.parts))}
+	if b.bytes == nil {
+		b.bytes = make([]int, len(b.parts))
+	}
 	for i, p := range b.parts {
+		limit := p.watch.spec.Limit
+		if limit > 0 && b.bytes[i] > limit {
+			r.updates[i] = update{key: document.key(), version: document.object.GetResourceVersion(), cut: true}
+			continue
+		}
 		r.updates[i] = document.update(&p.watch.spec, seed)
+		b.bytes[i] += r.updates[i].entry.size(r.updates[i].key)
 	}
 	return r
 }

@@ -28,33 +28,59 @@ const (
 // API server does not serve, a namespace that is missing or too much (K7). All errors are
 // returned together. What needs the objects, or permissions, shows when they are executed.
 func (c *Client) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
-	var errs []error
+	var errs failures
 	defined := false // an operation before brings a kind
 	for _, p := range patches {
 		_, err := c.target(ctx, p)
 		if err != nil && !c.needless(p, err) && !(defined && errors.Is(err, errNoKind)) {
-			errs = append(errs, fmt.Errorf("%s: %w", p, err))
+			errs.add(p, err)
 		}
 		defined = defined || defines(p)
 	}
-	return errors.Join(errs...)
+	return errs.join()
+}
+
+// failures are the operations that failed. There can be tens of thousands: one
+// reason, such as a missing permission, is often that of all.
+type failures struct {
+	first []error
+	more  int
+}
+
+func (f *failures) add(p objectpatch.Patch, err error) {
+	const told = 100
+	if len(f.first) == told {
+		f.more++
+		return
+	}
+	f.first = append(f.first, fmt.Errorf("%s: %w", p, err))
+}
+
+func (f *failures) join() error {
+	if f.more > 0 {
+		return errors.Join(append(f.first, fmt.Errorf("and %d more operations failed", f.more))...)
+	}
+	return errors.Join(f.first...)
 }
 
 // ApplyObjectPatches executes operations in order. After an error the rest is still tried, and
-// all errors are returned together (K5), with the operations that are left: those that failed,
-// in their order.
+// all errors are returned together (K5), the first hundred of them in words, with the operations
+// that are left: those that failed, in their order, and when ctx ends those that were not tried.
 func (c *Client) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
-	var errs []error
+	var errs failures
 	defined := false
-	for _, p := range patches {
+	for i, p := range patches {
 		if err := c.applyObjectPatch(ctx, p, defined); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", p, err))
+			errs.add(p, err)
 			p.Unanswered = p.Unanswered || !answered(err)
 			left = append(left, p)
 		}
+		if ctx.Err() != nil && i+1 < len(patches) {
+			return append(left, patches[i+1:]...), errors.Join(errs.join(), ctx.Err())
+		}
 		defined = defined || defines(p)
 	}
-	return left, errors.Join(errs...)
+	return left, errs.join()
 }
 
 // answered tells whether the API server has refused a request; without an answer it may have

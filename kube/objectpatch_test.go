@@ -231,6 +231,16 @@ func TestDeleteOfAKindThatIsGone(t *testing.T) {
 	}
 }
 
+// K5: of very many failures the first hundred are told in words.
+func TestApplyObjectPatchesTellsTheFirstFailures(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	err := world.patch(ns, strings.Repeat(`{"operation":"MergePatch","kind":"Unheard","namespace":"$NS","name":"absent","mergePatch":{}}`+"\n", 150))
+	if err == nil || strings.Count(err.Error(), "absent") != 100 || !strings.Contains(err.Error(), "and 50 more operations failed") {
+		t.Errorf("error %v, want 100 failures and the number of the others", err)
+	}
+}
+
 // A file may define a kind and make an object of it.
 func TestApplyObjectPatchesOfANewKind(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))

@@ -32,10 +32,14 @@ func (p *part) replace(updates []update) {
 	w := p.watch
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if p.gone {
+	if p.gone || w.overflowed {
 		return
 	}
 	p.known = ""
+	if slices.ContainsFunc(updates, func(u update) bool { return u.cut }) {
+		w.overflow()
+		return
+	}
 	silent := !w.synced && !p.listed
 	slices.SortFunc(updates, func(a, b update) int { return a.key.compare(b.key) })
 	p.removeAllBut(updates)
@@ -44,6 +48,9 @@ func (p *part) replace(updates []update) {
 	}
 	for _, u := range updates {
 		p.set(u, silent)
+	}
+	if w.overflowed {
+		return
 	}
 	p.listed = true
 	w.checkSynced()
@@ -72,7 +79,7 @@ func (p *part) put(u update) {
 	p.known = ""
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
-	if !p.gone {
+	if !p.gone && !p.watch.overflowed {
 		p.set(u, false)
 	}
 }
@@ -112,6 +119,9 @@ func (p *part) knows(version string) bool {
 // set is the checksum rule. Called with the lock of the Watch.
 func (p *part) set(u update, silent bool) {
 	w := p.watch
+	if w.overflowed {
+		return
+	}
 	old, cached := p.entries[u.key]
 	if cached && old.uid != u.entry.uid {
 		// Deleted and created again while nobody looked (C38).
@@ -126,6 +136,13 @@ func (p *part) set(u update, silent bool) {
 		u.entry.result = old.result // equal; one of the two can go
 	}
 	p.entries[u.key] = u.entry
+	less := 0
+	if cached {
+		less = old.size(u.key)
+	}
+	if w.weigh(u.entry.size(u.key) - less); w.overflowed {
+		return
+	}
 	switch {
 	case silent || same:
 	case cached:
@@ -138,6 +155,7 @@ func (p *part) set(u update, silent bool) {
 // drop forgets an object and tells its last state. Called with the lock of the
 // Watch.
 func (p *part) drop(key objectKey, last entry) {
+	p.watch.weigh(-p.entries[key].size(key))
 	delete(p.entries, key)
 	p.watch.tell(Deleted, last.export(key))
 }
@@ -147,7 +165,7 @@ func (p *part) drop(key objectKey, last entry) {
 func (p *part) objects() (texts []json.RawMessage, known bool) {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
-	if p.gone {
+	if p.gone || p.watch.overflowed {
 		return nil, false
 	}
 	texts = make([]json.RawMessage, 0, len(p.entries))

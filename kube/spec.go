@@ -29,6 +29,12 @@ type Spec struct {
 	// it only names, filter results and checksums are kept.
 	KeepObjects bool
 
+	// Limit is how many bytes the Watch may keep, with an overhead for each object;
+	// 0 means any number. A Watch that would keep more forgets all, keeps nothing
+	// from then on, and calls Overflowed once, in order with notify and synced.
+	Limit      int
+	Overflowed func()
+
 	// Filter makes the filter result of an object (C37); nil: none. It is
 	// called from several goroutines and must not change the object. The
 	// object has no managedFields.

@@ -15,6 +15,7 @@ const (
 	Complete       Phase = "complete"         // the cache is what the API server has
 	WaitingForKind Phase = "waiting-for-kind" // no such kind, retried (C16)
 	Forbidden      Phase = "forbidden"        // the role of the operator lacks a rule, retried (C17)
+	TooLarge       Phase = "too-large"        // the objects exceed the limit of the Spec, nothing is kept
 	Stale          Phase = "stale"            // the connection is lost, the cache is as of Since
 )
 
@@ -76,6 +77,10 @@ func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Wat
 	}
 	if complete {
 		state.Phase = Complete
+	}
+	if w.overflowed {
+		state.Phase = TooLarge
+		state.Message = fmt.Sprintf("its objects take more than %d MiB", w.spec.Limit>>20)
 	}
 	return state, sources, w.namespaces
 }

@@ -31,14 +31,18 @@ type Watch struct {
 	stopped    bool
 	seq        uint64
 	queue      []notice
+	bytes      int    // that the entries of all parts take
+	overflowed bool   // that was too much: nothing is kept any more
 	failures   uint64 // of the filter
 	failure    string // the last of them
 }
 
-// notice is a change to be delivered, or the word that the Watch is complete.
+// notice is a change to be delivered, or the word that the Watch is complete, or
+// that it is too large.
 type notice struct {
-	change Change
-	synced bool
+	change     Change
+	synced     bool
+	overflowed bool
 }
 
 func newWatch(w *Watcher, spec Spec, selection selection) *Watch {
@@ -97,7 +101,7 @@ func (w *Watch) tell(changeType string, object Object) {
 // checkSynced queues the word that the Watch is complete, once. Called with
 // w.mu.
 func (w *Watch) checkSynced() {
-	if w.synced || !w.planned || w.stopped {
+	if w.synced || !w.planned || w.stopped || w.overflowed {
 		return
 	}
 	for _, p := range w.parts {
@@ -107,6 +111,27 @@ func (w *Watch) checkSynced() {
 	}
 	w.synced = true
 	w.enqueue(notice{synced: true})
+}
+
+// weigh counts what is kept more, or less, and gives all up when it is too much.
+// Called with w.mu.
+func (w *Watch) weigh(more int) {
+	if w.bytes += more; w.spec.Limit > 0 && w.bytes > w.spec.Limit {
+		w.overflow()
+	}
+}
+
+// overflow forgets everything, also what waits to be told: whoever hears of it
+// begins again. Called with w.mu.
+func (w *Watch) overflow() {
+	if w.overflowed || w.stopped {
+		return
+	}
+	w.overflowed, w.bytes, w.queue = true, 0, nil
+	for _, p := range w.parts {
+		p.entries = nil
+	}
+	w.enqueue(notice{overflowed: true})
 }
 
 func (w *Watch) enqueue(n notice) {
@@ -146,6 +171,10 @@ func (w *Watch) deliver(ctx context.Context, notify func(Change), synced func())
 				return
 			}
 			switch {
+			case n.overflowed:
+				if w.spec.Overflowed != nil {
+					w.spec.Overflowed()
+				}
 			case n.synced && synced != nil:
 				synced()
 			case !n.synced && notify != nil:

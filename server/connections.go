@@ -12,19 +12,23 @@ import (
 const maxConnections = 100
 
 // connections bounds how many connections a server has. For one more it closes the one that has been waiting longest without
-// a complete request. To wait until one is free would not do: who keeps all of them open would keep out the probes of the
-// kubelet, which then restarts the Pod. Only when all connections are being answered does the next one wait.
+// a complete request, or, when all of them are being answered, the one whose answer takes longest. To wait until one is free
+// would not do: who keeps all of them open, or asks and reads nothing, would keep out the probes of the kubelet, which then
+// restarts the Pod.
 type connections struct {
 	mu    sync.Mutex
-	freed sync.Cond
 	limit int
-	open  map[net.Conn]time.Time // since when it waits for a request; zero while one is answered
+	open  map[net.Conn]occupation
+}
+
+// occupation is what a connection is open for, and since when.
+type occupation struct {
+	answered bool // or it waits for a request
+	since    time.Time
 }
 
 func newConnections(limit int) *connections {
-	c := &connections{limit: limit, open: map[net.Conn]time.Time{}}
-	c.freed.L = &c.mu
-	return c
+	return &connections{limit: limit, open: map[net.Conn]occupation{}}
 }
 
 // changed is the ConnState hook of a server, which calls it for a new connection before it accepts the next one.
@@ -33,43 +37,31 @@ func (c *connections) changed(conn net.Conn, state http.ConnState) {
 	defer c.mu.Unlock()
 	switch state {
 	case http.StateNew:
-		for len(c.open) >= c.limit && !c.closeOldest() {
-			c.freed.Wait()
+		for len(c.open) >= c.limit {
+			c.closeOldest()
 		}
-		c.open[conn] = time.Now()
-	case http.StateActive:
-		c.set(conn, time.Time{})
-	case http.StateIdle:
-		c.set(conn, time.Now())
-		c.freed.Signal()
+		c.open[conn] = occupation{since: time.Now()}
+	case http.StateActive, http.StateIdle:
+		if _, open := c.open[conn]; open { // one that was closed to make room is left out: its server does not know yet
+			c.open[conn] = occupation{answered: state == http.StateActive, since: time.Now()}
+		}
 	case http.StateHijacked, http.StateClosed:
 		delete(c.open, conn)
-		c.freed.Signal()
 	}
 }
 
-// set leaves out connections that were closed to make room: their server does not know yet.
-func (c *connections) set(conn net.Conn, since time.Time) {
-	if _, open := c.open[conn]; open {
-		c.open[conn] = since
-	}
-}
-
-// closeOldest makes room; it tells whether it could.
-func (c *connections) closeOldest() bool {
+// closeOldest makes room.
+func (c *connections) closeOldest() {
 	var oldest net.Conn
-	for conn, since := range c.open {
-		if !since.IsZero() && (oldest == nil || since.Before(c.open[oldest])) {
-			oldest = conn
+	var of occupation
+	for conn, o := range c.open {
+		if oldest == nil || of.answered && !o.answered || of.answered == o.answered && o.since.Before(of.since) {
+			oldest, of = conn, o
 		}
-	}
-	if oldest == nil {
-		return false
 	}
 	delete(c.open, oldest)
 	if encrypted, ok := oldest.(*tls.Conn); ok {
 		oldest = encrypted.NetConn() // without a farewell, for which a TLS connection may wait
 	}
-	_ = oldest.Close() // nobody is answered on it
-	return true
+	_ = oldest.Close() // nobody is answered on it, or somebody who does not read
 }

@@ -146,27 +146,31 @@ func TestConnectionsAreLimited(t *testing.T) {
 	})
 }
 
-// J8: when all connections are being answered, the next one waits for the first of them.
-func TestBusyConnectionsAreNotClosed(t *testing.T) {
+// J8: when all connections are being answered, the one whose answer takes longest makes room: its client does not read.
+func TestSlowReadersMakeRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newConnections(1)
-		first, _ := net.Pipe()
-		second, _ := net.Pipe()
-		c.changed(first, http.StateNew)
-		c.changed(first, http.StateActive)
-		accepted := false
-		go func() {
-			c.changed(second, http.StateNew)
-			accepted = true
-		}()
-		synctest.Wait()
-		if accepted {
-			t.Error("the second one did not wait")
+		listener := &pipeListener{conns: make(chan net.Conn)}
+		srv := newServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, strings.Repeat("x", 1<<20)) }))
+		defer srv.Close()
+		go func() { _ = srv.Serve(listener) }()
+		ask := func() net.Conn {
+			client, server := net.Pipe()
+			listener.conns <- server
+			_, _ = client.Write([]byte("GET / HTTP/1.1\r\nHost: a\r\n\r\n"))
+			synctest.Wait()
+			<-time.After(time.Millisecond) // so that one is older than the other
+			t.Cleanup(func() { client.Close() })
+			return client
 		}
-		c.changed(first, http.StateClosed)
-		synctest.Wait()
-		if !accepted {
-			t.Error("the second one waits though the first has ended")
+		first, second := ask(), ask()
+		for range maxConnections - 1 {
+			ask()
+		}
+		if text, err := io.ReadAll(io.LimitReader(first, 1<<20)); err == nil && len(text) == 1<<20 {
+			t.Error("the oldest one stays, the new one had to wait")
+		}
+		if text, _ := io.ReadAll(io.LimitReader(second, 1<<20)); len(text) < 1<<20 {
+			t.Errorf("a younger one was closed, too, after %d bytes", len(text))
 		}
 	})
 }

@@ -13,6 +13,8 @@ import (
 const (
 	maxSize  = 4 << 20 // bytes of a document, or of a section after a patch, as measure counts them
 	maxDepth = 100     // lists and maps inside of each other
+	// maxOperations bounds a patch: each can move all elements of a list, or look at all operations before it.
+	maxOperations = 20_000
 	// maxProblems bounds what is told about one text: it may hold nothing but mistakes.
 	maxProblems = 100
 	// maxWord bounds how much of a text is repeated in a message.
@@ -30,9 +32,12 @@ var (
 )
 
 // checkText refuses a text that cannot be within the limits, before it is parsed.
-func checkText(text []byte) error {
-	if len(text) > maxSize {
-		return fmt.Errorf("the text has %d bytes, more than %d MiB; make it smaller", len(text), maxSize>>20)
+func checkText(text []byte) error { return CheckSize(int64(len(text))) }
+
+// CheckSize refuses a text of so many bytes when it is larger than values and schemas may be, before it is read.
+func CheckSize(bytes int64) error {
+	if bytes > maxSize {
+		return fmt.Errorf("the text has %d bytes, more than %d MiB; make it smaller", bytes, maxSize>>20)
 	}
 	return nil
 }

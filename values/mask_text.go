@@ -17,15 +17,21 @@ var (
 	credentialHeader = regexp.MustCompile(`(?i)(authorization["']?\s*[:=]\s*["']?(?:bearer|basic|token)\s+)[^\s"']+`)
 	// credentialPair is name=value anywhere, or "name": "value" of JSON.
 	credentialPair = regexp.MustCompile(`(?i)([\w.-]*` + credential + `)(=|["']\s*:\s*)("(?:[^"\\]|\\.)*"|'[^']*'|[^\s"'&;,{}]+)`)
+	// privateKey is one in PEM, also without its end.
+	privateKey = regexp.MustCompile(`(?s)(-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----)\s.*?(?:\s*(-----END [A-Z0-9 ]*PRIVATE KEY-----)|$)`)
+	// credentialBlock is the first line of a text of several lines in YAML, whose indentation says how far it goes.
+	credentialBlock = regexp.MustCompile(`(?i)^(\s*(?:- +)?)["']?((?:[\w.][\w.-]*)?` + credential + `)["']?[ \t]*:[ \t]*[|>][-+0-9]*[ \t]*$`)
 	// credentialLine is a line of a configuration file: name = value, or name: value.
 	credentialLine = regexp.MustCompile(`(?im)^(\s*(?:- +|export +|set +)?["']?(?:[\w.][\w.-]*)?` + credential + `)(["']?[ \t]*[:=][ \t]*)(\S[^\n]*)$`)
 )
 
 // hideCredentials hides what looks like a secret inside of a text, and leaves the rest.
 func hideCredentials(text string) string {
+	text = privateKey.ReplaceAllString(text, "${1}\n"+Hidden+"\n${2}")
 	if !strings.ContainsAny(text, ":=") {
 		return text
 	}
+	text = hideBlocks(text)
 	text = credentialURL.ReplaceAllString(text, "${1}:"+Hidden+"@")
 	text = credentialHeader.ReplaceAllString(text, "${1}"+Hidden)
 	for _, pairs := range []*regexp.Regexp{credentialLine, credentialPair} {
@@ -42,6 +48,29 @@ func hideCredentials(text string) string {
 		})
 	}
 	return text
+}
+
+// hideBlocks hides the lines of YAML that belong to the name of a secret above them.
+func hideBlocks(text string) string {
+	if !strings.ContainsAny(text, "|>") {
+		return text
+	}
+	lines := strings.Split(text, "\n")
+	inside := -1 // the indentation of the name whose lines follow
+	for i, line := range lines {
+		content := strings.TrimLeft(line, " \t")
+		indent := len(line) - len(content)
+		switch part := credentialBlock.FindStringSubmatch(line); {
+		case strings.TrimSpace(content) == "":
+		case inside >= 0 && indent > inside:
+			lines[i] = line[:indent] + Hidden
+		case part != nil && !pointsElsewhere(part[2], "value"):
+			inside = len(part[1])
+		default:
+			inside = -1
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // pointsElsewhere tells whether a value only says where a secret lies, or that there is one.

@@ -81,6 +81,9 @@ func ParsePatch(data []byte) (Patch, []string, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if len(raw) > maxOperations {
+		return nil, nil, fmt.Errorf("the patch has %d operations, more than %d; write larger values by fewer of them", len(raw), maxOperations)
+	}
 	var (
 		patch    Patch
 		warnings []string

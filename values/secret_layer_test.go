@@ -272,18 +272,23 @@ func TestHider(t *testing.T) {
 // J9: inside of texts credentials are told by what stands before them.
 func TestCredentialsInTexts(t *testing.T) {
 	for text, want := range map[string]string{
-		"--token=s3cret --v=2":                      "--token=*** --v=2",
-		"postgres://app:s3cret@db:5432/x?a=b":       "postgres://app:***@db:5432/x?a=b",
-		"[db]\npassword = s3cret and more\nport=1":  "[db]\npassword = ***\nport=1",
-		"db:\n  password: s3cret\n  host: h\n":      "db:\n  password: ***\n  host: h\n",
-		`{"apiKey": "s3cret", "host": "h"}`:         `{"apiKey": "***", "host": "h"}`,
-		"curl -H 'Authorization: Bearer s3cret' h":  "curl -H 'Authorization: Bearer ***' h",
-		"export DB_PASSWORD=s3cret; run":            "export DB_PASSWORD=***",
-		"--password-file=/etc/x --secret-name=tls":  "--password-file=/etc/x --secret-name=tls",
-		"password: ${PASSWORD}\ntoken: $(TOKEN)\n":  "password: ${PASSWORD}\ntoken: $(TOKEN)\n",
-		"passwordless: true\nssh://git@host/x\n":    "passwordless: true\nssh://git@host/x\n",
-		"proxy_pass http://up:8080;\nsecrets:\n- a": "proxy_pass http://up:8080;\nsecrets:\n- a",
-		"The operator, its tokens and keys.":        "The operator, its tokens and keys.",
+		"--token=s3cret --v=2":                                                            "--token=*** --v=2",
+		"postgres://app:s3cret@db:5432/x?a=b":                                             "postgres://app:***@db:5432/x?a=b",
+		"[db]\npassword = s3cret and more\nport=1":                                        "[db]\npassword = ***\nport=1",
+		"db:\n  password: s3cret\n  host: h\n":                                            "db:\n  password: ***\n  host: h\n",
+		`{"apiKey": "s3cret", "host": "h"}`:                                               `{"apiKey": "***", "host": "h"}`,
+		"curl -H 'Authorization: Bearer s3cret' h":                                        "curl -H 'Authorization: Bearer ***' h",
+		"export DB_PASSWORD=s3cret; run":                                                  "export DB_PASSWORD=***",
+		"--password-file=/etc/x --secret-name=tls":                                        "--password-file=/etc/x --secret-name=tls",
+		"password: ${PASSWORD}\ntoken: $(TOKEN)\n":                                        "password: ${PASSWORD}\ntoken: $(TOKEN)\n",
+		"passwordless: true\nssh://git@host/x\n":                                          "passwordless: true\nssh://git@host/x\n",
+		"proxy_pass http://up:8080;\nsecrets:\n- a":                                       "proxy_pass http://up:8080;\nsecrets:\n- a",
+		"a:\n  password: |-\n    s3cret\n\n     more\n  b: c\n":                           "a:\n  password: |-\n    ***\n\n     ***\n  b: c\n",
+		"passwordFile: |\n  /etc/x\ntext: |\n  a\n":                                       "passwordFile: |\n  /etc/x\ntext: |\n  a\n",
+		"a\n-----BEGIN RSA PRIVATE KEY-----\ns3cret\nx\n-----END RSA PRIVATE KEY-----\nb": "a\n-----BEGIN RSA PRIVATE KEY-----\n***\n-----END RSA PRIVATE KEY-----\nb",
+		"-----BEGIN PRIVATE KEY-----\ns3cret":                                             "-----BEGIN PRIVATE KEY-----\n***\n",
+		"-----BEGIN CERTIFICATE-----\nopen\n-----END CERTIFICATE-----\n":                  "-----BEGIN CERTIFICATE-----\nopen\n-----END CERTIFICATE-----\n",
+		"The operator, its tokens and keys.":                                              "The operator, its tokens and keys.",
 	} {
 		if got := hideCredentials(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)

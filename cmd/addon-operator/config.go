@@ -51,9 +51,11 @@ type Config struct {
 
 	HookTimeout time.Duration
 	HookSeries  int
-	HookEnv     string
-	ChrootDir   string
-	JQLibrary   string
+	// SnapshotLimit is in MiB.
+	SnapshotLimit int
+	HookEnv       string
+	ChrootDir     string
+	JQLibrary     string
 
 	HelmDriver                     helm.Driver
 	HelmHistoryMax                 int
@@ -127,6 +129,7 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	duration(&c.HookTimeout, "hook-timeout", "ADDON_OPERATOR_HOOK_TIMEOUT", 10*time.Minute, "time limit of hook runs that set none in their settings, and of enabled scripts; 0 means none")
 	o.text(&c.HookEnv, "hook-env", "ADDON_OPERATOR_HOOK_ENV", hooks.DefaultInherit, "variables that hooks and enabled scripts inherit from the operator: names, with asterisks, separated by commas; !NAME takes some away")
 	o.number(&c.HookSeries, "hook-metrics-series", "ADDON_OPERATOR_HOOK_METRICS_SERIES", actors.DefaultHookSeries, "series of metrics that one hook may report; more are dropped")
+	o.number(&c.SnapshotLimit, "snapshot-limit", "ADDON_OPERATOR_SNAPSHOT_LIMIT", actors.DefaultSnapshotLimit>>20, "MiB that the snapshot of one binding may take; a hook with a larger one does not run; 0 means no limit")
 	o.text(&c.ChrootDir, "shell-chroot-dir", "ADDON_OPERATOR_SHELL_CHROOT_DIR", "", "root directory of hooks and enabled scripts; the directories of modules, global hooks and temporary files must lie below it")
 	o.text(&c.JQLibrary, "jq-library-path", "JQ_LIBRARY_PATH", "", "directories of modules that jq expressions of hooks import, separated by colons")
 	o.add("helm-driver", "HELM_DRIVER", "where the records of releases are: secret or configmap; releases that the other one wrote are not found, and are installed again", func(name, help string) {
@@ -234,6 +237,7 @@ func (c *Config) checkNumbers() error {
 		{"object-patcher-kube-client-burst", c.PatchBurst, 1},
 		{"helm-history-max", c.HelmHistoryMax, 0},
 		{"hook-metrics-series", c.HookSeries, 0},
+		{"snapshot-limit", c.SnapshotLimit, 0},
 	} {
 		if n.value < n.least {
 			errs = append(errs, fmt.Errorf("%s must be %d or more, not %d", n.option, n.least, n.value))

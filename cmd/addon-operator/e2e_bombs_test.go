@@ -4,8 +4,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/base64"
+	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -114,6 +118,83 @@ func TestFloodOfViolations(t *testing.T) {
 			h.setConfig(map[string]string{"one": c.values})
 			o.expect("ERROR", "the ConfigMap is refused")
 			expectPeak(t, what, peak)
+		})
+	}
+}
+
+// pipe makes a named pipe; a reader waits for somebody who writes.
+func (h *house) pipe(name string) {
+	h.t.Helper()
+	h.mkdir(filepath.ToSlash(filepath.Dir(name)))
+	if err := syscall.Mkfifo(h.path(name), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// What a start reads and what is no file, or never ends, ends the start with a word. A19, D39.
+func TestStartDoesNotWaitForPipesAndDevices(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.remove("modules/values.yaml")
+	h.pipe("modules/values.yaml")
+	h.pipe("modules/010-one/openapi/values.yaml")
+	h.mkdir("modules/030-zero")
+	if err := os.Symlink("/dev/zero", h.path("modules/030-zero/values.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	o := h.start()
+	peak := bounded(o)
+	if code := o.exit(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	const says = ": it is no regular file, nor a link to one"
+	expectAll(t, strings.Join(o.output.lines(), "\n"), h.path("modules/values.yaml")+says,
+		h.path("modules/010-one/openapi/values.yaml")+says, h.path("modules/030-zero/values.yaml")+says)
+	expectPeak(t, "a start", peak)
+}
+
+// A module whose chart or whose definitions stand for more than there is memory fails with a word, as does one with a pipe
+// in the place of a file; the operator goes on. A17, M1, D39.
+func TestBombInTheFilesOfAModule(t *testing.T) {
+	crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: bombs.example.com}\nspec:\n"
+	for what, c := range map[string]struct {
+		prepare func(h *house)
+		says    string
+	}{
+		"aliases in Chart.yaml": {func(h *house) {
+			h.write("modules/010-one/Chart.yaml", "name: one\nversion: 0.1.0\napiVersion: v2\n"+aliasBomb(99_000))
+		}, "Chart.yaml: the manifest is larger than 16 MiB"},
+		"aliases in the values of a subchart": {func(h *house) {
+			h.write("modules/010-one/charts/sub/Chart.yaml", "name: sub\nversion: 0.1.0\napiVersion: v2\n")
+			h.write("modules/010-one/charts/sub/values.yaml", aliasBomb(99_000))
+		}, "charts/sub/values.yaml: the manifest is larger than 16 MiB"},
+		"many files": {func(h *house) {
+			large := strings.Repeat("x", 4<<20)
+			for i := range 17 {
+				h.write(fmt.Sprint("modules/010-one/files/", i), large)
+			}
+		}, "its files have more than 64 MiB; list in .helmignore what no template reads"},
+		"a pipe as .helmignore":  {func(h *house) { h.pipe("modules/010-one/.helmignore") }, ".helmignore is no regular file"},
+		"a pipe as a definition": {func(h *house) { h.pipe("modules/020-two/crds/a.yaml") }, "crds/a.yaml: it is no regular file"},
+		"aliases in a definition": {func(h *house) {
+			h.write("modules/020-two/crds/a.yaml", crd+"  "+strings.ReplaceAll(aliasBomb(99_000), "\n", "\n  "))
+		}, "crds/a.yaml: document 1: the document is larger than 4 MiB"},
+		"a long definition": {func(h *house) {
+			h.write("modules/020-two/crds/a.yaml", crd+"  l:\n"+strings.Repeat("  - {description: something}\n", 400_000))
+		}, "bytes, more than 4 MiB, which no API server takes"},
+		"a long file of definitions": {func(h *house) {
+			h.write("modules/020-two/crds/a.yaml", strings.Repeat(crd+"---\n", 200_000))
+		}, "more than 16 MiB; divide it into several files"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := newHouse(t, "configmap")
+			c.prepare(h)
+			o := h.start()
+			peak := bounded(o)
+			expectAll(t, o.expect("ERROR", "will retry"), c.says)
+			expectPeak(t, what, peak)
+			if code := o.terminate(); code != 0 {
+				t.Errorf("exit code %d after SIGTERM, want 0", code)
+			}
 		})
 	}
 }

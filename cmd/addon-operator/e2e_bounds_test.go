@@ -145,8 +145,10 @@ func TestBombInTheOutputOfHooks(t *testing.T) {
 			`for i in {1..30}; do echo '{"op":"copy","from":"/two","path":"/two/copy'$i'"}'; done > "$VALUES_JSON_PATCH_PATH"`,
 			"the values are larger than 4 MiB",
 		},
-		"a file of mistakes": {`head -c 2000000 /dev/zero | sed 's/\x00\x00/{}/g' > "$VALUES_JSON_PATCH_PATH"`, "there are more than 100 problems"},
-		"a large file":       {`head -c 15000000 /dev/zero | tr '\0' ' ' > "$VALUES_JSON_PATCH_PATH"`, "more than 4 MiB"},
+		"a file of mistakes":          {`head -c 2000000 /dev/zero | sed 's/\x00\x00/{}/g' > "$VALUES_JSON_PATCH_PATH"`, "the patch has 1000000 operations, more than 20000"},
+		"a large file":                {`head -c 15000000 /dev/zero | tr '\0' ' ' > "$VALUES_JSON_PATCH_PATH"`, "more than 4 MiB"},
+		"a flood of wrong operations": {`yes '{"operation":"X"}' | head -800000 > "$KUBERNETES_PATCH_PATH"`, "there are more than 50000 operations"},
+		"a flood of wrong metrics":    {`yes '{"name":"m"}' | head -1200000 > "$METRICS_PATH"`, "there are more problems"},
 		"aliases in an object": {
 			`{ printf 'operation: Create\nobject:\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: bomb}\n  data: &d\n    a: &a '
 			head -c 600000 /dev/zero | tr '\0' x; printf '\n  l: ['; head -c 99000 /dev/zero | sed 's/\x00/*a,/g'; printf ']\n'; } > "$KUBERNETES_PATCH_PATH"`,
@@ -269,6 +271,91 @@ func TestHalfSentRequestsEnd(t *testing.T) {
 			t.Errorf("%s: the connection is still open", c.RemoteAddr())
 		}
 	}
+}
+
+// Who asks for a large page, or for a small one many times, and reads nothing takes neither the memory nor the place of
+// others. J8.
+func TestManyWhoDoNotRead(t *testing.T) {
+	h := newHouse(t, "web")
+	h.write("global-hooks/series.sh", `#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
+for i in {1..1000}; do printf '{"name":"wide","set":1,"labels":{"a":"%02000d"}}\n' $i; done > "$METRICS_PATH"
+`)
+	o := h.start()
+	peak := bounded(o)
+	o.ready()
+	t.Logf("before them the peak is %d MiB", peak())
+	// A place that is not made is free after 15 seconds by itself.
+	probe := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	for _, address := range []string{strings.TrimPrefix(o.public, "http://"), o.debug} {
+		for what, request := range map[string]string{
+			"metrics":       "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
+			"probes, often": strings.Repeat("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 100_000),
+		} {
+			for range 200 {
+				c, err := (&net.Dialer{}).DialContext(h.ctx, "tcp", address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { c.Close() })
+				go func() { _, _ = c.Write([]byte(request)) }()
+			}
+			for i := range 20 {
+				resp, err := probe.Get("http://" + address + "/healthz") //nolint:noctx // it has a timeout
+				if err != nil {
+					t.Fatalf("%s, %s: probe %d: %v", address, what, i, err)
+				}
+				resp.Body.Close()
+			}
+			expectPeak(t, what+" from "+address, peak)
+		}
+	}
+}
+
+// Tenants create more objects of a watched kind than there is memory for. The hook stops, as for a kind that is missing, and
+// says so; nobody else waits, and when the objects fit again the hook learns what is there. P5.4.
+func TestSnapshotThatIsTooLarge(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/020-two/hooks/watch.sh", `#!/usr/bin/env bash
+set -euo pipefail
+if [[ ${1:-} == --config ]]; then
+  cat <<END
+configVersion: v1
+kubernetes:
+- {name: watched, kind: ConfigMap, queue: side, includeSnapshotsFrom: [watched], namespace: {nameSelector: {matchNames: [$NAMESPACE]}}, labelSelector: {matchLabels: {app: watched}}}
+END
+  exit
+fi
+jq -r '.[] | "\(.type) \(.snapshots.watched | length)"' "$BINDING_CONTEXT_PATH" >> "$OUT/seen"
+`)
+	text, labels := strings.Repeat("x", 400_000), map[string]string{"app": "watched"}
+	h.createConfigMap("first", text, labels)
+	o := h.start("ADDON_OPERATOR_SNAPSHOT_LIMIT=1")
+	o.ready()
+	h.awaitLines("out/seen", "Synchronization 1")
+	h.createConfigMap("second", text, labels)
+	h.awaitLines("out/seen", "Synchronization 1", "Event 2")
+
+	h.createConfigMap("third", text, labels)
+	o.expect("ERROR", "the snapshot of a binding is too large: its hook does not run", "hook=020-two/hooks/watch.sh", "binding=watched", "ADDON_OPERATOR_SNAPSHOT_LIMIT")
+	h.eventually("the state of the binding", func() error {
+		if got := o.metric("addon_operator_kube_binding_state", `binding="watched"`, `state="too-large"`); got != "1" {
+			return fmt.Errorf("kube_binding_state is %q", got)
+		}
+		_, body := get(o.public + "/readyz?verbose")
+		if !strings.Contains(body, "too-large (its objects take more than 1 MiB") {
+			return fmt.Errorf("/readyz?verbose is %s", body)
+		}
+		return nil
+	})
+	h.setConfig(map[string]string{"one": "size: 7"}) // others go on
+	h.awaitConfigMap("one", "size", "7")
+
+	h.deleteConfigMap("second")
+	h.deleteConfigMap("third")
+	h.awaitLines("out/seen", "Synchronization 1", "Event 2", "Synchronization 1")
+	h.createConfigMap("fourth", "small", labels)
+	h.awaitLines("out/seen", "Synchronization 1", "Event 2", "Synchronization 1", "Event 2")
 }
 
 // Somebody edits a large object again and again while its hook fails. One task waits, within

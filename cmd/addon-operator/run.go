@@ -190,7 +190,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
-		HookTimeout: c.HookTimeout, WentBack: client.WentBack,
+		HookTimeout: c.HookTimeout, SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
 		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		Purges: actors.PurgeLimits{Any: c.AllowPurge, Share: c.PurgeShare}, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,

@@ -99,6 +99,9 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 }
 
 func read(m Module) (*chart.Chart, error) {
+	if err := checkSize(m); err != nil {
+		return nil, err
+	}
 	if _, err := os.Stat(filepath.Join(m.Dir, "Chart.yaml")); err == nil {
 		return loader.LoadDir(m.Dir)
 	}
@@ -136,10 +139,14 @@ func isForeign(name string) bool {
 
 func ignoreRules(dir string) (*ignore.Rules, error) {
 	file := filepath.Join(dir, ignore.HelmIgnore)
-	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		rules := ignore.Empty()
 		rules.AddDefaults()
 		return rules, nil
+	case err == nil && !info.Mode().IsRegular():
+		return nil, irregular(ignore.HelmIgnore)
 	}
 	rules, err := ignore.ParseFile(file)
 	if err != nil {

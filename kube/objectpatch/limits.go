@@ -1,6 +1,7 @@
 package objectpatch
 
 import (
+	"errors"
 	"fmt"
 
 	"go.yaml.in/yaml/v3"
@@ -10,8 +11,19 @@ import (
 // reader of YAML writes them all out, and a few lines can stand for more than there is memory (D39).
 const maxExpanded = 4 << 20
 
-// checkExpansion refuses a text whose aliases stand for too much. A text that is no YAML is the reader's business.
-func checkExpansion(text []byte) error {
+// A file may hold as many small documents as fit. Each takes some kilobytes before it is applied, and so does each mistake.
+const (
+	maxDocuments = 50_000
+	maxProblems  = 100
+)
+
+var (
+	errTooManyDocuments = fmt.Errorf("there are more than %d operations; write fewer in one run", maxDocuments)
+	errTooManyProblems  = errors.New("there are more problems; solve these first")
+)
+
+// CheckExpansion refuses a text whose aliases stand for too much. A text that is no YAML is the reader's business.
+func CheckExpansion(text []byte) error {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil //nolint:nilerr // the reader says what is wrong with it

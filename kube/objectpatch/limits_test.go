@@ -21,6 +21,9 @@ func TestParseIsBounded(t *testing.T) {
 		"an object as a text": {"operation: Create\nobject: |\n  a: &a " + strings.Repeat("x", 600<<10) + "\n  l: [" + strings.Repeat("*a,", 99_000) + "]\n", "object: the document is larger than 4 MiB"},
 		"an alias of itself":  {begin + "    a: &a [*a]\n", "contains itself"},
 		"a few aliases":       {begin + long + "    l: [*a, *a, *a]\n", ""},
+		"many operations":     {strings.Repeat("{}\n", 50_001), "there are more than 50000 operations; write fewer in one run"},
+		"many documents":      {strings.Repeat("a: 1\n---\n", 50_001), "there are more than 50000 operations; write fewer in one run"},
+		"many mistakes":       {strings.Repeat("{}\n", 50_000), "there are more problems; solve these first"},
 		"no YAML":             {begin + "    a: *nowhere [\n", "document 1: "},
 	} {
 		t.Run(name, func(t *testing.T) {

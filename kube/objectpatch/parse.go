@@ -28,11 +28,14 @@ func Parse(data []byte, jqLibrary ...string) ([]Patch, error) {
 	var errs []error
 	for i, document := range documents {
 		patch, err := parseOne(document, jqLibrary)
-		if err != nil {
+		switch {
+		case err == nil:
+			patches = append(patches, patch)
+		case len(errs) == maxProblems:
+			return nil, errors.Join(append(errs, errTooManyProblems)...)
+		default:
 			errs = append(errs, fmt.Errorf("document %d: %w", i+1, err))
-			continue
 		}
-		patches = append(patches, patch)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -57,8 +60,8 @@ func splitDocuments(data []byte) ([][]byte, error) {
 		return nil, nil
 	case trimmed[0] == '{':
 		documents, err := splitJSON(trimmed)
-		if err == nil {
-			return documents, nil
+		if err == nil || errors.Is(err, errTooManyDocuments) {
+			return documents, err
 		}
 		// JSON with --- between the objects, or YAML that begins like JSON.
 		if documents, isYAML := splitYAML(data); isYAML == nil {
@@ -79,6 +82,8 @@ func splitJSON(data []byte) (documents [][]byte, err error) {
 			return documents, nil
 		case err != nil:
 			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
+		case len(documents) == maxDocuments:
+			return nil, errTooManyDocuments
 		}
 		documents = append(documents, document)
 	}
@@ -98,16 +103,20 @@ func splitYAML(data []byte) (documents [][]byte, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("document %d: %w", len(documents)+1, err)
 		}
-		if !bytes.Equal(document, []byte("null")) { // comments only
-			documents = append(documents, document)
+		if bytes.Equal(document, []byte("null")) { // comments only
+			continue
 		}
+		if len(documents) == maxDocuments {
+			return nil, errTooManyDocuments
+		}
+		documents = append(documents, document)
 	}
 }
 
 // yamlToJSON refuses keys that are there twice, and aliases that stand for too much.
 func yamlToJSON(text []byte) ([]byte, error) {
 	if bytes.IndexByte(text, '*') >= 0 {
-		if err := checkExpansion(text); err != nil {
+		if err := CheckExpansion(text); err != nil {
 			return nil, err
 		}
 	}

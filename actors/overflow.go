@@ -1,0 +1,70 @@
+package actors
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+)
+
+// DefaultSnapshotLimit is how many bytes the snapshot of one binding may take. It is a quarter of what a container of usual
+// size has: whoever may create objects of a watched kind could make the snapshot as large as he likes.
+const DefaultSnapshotLimit = 128 << 20
+
+// watchOverflowed says that a watch is too large and keeps nothing any more.
+type watchOverflowed struct {
+	watch    messages.WatchKey
+	instance uint64
+}
+
+// watchAgain is sent by a timer when it is time to see whether the snapshot fits now.
+type watchAgain watchOverflowed
+
+// againAfter is how long a snapshot that is too large is left alone: to find out whether it is still so costs the API server
+// as much as it does the operator.
+func againAfter(overflows int) time.Duration {
+	const first, most, doublings = 5 * time.Second, 5 * time.Minute, 6
+	return min(first<<min(overflows-1, doublings), most)
+}
+
+// overflowed treats a snapshot that is too large like one that may not be read: its hook does not run with it, nobody else
+// waits, and when it is complete again the hook has a Synchronization of all its bindings, for it has missed events (P5).
+func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
+	mon := m.state.watches[msg.watch]
+	if mon == nil || mon.instance != msg.instance {
+		return
+	}
+	mon.watch.Stop()
+	mon.overflows++
+	delay := againAfter(mon.overflows)
+	mon.tooLarge = mon.watch.State().Message + "; narrow the binding by selectors, keep less by jqFilter and keepFullObjectsInMemory: false, or raise ADDON_OPERATOR_SNAPSHOT_LIMIT"
+	mon.synced, mon.open, mon.seen, mon.slowed = false, false, 0, nil
+	mon.forgetHeld()
+	m.log.Error("the snapshot of a binding is too large: its hook does not run", "owner", msg.watch.Owner, "hook", mon.hook.Name, "binding", mon.binding.Name, "kind", mon.binding.Kind, "err", mon.tooLarge, "again", delay)
+	m.program.notify(kube.Notice{Warning: true, Reason: "SnapshotTooLarge", Message: fmt.Sprintf("hook %s does not run, the snapshot of its binding %s is too large: %s", mon.hook.Name, mon.binding.Name, mon.tooLarge)})
+	if mon.shown && !m.state.standby { // else nobody has asked, or hears now that it is to be had later
+		for _, w := range synchronizations(mon.hook) {
+			w.Late, w.Again, w.Instead = true, true, mon.hook.Config.Version != hooks.V0 // which knows no Synchronization
+			m.synchronizeLater(ctx, messages.SynchronizeLater{
+				Owner: msg.watch.Owner, Queue: mon.hook.Config.Kubernetes[w.Bindings[0]].Queue, Hook: mon.hook, Work: w,
+			})
+		}
+	}
+	self := ctx.Self()
+	time.AfterFunc(delay, func() { m.program.Send(self, watchAgain(msg)) })
+}
+
+// again fills the watch again, as the first time.
+func (m *monitors) again(ctx actor.Context, msg watchAgain) {
+	mon := m.state.watches[msg.watch]
+	if mon == nil || mon.instance != msg.instance {
+		return
+	}
+	if err := m.fill(ctx, msg.watch, mon); err != nil { // it was right the first time
+		m.log.Error("bug: a watch cannot be filled again", "hook", mon.hook.Name, "binding", mon.binding.Name, "err", err)
+	}
+}
