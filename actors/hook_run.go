@@ -285,12 +285,9 @@ func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []object
 		return nil
 	}
 	run.Step("%s: %d object patches", hook.Name, len(objects))
-	patched := messages.ObjectsPatched{Cause: messages.By(messages.ByHook, hook.Name+" patched objects", j.task.Cause).In(traceOf(run))}
-	for _, o := range objects {
-		patched.Objects = append(patched.Objects, messages.ObjectName{Kind: strings.ToLower(o.Kind), Namespace: o.Namespace, Name: o.Name})
-	}
-	run.Tell(j.program.PID(monitorsPath), patched)
-	if err := j.program.Objects.ApplyObjectPatches(run.Context(), objects); err != nil {
+	ctx, written := j.writesOf(run, hook, objects)
+	defer written()
+	if err := j.program.Objects.ApplyObjectPatches(ctx, objects); err != nil {
 		return fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
 	}
 	return nil
@@ -338,6 +335,7 @@ func (j job) process(run *supervisor.Run, hook hooks.Hook, binding hooks.Binding
 	}
 	label := contexts[0].Binding
 	defer j.hookBegins(hook, label)()
+	defer j.tellRun(run, hook, contexts)()
 	result, err := j.program.Hooks.Run(run.Context(), hooks.Run{
 		Hook: hook, WorkingDir: j.workingDir, Contexts: contexts, Values: merged, ConfigValues: config,
 		Labels: j.labels(hook.Name, label), Env: traceEnvironment(run),

@@ -24,7 +24,8 @@ func handledAgain(message any) bool {
 		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue:
 	case messages.ConfigMapSeen, secretSeen, addSections, sectionLost, removeConfirmation, keepAgain, clusterWentBack, compareAgain:
 	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizationEnded,
-		messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, resyncDue, resyncAll, slowedDue, dropWarm:
+		messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, messages.ObjectsWritten,
+		messages.HookBegan, messages.HookEnded, resyncDue, resyncAll, slowedDue, dropWarm:
 	case lead, warmUp, flagsMoved:
 	case messages.StartSchedules, messages.StopSchedules, entriesDue:
 	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, healDue, fightOver, fought:
