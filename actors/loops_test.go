@@ -54,25 +54,3 @@ func TestRolloutIsNoLoop(t *testing.T) {
 		t.Errorf("%d runs for 30 events:\n%s", runs, p.Trace)
 	}
 }
-
-// K10: a loop through more objects than may wait is slowed down like any other, and its hook sees
-// them by a Synchronization.
-func TestLoopThroughManyObjects(t *testing.T) {
-	const objects = 1001
-	var patches strings.Builder
-	for i := range objects {
-		fmt.Fprintf(&patches, "  - {operation: JQPatch, kind: ConfigMap, namespace: d, name: x-%d, jqFilter: '.data.x += \"z\"'}\n", i+1)
-	}
-	p := testkit.NewScript("A hook writes each object that it watches, at each run.").
-		File("modules/values.yaml", "mEnabled: true\n").
-		File("modules/010-m/hooks/a.sh", "#!testkit\nconfig: {configVersion: v1, kubernetes: [{name: cm, kind: ConfigMap, jqFilter: .data.x, executeHookOnSynchronization: false}]}\nruns:\n  cm:\n    objects:\n"+patches.String()).
-		File("begin.yaml", "kind: ConfigMap\nmetadata: {name: x-1, namespace: d}\ndata: {x: begin}\n").
-		Step(fmt.Sprintf("objects ConfigMap d/x %d", objects), "start", "apply begin.yaml", "advance 1m").Play(t, 0)
-	if len(p.Problems) > 0 {
-		t.Errorf("problems: %v", p.Problems)
-	}
-	runs := strings.Count(p.Trace, "hook 010-m/hooks/a.sh:")
-	if runs < 5 || runs > 12 || !strings.Contains(p.Trace, "circles") || !strings.Contains(p.Trace, "Synchronization of 1001") {
-		t.Errorf("%d runs in a minute:\n%.3000s", runs, p.Trace)
-	}
-}

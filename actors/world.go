@@ -170,7 +170,7 @@ type program struct {
 	*supervisor.System
 	World
 	tasks *atomic.Int64       // counts tasks, for their IDs
-	shows *atomic.Int64       // counts Synchronization runs, for their names
+	shows *atomic.Int64       // counts Synchronization runs, writes and runs of hooks, for their names
 	loads *semaphore.Weighted // of modules that load their hooks at the same time
 
 	running *runningHooks

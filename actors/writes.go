@@ -123,7 +123,7 @@ func (w *writes) causeOf(name messages.ObjectName, msg messages.ObjectChanged) (
 // written when they are.
 func (j job) writesOf(run *supervisor.Run, hook hooks.Hook, objects []objectpatch.Patch) (ctx context.Context, written func()) {
 	begun := messages.ObjectsPatched{
-		Write: j.program.tasks.Add(1),
+		Write: j.program.shows.Add(1),
 		Cause: messages.By(messages.ByHook, hook.Name+" patched objects", j.task.Cause).In(traceOf(run)),
 	}
 	for _, o := range objects {
@@ -146,7 +146,7 @@ func (j job) writesOf(run *supervisor.Run, hook hooks.Hook, objects []objectpatc
 func (j moduleJob) helmWrites(run *supervisor.Run, o helm.Object) (written func(version string)) {
 	name := messages.ObjectName{Kind: strings.ToLower(o.GVK.Kind), Namespace: o.Namespace, Name: o.Name}
 	begun := messages.ObjectsPatched{
-		Write: j.program.tasks.Add(1), Objects: []messages.ObjectName{name},
+		Write: j.program.shows.Add(1), Objects: []messages.ObjectName{name},
 		Cause: messages.By(messages.ByHelm, "Helm wrote objects of release "+j.owner, j.task.Cause).In(traceOf(run)),
 	}
 	monitors := j.program.PID(monitorsPath)
@@ -169,7 +169,7 @@ func (j job) tellRun(run *supervisor.Run, hook hooks.Hook, contexts []hooks.Cont
 	other := func(c hooks.Context) bool {
 		return c.Type != hooks.TypeEvent && c.Type != hooks.TypeGroup && c.WatchEvent == ""
 	}
-	monitors, id := j.program.PID(monitorsPath), j.program.tasks.Add(1)
+	monitors, id := j.program.PID(monitorsPath), j.program.shows.Add(1)
 	run.Tell(monitors, messages.HookBegan{Owner: j.owner, Hook: hook.Name, Run: id, ByEvents: !slices.ContainsFunc(contexts, other)})
 	return func() { run.Tell(monitors, messages.HookEnded{Owner: j.owner, Hook: hook.Name, Run: id}) }
 }
