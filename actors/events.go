@@ -2,10 +2,7 @@ package actors
 
 import (
 	"cmp"
-	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -37,45 +34,17 @@ func (m *monitors) queueEvent(ctx actor.Context, mon *monitor, msg messages.Obje
 	if !slices.Contains(b.Events, msg.Event) {
 		return
 	}
+	object := objectID{msg.Namespace, msg.Name}
+	l := m.linkOf(mon, msg)
 	t := m.program.task(msg.Watch.Owner, messages.RunHook{
 		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{eventTrigger(mon, msg)},
-	}, m.causeOf(mon, msg))
+	}, l.cause)
 	t.Queue, t.AllowFailure = b.Queue, b.AllowFailure
-	d := loopDelay(t.Cause)
-	if t.Cause.Parent != nil {
-		d = max(d, loopDelay(*t.Cause.Parent))
-	}
-	if d == 0 && mon.slowed == nil {
-		m.program.enqueue(ctx, false, t)
+	if l.over > 0 {
+		m.slow(ctx, msg.Watch, mon, object, t, l)
 		return
 	}
-	m.slow(ctx, msg.Watch, mon, t, d)
-}
-
-// slow lets an event that is part of a loop wait, and those that come meanwhile join it.
-func (m *monitors) slow(ctx actor.Context, key messages.WatchKey, mon *monitor, t messages.Task, d time.Duration) {
-	begins := mon.slowed == nil
-	mon.slowed, _ = m.program.wait(mon.slowed, t)
-	if d > 0 {
-		m.program.looping(m.log, t.Cause, d)
-	}
-	if begins {
-		self := ctx.Self()
-		time.AfterFunc(d, func() { m.program.Send(self, slowedDue{key, mon}) })
-	}
-}
-
-// slowedDue is sent by a timer when events that are part of a loop have waited long enough.
-type slowedDue struct {
-	watch messages.WatchKey
-	mon   *monitor // another one after the module was disabled and enabled
-}
-
-func (m *monitors) slowedDue(ctx actor.Context, due slowedDue) {
-	if mon := m.state.watches[due.watch]; mon != nil && mon == due.mon {
-		m.program.enqueue(ctx, false, mon.slowed...)
-		mon.slowed = nil
-	}
+	m.program.enqueue(ctx, false, append(mon.overtaken(object, t.Cause), t)...)
 }
 
 // hold keeps an event until the Synchronization has succeeded. When there are too many, another
@@ -105,34 +74,6 @@ func (m *monitors) resyncHeld(ctx actor.Context, key messages.WatchKey, mon *mon
 	t.Queue, t.AllowFailure = mon.binding.Queue, mon.binding.AllowFailure
 	m.program.overflowed(t, []overflow{{binding: mon.binding.Name, events: mon.dropped}})
 	m.program.enqueue(ctx, false, t)
-}
-
-// causeOf is the cause of an event: the object, and the hook that has just changed it. By
-// that two hooks that trigger each other through objects are seen to go in a circle (K10).
-func (m *monitors) causeOf(mon *monitor, msg messages.ObjectChanged) messages.Cause {
-	detail := describeObject(mon.binding.Kind, msg.Namespace, msg.Name) + " " + msg.Event + ", binding " + mon.binding.Name
-	name := messages.ObjectName{Kind: strings.ToLower(kindOf(mon)), Namespace: msg.Namespace, Name: msg.Name}
-	if touch, ok := m.state.touched[name]; ok && time.Since(touch.at) < touchCounts {
-		return messages.By(messages.ByKubernetes, detail, touch.cause)
-	}
-	return messages.Cause{Activation: messages.ByKubernetes, Detail: detail}
-}
-
-// touch remembers that a hook has changed an object; an event that comes within
-// touchCounts is taken for its effect.
-type touch struct {
-	cause messages.Cause
-	at    time.Time
-}
-
-const touchCounts = time.Minute
-
-func (m *monitors) objectsPatched(msg messages.ObjectsPatched) {
-	now := time.Now()
-	maps.DeleteFunc(m.state.touched, func(_ messages.ObjectName, t touch) bool { return now.Sub(t.at) >= touchCounts })
-	for _, name := range msg.Objects {
-		m.state.touched[name] = touch{msg.Cause, now}
-	}
 }
 
 // eventTrigger is the context of an event in the protocol of its hook (C31, C32).

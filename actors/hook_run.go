@@ -346,12 +346,9 @@ func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []object
 		return nil, nil
 	}
 	run.Step("%s: %d object patches", hook.Name, len(objects))
-	patched := messages.ObjectsPatched{Cause: messages.By(messages.ByHook, hook.Name+" patched objects", j.task.Cause).In(traceOf(run))}
-	for _, o := range objects {
-		patched.Objects = append(patched.Objects, messages.ObjectName{Kind: strings.ToLower(o.Kind), Namespace: o.Namespace, Name: o.Name})
-	}
-	run.Tell(j.program.PID(monitorsPath), patched)
-	left, err = j.program.Objects.ApplyObjectPatches(run.Context(), objects)
+	ctx, written := j.writesOf(run, hook, objects)
+	defer written()
+	left, err = j.program.Objects.ApplyObjectPatches(ctx, objects)
 	if err != nil {
 		return left, fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
 	}
@@ -411,6 +408,7 @@ func (j job) prepare(run *supervisor.Run, hook hooks.Hook, binding hooks.Binding
 // process runs the executable.
 func (j job) process(run *supervisor.Run, prepared hooks.Run) (hooks.Result, error) {
 	defer j.hookBegins(prepared.Hook, prepared.Contexts[0].Binding)()
+	defer j.tellRun(run, prepared.Hook, prepared.Contexts)()
 	result, err := j.program.Hooks.Run(run.Context(), prepared)
 	for _, warning := range result.Warnings {
 		j.log.Warn(warning, "hook", prepared.Hook.Name)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -30,23 +31,28 @@ func turns(c messages.Cause) int {
 
 // loopDelay is how long a task must wait whose cause goes round in circles: 5 s, 10 s,
 // 20 s, 30 s, 30 s …; 0 when it does not.
-func loopDelay(c messages.Cause) time.Duration {
-	over := turns(c) - allowedTurns
-	if over <= 0 {
-		return 0
-	}
+func loopDelay(c messages.Cause) time.Duration { return delayAfter(turns(c) - allowedTurns) }
+
+// delayAfter is the delay for so many turns too many.
+func delayAfter(over int) time.Duration {
+	const enough = 10 // it is the longest by then
 	delays := supervisor.Backoff()
 	var d time.Duration
-	for range over {
+	for range min(over, enough) {
 		d = delays.NextBackOff()
 	}
 	return d
 }
 
-// looping logs and counts a loop.
-func (p *program) looping(log *slog.Logger, c messages.Cause, in time.Duration) {
+// looping counts a turn of a loop that is slowed down, and tells people of the loop: where it is, which
+// is the same at each turn, and by what it came.
+func (p *program) looping(log *slog.Logger, where string, c messages.Cause, in time.Duration) {
 	p.Metrics.looped(c)
 	p.notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks go round in circles and are slowed down; one changes something at each run: " + c.String()})
+	if !p.told.due(where, time.Now()) {
+		log.Debug("hooks still go round in circles", "in", in, "causes", chainText(c))
+		return
+	}
 	log.Warn("hooks go round in circles: what follows is slowed down; fix the hook that changes something at each run", "in", in, "causes", chainText(c))
 }
 
@@ -73,8 +79,25 @@ func (m *module) runAgain(ctx actor.Context, head bool, t messages.Task) {
 		m.program.enqueue(ctx, head, t)
 		return
 	}
-	m.program.looping(m.log, t.Cause, d)
+	m.program.looping(m.log, "run of "+m.name, t.Cause, d)
 	m.runLater(t, d)
+}
+
+// tellUnstable tells people of a chart that renders differently from the same inputs, and queues the
+// run that tries again when that was a reason to wait (H6).
+func (m *module) tellUnstable(t messages.Task, o helm.Outcome) {
+	if o.Unstable == "" {
+		return
+	}
+	m.program.notify(kube.Notice{Warning: true, Reason: "UnstableRender", Message: fmt.Sprintf("module %s: its chart gives another manifest each time from the same values: %s", m.name, o.Unstable)})
+	if m.program.told.due("unstable "+m.name+" "+o.Unstable, time.Now()) {
+		m.log.Warn("unstable render: the chart gives another manifest each time from the same values; use values, or lookup of what was generated before, instead of random values and the time", "where", o.Unstable, "revision", o.Revision)
+	}
+	if o.Again > 0 {
+		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByChance, o.Unstable, t.Cause))
+		m.program.looping(m.log, "render of "+m.name, again.Cause, o.Again)
+		m.runLater(again, o.Again)
+	}
 }
 
 // runLater queues a module run after a delay, unless one begins before.
@@ -101,7 +124,7 @@ func (c *converge) reloadUnlooped(ctx actor.Context, cause messages.Cause) {
 		c.requestReload(ctx, cause)
 		return
 	}
-	c.program.looping(c.log, cause, d)
+	c.program.looping(c.log, "reload", cause, d)
 	self := ctx.Self()
 	time.AfterFunc(d, func() { c.program.Send(self, delayedReload{cause}) })
 }

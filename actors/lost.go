@@ -24,7 +24,8 @@ func handledAgain(message any) bool {
 		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue:
 	case messages.ConfigMapSeen, secretSeen, addSections, sectionLost, removeConfirmation, keepAgain, scriptsAnswered, clusterWentBack, compareAgain:
 	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizationEnded,
-		messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, resyncDue, resyncAll, slowedDue, dropWarm,
+		messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, messages.ObjectsWritten,
+		messages.HookBegan, messages.HookEnded, resyncDue, resyncAll, slowedDue, dropWarm,
 		watchOverflowed, watchAgain:
 	case lead, warmUp, flagsMoved:
 	case messages.StartSchedules, messages.StopSchedules, entriesDue:

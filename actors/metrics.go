@@ -80,7 +80,7 @@ func NewMetrics(prefix string) *Metrics {
 	m.convergeTotal = m.counter("convergence_total", "Finished reloads of all modules.", "activation")
 	m.restarts = m.counter("reload_restarts_total", "Reloads of all modules that were started again before they had ended.", "activation")
 	m.postponed = m.counter("reloads_postponed_total", "Reloads of all modules that had to wait for the end of another one, because that had been started again too often.", "activation")
-	m.loops = m.counter("value_loops_total", "Tasks slowed down because hooks cause each other in a circle, or somebody undoes each correction of drift.", "activation")
+	m.loops = m.counter("value_loops_total", "Events and tasks slowed down because hooks cause each other in a circle, also through objects that they or Helm write, a chart renders by chance, or somebody undoes each correction of drift.", "activation")
 	m.absent = m.counter("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	m.healing = m.counter("modules_helm_release_redeployed_total", "Releases applied again because objects were absent.", "module")
 	watch := []string{"module", "hook", "binding", "queue", "kind"}

@@ -246,6 +246,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	m.state.started, m.state.succeeded = true, time.Now()
 	if !outcome.untouched {
 		m.state.last, m.state.crdsDue = outcome.release, false
+		m.tellUnstable(t, outcome.release)
 		m.state.drift.correcting = nil
 		m.seekDriftLater(driftMoment)
 	}

@@ -197,7 +197,8 @@ func (j moduleJob) apply(run *supervisor.Run, values map[string]any) (helm.Outco
 	}
 	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{
 		Name: j.owner, Key: j.module.Key, Dir: j.module.Dir, Values: values, Gone: gone.objects, Drifted: drifted,
-		Began: func(o helm.Operation) func(error) { return j.operation(run, o) },
+		Began:  func(o helm.Operation) func(error) { return j.operation(run, o) },
+		Writes: func(o helm.Object) func(string) { return j.helmWrites(run, o) },
 	})
 	if err != nil {
 		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.mendCRDs(run, err))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -36,8 +37,9 @@ type monitorsState struct {
 	later   []messages.SynchronizeLater
 	ticks   []messages.TickLater
 	looking bool // a lookAgain is on its way
-	touched map[messages.ObjectName]touch
-	standby bool // another replica acts: what changes is in the snapshots, that is enough
+	writes  writes
+	runs    map[hookKey]*hookWindow // of processes of hooks that run, or ended lately
+	standby bool                    // another replica acts: what changes is in the snapshots, that is enough
 }
 
 // monitor is one binding of one hook.
@@ -57,10 +59,13 @@ type monitor struct {
 	// flooded: too many events came; dropped of them were held until then.
 	flooded            bool
 	heldBytes, dropped int
-	tooLarge           string          // why the snapshot is not kept; empty when it is
-	overflows          int             // how often it was too large
-	slowed             []messages.Task // the events that are part of a loop, as one task, until they are due
-	resync             *time.Timer     // nil without resynchronizationPeriod, or before the first Synchronization
+	tooLarge           string        // why the snapshot is not kept; empty when it is
+	overflows          int           // how often it was too large
+	slowed             []slowedEvent // those that are part of a loop, until they are due
+	slowedBytes        int
+	paces              map[objectID]pace  // of objects that are part of a loop
+	echoes             map[objectID]*echo // of objects that the hook seems to write itself
+	resync             *time.Timer        // nil without resynchronizationPeriod, or before the first Synchronization
 }
 
 // snapshotRequest waits until all bindings of its hook are complete.
@@ -76,7 +81,7 @@ type lookAgain struct{}
 const lookEvery = 500 * time.Millisecond
 
 func newMonitors(ctx context.Context, p *program, standby bool) actor.Producer {
-	state := &monitorsState{watches: map[messages.WatchKey]*monitor{}, touched: map[messages.ObjectName]touch{}, standby: standby}
+	state := &monitorsState{watches: map[messages.WatchKey]*monitor{}, writes: newWrites(), runs: map[hookKey]*hookWindow{}, standby: standby}
 	return func() actor.Actor { return &monitors{program: p, log: p.Log, ctx: ctx, state: state} }
 }
 
@@ -98,7 +103,13 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case messages.SynchronizationEnded:
 		m.synchronizationEnded(msg)
 	case messages.ObjectsPatched:
-		m.objectsPatched(msg)
+		m.state.writes.begin(msg)
+	case messages.ObjectsWritten:
+		m.state.writes.end(msg)
+	case messages.HookBegan:
+		m.hookBegan(msg)
+	case messages.HookEnded:
+		m.hookEnded(msg)
 	case messages.SynchronizeLater:
 		m.synchronizeLater(ctx, msg)
 	case messages.TickLater:
@@ -200,7 +211,7 @@ func (m *monitors) dropWarm() {
 }
 
 func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hooks.Hook, b hooks.KubernetesBinding) error {
-	mon := &monitor{hook: hook, binding: b, runs: map[int64]bool{}}
+	mon := &monitor{hook: hook, binding: b, runs: map[int64]bool{}, paces: map[objectID]pace{}, echoes: map[objectID]*echo{}}
 	if err := m.fill(ctx, key, mon); err != nil {
 		return err
 	}
@@ -224,7 +235,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 	spec.Overflowed = func() { m.program.Send(self, watchOverflowed{key, instance}) }
 	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
 		m.program.Send(self, messages.ObjectChanged{
-			Watch: key, Instance: instance, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name,
+			Watch: key, Instance: instance, Seq: c.Seq, Event: c.Type, Namespace: c.Object.Namespace, Name: c.Object.Name, Version: c.Version,
 			Object: hooks.Object{Object: c.Object.Object, FilterResult: c.Object.FilterResult}, Arrived: time.Now(),
 		})
 	}, func() { m.program.Send(self, messages.WatchSynced{Watch: key, Instance: instance}) })
@@ -352,6 +363,7 @@ func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
 			delete(m.state.watches, key)
 		}
 	}
+	maps.DeleteFunc(m.state.runs, func(key hookKey, _ *hookWindow) bool { return key.owner == msg.Owner })
 	m.state.later = slices.DeleteFunc(m.state.later, func(l messages.SynchronizeLater) bool { return l.Owner == msg.Owner })
 	m.state.ticks = slices.DeleteFunc(m.state.ticks, func(l messages.TickLater) bool { return l.Task.Owner == msg.Owner })
 	m.answer(ctx) // runs that wait for these snapshots hear that they are gone

@@ -42,7 +42,7 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	mon.overflows++
 	delay := againAfter(mon.overflows)
 	mon.tooLarge = mon.watch.State().Message + "; narrow the binding by selectors, keep less by jqFilter and keepFullObjectsInMemory: false, or raise ADDON_OPERATOR_SNAPSHOT_LIMIT"
-	mon.synced, mon.open, mon.seen, mon.slowed = false, false, 0, nil
+	mon.synced, mon.open, mon.seen, mon.slowed, mon.slowedBytes = false, false, 0, nil, 0
 	mon.forgetHeld()
 	m.log.Error("the snapshot of a binding is too large: its hook does not run", "owner", msg.watch.Owner, "hook", mon.hook.Name, "binding", mon.binding.Name, "kind", mon.binding.Kind, "err", mon.tooLarge, "again", delay)
 	m.program.notify(kube.Notice{Warning: true, Reason: "SnapshotTooLarge", Message: fmt.Sprintf("hook %s does not run, the snapshot of its binding %s is too large: %s", mon.hook.Name, mon.binding.Name, mon.tooLarge)})

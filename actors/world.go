@@ -175,10 +175,11 @@ type program struct {
 	*supervisor.System
 	World
 	tasks *atomic.Int64       // counts tasks, for their IDs
-	shows *atomic.Int64       // counts Synchronization runs, for their names
+	shows *atomic.Int64       // counts Synchronization runs, writes and runs of hooks, for their names
 	loads *semaphore.Weighted // of modules that load their hooks at the same time
 
 	running *runningHooks
+	told    *told // of loops
 	// secretOff: the Secret with values is not read or written.
 	secretOff atomic.Bool
 }
@@ -187,7 +188,7 @@ func newProgram(system *supervisor.System, w World) *program {
 	if w.Secrets == nil {
 		w.Secrets = &Secrets{}
 	}
-	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width))), running: newRunningHooks(w.Log)}
+	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width))), running: newRunningHooks(w.Log), told: newTold()}
 }
 
 // paths of the actors

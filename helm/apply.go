@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chartutil"
@@ -28,6 +29,10 @@ type Module struct {
 	// Began is called at the beginning of each operation of an Apply, and what it returns
 	// at its end; nil for nobody who wants to know.
 	Began func(Operation) (ended func(error))
+	// Writes is called before an object is written or deleted, also from several goroutines, and
+	// what it returns when that is over, with the resourceVersion of the object; it is empty when
+	// the object is gone or the write has failed. nil for nobody who wants to know.
+	Writes func(Object) (written func(version string))
 	// Drifted are objects that Drift told of: whatever the chart sets in them is
 	// put back.
 	Drifted []Object
@@ -57,6 +62,11 @@ type Outcome struct {
 	Healed []Object
 	// ChartVersion is the version in Chart.yaml.
 	ChartVersion string
+	// Unstable says where the chart renders differently from the same inputs; empty when it does
+	// not, or nobody had to look.
+	Unstable string
+	// Again is when to try again what was skipped because of that; 0 is when something changes.
+	Again time.Duration
 }
 
 // maxSteps is far above what any state needs: unlock, then some corrupted
@@ -108,7 +118,7 @@ func (c *Client) prepare(ctx context.Context, m Module) (*apply, error) {
 	if err != nil {
 		return nil, err
 	}
-	op.merge3 = len(m.Drifted) > 0
+	op.merge3, op.writes = len(m.Drifted) > 0, m.Writes
 	return &apply{operation: op, module: m, chart: loaded, manifest: manifest}, nil
 }
 
@@ -153,6 +163,11 @@ func (a *apply) run() (Outcome, error) {
 		if step == StepSkip {
 			last, _ := a.store.state.Last()
 			return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
+		}
+		if a.unequal() {
+			if outcome, held := a.hold(); held {
+				return outcome, nil
+			}
 		}
 		level := slog.LevelDebug // the outcome tells of these
 		if step == StepUnlock || step == StepReinstall {
@@ -288,7 +303,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	}
 	last, _ := a.store.state.Last()
 	var rel *release.Release
-	did := Installed
+	did, unstable := Installed, ""
 	var healed []Object
 	switch step {
 	case StepInstall:
@@ -300,7 +315,9 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		if last.Status == release.StatusDeployed && last.Checksum == a.manifest.checksum {
 			healed = a.absent
 		}
-		a.warnUnstable()
+		if last.Checksum != a.manifest.checksum && a.client.rehearsal == nil {
+			unstable = a.unstable()
+		}
 		rel, err = a.upgrade()
 	}
 	if err != nil {
@@ -309,7 +326,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	if last, _ := a.store.state.Last(); last.Status != release.StatusDeployed {
 		return Outcome{}, fmt.Errorf("everything is applied, but revision %d could not be recorded as deployed", rel.Version)
 	}
-	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed}, nil
+	return Outcome{Action: did, Reason: reason, Revision: rel.Version, Healed: healed, Unstable: unstable}, nil
 }
 
 // install runs Helm's install. earlier are manifests of a failed first revision.
@@ -330,7 +347,7 @@ func (a *apply) install(earlier []string) (*release.Release, error) {
 	i.TakeOwnership = true
 	i.DisableOpenAPIValidation = true
 	i.DisableHooks = a.client.rehearsal != nil
-	i.Labels = map[string]string{ChecksumLabel: a.manifest.checksum}
+	i.Labels = a.labels()
 	rel, err := i.Run(a.chart.Copy(), a.module.Values)
 	if k.withdrawn != nil { // nothing was installed, so there is nothing to record
 		if last, ok := a.store.state.Last(); ok {
@@ -379,7 +396,7 @@ func (a *apply) upgrade() (*release.Release, error) {
 	u.TakeOwnership = true
 	u.DisableOpenAPIValidation = true
 	u.DisableHooks = a.client.rehearsal != nil
-	u.Labels = map[string]string{ChecksumLabel: a.manifest.checksum}
+	u.Labels = a.labels()
 	return u.Run(a.release, a.chart.Copy(), a.module.Values)
 }
 
@@ -426,14 +443,4 @@ func (a *apply) readLegacyChecksum() error {
 	sum, _ := rel.Config[legacyChecksumKey].(string)
 	a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = sum })
 	return nil
-}
-
-func (a *apply) warnUnstable() {
-	last, _ := a.store.state.Last()
-	if last.Checksum == a.manifest.checksum || a.client.rehearsal != nil {
-		return
-	}
-	if names := a.client.unstable(a.operation, a.module, a.chart, a.manifest); len(names) > 0 {
-		a.log.Warn("unstable render: the same values give another manifest each time, so each start makes a new revision; look for random values, the time and lookup", "templates", names)
-	}
 }

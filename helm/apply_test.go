@@ -9,10 +9,13 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 func statusOf(s string) release.Status { return release.Status(s) }
@@ -196,10 +199,24 @@ func TestApplyLookup(t *testing.T) {
 	f.apply(m, Skipped, 2)
 }
 
-// H6: templates that differ each time are named.
+// H6: charts that render by chance. The kinds of the API server are among their inputs, so they
+// have one of their own: other tests define kinds in the one that is shared.
 func TestApplyUnstable(t *testing.T) {
-	f := start(t)
+	t.Parallel()
+	cluster := devclustertest.StartOwn(t)
+	for situation, test := range map[string]func(*fixture){
+		"an input changes": unstableByChance, "time passes": unstableByTheClock, "lookup": unstableLookup,
+	} {
+		t.Run(situation, func(t *testing.T) { test(startOn(t, cluster)) })
+	}
+}
+
+// The chart is upgraded when an input changes, and the outcome says where it renders by chance.
+func unstableByChance(f *fixture) {
+	t := f.T
 	m := moduleOf(t, "unstable", `
+-- templates/_helpers.tpl --
+{{- define "word" }}{{ randAlphaNum 20 }}{{ end }}
 -- templates/steady.yaml --
 apiVersion: v1
 kind: ConfigMap
@@ -208,17 +225,120 @@ metadata: {name: steady}
 apiVersion: v1
 kind: ConfigMap
 metadata: {name: random}
-data: {word: "{{ randAlphaNum 20 }}"}
+data: {word: "{{ include "word" . }}"}
 `)
 	f.apply(m, Installed, 1)
-	f.eventually(func() bool { // the render is remembered, until a test in this package or another one defines a kind
-		got, err := f.client.Apply(t.Context(), m)
-		return err == nil && got.Action == Skipped
-	})
+	f.apply(m, Skipped, 1) // the render is remembered
+	word := f.configMap("random")["word"]
 	f.restart()
-	f.apply(m, Upgraded, 0)
-	if log := f.log.String(); !strings.Contains(log, "unstable render") || !strings.Contains(log, "unstable/templates/random.yaml") || strings.Contains(log, "templates/steady.yaml]") {
-		t.Errorf("the log does not name the template:\n%s", log)
+	held := f.apply(m, Skipped, 1)
+	const where = "unstable/templates/random.yaml, line 4 of its output (randAlphaNum in unstable/templates/_helpers.tpl, line 1)"
+	if held.Unstable != where || held.Again != 0 || f.configMap("random")["word"] != word {
+		t.Errorf("held as %+v", held)
+	}
+	f.deleteConfigMap("random")
+	f.apply(m, Upgraded, 2) // an absent object is brought back
+	f.restart()
+	if changed := f.apply(m.with("a", "b"), Upgraded, 3); changed.Unstable != where {
+		t.Errorf("changed values: %+v", changed)
+	}
+	f.apply(m.with("a", "b"), Skipped, 3)
+	f.restart()
+	write(t, m, "templates/steady.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: steady}\ndata: {a: b}\n")
+	f.apply(m.with("a", "b"), Upgraded, 4)
+}
+
+// Two renders within a second may agree about the time, and one of another day does not. The
+// inputs say that nothing has changed.
+func unstableByTheClock(f *fixture) {
+	t := f.T
+	m := moduleOf(t, "clock", "-- templates/cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: clock}\ndata: {year: \"{{ now | date \"2006\" }}\"}\n")
+	f.apply(m, Installed, 1)
+	f.editRecord("clock", 1, func(s *corev1.Secret) { s.Labels[ChecksumLabel] = "of-last-year" })
+	f.restart()
+	if held := f.apply(m, Skipped, 1); !strings.Contains(held.Unstable, "now in clock/templates/cm.yaml, line 4") {
+		t.Errorf("held as %+v", held)
+	}
+	f.apply(m.with("a", "b"), Upgraded, 2)
+}
+
+// What lookup finds is an input that cannot be compared: such a chart is upgraded, and then with
+// a backoff.
+func unstableLookup(f *fixture) {
+	t := f.T
+	m := moduleOf(t, "looks", `
+-- templates/cm.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: looks}
+data:
+  seen: {{ lookup "v1" "ConfigMap" .Release.Namespace "outside" | quote }}
+  word: {{ randAlphaNum 20 }}
+`)
+	f.apply(m, Installed, 1)
+	f.apply(m, Upgraded, 2)
+	if held := f.apply(m, Skipped, 2); held.Again <= 0 || held.Again > firstRepeat {
+		t.Errorf("held as %+v", held)
+	}
+	f.apply(m.with("a", "b"), Upgraded, 3) // an input
+}
+
+// The pace of upgrades by chance: 5, 10, 20, 30, 30 seconds; other inputs begin again.
+func TestRepeats(t *testing.T) {
+	var r repeats
+	now := time.Unix(0, 0)
+	for _, want := range []time.Duration{5, 10, 20, 30, 30} {
+		if got := r.wait("m", "a", now, true); got != 0 {
+			t.Fatalf("waits %s when it is due", got)
+		}
+		if got := r.wait("m", "a", now, true); got != want*time.Second {
+			t.Errorf("then waits %s, want %d s", got, want)
+		}
+		now = now.Add(want * time.Second)
+	}
+	if r.wait("m", "b", now, true) != 0 || r.wait("other", "a", now, true) != 0 {
+		t.Error("other inputs, and other releases, wait")
+	}
+	if r.wait("m", "b", now, false) == 0 {
+		t.Error("a look does not see the wait")
+	}
+	r.forget("m")
+	if r.wait("m", "b", now, true) != 0 {
+		t.Error("waits after it is forgotten")
+	}
+}
+
+// K10: who asks is told of each object before it is written, and of its version after.
+func TestApplyTellsWrites(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "writes", "-- templates/cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\ndata: {a: {{ .Values.writes.a | quote }}}\n"+
+		"{{ if eq .Values.writes.a \"x\" }}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: two}\n{{ end }}\n").with("a", "x")
+	var mu sync.Mutex
+	told := map[string]string{}
+	m.Writes = func(o Object) func(string) {
+		mu.Lock()
+		defer mu.Unlock()
+		told[o.Name] = "begun"
+		return func(version string) {
+			mu.Lock()
+			defer mu.Unlock()
+			told[o.Name] = version
+		}
+	}
+	version := func(name string) string {
+		cm, err := f.kube.CoreV1().ConfigMaps(f.namespace).Get(t.Context(), name, metav1.GetOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cm.ResourceVersion
+	}
+	f.apply(m, Installed, 1)
+	if want := map[string]string{"one": version("one"), "two": version("two")}; !maps.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
+	}
+	f.apply(m.with("a", "y"), Upgraded, 2)
+	if want := map[string]string{"one": version("one"), "two": ""}; !maps.Equal(told, want) {
+		t.Errorf("told %v, want %v", told, want)
 	}
 }
 

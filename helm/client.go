@@ -48,6 +48,8 @@ type Client struct {
 	metadata  metadata.Interface
 	charts    *charts.Cache
 	renders   renders
+	repeats   repeats
+	build     string // of the operator
 	locks     locks
 	rehearsal *rehearsed // nil, except in a client that changes nothing
 }
@@ -75,7 +77,7 @@ func New(o Options) (*Client, error) {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	c := &Client{options: o, transport: limitTransport{next}, charts: &charts.Cache{}}
+	c := &Client{options: o, transport: limitTransport{next}, charts: &charts.Cache{}, build: buildOf()}
 	c.base = &rest.Config{
 		Host:           address.String(),
 		UserAgent:      o.Config.UserAgent,

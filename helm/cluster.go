@@ -133,6 +133,7 @@ func addLabels(o *unstructured.Unstructured, labels map[string]string) {
 // when it belongs to another release.
 func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
 	if !k.presumed {
+		defer k.writes(nil, list)()
 		return k.Client.Create(list)
 	}
 	var refused, existing atomic.Bool
@@ -140,6 +141,7 @@ func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
 		if len(one) == 0 {
 			return &kube.Result{}, nil
 		}
+		defer k.writes(nil, one)()
 		created, err := k.Client.Create(one)
 		if err == nil {
 			return created, nil
@@ -244,6 +246,7 @@ func (k *cluster) Update(original, target kube.ResourceList, force bool) (*kube.
 		if k.op.merge3 {
 			update = k.Client.UpdateThreeWayMerge
 		}
+		defer k.writes(original, target)()
 		result, err := update(original, target, force)
 		return k.recreated(target, result, err)
 	})
@@ -326,6 +329,7 @@ func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force b
 		}
 	}
 	return updateByKind(base, target, func(original, target kube.ResourceList) (*kube.Result, error) {
+		defer k.writes(original, target)()
 		result, err := k.Client.UpdateThreeWayMerge(original, target, force)
 		return k.recreated(target, result, err)
 	})

@@ -21,10 +21,11 @@
 //
 // The other files each add one thing to it: client.go what all modules share,
 // uninstall.go the way back, survey.go and watch.go which objects exist and whose
-// they are, recordwatch.go what others do to records, codec.go how a record is packed,
-// transport.go and reads.go the connection of one walk, wait.go and recreate.go what
-// Helm does otherwise, errors.go and observe.go what callers are told, show.go,
-// preview.go and rehearse.go what would happen.
+// they are, recordwatch.go what others do to records, driver.go in which kind of object they are,
+// codec.go how a record is packed, transport.go and reads.go the connection of one walk, wait.go and recreate.go what
+// Helm does otherwise, unstable.go and repeats.go charts that render by chance, errors.go
+// and observe.go what callers are told, show.go, preview.go and rehearse.go what would
+// happen.
 //
 // The packages below know no releases: charts reads directories, manifest what was
 // rendered, kinds asks the API server what it serves, rehearsal turns writes into dry

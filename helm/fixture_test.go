@@ -31,6 +31,7 @@ import (
 // fixture is a namespace of a real cluster with a Client in it.
 type fixture struct {
 	*testing.T
+	cluster   *devclustertest.Cluster
 	client    *Client
 	kube      kubernetes.Interface
 	namespace string
@@ -81,8 +82,12 @@ func (l *logBuffer) String() string {
 func start(t *testing.T) *fixture {
 	t.Helper()
 	t.Parallel()
-	cluster := devclustertest.Start(t)
-	f := &fixture{T: t, namespace: cluster.Namespace(t), config: cluster.RESTConfig(), log: &logBuffer{}}
+	return startOn(t, devclustertest.Start(t))
+}
+
+func startOn(t *testing.T, cluster *devclustertest.Cluster) *fixture {
+	t.Helper()
+	f := &fixture{T: t, cluster: cluster, namespace: cluster.Namespace(t), config: cluster.RESTConfig(), log: &logBuffer{}}
 	var err error
 	if f.kube, err = kubernetes.NewForConfig(f.config); err != nil {
 		t.Fatal(err)
@@ -197,7 +202,7 @@ func (f *fixture) restart() {
 // named.
 func (f *fixture) kubeconfig(user string) string {
 	f.Helper()
-	path := devclustertest.Start(f.T).Kubeconfig()
+	path := f.cluster.Kubeconfig()
 	if user == "" {
 		return path
 	}

@@ -1,5 +1,10 @@
 package helm
 
+import (
+	"helm.sh/helm/v3/pkg/kube"
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
 // Operation is a part of an Apply that takes time, as metrics and traces name it (I2).
 type Operation string
 
@@ -27,4 +32,32 @@ func operationOf(s Step) Operation {
 		return Fallback
 	}
 	return Upgrade
+}
+
+// writes tells that the objects of target are about to be written or, when there are none, those of
+// original deleted; the caller calls done when that is over. Helm keeps in target what the API server
+// has answered.
+func (k *cluster) writes(original, target kube.ResourceList) (done func()) {
+	if k.op.writes == nil {
+		return func() {}
+	}
+	var ends []func()
+	for _, info := range target {
+		written := k.op.writes(objectOfInfo(info))
+		ends = append(ends, func() {
+			version, _ := meta.NewAccessor().ResourceVersion(info.Object) // none: nothing was written
+			written(version)
+		})
+	}
+	if len(target) == 0 {
+		for _, info := range original {
+			written := k.op.writes(objectOfInfo(info))
+			ends = append(ends, func() { written("") })
+		}
+	}
+	return func() {
+		for _, end := range ends {
+			end()
+		}
+	}
 }

@@ -33,7 +33,8 @@ type operation struct {
 	transport    *boundTransport
 	capabilities *chartutil.Capabilities
 	clients      map[schema.GroupVersion]rest.Interface
-	cluster      *cluster // of the action that runs or ran last
+	writes       func(Object) (written func(version string)) // Module.Writes
+	cluster      *cluster                                    // of the action that runs or ran last
 	// merge3 compares custom resources with what is in the cluster, too. Helm only
 	// compares their old and new manifests, which would leave drift in them.
 	merge3 bool

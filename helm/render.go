@@ -4,11 +4,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"hash"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -38,10 +35,11 @@ const checksumBytes = 20
 // rendered is what a chart makes of its values.
 type rendered struct {
 	checksum string
-	parts    map[string]string // checksum of each template's output, to name unstable ones
-	objects  []Object          // without the objects of hooks (H14)
-	hooks    bool              // the chart has Helm hooks
-	volatile bool              // lookup was used: the cluster is an input too
+	objects  []Object // without the objects of hooks (H14)
+	hooks    bool     // the chart has Helm hooks
+	volatile bool     // lookup was used: the cluster is an input too
+	inputs   string   // checksum of all that it was made from
+	unstable *string  // what apply.unstable found; nil before
 }
 
 // renders remembers the last render of each release. The same chart, values and
@@ -90,34 +88,32 @@ func (r *renders) forget(name string) {
 // render returns the render of a module, from memory when nothing it depends on
 // has changed.
 func (c *Client) render(op *operation, m Module, ch *charts.Chart) (*rendered, error) {
-	data, err := json.Marshal(m.Values)
+	sum, err := valuesSum(m.Values)
 	if err != nil {
-		return nil, fmt.Errorf("values: %w", err)
+		return nil, err
 	}
-	key := memo{chart: ch, values: sha256.Sum256(data), capabilities: op.capabilities}
+	key := memo{chart: ch, values: sum, capabilities: op.capabilities}
 	if known := c.renders.get(m.Name, key); known != nil {
 		return known, nil
 	}
-	if key.result, err = c.renderAnew(op, m, ch); err != nil {
+	if key.result, _, err = c.renderAnew(op, m, ch); err != nil {
 		return nil, err
 	}
+	key.result.inputs = c.inputsOf(op, ch, sum)
 	c.renders.put(m.Name, key)
 	return key.result, nil
 }
 
-func (c *Client) renderAnew(op *operation, m Module, ch *charts.Chart) (*rendered, error) {
-	use := ch.Copy()
+func (c *Client) renderAnew(op *operation, m Module, ch *charts.Chart) (r *rendered, files map[string]string, err error) {
 	lookup := &lookupClients{op: op}
-	files, err := c.renderFiles(op, m, use, lookup)
-	if err != nil {
-		return nil, err
+	if files, err = c.renderFiles(op, m, ch.Copy(), lookup); err != nil {
+		return nil, nil, err
 	}
-	r, err := c.digest(files)
-	if err != nil {
-		return nil, err
+	if r, err = c.digest(files); err != nil {
+		return nil, nil, err
 	}
 	r.volatile = lookup.used
-	return r, nil
+	return r, files, nil
 }
 
 // renderFiles renders with fixed values of .Release: with the real revision the
@@ -166,15 +162,9 @@ func (c *Client) digest(files map[string]string) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rendered{parts: map[string]string{}, hooks: len(hooks) > 0}
+	r := &rendered{hooks: len(hooks) > 0}
 	sum := sha256.New()
-	parts := map[string]hash.Hash{}
-	add := func(source, text string) {
-		if parts[source] == nil {
-			parts[source] = sha256.New()
-		}
-		fmt.Fprint(io.MultiWriter(sum, parts[source]), source, "\x00", text, "\x00")
-	}
+	add := func(source, text string) { fmt.Fprint(sum, source, "\x00", text, "\x00") }
 	for _, m := range manifests {
 		add(m.Name, m.Content)
 	}
@@ -183,9 +173,6 @@ func (c *Client) digest(files map[string]string) (*rendered, error) {
 	}
 	for _, label := range sortedKeys(c.options.Labels) {
 		fmt.Fprintf(sum, "%s=%s\x00", label, c.options.Labels[label])
-	}
-	for source, h := range parts {
-		r.parts[source] = hex.EncodeToString(h.Sum(nil))
 	}
 	r.checksum = hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 	r.objects, err = c.checkObjects(manifests)
@@ -241,24 +228,6 @@ func checkObject(u *unstructured.Unstructured) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// unstable renders a second time and names the templates whose output differs
-// although all their inputs are the same: random values, the time, lookup of
-// changing objects. Such a module gets a new revision at each start (H6).
-func (c *Client) unstable(op *operation, m Module, ch *charts.Chart, first *rendered) []string {
-	second, err := c.renderAnew(op, m, ch)
-	if err != nil || second.checksum == first.checksum {
-		return nil
-	}
-	var names []string
-	for source, sum := range second.parts {
-		if first.parts[source] != sum {
-			names = append(names, source)
-		}
-	}
-	slices.Sort(names)
-	return names
 }
 
 // lookupClients serves the lookup function of templates from the shared

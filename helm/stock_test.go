@@ -29,7 +29,7 @@ import (
 func (f *fixture) stock() *action.Configuration {
 	f.Helper()
 	settings := cli.New()
-	settings.KubeConfig = devclustertest.Start(f.T).Kubeconfig()
+	settings.KubeConfig = f.cluster.Kubeconfig()
 	settings.SetNamespace(f.namespace)
 	cfg := &action.Configuration{}
 	if err := cfg.Init(settings.RESTClientGetter(), f.namespace, string(f.recordsIn), func(format string, args ...any) { fmt.Fprintf(f.log, format+"\n", args...) }); err != nil {
@@ -248,7 +248,7 @@ func differ(t *testing.T, rnd *rand.Rand, steps int) {
 func newTwin(t *testing.T) *fixture {
 	t.Helper()
 	cluster := devclustertest.Start(t)
-	f := &fixture{T: t, namespace: cluster.Namespace(t), config: cluster.RESTConfig(), log: &logBuffer{}}
+	f := &fixture{T: t, cluster: cluster, namespace: cluster.Namespace(t), config: cluster.RESTConfig(), log: &logBuffer{}}
 	f.blind = true
 	f.restart()
 	f.kube = mustClient(t, f.config)

@@ -57,6 +57,7 @@ func (c *Client) remove(ctx context.Context, name string, purge bool) (existed b
 	}
 	err = op.uninstall(s, !purge)
 	c.renders.forget(name)
+	c.repeats.forget(name)
 	c.want(name, nil)
 	if err != nil {
 		c.records.doubt(name)

@@ -109,7 +109,7 @@ func (c *Client) target(ctx context.Context, p objectpatch.Patch) (target, error
 	case !found.namespaced && p.Namespace != "":
 		return target{}, fmt.Errorf("%s is cluster-wide: remove the namespace", found.name)
 	}
-	return target{api: c.dynamic.Resource(found.resource).Namespace(p.Namespace), kind: found}, nil
+	return target{api: noting(ctx, c.dynamic.Resource(found.resource).Namespace(p.Namespace)), kind: found}, nil
 }
 
 func (c *Client) applyObjectPatch(ctx context.Context, p objectpatch.Patch, defined bool) error {

@@ -67,7 +67,7 @@ func (p *part) removeAllBut(updates []update) {
 	}
 	slices.SortFunc(gone, objectKey.compare)
 	for _, key := range gone {
-		p.drop(key, p.entries[key])
+		p.drop(key, p.entries[key], "")
 	}
 }
 
@@ -102,7 +102,7 @@ func (p *part) remove(u update) {
 		w.filterFailed(u, old)
 		u.entry.result = old.result
 	}
-	p.drop(u.key, u.entry)
+	p.drop(u.key, u.entry, u.version)
 }
 
 // knows tells whether the list that the part joined with is as new as version.
@@ -125,7 +125,7 @@ func (p *part) set(u update, silent bool) {
 	old, cached := p.entries[u.key]
 	if cached && old.uid != u.entry.uid {
 		// Deleted and created again while nobody looked (C38).
-		p.drop(u.key, old)
+		p.drop(u.key, old, "")
 		old, cached = entry{}, false
 	}
 	if u.entry.failed {
@@ -146,18 +146,18 @@ func (p *part) set(u update, silent bool) {
 	switch {
 	case silent || same:
 	case cached:
-		w.tell(Modified, u.entry.export(u.key))
+		w.tell(Change{Type: Modified, Object: u.entry.export(u.key), Version: u.version})
 	default:
-		w.tell(Added, u.entry.export(u.key))
+		w.tell(Change{Type: Added, Object: u.entry.export(u.key), Version: u.version})
 	}
 }
 
 // drop forgets an object and tells its last state. Called with the lock of the
 // Watch.
-func (p *part) drop(key objectKey, last entry) {
+func (p *part) drop(key objectKey, last entry, version string) {
 	p.watch.weigh(-p.entries[key].size(key))
 	delete(p.entries, key)
-	p.watch.tell(Deleted, last.export(key))
+	p.watch.tell(Change{Type: Deleted, Object: last.export(key), Version: version})
 }
 
 // objects returns the JSON of all objects; known is false when the part is gone,

@@ -63,6 +63,8 @@ type Change struct {
 	Seq    uint64
 	Type   string // Added, Modified or Deleted
 	Object Object
+	// Version is the resourceVersion of Object; empty when a list showed that it is gone.
+	Version string
 }
 
 // selection is a Spec with checked selectors, in the API's notation.

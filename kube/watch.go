@@ -89,13 +89,14 @@ func (w *Watch) Stop() {
 	w.cancel()
 }
 
-// tell queues a change. Called with w.mu.
-func (w *Watch) tell(changeType string, object Object) {
+// tell queues a change and gives it its number. Called with w.mu.
+func (w *Watch) tell(change Change) {
 	if w.stopped {
 		return
 	}
 	w.seq++
-	w.enqueue(notice{change: Change{Seq: w.seq, Type: changeType, Object: object}})
+	change.Seq = w.seq
+	w.enqueue(notice{change: change})
 }
 
 // checkSynced queues the word that the Watch is complete, once. Called with

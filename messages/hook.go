@@ -122,6 +122,7 @@ type ObjectChanged struct {
 	// Event is Added, Modified or Deleted.
 	Event           string
 	Namespace, Name string
+	Version         string // resourceVersion; empty for an object that was found to be gone
 	Object          hooks.Object
 	Arrived         time.Time
 }
@@ -129,11 +130,39 @@ type ObjectChanged struct {
 // ObjectName names an object; the kind is in lower case.
 type ObjectName struct{ Kind, Namespace, Name string }
 
-// ObjectsPatched tells monitors which objects a hook is about to change, so that the
+// ObjectsPatched tells monitors which objects a hook, or Helm, is about to write, so that the
 // events that follow know what caused them (K10).
 type ObjectsPatched struct {
+	Write   int64 // no other has this number
 	Cause   Cause
 	Objects []ObjectName
+}
+
+// ObjectsWritten tells monitors that the writes of an ObjectsPatched are over. Events of these
+// versions are their effect, and no others are but for those of objects that were deleted.
+type ObjectsWritten struct {
+	Write    int64
+	Versions []ObjectVersion
+}
+
+// ObjectVersion is an object as a write has left it.
+type ObjectVersion struct {
+	ObjectName
+	Version string // resourceVersion
+}
+
+// HookBegan tells monitors that the process of a hook is about to start: what it writes by itself,
+// with kubectl, is an event from now on.
+type HookBegan struct {
+	Owner, Hook string
+	Run         int64 // no other has this number
+	ByEvents    bool  // nothing but events of objects has led to this run
+}
+
+// HookEnded tells monitors that the process of a hook has ended.
+type HookEnded struct {
+	Owner, Hook string
+	Run         int64 // as in [HookBegan]
 }
 
 // WatchSynced tells that the first list of a binding is complete.

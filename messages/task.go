@@ -110,6 +110,8 @@ const (
 	ByDirectory   = "ModuleDirectory"
 	ByDrift       = "Drift"
 	ByWentBack    = "ClusterWentBack"
+	ByHelm        = "HelmRelease"
+	ByChance      = "UnstableRender"
 )
 
 // LogValue logs a cause as text.

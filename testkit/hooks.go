@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"addon-operator/hooks"
+	"addon-operator/kube/objectpatch"
 	"addon-operator/values"
 )
 
@@ -28,6 +29,7 @@ type Hooks struct {
 	jitter  jitter
 	witness *witness
 	disk    *disk      // nil: files are read where they lie
+	cluster *Cluster   // nil: hooks write nothing themselves
 	sched   *Scheduler // nil: whoever wakes goes on
 }
 
@@ -164,19 +166,48 @@ func (h *Hooks) play(run hooks.Run, s *script) (result hooks.Result, err error) 
 		}
 		all.Config = append(all.Config, step.Config...)
 		all.Objects = append(all.Objects, step.Objects...)
+		all.Kubectl = append(all.Kubectl, step.Kubectl...)
+	}
+	if err := h.kubectl(all.Kubectl); err != nil {
+		return result, err
 	}
 	if result.ValuesPatch, err = patchOf(all.Values); err != nil {
 		return result, err
 	}
-	for _, o := range all.Objects {
-		text, err := values.JSON(o)
-		if err != nil {
-			return result, err
-		}
-		result.ObjectPatches = append(append(result.ObjectPatches, text...), '\n')
+	if result.ObjectPatches, err = objectPatches(all.Objects); err != nil {
+		return result, err
 	}
 	result.ConfigPatch, err = patchOf(all.Config)
 	return result, err
+}
+
+// kubectl writes objects as a hook does that calls kubectl: the operator knows nothing of it.
+func (h *Hooks) kubectl(operations []any) error {
+	if len(operations) == 0 || h.cluster == nil {
+		return nil
+	}
+	text, err := objectPatches(operations)
+	if err != nil {
+		return err
+	}
+	patches, err := objectpatch.Parse(text)
+	if err != nil {
+		return err
+	}
+	_, err = h.cluster.client.ApplyObjectPatches(context.Background(), patches) // not the operator's, so fail-objects does not count it
+	return err
+}
+
+// objectPatches is what a hook writes to KUBERNETES_PATCH_PATH.
+func objectPatches(operations []any) (all []byte, err error) {
+	for _, o := range operations {
+		text, err := values.JSON(o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(append(all, text...), '\n')
+	}
+	return all, nil
 }
 
 // due counts the runs of a hook for a binding and reports whether this one does something.

@@ -152,6 +152,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	p.hooks = NewHooks(s.runner, trace)
 	p.hooks.disk, p.hooks.sched, p.releases.sched = s.disk, p.sched, p.sched
 	p.hooks.witness, p.releases.witness = p.witness, p.witness
+	p.hooks.cluster, p.releases.cluster = p.cluster, p.cluster
 	return p
 }
 

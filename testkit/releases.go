@@ -31,6 +31,9 @@ type Releases struct {
 
 	jitter  jitter
 	witness *witness
+	cluster *Cluster        // nil: releases have no objects in it
+	chance  map[string]bool // releases of charts that render by chance
+	paced   map[string]time.Duration
 }
 
 type deployed struct {
@@ -44,7 +47,7 @@ type deployed struct {
 func NewReleases(trace *Trace) *Releases {
 	return &Releases{
 		trace: trace, deployed: map[string]deployed{}, fails: map[string]int{}, away: map[string]int{}, slow: map[string]time.Duration{},
-		absent: map[helm.Object]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{},
+		absent: map[helm.Object]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, chance: map[string]bool{}, paced: map[string]time.Duration{},
 		witness: newWitness(),
 	}
 }
@@ -129,6 +132,9 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		}
 		return helm.Outcome{Action: helm.Skipped, Revision: old.revision, Objects: objectsOf(m.Name)}, nil
 	}
+	if outcome, paced := r.pace(m.Name, old); paced {
+		return outcome, nil
+	}
 	for _, o := range objectsOf(m.Name) {
 		delete(r.absent, o)
 	}
@@ -143,7 +149,8 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		action = helm.Installed
 	}
 	r.trace.Add("helm %s %s %s", action, m.Name, text)
-	return helm.Outcome{Action: action, Revision: now.revision, Reason: "values", Objects: objectsOf(m.Name)}, nil
+	outcome := helm.Outcome{Action: action, Revision: now.revision, Reason: "values", Objects: objectsOf(m.Name)}
+	return outcome, r.rollTheDice(m, &outcome)
 }
 
 // Uninstall implements actors.Releases.

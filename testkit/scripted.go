@@ -41,6 +41,8 @@ type scriptedRun struct {
 	Config []any `json:"config"`
 	// Objects are what the hook writes to KUBERNETES_PATCH_PATH.
 	Objects []any `json:"objects"`
+	// Kubectl is what the hook writes itself while it runs, in the same words.
+	Kubectl []any `json:"kubectl"`
 	Times   int   `json:"times"`
 	// Count is a path: the number of objects in all snapshots is written there.
 	Count string `json:"count"`

@@ -54,6 +54,8 @@ func steps() map[string]func(*player, string) error {
 		"fail-objects":     (*player).stepFailObjects,
 		"away-helm":        (*player).stepAwayHelm,
 		"slow-helm":        (*player).stepSlowHelm,
+		"chance":           (*player).stepChance,
+		"pace":             (*player).stepPace,
 		"vanish":           (*player).stepVanish,
 		"replace":          func(p *player, name string) error { p.releases.Vanish(true, name); return nil },
 		"tamper":           func(p *player, name string) error { p.releases.Tamper(name); return nil },

@@ -47,12 +47,16 @@ type Module struct {
 
 // Chart is a chart as it lies in the cache.
 type Chart struct {
-	stamp [sha256.Size]byte
-	chart *chart.Chart
+	stamp  [sha256.Size]byte
+	digest [sha256.Size]byte
+	chart  *chart.Chart
 }
 
 // Metadata is what Chart.yaml says; not to be changed.
 func (c *Chart) Metadata() *chart.Metadata { return c.chart.Metadata }
+
+// Digest is the checksum of the files of the chart, wherever and whenever they were written.
+func (c *Chart) Digest() [sha256.Size]byte { return c.digest }
 
 // Copy makes a chart to give to Helm, whose actions and renders change what they
 // are given: disabled subcharts disappear for good.
@@ -88,7 +92,7 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 		delete(loaded.Values, m.Key)
 		delete(loaded.Values, m.Key+"Enabled")
 	}
-	fresh := &Chart{stamp: stamp, chart: loaded}
+	fresh := &Chart{stamp: stamp, digest: digestOf(loaded), chart: loaded}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byDir == nil {
@@ -96,6 +100,17 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	}
 	c.byDir[m.Dir] = fresh
 	return fresh, nil
+}
+
+func digestOf(c *chart.Chart) (digest [sha256.Size]byte) {
+	files := slices.SortedFunc(slices.Values(c.Raw), func(a, b *chart.File) int { return strings.Compare(a.Name, b.Name) })
+	sum := sha256.New()
+	for _, f := range files {
+		fmt.Fprintf(sum, "%d %s\x00%d\x00", len(f.Name), f.Name, len(f.Data))
+		sum.Write(f.Data)
+	}
+	sum.Sum(digest[:0])
+	return digest
 }
 
 func read(m Module) (*chart.Chart, error) {

@@ -164,7 +164,7 @@ func (w *watch) seeObject(at key, now *unstructured.Unstructured) {
 			w.mu.Unlock()
 			return
 		}
-		w.kept[at], change.Object, change.Type = next, next, kube.Added
+		w.kept[at], change.Object, change.Type, change.Version = next, next, kube.Added, now.GetResourceVersion()
 		if had {
 			change.Type = kube.Modified
 		}

@@ -1,0 +1,149 @@
+package actors
+
+import (
+	"maps"
+	"strings"
+	"time"
+
+	"addon-operator/messages"
+)
+
+// Which link of a chain of causes is an event, and is that chain a loop? Of what Helm and object
+// patches write the cause is known (writes.go). What a hook writes by itself, with kubectl, is known
+// by its pattern only: each run of the hook is followed at once by an event of the same object, and
+// that leads to the next run. Others may write the object just then, again and again; so an event at
+// any other time, or more events than the hook's runs had before, end the suspicion. A suspicion is
+// no loop: the hook waits once, and only when nobody writes the object while it waits, and its next
+// run is followed by the event again, it is one.
+
+// link is an event as a part of a chain of causes.
+type link struct {
+	cause messages.Cause
+	// over is how many turns too many the loop has that it is a part of; 0 for none.
+	over int
+	// certain: people may be told. Else it is a suspicion.
+	certain bool
+}
+
+// objectID names an object among those of a binding.
+type objectID struct{ namespace, name string }
+
+// pace is how far a loop through an object has been slowed down. It goes on so when a person changes
+// something meanwhile, whose chain of causes is a new one.
+type pace struct {
+	over  int
+	until time.Time
+}
+
+// hookKey names a hook of an owner.
+type hookKey struct{ owner, hook string }
+
+// hookWindow is when events may come of what a hook writes by itself.
+type hookWindow struct {
+	running map[int64]bool
+	ended   time.Time
+}
+
+// echoDelay is how late the event may come of what a hook has written at its end.
+const echoDelay = newsDelay
+
+func (w *hookWindow) open(now time.Time) bool {
+	return w != nil && (len(w.running) > 0 || !w.ended.IsZero() && now.Sub(w.ended) < echoDelay)
+}
+
+// echo counts runs of a hook that were followed by an event of an object.
+type echo struct {
+	turns        int
+	seen, before int  // events since the last run began, and in the run before it
+	served       bool // the last run was for events
+	cause        messages.Cause
+}
+
+// echoTurns is how many turns are no more than chance, for somebody else may write the object.
+const echoTurns = 5
+
+// linkOf finds what has led to an event.
+func (m *monitors) linkOf(mon *monitor, msg messages.ObjectChanged) link {
+	detail := describeEvent(mon, msg)
+	object := objectID{msg.Namespace, msg.Name}
+	name := messages.ObjectName{Kind: strings.ToLower(kindOf(mon)), Namespace: msg.Namespace, Name: msg.Name}
+	if parent, ok := m.state.writes.causeOf(name, msg); ok {
+		cause := messages.By(messages.ByKubernetes, detail, parent)
+		return link{cause, mon.pace(object, max(turns(cause), turns(parent))-allowedTurns), true}
+	}
+	if e := m.echoOf(mon, msg, object); e != nil && e.turns > echoTurns {
+		if e.cause.Activation == "" {
+			e.cause = messages.Cause{Activation: messages.ByKubernetes, Detail: detail}
+		}
+		e.cause = messages.By(messages.ByKubernetes, detail, messages.By(messages.ByHook, mon.hook.Name+" writes the object that it watches", e.cause))
+		return link{e.cause, e.turns - echoTurns, e.turns > echoTurns+1}
+	}
+	return link{cause: messages.Cause{Activation: messages.ByKubernetes, Detail: detail}}
+}
+
+// pace notes how far a loop is, and returns at least one turn more than at its last event.
+func (mon *monitor) pace(object objectID, over int) int {
+	now := time.Now()
+	if known, ok := mon.paces[object]; ok && now.Before(known.until) {
+		over = max(over, known.over+1)
+	}
+	if over <= 0 {
+		return 0
+	}
+	maps.DeleteFunc(mon.paces, func(_ objectID, p pace) bool { return !now.Before(p.until) })
+	mon.paces[object] = pace{over, now.Add(delayAfter(over) + writeCounts)}
+	return over
+}
+
+// echoOf counts an event that comes while its hook runs, or right behind that; nil for others.
+func (m *monitors) echoOf(mon *monitor, msg messages.ObjectChanged, object objectID) *echo {
+	e := mon.echoes[object]
+	if !m.state.runs[hookKey{msg.Watch.Owner, mon.hook.Name}].open(time.Now()) {
+		delete(mon.echoes, object)
+		return nil
+	}
+	if e == nil {
+		e = &echo{turns: 1}
+		mon.echoes[object] = e
+	} else if e.seen == 0 && e.served {
+		e.turns++
+	}
+	if e.seen++; e.before > 0 && e.seen > e.before {
+		delete(mon.echoes, object)
+		return nil
+	}
+	return e
+}
+
+// hookBegan closes the books on the run before.
+func (m *monitors) hookBegan(msg messages.HookBegan) {
+	key := hookKey{msg.Owner, msg.Hook}
+	w := m.state.runs[key]
+	if w == nil {
+		w = &hookWindow{running: map[int64]bool{}}
+		m.state.runs[key] = w
+	}
+	if w.running[msg.Run] { // again, after a crash
+		return
+	}
+	for watch, mon := range m.state.watches {
+		if watch.Owner != msg.Owner || watch.Binding.Hook != msg.Hook {
+			continue
+		}
+		maps.DeleteFunc(mon.echoes, func(_ objectID, e *echo) bool { return e.seen == 0 && e.served })
+		for _, e := range mon.echoes {
+			if e.seen > 0 {
+				e.before, e.seen = e.seen, 0
+			}
+			e.served = msg.ByEvents
+		}
+	}
+	w.running[msg.Run] = true
+}
+
+func (m *monitors) hookEnded(msg messages.HookEnded) {
+	if w := m.state.runs[hookKey{msg.Owner, msg.Hook}]; w != nil {
+		delete(w.running, msg.Run)
+		w.ended = time.Now()
+	}
+}

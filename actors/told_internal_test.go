@@ -1,0 +1,36 @@
+package actors
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// What goes on and on is told at once, and then at distances that double; after a pause it is news.
+func TestTold(t *testing.T) {
+	list, now := newTold(), time.Unix(0, 0)
+	var at []int
+	for minute := range 130 {
+		if list.due("a", now.Add(time.Duration(minute)*time.Minute)) {
+			at = append(at, minute)
+		}
+	}
+	if got, want := fmt.Sprint(at), "[0 1 3 7 15 31 63 123]"; got != want {
+		t.Errorf("told in minutes %s, want %s", got, want)
+	}
+	if !list.due("b", now) {
+		t.Error("another one is not told")
+	}
+	if now = now.Add(129*time.Minute + tellQuiet); list.due("a", now) {
+		t.Error("told before its distance is over")
+	}
+	if !list.due("a", now.Add(tellQuiet+1)) {
+		t.Error("after a pause it is not told")
+	}
+	for i := range 2 * tellKept {
+		list.due(fmt.Sprint(i), now)
+	}
+	if len(list.known) > tellKept {
+		t.Errorf("%d are remembered", len(list.known))
+	}
+}

@@ -1,0 +1,273 @@
+package actors
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/kube/objectpatch"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// What the operator writes comes back as events of hooks that watch it. The write has a cause, and
+// carries it on to its event (K10). Which event that is, its resourceVersion says: what a person or
+// a controller writes right behind is another version, and no part of a loop. Until the API server
+// has answered, any event of the object may be it.
+
+// writes are those of Helm and of object patches of hooks that are under way, or ended lately.
+type writes struct {
+	open     map[int64]messages.ObjectsPatched
+	byObject map[messages.ObjectName][]write
+	pruned   time.Time
+}
+
+// write is one write of one object.
+type write struct {
+	id      int64
+	cause   messages.Cause
+	at      time.Time
+	open    bool
+	version string // empty: not known yet, or the object is gone, or nothing was written
+}
+
+const (
+	// writeCounts is how late the event of a write may come.
+	writeCounts = time.Minute
+	// writesKept bounds what is kept of one object.
+	writesKept = 16
+)
+
+func newWrites() writes {
+	return writes{open: map[int64]messages.ObjectsPatched{}, byObject: map[messages.ObjectName][]write{}}
+}
+
+func (w *writes) begin(msg messages.ObjectsPatched) {
+	now := time.Now()
+	w.prune(now)
+	w.open[msg.Write] = msg
+	for _, name := range msg.Objects {
+		w.add(name, write{id: msg.Write, cause: msg.Cause, at: now, open: true})
+	}
+}
+
+func (w *writes) add(name messages.ObjectName, one write) {
+	known := append(w.byObject[name], one)
+	w.byObject[name] = slices.Delete(known, 0, max(0, len(known)-writesKept))
+}
+
+// end notes the versions. A hook may have used another name of the kind, and one operation may write an
+// object several times. What has no version was deleted, or not written.
+func (w *writes) end(msg messages.ObjectsWritten) {
+	begun, ok := w.open[msg.Write]
+	if !ok {
+		return
+	}
+	now := time.Now()
+	this := func(one write) bool { return one.id == msg.Write }
+	for _, v := range msg.Versions {
+		w.byObject[v.ObjectName] = slices.DeleteFunc(w.byObject[v.ObjectName], func(one write) bool { return this(one) && one.open })
+	}
+	for _, name := range begun.Objects {
+		for i := range w.byObject[name] {
+			if known := &w.byObject[name][i]; this(*known) {
+				known.open, known.at = false, now
+			}
+		}
+	}
+	for _, v := range msg.Versions {
+		w.add(v.ObjectName, write{id: msg.Write, cause: begun.Cause, at: now, version: v.Version})
+	}
+	delete(w.open, msg.Write)
+}
+
+// prune forgets what ended long ago, now and then.
+func (w *writes) prune(now time.Time) {
+	if now.Sub(w.pruned) < writeCounts {
+		return
+	}
+	w.pruned = now
+	maps.DeleteFunc(w.byObject, func(_ messages.ObjectName, list []write) bool {
+		return !slices.ContainsFunc(list, func(one write) bool { return one.counts(now) })
+	})
+}
+
+func (one write) counts(now time.Time) bool { return one.open || now.Sub(one.at) < writeCounts }
+
+// causeOf finds the write whose effect an event is.
+func (w *writes) causeOf(name messages.ObjectName, msg messages.ObjectChanged) (messages.Cause, bool) {
+	now := time.Now()
+	for _, one := range slices.Backward(w.byObject[name]) {
+		effect := one.version == msg.Version
+		if msg.Event == kube.Deleted { // has a version of its own
+			effect = one.version == ""
+		} else if one.version == "" {
+			effect = one.open
+		}
+		if effect && one.counts(now) {
+			return one.cause, true
+		}
+	}
+	return messages.Cause{}, false
+}
+
+// writesOf tells monitors that the object patches of a hook are about to be done; the caller calls
+// written when they are.
+func (j job) writesOf(run *supervisor.Run, hook hooks.Hook, objects []objectpatch.Patch) (ctx context.Context, written func()) {
+	begun := messages.ObjectsPatched{
+		Write: j.program.shows.Add(1),
+		Cause: messages.By(messages.ByHook, hook.Name+" patched objects", j.task.Cause).In(traceOf(run)),
+	}
+	for _, o := range objects {
+		begun.Objects = append(begun.Objects, messages.ObjectName{Kind: strings.ToLower(o.Kind), Namespace: o.Namespace, Name: o.Name})
+	}
+	monitors := j.program.PID(monitorsPath)
+	run.Tell(monitors, begun)
+	var mu sync.Mutex
+	ended := messages.ObjectsWritten{Write: begun.Write}
+	ctx = kube.TellWritten(run.Context(), func(o kube.Written) {
+		mu.Lock()
+		defer mu.Unlock()
+		name := messages.ObjectName{Kind: strings.ToLower(o.Kind), Namespace: o.Namespace, Name: o.Name}
+		ended.Versions = append(ended.Versions, messages.ObjectVersion{ObjectName: name, Version: o.Version})
+	})
+	return ctx, func() { run.Tell(monitors, ended) }
+}
+
+// helmWrites is writesOf for an object of the release.
+func (j moduleJob) helmWrites(run *supervisor.Run, o helm.Object) (written func(version string)) {
+	name := messages.ObjectName{Kind: strings.ToLower(o.GVK.Kind), Namespace: o.Namespace, Name: o.Name}
+	begun := messages.ObjectsPatched{
+		Write: j.program.shows.Add(1), Objects: []messages.ObjectName{name},
+		Cause: messages.By(messages.ByHelm, "Helm wrote objects of release "+j.owner, j.task.Cause).In(traceOf(run)),
+	}
+	monitors := j.program.PID(monitorsPath)
+	run.Tell(monitors, begun)
+	return func(version string) {
+		ended := messages.ObjectsWritten{Write: begun.Write}
+		if version != "" {
+			ended.Versions = []messages.ObjectVersion{{ObjectName: name, Version: version}}
+		}
+		run.Tell(monitors, ended)
+	}
+}
+
+// tellRun tells monitors that the process of a hook begins, if it watches anything; the caller
+// calls ended when it is over.
+func (j job) tellRun(run *supervisor.Run, hook hooks.Hook, contexts []hooks.Context) (ended func()) {
+	if len(hook.Config.Kubernetes) == 0 {
+		return func() {}
+	}
+	other := func(c hooks.Context) bool {
+		return c.Type != hooks.TypeEvent && c.Type != hooks.TypeGroup && c.WatchEvent == ""
+	}
+	monitors, id := j.program.PID(monitorsPath), j.program.shows.Add(1)
+	run.Tell(monitors, messages.HookBegan{Owner: j.owner, Hook: hook.Name, Run: id, ByEvents: !slices.ContainsFunc(contexts, other)})
+	return func() { run.Tell(monitors, messages.HookEnded{Owner: j.owner, Hook: hook.Name, Run: id}) }
+}
+
+// describeEvent is what a cause says of an event.
+func describeEvent(mon *monitor, msg messages.ObjectChanged) string {
+	return describeObject(mon.binding.Kind, msg.Namespace, msg.Name) + " " + msg.Event + ", binding " + mon.binding.Name
+}
+
+// slow lets an event that is part of a loop wait, and those of the same object that come meanwhile
+// wait with it. Nothing is lost: what is due goes on as one task. When too much waits, it waits as one
+// task, in which a Synchronization stands for the events, as in a queue.
+func (m *monitors) slow(ctx actor.Context, key messages.WatchKey, mon *monitor, object objectID, t messages.Task, l link) {
+	d := delayAfter(l.over)
+	if l.certain && !slices.ContainsFunc(mon.slowed, func(e slowedEvent) bool { return e.certain }) { // the others are of the same turn
+		m.program.looping(m.log, "events of "+key.Binding.Hook+" "+mon.binding.Name, t.Cause, d)
+	}
+	if len(mon.slowed) > 0 && mon.slowed[0].all {
+		mon.slowed[0].join(m.program, t)
+		return
+	}
+	e := slowedEvent{object: object, certain: l.certain, task: t, due: time.Now().Add(d)}
+	i := slices.IndexFunc(mon.slowed, func(other slowedEvent) bool { return other.object == object })
+	if i >= 0 {
+		e.due = mon.slowed[i].due
+	}
+	mon.slowed = append(mon.slowed, e)
+	mon.slowedBytes += e.size()
+	if len(mon.slowed) > maxTriggers || mon.slowedBytes > maxWaiting {
+		tasks := mon.release(func(slowedEvent) bool { return true })
+		one := slowedEvent{all: true, certain: true, task: tasks[0], due: e.due}
+		for _, t := range tasks[1:] {
+			one.join(m.program, t)
+		}
+		mon.slowed = []slowedEvent{one}
+	}
+	if i < 0 {
+		self := ctx.Self()
+		time.AfterFunc(d, func() { m.program.Send(self, slowedDue{key, mon}) })
+	}
+}
+
+// slowedEvent is an event that waits because it is part of a loop, or all of a binding as one task.
+type slowedEvent struct {
+	object  objectID
+	all     bool
+	certain bool // it is a loop, and no suspicion
+	task    messages.Task
+	due     time.Time
+}
+
+func (e *slowedEvent) join(p *program, t messages.Task) {
+	joined, _ := p.wait([]messages.Task{e.task}, t)
+	e.task = joined[0] // both are for the same hook and binding
+}
+
+func (e slowedEvent) size() (n int) {
+	w, _ := e.task.Work.(messages.RunHook)
+	for _, t := range w.Triggers {
+		n += held(t)
+	}
+	return n
+}
+
+// release takes events out of those that wait, in their order.
+func (mon *monitor) release(which func(slowedEvent) bool) (tasks []messages.Task) {
+	kept := mon.slowed
+	mon.slowed, mon.slowedBytes = nil, 0
+	for _, e := range kept {
+		if which(e) {
+			tasks = append(tasks, e.task)
+			continue
+		}
+		mon.slowed = append(mon.slowed, e)
+		mon.slowedBytes += e.size()
+	}
+	return tasks
+}
+
+// overtaken are the events of an object that wait, when one comes that is no part of the loop. They
+// go before it, and with its cause: what it leads to must not wait.
+func (mon *monitor) overtaken(object objectID, cause messages.Cause) []messages.Task {
+	tasks := mon.release(func(e slowedEvent) bool { return e.all || e.object == object })
+	for i := range tasks {
+		tasks[i].Cause = cause
+	}
+	return tasks
+}
+
+// slowedDue is sent by a timer when events that are part of a loop have waited long enough.
+type slowedDue struct {
+	watch messages.WatchKey
+	mon   *monitor // another one after the module was disabled and enabled
+}
+
+func (m *monitors) slowedDue(ctx actor.Context, due slowedDue) {
+	if mon := m.state.watches[due.watch]; mon != nil && mon == due.mon {
+		now := time.Now()
+		m.program.enqueue(ctx, false, mon.release(func(e slowedEvent) bool { return !e.due.After(now) })...)
+	}
+}

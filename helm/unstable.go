@@ -1,0 +1,193 @@
+package helm
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v3/pkg/chart"
+
+	"addon-operator/helm/charts"
+)
+
+// A chart whose templates ask for random values, keys or the time renders another manifest each
+// time. An upgrade for each of them would restart what it deploys at each start of the operator, and
+// is what loops live on (H6). So such a chart is upgraded when its inputs change: files, values,
+// labels, the kinds of the API server, and the operator itself. One that looks into the cluster as well has an input that
+// cannot be compared; it is upgraded again and again, with a backoff.
+
+// InputsLabel holds the checksum of what a manifest was rendered from.
+const InputsLabel = "moduleInputs"
+
+// inputsOf sums up all that determines the manifest of a module, but for chance, the time and lookup.
+func (c *Client) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte) string {
+	sum := sha256.New()
+	fmt.Fprintf(sum, "%s\x00%x\x00%x\x00", c.build, ch.Digest(), values)
+	fmt.Fprintf(sum, "%s\x00%q\x00", op.capabilities.KubeVersion.Version, op.capabilities.APIVersions)
+	for _, label := range sortedKeys(c.options.Labels) {
+		fmt.Fprintf(sum, "%s=%s\x00", label, c.options.Labels[label])
+	}
+	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
+}
+
+// labels tell of the new revision what decides about the next one.
+func (a *apply) labels() map[string]string {
+	return map[string]string{ChecksumLabel: a.manifest.checksum, InputsLabel: a.manifest.inputs}
+}
+
+// buildOf tells one build of the operator from others: another one may render otherwise.
+func buildOf() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.String()
+	}
+	return ""
+}
+
+// unequal reports an upgrade whose only reason is that the same inputs gave another manifest.
+func (a *apply) unequal() bool {
+	last, ok := a.store.state.Last()
+	return ok && last.Checksum != "" && last.Checksum != a.manifest.checksum && last.labels[InputsLabel] == a.manifest.inputs &&
+		len(a.absent) == 0 && len(a.module.Drifted) == 0
+}
+
+// hold leaves a release as it is whose chart renders differently from equal inputs.
+func (a *apply) hold() (outcome Outcome, held bool) {
+	last, _ := a.store.state.Last()
+	outcome = Outcome{Action: Skipped, Revision: last.Version}
+	if !a.manifest.volatile {
+		outcome.Unstable = a.unstable()
+		if outcome.Unstable == "" { // chance gave the same twice, or the clock did
+			outcome.Unstable = a.fickle()
+		}
+		outcome.Reason = "the chart renders differently each time, and none of its inputs has changed"
+		return outcome, true
+	}
+	if outcome.Unstable = a.unstable(); outcome.Unstable == "" {
+		return outcome, false // what lookup finds has changed
+	}
+	outcome.Again = a.client.repeats.wait(a.release, a.manifest.inputs, time.Now(), a.client.rehearsal == nil)
+	outcome.Reason = "the chart renders differently each time and looks into the cluster: upgrades without another change wait longer and longer"
+	return outcome, outcome.Again > 0
+}
+
+// unstable names the first template whose output differs although all its inputs are the same, with
+// the line: random values, the time, lookup of changing objects. It is empty for other charts.
+func (a *apply) unstable() string {
+	if a.manifest.unstable == nil {
+		text := a.client.unstable(a.operation, a.module, a.chart, a.manifest)
+		a.manifest.unstable = &text
+	}
+	return *a.manifest.unstable
+}
+
+// fickle is what is known when two renders in a row are equal and the one before was not.
+func (a *apply) fickle() string {
+	text := "another manifest than that of the last revision"
+	if found := culprit(a.chart.Copy(), ""); found != "" {
+		text += ": " + found
+	}
+	return text
+}
+
+func (c *Client) unstable(op *operation, m Module, ch *charts.Chart, first *rendered) string {
+	second, files, err := c.renderAnew(op, m, ch)
+	if err != nil || second.checksum == first.checksum {
+		return ""
+	}
+	third, err := c.renderFiles(op, m, ch.Copy(), &lookupClients{op: op})
+	if err != nil {
+		return ""
+	}
+	var where []string
+	for _, name := range sortedKeys(files) {
+		if line := firstDifference(files[name], third[name]); line > 0 && !strings.HasSuffix(name, "NOTES.txt") {
+			text := fmt.Sprintf("%s, line %d of its output", name, line)
+			if found := culprit(ch.Copy(), name); found != "" {
+				text += " (" + found + ")"
+			}
+			where = append(where, text)
+		}
+	}
+	switch len(where) {
+	case 0:
+		return "two of three renders differ"
+	case 1:
+		return where[0]
+	}
+	return fmt.Sprintf("%s; and %d more templates", where[0], len(where)-1)
+}
+
+// firstDifference is the number of the first line in which two texts differ; 0 when they are equal.
+func firstDifference(a, b string) int {
+	if a == b {
+		return 0
+	}
+	left, right := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range min(len(left), len(right)) {
+		if left[i] != right[i] {
+			return i + 1
+		}
+	}
+	return min(len(left), len(right)) + 1
+}
+
+// culprit finds a call in the source of a template that gives something else each time, or, when it
+// has none, in any template of the chart: it may include it. Without a name it looks into all.
+func culprit(ch *chart.Chart, name string) string {
+	calls := regexp.MustCompile(`\{\{(?:.*?[\s(|-])?(rand(?:AlphaNum|Alpha|Ascii|Numeric|Bytes|Int)|shuffle|uuidv4|now|ago|gen(?:CA|CAWithKey|PrivateKey|SelfSignedCert|SelfSignedCertWithKey|SignedCert|SignedCertWithKey)|htpasswd|bcrypt|encryptAES|lookup)\b`)
+	templates := templatesOf(ch, "")
+	own := func(t source) bool { return t.name == name }
+	if slices.ContainsFunc(templates, own) {
+		slices.SortStableFunc(templates, func(a, b source) int { return before(own(a), own(b)) })
+	}
+	for _, t := range templates {
+		for i, line := range strings.Split(t.text, "\n") {
+			if call := calls.FindStringSubmatch(line); call != nil {
+				return fmt.Sprintf("%s in %s, line %d", call[1], t.name, i+1)
+			}
+		}
+	}
+	return ""
+}
+
+// before sorts what is so before what is not.
+func before(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
+}
+
+// source is a template as it lies on disk.
+type source struct{ name, text string }
+
+// templatesOf lists the templates of a chart and its subcharts by the names that the engine gives them.
+func templatesOf(ch *chart.Chart, above string) []source {
+	path := above + ch.Name()
+	var all []source
+	for _, t := range ch.Templates {
+		all = append(all, source{path + "/" + t.Name, string(t.Data)})
+	}
+	for _, sub := range ch.Dependencies() {
+		all = append(all, templatesOf(sub, path+"/charts/")...)
+	}
+	return all
+}
+
+// valuesSum is the checksum of values as a chart gets them.
+func valuesSum(values map[string]any) ([sha256.Size]byte, error) {
+	data, err := json.Marshal(values)
+	if err != nil {
+		return [sha256.Size]byte{}, fmt.Errorf("values: %w", err)
+	}
+	return sha256.Sum256(data), nil
+}
