@@ -60,8 +60,8 @@ func (w *writes) begin(msg messages.ObjectsPatched) {
 }
 
 func (w *writes) add(name messages.ObjectName, one write) {
-	known := append(w.byObject[name], one)
-	w.byObject[name] = slices.Delete(known, 0, max(0, len(known)-writesKept))
+	w.byObject[name] = append(w.byObject[name], one)
+	w.byObject[name] = slices.Delete(w.byObject[name], 0, max(0, len(w.byObject[name])-writesKept))
 }
 
 // end notes the versions. A hook may have used another name of the kind, and one operation may write an

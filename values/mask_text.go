@@ -64,7 +64,7 @@ func hideBlocks(text string) string {
 		case strings.TrimSpace(content) == "":
 		case inside >= 0 && indent > inside:
 			lines[i] = line[:indent] + Hidden
-		case part != nil && !pointsElsewhere(part[2], "value"):
+		case len(part) > 0 && !pointsElsewhere(part[2], "value"):
 			inside = len(part[1])
 		default:
 			inside = -1
