@@ -17,6 +17,12 @@ const (
 	maxProblems = 100
 	// maxWord bounds how much of a text is repeated in a message.
 	maxWord = 100
+	// maxMessage bounds what is told about one value, in bytes: a schema may have any number of alternatives.
+	maxMessage = 8 << 10
+	// maxExplanation bounds all that is told about one section, in bytes.
+	maxExplanation = 256 << 10
+	// maxElement bounds how much of a key a path repeats, in bytes.
+	maxElement = 256
 )
 
 // overhead is what each value and key counts beside its text, in bytes. In memory it takes about that, and a hundred thousand
@@ -24,9 +30,10 @@ const (
 const overhead = 32
 
 var (
-	errTooLarge = fmt.Errorf("the values are larger than %d MiB, with all aliases written out and %d bytes for each value and key; remove values or aliases", maxSize>>20, overhead)
-	errTooDeep  = fmt.Errorf("lists and maps are nested more than %d deep; nest them less", maxDepth)
-	errTooMany  = fmt.Errorf("there are more than %d problems; solve these first", maxProblems)
+	errTooLarge    = fmt.Errorf("the values are larger than %d MiB, with all aliases written out and %d bytes for each value and key; remove values or aliases", maxSize>>20, overhead)
+	errTooDeep     = fmt.Errorf("lists and maps are nested more than %d deep; nest them less", maxDepth)
+	errTooMuchWork = fmt.Errorf("cannot be checked: that takes more than %d million steps; make the values smaller, or their schema simpler", maxSteps/1_000_000)
+	errTooMany     = fmt.Errorf("there are more than %d problems; solve these first", maxProblems)
 )
 
 // checkText refuses a text that cannot be within the limits, before it is parsed.
@@ -65,11 +72,14 @@ func measure(tree any) (size, depth int) {
 }
 
 // brief cuts a text for a message.
-func brief(text string) string {
-	if len(text) <= maxWord {
+func brief(text string) string { return shorten(text, maxWord) }
+
+// shorten cuts a text after some bytes.
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxWord], "") + "…"
+	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
 // placeOf words where in a document a node is, like a.b[2]; the beginning is enough, for messages name the line, too.
