@@ -38,6 +38,7 @@ type report struct {
 	asKey   bool // it is about the keys of a map, as texts
 	found   []finding
 	left    *int // bytes that may still be told
+	inside  bool // of a message about alternatives, which it shares with others
 	cut     bool // something was not told
 	worded  map[string]string
 }
@@ -190,7 +191,7 @@ func (r *report) mapping(s *jsonschema.Schema, m map[string]any, at pointer, see
 		}
 		r.asKey = before
 	}
-	r.dependent(s, m, at, seen)
+	r.dependent(s, m, keys, at, seen)
 }
 
 func sortedPatterns(s *jsonschema.Schema) []*regexp.Regexp {
@@ -225,20 +226,18 @@ func (r *report) property(s *jsonschema.Schema, key string, value any, at pointe
 	}
 }
 
-func (r *report) dependent(s *jsonschema.Schema, m map[string]any, at pointer, seen *evaluated) {
-	for _, key := range sortedKeys(s.DependentRequired) {
-		if _, present := m[key]; !present || r.full() {
-			continue
-		}
+func (r *report) dependent(s *jsonschema.Schema, m map[string]any, keys []string, at pointer, seen *evaluated) {
+	if s.DependentRequired == nil && s.DependentSchemas == nil {
+		return
+	}
+	for _, key := range keys {
 		for _, name := range s.DependentRequired[key] {
-			if _, ok := m[name]; !ok {
-				r.wrong(at, m, fmt.Sprintf("property '%s' is required, if '%s' property exists", name, key))
+			if _, ok := m[name]; !ok && !r.full() {
+				r.wrong(at, m, fmt.Sprintf("property '%s' is required, if '%s' property exists", shorten(name, maxElement), shorten(key, maxElement)))
 			}
 		}
-	}
-	for _, key := range sortedKeys(s.DependentSchemas) {
-		if _, present := m[key]; present {
-			r.branch(s.DependentSchemas[key], m, at, seen)
+		if schema := s.DependentSchemas[key]; schema != nil {
+			r.branch(schema, m, at, seen)
 		}
 	}
 }
@@ -301,9 +300,12 @@ func (r *report) branches(s *jsonschema.Schema, value any, at pointer, via strin
 			r.tell(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
 		}
 	}
-	if s.If == nil || r.full() {
-		return
+	if s.If != nil && !r.full() {
+		r.conditional(s, value, at, seen)
 	}
+}
+
+func (r *report) conditional(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
 	consequence := s.Else
 	if r.check.attempt(s.If, value, seen) {
 		consequence = s.Then
@@ -357,7 +359,7 @@ func (r *report) alternatives(branches []*jsonschema.Schema, keyword string, val
 	path := r.path(at)
 	var reasons []string
 	for _, branch := range branches {
-		one := report{schema: r.schema, check: r.check, key: r.key, section: r.section, secret: r.secret, asKey: r.asKey, left: &left, worded: r.worded}
+		one := report{schema: r.schema, check: r.check, key: r.key, section: r.section, secret: r.secret, asKey: r.asKey, inside: true, left: &left, worded: r.worded}
 		one.explain(branch, value, at, "")
 		var texts []string
 		for _, v := range one.finish() {
@@ -374,7 +376,9 @@ func (r *report) alternatives(branches []*jsonschema.Schema, keyword string, val
 			break
 		}
 	}
-	*r.left -= mine - max(left, 0)
+	if r.inside {
+		*r.left -= mine - max(left, 0)
+	}
 	r.tell(at, fmt.Sprintf("fits none of the alternatives of %s: %s", keyword, strings.Join(reasons, "; or ")))
 }
 

@@ -20,6 +20,7 @@ type checker struct {
 	formats map[string]func(any) bool
 	costs   map[string]int // of patterns, as patternCost has them
 
+	limit int // of steps
 	steps int // that may still be made
 	depth int // schemas that are asked within each other
 }
@@ -33,7 +34,7 @@ const (
 
 // begin gives a checker for one check.
 func (c checker) begin() *checker {
-	c.steps = maxSteps
+	c.steps = c.limit
 	return &c
 }
 
@@ -244,14 +245,15 @@ func (c *checker) fitsMap(s *jsonschema.Schema, m map[string]any, seen *evaluate
 
 // fitsDependent checks what the presence of a key asks for.
 func (c *checker) fitsDependent(s *jsonschema.Schema, m map[string]any, seen *evaluated) bool {
-	c.spend(len(s.DependentRequired) + len(s.DependentSchemas))
-	for key, names := range s.DependentRequired {
-		if _, present := m[key]; present && slices.ContainsFunc(names, func(name string) bool { _, ok := m[name]; return !ok }) {
+	if s.DependentRequired == nil && s.DependentSchemas == nil {
+		return true
+	}
+	c.spend(len(m))
+	for key := range m {
+		if slices.ContainsFunc(s.DependentRequired[key], func(name string) bool { _, ok := m[name]; return !ok }) {
 			return false
 		}
-	}
-	for key, schema := range s.DependentSchemas {
-		if _, present := m[key]; present && !c.fits(schema, m, seen) {
+		if schema := s.DependentSchemas[key]; schema != nil && !c.fits(schema, m, seen) {
 			return false
 		}
 	}

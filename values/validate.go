@@ -108,8 +108,8 @@ func alternatives(enum any) string {
 	list, _ := enum.([]any)
 	var out []byte
 	for i, item := range list {
-		if len(out) > maxMessage {
-			return fmt.Sprintf("%s and %d others", shorten(string(out), maxMessage), len(list)-i)
+		if len(out) > maxMessage/2 {
+			return fmt.Sprintf("%s and %d others", shorten(string(out), maxMessage/2), len(list)-i)
 		}
 		if i > 0 {
 			out = append(out, ", "...)
