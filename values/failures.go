@@ -2,12 +2,14 @@ package values
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
@@ -18,8 +20,7 @@ const maxFindings = 10 * maxProblems
 // explain finds out why a section does not fit, as far as a person can read. It asks the checker about each part of schema and
 // values, and goes down only where that says no; nothing is kept but what will be told.
 func (s *schema) explain(key string, section any, secret func(pointer) bool) (violations []Violation, more bool) {
-	left := maxExplanation
-	r := report{schema: s, check: s.checker.begin(), key: key, section: map[string]any{key: section}, secret: secret, left: &left, worded: map[string]string{}}
+	r := newReport(s, key, section, secret)
 	r.explain(s.compiled, section, nil, "")
 	violations = r.finish()
 	if len(violations) == 0 {
@@ -43,6 +44,18 @@ type report struct {
 	worded  map[string]string
 }
 
+func newReport(s *schema, key string, section any, secret func(pointer) bool) *report {
+	left := maxExplanation
+	return &report{schema: s, check: s.checker.begin(), key: key, section: map[string]any{key: section}, secret: secret, left: &left, worded: map[string]string{}}
+}
+
+// inner is a report about an alternative, whose reasons are told inside of one message.
+func (r *report) inner(left *int) *report {
+	one := *r
+	one.found, one.cut, one.inside, one.left = nil, false, true, left
+	return &one
+}
+
 // finding is a violation before it is known whether it is worth telling.
 type finding struct {
 	Violation
@@ -50,7 +63,7 @@ type finding struct {
 	unevaluated bool // the key is known, but not to the branches that fit
 }
 
-// full tells that no more is looked at.
+// full tells that no more is looked at, and remembers it.
 func (r *report) full() bool {
 	r.cut = r.cut || len(r.found) >= maxFindings || *r.left <= 0 || r.check.exhausted()
 	return r.cut
@@ -67,7 +80,7 @@ func (r *report) explain(s *jsonschema.Schema, value any, at pointer, via string
 	case !fitsType(s.Types, value):
 		r.mistyped(s, value, at)
 	default:
-		seen := &evaluated{}
+		seen := nothingEvaluated()
 		r.itself(s, value, at)
 		r.content(s, value, at, seen)
 		r.branches(s, value, at, via, seen)
@@ -152,16 +165,11 @@ func (r *report) content(s *jsonschema.Schema, value any, at pointer, seen *eval
 	case []any:
 		r.list(s, v, at, seen)
 	case string:
-		if !fitsLength(s, v) {
-			length := len([]rune(v))
-			r.limit(within(length, s.MinLength, -1), s, "minLength", v, at)
-			r.limit(within(length, -1, s.MaxLength), s, "maxLength", v, at)
-		}
+		length := utf8.RuneCountInString(v)
+		r.limit(within(length, s.MinLength, -1), s, "minLength", v, at)
+		r.limit(within(length, -1, s.MaxLength), s, "maxLength", v, at)
 		r.limit(s.Pattern == nil || r.check.matches(s.Pattern, v), s, "pattern", v, at)
-	default:
-		if !isNumber(value) || fitsNumber(s, value) {
-			return
-		}
+	case int64, float64, json.Number:
 		r.limit(s.Minimum == nil || compare(v, s.Minimum) >= 0, s, "minimum", v, at)
 		r.limit(s.ExclusiveMinimum == nil || compare(v, s.ExclusiveMinimum) > 0, s, "exclusiveMinimum", v, at)
 		r.limit(s.Maximum == nil || compare(v, s.Maximum) <= 0, s, "maximum", v, at)
@@ -184,12 +192,11 @@ func (r *report) mapping(s *jsonschema.Schema, m map[string]any, at pointer, see
 		r.property(s, key, m[key], at, patterns, seen)
 	}
 	if s.PropertyNames != nil {
-		before := r.asKey
 		r.asKey = true
 		for _, key := range keys {
 			r.part(s.PropertyNames, key, at, key, "")
 		}
-		r.asKey = before
+		r.asKey = false
 	}
 	r.dependent(s, m, keys, at, seen)
 }
@@ -359,7 +366,7 @@ func (r *report) alternatives(branches []*jsonschema.Schema, keyword string, val
 	path := r.path(at)
 	var reasons []string
 	for _, branch := range branches {
-		one := report{schema: r.schema, check: r.check, key: r.key, section: r.section, secret: r.secret, asKey: r.asKey, inside: true, left: &left, worded: r.worded}
+		one := r.inner(&left)
 		one.explain(branch, value, at, "")
 		var texts []string
 		for _, v := range one.finish() {

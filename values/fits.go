@@ -51,14 +51,13 @@ type evaluated struct {
 	items int // the first of a list; no keyword evaluates others only
 }
 
+// nothingEvaluated makes the map at once and never replaces it, so that a small one needs no memory but the stack.
+func nothingEvaluated() *evaluated { return &evaluated{keys: map[string]struct{}{}} }
+
 func (e *evaluated) add(key string) {
-	if e == nil {
-		return
+	if e != nil {
+		e.keys[key] = struct{}{}
 	}
-	if e.keys == nil {
-		e.keys = map[string]struct{}{}
-	}
-	e.keys[key] = struct{}{}
 }
 
 func (e *evaluated) addItems(first int) {
@@ -85,13 +84,14 @@ func (c *checker) fits(s *jsonschema.Schema, value any, seen *evaluated) bool {
 		c.steps = 0
 		return false
 	}
-	c.depth++
-	defer func() { c.depth-- }()
 	if seen == nil && (s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil) {
-		seen = &evaluated{}
+		seen = nothingEvaluated()
 	}
-	return fitsType(s.Types, value) && c.fitsEnum(s, value) && c.fitsFormat(s, value) &&
+	c.depth++
+	fits := fitsType(s.Types, value) && c.fitsEnum(s, value) && c.fitsFormat(s, value) &&
 		c.fitsContent(s, value, seen) && c.fitsBranches(s, value, seen) && c.fitsUnevaluated(s, value, seen)
+	c.depth--
+	return fits
 }
 
 // fitsType knows that 1.0 is an integer, as JSON Schema has it.
@@ -169,11 +169,10 @@ func (c *checker) fitsContent(s *jsonschema.Schema, value any, seen *evaluated) 
 func within(n, low, high int) bool { return (low < 0 || n >= low) && (high < 0 || n <= high) }
 
 func (c *checker) fitsText(s *jsonschema.Schema, text string) bool {
-	return fitsLength(s, text) && (s.Pattern == nil || c.matches(s.Pattern, text))
-}
-
-func fitsLength(s *jsonschema.Schema, text string) bool {
-	return s.MinLength < 0 && s.MaxLength < 0 || within(utf8.RuneCountInString(text), s.MinLength, s.MaxLength)
+	if (s.MinLength >= 0 || s.MaxLength >= 0) && !within(utf8.RuneCountInString(text), s.MinLength, s.MaxLength) {
+		return false
+	}
+	return s.Pattern == nil || c.matches(s.Pattern, text)
 }
 
 func fitsNumber(s *jsonschema.Schema, value any) bool {
@@ -397,8 +396,8 @@ func (c *checker) attempt(branch *jsonschema.Schema, value any, seen *evaluated)
 	if seen == nil {
 		return c.fits(branch, value, nil)
 	}
-	var own evaluated
-	if !c.fits(branch, value, &own) {
+	own := nothingEvaluated()
+	if !c.fits(branch, value, own) {
 		return false
 	}
 	c.spend(len(own.keys))
@@ -412,7 +411,7 @@ func (c *checker) attempt(branch *jsonschema.Schema, value any, seen *evaluated)
 func (c *checker) fitsUnevaluated(s *jsonschema.Schema, value any, seen *evaluated) bool {
 	switch v := value.(type) {
 	case map[string]any:
-		if s.UnevaluatedProperties == nil {
+		if s.UnevaluatedProperties == nil || len(seen.keys) == len(v) { // all are evaluated, as nearly always
 			return true
 		}
 		for key, child := range v {
@@ -425,8 +424,8 @@ func (c *checker) fitsUnevaluated(s *jsonschema.Schema, value any, seen *evaluat
 		if s.UnevaluatedItems == nil {
 			return true
 		}
-		for i, child := range v {
-			if i >= seen.items && !c.fits(s.UnevaluatedItems, child, nil) {
+		for _, child := range v[seen.items:] {
+			if !c.fits(s.UnevaluatedItems, child, nil) {
 				return false
 			}
 		}

@@ -110,6 +110,30 @@ func addBranch(r *rand.Rand, s map[string]any, depth int) {
 	}
 }
 
+// A check of valid values needs no memory, not even to know which keys were evaluated: values are checked at every change.
+func TestChecksOfValidValuesAllocateNothing(t *testing.T) {
+	schemas, err := CompileSchemas(SchemaFile{}, SchemaFile{"values.yaml", []byte(`
+properties:
+  a: {$ref: '#/definitions/a'}
+  l: {items: {$ref: '#/definitions/a'}}
+oneOf: [{properties: {b: {const: one}}}, {properties: {b: {const: two}, c: {minimum: 1}}}]
+definitions:
+  a: {properties: {text: {type: string, minLength: 1}, number: {type: integer, maximum: 9}}}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := map[string]any{"text": "v1", "number": int64(1)}
+	var value any = map[string]any{"a": a, "l": []any{a, a}, "b": "two", "c": int64(1)}
+	if allocated := testing.AllocsPerRun(100, func() {
+		if err := schemas.values.validate("m", value, nil); err != nil {
+			t.Error(err)
+		}
+	}); allocated > 0 {
+		t.Errorf("%v allocations", allocated)
+	}
+}
+
 // Keywords that few schemas have.
 func TestUnusualSchemas(t *testing.T) {
 	for _, tc := range []schemaCase{

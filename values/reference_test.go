@@ -14,7 +14,7 @@ import (
 // failures for a hundred thousand values. What people are told must be what it says.
 type reference struct {
 	schema *schema
-	report report
+	report *report
 }
 
 func referenceViolations(t testing.TB, s *schema, key string, section any) []string {
@@ -37,8 +37,7 @@ func referenceViolations(t testing.TB, s *schema, key string, section any) []str
 }
 
 func newReference(s *schema, key string, section any) *reference {
-	left := maxExplanation
-	return &reference{s, report{schema: s, check: s.checker.begin(), key: key, section: map[string]any{key: section}, left: &left, worded: map[string]string{}}}
+	return &reference{s, newReport(s, key, section, nil)}
 }
 
 func lastElement(location string) string { return location[strings.LastIndexByte(location, '/')+1:] }

@@ -47,11 +47,12 @@ func (s *schema) validate(key string, section any, secret func(pointer) bool) er
 		return nil
 	}
 	check := s.checker.begin()
-	if fits := check.fits(s.compiled, section, nil); fits && !check.exhausted() {
-		return nil
-	}
-	if check.exhausted() {
+	fits := check.fits(s.compiled, section, nil)
+	switch {
+	case check.exhausted():
 		return &ValidationError{Section: key, Schema: s.path, Violations: []Violation{{Path: key, Message: errTooMuchWork.Error()}}}
+	case fits:
+		return nil
 	}
 	violations, more := s.explain(key, section, secret)
 	return &ValidationError{Section: key, Schema: s.path, Violations: violations, More: more}
