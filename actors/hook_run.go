@@ -306,7 +306,7 @@ func (j job) runAndApply(run *supervisor.Run, prepared hooks.Run, binding hooks.
 	if e.objects, err = j.objectPatches(hook, result); err != nil {
 		return err
 	}
-	if err := j.program.Objects.CheckObjectPatches(run.Context(), e.objects); err != nil {
+	if err := j.checkObjects(run, e.objects); err != nil {
 		return fmt.Errorf("hook %s: its result is refused: object patches: %w", hook.Name, err)
 	}
 	if err := j.program.Metrics.custom.check(result.Metrics); err != nil {
@@ -340,6 +340,13 @@ func (j job) objectPatches(hook hooks.Hook, result hooks.Result) ([]objectpatch.
 	return objects, nil
 }
 
+func (j job) checkObjects(run *supervisor.Run, objects []objectpatch.Patch) error {
+	if len(objects) == 0 {
+		return nil
+	}
+	return j.program.Objects.CheckObjectPatches(run.Context(), objects)
+}
+
 // patchObjects executes operations and returns those that have failed.
 func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	if len(objects) == 0 {
@@ -363,7 +370,7 @@ func (j job) patchDespite(run *supervisor.Run, hook hooks.Hook, result hooks.Res
 		return err
 	}
 	objects = slices.DeleteFunc(objects, func(p objectpatch.Patch) bool { return !p.IgnoreHookError })
-	if err := j.program.Objects.CheckObjectPatches(run.Context(), objects); err != nil {
+	if err := j.checkObjects(run, objects); err != nil {
 		return fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
 	}
 	_, err = j.patchObjects(run, hook, objects)

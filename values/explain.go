@@ -84,7 +84,7 @@ func (s *Section) stages() []stage {
 	}
 	weak, strong := s.schemas.config.fills(), s.schemas.values.fills()
 	if weak != nil {
-		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.config.path}, tree: weak.fill(weak.orDefault(tree))})
+		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.config.path}, tree: weak.refill(weak.orDefault(tree))})
 	}
 	if s.config != nil {
 		add(stage{source: Source{Layer: LayerConfigMap, Origin: s.configBy}, tree: Merge(tree, s.config), layer: s.config})
@@ -93,10 +93,10 @@ func (s *Section) stages() []stage {
 		add(stage{source: Source{Layer: LayerSecret, Origin: s.secretBy}, tree: Merge(tree, s.secret), layer: s.secret})
 	}
 	if s.HasConfig() && weak != nil {
-		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.config.path}, tree: weak.fill(tree)})
+		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.config.path}, tree: weak.refill(tree)})
 	}
 	if strong != nil {
-		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.values.path}, tree: strong.fill(strong.orDefault(tree))})
+		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.values.path}, tree: strong.refill(strong.orDefault(tree))})
 	}
 	for i := range all {
 		all[i].tree = s.storable(all[i].tree)

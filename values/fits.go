@@ -3,7 +3,9 @@ package values
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"math/big"
+	"regexp"
 	"slices"
 	"unicode/utf8"
 
@@ -11,51 +13,101 @@ import (
 )
 
 // checker decides whether values are valid, without telling why not. Validation happens at every change, values are nearly always
-// valid, and the compiler's own validation takes many times longer, because it prepares for explaining failures. The checker
-// walks the same compiled schema; what it does not know it leaves to that validation.
+// valid, and the compiler's own validation is no choice: it takes many times longer, because it prepares for explaining, and
+// keeps an explanation of every failure of every branch for every value, which for a flood of wrong values is more than there is
+// memory. The checker walks the same compiled schema and knows every keyword that translate writes. A copy serves one check.
 type checker struct {
 	formats map[string]func(any) bool
-	unsure  bool // something could not be decided, the result does not count
+	costs   map[string]int // of patterns, as patternCost has them
+
+	limit int // of steps
+	steps int // that may still be made
+	depth int // schemas that are asked within each other
 }
 
-// surelyFits tells that a value is valid; no means perhaps.
-func (c checker) surelyFits(s *jsonschema.Schema, value any) bool {
-	return c.fits(s, value, nil) && !c.unsure
+const (
+	// maxSteps bounds the time of a check: some seconds. Values of 4 MiB with a dozen alternatives for each need a tenth of it.
+	maxSteps = 50_000_000
+	// maxNested bounds the stack: 100 levels of values, with a chain of references at each.
+	maxNested = 20_000
+)
+
+// begin gives a checker for one check.
+func (c checker) begin() *checker {
+	c.steps = c.limit
+	return &c
 }
 
-// keys are the keys of one map that some schema has looked at, for unevaluatedProperties. A nil set collects nothing.
-type keys map[string]struct{}
+// spend counts work that does not consist of asking schemas.
+func (c *checker) spend(steps int) { c.steps -= steps }
 
-func (k keys) add(key string) {
-	if k != nil {
-		k[key] = struct{}{}
+// exhausted tells that the work was too much. All answers then mean nothing.
+func (c *checker) exhausted() bool { return c.steps <= 0 }
+
+// evaluated are the parts of one value that some schema has looked at, for unevaluatedProperties and unevaluatedItems. Nil collects
+// nothing.
+type evaluated struct {
+	keys  map[string]struct{}
+	items int // the first of a list; no keyword evaluates others only
+}
+
+// nothingEvaluated makes the map at once and never replaces it, so that a small one needs no memory but the stack.
+func nothingEvaluated() *evaluated { return &evaluated{keys: map[string]struct{}{}} }
+
+func (e *evaluated) add(key string) {
+	if e != nil {
+		e.keys[key] = struct{}{}
 	}
 }
 
-// fits tells whether a value is valid. seen collects the evaluated keys when the value is a map.
-func (c *checker) fits(s *jsonschema.Schema, value any, seen keys) bool {
+func (e *evaluated) addItems(first int) {
+	if e != nil {
+		e.items = max(e.items, first)
+	}
+}
+
+func (e *evaluated) has(key string) bool {
+	_, ok := e.keys[key]
+	return ok
+}
+
+// fits tells whether a value is valid. seen collects what was evaluated.
+func (c *checker) fits(s *jsonschema.Schema, value any, seen *evaluated) bool {
+	c.steps--
+	if c.exhausted() {
+		return false
+	}
 	if s.Always != nil {
 		return *s.Always
 	}
-	if unusual(s) {
-		c.unsure = c.unsure || seen != nil // the other validation does not tell which keys it evaluated
-		return s.Validate(value) == nil
+	if c.depth == maxNested {
+		c.steps = 0
+		return false
 	}
-	if s.UnevaluatedProperties != nil && seen == nil {
-		seen = keys{}
+	own := seen
+	if s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil {
+		own = nothingEvaluated() // what the schemas beside this one evaluate does not count for it
 	}
-	return fitsType(s.Types, value) && fitsEnum(s, value) && c.fitsFormat(s, value) &&
-		c.fitsContent(s, value, seen) && c.fitsBranches(s, value, seen) && c.fitsUnevaluated(s, value, seen)
+	c.depth++
+	fits := fitsType(s.Types, value) && c.fitsEnum(s, value) && c.fitsFormat(s, value) &&
+		c.fitsContent(s, value, own) && c.fitsBranches(s, value, own) && c.fitsUnevaluated(s, value, own)
+	c.depth--
+	if fits && own != seen {
+		c.evaluate(seen, own)
+	}
+	return fits
 }
 
-// unusual schemas are left to the compiler's validation.
-func unusual(s *jsonschema.Schema) bool {
-	if _, single := s.Items.(*jsonschema.Schema); s.Items != nil && !single {
-		return true
+// evaluate adds what one schema evaluated to what others did.
+func (c *checker) evaluate(seen, own *evaluated) {
+	if seen == nil {
+		return
 	}
-	return s.Contains != nil || s.UnevaluatedItems != nil || s.UniqueItems || s.PropertyNames != nil || s.RecursiveRef != nil || s.DynamicRef != nil ||
-		s.Dependencies != nil || s.DependentRequired != nil || s.DependentSchemas != nil || s.PrefixItems != nil || s.Items2020 != nil ||
-		s.Extensions != nil || s.RegexProperties || s.ContentEncoding != "" || s.ContentMediaType != ""
+	c.spend(len(own.keys))
+	for key := range own.keys {
+		seen.add(key)
+	}
+	seen.addItems(own.items)
 }
 
 // fitsType knows that 1.0 is an integer, as JSON Schema has it.
@@ -73,7 +125,7 @@ func fitsType(types []string, value any) bool {
 	case int64, json.Number:
 		return slices.Contains(types, "integer") || slices.Contains(types, "number")
 	case float64:
-		return slices.Contains(types, "number") || (isIntegral(v) && slices.Contains(types, "integer"))
+		return slices.Contains(types, "number") || (v == math.Trunc(v) && slices.Contains(types, "integer"))
 	case []any:
 		return slices.Contains(types, "array")
 	case map[string]any:
@@ -82,24 +134,17 @@ func fitsType(types []string, value any) bool {
 	return false
 }
 
-func fitsEnum(s *jsonschema.Schema, value any) bool {
-	return (len(s.Enum) == 0 || oneOf(s.Enum, value)) && (len(s.Constant) == 0 || oneOf(s.Constant, value))
+func (c *checker) fitsEnum(s *jsonschema.Schema, value any) bool {
+	return (len(s.Enum) == 0 || c.oneOf(s.Enum, value)) && (len(s.Constant) == 0 || c.oneOf(s.Constant, value))
 }
 
-// oneOf compares by canonical texts, unless that is not needed: in a schema numbers are json.Numbers, in a tree they are not.
-func oneOf(list []any, value any) bool {
-	switch value.(type) {
-	case string, bool, nil:
-		return slices.ContainsFunc(list, func(item any) bool {
-			switch item.(type) {
-			case string, bool, nil:
-				return item == value
-			}
-			return false
-		})
-	}
-	return slices.ContainsFunc(list, func(item any) bool { return equal(item, value) })
+func (c *checker) oneOf(list []any, value any) bool {
+	c.spend(len(list) / 4)
+	return slices.ContainsFunc(list, func(item any) bool { return c.same(item, value) })
 }
+
+// bytesPerStep is how much of a text is looked at in the time of a step, at least.
+const bytesPerStep = 32
 
 func (c *checker) fitsFormat(s *jsonschema.Schema, value any) bool {
 	if s.Format == "" {
@@ -109,18 +154,27 @@ func (c *checker) fitsFormat(s *jsonschema.Schema, value any) bool {
 	if check == nil {
 		check = jsonschema.Formats[s.Format]
 	}
+	if text, ok := value.(string); ok {
+		c.spend(len(text) / bytesPerStep)
+	}
 	return check == nil || check(value)
 }
 
+// matches asks a pattern. The time is that of the text and of the pattern together.
+func (c *checker) matches(pattern *regexp.Regexp, text string) bool {
+	c.spend(1 + len(text)*c.costs[pattern.String()]/bytesPerStep)
+	return !c.exhausted() && pattern.MatchString(text)
+}
+
 // fitsContent checks the keywords of the value's own type.
-func (c *checker) fitsContent(s *jsonschema.Schema, value any, seen keys) bool {
+func (c *checker) fitsContent(s *jsonschema.Schema, value any, seen *evaluated) bool {
 	switch v := value.(type) {
 	case map[string]any:
 		return c.fitsMap(s, v, seen)
 	case []any:
-		return c.fitsList(s, v)
+		return c.fitsList(s, v, seen)
 	case string:
-		return fitsText(s, v)
+		return c.fitsText(s, v)
 	case int64, float64, json.Number:
 		return fitsNumber(s, v)
 	}
@@ -130,17 +184,29 @@ func (c *checker) fitsContent(s *jsonschema.Schema, value any, seen keys) bool {
 // within checks a length; limits below zero are not set.
 func within(n, low, high int) bool { return (low < 0 || n >= low) && (high < 0 || n <= high) }
 
-func fitsText(s *jsonschema.Schema, text string) bool {
+func (c *checker) fitsText(s *jsonschema.Schema, text string) bool {
 	if (s.MinLength >= 0 || s.MaxLength >= 0) && !within(utf8.RuneCountInString(text), s.MinLength, s.MaxLength) {
 		return false
 	}
-	return s.Pattern == nil || s.Pattern.MatchString(text)
+	return s.Pattern == nil || c.matches(s.Pattern, text)
 }
 
 func fitsNumber(s *jsonschema.Schema, value any) bool {
 	return (s.Minimum == nil || compare(value, s.Minimum) >= 0) && (s.ExclusiveMinimum == nil || compare(value, s.ExclusiveMinimum) > 0) &&
 		(s.Maximum == nil || compare(value, s.Maximum) <= 0) && (s.ExclusiveMaximum == nil || compare(value, s.ExclusiveMaximum) < 0) &&
-		(s.MultipleOf == nil || new(big.Rat).Quo(rational(value), s.MultipleOf).IsInt())
+		isMultiple(s, value)
+}
+
+func isMultiple(s *jsonschema.Schema, value any) bool {
+	return s.MultipleOf == nil || new(big.Rat).Quo(rational(value), s.MultipleOf).IsInt()
+}
+
+func isNumber(value any) bool {
+	switch value.(type) {
+	case int64, float64, json.Number:
+		return true
+	}
+	return false
 }
 
 // rational reads a number the way it is written: 0.1 is a tenth.
@@ -166,7 +232,7 @@ func compare(value any, limit *big.Rat) int {
 	return rational(value).Cmp(limit)
 }
 
-func (c *checker) fitsMap(s *jsonschema.Schema, m map[string]any, seen keys) bool {
+func (c *checker) fitsMap(s *jsonschema.Schema, m map[string]any, seen *evaluated) bool {
 	if !within(len(m), s.MinProperties, s.MaxProperties) {
 		return false
 	}
@@ -175,11 +241,34 @@ func (c *checker) fitsMap(s *jsonschema.Schema, m map[string]any, seen keys) boo
 			return false
 		}
 	}
-	if s.Properties == nil && s.PatternProperties == nil && s.AdditionalProperties == nil {
+	if s.PropertyNames != nil {
+		for key := range m {
+			if !c.fits(s.PropertyNames, key, nil) {
+				return false
+			}
+		}
+	}
+	if s.Properties != nil || s.PatternProperties != nil || s.AdditionalProperties != nil {
+		for key, value := range m {
+			if !c.fitsKey(s, key, value, seen) {
+				return false
+			}
+		}
+	}
+	return c.fitsDependent(s, m, seen)
+}
+
+// fitsDependent checks what the presence of a key asks for.
+func (c *checker) fitsDependent(s *jsonschema.Schema, m map[string]any, seen *evaluated) bool {
+	if s.DependentRequired == nil && s.DependentSchemas == nil {
 		return true
 	}
-	for key, value := range m {
-		if !c.fitsKey(s, key, value, seen) {
+	c.spend(len(m))
+	for key := range m {
+		if slices.ContainsFunc(s.DependentRequired[key], func(name string) bool { _, ok := m[name]; return !ok }) {
+			return false
+		}
+		if schema := s.DependentSchemas[key]; schema != nil && !c.fits(schema, m, seen) {
 			return false
 		}
 	}
@@ -187,13 +276,13 @@ func (c *checker) fitsMap(s *jsonschema.Schema, m map[string]any, seen keys) boo
 }
 
 // fitsKey checks the value of one key with all schemas that name it, or with additionalProperties when none does.
-func (c *checker) fitsKey(s *jsonschema.Schema, key string, value any, seen keys) bool {
+func (c *checker) fitsKey(s *jsonschema.Schema, key string, value any, seen *evaluated) bool {
 	property, named := s.Properties[key]
 	if named && !c.fits(property, value, nil) {
 		return false
 	}
 	for pattern, schema := range s.PatternProperties {
-		if !pattern.MatchString(key) {
+		if !c.matches(pattern, key) {
 			continue
 		}
 		named = true
@@ -216,22 +305,70 @@ func (c *checker) fitsKey(s *jsonschema.Schema, key string, value any, seen keys
 	return true
 }
 
-func (c *checker) fitsList(s *jsonschema.Schema, list []any) bool {
-	if !within(len(list), s.MinItems, s.MaxItems) {
+func (c *checker) fitsList(s *jsonschema.Schema, list []any, seen *evaluated) bool {
+	if !within(len(list), s.MinItems, s.MaxItems) || s.UniqueItems && !c.unique(list) {
 		return false
 	}
-	if items, ok := s.Items.(*jsonschema.Schema); ok {
-		for _, element := range list {
-			if !c.fits(items, element, nil) {
-				return false
-			}
+	seen.addItems(positions(s, list))
+	for i, element := range list {
+		if items := itemSchema(s, i); items != nil && !c.fits(items, element, nil) {
+			return false
 		}
 	}
-	return true
+	if additional, ok := s.AdditionalItems.(bool); ok && !additional && len(list) > positioned(s) {
+		return false
+	}
+	return s.Contains == nil || within(c.containing(s, list), s.MinContains, s.MaxContains)
+}
+
+// itemSchema is what a schema says about the element at a position; nil for nothing.
+func itemSchema(s *jsonschema.Schema, position int) *jsonschema.Schema {
+	switch items := s.Items.(type) {
+	case *jsonschema.Schema:
+		return items
+	case []*jsonschema.Schema:
+		if position < len(items) {
+			return items[position]
+		}
+		additional, _ := s.AdditionalItems.(*jsonschema.Schema)
+		return additional
+	}
+	return nil
+}
+
+// positioned is the number of positions that have a schema of their own. additionalItems means something only with such a list.
+func positioned(s *jsonschema.Schema) int {
+	items, _ := s.Items.([]*jsonschema.Schema)
+	return len(items)
+}
+
+// positions is how many elements of a list, from the first one on, a schema evaluates.
+func positions(s *jsonschema.Schema, list []any) int {
+	switch items := s.Items.(type) {
+	case *jsonschema.Schema:
+		return len(list)
+	case []*jsonschema.Schema:
+		if additional, ok := s.AdditionalItems.(bool); s.AdditionalItems == nil || ok && !additional {
+			return min(len(items), len(list))
+		}
+		return len(list)
+	}
+	return 0
+}
+
+// containing counts the elements that fit contains.
+func (c *checker) containing(s *jsonschema.Schema, list []any) int {
+	found := 0
+	for _, element := range list {
+		if c.fits(s.Contains, element, nil) {
+			found++
+		}
+	}
+	return found
 }
 
 // fitsBranches checks what allOf, $ref and the others say about the same value.
-func (c *checker) fitsBranches(s *jsonschema.Schema, value any, seen keys) bool {
+func (c *checker) fitsBranches(s *jsonschema.Schema, value any, seen *evaluated) bool {
 	if s.Ref != nil && !c.fits(s.Ref, value, seen) {
 		return false
 	}
@@ -260,7 +397,7 @@ func (c *checker) fitsBranches(s *jsonschema.Schema, value any, seen keys) bool 
 }
 
 // count tells how many branches fit. The keys that they evaluate count only then.
-func (c *checker) count(branches []*jsonschema.Schema, value any, seen keys) int {
+func (c *checker) count(branches []*jsonschema.Schema, value any, seen *evaluated) int {
 	fitting := 0
 	for _, branch := range branches {
 		if c.attempt(branch, value, seen) {
@@ -271,30 +408,40 @@ func (c *checker) count(branches []*jsonschema.Schema, value any, seen keys) int
 }
 
 // attempt checks a branch that need not fit.
-func (c *checker) attempt(branch *jsonschema.Schema, value any, seen keys) bool {
-	var own keys
-	if seen != nil {
-		own = keys{}
+func (c *checker) attempt(branch *jsonschema.Schema, value any, seen *evaluated) bool {
+	if seen == nil {
+		return c.fits(branch, value, nil)
 	}
+	own := nothingEvaluated()
 	if !c.fits(branch, value, own) {
 		return false
 	}
-	for key := range own {
-		seen.add(key)
-	}
+	c.evaluate(seen, own)
 	return true
 }
 
-func (c *checker) fitsUnevaluated(s *jsonschema.Schema, value any, seen keys) bool {
-	m, ok := value.(map[string]any)
-	if !ok || s.UnevaluatedProperties == nil {
-		return true
-	}
-	for key, child := range m {
-		if _, evaluated := seen[key]; !evaluated && !c.fits(s.UnevaluatedProperties, child, nil) {
-			return false
+func (c *checker) fitsUnevaluated(s *jsonschema.Schema, value any, seen *evaluated) bool {
+	switch v := value.(type) {
+	case map[string]any:
+		if s.UnevaluatedProperties == nil || len(seen.keys) == len(v) { // all are evaluated, as nearly always
+			return true
 		}
-		seen.add(key)
+		for key, child := range v {
+			if !seen.has(key) && !c.fits(s.UnevaluatedProperties, child, nil) {
+				return false
+			}
+			seen.add(key)
+		}
+	case []any:
+		if s.UnevaluatedItems == nil {
+			return true
+		}
+		for _, child := range v[seen.items:] {
+			if !c.fits(s.UnevaluatedItems, child, nil) {
+				return false
+			}
+		}
+		seen.addItems(len(v))
 	}
 	return true
 }

@@ -91,11 +91,14 @@ func number(text string) (any, error) {
 		if i, err := strconv.ParseInt(text, 10, 64); err == nil {
 			return i, nil
 		}
+		if len(text) > maxDigits {
+			return nil, errTooManyDigits
+		}
 		return json.Number(text), nil
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return nil, fmt.Errorf("number %s does not fit into 64 bits", text)
+		return nil, fmt.Errorf("number %s does not fit into 64 bits", brief(text))
 	}
 	return float(f), nil
 }

@@ -11,14 +11,24 @@ import (
 // What comes in from outside is bounded before anything is made of it (D39). A ConfigMap has at most 1 MiB, but its aliases can
 // stand for more than there is memory, and each level of nesting makes all lines below it longer when they are written.
 const (
-	maxSize  = 4 << 20 // bytes of a document, or of a section after a patch, as measure counts them
-	maxDepth = 100     // lists and maps inside of each other
+	maxSize = 4 << 20 // bytes of a document, or of a section after a patch, as measure counts them
+	// maxFilled bounds what defaults add to a section, in bytes.
+	maxFilled = 16 << 20
+	// maxDigits bounds integers. A float64 has 309 digits at most, and arithmetic with a million of them takes seconds.
+	maxDigits = 1000
+	maxDepth  = 100 // lists and maps inside of each other
 	// maxOperations bounds a patch: each can move all elements of a list, or look at all operations before it.
 	maxOperations = 20_000
 	// maxProblems bounds what is told about one text: it may hold nothing but mistakes.
 	maxProblems = 100
 	// maxWord bounds how much of a text is repeated in a message.
 	maxWord = 100
+	// maxMessage bounds what is told about one value, in bytes: a schema may have any number of alternatives.
+	maxMessage = 8 << 10
+	// maxExplanation bounds all that is told about one section, in bytes.
+	maxExplanation = 256 << 10
+	// maxElement bounds how much of a key a path repeats, in bytes.
+	maxElement = 256
 )
 
 // overhead is what each value and key counts beside its text, in bytes. In memory it takes about that, and a hundred thousand
@@ -26,9 +36,12 @@ const (
 const overhead = 32
 
 var (
-	errTooLarge = fmt.Errorf("the values are larger than %d MiB, with all aliases written out and %d bytes for each value and key; remove values or aliases", maxSize>>20, overhead)
-	errTooDeep  = fmt.Errorf("lists and maps are nested more than %d deep; nest them less", maxDepth)
-	errTooMany  = fmt.Errorf("there are more than %d problems; solve these first", maxProblems)
+	errTooLarge      = fmt.Errorf("the values are larger than %d MiB, with all aliases written out and %d bytes for each value and key; remove values or aliases", maxSize>>20, overhead)
+	errTooDeep       = fmt.Errorf("lists and maps are nested more than %d deep; nest them less", maxDepth)
+	errTooFilled     = fmt.Errorf("the defaults of the schema would add more than %d MiB, with %d bytes for each value and key; make lists shorter, or give fewer defaults for their elements", maxFilled>>20, overhead)
+	errTooManyDigits = fmt.Errorf("an integer has more than %d digits; write it as a text", maxDigits)
+	errTooMuchWork   = fmt.Errorf("cannot be checked: that takes more than %d million steps; make the values smaller, or their schema simpler", maxSteps/1_000_000)
+	errTooMany       = fmt.Errorf("there are more than %d problems; solve these first", maxProblems)
 )
 
 // checkText refuses a text that cannot be within the limits, before it is parsed.
@@ -70,11 +83,14 @@ func measure(tree any) (size, depth int) {
 }
 
 // brief cuts a text for a message.
-func brief(text string) string {
-	if len(text) <= maxWord {
+func brief(text string) string { return shorten(text, maxWord) }
+
+// shorten cuts a text after some bytes.
+func shorten(text string, limit int) string {
+	if len(text) <= limit {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxWord], "") + "…"
+	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
 // placeOf words where in a document a node is, like a.b[2]; the beginning is enough, for messages name the line, too.

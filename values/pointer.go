@@ -3,6 +3,7 @@ package values
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,10 +134,15 @@ func lookup(tree any, path pointer) (any, bool) {
 }
 
 // dotted writes a path as users write it about values: someModule.a.b[2]["odd key"]. The tree tells lists from maps.
-func dotted(tree any, path pointer) string {
+func dotted(tree any, path pointer) string { return dottedUpTo(tree, path, math.MaxInt) }
+
+// dottedUpTo shortens keys that are longer than a limit, in bytes.
+func dottedUpTo(tree any, path pointer, limit int) string {
 	var out strings.Builder
 	for i, element := range path {
 		_, inList := tree.([]any)
+		tree, _ = lookup(tree, pointer{element})
+		element = shorten(element, limit)
 		switch {
 		case inList:
 			out.WriteString("[" + element + "]")
@@ -147,7 +153,6 @@ func dotted(tree any, path pointer) string {
 		default:
 			out.WriteString(element)
 		}
-		tree, _ = lookup(tree, pointer{element})
 	}
 	return out.String()
 }

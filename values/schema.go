@@ -88,11 +88,11 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 	if root == nil {
 		return nil, nil
 	}
-	translated, origins, err := translate(root, forHelm)
+	translated, err := translate(root, forHelm)
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", path, err)
 	}
-	text, err := JSON(translated)
+	text, err := JSON(translated.schema)
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", path, err)
 	}
@@ -108,7 +108,7 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 	}
 	compiled, err := compiler.Compile(schemaURL)
 	if err != nil {
-		return nil, fmt.Errorf("schema %s: %w", path, compileError(err, origins))
+		return nil, fmt.Errorf("schema %s: %w", path, compileError(err, translated.origins))
 	}
 	fill, err := compileDefaults(root)
 	if err != nil {
@@ -118,7 +118,7 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", path, err)
 	}
-	return &schema{path: path, document: translated, compiled: compiled, checker: checker{formats: compiler.Formats}, defaults: fill, marks: marked}, nil
+	return &schema{path: path, document: translated.schema, compiled: compiled, checker: checker{formats: compiler.Formats, costs: translated.costs, limit: maxSteps}, defaults: fill, marks: marked}, nil
 }
 
 // compileError says what is wrong with a schema in terms of the author's file.

@@ -22,7 +22,7 @@ import (
 func (t *translator) close(out map[string]any, p place, m *mode) any {
 	places, err := t.document.collect(p.at, false)
 	if err != nil {
-		t.problems = append(t.problems, err)
+		t.fail(err)
 		return nil
 	}
 	if len(places) == 1 {
@@ -82,7 +82,7 @@ func (t *translator) makeShape(ats []string, only map[string]bool) any {
 	for _, at := range ats {
 		found, err := t.document.collect(at, false)
 		if err != nil {
-			t.problems = append(t.problems, err)
+			t.fail(err)
 			return map[string]any{}
 		}
 		places = append(places, found...)

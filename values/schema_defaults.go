@@ -19,6 +19,8 @@ type defaults struct {
 	additional *defaults // for keys that nobody names
 	items      *defaults
 	state      int // of completing value: untouched, completing or complete
+	size       int // of value, and how deep it is, as measure has them
+	depth      int
 }
 
 type patternDefaults struct {
@@ -35,7 +37,7 @@ const (
 // compileDefaults gathers the defaults of a schema; nil when it has none. Only what always applies counts: properties, items,
 // allOf and $ref, not the alternatives of anyOf and oneOf.
 func compileDefaults(root map[string]any) (*defaults, error) {
-	c := defaultsCompiler{document: schemaDocument{root}, known: map[string]*defaults{}}
+	c := defaultsCompiler{document: newSchemaDocument(root), known: map[string]*defaults{}}
 	top, err := c.compile([]string{""})
 	if err != nil {
 		return nil, err
@@ -130,13 +132,24 @@ func (d *defaults) complete() error {
 	}
 	d.state = completing
 	var failed error
-	d.value, _ = d.fillWith(d.value, func(child *defaults) {
+	f := filler{left: maxSize, ready: func(child *defaults) {
 		if err := child.complete(); err != nil && failed == nil {
 			failed = err
 		}
-	})
+	}}
+	size, depth := measure(d.value)
+	d.value, _ = d.fillWith(d.value, &f)
+	d.size, d.depth = size+maxSize-f.left, max(depth, f.deepest)
 	d.state = complete
-	return failed
+	switch {
+	case failed != nil:
+		return failed
+	case d.size > maxSize:
+		return fmt.Errorf("%s: the default with all defaults inside is larger than %d MiB", orRoot(d.at), maxSize>>20)
+	case d.depth > maxDepth:
+		return fmt.Errorf("%s: the default with all defaults inside: %w", orRoot(d.at), errTooDeep)
+	}
+	return nil
 }
 
 // prune cuts off everything below which there is no default, so that filling does not walk there, and tells what is left.
@@ -190,28 +203,60 @@ func (d *defaults) orDefault(tree any) any {
 }
 
 // fill adds missing values to a tree that is there; what is there already, null included, stays. The tree is not changed;
-// when nothing is missing it is given back as it is.
-func (d *defaults) fill(tree any) any {
+// when nothing is missing it is given back as it is. Defaults that would add more than 16 MiB, for a long list with many defaults
+// for each element, are an error (D39).
+func (d *defaults) fill(tree any) (any, error) {
 	if d == nil {
-		return tree
+		return tree, nil
 	}
-	filled, _ := d.fillWith(tree, func(*defaults) {})
+	f := filler{left: maxFilled, ready: func(*defaults) {}}
+	filled, _ := d.fillWith(tree, &f)
+	if f.left < 0 {
+		return tree, errTooFilled
+	}
+	return filled, nil
+}
+
+// refill fills a tree as it was filled when its section was made, so that it cannot be too much.
+func (d *defaults) refill(tree any) any {
+	filled, _ := d.fill(tree)
 	return filled
 }
 
-// fillWith also tells whether anything was missing. It calls ready before it uses the default of a child.
-func (d *defaults) fillWith(tree any, ready func(*defaults)) (any, bool) {
+// filler is one walk with defaults through a tree.
+type filler struct {
+	ready   func(*defaults) // is called before the default of a child is used
+	left    int             // bytes that may still be added, as measure counts them
+	level   int             // lists and maps around the place of the walk
+	deepest int             // of what was added
+}
+
+// take tells whether a default may be added under a key.
+func (f *filler) take(key string, child *defaults) bool {
+	if f.left < 0 {
+		return false
+	}
+	f.ready(child)
+	f.left -= overhead + len(key) + child.size
+	f.deepest = max(f.deepest, f.level+child.depth)
+	return f.left >= 0
+}
+
+// fillWith also tells whether anything was missing.
+func (d *defaults) fillWith(tree any, f *filler) (any, bool) {
+	f.level++
+	defer func() { f.level-- }()
 	switch v := tree.(type) {
 	case map[string]any:
-		return d.fillMap(v, ready)
+		return d.fillMap(v, f)
 	case []any:
-		return d.fillList(v, ready)
+		return d.fillList(v, f)
 	}
 	return tree, false
 }
 
 // fillMap fills first what is there, then adds what is missing: defaults that are added are complete already.
-func (d *defaults) fillMap(m map[string]any, ready func(*defaults)) (any, bool) {
+func (d *defaults) fillMap(m map[string]any, f *filler) (any, bool) {
 	var filled map[string]any // a copy, made at the first change
 	set := func(key string, value any) {
 		if filled == nil {
@@ -221,15 +266,14 @@ func (d *defaults) fillMap(m map[string]any, ready func(*defaults)) (any, bool) 
 	}
 	for key, value := range m {
 		for _, child := range d.forKey(key) {
-			if changed, some := child.fillWith(value, ready); some {
+			if changed, some := child.fillWith(value, f); some {
 				value = changed
 				set(key, value)
 			}
 		}
 	}
 	for key, child := range d.properties {
-		if _, present := m[key]; !present && child.has {
-			ready(child)
+		if _, present := m[key]; !present && child.has && f.take(key, child) {
 			set(key, child.value)
 		}
 	}
@@ -260,13 +304,13 @@ func (d *defaults) forKey(key string) []*defaults {
 	return found
 }
 
-func (d *defaults) fillList(list []any, ready func(*defaults)) (any, bool) {
+func (d *defaults) fillList(list []any, f *filler) (any, bool) {
 	if d.items == nil {
 		return list, false
 	}
 	var filled []any // a copy, made at the first change
 	for i, element := range list {
-		changed, some := d.items.fillWith(element, ready)
+		changed, some := d.items.fillWith(element, f)
 		if !some {
 			continue
 		}

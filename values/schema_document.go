@@ -1,6 +1,7 @@
 package values
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,6 +10,27 @@ import (
 // schemaDocument finds its way in a schema as its author wrote it. Places are JSON pointers.
 type schemaDocument struct {
 	root map[string]any
+	left *int // bytes of places that may still be looked at
+}
+
+// maxPlaces bounds the work on one schema, in bytes of the pointers to its places and of what is made of them. It is enough for
+// 25,000 schemas. Without it a small file could describe more than there is memory: what several branches say about the same keys
+// is taken together, for each set of branches, and a definition is translated for each meaning that it has (D31).
+const maxPlaces = 32 << 20
+
+var errTooManyPlaces = errors.New("the schema is too large: it describes too many places, counting each branch and $ref that leads to them")
+
+func newSchemaDocument(root map[string]any) schemaDocument {
+	left := maxPlaces
+	return schemaDocument{root, &left}
+}
+
+// spend counts a place, and the bytes of what is made of it.
+func (d schemaDocument) spend(at string, bytes int) error {
+	if *d.left -= len(at) + bytes; *d.left < 0 {
+		return errTooManyPlaces
+	}
+	return nil
 }
 
 // place is a schema inside of the document: a map, or a boolean, or nil for "anything".
@@ -116,6 +138,10 @@ func (d schemaDocument) collect(start string, onlyAlways bool) ([]place, error) 
 			return fmt.Errorf("%s: there is no such place", orRoot(at))
 		}
 		found = append(found, p)
+		const perChild = 64
+		if err := d.spend(at, (perChild+len(at))*(1+p.named("properties")+p.named("patternProperties"))); err != nil {
+			return err
+		}
 		next, err := d.applicators(p)
 		if err != nil {
 			return err
@@ -162,9 +188,13 @@ func (p place) children() map[string]string {
 	return found
 }
 
+// named is the number of schemas in a map of a keyword.
+func (p place) named(keyword string) int {
+	schemas, _ := p.node[keyword].(map[string]any)
+	return len(schemas)
+}
+
 // declares tells whether a schema names properties, so that others can be unknown (X28).
 func (p place) declares() bool {
-	properties, _ := p.node["properties"].(map[string]any)
-	patterns, _ := p.node["patternProperties"].(map[string]any)
-	return len(properties) > 0 || len(patterns) > 0
+	return p.named("properties") > 0 || p.named("patternProperties") > 0
 }

@@ -11,25 +11,34 @@ import (
 
 // translate rewrites an OpenAPI v3 schema into JSON Schema 2019-09, which the compiler understands. It follows the structure of
 // the author's document, so that places in error messages stay the same; targets of $ref become definitions, whose origins are
-// the second result.
+// part of the result.
 //
 // Draft 2019-09 is chosen for unevaluatedProperties, the only keyword that can close an object described in several places.
-func translate(root map[string]any, forHelm bool) (any, map[string]string, error) {
+func translate(root map[string]any, forHelm bool) (translation, error) {
 	t := translator{
-		document: schemaDocument{root},
+		document: newSchemaDocument(root),
 		forHelm:  forHelm,
 		names:    map[string]string{},
 		defs:     map[string]any{},
 		origins:  map[string]string{},
+		costs:    map[string]int{},
+		patterns: maxPatterns,
 	}
 	translated := t.schema("", mode{closed: true})
 	if len(t.problems) > 0 {
-		return nil, nil, errors.Join(t.problems...)
+		return translation{}, errors.Join(t.problems...)
 	}
 	if m, ok := translated.(map[string]any); ok && len(t.defs) > 0 {
 		m["$defs"] = t.defs
 	}
-	return translated, t.origins, nil
+	return translation{translated, t.origins, t.costs}, nil
+}
+
+// translation is what the compiler gets.
+type translation struct {
+	schema  any
+	origins map[string]string // name of a definition → place in the document
+	costs   map[string]int    // of patterns, see patternCost
 }
 
 type translator struct {
@@ -39,6 +48,22 @@ type translator struct {
 	defs     map[string]any
 	origins  map[string]string // name of a definition → place in the document
 	problems []error
+	costs    map[string]int
+	patterns int // instructions of patterns that may still be compiled
+	wrong    int // keywords whose value is wrong
+	stopped  bool
+}
+
+// fail collects problems, a hundred of them.
+func (t *translator) fail(err error) {
+	if t.stopped {
+		return
+	}
+	t.problems = append(t.problems, err)
+	if len(t.problems) == maxProblems {
+		t.problems = append(t.problems, errTooMany)
+	}
+	t.stopped = len(t.problems) > maxProblems || errors.Is(err, errTooManyPlaces) || errors.Is(err, errTooManyPatterns)
 }
 
 // mode says how a schema treats keys it does not know (D31).
@@ -65,7 +90,7 @@ func (m mode) child(name string) mode {
 }
 
 func (t *translator) refuse(at, format string, args ...any) {
-	t.problems = append(t.problems, fmt.Errorf("%s: "+format, append([]any{orRoot(at)}, args...)...))
+	t.fail(fmt.Errorf("%s: "+format, append([]any{orRoot(at)}, args...)...))
 }
 
 // verbatim are the keywords that mean the same in both dialects and hold no schemas.
@@ -79,6 +104,12 @@ func verbatim() []string {
 
 // schema translates the schema at a place. Keywords it does not know are left out, x- keys among them (D35).
 func (t *translator) schema(at string, m mode) any {
+	if err := t.document.spend(at, perSchema); err != nil {
+		t.fail(err)
+	}
+	if t.stopped {
+		return map[string]any{}
+	}
 	node := t.node(at)
 	switch node := node.(type) {
 	case nil:
@@ -106,6 +137,7 @@ func (t *translator) object(p place, m mode) any {
 	for _, keyword := range verbatim() {
 		if value, ok := p.node[keyword]; ok {
 			out[keyword] = value
+			t.keyword(p, keyword, value)
 		}
 	}
 	var shape any
@@ -184,6 +216,9 @@ func (t *translator) parts(out map[string]any, p place, m mode) {
 		}
 		translated := make(map[string]any, len(named))
 		for _, name := range sortedKeys(named) {
+			if keyword == "patternProperties" {
+				t.pattern(name)
+			}
 			translated[name] = t.schema(p.below(keyword, name), m.child(pointer{keyword, name}.String()))
 		}
 		out[keyword] = translated
@@ -248,7 +283,7 @@ func (t *translator) branches(out map[string]any, p place, m mode) {
 	if _, ok := p.node["$ref"]; ok {
 		target, err := t.document.reference(p)
 		if err != nil {
-			t.problems = append(t.problems, err)
+			t.fail(err)
 			return
 		}
 		out["$ref"] = t.define(target, target+" "+branch.String(), func() any { return t.schema(target, branch) })

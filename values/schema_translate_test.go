@@ -66,7 +66,8 @@ $defs:
 		t.Run(tc.name, func(t *testing.T) {
 			root, _ := yamlTree(t, tc.schema).(map[string]any)
 			before := jsonText(t, root)
-			got, _, err := translate(root, tc.helm)
+			translated, err := translate(root, tc.helm)
+			got := translated.schema
 			wantError(t, err)
 			wantYAML(t, "translated", got, tc.want)
 			if jsonText(t, root) != before {

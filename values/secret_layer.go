@@ -71,7 +71,7 @@ func (s *Section) WithSecret(secret any, by Origin) (*Section, error) {
 	}
 	changed := *s
 	changed.secret, changed.secretBy = secret, by
-	return changed.layered(), nil
+	return changed.layered()
 }
 
 // WithoutStore makes config patches change the ConfigMap only, marked paths included: there is no Secret that could be written.

@@ -32,7 +32,7 @@ func compileMarks(root map[string]any) (*marks, error) {
 	if !mentions(root, secretKey) {
 		return nil, nil
 	}
-	c := marksCompiler{document: schemaDocument{root}, known: map[string]*marks{}}
+	c := marksCompiler{document: newSchemaDocument(root), known: map[string]*marks{}}
 	top, err := c.compile([]string{""})
 	if err != nil {
 		return nil, err

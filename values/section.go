@@ -52,19 +52,29 @@ func NewSection(key string, schemas *Schemas, static ...Layer) (*Section, error)
 		s.files = append(s.files, layer)
 		s.static = Merge(s.static, layer.Value)
 	}
-	return s.layered(), nil
+	return s.layered()
 }
 
 // layered computes what follows from static and config: layers 1 to 5, and the saved patches on top.
 //
 // Defaults of config-values.yaml are filled in twice: below the ConfigMap, as layer 3, so that its maps merge with default
 // maps; and above it, where they only find parents that the ConfigMap itself brought (D7).
-func (s Section) layered() *Section {
+func (s Section) layered() (*Section, error) {
 	weak, strong := s.schemas.config.fills(), s.schemas.values.fills()
-	configured := weak.fill(Merge(weak.fill(weak.orDefault(s.static)), s.config, s.secret))
-	unpatched := strong.fill(strong.orDefault(configured))
+	static, err := weak.fill(weak.orDefault(s.static))
+	if err != nil {
+		return nil, fmt.Errorf("section %s: %w", s.key, err)
+	}
+	configured, err := weak.fill(Merge(static, s.config, s.secret))
+	if err != nil {
+		return nil, fmt.Errorf("section %s: %w", s.key, err)
+	}
+	unpatched, err := strong.fill(strong.orDefault(configured))
+	if err != nil {
+		return nil, fmt.Errorf("section %s: %w", s.key, err)
+	}
 	s.configured, s.unpatched = s.storable(configured), s.storable(unpatched)
-	return s.with(replayAll(s.key, s.unpatched, s.saved))
+	return s.with(replayAll(s.key, s.unpatched, s.saved)), nil
 }
 
 // storable makes a section without any values empty, and takes out global.enabledModules, which a schema may describe with a
@@ -120,7 +130,7 @@ func (s *Section) WithConfig(config any, by Origin) (*Section, error) {
 	}
 	changed := *s
 	changed.config, changed.configBy = config, by
-	return changed.layered(), nil
+	return changed.layered()
 }
 
 // WithoutPatches forgets the saved patches (E11).
@@ -170,7 +180,7 @@ func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
 	changed := *s
 	changed.config, changed.secret = config, secret
 	changed.configSaved = save(s.configSaved, operations.signed(by), s.key, patched)
-	return changed.layered(), nil
+	return changed.layered()
 }
 
 // ValidateConfig checks static values and ConfigMap together against config-values.yaml (X16).

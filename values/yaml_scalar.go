@@ -35,7 +35,11 @@ func resolvePlain(text string) (any, error) {
 		}
 	case c == '+' || c == '-' || isDigit(c):
 		if !isTimestamp(text) {
-			return resolveNumber(text), nil
+			value := resolveNumber(text)
+			if n, ok := value.(json.Number); ok && len(n) > maxDigits {
+				return nil, errTooManyDigits
+			}
+			return value, nil
 		}
 	}
 	return text, nil

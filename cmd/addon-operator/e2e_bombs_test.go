@@ -103,6 +103,8 @@ func TestBombInARenderedManifest(t *testing.T) {
 // A long list that fits none of the alternatives of its schema is refused without an explanation of each element. D38, D39.
 func TestFloodOfViolations(t *testing.T) {
 	for what, c := range map[string]struct{ schema, values string }{
+		"nested anyOf and oneOf": {"anyOf: [" + strings.Repeat("{oneOf: [{type: string}, {type: object, required: [a]}, {enum: [a, b]}, {anyOf: [{type: boolean}, {type: array}]}]},", 8) + "]",
+			"l: [" + strings.Repeat("1,", 120_000) + "]\n"},
 		"anyOf": {"anyOf: [{type: string}, {type: object}]", "l: [" + strings.Repeat("1,", 120_000) + "]\n"},
 		"objects": {"type: object, additionalProperties: false, required: [a, b, c, d, e, f, g], properties: {a: {type: string}, b: {anyOf: [{type: string}, {type: boolean}]}}",
 			"l: [" + strings.Repeat("{b: 1, x: 1},", 25_000) + "]\n"},

@@ -1,0 +1,439 @@
+package values
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// maxFindings bounds what is looked at of a section in which nearly everything is wrong.
+const maxFindings = 10 * maxProblems
+
+// explain finds out why a section does not fit, as far as a person can read. It asks the checker about each part of schema and
+// values, and goes down only where that says no; nothing is kept but what will be told.
+func (s *schema) explain(key string, section any, secret func(pointer) bool) (violations []Violation, more bool) {
+	r := newReport(s, key, section, secret)
+	r.explain(s.compiled, section, nil, "")
+	violations = r.finish()
+	if len(violations) == 0 {
+		violations = []Violation{{Path: key, Message: errTooMuchWork.Error()}}
+	}
+	return violations, r.cut
+}
+
+// report collects what is wrong with one value, or with one of its alternatives.
+type report struct {
+	schema  *schema
+	check   *checker
+	key     string
+	section map[string]any // the section under its key, as paths name it
+	secret  func(pointer) bool
+	asKey   bool // it is about the keys of a map, as texts
+	found   []finding
+	left    *int // bytes that may still be told
+	inside  bool // of a message about alternatives, which it shares with others
+	cut     bool // something was not told
+	worded  map[string]string
+}
+
+func newReport(s *schema, key string, section any, secret func(pointer) bool) *report {
+	left := maxExplanation
+	return &report{schema: s, check: s.checker.begin(), key: key, section: map[string]any{key: section}, secret: secret, left: &left, worded: map[string]string{}}
+}
+
+// inner is a report about an alternative, whose reasons are told inside of one message.
+func (r *report) inner(left *int) *report {
+	one := *r
+	one.found, one.cut, one.inside, one.left = nil, false, true, left
+	return &one
+}
+
+// finding is a violation before it is known whether it is worth telling.
+type finding struct {
+	Violation
+	at          pointer
+	unevaluated bool // the key is known, but not to the branches that fit
+}
+
+// full tells that no more is looked at, and remembers it.
+func (r *report) full() bool {
+	r.cut = r.cut || len(r.found) >= maxFindings || *r.left <= 0 || r.check.exhausted()
+	return r.cut
+}
+
+// explain tells everything that a schema does not allow at a value. via is the keyword that led to the schema.
+func (r *report) explain(s *jsonschema.Schema, value any, at pointer, via string) {
+	switch {
+	case r.full():
+	case s.Always != nil:
+		if !*s.Always {
+			r.wrong(at, value, "not allowed")
+		}
+	case !fitsType(s.Types, value):
+		r.mistyped(s, value, at)
+	default:
+		seen := nothingEvaluated()
+		r.itself(s, value, at)
+		r.content(s, value, at, seen)
+		r.branches(s, value, at, via, seen)
+		r.unevaluated(s, value, at, seen)
+	}
+}
+
+// part explains a part of the value, when it is wrong.
+func (r *report) part(s *jsonschema.Schema, value any, above pointer, element, via string) {
+	if r.full() || r.check.fits(s, value, nil) {
+		return
+	}
+	r.explain(s, value, append(slices.Clip(above), element), via)
+}
+
+// branch explains what another schema says about the same value, when it does not fit.
+func (r *report) branch(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
+	if !r.full() && !r.check.attempt(s, value, seen) {
+		r.explain(s, value, at, "")
+	}
+}
+
+// itself checks the keywords that look at the value as a whole.
+func (r *report) itself(s *jsonschema.Schema, value any, at pointer) {
+	r.limit(len(s.Constant) == 0 || r.check.oneOf(s.Constant, value), s, "const", value, at)
+	r.limit(len(s.Enum) == 0 || r.check.oneOf(s.Enum, value), s, "enum", value, at)
+	r.limit(r.check.fitsFormat(s, value), s, "format", value, at)
+}
+
+// limit tells of a keyword that does not fit.
+func (r *report) limit(fits bool, s *jsonschema.Schema, keyword string, value any, at pointer) {
+	if !fits && !r.check.exhausted() {
+		r.wrong(at, value, r.wording(s, keyword))
+	}
+}
+
+// wording is the sentence about a keyword. It is kept: an enum may be long, and all elements of a list may offend it.
+func (r *report) wording(s *jsonschema.Schema, keyword string) string {
+	name := s.Location + "/" + keyword
+	text, known := r.worded[name]
+	if !known {
+		text = shorten(sentence(keyword, r.keyword(s, keyword)), maxMessage)
+		r.worded[name] = text
+	}
+	return text
+}
+
+// keyword is what the schema says for a keyword.
+func (r *report) keyword(s *jsonschema.Schema, keyword string) any {
+	_, location, _ := strings.Cut(s.Location, "#")
+	said, _ := lookup(r.schema.document, append(located(location), keyword))
+	return said
+}
+
+// wrong tells that a value is not what it must be, with the value when it is short and no secret.
+func (r *report) wrong(at pointer, value any, message string) {
+	if r.asKey {
+		r.tell(at, "as a key "+message)
+		return
+	}
+	if !r.hides(at) {
+		if shown, ok := show(value); ok {
+			message += ", is " + shown
+		}
+	}
+	r.tell(at, message)
+}
+
+func (r *report) mistyped(s *jsonschema.Schema, value any, at pointer) {
+	if r.asKey {
+		r.tell(at, fmt.Sprintf("as a key expected %s, but got string", strings.Join(s.Types, " or ")))
+		return
+	}
+	r.tell(at, fmt.Sprintf("must be %s, is %s", typeNames(r.keyword(s, "type")), describe(value)))
+}
+
+// content checks the keywords of the value's own type.
+func (r *report) content(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
+	switch v := value.(type) {
+	case map[string]any:
+		r.mapping(s, v, at, seen)
+	case []any:
+		r.list(s, v, at, seen)
+	case string:
+		length := utf8.RuneCountInString(v)
+		r.limit(within(length, s.MinLength, -1), s, "minLength", v, at)
+		r.limit(within(length, -1, s.MaxLength), s, "maxLength", v, at)
+		r.limit(s.Pattern == nil || r.check.matches(s.Pattern, v), s, "pattern", v, at)
+	case int64, float64, json.Number:
+		r.limit(s.Minimum == nil || compare(v, s.Minimum) >= 0, s, "minimum", v, at)
+		r.limit(s.ExclusiveMinimum == nil || compare(v, s.ExclusiveMinimum) > 0, s, "exclusiveMinimum", v, at)
+		r.limit(s.Maximum == nil || compare(v, s.Maximum) <= 0, s, "maximum", v, at)
+		r.limit(s.ExclusiveMaximum == nil || compare(v, s.ExclusiveMaximum) < 0, s, "exclusiveMaximum", v, at)
+		r.limit(isMultiple(s, v), s, "multipleOf", v, at)
+	}
+}
+
+func (r *report) mapping(s *jsonschema.Schema, m map[string]any, at pointer, seen *evaluated) {
+	r.limit(within(len(m), s.MinProperties, -1), s, "minProperties", m, at)
+	r.limit(within(len(m), -1, s.MaxProperties), s, "maxProperties", m, at)
+	for _, name := range s.Required {
+		if _, present := m[name]; !present && !r.full() {
+			r.tell(append(slices.Clip(at), name), "is required")
+		}
+	}
+	keys := sortedKeys(m)
+	patterns := sortedPatterns(s)
+	for _, key := range keys {
+		r.property(s, key, m[key], at, patterns, seen)
+	}
+	if s.PropertyNames != nil {
+		r.asKey = true
+		for _, key := range keys {
+			r.part(s.PropertyNames, key, at, key, "")
+		}
+		r.asKey = false
+	}
+	r.dependent(s, m, keys, at, seen)
+}
+
+func sortedPatterns(s *jsonschema.Schema) []*regexp.Regexp {
+	patterns := make([]*regexp.Regexp, 0, len(s.PatternProperties))
+	for pattern := range s.PatternProperties {
+		patterns = append(patterns, pattern)
+	}
+	slices.SortFunc(patterns, func(a, b *regexp.Regexp) int { return strings.Compare(a.String(), b.String()) })
+	return patterns
+}
+
+// property explains the value of one key with all schemas that name it, or with additionalProperties when none does.
+func (r *report) property(s *jsonschema.Schema, key string, value any, at pointer, patterns []*regexp.Regexp, seen *evaluated) {
+	if r.full() {
+		return
+	}
+	property, named := s.Properties[key]
+	if named {
+		r.part(property, value, at, key, "")
+	}
+	for _, pattern := range patterns {
+		if r.check.matches(pattern, key) {
+			named = true
+			r.part(s.PatternProperties[pattern], value, at, key, "")
+		}
+	}
+	if named || s.AdditionalProperties != nil {
+		seen.add(key)
+	}
+	if additional, ok := s.AdditionalProperties.(*jsonschema.Schema); ok && !named {
+		r.part(additional, value, at, key, "additionalProperties")
+	}
+}
+
+func (r *report) dependent(s *jsonschema.Schema, m map[string]any, keys []string, at pointer, seen *evaluated) {
+	if s.DependentRequired == nil && s.DependentSchemas == nil {
+		return
+	}
+	for _, key := range keys {
+		for _, name := range s.DependentRequired[key] {
+			if _, ok := m[name]; !ok && !r.full() {
+				r.wrong(at, m, fmt.Sprintf("property '%s' is required, if '%s' property exists", shorten(name, maxElement), shorten(key, maxElement)))
+			}
+		}
+		if schema := s.DependentSchemas[key]; schema != nil {
+			r.branch(schema, m, at, seen)
+		}
+	}
+}
+
+func (r *report) list(s *jsonschema.Schema, list []any, at pointer, seen *evaluated) {
+	r.limit(within(len(list), s.MinItems, -1), s, "minItems", list, at)
+	r.limit(within(len(list), -1, s.MaxItems), s, "maxItems", list, at)
+	r.limit(!s.UniqueItems || r.check.unique(list), s, "uniqueItems", list, at)
+	seen.addItems(positions(s, list))
+	for i, element := range list {
+		if items := itemSchema(s, i); items != nil {
+			r.part(items, element, at, strconv.Itoa(i), "")
+		}
+	}
+	if additional, ok := s.AdditionalItems.(bool); ok && !additional && len(list) > positioned(s) {
+		r.wrong(at, list, fmt.Sprintf("only %d items are allowed, but found %d items", positioned(s), len(list)))
+	}
+	if s.Contains != nil {
+		r.contains(s, list, at)
+	}
+}
+
+// contains tells of each element why it is not the one that is looked for.
+func (r *report) contains(s *jsonschema.Schema, list []any, at pointer) {
+	found := r.check.containing(s, list)
+	switch {
+	case r.full():
+	case !within(found, -1, s.MaxContains):
+		r.wrong(at, list, fmt.Sprintf("valid must be <= %d, but got %d", s.MaxContains, found))
+	case within(found, s.MinContains, -1):
+	case found == len(list):
+		r.wrong(at, list, fmt.Sprintf("valid must be >= %d, but got %d", s.MinContains, found))
+	default:
+		for i, element := range list {
+			r.part(s.Contains, element, at, strconv.Itoa(i), "")
+		}
+	}
+}
+
+// branches explains what allOf, $ref and the others say about the same value.
+func (r *report) branches(s *jsonschema.Schema, value any, at pointer, via string, seen *evaluated) {
+	if s.Ref != nil {
+		r.branch(s.Ref, value, at, seen)
+	}
+	if s.Not != nil && !r.full() && r.check.attempt(s.Not, value, seen) {
+		r.forbidden(value, at, via)
+	}
+	for _, branch := range s.AllOf {
+		r.branch(branch, value, at, seen)
+	}
+	if len(s.AnyOf) > 0 && !r.full() && r.check.count(s.AnyOf, value, seen) == 0 {
+		r.alternatives(s.AnyOf, "anyOf", value, at)
+	}
+	if len(s.OneOf) > 0 && !r.full() {
+		switch r.check.count(s.OneOf, value, seen) {
+		case 0:
+			r.alternatives(s.OneOf, "oneOf", value, at)
+		case 1:
+		default:
+			r.tell(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
+		}
+	}
+	if s.If != nil && !r.full() {
+		r.conditional(s, value, at, seen)
+	}
+}
+
+func (r *report) conditional(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
+	consequence := s.Else
+	if r.check.attempt(s.If, value, seen) {
+		consequence = s.Then
+	}
+	if consequence != nil {
+		r.branch(consequence, value, at, seen)
+	}
+}
+
+// forbidden words "not", which is how unknown keys are refused as well.
+func (r *report) forbidden(value any, at pointer, via string) {
+	switch {
+	case r.asKey:
+		r.wrong(at, value, "not failed")
+	case via == "additionalProperties":
+		r.tell(at, "is not a known key")
+	case via == "unevaluatedProperties":
+		r.tell(at, "is not allowed together with the other values here")
+		r.found[len(r.found)-1].unevaluated = true
+	default:
+		r.tell(at, "is of a form that the schema excludes with not")
+	}
+}
+
+func (r *report) unevaluated(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
+	switch v := value.(type) {
+	case map[string]any:
+		if s.UnevaluatedProperties == nil {
+			return
+		}
+		for _, key := range sortedKeys(v) {
+			if !seen.has(key) {
+				r.part(s.UnevaluatedProperties, v[key], at, key, "unevaluatedProperties")
+			}
+		}
+	case []any:
+		if s.UnevaluatedItems == nil {
+			return
+		}
+		for i := seen.items; i < len(v); i++ {
+			r.part(s.UnevaluatedItems, v[i], at, strconv.Itoa(i), "unevaluatedItems")
+		}
+	}
+}
+
+// alternatives tells that none of several schemas fit, as one violation: which of them the author wanted is unknown.
+func (r *report) alternatives(branches []*jsonschema.Schema, keyword string, value any, at pointer) {
+	// The reasons are told inside of one message, and so are those of alternatives inside of alternatives.
+	mine := min(*r.left, 2*maxMessage)
+	left := mine
+	path := r.path(at)
+	var reasons []string
+	for _, branch := range branches {
+		one := r.inner(&left)
+		one.explain(branch, value, at, "")
+		var texts []string
+		for _, v := range one.finish() {
+			text := strings.TrimPrefix(v.String(), path)
+			texts = append(texts, strings.TrimPrefix(strings.TrimPrefix(text, ": "), "."))
+		}
+		if one.cut {
+			texts = append(texts, "…")
+		}
+		if reason := strings.Join(texts, " and "); !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
+		}
+		if one.cut {
+			break
+		}
+	}
+	if r.inside {
+		*r.left -= mine - max(left, 0)
+	}
+	r.tell(at, fmt.Sprintf("fits none of the alternatives of %s: %s", keyword, strings.Join(reasons, "; or ")))
+}
+
+// finish drops what only follows from something else, removes doubles and sorts by path. It keeps the first of too many.
+func (r *report) finish() []Violation {
+	var violations []Violation
+	known := map[Violation]bool{}
+	for _, f := range r.found {
+		if known[f.Violation] || f.unevaluated && r.explained(f) {
+			continue
+		}
+		known[f.Violation] = true
+		violations = append(violations, f.Violation)
+	}
+	slices.SortStableFunc(violations, func(a, b Violation) int {
+		return cmp.Or(strings.Compare(a.Path, b.Path), strings.Compare(a.Message, b.Message))
+	})
+	return violations[:min(len(violations), maxProblems+1)]
+}
+
+// explained tells whether another violation in the same object may be the reason why the branch that knows the key does not
+// fit.
+func (r *report) explained(key finding) bool {
+	parent := key.at[:len(key.at)-1]
+	return slices.ContainsFunc(r.found, func(f finding) bool { return !f.unevaluated && parent.contains(f.at) })
+}
+
+func (r *report) tell(at pointer, message string) {
+	v := Violation{Path: r.path(at), Message: shorten(message, maxMessage)}
+	*r.left -= len(v.Path) + len(v.Message)
+	r.found = append(r.found, finding{Violation: v, at: at})
+}
+
+// path words the place of a value for users.
+func (r *report) path(at pointer) string {
+	return dottedUpTo(r.section, append(pointer{r.key}, at...), maxElement)
+}
+
+// located takes a location of the compiler apart: a JSON pointer with the escapes of a URL.
+func located(location string) pointer {
+	path, err := splitPointer(location)
+	if err != nil {
+		return nil
+	}
+	for i, element := range path {
+		if plain, err := url.PathUnescape(element); err == nil {
+			path[i] = plain
+		}
+	}
+	return path
+}

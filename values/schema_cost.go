@@ -1,0 +1,116 @@
+package values
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp/syntax"
+	"slices"
+	"strings"
+)
+
+const (
+	// perSchema is about what a compiled schema takes in memory, in bytes.
+	perSchema = 1 << 10
+	// maxPatterns bounds the patterns of one schema, in instructions of their programs, each of which takes 40 bytes.
+	maxPatterns = 500_000
+	// maxWrong is how many keywords the compiler is let explain. It keeps all that is wrong with a schema in a tree, for which a
+	// file of mistakes would take hundreds of megabytes.
+	maxWrong = 1000
+)
+
+var errTooManyPatterns = errors.New("the patterns of the schema are too large, counting each repetition; repeat less")
+
+// patternCost is about how many instructions the program of a pattern has. Only repetitions make many of few letters.
+func patternCost(pattern string) int {
+	cost := 2 + 2*len(pattern)
+	if cost > maxPatterns || !strings.Contains(pattern, "{") {
+		return cost
+	}
+	parsed, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil {
+		return cost // the compiler tells
+	}
+	return instructions(parsed)
+}
+
+// instructions counts those of a parsed pattern, without writing its repetitions out.
+func instructions(re *syntax.Regexp) int {
+	cost := 2 + len(re.Rune)
+	for _, sub := range re.Sub {
+		cost += instructions(sub)
+	}
+	if re.Op == syntax.OpRepeat {
+		cost *= max(re.Min, re.Max, 1)
+	}
+	return cost
+}
+
+// pattern counts a pattern before anybody compiles it.
+func (t *translator) pattern(text string) {
+	cost, known := t.costs[text]
+	if !known {
+		cost = patternCost(text)
+		t.costs[text] = cost
+	}
+	if t.patterns -= cost; t.patterns < 0 {
+		t.fail(errTooManyPatterns)
+	}
+}
+
+// keyword looks at the value of a keyword that is given to the compiler as it is.
+func (t *translator) keyword(p place, keyword string, value any) {
+	if text, ok := value.(string); ok && keyword == "pattern" {
+		t.pattern(text)
+	}
+	if !surelyWrong(keyword, value) {
+		return
+	}
+	if t.wrong++; t.wrong > maxWrong {
+		t.refuse(p.below(keyword), "has a value that the keyword does not allow, as have more than %d others", maxWrong)
+		t.stopped = true
+	}
+}
+
+// surelyWrong tells that the compiler will refuse the value of a keyword.
+func surelyWrong(keyword string, value any) bool {
+	switch keyword {
+	case "const":
+		return false
+	case "type":
+		return !isTypeName(value) && !allOf(value, isTypeName)
+	case "enum":
+		return !allOf(value, func(any) bool { return true })
+	case "required":
+		return !allOf(value, func(name any) bool { _, ok := name.(string); return ok })
+	case "dependentRequired":
+		_, ok := value.(map[string]any)
+		return !ok
+	case "format", "pattern":
+		_, ok := value.(string)
+		return !ok
+	case "uniqueItems":
+		_, ok := value.(bool)
+		return !ok
+	case "minimum", "maximum":
+		return !isNumber(value)
+	case "multipleOf":
+		return !isNumber(value) || strings.HasPrefix(fmt.Sprint(value), "-")
+	}
+	n, ok := value.(int64) // lengths
+	_, large := value.(json.Number)
+	return !large && (!ok || n < 0)
+}
+
+func allOf(list any, fits func(any) bool) bool {
+	items, ok := list.([]any)
+	return ok && !slices.ContainsFunc(items, func(item any) bool { return !fits(item) })
+}
+
+func isTypeName(value any) bool {
+	switch value {
+	case "null", "boolean", "object", "array", "number", "string", "integer":
+		return true
+	}
+	return false
+}

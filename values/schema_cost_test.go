@@ -1,0 +1,187 @@
+package values
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// costOf gives what a function allocates, in MiB, and what it needs of the processor's time.
+func costOf(f func()) (mebibytes int, took time.Duration) {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	start := time.Now()
+	f()
+	took = time.Since(start)
+	runtime.ReadMemStats(&after)
+	return int((after.TotalAlloc - before.TotalAlloc) >> 20), took
+}
+
+// D38, D39: whatever is wrong, however often and by whatever schema, is told in a message that a person can read, with memory for
+// little more than that.
+func TestFloods(t *testing.T) {
+	branches := strings.Repeat("{oneOf: [{type: string}, {type: object, required: [a]}, {enum: [a, b]}, {anyOf: [{type: boolean}, {type: array}]}]},", 8)
+	names := func(n int, format string) string {
+		var out strings.Builder
+		for i := range n {
+			fmt.Fprintf(&out, format, i)
+		}
+		return out.String()
+	}
+	const ones = 120_000
+	for name, c := range map[string]struct {
+		schema, values string
+		want           []string
+	}{
+		"nested alternatives": {"{items: {anyOf: [" + branches + "]}}", "[" + strings.Repeat("1,", ones) + "]",
+			[]string{"m[0]: fits none of the alternatives of anyOf: fits none of the alternatives of oneOf: must be a text, is an integer; or must be a map", "more than 100 problems"}},
+		"alternatives of alternatives": {
+			"{definitions: {a: {anyOf: [" + strings.Repeat("{$ref: '#/definitions/b'},{items: {$ref: '#/definitions/a'}, type: array},", 5) + "]}, b: {oneOf: [{type: string}, {type: boolean}, {type: array, items: {$ref: '#/definitions/a'}}]}}, items: {$ref: '#/definitions/a'}}",
+			"[" + strings.Repeat("[[[1],[2]],3],", 5000) + "]", []string{"m[0]: fits none of the alternatives", "…"}},
+		"a branch for each level": {
+			"{definitions: {a: {anyOf: [{type: array, items: {$ref: '#/definitions/a'}}, {type: array, maxItems: 9, items: {$ref: '#/definitions/a'}}]}}, $ref: '#/definitions/a'}",
+			strings.Repeat("[", 99) + "1" + strings.Repeat("]", 99), []string{"m: cannot be checked: that takes more than 50 million steps"}},
+		"a long key":      {"{additionalProperties: {items: {type: string}}}", "? " + strings.Repeat("k", 900_000) + "\n: [" + strings.Repeat("1,", 90_000) + "]", []string{`kkk…"][0]: must be a text`, "more than 100 problems"}},
+		"an enum":         {"{items: {enum: [" + names(20_000, "value%d,") + "]}}", "[" + strings.Repeat("x,", 20_000) + "]", []string{`m[0]: must be one of "value0", "value1"`, "others, is", "problems; solve these first"}},
+		"an enum of maps": {"{items: {enum: [" + names(2000, "{a: {b: %d}},") + "]}}", "[" + strings.Repeat("{a: {b: -1}},", 5000) + "]", []string{"m[0]: must be one of"}},
+		"required keys":   {"{items: {required: [" + names(30_000, "k%d,") + "]}}", "[" + strings.Repeat("{},", 30_000) + "]", []string{"is required", "more than 100 problems"}},
+		"keys and patterns": {"{patternProperties: {" + names(2000, "^a.*%d$: {type: string},") + "}}",
+			"{" + names(20_000, "x%d: 1,") + "}", []string{"m.x0: is not a known key", "more than 100 problems"}},
+		"dependencies":        {"{items: {dependentRequired: {" + names(10_000, "a%d: [b],") + "}}}", "[" + strings.Repeat("{a1: 1},", 20_000) + "]", []string{"m[0]: property 'b' is required, if 'a1' property exists", "more than 100 problems"}},
+		"a pattern":           {"{items: {pattern: '^(.{500}x?){1,2}z$'}}", "[" + strings.Repeat("a", 3_000_000) + "]", []string{"m: cannot be checked"}},
+		"a name":              {"{items: {pattern: '^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$'}}", "[" + strings.Repeat("a", 1_000_000) + "]", []string{"m[0]: must match the pattern ^[a-z0-9]("}},
+		"a long pattern":      {"{items: {pattern: '" + strings.Repeat("a", 100_000) + "'}}", "[" + strings.Repeat("1, b,", 20_000) + "]", []string{"m[1]: must match the pattern aaa", "…"}},
+		"long texts":          {"{items: {maxLength: 1}}", "[" + strings.Repeat(strings.Repeat("a", 40_000)+",", 90) + "]", []string{"m[0]: must have at most 1 characters"}},
+		"long numbers":        {"{items: {maximum: 1, multipleOf: 3}}", "[" + strings.Repeat("1"+strings.Repeat("0", 900)+",", 4000) + "]", []string{"m[0]: must be at most 1, is 1000", "…"}},
+		"patterns in values":  {"{items: {format: regex}}", "['(', " + strings.Repeat("'"+strings.Repeat(`(.{10}){90}`, 1000)+"',", 50) + "]", []string{"m[0]: must have the format regex"}},
+		"elements that equal": {"{uniqueItems: true}", "[" + names(30_000, "{a: %d},") + "{a: 0}]", []string{"m: must not have equal elements"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := compiledSchema(t, yamlTree(t, c.schema))
+			if strings.Contains(c.want[0], "cannot be checked") {
+				s.checker.limit = 2_000_000 // the rest takes no other way
+			}
+			values := yamlTree(t, c.values)
+			var err error
+			mebibytes, took := costOf(func() { err = s.validate("m", values, nil) })
+			t.Logf("%d MiB allocated, %v", mebibytes, took)
+			wantError(t, err, c.want...)
+			if size := len(err.Error()); size > maxExplanation+2*maxMessage {
+				t.Errorf("the error has %d bytes", size)
+			}
+			if mebibytes > 100 {
+				t.Errorf("%d MiB were allocated", mebibytes)
+			}
+		})
+	}
+}
+
+// D39: a schema that describes more than it seems is refused, and what is wrong with it is told in few words.
+func TestSchemasAreBounded(t *testing.T) {
+	var chain, sets, wrong, long, patterns, inner strings.Builder
+	for i := range 10_000 {
+		fmt.Fprintf(&chain, "  d%d: {allOf: [{$ref: '#/definitions/d%d'}], properties: {p%d: {}}}\n", i, i+1, i)
+		fmt.Fprintf(&wrong, "a%d: {type: 5, anyOf: {}, minLength: x},", i)
+		fmt.Fprintf(&patterns, "'^.{900}%d$': {},", i)
+	}
+	for i := range 24 { // the sets of definitions that speak about the same value double with each level
+		next := (i + 1) % 24
+		fmt.Fprintf(&sets, "  d%d: {properties: {a: {anyOf: [{$ref: '#/definitions/d%d'}%s]}, b: {$ref: '#/definitions/d%d'}}}\n", i, next, map[bool]string{true: ", {$ref: '#/definitions/d0'}"}[i%2 == 0], next)
+	}
+	for i := range 40 {
+		fmt.Fprintf(&inner, "  d%d: {type: object, properties: {a: {default: {}, $ref: '#/definitions/d%d'}, b: {default: {}, $ref: '#/definitions/d%d'}}}\n", i, i+1, i+1)
+	}
+	for i := range 3000 {
+		fmt.Fprintf(&long, "a%d: {type: integer},", i)
+	}
+	key := strings.Repeat("k", 30_000)
+	for name, c := range map[string]struct {
+		schema string
+		want   []string
+	}{
+		"a chain of references":        {"definitions:\n" + chain.String() + "  d10000: {}\n$ref: '#/definitions/d0'\n", []string{"describes too many places"}},
+		"sets of definitions":          {"definitions:\n" + sets.String() + "anyOf: [{$ref: '#/definitions/d0'}, {$ref: '#/definitions/d1'}]\n", nil},
+		"nothing but mistakes":         {"{properties: {" + wrong.String() + "}}", []string{"/properties/a0/anyOf: must be a list of schemas", "more than 100 problems"}},
+		"many schemas below long keys": {"properties:\n  ? " + key + "\n  : {properties: {" + long.String() + "}}\n", []string{"describes too many places"}},
+		"patterns with repetitions":    {"{patternProperties: {" + patterns.String() + "}}", []string{"patterns of the schema are too large"}},
+		"defaults that double":         {"definitions:\n" + inner.String() + "  d40: {type: integer, default: 1}\n$ref: '#/definitions/d0'\n", []string{"the default with all defaults inside is larger than 4 MiB"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var err error
+			mebibytes, took := costOf(func() {
+				_, err = CompileSchemas(SchemaFile{"config-values.yaml", []byte(c.schema)}, SchemaFile{})
+			})
+			t.Logf("%d MiB allocated, %v", mebibytes, took)
+			if c.want != nil {
+				wantError(t, err, c.want...)
+			}
+			if err != nil && len(err.Error()) > 64<<10 {
+				t.Errorf("the error has %d bytes", len(err.Error()))
+			}
+			if mebibytes > 500 {
+				t.Errorf("%d MiB were allocated", mebibytes)
+			}
+		})
+	}
+}
+
+// D39: mistakes that only the compiler sees are told as before, unless there are a thousand.
+func TestWrongKeywordsAreCounted(t *testing.T) {
+	var wrong strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&wrong, "a%d: {type: 5, minLength: x},", i)
+	}
+	var err error
+	mebibytes, _ := costOf(func() {
+		_, err = CompileSchemas(SchemaFile{"config-values.yaml", []byte("{properties: {" + wrong.String() + "}}")}, SchemaFile{})
+	})
+	wantError(t, err, "/properties/a", "has a value that the keyword does not allow, as have more than 1000 others")
+	if mebibytes > 100 {
+		t.Errorf("%d MiB were allocated", mebibytes)
+	}
+}
+
+// D39, D34: a list of the ConfigMap cannot make defaults fill the memory.
+func TestDefaultsAreBounded(t *testing.T) {
+	var defaults strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&defaults, "k%d: {type: string, default: some text of a few bytes},", i)
+	}
+	schemas := schemasOf(t, "{type: object, properties: {l: {type: array, items: {type: object, properties: {"+defaults.String()+"}}}}}", "")
+	section := sectionOf(t, "m", schemas, "{l: [{}, {}]}", "")
+	list := yamlTree(t, "{l: ["+strings.Repeat("{},", 100_000)+"]}")
+	var err error
+	mebibytes, _ := costOf(func() { _, err = section.WithConfig(list, Origin{}) })
+	wantError(t, err, "section m: the defaults of the schema would add more than 16 MiB")
+	if mebibytes > 100 {
+		t.Errorf("%d MiB were allocated", mebibytes)
+	}
+	_, err = section.WithConfig(yamlTree(t, "{l: ["+strings.Repeat("{},", 1000)+"]}"), Origin{})
+	wantError(t, err)
+}
+
+// D39, D4: integers of any size, up to a thousand digits.
+func TestDigitsAreBounded(t *testing.T) {
+	for digits, fits := range map[int]bool{1000: true, 1001: false, 1_000_000: false} {
+		text := strings.Repeat("1", digits)
+		for form, parse := range map[string]func([]byte) (any, error){"YAML": ParseYAML, "JSON": ParseJSON} {
+			tree, err := parse([]byte("[" + text + "]"))
+			if (err == nil) != fits {
+				t.Fatalf("%s of %d digits: %v", form, digits, err)
+			}
+			if !fits {
+				wantError(t, err, "an integer has more than 1000 digits")
+			} else if tree.([]any)[0] != json.Number(text) {
+				t.Errorf("%s of %d digits is %v", form, digits, tree)
+			}
+		}
+	}
+	_, err := ParseJSON([]byte("1" + strings.Repeat("0", 1_000_000) + ".5"))
+	wantError(t, err, "does not fit into 64 bits")
+	if len(err.Error()) > 1000 {
+		t.Errorf("the error has %d bytes", len(err.Error()))
+	}
+}
