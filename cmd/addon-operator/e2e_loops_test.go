@@ -42,13 +42,15 @@ func TestLoopThroughAChart(t *testing.T) {
 		}
 		return nil
 	})
-	secrets, err := h.client.CoreV1().Secrets(h.namespace).List(h.ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=chance,status=deployed"})
-	if err != nil || len(secrets.Items) != 1 {
-		t.Fatalf("%d deployed revisions, %v", len(secrets.Items), err)
+	secrets, err := h.client.CoreV1().Secrets(h.namespace).List(h.ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=chance"})
+	if err != nil || len(secrets.Items) == 0 {
+		t.Fatalf("%d revisions, %v", len(secrets.Items), err)
 	}
-	const most = 20 // 18 in a second before
-	if n, _ := strconv.Atoi(secrets.Items[0].Labels["version"]); n > most {
-		t.Errorf("revision %d, want at most %d", n, most)
+	const most = 20                   // 18 in a second before
+	for _, s := range secrets.Items { // an upgrade may be under way
+		if n, _ := strconv.Atoi(s.Labels["version"]); n > most {
+			t.Errorf("revision %d, want at most %d", n, most)
+		}
 	}
 	if n := o.count("WARN", "unstable"); n > 1 {
 		t.Errorf("the unstable render is told of %d times", n)

@@ -257,7 +257,7 @@ Secret ingress is added
 +  a: '***'`)
 	r.want("module graph -o json", `{"orders": [{"order": 10, "modules": ["ingress"]}, {"order": 20, "modules": ["dns-server"]}]}`)
 	r.want("module graph", `digraph modules { rankdir=LR; node [shape=box]; "ingress" [label="10 ingress\nready"]; "dns-server" [label="20 dns-server\ndisabled", style=dashed]; "ingress" -> "dns-server"; }`)
-	r.want("why dns-server", "module dns-server has not run since the operator started (disabled)")
+	r.want("why dns-server", "module dns-server is off: no flag anywhere (dnsServerEnabled)")
 	r.want("raw module/dns-server/values", `{"zone": "cluster.local"}`)
 	if out, err := r.run("module", "list"); err != nil || !strings.HasPrefix(squeeze(out), squeeze("NAME ORDER STATE REVISION HOOKS RAN WHY-OFF PROBLEM ingress 10 ready")) {
 		t.Errorf("module list: %v\n%s", err, out)
