@@ -129,6 +129,7 @@ test-race: devcluster ## all tests with the race detector; without a C compiler,
 	go test -vet=off $(LIMIT) ./helm -run 'Killed|TooLarge' -kills 50
 	go test -vet=off $(LIMIT) ./cmd/addon-operator -run LeaderIsKilled -kills 20
 	go test -vet=off $(LIMIT) ./actors -run 'Random|Interleavings' -sequences 1000 -seeds 100
+	go test -vet=off $(LIMIT) ./values -thorough
 	echo "test-race: ok ($$SECONDS s)"
 
 .PHONY: differential

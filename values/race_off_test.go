@@ -2,5 +2,14 @@
 
 package values
 
-// often is how often a test repeats; less with the race detector.
-func often[T int | uint64](n T) T { return n }
+import "flag"
+
+var thorough = flag.Bool("thorough", false, "repeat tests of random values in full; make check does")
+
+// often is how often a test repeats: in full in make check, else a quarter of that.
+func often[T int | uint64](n T) T {
+	if *thorough {
+		return n
+	}
+	return n / 4
+}
