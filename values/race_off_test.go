@@ -4,6 +4,8 @@ package values
 
 import "flag"
 
+const raceDetector = false
+
 var thorough = flag.Bool("thorough", false, "repeat tests of random values in full; make check does")
 
 // often is how often a test repeats: in full in make check, else a quarter of that.

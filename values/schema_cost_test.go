@@ -23,6 +23,7 @@ func costOf(f func()) (mebibytes int, took time.Duration) {
 // D38, D39: whatever is wrong, however often and by whatever schema, is told in a message that a person can read, with memory for
 // little more than that.
 func TestFloods(t *testing.T) {
+	withoutRaceDetector(t)
 	branches := strings.Repeat("{oneOf: [{type: string}, {type: object, required: [a]}, {enum: [a, b]}, {anyOf: [{type: boolean}, {type: array}]}]},", 8)
 	names := func(n int, format string) string {
 		var out strings.Builder
@@ -81,6 +82,7 @@ func TestFloods(t *testing.T) {
 
 // D39: a schema that describes more than it seems is refused, and what is wrong with it is told in few words.
 func TestSchemasAreBounded(t *testing.T) {
+	withoutRaceDetector(t)
 	var chain, sets, wrong, long, patterns, inner strings.Builder
 	for i := range 10_000 {
 		fmt.Fprintf(&chain, "  d%d: {allOf: [{$ref: '#/definitions/d%d'}], properties: {p%d: {}}}\n", i, i+1, i)
@@ -130,6 +132,7 @@ func TestSchemasAreBounded(t *testing.T) {
 
 // D39: mistakes that only the compiler sees are told as before, unless there are a thousand.
 func TestWrongKeywordsAreCounted(t *testing.T) {
+	withoutRaceDetector(t)
 	var wrong strings.Builder
 	for i := range 5000 {
 		fmt.Fprintf(&wrong, "a%d: {type: 5, minLength: x},", i)
@@ -146,6 +149,7 @@ func TestWrongKeywordsAreCounted(t *testing.T) {
 
 // D39, D34: a list of the ConfigMap cannot make defaults fill the memory.
 func TestDefaultsAreBounded(t *testing.T) {
+	withoutRaceDetector(t)
 	var defaults strings.Builder
 	for i := range 100 {
 		fmt.Fprintf(&defaults, "k%d: {type: string, default: some text of a few bytes},", i)
@@ -183,5 +187,12 @@ func TestDigitsAreBounded(t *testing.T) {
 	wantError(t, err, "does not fit into 64 bits")
 	if len(err.Error()) > 1000 {
 		t.Errorf("the error has %d bytes", len(err.Error()))
+	}
+}
+
+func withoutRaceDetector(t *testing.T) {
+	t.Helper()
+	if raceDetector {
+		t.Skip("memory is measured without the race detector")
 	}
 }
