@@ -71,23 +71,25 @@ func TestKindsOfWatchFailures(t *testing.T) {
 	}
 }
 
-// observed hears of all requests of this process: the libraries take one observer, once.
-var observed = sync.OnceValue(func() *tally {
+// observed hears of all requests of this process. The libraries take one observer, and it must be
+// there before the first request: watches of a test may still be ending in the next one.
+var observed = observing() //nolint:gochecknoglobals // of the process, not of a test
+
+func observing() *tally {
 	t := &tally{}
 	ObserveRequests(t)
 	return t
-})
+}
 
 // I2: requests of all clients are told with host, verb and code.
 func TestRequestsAreObserved(t *testing.T) {
-	seen := observed()
 	world := newWorld(t, devclustertest.Start(t))
 	if _, err := world.client.ReadConfigMap(t.Context(), world.Namespace(t), "none"); err != nil {
 		t.Fatal(err)
 	}
 	host := strings.TrimPrefix(world.RESTConfig().Host, "https://")
 	for _, want := range []string{"answered " + host + " GET 404", "took " + host + " GET true", "held " + host + " GET"} {
-		if !seen.has(want) {
+		if !observed.has(want) {
 			t.Errorf("not told: %s", want)
 		}
 	}
