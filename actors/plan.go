@@ -64,7 +64,7 @@ type Verdict struct {
 	Reason string
 }
 
-// Sources of verdicts beside files.
+// Sources of verdicts other than files.
 const (
 	byDefault   = "default"
 	byHookFlag  = "global hook"

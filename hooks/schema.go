@@ -14,6 +14,8 @@ import (
 	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
+
+	"addon-operator/values"
 )
 
 //go:embed config.v1.schema.json
@@ -119,7 +121,7 @@ func explainUnknown(at place, rule map[string]any) {
 		if _, ok := properties[key]; ok {
 			continue
 		}
-		if near := Nearest(key, known); near != "" {
+		if near := values.Nearest(key, known); near != "" {
 			at.at(key).fail("is unknown; did you mean %s?", near)
 		} else {
 			at.at(key).fail("is unknown; known are %s", strings.Join(known, ", "))
@@ -238,40 +240,4 @@ func pointerTokens(pointer string) []string {
 		tokens = append(tokens, strings.NewReplacer("~1", "/", "~0", "~").Replace(token))
 	}
 	return tokens
-}
-
-// Nearest is the known word that was probably meant: it differs from an unknown one in case
-// or in at most two letters. It is empty when there is none.
-func Nearest(word string, known []string) string {
-	best, least := "", 3
-	for _, candidate := range known {
-		if d := distance(strings.ToLower(word), strings.ToLower(candidate)); d < least && 2*d <= len(candidate) {
-			best, least = candidate, d
-		}
-	}
-	return best
-}
-
-// distance is the number of letters to insert, remove or replace to turn a into b.
-func distance(a, b string) int {
-	if len(a) > 64 || len(b) > 64 {
-		return max(len(a), len(b))
-	}
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -116,19 +116,6 @@ func TestSchemasCloseEveryObject(t *testing.T) { // C7
 	}
 }
 
-func TestNearest(t *testing.T) {
-	known := []string{"allowFailure", "crontab", "group", "includeSnapshotsFrom", "kind", "name", "queue"}
-	tests := map[string]string{
-		"naem": "name", "Crontab": "crontab", "crontabs": "crontab", "allow_failure": "allowFailure", "includeSnapshotFrom": "includeSnapshotsFrom",
-		"": "", "labels": "", "schedule": "", strings.Repeat("x", 1000): "", "que": "queue",
-	}
-	for word, want := range tests {
-		if got := Nearest(word, known); got != want {
-			t.Errorf("%.20q: got %q, want %q", word, got, want)
-		}
-	}
-}
-
 func TestPaths(t *testing.T) {
 	document := place{value: map[string]any{"a": []any{map[string]any{"b/c~d e.f": "x", "0": "y"}}}}
 	tests := map[string]struct{ pointer, path, value string }{

@@ -33,8 +33,25 @@ func NearFlag(flag string, known []string) string {
 	return ""
 }
 
-// distance is how many letters must be put in, taken out or changed (Levenshtein).
+// Nearest is Near for words of a fixed list, such as keys, commands and options: the one that
+// differs in case or in at most two letters, or "".
+func Nearest(word string, known []string) string {
+	best, least := "", 3
+	for _, candidate := range known {
+		if d := distance(strings.ToLower(word), strings.ToLower(candidate)); d < least && 2*d <= len(candidate) {
+			best, least = candidate, d
+		}
+	}
+	return best
+}
+
+// distance is how many letters must be put in, taken out or changed (Levenshtein). Long words
+// are not compared: whoever writes a ConfigMap decides how long its keys are.
 func distance(a, b string) int {
+	const long = 64
+	if len(a) > long || len(b) > long {
+		return max(len(a), len(b))
+	}
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

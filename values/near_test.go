@@ -1,6 +1,7 @@
 package values_test
 
 import (
+	"strings"
 	"testing"
 
 	"addon-operator/values"
@@ -28,6 +29,19 @@ func TestNearFlag(t *testing.T) {
 	for flag, want := range map[string]string{"dsnEnabled": "dnsEnabled", "webbEnabled": "webEnabled", "oxoEnabled": "", "Enabled": ""} {
 		if got := values.NearFlag(flag, known); got != want {
 			t.Errorf("%q: got %q, want %q", flag, got, want)
+		}
+	}
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"allowFailure", "crontab", "group", "includeSnapshotsFrom", "kind", "name", "queue"}
+	tests := map[string]string{
+		"naem": "name", "Crontab": "crontab", "crontabs": "crontab", "allow_failure": "allowFailure", "includeSnapshotFrom": "includeSnapshotsFrom",
+		"": "", "labels": "", "schedule": "", strings.Repeat("x", 1000): "", "que": "queue",
+	}
+	for word, want := range tests {
+		if got := values.Nearest(word, known); got != want {
+			t.Errorf("%.20q: got %q, want %q", word, got, want)
 		}
 	}
 }

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"addon-operator/hooks"
+	"addon-operator/values"
 )
 
 // usageError is a mistake in the words of the command line.
@@ -76,7 +76,7 @@ func noArgs(cmd *cobra.Command, args []string) error {
 			known = append(known, c.Name())
 		}
 	}
-	if near := hooks.Nearest(args[0], known); near != "" {
+	if near := values.Nearest(args[0], known); near != "" {
 		return usageError{fmt.Errorf("unknown command or argument %q; did you mean %s?", args[0], near)}
 	}
 	return usageError{fmt.Errorf("unknown command or argument %q", args[0])}

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"addon-operator/hooks"
+	"addon-operator/values"
 )
 
 // unserved is a variable that existing installations set and that this operator does not
@@ -95,7 +95,7 @@ func warnOfVariables(log *slog.Logger, environ, served []string) {
 		case unserved:
 		case looksLikeOurs(name):
 			hint := "it is not an option of the operator; hooks see it"
-			if near := hooks.Nearest(name, meant); near != "" {
+			if near := values.Nearest(name, meant); near != "" {
 				hint = "did you mean " + near + "?"
 			}
 			log.Warn("an environment variable is not read", "variable", name, "hint", hint)
@@ -117,7 +117,7 @@ func looksLikeOurs(name string) bool {
 // nearOption is the option that was probably meant by a name that no other program is known
 // to read: it has the beginning of the option's name.
 func nearOption(name string, served []string) string {
-	near := hooks.Nearest(name, served)
+	near := values.Nearest(name, served)
 	mine, _, _ := strings.Cut(name, "_")
 	its, _, _ := strings.Cut(near, "_")
 	if near == "" || mine != its {

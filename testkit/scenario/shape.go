@@ -13,7 +13,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v5"
 
-	"addon-operator/hooks"
+	"addon-operator/values"
 )
 
 //go:embed module-test.v1.schema.json
@@ -110,7 +110,7 @@ func resolve(schema any, pointer string) any {
 
 // nearest proposes the name that was probably meant.
 func nearest(name string, known []string) string {
-	if best := hooks.Nearest(name, known); best != "" {
+	if best := values.Nearest(name, known); best != "" {
 		return "did you mean " + best + "?"
 	}
 	return "write one of " + strings.Join(known, ", ")
