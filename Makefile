@@ -87,14 +87,27 @@ quick: format vet-changed ## in seconds: format, vet of what changed, all tests 
 # left over at the end keeps a single processor busy.
 LONGEST := ./cmd/addon-operator ./values ./helm ./actors ./kube
 
+# make check runs a failed test once more, by itself, as most end-to-end tests of Kubernetes projects do: one
+# test of a thousand that depends on the load of the machine must not hide what the others say. It
+# prints which one that was, and such a test is a defect to fix. A data race is never run again,
+# nor are more than five failures. make test runs each test once.
+GO_TEST = $(if $(RERUN),bin/gotestsum --format pkgname --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race --packages="$(strip $1)" --,go test $1) -vet=off $(LIMIT)
+ALL_PACKAGES = $(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES)
+
+bin/gotestsum: .ci/tools.mod .ci/tools.sum
+	@echo "building gotestsum"
+	go build -modfile=.ci/tools.mod -o $@ gotest.tools/gotestsum
+	touch $@
+
 .PHONY: test
 test: format devcluster ## proves the product: all tests, on a real API server; one package by PACKAGES=./values
-	@go test -vet=off $(LIMIT) $(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES)
+	@$(call GO_TEST,$(ALL_PACKAGES))
 	go test -C $(DEVCLUSTER) -vet=off $(LINK_KUBE) .
 	echo "make test: passed, in $$(( $$(date +%s) - $(started) )) s (the race detector, vet and lint run in make check)"
 
 .PHONY: check
-check: test test-race lint differential test-image fuzz-hooks soak-short ## what CI runs: test, and the race detector, lint with go vet, 600 differential steps, the image's steps, fuzzing, a short soak
+check: RERUN := yes
+check: bin/gotestsum test test-race lint differential test-image fuzz-hooks soak-short ## what CI runs: test, and the race detector, lint with go vet, 600 differential steps, the image's steps, fuzzing, a short soak
 	@echo "make check: passed, in $$(( $$(date +%s) - $(started) )) s"
 
 .PHONY: format
@@ -123,13 +136,13 @@ vet-changed: ## go vet of the packages with changes against BASE=HEAD
 .PHONY: test-race
 test-race: devcluster ## all tests with the race detector; without a C compiler, without it
 	@$(if $(CC_FOUND),,echo "test-race: there is no C compiler ($$(go env CC)), so the tests run without the race detector")
-	CGO_ENABLED=$(if $(CC_FOUND),1,0) go test $(RACE) -vet=off $(LIMIT) $(if $(filter ./...,$(PACKAGES)),$(LONGEST)) $(PACKAGES)
+	CGO_ENABLED=$(if $(CC_FOUND),1,0) $(call GO_TEST,$(ALL_PACKAGES)) $(RACE)
 	# What repeats does so a few times in make test, and seldom under the race detector, where those
 	# of megabytes are left out: here in full. The random steps of helm are in make differential.
-	go test -vet=off $(LIMIT) ./helm -run 'Killed|TooLarge' -kills 50
-	go test -vet=off $(LIMIT) ./cmd/addon-operator -run LeaderIsKilled -kills 20
-	go test -vet=off $(LIMIT) ./actors -run 'Random|Interleavings' -sequences 1000 -seeds 100
-	go test -vet=off $(LIMIT) ./values -thorough
+	$(call GO_TEST,./helm) -run 'Killed|TooLarge' -args -kills 50
+	$(call GO_TEST,./cmd/addon-operator) -run LeaderIsKilled -args -kills 20
+	$(call GO_TEST,./actors) -run 'Random|Interleavings' -args -sequences 1000 -seeds 100
+	$(call GO_TEST,./values) -args -thorough
 	echo "test-race: ok ($$SECONDS s)"
 
 .PHONY: differential
