@@ -102,6 +102,31 @@ func TestArchitectureNamesWhatExists(t *testing.T) {
 	}
 }
 
+// Pages for contributors name files and tests that exist.
+func TestPagesForContributorsNameWhatExists(t *testing.T) {
+	pages, err := fs.Glob(os.DirFS("."), "docs/decisions/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := names(t)
+	quoted, isFile, isTest := regexp.MustCompile("`([^`\n]+)`"), regexp.MustCompile(`^[\w.-]+(/[\w*.-]+)+$`), regexp.MustCompile(`^Test\w+$`)
+	for _, page := range append(pages, "CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range quoted.FindAllStringSubmatch(withoutCode(string(text)), -1) {
+			name := m[1]
+			root, _, _ := strings.Cut(name, "/")
+			_, err := os.Stat(root)
+			found, _ := fs.Glob(os.DirFS("."), name)
+			if isFile.MatchString(name) && err == nil && !strings.Contains(name, "NAME") && len(found) == 0 || isTest.MatchString(name) && !known[name] {
+				t.Errorf("%s names %s, which does not exist", page, name)
+			}
+		}
+	}
+}
+
 // The table of docs/security.md promises nothing that no test proves.
 func TestGuaranteesNameTheirTests(t *testing.T) {
 	page, err := os.ReadFile("docs/security.md")
