@@ -10,7 +10,7 @@ import (
 )
 
 // RecreateAnnotation of Chart.yaml names kinds, separated by commas. An object of
-// such a kind is deleted and created anew when the chart changes a field that
+// such a kind is deleted and created again when the chart changes a field that
 // Kubernetes never changes: in upgrades, and in installs over objects that exist.
 // Without it Apply fails and says so: with the object goes what depends on it, for
 // example the pods of a Deployment.
