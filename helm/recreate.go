@@ -40,7 +40,7 @@ func (k *cluster) mayRecreate(list kube.ResourceList) bool {
 }
 
 func (k *cluster) recreate(list kube.ResourceList) (*kube.Result, error) {
-	k.op.log.Warn("an object is deleted and created anew, because a field changed that Kubernetes never changes",
+	k.op.log.Warn("an object is deleted and created again, because an immutable field changed",
 		"object", objectOfInfo(list[0]).String(), "annotation", RecreateAnnotation)
 	if _, errs := k.Client.DeleteWithPropagationPolicy(list, metav1.DeletePropagationBackground); len(errs) > 0 {
 		return &kube.Result{}, errs[0]

@@ -142,7 +142,7 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.number(&c.PurgeShare, "purge-share", "ADDON_OPERATOR_PURGE_SHARE", actors.DefaultPurgeShare, "percentage of the releases that one reload may purge without a confirmation; a single one it may purge always")
 	o.text(&c.ExtraLabels, "helm-extra-labels", "ADDON_OPERATOR_HELM_EXTRA_LABELS", "heritage=addon-operator", "labels put on every object of a chart, key=value separated by commas")
 	o.text(&c.CRDLabels, "crd-extra-labels", "ADDON_OPERATOR_CRD_EXTRA_LABELS", "heritage=addon-operator", "labels put on every CRD of a module, key=value separated by commas")
-	o.text(&c.Drift, "drift", "ADDON_OPERATOR_DRIFT", "off", "fields of deployed objects that somebody changed: off, report (log, metric, module drift), correct (put them back)")
+	o.text(&c.Drift, "drift", "ADDON_OPERATOR_DRIFT", "off", "fields of deployed objects that others have changed: off, report (log, metric, module drift), correct (put them back)")
 	duration(&c.DriftPeriod, "drift-period", "ADDON_OPERATOR_DRIFT_PERIOD", 5*time.Minute, "time between two looks for drift at a module; one more comes after each of its runs")
 	o.text(&c.CRDSkip, "crd-filters", "ADDON_OPERATOR_CRD_FILTER_PREFIXES", "doc-,_", "files in crds/ that begin like one of these are no CRDs; separated by commas")
 	o.text(&c.LogLevel, "log-level", "LOG_LEVEL RLOG_LOG_LEVEL", "info", "debug, info, warn or error")

@@ -11,11 +11,11 @@ import (
 	"addon-operator/messages"
 )
 
-// moduleDrift shows what somebody changed of a module's objects.
+// moduleDrift shows what others changed of a module's objects.
 func moduleDrift(c *Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
-		Use: "drift NAME", Short: "Print which fields of the objects of a module somebody changed",
+		Use: "drift NAME", Short: "Print which fields of a module's objects others have changed",
 		Long: `Prints what the last look for drift has found: fields that the chart sets and that have
 another value in the cluster. The option --drift says whether anybody looks.`,
 		Example:           "  addon-operator module drift ingress-nginx",

@@ -269,7 +269,7 @@ func ownRules(document []byte, namespace, why string) ([]demand, error) {
 		}
 	}
 	needsEscalate := granted.AggregationRule != nil || slices.ContainsFunc(granted.Rules, func(r rbacv1.PolicyRule) bool { return len(r.NonResourceURLs) > 0 })
-	if needsEscalate { // it will hold what nobody can tell now
+	if needsEscalate { // it will hold what is unknown now
 		demands = append(demands, demand{namespace, schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterroles"}, granted.Name, []string{"escalate"}, why})
 	}
 	return demands, nil

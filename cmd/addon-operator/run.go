@@ -350,7 +350,7 @@ func serveSecurely(ctx context.Context, c *Config, address string, source server
 		case errors.Is(err, kube.ErrBusy):
 			return http.StatusTooManyRequests, err
 		case err != nil:
-			log.Warn("a page is refused: nobody can tell who asks", "page", path, "err", err)
+			log.Warn("a page is refused: the token cannot be checked now", "page", path, "err", err)
 			return http.StatusServiceUnavailable, errors.New("the API server does not tell who asks; the log of the operator says why")
 		case verdict == kube.Allowed:
 			return http.StatusOK, nil

@@ -122,7 +122,7 @@ bring.`,
 func monitorCommand(c *Config) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
-		Use: "resource-monitor", Short: "Print the objects of releases that are missed when somebody deletes them", Args: noArgs,
+		Use: "resource-monitor", Short: "Print the objects of releases that are watched for deletion", Args: noArgs,
 		Example: "  addon-operator module resource-monitor",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.show(cmd, "/module/resource-monitor", nil, monitorTable)

@@ -102,7 +102,7 @@ func unsetCommand(c *Config, opts *options, lookup func(string) (string, bool)) 
 
 func (v *valueEdit) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&v.dryRun, "dry-run", false, "validate and print what would change, and write nothing")
-	cmd.Flags().BoolVar(&v.create, "create", false, "create the ConfigMap also when nobody can tell what it held; everything that it held is then removed")
+	cmd.Flags().BoolVar(&v.create, "create", false, "create the ConfigMap although it is unknown what it held; everything that it held is then removed")
 	cmd.Flags().BoolVar(&v.secrets, "show-secrets", false, "show what looks like a secret")
 }
 
@@ -251,7 +251,7 @@ func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[str
 	case kept != nil || v.create:
 		return nil, "it is new", nil
 	}
-	return nil, "", fmt.Errorf("ConfigMap %s/%s does not exist, and nobody can tell whether it held something that the operator has in force: %w; "+
+	return nil, "", fmt.Errorf("ConfigMap %s/%s does not exist, and it is unknown whether the operator has values in force that it held: %w; "+
 		"ask where the operator answers, or write it all the same with --create, which removes what it held", c.Namespace, c.ConfigMap, errors.Join(err, errKept))
 }
 
