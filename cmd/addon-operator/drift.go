@@ -37,12 +37,12 @@ func driftTable(w io.Writer, body []byte) error {
 	}
 	switch {
 	case drift.Mode == actors.DriftOff:
-		_, err := fmt.Fprintln(w, "Nobody looks for drift: the option --drift is off.")
+		_, err := fmt.Fprintln(w, "Drift is not checked: the option --drift is off.")
 		return err
 	case drift.Error != "":
 		return fmt.Errorf("the last look for drift failed: %s", drift.Error)
 	case drift.Checked.IsZero():
-		_, err := fmt.Fprintln(w, "Nobody has looked yet: the module must have run, and not be under maintenance.")
+		_, err := fmt.Fprintln(w, "Not checked yet: the module must have run, and not be under maintenance.")
 		return err
 	case len(drift.Objects) == 0:
 		_, err := fmt.Fprintf(w, "No object was changed (%s).\n", at(drift.Checked))

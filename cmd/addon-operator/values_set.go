@@ -40,7 +40,7 @@ type valueEdit struct {
 // special is what is known of the value that is edited.
 type special struct{ marked, inSecret bool }
 
-// editAttempts is how often an edit begins again because somebody else was faster.
+// editAttempts is how often an edit begins again because another writer was faster.
 const editAttempts = 10
 
 const aboutEdits = `
@@ -278,7 +278,7 @@ func jsonPointer(path []string) string {
 }
 
 // validate refuses data that would not be in force, unless those before would not be either
-// and nothing new is wrong with them: then it tells what. Without a check only the form counts.
+// and nothing new is wrong with them: then it says what. Without a check only the form counts.
 func (v *valueEdit) validate(check func(map[string]string) (string, error), before, after map[string]string) (still string, err error) {
 	unread, refused := unreadable(after), ""
 	if check != nil {
@@ -302,7 +302,7 @@ func (v *valueEdit) validate(check func(map[string]string) (string, error), befo
 	return "it is still refused: " + problems, nil
 }
 
-// unreadable tells which keys of a ConfigMap cannot be read, and why.
+// unreadable returns which keys of a ConfigMap cannot be read, and why.
 func unreadable(data map[string]string) string {
 	if _, err := values.ParseConfigMap(data); err != nil {
 		return err.Error()
@@ -351,7 +351,7 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (check f
 	return nil, fmt.Sprintf("NOT validated by any schema: no operator answers, and %s; 'kubectl -n %s describe configmap %s' shows whether it is in force", why, v.config.Namespace, v.config.ConfigMap)
 }
 
-// within tells whether each line of a refusal was in the one before.
+// within reports whether each line of a refusal was in the one before.
 func within(refused, before string) bool {
 	was := strings.Split(before, "\n")
 	return !slices.ContainsFunc(strings.Split(refused, "\n"), func(line string) bool { return !slices.Contains(was, line) })
