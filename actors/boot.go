@@ -159,7 +159,7 @@ func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits f
 	kept, err := readLastValid(ctx, w, waits)
 	switch {
 	case err != nil && refused == nil && cm.Exists():
-		w.Log.Warn("nobody can tell whether the Secret with values was deleted; the operator starts without its values", "err", err)
+		w.Log.Warn("it is unknown whether the Secret with values was deleted; the operator starts without its values", "err", err)
 		return nil
 	case err != nil:
 		return fmt.Errorf("%w; the last valid values cannot take their place: %w", b.startRefused(cmp.Or(refused, errDeletedBefore)), err)

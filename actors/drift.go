@@ -14,7 +14,7 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Drift is what somebody changed of the objects that a chart deployed. A module looks for
+// Drift is what others changed of the objects that a chart deployed. A module looks for
 // it a moment after each of its runs and then from time to time, while it rests; the looks
 // stand in a queue of their own, one at a time. What is found is reported, or put back by
 // a run of the module, with drift as its cause.
@@ -186,7 +186,7 @@ func (m *module) reportDrift(told []messages.DriftedObject) {
 	}
 	for _, object := range told {
 		if m.program.Drift == DriftCorrect || !slices.ContainsFunc(m.state.drift.told, func(old messages.DriftedObject) bool { return same(old, object) }) {
-			m.log.Warn("somebody changed an object of the module", "object", object.Object, "fields", object.Fields, "drift", m.program.Drift)
+			m.log.Warn("an object of the module was changed by others", "object", object.Object, "fields", object.Fields, "drift", m.program.Drift)
 		}
 	}
 	if len(told) == 0 && len(m.state.drift.told) > 0 {

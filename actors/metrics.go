@@ -74,7 +74,7 @@ func NewMetrics(prefix string) *Metrics {
 	m.moduleSeconds = m.histogram("module_run_seconds", "Duration of successful module runs.", "module", "activation")
 	m.moduleErrors = m.counter("module_run_errors_total", "Failed module runs.", "module")
 	m.deleteErrors = m.counter("module_delete_errors_total", "Failed deletes of modules.", "module")
-	m.drift = m.gauge("module_drifted_objects", "Objects of the module's release that somebody changed, by the last look for drift.", "module")
+	m.drift = m.gauge("module_drifted_objects", "Objects of the module's release that others have changed, by the last check for drift.", "module")
 	m.corrections = m.counter("module_drift_corrections_total", "Runs of the module that put drift back.", "module")
 	m.convergeSeconds = m.counter("convergence_seconds", "Time spent in finished reloads of all modules.", "activation")
 	m.convergeTotal = m.counter("convergence_total", "Finished reloads of all modules.", "activation")

@@ -46,7 +46,7 @@ type World struct {
 	Renderer Renderer
 	// Previews may be nil: then nobody can ask what would happen.
 	Previews Previews
-	// Drift says what becomes of objects that somebody changed: DriftReport, DriftCorrect, or
+	// Drift says what becomes of objects that others changed: DriftReport, DriftCorrect, or
 	// nothing; DriftPeriod is the time between two looks at a module.
 	Drift       string
 	DriftPeriod time.Duration

@@ -133,7 +133,7 @@ func (j job) writesOf(run *supervisor.Run, hook hooks.Hook, objects []objectpatc
 	run.Tell(monitors, begun)
 	var mu sync.Mutex
 	ended := messages.ObjectsWritten{Write: begun.Write}
-	ctx = kube.TellWritten(run.Context(), func(o kube.Written) {
+	ctx = kube.ReportWritten(run.Context(), func(o kube.Written) {
 		mu.Lock()
 		defer mu.Unlock()
 		name := messages.ObjectName{Kind: strings.ToLower(o.Kind), Namespace: o.Namespace, Name: o.Name}

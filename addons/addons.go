@@ -33,7 +33,7 @@ func SplitPath(list string) []string {
 type Tree struct {
 	Global  Global
 	Modules []Module // by order, then by name (A8, X23)
-	// Warnings name what was skipped and why. Problems are those among them that somebody surely
+	// Warnings name what was skipped and why. Problems are those among them that someone surely
 	// did not mean: a check before a roll-out fails on them, an operator goes on without.
 	Warnings, Problems []string
 	// Broken are modules that are not among the others because a file of theirs is wrong; Load
@@ -212,7 +212,7 @@ func (t *Tree) findIn(root string, unnumbered int) ([]Module, error) {
 	return found, errors.Join(errs...)
 }
 
-// entry tells whether a directory entry is a module (A4, A9, A10).
+// entry reports whether a directory entry is a module (A4, A9, A10).
 func (t *Tree) entry(root string, e os.DirEntry, unnumbered int) (Module, bool, error) {
 	path := filepath.Join(root, e.Name())
 	if strings.HasPrefix(e.Name(), ".") || e.Name() == "values.yaml" {

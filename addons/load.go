@@ -133,7 +133,7 @@ func readSchema(path string) (values.SchemaFile, error) {
 	return values.SchemaFile{Path: path, Data: data}, nil
 }
 
-// readFile reads a file that has at most as much as values may have. A named pipe is refused, not waited for: nobody writes
+// readFile reads a file that has at most as much as values may have. A named pipe is refused, not waited for: nothing writes
 // into one that lies in an image, and the start would hang without a word. So is a device, which may never end.
 func readFile(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)

@@ -16,24 +16,24 @@ import (
 	"addon-operator/helm/charts"
 )
 
-// Module is what becomes a release.
+// Module is what is installed as a release.
 type Module struct {
 	Name   string         // name of the module, and of its release (H1)
 	Key    string         // key of its section in Values (A6); see H2
 	Dir    string         // directory of the chart
 	Values map[string]any // merged and validated; not changed
-	// Gone are objects that News told of since the last Apply. They are applied
+	// Gone are objects that News reported since the last Apply. They are applied
 	// again even when they exist: who brought them back, or took the labels off
 	// them, may have changed more (H13).
 	Gone []Object
 	// Began is called at the beginning of each operation of an Apply, and what it returns
-	// at its end; nil for nobody who wants to know.
+	// at its end; Optional.
 	Began func(Operation) (ended func(error))
 	// Writes is called before an object is written or deleted, also from several goroutines, and
 	// what it returns when that is over, with the resourceVersion of the object; it is empty when
-	// the object is gone or the write has failed. nil for nobody who wants to know.
+	// the object is gone or the write has failed. Optional.
 	Writes func(Object) (written func(version string))
-	// Drifted are objects that Drift told of: whatever the chart sets in them is
+	// Drifted are objects that Drift reported: whatever the chart sets in them is
 	// put back.
 	Drifted []Object
 }
@@ -52,18 +52,18 @@ const (
 	Skipped   Action = "skipped"
 )
 
-// Outcome tells what Apply did and why.
+// Outcome is what Apply did and why.
 type Outcome struct {
 	Action   Action
 	Reason   string   // a sentence for people
 	Revision int      // the newest one
-	Objects  []Object // of the release, without hooks (H14); as News tells of them
+	Objects  []Object // of the release, without hooks (H14); as News reports them
 	// Healed are absent objects that were the only reason to act.
 	Healed []Object
 	// ChartVersion is the version in Chart.yaml.
 	ChartVersion string
 	// Unstable says where the chart renders differently from the same inputs; empty when it does
-	// not, or nobody had to look.
+	// not, or no look was needed.
 	Unstable string
 	// Again is when to try again what was skipped because of that; 0 is when something changes.
 	Again time.Duration
@@ -169,7 +169,7 @@ func (a *apply) run() (Outcome, error) {
 				return outcome, nil
 			}
 		}
-		level := slog.LevelDebug // the outcome tells of these
+		level := slog.LevelDebug // the outcome has these
 		if step == StepUnlock || step == StepReinstall {
 			level = slog.LevelInfo
 		}
@@ -244,7 +244,7 @@ func (a *apply) prepare(step Step) error {
 	return nil
 }
 
-// reachAll refuses to begin a step when nobody can tell what becomes of an object of the
+// reachAll refuses to begin a step when the API of an object is away, of the
 // chart, or of one that has left it: the new record would not list that one any more.
 func (a *apply) reachAll() error {
 	if len(a.client.kinds.Away()) == 0 {

@@ -133,7 +133,7 @@ func (c *Client) Releases(ctx context.Context) ([]string, error) {
 	return sortedKeys(states), nil
 }
 
-// ResetDiscovery tells that the kinds of the API server have changed: CRDs were
+// ResetDiscovery says that the kinds of the API server have changed: CRDs were
 // installed (M6).
 func (c *Client) ResetDiscovery() { c.kinds.Forget() }
 

@@ -39,7 +39,7 @@ type cluster struct {
 	target    string   // that manifest, once known
 	earlier   []string // manifests of failed revisions whose objects Helm forgets
 	recreates []string // kinds that are deleted and created when a field cannot change
-	presumed  bool     // nobody has asked whether the objects exist
+	presumed  bool     // the objects were not looked up
 	withdrawn error    // why an install was taken back as a whole
 	secrets   []string // texts of Secrets, never shown in errors
 	undeleted []error  // why objects could not be deleted; Helm only says that

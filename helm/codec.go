@@ -22,7 +22,7 @@ const (
 	maxValues = 500_000  // values in it: a short one takes twenty times its text
 )
 
-// encoder writes records. It keeps what it packs with: making that anew takes a
+// encoder writes records. It keeps its compressor: making a new one takes a
 // megabyte and longer than all the rest of a small record.
 type encoder struct{ packers sync.Pool }
 

@@ -42,7 +42,7 @@ func Decide(state State, checksum string, absent []Object) (step Step, reason st
 		return StepInstall, fmt.Sprintf("revision %d was uninstalled", last.Version)
 	}
 	// pending-install, pending-upgrade, pending-rollback, uninstalling, and
-	// whatever else somebody left there.
+	// whatever else was left there.
 	return StepUnlock, fmt.Sprintf("revision %d was interrupted in status %q", last.Version, last.Status)
 }
 

@@ -30,8 +30,8 @@ const (
 	Invalid     Kind = "invalid"     // the API server refuses an object, or does not know its kind
 	Cancelled   Kind = "cancelled"   // the context ended; a later Apply repairs what was left
 	Unavailable Kind = "unavailable" // the API server cannot be reached or is overloaded: try again
-	Away        Kind = "away"        // nobody can tell what an API has that is needed: its server does not answer; try again
-	Conflict    Kind = "conflict"    // somebody else wrote the release or an object at the same time: try again
+	Away        Kind = "away"        // the kinds of a needed API are unknown: its server does not answer; try again
+	Conflict    Kind = "conflict"    // another client wrote the release or an object at the same time: try again
 	Failed      Kind = "failed"      // a Helm hook failed, or anything Helm gives no reason for
 )
 
@@ -170,9 +170,9 @@ func isImmutable(text string) bool {
 func adviceFor(kind Kind, text string) string {
 	switch {
 	case kind == Immutable:
-		return "Kubernetes never changes this field: undo the change, or delete the object and it is created anew at the next try; to have that done for you, name its kind in the annotation " + RecreateAnnotation + " of Chart.yaml"
+		return "Kubernetes never changes this field: undo the change, or delete the object and it is created again at the next try; to have that done for you, name its kind in the annotation " + RecreateAnnotation + " of Chart.yaml"
 	case kind == Conflict:
-		return "somebody else works on this release; run only one operator, and no helm command beside it"
+		return "another client works on this release; run only one operator, and no helm command at the same time"
 	case kind == Invalid && strings.Contains(text, "no matches for kind"):
 		return "install the CRD of this kind first (put it into the crds directory of a module that runs earlier), or remove the object from the templates"
 	case kind == Invalid && strings.Contains(text, "is forbidden"):

@@ -18,7 +18,7 @@ const (
 	Fallback Operation = "fallback"
 )
 
-// observed tells m.Began that an operation begins; the caller tells how it ended.
+// observed calls m.Began when an operation begins; the caller reports how it ended.
 func (m Module) observed(o Operation) (ended func(error)) {
 	if m.Began == nil {
 		return func(error) {}
@@ -34,7 +34,7 @@ func operationOf(s Step) Operation {
 	return Upgrade
 }
 
-// writes tells that the objects of target are about to be written or, when there are none, those of
+// writes reports that the objects of target are about to be written or, when there are none, those of
 // original deleted; the caller calls done when that is over. Helm keeps in target what the API server
 // has answered.
 func (k *cluster) writes(original, target kube.ResourceList) (done func()) {

@@ -170,7 +170,7 @@ func (g getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) 
 // ToRESTMapper returns the shared mapper.
 func (g getter) ToRESTMapper() (meta.RESTMapper, error) { return g.op.client.kinds.Mapper(), nil }
 
-// ToRawKubeConfigLoader tells the namespace; there is no kubeconfig here.
+// ToRawKubeConfigLoader returns the namespace; there is no kubeconfig here.
 func (g getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
 	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.op.client.options.Namespace}}
 	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), overrides)

@@ -29,7 +29,7 @@ type Hook struct {
 // Uninstalled is the action of a preview of Uninstall.
 const Uninstalled Action = "uninstalled"
 
-// Preview tells what Apply would do now. It writes nothing: see rehearse. An
+// Preview returns what Apply would do now. It writes nothing: see rehearse. An
 // error is the one that Apply would meet, as far as it can be known before; what
 // was found until then is returned with it.
 func (c *Client) Preview(ctx context.Context, m Module) (Preview, error) {
@@ -51,12 +51,12 @@ func (c *Client) Preview(ctx context.Context, m Module) (Preview, error) {
 	return p, nil
 }
 
-// PreviewUninstall tells what Uninstall would do now.
+// PreviewUninstall returns what Uninstall would do now.
 func (c *Client) PreviewUninstall(ctx context.Context, name string) (Preview, error) {
 	return c.previewRemoval(ctx, name, false)
 }
 
-// PreviewPurge tells what Purge would do now.
+// PreviewPurge returns what Purge would do now.
 func (c *Client) PreviewPurge(ctx context.Context, name string) (Preview, error) {
 	return c.previewRemoval(ctx, name, true)
 }
@@ -74,7 +74,7 @@ func (c *Client) previewRemoval(ctx context.Context, name string, purge bool) (P
 	return p, err
 }
 
-// Drift tells which objects of a module somebody changed since its last Apply: the
+// Drift returns which objects of a module others changed since its last Apply: the
 // fields that an Apply with these objects as Module.Drifted puts back. It looks at
 // what the chart sets; defaults of the API server and fields of other writers are
 // none of its business. known is false when an Apply is due anyway, whose changes
@@ -118,9 +118,9 @@ func insist(step Step, reason string, drifted []Object) (Step, string) {
 	case step != StepSkip || len(drifted) == 0:
 		return step, reason
 	case len(drifted) == 1:
-		return StepUpgrade, fmt.Sprintf("somebody changed %s", drifted[0])
+		return StepUpgrade, fmt.Sprintf("%s was changed by others", drifted[0])
 	}
-	return StepUpgrade, fmt.Sprintf("somebody changed %s and %d more objects", drifted[0], len(drifted)-1)
+	return StepUpgrade, fmt.Sprintf("%s and %d more were changed by others", drifted[0], len(drifted)-1)
 }
 
 // hooksOf lists the hooks of a release that an action runs.

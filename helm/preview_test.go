@@ -264,7 +264,7 @@ func (f *fixture) patch(resource, name, patch string) {
 	}
 }
 
-// Drift is what somebody changed of what the chart sets; Apply puts exactly that back.
+// Drift is what others changed of what the chart sets; Apply puts exactly that back.
 // What the chart does not set, how the API server writes a quantity, and defaults are none.
 func TestDrift(t *testing.T) {
 	f, w := startWatched(t)
@@ -285,7 +285,7 @@ func TestDrift(t *testing.T) {
 
 	m.Drifted = drifted
 	outcome := f.apply(m, Upgraded, 2)
-	if !strings.Contains(outcome.Reason, "somebody changed ConfigMap") || !strings.Contains(outcome.Reason, "and 2 more objects") {
+	if !strings.Contains(outcome.Reason, "were changed by others") || !strings.Contains(outcome.Reason, "and 2 more") {
 		t.Errorf("reason: %s", outcome.Reason)
 	}
 	m.Drifted = nil
@@ -335,7 +335,7 @@ func TestPreviewOfAnObjectThatIsRecreated(t *testing.T) {
 	f.apply(m, Installed, 1)
 	m = m.with("image", "none:2")
 	p := f.preview(w, m, Upgraded)
-	expectText(t, "changes", verbs(p.Changes), "change Job anew ("+rehearsal.NoteAnew+")")
+	expectText(t, "changes", verbs(p.Changes), "change Job anew ("+rehearsal.NoteRecreated+")")
 	f.apply(m, Upgraded, 2)
 }
 

@@ -29,7 +29,7 @@ func (t *boundTransport) keepReads(yes bool) {
 	t.keeps, t.reads = yes, map[string]kept{}
 }
 
-// presumeAbsent answers the reads of objects that nobody has asked for yet: they
+// presumeAbsent answers the reads of objects that were not read yet: they
 // do not exist. Whoever creates them learns whether that was true.
 func (t *boundTransport) presumeAbsent(paths []string) {
 	t.keepReads(true)

@@ -10,7 +10,7 @@ import (
 )
 
 // The memory of records has two sources, a watch and our own writes, and the
-// watch is the slower one: it tells of a write after the write has returned. So
+// watch is the slower one: it reports a write after the write has returned. So
 // everything carries its resourceVersion, and what is older than what is known
 // does not count.
 
@@ -48,7 +48,7 @@ func (r *records) Replace(all []*metav1.PartialObjectMetadata, at string) {
 }
 
 // WentBack makes the memory forget: the API server has gone back to an earlier state, and
-// what it tells next is not older than what is known. It is an optional method of a
+// what it reports next is not older than what is known. It is an optional method of a
 // metadataStore.
 func (r *records) WentBack() {
 	r.mu.Lock()
@@ -75,7 +75,7 @@ func (r *records) connected(yes bool) {
 	}
 }
 
-// await waits for the watch to tell all there is, and reports whether it is
+// await waits for the watch to list all there is, and reports whether it is
 // connected.
 func (r *records) await(ctx context.Context) bool {
 	r.mu.Lock()
@@ -109,8 +109,8 @@ func (r *records) copied(ctx context.Context) *records {
 	return out
 }
 
-// seen takes in what the watch tells; when it was not known and no operation of
-// ours is under way, somebody else did it. Whether one is under way is asked
+// seen takes in what the watch reports; when it was not known and no operation of
+// ours is under way, another client did it. Whether one is under way is asked
 // first: the news of a write may come before the answer to it, and by the time it
 // is taken in, the operation may have ended. One that ended before has said what
 // it wrote, and one that begins later has not written yet.
@@ -145,7 +145,7 @@ func (r *records) put(name string, fresh Revision) (changed bool) {
 	return true
 }
 
-// vanished forgets a revision that the watch tells to be deleted.
+// vanished forgets a revision that the watch reports as deleted.
 func (r *records) vanished(name string, old Revision) (changed bool) {
 	delete(r.removed, old.secret)
 	state := r.stateOf(name)
@@ -167,7 +167,7 @@ func (r *records) wrote(name string, revision Revision) {
 	r.put(name, revision)
 }
 
-// deleted forgets a revision that we deleted. Until the watch tells of it, what
+// deleted forgets a revision that we deleted. Until the watch reports it, what
 // it still says of the secret does not count.
 func (r *records) deleted(name string, old Revision) {
 	r.mu.Lock()

@@ -10,7 +10,7 @@ import (
 )
 
 // RecreateAnnotation of Chart.yaml names kinds, separated by commas. An object of
-// such a kind is deleted and created anew when the chart changes a field that
+// such a kind is deleted and created again when the chart changes a field that
 // Kubernetes never changes: in upgrades, and in installs over objects that exist.
 // Without it Apply fails and says so: with the object goes what depends on it, for
 // example the pods of a Deployment.
@@ -40,7 +40,7 @@ func (k *cluster) mayRecreate(list kube.ResourceList) bool {
 }
 
 func (k *cluster) recreate(list kube.ResourceList) (*kube.Result, error) {
-	k.op.log.Warn("an object is deleted and created anew, because a field changed that Kubernetes never changes",
+	k.op.log.Warn("an object is deleted and created again, because an immutable field changed",
 		"object", objectOfInfo(list[0]).String(), "annotation", RecreateAnnotation)
 	if _, errs := k.Client.DeleteWithPropagationPolicy(list, metav1.DeletePropagationBackground); len(errs) > 0 {
 		return &kube.Result{}, errs[0]

@@ -66,7 +66,7 @@ func TestRecreateWhenInstalling(t *testing.T) {
 			f.selects("one")
 			f.apply(m.with("app", "two").with("most", int64(8)), Installed, 1)
 			f.selects("two")
-			if !strings.Contains(f.log.String(), "deleted and created anew") {
+			if !strings.Contains(f.log.String(), "deleted and created again") {
 				t.Error("the log does not tell of it")
 			}
 		})

@@ -15,7 +15,7 @@ import (
 )
 
 // What Apply would do is found out by letting Apply do it, over transports that let no
-// write through (package rehearsal). So what is told is what Apply does, repairs
+// write through (package rehearsal). So the result is what Apply does, repairs
 // included, and there is no second implementation to keep equal.
 
 // rehearsed is what a client that changes nothing finds out.

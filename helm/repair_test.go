@@ -353,7 +353,7 @@ spec:
 	if err != nil || app.Spec.Selector.MatchLabels["app"] != "three" {
 		t.Errorf("deployment: %v, %v", app.Spec.Selector, err)
 	}
-	if !strings.Contains(f.log.String(), "deleted and created anew") {
+	if !strings.Contains(f.log.String(), "deleted and created again") {
 		t.Error("the log does not tell of it")
 	}
 	f.apply(m.with("app", "three"), Skipped, 5)

@@ -21,7 +21,7 @@ type Document struct {
 	Hook    bool // it is a hook of the chart, and no part of the release (H14)
 }
 
-// Show renders the chart of a module and tells what comes out, in the order Helm
+// Show renders the chart of a module and returns the result, in the order Helm
 // applies it, with the hooks of the chart at the end (H14). It changes nothing. A
 // document that cannot be read is among them with its error; an error of Show
 // says that there is no text at all.
@@ -74,7 +74,7 @@ func document(source, text string) Document {
 	return d
 }
 
-// Deployed tells what the deployed revision of a release was rendered to, without the
+// Deployed returns what the deployed revision of a release was rendered to, without the
 // hooks of its chart. There is none while the first install has not succeeded.
 func (c *Client) Deployed(ctx context.Context, name string) (objects []map[string]any, revision int, err error) {
 	op, err := c.begin(ctx, name)

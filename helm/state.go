@@ -124,7 +124,7 @@ type records struct {
 	known   map[string]State
 	doubted map[string]bool   // releases whose last operation failed
 	removed map[string]string // secrets that we deleted, with their last resourceVersion
-	ready   chan struct{}     // closed when the watch has told all, or cannot; nil: no watch
+	ready   chan struct{}     // closed when the watch has listed all, or cannot; nil: no watch
 	watched bool              // known is what the watch and our own writes say
 }
 

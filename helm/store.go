@@ -20,7 +20,7 @@ import (
 )
 
 // errTaken says that a record changed since it was read.
-var errTaken = errors.New("the release record was changed by somebody else")
+var errTaken = errors.New("the release record was changed by another client")
 
 // corruptedError says that the body of a release record cannot be read.
 type corruptedError struct {
@@ -46,7 +46,7 @@ const recordKey = "release"
 //   - an update carries the resourceVersion that this operation read or wrote,
 //     so of two writers one loses instead of both winning;
 //   - a corrupted body is an error with the name of the secret, where Helm's
-//     driver silently skips it and then fails for ever on the existing name;
+//     driver silently skips it and then fails forever on the existing name;
 //   - templates and files of the chart are not stored: no command of Helm reads
 //     them, and they are what makes records too large.
 type store struct {
@@ -160,7 +160,7 @@ func (s *store) Update(key string, rel *release.Release) error {
 	return s.keep(updated, rel)
 }
 
-// Delete removes a revision that nobody changed since it was read.
+// Delete removes a revision that did not change since it was read.
 func (s *store) Delete(key string) (*release.Release, error) {
 	i := s.index(key)
 	if i < 0 {

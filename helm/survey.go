@@ -117,7 +117,7 @@ func unlooked(o Object, err error) error {
 	return fmt.Errorf("look at %s: %w", o, err)
 }
 
-// reach returns an error when nobody can tell now what becomes of one of the objects: the
+// reach returns an error when the API of one of the objects is away: the
 // server of their API does not answer (P13).
 func (c *Client) reach(objects []Object) error {
 	for _, o := range objects {
@@ -177,7 +177,7 @@ func ownerIn(live *metav1.PartialObjectMetadata) owner {
 }
 
 // foreign returns an error that names every object of another release. Objects
-// of nobody are taken over (H7); taking them from another release would only
+// without an owner are adopted (H7); taking them from another release would only
 // start a fight between two modules.
 func (s survey) foreign(objects []Object, us owner) error {
 	var errs []error

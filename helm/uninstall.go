@@ -23,7 +23,7 @@ func (c *Client) Uninstall(ctx context.Context, name string) (existed bool, err 
 	return c.remove(ctx, name, false)
 }
 
-// Purge is Uninstall for a release whose module is gone (G7). Nobody has asked for it, so
+// Purge is Uninstall for a release whose module is gone (G7). No one asked for it, so
 // it trusts the record less: a release that Ours does not know counts as missing, and the
 // Helm hooks of the chart do not run.
 func (c *Client) Purge(ctx context.Context, name string) (existed bool, err error) {
@@ -168,7 +168,7 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 
 // owned leaves out what an uninstall must not delete, though the record lists it: objects
 // whose annotations do not name this release, and objects that ask to be kept (P2). One that
-// cannot be looked at is an error, because without the record nobody would delete it later.
+// cannot be looked at is an error, because without the record it would never be deleted.
 func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 	var ours kube.ResourceList
 	var stay []string

@@ -36,12 +36,12 @@ func (c *Client) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]b
 	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 }
 
-// labels tell of the new revision what decides about the next one.
+// labels keep on the new revision what decides about the next one.
 func (a *apply) labels() map[string]string {
 	return map[string]string{ChecksumLabel: a.manifest.checksum, InputsLabel: a.manifest.inputs}
 }
 
-// buildOf tells one build of the operator from others: another one may render otherwise.
+// buildOf identifies a build of the operator: another build may render differently.
 func buildOf() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.String()

@@ -85,7 +85,7 @@ func finished(u *unstructured.Unstructured) (bool, error) {
 }
 
 // WaitForDelete implements kube.InterfaceExt: hooks are deleted before they are
-// created anew.
+// created again.
 func (k *cluster) WaitForDelete(list kube.ResourceList, timeout time.Duration) error {
 	for _, info := range list {
 		helper := resource.NewHelper(info.Client, info.Mapping)

@@ -15,7 +15,7 @@ import (
 	"addon-operator/helm/kinds"
 )
 
-// Watcher tells what changes in the cluster. Package kube implements it (Client),
+// Watcher reports what changes in the cluster. Package kube implements it (Client),
 // and its comments are the contract.
 type Watcher interface {
 	WatchMetadata(ctx context.Context, resource schema.GroupVersionResource, namespace, labels string, store metadataStore)
@@ -45,13 +45,13 @@ type Presence interface {
 // every object, whatever the chart says.
 const managedByHelm = "app.kubernetes.io/managed-by=Helm"
 
-// News is what the watches tell of, each from a goroutine of a watch. Both must
+// News is what the watches report, each from a goroutine of a watch. Both must
 // return at once.
 type News struct {
 	// Gone: an object that belongs to a release of the namespace was deleted, or
 	// lost the label or the annotation that says so (H13).
 	Gone func(Object)
-	// Changed: somebody else wrote or deleted the records of this release.
+	// Changed: another client wrote or deleted the records of this release.
 	Changed func(release string)
 }
 
@@ -63,7 +63,7 @@ type News struct {
 // What the watches know may be a moment late. That does no harm: everything
 // written carries the resourceVersion that was read, or creates what must not
 // exist; an object that seems absent is asked for; and what Apply did not see
-// yet is told by News afterwards. Watch is called once, before the first Apply;
+// yet is reported by News afterwards. Watch is called once, before the first Apply;
 // without Options.Watcher it does nothing.
 func (c *Client) Watch(ctx context.Context, news News) {
 	if c.options.Watcher == nil {
@@ -144,7 +144,7 @@ func (c *Client) absent(ctx context.Context, objects []Object) ([]Object, error)
 	return absent, nil
 }
 
-// want remembers the objects of a release, and returns them as News tells of
+// want remembers the objects of a release, and returns them as News reports
 // them; none forgets the release.
 func (c *Client) want(release string, objects []Object) []Object {
 	var resolved []Object

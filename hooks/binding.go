@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Scope tells whose hook it is; it decides which bindings are allowed (C8).
+// Scope is who owns the hook; it decides which bindings are allowed (C8).
 type Scope string
 
 const (
@@ -61,7 +61,7 @@ type File struct {
 	Batch string
 }
 
-// Hook is a hook that has told its configuration.
+// Hook is a hook with its configuration.
 type Hook struct {
 	File
 	Config *Config

@@ -53,7 +53,7 @@ func (c *Config) empty() bool {
 	return len(c.Orders) == 0 && len(c.Schedules) == 0 && len(c.Kubernetes) == 0
 }
 
-// version tells the protocol (C5); "" when it is none of the known, which it reports.
+// version returns the protocol (C5); "" when it is none of the known, which it reports.
 func version(document place) string {
 	at := document.at("configVersion")
 	object := document.value.(map[string]any)

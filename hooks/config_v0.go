@@ -62,7 +62,7 @@ func eventsV0(p place) []string {
 	return events
 }
 
-// flagV0 accepts the words of YAML 1.1 beside true and false, also in quotes (C21, X32).
+// flagV0 accepts the words of YAML 1.1 in addition to true and false, also in quotes (C21, X32).
 func flagV0(p place) bool {
 	if flag, known := oldFlag(p.text()); known {
 		return flag

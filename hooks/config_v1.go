@@ -93,7 +93,7 @@ func readEvents(p place) []string {
 	return events.texts()
 }
 
-// readWait honours false only beside an explicit queue: in main, module runs and Synchronizations follow each other
+// readWait honours false only together with an explicit queue: in main, module runs and Synchronizations follow each other
 // anyway (X25).
 func readWait(p place) bool {
 	at := p.at("waitForSynchronization")

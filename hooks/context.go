@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// ContextType tells the hook of protocol v1 what happened; order bindings and protocol v0 have none.
+// ContextType says to a hook of protocol v1 what happened; order bindings and protocol v0 have none.
 type ContextType string
 
 // The context types of C31.

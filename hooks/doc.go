@@ -8,5 +8,5 @@
 //
 // The walk of a hook through the package:
 //
-//	Find -> Runner.Configure -> ParseConfig -> (somebody decides that it is time) -> Runner.Run -> Result
+//	Find -> Runner.Configure -> ParseConfig -> (the caller decides when) -> Runner.Run -> Result
 package hooks

@@ -98,7 +98,7 @@ func readEnabled(dir *runDir, printed *head, log *slog.Logger) (Answer, error) {
 	}
 	text := shorten(reason, 1000)
 	if text != "" {
-		log.Info("script told its reason", "enabled", word == "true", "reason", text)
+		log.Info("enabled script gave a reason", "enabled", word == "true", "reason", text)
 	}
 	return Answer{Enabled: word == "true", Reason: text}, nil
 }

@@ -33,7 +33,7 @@ func TestEnabled(t *testing.T) { // E6, X19
 		"the file wins over what is printed":          {`echo true; echo false > $MODULE_ENABLED_RESULT`, false, "true"},
 		"the word is printed (seed 004)":              {`echo true`, true, "script printed its answer; let it write the word to the file in MODULE_ENABLED_RESULT"},
 		"the word is printed and the file is removed": {`rm $MODULE_ENABLED_RESULT; echo false`, false, "script printed its answer; let it write the word to the file in MODULE_ENABLED_RESULT"},
-		"a reason": {`echo "no nodes" > $MODULE_ENABLED_REASON; echo false > $MODULE_ENABLED_RESULT`, false, "script told its reason"},
+		"a reason": {`echo "no nodes" > $MODULE_ENABLED_REASON; echo false > $MODULE_ENABLED_RESULT`, false, "enabled script gave a reason"},
 		"values can be read, and the module directory is the current one": {
 			`[[ $(<$VALUES_PATH) == '{"m":1}' && $(<$CONFIG_VALUES_PATH) == '{}' && -x ./enabled && $WORKING_DIR == "$(dirname $PWD)" && $# -eq 0 ]] && echo true > $MODULE_ENABLED_RESULT`, true, ""},
 		"patches cannot be written": {

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// filterLimit bounds one application of a filter by Apply. A filter that needs a second for one object loops for ever
+	// filterLimit bounds one application of a filter by Apply. A filter that needs a second for one object loops forever
 	// or would keep the watch of everybody else waiting.
 	filterLimit = time.Second
 	// distrust is the limit of a filter that has run into its limit within the last penalty. An ordinary filter needs far

@@ -58,7 +58,7 @@ func skippedDirectory(name string, scope Scope) bool {
 	return strings.HasPrefix(name, ".") || name == "lib" || (name == "venv" && scope == Module)
 }
 
-// skippedFile holds the files nobody expects to be a hook, so that no warning is due. Images built on systems without
+// skippedFile holds the files that are never hooks, so that no warning is due. Images built on systems without
 // an executable bit often set it on everything.
 func skippedFile(name string) bool {
 	switch filepath.Ext(name) {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Keeper is a small process beside the operator that kills its hooks, and all that they started in their process groups,
+// Keeper is a small child process of the operator that kills its hooks, and all that they started in their process groups,
 // when the operator cannot: when it was killed, or when it was stopped and the time is over for which it had said to be
 // alive. With several replicas the next one takes over then, and the hooks of both would act side by side (L5).
 //
@@ -27,7 +27,7 @@ import (
 //     working one out and sending it sends a past one.
 //   - At the renew deadline the Keeper kills the groups it knows, and every other child of the operator: one that was
 //     stopped in the middle of starting a hook had no time to name it. It looks for these while the operator is stopped,
-//     too: whoever kills the operator then leaves them to nobody.
+//     too: a kill of the operator then leaves them running.
 //   - Halfway between the renew deadline and the end of the lease it kills the operator, unless that has ended by itself:
 //     one that is woken up later would go on where it was, perhaps between the last look at the lease and the start of
 //     a hook. One that is woken up earlier looks again right after such a start, and kills.
@@ -118,7 +118,7 @@ func (k *Keeper) send(format string, numbers ...any) {
 const glance = 250 * time.Millisecond
 
 // Keep is the duty of the process behind a Keeper, whose parent is the operator; 0 stands for no parent, whose children
-// are nobody's business. It returns when orders ends, which is the end of the operator, and has killed all process groups
+// are left alone. It returns when orders ends, which is the end of the operator, and has killed all process groups
 // by then that were not released.
 func Keep(log *slog.Logger, orders io.Reader, operator int) error {
 	lines, failed := make(chan string), make(chan error, 1)
@@ -226,7 +226,7 @@ func (w *watchman) killGroups() {
 	killAll(w.unnamed)
 }
 
-// killChildren kills what the operator has started and not told of.
+// killChildren kills what the operator has started and not reported.
 func (w *watchman) killChildren() {
 	if w.operator != 0 {
 		killAll(childrenOf(w.operator))
@@ -246,7 +246,7 @@ func killAll(pids []int) {
 // killOperator kills the operator while it is the parent of this process: otherwise it is gone.
 func (w *watchman) killOperator() {
 	if w.operator <= 1 || os.Getppid() != w.operator {
-		return // nobody can kill process 1 of a container from inside
+		return // process 1 of a container cannot be killed from inside
 	}
 	w.log.Error("the operator gave no sign of life before its lease ran out, and has not ended: it is killed, because another replica may lead from now on", "pid", w.operator)
 	_ = syscall.Kill(w.operator, syscall.SIGKILL) // it may have ended at this moment

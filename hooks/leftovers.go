@@ -27,7 +27,7 @@ func claim(options Options) *os.File {
 	if lock(syscall.LOCK_EX|syscall.LOCK_NB) == nil && !options.KeepFiles {
 		removeRuns(options)
 	}
-	if err := lock(syscall.LOCK_SH); err != nil { // a file system without locks: then nobody removes anything
+	if err := lock(syscall.LOCK_SH); err != nil { // a file system without locks: then nothing is removed
 		options.Log.Debug("the directory for temporary files cannot be locked", "path", options.TmpDir, "err", err)
 	}
 	return dir

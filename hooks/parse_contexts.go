@@ -13,7 +13,7 @@ import (
 // that hooks read; an unknown one is refused.
 func ParseContexts(data []byte) ([]Context, error) {
 	text := data
-	if !json.Valid(data) { // JSON is kept as it is: the way through YAML would write numbers and letters anew
+	if !json.Valid(data) { // JSON is kept as it is: a way through YAML would rewrite numbers and letters
 		var err error
 		if text, err = yaml.YAMLToJSONStrict(data); err != nil {
 			return nil, fmt.Errorf("binding contexts: %w", err)

@@ -15,10 +15,10 @@ const rssUnit = 1
 // peakMemory is not known here.
 func peakMemory(int) int64 { return 0 }
 
-// awaitExit waits for the end of a child and leaves it to be reaped by somebody else.
+// awaitExit waits for the end of a child and leaves it to be reaped elsewhere.
 func awaitExit(pid int) error {
 	const byPID = 1
-	// The kernel writes a siginfo_t of about 100 bytes, which nobody reads.
+	// The kernel writes a siginfo_t of about 100 bytes, which is not read.
 	var info [16]uint64
 	for {
 		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), uintptr(unsafe.Pointer(&info)), syscall.WEXITED|syscall.WNOWAIT, 0, 0)
@@ -46,7 +46,7 @@ func machineClock() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// childrenOf is not known here without another program: a Keeper kills what it was told of.
+// childrenOf is not known here without another program: a Keeper kills what was reported to it.
 func childrenOf(int) []int { return nil }
 
 // isStopped is not known here either.

@@ -15,7 +15,7 @@ import (
 // rssUnit is the unit of the kernel's figure for resident memory, in bytes.
 const rssUnit = 1 << 10
 
-// awaitExit waits for the end of a child and leaves it to be reaped by somebody else.
+// awaitExit waits for the end of a child and leaves it to be reaped elsewhere.
 func awaitExit(pid int) error {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
@@ -26,14 +26,14 @@ func awaitExit(pid int) error {
 }
 
 // dieWithParent lets the kernel kill a hook whose operator was killed: another operator may take over, and the two must
-// not act side by side (L5). What the hook has started is killed by nobody but the end of the container, or a Keeper.
+// not act side by side (L5). What the hook has started is killed only by the end of the container, or a Keeper.
 func dieWithParent(attributes *syscall.SysProcAttr) *syscall.SysProcAttr {
 	attributes.Pdeathsig = syscall.SIGKILL
 	return attributes
 }
 
 // offerToOOMKiller has the kernel kill a process, and what it starts from now on, before the operator when memory runs out.
-// Nobody needs a privilege to raise the score. Without it only that order is lost.
+// Raising the score needs no privilege. Without it only that order is lost.
 func offerToOOMKiller(pid int) {
 	_ = os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "oom_score_adj"), []byte("1000"), 0)
 }
@@ -47,7 +47,7 @@ func machineClock() time.Duration {
 	return time.Duration(now.Nano())
 }
 
-// childrenOf lists the children of a process, those that nobody has reaped included.
+// childrenOf lists the children of a process, including those that were not reaped.
 func childrenOf(parent int) (children []int) {
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
 	for _, path := range paths {
@@ -61,7 +61,7 @@ func childrenOf(parent int) (children []int) {
 	return children
 }
 
-// isStopped tells whether a process was stopped by a signal.
+// isStopped reports whether a process was stopped by a signal.
 func isStopped(pid int) bool {
 	fields := afterCommand(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	return len(fields) > 0 && string(fields[0]) == "T"
@@ -78,7 +78,7 @@ func afterCommand(path string) [][]byte {
 }
 
 // peakMemory is the largest resident memory that a process, or one of its children and theirs, has had since each of them
-// began, in bytes. It is 0 when all of them have ended, or nobody may look.
+// began, in bytes. It is 0 when all of them have ended, or cannot be looked at.
 func peakMemory(pid int) int64 {
 	const most = 100 // a hook may start thousands, and starts more meanwhile
 	var peak int64

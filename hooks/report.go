@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// maxProblems bounds how many mistakes of one output of a hook are told: it may hold nothing else, and each takes memory.
+// maxProblems bounds how many mistakes of one output of a hook are reported: it may hold nothing else, and each takes memory.
 const maxProblems = 100
 
 var errTooManyProblems = errors.New("there are more problems; solve these first")
@@ -24,7 +24,7 @@ type Violation struct {
 	Problem string // what is wrong there and how to fix it
 }
 
-// Error names every violation in a line of its own, so that one look mends the hook.
+// Error names every violation in a line of its own, so that one pass fixes the hook.
 func (e *ConfigError) Error() string {
 	lines := make([]string, len(e.Violations))
 	for i, violation := range e.Violations {

@@ -28,14 +28,14 @@ const (
 // runPrefix begins the names of all directories of runs.
 const runPrefix = "run-"
 
-// runDir is the directory of one run. Nobody but the operator and the hook can read it: values may hold secrets.
+// runDir is the directory of one run. Only the operator and the hook can read it: values may hold secrets.
 type runDir struct {
 	path string
 	env  []string // VARIABLE=path of each file
 	max  int64    // largest result file that is read, in bytes
 }
 
-// makeRunDir makes a fresh directory whose name tells whose run it was, for those who keep the files.
+// makeRunDir makes a fresh directory whose name says whose run it was, for those who keep the files.
 func makeRunDir(tmpDir, hook string, maxResult int64) (*runDir, error) {
 	slug := strings.Map(func(char rune) rune {
 		switch {

@@ -48,7 +48,7 @@ type Options struct {
 // Runner executes hooks and enabled scripts. It is safe for concurrent use; each execution has files of its own.
 type Runner struct {
 	options Options
-	inUse   *os.File // its lock tells other operators that runs of this one lie in TmpDir
+	inUse   *os.File // its lock shows other operators that runs of this one lie in TmpDir
 	groups  *groups
 	keep    atomic.Bool
 }
@@ -293,7 +293,7 @@ func (r *Result) warn(variable string, warnings []string) {
 	}
 }
 
-// environment is what a process gets beside what it inherits of the operator: what the options add, its files, and the
+// environment is what a process gets in addition to what it inherits from the operator: what the options add, its files, and the
 // root of the hooks.
 func (r *Runner) environment(files []string, workingDir string) []string {
 	return append(append(slices.Clone(r.options.Env), files...), envWorkingDir+"="+workingDir)
@@ -315,7 +315,7 @@ func withHook(labels []slog.Attr, hook string) []slog.Attr {
 	return append(slices.Clone(labels), slog.String("hook", hook))
 }
 
-// discard removes the files of a run, or tells where they are kept. Failing to remove them is no failure of the hook.
+// discard removes the files of a run, or logs where they are kept. Failing to remove them is no failure of the hook.
 func (r *Runner) discard(dir *runDir, labels []slog.Attr, hook string) {
 	log := slog.New(r.options.Log.Handler().WithAttrs(withHook(labels, hook)))
 	if r.keep.Load() {

@@ -158,7 +158,7 @@ func meaning(rule map[string]any) string {
 	return ""
 }
 
-// quoteHint mends the most frequent mistake with labels: YAML reads an unquoted 1 or true as something else.
+// quoteHint explains the most frequent mistake with labels: YAML reads an unquoted 1 or true as something else.
 func quoteHint(at place, rule map[string]any) string {
 	switch at.value.(type) {
 	case bool, int64, uint64, float64:

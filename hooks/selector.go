@@ -112,7 +112,7 @@ func checkName(p place) {
 	}
 }
 
-// checkNames refuses a selector on metadata.name beside a list of names: the list becomes such a selector itself.
+// checkNames refuses a selector on metadata.name together with a list of names: the list becomes such a selector itself.
 func checkNames(kubernetes place) {
 	if len(kubernetes.at("nameSelector").at("matchNames").texts()) == 0 {
 		return

@@ -7,7 +7,7 @@ import (
 	"syscall"
 )
 
-// checkOwner refuses a directory in which somebody else could replace what we make: who owns it, or may write to it, can
+// checkOwner refuses a directory in which another user could replace what we make: who owns it, or may write to it, can
 // rename the files of a run and read or write others in their place. Root is trusted; the sticky bit, as /tmp has it, keeps
 // others from what is ours.
 func checkOwner(path string) error {

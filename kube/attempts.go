@@ -5,18 +5,17 @@ import (
 	"net/http"
 )
 
-// attempts tells who waits for a request how each attempt at it went: the libraries try
-// requests that got no answer again for ten seconds, and in the end take a watch that was
-// never opened for an empty one. Where a load balancer stands before an API server that is
-// away, nobody would hear of that.
+// attempts reports the outcome of each attempt at a request to the caller. The libraries retry
+// requests without an answer for ten seconds, and in the end take a watch that was never opened
+// for an empty one. Behind a load balancer, an API server that is away would go unnoticed.
 type attempts struct{ next http.RoundTripper }
 
 type attemptsKey struct{}
 
-// withAttempts has tell called after each attempt at a request, with nil for an answer of
-// whatever kind.
-func withAttempts(ctx context.Context, tell func(error)) context.Context {
-	return context.WithValue(ctx, attemptsKey{}, tell)
+// withAttempts returns a context that calls report after each attempt at a request, with nil for
+// any answer.
+func withAttempts(ctx context.Context, report func(error)) context.Context {
+	return context.WithValue(ctx, attemptsKey{}, report)
 }
 
 func tellAttempts(next http.RoundTripper) http.RoundTripper { return attempts{next} }
@@ -24,8 +23,8 @@ func tellAttempts(next http.RoundTripper) http.RoundTripper { return attempts{ne
 // RoundTrip implements http.RoundTripper.
 func (a attempts) RoundTrip(request *http.Request) (*http.Response, error) {
 	response, err := a.next.RoundTrip(request)
-	if tell, ok := request.Context().Value(attemptsKey{}).(func(error)); ok {
-		tell(err)
+	if report, ok := request.Context().Value(attemptsKey{}).(func(error)); ok {
+		report(err)
 	}
 	return response, err
 }

@@ -32,7 +32,7 @@ type Options struct {
 	UserAgent  string       // empty: addon-operator
 	Log        *slog.Logger // nil: discard
 	Fence      *Fence       // what every write must pass; nil: none
-	Watches    Watches      // told of the failures of watches; nil: nobody
+	Watches    Watches      // observes the failures of watches; may be nil
 }
 
 // Client holds the connections to one API server. It is safe for concurrent

@@ -33,7 +33,7 @@ type ConfigMap struct {
 	// Written is the annotation [WrittenAnnotation].
 	Written string
 	// WentBack: the API server has gone back to an earlier state. What is known of the
-	// ConfigMap counts no more, though its ResourceVersion is higher.
+	// ConfigMap no longer counts, although its ResourceVersion is higher.
 	WentBack bool
 }
 
@@ -45,7 +45,7 @@ const WrittenAnnotation = "addon-operator/written-by-hooks"
 // operator holds back (P1). The operator removes it when it has read it.
 const ConfirmPurgeAnnotation = "addon-operator/confirm-purge"
 
-// Exists tells an empty ConfigMap from an absent one.
+// Exists distinguishes an empty ConfigMap from an absent one.
 func (c ConfigMap) Exists() bool { return c.ResourceVersion != "" }
 
 func toConfigMap(object *corev1.ConfigMap) ConfigMap {
@@ -70,7 +70,7 @@ func (c *Client) ReadConfigMap(ctx context.Context, namespace, name string) (Con
 // WriteConfigMap sets the keys of set (nil deletes the key) and leaves
 // everything else of the ConfigMap as it is, to the letter: other keys, binary
 // data, labels, annotations (D24). When there is none and there is something to
-// write, it creates the ConfigMap (D13) with everything in base: somebody deleted
+// write, it creates the ConfigMap (D13) with everything in base: someone deleted
 // it, and that is no order to drop what the caller has in force (P1).
 //
 // base is what the caller decided on. When a key of set no longer has the text
@@ -143,7 +143,7 @@ func (c *Client) tryWriteConfigMap(ctx context.Context, namespace, name string, 
 }
 
 // UpdateConfigMap gives a ConfigMap that was read exactly these data, or creates it when there
-// was none. [ErrConflict] says that somebody has changed it since it was read.
+// was none. [ErrConflict] says that another writer has changed it since it was read.
 func (c *Client) UpdateConfigMap(ctx context.Context, namespace, name string, read ConfigMap, data map[string]string) (ConfigMap, error) {
 	api := c.core.ConfigMaps(namespace)
 	object, err := api.Get(ctx, name, metav1.GetOptions{})
@@ -252,8 +252,8 @@ func mergeKeys(current, base map[string]string, set map[string]*string) (map[str
 	return next, nil
 }
 
-// writable foretells the refusals of the API server in words that tell the
-// user what to do.
+// writable checks what the API server would refuse, with errors that name the
+// fix.
 func writable(object *corev1.ConfigMap) error {
 	if object.Immutable != nil && *object.Immutable {
 		return errors.New("it is immutable: delete it and create it again without 'immutable: true'")

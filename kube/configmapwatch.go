@@ -87,7 +87,7 @@ func (l *latest) set(state ConfigMap) error {
 
 // deliver notifies states that differ from the one before, until ctx ends.
 func (l *latest) deliver(ctx context.Context, notify func(ConfigMap)) {
-	var told ConfigMap
+	var last ConfigMap
 	for first := true; ; {
 		select {
 		case <-ctx.Done():
@@ -98,11 +98,11 @@ func (l *latest) deliver(ctx context.Context, notify func(ConfigMap)) {
 		state := l.state
 		state.WentBack, l.back = l.back, false
 		l.mu.Unlock()
-		if !first && !state.WentBack && told.Exists() == state.Exists() && told.ConfirmPurge == state.ConfirmPurge && maps.Equal(told.Data, state.Data) {
+		if !first && !state.WentBack && last.Exists() == state.Exists() && last.ConfirmPurge == state.ConfirmPurge && maps.Equal(last.Data, state.Data) {
 			continue
 		}
 		first = false
-		told = ConfigMap{ResourceVersion: state.ResourceVersion, Data: maps.Clone(state.Data), ConfirmPurge: state.ConfirmPurge, Written: state.Written}
+		last = ConfigMap{ResourceVersion: state.ResourceVersion, Data: maps.Clone(state.Data), ConfirmPurge: state.ConfirmPurge, Written: state.Written}
 		notify(state)
 	}
 }

@@ -34,8 +34,8 @@ type crdSource struct {
 	object *unstructured.Unstructured
 }
 
-// readDefinitions reads the files below <dir>/crds of every dir (M1). All that is
-// wrong is told at once, because nothing is applied then.
+// readDefinitions reads the files below <dir>/crds of every dir (M1). All errors
+// are returned together, because nothing is applied then.
 func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 	var all []crdSource
 	var errs []error
@@ -135,8 +135,8 @@ const (
 	maxCRD     = 4 << 20
 )
 
-// readDefinitionText reads a file that is one: nobody writes into a named pipe,
-// and a device may never end.
+// readDefinitionText reads a file that is one: a named pipe may have no
+// writer, and a device may never end.
 func readDefinitionText(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {

@@ -41,7 +41,7 @@ func crdResource() schema.GroupVersionResource {
 }
 
 // EnsureCRDs brings the CustomResourceDefinitions below <dir>/crds of every dir
-// to the cluster and waits until their kinds are served (M1–M3, M6); it tells
+// to the cluster and waits until their kinds are served (M1–M3, M6); it returns
 // the names of those that it wrote or had to wait for. Nothing is ever deleted (M5). A definition
 // whose file has not changed since costs one request for its metadata. Errors
 // name the file; calling again goes on from where it ended (M4).
@@ -79,7 +79,7 @@ func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (
 }
 
 // withoutDuplicates keeps the last of several files with the same definition:
-// modules that ship the same CRD are no reason to stop, but to tell.
+// modules that ship the same CRD do not stop the run, but the log says so.
 func (c *Client) withoutDuplicates(all []crdSource) []crdSource {
 	var kept []crdSource
 	for _, d := range all {
@@ -107,7 +107,7 @@ func (c *Client) ensureCRD(ctx context.Context, d crdSource) (changed bool, err 
 	case err != nil:
 		return false, err
 	case known.DeletionTimestamp != nil:
-		return false, errors.New("it is being deleted; it is created anew when it is gone")
+		return false, errors.New("it is being deleted; it is created again when it is gone")
 	case known.Annotations[crdHash] == d.hash && c.isServed(ctx, d):
 		return false, nil
 	case known.Annotations[crdHash] == d.hash:
@@ -128,8 +128,8 @@ func (c *Client) ensureCRD(ctx context.Context, d crdSource) (changed bool, err 
 	return err == nil, err
 }
 
-// isServed tells whether the kinds of a definition are there, as far as discovery has
-// told; that costs no request while they are.
+// isServed reports whether the kinds of a definition are served, as far as discovery
+// knows; that costs no request while they are.
 func (c *Client) isServed(ctx context.Context, d crdSource) bool {
 	plural, _, _ := unstructured.NestedString(d.object.Object, "spec", "names", "plural")
 	for _, version := range servedKinds(d.object) {
@@ -168,7 +168,7 @@ func keepConversion(next, live *unstructured.Unstructured) {
 	}
 }
 
-// ownedByOthers tells whether another writer set a field.
+// ownedByOthers reports whether another writer set a field.
 func ownedByOthers(live *unstructured.Unstructured, path ...string) bool {
 	for _, entry := range live.GetManagedFields() {
 		if entry.Manager == crdManager || entry.FieldsV1 == nil {
@@ -252,7 +252,7 @@ func conditionsOf(object *unstructured.Unstructured) map[string]map[string]any {
 	return byType
 }
 
-// awaitServed waits until discovery tells of the kinds, which it does a moment
+// awaitServed waits until discovery lists the kinds, which it does a moment
 // after they are established; the answer then serves the watches, too (M6).
 func (c *Client) awaitServed(ctx context.Context, fresh []crdSource) error {
 	missing := map[string]string{} // "apiVersion/kind" → file

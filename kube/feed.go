@@ -52,7 +52,7 @@ type feed struct {
 	health  health
 
 	first lister    // lists at most one object; nil: list does
-	back  *wentBack // told when the API server has gone back; may be nil
+	back  *wentBack // notified when the API server has gone back; may be nil
 	seen  struct {
 		sync.Mutex
 
@@ -73,7 +73,7 @@ func (f *feed) run(ctx context.Context) {
 	var cause string
 	for ctx.Err() == nil {
 		started := time.Now()
-		// A reflector comes back when it wants to list anew: after an error,
+		// A reflector returns when it wants to list again: after an error,
 		// or because its resource version is too old.
 		_ = reflector.ListAndWatchWithContext(ctx) // seen in ListWithContext and WatchWithContext
 		limit, now := f.pauseLimit()
@@ -84,7 +84,7 @@ func (f *feed) run(ctx context.Context) {
 	}
 }
 
-// pauseLimit tells how long to wait at most after the last failure, and names
+// pauseLimit returns the longest pause after the last failure, and the name of
 // its cause: another cause starts with short pauses again.
 func (f *feed) pauseLimit() (limit time.Duration, cause string) {
 	switch c := f.health.condition(); {
@@ -157,7 +157,7 @@ func (f *feed) watchAttempts(ctx context.Context, verb string) (watched context.
 	}), unanswered
 }
 
-// unsupported tells that the API server cannot send the initial list as a
+// unsupported reports that the API server cannot send the initial list as a
 // stream.
 func unsupported(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsMethodNotSupported(err)

@@ -27,22 +27,22 @@ var ErrReleased = errors.New("the lease was given back")
 // It stands below everything else that could wait: whatever a retry, a rate limit or a
 // pool of connections held back is looked at again at the moment it is sent.
 type Fence struct {
-	ctx  context.Context // done when the fence is shut, with the cause
-	shut context.CancelCauseFunc
-	told func(until time.Time) // of each extension
+	ctx      context.Context // done when the fence is shut, with the cause
+	shut     context.CancelCauseFunc
+	extended func(until time.Time) // called at each extension
 
 	mu    sync.Mutex
 	until time.Time // zero: never opened
 	timer *time.Timer
 }
 
-// NewFence makes a closed Fence. extended is told until when it is open, each time that
-// changes; nil for nobody.
+// NewFence makes a closed Fence. extended is called with the time until which it is open,
+// each time that changes; it may be nil.
 func NewFence(extended func(until time.Time)) *Fence {
 	if extended == nil {
 		extended = func(time.Time) {}
 	}
-	f := &Fence{told: extended}
+	f := &Fence{extended: extended}
 	f.ctx, f.shut = context.WithCancelCause(context.Background())
 	return f
 }
@@ -80,7 +80,7 @@ func (f *Fence) extend(until time.Time) error {
 		}
 		f.timer = time.AfterFunc(time.Until(until), func() { _ = f.Check() }) // Check shuts
 		f.mu.Unlock()
-		f.told(until)
+		f.extended(until)
 		return nil
 	}
 	f.mu.Unlock()

@@ -33,7 +33,7 @@ func (h *health) condition() condition {
 	return condition{since: h.since, verb: h.verb, err: h.err, failures: h.failures}
 }
 
-// fail notes a failed request and tells whether it is the first in a row.
+// fail notes a failed request and reports whether it is the first in a row.
 func (h *health) fail(verb string, err error, now time.Time) (first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -46,8 +46,8 @@ func (h *health) fail(verb string, err error, now time.Time) (first bool) {
 	return first
 }
 
-// recover notes a successful request and tells how long there was none; zero
-// when all was well. A list is no sign of a watch that works: a role may allow
+// recover records a successful request and returns how long there was none; zero
+// after a success. A list is no sign of a watch that works: a role may allow
 // the one and not the other.
 func (h *health) recover(verb string, now time.Time) (outage time.Duration) {
 	h.mu.Lock()

@@ -12,7 +12,7 @@ import (
 // When another part keeps whole objects they are taken from it, without a
 // request. Otherwise they are listed once for all who wait, while the events
 // that arrive meanwhile are put aside for them: afterwards those newer than
-// the list are replayed, so nothing is lost and nothing told twice.
+// the list are replayed, so nothing is lost and nothing is notified twice.
 
 // asideEvent is an event put aside.
 type asideEvent struct {

@@ -13,7 +13,7 @@ import (
 const (
 	kindPoll        = 5 * time.Second   // when only looking helps
 	kindPollWatched = time.Minute       // when definitions are watched: a precaution
-	kindPollRecent  = discoveryInterval // discovery tells of a new kind a moment after its definition does,
+	kindPollRecent  = discoveryInterval // discovery lists a new kind a moment after its definition does,
 	kindRecent      = 10 * time.Second  // and this long it is expected
 )
 

@@ -48,7 +48,7 @@ type kinds struct {
 	fetched time.Time
 }
 
-// maxGone bounds how many kinds that are served no more are remembered.
+// maxGone bounds how many kinds that are no longer served are remembered.
 const maxGone = 1000
 
 func newKinds(server catalog) *kinds {
@@ -58,7 +58,7 @@ func newKinds(server catalog) *kinds {
 // resolve finds the kind; an empty apiVersion means the preferred version.
 // The word may be the kind in any case, its plural, its singular or a short
 // name (C15). It returns an error that wraps errNoKind when discovery
-// is complete and has no such kind, and another error when nobody can tell.
+// is complete and has no such kind, and another error when discovery is incomplete.
 // With fresh, an answer older than discoveryInterval is not good enough.
 func (k *kinds) resolve(ctx context.Context, apiVersion, word string, fresh bool) (kind, error) {
 	k.mu.Lock()
@@ -83,7 +83,7 @@ func (k *kinds) due() bool {
 	return k.index == nil || time.Since(k.fetched) >= discoveryInterval
 }
 
-// refresh discovers anew and tells all kinds that are served, as
+// refresh runs discovery and returns all kinds that are served, as
 // "apiVersion/kind".
 func (k *kinds) refresh(ctx context.Context) (map[string]bool, error) {
 	k.mu.Lock()
@@ -102,7 +102,7 @@ func (k *kinds) discover(ctx context.Context) error {
 	groups, lists, err := k.server.list(ctx)
 	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
 	if err != nil && (!partial || ctx.Err() != nil) {
-		return err // groups that nobody waited for are not away
+		return err // groups that were not waited for are not away
 	}
 	before := k.index
 	k.index = newKindIndex(groups, lists, failed)
@@ -114,8 +114,8 @@ func (k *kinds) discover(ctx context.Context) error {
 	return nil
 }
 
-// wasServed tells whether this process has seen the API server serve a kind that it serves no
-// more, in any version. A misspelt kind never was.
+// wasServed reports whether this process has seen the API server serve a kind that it no longer
+// serves in any version. A misspelt kind never was.
 func (k *kinds) wasServed(apiVersion, word string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -241,8 +241,8 @@ func rank(kindName string, w words, word string) int {
 	}
 }
 
-// missing tells 'there is none' from 'nobody can tell': when an aggregated API
-// is away, its kinds are not gone.
+// missing distinguishes a kind that does not exist from one that cannot be looked up: when an
+// aggregated API is away, its kinds are not gone.
 func (x *kindIndex) missing(apiVersion, word string) error {
 	var away []string
 	for gv := range maps.Keys(x.failed) {
@@ -253,7 +253,7 @@ func (x *kindIndex) missing(apiVersion, word string) error {
 	name := kindLabel(apiVersion, word)
 	if len(away) > 0 {
 		slices.Sort(away)
-		return fmt.Errorf("find %s: the API server cannot tell the kinds of %s", name, strings.Join(away, ", "))
+		return fmt.Errorf("find %s: the API server cannot list the kinds of %s", name, strings.Join(away, ", "))
 	}
 	if versions := x.versionsOf(word); apiVersion != "" && len(versions) > 0 {
 		return fmt.Errorf("find %s: %w; it is served in %s", name, errNoKind, strings.Join(versions, ", "))

@@ -9,14 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// kindsSettle is how long discovery may tell of a new kind later than its
-// definition does.
+// kindsSettle is how long after its definition a new kind may appear in discovery.
 const kindsSettle = 10 * time.Second
 
 // WatchKinds begins to watch the definitions of kinds, until ctx ends. unchanged
 // reports whether the kinds of the API server are surely the same as at a time,
-// so that nobody who has asked then must ask again; it waits until the watches
-// have told all there is, or cannot.
+// so that an answer from then is still valid. It waits until the watches have listed everything,
+// or have failed to.
 func (c *Client) WatchKinds(ctx context.Context) (unchanged func(ctx context.Context, since time.Time) bool) {
 	var watches []*kindWatch
 	for _, resource := range []schema.GroupVersionResource{
@@ -85,7 +84,7 @@ func (k *kindWatch) connect(yes bool) {
 	k.once.Do(func() { close(k.ready) })
 }
 
-// quiet tells whether what was learned at some time is true now.
+// quiet reports whether what was learned at some time is true now.
 func (k *kindWatch) quiet(ctx context.Context, learned time.Time) bool {
 	select {
 	case <-k.ready:

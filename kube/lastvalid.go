@@ -13,7 +13,7 @@ import (
 )
 
 // lastValidType is the type of the Secret that keeps the last valid content of a ConfigMap: one
-// of another type belongs to somebody else.
+// of another type belongs to another writer.
 const lastValidType corev1.SecretType = "addon-operator/last-valid-config"
 
 // LastValid is what was in force together: the contents of the ConfigMap and of the Secret with
@@ -39,7 +39,7 @@ func LastValidName(configMap string) string { return configMap + "-last-valid" }
 
 // ReadLastValid reads the last valid contents of the ConfigMap with this name and of the Secret
 // with values, which WriteLastValid has kept; nil when nothing is kept. The error is
-// [ErrNotLastValid] for a Secret of somebody else.
+// [ErrNotLastValid] for a Secret of another writer.
 func (c *Client) ReadLastValid(ctx context.Context, namespace, configMap string) (*LastValid, error) {
 	secret, err := c.lastValid(ctx, namespace, configMap)
 	if secret == nil || err != nil {

@@ -56,7 +56,7 @@ type LeaseStatus struct {
 	Holder      string    // identity of the leader; empty when there is none
 	Since       time.Time // of Holder, or of none, as this replica saw it
 	Transitions int       // how often the Lease changed hands
-	Problem     string    // why the Lease can be read or written no more; empty when it can
+	Problem     string    // last error while accessing the Lease; empty when there is none
 }
 
 // Lease is the part of one replica in the election of a leader (L1). The election itself
@@ -80,7 +80,7 @@ type Lease struct {
 	mu       sync.Mutex
 	status   LeaseStatus
 	ended    string    // identity of a process that is known to have ended
-	uid      types.UID // of the Lease that the watch has told of last
+	uid      types.UID // of the Lease in the last event of the watch
 	seen     time.Time // the holder showed itself last
 	duration time.Duration
 	renewed  metav1.Time // by another, as the election has seen it
@@ -142,7 +142,7 @@ func (l *Lease) Look(ctx context.Context) {
 }
 
 // Compete begins to compete for the Lease, until this replica leads or ctx ends. From then
-// on the Lease is renewed until Release, and Fence.Lost tells when that was in vain.
+// on the Lease is renewed until Release; Fence.Lost is done when a renewal fails.
 // Compete is called once.
 func (l *Lease) Compete(ctx context.Context) {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -152,8 +152,8 @@ func (l *Lease) Compete(ctx context.Context) {
 	go l.elect(running)
 }
 
-// AtOnce reports whether this replica leads without having waited: nobody has held the
-// Lease since Look. It returns as soon as that is clear.
+// AtOnce reports whether this replica leads without having waited, because the Lease has had no
+// holder since Look. It returns as soon as that is clear.
 func (l *Lease) AtOnce(ctx context.Context) bool {
 	select {
 	case <-l.won:
@@ -215,7 +215,7 @@ func (l *Lease) wait() {
 
 // elect runs the election. A follower is woken up when the Lease is free, was renewed, or
 // has expired, so that it need not wait for its next look: the library takes a Lease for
-// renewed when it has seen so.
+// renewed from the moment at which it observed the renewal.
 func (l *Lease) elect(ctx context.Context) {
 	defer close(l.stopped)
 	for ctx.Err() == nil && l.fence.ctx.Err() == nil {
@@ -275,7 +275,7 @@ func (l *Lease) Release() {
 	}
 }
 
-// hasWon tells whether this replica has led, even if it does no more.
+// hasWon reports whether this replica has led, now or earlier.
 func (l *Lease) hasWon() bool {
 	select {
 	case <-l.won:
@@ -285,9 +285,9 @@ func (l *Lease) hasWon() bool {
 	}
 }
 
-// giveBack writes that nobody holds the Lease. The library would do so as soon as it is
-// told to compete no more, when the leader may have much to end yet. The API server may
-// still carry out a renewal that was cut: then it is done once more.
+// giveBack clears the holder of the Lease. The library would do so as soon as its context ends,
+// when the leader may still have work to finish. The API server may still carry out a renewal
+// whose request was cut; giveBack then writes a second time.
 func (l *Lease) giveBack() error {
 	ctx, cancel := context.WithTimeout(context.Background(), l.options.RenewDeadline)
 	defer cancel()
@@ -306,7 +306,7 @@ func (l *Lease) giveBack() error {
 	})
 }
 
-// Status tells who leads, as far as this replica knows.
+// Status returns who leads, as far as this replica knows.
 func (l *Lease) Status() LeaseStatus {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -346,8 +346,8 @@ func (l *Lease) observe(r resourcelock.LeaderElectionRecord) {
 	}
 }
 
-// heldByOther tells whether another replica may still believe that it leads, although the
-// Lease is gone: somebody deleted it.
+// heldByOther reports whether another replica may still believe that it leads, although the
+// Lease was deleted.
 func (l *Lease) heldByOther() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -390,7 +390,7 @@ type lock struct {
 }
 
 // bidding is the context for a request. One of a follower is not cut when that should look
-// again: it would be an error in the log, and nobody would know whether a bid was accepted.
+// again: that would log an error, and leave open whether the bid was accepted.
 func (k *lock) bidding(ctx context.Context) context.Context {
 	if k.lease.hasWon() {
 		return ctx
@@ -428,8 +428,8 @@ func (k *lock) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) 
 	return k.lease.write(r, func() error { return k.Interface.Update(k.bidding(ctx), r) })
 }
 
-// write acquires or renews. The fence counts from before the request: when it took effect,
-// nobody knows.
+// write acquires or renews. The fence counts from before the request, because the
+// moment at which it took effect is unknown.
 func (l *Lease) write(r resourcelock.LeaderElectionRecord, send func() error) error {
 	began := time.Now()
 	if l.fence.ctx.Err() != nil {
@@ -452,8 +452,8 @@ func (l *Lease) write(r resourcelock.LeaderElectionRecord, send func() error) er
 	return nil
 }
 
-// newFeed watches the Lease: a follower hears of its release at once, and a leader when
-// somebody took it.
+// newFeed watches the Lease: a follower sees its release at once, and a leader sees
+// that another replica took it.
 func (l *Lease) newFeed(api typedcoordinationv1.LeaseInterface, watches Watches) *feed {
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, l.options.Name).String()
 	return &feed{
@@ -500,19 +500,19 @@ func (s leaseStore) WentBack() {
 	s.lease.status.Transitions = 0
 }
 
-// news is observe for what a watch tells, which may be older than what is known: that
+// news is observe for an event of the watch, which may be older than what is known: that
 // this replica does not hold the Lease is left to the election to find out, but right
-// away. A Lease that was deleted and made anew is newer than all that is known, though
-// its count of transitions begins anew.
+// away. A Lease that was deleted and created again is newer than all that is known, although
+// its count of transitions starts again.
 func (l *Lease) news(uid types.UID, r resourcelock.LeaderElectionRecord) {
 	l.withoutEnded(&r)
 	l.mu.Lock()
-	anew := l.uid != "" && l.uid != uid
+	recreated := l.uid != "" && l.uid != uid
 	l.uid = uid
-	if anew {
+	if recreated {
 		l.status.Transitions = r.LeaderTransitions
 	}
-	stale := !anew && (r.LeaderTransitions < l.status.Transitions || l.status.Holder == l.options.Identity && r.LeaderTransitions == l.status.Transitions)
+	stale := !recreated && (r.LeaderTransitions < l.status.Transitions || l.status.Holder == l.options.Identity && r.LeaderTransitions == l.status.Transitions)
 	l.mu.Unlock()
 	if stale {
 		return

@@ -10,22 +10,22 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// MetadataStore is told of the metadata of objects, from one goroutine. It is a
+// MetadataStore receives the metadata of objects, from one goroutine. It is a
 // name for the methods, not a type of its own, so that rooms which may not know
 // this one can ask for WatchMetadata.
 type MetadataStore = interface {
 	Set(*metav1.PartialObjectMetadata)   // an object is there, or has changed
 	Unset(*metav1.PartialObjectMetadata) // an object is gone; its last metadata
 	Replace(all []*metav1.PartialObjectMetadata, resourceVersion string)
-	Alive()       // after each sign of life: what was told is complete and up to date
-	Failed(error) // a request failed: what was told is out of date until Alive
+	Alive()       // after each answer: what was received is complete and up to date
+	Failed(error) // a request failed: what was received is out of date until Alive
 }
 
 // WatchMetadata keeps store equal to the metadata of the objects of a resource,
 // until ctx ends. It returns at once. An empty namespace means all, an empty
-// selector every object. A resource that does not exist is asked for each few
-// seconds, a forbidden one each half minute. A store that has a method WentBack is told by
-// it that the API server has gone back to an earlier state; Replace follows.
+// selector every object. A resource that does not exist is requested every few
+// seconds, a forbidden one every half minute. The method WentBack of a store that has one is
+// called when the API server has gone back to an earlier state; Replace follows.
 func (c *Client) WatchMetadata(ctx context.Context, resource schema.GroupVersionResource, namespace, labels string, store MetadataStore) {
 	api := c.metadata.Resource(resource).Namespace(namespace)
 	key := sourceKey{resource: resource, namespace: namespace, labels: labels}
@@ -52,7 +52,7 @@ func (c *Client) WatchMetadata(ctx context.Context, resource schema.GroupVersion
 	go follow.run(ctx)
 }
 
-// metadataReflection makes what a reflector tells plain for a MetadataStore.
+// metadataReflection translates the calls of a reflector for a MetadataStore.
 type metadataReflection struct{ store MetadataStore }
 
 var (
@@ -111,7 +111,7 @@ func (r metadataReflection) WentBack() {
 func (metadataReflection) Resync() error { return nil }
 
 // Transformer implements cache.TransformingStore: most of the metadata of an
-// object says who manages its fields, and nobody here asks.
+// object says who manages its fields, which is not used here.
 func (metadataReflection) Transformer() cache.TransformFunc {
 	return func(object any) (any, error) {
 		if m, ok := object.(*metav1.PartialObjectMetadata); ok {

@@ -48,8 +48,8 @@ type failures struct {
 }
 
 func (f *failures) add(p objectpatch.Patch, err error) {
-	const told = 100
-	if len(f.first) == told {
+	const listed = 100
+	if len(f.first) == listed {
 		f.more++
 		return
 	}
@@ -83,7 +83,7 @@ func (c *Client) ApplyObjectPatches(ctx context.Context, patches []objectpatch.P
 	return left, errs.join()
 }
 
-// answered tells whether the API server has refused a request; without an answer it may have
+// answered reports whether the API server has refused a request; without an answer it may have
 // done what was asked.
 func answered(err error) bool {
 	return apierrors.ReasonForError(err) != metav1.StatusReasonUnknown && !apierrors.IsTimeout(err) && !apierrors.IsInternalError(err)
@@ -126,9 +126,9 @@ func (c *Client) applyObjectPatch(ctx context.Context, p objectpatch.Patch, defi
 	return err
 }
 
-// needless tells that there is nothing to do, because no object of the kind exists: the hook
+// needless reports that there is nothing to do, because no object of the kind exists: the hook
 // expects that its kind may be missing, or the kind that a delete names was served before. A
-// delete of a kind that nobody has ever seen is a mistake (K3).
+// delete of a kind that was never served is a mistake (K3).
 func (c *Client) needless(p objectpatch.Patch, err error) bool {
 	return errors.Is(err, errNoKind) &&
 		(p.IgnoreMissingObject && !p.Creates() || p.Deletes() && c.kinds.wasServed(p.APIVersion, p.Kind))
@@ -148,7 +148,7 @@ func (c *Client) targetOfNewKind(ctx context.Context, p objectpatch.Patch) (targ
 	}
 }
 
-// defines tells whether the operation may bring a new kind.
+// defines reports whether the operation may bring a new kind.
 func defines(p objectpatch.Patch) bool {
 	return p.Creates() && strings.EqualFold(p.Kind, "CustomResourceDefinition")
 }

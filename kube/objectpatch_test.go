@@ -274,7 +274,7 @@ func TestApplyObjectPatchesToStatus(t *testing.T) {
 }
 
 // K10: who asks is told what the API server has made of each object.
-func TestTellWritten(t *testing.T) {
+func TestReportWritten(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
 	patches, err := objectpatch.Parse([]byte(strings.ReplaceAll(`
@@ -294,7 +294,7 @@ name: other
 `, "$NS", ns)))
 	must(t, err)
 	var told []Written
-	_, err = world.client.ApplyObjectPatches(TellWritten(t.Context(), func(o Written) { told = append(told, o) }), patches)
+	_, err = world.client.ApplyObjectPatches(ReportWritten(t.Context(), func(o Written) { told = append(told, o) }), patches)
 	must(t, err)
 	if len(told) != 2 || told[1].Version == told[0].Version || told[1].Kind != "ConfigMap" || told[1].Namespace != ns || told[1].Name != "one" {
 		t.Errorf("told %+v", told)

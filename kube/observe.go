@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/tools/metrics"
 )
 
-// Requests is told of the requests of all clients, Helm's included, for metrics. It is
+// Requests observes the requests of all clients, Helm's included, for metrics. It is
 // called from many goroutines.
 type Requests interface {
 	// Answered: code is the HTTP status, or "<error>" when no answer came.
@@ -23,7 +23,7 @@ type Requests interface {
 	Held(host, verb string, d time.Duration)
 }
 
-// ObserveRequests tells r of every request from now on.
+// ObserveRequests reports every request to r from now on.
 //
 // The libraries' observer is global to the process: call this once, from main,
 // before the first client is made. A second call has no effect.
@@ -46,13 +46,13 @@ func (r results) Increment(_ context.Context, code, method, host string) {
 	r.r.Answered(host, method, code)
 }
 
-// Observe implements metrics.LatencyMetric. Of the address only the host is told: there
+// Observe implements metrics.LatencyMetric. Of the address only the host is kept: there
 // are as many paths as namespaces and kinds.
 func (f durations) Observe(_ context.Context, verb string, u url.URL, took time.Duration) {
 	f(u.Host, verb, took)
 }
 
-// Watches is told what happens to watches, for metrics. It is called from many goroutines.
+// Watches observes what happens to watches, for metrics. It is called from many goroutines.
 type Watches interface {
 	// WatchFailed: a request to list or to watch failed. The kind of error is one of few
 	// words, for example "forbidden" or "connection".
@@ -64,7 +64,7 @@ type Watches interface {
 	WentBack(resource, namespace string)
 }
 
-// unwatched is the observer that nobody has given.
+// unwatched is the observer when none is given.
 type unwatched struct{}
 
 func (unwatched) WatchFailed(string)              {}

@@ -26,8 +26,8 @@ type part struct {
 	gone    bool // detached: whatever still arrives is not ours any more
 }
 
-// replace takes a complete list. Of the very first list of a Watch nothing is
-// told: 'synced' tells of it as a whole.
+// replace takes a complete list. The very first list of a Watch is not
+// notified: 'synced' stands for it as a whole.
 func (p *part) replace(updates []update) {
 	w := p.watch
 	w.mu.Lock()
@@ -56,7 +56,7 @@ func (p *part) replace(updates []update) {
 	w.checkSynced()
 }
 
-// removeAllBut tells of the objects that are gone. updates are sorted.
+// removeAllBut removes the objects that are not in updates, which are sorted.
 func (p *part) removeAllBut(updates []update) {
 	var gone []objectKey
 	for key := range p.entries {
@@ -96,7 +96,7 @@ func (p *part) remove(u update) {
 	defer w.mu.Unlock()
 	old, cached := p.entries[u.key]
 	if p.gone || !cached || old.uid != u.entry.uid {
-		return // told already
+		return // notified already
 	}
 	if u.entry.failed {
 		w.filterFailed(u, old)
@@ -105,7 +105,7 @@ func (p *part) remove(u update) {
 	p.drop(u.key, u.entry, u.version)
 }
 
-// knows tells whether the list that the part joined with is as new as version.
+// knows reports whether the list that the part joined with is as new as version.
 // Versions that cannot be compared are taken for newer: the checksum rule makes
 // a repetition harmless, a loss would not be.
 func (p *part) knows(version string) bool {
@@ -124,7 +124,7 @@ func (p *part) set(u update, silent bool) {
 	}
 	old, cached := p.entries[u.key]
 	if cached && old.uid != u.entry.uid {
-		// Deleted and created again while nobody looked (C38).
+		// Deleted and created again between two lists (C38).
 		p.drop(u.key, old, "")
 		old, cached = entry{}, false
 	}
@@ -146,18 +146,18 @@ func (p *part) set(u update, silent bool) {
 	switch {
 	case silent || same:
 	case cached:
-		w.tell(Change{Type: Modified, Object: u.entry.export(u.key), Version: u.version})
+		w.notify(Change{Type: Modified, Object: u.entry.export(u.key), Version: u.version})
 	default:
-		w.tell(Change{Type: Added, Object: u.entry.export(u.key), Version: u.version})
+		w.notify(Change{Type: Added, Object: u.entry.export(u.key), Version: u.version})
 	}
 }
 
-// drop forgets an object and tells its last state. Called with the lock of the
+// drop forgets an object and notifies its last state. Called with the lock of the
 // Watch.
 func (p *part) drop(key objectKey, last entry, version string) {
 	p.watch.weigh(-p.entries[key].size(key))
 	delete(p.entries, key)
-	p.watch.tell(Change{Type: Deleted, Object: last.export(key), Version: version})
+	p.watch.notify(Change{Type: Deleted, Object: last.export(key), Version: version})
 }
 
 // objects returns the JSON of all objects; known is false when the part is gone,

@@ -25,7 +25,7 @@ func (w *Watch) run(ctx context.Context) {
 			w.kindGone(err)
 			w.awaitKind(ctx)
 			pause = newPause(pauseLost)
-		default: // nobody can tell now; what is watched stays watched
+		default: // unknown for now; what is watched stays watched
 			w.kindUnknown(err)
 			_ = sleep(ctx, pause.Step())
 		}

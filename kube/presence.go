@@ -44,8 +44,8 @@ func NewPresence(c *Client, pause time.Duration) *Presence {
 }
 
 // Start allows watches, until ctx ends. Objects count that labels select and
-// that are ours. gone is told of each that was there and is no more, or is ours
-// no more, from the goroutine of a watch: it must return at once.
+// that are ours. gone is called for each that was there and is gone, or is no longer
+// ours, from the goroutine of a watch: it must return at once.
 func (p *Presence) Start(ctx context.Context, labels string, ours func(*metav1.PartialObjectMetadata) bool, gone func(schema.GroupKind, types.NamespacedName)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,8 +105,8 @@ func (p *Presence) Want(owner string, objects map[schema.GroupKind][]types.Names
 	p.wanted[owner] = objects
 }
 
-// of returns the watch of a kind; it begins with the first who asks. When the version
-// that he asked for is served no more, who asks for another one gets a new watch.
+// of returns the watch of a kind; it begins with the first who asks. When that
+// version is no longer served, a request for another version gets a new watch.
 func (p *Presence) of(m *meta.RESTMapping) *presentKind {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -191,7 +191,7 @@ func (k *presentKind) Unset(m *metav1.PartialObjectMetadata) {
 	delete(k.live, nameOf(m))
 	k.mu.Unlock()
 	if existed {
-		k.tell(nameOf(m))
+		k.notify(nameOf(m))
 	}
 }
 
@@ -213,19 +213,19 @@ func (k *presentKind) swap(fresh map[types.NamespacedName]struct{}) {
 	k.mu.Unlock()
 	for name := range old {
 		if _, still := fresh[name]; !still {
-			k.tell(name)
+			k.notify(name)
 		}
 	}
 }
 
-// missing tells that the API server does not serve the kind, in this version.
+// missing records that the API server does not serve the kind in this version.
 func (k *presentKind) missing() bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return apierrors.IsNotFound(k.err)
 }
 
-func (k *presentKind) tell(name types.NamespacedName) {
+func (k *presentKind) notify(name types.NamespacedName) {
 	k.presence.gone(k.mapping.GroupVersionKind.GroupKind(), name)
 }
 
@@ -275,7 +275,7 @@ func (k *presentKind) poll() {
 	for _, name := range names {
 		_, err := p.client.metadata.Resource(k.mapping.Resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			k.tell(name)
+			k.notify(name)
 		}
 	}
 }

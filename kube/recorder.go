@@ -9,7 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Notice is what a person must know.
+// Notice is a fact that a person must see, recorded as a Kubernetes Event.
 type Notice struct {
 	// OnConfigMap: it is about the ConfigMap, and shown there. All others are shown on the
 	// Pod of the operator, or on the ConfigMap when the Pod is not known.
@@ -33,7 +33,7 @@ type Recorder struct {
 	options RecorderOptions
 	notices chan Notice
 	limits  map[string]*rate.Limiter // by reason
-	silent  bool                     // the last one was not recorded, and the log has told of it
+	silent  bool                     // the last Event was not recorded, and the log says so
 }
 
 const (
@@ -57,7 +57,7 @@ func (c *Client) NewRecorder(ctx context.Context, o RecorderOptions) *Recorder {
 func (r *Recorder) Record(n Notice) {
 	select {
 	case r.notices <- n:
-	default: // the log tells the same, and the queue is full of what is older
+	default: // the queue is full; the log has the same text
 	}
 }
 
@@ -95,9 +95,9 @@ func (r *Recorder) record(ctx context.Context, n Notice) {
 		r.silent = false
 	case !r.silent && ctx.Err() == nil:
 		r.silent = true
-		fix := "the log tells the same"
+		fix := "the log has the same text"
 		if apierrors.IsForbidden(err) {
-			fix = "let the operator create and update events in its namespace; until then the log tells the same"
+			fix = "let the operator create and update events in its namespace; until then the log has the same text"
 		}
 		r.options.Log.Warn("a notice could not be shown as an event", "reason", n.Reason, "err", err, "fix", fix)
 	}

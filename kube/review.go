@@ -16,13 +16,13 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Verdict is what the API server says of somebody who asks for a page.
+// Verdict is what the API server says about a user who asks for a page.
 type Verdict int
 
-// The verdicts. The zero value lets nobody in.
+// The verdicts. The zero value refuses.
 const (
-	Unknown Verdict = iota // nobody whom the API server knows
-	Refused                // somebody who may not see this page
+	Unknown Verdict = iota // a user whom the API server does not know
+	Refused                // a user who may not see this page
 	Allowed
 )
 
@@ -36,7 +36,7 @@ const (
 	allowedFor  = time.Minute
 	refusedFor  = 10 * time.Second
 	maxVerdicts = 256
-	// maxReviews bounds the questions at one time: everybody can send tokens that nobody has seen before.
+	// maxReviews bounds the questions at one time: anyone can send tokens that were never seen before.
 	maxReviews    = 4
 	reviewTimeout = 5 * time.Second
 )
@@ -105,7 +105,7 @@ func newReviewer(review func(ctx context.Context, token, verb, path string) (Ver
 	return &Reviewer{review: review, slots: make(chan struct{}, maxReviews), known: map[question]answer{}}
 }
 
-// Review tells whether who has this token may do verb with the page at path. An error means that nobody can tell now; ErrBusy
+// Review reports whether the owner of this token may do verb with the page at path. An error means that there was no answer; ErrBusy
 // that it was not even asked.
 func (r *Reviewer) Review(ctx context.Context, token, verb, path string) (Verdict, error) {
 	q := question{sha256.Sum256([]byte(token)), sha256.Sum256([]byte(verb)), sha256.Sum256([]byte(path))}

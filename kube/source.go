@@ -178,7 +178,7 @@ func (s *source) detach(p *part) {
 	s.joining = slices.DeleteFunc(s.joining, is)
 }
 
-// kindMissing tells the Watches that their kind may be gone.
+// kindMissing notifies the Watches that their kind may be gone.
 func (s *source) kindMissing() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -203,8 +203,8 @@ func (s *source) Transformer() cache.TransformFunc {
 }
 
 // Replace takes a complete list. Parts turn the difference to what they know
-// into changes, so that a list made again (after a 410, say) is told like the
-// events it stands for.
+// into changes, so that a second list (after a 410, say) is notified like the
+// events that it replaces.
 func (s *source) Replace(objects []any, version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -25,7 +25,7 @@ type Spec struct {
 
 	Fields string // field selector, as kubectl takes it
 
-	// KeepObjects keeps the objects as JSON beside the filter results. Without
+	// KeepObjects keeps the objects as JSON, in addition to the filter results. Without
 	// it only names, filter results and checksums are kept.
 	KeepObjects bool
 

@@ -89,8 +89,8 @@ func (w *Watch) Stop() {
 	w.cancel()
 }
 
-// tell queues a change and gives it its number. Called with w.mu.
-func (w *Watch) tell(change Change) {
+// notify queues a change and gives it its number. Called with w.mu.
+func (w *Watch) notify(change Change) {
 	if w.stopped {
 		return
 	}
@@ -122,8 +122,8 @@ func (w *Watch) weigh(more int) {
 	}
 }
 
-// overflow forgets everything, also what waits to be told: whoever hears of it
-// begins again. Called with w.mu.
+// overflow forgets everything, including queued changes: the receiver
+// starts again. Called with w.mu.
 func (w *Watch) overflow() {
 	if w.overflowed || w.stopped {
 		return

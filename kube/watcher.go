@@ -12,7 +12,7 @@ import (
 type Watcher struct {
 	client *Client
 	log    *slog.Logger
-	seed   maphash.Seed // random, so that nobody can craft equal checksums
+	seed   maphash.Seed // random, so that equal checksums cannot be crafted
 	alarm  *kindAlarm
 
 	mu      sync.Mutex
@@ -36,15 +36,15 @@ func NewWatcher(c *Client, log *slog.Logger) *Watcher {
 	return w
 }
 
-// Watch starts to watch and returns at once; the error tells only of a spec
-// that cannot be right, all else is retried and visible in State. The Watch
+// Watch starts to watch and returns at once; it returns an error only for a spec
+// that can never be right. Other failures are retried and visible in State. The Watch
 // ends with ctx or Stop.
 //
 // synced is called once, when the first complete list of all parts of the
 // Watch is in the cache; the objects in it are not notified, Snapshot has them
 // (C36, C40). From then on notify is called with each change; before, it may
 // be called with changes of parts that are complete already, which the
-// Snapshot taken in synced contains, as its seq tells. Both are called in
+// Snapshot taken in synced contains, as its seq shows. Both are called in
 // order from one goroutine of this Watch and may call anything of this package.
 // While one of them takes its time the changes queue up in memory; no other
 // Watch waits for it. Either may be nil.

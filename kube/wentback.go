@@ -13,21 +13,21 @@ import (
 )
 
 // An API server whose etcd is restored from a backup goes back in time: it counts its
-// resource versions again from an older one. A watch that goes on from where it was would be
-// told nothing until the count has passed that, and what is compared by resource version
-// would take all news for old. So a feed remembers the newest version that it has seen, and
+// resource versions again from an older one. A watch that goes on from where it was would get no
+// event until the count has passed that, and code that compares resource versions would take
+// every event for an old one. So a feed remembers the newest version that it has seen, and
 // compares it with a consistent list each time it begins to watch again. A server that only
 // lags behind the others has no older consistent list.
 
-// wentBack tells who wants to know that the API server went back.
+// wentBack notifies its subscribers that the API server went back to an earlier state.
 type wentBack struct {
 	mu     sync.Mutex
 	notify []func(watch string)
 }
 
 // WentBack calls notify when the API server has gone back to an earlier state, as after a
-// restore of etcd, until ctx ends: once for each watch that had seen more. The watch reads
-// all again, and tells what differs as changes. notify must return at once.
+// restore of etcd, until ctx ends: once for each watch that had seen more. The watch lists
+// everything again, and notifies the differences as changes. notify must return at once.
 func (c *Client) WentBack(ctx context.Context, notify func(watch string)) {
 	c.back.mu.Lock()
 	defer c.back.mu.Unlock()
@@ -38,7 +38,7 @@ func (c *Client) WentBack(ctx context.Context, notify func(watch string)) {
 	})
 }
 
-func (b *wentBack) tell(watch string) {
+func (b *wentBack) announce(watch string) {
 	if b == nil {
 		return
 	}
@@ -202,5 +202,5 @@ func (f *feed) goBack(known, now string) {
 	if store, ok := f.store.(forgetful); ok {
 		store.WentBack()
 	}
-	f.back.tell(f.name)
+	f.back.announce(f.name)
 }

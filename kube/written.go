@@ -17,30 +17,30 @@ type Written struct {
 
 type writtenKey struct{}
 
-// TellWritten returns a context whose object patches tell of each object that they have written.
+// ReportWritten returns a context whose object patches report each object that they have written.
 // An event of the same resourceVersion is the effect of that write and of no other (K10). Deletes
-// have none and are not told of.
-func TellWritten(ctx context.Context, tell func(Written)) context.Context {
-	return context.WithValue(ctx, writtenKey{}, tell)
+// have none and are not reported.
+func ReportWritten(ctx context.Context, report func(Written)) context.Context {
+	return context.WithValue(ctx, writtenKey{}, report)
 }
 
-// noting wraps an API so that it tells of what it writes, if the context asks for that.
+// noting wraps an API so that it reports what it writes, if the context asks for that.
 func noting(ctx context.Context, api dynamic.ResourceInterface) dynamic.ResourceInterface {
-	tell, ok := ctx.Value(writtenKey{}).(func(Written))
+	report, ok := ctx.Value(writtenKey{}).(func(Written))
 	if !ok {
 		return api
 	}
-	return notingAPI{api, tell}
+	return notingAPI{api, report}
 }
 
 type notingAPI struct {
 	dynamic.ResourceInterface
-	tell func(Written)
+	report func(Written)
 }
 
 func (a notingAPI) note(u *unstructured.Unstructured, err error) (*unstructured.Unstructured, error) {
 	if err == nil {
-		a.tell(Written{u.GetKind(), u.GetNamespace(), u.GetName(), u.GetResourceVersion()})
+		a.report(Written{u.GetKind(), u.GetNamespace(), u.GetName(), u.GetResourceVersion()})
 	}
 	return u, err
 }

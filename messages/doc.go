@@ -1,9 +1,9 @@
 // Package messages is the vocabulary of the actors: one file for each conversation.
 //
 // Commands are imperative and have one receiver (RunHook, SaveConfig). Events are past
-// and tell a fact (ObjectChanged, TaskDone). Messages are values and are never written
+// and state a fact (ObjectChanged, TaskDone). Messages are values and are never written
 // to once sent; they carry no context, func, PID or mutex. Messages that only two actors
-// of package actors exchange stay there, beside who handles them.
+// of package actors exchange stay there, next to their handlers.
 //
 // Also in here: what tasks do (task.go: the types of Work), what actors publish about
 // themselves (status.go), and what pages show (forecast.go, inspection.go, render.go …).

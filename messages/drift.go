@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// CheckDrift looks whether somebody changed the objects of a module's release. It changes
+// CheckDrift checks whether others changed the objects of a module's release. It changes
 // nothing; what follows from it is a RunModule.
 type CheckDrift struct{}
 
@@ -20,7 +20,7 @@ type GetDrift struct {
 	Secrets bool
 }
 
-// Drift is what somebody changed of the objects of a module.
+// Drift is what others changed in the objects of a module.
 type Drift struct {
 	// Mode is off, report or correct.
 	Mode string `json:"mode"`
@@ -30,7 +30,7 @@ type Drift struct {
 	Objects []ObjectDrift `json:"objects"`
 }
 
-// ObjectDrift is one object that somebody changed.
+// ObjectDrift is one object that others changed.
 type ObjectDrift struct {
 	Object string       `json:"object"`
 	Fields []FieldDrift `json:"fields"`
@@ -46,7 +46,7 @@ type FieldDrift struct {
 // LogValue keeps values, which may be secrets, out of logs.
 func (Drift) LogValue() slog.Value { return slog.StringValue("drift") }
 
-// DriftedObject is an object that somebody changed, without values.
+// DriftedObject is an object that others changed, without values.
 type DriftedObject struct {
 	Object string   `json:"object"`
 	Fields []string `json:"fields"`

@@ -1,8 +1,8 @@
 package messages
 
-// The types of this file are no messages of actors: they are what the operator tells
+// The types of this file are no messages of actors: they are what the operator shows
 // about its future, to the command "plan" and on the debug address. Values of Secrets
-// are masked in them unless somebody asked for them.
+// are masked in them unless the user asked for them.
 
 // ForecastRequest asks what the operator would do.
 type ForecastRequest struct {
@@ -51,7 +51,7 @@ type ModuleForecast struct {
 	Objects []ObjectForecast `json:"objects,omitempty"`
 	// Error is why it would fail.
 	Error string `json:"error,omitempty"`
-	// Unknown is why nobody can tell what would become of its release: values are missing
+	// Unknown is why the outcome for its release cannot be predicted: values are missing
 	// that its hooks, which have not run, may set.
 	Unknown string `json:"unknown,omitempty"`
 }
@@ -89,7 +89,7 @@ type ForecastSummary struct {
 }
 
 // Touches reports whether a module would be touched: started, stopped, or its release
-// changed, as far as that can be told.
+// changed, as far as that is known.
 func (m ModuleForecast) Touches() bool {
 	switch m.Step {
 	case StepKeep:

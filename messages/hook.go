@@ -13,20 +13,20 @@ type BindingKey struct {
 	Index int
 }
 
-// BindingSynchronized tells an owner that the Synchronization of one binding has
+// BindingSynchronized notifies an owner that the Synchronization of one binding has
 // succeeded, or was not wanted. Late: it had been deferred, so what ran without the hook
 // is due again.
 type BindingSynchronized struct {
 	Binding BindingKey
 	Late    bool
-	Task    string // of the run that tells it
+	Task    string // of the run that sends it
 }
 
-// BindingDeferred tells an owner not to wait for a binding: its kind does not exist yet,
+// BindingDeferred makes an owner not wait for a binding: its kind does not exist yet,
 // or the operator may not list it. Only its own hook waits for it.
 type BindingDeferred struct {
 	Binding BindingKey
-	Task    string // of the run that tells it
+	Task    string // of the run that sends it
 }
 
 // SynchronizeLater asks monitors to queue a Synchronization as soon as all bindings of
@@ -74,7 +74,7 @@ type Synchronization struct {
 	Bindings []BindingKey
 }
 
-// SynchronizationEnded tells that a run that has asked for snapshots is over, whatever came
+// SynchronizationEnded says that a run that has asked for snapshots is over, whatever came
 // of it.
 type SynchronizationEnded struct {
 	Owner string
@@ -116,7 +116,7 @@ type WatchKey struct {
 // ObjectChanged is a change of an object that passed the filter of a binding.
 type ObjectChanged struct {
 	Watch WatchKey
-	// Instance tells the watch from others that had the same key before.
+	// Instance distinguishes the watch from earlier ones with the same key.
 	Instance uint64
 	Seq      uint64
 	// Event is Added, Modified or Deleted.
@@ -130,7 +130,7 @@ type ObjectChanged struct {
 // ObjectName names an object; the kind is in lower case.
 type ObjectName struct{ Kind, Namespace, Name string }
 
-// ObjectsPatched tells monitors which objects a hook, or Helm, is about to write, so that the
+// ObjectsPatched says to monitors which objects a hook, or Helm, is about to write, so that the
 // events that follow know what caused them (K10).
 type ObjectsPatched struct {
 	Write   int64 // no other has this number
@@ -138,7 +138,7 @@ type ObjectsPatched struct {
 	Objects []ObjectName
 }
 
-// ObjectsWritten tells monitors that the writes of an ObjectsPatched are over. Events of these
+// ObjectsWritten says to monitors that the writes of an ObjectsPatched are over. Events of these
 // versions are their effect, and no others are but for those of objects that were deleted.
 type ObjectsWritten struct {
 	Write    int64
@@ -151,7 +151,7 @@ type ObjectVersion struct {
 	Version string // resourceVersion
 }
 
-// HookBegan tells monitors that the process of a hook is about to start: what it writes by itself,
+// HookBegan says to monitors that the process of a hook is about to start: what it writes by itself,
 // with kubectl, is an event from now on.
 type HookBegan struct {
 	Owner, Hook string
@@ -159,13 +159,13 @@ type HookBegan struct {
 	ByEvents    bool  // nothing but events of objects has led to this run
 }
 
-// HookEnded tells monitors that the process of a hook has ended.
+// HookEnded says to monitors that the process of a hook has ended.
 type HookEnded struct {
 	Owner, Hook string
 	Run         int64 // as in [HookBegan]
 }
 
-// WatchSynced tells that the first list of a binding is complete.
+// WatchSynced says that the first list of a binding is complete.
 type WatchSynced struct {
 	Watch    WatchKey
 	Instance uint64 // as in [ObjectChanged]

@@ -49,7 +49,7 @@ func (b BindingInfo) String() string {
 	return text
 }
 
-// Describe tells of the hooks of an owner what they run on.
+// Describe returns what the hooks of an owner run on.
 func (l HookList) Describe(owner string) []HookInfo {
 	out := make([]HookInfo, 0, len(l.Hooks))
 	for _, h := range l.Hooks {
@@ -127,6 +127,6 @@ func maskedJSON(text json.RawMessage, mask func(any) any) json.RawMessage {
 // ListMonitored asks the healer which objects it looks after. The answer is [Monitored].
 type ListMonitored struct{}
 
-// Monitored are the objects of releases that are missed when somebody deletes them, by
+// Monitored are the objects of releases that are watched for deletion, by
 // module: "namespace/Kind/name", or "Kind/name" for those of the cluster.
 type Monitored map[string][]string

@@ -39,7 +39,7 @@ func (l Leadership) String() string {
 		text += "; it cannot compete for the lease: " + l.Problem
 	}
 	if l.Leader == "" && l.Problem == "" {
-		text += "; nobody leads since " + since
+		text += "; no leader since " + since
 	}
 	return text
 }

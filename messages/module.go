@@ -21,7 +21,7 @@ type ModuleState struct {
 	Started bool
 	// Synchronized holds the bindings whose Synchronization has succeeded.
 	Synchronized map[BindingKey]bool
-	// Deferred holds the bindings for whose Synchronization nobody waits: it comes later.
+	// Deferred holds the bindings whose Synchronization is not waited for: it comes later.
 	Deferred map[BindingKey]bool
 	// Maintenance is the mode of maintenance, empty for none.
 	Maintenance string
@@ -29,20 +29,20 @@ type ModuleState struct {
 	CRDsDue bool
 }
 
-// SetMaintenance tells a module its mode of maintenance, empty for none (H15). Only
+// SetMaintenance sets the maintenance mode of a module, empty for none (H15). Only
 // converge sends it, so that the latest is always in force.
 type SetMaintenance struct{ Mode string }
 
 // SuspendModule cancels the tasks of a module that is about to be disabled.
 type SuspendModule struct{}
 
-// EnableModule tells a module that the discovery has enabled it: its runs are on their way.
+// EnableModule says to a module that the discovery has enabled it: its runs are on their way.
 type EnableModule struct{}
 
 // ResumeModule takes a SuspendModule back.
 type ResumeModule struct{}
 
-// ModuleDeleted tells converge that nothing of a module is left in the cluster.
+// ModuleDeleted says to converge that nothing of a module is left in the cluster.
 type ModuleDeleted struct{ Name string }
 
 // RetryNow cuts the waiting of failed tasks short (F8).
@@ -55,14 +55,14 @@ type SetDynamicFlags struct {
 	By    map[string]string
 }
 
-// ConvergeFinished tells that the last step of a reload is done.
+// ConvergeFinished says that the last step of a reload is done.
 type ConvergeFinished struct {
 	Reload int
 	// GlobalChanged: afterAll hooks changed global values, so steps 3 to 8 are due again.
 	GlobalChanged bool
 }
 
-// Converged tells that the first converge is over: ticks of schedules count from now on (C14).
+// Converged says that the first converge is over: ticks of schedules count from now on (C14).
 type Converged struct{}
 
 // Crash makes any actor panic, as a bug would. Tests of supervision send it.

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// HangsAfter is how long a hook may run before people are told that it hangs. Its time limit ends it much later.
+// HangsAfter is how long a hook may run before it is reported as hanging. Its time limit ends it much later.
 const HangsAfter = time.Minute
 
 // RunningHook is a hook or an enabled script that runs now.
@@ -19,7 +19,7 @@ type RunningHook struct {
 	Limit string `json:"limit,omitempty"`
 }
 
-// Hangs tells whether it has been running for too long.
+// Hangs reports whether it has been running for too long.
 func (r RunningHook) Hangs() bool { return time.Since(r.Began) >= HangsAfter }
 
 // String implements fmt.Stringer.

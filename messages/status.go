@@ -21,7 +21,7 @@ type Phase string
 // The phases of a module.
 const (
 	Disabled  Phase = "disabled"
-	Waiting   Phase = "waiting"  // how one is told of that is enabled and whose first run has not begun
+	Waiting   Phase = "waiting"  // an enabled module whose first run has not begun
 	Starting  Phase = "starting" // its first run: onStartup and Synchronization hooks, then as running
 	Running   Phase = "running"  // beforeHelm, Helm, afterHelm
 	Ready     Phase = "ready"
@@ -121,11 +121,11 @@ type ModuleStatus struct {
 	Failing []FailingTask `json:"failing,omitempty"`
 	// Maintenance is the mode of maintenance the module is under, empty for none (H15).
 	Maintenance string `json:"maintenance,omitempty"`
-	// Drift are objects of the release that somebody changed, as far as anybody looks.
+	// Drift are objects of the release that others changed, as far as they are watched.
 	Drift []DriftedObject `json:"drift,omitempty"`
 	// Fights say which objects of the release something else deletes after each heal.
 	Fights []string `json:"fights,omitempty"`
-	// Parked: its run failed and is retried beside the main queue (policy isolate).
+	// Parked: its run failed and is retried outside of the main queue (policy isolate).
 	Parked bool `json:"parked,omitempty"`
 	// LastRun is the last module run that began, with the chain of its causes.
 	LastRun *ModuleRun `json:"lastRun,omitempty"`
@@ -215,7 +215,7 @@ type ConvergeStatus struct {
 	HeldPurge *HeldPurge `json:"heldPurge,omitempty"`
 }
 
-// DiscoveryFails says why a module stays off while nobody can find out whether it is enabled.
+// DiscoveryFails says why a module stays off while it is unknown whether it is enabled.
 func DiscoveryFails(err error) string { return "the discovery fails: " + head(err.Error()) }
 
 // HeldPurge is a purge that waits until a person allows it.

@@ -61,7 +61,7 @@ func TestStatusAsText(t *testing.T) {
 		{messages.OperatorStatus{}, ""},
 		{messages.OperatorStatus{Stopping: true}, "stopping"},
 		{messages.OperatorStatus{StandBy: true}, "stand-by"},
-		{messages.OperatorStatus{StandBy: true, Leadership: &messages.Leadership{Since: noon}}, "stand-by; nobody leads since 2026-01-02T12:00:00Z"},
+		{messages.OperatorStatus{StandBy: true, Leadership: &messages.Leadership{Since: noon}}, "stand-by; no leader since 2026-01-02T12:00:00Z"},
 		{messages.OperatorStatus{StandBy: true, Leadership: &messages.Leadership{Leader: "a", Address: "b:1", Since: noon}}, "stand-by; a (b:1) leads since 2026-01-02T12:00:00Z"},
 		{messages.OperatorStatus{Leadership: &messages.Leadership{Leading: true, Since: noon}}, "leader since 2026-01-02T12:00:00Z"},
 		{messages.OperatorStatus{Leadership: &messages.Leadership{Leading: true}}, "leader"},

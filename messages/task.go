@@ -138,7 +138,7 @@ type RunHook struct {
 	Binding  hooks.BindingType
 	Triggers []Trigger
 	// Resync are bindings of which too many events waited. They are dropped; a
-	// Synchronization of the binding, before the triggers, shows what they would have told.
+	// Synchronization of the binding, before the triggers, shows what they would have shown.
 	Resync []KubernetesBinding
 }
 
@@ -175,7 +175,7 @@ type SynchronizeHook struct {
 	// Again: they were synchronized before; the period of resynchronization has passed (C15).
 	Again bool
 	// Instead of events that were dropped: the hook runs though it said that it need not at
-	// Synchronization, because nothing else would tell it.
+	// Synchronization, because it would not see it otherwise.
 	Instead bool
 }
 
@@ -203,7 +203,7 @@ type PurgeRelease struct{ Release string }
 // hooks in other queues have succeeded (F13, F14).
 type AwaitSynchronization struct{}
 
-// FinishReload is the last step: it tells whether afterAll changed global values (G8).
+// FinishReload is the last step: it reports whether afterAll changed global values (G8).
 type FinishReload struct{}
 
 // Describe implements Work.
@@ -290,7 +290,7 @@ type DropTasks struct{ Reload int }
 // ExecuteTask asks an owner to do the head of a queue. The answer is one TaskDone.
 type ExecuteTask struct{ Task Task }
 
-// TaskDone tells a queue that a task has ended and that nothing of it runs any more.
+// TaskDone says to a queue that a task has ended and that nothing of it runs any more.
 type TaskDone struct {
 	ID string
 	// Lost: the owner crashed; the task must be executed again.

@@ -40,11 +40,11 @@ type ApplyHookResult struct {
 	Origin values.Origin
 }
 
-// HookResultApplied tells a run whether its result was accepted as a whole. Err names
+// HookResultApplied says to a run whether its result was accepted as a whole. Err names
 // what was refused; then nothing of the result has an effect (D26).
 type HookResultApplied struct{ Err error }
 
-// SetEnabledModules tells global-hooks which modules are enabled, in the order they run (D9).
+// SetEnabledModules says to global-hooks which modules are enabled, in the order they run (D9).
 type SetEnabledModules struct{ Names []string }
 
 // ConfigMapSeen is the content of the ConfigMap as the API server shows it.
@@ -53,7 +53,7 @@ type ConfigMapSeen struct {
 	Data            map[string]string
 	// ConfirmPurge is the annotation by which a person allows a purge that is held back (P1).
 	ConfirmPurge string
-	// Written is the annotation that tells which values hooks wrote ([values.Written]).
+	// Written is the annotation that lists which values hooks wrote ([values.Written]).
 	Written string
 	// WentBack: the API server has gone back to an earlier state; this is its content now.
 	WentBack bool
@@ -69,11 +69,11 @@ type SetConfig struct {
 	SecretOrigin values.Origin
 }
 
-// RememberValues tells an owner that a converge is over: what changes from now on is what
+// RememberValues says to an owner that a converge is over: what changes from now on is what
 // changed since.
 type RememberValues struct{}
 
-// ConfigChanged tells converge what a valid change of the ConfigMap touched (G16).
+// ConfigChanged says to converge what a valid change of the ConfigMap touched (G16).
 type ConfigChanged struct {
 	Global bool
 	// Modules whose sections changed, by name.
@@ -86,7 +86,7 @@ type ConfigChanged struct {
 	Revision    string
 }
 
-// ConfigFlagsSaved tells converge of flags that a hook wrote to the ConfigMap. Whether a
+// ConfigFlagsSaved lists for converge the flags that a hook wrote to the ConfigMap. Whether a
 // reload follows is decided by the phase of the hook (G18), not by the write.
 type ConfigFlagsSaved struct{ Flags map[string]bool }
 
@@ -94,7 +94,7 @@ type ConfigFlagsSaved struct{ Flags map[string]bool }
 // [ConfigChecked] and changes nothing.
 type CheckConfig struct {
 	Data map[string]string
-	// Path is the value that somebody wants to change, as [values.ParsePath] reads it; one that it
+	// Path is the value to change, as [values.ParsePath] reads it; one that it
 	// cannot read is nothing special.
 	Path string
 }
@@ -130,7 +130,7 @@ type SaveConfig struct {
 	Request int64
 }
 
-// ConfigSaved answers SaveConfig. Conflict: the section was changed by somebody else;
+// ConfigSaved answers SaveConfig. Conflict: the section was changed by another writer;
 // the new one was sent as SetConfig before this answer, so apply the patch again.
 type ConfigSaved struct {
 	Request  int64

@@ -63,5 +63,5 @@ func (c *connections) closeOldest() {
 	if encrypted, ok := oldest.(*tls.Conn); ok {
 		oldest = encrypted.NetConn() // without a farewell, for which a TLS connection may wait
 	}
-	_ = oldest.Close() // nobody is answered on it, or somebody who does not read
+	_ = oldest.Close() // it has no request, or its client does not read
 }

@@ -14,7 +14,7 @@ import (
 	"addon-operator/messages"
 )
 
-// discreet is the last look at what leaves the process: known secrets are hidden in every page unless somebody on the debug
+// discreet is the last look at what leaves the process: known secrets are hidden in every page unless a user on the debug
 // address asked for them, and names from tenants do not command the terminal of who reads a page (J10). Profiles have neither;
 // metrics are looked at one by one.
 func (s Source) discreet(who audience, next http.Handler) http.Handler {

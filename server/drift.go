@@ -7,7 +7,7 @@ import (
 	"addon-operator/messages"
 )
 
-// drift shows which fields of a module's objects somebody changed.
+// drift shows which fields of a module's objects others have changed.
 func (s Source) drift(r *http.Request) (any, error) {
 	name := r.PathValue("name")
 	if modules := s.modules(); !slices.Contains(modules, name) {

@@ -298,7 +298,7 @@ func freeName(taken map[string]snapshotDump, name string) string {
 	}
 }
 
-// resourceMonitor tells which objects of releases are looked after (H13).
+// resourceMonitor lists the objects of releases that are watched (H13).
 func (s Source) resourceMonitor(r *http.Request) (any, error) {
 	monitored, err := question[messages.Monitored](r.Context(), s, "healer", messages.ListMonitored{})
 	if err != nil {

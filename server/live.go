@@ -102,7 +102,7 @@ func (s Source) liveData(who audience, actors bool) livePageData {
 	return data
 }
 
-// notices are what is wrong beside modules and queues.
+// notices are the problems that belong to no module or queue.
 func notices(tree []*supervisor.Node) []string {
 	var all []string
 	walk(tree, func(n *supervisor.Node) {

@@ -67,7 +67,7 @@ func hidden(err string) string {
 	if err == "" {
 		return ""
 	}
-	return "the log and the debug address tell why"
+	return "the log and the debug address show why"
 }
 
 // namedQueue is a queue with its name, taken from a dump.

@@ -13,7 +13,7 @@ const (
 	maxProposal = 4 * maxData
 )
 
-// plan tells what the operator would do: with the ConfigMap in force, or with POST, with
+// plan shows what the operator would do: with the ConfigMap in force, or with POST, with
 // the data of a ConfigMap in the body. It changes nothing.
 func (s Source) plan(r *http.Request) (any, error) {
 	request := messages.ForecastRequest{Secrets: showSecrets(r)}
@@ -45,7 +45,7 @@ func proposal(r *http.Request) (map[string]string, error) {
 	return data, nil
 }
 
-// checkConfig tells whether the operator would take a ConfigMap, and what is special about the
+// checkConfig reports whether the operator would take a ConfigMap, and what is special about the
 // value at a path. What is in force is shown to who may see secrets.
 func (s Source) checkConfig(r *http.Request) (any, error) {
 	data, err := proposal(r)

@@ -16,7 +16,7 @@ import (
 	"addon-operator/values"
 )
 
-// Route is a page of the operator, as /discovery and the documents tell of it.
+// Route is a page of the operator, as /discovery and the documentation list it.
 type Route struct {
 	Method string `json:"method"`
 	// Path may hold names in braces, Query what can be asked for.
@@ -73,10 +73,10 @@ func (s Source) debugRoutes() []Route {
 		get("/global/list", "", "the global hooks", json(s.globalList)),
 		get("/global/{page}", "show-secrets=true", "values, config, patches or snapshots of the global section and hooks", json(s.globalPage)),
 		get("/module/list", "", "the enabled modules, and how all modules are", json(s.moduleList)),
-		get("/module/resource-monitor", "", "the objects of releases that are missed when somebody deletes them", json(s.resourceMonitor)),
+		get("/module/resource-monitor", "", "the objects of releases that are watched for deletion", json(s.resourceMonitor)),
 		get("/module/{name}/{page}", "global=true, show-secrets=true", "values, config, patches, snapshots or status of a module", json(s.modulePage)),
 		get("/module/{name}/render", "diff=true, debug=true, show-secrets=true", "what the chart makes of the values now; what differs from the deployed release", page{s.renderPage, asText}),
-		get("/module/{name}/drift", "show-secrets=true", "which fields of the objects of a module somebody changed, by the last look", json(s.drift)),
+		get("/module/{name}/drift", "show-secrets=true", "which fields of a module's objects others have changed, by the last check", json(s.drift)),
 		get("/hook/list", "module=NAME", "all hooks and what they run on", json(s.hookList)),
 		get("/hook/{name}/snapshots", "show-secrets=true", "the snapshots of one hook", json(s.hookPage)),
 		get("/values/explain", "module=NAME, path=PATH, show-secrets=true", "where values come from", json(s.explainPage)),

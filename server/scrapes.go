@@ -16,7 +16,7 @@ type scrapes struct {
 
 	mu   sync.Mutex
 	last *scrape
-	held int // pages that somebody is being given
+	held int // pages that are being sent
 }
 
 // scrape is one page and who is being given it.

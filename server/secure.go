@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// Authorize tells whether who has a token may do verb with the page at path: the HTTP status to answer with, 200 when he may.
+// Authorize reports whether who has a token may do verb with the page at path: the HTTP status to answer with, 200 when he may.
 type Authorize func(ctx context.Context, token, verb, path string) (status int, err error)
 
 // authorized lets only probes through to everybody; who asks for another page shows a token (J11).

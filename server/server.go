@@ -22,31 +22,31 @@ import (
 // Source is what the pages show.
 type Source struct {
 	Inspector *supervisor.Inspector
-	// Converge tells how far the operator is; it answers before the start, too.
+	// Converge returns the state of the converge; it answers before the start, too.
 	Converge func() messages.ConvergeStatus
 	// Metrics of the operator, and what hooks report.
 	Metrics, HookMetrics prometheus.Gatherer
 	Version              string
 	// Authorize guards the public pages but probes; nil when everybody may see them.
 	Authorize Authorize
-	// Hanging lists the hooks that run for too long; nil when nobody looks.
+	// Hanging lists the hooks that run for too long; nil when this is not observed.
 	Hanging func() []messages.RunningHook
-	// Forecast tells what the operator would do.
+	// Forecast returns what the operator would do.
 	Forecast func(ctx context.Context, request messages.ForecastRequest) (messages.Forecast, error)
 	// Ask gives a question to the actor with this path below the root.
 	Ask func(ctx context.Context, path string, question any) (any, error)
-	// Render tells what the chart of a module makes of its values now; nil when nobody can.
+	// Render renders the chart of a module with its values now; nil when it is not available.
 	Render func(ctx context.Context, module string, o RenderOptions) (messages.Rendered, error)
 	// Parameters can be changed while the operator runs; nil when there are none.
 	Parameters Parameters
 	// Hide gives a text without known secrets; nil when there are none.
 	Hide func(string) string
-	// Leadership tells who leads among several replicas; nil when this one is alone.
+	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() messages.Leadership
 }
 
 // Public serves probes, metrics and the list of queues: nothing in it holds values. Everybody
-// can ask, so nobody who does not read the answer is waited for.
+// can ask, so a client that does not read the answer is not waited for.
 func Public(s Source) http.Handler {
 	pages := authorized(s.handler(public), s.Authorize)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -55,7 +55,7 @@ func Public(s Source) http.Handler {
 	})
 }
 
-// audience tells who may see a page. What hooks and Helm print when they fail may hold
+// audience is who may see a page. What hooks and Helm print when they fail may hold
 // secrets, so the public is referred to the log.
 type audience bool
 
@@ -64,8 +64,8 @@ const (
 	insider audience = true
 )
 
-// Debug serves what only somebody on the machine may see. Pages of other sites that
-// somebody has open in a browser there cannot change anything, and read nothing.
+// Debug serves what only users of the machine may see. Pages of other sites that are open
+// in a browser there cannot change or read anything.
 func Debug(s Source) http.Handler {
 	return http.NewCrossOriginProtection().Handler(byItsOwnName(s.handler(insider)))
 }
@@ -162,7 +162,7 @@ func text(w http.ResponseWriter, status int, body string) {
 }
 
 // How long the other side may take, and how much it may send before it is known who asks for what (J8). On the debug address
-// an answer may take as long as it does: a profile lasts as long as somebody wants.
+// an answer may take as long as it does: a profile lasts as long as its client wants.
 const (
 	headerTimeout  = 5 * time.Second
 	maxHeaderBytes = 8 << 10
@@ -171,7 +171,7 @@ const (
 	idleTimeout    = 2 * time.Minute
 )
 
-// newServer makes a server to which no connection is left open for ever, and not too many at a time.
+// newServer makes a server to which no connection is left open forever, and not too many at a time.
 func newServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: h, ReadHeaderTimeout: headerTimeout, ReadTimeout: requestTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeaderBytes,

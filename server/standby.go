@@ -9,7 +9,7 @@ import (
 	"addon-operator/supervisor"
 )
 
-// standby tells who leads, when it is another replica than this one.
+// standby shows who leads, when it is another replica than this one.
 func (s Source) standby() (messages.Leadership, bool) {
 	if s.Leadership == nil {
 		return messages.Leadership{}, false
@@ -38,7 +38,7 @@ func (s Source) readiness() (status int, word string) {
 }
 
 // unable says why a follower could not lead now; empty when it could. Hooks that cannot be
-// loaded and watches that fail are no reason: nobody knows whether a leader needs them, and
+// loaded and watches that fail are no reason: it is unknown whether a leader needs them, and
 // the update that helps would wait for them, too.
 func (s Source) unable(l messages.Leadership) string {
 	if l.Problem != "" {

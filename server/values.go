@@ -24,7 +24,7 @@ func question[Answer any](ctx context.Context, s Source, path string, question a
 	defer cancel()
 	got, err := s.Ask(ctx, path, question)
 	if err != nil {
-		return none, cmp.Or(s.notStarted(), err) // nobody is there who could be asked
+		return none, cmp.Or(s.notStarted(), err) // the operator has not started
 	}
 	answer, ok := got.(Answer)
 	if !ok {
@@ -134,7 +134,7 @@ func partOf(v messages.Values, page string, secrets bool) any {
 	return view.Merged
 }
 
-// explainPage tells where values come from: ?module=NAME&path=PATH, or a path that begins
+// explainPage shows where values come from: ?module=NAME&path=PATH, or a path that begins
 // with global or with a module.
 func (s Source) explainPage(r *http.Request) (any, error) {
 	module, path := r.URL.Query().Get("module"), r.URL.Query().Get("path")
@@ -178,7 +178,7 @@ type OwnerDiff struct {
 	Changes any       `json:"changes"`
 }
 
-// diffPage tells what changed since the last converge: of all owners, or of ?module=NAME.
+// diffPage shows what changed since the last converge: of all owners, or of ?module=NAME.
 func (s Source) diffPage(r *http.Request) (any, error) {
 	names := append([]string{globalOwner}, s.modules()...)
 	if only := r.URL.Query().Get("module"); only != "" {

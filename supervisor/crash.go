@@ -43,7 +43,7 @@ const (
 
 // HandleFailure implements actor.SupervisorStrategy.
 func (s *crashOnly) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	s.tell(child, "an actor crashed and is restarted; please report this", reason)
+	s.report(child, "an actor crashed and is restarted; please report this", reason)
 	s.save(system, child, message, s.again)
 	stats.Fail()
 	if stats.NumberOfFailures(quickTime) <= quickCrashes {
@@ -54,7 +54,7 @@ func (s *crashOnly) HandleFailure(system *actor.ActorSystem, sup actor.Superviso
 	time.AfterFunc(firstDelay, func() { sup.RestartChildren(child) })
 }
 
-func (s *crashOnly) tell(child *actor.PID, what string, reason any) {
+func (s *crashOnly) report(child *actor.PID, what string, reason any) {
 	err, _ := asFailure(reason)
 	s.log.Error(what, "actor", child.Id, "err", err, "stack", s.inspector.stack(child))
 }
@@ -128,10 +128,10 @@ func (s *rootOnly) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor
 		s.crashOnly.HandleFailure(system, sup, child, stats, reason, message)
 		return
 	}
-	s.tell(child, "an actor crashed and goes on; please report this", reason)
+	s.report(child, "an actor crashed and goes on; please report this", reason)
 	s.inspector.wentOn(child)
 	s.save(system, child, message, func(message any) bool {
-		_, ended := message.(*actor.Terminated) // of a child, which nobody says again
+		_, ended := message.(*actor.Terminated) // of a child, which is sent only once
 		return ended || s.again != nil && s.again(message)
 	})
 	sup.ResumeChildren(child)

@@ -4,7 +4,7 @@
 // and stop of an actor system.
 //
 // It knows nothing of modules, hooks, values or Helm: whoever finds one of these
-// words in here has found a mistake. Beside actors and testkit it is the only
+// words in here has found a mistake. Apart from actors and testkit it is the only
 // room that imports protoactor.
 //
 // # The strategies
@@ -15,8 +15,8 @@
 // Every other actor is crash-only: a panic in it is a bug, which is logged once
 // with its stack, and the actor is restarted; the state that must survive lies in
 // a struct that its Producer captures, and what it crashed over is handled once
-// more when nobody would send it again. The root is not restarted, because all
+// more when it would not be sent again. The root is not restarted, because all
 // others would be with it: it goes on as it is.
 //
-// What is tried for ever fails for ever: [Sparing] says how often that is logged.
+// Retries never stop: [Sparing] decides how often their failures are logged.
 package supervisor

@@ -100,7 +100,7 @@ func (p *probe) node(now time.Time) *Node {
 	return n
 }
 
-// seconds rounds to milliseconds: nobody reads nanoseconds in a dump.
+// seconds rounds to milliseconds: nanoseconds mean nothing in a dump.
 func seconds(d time.Duration) float64 {
 	return max(0, d.Round(time.Millisecond).Seconds())
 }
@@ -125,7 +125,7 @@ func writeNode(w io.Writer, n *Node, parent, branch, indent string) {
 	if n.Status != nil {
 		status = n.Status.String()
 	}
-	// A status tells the last failure in its own words; bugs are always shown.
+	// A status has the last failure in its own words; bugs are always shown.
 	if n.LastFailure != "" && (n.Status == nil || n.Stack != "") {
 		status = strings.TrimSpace(status + " last failure: " + firstLine(n.LastFailure))
 	}

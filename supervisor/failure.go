@@ -24,7 +24,7 @@ func Must(err error) {
 	}
 }
 
-// asFailure tells a typed failure from a bug.
+// asFailure distinguishes a typed failure from a bug.
 func asFailure(reason any) (err error, bug bool) {
 	var failure *Failure
 	if e, ok := reason.(error); ok {

@@ -56,7 +56,7 @@ type Attempt struct {
 }
 
 // Runs supervises the runs of one owner: it starts a child for each task, restarts it
-// with backoff when it fails and tells the owner when it is gone. The owner embeds it,
+// with backoff when it fails and notifies the owner when it is gone. The owner embeds it,
 // passes every message to [Runs.Receive] first, and is by that its children's
 // supervision strategy, so that failures are handled in the owner's goroutine.
 type Runs struct {
@@ -64,7 +64,7 @@ type Runs struct {
 	log    *slog.Logger
 	self   *actor.PID
 	runs   map[string]*run // by the path of the child
-	// restarting tells the end of the owner's incarnation from an ordinary cancel.
+	// restarting distinguishes the end of the owner's incarnation from an ordinary cancel.
 	restarting bool
 	stopping   bool
 }
@@ -107,7 +107,7 @@ func (r *Runs) Has(id string) bool {
 }
 
 // Lives reports whether a task is in progress and not cancelled. What a cancelled run has
-// told just before may come later, and must change nothing any more.
+// sent just before may come later, and must change nothing any more.
 func (r *Runs) Lives(id string) bool {
 	rec, ok := r.runs[r.path(id)]
 	return ok && !rec.stopped
@@ -130,7 +130,7 @@ func (r *Runs) path(id string) string {
 // Start begins a task. Starting one that is in progress does nothing, so that a queue
 // may ask again after a crash. One that comes while the owner ends is not begun: messages
 // that were in the mailbox when the stop came are handled as long as other runs end, and
-// nobody would cancel what they begin.
+// what they begin would never be cancelled.
 func (r *Runs) Start(ctx actor.Context, t Task) {
 	r.self = ctx.Self()
 	if r.Has(t.ID) {

@@ -10,7 +10,7 @@ import (
 	"unicode"
 )
 
-// What fails is tried for ever, so its failure is logged for ever: these say how often.
+// Retries never stop, so repeated failures are logged at growing intervals.
 const (
 	spareFirst = 10 * time.Second // until the same failure is logged again; doubled each time
 	spareMost  = time.Hour
@@ -135,7 +135,7 @@ type repetition struct {
 	attempt       int64
 }
 
-// repeats notes a failure and tells whether to write it, and how many were not before.
+// repeats notes a failure and reports whether to write it, and how many were not before.
 func (m *memory) repeats(f failure, now time.Time) (leftOut int, pass bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -148,10 +148,10 @@ func (m *memory) repeats(f failure, now time.Time) (leftOut int, pass bool) {
 		m.seen[f.key] = r
 	}
 	// A task that begins with its first attempt again has succeeded meanwhile, or is another one.
-	anew := r.over(now) || f.attempt < r.attempt
+	restarted := r.over(now) || f.attempt < r.attempt
 	r.last, r.attempt = now, f.attempt
 	switch {
-	case anew:
+	case restarted:
 		r.distance = spareFirst
 	case now.Sub(r.written) < r.distance:
 		r.leftOut++

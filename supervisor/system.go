@@ -24,9 +24,9 @@ type Options struct {
 	// Again reports whether a message over which its receiver crashed is handled once more,
 	// by the restarted actor and before all others. Nil: none is.
 	Again func(message any) bool
-	// Lost is told of a message whose receiver crashed while it handled it.
+	// Lost is called with a message whose receiver crashed while it handled it.
 	Lost func(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID)
-	// Observe is told of each message before its receiver handles it, and what it returns is
+	// Observe is called with each message before its receiver handles it, and what it returns is
 	// called afterwards. Tests panic in them, as a mistake of the receiver would.
 	Observe func(receiver *actor.PID, message any) (handled func())
 }
@@ -91,17 +91,17 @@ func (s *System) Props(producer actor.Producer) *actor.Props {
 func (s *System) runProps(producer actor.Producer) *actor.Props {
 	options := slices.Clone(s.common)
 	if s.dispatcher != nil {
-		options = append(options, actor.WithDispatcher(beside{s.dispatcher}))
+		options = append(options, actor.WithDispatcher(concurrent{s.dispatcher}))
 	}
 	return actor.PropsFromProducer(producer, options...)
 }
 
-// beside has runs go on in goroutines, but not in the middle of somebody's turn: then it
+// concurrent runs the blocking part of runs in goroutines, but not in the middle of an actor's turn: then it
 // would be left to chance which of two messages arrives first.
-type beside struct{ actor.Dispatcher }
+type concurrent struct{ actor.Dispatcher }
 
 // Schedule implements actor.Dispatcher.
-func (b beside) Schedule(turn func()) { b.Dispatcher.Schedule(func() { go turn() }) }
+func (b concurrent) Schedule(turn func()) { b.Dispatcher.Schedule(func() { go turn() }) }
 
 // PID is the address of the actor with the given path, for example "operator/queue/main".
 // The actor must have been spawned: a message to an actor that is just being spawned
@@ -111,7 +111,7 @@ func (s *System) PID(path string) *actor.PID { return s.Actors.NewLocalPID(path)
 // Send delivers a message from outside the actors.
 func (s *System) Send(to *actor.PID, message any) { s.Actors.Root.Send(to, message) }
 
-// Spawn starts an actor beside the others, which is restarted when it crashes. Without the
+// Spawn starts a top-level actor, which is restarted when it crashes. Without the
 // guardian the library would supervise it by its own default, which stops it at the
 // eleventh crash and says nothing.
 func (s *System) Spawn(name string, producer actor.Producer) (*actor.PID, error) {
@@ -163,7 +163,7 @@ func (s *System) Ask(ctx context.Context, to *actor.PID, message any) (any, erro
 // crashed is the answer to a question over which the asked actor crashed.
 type crashed struct{}
 
-// tellAsker ends an Ask whose question is lost. Actors that ask are told by Options.Lost.
+// tellAsker ends an Ask whose question is lost. Actors that ask are notified through Options.Lost.
 func tellAsker(system *actor.ActorSystem, sender, child *actor.PID) {
 	if sender == nil {
 		return

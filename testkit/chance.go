@@ -32,7 +32,7 @@ func (r *Releases) rollTheDice(m helm.Module, outcome *helm.Outcome) error {
 		written = m.Writes(o)
 	}
 	version := ""
-	ctx := kube.TellWritten(context.Background(), func(w kube.Written) { version = w.Version })
+	ctx := kube.ReportWritten(context.Background(), func(w kube.Written) { version = w.Version })
 	_, err = r.cluster.client.ApplyObjectPatches(ctx, patches) // no hook's, so fail-objects does not count it
 	written(version)
 	return err

@@ -13,7 +13,7 @@ import (
 	"addon-operator/values"
 )
 
-// Drift implements actors.Previews: of the objects that somebody changed, the field data.x
+// Drift implements actors.Previews: of the objects that others changed, the field data.x
 // is another.
 func (r *Releases) Drift(_ context.Context, m helm.Module) ([]rehearsal.Change, bool, error) {
 	r.mu.Lock()

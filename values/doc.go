@@ -7,7 +7,7 @@
 //
 // A tree is an any made of map[string]any, []any, string, bool, nil, int64, float64 and, for integers that do not fit
 // into an int64, json.Number. A number without a fraction is an integer, however it was written: 1e6 and 1000000.0 are the
-// int64 1000000, so no chart ever prints 1e+06 (D4). Trees are immutable: nobody writes into a tree it did not just make,
+// int64 1000000, so no chart ever prints 1e+06 (D4). Trees are immutable: no function writes into a tree that it did not just make,
 // and functions share subtrees between their arguments and their results.
 //
 // # Layers

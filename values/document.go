@@ -61,7 +61,7 @@ func ParseFile(path string, data []byte, only ...string) (Document, error) {
 	return document.finish(problems)
 }
 
-// concerns tells whether a key is one of the sections, or the flag or the maintenance mode of one.
+// concerns reports whether a key is one of the sections, or the flag or the maintenance mode of one.
 func concerns(key string, sections []string) bool {
 	return slices.ContainsFunc(sections, func(section string) bool {
 		return key == section || key == FlagKey(section) || key == MaintenanceKey(section)

@@ -30,7 +30,7 @@ type Edited struct {
 	Had    bool
 }
 
-// Unchanged tells that the ConfigMap says already what the edit wants.
+// Unchanged reports that the ConfigMap already has what the edit wants.
 func (e Edited) Unchanged(edit Edit) bool {
 	return edit.Remove && !e.Had || !edit.Remove && e.Had && reflect.DeepEqual(e.Before, edit.Value)
 }
@@ -188,7 +188,7 @@ func splice(text string, path pointer, e Edit) (string, error) {
 	return s.walk(spot{node: document.Content[0], indent: -1}, path, e)
 }
 
-// isNothing tells whether a value is not written at all.
+// isNothing reports whether a value is not written at all.
 func isNothing(node *yaml.Node) bool {
 	return node.Kind == yaml.ScalarNode && node.Value == "" && node.Style == 0 && node.Anchor == ""
 }

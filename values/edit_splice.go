@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// splicer changes one place of a YAML text and leaves all other bytes alone. The library tells where a node begins; where it
+// splicer changes one place of a YAML text and leaves all other bytes alone. The library knows where a node begins; where it
 // ends is found out here.
 type splicer struct {
 	text     string
@@ -246,7 +246,7 @@ func (s *splicer) walk(p spot, path pointer, e Edit) (string, error) {
 	return s.walk(s.child(p, i), path[1:], e)
 }
 
-// refersTo tells whether an alias means the node.
+// refersTo reports whether an alias means the node.
 func refersTo(tree, node *yaml.Node) bool {
 	if tree.Kind == yaml.AliasNode {
 		return tree.Alias == node
@@ -280,7 +280,7 @@ func inline(value any) (string, error) {
 	return value.(string), nil
 }
 
-// fitsLine tells whether a value is written within a line also where lines could be used.
+// fitsLine reports whether a value is written within a line also where lines could be used.
 func fitsLine(value any) bool {
 	text, isText := value.(string)
 	return isEmpty(value) || !isContainer(value) && !(isText && strings.Contains(text, "\n"))

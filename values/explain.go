@@ -39,25 +39,25 @@ type Leaf struct {
 	Sources []Source `json:"sources"`
 }
 
-// Explain tells where the values at a path come from. A path to a map explains all leaves below it, also those that a hook has
+// Explain returns where the values at a path come from. A path to a map explains all leaves below it, also those that a hook has
 // removed; "*" stands for any key. Paths are dotted (a.b[2]) or JSON pointers (/a/b/2), with or without the key of the section;
-// an empty one explains everything. An error says that nobody has ever said anything about the path.
+// an empty one explains everything. An error says that the path was never set.
 //
-// Nothing is kept for it but the layers and the origins of patches: the answer is computed when somebody asks.
+// Nothing is kept for it but the layers and the origins of patches: the answer is computed on request.
 func (s *Section) Explain(path string) ([]Leaf, error) {
 	pattern, err := s.pattern(path)
 	if err != nil {
 		return nil, err
 	}
 	stages := s.stages()
-	var told []Leaf
+	var leaves []Leaf
 	for _, at := range s.explained(stages, pattern) {
-		told = append(told, s.leaf(stages, at))
+		leaves = append(leaves, s.leaf(stages, at))
 	}
-	if len(told) == 0 {
+	if len(leaves) == 0 {
 		return nil, s.unknown(pattern)
 	}
-	return told, nil
+	return leaves, nil
 }
 
 // stage is the section after one more layer has spoken.
@@ -112,7 +112,7 @@ func (s *Section) stages() []stage {
 	return all
 }
 
-// says tells what a stage has to do with a path: whether it set it, also to what it was before, or took it away.
+// says returns what a stage has to do with a path: whether it set it, also to what it was before, or took it away.
 func (st stage) says(path pointer, before any, had bool) (Source, bool) {
 	after, has := lookup(st.tree, path)
 	source := st.source
@@ -134,7 +134,7 @@ func (st stage) says(path pointer, before any, had bool) (Source, bool) {
 
 // leaf collects what the stages say about a path.
 func (s *Section) leaf(stages []stage, path pointer) Leaf {
-	told := Leaf{Path: s.dotted(path), Secret: s.secretAt(path) || s.markedAt(path).leads()}
+	leaf := Leaf{Path: s.dotted(path), Secret: s.secretAt(path) || s.markedAt(path).leads()}
 	var value any
 	had := false
 	for _, st := range stages {
@@ -146,12 +146,12 @@ func (s *Section) leaf(stages []stage, path pointer) Leaf {
 			if st.source.Layer == LayerConfigMap || st.source.Layer == LayerSecret {
 				source.Origin = s.configOrigin(path, st)
 			}
-			told.Sources = append(told.Sources, source)
+			leaf.Sources = append(leaf.Sources, source)
 		}
 		value, had = lookup(st.tree, path)
 	}
-	slices.Reverse(told.Sources)
-	return told
+	slices.Reverse(leaf.Sources)
+	return leaf
 }
 
 // configOrigin finds out whether a hook wrote what the ConfigMap, or the Secret, says about a path. A hook that wrote something else there was
@@ -209,7 +209,7 @@ func (s *Section) explained(stages []stage, pattern pointer) []pointer {
 	return paths
 }
 
-// isGone tells whether a path ends in a map that does not have it any more. Below a scalar or a list, which came instead of a
+// isGone reports whether a path ends in a map that does not have it any more. Below a scalar or a list, which came instead of a
 // map, a path has no story of its own: it is part of theirs.
 func (s *Section) isGone(path pointer) bool {
 	tree := s.merged
@@ -240,7 +240,7 @@ func eachLeaf(tree any, path pointer, visit func(pointer, any)) {
 // anyKey is the element of a pattern that stands for any key.
 const anyKey = "*"
 
-// matches tells which path of a leaf a pattern means: the leaf, when it is at or below the pattern, or a place in a list.
+// matches returns which path of a leaf a pattern means: the leaf, when it is at or below the pattern, or a place in a list.
 func (p pointer) matches(path pointer, leaf any) (pointer, bool) {
 	for i := range min(len(p), len(path)) {
 		if p[i] != anyKey && p[i] != path[i] {

@@ -18,7 +18,7 @@ import (
 const maxFindings = 10 * maxProblems
 
 // explain finds out why a section does not fit, as far as a person can read. It asks the checker about each part of schema and
-// values, and goes down only where that says no; nothing is kept but what will be told.
+// values, and goes down only where that says no; only what will be reported is kept.
 func (s *schema) explain(key string, section any, secret func(pointer) bool) (violations []Violation, more bool) {
 	r := newReport(s, key, section, secret)
 	r.explain(s.compiled, section, nil, "")
@@ -38,9 +38,9 @@ type report struct {
 	secret  func(pointer) bool
 	asKey   bool // it is about the keys of a map, as texts
 	found   []finding
-	left    *int // bytes that may still be told
+	left    *int // bytes that may still be reported
 	inside  bool // of a message about alternatives, which it shares with others
-	cut     bool // something was not told
+	cut     bool // something was left out
 	worded  map[string]string
 }
 
@@ -49,7 +49,7 @@ func newReport(s *schema, key string, section any, secret func(pointer) bool) *r
 	return &report{schema: s, check: s.checker.begin(), key: key, section: map[string]any{key: section}, secret: secret, left: &left, worded: map[string]string{}}
 }
 
-// inner is a report about an alternative, whose reasons are told inside of one message.
+// inner is a report about an alternative, whose reasons are part of one message.
 func (r *report) inner(left *int) *report {
 	one := *r
 	one.found, one.cut, one.inside, one.left = nil, false, true, left
@@ -63,13 +63,13 @@ type finding struct {
 	unevaluated bool // the key is known, but not to the branches that fit
 }
 
-// full tells that no more is looked at, and remembers it.
+// full reports that the check stops here, and remembers it.
 func (r *report) full() bool {
 	r.cut = r.cut || len(r.found) >= maxFindings || *r.left <= 0 || r.check.exhausted()
 	return r.cut
 }
 
-// explain tells everything that a schema does not allow at a value. via is the keyword that led to the schema.
+// explain reports everything that a schema does not allow at a value. via is the keyword that led to the schema.
 func (r *report) explain(s *jsonschema.Schema, value any, at pointer, via string) {
 	switch {
 	case r.full():
@@ -110,7 +110,7 @@ func (r *report) itself(s *jsonschema.Schema, value any, at pointer) {
 	r.limit(r.check.fitsFormat(s, value), s, "format", value, at)
 }
 
-// limit tells of a keyword that does not fit.
+// limit reports a keyword that does not fit.
 func (r *report) limit(fits bool, s *jsonschema.Schema, keyword string, value any, at pointer) {
 	if !fits && !r.check.exhausted() {
 		r.wrong(at, value, r.wording(s, keyword))
@@ -135,10 +135,10 @@ func (r *report) keyword(s *jsonschema.Schema, keyword string) any {
 	return said
 }
 
-// wrong tells that a value is not what it must be, with the value when it is short and no secret.
+// wrong reports a value that is not what it must be, with the value when it is short and no secret.
 func (r *report) wrong(at pointer, value any, message string) {
 	if r.asKey {
-		r.tell(at, "as a key "+message)
+		r.add(at, "as a key "+message)
 		return
 	}
 	if !r.hides(at) {
@@ -146,15 +146,15 @@ func (r *report) wrong(at pointer, value any, message string) {
 			message += ", is " + shown
 		}
 	}
-	r.tell(at, message)
+	r.add(at, message)
 }
 
 func (r *report) mistyped(s *jsonschema.Schema, value any, at pointer) {
 	if r.asKey {
-		r.tell(at, fmt.Sprintf("as a key expected %s, but got string", strings.Join(s.Types, " or ")))
+		r.add(at, fmt.Sprintf("as a key expected %s, but got string", strings.Join(s.Types, " or ")))
 		return
 	}
-	r.tell(at, fmt.Sprintf("must be %s, is %s", typeNames(r.keyword(s, "type")), describe(value)))
+	r.add(at, fmt.Sprintf("must be %s, is %s", typeNames(r.keyword(s, "type")), describe(value)))
 }
 
 // content checks the keywords of the value's own type.
@@ -183,7 +183,7 @@ func (r *report) mapping(s *jsonschema.Schema, m map[string]any, at pointer, see
 	r.limit(within(len(m), -1, s.MaxProperties), s, "maxProperties", m, at)
 	for _, name := range s.Required {
 		if _, present := m[name]; !present && !r.full() {
-			r.tell(append(slices.Clip(at), name), "is required")
+			r.add(append(slices.Clip(at), name), "is required")
 		}
 	}
 	keys := sortedKeys(m)
@@ -267,7 +267,7 @@ func (r *report) list(s *jsonschema.Schema, list []any, at pointer, seen *evalua
 	}
 }
 
-// contains tells of each element why it is not the one that is looked for.
+// contains reports for each element why it is not the one that is looked for.
 func (r *report) contains(s *jsonschema.Schema, list []any, at pointer) {
 	found := r.check.containing(s, list)
 	switch {
@@ -304,7 +304,7 @@ func (r *report) branches(s *jsonschema.Schema, value any, at pointer, via strin
 			r.alternatives(s.OneOf, "oneOf", value, at)
 		case 1:
 		default:
-			r.tell(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
+			r.add(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
 		}
 	}
 	if s.If != nil && !r.full() {
@@ -328,12 +328,12 @@ func (r *report) forbidden(value any, at pointer, via string) {
 	case r.asKey:
 		r.wrong(at, value, "not failed")
 	case via == "additionalProperties":
-		r.tell(at, "is not a known key")
+		r.add(at, "is not a known key")
 	case via == "unevaluatedProperties":
-		r.tell(at, "is not allowed together with the other values here")
+		r.add(at, "is not allowed together with the other values here")
 		r.found[len(r.found)-1].unevaluated = true
 	default:
-		r.tell(at, "is of a form that the schema excludes with not")
+		r.add(at, "is of a form that the schema excludes with not")
 	}
 }
 
@@ -358,9 +358,9 @@ func (r *report) unevaluated(s *jsonschema.Schema, value any, at pointer, seen *
 	}
 }
 
-// alternatives tells that none of several schemas fit, as one violation: which of them the author wanted is unknown.
+// alternatives reports that none of several schemas fit, as one violation: which of them the author wanted is unknown.
 func (r *report) alternatives(branches []*jsonschema.Schema, keyword string, value any, at pointer) {
-	// The reasons are told inside of one message, and so are those of alternatives inside of alternatives.
+	// The reasons are part of one message, and so are those of alternatives inside of alternatives.
 	mine := min(*r.left, 2*maxMessage)
 	left := mine
 	path := r.path(at)
@@ -386,7 +386,7 @@ func (r *report) alternatives(branches []*jsonschema.Schema, keyword string, val
 	if r.inside {
 		*r.left -= mine - max(left, 0)
 	}
-	r.tell(at, fmt.Sprintf("fits none of the alternatives of %s: %s", keyword, strings.Join(reasons, "; or ")))
+	r.add(at, fmt.Sprintf("fits none of the alternatives of %s: %s", keyword, strings.Join(reasons, "; or ")))
 }
 
 // finish drops what only follows from something else, removes doubles and sorts by path. It keeps the first of too many.
@@ -406,14 +406,14 @@ func (r *report) finish() []Violation {
 	return violations[:min(len(violations), maxProblems+1)]
 }
 
-// explained tells whether another violation in the same object may be the reason why the branch that knows the key does not
+// explained reports whether another violation in the same object may be the reason why the branch that knows the key does not
 // fit.
 func (r *report) explained(key finding) bool {
 	parent := key.at[:len(key.at)-1]
 	return slices.ContainsFunc(r.found, func(f finding) bool { return !f.unevaluated && parent.contains(f.at) })
 }
 
-func (r *report) tell(at pointer, message string) {
+func (r *report) add(at pointer, message string) {
 	v := Violation{Path: r.path(at), Message: shorten(message, maxMessage)}
 	*r.left -= len(v.Path) + len(v.Message)
 	r.found = append(r.found, finding{Violation: v, at: at})

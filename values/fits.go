@@ -41,7 +41,7 @@ func (c checker) begin() *checker {
 // spend counts work that does not consist of asking schemas.
 func (c *checker) spend(steps int) { c.steps -= steps }
 
-// exhausted tells that the work was too much. All answers then mean nothing.
+// exhausted reports that the limit of work was reached. No answer is valid then.
 func (c *checker) exhausted() bool { return c.steps <= 0 }
 
 // evaluated are the parts of one value that some schema has looked at, for unevaluatedProperties and unevaluatedItems. Nil collects
@@ -71,7 +71,7 @@ func (e *evaluated) has(key string) bool {
 	return ok
 }
 
-// fits tells whether a value is valid. seen collects what was evaluated.
+// fits reports whether a value is valid. seen collects what was evaluated.
 func (c *checker) fits(s *jsonschema.Schema, value any, seen *evaluated) bool {
 	c.steps--
 	if c.exhausted() {
@@ -86,7 +86,7 @@ func (c *checker) fits(s *jsonschema.Schema, value any, seen *evaluated) bool {
 	}
 	own := seen
 	if s.UnevaluatedProperties != nil || s.UnevaluatedItems != nil {
-		own = nothingEvaluated() // what the schemas beside this one evaluate does not count for it
+		own = nothingEvaluated() // what sibling schemas evaluate does not count for it
 	}
 	c.depth++
 	fits := fitsType(s.Types, value) && c.fitsEnum(s, value) && c.fitsFormat(s, value) &&
@@ -396,7 +396,7 @@ func (c *checker) fitsBranches(s *jsonschema.Schema, value any, seen *evaluated)
 	return consequence == nil || c.fits(consequence, value, seen)
 }
 
-// count tells how many branches fit. The keys that they evaluate count only then.
+// count returns how many branches fit. The keys that they evaluate count only then.
 func (c *checker) count(branches []*jsonschema.Schema, value any, seen *evaluated) int {
 	fitting := 0
 	for _, branch := range branches {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// same tells whether two values are equal in the sense of enum, const and uniqueItems: numbers by what they stand for, however
+// same reports whether two values are equal in the sense of enum, const and uniqueItems: numbers by what they stand for, however
 // they are written and in whatever type they are kept, maps whatever their order.
 func (c *checker) same(a, b any) bool {
 	switch a := a.(type) {
@@ -45,7 +45,7 @@ func (c *checker) same(a, b any) bool {
 	return a == b
 }
 
-// unique tells whether no two elements of a list are the same, in linear time.
+// unique reports whether no two elements of a list are the same, in linear time.
 func (c *checker) unique(list []any) bool {
 	if len(list) < 2 {
 		return true

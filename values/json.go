@@ -54,7 +54,7 @@ func lineAt(data []byte, offset int64) int {
 }
 
 // normalise turns the json.Numbers of a freshly decoded value into the numbers of a tree. It writes into its argument,
-// which nobody else has seen yet. above is how many lists and maps are around it.
+// which is not shared yet. above is how many lists and maps are around it.
 func normalise(raw any, above int) (any, error) {
 	switch v := raw.(type) {
 	case map[string]any:
@@ -111,7 +111,7 @@ func float(f float64) any {
 	return f
 }
 
-// isIntegral tells whether a float64 stands for exactly one integer. Above 2^53 it may stand for several.
+// isIntegral reports whether a float64 stands for exactly one integer. Above 2^53 it may stand for several.
 func isIntegral(f float64) bool {
 	return f == math.Trunc(f) && math.Abs(f) <= 1<<53
 }

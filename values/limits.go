@@ -19,19 +19,19 @@ const (
 	maxDepth  = 100 // lists and maps inside of each other
 	// maxOperations bounds a patch: each can move all elements of a list, or look at all operations before it.
 	maxOperations = 20_000
-	// maxProblems bounds what is told about one text: it may hold nothing but mistakes.
+	// maxProblems bounds what is reported about one text: it may hold nothing but mistakes.
 	maxProblems = 100
 	// maxWord bounds how much of a text is repeated in a message.
 	maxWord = 100
-	// maxMessage bounds what is told about one value, in bytes: a schema may have any number of alternatives.
+	// maxMessage bounds what is reported about one value, in bytes: a schema may have any number of alternatives.
 	maxMessage = 8 << 10
-	// maxExplanation bounds all that is told about one section, in bytes.
+	// maxExplanation bounds all that is reported about one section, in bytes.
 	maxExplanation = 256 << 10
 	// maxElement bounds how much of a key a path repeats, in bytes.
 	maxElement = 256
 )
 
-// overhead is what each value and key counts beside its text, in bytes. In memory it takes about that, and a hundred thousand
+// overhead is what each value and key counts in addition to its text, in bytes. In memory it takes about that, and a hundred thousand
 // short values that do not fit a schema would take hundreds of megabytes to say so.
 const overhead = 32
 

@@ -65,7 +65,7 @@ func maskParts(tree any, secret bool) any {
 	return hide(tree, secret)
 }
 
-// refers tells what only says where a secret lies, or only sounds like one.
+// refers recognizes what only says where a secret lies, or only sounds like one.
 func refers(key string, child any) bool {
 	switch key {
 	case "secretName", "topologyKey":

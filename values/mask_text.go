@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Inside a text a secret is told by what stands before it. The words are fewer than those of looksSecret: much of what a text has
+// Inside a text a secret is recognized by what stands before it. The words are fewer than those of looksSecret: much of what a text has
 // "key" in is none.
 const credential = `(?:pass|pwd|secret|token|credential|api[_-]?key|access[_-]?key|private[_-]?key|dsn)[\w.-]*`
 
@@ -73,7 +73,7 @@ func hideBlocks(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// pointsElsewhere tells whether a value only says where a secret lies, or that there is one.
+// pointsElsewhere reports whether a value only says where a secret lies, or that there is one.
 func pointsElsewhere(name, value string) bool {
 	name = strings.ToLower(name)
 	for _, ending := range []string{"file", "path", "dir", "name", "ref", "url", "ttl"} {
@@ -88,7 +88,7 @@ func pointsElsewhere(name, value string) bool {
 	return slices.Contains([]string{"true", "false", "yes", "no", "on", "off", "null", "none"}, strings.ToLower(value))
 }
 
-// asksForCredential tells whether an argument of a command is followed by a secret: --password, as a word of its own.
+// asksForCredential reports whether an argument of a command is followed by a secret: --password, as a word of its own.
 func asksForCredential(argument any) bool {
 	text, _ := argument.(string)
 	if !strings.HasPrefix(text, "-") || strings.ContainsAny(text, "= ") {

@@ -108,7 +108,7 @@ func camelToName(key string) string {
 	return out.String()
 }
 
-// isKey tells whether a text can be the key of a module's section: Key gives it for some name.
+// isKey reports whether a text can be the key of a module's section: Key gives it for some name.
 func isKey(key string) bool {
 	made, err := Key(camelToName(key))
 	return err == nil && made == key
@@ -126,7 +126,7 @@ func flagOwner(key string) (string, bool) { return ownerOf(key, flagSuffix) }
 // maintenanceOwner gives the section key that a key like someModuleMaintenance speaks about.
 func maintenanceOwner(key string) (string, bool) { return ownerOf(key, maintenanceSuffix) }
 
-// ownerOf cuts the suffix off and checks that a section key is left: "globalEnabled" and "Enabled" belong to nobody.
+// ownerOf cuts the suffix off and checks that a section key is left: "globalEnabled" and "Enabled" belong to no module.
 func ownerOf(key, suffix string) (string, bool) {
 	owner, found := strings.CutSuffix(key, suffix)
 	return owner, found && isKey(owner)

@@ -19,7 +19,7 @@ type Operation struct {
 	Path     string
 	From     string // where move and copy take the value from
 	Value    any    // a tree
-	HasValue bool   // tells the value null from no value
+	HasValue bool   // distinguishes the value null from no value
 
 	by *Origin // of a saved operation
 }
@@ -185,7 +185,7 @@ func parseOperation(data []byte) (Operation, error) {
 	return operation, nil
 }
 
-// fields takes an object apart and tells which of its keys are there twice: nobody can know which of the two was meant (RFC 6902,
+// fields takes an object apart and returns which of its keys are there twice: which of the two was meant is unknown (RFC 6902,
 // A.13).
 func fields(data []byte) (in map[string]json.RawMessage, twice []string, ok bool) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -237,7 +237,7 @@ func undot(dotted string) string {
 	return pointer(strings.Split(dotted, ".")).String()
 }
 
-// removes tells whether one of the operations removes the value at a path itself.
+// removes reports whether one of the operations removes the value at a path itself.
 func (p Patch) removes(path pointer) bool {
 	return slices.ContainsFunc(p, func(o Operation) bool { return o.Op == "remove" && o.Path == path.String() })
 }

@@ -198,7 +198,7 @@ func absence(parent any, path pointer, element string) error {
 	return fmt.Errorf("%s is %s, nothing can be below it", path, describe(parent))
 }
 
-// checkPlace tells whether a value can be added at a path: the parent is there and takes it.
+// checkPlace reports whether a value can be added at a path: the parent is there and takes it.
 func checkPlace(tree any, path pointer) error {
 	above, last := path[:len(path)-1], path[len(path)-1]
 	if err := checkPresent(tree, above); err != nil {

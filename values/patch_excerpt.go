@@ -89,7 +89,7 @@ func (e *excerpt) read(text []byte) (any, error) {
 	return e.restore(raw)
 }
 
-// restore writes into its argument, which nobody else has seen yet.
+// restore writes into its argument, which is not shared yet.
 func (e *excerpt) restore(raw any) (any, error) {
 	var err error
 	switch v := raw.(type) {

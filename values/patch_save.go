@@ -53,13 +53,13 @@ func compact(saved Patch, last Operation) Patch {
 	return append(saved, last)
 }
 
-// isAtOrBelow tells whether a path is another one or lies below it.
+// isAtOrBelow reports whether a path is another one or lies below it.
 func isAtOrBelow(path, above string) bool {
 	below, found := strings.CutPrefix(path, above)
 	return found && (below == "" || below[0] == '/')
 }
 
-// sameField tells whether two paths meet below the root of the section, where one may create parents that the other needs.
+// sameField reports whether two paths meet below the root of the section, where one may create parents that the other needs.
 func sameField(a, b string) bool {
 	fieldA, fieldB := field(a), field(b)
 	return fieldA == "" || fieldB == "" || fieldA == fieldB

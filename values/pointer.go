@@ -76,7 +76,7 @@ func (p pointer) String() string {
 	return out.String()
 }
 
-// contains tells whether q is p or lies below it.
+// contains reports whether q is p or lies below it.
 func (p pointer) contains(q pointer) bool {
 	return len(q) >= len(p) && slices.Equal(p, q[:len(p)])
 }
@@ -93,8 +93,8 @@ func listIndex(element string) (int, bool) {
 	return index, err == nil
 }
 
-// isPositional tells whether the text of a path may go through a list, so that its meaning depends on what was done before
-// (T19). A path alone does not tell lists from maps with numbers as keys; the answer is then a careful yes. Escapes need no
+// isPositional reports whether the text of a path may go through a list, so that its meaning depends on what was done before
+// (T19). A path alone does not distinguish lists from maps with numbers as keys; the answer is then a careful yes. Escapes need no
 // attention: neither indexes nor the sign for appending have any.
 func isPositional(path string) bool { return len(aboveLists(path)) < len(path) }
 
@@ -133,7 +133,7 @@ func lookup(tree any, path pointer) (any, bool) {
 	return tree, true
 }
 
-// dotted writes a path as users write it about values: someModule.a.b[2]["odd key"]. The tree tells lists from maps.
+// dotted writes a path as users write it about values: someModule.a.b[2]["odd key"]. The tree distinguishes lists from maps.
 func dotted(tree any, path pointer) string { return dottedUpTo(tree, path, math.MaxInt) }
 
 // dottedUpTo shortens keys that are longer than a limit, in bytes.
@@ -157,7 +157,7 @@ func dottedUpTo(tree any, path pointer, limit int) string {
 	return out.String()
 }
 
-// isWord tells whether a key can stand after a dot.
+// isWord reports whether a key can stand after a dot.
 func isWord(key string) bool {
 	return key != "" && strings.IndexFunc(key, func(r rune) bool {
 		return !(r == '_' || r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z')

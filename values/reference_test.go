@@ -62,7 +62,7 @@ func (r *reference) add(failure *jsonschema.ValidationError, section any) {
 func (r *reference) alternatives(failure *jsonschema.ValidationError, keyword string, section any) {
 	at := located(failure.InstanceLocation)
 	if len(failure.Causes) == 0 {
-		r.report.tell(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
+		r.report.add(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
 		return
 	}
 	var reasons []string
@@ -78,7 +78,7 @@ func (r *reference) alternatives(failure *jsonschema.ValidationError, keyword st
 			reasons = append(reasons, reason)
 		}
 	}
-	r.report.tell(at, fmt.Sprintf("fits none of the alternatives of %s: %s", keyword, strings.Join(reasons, "; or ")))
+	r.report.add(at, fmt.Sprintf("fits none of the alternatives of %s: %s", keyword, strings.Join(reasons, "; or ")))
 }
 
 func (r *reference) leaf(failure *jsonschema.ValidationError, section any) {
@@ -94,24 +94,24 @@ func (r *reference) leaf(failure *jsonschema.ValidationError, section any) {
 	parent := strings.TrimSuffix(failure.KeywordLocation, "/not")
 	switch {
 	case strings.Contains(failure.KeywordLocation, "/propertyNames/"):
-		r.report.tell(at, "as a key "+message)
+		r.report.add(at, "as a key "+message)
 	case keyword == "not" && strings.HasSuffix(parent, "/additionalProperties"):
-		r.report.tell(at, "is not a known key")
+		r.report.add(at, "is not a known key")
 	case keyword == "not" && strings.HasSuffix(parent, "/unevaluatedProperties"):
-		r.report.tell(at, "is not allowed together with the other values here")
+		r.report.add(at, "is not allowed together with the other values here")
 		r.report.found[len(r.report.found)-1].unevaluated = true
 	case keyword == "not":
-		r.report.tell(at, "is of a form that the schema excludes with not")
+		r.report.add(at, "is of a form that the schema excludes with not")
 	case keyword == "required":
 		object, _ := value.(map[string]any)
 		names, _ := limit.([]any)
 		for _, name := range names {
 			if _, present := object[name.(string)]; !present {
-				r.report.tell(append(slices.Clip(at), name.(string)), "is required")
+				r.report.add(append(slices.Clip(at), name.(string)), "is required")
 			}
 		}
 	case keyword == "type":
-		r.report.tell(at, fmt.Sprintf("must be %s, is %s", typeNames(limit), describe(value)))
+		r.report.add(at, fmt.Sprintf("must be %s, is %s", typeNames(limit), describe(value)))
 	default:
 		r.report.wrong(at, value, message)
 	}

@@ -171,7 +171,7 @@ func leaves(violation *jsonschema.ValidationError) []*jsonschema.ValidationError
 	return all
 }
 
-// mentions tells whether a key occurs anywhere in a tree.
+// mentions reports whether a key occurs anywhere in a tree.
 func mentions(tree any, key string) bool {
 	switch v := tree.(type) {
 	case map[string]any:

@@ -13,7 +13,7 @@ import (
 // keys; three things then work together:
 //
 //   - unevaluatedProperties counts the keys of those branches that fit the value;
-//   - the shape, given back to be checked beside the schema, knows the keys of all branches, so that a misspelt key is still
+//   - the shape, returned to be checked together with the schema, knows the keys of all branches, so that a misspelt key is still
 //     found when a branch does not fit for another reason;
 //   - children that several places describe are left open there, marked in the mode, and closed by the shape with what all of
 //     these places say.

@@ -29,7 +29,7 @@ func patternCost(pattern string) int {
 	}
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return cost // the compiler tells
+		return cost // the compiler reports it
 	}
 	return instructions(parsed)
 }
@@ -72,7 +72,7 @@ func (t *translator) keyword(p place, keyword string, value any) {
 	}
 }
 
-// surelyWrong tells that the compiler will refuse the value of a keyword.
+// surelyWrong reports that the compiler will refuse the value of a keyword.
 func surelyWrong(keyword string, value any) bool {
 	switch keyword {
 	case "const":

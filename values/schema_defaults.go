@@ -16,7 +16,7 @@ type defaults struct {
 	has        bool
 	properties map[string]*defaults
 	patterns   []patternDefaults
-	additional *defaults // for keys that nobody names
+	additional *defaults // for keys that the schema does not name
 	items      *defaults
 	state      int // of completing value: untouched, completing or complete
 	size       int // of value, and how deep it is, as measure has them
@@ -152,7 +152,7 @@ func (d *defaults) complete() error {
 	return nil
 }
 
-// prune cuts off everything below which there is no default, so that filling does not walk there, and tells what is left.
+// prune cuts off everything below which there is no default, so that filling does not walk there, and returns what is left.
 func (c *defaultsCompiler) prune() map[*defaults]bool {
 	useful := map[*defaults]bool{}
 	for changed := true; changed; {
@@ -177,7 +177,7 @@ func (c *defaultsCompiler) prune() map[*defaults]bool {
 	return useful
 }
 
-// leadsTo tells whether there is a default here or a step away from a useful one.
+// leadsTo reports whether there is a default here or a step away from a useful one.
 func (d *defaults) leadsTo(useful map[*defaults]bool) bool {
 	for _, child := range d.properties {
 		if useful[child] {
@@ -231,7 +231,7 @@ type filler struct {
 	deepest int             // of what was added
 }
 
-// take tells whether a default may be added under a key.
+// take reports whether a default may be added under a key.
 func (f *filler) take(key string, child *defaults) bool {
 	if f.left < 0 {
 		return false
@@ -242,7 +242,7 @@ func (f *filler) take(key string, child *defaults) bool {
 	return f.left >= 0
 }
 
-// fillWith also tells whether anything was missing.
+// fillWith also reports whether anything was missing.
 func (d *defaults) fillWith(tree any, f *filler) (any, bool) {
 	f.level++
 	defer func() { f.level-- }()

@@ -194,7 +194,7 @@ func (p place) named(keyword string) int {
 	return len(schemas)
 }
 
-// declares tells whether a schema names properties, so that others can be unknown (X28).
+// declares reports whether a schema names properties, so that others can be unknown (X28).
 func (p place) declares() bool {
 	return p.named("properties") > 0 || p.named("patternProperties") > 0
 }

@@ -76,7 +76,7 @@ type mode struct {
 	shared map[string]bool
 }
 
-// String tells modes apart, for naming definitions.
+// String distinguishes modes, for naming definitions.
 func (m mode) String() string {
 	return fmt.Sprint(m.closed, m.open, strings.Join(sortedKeys(m.shared), ","))
 }
@@ -130,7 +130,7 @@ func (t *translator) node(at string) any {
 	return node
 }
 
-// object translates keyword by keyword. With a shape beside it the schema becomes a definition, so that places in error messages
+// object translates keyword by keyword. With a shape next to it the schema becomes a definition, so that places in error messages
 // stay what they are in the document.
 func (t *translator) object(p place, m mode) any {
 	out := map[string]any{}
@@ -302,7 +302,7 @@ func (t *translator) define(at, madeFrom string, build func() any) string {
 	return "#/$defs/" + name
 }
 
-// nullable allows null beside everything else that the schema allows. The branches are asked only about other values.
+// nullable allows null in addition to what the schema allows. Only other values reach the branches.
 func (t *translator) nullable(out map[string]any, p place) {
 	if p.node["nullable"] != true {
 		return

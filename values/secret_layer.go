@@ -181,7 +181,7 @@ func (d divider) divide(path pointer, m marked, next any, config, secret portion
 	return portions{config: portion{next, true}}
 }
 
-// divideMap divides key by key. A part that had no map gets one only for what goes into it; somebody must have it.
+// divideMap divides key by key. A part that had no map gets one only for what goes into it; one of the parts must have it.
 func (d divider) divideMap(path pointer, m marked, next map[string]any, config, secret portion) portions {
 	below, above := map[string]any{}, map[string]any{}
 	for key, value := range next {
@@ -203,12 +203,12 @@ func (d divider) divideMap(path pointer, m marked, next map[string]any, config, 
 	return parts
 }
 
-// touches tells whether an operation is about the path, something above it or something below it.
+// touches reports whether an operation is about the path, something above it or something below it.
 func (d divider) touches(path pointer) bool {
 	return slices.ContainsFunc(d.touched, func(at pointer) bool { return at.contains(path) || path.contains(at) })
 }
 
-// secretAt tells whether a value must not be shown: its keys say so, or the schema, or it comes from the Secret.
+// secretAt reports whether a value must not be shown: its keys say so, or the schema, or it comes from the Secret.
 func (s *Section) secretAt(path pointer) bool {
 	if slices.ContainsFunc(path, looksSecret) {
 		return true

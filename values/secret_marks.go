@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// secretKey marks a schema whose values are secrets: config patches of hooks store them in the Secret, and nobody is shown them
+// secretKey marks a schema whose values are secrets: config patches of hooks store them in the Secret, and they are never shown
 // (D41).
 const secretKey = "x-secret"
 
@@ -17,7 +17,7 @@ type marks struct {
 	leads      bool // it is marked, or something below it is
 	properties map[string]*marks
 	patterns   []patternMarks
-	additional *marks // for keys that nobody names
+	additional *marks // for keys that the schema does not name
 	items      []*marks
 }
 
@@ -177,14 +177,14 @@ func (m marked) element() marked {
 	return below
 }
 
-// stored tells whether a value belongs into the Secret as a whole: a list is replaced by the layer above it, so one with a secret
+// stored reports whether a value belongs into the Secret as a whole: a list is replaced by the layer above it, so one with a secret
 // in it is one.
 func (m marked) stored(value any) bool {
 	_, list := value.([]any)
 	return m.secret() || list && m.leads()
 }
 
-// Marked tells whether the schema marks the value at a path with x-secret, or a part of it, or a list around it.
+// Marked reports whether the schema marks the value at a path with x-secret, or a part of it, or a list around it.
 func (s *Section) Marked(path []string) bool {
 	m := s.marked()
 	for _, key := range path {
@@ -196,7 +196,7 @@ func (s *Section) Marked(path []string) bool {
 	return m.leads()
 }
 
-// InSecret tells whether the Secret has a value at a path that wins over the ConfigMap: anything but a map, there or above it.
+// InSecret reports whether the Secret has a value at a path that wins over the ConfigMap: anything but a map, there or above it.
 func (s *Section) InSecret(path []string) bool {
 	tree := s.secret
 	for _, key := range path {

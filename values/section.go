@@ -108,7 +108,7 @@ func (s *Section) Config() any {
 	return emptyLike(s.static)
 }
 
-// HasConfig tells whether the ConfigMap or the Secret has the section.
+// HasConfig reports whether the ConfigMap or the Secret has the section.
 func (s *Section) HasConfig() bool { return s.config != nil || s.secret != nil }
 
 // Merged is the section with all layers, defaults and saved patches (D5).

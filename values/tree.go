@@ -36,7 +36,7 @@ func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// isContainer tells whether a tree can be a section: a map or a list (D1).
+// isContainer reports whether a tree can be a section: a map or a list (D1).
 func isContainer(tree any) bool {
 	switch tree.(type) {
 	case map[string]any, []any:
@@ -53,7 +53,7 @@ func emptyLike(tree any) any {
 	return map[string]any{}
 }
 
-// isEmpty tells whether a section has no content.
+// isEmpty reports whether a section has no content.
 func isEmpty(section any) bool {
 	switch v := section.(type) {
 	case map[string]any:

@@ -41,7 +41,7 @@ func (e *ValidationError) Error() string {
 	return head + "\n  " + strings.Join(lines, "\n  ")
 }
 
-// validate checks a section; a nil schema accepts everything. secret tells which values may not be repeated.
+// validate checks a section; a nil schema accepts everything. secret reports which values may not be repeated.
 func (s *schema) validate(key string, section any, secret func(pointer) bool) error {
 	if s == nil {
 		return nil
@@ -58,7 +58,7 @@ func (s *schema) validate(key string, section any, secret func(pointer) bool) er
 	return &ValidationError{Section: key, Schema: s.path, Violations: violations, More: more}
 }
 
-// hides tells whether the value at a path may be a secret.
+// hides reports whether the value at a path may be a secret.
 func (r *report) hides(path pointer) bool {
 	return slices.ContainsFunc(path, looksSecret) || r.secret != nil && r.secret(path)
 }

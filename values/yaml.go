@@ -49,7 +49,7 @@ func ParseYAML(data []byte) (any, error) {
 }
 
 // syntaxError drops the name of the library and says in which line of the text the mistake is, or begins. The parser of the
-// library counts lines from 0, its scanner from 1, and neither names line 0; only the texts tell which of the two speaks.
+// library counts lines from 0, its scanner from 1, and neither names line 0; only the texts show which of the two it is.
 func syntaxError(err error, data []byte) error {
 	text, line := strings.TrimPrefix(err.Error(), "yaml: "), 0
 	if m := regexp.MustCompile(`^line (\d+): `).FindStringSubmatch(text); m != nil {
@@ -186,7 +186,7 @@ func (r *yamlReader) readAlias(node *yaml.Node) any {
 	return a.tree
 }
 
-// enter begins a list or a map; it tells whether it may be read.
+// enter begins a list or a map; it reports whether it may be read.
 func (r *yamlReader) enter(node *yaml.Node) bool {
 	if r.depth == maxDepth {
 		r.stop(node, errTooDeep)
@@ -275,7 +275,7 @@ func integerKey(node *yaml.Node, tree any) (key string, ok bool) {
 	return "", false
 }
 
-// keyIs tells whether a node is a key with this text.
+// keyIs reports whether a node is a key with this text.
 func keyIs(node *yaml.Node, text string) bool {
 	if node.Kind != yaml.ScalarNode || isMergeKey(node) {
 		return false
@@ -349,7 +349,7 @@ func (r *yamlReader) readScalar(node *yaml.Node) any {
 	return value
 }
 
-// isPlain tells whether a scalar stands without quotes and is not a block of text.
+// isPlain reports whether a scalar stands without quotes and is not a block of text.
 func isPlain(node *yaml.Node) bool {
 	const texts = yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 	return node.Style&(texts|yaml.TaggedStyle) == 0

@@ -119,7 +119,7 @@ func isTimestamp(text string) bool {
 	return false
 }
 
-// fitsTag tells whether a resolved value is what an explicit tag promises.
+// fitsTag reports whether a resolved value is what an explicit tag promises.
 func fitsTag(tag string, value any) bool {
 	switch v := value.(type) {
 	case nil:

@@ -111,7 +111,7 @@ func textNode(s string) *yaml.Node {
 	return node
 }
 
-// isSafePlain tells whether a text needs no quotes for its characters' or its looks' sake. The encoder adds the quotes that
+// isSafePlain reports whether a text needs no quotes for its characters' or its looks' sake. The encoder adds the quotes that
 // the grammar demands (a leading dash, a colon and so on).
 func isSafePlain(s string) bool {
 	if value, err := resolvePlain(s); err != nil || value != any(s) {

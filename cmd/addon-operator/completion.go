@@ -20,7 +20,7 @@ type completer struct {
 	lookup func(string) (string, bool)
 }
 
-// completionLimit is how long somebody who has pressed Tab waits.
+// completionLimit is how long a user who has pressed Tab waits.
 const completionLimit = time.Second
 
 // names finds names to complete.

@@ -42,13 +42,13 @@ func (c *Config) endpoint() (endpoint, error) {
 		return endpoint{http.DefaultClient, c.DebugAddress, c.DebugAddress, "--debug-address ($ADDON_OPERATOR_DEBUG_ADDRESS)"}, nil
 	}
 	if socket == "" {
-		return endpoint{}, errors.New("both debug-address and debug-unix-socket are switched off: there is nobody to ask")
+		return endpoint{}, errors.New("both debug-address and debug-unix-socket are switched off: the operator cannot be asked")
 	}
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "unix", socket)
 	}
-	// Each question makes this anew: a connection that is kept would never be used again,
+	// Each question makes a new one: a connection that is kept would never be used again,
 	// and with --watch one more would stay open with each look, here and in the operator.
 	return endpoint{&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, "socket", socket, "--debug-unix-socket ($DEBUG_UNIX_SOCKET)"}, nil
 }
@@ -73,16 +73,16 @@ func (c *Config) request(ctx context.Context, method, path string, form url.Valu
 	return c.send(ctx, method, path, contentType, form.Encode())
 }
 
-// errNobody says that no operator answers.
-type errNobody struct{ error }
+// errUnreachable says that no operator answers.
+type errUnreachable struct{ error }
 
 // Unwrap returns the cause.
-func (e errNobody) Unwrap() error { return e.error }
+func (e errUnreachable) Unwrap() error { return e.error }
 
 func (c *Config) send(ctx context.Context, method, path, contentType, content string) ([]byte, error) {
 	to, err := c.endpoint()
 	if err != nil {
-		return nil, errNobody{err}
+		return nil, errUnreachable{err}
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "http://"+to.host+path, strings.NewReader(content))
 	if err != nil {
@@ -103,7 +103,7 @@ func (c *Config) send(ctx context.Context, method, path, contentType, content st
 	return body, to.refused(resp, body)
 }
 
-// unreachable says what to do when nobody answers.
+// unreachable says what to do when the operator does not answer.
 func (e endpoint) unreachable(err error) error {
 	var inner *url.Error
 	if errors.As(err, &inner) {
@@ -113,7 +113,7 @@ func (e endpoint) unreachable(err error) error {
 		return fmt.Errorf("no operator can be asked on %s: %w; the socket is for the user that the operator runs as: use its user, or --debug-address", e.where, err)
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
-		return errNobody{fmt.Errorf("no operator answers on %s: %w; is it running, and is %s the one it was started with? "+
+		return errUnreachable{fmt.Errorf("no operator answers on %s: %w; is it running, and is %s the one it was started with? "+
 			"One in a cluster is asked in its Pod, kubectl -n NAMESPACE exec deployment/addon-operator -- addon-operator …, or through kubectl -n NAMESPACE port-forward deployment/addon-operator 9115", e.where, err, e.option)}
 	}
 	return fmt.Errorf("no operator answers on %s: %w", e.where, err)

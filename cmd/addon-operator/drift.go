@@ -11,11 +11,11 @@ import (
 	"addon-operator/messages"
 )
 
-// moduleDrift shows what somebody changed of a module's objects.
+// moduleDrift shows what others changed of a module's objects.
 func moduleDrift(c *Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
-		Use: "drift NAME", Short: "Print which fields of the objects of a module somebody changed",
+		Use: "drift NAME", Short: "Print which fields of a module's objects others have changed",
 		Long: `Prints what the last look for drift has found: fields that the chart sets and that have
 another value in the cluster. The option --drift says whether anybody looks.`,
 		Example:           "  addon-operator module drift ingress-nginx",
@@ -37,12 +37,12 @@ func driftTable(w io.Writer, body []byte) error {
 	}
 	switch {
 	case drift.Mode == actors.DriftOff:
-		_, err := fmt.Fprintln(w, "Nobody looks for drift: the option --drift is off.")
+		_, err := fmt.Fprintln(w, "Drift is not checked: the option --drift is off.")
 		return err
 	case drift.Error != "":
 		return fmt.Errorf("the last look for drift failed: %s", drift.Error)
 	case drift.Checked.IsZero():
-		_, err := fmt.Fprintln(w, "Nobody has looked yet: the module must have run, and not be under maintenance.")
+		_, err := fmt.Fprintln(w, "Not checked yet: the module must have run, and not be under maintenance.")
 		return err
 	case len(drift.Objects) == 0:
 		_, err := fmt.Fprintf(w, "No object was changed (%s).\n", at(drift.Checked))

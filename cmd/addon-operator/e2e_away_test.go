@@ -230,7 +230,7 @@ func TestAggregatedAPIIsDown(t *testing.T) {
 	if strings.Contains(plan, "delete") && !strings.Contains(plan, "0 to delete") {
 		t.Errorf("the plan deletes:\n%s", plan)
 	}
-	expectAll(t, o.command("rbac", "generate"), "module things", "so nobody can tell what the API "+sideGroup, "warning: the kinds of "+sideGroup, sideService)
+	expectAll(t, o.command("rbac", "generate"), "module things", "so the kinds of the API "+sideGroup, "warning: the kinds of "+sideGroup, sideService)
 	h.awaitConfigMap("guard", "size", "big")
 	side.guarded()
 	h.awaitRevisions("things", "1:deployed")

@@ -106,7 +106,7 @@ func TestBombInTheConfigMap(t *testing.T) {
 	h.awaitConfigMap("one", "size", "3")
 
 	h.setConfig(map[string]string{"idle": aliasBomb(99_000)})
-	h.eventually("the refusal in /readyz?verbose", func() error { // the log tells the same error only once
+	h.eventually("the refusal in /readyz?verbose", func() error { // the log has the same error only once
 		if _, body := get(o.public + "/readyz?verbose"); !strings.Contains(body, "REFUSED") {
 			return fmt.Errorf("it says %s", body)
 		}

@@ -24,7 +24,7 @@ func TestDrift(t *testing.T) {
 		}
 	}
 	change()
-	o.expect("somebody changed an object of the module", "module=web", "object=ConfigMap "+h.namespace+"/web", "fields=[data.size]")
+	o.expect("an object of the module was changed by others", "module=web", "object=ConfigMap "+h.namespace+"/web", "fields=[data.size]")
 	h.eventually("the look that sees both", func() error {
 		if _, metrics := get(o.public + "/metrics"); !containsAll(metrics, []string{`addon_operator_module_drifted_objects{module="web"} 2`}) {
 			return errNotYet
@@ -46,7 +46,7 @@ func TestDrift(t *testing.T) {
 
 	o = h.start("ADDON_OPERATOR_DRIFT=correct", "ADDON_OPERATOR_DRIFT_PERIOD=1s").ready()
 	h.awaitConfigMap("web", "size", "small")
-	o.expect("release", "action=upgraded", "module=web", "somebody changed ConfigMap")
+	o.expect("release", "action=upgraded", "module=web", "changed by others")
 	if h.configMap("web")["mine"] != "too" {
 		t.Error("a field that the chart does not set was touched")
 	}

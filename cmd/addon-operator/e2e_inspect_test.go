@@ -66,7 +66,7 @@ func TestFailingModuleIsSeenFromEverySide(t *testing.T) {
 
 	t.Run("queue", func(t *testing.T) {
 		// What hooks print may hold secrets: the public page tells where to look.
-		for base, why := range map[string]string{o.public: "the log and the debug address tell why", "http://" + o.debug: "the database is away"} {
+		for base, why := range map[string]string{o.public: "the log and the debug address show why", "http://" + o.debug: "the database is away"} {
 			_, body := get(base + "/queue")
 			expectAll(t, body, `Queue "main": 3 tasks`, "1. RunModule failing", "2. RunModule waiting", "waits until", why)
 		}

@@ -168,7 +168,7 @@ func TestNoSecretIsShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.expect("somebody changed an object of the module", "module=well")
+	o.expect("an object of the module was changed by others", "module=well")
 	h.eventually("the events of the refusal", func() error { return h.hasEvent("Refused", "Warning") })
 	h.write("next.yaml", "well: |\n  token: "+plantedConfig+"\n  user: other\n")
 	h.write("fails.yaml", "well: |\n  token: "+plantedConfig+"\n  fail: true\n")

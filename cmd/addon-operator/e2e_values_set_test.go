@@ -90,7 +90,7 @@ func TestValuesAreSet(t *testing.T) {
 	o.terminate()
 
 	h.deleteConfigMap("addon-operator")
-	expectAll(t, run("values", "set", "one.size", "4"), "failed", "nobody can tell", "--create")
+	expectAll(t, run("values", "set", "one.size", "4"), "failed", "it is unknown whether", "--create")
 	if out := run("values", "set", "two.licence", "planted-6", "--create", "--dry-run"); strings.Contains(out, "planted") {
 		t.Errorf("without an operator a secret is shown:\n%s", out)
 	}

@@ -14,7 +14,7 @@ const (
 )
 
 // describe groups the commands and shortens their help: the options of the operator, which
-// every command knows, are told once, by the program itself.
+// every command knows, are documented once, by the program itself.
 func describe(root *cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: groupRun, Title: "Run the operator:"}, &cobra.Group{ID: groupLook, Title: "Look into a running operator:"},
 		&cobra.Group{ID: groupMake, Title: "Write and check modules, without a cluster:"})

@@ -190,7 +190,7 @@ func printBindings(w io.Writer, c *hooks.Config) {
 	}
 }
 
-// common is what a binding has beside its trigger.
+// common is what a binding has in addition to its trigger.
 func common(b hooks.Binding) string {
 	text := ", queue " + b.Queue
 	if b.Group != "" {

@@ -81,7 +81,7 @@ func initModule(dir, base string) (written []string, err error) {
 	return append(written, schema), os.WriteFile(schema, scenario.Schema(), 0o644)
 }
 
-// schemaName is the file beside the tests by which editors complete and check them.
+// schemaName is the file next to the tests by which editors complete and check them.
 const schemaName = "module-test.v1.schema.json"
 
 func writeSkeleton(source, target string, data map[string]string) error {

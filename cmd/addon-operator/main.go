@@ -30,7 +30,7 @@ func runCommand() int {
 	// A second signal must end the process at once: give the default action back.
 	context.AfterFunc(ctx, stop)
 	cmd, err := command(os.LookupEnv).ExecuteContextC(ctx)
-	tell(cmd.CommandPath(), err)
+	report(cmd.CommandPath(), err)
 	return exitCode(err)
 }
 
@@ -50,12 +50,12 @@ func exitCode(err error) int {
 	return exitRefused
 }
 
-// tell says why the program ends, and whose help to read after a mistake in the words.
-func tell(command string, err error) {
+// report prints why the program ends and, after a usage error, whose help to read.
+func report(command string, err error) {
 	var usage usageError
 	var code exitError
 	switch {
-	case err == nil, errors.Is(err, errLeadershipLost), errors.As(err, &code): // the log, or the output, has told
+	case err == nil, errors.Is(err, errLeadershipLost), errors.As(err, &code): // the log, or the output, has it
 	case errors.As(err, &usage):
 		fmt.Fprintf(os.Stderr, "addon-operator: %s\nSee '%s --help'.\n", hooks.Printable(err.Error()), command)
 	default:

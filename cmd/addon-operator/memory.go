@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// limitMemory tells the runtime the memory limit of the container, so that it collects garbage before the kernel kills the
+// limitMemory sets the memory limit of the container in the runtime, so that it collects garbage before the kernel kills the
 // process. Who sets GOMEMLIMIT decides.
 func limitMemory(log *slog.Logger) {
 	if os.Getenv("GOMEMLIMIT") != "" {

@@ -93,7 +93,7 @@ func (o *options) given(name string, lookup func(string) (string, bool)) bool {
 	return ok || o.flags.Changed(name)
 }
 
-// boolean accepts yes and no beside true and false, as old deployments write them.
+// boolean accepts yes and no in addition to true and false, as old deployments write them.
 type boolean bool
 
 // String implements pflag.Value.

@@ -96,7 +96,7 @@ func (p *parameters) giveBack(one *parameter, until time.Time) {
 	}
 }
 
-// change sets a value and tells of it.
+// change sets a value and logs it.
 func (p *parameters) change(one *parameter, value string) {
 	if one.Value == value {
 		return

@@ -40,7 +40,7 @@ type planning struct {
 	secrets, detailed         bool
 }
 
-// planCommand tells what would happen.
+// planCommand prints what would happen.
 func planCommand(c *Config, opts *options, lookup func(string) (string, bool)) *cobra.Command {
 	p := &planning{config: c}
 	cmd := &cobra.Command{
@@ -64,7 +64,7 @@ marked. Hooks are never run; enabled scripts are: they decide which modules are 
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&p.file, "file", "f", "", "file with a ConfigMap that would replace the one in the cluster: a manifest, or only its data")
-	flags.StringVar(&p.from, "from", "auto", "who makes the plan: operator (the running one), files (nobody is asked), auto (the operator if it answers)")
+	flags.StringVar(&p.from, "from", "auto", "who makes the plan: operator (the running one), files (no operator is asked), auto (the operator if it answers)")
 	flags.StringVarP(&p.output, "output", "o", "text", "format: text, json, yaml")
 	flags.StringVar(&p.color, "color", "auto", "colors: always, never, auto (on a terminal, unless $NO_COLOR is set)")
 	flags.BoolVar(&p.secrets, "show-secrets", false, "show the values of Secrets")
@@ -119,14 +119,14 @@ func (p *planning) run(cmd *cobra.Command, opts *options, lookup func(string) (s
 	return nil
 }
 
-// ask gets the forecast and tells who made it.
+// ask gets the forecast and prints who made it.
 func (p *planning) ask(cmd *cobra.Command, question messages.ForecastRequest, opts *options, lookup func(string) (string, bool)) (messages.Forecast, string, error) {
 	if p.from != "files" {
 		forecast, err := p.askOperator(cmd.Context(), question)
 		if err == nil {
 			return forecast, "the running operator", nil
 		}
-		if nobody := (errNobody{}); p.from == "operator" || !errors.As(err, &nobody) {
+		if away := (errUnreachable{}); p.from == "operator" || !errors.As(err, &away) {
 			return forecast, "", err
 		}
 	}

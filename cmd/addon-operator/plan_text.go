@@ -28,7 +28,7 @@ func (t *forecastText) line(color, format string, args ...any) {
 	t.WriteString(text + "\n")
 }
 
-// mark shows in one character, and in a color, what becomes of something.
+// mark shows an outcome in one character and a color.
 func mark(what string) (sign, color string) {
 	switch what {
 	case messages.StepStart, "create":

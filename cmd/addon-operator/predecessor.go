@@ -12,7 +12,7 @@ import (
 )
 
 // predecessor proves that the process which ran here before, usually in the same Pod
-// before its container was restarted, has ended. Then its Lease is free, and nobody waits
+// before its container was restarted, has ended. Then its Lease is free, and there is no wait
 // until it expires (L4).
 //
 // Who leads writes its identity into a file below the directory for temporary files, and
@@ -52,7 +52,7 @@ func newPredecessor(log *slog.Logger, dir, name string) *predecessor {
 	return &predecessor{log: log, file: file, boot: boot}
 }
 
-// bootID is another one after each start of the kernel; "" where nobody tells.
+// bootID is another one after each start of the kernel; "" where it is unknown.
 func bootID() string {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -122,7 +122,7 @@ func (p *predecessor) leads(identity string) {
 	p.write()
 }
 
-// write writes when there is something to write, and nobody else's is overwritten.
+// write writes when there is something to write, and never overwrites the file of another process.
 func (p *predecessor) write() {
 	if !p.locked || p.self == "" {
 		return

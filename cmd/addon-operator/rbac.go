@@ -70,7 +70,7 @@ type generator struct {
 	options rbacOptions
 	tree    *addons.Tree
 	kinds   resources
-	away    []schema.GroupVersion // nobody can tell their kinds
+	away    []schema.GroupVersion // whose kinds are unknown
 	runner  *hooks.Runner
 	chart   *helm.Client
 	stage   *rehearsal
@@ -244,7 +244,7 @@ func (g *generator) unknown(apiVersion, kind string) error {
 	}
 	for _, gv := range g.away {
 		if apiVersion == "" || strings.HasPrefix(apiVersion, gv.Group+"/") {
-			return fmt.Errorf("nobody can tell now whether the cluster has %s: APIService %s.%s is not available; try again when it is", name, gv.Version, gv.Group)
+			return fmt.Errorf("it is unknown now whether the cluster has %s: APIService %s.%s is not available; try again when it is", name, gv.Version, gv.Group)
 		}
 	}
 	return fmt.Errorf("the cluster has no %s; install its definition first, or put it into crds/ of a module", name)

@@ -17,7 +17,7 @@ type resource struct {
 	short      []string
 }
 
-// resources are in the order in which an API server tells them: of two that answer to
+// resources are in the order in which an API server lists them: of two that answer to
 // one name the first is meant.
 type resources []resource
 
@@ -58,7 +58,7 @@ func (r resources) known(want schema.GroupVersionResource) bool {
 	return false
 }
 
-// add appends what a list of an API server tells, without its subresources.
+// add appends what a list of an API server has, without its subresources.
 func (r resources) add(list metav1.APIResourceList) resources {
 	gv, err := schema.ParseGroupVersion(list.GroupVersion)
 	if err != nil {
@@ -90,7 +90,7 @@ func builtin() resources {
 	return all
 }
 
-// kindsOfKubernetes is what an API server without extensions tells: version, plural,
+// kindsOfKubernetes is what an API server without extensions serves: version, plural,
 // kind, scope and short names. A test compares it with one.
 const kindsOfKubernetes = `v1 componentstatuses ComponentStatus cluster cs
 v1 configmaps ConfigMap namespaced cm

@@ -65,7 +65,7 @@ func (g *generator) objects(m addons.Module, record []byte) error {
 	return nil
 }
 
-// object adds what Helm does with one object, and tells its namespace.
+// object adds what Helm does with one object, and returns its namespace.
 func (g *generator) object(o object, why string) (namespace string, err error) {
 	found, ok := g.kinds.find(o.APIVersion, o.Kind)
 	if !ok {

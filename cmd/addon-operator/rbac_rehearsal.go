@@ -91,7 +91,7 @@ func (r *rehearsal) take() (record []byte, lookups []request) {
 	return record, lookups
 }
 
-// discovery answers what the API server tells about itself, in the form that every
+// discovery answers what the API server says about itself, in the form that every
 // client understands.
 func (r *rehearsal) discovery(path string) (any, bool) {
 	switch path {
@@ -132,13 +132,13 @@ func (r *rehearsal) groups() metav1.APIGroupList {
 			continue
 		}
 		seen[gv] = true
-		told := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		version := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
 		i, ok := index[gv.Group]
 		if !ok {
 			i, index[gv.Group] = len(list.Groups), len(list.Groups)
-			list.Groups = append(list.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: told})
+			list.Groups = append(list.Groups, metav1.APIGroup{Name: gv.Group, PreferredVersion: version})
 		}
-		list.Groups[i].Versions = append(list.Groups[i].Versions, told)
+		list.Groups[i].Versions = append(list.Groups[i].Versions, version)
 	}
 	return list
 }
@@ -168,7 +168,7 @@ func (r *rehearsal) keep(body io.Reader) error {
 	return nil
 }
 
-// releaseRecord is the part of Helm's record that tells objects.
+// releaseRecord is the part of Helm's record that lists objects.
 type releaseRecord struct {
 	Manifest string `json:"manifest"`
 	Hooks    []struct {
@@ -290,14 +290,14 @@ func (s *survey) resources() resources {
 	return all
 }
 
-// away are the APIs whose kinds nobody told: their servers do not answer.
+// away are the APIs whose kinds are unknown: their servers do not answer.
 func (s *survey) away() []schema.GroupVersion {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var away []schema.GroupVersion
 	for _, group := range s.groups.Groups {
 		for _, v := range group.Versions {
-			if _, told := s.lists[v.GroupVersion]; !told {
+			if _, listed := s.lists[v.GroupVersion]; !listed {
 				away = append(away, schema.GroupVersion{Group: group.Name, Version: v.Version})
 			}
 		}

@@ -187,7 +187,7 @@ type manifest struct {
 func (m manifest) write(out io.Writer, all []role) error {
 	w := &lines{out: bufio.NewWriter(out)}
 	w.line("# Rules for ServiceAccount %s in namespace %s, made by 'addon-operator rbac generate'.", m.account, m.namespace)
-	w.line("# What hooks do by themselves, with kubectl or KUBERNETES_PATCH_PATH, nobody can read from them:")
+	w.line("# What hooks do by themselves, with kubectl or KUBERNETES_PATCH_PATH, cannot be read from them:")
 	w.line("# add it by hand, in the chart of the operator under rbac.extraRules.")
 	for _, r := range all {
 		kind, name := "ClusterRole", m.namespace+":"+m.name
@@ -253,7 +253,7 @@ func scalar(text string) string {
 	return strconv.Quote(text)
 }
 
-// ownRules reads the rules of a role that a chart creates: RBAC lets nobody grant what
+// ownRules reads the rules of a role that a chart creates: RBAC does not allow to grant what
 // he does not hold.
 func ownRules(document []byte, namespace, why string) ([]demand, error) {
 	var granted rbacv1.ClusterRole
@@ -269,7 +269,7 @@ func ownRules(document []byte, namespace, why string) ([]demand, error) {
 		}
 	}
 	needsEscalate := granted.AggregationRule != nil || slices.ContainsFunc(granted.Rules, func(r rbacv1.PolicyRule) bool { return len(r.NonResourceURLs) > 0 })
-	if needsEscalate { // it will hold what nobody can tell now
+	if needsEscalate { // it will hold what is unknown now
 		demands = append(demands, demand{namespace, schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterroles"}, granted.Name, []string{"escalate"}, why})
 	}
 	return demands, nil

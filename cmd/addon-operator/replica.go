@@ -170,9 +170,9 @@ func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func(
 
 // start begins to act, at once or when this replica leads. It returns early when ctx ends.
 //
-// Where nobody holds the Lease, taking it must cost the start next to nothing. So the
+// Where the Lease has no holder, taking it must cost the start next to nothing. So the
 // Lease is looked at while files are read and hooks are asked, and what only a follower
-// needs is started only by one that has to wait. Nobody takes the Lease before all that
+// needs is started only by one that has to wait. The Lease is not taken before all that
 // is read: it could not act.
 func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
 	if r.lease == nil {
@@ -229,7 +229,7 @@ func (r *replica) leave() {
 
 func (r *replica) close() { r.keeper.Close() }
 
-// keepName is the command behind hooks.StartKeeper; nobody else calls it.
+// keepName is the command behind hooks.StartKeeper, its only caller.
 const keepName = "keep-hooks"
 
 func keepCommand(c *Config) *cobra.Command {

@@ -63,7 +63,7 @@ func run(ctx context.Context, c *Config) error {
 	ctx, unbind := replica.bind(ctx)
 	defer unbind()
 	operator := actors.New(world)
-	// The pages are served to the end: a stop that takes long is when somebody looks.
+	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
 	if err := serve(pages, c, operator, world.Leadership, replica.reviewer, log); err != nil {
@@ -208,7 +208,7 @@ type releaseWatch struct {
 	*kube.Presence
 }
 
-// definitions installs CRDs and tells Helm of their kinds.
+// definitions installs CRDs and makes Helm look for their kinds.
 type definitions struct {
 	client   *kube.Client
 	releases *helm.Client
@@ -326,7 +326,7 @@ func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership
 		return err
 	}
 	if c.DebugSocket != "" {
-		// Beside the loopback address the socket is a convenience: a file system that is
+		// Next to the loopback address the socket is a convenience: a file system that is
 		// read-only must not keep the operator from starting.
 		if err := server.Serve(ctx, "unix:"+c.DebugSocket, server.Debug(source), log); err != nil {
 			log.Warn("the debug socket is not served", "err", err)
@@ -350,8 +350,8 @@ func serveSecurely(ctx context.Context, c *Config, address string, source server
 		case errors.Is(err, kube.ErrBusy):
 			return http.StatusTooManyRequests, err
 		case err != nil:
-			log.Warn("a page is refused: nobody can tell who asks", "page", path, "err", err)
-			return http.StatusServiceUnavailable, errors.New("the API server does not tell who asks; the log of the operator says why")
+			log.Warn("a page is refused: the token cannot be checked now", "page", path, "err", err)
+			return http.StatusServiceUnavailable, errors.New("the API server cannot check the token; the log of the operator says why")
 		case verdict == kube.Allowed:
 			return http.StatusOK, nil
 		case verdict == kube.Refused:

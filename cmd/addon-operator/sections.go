@@ -40,7 +40,7 @@ STATE is one of
     deleting   its release is being removed
 
 Behind it may stand parked (it fails, and others go on without it), maintenance and drift.
-A purge of releases without a module directory that waits for a confirmation is told below the table,
+A purge of releases without a module directory that waits for a confirmation is shown below the table,
 and with a Lease which replica leads.`,
 		Example: "  addon-operator module list\n  addon-operator module list --watch\n  addon-operator module list -o json | jq -r '.enabledModules[]'",
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.show(cmd, "/module/list", nil, moduleTable) },
@@ -122,7 +122,7 @@ bring.`,
 func monitorCommand(c *Config) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
-		Use: "resource-monitor", Short: "Print the objects of releases that are missed when somebody deletes them", Args: noArgs,
+		Use: "resource-monitor", Short: "Print the objects of releases that are watched for deletion", Args: noArgs,
 		Example: "  addon-operator module resource-monitor",
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.show(cmd, "/module/resource-monitor", nil, monitorTable)
@@ -268,7 +268,7 @@ func listedHooks(c *Config, names *completer) []*cobra.Command {
 	snapshots := &cobra.Command{
 		Use: "snapshots NAME", Short: "Print what the kubernetes bindings of a hook of the running operator see",
 		Example: "  addon-operator hook snapshots 010-dns/hooks/nodes.sh -o yaml",
-		Args:    exactly(1, "the name of one hook, as 'hook list' tells it"),
+		Args:    exactly(1, "the name of one hook, as 'hook list' prints it"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return b.show(cmd, fmt.Sprintf("/hook/%s/snapshots", (&url.URL{Path: args[0]}).EscapedPath()), nil, snapshotTable)
 		},

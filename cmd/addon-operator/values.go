@@ -60,7 +60,7 @@ when there is one.`,
 	return cmd
 }
 
-// withoutTime keeps the time out of what is printed while somebody waits.
+// withoutTime keeps the time out of what is printed on a terminal.
 func withoutTime(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && a.Key == slog.TimeKey {
 		return slog.Attr{}

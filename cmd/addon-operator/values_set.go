@@ -40,7 +40,7 @@ type valueEdit struct {
 // special is what is known of the value that is edited.
 type special struct{ marked, inSecret bool }
 
-// editAttempts is how often an edit begins again because somebody else was faster.
+// editAttempts is how often an edit begins again because another writer was faster.
 const editAttempts = 10
 
 const aboutEdits = `
@@ -102,7 +102,7 @@ func unsetCommand(c *Config, opts *options, lookup func(string) (string, bool)) 
 
 func (v *valueEdit) flags(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&v.dryRun, "dry-run", false, "validate and print what would change, and write nothing")
-	cmd.Flags().BoolVar(&v.create, "create", false, "create the ConfigMap also when nobody can tell what it held; everything that it held is then removed")
+	cmd.Flags().BoolVar(&v.create, "create", false, "create the ConfigMap although it is unknown what it held; everything that it held is then removed")
 	cmd.Flags().BoolVar(&v.secrets, "show-secrets", false, "show what looks like a secret")
 }
 
@@ -251,7 +251,7 @@ func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[str
 	case kept != nil || v.create:
 		return nil, "it is new", nil
 	}
-	return nil, "", fmt.Errorf("ConfigMap %s/%s does not exist, and nobody can tell whether it held something that the operator has in force: %w; "+
+	return nil, "", fmt.Errorf("ConfigMap %s/%s does not exist, and it is unknown whether the operator has values in force that it held: %w; "+
 		"ask where the operator answers, or write it all the same with --create, which removes what it held", c.Namespace, c.ConfigMap, errors.Join(err, errKept))
 }
 
@@ -278,7 +278,7 @@ func jsonPointer(path []string) string {
 }
 
 // validate refuses data that would not be in force, unless those before would not be either
-// and nothing new is wrong with them: then it tells what. Without a check only the form counts.
+// and nothing new is wrong with them: then it says what. Without a check only the form counts.
 func (v *valueEdit) validate(check func(map[string]string) (string, error), before, after map[string]string) (still string, err error) {
 	unread, refused := unreadable(after), ""
 	if check != nil {
@@ -302,7 +302,7 @@ func (v *valueEdit) validate(check func(map[string]string) (string, error), befo
 	return "it is still refused: " + problems, nil
 }
 
-// unreadable tells which keys of a ConfigMap cannot be read, and why.
+// unreadable returns which keys of a ConfigMap cannot be read, and why.
 func unreadable(data map[string]string) string {
 	if _, err := values.ParseConfigMap(data); err != nil {
 		return err.Error()
@@ -351,7 +351,7 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (check f
 	return nil, fmt.Sprintf("NOT validated by any schema: no operator answers, and %s; 'kubectl -n %s describe configmap %s' shows whether it is in force", why, v.config.Namespace, v.config.ConfigMap)
 }
 
-// within tells whether each line of a refusal was in the one before.
+// within reports whether each line of a refusal was in the one before.
 func within(refused, before string) bool {
 	was := strings.Split(before, "\n")
 	return !slices.ContainsFunc(strings.Split(refused, "\n"), func(line string) bool { return !slices.Contains(was, line) })

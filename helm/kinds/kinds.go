@@ -47,7 +47,7 @@ type Server struct {
 	asking sync.Mutex // one asks, and the others wait for its answer
 
 	mu           sync.Mutex
-	unchanged    func(ctx context.Context, since time.Time) bool // nil: nobody watches the kinds
+	unchanged    func(ctx context.Context, since time.Time) bool // nil: the kinds are not watched
 	etag         string
 	loaded       time.Time
 	asked        time.Time // of the last answer, when it was asked for
@@ -77,14 +77,14 @@ func New(cfg *rest.Config) (*Server, error) {
 // the same as long as nothing changed, so it serves as a key for rendered
 // manifests. Kinds that appear later are seen at the next call (H11): one
 // conditional request asks whether the list of APIs changed. APIs that cannot be
-// asked now keep the kinds that they had (P13); Unknown are those that never told any.
+// asked now keep the kinds that they had (P13); Unknown are those that never listed any.
 func (s *Server) Capabilities(ctx context.Context) (*chartutil.Capabilities, error) {
 	if known := s.undisturbed(ctx); known != nil {
 		return known, nil
 	}
 	s.asking.Lock()
 	defer s.asking.Unlock()
-	if known := s.undisturbed(ctx); known != nil { // somebody has asked meanwhile
+	if known := s.undisturbed(ctx); known != nil { // another caller has asked meanwhile
 		return known, nil
 	}
 	asked := time.Now()
@@ -175,7 +175,7 @@ func (s *Server) Unknown() []schema.GroupVersion {
 	return unknown
 }
 
-// Reach returns an AwayError when nobody can tell now what becomes of objects of a group.
+// Reach returns an AwayError when the server of a group's API does not answer.
 func (s *Server) Reach(group string) error { return s.memory.awayIn(group) }
 
 // Forget makes the next call of Capabilities ask for everything.
@@ -221,7 +221,7 @@ func (s *Server) load() (*chartutil.Capabilities, error) {
 	if err != nil {
 		return nil, err
 	}
-	// A registered API without a working server is reported as an error beside
+	// A registered API without a working server is reported as an error next to
 	// a list that holds all others.
 	apis, err := action.GetVersionSet(s.cached)
 	if err != nil && !discovery.IsGroupDiscoveryFailedError(err) {
@@ -240,9 +240,9 @@ func sameCapabilities(a, b *chartutil.Capabilities) bool {
 }
 
 // Mapping finds the resource of a kind. An unknown kind refreshes discovery, at
-// most once a second: the cached client believes itself fresh for ever and would
-// never see a kind that somebody else added. The error is a no-match error when there is
-// no such kind, and an AwayError when nobody can tell.
+// most once a second: the cached client believes itself fresh forever and would
+// never see a kind that was added since. The error is a no-match error when there is
+// no such kind, and an AwayError when it is unknown.
 func (s *Server) Mapping(gvk schema.GroupVersionKind) (*meta.RESTMapping, error) {
 	known := s.known.Load() // what is found late goes into the map of its time
 	if m, ok := known.Load(gvk); ok {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// AwayError says that nobody can tell now what an API has: its server does not answer. That
+// AwayError says that the kinds of an API are unknown now: its server does not answer. That
 // is no word about its kinds or their objects (P13).
 type AwayError struct {
 	Version schema.GroupVersion
@@ -23,7 +23,7 @@ type AwayError struct {
 
 // Error implements error.
 func (e *AwayError) Error() string {
-	return fmt.Sprintf("APIService %s is not available, so nobody can tell what the API %s has: %v", apiService(e.Version), e.Version, e.Err)
+	return fmt.Sprintf("APIService %s is not available, so the kinds of the API %s are unknown: %v", apiService(e.Version), e.Version, e.Err)
 }
 
 // Unwrap returns the cause.
@@ -37,10 +37,10 @@ func apiService(gv schema.GroupVersion) string { return gv.Version + "." + gv.Gr
 var errNotListed = errors.New("the API server does not list its kinds, though it is registered")
 
 // memory is discovery that does not forget: an API whose server does not answer keeps the
-// kinds that it told last.
+// kinds that it listed last.
 type memory struct {
 	*discovery.DiscoveryClient
-	// registered returns nil when an API is registered no more, and so its kinds are gone.
+	// registered returns nil when an API is no longer registered, so that its kinds are gone.
 	registered func(schema.GroupVersion) error
 
 	mu    sync.Mutex
@@ -52,7 +52,7 @@ type memory struct {
 var _ discovery.AggregatedDiscoveryInterface = (*memory)(nil)
 
 // GroupsAndMaybeResources implements discovery.AggregatedDiscoveryInterface. Without lists,
-// the API server tells the kinds of each API alone: see ServerResourcesForGroupVersion.
+// the API server lists the kinds of each API separately: see ServerResourcesForGroupVersion.
 func (m *memory) GroupsAndMaybeResources() (*metav1.APIGroupList, map[schema.GroupVersion]*metav1.APIResourceList, map[schema.GroupVersion]error, error) {
 	groups, lists, failed, err := m.DiscoveryClient.GroupsAndMaybeResources()
 	if err != nil {
@@ -135,7 +135,7 @@ func (m *memory) awayIn(group string) error {
 	return nil
 }
 
-// allAway are the APIs that cannot be asked now. Of those in unknown nobody has ever told
+// allAway are the APIs that cannot be asked now. Those in unknown have never listed
 // the kinds.
 func (m *memory) allAway() (all, unknown []schema.GroupVersion) {
 	m.mu.Lock()
@@ -151,7 +151,7 @@ func (m *memory) allAway() (all, unknown []schema.GroupVersion) {
 	return all, unknown
 }
 
-// isRegistered asks for the APIService of an API that is listed no more. Who may not ask
+// isRegistered asks for the APIService of an API that is no longer listed. Who may not ask
 // must believe the list.
 func (s *Server) isRegistered(gv schema.GroupVersion) error {
 	resp, err := s.http.Get(s.apis + "/apiregistration.k8s.io/v1/apiservices/" + apiService(gv)) //nolint:noctx // discovery takes no context; the transport limits its time

@@ -150,7 +150,7 @@ func seen(t *testing.T, s *Server) string {
 	case meta.IsNoMatchError(err):
 		words = append(words, "gone")
 	case errors.As(err, &away) && strings.Contains(err.Error(), "v1beta1.metrics.example.com"):
-		words = append(words, "nobody can tell")
+		words = append(words, "unknown")
 	default:
 		words = append(words, err.Error())
 	}
@@ -202,7 +202,7 @@ func TestMemoryOfKinds(t *testing.T) {
 				}
 			}
 			a.become("away", http.StatusForbidden)
-			if got := seen(t, a.server(t)); got != "nobody can tell version away unknown" {
+			if got := seen(t, a.server(t)); got != "unknown version away unknown" {
 				t.Errorf("started while it is away: %s", got)
 			}
 		})

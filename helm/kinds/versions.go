@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Asked is .Capabilities of a render that must not be answered for APIs of which nobody can
-// tell the kinds. It has what templates know of chartutil.Capabilities.
+// Asked is .Capabilities of a render that must not be answered for APIs whose kinds are
+// unknown. It has what templates know of chartutil.Capabilities.
 type Asked struct {
 	KubeVersion chartutil.KubeVersion
 	HelmVersion any
@@ -43,7 +43,7 @@ func (a *Asked) APIVersions() any {
 	return a.versions
 }
 
-// Unanswered are the APIs that the render has asked about, and whose kinds nobody can tell:
+// Unanswered are the APIs that the render has asked about, and whose kinds are unknown:
 // all, when it did something else with the list than to ask Has.
 func (a *Asked) Unanswered() []schema.GroupVersion {
 	a.mu.Lock()

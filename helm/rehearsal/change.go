@@ -52,7 +52,7 @@ type Field struct {
 const masked = "***"
 
 // Fields are the values that differ, sorted by their paths. Of a Secret, and where Mask says so, they are
-// masked, unless they shall be shown; that they differ is told.
+// masked, unless they shall be shown; that they differ is shown.
 func (c Change) Fields(secrets bool) []Field {
 	var fields []Field
 	before, after := c.shown(secrets)
@@ -233,7 +233,7 @@ func compare(path string, before, after any, fields *[]Field) {
 	}
 }
 
-// equalValues does not tell an integer from the same number as a float: decoders
+// equalValues does not distinguish an integer from the same number as a float: decoders
 // differ in it.
 func equalValues(a, b any) bool {
 	if reflect.DeepEqual(a, b) {

@@ -72,7 +72,7 @@ func (p pair) scalars(after pair) (shownBefore, shownAfter any) {
 	return shownBefore, shownAfter
 }
 
-// changedMark tells that what is hidden is another value.
+// changedMark says that the hidden value differs.
 const changedMark = " (changed)"
 
 func (p pair) maps(after pair, b, a map[string]any) (any, any) {

@@ -1,4 +1,4 @@
-// Package rehearsal is the API server of somebody who only wants to know what would
+// Package rehearsal is an API server for a caller who only wants to know what would
 // happen: transports that let no write through, and the changes that they saw.
 package rehearsal
 
@@ -81,7 +81,7 @@ const (
 	NoteWebhook   = "an admission webhook does not support dry runs, so it was not tried"
 	NoteNamespace = "its namespace does not exist yet"
 	NoteKind      = "its kind is not known to the API server yet"
-	NoteAnew      = "it is deleted and created anew"
+	NoteRecreated = "it is deleted and created again"
 )
 
 func (r *Objects) create(req *http.Request) (*http.Response, error) {
@@ -101,7 +101,7 @@ func (r *Objects) create(req *http.Request) (*http.Response, error) {
 	switch {
 	case resp.StatusCode < http.StatusMultipleChoices:
 	case resp.StatusCode == http.StatusConflict && r.deleted(req.URL.Path+"/"+wanted.GetName()):
-		change.Note = NoteAnew
+		change.Note = NoteRecreated
 	case noDryRun(resp.StatusCode, answer):
 		change.Note = NoteWebhook
 	case resp.StatusCode == http.StatusNotFound && wanted.GetNamespace() != "" && bytes.Contains(answer, []byte("namespaces")):

@@ -11,11 +11,11 @@ import (
 	"github.com/itchyny/gojq"
 )
 
-// filterLimit bounds one application of a filter: jq can loop for ever.
+// filterLimit bounds one application of a filter: jq can loop forever.
 const filterLimit = 10 * time.Second
 
 // Transform applies a filter that has to make exactly one object of an object, as the filter of
-// a JQPatch does, and tells whether that is another one.
+// a JQPatch does, and reports whether that is another one.
 func Transform(ctx context.Context, filter *gojq.Code, object map[string]any) (next map[string]any, changed bool, err error) {
 	before, err := json.Marshal(object)
 	if err != nil {

@@ -69,10 +69,10 @@ func (p Patch) kindLabel() string {
 	return p.APIVersion + "/" + p.Kind
 }
 
-// Creates tells whether the operation may bring an object.
+// Creates reports whether the operation may bring an object.
 func (p Patch) Creates() bool { return p.Object != nil }
 
-// Deletes tells whether the operation removes an object.
+// Deletes reports whether the operation removes an object.
 func (p Patch) Deletes() bool {
 	return p.Operation == Delete || p.Operation == DeleteInBackground || p.Operation == DeleteNonCascading
 }
@@ -200,14 +200,14 @@ func (p *Patch) setObject(d patchDocument) error {
 	return nil
 }
 
-// agrees refuses names beside the object that are not those in the object: one of them is a mistake.
+// agrees refuses names next to the object that differ from those in the object: one of them is a mistake.
 func (p *Patch) agrees(d patchDocument) error {
 	var errs []error
-	for _, field := range []struct{ name, beside, within string }{
+	for _, field := range []struct{ name, outside, within string }{
 		{"apiVersion", d.APIVersion, p.APIVersion}, {"kind", d.Kind, p.Kind}, {"namespace", d.Namespace, p.Namespace}, {"name", d.Name, p.Name},
 	} {
-		if field.beside != "" && field.beside != field.within {
-			errs = append(errs, fmt.Errorf("%s is %q, but %q in the object; it belongs into the object", field.name, field.beside, field.within))
+		if field.outside != "" && field.outside != field.within {
+			errs = append(errs, fmt.Errorf("%s is %q, but %q in the object; remove it, or write the same name into the object", field.name, field.outside, field.within))
 		}
 	}
 	return errors.Join(errs...)
