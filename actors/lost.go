@@ -28,6 +28,7 @@ func handledAgain(message any) bool {
 		messages.HookBegan, messages.HookEnded, resyncDue, resyncAll, slowedDue, dropWarm,
 		watchOverflowed, watchAgain:
 	case lead, warmUp, flagsMoved:
+	case useQueues, endQueue, queueEmpty:
 	case messages.StartSchedules, messages.StopSchedules, entriesDue:
 	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, healDue, fightOver, fought:
 	default:

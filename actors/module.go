@@ -109,6 +109,9 @@ func (m *module) Receive(ctx actor.Context) {
 		}
 	case messages.EnableModule:
 		m.resume(ctx)
+		if !m.state.wanted { // its hooks may have been loaded while another replica led
+			m.nameQueues(ctx)
+		}
 		m.state.wanted = true
 		m.loadHooks(ctx)
 	case messages.SuspendModule:
