@@ -28,6 +28,8 @@ type converge struct {
 
 	ending   []string     // purges that are given up
 	awaiting []*actor.PID // discoveries that wait for their end
+
+	awaitAsks []*actor.PID // discoveries that wait until no enabled script is asked beside them
 }
 
 // convergeState survives a crash of the actor.
@@ -54,14 +56,17 @@ type convergeState struct {
 	listed   bool
 	begun    bool // what the start-up does is queued
 	reload   int  // number of the last reload that has begun
-	waiting  bool // a ReloadModules task waits in the main queue
-	running  bool // steps of the last reload are in the main queue
-	restarts restarts
-	began    time.Time
-	ready    bool // the first converge is over
-	cause    messages.Cause
-	span     span // of the start-up and the reload in progress
-	tasks    ledger
+	// discovered is the number of the last reload whose discovery counts.
+	discovered int
+	asks       asks
+	waiting    bool // a ReloadModules task waits in the main queue
+	running    bool // steps of the last reload are in the main queue
+	restarts   restarts
+	began      time.Time
+	ready      bool // the first converge is over
+	cause      messages.Cause
+	span       span // of the start-up and the reload in progress
+	tasks      ledger
 }
 
 func newConverge(p *program, b *boot) actor.Producer {
@@ -75,12 +80,14 @@ func newConverge(p *program, b *boot) actor.Producer {
 // Receive implements actor.Actor.
 func (c *converge) Receive(ctx actor.Context) {
 	if c.Runs.Receive(ctx) {
+		c.askScripts(ctx)
 		c.publish()
 		return
 	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		c.state.tasks.settle(ctx)
+		c.askLost()
 		c.explainOff()
 	case *actor.Stopping:
 		c.state.span.end(nil)
@@ -106,11 +113,16 @@ func (c *converge) Receive(ctx actor.Context) {
 	case endPurges:
 		c.endPurges(ctx, msg.modules)
 		return
+	case endAsks:
+		c.endAsks(ctx)
+		return
 	case mayPurge:
 		ctx.Respond(c.mayPurge(msg.release))
 		return
 	case messages.ConfigChanged:
 		c.configChanged(ctx, msg)
+	case sectionChanged:
+		c.state.asks.add(msg)
 	case messages.ConfigFlagsSaved:
 		c.state.config = msg.Flags
 		c.switchModules(ctx)
@@ -126,6 +138,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	default:
 		unhandled(ctx, c.log)
 	}
+	c.askScripts(ctx)
 	c.publish()
 }
 
@@ -299,7 +312,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	p := plan(d.tree.Modules, d.enabled, c.state.deployed, c.program.IgnoredRelease, untouchable(d.tree.Modules, c.state.maintenance))
 	p = c.holdBack(ctx, p)
 	c.logPlan(p, d, gone)
-	c.state.enabled, c.state.verdicts = d.enabled, d.verdicts
+	c.state.enabled, c.state.verdicts, c.state.discovered = d.enabled, d.verdicts, t.Reload
 	ctx.Send(c.program.PID(globalPath), messages.SetEnabledModules{Names: d.enabled})
 	ctx.Send(c.program.PID(configPath), scriptsAnswered{answersOfScripts(d)})
 	c.tellMaintenance(ctx, c.state.maintenance)
@@ -413,7 +426,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	case msg.Global || msg.FlagsChanged || replan:
 		c.requestReload(ctx, cause)
 	default:
-		c.runModules(ctx, append(slices.Clone(msg.Modules), thawed...), cause)
+		c.runModules(ctx, append(c.sectionsChanged(msg.Modules, cause), thawed...), cause)
 	}
 	c.state.maintenance = msg.Maintenance // last: a mode that is known does nothing
 }
@@ -422,7 +435,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 func (c *converge) switchModules(ctx actor.Context) {
 	c.explainOff()
 	for _, m := range c.state.tree.Modules {
-		if switchedOn(m, c.state.dynamic, c.state.config).Enabled {
+		if switchedOn(m, c.state.dynamic, c.state.config).Enabled && !c.saysNo(m) {
 			ctx.Send(c.program.owner(m.Name), messages.ResumeModule{})
 		} else {
 			ctx.Send(c.program.owner(m.Name), messages.SuspendModule{})

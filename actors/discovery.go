@@ -75,6 +75,10 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 	if _, err := ask[purgesEnded](run, j.program.PID(convergePath), endPurges{tree.Modules}); err != nil {
 		return d, err
 	}
+	run.Step("wait until no enabled script runs")
+	if _, err := ask[asksEnded](run, j.program.PID(convergePath), endAsks{}); err != nil {
+		return d, err
+	}
 	spawned, err := ask[modulesSpawned](run, j.program.PID(operatorPath), spawnModules{tree.Modules})
 	if err != nil {
 		return d, err
