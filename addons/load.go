@@ -83,6 +83,7 @@ func (t *Tree) loadGlobal(dir string) error {
 		t.Global.HooksDir = filepath.Join(dir, "hooks")
 	}
 	t.Global.Schemas, err = loadSchemas(dir)
+	t.adviseOn(t.Global.Schemas, &t.Global.Problems)
 	return err
 }
 
@@ -110,9 +111,20 @@ func (t *Tree) loadModule(m *Module) error {
 	}
 	m.Schemas, err = loadSchemas(m.Dir)
 	errs = append(errs, err)
-	m.EnabledScript, err = t.enabledScript(*m)
+	t.adviseOn(m.Schemas, &m.problems)
+	m.EnabledScript, err = t.enabledScript(m)
 	errs = append(errs, err)
 	return errors.Join(errs...)
+}
+
+// adviseOn passes on what is suspicious in schemas.
+func (t *Tree) adviseOn(schemas *values.Schemas, problems *[]string) {
+	for _, warning := range schemas.Warnings() {
+		t.warn("%s", warning)
+	}
+	for _, problem := range schemas.Problems() {
+		t.problem(problems, "%s", problem)
+	}
 }
 
 // loadSchemas compiles openapi/config-values.yaml and openapi/values.yaml (D29).
@@ -155,7 +167,7 @@ func readFile(path string) ([]byte, error) {
 }
 
 // enabledScript finds the enabled script of a module (A18).
-func (t *Tree) enabledScript(m Module) (string, error) {
+func (t *Tree) enabledScript(m *Module) (string, error) {
 	path := filepath.Join(m.Dir, "enabled")
 	info, err := os.Stat(path)
 	switch {
@@ -166,7 +178,7 @@ func (t *Tree) enabledScript(m Module) (string, error) {
 	case info.IsDir():
 		return "", fmt.Errorf("enabled script: %s is a directory; make it an executable file or rename it", path)
 	case info.Mode()&0o111 == 0:
-		t.problem("%s is not executable and is handled as if it did not exist; chmod +x it", path)
+		t.problem(&m.problems, "%s is not executable and is handled as if it did not exist; chmod +x it", path)
 		return "", nil
 	}
 	return path, nil
