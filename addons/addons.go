@@ -76,6 +76,7 @@ type Module struct {
 	Schemas *values.Schemas
 
 	doubles, problems []string // see Problems
+	strange           []string // keys of its values.yaml that look like flags and are not its own
 }
 
 // Flag is one opinion on whether a module is enabled.

@@ -53,11 +53,21 @@ func readValues(path string, only ...string) (values.Document, error) {
 	return values.ParseFile(path, data, only...)
 }
 
-// warnUnknownFlags names flags in the roots' values.yaml that belong to no module.
+// warnUnknownFlags names flags in the roots' values.yaml that belong to no module, and those in a module's own file that
+// are probably meant to be its own: other keys there are the chart's.
 func (t *Tree) warnUnknownFlags() {
-	known := make([]string, 0, len(t.Modules))
-	for _, m := range t.Modules {
+	all := slices.Concat(t.Modules, t.Broken)
+	known := make([]string, 0, len(all))
+	for _, m := range all {
 		known = append(known, values.FlagKey(m.Key))
+	}
+	for _, m := range all {
+		for _, flag := range m.strange {
+			own := values.FlagKey(m.Key)
+			if values.NearestFlag(flag, []string{own}) != "" && !slices.Contains(known, flag) {
+				t.warn("%s has the flag %s, which is not that of the module; it is ignored; did you mean %s?", filepath.Join(m.Dir, "values.yaml"), flag, own)
+			}
+		}
 	}
 	for i, doc := range t.common.documents {
 		for _, flag := range slices.Sorted(maps.Keys(doc.Flags)) {
@@ -91,6 +101,7 @@ func (t *Tree) loadModule(m *Module) error {
 	path := filepath.Join(m.Dir, "values.yaml")
 	doc, err := readValues(path, m.Key)
 	errs := []error{err}
+	m.strange = doc.Strange
 	m.Static = t.common.sections(m.Key)
 	if section, ok := doc.Sections[m.Key]; ok {
 		m.Static = append(m.Static, values.Layer{Source: path, Value: section})

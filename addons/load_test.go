@@ -325,3 +325,14 @@ func TestProblemsOfModules(t *testing.T) {
 		t.Errorf("dns when the other directory is gone: %q", got)
 	}
 }
+
+// E16: a flag that is probably meant to be that of the module is named; other keys of its file are the chart's.
+func TestMisspeltFlagOfAModule(t *testing.T) {
+	tree, _ := load(t, map[string]string{
+		"modules/values.yaml":                "dnsSeverEnabled: true\nwebEnabled: true\n",
+		"modules/010-dns-server/values.yaml": "dnsServreEnabled: true\nmetricsEnabled: true\nwebEnabled: true\nserverEnabled: {a: 1}\n",
+		"modules/020-web/values.yaml":        "",
+	})
+	expectWarnings(t, tree, "010-dns-server/values.yaml has the flag dnsServreEnabled, which is not that of the module; it is ignored; did you mean dnsServerEnabled?",
+		"modules/values.yaml has the flag dnsSeverEnabled, but no such module exists; it is ignored; did you mean dnsServerEnabled?")
+}
