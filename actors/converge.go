@@ -47,6 +47,9 @@ type convergeState struct {
 	discoveryFails string
 	off            map[string]string
 	told           []string
+	// globalProblems, and unused files of the modules that are enabled; problems is what is shown of all.
+	globalProblems   []string
+	unused, problems map[string][]string
 	// deployed are modules and releases that have something in the cluster (E9).
 	deployed map[string]bool
 	removed  map[string]bool   // modules whose directories are gone; their actors live on
@@ -70,7 +73,7 @@ type convergeState struct {
 }
 
 func newConverge(p *program, b *boot) actor.Producer {
-	state := &convergeState{tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, tasks: newLedger()}
+	state := &convergeState{tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, globalProblems: b.problems, unused: map[string][]string{}, tasks: newLedger()}
 	log := p.Log
 	return func() actor.Actor {
 		return &converge{Runs: supervisor.NewRuns(p.System, log), program: p, log: log, state: state}
@@ -89,6 +92,7 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.state.tasks.settle(ctx)
 		c.askLost()
 		c.explainOff()
+		c.listProblems()
 	case *actor.Stopping:
 		c.state.span.end(nil)
 	case messages.StartUp:
@@ -292,7 +296,9 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	defer c.explainOff()
 	d, _ := result.(discovery)
 	gone := c.forgetRemoved(ctx, d.tree)
+	c.logNewWarnings(d.tree)
 	c.state.tree, c.state.discoveryFails = d.tree, ""
+	defer c.listProblems()
 	if d.list {
 		c.state.listed = true
 		for _, name := range d.releases {
@@ -313,6 +319,8 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	p = c.holdBack(ctx, p)
 	c.logPlan(p, d, gone)
 	c.state.enabled, c.state.verdicts, c.state.discovered = d.enabled, d.verdicts, t.Reload
+	maps.DeleteFunc(c.state.unused, func(name string, _ []string) bool { return !slices.Contains(d.enabled, name) })
+	maps.Copy(c.state.unused, d.unused)
 	ctx.Send(c.program.PID(globalPath), messages.SetEnabledModules{Names: d.enabled})
 	ctx.Send(c.program.PID(configPath), scriptsAnswered{answersOfScripts(d)})
 	c.tellMaintenance(ctx, c.state.maintenance)
@@ -460,7 +468,7 @@ func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor
 }
 
 func (c *converge) publish() {
-	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.state.ready, Reload: c.state.reload, Enabled: c.state.enabled, HeldPurge: c.heldPurge(), Off: c.state.off}
+	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.state.ready, Reload: c.state.reload, Enabled: c.state.enabled, HeldPurge: c.heldPurge(), Off: c.state.off, Problems: c.state.problems}
 	if next := c.state.restarts.postponed; next != nil {
 		s.Postponed = next.String()
 	}

@@ -38,8 +38,9 @@ type discovery struct {
 
 	enabled  []string
 	verdicts map[string]Verdict
-	releases []string // of modules and of operators
-	others   []string // releases that are left alone
+	releases []string            // of modules and of operators
+	others   []string            // releases that are left alone
+	unused   map[string][]string // files of modules that look like hooks and are none
 }
 
 // spawnModules asks the operator for the actors of modules. modulesSpawned, of the operator
@@ -96,6 +97,7 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 	if d.enabled, d.verdicts, err = judge(d.tree.Modules, d.dynamic, d.config, script); err != nil {
 		return d, err
 	}
+	d.unused = unusedFilesOf(d)
 	return d, j.ensureCRDs(run, d)
 }
 
