@@ -15,6 +15,7 @@ import (
 
 	"addon-operator/helm/charts"
 	"addon-operator/helm/kinds"
+	"addon-operator/helm/templates"
 )
 
 // defaultTimeout limits Helm hooks when Options.Timeout is zero.
@@ -48,6 +49,7 @@ type Client struct {
 	metadata  metadata.Interface
 	charts    *charts.Cache
 	renders   renders
+	templates *templates.Renderer
 	repeats   repeats
 	build     string // of the operator
 	locks     locks
@@ -77,7 +79,7 @@ func New(o Options) (*Client, error) {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	c := &Client{options: o, transport: limitTransport{next}, charts: &charts.Cache{}, build: buildOf()}
+	c := &Client{options: o, transport: limitTransport{next}, charts: &charts.Cache{}, templates: &templates.Renderer{}, build: buildOf()}
 	c.base = &rest.Config{
 		Host:           address.String(),
 		UserAgent:      o.Config.UserAgent,

@@ -28,7 +28,7 @@ type rehearsed struct {
 // memory of this one. It shares what is expensive: connections, discovery, charts.
 func (c *Client) rehearse(ctx context.Context) (*Client, error) {
 	r := &rehearsed{Objects: rehearsal.New(c.transport)}
-	s := &Client{options: c.options, base: c.base, transport: r, kinds: c.kinds, charts: c.charts, build: c.build, rehearsal: r}
+	s := &Client{options: c.options, base: c.base, transport: r, kinds: c.kinds, charts: c.charts, templates: c.templates, build: c.build, rehearsal: r}
 	s.options.Log, s.options.Watcher = slog.New(slog.DiscardHandler), nil
 	s.records = c.records.copied(ctx)
 	if c.options.Presence != nil {

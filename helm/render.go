@@ -133,11 +133,11 @@ func (c *Client) renderFiles(op *operation, m Module, use *chart.Chart, lookup *
 	}
 	unknown := c.kinds.Unknown()
 	if len(unknown) == 0 {
-		return engine.RenderWithClientProvider(use, values, lookup)
+		return c.templates.Render(op.ctx, use, values, lookup)
 	}
 	asked := kinds.NewAsked(op.capabilities, unknown)
 	values["Capabilities"] = asked
-	files, err := engine.RenderWithClientProvider(use, values, lookup)
+	files, err := c.templates.Render(op.ctx, use, values, lookup)
 	if gvs := asked.Unanswered(); len(gvs) > 0 {
 		return nil, fmt.Errorf("the chart asks .Capabilities.APIVersions: %w", c.kinds.Reach(gvs[0].Group))
 	}

@@ -78,6 +78,35 @@ func TestBombInAReleaseRecord(t *testing.T) {
 	}
 }
 
+// Values decide how much templates print and how long they run. The module fails, and nobody else. H3, D39.
+func TestBombInATemplate(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/020-two/templates/extra.yaml", "{{ range until (int .Values.two.count) }}\n# one more\n{{ end }}\n{{ tpl (default \"\" .Values.two.extra) . }}\n")
+	o := h.start()
+	peak := bounded(o)
+	o.ready()
+	t.Logf("before them the peak is %d MiB", peak())
+	for what, bomb := range map[string]struct{ values, says string }{
+		"a count":             {"count: 200000000", "chart in " + h.path("modules/020-two") + ": two/templates/extra.yaml:1:"},
+		"a text, repeated":    {`extra: '{{ repeat 200000000 "x" }}'`, "two/templates/extra.yaml:4:"},
+		"loops in loops":      {`extra: '{{ range 10000 }}{{ range 10000 }}{{ range 10000 }}{{ end }}{{ end }}{{ end }}'`, "more than 1000000 steps"},
+		"recursion":           {`extra: '{{ define "r" }}{{ include "r" . }}{{ end }}{{ include "r" . }}'`, "more than 500 deep"},
+		"a text that doubles": {`extra: '{{ $x := "x" }}{{ range 60 }}{{ $x = printf "%s%s" $x $x }}{{ end }}'`, "return more than 64 MiB"},
+		"much that is kept":   {`extra: '{{ $x := list }}{{ range 60 }}{{ $x = append $x (randAlphaNum 3000000) }}{{ end }}'`, "return more than 64 MiB"},
+		"a long manifest":     {`extra: '{{ range 100000 }}{{ repeat 1000 "# " }}{{ end }}'`, "MiB"},
+	} {
+		h.setConfig(map[string]string{"two": bomb.values})
+		expectAll(t, o.expect("ERROR", "will retry", "module=two", bomb.says), "two/templates/extra.yaml")
+		expectPeak(t, what, peak)
+	}
+	if out := o.command("module", "render", "two"); !strings.Contains(out, "two/templates/extra.yaml") {
+		t.Errorf("module render says %s", out)
+	}
+	h.setConfig(map[string]string{"two": "count: 1", "one": "size: 3"})
+	h.awaitConfigMap("one", "size", "3")
+	expectPeak(t, "all of them", peak)
+}
+
 // A chart that prints a text of the ConfigMap as it is lets its writers add YAML. The module fails. H3, D39.
 func TestBombInARenderedManifest(t *testing.T) {
 	h := newHouse(t, "configmap")
