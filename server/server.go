@@ -67,7 +67,7 @@ const (
 // Debug serves what only somebody on the machine may see. Pages of other sites that
 // somebody has open in a browser there cannot change anything, and read nothing.
 func Debug(s Source) http.Handler {
-	return http.NewCrossOriginProtection().Handler(byItsOwnName(s.handler(insider)))
+	return http.NewCrossOriginProtection().Handler(byItsOwnName(newGate().handler(s.handler(insider))))
 }
 
 // byItsOwnName refuses requests to loopback that were meant for another name: a site can
