@@ -403,7 +403,7 @@ func TestWebhooksAreRefused(t *testing.T) {
 func TestMistakesOfLongConfigurationsAreShort(t *testing.T) {
 	var config strings.Builder
 	config.WriteString("configVersion: v1\nonStartup: 1\n" + strings.Repeat("k", 1000) + ": 1\nkubernetes:\n")
-	for i := range 500 {
+	for i := range 200 {
 		fmt.Fprintf(&config, "- {kind: Pod, name: %s%d, includeSnapshotsFrom: [none]}\n", strings.Repeat("n", 1000), i)
 	}
 	config.WriteString("settings: {executionBurst: 2000000}\n")

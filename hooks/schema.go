@@ -108,7 +108,7 @@ func explain(at place, rule map[string]any, keyword, message string) {
 	case "minimum":
 		at.fail("must be %v or more, not %s", rule[keyword], show(at.value))
 	case "maximum":
-		at.fail("must be %v or less, not %s", rule[keyword], show(at.value))
+		at.fail("must be %s or less, not %s", show(rule[keyword]), show(at.value))
 	default: // of the library; TestEveryKeywordIsExplained keeps it from being needed
 		at.fail("%s", message)
 	}
