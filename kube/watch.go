@@ -153,7 +153,7 @@ func (w *Watch) account() {
 		go func() { // its lock is taken while nobody holds that of another Watch
 			tooLarge.mu.Lock()
 			defer tooLarge.mu.Unlock()
-			tooLarge.together = !tooLarge.overflowed
+			tooLarge.together = tooLarge.together || !tooLarge.overflowed
 			tooLarge.overflow()
 		}()
 	}
