@@ -39,6 +39,7 @@ type monitorsState struct {
 	looking bool // a lookAgain is on its way
 	writes  writes
 	runs    map[hookKey]*hookWindow // of processes of hooks that run, or ended lately
+	budget  *kube.Budget            // of all watches; nil for none
 	standby bool                    // another replica acts: what changes is in the snapshots, that is enough
 }
 
@@ -82,6 +83,9 @@ const lookEvery = 500 * time.Millisecond
 
 func newMonitors(ctx context.Context, p *program, standby bool) actor.Producer {
 	state := &monitorsState{watches: map[messages.WatchKey]*monitor{}, writes: newWrites(), runs: map[hookKey]*hookWindow{}, standby: standby}
+	if limit := p.SnapshotLimit; limit > 0 {
+		state.budget = kube.NewBudget(limit+limit/2, 2*limit+limit/2) // a list of the size of a limit is always let through
+	}
 	return func() actor.Actor { return &monitors{program: p, log: p.Log, ctx: ctx, state: state} }
 }
 
@@ -231,7 +235,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 	}
 	m.state.started++
 	instance := m.state.started
-	spec.Limit = m.program.SnapshotLimit
+	spec.Limit, spec.Budget, spec.Name = m.program.SnapshotLimit, m.state.budget, fmt.Sprint(key)
 	spec.Overflowed = func() { m.program.Send(self, watchOverflowed{key, instance}) }
 	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
 		m.program.Send(self, messages.ObjectChanged{

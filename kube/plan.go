@@ -202,6 +202,7 @@ func (w *Watch) withdraw(wanted map[scope]bool, found kind) (removed []*part) {
 		delete(w.parts, share)
 		p.removeAllBut(nil)
 	}
+	w.account()
 	return removed
 }
 

@@ -112,6 +112,9 @@ func (s *source) run(ctx context.Context) {
 	s.mu.Unlock()
 	go s.admitJoining(ctx)
 	s.feed.run(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batch.end()
 }
 
 // firstVersion says from where a streamed list may begin. The first one takes
@@ -133,6 +136,7 @@ func (s *source) firstVersion(asked string) string {
 func (s *source) startList() *batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.batch.end()
 	s.batch = &batch{parts: slices.Clone(s.active)}
 	return s.batch
 }
@@ -208,6 +212,7 @@ func (s *source) Transformer() cache.TransformFunc {
 func (s *source) Replace(objects []any, version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.batch.end()
 	current := make([]*part, 0, len(s.active))
 	for i, p := range s.batch.parts {
 		// Who has joined from a newer list must not be taken back in time.

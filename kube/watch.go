@@ -14,6 +14,8 @@ type Watch struct {
 	selection selection
 	cancel    context.CancelFunc
 
+	selectionText string // of the spec
+
 	definition bool // watches definitions of kinds for the alarm
 
 	lost chan struct{} // one place: the kind may be gone
@@ -32,7 +34,9 @@ type Watch struct {
 	seq        uint64
 	queue      []notice
 	bytes      int    // that the entries of all parts take
+	objects    int    // of these, the JSON of objects
 	overflowed bool   // that was too much: nothing is kept any more
+	together   bool   // it was not too much for one, but for all
 	failures   uint64 // of the filter
 	failure    string // the last of them
 }
@@ -47,12 +51,13 @@ type notice struct {
 
 func newWatch(w *Watcher, spec Spec, selection selection) *Watch {
 	return &Watch{
-		watcher:   w,
-		spec:      spec,
-		selection: selection,
-		lost:      make(chan struct{}, 1),
-		wake:      make(chan struct{}, 1),
-		parts:     map[scope]*part{},
+		watcher:       w,
+		spec:          spec,
+		selection:     selection,
+		selectionText: spec.selectionText(),
+		lost:          make(chan struct{}, 1),
+		wake:          make(chan struct{}, 1),
+		parts:         map[scope]*part{},
 	}
 }
 
@@ -86,6 +91,9 @@ func (w *Watch) Stop() {
 	w.stopped = true
 	w.queue = nil
 	w.mu.Unlock()
+	if w.spec.Budget != nil {
+		w.spec.Budget.forget(w)
+	}
 	w.cancel()
 }
 
@@ -114,11 +122,40 @@ func (w *Watch) checkSynced() {
 	w.enqueue(notice{synced: true})
 }
 
-// weigh counts what is kept more, or less, and gives all up when it is too much.
-// Called with w.mu.
-func (w *Watch) weigh(more int) {
-	if w.bytes += more; w.spec.Limit > 0 && w.bytes > w.spec.Limit {
+// weigh counts what is kept instead of something else, and gives all up when it is too
+// much. Called with w.mu.
+func (w *Watch) weigh(key objectKey, now, before *entry) {
+	if now != nil {
+		w.bytes += now.size(key)
+		w.objects += len(now.object)
+	}
+	if before != nil {
+		w.bytes -= before.size(key)
+		w.objects -= len(before.object)
+	}
+	if w.spec.Limit > 0 && w.bytes > w.spec.Limit {
 		w.overflow()
+	}
+}
+
+// account reports to the budget what is kept now, after a change. Called with w.mu.
+func (w *Watch) account() {
+	budget := w.spec.Budget
+	if budget == nil || w.overflowed || w.stopped {
+		return
+	}
+	for _, tooLarge := range budget.set(w, w.bytes-w.objects, w.objects) {
+		if tooLarge == w {
+			w.together = true
+			w.overflow()
+			continue
+		}
+		go func() { // its lock is taken without the lock of another Watch held
+			tooLarge.mu.Lock()
+			defer tooLarge.mu.Unlock()
+			tooLarge.together = tooLarge.together || !tooLarge.overflowed
+			tooLarge.overflow()
+		}()
 	}
 }
 
@@ -128,7 +165,10 @@ func (w *Watch) overflow() {
 	if w.overflowed || w.stopped {
 		return
 	}
-	w.overflowed, w.bytes, w.queue = true, 0, nil
+	w.overflowed, w.bytes, w.objects, w.queue = true, 0, 0, nil
+	if w.spec.Budget != nil {
+		w.spec.Budget.forget(w)
+	}
 	for _, p := range w.parts {
 		p.entries = nil
 	}
