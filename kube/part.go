@@ -56,6 +56,13 @@ func (p *part) replace(updates []update) {
 	w.checkSynced()
 }
 
+// unlisted notes that the part needs another list.
+func (p *part) unlisted() {
+	p.watch.mu.Lock()
+	defer p.watch.mu.Unlock()
+	p.listed, p.watch.whole = false, false
+}
+
 // removeAllBut tells of the objects that are gone. updates are sorted.
 func (p *part) removeAllBut(updates []update) {
 	var gone []objectKey
@@ -161,11 +168,11 @@ func (p *part) drop(key objectKey, last entry, version string) {
 }
 
 // objects returns the JSON of all objects; known is false when the part is gone,
-// whose objects are forgotten or out of date.
+// or waits for a list: its objects are forgotten or out of date.
 func (p *part) objects() (texts []json.RawMessage, known bool) {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
-	if p.gone || p.watch.overflowed {
+	if p.gone || !p.listed || p.watch.overflowed {
 		return nil, false
 	}
 	texts = make([]json.RawMessage, 0, len(p.entries))
