@@ -25,6 +25,8 @@ type queueState struct {
 	current *messages.Task
 	since   time.Time // the current task began
 	joined  []string  // tasks that have lately joined others
+	aside   []messages.Task
+	left    *messages.RunHook // of the current task, to be set aside
 }
 
 // executeAgain is sent by a timer when a task was lost with its owner.
@@ -50,6 +52,10 @@ func (q *queue) Receive(ctx actor.Context) {
 		q.drop(msg)
 	case messages.TaskDone:
 		q.taskDone(ctx, msg)
+	case messages.SetAside:
+		q.setAside(msg)
+	case messages.SnapshotsComplete:
+		q.bringBack(msg)
 	case executeAgain:
 		q.executeAgain(ctx, msg)
 	default:
@@ -178,11 +184,17 @@ func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
 	if q.state.current == nil || q.state.current.ID != msg.ID {
 		return
 	}
+	done, left := *q.state.current, q.state.left
+	q.state.left = nil
 	if msg.Lost {
 		q.executeLater(ctx)
 		return
 	}
 	q.state.current = nil
+	if left != nil {
+		done.Work = *left
+		q.keepAside(ctx, done)
+	}
 }
 
 func (q *queue) executeLater(ctx actor.Context) {
@@ -200,6 +212,9 @@ func (q *queue) executeAgain(ctx actor.Context, msg executeAgain) {
 }
 
 func (q *queue) next(ctx actor.Context) {
+	if q.state.current == nil {
+		q.joinAside()
+	}
 	if q.state.current != nil || len(q.state.pending) == 0 {
 		return
 	}
@@ -226,6 +241,7 @@ func (q *queue) execute(ctx actor.Context) {
 func (q *queue) publish(ctx actor.Context) {
 	s := messages.QueueStatus{Length: len(q.state.pending), Since: q.state.since}
 	s.Triggers, s.Crowded = q.count()
+	s.Aside = len(q.state.aside)
 	if q.state.current != nil {
 		s.Length++
 		s.InProgress = true
