@@ -37,6 +37,7 @@ func (q *queue) joinAside() {
 		}
 		q.state.pending = slices.Delete(q.state.pending, 0, 1)
 		q.state.aside, _ = q.program.wait(q.state.aside, head)
+		q.noteJoined(head)
 	}
 }
 

@@ -65,7 +65,7 @@ func TestJoinAside(t *testing.T) {
 	other.Owner = "b"
 	q.state.pending = []messages.Task{hookTask("2", triggerOf(hooks.OnKubernetes, "e2")), other}
 	q.joinAside()
-	if got := carried(q.state.aside); len(got) != 1 || got[0] != "h e1/Event,e2/Event" || len(q.state.pending) != 1 {
+	if got := carried(q.state.aside); len(got) != 1 || got[0] != "h e1/Event,e2/Event" || len(q.state.pending) != 1 || !q.has("2") {
 		t.Errorf("set aside %q, in the line %q", got, carried(q.state.pending))
 	}
 }

@@ -16,11 +16,15 @@ type awaited struct {
 
 // synchronizeLater keeps a Synchronization that was deferred, once.
 func (m *monitors) synchronizeLater(ctx actor.Context, msg messages.SynchronizeLater) {
-	same := func(l messages.SynchronizeLater) bool {
-		return l.Owner == msg.Owner && l.Work.Hook == msg.Work.Hook && slices.Equal(l.Work.Bindings, msg.Work.Bindings)
-	}
-	m.state.later = append(slices.DeleteFunc(m.state.later, same), msg)
+	m.state.later = append(slices.DeleteFunc(m.state.later, deferred(msg.Owner, msg.Work)), msg)
 	m.queueLater(ctx)
+}
+
+// deferred finds a Synchronization among those that are kept.
+func deferred(owner string, w messages.SynchronizeHook) func(messages.SynchronizeLater) bool {
+	return func(l messages.SynchronizeLater) bool {
+		return l.Owner == owner && l.Work.Hook == w.Hook && slices.Equal(l.Work.Bindings, w.Bindings)
+	}
 }
 
 func (m *monitors) awaitSnapshots(ctx actor.Context, msg messages.AwaitSnapshots) {

@@ -100,9 +100,12 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 // wait puts a task in the line.
 func (q *queue) wait(t messages.Task) {
 	pending, joined := q.program.wait(q.state.pending, t)
-	if q.state.pending = pending; !joined {
-		return
+	if q.state.pending = pending; joined {
+		q.noteJoined(t)
 	}
+}
+
+func (q *queue) noteJoined(t messages.Task) {
 	if len(q.state.joined) == shownTasks {
 		q.state.joined = slices.Delete(q.state.joined, 0, 1)
 	}
