@@ -57,6 +57,13 @@ func (p *part) replace(updates []update) {
 	w.checkSynced()
 }
 
+// unlisted records that the part needs another list.
+func (p *part) unlisted() {
+	p.watch.mu.Lock()
+	defer p.watch.mu.Unlock()
+	p.listed, p.watch.whole = false, false
+}
+
 // weight is what a list takes, as far as it was kept.
 func (p *part) weight(updates []update) (bytes int) {
 	for _, u := range updates {
@@ -173,11 +180,11 @@ func (p *part) drop(key objectKey, last entry, version string) {
 }
 
 // objects returns the JSON of all objects; known is false when the part is gone,
-// whose objects are forgotten or out of date.
+// or waits for a list: its objects are forgotten or out of date.
 func (p *part) objects() (texts []json.RawMessage, known bool) {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
-	if p.gone || p.watch.overflowed {
+	if p.gone || !p.listed || p.watch.overflowed {
 		return nil, false
 	}
 	texts = make([]json.RawMessage, 0, len(p.entries))

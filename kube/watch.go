@@ -29,7 +29,8 @@ type Watch struct {
 	problem    error  // why the kind is not known
 	planned    bool   // parts are all that there will be, as far as is known
 	parts      map[scope]*part
-	synced     bool
+	synced     bool // it was whole once
+	whole      bool // all parts are listed, and the last word of that is on its way
 	stopped    bool
 	seq        uint64
 	queue      []notice
@@ -107,10 +108,10 @@ func (w *Watch) notify(change Change) {
 	w.enqueue(notice{change: change})
 }
 
-// checkSynced queues the word that the Watch is complete, once. Called with
-// w.mu.
+// checkSynced queues the word that the Watch is complete, for the first time or again.
+// Called with w.mu.
 func (w *Watch) checkSynced() {
-	if w.synced || !w.planned || w.stopped || w.overflowed {
+	if w.whole || !w.planned || w.stopped || w.overflowed {
 		return
 	}
 	for _, p := range w.parts {
@@ -118,7 +119,7 @@ func (w *Watch) checkSynced() {
 			return
 		}
 	}
-	w.synced = true
+	w.synced, w.whole = true, true
 	w.enqueue(notice{synced: true})
 }
 
