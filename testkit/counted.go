@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	dto "github.com/prometheus/client_model/go"
 
@@ -19,6 +20,10 @@ type hookRun struct {
 	ctx  context.Context
 	hook string
 	ok   bool // the hook itself did not fail
+	task string
+	at   time.Time // when it ended
+	// wasCut is what cut said when the play ended.
+	wasCut bool
 }
 
 // cut reports whether the run, or the task that it was a part of, was ended from outside.
@@ -47,7 +52,7 @@ func miscounted(m *actors.Metrics, trace string, runs []hookRun) (list []string)
 	// Series of a module go when it is disabled, the old names stay; and a crash or a stop may cut a run behind its hook.
 	gone := regexp.MustCompile(`delete=\[[^\]]|removed=\[|module is deleted|> (crash|remove|rename|stop)`).MatchString(trace)
 	if gone {
-		return nil
+		return list
 	}
 	for _, old := range []struct {
 		name      string

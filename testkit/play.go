@@ -100,6 +100,7 @@ func (s *Stage) play(t *testing.T, script []line, seed uint64) *Played {
 		p.trapped = slices.ContainsFunc(script, func(l line) bool { return strings.Contains(l.text, " over ") || strings.Contains(l.text, " after ") })
 		p.play(script)
 		played.look(p)
+		played.looked = p.looked
 		played.Problems = append(played.Problems, miscounted(p.metrics, p.trace.String(), p.witness.runs)...)
 		played.Trace = strings.ReplaceAll(p.trace.String(), s.disk.dir, "$DIR")
 	})
@@ -129,6 +130,9 @@ type player struct {
 	width     int
 	traps     *traps
 	trapped   bool // a step may lay one
+	// definitions are the CRDs of modules; nil for none.
+	definitions *definitions
+	looked      []*Played // by the step look
 
 	drift       string
 	driftPeriod time.Duration
@@ -234,6 +238,9 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	}
 	if p.lastValid {
 		world.LastValid = lastValid{p.cluster}
+	}
+	if p.definitions != nil {
+		world.CRDs = p.definitions
 	}
 	world.Observe = func(receiver *actor.PID, message any) func() {
 		p.sched.interrupt(receiver.Id)

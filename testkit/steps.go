@@ -43,6 +43,8 @@ func steps() map[string]func(*player, string) error {
 		"delete":           (*player).stepDelete,
 		"no-kind":          func(p *player, kind string) error { return p.cluster.SetKind(kind, false) },
 		"kind":             func(p *player, kind string) error { return p.cluster.SetKind(kind, true) },
+		"forbid":           func(p *player, kind string) error { return p.cluster.forbid(kind, true) },
+		"permit":           func(p *player, kind string) error { return p.cluster.forbid(kind, false) },
 		"go-back":          func(p *player, watch string) error { p.cluster.goBack(watch); return nil },
 		"hold-news":        func(p *player, _ string) error { p.cluster.news.hold(); return nil },
 		"deliver-news":     func(p *player, _ string) error { p.cluster.news.deliver(); return nil },
@@ -52,8 +54,11 @@ func steps() map[string]func(*player, string) error {
 		"slow-config":      (*player).stepSlowConfig,
 		"fail-helm":        (*player).stepFailHelm,
 		"fail-objects":     (*player).stepFailObjects,
+		"refuse":           (*player).stepRefuse,
 		"away-helm":        (*player).stepAwayHelm,
 		"slow-helm":        (*player).stepSlowHelm,
+		"slow-crds":        (*player).stepSlowCRDs,
+		"deploys":          (*player).stepDeploys,
 		"chance":           (*player).stepChance,
 		"pace":             (*player).stepPace,
 		"vanish":           (*player).stepVanish,
@@ -79,6 +84,7 @@ func steps() map[string]func(*player, string) error {
 		"write":            (*player).stepWrite,
 		"crash":            (*player).stepCrash,
 		"counts":           (*player).showCounts,
+		"look":             (*player).stepLook,
 		"show":             func(p *player, _ string) error { p.show(); return nil },
 	}
 }

@@ -72,7 +72,7 @@ func (s *Server) sortedWatches() []*watch {
 // begin takes the first list, if the kind exists; the caller holds the server's lock.
 func (w *watch) begin() {
 	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
-	if k == nil {
+	if k == nil || w.server.forbidden[k.resource()] {
 		return
 	}
 	w.mu.Lock()
@@ -132,7 +132,7 @@ func (w *watch) see(e event) {
 		return
 	}
 	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
-	if k == nil || k.resource() != e.key.resource {
+	if k == nil || k.resource() != e.key.resource || w.server.forbidden[k.resource()] {
 		return
 	}
 	w.seeObject(e.key, e.after)
@@ -141,7 +141,7 @@ func (w *watch) see(e event) {
 // seeNamespace looks at the objects of a namespace again whose labels may have changed.
 func (w *watch) seeNamespace(name string) {
 	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
-	if k == nil {
+	if k == nil || w.server.forbidden[k.resource()] {
 		return
 	}
 	for _, at := range w.server.sortedKeys(k.resource()) {
@@ -194,19 +194,25 @@ func (w *watch) Snapshot() ([]kube.Object, uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	list := make([]kube.Object, 0, len(w.kept))
-	for _, at := range slices.SortedFunc(maps.Keys(w.kept), key.compare) {
+	for _, at := range sortedAt(w.kept) {
 		list = append(list, w.kept[at])
 	}
 	return list, w.seq
 }
 
+func sortedAt[V any](set map[key]V) []key { return slices.SortedFunc(maps.Keys(set), key.compare) }
+
 // State implements actors.Watch.
 func (w *watch) State() kube.WatchState {
 	w.server.mu.Lock()
 	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
+	forbidden := k != nil && w.server.forbidden[k.resource()]
 	w.server.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if forbidden {
+		return kube.WatchState{Phase: kube.Forbidden, Message: k.name + ": the operator may not list it", Kind: k.name, Objects: len(w.kept), FilterErrors: w.failures}
+	}
 	if k == nil || !w.complete {
 		return kube.WatchState{Phase: kube.WaitingForKind, Message: "waiting for " + strings.TrimSpace(w.spec.APIVersion+" "+w.spec.Kind)}
 	}
