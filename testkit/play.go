@@ -278,4 +278,5 @@ func (p *player) end() {
 	}
 	time.Sleep(2 * time.Second) // the library throttles its dead letters by a goroutine that lives 1 s
 	synctest.Wait()
+	p.sched.end()
 }

@@ -288,7 +288,7 @@ func (d *draw) slow() {
 }
 
 func (d *draw) helm() {
-	name := oneOf(d, "a", "b", "c", "e")
+	name := oneOf(d, "a", "b", "c", "e", "f")
 	if d.rnd.IntN(2) == 0 {
 		d.add("fail-helm %s %d", name, 1+d.rnd.IntN(3))
 		return
@@ -408,7 +408,7 @@ func (d *draw) mend() {
 		}
 	}
 	d.add("fail-objects 0")
-	for _, release := range []string{"a", "b", "c", "e"} {
+	for _, release := range []string{"a", "b", "c", "e", "f"} {
 		d.add("fail-helm %s 0", release)
 		d.add("slow-helm %s 0s", release)
 	}

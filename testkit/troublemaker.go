@@ -61,6 +61,7 @@ func (d *draw) chance() {
 	default:
 		d.trouble.chance = true
 		d.add("chance f")
+		d.add("slow-helm f %s", oneOf(d, 0, 400*time.Millisecond)) // then its events are not right behind the hook
 	}
 }
 
