@@ -65,23 +65,33 @@ func (r *Releases) undeploy(name string) error {
 	return err
 }
 
-// A release has so many upgrades in a minute at most, whatever the script: a loop through the
-// cluster goes on, but slowly (K10).
-const upgradesPerMinute = 60
-
-// countUpgrade notes an upgrade, and what must never be in one.
+// countUpgrade notes an upgrade, and what must never be in one. Whatever the script, a release has few
+// upgrades in ten seconds: a loop through the cluster goes on, but slowly (K10).
 func (r *Releases) countUpgrade(name, text string) {
-	now, all := time.Now(), r.applied[name]
-	for len(all) > 0 && now.Sub(all[0]) > time.Minute {
-		all = all[1:]
-	}
-	r.applied[name] = append(all, now)
-	if len(all) == upgradesPerMinute {
-		r.witness.problem("release %s was upgraded more than %d times in a minute", name, upgradesPerMinute)
+	const few, ofStep = 12, 2
+	r.applied[name] = append(lately(r.applied[name]), time.Now())
+	r.stepped = lately(r.stepped)
+	if n := len(r.applied[name]); n == few+ofStep*len(r.stepped)+1 {
+		r.witness.problem("release %s was upgraded %d times in ten seconds; the script had %d steps", name, n, len(r.stepped))
 	}
 	if strings.Contains(text, markOfFailed) {
 		r.witness.problem("release %s has what a failed run of a hook has written: %s", name, text)
 	}
+}
+
+// noteStep is told of each step: it may be the reason for upgrades.
+func (r *Releases) noteStep() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stepped = append(lately(r.stepped), time.Now())
+}
+
+func lately(all []time.Time) []time.Time {
+	const window = 10 * time.Second
+	for len(all) > 0 && time.Since(all[0]) > window {
+		all = all[1:]
+	}
+	return all
 }
 
 // pace skips an upgrade that must wait, as the real client does with charts that render by chance.

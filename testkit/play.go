@@ -163,6 +163,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 func (p *player) play(script []line) {
 	for _, line := range script {
 		p.trace.Heading(line.text)
+		p.releases.noteStep()
 		if err := line.step(p, line.rest); err != nil {
 			p.t.Fatalf("script line %d: %s: %v", line.number, line.text, err)
 		}

@@ -36,6 +36,7 @@ type Releases struct {
 	chance  map[string]bool // releases of charts that render by chance
 	paced   map[string]time.Duration
 	applied map[string][]time.Time // the latest upgrades
+	stepped []time.Time            // the latest steps of the script
 }
 
 type deployed struct {

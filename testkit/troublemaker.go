@@ -62,6 +62,7 @@ func (d *draw) chance() {
 		d.trouble.chance = true
 		d.add("chance f")
 		d.add("slow-helm f %s", oneOf(d, 0, 400*time.Millisecond)) // then its events are not right behind the hook
+		d.add("advance %s", oneOf(d, 10*time.Millisecond, 11*time.Second))
 	}
 }
 
