@@ -81,7 +81,7 @@ func TestRandomScriptsCrashActors(t *testing.T) {
 		}
 	}
 	wanted := []string{"crash queue/main over TaskDone", "crash queue/side over TaskDone", "crash converge over Terminated", "crash global-hooks over succeeded", "crash module/b over ExecuteTask",
-		"chance f", "chance f off", "forbid Service", "object ConfigMap d/touched", "object ConfigMap d/unneeded", "slow-crds 10s", "refuse g.sh 1 delete", "refuse 050-f/hooks/grow.sh 1 namespace", "look"}
+		"chance f", "settle f", "forbid Service", "object ConfigMap d/touched", "object ConfigMap d/unneeded", "slow-crds 10s", "refuse g.sh 1 delete", "refuse 050-f/hooks/grow.sh 1 namespace", "look"}
 	for _, actor := range []string{"module/a", "module/b", "module/c", "module/d", "module/e", "module/f", "queue/main", "converge", "global-hooks", "monitors", "schedule", "config"} {
 		wanted = append(wanted, "crash "+actor)
 	}

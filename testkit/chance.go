@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -112,14 +111,17 @@ func (p *player) stepPace(rest string) error {
 	return err
 }
 
-func (p *player) stepChance(rest string) error {
-	name, off, _ := strings.Cut(rest, " ")
-	if off != "" && off != "off" {
-		return errors.New("after the release there may be nothing but off")
-	}
+func (p *player) stepChance(name string) error {
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()
-	p.releases.chance[name] = off == ""
+	p.releases.chance[name] = true
+	return nil
+}
+
+func (p *player) stepSettle(name string) error {
+	p.releases.mu.Lock()
+	defer p.releases.mu.Unlock()
+	delete(p.releases.chance, name)
 	return nil
 }
 

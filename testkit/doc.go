@@ -39,8 +39,8 @@
 //	go-back WATCH                 a watch sees that the cluster has gone back to an earlier state
 //	hold-news                     the news of watches are late from now on; lists are not
 //	deliver-news                  they come
-//	forbid KIND                   the operator may not read a kind any more
-//	permit KIND                   it may again
+//	forbid KIND [NAMESPACE]       the operator may not read it any more
+//	permit KIND [NAMESPACE]       it may again
 //	no-kind KIND                  a kind that does not exist
 //	kind KIND                     it exists from now on
 //	fail HOOK N                   the next N runs of a hook, or enabled script, fail
@@ -53,10 +53,11 @@
 //	                              delete of an unknown kind, another kind, or a missing namespace
 //	away-helm RELEASE N           the next N of them need an API whose server does not answer
 //	slow-helm RELEASE DURATION    they take that long from now on
-//	slow-crds DURATION            installing CRDs takes that long from now on (at first before start)
-//	deploys RELEASE               its ConfigMap default/RELEASE-a is in the cluster, with the size in its values
-//	chance RELEASE [off]          its chart renders another text each time; ConfigMap default/RELEASE-a has it
+//	slow-crds DURATION            so long CRDs take from now on; before start: modules bring some
+//	chance RELEASE                its chart renders another text each time; ConfigMap default/RELEASE-a has it
 //	pace RELEASE DURATION         its next upgrade comes of nothing but chance and must wait so long
+//	settle RELEASE                its chart renders the same text each time from now on
+//	deploys RELEASE               its ConfigMap default/RELEASE-a is in the cluster, with the size in its values
 //	vanish OBJECT...              somebody deletes objects of releases; a release r has r-a and r-b
 //	replace OBJECT                somebody deletes one and creates another of its name
 //	tamper RELEASE                somebody else writes the records of a release

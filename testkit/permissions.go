@@ -1,8 +1,8 @@
 package testkit
 
 import (
-	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"addon-operator/hooks"
@@ -17,16 +17,17 @@ const (
 	checkOneSetOfValues  = false
 )
 
-// forbid takes the permission to read a kind away, or gives it back.
-func (c *Cluster) forbid(kind string, forbidden bool) error {
+// notePermission notes since when a kind is forbidden, by the steps forbid and permit.
+func (c *Cluster) notePermission(step string) {
+	verb, kind, _ := strings.Cut(step, " ")
 	c.mu.Lock()
-	if _, known := c.forbidden[kind]; forbidden && !known {
+	defer c.mu.Unlock()
+	switch _, known := c.forbidden[kind]; {
+	case verb == "forbid" && !known:
 		c.forbidden[kind] = time.Now()
-	} else if !forbidden {
+	case verb == "permit":
 		delete(c.forbidden, kind)
 	}
-	c.mu.Unlock()
-	return c.server.Forbid(kind, forbidden)
 }
 
 // lacking checks the snapshots that a run is shown. What was forbidden only just now may come with it.
@@ -50,34 +51,6 @@ func (c *Cluster) lacking(w *witness, run hooks.Run) {
 			w.problem("hook %s is shown a snapshot of %s, which the operator may not read any more", run.Hook.Name, b.Kind)
 		}
 	}
-}
-
-// definitions stand for the CRDs of modules: there are none, and it takes time to install them.
-type definitions struct {
-	hooks *Hooks
-	takes time.Duration
-}
-
-// EnsureCRDs implements actors.CRDs.
-func (d *definitions) EnsureCRDs(ctx context.Context, _ []string) error {
-	d.hooks.mu.Lock()
-	takes := d.takes
-	d.hooks.mu.Unlock()
-	if takes > 0 && !d.hooks.sleep(ctx, "crds", takes) {
-		return context.Cause(ctx)
-	}
-	return nil
-}
-
-func (p *player) stepSlowCRDs(text string) error {
-	takes, err := time.ParseDuration(text)
-	p.hooks.mu.Lock()
-	defer p.hooks.mu.Unlock()
-	if p.definitions == nil {
-		p.definitions = &definitions{hooks: p.hooks}
-	}
-	p.definitions.takes = takes
-	return err
 }
 
 // stepLook keeps what is there now, for those who compare it with a model.

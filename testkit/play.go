@@ -116,6 +116,7 @@ type player struct {
 	cluster  *Cluster
 	releases *Releases
 	hooks    *Hooks
+	crds     *crds // nil: modules bring none
 	metrics  *actors.Metrics
 	operator *actors.Operator
 	writes   context.CancelFunc
@@ -129,10 +130,8 @@ type player struct {
 	lastValid bool
 	width     int
 	traps     *traps
-	trapped   bool // a step may lay one
-	// definitions are the CRDs of modules; nil for none.
-	definitions *definitions
-	looked      []*Played // by the step look
+	trapped   bool      // a step may lay one
+	looked    []*Played // by the step look
 
 	drift       string
 	driftPeriod time.Duration
@@ -164,6 +163,7 @@ func (p *player) play(script []line) {
 	for _, line := range script {
 		p.trace.Heading(line.text)
 		p.releases.noteStep()
+		p.cluster.notePermission(line.text)
 		if err := line.step(p, line.rest); err != nil {
 			p.t.Fatalf("script line %d: %s: %v", line.number, line.text, err)
 		}
@@ -240,8 +240,8 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	if p.lastValid {
 		world.LastValid = lastValid{p.cluster}
 	}
-	if p.definitions != nil {
-		world.CRDs = p.definitions
+	if p.crds != nil {
+		world.CRDs = p.crds
 	}
 	world.Observe = func(receiver *actor.PID, message any) func() {
 		p.sched.interrupt(receiver.Id)

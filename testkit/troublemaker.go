@@ -57,7 +57,7 @@ func (d *draw) chance() {
 		d.add("pace f %s", oneOf(d, time.Second, 10*time.Second))
 	case d.trouble.chance:
 		d.trouble.chance = false
-		d.add("chance f off")
+		d.add("settle f")
 	default:
 		d.trouble.chance = true
 		d.add("chance f")
@@ -118,7 +118,7 @@ func (d *draw) maintenance() {
 func (d *draw) endTrouble() {
 	if d.trouble.chance {
 		d.trouble.chance = false
-		d.add("chance f off")
+		d.add("settle f")
 	}
 	if d.trouble.touched {
 		d.trouble.touched = false
