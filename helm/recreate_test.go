@@ -132,13 +132,13 @@ func TestTimeout(t *testing.T) {
 // nobody, an uninstall or a new process: with values that can be deployed, what may be recreated is as
 // the chart says, at each attempt. Stock Helm has nothing to compare with.
 func TestDifferentialRecreate(t *testing.T) {
-	const sequences = 3
+	const sequences, share = 3, 2
 	for n := range uint64(sequences) {
 		t.Run("", func(t *testing.T) {
 			f, rnd := start(t), rand.New(rand.NewPCG(7, n))
 			m := moduleOf(t, "fixed", recreating+fixedChart)
 			story := ""
-			for range *differentialSteps / sequences {
+			for range *differentialSteps / sequences / share {
 				app := []string{"one", "two", "three"}[rnd.IntN(3)]
 				m = m.with("app", app)
 				before := []func(*fixture, Module) string{(*fixture).nothing, (*fixture).failedRevision, (*fixture).lostRecords, (*fixture).ofNobody, (*fixture).uninstalled}
