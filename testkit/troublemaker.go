@@ -16,12 +16,11 @@ import (
 
 // trouble is what module f does at this step of a script in the making.
 type trouble struct {
-	begun      bool
-	chance     bool
-	touched    bool // there is an object for the hook that touches it
-	unneeded   bool // there is an object that makes a hook take a required value away
-	forbidden  bool
-	maintained bool
+	begun     bool
+	chance    bool
+	touched   bool // there is an object for the hook that touches it
+	unneeded  bool // there is an object that makes a hook take a required value away
+	forbidden bool
 }
 
 func (t trouble) hooks() (list []string) {
