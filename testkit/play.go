@@ -100,6 +100,7 @@ func (s *Stage) play(t *testing.T, script []line, seed uint64) *Played {
 		p.trapped = slices.ContainsFunc(script, func(l line) bool { return strings.Contains(l.text, " over ") || strings.Contains(l.text, " after ") })
 		p.play(script)
 		played.look(p)
+		played.looked = p.looked
 		played.Problems = append(played.Problems, miscounted(p.metrics, p.trace.String(), p.witness.runs)...)
 		played.Trace = strings.ReplaceAll(p.trace.String(), s.disk.dir, "$DIR")
 	})
@@ -115,6 +116,7 @@ type player struct {
 	cluster  *Cluster
 	releases *Releases
 	hooks    *Hooks
+	crds     *crds // nil: modules bring none
 	metrics  *actors.Metrics
 	operator *actors.Operator
 	writes   context.CancelFunc
@@ -128,7 +130,8 @@ type player struct {
 	lastValid bool
 	width     int
 	traps     *traps
-	trapped   bool // a step may lay one
+	trapped   bool      // a step may lay one
+	looked    []*Played // by the step look
 
 	drift       string
 	driftPeriod time.Duration
@@ -159,6 +162,8 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 func (p *player) play(script []line) {
 	for _, line := range script {
 		p.trace.Heading(line.text)
+		p.releases.noteStep()
+		p.cluster.notePermission(line.text)
 		if err := line.step(p, line.rest); err != nil {
 			p.t.Fatalf("script line %d: %s: %v", line.number, line.text, err)
 		}
@@ -235,6 +240,9 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	if p.lastValid {
 		world.LastValid = lastValid{p.cluster}
 	}
+	if p.crds != nil {
+		world.CRDs = p.crds
+	}
 	world.Observe = func(receiver *actor.PID, message any) func() {
 		p.sched.interrupt(receiver.Id)
 		if p.trapped { // each message costs more
@@ -271,4 +279,5 @@ func (p *player) end() {
 	}
 	time.Sleep(2 * time.Second) // the library throttles its dead letters by a goroutine that lives 1 s
 	synctest.Wait()
+	p.sched.end()
 }

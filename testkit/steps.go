@@ -54,10 +54,14 @@ func steps() map[string]func(*player, string) error {
 		"slow-config":      (*player).stepSlowConfig,
 		"fail-helm":        (*player).stepFailHelm,
 		"fail-objects":     (*player).stepFailObjects,
+		"refuse":           (*player).stepRefuse,
 		"away-helm":        (*player).stepAwayHelm,
 		"slow-helm":        (*player).stepSlowHelm,
+		"slow-crds":        (*player).stepSlowCRDs,
 		"chance":           (*player).stepChance,
 		"pace":             (*player).stepPace,
+		"settle":           (*player).stepSettle,
+		"deploys":          (*player).stepDeploys,
 		"vanish":           (*player).stepVanish,
 		"replace":          func(p *player, name string) error { p.releases.Vanish(true, name); return nil },
 		"tamper":           func(p *player, name string) error { p.releases.Tamper(name); return nil },
@@ -81,6 +85,7 @@ func steps() map[string]func(*player, string) error {
 		"write":            (*player).stepWrite,
 		"crash":            (*player).stepCrash,
 		"counts":           (*player).showCounts,
+		"look":             (*player).stepLook,
 		"show":             func(p *player, _ string) error { p.show(); return nil },
 	}
 }
