@@ -155,17 +155,14 @@ func (j moduleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, unto
 	run, s := j.span(run, "helm", about{})
 	defer func() { s.end(err) }()
 	run.Step("helm")
-	if err := j.validateForHelm(run); err != nil {
+	merged, err := j.valuesForHelm(run)
+	if err != nil {
 		return helm.Outcome{}, false, err
 	}
 	if state.CRDsDue && j.program.CRDs != nil {
 		if err := j.program.CRDs.EnsureCRDs(run.Context(), []string{j.module.Dir}); err != nil {
 			return helm.Outcome{}, false, err
 		}
-	}
-	merged, _, err := j.values(run, false)
-	if err != nil {
-		return helm.Outcome{}, false, err
 	}
 	began := time.Now()
 	outcome, err = j.apply(run, merged)
@@ -236,18 +233,21 @@ func (j moduleJob) mendCRDs(run *supervisor.Run, err error) error {
 	return j.ensureCRDs(run, d)
 }
 
-// validateForHelm checks both sections against what charts require (D36).
-func (j moduleJob) validateForHelm(run *supervisor.Run) error {
+// valuesForHelm takes both sections once, checks them against what charts require (D36), and
+// returns what was checked.
+func (j moduleJob) valuesForHelm(run *supervisor.Run) (map[string]any, error) {
+	merged := map[string]any{}
 	for _, owner := range []string{messages.GlobalHooks, j.owner} {
 		got, err := ask[messages.Values](run, j.program.owner(owner), messages.GetValues{})
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if err := got.Section.ValidateForHelm(); err != nil {
-			return fmt.Errorf("values for helm: %w", err)
+			return nil, fmt.Errorf("values for helm: %w", err)
 		}
+		merged[got.Section.Key()] = got.Section.Merged()
 	}
-	return nil
+	return merged, nil
 }
 
 func (j moduleJob) checksum(run *supervisor.Run) (string, error) {

@@ -49,6 +49,7 @@
 //	fail-objects N                the API server refuses the next N operations on objects by hooks
 //	away-helm RELEASE N           the next N of them need an API whose server does not answer
 //	slow-helm RELEASE DURATION    they take that long from now on
+//	slow-crds DURATION            so long CRDs take from now on; before start: modules bring some
 //	chance RELEASE                its chart renders another text each time; ConfigMap default/RELEASE-a has it
 //	pace RELEASE DURATION         its next upgrade comes of nothing but chance and must wait so long
 //	vanish OBJECT...              somebody deletes objects of releases; a release r has r-a and r-b

@@ -115,6 +115,7 @@ type player struct {
 	cluster  *Cluster
 	releases *Releases
 	hooks    *Hooks
+	crds     *crds // nil: modules bring none
 	metrics  *actors.Metrics
 	operator *actors.Operator
 	writes   context.CancelFunc
@@ -234,6 +235,9 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	}
 	if p.lastValid {
 		world.LastValid = lastValid{p.cluster}
+	}
+	if p.crds != nil {
+		world.CRDs = p.crds
 	}
 	world.Observe = func(receiver *actor.PID, message any) func() {
 		p.sched.interrupt(receiver.Id)

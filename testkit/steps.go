@@ -54,6 +54,7 @@ func steps() map[string]func(*player, string) error {
 		"fail-objects":     (*player).stepFailObjects,
 		"away-helm":        (*player).stepAwayHelm,
 		"slow-helm":        (*player).stepSlowHelm,
+		"slow-crds":        (*player).stepSlowCRDs,
 		"chance":           (*player).stepChance,
 		"pace":             (*player).stepPace,
 		"vanish":           (*player).stepVanish,
