@@ -180,7 +180,7 @@ func TestThawedDuringTheFirstDiscovery(t *testing.T) {
 	p.Send(pid, messages.StartUp{})
 	p.Send(pid, messages.ConfigChanged{}) // nothing is under maintenance
 	mustAsk[discovery](t, p, pid, getDiscovery{})
-	if state := mustAsk[messages.ModuleState](t, p, modulePID, messages.GetModule{}); state.Maintenance != "" || !state.CRDsDue {
+	if state := mustAsk[handed](t, p, modulePID, handOver{}).known; state.maintenance != "" || !state.crdsDue {
 		t.Errorf("the module is in %+v", state)
 	}
 }

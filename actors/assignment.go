@@ -18,10 +18,11 @@ import (
 
 // assignment is a task with what a run must do for it.
 type assignment struct {
-	task  messages.Task
+	job
 	queue *actor.PID
 	work  func(*supervisor.Run) (any, error)
-	// succeeded, failed and cancelled are optional.
+	// begins, succeeded, failed and cancelled are optional; begins is called before each attempt.
+	begins    func()
 	succeeded func(actor.Context, any)
 	failed    func(supervisor.Attempt)
 	cancelled func(actor.Context)
@@ -40,15 +41,21 @@ func awaitsAPI(err error) bool {
 
 // start gives a task to a run. The queue hears of its end exactly once.
 func (o *owner) start(ctx actor.Context, a assignment) {
-	t, j := a.task, o.job(a.task)
+	t := a.task
+	begins := func() {
+		*a.known = o.hand()
+		if a.begins != nil {
+			a.begins()
+		}
+	}
 	work := func(run *supervisor.Run) (any, error) {
-		if err := j.goOn(run); err != nil {
+		if err := a.goOn(run); err != nil {
 			return nil, err
 		}
 		return a.work(run)
 	}
 	o.Runs.Start(ctx, supervisor.Task{
-		ID: t.ID, AllowFailure: t.AllowFailure, Work: work,
+		ID: t.ID, AllowFailure: t.AllowFailure, Begins: begins, Work: work,
 		Succeeded: func(ctx actor.Context, result any) {
 			if a.succeeded != nil {
 				a.succeeded(ctx, result)

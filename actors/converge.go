@@ -300,7 +300,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	p = c.holdBack(ctx, p)
 	c.logPlan(p, d, gone)
 	c.state.enabled, c.state.verdicts = d.enabled, d.verdicts
-	ctx.Send(c.program.PID(globalPath), messages.SetEnabledModules{Names: d.enabled})
+	c.program.enabled.Store(&d.enabled)
 	ctx.Send(c.program.PID(configPath), scriptsAnswered{answersOfScripts(d)})
 	c.tellMaintenance(ctx, c.state.maintenance)
 	for _, m := range d.tree.Modules {

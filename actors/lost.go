@@ -21,7 +21,7 @@ func handledAgain(message any) bool {
 	case messages.StartUp, messages.ReloadModules, delayedReload, confirmPurge, remindHeld, messages.ConfigChanged, messages.ConfigFlagsSaved,
 		messages.SetDynamicFlags, messages.ModuleDeleted, messages.ConvergeFinished, messages.Converged:
 	case messages.EnableModule, messages.SuspendModule, messages.ResumeModule, adoptModule, forgetModule, retireModule,
-		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue:
+		messages.SetMaintenance, messages.RememberValues, driftDue:
 	case messages.ConfigMapSeen, secretSeen, addSections, sectionLost, removeConfirmation, keepAgain, scriptsAnswered, clusterWentBack, compareAgain:
 	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizationEnded,
 		messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, messages.ObjectsWritten,
@@ -29,7 +29,7 @@ func handledAgain(message any) bool {
 		watchOverflowed, watchAgain:
 	case lead, warmUp, flagsMoved:
 	case messages.StartSchedules, messages.StopSchedules, entriesDue:
-	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, healDue, fightOver, fought:
+	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, objectsGone, objectsBack, healDue, fightOver, fought:
 	default:
 		return false
 	}
