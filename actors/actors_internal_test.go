@@ -21,7 +21,7 @@ import (
 // newTestProgram is a world without a cluster, for tests of single actors.
 func newTestProgram(before func(*actor.PID, any)) *program {
 	log := slog.New(slog.DiscardHandler)
-	observe := func(receiver *actor.PID, message any) func() {
+	observe := func(receiver *actor.PID, message any, _ bool) func() {
 		if before != nil {
 			before(receiver, message)
 		}

@@ -42,12 +42,6 @@ func awaitsAPI(err error) bool {
 // start gives a task to a run. The queue hears of its end exactly once.
 func (o *owner) start(ctx actor.Context, a assignment) {
 	t := a.task
-	begins := func() {
-		*a.known = o.hand()
-		if a.begins != nil {
-			a.begins()
-		}
-	}
 	work := func(run *supervisor.Run) (any, error) {
 		if err := a.goOn(run); err != nil {
 			return nil, err
@@ -55,7 +49,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 		return a.work(run)
 	}
 	o.Runs.Start(ctx, supervisor.Task{
-		ID: t.ID, AllowFailure: t.AllowFailure, Begins: begins, Work: work,
+		ID: t.ID, AllowFailure: t.AllowFailure, Begins: func() { o.handTo(a) }, Work: work,
 		Succeeded: func(ctx actor.Context, result any) {
 			if a.succeeded != nil {
 				a.succeeded(ctx, result)
@@ -101,6 +95,14 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			o.startNext(ctx)
 		},
 	})
+}
+
+// handTo hands over to an attempt that is about to begin.
+func (o *owner) handTo(a assignment) {
+	*a.known = o.hand()
+	if a.begins != nil {
+		a.begins()
+	}
 }
 
 // startAlone starts a task that needs the release of the module for itself. What is left

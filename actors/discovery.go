@@ -97,7 +97,9 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 			return d, err
 		}
 	}
-	script := func(m addons.Module, before []string) (hooks.Answer, error) { return j.enabledScript(run, m, d.global, before) }
+	script := func(m addons.Module, before []string) (hooks.Answer, error) {
+		return j.enabledScript(run, m, d.global, before)
+	}
 	if d.enabled, d.verdicts, err = judge(d.tree.Modules, d.dynamic, d.config, script); err != nil {
 		return d, err
 	}

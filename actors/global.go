@@ -21,7 +21,7 @@ type globalHooks struct {
 // globalState survives a crash of the actor.
 type globalState struct {
 	ownerState
-	started        bool // the first beforeAll waits for nothing any more (F14)
+	started bool // the first beforeAll waits for nothing any more (F14)
 	// flags are the opinions of global hooks on enabled modules, by flag key (D25).
 	flags map[string]bool
 	// flagsBy says which hook has set each flag last.

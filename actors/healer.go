@@ -92,7 +92,7 @@ type (
 	// objectsGone tells a module what Helm must apply again; objectsBack is told by a run that did.
 	objectsGone struct{ objects []helm.Object }
 	objectsBack struct{ objects []helm.Object }
-	runEnded struct {
+	runEnded    struct {
 		module string
 		hooks  bool
 	}

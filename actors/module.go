@@ -46,7 +46,7 @@ type moduleState struct {
 	maintenance string   // the mode, empty for none
 	fights      []string // with whom heals of the release are in a fight
 	gone        []helm.Object
-	crdsDue     bool     // CRDs were not looked at under maintenance
+	crdsDue     bool // CRDs were not looked at under maintenance
 	drift       driftState
 }
 

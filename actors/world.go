@@ -87,8 +87,8 @@ type World struct {
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
 	// Observe is told of each message before its actor handles it, and calls back when that
-	// is done; nil for nobody.
-	Observe func(actor *actor.PID, message any) (handled func())
+	// is done; asked: a run waits for its answer. nil for nobody.
+	Observe func(actor *actor.PID, message any, asked bool) (handled func())
 	// HookTimeout is the time limit that Hooks gives to hooks that set none, for those who are told of one that hangs; 0
 	// means none.
 	HookTimeout time.Duration
