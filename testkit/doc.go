@@ -86,6 +86,7 @@
 //	                              N times: many messages are handled once more after a crash
 //	crash ACTOR after MESSAGE [N] the same, when it has been handled; a script fails when
 //	                              the message never comes
+//	messages                      count the messages of the next step, and print them; an answer is one more
 //	counts                        print how the runs of hooks were counted
 //	look                          keep what is there now for the model of a test
 //	show                          print phases and queues into the trace

@@ -132,6 +132,8 @@ type player struct {
 	traps     *traps
 	trapped   bool      // a step may lay one
 	looked    []*Played // by the step look
+	counting  bool      // messages are counted and traced
+	counted   int
 
 	drift       string
 	driftPeriod time.Duration
@@ -164,10 +166,12 @@ func (p *player) play(script []line) {
 		p.trace.Heading(line.text)
 		p.releases.noteStep()
 		p.cluster.notePermission(line.text)
+		counting := p.counting // by the step before
 		if err := line.step(p, line.rest); err != nil {
 			p.t.Fatalf("script line %d: %s: %v", line.number, line.text, err)
 		}
 		p.settle()
+		p.counting = p.counting && !counting
 	}
 }
 
@@ -243,8 +247,11 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	if p.crds != nil {
 		world.CRDs = p.crds
 	}
-	world.Observe = func(receiver *actor.PID, message any) func() {
+	world.Observe = func(receiver *actor.PID, message any, asked bool) func() {
 		p.sched.interrupt(receiver.Id)
+		if p.counting {
+			p.count(receiver, message, asked)
+		}
 		if p.trapped { // each message costs more
 			return p.traps.observe(receiver, message)
 		}

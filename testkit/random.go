@@ -379,14 +379,14 @@ func (d *draw) crash() {
 //
 //nolint:gochecknoglobals // a table
 var crashedOver = map[string][]string{
-	"module":       {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "getHooks", "EnableModule", "SuspendModule", "ResumeModule", "adoptModule", "forgetModule", "retireModule", "SetMaintenance", "RetryNow"},
-	"global-hooks": {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "SetEnabledModules", "RetryNow"},
+	"module":       {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "getHooks", "EnableModule", "SuspendModule", "ResumeModule", "adoptModule", "forgetModule", "retireModule", "SetMaintenance", "RetryNow", "objectsGone"},
+	"global-hooks": {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "RetryNow"},
 	"converge":     {"ExecuteTask", "Terminated", "succeeded", "endPurges", "StartUp", "ReloadModules", "ConfigChanged", "ConfigFlagsSaved", "SetDynamicFlags", "ModuleDeleted", "ConvergeFinished", "delayedReload"},
 	"queue":        {"TaskDone", "Enqueue", "DropTasks"},
 	"monitors":     {"UnlockBinding", "Unwatch", "ObjectChanged", "WatchSynced", "GetSnapshots", "ObjectsPatched", "ObjectsWritten", "HookBegan", "HookEnded", "SynchronizeLater", "AwaitSnapshots", "dropWarm"},
 	"schedule":     {"StartSchedules", "StopSchedules", "Converged", "entriesDue"},
 	"config":       {"ConfigMapSeen", "addSections", "sectionLost", "SaveConfig"},
-	"healer":       {"runBegan", "releaseApplied", "runEnded", "objectGone", "releaseChanged", "healDue", "getGone", "moduleGone"},
+	"healer":       {"runBegan", "releaseApplied", "runEnded", "objectGone", "releaseChanged", "healDue", "moduleGone"},
 	"root":         {"Enqueue", "spawnModules", "Terminated", "ShutDown"},
 }
 

@@ -84,6 +84,7 @@ func steps() map[string]func(*player, string) error {
 		"restore":          (*player).stepRestore,
 		"write":            (*player).stepWrite,
 		"crash":            (*player).stepCrash,
+		"messages":         (*player).stepMessages,
 		"counts":           (*player).showCounts,
 		"look":             (*player).stepLook,
 		"show":             func(p *player, _ string) error { p.show(); return nil },
