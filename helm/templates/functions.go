@@ -74,7 +74,11 @@ func (b *budget) checks() map[string]check {
 			b.size(arg)
 		}
 	}
-	first := func(args []any) { b.need(integer(args, 0)) }
+	random := func(args []any) {
+		const slow = 32 // a random character takes a microsecond
+		b.times(integer(args, 0), slow)
+		b.make(slow * max(integer(args, 0), 0))
+	}
 	lines := func(args []any) { b.times(integer(args, 0), strings.Count(text(args, 1), "\n")+1) }
 	parts := func(args []any) { b.times(strings.Count(text(args, 1), text(args, 0))+1, 4*number) }
 	parsed := func(args []any) {
@@ -95,7 +99,7 @@ func (b *budget) checks() map[string]check {
 		"printf":    func(args []any) { deep(args); b.need(widths(text(args, 0))) },
 	}
 	for names, c := range map[string]check{
-		"randAlphaNum randAlpha randAscii randNumeric randBytes": first,
+		"randAlphaNum randAlpha randAscii randNumeric randBytes": random,
 		"indent nindent":        lines,
 		"split splitList":       parts,
 		"deepCopy mustDeepCopy": func(args []any) { b.make(b.size(args[0])) },

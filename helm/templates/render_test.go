@@ -115,6 +115,7 @@ func TestLimits(t *testing.T) {
 		"loops":                  {`{{ range until 1000 }}{{ range until 1000 }}{{ range until 1000 }}{{ end }}{{ end }}{{ end }}`, steps},
 		"loops that print":       {`{{ range until 10000 }}{{ range until 10000 }}0123456789012345678901234567890123456789012345678901234567890123456789{{ end }}{{ end }}`, prints},
 		"random text":            {`{{ randAlphaNum 900000000 | len }}`, made},
+		"random text, in steps":  {`{{ range 1000 }}{{ randAlphaNum 10000 | len }}{{ end }}`, made},
 		"indent":                 {`{{ indent 900000000 "a" | len }}`, made},
 		"nindent of many lines":  {`{{ nindent 5000 (repeat 1000000 "\n") | len }}`, made},
 		"wrapWith":               {`{{ wrapWith 1 (repeat 100000 "x") (repeat 100000 "y z ") | len }}`, made},
