@@ -76,7 +76,9 @@ func (c *converge) askScript(ctx actor.Context, changed sectionChanged, m addons
 	j := reloadJob{job{program: c.program, owner: messages.Converge, task: t, log: c.log}}
 	c.Runs.Start(ctx, supervisor.Task{
 		ID: c.state.asks.id(), AllowFailure: true,
-		Work:      func(run *supervisor.Run) (any, error) { return j.enabledScript(run, m, j.program.global.Load(), before) },
+		Work: func(run *supervisor.Run) (any, error) {
+			return j.enabledScript(run, m, j.program.global.Load(), before)
+		},
 		Succeeded: func(ctx actor.Context, answer any) { c.scriptAnswered(ctx, changed, answer) },
 		Failed: func(at supervisor.Attempt) {
 			c.log.Error("enabled script failed after a change of values: all modules are discovered again", "module", m.Name, "err", at.Err)
