@@ -287,13 +287,22 @@ for i in {1..1000}; do printf '{"name":"wide","set":1,"labels":{"a":"%02000d"}}\
 	t.Logf("before them the peak is %d MiB", peak())
 	// A place that is not made is free after 15 seconds by itself.
 	probe := http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+	// The kernel has little room for answers in small packets: those that are not read wait in the server.
+	small := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
+		var refused error
+		err := c.Control(func(fd uintptr) {
+			refused = errors.Join(syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096),
+				syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_MAXSEG, 536))
+		})
+		return errors.Join(err, refused)
+	}}
 	for _, address := range []string{strings.TrimPrefix(o.public, "http://"), o.debug} {
 		for what, request := range map[string]string{
 			"metrics":       "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n",
 			"probes, often": strings.Repeat("GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", 100_000),
 		} {
 			for range 200 {
-				c, err := (&net.Dialer{}).DialContext(h.ctx, "tcp", address)
+				c, err := small.DialContext(h.ctx, "tcp", address)
 				if err != nil {
 					t.Fatal(err)
 				}
