@@ -191,7 +191,7 @@ spec:
 `
 
 // differentialSteps: make differential takes many, which lasts minutes.
-var differentialSteps = flag.Int("steps", 60, "steps of TestDifferential; make check plays 600")
+var differentialSteps = flag.Int("steps", 32, "steps of TestDifferential; make check plays 600")
 
 // The store and the cluster of ours stand beside Helm's own: the same random
 // values and the same drift by hand give the same objects and the same history.
