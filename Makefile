@@ -147,10 +147,11 @@ vet-changed: ## go vet of the packages with changes against BASE=HEAD
 test-race: devcluster ## all tests with the race detector; without a C compiler, without it
 	@$(if $(CC_FOUND),,echo "test-race: there is no C compiler ($$(go env CC)), so the tests run without the race detector")
 	CGO_ENABLED=$(if $(CC_FOUND),1,0) $(call GO_TEST,$(ALL_PACKAGES)) $(RACE)
-	# What repeats does so a few times in make test, and seldom under the race detector, where those
-	# of megabytes are left out: here in full. In make test are 10 of the 50 kills of helm, 3 of the 20 of
-	# leaders, one of the 3 restarts under TestHealingOutlivesTheAPIServer, 60 of 1000 random scripts, 4 of
-	# 100 seeds of each lifecycle script, and 32 of the 600 random steps of helm (make differential).
+	# What repeats does so a few times in make test, and seldom under the race detector: here in full. Tests
+	# of megabytes, and of programs that are built without the detector, are left to make test. That has 10 of
+	# the 50 kills of helm, 3 of the 20 of leaders, one of the 3 restarts of TestHealingOutlivesTheAPIServer,
+	# 60 of 1000 random scripts, 4 of 100 seeds of each lifecycle script, and 32 of the 600 random steps of
+	# helm (make differential).
 	$(call GO_TEST,./helm) -run 'Killed|TooLarge' -args -kills 50
 	$(call GO_TEST,./cmd/addon-operator) -run 'LeaderIsKilled|HealingOutlives' -args -kills 20
 	$(call GO_TEST,./actors) -run 'Random|Interleavings' -args -sequences 1000 -seeds 100

@@ -48,6 +48,9 @@ func begin(t *testing.T, environment ...string) *play {
 	if testing.Short() {
 		t.Skip("builds and starts programs; -short is set")
 	}
+	if raced {
+		t.Skip("the programs are built without the race detector")
+	}
 	if err := built(); err != nil {
 		t.Fatal(err)
 	}

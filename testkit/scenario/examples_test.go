@@ -67,6 +67,9 @@ func TestExamples(t *testing.T) {
 // A hook, script, chart or schema of the examples that is broken in one line is found
 // by the scenario of its module that is about that.
 func TestBrokenExamplesFail(t *testing.T) {
+	if raced {
+		t.Skip("plays the engine of TestExamples sixteen times more")
+	}
 	useTools(t)
 	breaks := map[string]struct{ finds, file, line, broken string }{
 		"copies only new Secrets":          {"copies", "modules/010-secret-copier/hooks/copy-secrets.sh", `replace: ($wanted - $seen.copies`, `replace: ($wanted - $wanted`},
