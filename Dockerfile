@@ -23,7 +23,7 @@ ARG ALPINE_VERSION=3.22
 FROM golang:${GO_VERSION}-alpine${ALPINE_VERSION} AS build
 ARG VERSION=dev
 WORKDIR /src
-ENV CGO_ENABLED=0 GOFLAGS="-buildvcs=false -trimpath -gcflags=all=-dwarf=false" GOTOOLCHAIN=local
+ENV CGO_ENABLED=0 GOFLAGS="-buildvcs=false -trimpath -gcflags=all=-dwarf=false -ldflags=-s" GOTOOLCHAIN=local
 COPY go.mod go.sum ./
 COPY testkit/devcluster/go.mod testkit/devcluster/go.sum testkit/devcluster/
 RUN --mount=type=cache,target=/go/pkg/mod go mod download && go -C testkit/devcluster mod download

@@ -8,7 +8,7 @@ import (
 
 // TestInterleavings plays the scripts of TestLifecycle under shuffled orders of messages.
 func TestInterleavings(t *testing.T) {
-	seeds := uint64(8) // make check plays 100
+	seeds := uint64(4) // make check plays 100
 	if testing.Short() || raced {
 		seeds = 3
 	}

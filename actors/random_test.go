@@ -12,7 +12,7 @@ import (
 
 var (
 	seedFlag      = flag.Uint64("seed", 0, "play the random script of this seed only")
-	sequencesFlag = flag.Uint64("sequences", 120, "number of random scripts; make check plays 1000")
+	sequencesFlag = flag.Uint64("sequences", 60, "number of random scripts; make check plays 1000")
 )
 
 // TestRandom plays random scripts. Whatever happened in them, once all is fixed the
@@ -61,7 +61,7 @@ func random(t *testing.T, stage *testkit.Stage, seed uint64, verbose bool) {
 func TestSeedsReplay(t *testing.T) {
 	t.Parallel()
 	one, other := testkit.NewRandomStage(t), testkit.NewRandomStage(t)
-	for seed := testkit.FirstSeed(); seed < testkit.FirstSeed()+25; seed++ {
+	for seed := testkit.FirstSeed(); seed < testkit.FirstSeed()+10; seed++ {
 		first := testkit.NewRandom(seed).Play(t, one)
 		again := testkit.NewRandom(seed).Play(t, other)
 		if first.Trace != again.Trace {

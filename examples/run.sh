@@ -14,6 +14,7 @@
 #   GLOBAL_HOOKS_DIR   other global hooks
 #   YES=1              CLUSTER=mine without the question
 #   RUN_ONCE=1         end after the first converge
+#   BUILT=1            run the programs that are in bin/, without a look at their sources
 #   RUN_DIR            other directory than .run
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -118,11 +119,13 @@ build() {
 }
 
 build_programs() {
+  local programs
   case $kind in
-    memory | mine) build operator tools ;;
-    real) build cluster tools operator ;;
+    memory | mine) programs=(operator tools) ;;
+    real) programs=(cluster tools operator) ;;
     *) die "CLUSTER is $kind: use memory, real or mine" ;;
   esac
+  [[ ${BUILT:-} == 1 ]] || build "${programs[@]}"
 }
 
 start_cluster() {

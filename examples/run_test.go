@@ -3,6 +3,7 @@ package examples_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -30,6 +31,16 @@ type play struct {
 	more   chan struct{} // something was printed
 }
 
+// built builds the programs once for all plays: Go takes seconds of a processor to find that
+// nothing has changed. The build within the script is played by TestRunOfTheExamples.
+var built = sync.OnceValue(func() error {
+	out, err := exec.Command("bash", "../.ci/build", "operator", "tools").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("build: %w\n%s", err, out)
+	}
+	return nil
+})
+
 // begin starts the script with these environment variables, NAME=VALUE, in a process group
 // of its own, as a terminal would.
 func begin(t *testing.T, environment ...string) *play {
@@ -37,6 +48,13 @@ func begin(t *testing.T, environment ...string) *play {
 	if testing.Short() {
 		t.Skip("builds and starts programs; -short is set")
 	}
+	if raced {
+		t.Skip("the programs are built without the race detector")
+	}
+	if err := built(); err != nil {
+		t.Fatal(err)
+	}
+	environment = append([]string{"BUILT=1"}, environment...)
 	p := &play{T: t, dir: t.TempDir(), done: make(chan struct{}), more: make(chan struct{}, 1)}
 	p.cmd = exec.Command("bash", "run.sh")
 	p.cmd.Env = append(os.Environ(), append([]string{"RUN_DIR=" + p.dir}, environment...)...)
@@ -152,7 +170,7 @@ func (p *play) processes() []string {
 // What a newcomer sees: a cluster in memory, the line for a second terminal before the first
 // converge, the releases, and a clean end.
 func TestRunOfTheExamples(t *testing.T) {
-	p := begin(t, "RUN_ONCE=1")
+	p := begin(t, "RUN_ONCE=1", "BUILT=")
 	p.ends(0)
 	text := p.text()
 	last := 0
@@ -183,7 +201,7 @@ func TestInterrupts(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(bin, "go"), []byte(slow), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		p := begin(t, "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+		p := begin(t, "BUILT=", "PATH="+bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 		p.expect("building the operator")
 		p.interrupt()
 		p.ends(0)

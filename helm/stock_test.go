@@ -191,15 +191,19 @@ spec:
 `
 
 // differentialSteps: make differential takes many, which lasts minutes.
-var differentialSteps = flag.Int("steps", 60, "steps of TestDifferential; make check plays 600")
+var differentialSteps = flag.Int("steps", 32, "steps of TestDifferential; make check plays 600")
 
 // The store and the cluster of ours stand beside Helm's own: the same random
 // values and the same drift by hand give the same objects and the same history.
 func TestDifferential(t *testing.T) {
 	const sequences = 4 // side by side: a step waits more than it computes
+	steps := *differentialSteps
+	if raced {
+		steps = min(steps, 8)
+	}
 	for n := range uint64(sequences) {
 		t.Run("", func(t *testing.T) {
-			differ(t, rand.New(rand.NewPCG(20, 6+n)), *differentialSteps/sequences)
+			differ(t, rand.New(rand.NewPCG(20, 6+n)), steps/sequences)
 		})
 	}
 }

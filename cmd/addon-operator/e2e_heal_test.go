@@ -79,7 +79,7 @@ func TestHealingOutlivesTheAPIServer(t *testing.T) {
 	o := h.start().ready()
 	h.awaitRevisions("web", "1:deployed")
 	maps := h.client.CoreV1().ConfigMaps(h.namespace)
-	for range 2 {
+	for range 1 + *leaderKills/10 {
 		if err := maps.Delete(h.ctx, "web", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}

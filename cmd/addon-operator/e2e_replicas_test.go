@@ -19,7 +19,7 @@ import (
 // they do to replicas.
 
 // leaderKills is how often TestLeaderIsKilled kills.
-var leaderKills = flag.Int("kills", 5, "kills of TestLeaderIsKilled; make check asks for 20")
+var leaderKills = flag.Int("kills", 3, "kills of TestLeaderIsKilled, and one of TestHealingOutlivesTheAPIServer more for each ten; make check asks for 20")
 
 // Three replicas; the leader is killed again and again at random moments while events and
 // edits flow. No two of them act at the same time, the hook sees in the end what there

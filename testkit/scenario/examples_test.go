@@ -65,26 +65,29 @@ func TestExamples(t *testing.T) {
 }
 
 // A hook, script, chart or schema of the examples that is broken in one line is found
-// by a scenario of its module.
+// by the scenario of its module that is about that.
 func TestBrokenExamplesFail(t *testing.T) {
+	if raced {
+		t.Skip("plays the engine of TestExamples sixteen times more")
+	}
 	useTools(t)
-	breaks := map[string]struct{ file, line, broken string }{
-		"copies only new Secrets":          {"modules/010-secret-copier/hooks/copy-secrets.sh", `replace: ($wanted - $seen.copies`, `replace: ($wanted - $wanted`},
-		"forgets to delete copies":         {"modules/010-secret-copier/hooks/copy-secrets.sh", `"delete --ignore-not-found" create replace`, `create replace`},
-		"takes Secrets of others":          {"modules/010-secret-copier/hooks/copy-secrets.sh", `>/dev/null || failed=1`, `>/dev/null || true`},
-		"copies also without the label":    {"modules/010-secret-copier/hooks/copy-secrets.sh", `labelSelector: {matchLabels: {examples/copy-to-all-namespaces: "true"}}`, ``},
-		"leaves copies behind":             {"modules/010-secret-copier/hooks/copy-secrets.sh", `afterDeleteHelm: 10`, `afterHelm: 10`},
-		"ignores the retention":            {"modules/020-prometheus/templates/deployment.yaml", `{{ .Values.prometheus.retention }}`, `15d`},
-		"accepts every retention":          {"modules/020-prometheus/openapi/config-values.yaml", `pattern: ^[0-9]+(h|d|w|y)$`, ``},
-		"disk of a fixed size":             {"modules/020-prometheus/templates/pvc.yaml", `{{ .Values.prometheus.storage }}`, `10Gi`},
-		"stores the password as value":     {"modules/030-grafana/hooks/admin-password.sh", `>"$CONFIG_VALUES_JSON_PATCH_PATH"`, `>"$VALUES_JSON_PATCH_PATH"`},
-		"makes a password each time":       {"modules/030-grafana/hooks/admin-password.sh", `'.grafana.adminPassword'`, `'.grafana.password'`},
-		"is always enabled":                {"modules/030-grafana/enabled", `echo false >`, `echo true >`},
-		"succeeds without credentials":     {"modules/040-backup/hooks/take-backup.sh", `  exit 1`, `  exit 0`},
-		"saves nothing":                    {"modules/040-backup/hooks/take-backup.sh", `(.data // {} | tojson)`, `"{}"`},
-		"reports no version":               {"global-hooks/hooks/discover-cluster.sh", `.serverVersion.gitVersion`, `.clientVersion.gitVersion`},
-		"takes the oldest default":         {"global-hooks/hooks/discover-cluster.sh", `last.name`, `first.name`},
-		"sees no change of StorageClasses": {"global-hooks/hooks/discover-cluster.sh", `includeSnapshotsFrom: [storage-classes]`, `executeHookOnEvent: []`},
+	breaks := map[string]struct{ finds, file, line, broken string }{
+		"copies only new Secrets":          {"copies", "modules/010-secret-copier/hooks/copy-secrets.sh", `replace: ($wanted - $seen.copies`, `replace: ($wanted - $wanted`},
+		"forgets to delete copies":         {"copies", "modules/010-secret-copier/hooks/copy-secrets.sh", `"delete --ignore-not-found" create replace`, `create replace`},
+		"takes Secrets of others":          {"foreign", "modules/010-secret-copier/hooks/copy-secrets.sh", `>/dev/null || failed=1`, `>/dev/null || true`},
+		"copies also without the label":    {"copies", "modules/010-secret-copier/hooks/copy-secrets.sh", `labelSelector: {matchLabels: {examples/copy-to-all-namespaces: "true"}}`, ``},
+		"leaves copies behind":             {"disabled", "modules/010-secret-copier/hooks/copy-secrets.sh", `afterDeleteHelm: 10`, `afterHelm: 10`},
+		"ignores the retention":            {"storage", "modules/020-prometheus/templates/deployment.yaml", `{{ .Values.prometheus.retention }}`, `15d`},
+		"accepts every retention":          {"refused", "modules/020-prometheus/openapi/config-values.yaml", `pattern: ^[0-9]+(h|d|w|y)$`, ``},
+		"disk of a fixed size":             {"disk", "modules/020-prometheus/templates/pvc.yaml", `{{ .Values.prometheus.storage }}`, `10Gi`},
+		"stores the password as value":     {"password", "modules/030-grafana/hooks/admin-password.sh", `>"$CONFIG_VALUES_JSON_PATCH_PATH"`, `>"$VALUES_JSON_PATCH_PATH"`},
+		"makes a password each time":       {"password", "modules/030-grafana/hooks/admin-password.sh", `'.grafana.adminPassword'`, `'.grafana.password'`},
+		"is always enabled":                {"enabled", "modules/030-grafana/enabled", `echo false >`, `echo true >`},
+		"succeeds without credentials":     {"backup", "modules/040-backup/hooks/take-backup.sh", `  exit 1`, `  exit 0`},
+		"saves nothing":                    {"backup", "modules/040-backup/hooks/take-backup.sh", `(.data // {} | tojson)`, `"{}"`},
+		"reports no version":               {"discovery", "global-hooks/hooks/discover-cluster.sh", `.serverVersion.gitVersion`, `.clientVersion.gitVersion`},
+		"takes the oldest default":         {"discovery", "global-hooks/hooks/discover-cluster.sh", `last.name`, `first.name`},
+		"sees no change of StorageClasses": {"discovery", "global-hooks/hooks/discover-cluster.sh", `includeSnapshotsFrom: [storage-classes]`, `executeHookOnEvent: []`},
 	}
 	broken := map[string]bool{}
 	for name, c := range breaks {
@@ -110,13 +113,13 @@ func TestBrokenExamplesFail(t *testing.T) {
 			if err := os.WriteFile(path, []byte(text), info.Mode()); err != nil {
 				t.Fatal(err)
 			}
-			unit := filepath.Join(root, strings.Join(strings.Split(c.file, "/")[:unitDepth(c.file)], "/"))
-			for _, r := range played(t, unit) {
+			unit := strings.Join(strings.Split(c.file, "/")[:unitDepth(c.file)], "/")
+			for _, r := range played(t, filepath.Join(root, unit, "tests", c.finds+".yaml")) {
 				if !r.Passed() {
 					return
 				}
 			}
-			t.Error("every scenario passes")
+			t.Errorf("the scenario %s passes", c.finds)
 		})
 	}
 	for _, program := range programs(t) {
