@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -25,6 +26,7 @@ type boot struct {
 	sections    map[string]*values.Section // by key, with their part of the ConfigMap
 	config      initialConfig
 	secret      initialSecret
+	problems    []string // of what lies in the global directory
 }
 
 // initialConfig is the ConfigMap as it was read at the start.
@@ -88,6 +90,7 @@ func loadFiles(ctx context.Context, w World) (*boot, error) {
 	if b.globalHooks, err = loadHooks(ctx, w, tree.Global.HooksDir, "", tree.Global.Dir, hooks.Global, w.Log); err != nil {
 		errs = append(errs, err)
 	}
+	b.problems = slices.Concat(tree.Global.Problems, unusedFiles(tree.Global.HooksDir, "", hooks.Global))
 	errs = append(errs, b.makeSections())
 	if err := errors.Join(errs...); err != nil {
 		return nil, err

@@ -128,6 +128,7 @@ func (c *config) Receive(ctx actor.Context) {
 	case addSections:
 		c.addSections(ctx, msg)
 	case messages.SetDynamicFlags:
+		c.warnUnknownFlags(msg.Flags, msg.By)
 		c.state.enabling.dynamic = msg.Flags
 		c.enablingChanged(ctx)
 	case scriptsAnswered:

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strconv"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -126,34 +127,55 @@ func MarkedSecrets(tree *addons.Tree) (marked func(path []string) bool, err erro
 // warnUnknownKeys names keys that belong to no module (D12); those in before were named
 // already.
 func warnUnknownKeys(log *slog.Logger, doc, before values.Document, sections map[string]*values.Section) {
-	for _, key := range slices.Sorted(maps.Keys(doc.Sections)) {
-		if _, told := before.Sections[key]; !told && sections[key] == nil {
-			log.Warn("the ConfigMap has values for a module that does not exist; they are ignored", "key", key)
-		}
-	}
-	for _, key := range slices.Sorted(maps.Keys(doc.Secrets)) {
-		if _, told := before.Secrets[key]; !told && sections[key] == nil {
-			log.Warn("the Secret has values for a module that does not exist; they are ignored", "key", key)
-		}
-	}
-	known := make(map[string]bool, len(sections))
-	var flags []string
+	var keys, flags, modes []string
 	for _, key := range slices.Sorted(maps.Keys(sections)) {
-		known[values.FlagKey(key)], known[values.MaintenanceKey(key)] = true, true
-		flags = append(flags, values.FlagKey(key))
+		keys, flags, modes = append(keys, key), append(flags, values.FlagKey(key)), append(modes, values.MaintenanceKey(key))
 	}
-	for _, key := range slices.Sorted(maps.Keys(doc.Maintenance)) {
-		if _, told := before.Maintenance[key]; !told && !known[key] {
-			log.Warn("the ConfigMap has a maintenance mode for a module that does not exist; a release of that name is not purged", "key", key)
-		}
+	warnUnknown(log, "the ConfigMap has values for a module that does not exist; they are ignored", doc.Sections, before.Sections, keys, values.Nearest)
+	warnUnknown(log, "the Secret has values for a module that does not exist; they are ignored", doc.Secrets, before.Secrets, keys, values.Nearest)
+	warnUnknown(log, "the ConfigMap has a maintenance mode for a module that does not exist; a release of that name is not purged", doc.Maintenance, before.Maintenance, modes, values.NearestMaintenance)
+	warnUnknown(log, "the ConfigMap has a flag for a module that does not exist; it is ignored", doc.Flags, before.Flags, flags, values.NearFlag)
+}
+
+// warnUnknownFlags names flags of global hooks that belong to no module, with the hook.
+func (c *config) warnUnknownFlags(flags map[string]bool, by map[string]string) {
+	var known []string
+	for key := range c.state.sections {
+		known = append(known, values.FlagKey(key))
 	}
-	for _, key := range slices.Sorted(maps.Keys(doc.Flags)) {
-		if _, told := before.Flags[key]; !told && !known[key] {
-			about := []any{"key", key}
-			if meant := values.NearFlag(key, flags); meant != "" {
-				about = append(about, "didYouMean", meant)
-			}
-			log.Warn("the ConfigMap has a flag for a module that does not exist; it is ignored", about...)
+	slices.Sort(known)
+	for _, key := range slices.Sorted(maps.Keys(flags)) {
+		_, told := c.state.enabling.dynamic[key]
+		if told || slices.Contains(known, key) {
+			continue
 		}
+		// With the attribute err the log repeats it at growing distances: a hook may set it and take it back again and again.
+		about := []any{"hook", by[key], "err", "the flag is " + key}
+		if meant := values.NearFlag(key, known); meant != "" {
+			about = append(about, "didYouMean", meant)
+		}
+		c.log.Warn("a global hook has set a flag for a module that does not exist; it is ignored", about...)
+	}
+}
+
+// maxUnknown is how many unknown keys of one edit are named.
+const maxUnknown = 100
+
+// warnUnknown names the keys that are new and not known, with the one that was probably meant.
+func warnUnknown[V any](log *slog.Logger, message string, now, before map[string]V, known []string, near func(string, []string) string) {
+	unknown := 0
+	for _, key := range slices.Sorted(maps.Keys(now)) {
+		if _, told := before[key]; told || slices.Contains(known, key) {
+			continue
+		}
+		if unknown++; unknown > maxUnknown {
+			log.Warn(message, "key", "there are more than "+strconv.Itoa(maxUnknown))
+			return
+		}
+		about := []any{"key", key}
+		if meant := near(key, known); meant != "" {
+			about = append(about, "didYouMean", meant)
+		}
+		log.Warn(message, about...)
 	}
 }

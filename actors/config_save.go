@@ -62,6 +62,7 @@ func (c *config) saveConfigMap(ctx actor.Context, msg messages.SaveConfig) messa
 	flagsChanged := c.noteOwnWrite(set)
 	if after, err := c.document(); errors.Join(errBefore, err) == nil { // known is valid by definition
 		c.wrote(msg, before, after)
+		warnUnknownKeys(c.log, after, before, c.state.sections)
 		if flagsChanged {
 			ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: after.Flags})
 		}

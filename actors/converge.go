@@ -28,6 +28,8 @@ type converge struct {
 
 	ending   []string     // purges that are given up
 	awaiting []*actor.PID // discoveries that wait for their end
+
+	awaitAsks []*actor.PID // discoveries that wait until no enabled script is asked beside them
 }
 
 // convergeState survives a crash of the actor.
@@ -45,6 +47,9 @@ type convergeState struct {
 	discoveryFails string
 	off            map[string]string
 	told           []string
+	// globalProblems, and unused files of the modules that are enabled; problems is what is shown of all.
+	globalProblems   []string
+	unused, problems map[string][]string
 	// deployed are modules and releases that have something in the cluster (E9).
 	deployed map[string]bool
 	removed  map[string]bool   // modules whose directories are gone; their actors live on
@@ -54,18 +59,21 @@ type convergeState struct {
 	listed   bool
 	begun    bool // what the start-up does is queued
 	reload   int  // number of the last reload that has begun
-	waiting  bool // a ReloadModules task waits in the main queue
-	running  bool // steps of the last reload are in the main queue
-	restarts restarts
-	began    time.Time
-	ready    bool // the first converge is over
-	cause    messages.Cause
-	span     span // of the start-up and the reload in progress
-	tasks    ledger
+	// discovered is the number of the last reload whose discovery counts.
+	discovered int
+	asks       asks
+	waiting    bool // a ReloadModules task waits in the main queue
+	running    bool // steps of the last reload are in the main queue
+	restarts   restarts
+	began      time.Time
+	ready      bool // the first converge is over
+	cause      messages.Cause
+	span       span // of the start-up and the reload in progress
+	tasks      ledger
 }
 
 func newConverge(p *program, b *boot) actor.Producer {
-	state := &convergeState{tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, tasks: newLedger()}
+	state := &convergeState{tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, globalProblems: b.problems, unused: map[string][]string{}, tasks: newLedger()}
 	log := p.Log
 	return func() actor.Actor {
 		return &converge{Runs: supervisor.NewRuns(p.System, log), program: p, log: log, state: state}
@@ -75,13 +83,16 @@ func newConverge(p *program, b *boot) actor.Producer {
 // Receive implements actor.Actor.
 func (c *converge) Receive(ctx actor.Context) {
 	if c.Runs.Receive(ctx) {
+		c.askScripts(ctx)
 		c.publish()
 		return
 	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		c.state.tasks.settle(ctx)
+		c.askLost()
 		c.explainOff()
+		c.listProblems()
 	case *actor.Stopping:
 		c.state.span.end(nil)
 	case messages.StartUp:
@@ -106,11 +117,16 @@ func (c *converge) Receive(ctx actor.Context) {
 	case endPurges:
 		c.endPurges(ctx, msg.modules)
 		return
+	case endAsks:
+		c.endAsks(ctx)
+		return
 	case mayPurge:
 		ctx.Respond(c.mayPurge(msg.release))
 		return
 	case messages.ConfigChanged:
 		c.configChanged(ctx, msg)
+	case sectionChanged:
+		c.state.asks.add(msg)
 	case messages.ConfigFlagsSaved:
 		c.state.config = msg.Flags
 		c.switchModules(ctx)
@@ -126,6 +142,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	default:
 		unhandled(ctx, c.log)
 	}
+	c.askScripts(ctx)
 	c.publish()
 }
 
@@ -279,7 +296,9 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	defer c.explainOff()
 	d, _ := result.(discovery)
 	gone := c.forgetRemoved(ctx, d.tree)
+	c.logNewWarnings(d.tree)
 	c.state.tree, c.state.discoveryFails = d.tree, ""
+	defer c.listProblems()
 	if d.list {
 		c.state.listed = true
 		for _, name := range d.releases {
@@ -299,7 +318,9 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	p := plan(d.tree.Modules, d.enabled, c.state.deployed, c.program.IgnoredRelease, untouchable(d.tree.Modules, c.state.maintenance))
 	p = c.holdBack(ctx, p)
 	c.logPlan(p, d, gone)
-	c.state.enabled, c.state.verdicts = d.enabled, d.verdicts
+	c.state.enabled, c.state.verdicts, c.state.discovered = d.enabled, d.verdicts, t.Reload
+	maps.DeleteFunc(c.state.unused, func(name string, _ []string) bool { return !slices.Contains(d.enabled, name) })
+	maps.Copy(c.state.unused, d.unused)
 	ctx.Send(c.program.PID(globalPath), messages.SetEnabledModules{Names: d.enabled})
 	ctx.Send(c.program.PID(configPath), scriptsAnswered{answersOfScripts(d)})
 	c.tellMaintenance(ctx, c.state.maintenance)
@@ -413,7 +434,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	case msg.Global || msg.FlagsChanged || replan:
 		c.requestReload(ctx, cause)
 	default:
-		c.runModules(ctx, append(slices.Clone(msg.Modules), thawed...), cause)
+		c.runModules(ctx, append(c.sectionsChanged(msg.Modules, cause), thawed...), cause)
 	}
 	c.state.maintenance = msg.Maintenance // last: a mode that is known does nothing
 }
@@ -422,7 +443,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 func (c *converge) switchModules(ctx actor.Context) {
 	c.explainOff()
 	for _, m := range c.state.tree.Modules {
-		if switchedOn(m, c.state.dynamic, c.state.config).Enabled {
+		if switchedOn(m, c.state.dynamic, c.state.config).Enabled && !c.saysNo(m) {
 			ctx.Send(c.program.owner(m.Name), messages.ResumeModule{})
 		} else {
 			ctx.Send(c.program.owner(m.Name), messages.SuspendModule{})
@@ -447,7 +468,7 @@ func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor
 }
 
 func (c *converge) publish() {
-	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.state.ready, Reload: c.state.reload, Enabled: c.state.enabled, HeldPurge: c.heldPurge(), Off: c.state.off}
+	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.state.ready, Reload: c.state.reload, Enabled: c.state.enabled, HeldPurge: c.heldPurge(), Off: c.state.off, Problems: c.state.problems}
 	if next := c.state.restarts.postponed; next != nil {
 		s.Postponed = next.String()
 	}

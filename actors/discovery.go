@@ -38,8 +38,9 @@ type discovery struct {
 
 	enabled  []string
 	verdicts map[string]Verdict
-	releases []string // of modules and of operators
-	others   []string // releases that are left alone
+	releases []string            // of modules and of operators
+	others   []string            // releases that are left alone
+	unused   map[string][]string // files of modules that look like hooks and are none
 }
 
 // spawnModules asks the operator for the actors of modules. modulesSpawned, of the operator
@@ -75,6 +76,10 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 	if _, err := ask[purgesEnded](run, j.program.PID(convergePath), endPurges{tree.Modules}); err != nil {
 		return d, err
 	}
+	run.Step("wait until no enabled script runs")
+	if _, err := ask[asksEnded](run, j.program.PID(convergePath), endAsks{}); err != nil {
+		return d, err
+	}
 	spawned, err := ask[modulesSpawned](run, j.program.PID(operatorPath), spawnModules{tree.Modules})
 	if err != nil {
 		return d, err
@@ -92,6 +97,7 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 	if d.enabled, d.verdicts, err = judge(d.tree.Modules, d.dynamic, d.config, script); err != nil {
 		return d, err
 	}
+	d.unused = unusedFilesOf(d)
 	return d, j.ensureCRDs(run, d)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/helm"
 	"addon-operator/helm/rehearsal"
+	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
@@ -35,7 +36,7 @@ const (
 
 const (
 	// driftQueue holds the looks for drift of all modules.
-	driftQueue = "drift"
+	driftQueue = hooks.ReservedQueues + "drift"
 	// driftMoment is how long after a run the first look comes: what controllers and
 	// webhooks do to new objects is done by then.
 	driftMoment = 5 * time.Second

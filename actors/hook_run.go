@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"addon-operator/hooks"
+	"addon-operator/kube"
 	"addon-operator/kube/objectpatch"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -355,7 +356,11 @@ func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []object
 	run.Step("%s: %d object patches", hook.Name, len(objects))
 	ctx, written := j.writesOf(run, hook, objects)
 	defer written()
-	left, err = j.program.Objects.ApplyObjectPatches(ctx, objects)
+	about := []any{"hook", hook.Name}
+	if j.owner != messages.GlobalHooks {
+		about = append([]any{"module", j.owner}, about...)
+	}
+	left, err = j.program.Objects.ApplyObjectPatches(kube.WithAbout(ctx, about...), objects)
 	if err != nil {
 		return left, fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
 	}

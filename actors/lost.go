@@ -19,15 +19,16 @@ func handledAgain(message any) bool {
 	switch message.(type) {
 	case messages.ShutDown, messages.Enqueue, messages.DropTasks, messages.RetryNow:
 	case messages.StartUp, messages.ReloadModules, delayedReload, confirmPurge, remindHeld, messages.ConfigChanged, messages.ConfigFlagsSaved,
-		messages.SetDynamicFlags, messages.ModuleDeleted, messages.ConvergeFinished, messages.Converged:
+		messages.SetDynamicFlags, messages.ModuleDeleted, messages.ConvergeFinished, messages.Converged, sectionChanged:
 	case messages.EnableModule, messages.SuspendModule, messages.ResumeModule, adoptModule, forgetModule, retireModule,
-		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue:
+		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue, scriptAgreed:
 	case messages.ConfigMapSeen, secretSeen, addSections, sectionLost, removeConfirmation, keepAgain, scriptsAnswered, clusterWentBack, compareAgain:
 	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizationEnded,
 		messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, messages.ObjectsWritten,
 		messages.HookBegan, messages.HookEnded, resyncDue, resyncAll, slowedDue, dropWarm,
 		watchOverflowed, watchAgain:
 	case lead, warmUp, flagsMoved:
+	case useQueues, endQueue, queueEmpty:
 	case messages.StartSchedules, messages.StopSchedules, entriesDue:
 	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, healDue, fightOver, fought:
 	default:

@@ -122,8 +122,9 @@ func (m *Metrics) bindingStates() {
 	}, objects, errors, states)
 }
 
-// queueHeads are the tasks at the heads of queues, and what waits for hooks in them.
+// queueHeads are the lengths of queues, the tasks at their heads, and what waits for hooks in them.
 func (m *Metrics) queueHeads() {
+	length := m.describe("tasks_queue_length", "Tasks in a queue, the one in progress included.", "queue")
 	head := m.describe("tasks_queue_head_info", "1 for the task that a queue works at, or begins with next.", "queue", "module", "task_type", "hook")
 	since := m.describe("tasks_queue_head_seconds", "How long the task at the head has been in progress, its waiting between attempts included.", "queue")
 	many := m.describe("tasks_queue_compaction_tasks_by_hook", "Triggers that wait for a hook, when there are more than 20 of them; its next run serves them all.", "queue_name", "hook")
@@ -139,6 +140,7 @@ func (m *Metrics) queueHeads() {
 				kind, _ := s.Head[0].Work.Describe()
 				emit(head, prometheus.GaugeValue, 1, queue, moduleLabel(s.Head[0].Owner), kind, hookOf(s.Head[0]))
 			}
+			emit(length, prometheus.GaugeValue, float64(s.Length), queue)
 			emit(triggers, prometheus.GaugeValue, float64(s.Triggers), queue)
 			if s.InProgress {
 				emit(since, prometheus.GaugeValue, time.Since(s.Since).Seconds(), queue)
@@ -147,7 +149,7 @@ func (m *Metrics) queueHeads() {
 				emit(many, prometheus.GaugeValue, float64(n), queue, hook)
 			}
 		}
-	}, head, since, many, triggers)
+	}, length, head, since, many, triggers)
 }
 
 // moduleStates are what modules say of themselves.

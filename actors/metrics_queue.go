@@ -18,7 +18,6 @@ const (
 
 // queueMetrics are what queues count.
 type queueMetrics struct {
-	length      *prometheus.GaugeVec
 	wait        *prometheus.CounterVec
 	actions     *prometheus.HistogramVec
 	compactions *prometheus.CounterVec
@@ -27,8 +26,7 @@ type queueMetrics struct {
 
 func (m *Metrics) queueMetrics() queueMetrics {
 	return queueMetrics{
-		length: m.gauge("tasks_queue_length", "Tasks in a queue, the one in progress included.", "queue"),
-		wait:   m.counter("task_wait_in_queue_seconds_total", "Time that tasks waited in their queue.", "module", "hook", "binding", "queue"),
+		wait: m.counter("task_wait_in_queue_seconds_total", "Time that tasks waited in their queue.", "module", "hook", "binding", "queue"),
 		actions: m.histogramOf([]float64{1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1}, "tasks_queue_action_duration_seconds",
 			"Time that a queue took to add, take or drop tasks.", "queue_name", "queue_action"),
 		compactions: m.counter("tasks_queue_compaction_operations_total", "Runs of a hook that served several triggers at once.", "queue_name", "hook"),
@@ -36,8 +34,12 @@ func (m *Metrics) queueMetrics() queueMetrics {
 	}
 }
 
-func (m *Metrics) queueLength(queue string, length int) {
-	m.queue.length.WithLabelValues(queue).Set(float64(length))
+// forgetQueue removes the series of a queue that has ended.
+func (m *Metrics) forgetQueue(queue string) {
+	m.queue.wait.DeletePartialMatch(prometheus.Labels{"queue": queue})
+	for _, v := range []labelled{m.queue.actions, m.queue.compactions, m.queue.overflows} {
+		v.DeletePartialMatch(prometheus.Labels{"queue_name": queue})
+	}
 }
 
 // queueActed notes how long an action of a queue took.

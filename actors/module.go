@@ -109,6 +109,9 @@ func (m *module) Receive(ctx actor.Context) {
 		}
 	case messages.EnableModule:
 		m.resume(ctx)
+		if !m.state.wanted { // its hooks may have been loaded while another replica led
+			m.nameQueues(ctx)
+		}
 		m.state.wanted = true
 		m.loadHooks(ctx)
 	case messages.SuspendModule:
@@ -134,6 +137,8 @@ func (m *module) Receive(ctx actor.Context) {
 		m.state.fights = msg.fights
 	case messages.SetMaintenance:
 		m.setMaintenance(ctx, msg.Mode)
+	case scriptAgreed:
+		m.runChanged(ctx, msg.cause)
 	case awaitQuiet:
 		m.state.awaitQuiet = append(m.state.awaitQuiet, ctx.Sender())
 	default:
@@ -311,10 +316,21 @@ func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagCha
 	return config, memory, flagChanges{}, nil
 }
 
-// committed implements applier: event 14 (G14, G18).
+// committed implements applier: event 14 (G14, G18). An enabled script is asked again first (E6).
 func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
-	if changed && msg.Triggers && !m.off() {
-		m.runAgain(ctx, false, m.program.task(m.name, messages.RunModule{}, msg.Cause))
+	switch {
+	case !changed || m.off():
+	case m.state.module.EnabledScript != "":
+		ctx.Send(m.program.PID(convergePath), sectionChanged{m.name, msg.Cause, msg.Triggers})
+	case msg.Triggers:
+		m.runChanged(ctx, msg.Cause)
+	}
+}
+
+// runChanged queues the run of a module whose values have changed.
+func (m *module) runChanged(ctx actor.Context, cause messages.Cause) {
+	if !m.off() {
+		m.runAgain(ctx, false, m.program.task(m.name, messages.RunModule{}, cause))
 	}
 }
 

@@ -74,9 +74,10 @@ func (m *module) loadHooks(ctx actor.Context) {
 			run.Step("ask hooks for --config")
 			return loadModuleHooks(run.Context(), m.program.World, mod, m.log)
 		},
-		Succeeded: func(_ actor.Context, result any) {
+		Succeeded: func(ctx actor.Context, result any) {
 			m.state.hooks, _ = result.([]hooks.Hook)
 			m.state.loaded = true
+			m.nameQueues(ctx)
 			m.program.Metrics.hooksLoaded(m.name, m.state.hooks)
 		},
 		Failed: func(a supervisor.Attempt) { m.loading.err = a.Err },

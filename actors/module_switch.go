@@ -85,10 +85,11 @@ func (m *module) forget(ctx actor.Context) {
 	m.become(messages.Disabled)
 }
 
-// stopListening ends the watches and schedules of the module's hooks (G6.4).
+// stopListening ends the watches, schedules and queues of the module's hooks (G6.4).
 func (m *module) stopListening(ctx actor.Context) {
 	m.stopDelayed()
 	m.forgetDrift(ctx)
+	m.leaveQueues(ctx)
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
 	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})

@@ -43,10 +43,10 @@ func (c *converge) explainOff() {
 		switch {
 		case !flags.Enabled:
 			off[m.Name] = c.whyOff(flags, m)
-		case slices.Contains(c.state.enabled, m.Name):
+		case slices.Contains(c.state.enabled, m.Name) && !c.saysNo(m):
 		case c.state.discoveryFails != "":
 			off[m.Name] = c.state.discoveryFails
-		case known.Source == byScript && !known.Enabled:
+		case c.saysNo(m):
 			off[m.Name] = c.whyOff(known, m)
 		default:
 			off[m.Name] = "its flag is on, by " + flags.Source + "; the discovery that enables it has not ended"

@@ -130,7 +130,7 @@ func (o *Operator) Converge() messages.ConvergeStatus {
 }
 
 // operator is the root actor: it starts the others in order, spawns modules and named
-// queues when they are needed, and stops all in order. It goes on after a mistake of its
+// queues when they are needed (queues.go), and stops all in order. It goes on after a mistake of its
 // own, and so does whoever it has spawned.
 type operator struct {
 	program  *program
@@ -139,6 +139,7 @@ type operator struct {
 	children map[string]bool
 	// dirs are the directories of the modules that have an actor; "" when it is gone.
 	dirs     map[string]string
+	queues   namedQueues
 	standby  bool // another replica acts
 	stages   supervisor.Stages
 	stopping bool
@@ -158,7 +159,7 @@ type areYouReady struct{}
 
 func newOperator(ctx context.Context, p *program, b *boot, standby bool) actor.Producer {
 	return func() actor.Actor {
-		return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, dirs: map[string]string{}, standby: standby}
+		return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, dirs: map[string]string{}, queues: newNamedQueues(), standby: standby}
 	}
 }
 
@@ -174,6 +175,10 @@ func (o *operator) Receive(ctx actor.Context) {
 		ctx.Respond(areYouReady{})
 	case messages.Enqueue:
 		o.enqueue(ctx, msg)
+	case useQueues:
+		o.useQueues(ctx, msg)
+	case queueEmpty:
+		o.queueEmpty(ctx, msg)
 	case spawnModules:
 		if err := o.spawnModules(ctx, msg.modules); err != nil {
 			ctx.Respond(modulesSpawned{err})
@@ -184,6 +189,7 @@ func (o *operator) Receive(ctx actor.Context) {
 		if o.stages.Terminated(ctx, msg.Who) {
 			ctx.Stop(ctx.Self())
 		}
+		o.queueTerminated(ctx, msg.Who)
 	default:
 		unhandled(ctx, o.program.Log)
 	}
@@ -215,6 +221,7 @@ func (o *operator) spawnActing(ctx actor.Context, warm map[string][]hooks.Hook) 
 		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, b.sections[m.Key], warm[m.Name]))
 	}
 	o.spawnQueue(ctx, messages.MainQueue)
+	o.useQueues(ctx, useQueues{messages.GlobalHooks, queuesOf(b.globalHooks)})
 	o.spawn(ctx, stageOwners, messages.Converge, newConverge(o.program, b))
 }
 
@@ -230,19 +237,6 @@ func (o *operator) spawn(ctx actor.Context, stage int, name string, producer act
 	}
 	o.children[name] = true
 	o.stages.AddTo(stage, pid)
-}
-
-// spawnQueue makes a queue; it comes into being with its first task (F1).
-func (o *operator) spawnQueue(ctx actor.Context, name string) {
-	o.spawn(ctx, stageQueues, "queue/"+name, newQueue(o.program, name))
-}
-
-func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
-	if o.stopping {
-		return // no new tasks
-	}
-	o.spawnQueue(ctx, msg.Queue)
-	ctx.Send(o.program.PID(queuePath+msg.Queue), msg)
 }
 
 // spawnModules starts actors for modules that are new, and gives those that came back,

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/addons"
+	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
@@ -42,7 +43,7 @@ func (w World) concerned(ctx context.Context, modules []addons.Module) (releases
 
 // purgeQueue retries purges that failed beside the main queue, so that a release which
 // cannot be removed stops nobody (E10).
-const purgeQueue = "purge"
+const purgeQueue = hooks.ReservedQueues + "purge"
 
 func (c *converge) purgeLater(ctx actor.Context, t messages.Task) {
 	again := c.program.task(messages.Converge, t.Work, messages.Cause{Activation: messages.ByPurgeFailed})

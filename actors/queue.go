@@ -25,6 +25,7 @@ type queueState struct {
 	current *messages.Task
 	since   time.Time // the current task began
 	joined  []string  // tasks that have lately joined others
+	ending  int       // the number of an endQueue that is not answered yet; 0 for none
 }
 
 // executeAgain is sent by a timer when a task was lost with its owner.
@@ -52,12 +53,15 @@ func (q *queue) Receive(ctx actor.Context) {
 		q.taskDone(ctx, msg)
 	case executeAgain:
 		q.executeAgain(ctx, msg)
+	case endQueue:
+		q.state.ending = msg.number
 	default:
 		unhandled(ctx, q.program.Log)
 		return
 	}
 	q.next(ctx)
 	q.publish(ctx)
+	q.tellEmpty(ctx)
 }
 
 // enqueue adds tasks. It keeps one run of a module: a run that waits already serves what has
@@ -233,7 +237,6 @@ func (q *queue) publish(ctx actor.Context) {
 	}
 	s.Head = append(s.Head, q.state.pending[:min(len(q.state.pending), shownTasks)]...)
 	q.program.Inspector.Publish(ctx.Self(), s)
-	q.program.Metrics.queueLength(q.name, s.Length)
 }
 
 // shownTasks bounds what a queue publishes.

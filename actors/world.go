@@ -223,8 +223,8 @@ func (p *program) task(owner string, work messages.Work, cause messages.Cause) m
 
 func (p *program) newTaskID() string { return strconv.FormatInt(p.tasks.Add(1), 10) }
 
-// enqueue sends tasks to their queue: the main queue always exists, others are spawned
-// by the operator. The path from one sender to one queue is always the same, so the
+// enqueue sends tasks to their queue: the main queue always exists, others come and go, which
+// the operator sees to. The path from one sender to one queue is always the same, so the
 // order is kept.
 func (p *program) enqueue(ctx actor.Context, head bool, tasks ...messages.Task) {
 	for len(tasks) > 0 {

@@ -51,6 +51,8 @@ type Global struct {
 	Dir, HooksDir string
 	Static        []values.Layer
 	Schemas       *values.Schemas
+	// Problems are those of Tree.Problems that are about it.
+	Problems []string
 }
 
 // Module is one module on disk.
@@ -72,6 +74,9 @@ type Module struct {
 	Maintenance string
 	// Schemas of the module; nil-safe.
 	Schemas *values.Schemas
+
+	doubles, problems []string // see Problems
+	strange           []string // keys of its values.yaml that look like flags and are not its own
 }
 
 // Flag is one opinion on whether a module is enabled.
@@ -79,6 +84,9 @@ type Flag struct {
 	Source string
 	Value  bool
 }
+
+// Problems are those of Tree.Problems that are about the module, other directories of its name among them (A11).
+func (m Module) Problems() []string { return slices.Concat(m.doubles, m.problems) }
 
 // HooksDir is where the hooks of the module are searched.
 func (m Module) HooksDir() string { return filepath.Join(m.Dir, "hooks") }
@@ -135,6 +143,7 @@ func (t *Tree) Refresh(dirs Dirs) (*Tree, error) {
 	var errs []error
 	for _, m := range entries {
 		if old, ok := known[m.Dir]; ok {
+			old.doubles = m.doubles
 			next.Modules = append(next.Modules, old)
 			continue
 		}
@@ -157,7 +166,7 @@ func (t *Tree) find(dirs Dirs) ([]Module, error) {
 	}
 	var all []Module
 	var errs []error
-	byName := map[string]Module{}
+	byName := map[string]int{}
 	for _, root := range dirs.Modules {
 		found, err := t.findIn(root, dirs.UnnumberedOrder)
 		errs = append(errs, err)
@@ -166,10 +175,10 @@ func (t *Tree) find(dirs Dirs) ([]Module, error) {
 		}
 		for _, m := range found {
 			if first, ok := byName[m.Name]; ok { // A11
-				t.problem("module %q in %s is ignored: %s has one of the same name", m.Name, m.Dir, first.Dir)
+				t.problem(&all[first].doubles, "module %q in %s is ignored: %s has one of the same name", m.Name, m.Dir, all[first].Dir)
 				continue
 			}
-			byName[m.Name] = m // keys need no check: values.Key is one-to-one (A6)
+			byName[m.Name] = len(all) // keys need no check: values.Key is one-to-one (A6)
 			all = append(all, m)
 		}
 	}
@@ -183,10 +192,11 @@ func (t *Tree) warn(format string, args ...any) {
 	t.Warnings = append(t.Warnings, fmt.Sprintf(format, args...))
 }
 
-// problem is a warning that a check fails on.
-func (t *Tree) problem(format string, args ...any) {
-	t.warn(format, args...)
-	t.Problems = append(t.Problems, t.Warnings[len(t.Warnings)-1])
+// problem is a warning that a check fails on; it is added to those of whom it is about.
+func (t *Tree) problem(of *[]string, format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	t.Warnings, t.Problems = append(t.Warnings, text), append(t.Problems, text)
+	*of = append(*of, text)
 }
 
 // findIn lists the modules of one root.

@@ -53,11 +53,21 @@ func readValues(path string, only ...string) (values.Document, error) {
 	return values.ParseFile(path, data, only...)
 }
 
-// warnUnknownFlags names flags in the roots' values.yaml that belong to no module.
+// warnUnknownFlags names flags in the roots' values.yaml that belong to no module, and those in a module's own file that
+// are probably meant to be its own: other keys there are the chart's.
 func (t *Tree) warnUnknownFlags() {
-	known := make([]string, 0, len(t.Modules))
-	for _, m := range t.Modules {
+	all := slices.Concat(t.Modules, t.Broken)
+	known := make([]string, 0, len(all))
+	for _, m := range all {
 		known = append(known, values.FlagKey(m.Key))
+	}
+	for _, m := range all {
+		for _, flag := range m.strange {
+			own := values.FlagKey(m.Key)
+			if values.NearestFlag(flag, []string{own}) != "" && !slices.Contains(known, flag) {
+				t.warn("%s has the flag %s, which is not that of the module; it is ignored; did you mean %s?", filepath.Join(m.Dir, "values.yaml"), flag, own)
+			}
+		}
 	}
 	for i, doc := range t.common.documents {
 		for _, flag := range slices.Sorted(maps.Keys(doc.Flags)) {
@@ -83,6 +93,7 @@ func (t *Tree) loadGlobal(dir string) error {
 		t.Global.HooksDir = filepath.Join(dir, "hooks")
 	}
 	t.Global.Schemas, err = loadSchemas(dir)
+	t.adviseOn(t.Global.Schemas, &t.Global.Problems)
 	return err
 }
 
@@ -90,6 +101,7 @@ func (t *Tree) loadModule(m *Module) error {
 	path := filepath.Join(m.Dir, "values.yaml")
 	doc, err := readValues(path, m.Key)
 	errs := []error{err}
+	m.strange = doc.Strange
 	m.Static = t.common.sections(m.Key)
 	if section, ok := doc.Sections[m.Key]; ok {
 		m.Static = append(m.Static, values.Layer{Source: path, Value: section})
@@ -110,9 +122,20 @@ func (t *Tree) loadModule(m *Module) error {
 	}
 	m.Schemas, err = loadSchemas(m.Dir)
 	errs = append(errs, err)
-	m.EnabledScript, err = t.enabledScript(*m)
+	t.adviseOn(m.Schemas, &m.problems)
+	m.EnabledScript, err = t.enabledScript(m)
 	errs = append(errs, err)
 	return errors.Join(errs...)
+}
+
+// adviseOn passes on what is suspicious in schemas.
+func (t *Tree) adviseOn(schemas *values.Schemas, problems *[]string) {
+	for _, warning := range schemas.Warnings() {
+		t.warn("%s", warning)
+	}
+	for _, problem := range schemas.Problems() {
+		t.problem(problems, "%s", problem)
+	}
 }
 
 // loadSchemas compiles openapi/config-values.yaml and openapi/values.yaml (D29).
@@ -155,7 +178,7 @@ func readFile(path string) ([]byte, error) {
 }
 
 // enabledScript finds the enabled script of a module (A18).
-func (t *Tree) enabledScript(m Module) (string, error) {
+func (t *Tree) enabledScript(m *Module) (string, error) {
 	path := filepath.Join(m.Dir, "enabled")
 	info, err := os.Stat(path)
 	switch {
@@ -166,7 +189,7 @@ func (t *Tree) enabledScript(m Module) (string, error) {
 	case info.IsDir():
 		return "", fmt.Errorf("enabled script: %s is a directory; make it an executable file or rename it", path)
 	case info.Mode()&0o111 == 0:
-		t.problem("%s is not executable and is handled as if it did not exist; chmod +x it", path)
+		t.problem(&m.problems, "%s is not executable and is handled as if it did not exist; chmod +x it", path)
 		return "", nil
 	}
 	return path, nil

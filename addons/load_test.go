@@ -275,3 +275,64 @@ func TestRefreshAfterARenumbering(t *testing.T) {
 		t.Errorf("after the change: %+v", m)
 	}
 }
+
+// A11, A18, D34, D35: what an operator starts with and nobody meant is told with the module that it is about, also when it comes later.
+func TestProblemsOfModules(t *testing.T) {
+	root := disk(t, map[string]string{
+		"modules/010-dns/openapi/config-values.yaml": "properties: {a: {type: integer, default: x}, b: {x-rules: [r]}}",
+		"modules/010-dns/enabled":                    "not executable",
+		"modules/020-web/":                           "",
+		"global/openapi/values.yaml":                 "{x-deckhouse-validations: [], properties: {g: {minimum: 5, default: 1}}}",
+	})
+	tree, err := addons.Load(dirs(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(what string, got []string, parts ...string) {
+		t.Helper()
+		if len(got) != len(parts) {
+			t.Errorf("%s: %d problems, want %d: %q", what, len(got), len(parts), got)
+			return
+		}
+		for i, part := range parts {
+			if !strings.Contains(got[i], part) || !slices.Contains(tree.Problems, got[i]) {
+				t.Errorf("%s: problem %q, want %q, and among all: %q", what, got[i], part, tree.Problems)
+			}
+		}
+	}
+	want("dns", module(t, tree, "dns").Problems(), "010-dns/openapi/config-values.yaml: /properties/a/default", "enabled is not executable")
+	want("web", module(t, tree, "web").Problems())
+	want("global", tree.Global.Problems, "global/openapi/values.yaml: /properties/g/default")
+	expectWarnings(t, tree, "/properties/a/default", "010-dns/openapi/config-values.yaml has rules that are not evaluated: x-rules at /properties/b", "is not executable",
+		"/properties/g/default", "global/openapi/values.yaml has rules that are not evaluated: x-deckhouse-validations at /")
+
+	write(t, root, "modules/030-dns/", "")
+	write(t, root, "modules/040-db/enabled", "not executable")
+	if tree, err = tree.Refresh(dirs(root)); err != nil {
+		t.Fatal(err)
+	}
+	want("db", module(t, tree, "db").Problems(), "040-db/enabled is not executable")
+	if got := module(t, tree, "dns").Problems(); len(got) != 3 || !strings.Contains(got[0], "030-dns is ignored") {
+		t.Errorf("dns after a reload: %q", got)
+	}
+	if err := os.Remove(filepath.Join(root, "modules/030-dns")); err != nil {
+		t.Fatal(err)
+	}
+	if tree, err = tree.Refresh(dirs(root)); err != nil {
+		t.Fatal(err)
+	}
+	if got := module(t, tree, "dns").Problems(); len(got) != 2 {
+		t.Errorf("dns when the other directory is gone: %q", got)
+	}
+}
+
+// E16: a flag that is probably meant to be that of the module is named; other keys of its file are the chart's.
+func TestMisspeltFlagOfAModule(t *testing.T) {
+	tree, _ := load(t, map[string]string{
+		"modules/values.yaml":                "dnsSeverEnabled: true\nwebEnabled: true\n",
+		"modules/010-dns-server/values.yaml": "dnsServreEnabled: true\nmetricsEnabled: true\nwebEnabled: true\nserverEnabled: {a: 1}\n",
+		"modules/020-web/values.yaml":        "",
+	})
+	expectWarnings(t, tree, "010-dns-server/values.yaml has the flag dnsServreEnabled, which is not that of the module; it is ignored; did you mean dnsServerEnabled?",
+		"modules/values.yaml has the flag dnsSeverEnabled, but no such module exists; it is ignored; did you mean dnsServerEnabled?")
+}

@@ -151,7 +151,7 @@ type warnings struct{ log *slog.Logger }
 func (w warnings) HandleWarningHeader(code int, _, text string) {
 	const persistent = 299 // the only code Kubernetes uses
 	if code == persistent && text != "" {
-		w.log.Warn("the API server warns", "text", text)
+		w.log.Warn("the API server warns", "err", text) // so that it is repeated at growing distances
 	}
 }
 

@@ -48,6 +48,7 @@ func (c *Client) begin(ctx context.Context, name string) (*operation, error) {
 		log:       c.options.Log.With("release", name),
 		transport: &boundTransport{ctx: ctx, next: c.transport},
 	}
+	op.transport.warned = newWarned(c.options.Log.With("module", name))
 	var err error
 	op.capabilities, err = c.kinds.Capabilities(ctx)
 	if err != nil {
@@ -60,7 +61,11 @@ func (c *Client) begin(ctx context.Context, name string) (*operation, error) {
 func (op *operation) us() owner { return owner{op.release, op.client.options.Namespace} }
 
 // config is a REST configuration whose requests end with the operation.
-func (op *operation) config() *rest.Config { return op.client.over(op.transport) }
+func (op *operation) config() *rest.Config {
+	cfg := op.client.over(op.transport)
+	cfg.WarningHandler = rest.NoWarnings{} // the transport tells of them, with the object
+	return cfg
+}
 
 // clientFor returns the connection of the operation for an API group.
 func (op *operation) clientFor(gv schema.GroupVersion) (rest.Interface, error) {

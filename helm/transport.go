@@ -38,6 +38,8 @@ type boundTransport struct {
 	last  failure
 	keeps bool // answers to reads are kept
 	reads map[string]kept
+
+	warned *warned // nil: nobody is told of warnings
 }
 
 // failure is what the transport knows about the last refused request.
@@ -65,6 +67,7 @@ func (t *boundTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	t.judge(req.Method, resp.StatusCode)
+	t.warned.tell(req, resp.Header)
 	return t.keep(req, resp)
 }
 

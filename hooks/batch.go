@@ -99,7 +99,7 @@ func (r *Runner) configureBatch(ctx context.Context, file File, workingDir strin
 		add(id, hookName(raw, id), ordinary(raw))
 	}
 	if batch.Readiness != nil {
-		add(readiness, readiness, probe(batch.Readiness, file.Name+":"+readiness))
+		add(readiness, readiness, probe(batch.Readiness, readiness+":"+file.Name))
 	}
 	if batch.Settings && len(found) > 0 {
 		found[0].Config.Warnings = append(found[0].Config.Warnings, "the settings check of the SDK is not run; write its rules into openapi/config-values.yaml")
@@ -193,8 +193,8 @@ func ordinarySettings(settings map[string]any) map[string]any {
 	return out
 }
 
-// probe is the readiness hook: it runs by its schedule, in a queue of its own, and holds nothing
-// up when it fails.
+// probe is the readiness hook: it runs by its schedule, in a queue of its own, whose name does not begin
+// with that of a file (ReservedQueues), and holds nothing up when it fails.
 func probe(raw map[string]any, queue string) map[string]any {
 	out := ordinary(raw)
 	list, _ := out[string(OnSchedule)].([]any)

@@ -74,7 +74,7 @@ func TestBatchIsSeveralHooks(t *testing.T) {
 	if events := found[1].Config.Kubernetes[0].Events; len(events) != 3 {
 		t.Errorf("executeHookOnEvent: true is events %q, want all", events)
 	}
-	if probe := found[2].Config.Schedules[0]; !probe.AllowFailure || probe.Queue != found[2].Name {
+	if probe := found[2].Config.Schedules[0]; !probe.AllowFailure || probe.Queue != "ready:"+file.Name {
 		t.Errorf("readiness %+v", probe)
 	}
 

@@ -39,6 +39,9 @@ func readSettings(p place) Settings {
 }
 
 func readBinding(p place, name string) Binding {
+	if queue := p.at("queue"); strings.HasPrefix(queue.text(), ReservedQueues) {
+		queue.fail("of binding %s is %q, but names that begin with %q are for queues of the operator itself; give the queue another name", p.at("name").textOr(name), queue.text(), ReservedQueues)
+	}
 	return Binding{
 		Name:         p.at("name").textOr(name),
 		Queue:        p.at("queue").textOr(MainQueue),

@@ -77,6 +77,10 @@ func (w *warnings) HandleWarningHeaderWithContext(ctx context.Context, code int,
 	if code != 299 || text == "" {
 		return
 	}
+	if p, ok := ctx.Value(patchWarningsKey{}).(*patchWarnings); ok {
+		p.tell(text)
+		return
+	}
 	level := slog.LevelWarn
 	if !w.first(text) {
 		level = slog.LevelDebug

@@ -69,8 +69,10 @@ func (f *failures) join() error {
 func (c *Client) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	var errs failures
 	defined := false
+	warned := c.newPatchWarnings(ctx)
+	defer warned.end()
 	for i, p := range patches {
-		if err := c.applyObjectPatch(ctx, p, defined); err != nil {
+		if err := c.applyObjectPatch(warned.of(ctx, p), p, defined); err != nil {
 			errs.add(p, err)
 			p.Unanswered = p.Unanswered || !answered(err)
 			left = append(left, p)

@@ -25,6 +25,8 @@ type HookInfo struct {
 	Bindings      []BindingInfo `json:"bindings"`
 	// Hanging is a run of it that lasts too long; nil for none.
 	Hanging *RunningHook `json:"hanging,omitempty"`
+	// Problems are why its snapshots are not what the cluster has.
+	Problems []string `json:"problems,omitempty"`
 }
 
 // BindingInfo is one binding of a hook.

@@ -3,6 +3,7 @@ package messages
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -206,6 +207,8 @@ type ConvergeStatus struct {
 	Enabled []string `json:"enabledModules"`
 	// Off says of each module that is not enabled, or is switched off, which rule decided it. It is not changed.
 	Off map[string]string `json:"off,omitempty"`
+	// Problems are what is wrong on disk, by module or GlobalHooks. It is not changed.
+	Problems map[string][]string `json:"problems,omitempty"`
 	// Waits is what the start waits for before there is anything to converge.
 	Waits string `json:"waits,omitempty"`
 	// Postponed is the cause of a reload that begins when this one has ended, empty for none:
@@ -249,6 +252,9 @@ func (s ConvergeStatus) String() string {
 	}
 	if s.HeldPurge != nil {
 		text += "; " + s.HeldPurge.String()
+	}
+	for _, owner := range slices.Sorted(maps.Keys(s.Problems)) {
+		text += "; " + owner + ": " + head(strings.Join(s.Problems[owner], "; "))
 	}
 	return text
 }
@@ -342,6 +348,17 @@ func (s MonitorsStatus) Incomplete() []BindingState {
 		}
 	}
 	return list
+}
+
+// Problem says why the snapshot is not what the cluster has, or empty: a first list that is on its way is none.
+func (b BindingState) Problem() string {
+	if b.Phase == "complete" || b.Phase == "syncing" && b.Message == "" {
+		return ""
+	}
+	if b.Phase == "waiting-for-kind" { // its message says so
+		return fmt.Sprintf("binding %s: %s", b.Binding, head(b.Message))
+	}
+	return strings.TrimSuffix(fmt.Sprintf("binding %s is %s: %s", b.Binding, b.Phase, head(b.Message)), ": ")
 }
 
 // Syncing are the bindings whose first list is on its way; none of them has failed.

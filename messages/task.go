@@ -112,6 +112,7 @@ const (
 	ByWentBack    = "ClusterWentBack"
 	ByHelm        = "HelmRelease"
 	ByChance      = "UnstableRender"
+	ByScript      = "EnabledScript"
 )
 
 // LogValue logs a cause as text.

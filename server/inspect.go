@@ -23,6 +23,8 @@ type moduleEntry struct {
 	messages.ModuleStatus
 	// Off says why it is off; empty when it is not.
 	Off string `json:"off,omitempty"`
+	// Problems are what is wrong with its files, and with what its hooks watch.
+	Problems []string `json:"problems,omitempty"`
 	// Hanging are the runs of its hooks that last too long.
 	Hanging []messages.RunningHook `json:"hanging,omitempty"`
 }
@@ -39,6 +41,7 @@ func (s Source) hanging() []messages.RunningHook {
 func listModules(tree []*supervisor.Node) []moduleEntry {
 	all := []moduleEntry{}
 	var off map[string]string
+	problems := problemsIn(tree)
 	walk(tree, func(n *supervisor.Node) {
 		switch status := n.Status.(type) {
 		case messages.ModuleStatus:
@@ -49,12 +52,32 @@ func listModules(tree []*supervisor.Node) []moduleEntry {
 		}
 	})
 	for i := range all {
-		all[i].Off = off[all[i].Name]
+		all[i].Off, all[i].Problems = off[all[i].Name], problems[all[i].Name]
 	}
 	slices.SortFunc(all, func(a, b moduleEntry) int {
 		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
 	})
 	return all
+}
+
+// problemsIn is what is wrong with files and with watches of bindings, by module or messages.GlobalHooks.
+func problemsIn(tree []*supervisor.Node) map[string][]string {
+	problems := map[string][]string{}
+	walk(tree, func(n *supervisor.Node) {
+		switch status := n.Status.(type) {
+		case messages.ConvergeStatus:
+			for owner, list := range status.Problems {
+				problems[owner] = slices.Concat(list, problems[owner])
+			}
+		case messages.MonitorsReporter:
+			for _, b := range status.Monitors().Bindings {
+				if problem := b.Problem(); problem != "" {
+					problems[b.Owner] = append(problems[b.Owner], "hook "+b.Hook+": "+problem)
+				}
+			}
+		}
+	})
+	return problems
 }
 
 // withHanging adds the hooks that hang.
@@ -82,6 +105,9 @@ func (s Source) moduleList(*http.Request) (any, error) {
 	}
 	if s.Leadership != nil {
 		data["leadership"] = s.Leadership()
+	}
+	if problems := problemsIn(s.Inspector.Tree())[messages.GlobalHooks]; len(problems) > 0 {
+		data["globalProblems"] = problems
 	}
 	if config := s.configStatus(); config.Refused != "" {
 		data["config"] = config
@@ -196,17 +222,36 @@ func (s Source) hookList(r *http.Request) (any, error) {
 			}
 		}
 	}
+	s.addProblems(all)
 	return view{map[string]any{"hooks": all}, hookLines(all)}, err
 }
 
 // globalList answers /global/list.
 func (s Source) globalList(r *http.Request) (any, error) {
 	all, err := s.hooksOf(r.Context(), globalOwner)
+	s.addProblems(all)
 	names := make([]string, 0, len(all))
 	for _, h := range all {
 		names = append(names, h.Hook)
 	}
 	return view{map[string]any{"globalHooks": names, "hooks": all}, lines(names)}, err
+}
+
+// addProblems adds what keeps hooks from their snapshots.
+func (s Source) addProblems(all []messages.HookInfo) {
+	byHook := map[string][]string{}
+	walk(s.Inspector.Tree(), func(n *supervisor.Node) {
+		if reporter, ok := n.Status.(messages.MonitorsReporter); ok {
+			for _, b := range reporter.Monitors().Bindings {
+				if problem := b.Problem(); problem != "" {
+					byHook[b.Hook] = append(byHook[b.Hook], problem)
+				}
+			}
+		}
+	})
+	for i := range all {
+		all[i].Problems = byHook[all[i].Hook]
+	}
 }
 
 func hookLines(all []messages.HookInfo) func(io.Writer) {
@@ -220,6 +265,7 @@ func hookLines(all []messages.HookInfo) func(io.Writer) {
 			if h.Hanging != nil {
 				on = append(on, h.Hanging.String())
 			}
+			on = append(on, h.Problems...)
 			fmt.Fprintf(table, "%s\t%s\t%s\n", h.Owner, h.Hook, strings.Join(on, ", "))
 		}
 		_ = table.Flush() // the client has gone

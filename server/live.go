@@ -115,6 +115,9 @@ func notices(tree []*supervisor.Node) []string {
 			if status.HeldPurge != nil {
 				all = append(all, "A person must decide: "+status.HeldPurge.String())
 			}
+			for _, problem := range status.Problems[messages.GlobalHooks] {
+				all = append(all, "Global hooks: "+problem)
+			}
 		case messages.MonitorsReporter:
 			for _, b := range status.Monitors().Incomplete() {
 				all = append(all, "The snapshot of a binding is not what the cluster has: "+b.String())

@@ -47,6 +47,9 @@ func (s Source) tree(who audience) []*supervisor.Node {
 				status.Cold[i] = name + ": " + hidden(why)
 			}
 			n.Status = status
+		case messages.ConvergeStatus: // as the reason of a refusal, a problem of a schema may show a value
+			status.Problems = hideProblems(status.Problems)
+			n.Status = status
 		case messages.ConfigStatus: // the reason may show the value that a schema refuses
 			status.Refused = hidden(status.Refused)
 			n.Status = status
@@ -59,6 +62,14 @@ func hideErrors(tasks []messages.FailingTask) []messages.FailingTask {
 	out := slices.Clone(tasks)
 	for i := range out {
 		out[i].Error = hidden(out[i].Error)
+	}
+	return out
+}
+
+func hideProblems(problems map[string][]string) map[string][]string {
+	out := make(map[string][]string, len(problems))
+	for owner, list := range problems {
+		out[owner] = []string{fmt.Sprintf("its files have %d problems; ", len(list)) + hidden("why")}
 	}
 	return out
 }

@@ -114,12 +114,15 @@ func (d *disk) restore(path string) error {
 
 func isBelow(name, path string) bool { return name == path || strings.HasPrefix(name, path+"/") }
 
+// withoutBit begins a hook or an enabled script that somebody forgot to make executable.
+const withoutBit = "not executable"
+
 // write puts a file there; hooks and enabled scripts become executable.
 func (d *disk) write(name string, f *diskFile) error {
 	path := filepath.Join(d.dir, filepath.FromSlash(name))
 	mode := os.FileMode(0o644)
 	openapi := strings.Contains(name, "/openapi/")
-	if !openapi && (strings.Contains(name, "hooks/") || filepath.Base(name) == "enabled") {
+	if !openapi && (strings.Contains(name, "hooks/") || filepath.Base(name) == "enabled") && !bytes.HasPrefix(f.data, []byte(withoutBit)) {
 		mode = 0o755
 	}
 	d.mu.Lock()

@@ -253,7 +253,7 @@ func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hook
 		return answer, err
 	}
 	if s != nil {
-		answer = hooks.Answer{Enabled: s.Enabled == "true", Reason: s.Reason}
+		answer = hooks.Answer{Enabled: s.enabled(e.Values), Reason: s.Reason}
 	} else if answer, err = h.real.Enabled(ctx, e); err != nil {
 		return answer, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	"sigs.k8s.io/yaml"
@@ -22,6 +23,7 @@ import (
 //	    times: 1                  # only at its first run; always when it is absent
 //	    count: /dns/pods          # write how many objects the snapshots show, too
 //	enabled: "true"               # for enabled scripts
+//	enabledBy: b.wanted             # or the value of this path, as the script sees it; absent is true
 //	reason: no nodes              # what they write to MODULE_ENABLED_REASON
 const scripted = "#!testkit"
 
@@ -30,7 +32,9 @@ type script struct {
 	Config  map[string]any         `json:"config"`
 	Runs    map[string]scriptedRun `json:"runs"`
 	Enabled string                 `json:"enabled"`
-	Reason  string                 `json:"reason"`
+	// EnabledBy is a path of values that decides instead of Enabled.
+	EnabledBy string `json:"enabledBy"`
+	Reason    string `json:"reason"`
 
 	mu      sync.Mutex
 	configs map[hooks.Scope]*hooks.Config // what Config means
@@ -57,7 +61,7 @@ func parseScript(name string, data []byte) (*script, error) {
 	if err := yaml.UnmarshalStrict(data[len(scripted):], &s); err != nil {
 		return nil, fmt.Errorf("scripted hook %s: %w", name, err)
 	}
-	if s.Config == nil && s.Enabled == "" {
+	if s.Config == nil && s.Enabled == "" && s.EnabledBy == "" {
 		return nil, errors.New("scripted hook " + name + ": it has neither config nor enabled")
 	}
 	return &s, nil
@@ -84,4 +88,16 @@ func (s *script) configure(scope hooks.Scope) (*hooks.Config, error) {
 	}
 	s.configs[scope] = config
 	return config, nil
+}
+
+// enabled is the answer of an enabled script that sees these values.
+func (s *script) enabled(seen any) bool {
+	if s.EnabledBy == "" {
+		return s.Enabled == "true"
+	}
+	for part := range strings.SplitSeq(s.EnabledBy, ".") {
+		object, _ := seen.(map[string]any)
+		seen = object[part]
+	}
+	return seen != false
 }

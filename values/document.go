@@ -18,6 +18,8 @@ type Document struct {
 	Flags map[string]bool
 	// Maintenance maps keys like someModuleMaintenance to NoResourceReconciliation, or to "" for none (H15).
 	Maintenance map[string]string
+	// Strange are keys of a module's own file that look like flags and are not its own: the chart's, or misspelt.
+	Strange []string
 }
 
 // Stored is what ConfigMap and Secret together hold of a section (D40); nil for nothing.
@@ -52,6 +54,9 @@ func ParseFile(path string, data []byte, only ...string) (Document, error) {
 	var problems []error
 	for _, key := range sortedKeys(content) {
 		if len(only) > 0 && !concerns(key, only) {
+			if _, isFlag := flagOwner(key); isFlag && len(document.Strange) < maxProblems {
+				document.Strange = append(document.Strange, key)
+			}
 			continue
 		}
 		if err := document.add(key, content[key]); err != nil {

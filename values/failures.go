@@ -41,6 +41,7 @@ type report struct {
 	left    *int // bytes that may still be reported
 	inside  bool // of a message about alternatives, which it shares with others
 	cut     bool // something was left out
+	partial bool // other layers may add keys to maps: only what stays wrong is reported
 	worded  map[string]string
 }
 
@@ -179,10 +180,10 @@ func (r *report) content(s *jsonschema.Schema, value any, at pointer, seen *eval
 }
 
 func (r *report) mapping(s *jsonschema.Schema, m map[string]any, at pointer, seen *evaluated) {
-	r.limit(within(len(m), s.MinProperties, -1), s, "minProperties", m, at)
+	r.limit(r.partial || within(len(m), s.MinProperties, -1), s, "minProperties", m, at)
 	r.limit(within(len(m), -1, s.MaxProperties), s, "maxProperties", m, at)
 	for _, name := range s.Required {
-		if _, present := m[name]; !present && !r.full() {
+		if _, present := m[name]; !present && !r.partial && !r.full() {
 			r.add(append(slices.Clip(at), name), "is required")
 		}
 	}
@@ -239,7 +240,7 @@ func (r *report) dependent(s *jsonschema.Schema, m map[string]any, keys []string
 	}
 	for _, key := range keys {
 		for _, name := range s.DependentRequired[key] {
-			if _, ok := m[name]; !ok && !r.full() {
+			if _, ok := m[name]; !ok && !r.partial && !r.full() {
 				r.wrong(at, m, fmt.Sprintf("property '%s' is required, if '%s' property exists", shorten(name, maxElement), shorten(key, maxElement)))
 			}
 		}
@@ -262,7 +263,7 @@ func (r *report) list(s *jsonschema.Schema, list []any, at pointer, seen *evalua
 	if additional, ok := s.AdditionalItems.(bool); ok && !additional && len(list) > positioned(s) {
 		r.wrong(at, list, fmt.Sprintf("only %d items are allowed, but found %d items", positioned(s), len(list)))
 	}
-	if s.Contains != nil {
+	if s.Contains != nil && !(r.partial && hasMap(list)) {
 		r.contains(s, list, at)
 	}
 }
@@ -289,7 +290,8 @@ func (r *report) branches(s *jsonschema.Schema, value any, at pointer, via strin
 	if s.Ref != nil {
 		r.branch(s.Ref, value, at, seen)
 	}
-	if s.Not != nil && !r.full() && r.check.attempt(s.Not, value, seen) {
+	open := r.partial && hasMap(value) // a key more may change what these say
+	if s.Not != nil && (!open || via != "") && !r.full() && r.check.attempt(s.Not, value, seen) {
 		r.forbidden(value, at, via)
 	}
 	for _, branch := range s.AllOf {
@@ -304,10 +306,13 @@ func (r *report) branches(s *jsonschema.Schema, value any, at pointer, via strin
 			r.alternatives(s.OneOf, "oneOf", value, at)
 		case 1:
 		default:
+			if open {
+				break
+			}
 			r.add(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
 		}
 	}
-	if s.If != nil && !r.full() {
+	if s.If != nil && (!open || isNullable(s)) && !r.full() {
 		r.conditional(s, value, at, seen)
 	}
 }
@@ -340,7 +345,7 @@ func (r *report) forbidden(value any, at pointer, via string) {
 func (r *report) unevaluated(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
 	switch v := value.(type) {
 	case map[string]any:
-		if s.UnevaluatedProperties == nil {
+		if s.UnevaluatedProperties == nil || r.partial { // the shape beside it knows the keys of all branches
 			return
 		}
 		for _, key := range sortedKeys(v) {
@@ -375,6 +380,9 @@ func (r *report) alternatives(branches []*jsonschema.Schema, keyword string, val
 		}
 		if one.cut {
 			texts = append(texts, "…")
+		}
+		if r.partial && len(texts) == 0 {
+			return // a key more, and it fits
 		}
 		if reason := strings.Join(texts, " and "); !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)

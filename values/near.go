@@ -33,6 +33,25 @@ func NearFlag(flag string, known []string) string {
 	return ""
 }
 
+// NearestFlag and NearestMaintenance are Nearest for flags and for maintenance keys: what all of them end with does not count.
+func NearestFlag(key string, known []string) string { return nearestWith(flagSuffix, key, known) }
+
+// NearestMaintenance is described with NearestFlag.
+func NearestMaintenance(key string, known []string) string {
+	return nearestWith(maintenanceSuffix, key, known)
+}
+
+func nearestWith(suffix, key string, known []string) string {
+	owners := make([]string, 0, len(known))
+	for _, k := range known {
+		owners = append(owners, strings.TrimSuffix(k, suffix))
+	}
+	if meant := Nearest(strings.TrimSuffix(key, suffix), owners); meant != "" {
+		return meant + suffix
+	}
+	return ""
+}
+
 // Nearest is Near for words of a fixed list, such as keys, commands and options: the one that
 // differs in case or in at most two letters, or "".
 func Nearest(word string, known []string) string {

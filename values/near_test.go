@@ -45,3 +45,16 @@ func TestNearest(t *testing.T) {
 		}
 	}
 }
+
+// A flag of another module, or of a chart, is not taken for a misspelt one.
+func TestNearestFlag(t *testing.T) {
+	known := []string{"dnsServerEnabled"}
+	for flag, want := range map[string]string{"dnsSeverEnabled": "dnsServerEnabled", "serverEnabled": "", "Enabled": ""} {
+		if got := values.NearestFlag(flag, known); got != want {
+			t.Errorf("%q: got %q, want %q", flag, got, want)
+		}
+	}
+	if got := values.NearestMaintenance("dnsSeverMaintenance", []string{"dnsServerMaintenance"}); got != "dnsServerMaintenance" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -30,7 +30,9 @@ type schema struct {
 	compiled *jsonschema.Schema
 	checker  checker
 	defaults *defaults
-	marks    *marks // what it marks with x-secret; nil for nothing
+	marks    *marks     // what it marks with x-secret; nil for nothing
+	problems []string   // of its defaults
+	idle     []idleRule // what looks like a rule in it and is not evaluated
 }
 
 // CompileSchemas compiles the schemas of a module, or the global ones. Errors name the file and the place in it, all of them.
@@ -118,7 +120,14 @@ func compileSchema(path string, root map[string]any, forHelm bool) (*schema, err
 	if err != nil {
 		return nil, fmt.Errorf("schema %s: %w", path, err)
 	}
-	return &schema{path: path, document: translated.schema, compiled: compiled, checker: checker{formats: compiler.Formats, costs: translated.costs, limit: maxSteps}, defaults: fill, marks: marked}, nil
+	s := &schema{
+		path: path, document: translated.schema, compiled: compiled, checker: checker{formats: compiler.Formats, costs: translated.costs, limit: maxSteps},
+		defaults: fill, marks: marked, idle: translated.idle,
+	}
+	if !forHelm {
+		s.checkDefaults()
+	}
+	return s, nil
 }
 
 // compileError says what is wrong with a schema in terms of the author's file.

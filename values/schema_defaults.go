@@ -14,6 +14,8 @@ type defaults struct {
 	at         string
 	value      any // the default of the value itself, with the defaults below it filled in; nil when there is none
 	has        bool
+	from       string // the schema that has it
+	written    any    // the value without the defaults below it
 	properties map[string]*defaults
 	patterns   []patternDefaults
 	additional *defaults // for keys that the schema does not name
@@ -80,7 +82,7 @@ func (c *defaultsCompiler) compile(ats []string) (*defaults, error) {
 	}
 	for _, p := range places {
 		if value := p.node["default"]; value != nil && !d.has {
-			d.value, d.has = value, true
+			d.value, d.has, d.from, d.written = value, true, p.at, value
 		}
 	}
 	children := childrenOf(places)

@@ -23,6 +23,8 @@ func translate(root map[string]any, forHelm bool) (translation, error) {
 		origins:  map[string]string{},
 		costs:    map[string]int{},
 		patterns: maxPatterns,
+		keywords: keywords(),
+		idle:     map[idleRule]bool{},
 	}
 	translated := t.schema("", mode{closed: true})
 	if len(t.problems) > 0 {
@@ -31,7 +33,7 @@ func translate(root map[string]any, forHelm bool) (translation, error) {
 	if m, ok := translated.(map[string]any); ok && len(t.defs) > 0 {
 		m["$defs"] = t.defs
 	}
-	return translation{translated, t.origins, t.costs}, nil
+	return translation{translated, t.origins, t.costs, t.idleRules()}, nil
 }
 
 // translation is what the compiler gets.
@@ -39,6 +41,7 @@ type translation struct {
 	schema  any
 	origins map[string]string // name of a definition → place in the document
 	costs   map[string]int    // of patterns, see patternCost
+	idle    []idleRule
 }
 
 type translator struct {
@@ -52,6 +55,9 @@ type translator struct {
 	patterns int // instructions of patterns that may still be compiled
 	wrong    int // keywords whose value is wrong
 	stopped  bool
+	keywords map[string]bool
+	idle     map[idleRule]bool
+	guesses  int // what unknown keys may mean
 }
 
 // fail collects problems, a hundred of them.
@@ -133,6 +139,7 @@ func (t *translator) node(at string) any {
 // object translates keyword by keyword. With a shape next to it the schema becomes a definition, so that places in error messages
 // stay what they are in the document.
 func (t *translator) object(p place, m mode) any {
+	t.look(p)
 	out := map[string]any{}
 	for _, keyword := range verbatim() {
 		if value, ok := p.node[keyword]; ok {

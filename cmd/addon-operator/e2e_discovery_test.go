@@ -133,3 +133,50 @@ func TestEnabledScriptFails(t *testing.T) {
 	o.ready()
 	h.awaitRevisions("web", "1:deployed")
 }
+
+// An enabled script that reads its own section is asked when that section changes: the module goes and comes with it,
+// and no other module runs. The same answer costs no reload. E6.
+func TestEnabledScriptReadsItsSection(t *testing.T) {
+	h := newHouse(t, `
+-- modules/values.yaml --
+webEnabled: true
+otherEnabled: true
+-- modules/010-web/Chart.yaml --
+name: web
+version: 0.1.0
+-- modules/010-web/templates/cm.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web}
+data: {size: {{ .Values.web.size | quote }}}
+-- modules/010-web/values.yaml --
+web: {size: 1, wanted: true}
+-- modules/010-web/enabled --
+#!/usr/bin/env bash
+echo asked >> "$OUT/asked"
+if grep -q '"wanted": *false' "$CONFIG_VALUES_PATH"; then echo false; else echo true; fi > "$MODULE_ENABLED_RESULT"
+-- modules/020-other/hooks/h.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
+echo ran >> "$OUT/other"
+`)
+	o := h.start().ready()
+	h.awaitRevisions("web", "1:deployed")
+	h.setConfig(map[string]string{"web": "size: 2\n"})
+	h.awaitConfigMap("web", "size", "2")
+	h.awaitLines("out/asked", "asked", "asked")
+	h.awaitLines("out/other", "ran")
+
+	h.setConfig(map[string]string{"web": "wanted: false\nsize: 3\n"})
+	o.expect("enabled script gives another answer", "module=web", "enabled=false")
+	o.expect("module is deleted", "module=web")
+	h.awaitRevisions("web", "")
+	o.ask("why web", "module web is off: its enabled script says false")
+
+	h.setConfig(map[string]string{"web": "wanted: true\nsize: 4\n"})
+	h.awaitConfigMap("web", "size", "4")
+	h.awaitRevisions("web", "1:deployed")
+	if n := o.count("ERROR"); n != 0 {
+		t.Errorf("%d errors", n)
+	}
+}

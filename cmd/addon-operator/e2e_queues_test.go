@@ -134,3 +134,52 @@ func TestModuleIsDisabledWhileItsHookSleeps(t *testing.T) {
 		t.Errorf("%d errors", n)
 	}
 }
+
+// A named queue is listed, with length 0, as soon as its hook is loaded. It goes with the last hook that names it,
+// with its actor and its series, and comes back with it. F1, E11.
+func TestQueuesComeAndGo(t *testing.T) {
+	h := newHouse(t, `
+-- modules/values.yaml --
+oneEnabled: true
+twoEnabled: true
+-- modules/010-one/hooks/h.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "schedule": [{"crontab": "* * * * * *", "queue": "ticks"}, {"crontab": "0 0 1 1 *", "queue": "shared"}]}'; exit; fi
+echo tick >> "$OUT/ticks"
+-- modules/020-two/hooks/h.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "schedule": [{"crontab": "0 0 1 1 *", "queue": "shared"}]}'; exit; fi
+`)
+	o := h.start().ready()
+	o.ask("queue list", `Queue "main"`, `Queue "shared" is empty.`, `Queue "ticks"`)
+	o.ask("queue list shared", `Queue "shared" is empty.`)
+	o.awaitQueue("shared", 0)
+	h.awaitLine("out/ticks", "tick")
+	page := func() string {
+		_, body := get(o.public + "/metrics")
+		return body
+	}
+	expectAll(t, page(), `tasks_queue_action_duration_seconds_count{queue_action="AddLast",queue_name="ticks"}`, `tasks_queue_length{queue="ticks"}`)
+	expectAll(t, o.command("--dump-actors"), "queue/shared", "queue/ticks")
+
+	h.setConfig(map[string]string{"oneEnabled": "false"})
+	o.expect("module is deleted", "module=one")
+	h.eventually("the end of the queue", func() error {
+		if metrics := page(); strings.Contains(metrics, `queue="ticks"`) || strings.Contains(metrics, `queue_name="ticks"`) {
+			return errNotYet
+		}
+		return nil
+	})
+	if list := o.command("queue", "list") + o.command("--dump-actors"); strings.Contains(list, "ticks") || !strings.Contains(list, "queue/shared") {
+		t.Errorf("the queues are %s", list)
+	}
+	h.setConfig(map[string]string{"oneEnabled": "true"})
+	o.awaitQueue("ticks", 0)
+	h.setConfig(map[string]string{"oneEnabled": "false", "twoEnabled": "false"})
+	h.eventually("the end of both queues", func() error {
+		if list := o.command("queue", "list"); strings.Contains(list, "ticks") || strings.Contains(list, "shared") {
+			return fmt.Errorf("the queues are %s", list)
+		}
+		return nil
+	})
+}

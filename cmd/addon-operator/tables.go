@@ -39,8 +39,9 @@ func table(w io.Writer, nothing, head string, rows [][]string) error {
 type listedModule struct {
 	Name string
 	messages.ModuleStatus
-	Off     string
-	Hanging []messages.RunningHook
+	Off      string
+	Hanging  []messages.RunningHook
+	Problems []string
 }
 
 // problem is what a person should know first of the module; empty when all is well.
@@ -56,15 +57,27 @@ func (m listedModule) problem(held *messages.HeldPurge) string {
 	case len(m.Fights) > 0:
 		return m.Fights[0]
 	}
-	return ""
+	return firstOf(m.Problems, "why "+m.Name)
+}
+
+// firstOf is the first of several problems, and says where the others are told.
+func firstOf(problems []string, where string) string {
+	switch len(problems) {
+	case 0:
+		return ""
+	case 1:
+		return shortened(problems[0], 100)
+	}
+	return shortened(problems[0], 100) + fmt.Sprintf(" (and %d more: addon-operator %s)", len(problems)-1, where)
 }
 
 func moduleTable(w io.Writer, body []byte) error {
 	var list struct {
-		Modules    []listedModule
-		HeldPurge  *messages.HeldPurge
-		Leadership *messages.Leadership
-		Config     messages.ConfigStatus
+		Modules        []listedModule
+		HeldPurge      *messages.HeldPurge
+		GlobalProblems []string
+		Leadership     *messages.Leadership
+		Config         messages.ConfigStatus
 	}
 	if err := decoded(body, &list); err != nil {
 		return err
@@ -99,6 +112,9 @@ func moduleTable(w io.Writer, body []byte) error {
 	if err == nil && list.HeldPurge != nil { // of releases that need not be in the table
 		_, err = fmt.Fprintf(w, "\nNote: %s\n", list.HeldPurge)
 	}
+	for _, problem := range list.GlobalProblems {
+		fmt.Fprintf(w, "\nGlobal hooks: %s\n", problem)
+	}
 	return err
 }
 
@@ -115,6 +131,8 @@ func hookTable(w io.Writer, body []byte) error {
 				owner, hook, problem = " ", " ", " "
 			} else if h.Hanging != nil {
 				problem = shortened(h.Hanging.String(), 100)
+			} else {
+				problem = firstOf(h.Problems, "hook snapshots "+h.Hook)
 			}
 			name := b.Name
 			if name == b.Type {

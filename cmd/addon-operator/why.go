@@ -20,7 +20,8 @@ func whyCommand(c *Config, names *completer) *cobra.Command {
 		Long: `Prints of a module that is off which rule decided it: no flag anywhere, a flag that is false
 and where, what its enabled script says, or what the discovery fails at. Then prints the chain of
 causes of the module's last run, the latest first: the release, the change of values, the hook, the
-binding, and the object, tick or edit that began it; and what fails in it now.`,
+binding, and the object, tick or edit that began it; what fails in it now; and the problems of its
+files and of what its hooks watch.`,
 		Example: "  addon-operator why ingress-nginx",
 		Args:    exactly(1, "the name of one module, as 'dns' of 010-dns"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -36,32 +37,40 @@ func whyText(w io.Writer, body []byte) error {
 	var s struct {
 		Name string
 		messages.ModuleStatus
-		Off string
+		Off      string
+		Problems []string
 	}
 	if err := decoded(body, &s); err != nil {
 		return err
 	}
-	if s.Off != "" {
-		if _, err := fmt.Fprintf(w, "module %s is off: %s\n", s.Name, s.Off); err != nil || s.LastRun == nil {
-			return err
-		}
-	}
-	if s.LastRun == nil {
-		_, err := fmt.Fprintf(w, "module %s has not run since the operator started (%s)\n", s.Name, s.Phase)
-		return err
-	}
 	var out strings.Builder
+	if s.Off != "" {
+		fmt.Fprintf(&out, "module %s is off: %s\n", s.Name, s.Off)
+	}
+	switch {
+	case s.LastRun != nil:
+		describeRun(&out, s.Name, s.ModuleStatus)
+	case s.Off == "":
+		fmt.Fprintf(&out, "module %s has not run since the operator started (%s)\n", s.Name, s.Phase)
+	}
+	for _, problem := range s.Problems {
+		fmt.Fprintf(&out, "problem: %s\n", problem)
+	}
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// describeRun tells of the last run of a module, and of what fails in it.
+func describeRun(out io.Writer, name string, s messages.ModuleStatus) {
 	release := s.LastRun.Release
 	if release == "" {
 		release = "not finished"
 	}
-	fmt.Fprintf(&out, "module %s: %s\nlast run began %s (%s)\nrelease: %s\n", s.Name, s.Phase, s.LastRun.Began.Format(time.RFC3339), ago(s.LastRun.Began), release)
+	fmt.Fprintf(out, "module %s: %s\nlast run began %s (%s)\nrelease: %s\n", name, s.Phase, s.LastRun.Began.Format(time.RFC3339), ago(s.LastRun.Began), release)
 	for i, cause := range s.LastRun.Causes {
-		fmt.Fprintf(&out, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause)
+		fmt.Fprintf(out, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause)
 	}
 	for _, f := range s.Failing {
-		fmt.Fprintf(&out, "%s\n", f)
+		fmt.Fprintf(out, "%s\n", f)
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
 }

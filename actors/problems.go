@@ -1,0 +1,80 @@
+package actors
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+)
+
+// What lies on disk may be wrong in ways with which an operator starts all the same: a second module of one name, a script
+// without its x bit, a default that cannot be valid. converge, which knows what lies there, shows it with the module.
+
+// shownProblems is how many problems of a module are shown; a schema may have a hundred.
+const shownProblems = 10
+
+// unusedFiles says which files in a directory of hooks look like hooks and are none. What cannot be read is told by who
+// loads the hooks.
+func unusedFiles(dir, prefix string, scope hooks.Scope) []string {
+	_, unused, err := hooks.Find(dir, prefix, scope)
+	if err != nil {
+		return nil
+	}
+	return unused
+}
+
+// unusedFilesOf looks into the modules that are enabled from now on: their hooks are loaded next.
+func unusedFilesOf(d discovery) map[string][]string {
+	unused := map[string][]string{}
+	for _, m := range d.tree.Modules {
+		if slices.Contains(d.enabled, m.Name) && !slices.Contains(d.before, m.Name) {
+			unused[m.Name] = unusedFiles(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
+		}
+	}
+	return unused
+}
+
+// listProblems works out what is shown of the modules, and shows what is new as an Event, too. The map is not changed
+// afterwards.
+func (c *converge) listProblems() {
+	all := map[string][]string{}
+	add := func(owner string, problems []string) {
+		if more := len(problems) - shownProblems; more > 0 {
+			problems = append(slices.Clone(problems[:shownProblems]), fmt.Sprintf("and %d more", more))
+		}
+		if len(problems) > 0 {
+			all[owner] = problems
+		}
+	}
+	add(messages.GlobalHooks, c.state.globalProblems)
+	for _, m := range c.state.tree.Modules {
+		add(m.Name, slices.Concat(m.Problems(), c.state.unused[m.Name]))
+	}
+	for _, owner := range slices.Sorted(maps.Keys(all)) {
+		news := slices.DeleteFunc(slices.Clone(all[owner]), func(p string) bool { return slices.Contains(c.state.problems[owner], p) })
+		if len(news) == 0 {
+			continue
+		}
+		about := "global hooks"
+		if owner != messages.GlobalHooks {
+			about = "module " + owner
+		}
+		c.program.notify(kube.Notice{Warning: true, Reason: "ModuleProblem", Message: about + ": " + strings.Join(news, "; ")})
+	}
+	c.state.problems = all
+}
+
+// logNewWarnings tells what a reload has found on disk that was not there before.
+func (c *converge) logNewWarnings(now *addons.Tree) {
+	for _, warning := range now.Warnings {
+		if !slices.Contains(c.state.tree.Warnings, warning) {
+			c.log.Warn(warning)
+		}
+	}
+}

@@ -1,0 +1,179 @@
+package actors
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// Which queues there are (F1). The root knows whose hooks name a queue: it spawns the queue with the first of
+// them and ends it after the last. A queue that is to end hands out what it has first, which its owners drop
+// (E12); when it is empty it says so and is stopped. What comes for it later begins it again.
+//
+//	named -hooks gone-> ending -empty-> stopping -terminated-> gone
+//	                          -named again-> named
+//
+// Queues of the operator's own come with their first task and stay.
+
+type (
+	// useQueues tells the root which queues the hooks of an owner name; none when they are gone.
+	useQueues struct {
+		owner  string
+		queues []string
+	}
+	// endQueue asks a queue to tell by queueEmpty when it has no task.
+	endQueue   struct{ number int }
+	queueEmpty struct {
+		name   string
+		number int // of the question
+	}
+)
+
+// namedQueues is what the root knows of queues.
+type namedQueues struct {
+	users  map[string][]string // the queues that hooks name, by owner
+	asked  int                 // counts the questions
+	ending map[string]int      // the last question to each queue that nobody names
+	// stopping are the queues that are about to terminate, with what has come for them since.
+	stopping map[string][]messages.Enqueue
+}
+
+func newNamedQueues() namedQueues {
+	return namedQueues{users: map[string][]string{}, ending: map[string]int{}, stopping: map[string][]messages.Enqueue{}}
+}
+
+// stays reports whether a queue does not end by itself.
+func (q namedQueues) stays(name string) bool {
+	if name == messages.MainQueue || strings.HasPrefix(name, hooks.ReservedQueues) {
+		return true
+	}
+	for _, queues := range q.users {
+		if slices.Contains(queues, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// queuesOf are the queues beside main that hooks name, sorted.
+func queuesOf(all []hooks.Hook) []string {
+	var names []string
+	for _, hook := range all {
+		for _, b := range hook.Config.Kubernetes {
+			names = append(names, b.Queue)
+		}
+		for _, b := range hook.Config.Schedules {
+			names = append(names, b.Queue)
+		}
+	}
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == messages.MainQueue })
+}
+
+// useQueues begins the queues that an owner names from now on, and ends those that nobody names any more.
+func (o *operator) useQueues(ctx actor.Context, msg useQueues) {
+	if o.stopping {
+		return
+	}
+	o.queues.users[msg.owner] = msg.queues
+	for _, name := range msg.queues {
+		delete(o.queues.ending, name)
+		o.spawnQueue(ctx, name)
+	}
+	for _, child := range slices.Sorted(maps.Keys(o.children)) { // all, so that it can be done again after a crash
+		name, ok := strings.CutPrefix(child, queueChild(""))
+		_, stops := o.queues.stopping[name]
+		if ok && !stops && o.queues.ending[name] == 0 {
+			o.endUnnamed(ctx, name)
+		}
+	}
+}
+
+// endUnnamed asks a queue to end, unless a hook names it.
+func (o *operator) endUnnamed(ctx actor.Context, name string) {
+	if o.queues.stays(name) {
+		return
+	}
+	o.queues.asked++
+	o.queues.ending[name] = o.queues.asked
+	ctx.Send(o.program.PID(queuePath+name), endQueue{o.queues.asked})
+}
+
+// queueEmpty stops a queue, unless it has been named again, or has been sent a task since.
+func (o *operator) queueEmpty(ctx actor.Context, msg queueEmpty) {
+	if o.stopping || o.queues.ending[msg.name] != msg.number {
+		return
+	}
+	o.queues.stopping[msg.name] = nil
+	ctx.Stop(o.program.PID(queuePath + msg.name))
+	delete(o.queues.ending, msg.name)
+}
+
+// queueTerminated forgets a queue, and begins it again when that has come to be needed meanwhile.
+func (o *operator) queueTerminated(ctx actor.Context, who *actor.PID) {
+	name, ok := strings.CutPrefix(who.Id, queuePath)
+	if !ok || o.stopping {
+		return
+	}
+	late, ok := o.queues.stopping[name]
+	if !ok {
+		return
+	}
+	o.program.Metrics.forgetQueue(name)
+	delete(o.children, queueChild(name))
+	delete(o.queues.stopping, name)
+	if o.queues.stays(name) {
+		o.spawnQueue(ctx, name)
+	}
+	for _, msg := range late {
+		o.enqueue(ctx, msg)
+	}
+}
+
+// enqueue hands tasks to a queue, which is begun when it is not there.
+func (o *operator) enqueue(ctx actor.Context, msg messages.Enqueue) {
+	if o.stopping {
+		return // no new tasks
+	}
+	if late, stops := o.queues.stopping[msg.Queue]; stops {
+		o.queues.stopping[msg.Queue] = append(late, msg)
+		return
+	}
+	o.spawnQueue(ctx, msg.Queue)
+	ctx.Send(o.program.PID(queuePath+msg.Queue), msg)
+	o.endUnnamed(ctx, msg.Queue)
+}
+
+func (o *operator) spawnQueue(ctx actor.Context, name string) {
+	o.spawn(ctx, stageQueues, queueChild(name), newQueue(o.program, name))
+}
+
+func queueChild(name string) string { return "queue/" + name }
+
+// tellEmpty answers endQueue, as soon as nothing waits and nothing is in progress.
+func (q *queue) tellEmpty(ctx actor.Context) {
+	if q.state.ending == 0 || q.state.current != nil || len(q.state.pending) > 0 {
+		return
+	}
+	ctx.Send(q.program.PID(operatorPath), queueEmpty{q.name, q.state.ending})
+	q.state.ending = 0
+}
+
+// nameQueues tells the root which queues the module's hooks name.
+func (m *module) nameQueues(ctx actor.Context) {
+	if names := queuesOf(m.state.hooks); len(names) > 0 {
+		ctx.Send(m.program.PID(operatorPath), useQueues{m.name, names})
+	}
+}
+
+// leaveQueues tells it that the hooks are gone.
+func (m *module) leaveQueues(ctx actor.Context) {
+	if len(queuesOf(m.state.hooks)) > 0 {
+		ctx.Send(m.program.PID(operatorPath), useQueues{owner: m.name})
+	}
+}

@@ -1,0 +1,64 @@
+package kube
+
+import (
+	"context"
+	"log/slog"
+
+	"addon-operator/kube/objectpatch"
+)
+
+// maxPatchWarnings is how many warnings about the object patches of one hook run are told; the others are counted.
+const maxPatchWarnings = 20
+
+// patchWarnings tells what the API server says of the object patches of one hook run, such as unknown fields, with the
+// object. It is used by one goroutine.
+type patchWarnings struct {
+	log    *slog.Logger
+	object string // of the operation in progress
+	known  map[[2]string]bool
+	more   int
+}
+
+type (
+	patchWarningsKey struct{}
+	aboutKey         struct{}
+)
+
+// WithAbout returns a context whose object patches are logged with attributes: whose they are.
+func WithAbout(ctx context.Context, attributes ...any) context.Context {
+	return context.WithValue(ctx, aboutKey{}, attributes)
+}
+
+func (c *Client) newPatchWarnings(ctx context.Context) *patchWarnings {
+	about, _ := ctx.Value(aboutKey{}).([]any)
+	return &patchWarnings{log: c.log.With(about...), known: map[[2]string]bool{}}
+}
+
+// of is the context of one operation.
+func (w *patchWarnings) of(ctx context.Context, p objectpatch.Patch) context.Context {
+	w.object = p.Kind + " " + p.Name
+	if p.Namespace != "" {
+		w.object = p.Kind + " " + p.Namespace + "/" + p.Name
+	}
+	return context.WithValue(ctx, patchWarningsKey{}, w)
+}
+
+// tell logs a warning. With the attribute err the log repeats it at growing distances.
+func (w *patchWarnings) tell(text string) {
+	warning := [2]string{w.object, text}
+	switch {
+	case w.known[warning]: // of another request of the operation
+	case len(w.known) == maxPatchWarnings:
+		w.more++
+	default:
+		w.known[warning] = true
+		w.log.Warn("the API server warns of an object patch", "object", w.object, "err", text)
+	}
+}
+
+// end says how much was not told.
+func (w *patchWarnings) end() {
+	if w.more > 0 {
+		w.log.Warn("the API server warns of more object patches", "err", "correct what it has named first", "warnings", w.more)
+	}
+}
