@@ -46,9 +46,16 @@ func (c *config) saveConfigMap(ctx actor.Context, msg messages.SaveConfig) messa
 	}
 	writeCtx, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
 	defer cancel()
-	written, err := c.program.ConfigMap.Write(writeCtx, c.state.known, set)
+	known, flagsChanged := c.withOwnWrite(set)
+	before, errBefore := c.document()
+	after, errAfter := parseStored(known, c.state.secret.known)
+	paths := c.state.written.paths
+	if errors.Join(errBefore, errAfter) == nil { // known is valid by definition
+		paths = wrote(paths, msg, before, after)
+	}
+	left, err := c.program.ConfigMap.Write(kube.WithWrittenNote(writeCtx, paths.Text()), c.state.known, set)
 	if errors.Is(err, kube.ErrConflict) {
-		c.meet(ctx, written)
+		c.meet(ctx, left)
 		if c.state.refused != "" {
 			return messages.ConfigSaved{Err: fmt.Errorf("the ConfigMap was changed and is not valid: %s", c.state.refused)}
 		}
@@ -57,15 +64,13 @@ func (c *config) saveConfigMap(ctx actor.Context, msg messages.SaveConfig) messa
 	if err != nil {
 		return messages.ConfigSaved{Err: err}
 	}
-	c.goAhead(written)
-	before, errBefore := c.document()
-	flagsChanged := c.noteOwnWrite(set)
-	if after, err := c.document(); errors.Join(errBefore, err) == nil { // known is valid by definition
-		c.wrote(msg, before, after)
+	c.goAhead(left)
+	c.state.known, c.state.written = known, written{paths: paths, noted: left.Written}
+	if errAfter == nil {
 		warnUnknownKeys(c.log, after, before, c.state.sections)
-		if flagsChanged {
-			ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: after.Flags})
-		}
+	}
+	if flagsChanged && errAfter == nil {
+		ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: after.Flags})
 	}
 	return messages.ConfigSaved{FlagsChanged: flagsChanged}
 }
@@ -99,9 +104,9 @@ func (c *config) texts(msg messages.SaveConfig) (map[string]*string, error) {
 	return set, nil
 }
 
-// noteOwnWrite remembers what was written, so that the watch shows nothing new.
-func (c *config) noteOwnWrite(set map[string]*string) (flagsChanged bool) {
-	known := maps.Clone(c.state.known)
+// withOwnWrite is what will be known when it is written, so that the watch shows nothing new.
+func (c *config) withOwnWrite(set map[string]*string) (known map[string]string, flagsChanged bool) {
+	known = maps.Clone(c.state.known)
 	if known == nil {
 		known = map[string]string{}
 	}
@@ -116,6 +121,5 @@ func (c *config) noteOwnWrite(set map[string]*string) (flagsChanged bool) {
 		known[key] = *text
 		flagsChanged = flagsChanged || !isSection && (!had || old != *text)
 	}
-	c.state.known = known
-	return flagsChanged
+	return known, flagsChanged
 }

@@ -354,7 +354,7 @@ func (c *config) saveSecret(ctx actor.Context, msg messages.SaveConfig) (wrote b
 		s.known[msg.Key] = *set[msg.Key]
 	}
 	if after, err := c.document(); errors.Join(errBefore, err) == nil { // known is valid by definition
-		c.wroteSection(msg, before, after)
+		c.state.written.paths = wroteSection(c.state.written.paths, msg, before, after)
 	}
 	c.secretKnown()
 	return true, nil

@@ -41,25 +41,25 @@ func (c *config) writtenSeen(annotation string) {
 	c.state.written.noted = annotation
 }
 
-// wrote remembers what a hook has saved. before and after are the contents of ConfigMap and Secret.
-func (c *config) wrote(msg messages.SaveConfig, before, after values.Document) {
-	c.wroteSection(msg, before, after)
-	w := &c.state.written
+// wrote adds what a hook saves. before and after are the contents of ConfigMap and Secret.
+func wrote(paths values.Written, msg messages.SaveConfig, before, after values.Document) values.Written {
+	paths = wroteSection(paths, msg, before, after)
 	for _, f := range msg.Flags {
 		var value any
 		if f.Value != nil {
 			value = *f.Value
 		}
-		w.paths = w.paths.Wrote(msg.Hook, f.Key, nil, value)
+		paths = paths.Wrote(msg.Hook, f.Key, nil, value)
 	}
+	return paths
 }
 
 // wroteSection is wrote without the flags.
-func (c *config) wroteSection(msg messages.SaveConfig, before, after values.Document) {
-	if msg.Key != "" {
-		w := &c.state.written
-		w.paths = w.paths.Wrote(msg.Hook, msg.Key, before.Stored(msg.Key), after.Stored(msg.Key))
+func wroteSection(paths values.Written, msg messages.SaveConfig, before, after values.Document) values.Written {
+	if msg.Key == "" {
+		return paths
 	}
+	return paths.Wrote(msg.Hook, msg.Key, before.Stored(msg.Key), after.Stored(msg.Key))
 }
 
 // shownLost is how many values one warning names.
@@ -99,7 +99,8 @@ func (c *config) warnLostBefore() {
 	}
 }
 
-// noteWritten writes the annotation when it says something else than config knows. A ConfigMap
+// noteWritten writes the annotation when it says something else than config knows: a write of the ConfigMap brings its own,
+// but one of the Secret does not, and an edit may have removed values. A ConfigMap
 // that is refused is left alone, and one that does not exist.
 func (c *config) noteWritten(ctx actor.Context) {
 	w := &c.state.written

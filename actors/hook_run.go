@@ -50,7 +50,7 @@ func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) e
 	snapshots, err := j.snapshotsFor(run, hook, w.Triggers)
 	var waiting *waitingError
 	if errors.As(err, &waiting) {
-		j.skip(run, hook, w, err)
+		j.skip(run, hook, w, err, waiting.anew)
 		return nil
 	}
 	if err != nil {
@@ -85,18 +85,25 @@ func inFile(snapshots messages.Snapshots) func(messages.Trigger) int {
 }
 
 // skip passes over a hook one of whose snapshots cannot be complete for now: it must hold
-// nobody up, and must not take a snapshot for complete that is not. When the binding is
-// complete, order hooks run again with the module, or the reload, that is due then; a tick
-// is kept until then.
-func (j job) skip(run *supervisor.Run, hook hooks.Hook, w messages.RunHook, reason error) {
+// nobody up, and must not take a snapshot for complete that is not. When they are complete,
+// order hooks run again with the module, or the reload, that is due then, and what events and
+// ticks have triggered runs (C17). A Synchronization of all bindings, when that is due, stands
+// for the events, and brings the module, or the reload, too.
+func (j job) skip(run *supervisor.Run, hook hooks.Hook, w messages.RunHook, reason error, anew bool) {
 	j.log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", hook.Name, "binding", w.Binding, "err", reason)
-	for _, trigger := range w.Triggers { // each by itself: the ticks of one schedule become one
-		if trigger.Binding != hooks.OnSchedule {
-			continue
+	if w.Binding != hooks.OnSchedule && w.Binding != hooks.OnKubernetes {
+		if !anew {
+			run.Tell(j.program.PID(monitorsPath), messages.AwaitSnapshots{Owner: j.owner, Hook: hook.Name})
 		}
-		t := j.task
-		t.ID, t.Work = j.program.newTaskID(), messages.RunHook{Hook: w.Hook, Binding: hooks.OnSchedule, Triggers: []messages.Trigger{trigger}}
-		run.Tell(j.program.PID(monitorsPath), messages.TickLater{Hook: hook, Task: t})
+		return
+	}
+	w.Resync = nil // these were deferred one by one
+	if anew {
+		w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), isEvent)
+	}
+	if len(w.Triggers) > 0 {
+		w.Binding = w.Triggers[0].Binding
+		run.Tell(j.program.PID(queuePath+j.task.Queue), messages.SetAside{ID: j.task.ID, Work: w})
 	}
 }
 
@@ -166,7 +173,7 @@ func (j job) snapshots(run *supervisor.Run, hook hooks.Hook, synchronization mes
 		err = got.Err
 	}
 	if err == nil && got.Waiting != "" {
-		err = &waitingError{got.Waiting}
+		err = &waitingError{got.Waiting, got.Anew}
 	}
 	if err != nil {
 		return got, fmt.Errorf("hook %s: snapshots: %w", hook.Name, err)
@@ -175,7 +182,10 @@ func (j job) snapshots(run *supervisor.Run, hook hooks.Hook, synchronization mes
 }
 
 // waitingError says that a snapshot cannot be complete for now.
-type waitingError struct{ reason string }
+type waitingError struct {
+	reason string
+	anew   bool // as in [messages.Snapshots]
+}
 
 // Error implements error.
 func (e *waitingError) Error() string { return e.reason }
@@ -254,7 +264,7 @@ func (j job) openBindings(run *supervisor.Run, w messages.SynchronizeHook, e eff
 // binding is complete.
 func (j job) deferSynchronization(run *supervisor.Run, hook hooks.Hook, w messages.SynchronizeHook, reason error) {
 	j.log.Warn("Synchronization of a hook is deferred; nobody else waits for it", "hook", hook.Name, "bindings", w.Names, "err", reason)
-	w.Late = true
+	w.Late = w.Late || !w.Again // else nothing went on without it
 	queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
 	run.Tell(j.program.PID(monitorsPath), messages.SynchronizeLater{Owner: j.owner, Queue: queue, Hook: hook, Work: w})
 	for _, i := range w.Bindings {

@@ -5,41 +5,40 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/hooks"
 	"addon-operator/messages"
 )
 
+// awaited is somebody who waits for the snapshots of a hook.
+type awaited struct {
+	messages.AwaitSnapshots
+	anew bool // as in [messages.SnapshotsComplete]
+}
+
 // synchronizeLater keeps a Synchronization that was deferred, once.
 func (m *monitors) synchronizeLater(ctx actor.Context, msg messages.SynchronizeLater) {
-	same := func(l messages.SynchronizeLater) bool {
-		return l.Owner == msg.Owner && l.Work.Hook == msg.Work.Hook && slices.Equal(l.Work.Bindings, msg.Work.Bindings)
-	}
-	m.state.later = append(slices.DeleteFunc(m.state.later, same), msg)
+	m.state.later = append(slices.DeleteFunc(m.state.later, deferred(msg.Owner, msg.Work)), msg)
 	m.queueLater(ctx)
 }
 
-// tickLater keeps the first of the ticks that come while the hook waits: what a hook does
-// at each tick it need not do again for those it has missed.
-func (m *monitors) tickLater(ctx actor.Context, msg messages.TickLater) {
-	if !slices.ContainsFunc(m.state.ticks, func(kept messages.TickLater) bool { return sameTick(kept.Task, msg.Task) }) {
-		m.state.ticks = append(m.state.ticks, msg)
+// deferred finds a Synchronization among those that are kept.
+func deferred(owner string, w messages.SynchronizeHook) func(messages.SynchronizeLater) bool {
+	return func(l messages.SynchronizeLater) bool {
+		return l.Owner == owner && l.Work.Hook == w.Hook && slices.Equal(l.Work.Bindings, w.Bindings)
+	}
+}
+
+func (m *monitors) awaitSnapshots(ctx actor.Context, msg messages.AwaitSnapshots) {
+	if !slices.ContainsFunc(m.state.awaited, func(a awaited) bool { return a.AwaitSnapshots == msg }) {
+		m.state.awaited = append(m.state.awaited, awaited{AwaitSnapshots: msg})
 	}
 	m.queueLater(ctx)
 }
 
-// sameTick reports whether two tasks are ticks of the same schedule of a hook.
-func sameTick(a, b messages.Task) bool {
-	x, tick := a.Work.(messages.RunHook)
-	y, tock := b.Work.(messages.RunHook)
-	return tick && tock && x.Binding == hooks.OnSchedule && y.Binding == hooks.OnSchedule && a.Owner == b.Owner && x.Hook == y.Hook &&
-		slices.EqualFunc(x.Triggers, y.Triggers, func(t, u messages.Trigger) bool { return t.Index == u.Index })
-}
-
-// queueLater queues the deferred Synchronizations, and the ticks behind them, whose
-// bindings are complete by now.
+// queueLater queues the deferred Synchronizations whose bindings are complete by now, and
+// tells behind them who waits for the same.
 func (m *monitors) queueLater(ctx actor.Context) {
 	m.state.later = slices.DeleteFunc(m.state.later, func(l messages.SynchronizeLater) bool {
-		complete := m.complete(l.Owner, l.Hook)
+		complete := m.complete(l.Owner, l.Hook.Name)
 		if complete {
 			t := m.program.task(l.Owner, l.Work, messages.Cause{Activation: messages.BySync, Detail: "deferred"})
 			t.Queue = l.Queue
@@ -47,21 +46,39 @@ func (m *monitors) queueLater(ctx actor.Context) {
 		}
 		return complete
 	})
-	m.state.ticks = slices.DeleteFunc(m.state.ticks, func(l messages.TickLater) bool {
-		complete := m.complete(l.Task.Owner, l.Hook)
+	m.state.awaited = slices.DeleteFunc(m.state.awaited, func(a awaited) bool {
+		complete := m.complete(a.Owner, a.Hook)
 		if complete {
-			m.program.enqueue(ctx, false, l.Task)
+			to := m.program.owner(a.Owner)
+			if a.Queue != "" {
+				to = m.program.PID(queuePath + a.Queue)
+			}
+			ctx.Send(to, messages.SnapshotsComplete{Owner: a.Owner, Hook: a.Hook, Anew: a.anew})
 		}
 		return complete
 	})
+	m.lookLater(ctx)
 }
 
-// complete reports whether all snapshots of a hook are.
-func (m *monitors) complete(owner string, hook hooks.Hook) bool {
-	for i := range hook.Config.Kubernetes {
-		if mon := m.state.watches[messages.WatchKey{Owner: owner, Binding: bindingKey(hook, i)}]; mon == nil || !mon.synced {
+// complete reports whether all snapshots of a hook are complete now, or it has none.
+func (m *monitors) complete(owner, hook string) bool {
+	return m.each(owner, hook, (*monitor).complete)
+}
+
+// synced reports whether all snapshots of a hook were complete once, and are not too large.
+func (m *monitors) synced(owner, hook string) bool {
+	return m.each(owner, hook, func(mon *monitor) bool { return mon.synced })
+}
+
+func (m *monitors) each(owner, hook string, is func(*monitor) bool) bool {
+	for key, mon := range m.state.watches {
+		if key.Owner == owner && key.Binding.Hook == hook && !is(mon) {
 			return false
 		}
 	}
 	return true
 }
+
+// complete reports whether the snapshot is, at this moment. It may be once and later not: a
+// permission is lost, or a namespace begins to match (C17).
+func (mon *monitor) complete() bool { return mon.synced && mon.watch.State().Whole() }

@@ -17,14 +17,14 @@ import (
 // nothing the second time; what they send may come twice.
 func handledAgain(message any) bool {
 	switch message.(type) {
-	case messages.ShutDown, messages.Enqueue, messages.DropTasks, messages.RetryNow:
+	case messages.ShutDown, messages.Enqueue, messages.DropTasks, messages.RetryNow, messages.SetAside, messages.SnapshotsComplete:
 	case messages.StartUp, messages.ReloadModules, delayedReload, confirmPurge, remindHeld, messages.ConfigChanged, messages.ConfigFlagsSaved,
 		messages.SetDynamicFlags, messages.ModuleDeleted, messages.ConvergeFinished, messages.Converged, sectionChanged:
 	case messages.EnableModule, messages.SuspendModule, messages.ResumeModule, adoptModule, forgetModule, retireModule,
 		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue, scriptAgreed:
 	case messages.ConfigMapSeen, secretSeen, addSections, sectionLost, removeConfirmation, keepAgain, scriptsAnswered, clusterWentBack, compareAgain:
 	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizationEnded,
-		messages.SynchronizeLater, messages.TickLater, messages.Unwatch, messages.ObjectsPatched, messages.ObjectsWritten,
+		messages.SynchronizeLater, messages.AwaitSnapshots, messages.Unwatch, messages.ObjectsPatched, messages.ObjectsWritten,
 		messages.HookBegan, messages.HookEnded, resyncDue, resyncAll, slowedDue, dropWarm,
 		watchOverflowed, watchAgain:
 	case lead, warmUp, flagsMoved:

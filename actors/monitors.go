@@ -35,10 +35,11 @@ type monitorsState struct {
 	started uint64 // counts watches
 	waiting []snapshotRequest
 	later   []messages.SynchronizeLater
-	ticks   []messages.TickLater
+	awaited []awaited
 	looking bool // a lookAgain is on its way
 	writes  writes
 	runs    map[hookKey]*hookWindow // of processes of hooks that run, or ended lately
+	budget  *kube.Budget            // of all watches; nil for none
 	standby bool                    // another replica acts: what changes is in the snapshots, that is enough
 }
 
@@ -82,6 +83,9 @@ const lookEvery = 500 * time.Millisecond
 
 func newMonitors(ctx context.Context, p *program, standby bool) actor.Producer {
 	state := &monitorsState{watches: map[messages.WatchKey]*monitor{}, writes: newWrites(), runs: map[hookKey]*hookWindow{}, standby: standby}
+	if limit := p.SnapshotLimit; limit > 0 {
+		state.budget = kube.NewBudget(limit+limit/2, 2*limit+limit/2) // a list of the size of a limit is always let through
+	}
 	return func() actor.Actor { return &monitors{program: p, log: p.Log, ctx: ctx, state: state} }
 }
 
@@ -112,8 +116,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.hookEnded(msg)
 	case messages.SynchronizeLater:
 		m.synchronizeLater(ctx, msg)
-	case messages.TickLater:
-		m.tickLater(ctx, msg)
+	case messages.AwaitSnapshots:
+		m.awaitSnapshots(ctx, msg)
 	case messages.Unwatch:
 		m.unwatch(ctx, msg)
 	case messages.DumpSnapshots:
@@ -156,7 +160,7 @@ func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 		}
 	}
 	if reason := m.blocked(msg); reason != "" {
-		ctx.Respond(messages.Snapshots{Waiting: reason})
+		ctx.Respond(m.refusal(msg, reason))
 		return
 	}
 	m.state.waiting = append(m.state.waiting, snapshotRequest{ctx.Sender(), msg})
@@ -231,7 +235,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 	}
 	m.state.started++
 	instance := m.state.started
-	spec.Limit = m.program.SnapshotLimit
+	spec.Limit, spec.Budget, spec.Name = m.program.SnapshotLimit, m.state.budget, fmt.Sprint(key)
 	spec.Overflowed = func() { m.program.Send(self, watchOverflowed{key, instance}) }
 	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
 		m.program.Send(self, messages.ObjectChanged{
@@ -260,15 +264,25 @@ func (m *monitors) lookAgain(ctx actor.Context) {
 	m.state.waiting = slices.DeleteFunc(m.state.waiting, func(r snapshotRequest) bool {
 		reason := m.blocked(r.msg)
 		if reason != "" {
-			ctx.Send(r.from, messages.Snapshots{Waiting: reason})
+			ctx.Send(r.from, m.refusal(r.msg, reason))
 		}
 		return reason != ""
 	})
-	m.lookLater(ctx)
+	m.answer(ctx)
+	m.queueLater(ctx)
 }
 
+func (m *monitors) refusal(msg messages.GetSnapshots, reason string) messages.Snapshots {
+	return messages.Snapshots{Waiting: reason, Anew: !m.synced(msg.Owner, msg.Hook.Name)}
+}
+
+// lookLater looks at the watches again while somebody waits for them, but for what the end of a
+// first list tells.
 func (m *monitors) lookLater(ctx actor.Context) {
-	if len(m.state.waiting) == 0 || m.state.looking {
+	due := len(m.state.waiting) > 0 ||
+		slices.ContainsFunc(m.state.later, func(l messages.SynchronizeLater) bool { return m.synced(l.Owner, l.Hook.Name) }) ||
+		slices.ContainsFunc(m.state.awaited, func(a awaited) bool { return m.synced(a.Owner, a.Hook) })
+	if !due || m.state.looking {
 		return
 	}
 	m.state.looking = true
@@ -276,11 +290,12 @@ func (m *monitors) lookLater(ctx actor.Context) {
 	time.AfterFunc(lookEvery, func() { m.program.Send(self, lookAgain{}) })
 }
 
-// blocked says which binding of a hook waits for a kind or a permission.
+// blocked says which binding of a hook waits for a kind or a permission: the first one, or one that
+// was lost since.
 func (m *monitors) blocked(msg messages.GetSnapshots) string {
 	for i, b := range msg.Hook.Config.Kubernetes {
 		mon := m.state.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
-		if mon == nil || mon.synced {
+		if mon == nil || mon.complete() {
 			continue
 		}
 		if mon.tooLarge != "" {
@@ -289,8 +304,9 @@ func (m *monitors) blocked(msg messages.GetSnapshots) string {
 		s := mon.watch.State()
 		if s.Phase == kube.Forbidden {
 			m.program.notify(kube.Notice{Warning: true, Reason: "SnapshotForbidden", Message: fmt.Sprintf("hook %s does not run, its binding %s may not be read: %s", msg.Hook.Name, b.Name, s.Message)})
+			return fmt.Sprintf("binding %s: %s; grant the operator's service account this permission, 'addon-operator rbac generate' prints all that are needed", b.Name, s.Message)
 		}
-		if s.Phase == kube.WaitingForKind || s.Phase == kube.Forbidden {
+		if s.Phase == kube.WaitingForKind && !mon.synced { // once it was, it is empty: a kind that is gone has no objects
 			return fmt.Sprintf("binding %s: %s", b.Name, s.Message)
 		}
 	}
@@ -340,7 +356,7 @@ func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots,
 		switch {
 		case mon == nil: // its module was disabled meanwhile, and the run is being cancelled
 			return messages.Snapshots{Err: errors.New("the watches of this hook were stopped")}, true
-		case !mon.synced:
+		case !mon.complete():
 			return out, false
 		}
 		objects, seq := mon.watch.Snapshot()
@@ -365,8 +381,8 @@ func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
 	}
 	maps.DeleteFunc(m.state.runs, func(key hookKey, _ *hookWindow) bool { return key.owner == msg.Owner })
 	m.state.later = slices.DeleteFunc(m.state.later, func(l messages.SynchronizeLater) bool { return l.Owner == msg.Owner })
-	m.state.ticks = slices.DeleteFunc(m.state.ticks, func(l messages.TickLater) bool { return l.Task.Owner == msg.Owner })
-	m.answer(ctx) // runs that wait for these snapshots hear that they are gone
+	m.answer(ctx)     // runs that wait for these snapshots hear that they are gone
+	m.queueLater(ctx) // and queues let go of what waits for them
 }
 
 func (m *monitors) stopAll() {

@@ -12,7 +12,8 @@ import (
 )
 
 // DefaultSnapshotLimit is how many bytes the snapshot of one binding may take. It is a quarter of what a container of usual
-// size has: whoever may create objects of a watched kind could make the snapshot as large as he likes.
+// size has: whoever may create objects of a watched kind could make the snapshot as large as he likes. All snapshots together
+// may take one and a half of it.
 const DefaultSnapshotLimit = 128 << 20
 
 // watchOverflowed says that a watch is too large and keeps nothing any more.
@@ -46,6 +47,11 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	mon.forgetHeld()
 	m.log.Error("the snapshot of a binding is too large: its hook does not run", "owner", msg.watch.Owner, "hook", mon.hook.Name, "binding", mon.binding.Name, "kind", mon.binding.Kind, "err", mon.tooLarge, "again", delay)
 	m.program.notify(kube.Notice{Warning: true, Reason: "SnapshotTooLarge", Message: fmt.Sprintf("hook %s does not run, the snapshot of its binding %s is too large: %s", mon.hook.Name, mon.binding.Name, mon.tooLarge)})
+	for i, a := range m.state.awaited {
+		if a.Owner == msg.watch.Owner && a.Hook == mon.hook.Name {
+			m.state.awaited[i].anew = true
+		}
+	}
 	if mon.shown && !m.state.standby { // else nobody has asked, or hears now that it is to be had later
 		for _, w := range synchronizations(mon.hook) {
 			w.Late, w.Again, w.Instead = true, true, mon.hook.Config.Version != hooks.V0 // which knows no Synchronization

@@ -86,6 +86,8 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 		o.bindingSynchronized(ctx, self, msg)
 	case messages.BindingDeferred:
 		o.bindingDeferred(ctx, msg)
+	case messages.SnapshotsComplete:
+		self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Hook})
 	case messages.AwaitSynchronized:
 		o.awaitSynchronized(ctx, msg)
 	case messages.RetryNow:

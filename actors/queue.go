@@ -26,6 +26,8 @@ type queueState struct {
 	since   time.Time // the current task began
 	joined  []string  // tasks that have lately joined others
 	ending  int       // the number of an endQueue that is not answered yet; 0 for none
+	aside   []messages.Task
+	left    *messages.RunHook // of the current task, to be set aside
 }
 
 // executeAgain is sent by a timer when a task was lost with its owner.
@@ -51,6 +53,10 @@ func (q *queue) Receive(ctx actor.Context) {
 		q.drop(msg)
 	case messages.TaskDone:
 		q.taskDone(ctx, msg)
+	case messages.SetAside:
+		q.setAside(msg)
+	case messages.SnapshotsComplete:
+		q.bringBack(msg)
 	case executeAgain:
 		q.executeAgain(ctx, msg)
 	case endQueue:
@@ -98,9 +104,12 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 // wait puts a task in the line.
 func (q *queue) wait(t messages.Task) {
 	pending, joined := q.program.wait(q.state.pending, t)
-	if q.state.pending = pending; !joined {
-		return
+	if q.state.pending = pending; joined {
+		q.noteJoined(t)
 	}
+}
+
+func (q *queue) noteJoined(t messages.Task) {
 	if len(q.state.joined) == shownTasks {
 		q.state.joined = slices.Delete(q.state.joined, 0, 1)
 	}
@@ -182,11 +191,17 @@ func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
 	if q.state.current == nil || q.state.current.ID != msg.ID {
 		return
 	}
+	done, left := *q.state.current, q.state.left
+	q.state.left = nil
 	if msg.Lost {
 		q.executeLater(ctx)
 		return
 	}
 	q.state.current = nil
+	if left != nil {
+		done.Work = *left
+		q.keepAside(ctx, done)
+	}
 }
 
 func (q *queue) executeLater(ctx actor.Context) {
@@ -204,6 +219,9 @@ func (q *queue) executeAgain(ctx actor.Context, msg executeAgain) {
 }
 
 func (q *queue) next(ctx actor.Context) {
+	if q.state.current == nil {
+		q.joinAside()
+	}
 	if q.state.current != nil || len(q.state.pending) == 0 {
 		return
 	}
@@ -230,6 +248,7 @@ func (q *queue) execute(ctx actor.Context) {
 func (q *queue) publish(ctx actor.Context) {
 	s := messages.QueueStatus{Length: len(q.state.pending), Since: q.state.since}
 	s.Triggers, s.Crowded = q.count()
+	s.Aside = len(q.state.aside)
 	if q.state.current != nil {
 		s.Length++
 		s.InProgress = true

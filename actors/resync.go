@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -36,9 +37,13 @@ func (m *monitors) resync(ctx actor.Context, due resyncDue) {
 		return
 	}
 	m.resyncLater(ctx, due.watch, mon)
-	t := m.program.task(due.watch.Owner, messages.SynchronizeHook{
+	work := messages.SynchronizeHook{
 		Hook: mon.hook.Name, Bindings: []int{due.watch.Binding.Index}, Names: []string{mon.binding.Name}, Again: true,
-	}, messages.Cause{Activation: messages.BySync, Detail: "resynchronizationPeriod of binding " + mon.binding.Name})
+	}
+	if slices.ContainsFunc(m.state.later, deferred(due.watch.Owner, work)) {
+		return // it waits for a snapshot
+	}
+	t := m.program.task(due.watch.Owner, work, messages.Cause{Activation: messages.BySync, Detail: "resynchronizationPeriod of binding " + mon.binding.Name})
 	t.Queue = mon.binding.Queue
 	m.program.enqueue(ctx, false, t)
 }

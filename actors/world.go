@@ -91,7 +91,8 @@ type World struct {
 	// HookTimeout is the time limit that Hooks gives to hooks that set none, for those who are told of one that hangs; 0
 	// means none.
 	HookTimeout time.Duration
-	// SnapshotLimit is how many bytes the snapshot of one binding may take; 0 means any number.
+	// SnapshotLimit is how many bytes the snapshot of one binding may take, and those of all bindings one and a half of it; 0
+	// means any number.
 	SnapshotLimit int
 	// Backoff makes the delays between the attempts at a task; nil for those of rule F7.
 	Backoff func() backoff.BackOff

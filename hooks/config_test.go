@@ -2,6 +2,7 @@ package hooks
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -395,5 +396,24 @@ func TestWebhooksAreRefused(t *testing.T) {
 				t.Errorf("%s speaks of %s", path, word)
 			}
 		}
+	}
+}
+
+// What is told of a configuration in which everything is wrong and long is short. C7
+func TestMistakesOfLongConfigurationsAreShort(t *testing.T) {
+	var config strings.Builder
+	config.WriteString("configVersion: v1\nonStartup: 1\n" + strings.Repeat("k", 1000) + ": 1\nkubernetes:\n")
+	for i := range 200 {
+		fmt.Fprintf(&config, "- {kind: Pod, name: %s%d, includeSnapshotsFrom: [none]}\n", strings.Repeat("n", 1000), i)
+	}
+	config.WriteString("settings: {executionBurst: 2000000}\n")
+	_, err := ParseConfig(Module, []byte(config.String()))
+	const most = 150_000
+	if err == nil || len(err.Error()) > most || !strings.Contains(err.Error(), "settings.executionBurst: must be 1000000 or less, not 2000000") {
+		t.Errorf("%d bytes: %.2000s", len(fmt.Sprint(err)), err)
+	}
+	_, err = ParseConfig(Module, []byte(strings.ReplaceAll(strings.ReplaceAll(config.String(), "2000000", "2"), strings.Repeat("k", 1000)+": 1\n", "")))
+	if err == nil || len(err.Error()) > most || !strings.Contains(err.Error(), "is the name of no kubernetes binding of this hook") {
+		t.Errorf("%d bytes: %.2000s", len(fmt.Sprint(err)), err)
 	}
 }

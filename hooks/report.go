@@ -11,6 +11,16 @@ import (
 // maxProblems bounds how many mistakes of one output of a hook are reported: it may hold nothing else, and each takes memory.
 const maxProblems = 100
 
+// The keys and names of a configuration, which mistakes are told with, may be as long as all of it.
+const longestPath, longestProblem = 300, 1000 // bytes
+
+func shortened(text string, longest int) string {
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest], "") + "…"
+}
+
 var errTooManyProblems = errors.New("there are more problems; solve these first")
 
 // ConfigError lists what is wrong with the configuration of one hook: everything, or the first hundred mistakes (C7).
@@ -55,7 +65,7 @@ func (r *report) fail(path, format string, args ...any) {
 	if len(r.violations) > maxProblems {
 		return
 	}
-	violation := Violation{Path: path, Problem: fmt.Sprintf(format, args...)}
+	violation := Violation{Path: shortened(path, longestPath), Problem: shortened(fmt.Sprintf(format, args...), longestProblem)}
 	if len(r.violations) == maxProblems {
 		violation = Violation{Problem: errTooManyProblems.Error()}
 	}

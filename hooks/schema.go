@@ -107,7 +107,9 @@ func explain(at place, rule map[string]any, keyword, message string) {
 		at.fail("must not be empty%s", meaning(rule))
 	case "minimum":
 		at.fail("must be %v or more, not %s", rule[keyword], show(at.value))
-	default:
+	case "maximum":
+		at.fail("must be %s or less, not %s", show(rule[keyword]), show(at.value))
+	default: // of the library; TestEveryKeywordIsExplained keeps it from being needed
 		at.fail("%s", message)
 	}
 }

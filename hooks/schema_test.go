@@ -90,6 +90,41 @@ func TestTheSchemaExplainsEveryProperty(t *testing.T) {
 	visit("", any(schema))
 }
 
+// What is wrong is said in our words, whatever keyword of the schemas it offends. C7
+func TestEveryKeywordIsExplained(t *testing.T) {
+	const library = "words of the library"
+	words := []string{"$schema", "$id", "$ref", "$defs", "title", "description", "default", "properties", "items"} // they cannot be offended
+	var visit func(where string, rule map[string]any)
+	visit = func(where string, rule map[string]any) {
+		for keyword, said := range rule {
+			found := &report{}
+			explain(place{path: "a", value: map[string]any{"unknown": true}, report: found}, rule, keyword, library)
+			for _, v := range found.violations {
+				if strings.Contains(v.Problem, library) && !slices.Contains(words, keyword) {
+					t.Errorf("%s/%s is explained by the library", where, keyword)
+				}
+			}
+			below, _ := said.(map[string]any)
+			switch keyword {
+			case "items":
+				visit(where+"/items", below)
+			case "properties", "$defs":
+				for name := range below {
+					one, _ := below[name].(map[string]any)
+					visit(where+"/"+keyword+"/"+name, one)
+				}
+			}
+		}
+	}
+	for version, schema := range map[string][]byte{V0: configV0Schema, V1: configV1Schema} {
+		var parsed map[string]any
+		if err := json.Unmarshal(schema, &parsed); err != nil {
+			t.Fatal(err)
+		}
+		visit(version, parsed)
+	}
+}
+
 // Every object is closed: a key that is ignored silently is the mistake that takes longest to find.
 func TestSchemasCloseEveryObject(t *testing.T) { // C7
 	var visit func(path string, node any)

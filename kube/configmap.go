@@ -128,6 +128,9 @@ func (c *Client) tryWriteConfigMap(ctx context.Context, namespace, name string, 
 		return toConfigMap(object), nil
 	}
 	object.Data = next
+	if text, ok := ctx.Value(writtenNote{}).(string); ok {
+		setAnnotation(object, WrittenAnnotation, text)
+	}
 	if err := writable(object); err != nil {
 		return ConfigMap{}, err
 	}
@@ -183,6 +186,23 @@ func (c *Client) RemoveConfirmation(ctx context.Context, namespace, name, value 
 	})
 }
 
+type writtenNote struct{}
+
+// WithWrittenNote returns a context whose WriteConfigMap sets the annotation [WrittenAnnotation] as well, with the same
+// request: a crash cannot come in between.
+func WithWrittenNote(ctx context.Context, text string) context.Context {
+	return context.WithValue(ctx, writtenNote{}, text)
+}
+
+// setAnnotation sets an annotation, or removes it for an empty text.
+func setAnnotation(object *corev1.ConfigMap, annotation, text string) {
+	if text == "" {
+		delete(object.Annotations, annotation)
+		return
+	}
+	metav1.SetMetaDataAnnotation(&object.ObjectMeta, annotation, text)
+}
+
 // NoteWritten sets the annotation [WrittenAnnotation] of the ConfigMap, or removes it for an
 // empty text. It returns what is there then; a ConfigMap that does not exist is not created.
 func (c *Client) NoteWritten(ctx context.Context, namespace, name, text string) (ConfigMap, error) {
@@ -204,11 +224,7 @@ func (c *Client) annotate(ctx context.Context, namespace, name, annotation strin
 		}
 		was := object.Annotations[annotation]
 		if next := change(was); next != was {
-			if next == "" {
-				delete(object.Annotations, annotation)
-			} else {
-				metav1.SetMetaDataAnnotation(&object.ObjectMeta, annotation, next)
-			}
+			setAnnotation(object, annotation, next)
 			if object, err = api.Update(ctx, object, metav1.UpdateOptions{}); err != nil {
 				return err
 			}

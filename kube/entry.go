@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/maphash"
+	"slices"
 	"unique"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -34,7 +35,7 @@ func (e entry) export(key objectKey) Object {
 	return Object{Namespace: key.namespace, Name: key.name, Object: e.object, FilterResult: e.result}
 }
 
-// size is about what the entry takes in memory.
+// size is about what the entry takes in memory, with the object.
 func (e entry) size(key objectKey) int {
 	const overhead = 200 // the entry itself, its place in the map, the name
 	return overhead + len(key.name) + len(e.object) + len(e.result)
@@ -141,6 +142,15 @@ type batch struct {
 	bytes []int // that the list takes so far for each of them
 }
 
+// end says that the list is taken over, or given up.
+func (b *batch) end() {
+	for _, p := range b.parts {
+		if budget := p.watch.spec.Budget; budget != nil {
+			budget.listed(b)
+		}
+	}
+}
+
 // record is called by one goroutine for the objects of a list, in turn.
 func (b *batch) record(document *document, seed maphash.Seed) *record {
 	r := &record{updates: make([]update, len(b.parts))}
@@ -148,8 +158,8 @@ func (b *batch) record(document *document, seed maphash.Seed) *record {
 		b.bytes = make([]int, len(b.parts))
 	}
 	for i, p := range b.parts {
-		limit := p.watch.spec.Limit
-		if limit > 0 && b.bytes[i] > limit {
+		limit, budget := p.watch.spec.Limit, p.watch.spec.Budget
+		if limit > 0 && b.bytes[i] > limit || budget != nil && budget.list(b, slices.Max(b.bytes)) {
 			r.updates[i] = update{key: document.key(), version: document.object.GetResourceVersion(), cut: true}
 			continue
 		}

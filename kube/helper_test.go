@@ -151,7 +151,7 @@ func listen(t testing.TB, watcher *Watcher, spec Spec) *listener {
 	l := &listener{t: t, synced: make(chan struct{}, 2)}
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(cancel)
-	watch, err := watcher.Watch(ctx, spec, l.notify, func() { l.synced <- struct{}{} })
+	watch, err := watcher.Watch(ctx, spec, l.notify, l.complete)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,6 +171,14 @@ func (l *listener) notify(c Change) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.changes = append(l.changes, c)
+}
+
+// complete notes that the Watch is; a Watch may be so again and again.
+func (l *listener) complete() {
+	select {
+	case l.synced <- struct{}{}:
+	default:
+	}
 }
 
 // lines are the changes so far, each as 'Added a/b {"x":"1"}'.
@@ -234,7 +242,7 @@ func (b *sourceBench) watch(spec Spec) *listener {
 	l := &listener{t: b.t, watch: w, synced: make(chan struct{}, 2)}
 	ctx, cancel := context.WithCancel(b.t.Context())
 	w.cancel = cancel
-	go w.deliver(ctx, l.notify, func() { l.synced <- struct{}{} })
+	go w.deliver(ctx, l.notify, l.complete)
 	b.source.attach(p)
 	return l
 }

@@ -56,6 +56,7 @@ func (s *source) admit(ctx context.Context) bool {
 		return true
 	}
 	list, err := s.pages(ctx, b)
+	b.end()
 	s.feed.note(ctx, "list", err)
 	if err != nil {
 		return false
@@ -124,11 +125,13 @@ func (s *source) copyFrom(keeper *part) {
 		object := map[string]any{}
 		if err := json.Unmarshal(text, &object); err != nil {
 			s.log.Error("an object in the cache is no JSON", "watch", s.feed.name, "err", err)
+			b.end()
 			return // they are listed instead
 		}
 		whole := &unstructured.Unstructured{Object: object}
 		records = append(records, b.record(&document{object: whole, encoded: text}, s.seed))
 	}
+	b.end()
 	for i, p := range b.parts {
 		p.replace(recordsOf(records, i))
 		p.known = keeper.known

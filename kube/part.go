@@ -37,6 +37,7 @@ func (p *part) replace(updates []update) {
 	}
 	p.known = ""
 	if slices.ContainsFunc(updates, func(u update) bool { return u.cut }) {
+		w.together = w.spec.Limit <= 0 || p.weight(updates) <= w.spec.Limit
 		w.overflow()
 		return
 	}
@@ -49,11 +50,26 @@ func (p *part) replace(updates []update) {
 	for _, u := range updates {
 		p.set(u, silent)
 	}
-	if w.overflowed {
+	if w.account(); w.overflowed {
 		return
 	}
 	p.listed = true
 	w.checkSynced()
+}
+
+// unlisted records that the part needs another list.
+func (p *part) unlisted() {
+	p.watch.mu.Lock()
+	defer p.watch.mu.Unlock()
+	p.listed, p.watch.whole = false, false
+}
+
+// weight is what a list takes, as far as it was kept.
+func (p *part) weight(updates []update) (bytes int) {
+	for _, u := range updates {
+		bytes += u.entry.size(u.key)
+	}
+	return bytes
 }
 
 // removeAllBut removes the objects that are not in updates, which are sorted.
@@ -81,6 +97,7 @@ func (p *part) put(u update) {
 	defer p.watch.mu.Unlock()
 	if !p.gone && !p.watch.overflowed {
 		p.set(u, false)
+		p.watch.account()
 	}
 }
 
@@ -103,6 +120,7 @@ func (p *part) remove(u update) {
 		u.entry.result = old.result
 	}
 	p.drop(u.key, u.entry, u.version)
+	w.account()
 }
 
 // knows reports whether the list that the part joined with is as new as version.
@@ -136,11 +154,11 @@ func (p *part) set(u update, silent bool) {
 		u.entry.result = old.result // equal; one of the two can go
 	}
 	p.entries[u.key] = u.entry
-	less := 0
+	var before *entry
 	if cached {
-		less = old.size(u.key)
+		before = &old
 	}
-	if w.weigh(u.entry.size(u.key) - less); w.overflowed {
+	if w.weigh(u.key, &u.entry, before); w.overflowed {
 		return
 	}
 	switch {
@@ -155,17 +173,18 @@ func (p *part) set(u update, silent bool) {
 // drop forgets an object and notifies its last state. Called with the lock of the
 // Watch.
 func (p *part) drop(key objectKey, last entry, version string) {
-	p.watch.weigh(-p.entries[key].size(key))
+	known := p.entries[key]
+	p.watch.weigh(key, nil, &known)
 	delete(p.entries, key)
 	p.watch.notify(Change{Type: Deleted, Object: last.export(key), Version: version})
 }
 
 // objects returns the JSON of all objects; known is false when the part is gone,
-// whose objects are forgotten or out of date.
+// or waits for a list: its objects are forgotten or out of date.
 func (p *part) objects() (texts []json.RawMessage, known bool) {
 	p.watch.mu.Lock()
 	defer p.watch.mu.Unlock()
-	if p.gone || p.watch.overflowed {
+	if p.gone || !p.listed || p.watch.overflowed {
 		return nil, false
 	}
 	texts = make([]json.RawMessage, 0, len(p.entries))

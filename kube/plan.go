@@ -111,11 +111,12 @@ func (w *Watch) kindGone(err error) {
 	w.unplan()
 }
 
-// kindUnknown notes why the kind cannot be resolved now.
+// kindUnknown notes why the kind cannot be resolved now. One that was gone is taken to be so
+// still.
 func (w *Watch) kindUnknown(err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.kind == nil {
+	if w.kind == nil && !errors.Is(w.problem, errNoKind) {
 		w.problem = err
 	}
 }
@@ -202,6 +203,7 @@ func (w *Watch) withdraw(wanted map[scope]bool, found kind) (removed []*part) {
 		delete(w.parts, share)
 		p.removeAllBut(nil)
 	}
+	w.account()
 	return removed
 }
 
@@ -219,7 +221,7 @@ func (w *Watch) extend(wanted map[scope]bool) (added []addition) {
 		p := w.parts[share]
 		if p == nil {
 			p = &part{watch: w}
-			w.parts[share] = p
+			w.parts[share], w.whole = p, false
 		}
 		if p.source == nil {
 			added = append(added, addition{share, p})
@@ -240,7 +242,7 @@ func (w *Watch) unplan() {
 	w.planning.Lock()
 	defer w.planning.Unlock()
 	w.mu.Lock()
-	w.planned = false
+	w.planned, w.whole = false, false
 	w.mu.Unlock()
 	for _, p := range w.withdraw(nil, kind{}) {
 		w.watcher.detach(p)

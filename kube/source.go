@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -85,7 +86,9 @@ func newSource(key sourceKey, api dynamic.ResourceInterface, seed maphash.Seed, 
 		log:     log,
 		missing: s.kindMissing,
 		list: func(ctx context.Context, _ metav1.ListOptions) (runtime.Object, error) {
-			return s.pages(ctx, s.startList())
+			list, err := s.pages(ctx, s.startList())
+			s.refused(err)
+			return list, err
 		},
 		first: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			if strings.HasPrefix(key.fields, metav1.ObjectNameField+"=") { // a role may allow to list these names only
@@ -99,10 +102,26 @@ func newSource(key sourceKey, api dynamic.ResourceInterface, seed maphash.Seed, 
 				o.ResourceVersion = s.firstVersion(o.ResourceVersion)
 			}
 			o.LabelSelector, o.FieldSelector = key.labels, key.fields
-			return api.Watch(ctx, o)
+			stream, err := api.Watch(ctx, o)
+			s.refused(err)
+			return stream, err
 		},
 	}
 	return s
+}
+
+// refused notes that the reflector may not read any more. What the parts have is as of then;
+// the reflector begins with a new list when it may again, and until that is complete they
+// are not, though the request for it has been granted.
+func (s *source) refused(err error) {
+	if !apierrors.IsForbidden(err) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range s.active {
+		p.unlisted()
+	}
 }
 
 // run feeds the parts until ctx ends.
@@ -112,6 +131,9 @@ func (s *source) run(ctx context.Context) {
 	s.mu.Unlock()
 	go s.admitJoining(ctx)
 	s.feed.run(ctx)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.batch.end()
 }
 
 // firstVersion says from where a streamed list may begin. The first one takes
@@ -133,6 +155,7 @@ func (s *source) firstVersion(asked string) string {
 func (s *source) startList() *batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.batch.end()
 	s.batch = &batch{parts: slices.Clone(s.active)}
 	return s.batch
 }
@@ -208,6 +231,7 @@ func (s *source) Transformer() cache.TransformFunc {
 func (s *source) Replace(objects []any, version string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.batch.end()
 	current := make([]*part, 0, len(s.active))
 	for i, p := range s.batch.parts {
 		// Who has joined from a newer list must not be taken back in time.

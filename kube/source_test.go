@@ -294,6 +294,61 @@ func TestJoinIsNoSignOfAWatch(t *testing.T) {
 	}
 }
 
+// C17: what is known when a permission is lost is as of then, also for who joins, until the list
+// that the reflector makes afterwards is complete. Its end is told.
+func TestListAfterADenial(t *testing.T) {
+	b := newSourceBench(t)
+	api := &listStub{list: listOf("11", object("b", "11", "x"))}
+	b.source.api = api
+	l := b.watch(Spec{KeepObjects: true, Filter: valueOf})
+	b.list("10", object("a", "1", "x"))
+	await(t, "synced", l.synced)
+	b.source.started = true
+	denial := apierrors.NewForbidden(schema.GroupResource{Resource: "things"}, "", errors.New("no"))
+	b.source.refused(denial)
+	b.source.feed.note(t.Context(), "watch", denial)
+	if state := l.watch.State(); state.Phase != Forbidden || state.Whole() {
+		t.Errorf("denied: %+v", state)
+	}
+	b.source.startList()
+	b.source.feed.note(t.Context(), "watch", nil) // granted; the list comes
+	if state := l.watch.State(); state.Phase != Syncing || state.Whole() {
+		t.Errorf("while it is listed: %+v", state)
+	}
+	second := b.watch(Spec{Filter: valueOf})
+	if !b.source.admit(t.Context()) {
+		t.Fatal("not let in")
+	}
+	if got := strings.Join(second.snapshot(), ", "); got != `n/b "x"` || api.lists != 1 {
+		t.Errorf("who joins has %s after %d lists, want what is true now", got, api.lists)
+	}
+	b.endList("12", object("b", "11", "x"))
+	await(t, "synced again", l.synced)
+	l.wants(`Deleted n/a "x"`, `Added n/b "x"`)
+	if state := l.watch.State(); state.Phase != Complete || !state.Whole() {
+		t.Errorf("afterwards: %+v", state)
+	}
+}
+
+// C16, C17: a kind that is gone has no objects, and that is no secret: a hook may see it, also when
+// the API server is away then. One that was never there, or is too large, is no snapshot.
+func TestWholeWithoutKind(t *testing.T) {
+	b := newSourceBench(t)
+	l := b.watch(Spec{Filter: valueOf})
+	l.watch.problem, l.watch.planned = errNoKind, false
+	if l.watch.State().Whole() {
+		t.Error("whole though its kind was never there")
+	}
+	l.watch.synced = true
+	l.watch.kindUnknown(errors.New("nobody answers"))
+	if state := l.watch.State(); state.Phase != WaitingForKind || !state.Whole() {
+		t.Errorf("gone: %+v", state)
+	}
+	if (WatchState{Phase: TooLarge}).Whole() {
+		t.Error("whole though it is too large")
+	}
+}
+
 // A detached part gets nothing more.
 func TestDetach(t *testing.T) {
 	b := newSourceBench(t)

@@ -34,6 +34,10 @@ type Spec struct {
 	// from then on, and calls Overflowed once, in order with notify and synced.
 	Limit      int
 	Overflowed func()
+	// Budget bounds what this Watch and others keep together, as Limit does for one; nil for none. Name tells Watches
+	// of the same size apart.
+	Budget *Budget
+	Name   string
 
 	// Filter makes the filter result of an object (C37); nil: none. It is
 	// called from several goroutines and must not change the object. The

@@ -25,6 +25,10 @@ type WatchState struct {
 	Message string    // empty when all is well
 	Since   time.Time // of the failure, when there is one
 
+	// Incomplete: objects that belong into the snapshot were not listed yet, or not since the
+	// permission was back. A kind that is gone has none.
+	Incomplete bool
+
 	APIVersion, Kind string // as the API server writes them; empty while not known
 
 	Objects       int    // in the cache
@@ -46,11 +50,18 @@ func (w *Watch) State() WatchState {
 	if namespaces != nil && state.Phase != WaitingForKind {
 		inner := namespaces.State()
 		state.WatchErrors += inner.WatchErrors
+		state.Incomplete = state.Incomplete || inner.Incomplete
 		if severity(inner.Phase) > severity(state.Phase) {
 			state.Phase, state.Message, state.Since = inner.Phase, inner.Message, inner.Since
 		}
 	}
 	return state
+}
+
+// Whole reports whether the snapshot lacks nothing but what an API server that is away
+// cannot tell: a hook may see it (C17).
+func (s WatchState) Whole() bool {
+	return !s.Incomplete && s.Phase != Forbidden && s.Phase != TooLarge
 }
 
 // ownState is the state without the condition of the reflectors.
@@ -78,9 +89,14 @@ func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Wat
 	if complete {
 		state.Phase = Complete
 	}
+	gone := w.synced && errors.Is(w.problem, errNoKind)
+	state.Incomplete = !complete && !gone
 	if w.overflowed {
 		state.Phase = TooLarge
 		state.Message = fmt.Sprintf("its objects take more than %d MiB", w.spec.Limit>>20)
+		if w.together {
+			state.Message = fmt.Sprintf("the objects of all bindings take more than %.4g MiB together, and it has the most of them", float64(w.spec.Budget.keep)/(1<<20))
+		}
 	}
 	return state, sources, w.namespaces
 }

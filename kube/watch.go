@@ -14,6 +14,8 @@ type Watch struct {
 	selection selection
 	cancel    context.CancelFunc
 
+	selectionText string // of the spec
+
 	definition bool // watches definitions of kinds for the alarm
 
 	lost chan struct{} // one place: the kind may be gone
@@ -27,12 +29,15 @@ type Watch struct {
 	problem    error  // why the kind is not known
 	planned    bool   // parts are all that there will be, as far as is known
 	parts      map[scope]*part
-	synced     bool
+	synced     bool // it was whole once
+	whole      bool // all parts are listed, and the last word of that is on its way
 	stopped    bool
 	seq        uint64
 	queue      []notice
 	bytes      int    // that the entries of all parts take
+	objects    int    // of these, the JSON of objects
 	overflowed bool   // that was too much: nothing is kept any more
+	together   bool   // it was not too much for one, but for all
 	failures   uint64 // of the filter
 	failure    string // the last of them
 }
@@ -47,12 +52,13 @@ type notice struct {
 
 func newWatch(w *Watcher, spec Spec, selection selection) *Watch {
 	return &Watch{
-		watcher:   w,
-		spec:      spec,
-		selection: selection,
-		lost:      make(chan struct{}, 1),
-		wake:      make(chan struct{}, 1),
-		parts:     map[scope]*part{},
+		watcher:       w,
+		spec:          spec,
+		selection:     selection,
+		selectionText: spec.selectionText(),
+		lost:          make(chan struct{}, 1),
+		wake:          make(chan struct{}, 1),
+		parts:         map[scope]*part{},
 	}
 }
 
@@ -86,6 +92,9 @@ func (w *Watch) Stop() {
 	w.stopped = true
 	w.queue = nil
 	w.mu.Unlock()
+	if w.spec.Budget != nil {
+		w.spec.Budget.forget(w)
+	}
 	w.cancel()
 }
 
@@ -99,10 +108,10 @@ func (w *Watch) notify(change Change) {
 	w.enqueue(notice{change: change})
 }
 
-// checkSynced queues the word that the Watch is complete, once. Called with
-// w.mu.
+// checkSynced queues the word that the Watch is complete, for the first time or again.
+// Called with w.mu.
 func (w *Watch) checkSynced() {
-	if w.synced || !w.planned || w.stopped || w.overflowed {
+	if w.whole || !w.planned || w.stopped || w.overflowed {
 		return
 	}
 	for _, p := range w.parts {
@@ -110,15 +119,44 @@ func (w *Watch) checkSynced() {
 			return
 		}
 	}
-	w.synced = true
+	w.synced, w.whole = true, true
 	w.enqueue(notice{synced: true})
 }
 
-// weigh counts what is kept more, or less, and gives all up when it is too much.
-// Called with w.mu.
-func (w *Watch) weigh(more int) {
-	if w.bytes += more; w.spec.Limit > 0 && w.bytes > w.spec.Limit {
+// weigh counts what is kept instead of something else, and gives all up when it is too
+// much. Called with w.mu.
+func (w *Watch) weigh(key objectKey, now, before *entry) {
+	if now != nil {
+		w.bytes += now.size(key)
+		w.objects += len(now.object)
+	}
+	if before != nil {
+		w.bytes -= before.size(key)
+		w.objects -= len(before.object)
+	}
+	if w.spec.Limit > 0 && w.bytes > w.spec.Limit {
 		w.overflow()
+	}
+}
+
+// account reports to the budget what is kept now, after a change. Called with w.mu.
+func (w *Watch) account() {
+	budget := w.spec.Budget
+	if budget == nil || w.overflowed || w.stopped {
+		return
+	}
+	for _, tooLarge := range budget.set(w, w.bytes-w.objects, w.objects) {
+		if tooLarge == w {
+			w.together = true
+			w.overflow()
+			continue
+		}
+		go func() { // its lock is taken without the lock of another Watch held
+			tooLarge.mu.Lock()
+			defer tooLarge.mu.Unlock()
+			tooLarge.together = tooLarge.together || !tooLarge.overflowed
+			tooLarge.overflow()
+		}()
 	}
 }
 
@@ -128,7 +166,10 @@ func (w *Watch) overflow() {
 	if w.overflowed || w.stopped {
 		return
 	}
-	w.overflowed, w.bytes, w.queue = true, 0, nil
+	w.overflowed, w.bytes, w.objects, w.queue = true, 0, 0, nil
+	if w.spec.Budget != nil {
+		w.spec.Budget.forget(w)
+	}
 	for _, p := range w.parts {
 		p.entries = nil
 	}

@@ -253,21 +253,94 @@ func TestForbidden(t *testing.T) {
 	if state.WatchErrors == 0 || state.Since.IsZero() {
 		t.Errorf("state %+v: errors are not counted or not dated", state)
 	}
+	world.letRead(ns, "nobody-"+ns, "list", "watch")
+	await(t, "synced", l.synced)
+	eventually(t, "all is well", func() bool { return l.watch.State().Phase == Complete })
+}
+
+// letRead gives a user verbs on the ConfigMaps of a namespace.
+func (w *world) letRead(ns, user string, verbs ...string) {
+	w.t.Helper()
 	role := &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"list", "watch"}}},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: verbs}},
 	}
-	_, err := world.admin.RbacV1().Roles(ns).Create(t.Context(), role, metav1.CreateOptions{})
-	must(t, err)
+	_, err := w.admin.RbacV1().Roles(ns).Create(w.t.Context(), role, metav1.CreateOptions{})
+	must(w.t, err)
 	binding := &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "reader"},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "reader"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "nobody-" + ns}},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 	}
-	_, err = world.admin.RbacV1().RoleBindings(ns).Create(t.Context(), binding, metav1.CreateOptions{})
+	_, err = w.admin.RbacV1().RoleBindings(ns).Create(w.t.Context(), binding, metav1.CreateOptions{})
+	must(w.t, err)
+}
+
+// C17: a namespace that begins to match and may not be listed leaves a snapshot that lacks its objects,
+// and says so; with the permission the Watch is whole again, and tells that.
+func TestForbiddenNamespaceBeginsToMatch(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	one, two := world.Namespace(t), world.Namespace(t)
+	user := "reader-" + one
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"list", "watch"}}},
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: user},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: user},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	}
+	_, err := world.admin.RbacV1().ClusterRoles().Create(t.Context(), role, metav1.CreateOptions{})
 	must(t, err)
-	await(t, "synced", l.synced)
-	eventually(t, "all is well", func() bool { return l.watch.State().Phase == Complete })
+	t.Cleanup(func() {
+		must(t, world.admin.RbacV1().ClusterRoles().Delete(context.Background(), user, metav1.DeleteOptions{}))
+	})
+	_, err = world.admin.RbacV1().ClusterRoleBindings().Create(t.Context(), binding, metav1.CreateOptions{})
+	must(t, err)
+	t.Cleanup(func() {
+		must(t, world.admin.RbacV1().ClusterRoleBindings().Delete(context.Background(), user, metav1.DeleteOptions{}))
+	})
+	label := func(ns, value string) {
+		patch := fmt.Sprintf(`{"metadata":{"labels":{"read":%q}}}`, value)
+		_, err := world.admin.CoreV1().Namespaces().Patch(t.Context(), ns, "application/merge-patch+json", []byte(patch), metav1.PatchOptions{})
+		must(t, err)
+	}
+	world.letRead(one, user, "list", "watch")
+	world.createConfigMap(one, "a", nil)
+	world.createConfigMap(two, "b", nil)
+	label(one, one) // the label is this test's own
+	spec := configMaps()
+	spec.NamespaceLabels = &metav1.LabelSelector{MatchLabels: map[string]string{"read": one}}
+	l := listenSynced(t, NewWatcher(world.as(user), testLog(t)), spec)
+	eventually(t, "it is whole", func() bool { return l.watch.State().Whole() })
+
+	label(two, one)
+	eventually(t, "the denial is visible", func() bool {
+		state := l.watch.State()
+		return state.Phase == Forbidden && !state.Whole() && strings.Contains(state.Message, "in namespace "+two)
+	})
+	world.createConfigMap(one, "c", nil)
+	l.wants("Added " + one + "/c null") // the others are watched as before
+	world.letRead(two, user, "list", "watch")
+	await(t, "synced again", l.synced)
+	eventually(t, "it is whole again", func() bool { return l.watch.State().Whole() })
+	if got := l.snapshot(); len(got) != 3 {
+		t.Errorf("snapshot %s, want three objects", got)
+	}
+}
+
+// C17: who may list and not watch does not know what changes: that is no snapshot for a hook.
+func TestForbiddenToWatch(t *testing.T) {
+	world := newWorld(t, devclustertest.Start(t))
+	ns := world.Namespace(t)
+	world.createConfigMap(ns, "a", nil)
+	world.letRead(ns, "lister-"+ns, "list")
+	l := listenSynced(t, NewWatcher(world.as("lister-"+ns), testLog(t)), configMaps(ns))
+	eventually(t, "the denial is visible", func() bool {
+		state := l.watch.State()
+		return state.Phase == Forbidden && !state.Whole() && strings.Contains(state.Message, "to watch configmaps")
+	})
 }
 
 // C17: who may not see namespaces hears of that.

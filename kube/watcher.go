@@ -40,9 +40,10 @@ func NewWatcher(c *Client, log *slog.Logger) *Watcher {
 // that can never be right. Other failures are retried and visible in State. The Watch
 // ends with ctx or Stop.
 //
-// synced is called once, when the first complete list of all parts of the
+// synced is called when the first complete list of all parts of the
 // Watch is in the cache; the objects in it are not notified, Snapshot has them
-// (C36, C40). From then on notify is called with each change; before, it may
+// (C36, C40). It is called again each time the Watch is complete after it was
+// not: a namespace began to match, a permission was lost and is back. From the first time on notify is called with each change; before, it may
 // be called with changes of parts that are complete already, which the
 // Snapshot taken in synced contains, as its seq shows. Both are called in
 // order from one goroutine of this Watch and may call anything of this package.

@@ -18,6 +18,7 @@
 //	DropTasks            converge          queue
 //	ExecuteTask          queue             owner
 //	TaskDone             owner             queue
+//	SetAside             run               queue
 //
 //	ListHooks            server            module, global-hooks
 //	HookList             module, global    server
@@ -52,7 +53,8 @@
 //	Snapshots            monitors          run
 //	UnlockBinding        run               monitors
 //	SynchronizeLater     run               monitors
-//	TickLater            run               monitors
+//	AwaitSnapshots       run, queue        monitors
+//	SnapshotsComplete    monitors          queue, module, global-hooks
 //	ObjectsPatched       run               monitors
 //	ObjectsWritten       run               monitors
 //	HookBegan            run               monitors

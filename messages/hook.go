@@ -38,11 +38,20 @@ type SynchronizeLater struct {
 	Work  SynchronizeHook
 }
 
-// TickLater asks monitors to queue the task of a schedule as soon as all bindings of the
-// hook are complete. Of the ticks of one schedule that come meanwhile one is kept.
-type TickLater struct {
-	Hook hooks.Hook
-	Task Task
+// AwaitSnapshots asks monitors for a [SnapshotsComplete] as soon as all bindings of a hook
+// are complete.
+type AwaitSnapshots struct {
+	Owner, Hook string
+	// Queue is told, or the owner when it is empty.
+	Queue string
+}
+
+// SnapshotsComplete answers AwaitSnapshots.
+type SnapshotsComplete struct {
+	Owner, Hook string
+	// Anew: the Synchronizations of the hook are due again, and queued; they show what events
+	// of before would tell.
+	Anew bool
 }
 
 // AwaitSynchronized asks an owner to queue the Synchronization runs that belong in
@@ -86,7 +95,9 @@ type Snapshots struct {
 	Bindings []BindingSnapshot
 	// Waiting says which binding cannot be complete for now, and why.
 	Waiting string
-	Err     error
+	// Anew: Synchronizations of the hook are due when it is complete, as after the start.
+	Anew bool
+	Err  error
 }
 
 // BindingSnapshot is one binding's part of [Snapshots].
@@ -165,7 +176,7 @@ type HookEnded struct {
 	Run         int64 // as in [HookBegan]
 }
 
-// WatchSynced says that the first list of a binding is complete.
+// WatchSynced says that the first list of a binding is complete, or that it is complete again.
 type WatchSynced struct {
 	Watch    WatchKey
 	Instance uint64 // as in [ObjectChanged]

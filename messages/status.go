@@ -41,6 +41,8 @@ type QueueStatus struct {
 	Head []Task
 	// Triggers that the waiting tasks of hooks carry.
 	Triggers int
+	// Aside are tasks of hooks that wait for a complete snapshot; they are no part of Length.
+	Aside int
 	// Crowded are the hooks for which many of them wait, and how many. It is not changed.
 	Crowded map[string]int
 }
@@ -75,7 +77,8 @@ func (s QueueStatus) MarshalJSON() ([]byte, error) {
 		InProgress bool         `json:"inProgress"`
 		Since      time.Time    `json:"since,omitzero"`
 		Tasks      []QueuedTask `json:"tasks"`
-	}{s.Length, s.InProgress, s.Since, s.Tasks()})
+		Aside      int          `json:"waitForSnapshots,omitempty"`
+	}{s.Length, s.InProgress, s.Since, s.Tasks(), s.Aside})
 }
 
 // String implements fmt.Stringer.
@@ -83,12 +86,15 @@ func (s QueueStatus) String() string {
 	text := count(s.Length, "task")
 	switch {
 	case s.Length == 0:
-		return "empty"
+		text = "empty"
 	case s.InProgress:
 		text += ", in progress: " + s.Head[0].String()
 	}
 	if s.Triggers > 1 {
 		text += "; " + count(s.Triggers, "trigger") + " wait"
+	}
+	if s.Aside > 0 {
+		text += "; set aside until snapshots are complete: " + count(s.Aside, "task")
 	}
 	return text
 }

@@ -28,6 +28,7 @@ func TestStatusAsText(t *testing.T) {
 		want   string
 	}{
 		{messages.QueueStatus{}, "empty"},
+		{messages.QueueStatus{Aside: 2}, "empty; set aside until snapshots are complete: 2 tasks"},
 		{messages.QueueStatus{Length: 2, Head: []messages.Task{run, run}}, "2 tasks"},
 		{messages.QueueStatus{Length: 2, InProgress: true, Head: []messages.Task{run, run}}, "2 tasks, in progress: RunModule dns"},
 		{messages.ModuleStatus{Phase: messages.Disabled}, "disabled"},

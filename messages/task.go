@@ -291,6 +291,13 @@ type DropTasks struct{ Reload int }
 // ExecuteTask asks an owner to do the head of a queue. The answer is one TaskDone.
 type ExecuteTask struct{ Task Task }
 
+// SetAside asks a queue to keep a part of the task in progress, when that has ended, until the
+// snapshots of the hook are complete.
+type SetAside struct {
+	ID   string
+	Work RunHook
+}
+
 // TaskDone says to a queue that a task has ended and that nothing of it runs any more.
 type TaskDone struct {
 	ID string

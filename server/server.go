@@ -67,7 +67,7 @@ const (
 // Debug serves what only users of the machine may see. Pages of other sites that are open
 // in a browser there cannot change or read anything.
 func Debug(s Source) http.Handler {
-	return http.NewCrossOriginProtection().Handler(byItsOwnName(s.handler(insider)))
+	return http.NewCrossOriginProtection().Handler(byItsOwnName(newGate().handler(s.handler(insider))))
 }
 
 // byItsOwnName refuses requests to loopback that were meant for another name: a site can

@@ -52,7 +52,7 @@ func TestReadinessOfAFollower(t *testing.T) {
 		says       string
 	}{
 		"warm":                      {led, "", &messages.StandbyStatus{Warm: true}, nil, 200, "ok: stand-by; a (10.0.0.1:9650) leads"},
-		"no leader":              {messages.Leadership{Self: "b"}, "", &messages.StandbyStatus{Warm: true}, nil, 200, "ok: stand-by; no leader"},
+		"no leader":                 {messages.Leadership{Self: "b"}, "", &messages.StandbyStatus{Warm: true}, nil, 200, "ok: stand-by; no leader"},
 		"before the start":          {led, "", nil, nil, 500, "a (10.0.0.1:9650) leads since 0001-01-01T00:00:00Z; it starts"},
 		"no API server":             {led, "the ConfigMap cannot be read", nil, nil, 500, "not ready: the ConfigMap cannot be read"},
 		"hooks are loaded":          {led, "", &messages.StandbyStatus{Wanted: 1}, nil, 500, "; hooks are being loaded"},

@@ -39,6 +39,8 @@
 //	go-back WATCH                 a watch sees that the cluster has gone back to an earlier state
 //	hold-news                     the news of watches are late from now on; lists are not
 //	deliver-news                  they come
+//	forbid KIND [NAMESPACE]       the operator may not read it any more
+//	permit KIND [NAMESPACE]       it may again
 //	no-kind KIND                  a kind that does not exist
 //	kind KIND                     it exists from now on
 //	fail HOOK N                   the next N runs of a hook, or enabled script, fail

@@ -351,7 +351,7 @@ var crashedOver = map[string][]string{
 	"global-hooks": {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "SetEnabledModules", "RetryNow"},
 	"converge":     {"ExecuteTask", "Terminated", "succeeded", "endPurges", "StartUp", "ReloadModules", "ConfigChanged", "ConfigFlagsSaved", "SetDynamicFlags", "ModuleDeleted", "ConvergeFinished", "delayedReload"},
 	"queue":        {"TaskDone", "Enqueue", "DropTasks"},
-	"monitors":     {"UnlockBinding", "Unwatch", "ObjectChanged", "WatchSynced", "GetSnapshots", "ObjectsPatched", "ObjectsWritten", "HookBegan", "HookEnded", "SynchronizeLater", "TickLater", "dropWarm"},
+	"monitors":     {"UnlockBinding", "Unwatch", "ObjectChanged", "WatchSynced", "GetSnapshots", "ObjectsPatched", "ObjectsWritten", "HookBegan", "HookEnded", "SynchronizeLater", "AwaitSnapshots", "dropWarm"},
 	"schedule":     {"StartSchedules", "StopSchedules", "Converged", "entriesDue"},
 	"config":       {"ConfigMapSeen", "addSections", "sectionLost", "SaveConfig"},
 	"healer":       {"runBegan", "releaseApplied", "runEnded", "objectGone", "releaseChanged", "healDue", "getGone", "moduleGone"},

@@ -43,6 +43,8 @@ func steps() map[string]func(*player, string) error {
 		"delete":           (*player).stepDelete,
 		"no-kind":          func(p *player, kind string) error { return p.cluster.SetKind(kind, false) },
 		"kind":             func(p *player, kind string) error { return p.cluster.SetKind(kind, true) },
+		"forbid":           func(p *player, rest string) error { return p.deny(rest, true) },
+		"permit":           func(p *player, rest string) error { return p.deny(rest, false) },
 		"go-back":          func(p *player, watch string) error { p.cluster.goBack(watch); return nil },
 		"hold-news":        func(p *player, _ string) error { p.cluster.news.hold(); return nil },
 		"deliver-news":     func(p *player, _ string) error { p.cluster.news.deliver(); return nil },
@@ -81,6 +83,12 @@ func steps() map[string]func(*player, string) error {
 		"counts":           (*player).showCounts,
 		"show":             func(p *player, _ string) error { p.show(); return nil },
 	}
+}
+
+// deny takes a permission from the operator, or gives it back.
+func (p *player) deny(rest string, denied bool) error {
+	kind, namespace, _ := strings.Cut(rest, " ")
+	return p.cluster.server.Deny(kind, namespace, denied)
 }
 
 func (p *player) stepLead(string) error {

@@ -12,8 +12,9 @@ import (
 // what is shown and hide nothing.
 const minHidden = 6
 
-// minHiddenLine is that of a line of a longer text, which may be printed indented, or alone.
-const minHiddenLine = 16
+// minHiddenLine is that of a line of a longer text, which may be printed indented, or alone; minHiddenWord that of a line
+// that looks like a password: one word with letters and digits. Shorter lines of files are words such as "enabled: true".
+const minHiddenLine, minHiddenWord = 16, 8
 
 // Hider replaces known secrets in texts, wherever they stand: as they are, in base64, and as JSON, YAML and URLs quote them. It
 // is immutable; nil hides nothing.
@@ -51,11 +52,16 @@ func longLines(text string) []string {
 	}
 	var lines []string
 	for line := range strings.SplitSeq(text, "\n") {
-		if line = strings.TrimSpace(line); len(line) >= minHiddenLine {
+		if line = strings.TrimSpace(line); len(line) >= minHiddenLine || passwordLike(line) {
 			lines = append(lines, line)
 		}
 	}
 	return lines
+}
+
+func passwordLike(line string) bool {
+	const letters, digits = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", "0123456789"
+	return len(line) >= minHiddenWord && !strings.ContainsAny(line, " \t") && strings.ContainsAny(line, letters) && strings.ContainsAny(line, digits)
 }
 
 func formsOf(text string) []string {

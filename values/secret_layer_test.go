@@ -246,7 +246,7 @@ func TestMarksAreCompiled(t *testing.T) {
 
 // D41: a known secret is found in any text, also quoted and in base64; short words are not looked for.
 func TestHider(t *testing.T) {
-	h := NewHider([]string{"pl'an\"ted <1>", "pl'an\"ted <1> and more", "admin", "first line of a key\nsecond line of a key\n"})
+	h := NewHider([]string{"pl'an\"ted <1>", "pl'an\"ted <1> and more", "admin", "first line of a key\nsecond line of a key\n", "tok3nA1b\nenabled: true1\nproduction\nab1\n"})
 	for text, want := range map[string]string{
 		"a pl'an\"ted <1> b":               "a *** b",
 		"pl'an\"ted <1> and more":          "***",
@@ -257,6 +257,8 @@ func TestHider(t *testing.T) {
 		"pl%27an%22ted+%3C1%3E":            "***",
 		"  second line of a key":           "  ***",
 		"admin":                            "admin",
+		"a line tok3nA1b of a list":        "a line *** of a list",
+		"production, enabled: true1, ab1":  "production, enabled: true1, ab1",
 	} {
 		if got := h.Text(text); got != want {
 			t.Errorf("%s: got %s, want %s", text, got, want)

@@ -129,7 +129,7 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	duration(&c.HookTimeout, "hook-timeout", "ADDON_OPERATOR_HOOK_TIMEOUT", 10*time.Minute, "time limit of hook runs that set none in their settings, and of enabled scripts; 0 means none")
 	o.text(&c.HookEnv, "hook-env", "ADDON_OPERATOR_HOOK_ENV", hooks.DefaultInherit, "variables that hooks and enabled scripts inherit from the operator: names, with asterisks, separated by commas; !NAME takes some away")
 	o.number(&c.HookSeries, "hook-metrics-series", "ADDON_OPERATOR_HOOK_METRICS_SERIES", actors.DefaultHookSeries, "series of metrics that one hook may report; more are dropped")
-	o.number(&c.SnapshotLimit, "snapshot-limit", "ADDON_OPERATOR_SNAPSHOT_LIMIT", actors.DefaultSnapshotLimit>>20, "MiB that the snapshot of one binding may take; a hook with a larger one does not run; 0 means no limit")
+	o.number(&c.SnapshotLimit, "snapshot-limit", "ADDON_OPERATOR_SNAPSHOT_LIMIT", actors.DefaultSnapshotLimit>>20, "MiB that the snapshot of one binding may take, and those of all bindings one and a half times as much; a hook with a larger one does not run; 0 means no limit")
 	o.text(&c.ChrootDir, "shell-chroot-dir", "ADDON_OPERATOR_SHELL_CHROOT_DIR", "", "root directory of hooks and enabled scripts; the directories of modules, global hooks and temporary files must lie below it")
 	o.text(&c.JQLibrary, "jq-library-path", "JQ_LIBRARY_PATH", "", "directories of modules that jq expressions of hooks import, separated by colons")
 	o.add("helm-driver", "HELM_DRIVER", "where the records of releases are: secret or configmap; releases that the other one wrote are not found, and are installed again", func(name, help string) {

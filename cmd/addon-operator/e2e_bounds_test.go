@@ -2,7 +2,9 @@ package main_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -312,6 +314,55 @@ for i in {1..1000}; do printf '{"name":"wide","set":1,"labels":{"a":"%02000d"}}\
 	}
 }
 
+// Who plans many large ConfigMaps at once waits; the operator does not run out of memory. J8.
+func TestManyLargePlans(t *testing.T) {
+	h := newHouse(t, "configmap")
+	o := h.start()
+	peak := bounded(o)
+	o.ready()
+	t.Logf("before them the peak is %d MiB", peak())
+	keys := map[string]string{}
+	for i := range 10 {
+		keys[fmt.Sprint("nobody", i)] = "l: [" + strings.Repeat("1,", 50_000) + "]\n"
+	}
+	body, err := json.Marshal(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const requests, enoughAnswers = 60, 6
+	answers := make(chan error, requests)
+	ctx, cancel := context.WithCancel(h.ctx)
+	defer cancel()
+	for i := range requests {
+		page := []string{"/plan", "/values/check"}[i%2]
+		go func() {
+			request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+o.debug+page, bytes.NewReader(body))
+			if err != nil {
+				answers <- err
+				return
+			}
+			resp, err := http.DefaultClient.Do(request)
+			if err == nil {
+				resp.Body.Close()
+			}
+			if err == nil && resp.StatusCode != http.StatusOK {
+				err = fmt.Errorf("%s: %s", page, resp.Status)
+			}
+			answers <- err
+		}()
+	}
+	for range enoughAnswers { // the others are still waiting
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+	cancel()
+	if code, _ := get("http://" + o.debug + "/queue/list"); code != http.StatusOK { // these do not wait
+		t.Errorf("/queue/list answers %d", code)
+	}
+	expectPeak(t, "60 large plans", peak)
+}
+
 // Tenants create more objects of a watched kind than there is memory for. The hook stops, as for a kind that is missing, and
 // says so; nobody else waits, and when the objects fit again the hook learns what is there. P5.4.
 func TestSnapshotThatIsTooLarge(t *testing.T) {
@@ -356,6 +407,40 @@ jq -r '.[] | "\(.type) \(.snapshots.watched | length)"' "$BINDING_CONTEXT_PATH" 
 	h.awaitLines("out/seen", "Synchronization 1", "Event 2", "Synchronization 1")
 	h.createConfigMap("fourth", "small", labels)
 	h.awaitLines("out/seen", "Synchronization 1", "Event 2", "Synchronization 1", "Event 2")
+}
+
+// The snapshots of two bindings fit, but not both: the larger one is not kept, whichever came first. P5.4.
+func TestSnapshotsThatAreTooLargeTogether(t *testing.T) {
+	h := newHouse(t, "configmap")
+	for _, app := range []string{"large", "small"} {
+		h.write("modules/020-two/hooks/"+app+".sh", `#!/usr/bin/env bash
+set -euo pipefail
+if [[ ${1:-} == --config ]]; then
+  cat <<END
+configVersion: v1
+kubernetes:
+- {name: `+app+`, kind: ConfigMap, queue: `+app+`, includeSnapshotsFrom: [`+app+`], namespace: {nameSelector: {matchNames: [$NAMESPACE]}}, labelSelector: {matchLabels: {app: `+app+`}}}
+END
+  exit
+fi
+jq -r '.[] | "\(.type) \(.snapshots.`+app+` | length)"' "$BINDING_CONTEXT_PATH" >> "$OUT/`+app+`"
+`)
+	}
+	text := strings.Repeat("x", 450_000)
+	for i := range 2 {
+		h.createConfigMap(fmt.Sprint("large-", i), text, map[string]string{"app": "large"})
+	}
+	h.createConfigMap("small-0", text, map[string]string{"app": "small"})
+	o := h.start("ADDON_OPERATOR_SNAPSHOT_LIMIT=1") // 1.5 MiB for both
+	o.ready()
+	h.awaitLines("out/large", "Synchronization 2")
+	h.awaitLines("out/small", "Synchronization 1")
+
+	h.createConfigMap("small-1", text[:400_000], map[string]string{"app": "small"})
+	o.expect("ERROR", "the snapshot of a binding is too large: its hook does not run", "binding=large", "the objects of all bindings take more than 1.5 MiB together")
+	h.awaitLines("out/small", "Synchronization 1", "Event 2")
+	h.deleteConfigMap("large-1")
+	h.awaitLines("out/large", "Synchronization 2", "Synchronization 1")
 }
 
 // Somebody edits a large object again and again while its hook fails. One task waits, within

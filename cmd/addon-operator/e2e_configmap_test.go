@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -165,7 +166,22 @@ if ! grep -q licence "$CONFIG_VALUES_PATH"; then
 fi
 `)
 	h.write("modules/020-two/openapi/config-values.yaml", "type: object\nadditionalProperties: true\nproperties:\n  licence: {type: string, x-secret: true}\n")
+	writes, err := h.client.CoreV1().ConfigMaps(h.namespace).Watch(h.ctx, metav1.ListOptions{FieldSelector: "metadata.name=addon-operator"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	o := h.start().ready()
+	for event := range writes.ResultChan() { // who wrote it comes with the value, so that a crash cannot come in between
+		cm, ok := event.Object.(*corev1.ConfigMap)
+		if !ok || !strings.Contains(cm.Data["two"], "password: generated") {
+			continue
+		}
+		if note := cm.Annotations["addon-operator/written-by-hooks"]; !strings.Contains(note, "password.sh") {
+			t.Errorf("the value is written with the note %q", note)
+		}
+		break
+	}
+	writes.Stop()
 	h.kubectl("patch", "configmap", "addon-operator", "-n", h.namespace, "--type=merge", "-p", `{"data":{"two":"own: 1"}}`)
 	line := o.expect("WARN", "an edit of the ConfigMap or the Secret removed what a hook had written", "keys=two.password", "hook=020-two/hooks/password.sh")
 	h.awaitEvent("Warning HookValueRemoved", "two.password", "020-two/hooks/password.sh")

@@ -312,7 +312,7 @@ func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership
 		Forecast: operator.Forecast,
 		Hanging:  operator.HangingHooks,
 	}
-	public := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort))
+	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
 	var err error
 	if c.SecureMetrics {
 		err = serveSecurely(ctx, c, public, source, reviewer, log)
@@ -320,7 +320,7 @@ func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership
 		err = server.Serve(ctx, public, server.Public(source), log)
 	}
 	if c.DebugAddress != "" {
-		err = errors.Join(err, server.Serve(ctx, c.DebugAddress, server.Debug(source), log))
+		err = errors.Join(err, server.Serve(ctx, c.DebugAddress, debug, log))
 	}
 	if err != nil {
 		return err
@@ -328,7 +328,7 @@ func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership
 	if c.DebugSocket != "" {
 		// Next to the loopback address the socket is a convenience: a file system that is
 		// read-only must not keep the operator from starting.
-		if err := server.Serve(ctx, "unix:"+c.DebugSocket, server.Debug(source), log); err != nil {
+		if err := server.Serve(ctx, "unix:"+c.DebugSocket, debug, log); err != nil {
 			log.Warn("the debug socket is not served", "err", err)
 		}
 	}

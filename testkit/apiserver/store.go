@@ -27,7 +27,8 @@ type Server struct {
 	floor   int64
 	news    chan struct{} // closed at each change
 	watches map[*watch]bool
-	begun   int64 // how many watches, for their order
+	denied  map[share]bool // may not be listed by watches of the operator
+	begun   int64          // how many watches, for their order
 	gone    func(object map[string]any)
 
 	http        *http.Server
@@ -60,7 +61,7 @@ type event struct {
 func New(version string) *Server {
 	s := &Server{
 		version: version, builtin: builtinKinds(), number: firstVersion, floor: firstVersion,
-		objects: map[key]*unstructured.Unstructured{}, news: make(chan struct{}), watches: map[*watch]bool{},
+		objects: map[key]*unstructured.Unstructured{}, news: make(chan struct{}), watches: map[*watch]bool{}, denied: map[share]bool{},
 	}
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} { // as a kube-apiserver
 		s.EnsureNamespace(name)

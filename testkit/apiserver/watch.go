@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"addon-operator/actors"
 	"addon-operator/kube"
@@ -69,10 +71,92 @@ func (s *Server) sortedWatches() []*watch {
 	return slices.SortedFunc(maps.Keys(s.watches), func(a, b *watch) int { return cmp.Compare(a.order, b.order) })
 }
 
-// begin takes the first list, if the kind exists; the caller holds the server's lock.
+// share is what one permission is about: a resource in a namespace, or everywhere.
+type share struct {
+	resource  schema.GroupResource
+	namespace string
+}
+
+// Deny takes from watches of the operator the permission to read a kind, in one namespace or, if
+// that is empty, everywhere; or gives it back. A watch over all namespaces has one permission
+// for them all, the others one for each namespace. What happens meanwhile they are not told.
+func (s *Server) Deny(word, namespace string, denied bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	k := s.find("", word)
+	if k == nil {
+		return fmt.Errorf("there is no kind %s", word)
+	}
+	s.denied[share{k.resource(), namespace}] = denied
+	if denied {
+		return nil
+	}
+	for _, w := range s.sortedWatches() {
+		if w.server.find(w.spec.APIVersion, w.spec.Kind) == k {
+			w.listAgain(k)
+		}
+	}
+	return nil
+}
+
+// listAgain tells what has changed while the watch was denied.
+func (w *watch) listAgain(k *kind) {
+	w.mu.Lock()
+	complete, known := w.complete, slices.Collect(maps.Keys(w.kept))
+	w.mu.Unlock()
+	if !complete {
+		w.begin()
+		return
+	}
+	all := slices.Concat(known, w.server.sortedKeys(k.resource()))
+	slices.SortFunc(all, key.compare)
+	for _, at := range slices.Compact(all) {
+		w.seeObject(at, w.server.objects[at])
+	}
+	w.synced()
+}
+
+// refused names the namespace that the watch covers and may not read, "" for all; the caller
+// holds the server's lock.
+func (w *watch) refused(k *kind) (namespace string, refused bool) {
+	if w.server.denied[share{resource: k.resource()}] {
+		return "", true
+	}
+	switch {
+	case !k.namespaced:
+		return "", false
+	case w.namespaces == nil:
+		for _, namespace := range w.spec.Namespaces {
+			if w.server.denied[share{k.resource(), namespace}] {
+				return namespace, true
+			}
+		}
+		return "", false
+	}
+	for _, at := range w.server.sortedKeys(namespaces) {
+		if w.server.denied[share{k.resource(), at.name}] && w.covers(at.name) {
+			return at.name, true
+		}
+	}
+	return "", false
+}
+
+// blind reports whether the watch is not told of an object, because it may not read it.
+func (w *watch) blind(at key) bool {
+	if w.server.denied[share{resource: at.resource}] {
+		return true
+	}
+	each := w.namespaces != nil || len(w.spec.Namespaces) > 0
+	return each && w.server.denied[share{at.resource, at.namespace}] && w.covers(at.namespace)
+}
+
+// begin takes the first list, if the kind exists and may be read; the caller holds the server's lock.
 func (w *watch) begin() {
 	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
 	if k == nil {
+		return
+	}
+	if _, refused := w.refused(k); refused {
 		return
 	}
 	w.mu.Lock()
@@ -93,11 +177,16 @@ func (w *watch) wants(u *unstructured.Unstructured) bool {
 	if len(w.spec.Names) > 0 && !slices.Contains(w.spec.Names, u.GetName()) {
 		return false
 	}
-	if w.namespaces != nil && u.GetNamespace() != "" {
-		namespace := w.server.objects[namespaceKey(u.GetNamespace())]
+	return w.covers(u.GetNamespace())
+}
+
+// covers reports whether objects of a namespace are watched; it is empty for those without one.
+func (w *watch) covers(name string) bool {
+	if w.namespaces != nil && name != "" {
+		namespace := w.server.objects[namespaceKey(name)]
 		return namespace != nil && w.namespaces.Matches(labels.Set(namespace.GetLabels()))
 	}
-	return len(w.spec.Namespaces) == 0 || u.GetNamespace() == "" || slices.Contains(w.spec.Namespaces, u.GetNamespace())
+	return len(w.spec.Namespaces) == 0 || name == "" || slices.Contains(w.spec.Namespaces, name)
 }
 
 // keep makes what is kept of an object; it reports false when the filter failed (C39).
@@ -152,6 +241,9 @@ func (w *watch) seeNamespace(name string) {
 }
 
 func (w *watch) seeObject(at key, now *unstructured.Unstructured) {
+	if w.blind(at) {
+		return
+	}
 	w.mu.Lock()
 	old, had := w.kept[at]
 	change := kube.Change{Type: kube.Deleted, Object: old}
@@ -204,11 +296,22 @@ func (w *watch) Snapshot() ([]kube.Object, uint64) {
 func (w *watch) State() kube.WatchState {
 	w.server.mu.Lock()
 	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
+	namespace, refused := "", false
+	if k != nil {
+		namespace, refused = w.refused(k)
+	}
 	w.server.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if refused {
+		message := "not allowed to list " + k.resource().String()
+		if namespace != "" {
+			message += " in namespace " + namespace
+		}
+		return kube.WatchState{Phase: kube.Forbidden, Message: message, Incomplete: !w.complete}
+	}
 	if k == nil || !w.complete {
-		return kube.WatchState{Phase: kube.WaitingForKind, Message: "waiting for " + strings.TrimSpace(w.spec.APIVersion+" "+w.spec.Kind)}
+		return kube.WatchState{Phase: kube.WaitingForKind, Incomplete: !w.complete, Message: "waiting for " + strings.TrimSpace(w.spec.APIVersion+" "+w.spec.Kind)}
 	}
 	return kube.WatchState{Phase: kube.Complete, Kind: k.name, Objects: len(w.kept), FilterErrors: w.failures}
 }

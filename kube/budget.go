@@ -1,0 +1,112 @@
+package kube
+
+import (
+	"cmp"
+	"fmt"
+	"sync"
+)
+
+// Budget bounds what several Watches keep together, and the lists on their way to them. When they would keep too much, the
+// largest gives up what it has, then the next: who stays does not depend on who came first, and small Watches do not suffer
+// from a large one. A list gives way when all that is kept and listed would be too much.
+type Budget struct {
+	keep, most int // bytes: of what is kept; with lists
+
+	mu      sync.Mutex
+	kept    map[*Watch]holding
+	lists   map[*batch]int
+	cut     map[*batch]bool
+	atMost  int // sum of all that is kept, without what Watches share
+	listing int // sum of lists
+}
+
+// holding is what one Watch keeps: for itself, and JSON of objects that it shares with Watches of the same selection.
+type holding struct {
+	own, objects int
+	selection    string
+}
+
+// NewBudget bounds what Watches keep to keep bytes, and to most bytes with the lists that are on their way.
+func NewBudget(keep, most int) *Budget {
+	return &Budget{keep: keep, most: most, kept: map[*Watch]holding{}, lists: map[*batch]int{}, cut: map[*batch]bool{}}
+}
+
+// selectionText is equal for specs whose Watches share sources.
+func (s Spec) selectionText() string {
+	return fmt.Sprintf("%q %q %q %q %v %v %q", s.APIVersion, s.Kind, s.Names, s.Namespaces, s.Labels, s.NamespaceLabels, s.Fields)
+}
+
+// set notes what a Watch keeps now, and returns the Watches that must give up.
+func (b *Budget) set(w *Watch, own, objects int) (tooLarge []*Watch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.forgetLocked(w)
+	b.kept[w] = holding{own, objects, w.selectionText}
+	b.atMost += own + objects
+	for b.atMost > b.keep && b.sum() > b.keep {
+		largest := b.largest()
+		b.forgetLocked(largest)
+		tooLarge = append(tooLarge, largest)
+	}
+	return tooLarge
+}
+
+// sum counts objects that several Watches share once.
+func (b *Budget) sum() int {
+	sum, shared := 0, map[string]int{}
+	for _, h := range b.kept {
+		sum += h.own
+		shared[h.selection] = max(shared[h.selection], h.objects)
+	}
+	for _, n := range shared {
+		sum += n
+	}
+	return sum
+}
+
+func (b *Budget) largest() (largest *Watch) {
+	var most holding
+	for w, h := range b.kept {
+		if largest == nil || cmp.Or(cmp.Compare(h.own+h.objects, most.own+most.objects), cmp.Compare(w.spec.Name, largest.spec.Name)) > 0 {
+			largest, most = w, h
+		}
+	}
+	return largest
+}
+
+func (b *Budget) forget(w *Watch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.forgetLocked(w)
+}
+
+func (b *Budget) forgetLocked(w *Watch) {
+	b.atMost -= b.kept[w].own + b.kept[w].objects
+	delete(b.kept, w)
+}
+
+// list notes how much a list takes so far, and tells whether it must be cut: the largest is, when there is too much.
+func (b *Budget) list(of *batch, bytes int) (cut bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.listing += bytes - b.lists[of]
+	b.lists[of] = bytes
+	if b.atMost+b.listing > b.most && !b.cut[of] && b.sum()+b.listing > b.most {
+		largest := of
+		for other, n := range b.lists {
+			if n > b.lists[largest] && !b.cut[other] {
+				largest = other
+			}
+		}
+		b.cut[largest] = true
+	}
+	return b.cut[of]
+}
+
+func (b *Budget) listed(of *batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.listing -= b.lists[of]
+	delete(b.lists, of)
+	delete(b.cut, of)
+}
