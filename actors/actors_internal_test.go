@@ -21,7 +21,7 @@ import (
 // newTestProgram is a world without a cluster, for tests of single actors.
 func newTestProgram(before func(*actor.PID, any)) *program {
 	log := slog.New(slog.DiscardHandler)
-	observe := func(receiver *actor.PID, message any) func() {
+	observe := func(receiver *actor.PID, message any, _ bool) func() {
 		if before != nil {
 			before(receiver, message)
 		}
@@ -180,7 +180,7 @@ func TestThawedDuringTheFirstDiscovery(t *testing.T) {
 	p.Send(pid, messages.StartUp{})
 	p.Send(pid, messages.ConfigChanged{}) // nothing is under maintenance
 	mustAsk[discovery](t, p, pid, getDiscovery{})
-	if state := mustAsk[messages.ModuleState](t, p, modulePID, messages.GetModule{}); state.Maintenance != "" || !state.CRDsDue {
+	if state := mustAsk[handed](t, p, modulePID, handOver{}).known; state.maintenance != "" || !state.crdsDue {
 		t.Errorf("the module is in %+v", state)
 	}
 }

@@ -51,7 +51,7 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 		a.next, err = o.patched(config, memory, a.msg.Origin)
 	}
 	if err != nil {
-		o.program.Send(a.from, messages.HookResultApplied{Err: fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err)})
+		o.refuse(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
 		return
 	}
 	configChanged := len(config) > 0 && a.next.StoredChecksum() != o.state.section.StoredChecksum()
@@ -116,7 +116,7 @@ func (o *owner) configSaved(ctx actor.Context, self applier, msg messages.Config
 	case msg.Conflict: // the new section has arrived before this answer
 		o.applyHookResult(ctx, self, *a)
 	case msg.Err != nil:
-		o.program.Send(a.from, messages.HookResultApplied{Err: fmt.Errorf("hook %s: save config values: %w", a.msg.Hook, msg.Err)})
+		o.refuse(*a, fmt.Errorf("hook %s: save config values: %w", a.msg.Hook, msg.Err))
 	default:
 		o.commitSaved(ctx, self, *a, msg.FlagsChanged)
 	}
@@ -144,7 +144,7 @@ func (o *owner) commitSaved(ctx actor.Context, self applier, a application, flag
 			a.next, err = o.patched(config, memory, a.msg.Origin)
 		}
 		if err != nil {
-			o.program.Send(a.from, messages.HookResultApplied{Err: fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err)})
+			o.refuse(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
 			return
 		}
 	}
@@ -157,6 +157,14 @@ func (o *owner) commit(ctx actor.Context, self applier, a application, flagsChan
 	_, _, flags, _ := self.patches(a.msg.Result)
 	flags.configChanged = flagsChanged
 	o.state.unfinished.commit(a.msg.Origin.Task)
-	o.program.Send(a.from, messages.HookResultApplied{})
+	now := o.hand()
+	now.changed = changed
+	o.program.Send(a.from, handed{known: now})
 	self.committed(ctx, a.msg, changed, flags)
+}
+
+// refuse answers a run whose result has no effect (D26).
+func (o *owner) refuse(a application, err error) {
+	o.state.unfinished.end(a.msg.Origin.Task)
+	o.program.Send(a.from, handed{o.hand(), err})
 }

@@ -45,6 +45,7 @@ func saving(t *testing.T) *owner {
 	log := slog.New(slog.DiscardHandler)
 	p := newProgram(supervisor.NewSystem(supervisor.Options{Log: log}), World{Log: log})
 	o := newOwner(p, "a", "", &ownerState{section: section, tasks: newLedger()})
+	o.hand = o.known
 	result := hooks.Result{
 		ConfigPatch: patchOf(t, `{"op": "add", "path": "/a/saved", "value": true}`),
 		ValuesPatch: patchOf(t, `{"op": "add", "path": "/a/inMemory", "value": true}`),

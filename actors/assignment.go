@@ -18,10 +18,11 @@ import (
 
 // assignment is a task with what a run must do for it.
 type assignment struct {
-	task  messages.Task
+	job
 	queue *actor.PID
 	work  func(*supervisor.Run) (any, error)
-	// succeeded, failed and cancelled are optional.
+	// begins, succeeded, failed and cancelled are optional; begins is called before each attempt.
+	begins    func()
 	succeeded func(actor.Context, any)
 	failed    func(supervisor.Attempt)
 	cancelled func(actor.Context)
@@ -40,15 +41,15 @@ func awaitsAPI(err error) bool {
 
 // start gives a task to a run. The queue hears of its end exactly once.
 func (o *owner) start(ctx actor.Context, a assignment) {
-	t, j := a.task, o.job(a.task)
+	t := a.task
 	work := func(run *supervisor.Run) (any, error) {
-		if err := j.goOn(run); err != nil {
+		if err := a.goOn(run); err != nil {
 			return nil, err
 		}
 		return a.work(run)
 	}
 	o.Runs.Start(ctx, supervisor.Task{
-		ID: t.ID, AllowFailure: t.AllowFailure, Work: work,
+		ID: t.ID, AllowFailure: t.AllowFailure, Begins: func() { o.handTo(a) }, Work: work,
 		Succeeded: func(ctx actor.Context, result any) {
 			if a.succeeded != nil {
 				a.succeeded(ctx, result)
@@ -94,6 +95,14 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			o.startNext(ctx)
 		},
 	})
+}
+
+// handTo hands over to an attempt that is about to begin.
+func (o *owner) handTo(a assignment) {
+	*a.known = o.hand()
+	if a.begins != nil {
+		a.begins()
+	}
 }
 
 // startAlone starts a task that needs the release of the module for itself. What is left

@@ -321,7 +321,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	c.state.enabled, c.state.verdicts, c.state.discovered = d.enabled, d.verdicts, t.Reload
 	maps.DeleteFunc(c.state.unused, func(name string, _ []string) bool { return !slices.Contains(d.enabled, name) })
 	maps.Copy(c.state.unused, d.unused)
-	ctx.Send(c.program.PID(globalPath), messages.SetEnabledModules{Names: d.enabled})
+	c.program.enabled.Store(&d.enabled)
 	ctx.Send(c.program.PID(configPath), scriptsAnswered{answersOfScripts(d)})
 	c.tellMaintenance(ctx, c.state.maintenance)
 	for _, m := range d.tree.Modules {

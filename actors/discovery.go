@@ -33,6 +33,8 @@ type discovery struct {
 	before []string
 	// deployed are the modules and releases that have something in the cluster (E9).
 	deployed map[string]bool
+	// global are the values that enabled scripts see.
+	global *values.Section
 	// purges is what is known of those that are held back.
 	purges purges
 
@@ -72,6 +74,13 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 		d.list = true
 	}
 	d.tree = tree
+	// Also without scripts: converge knows of an edit of global values before global-hooks may have
+	// it, and the modules that run next must see it.
+	global, err := ask[messages.Values](run, j.program.PID(globalPath), messages.GetValues{})
+	if err != nil {
+		return d, err
+	}
+	d.global = global.Section
 	run.Step("wait until nothing purges a module that is back")
 	if _, err := ask[purgesEnded](run, j.program.PID(convergePath), endPurges{tree.Modules}); err != nil {
 		return d, err
@@ -93,7 +102,9 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 			return d, err
 		}
 	}
-	script := func(m addons.Module, before []string) (hooks.Answer, error) { return j.enabledScript(run, m, before) }
+	script := func(m addons.Module, before []string) (hooks.Answer, error) {
+		return j.enabledScript(run, m, d.global, before)
+	}
 	if d.enabled, d.verdicts, err = judge(d.tree.Modules, d.dynamic, d.config, script); err != nil {
 		return d, err
 	}
@@ -105,9 +116,14 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 // or is deleted (M2). They stay when it is disabled (M5). Those of a module under
 // maintenance wait for its first run after it (H15).
 func (j job) ensureCRDs(run *supervisor.Run, d discovery) error {
+	return j.installCRDs(run, d, func(name string) bool { return slices.Contains(d.enabled, name) && !slices.Contains(d.before, name) })
+}
+
+// installCRDs installs those of some modules, unless they are under maintenance.
+func (j job) installCRDs(run *supervisor.Run, d discovery, of func(name string) bool) error {
 	var dirs []string
 	for _, m := range d.tree.Modules {
-		if slices.Contains(d.enabled, m.Name) && !slices.Contains(d.before, m.Name) && maintained(m, d.maintenance) == "" {
+		if of(m.Name) && maintained(m, d.maintenance) == "" {
 			dirs = append(dirs, m.Dir)
 		}
 	}
@@ -153,16 +169,17 @@ func answersOfScripts(d discovery) map[string]bool {
 	return answers
 }
 
-func (j reloadJob) enabledScript(run *supervisor.Run, m addons.Module, before []string) (answer hooks.Answer, err error) {
+func (j reloadJob) enabledScript(run *supervisor.Run, m addons.Module, global *values.Section, before []string) (answer hooks.Answer, err error) {
 	run, s := j.span(run, "enabled script", about{module: m.Name})
 	defer func() { s.end(err) }()
 	run.Step("enabled script of %s", m.Name)
 	of := j.job
 	of.owner = m.Name
-	merged, config, err := of.values(run, false)
+	own, err := ask[messages.Values](run, j.program.owner(m.Name), messages.GetValues{})
 	if err != nil {
 		return answer, err
 	}
+	merged, config := (&known{global: global, own: own.Section}).values()
 	merged[values.GlobalKey] = withEnabledModules(merged[values.GlobalKey], before)
 	defer of.hookBegins(hooks.Hook{File: hooks.File{Name: m.Name + "/enabled"}}, "")()
 	return j.program.Hooks.Enabled(run.Context(), hooks.EnabledScript{

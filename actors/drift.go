@@ -62,12 +62,6 @@ type driftState struct {
 // driftDue is sent by a timer.
 type driftDue struct{ number int }
 
-// getDrifted asks a module which objects its run must put back; it answers driftedObjects.
-type (
-	getDrifted     struct{}
-	driftedObjects struct{ objects []helm.Object }
-)
-
 // driftFound is the result of a look. known is false when the module must run anyway.
 type driftFound struct {
 	changes []rehearsal.Change
@@ -144,10 +138,7 @@ func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
 // seekDrift is the work of a CheckDrift task.
 func (j moduleJob) seekDrift(run *supervisor.Run) (driftFound, error) {
 	run.Step("look for drift")
-	merged, _, err := j.values(run, false)
-	if err != nil {
-		return driftFound{}, err
-	}
+	merged, _ := j.known.values()
 	changes, known, err := j.program.Previews.Drift(run.Context(), helm.Module{Name: j.module.Name, Key: j.module.Key, Dir: j.module.Dir, Values: merged})
 	if err != nil {
 		return driftFound{}, fmt.Errorf("look for drift: %w", err)
@@ -271,13 +262,4 @@ func (m *module) answerDrift(secrets bool) messages.Drift {
 		answer.Objects = append(answer.Objects, object)
 	}
 	return answer
-}
-
-// drifted asks the module which objects its run must put back.
-func (j moduleJob) drifted(run *supervisor.Run) ([]helm.Object, error) {
-	if j.program.Drift != DriftCorrect {
-		return nil, nil
-	}
-	got, err := ask[driftedObjects](run, j.program.owner(j.owner), getDrifted{})
-	return got.objects, err
 }

@@ -72,10 +72,11 @@ func (c *converge) askScripts(ctx actor.Context) {
 
 func (c *converge) askScript(ctx actor.Context, changed sectionChanged, m addons.Module, before []string) {
 	t := c.program.task(messages.Converge, messages.DiscoverModules{}, changed.cause)
+	t.Queue = "" // it is in none
 	j := reloadJob{job{program: c.program, owner: messages.Converge, task: t, log: c.log}}
 	c.Runs.Start(ctx, supervisor.Task{
 		ID: c.state.asks.id(), AllowFailure: true,
-		Work:      func(run *supervisor.Run) (any, error) { return j.enabledScript(run, m, before) },
+		Work:      func(run *supervisor.Run) (any, error) { return j.enabledScript(run, m, j.program.global.Load(), before) },
 		Succeeded: func(ctx actor.Context, answer any) { c.scriptAnswered(ctx, changed, answer) },
 		Failed: func(at supervisor.Attempt) {
 			c.log.Error("enabled script failed after a change of values: all modules are discovered again", "module", m.Name, "err", at.Err)
@@ -118,6 +119,9 @@ func (c *converge) askable(name string) (m addons.Module, before []string, ok bo
 // suspended at once, as by a flag.
 func (c *converge) scriptAnswered(ctx actor.Context, changed sectionChanged, result any) {
 	answer, _ := result.(hooks.Answer)
+	if _, _, ok := c.askable(changed.module); !ok { // a flag has switched it off meanwhile
+		return
+	}
 	owner := c.program.owner(changed.module)
 	c.state.verdicts = maps.Clone(c.state.verdicts) // the old ones are in messages
 	c.state.verdicts[changed.module] = Verdict{answer.Enabled, byScript, answer.Reason}

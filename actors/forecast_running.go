@@ -89,17 +89,16 @@ func (o *Operator) lookAt(ctx context.Context, look *outlook, m addons.Module, k
 		look.sections[m.Key] = section
 		return nil
 	}
-	got, err := askFor[messages.Values](ctx, o, "module/"+m.Name, messages.GetValues{})
+	got, err := askFor[handed](ctx, o, "module/"+m.Name, handOver{})
 	if err != nil {
 		return err
 	}
-	look.sections[m.Key] = got.Section
-	state, err := askFor[messages.ModuleState](ctx, o, "module/"+m.Name, messages.GetModule{})
-	if err != nil || !state.Started {
-		return err
+	look.sections[m.Key] = got.known.own
+	if !got.known.started {
+		return nil
 	}
 	look.hookValues[m.Name] = ""
-	if len(state.Hooks) > 0 {
+	if len(got.known.hooks) > 0 {
 		look.hookValues[m.Name] = messages.HookValuesRemembered
 	}
 	return nil

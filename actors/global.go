@@ -21,8 +21,7 @@ type globalHooks struct {
 // globalState survives a crash of the actor.
 type globalState struct {
 	ownerState
-	enabledModules []string
-	started        bool // the first beforeAll waits for nothing any more (F14)
+	started bool // the first beforeAll waits for nothing any more (F14)
 	// flags are the opinions of global hooks on enabled modules, by flag key (D25).
 	flags map[string]bool
 	// flagsBy says which hook has set each flag last.
@@ -39,8 +38,11 @@ func newGlobalHooks(p *program, workingDir string, section *values.Section, foun
 	state := &globalState{flags: map[string]bool{}, flagsBy: map[string]string{}}
 	state.section, state.hooks, state.tasks = section, found, newLedger()
 	state.synchronized, state.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
+	p.global.Store(section)
 	return func() actor.Actor {
-		return &globalHooks{owner: *newOwner(p, messages.GlobalHooks, workingDir, &state.ownerState), state: state}
+		g := &globalHooks{owner: *newOwner(p, messages.GlobalHooks, workingDir, &state.ownerState), state: state}
+		g.hand = g.known
+		return g
 	}
 }
 
@@ -56,12 +58,8 @@ func (g *globalHooks) Receive(ctx actor.Context) {
 			g.execute(ctx, msg.Task)
 		}
 	case messages.GetValues:
-		answer := g.values()
-		answer.EnabledModules = g.state.enabledModules
-		ctx.Respond(answer)
+		ctx.Respond(g.values())
 		return
-	case messages.SetEnabledModules:
-		g.state.enabledModules = msg.Names
 	default:
 		unhandled(ctx, g.log)
 	}
@@ -70,7 +68,7 @@ func (g *globalHooks) Receive(ctx actor.Context) {
 
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	j := g.job(t)
-	a := assignment{task: t, queue: ctx.Sender()}
+	a := assignment{job: j, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunHook:
 		hook, err := g.hook(work.Hook)
@@ -94,7 +92,7 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		a.work = func(run *supervisor.Run) (any, error) {
 			run.Step("wait for Synchronization in other queues")
 			run, s := j.span(run, "wait for synchronization", about{})
-			_, err := ask[messages.AllSynchronized](run, j.program.owner(j.owner), messages.AwaitSynchronized{Trace: traceOf(run)})
+			err := j.ask(run, messages.AwaitSynchronized{Trace: traceOf(run)})
 			s.end(err)
 			return nil, err
 		}
@@ -194,7 +192,7 @@ func (g *globalHooks) HandleFailure(system *actor.ActorSystem, sup actor.Supervi
 
 func (g *globalHooks) publish() {
 	g.program.Inspector.Publish(g.program.owner(messages.GlobalHooks), messages.GlobalStatus{
-		Hooks: len(g.state.hooks), Runs: g.Runs.Len(), EnabledModules: g.state.enabledModules,
+		Hooks: len(g.state.hooks), Runs: g.Runs.Len(),
 		Values: g.state.section.Checksum()[:8], Failing: g.listFailing(),
 	})
 }

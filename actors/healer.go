@@ -23,11 +23,12 @@ import (
 // What counts depends on where the run of the module is:
 //
 //	resting   -> the module runs again, a second after the last news
-//	before    -> Helm comes next and sees for itself
-//	helm      -> Helm may have passed already: looked at again when the run has ended
+//	running   -> Helm may have passed already: looked at again when the run has ended
 //	after     -> a hook of the module took it away on purpose; news of that may be late
 //
-//	resting -runBegan-> before -getGone-> helm -releaseApplied-> after -runEnded-> resting
+//	resting -runBegan-> running -releaseApplied-> after -runEnded-> resting
+//
+// The module is told what is gone, so that it can hand it over to any of its runs.
 type healer struct {
 	program *program
 	log     *slog.Logger
@@ -46,9 +47,9 @@ type healerState struct {
 type patient struct {
 	stage   stage
 	objects []helm.Object
-	// gone are objects that Helm must apply again, asked those that it was told of.
-	gone, asked map[helm.Object]bool
-	// doubtful went while Helm was at work.
+	// gone are objects that Helm must apply again.
+	gone map[helm.Object]bool
+	// doubtful went while the module ran.
 	doubtful map[helm.Object]bool
 	// tried went right after a run, which may be late news of what a hook did. It is
 	// brought back once; when that happens again, a hook it was.
@@ -67,8 +68,7 @@ type stage string
 
 const (
 	resting stage = "resting"
-	before  stage = "before"
-	atHelm  stage = "helm"
+	running stage = "running"
 	after   stage = "after"
 )
 
@@ -79,19 +79,20 @@ const (
 	newsDelay = 250 * time.Millisecond
 )
 
-// What the healer is told, by watches and by modules. getGone is asked by a run before
-// Helm and answered with goneObjects.
+// What the healer is told, by watches and by modules, and what it tells modules: objectsGone.
 type (
 	objectGone     struct{ object helm.Object }
 	releaseChanged struct{ release string }
 	runBegan       struct{ module string }
-	getGone        struct{ module string }
-	goneObjects    struct{ objects []helm.Object }
 	releaseApplied struct {
 		module  string
 		objects []helm.Object
+		back    []helm.Object // of those that were gone
 	}
-	runEnded struct {
+	// objectsGone tells a module what Helm must apply again; objectsBack is told by a run that did.
+	objectsGone struct{ objects []helm.Object }
+	objectsBack struct{ objects []helm.Object }
+	runEnded    struct {
 		module string
 		hooks  bool
 	}
@@ -120,8 +121,6 @@ func (h *healer) Receive(ctx actor.Context) {
 		h.releaseChanged(ctx, msg.release)
 	case runBegan:
 		h.runBegan(msg.module)
-	case getGone:
-		ctx.Respond(goneObjects{h.getGone(msg.module)})
 	case releaseApplied:
 		h.releaseApplied(ctx, msg)
 	case runEnded:
@@ -155,7 +154,7 @@ func (h *healer) watch(self *actor.PID) {
 func (h *healer) patient(module string) *patient {
 	p := h.state.patients[module]
 	if p == nil {
-		p = &patient{stage: resting, gone: map[helm.Object]bool{}, asked: map[helm.Object]bool{}, doubtful: map[helm.Object]bool{}, tried: map[helm.Object]bool{}, fights: map[helm.Object]*fight{}}
+		p = &patient{stage: resting, gone: map[helm.Object]bool{}, doubtful: map[helm.Object]bool{}, tried: map[helm.Object]bool{}, fights: map[helm.Object]*fight{}}
 		h.state.patients[module] = p
 	}
 	return p
@@ -166,14 +165,14 @@ func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 		p := h.state.patients[name]
 		late := p.hooks && h.program.HealDelay == 0 && time.Since(p.ended) < newsDelay
 		switch {
-		case p.stage == atHelm:
+		case p.stage == running:
 			p.doubtful[o] = true
 		case p.stage != resting:
 		case late && p.tried[o]:
 			h.log.Debug("an object goes at the end of each run: a hook of the module takes it away", "module", name, "object", o.String())
 		default:
 			p.tried[o] = late
-			p.gone[o] = true
+			h.lost(ctx, name, p, o)
 			h.healLater(ctx, name, p)
 		}
 	}
@@ -188,16 +187,17 @@ func (h *healer) releaseChanged(ctx actor.Context, name string) {
 
 func (h *healer) runBegan(module string) {
 	p := h.patient(module)
-	p.stage, p.first = before, time.Time{}
+	p.stage, p.first = running, time.Time{}
+	clear(p.doubtful)
 	p.stopTimer()
 }
 
-func (h *healer) getGone(module string) []helm.Object {
-	p := h.patient(module)
-	p.stage = atHelm
-	clear(p.doubtful)
-	p.asked = maps.Clone(p.gone)
-	return slices.SortedFunc(maps.Keys(p.asked), compareObjects)
+// lost notes an object that Helm must apply again.
+func (h *healer) lost(ctx actor.Context, module string, p *patient, o helm.Object) {
+	if !p.gone[o] {
+		p.gone[o] = true
+		ctx.Send(h.program.owner(module), objectsGone{[]helm.Object{o}})
+	}
 }
 
 func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
@@ -207,7 +207,7 @@ func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
 	for _, o := range msg.objects {
 		h.state.owners[o] = append(h.state.owners[o], msg.module)
 	}
-	for o := range p.asked {
+	for _, o := range msg.back {
 		delete(p.gone, o)
 	}
 	h.forgetFights(ctx, msg.module, p)
@@ -279,7 +279,7 @@ func (h *healer) healDue(ctx actor.Context, module string) {
 	p.due = time.Time{}
 	for o := range p.doubtful {
 		if !h.program.ReleaseWatch.Present(o) {
-			p.gone[o] = true
+			h.lost(ctx, module, p, o)
 		}
 	}
 	clear(p.doubtful)

@@ -17,13 +17,13 @@ import (
 	"addon-operator/values"
 )
 
-// job is the work of one task as a run does it. It is a copy of what the owner gave:
-// a run never touches its owner's fields.
+// job is the work of one task as a run does it.
 type job struct {
 	program    *program
 	owner      string
 	workingDir string
 	task       messages.Task
+	known      *known // what the owner has handed over last
 	log        *slog.Logger
 	limits     *limits
 	unfinished *unfinished
@@ -178,7 +178,7 @@ func (j job) snapshots(run *supervisor.Run, hook hooks.Hook, synchronization mes
 	if err != nil {
 		return got, fmt.Errorf("hook %s: snapshots: %w", hook.Name, err)
 	}
-	return got, nil
+	return got, j.ask(run, handOver{}) // that may have taken a while
 }
 
 // waitingError says that a snapshot cannot be complete for now.
@@ -325,15 +325,12 @@ func (j job) runAndApply(run *supervisor.Run, prepared hooks.Run, binding hooks.
 	}
 	e.metrics = result.Metrics
 	j.unfinished.begin(j.task.ID, e)
-	applied, err := ask[messages.HookResultApplied](run, j.program.owner(j.owner), messages.ApplyHookResult{
+	err = j.ask(run, messages.ApplyHookResult{
 		Hook: hook.Name, Binding: binding, Triggers: triggers, Reload: j.task.Reload,
 		Cause:  messages.By(messages.ByHook, hook.Name+" changed "+changedPaths(result), j.task.Cause).In(traceOf(run)),
 		Result: result, Origin: values.Origin{Hook: hook.Name, Task: j.task.ID, Time: time.Now()},
 	})
-	if applied.Err != nil {
-		j.unfinished.end(j.task.ID)
-	}
-	if err := errors.Join(err, applied.Err); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := j.finish(run, e); err != nil {
@@ -413,18 +410,24 @@ func changedPaths(r hooks.Result) string {
 
 // prepare waits for the turn of a hook and takes the values as they are then.
 func (j job) prepare(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context) (hooks.Run, error) {
-	if limit := j.limits.of(hook); limit != nil {
+	if limit := j.limits.of(hook); limit != nil && !limit.Allow() {
 		run.Step("%s: waits for its turn (executionMinInterval)", hook.Name)
 		if err := limit.Wait(run.Context()); err != nil {
 			return hooks.Run{}, fmt.Errorf("hook %s: wait for its turn: %w", hook.Name, err)
 		}
+		if err := j.ask(run, handOver{}); err != nil {
+			return hooks.Run{}, err
+		}
 	}
 	run.Step("%s: %s", hook.Name, binding)
-	merged, config, err := j.values(run, true)
+	merged, config := j.known.values()
+	if j.owner != messages.GlobalHooks {
+		merged[values.GlobalKey] = withEnabledModules(merged[values.GlobalKey], j.known.enabled)
+	}
 	return hooks.Run{
 		Hook: hook, WorkingDir: j.workingDir, Contexts: contexts, Values: merged, ConfigValues: config,
 		Labels: j.labels(hook.Name, contexts[0].Binding), Env: traceEnvironment(run),
-	}, err
+	}, nil
 }
 
 // process runs the executable.
@@ -444,31 +447,6 @@ func (j job) labels(hook, binding string) []slog.Attr {
 		labels = append([]slog.Attr{slog.String("module", j.owner)}, labels...)
 	}
 	return labels
-}
-
-// values asks for the values that the owner's hooks see: global ones, and those of the
-// module (D2, D8). The list of enabled modules is added for hooks of modules only and
-// never stored (D9).
-func (j job) values(run *supervisor.Run, withEnabled bool) (merged, config map[string]any, err error) {
-	global, err := ask[messages.Values](run, j.program.PID(globalPath), messages.GetValues{})
-	if err != nil {
-		return nil, nil, fmt.Errorf("global values: %w", err)
-	}
-	merged = map[string]any{values.GlobalKey: global.Section.Merged()}
-	config = map[string]any{values.GlobalKey: global.Section.Config()}
-	if j.owner == messages.GlobalHooks {
-		return merged, config, nil
-	}
-	own, err := ask[messages.Values](run, j.program.owner(j.owner), messages.GetValues{})
-	if err != nil {
-		return nil, nil, fmt.Errorf("values of module %s: %w", j.owner, err)
-	}
-	merged[own.Section.Key()] = own.Section.Merged()
-	config[own.Section.Key()] = own.Section.Config()
-	if withEnabled {
-		merged[values.GlobalKey] = withEnabledModules(merged[values.GlobalKey], global.EnabledModules)
-	}
-	return merged, config, nil
 }
 
 // withEnabledModules returns a copy of the global section that has the list (D9).

@@ -21,7 +21,7 @@ func handledAgain(message any) bool {
 	case messages.StartUp, messages.ReloadModules, delayedReload, confirmPurge, remindHeld, messages.ConfigChanged, messages.ConfigFlagsSaved,
 		messages.SetDynamicFlags, messages.ModuleDeleted, messages.ConvergeFinished, messages.Converged, sectionChanged:
 	case messages.EnableModule, messages.SuspendModule, messages.ResumeModule, adoptModule, forgetModule, retireModule,
-		messages.SetMaintenance, messages.SetEnabledModules, messages.RememberValues, driftDue, scriptAgreed:
+		messages.SetMaintenance, messages.RememberValues, driftDue, scriptAgreed:
 	case messages.ConfigMapSeen, secretSeen, addSections, sectionLost, removeConfirmation, keepAgain, scriptsAnswered, clusterWentBack, compareAgain:
 	case messages.ObjectChanged, messages.WatchSynced, messages.UnlockBinding, messages.SynchronizationEnded,
 		messages.SynchronizeLater, messages.AwaitSnapshots, messages.Unwatch, messages.ObjectsPatched, messages.ObjectsWritten,
@@ -30,7 +30,7 @@ func handledAgain(message any) bool {
 	case lead, warmUp, flagsMoved:
 	case useQueues, endQueue, queueEmpty:
 	case messages.StartSchedules, messages.StopSchedules, entriesDue:
-	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, healDue, fightOver, fought:
+	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, objectsGone, objectsBack, healDue, fightOver, fought:
 	default:
 		return false
 	}

@@ -8,14 +8,13 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/messages"
-	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
 // A module under maintenance (H15) goes on with its hooks, but nobody touches its release:
 // its runs leave Helm out, the healer does not know it, and when it is disabled, its hooks
 // end and the release stays until maintenance is over. Converge knows the modes and is the
-// only one who tells them; whoever is about to use Helm asks the module.
+// only one who tells them; a run that is about to use Helm knows the mode from its module.
 
 // maintained is the mode of maintenance of a module: what the ConfigMap says wins over
 // values.yaml files, also when it says none.
@@ -91,14 +90,8 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	} else {
 		m.state.crdsDue = true
 		m.forgetDrift(ctx)
-		ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
+		m.forgetRelease()
 		m.log.Info("module is under maintenance: hooks go on, its release is left alone", "mode", mode)
 	}
 	m.state.maintenance = mode
-}
-
-// untouched asks whether the module is under maintenance at this moment.
-func (j moduleJob) untouched(run *supervisor.Run) (messages.ModuleState, bool, error) {
-	state, err := ask[messages.ModuleState](run, j.program.owner(j.owner), messages.GetModule{})
-	return state, state.Maintenance != "", err
 }

@@ -2,7 +2,7 @@ package actors
 
 import (
 	"fmt"
-	"maps"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -45,7 +45,8 @@ type moduleState struct {
 
 	maintenance string   // the mode, empty for none
 	fights      []string // with whom heals of the release are in a fight
-	crdsDue     bool     // CRDs were not looked at under maintenance
+	gone        []helm.Object
+	crdsDue     bool // CRDs were not looked at under maintenance
 	drift       driftState
 }
 
@@ -66,7 +67,9 @@ func newModule(p *program, m addons.Module, section *values.Section, warm []hook
 		p.Metrics.hooksLoaded(m.Name, warm)
 	}
 	return func() actor.Actor {
-		return &module{owner: *newOwner(p, m.Name, m.Root, &state.ownerState), state: state}
+		m := &module{owner: *newOwner(p, m.Name, m.Root, &state.ownerState), state: state}
+		m.hand = m.known
+		return m
 	}
 }
 
@@ -94,9 +97,6 @@ func (m *module) Receive(ctx actor.Context) {
 		}
 	case messages.GetValues:
 		ctx.Respond(m.values())
-		return
-	case messages.GetModule:
-		ctx.Respond(m.answer())
 		return
 	case whichModule:
 		ctx.Respond(m.state.module)
@@ -126,13 +126,14 @@ func (m *module) Receive(ctx actor.Context) {
 	case messages.GetDrift:
 		ctx.Respond(m.answerDrift(msg.Secrets))
 		return
-	case getDrifted:
-		ctx.Respond(driftedObjects{m.state.drift.correcting})
-		return
 	case driftDue:
 		m.driftDue(ctx, msg)
 	case retireModule:
 		m.retire(ctx)
+	case objectsGone:
+		m.state.gone = append(m.state.gone, msg.objects...)
+	case objectsBack:
+		m.objectsBack(msg)
 	case fought:
 		m.state.fights = msg.fights
 	case messages.SetMaintenance:
@@ -148,12 +149,16 @@ func (m *module) Receive(ctx actor.Context) {
 	m.publish()
 }
 
-// answer copies what the run may not share.
-func (m *module) answer() messages.ModuleState {
-	return messages.ModuleState{
-		Hooks: m.state.hooks, Started: m.state.started, Synchronized: maps.Clone(m.state.synchronized), Deferred: maps.Clone(m.state.deferred),
-		Begun: m.state.begun, Maintenance: m.state.maintenance, CRDsDue: m.state.crdsDue,
+// known implements owner.hand.
+func (m *module) known() known {
+	k := m.owner.known()
+	k.loaded, k.started, k.begun = m.state.loaded, m.state.started, m.state.begun
+	k.maintenance, k.crdsDue = m.state.maintenance, m.state.crdsDue
+	k.gone = slices.Clone(m.state.gone)
+	if m.program.Drift == DriftCorrect {
+		k.drifted = m.state.drift.correcting
 	}
+	return k
 }
 
 // execute begins a task. Tasks of a module that is switched off are dropped as done (E12).
@@ -162,7 +167,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		return
 	}
 	j := m.moduleJob(t)
-	a := assignment{task: t, queue: ctx.Sender()}
+	a := assignment{job: j.job, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
@@ -174,7 +179,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		}
 		m.become(messages.Deleting)
 		// Again, for a Helm action that ended after the module was suspended.
-		ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
+		m.forgetRelease()
 		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run) }
 		a.succeeded, a.failed, a.parks, a.release = m.deleted, m.countFailure, m.program.Isolate, true
 		m.startAlone(ctx, a)
@@ -240,7 +245,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.task, result) }
 	a.cancelled = m.runEnded
 	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
-	ctx.Send(m.program.PID(healerPath), runBegan{m.name})
+	a.begins = func() { m.program.Send(m.program.PID(healerPath), runBegan{m.name}) }
 	m.startAlone(ctx, a)
 }
 
@@ -272,10 +277,21 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 
 func (m *module) runEnded(ctx actor.Context) {
 	if m.state.maintenance != "" || m.off() { // whatever Helm did before that began
-		ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
+		m.forgetRelease()
 		return
 	}
 	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.state.hooks) > 0})
+}
+
+// forgetRelease tells the healer that nobody is responsible for the objects any more.
+func (m *module) forgetRelease() {
+	m.state.gone = nil
+	m.program.Send(m.program.PID(healerPath), moduleGone{m.name})
+}
+
+// objectsBack notes what Helm has applied again.
+func (m *module) objectsBack(msg objectsBack) {
+	m.state.gone = slices.DeleteFunc(m.state.gone, func(o helm.Object) bool { return slices.Contains(msg.objects, o) })
 }
 
 func (m *module) countFailure(supervisor.Attempt) {

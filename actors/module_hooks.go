@@ -18,14 +18,8 @@ import (
 // The modules' runs take turns, so that hooks are asked in alphabetical order (C3); who needs
 // its hooks at once does not wait for its turn.
 
-// getHooks asks a module for its hooks; they are loaded when they are not yet. It is
-// answered with hooksAnswer.
+// getHooks asks a module for its hooks; they are loaded when they are not yet, and handed over.
 type getHooks struct{}
-
-type hooksAnswer struct {
-	hooks []hooks.Hook
-	err   error
-}
 
 // loading is what a module remembers while its hooks are loaded.
 type loading struct {
@@ -42,10 +36,10 @@ type loading struct {
 func (m *module) getHooks(ctx actor.Context) {
 	switch {
 	case m.state.loaded:
-		ctx.Respond(hooksAnswer{hooks: m.state.hooks})
+		ctx.Respond(handed{known: m.known()})
 		return
 	case m.off() && m.state.phase != messages.Deleting:
-		ctx.Respond(hooksAnswer{err: errNotLoaded})
+		ctx.Respond(handed{m.known(), errNotLoaded})
 		return
 	}
 	m.loading.awaiting = append(m.loading.awaiting, ctx.Sender())
@@ -94,7 +88,7 @@ func (m *module) loadEnded(ctx actor.Context) {
 	if len(m.loading.awaiting) == 0 {
 		return
 	}
-	answer := hooksAnswer{hooks: m.state.hooks}
+	answer := handed{known: m.known()}
 	if !m.state.loaded {
 		if m.loading.err == nil && !m.Ending() {
 			m.loadHooks(ctx)

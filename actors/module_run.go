@@ -28,7 +28,7 @@ type moduleJob struct {
 type moduleRan struct {
 	release   helm.Outcome
 	untouched bool   // Helm was left out: the module is under maintenance (H15)
-	changed   bool   // afterHelm hooks changed the values (G5.4)
+	changed   bool   // afterHelm hooks changed the values (G5.4), and not somebody else meanwhile
 	trace     string // its span
 }
 
@@ -40,80 +40,55 @@ func (j moduleJob) runModule(run *supervisor.Run) (result moduleRan, err error) 
 	run, s := j.span(run, "module run", about{})
 	defer func() { s.end(err) }()
 	result.trace = s.name()
-	state, err := j.loadedModule(run)
-	if err != nil {
+	if err := j.loadHooks(run); err != nil {
 		return result, err
 	}
-	if err := j.validateConfig(run); err != nil {
-		return result, err
+	// The values of a disabled module were not looked at, and a global hook may have enabled it
+	// since (D37).
+	if err := j.known.own.ValidateConfig(); err != nil {
+		return result, fmt.Errorf("config values: %w", err)
 	}
-	if !state.Started {
-		if err := j.startUp(run, state); err != nil {
+	if !j.known.started {
+		if err := j.startUp(run); err != nil {
 			return result, err
 		}
 	}
-	if err := j.runOrders(run, state.Hooks, hooks.BeforeHelm); err != nil {
+	if err := j.runOrders(run, hooks.BeforeHelm); err != nil {
 		return result, err
 	}
+	rendered := j.known.own.Checksum()
 	if result.release, result.untouched, err = j.applyRelease(run); err != nil {
 		return result, err
 	}
-	before, err := j.checksum(run)
-	if err != nil {
+	j.known.changed = false
+	if err := j.runOrders(run, hooks.AfterHelm); err != nil {
 		return result, err
 	}
-	if err := j.runOrders(run, state.Hooks, hooks.AfterHelm); err != nil {
-		return result, err
-	}
-	after, err := j.checksum(run)
-	if err != nil {
-		return result, err
-	}
-	result.changed = before != after
+	result.changed = j.known.changed && j.known.own.Checksum() != rendered
 	j.program.Metrics.moduleRan(j.owner, j.task, since(began))
 	return result, nil
 }
 
-// validateConfig holds a module in error whose config values are not valid. Those of a
-// disabled module were not looked at, and a global hook may have enabled it since (D37).
-func (j moduleJob) validateConfig(run *supervisor.Run) error {
-	got, err := ask[messages.Values](run, j.program.owner(j.owner), messages.GetValues{})
-	if err != nil {
-		return err
-	}
-	if err := got.Section.ValidateConfig(); err != nil {
-		return fmt.Errorf("config values: %w", err)
-	}
-	return nil
-}
-
-// loadedModule asks for the module's state, and waits for its hooks when they are not loaded
-// since it was enabled.
-func (j moduleJob) loadedModule(run *supervisor.Run) (state messages.ModuleState, err error) {
-	state, err = ask[messages.ModuleState](run, j.program.owner(j.owner), messages.GetModule{})
-	if err != nil || state.Hooks != nil {
-		return state, err
+// loadHooks waits for the module's hooks when they are not loaded since it was enabled.
+func (j moduleJob) loadHooks(run *supervisor.Run) (err error) {
+	if j.known.loaded {
+		return nil
 	}
 	run, s := j.span(run, "load hooks", about{})
 	defer func() { s.end(err) }()
 	run.Step("load hooks")
-	got, err := ask[hooksAnswer](run, j.program.owner(j.owner), getHooks{})
-	if err != nil {
-		return state, err
-	}
-	state.Hooks = got.hooks
-	return state, got.err
+	return j.ask(run, getHooks{})
 }
 
 // startUp is step 5.1: onStartup hooks, Synchronization, then schedules tick.
-func (j moduleJob) startUp(run *supervisor.Run, state messages.ModuleState) error {
-	if err := j.runOrders(run, state.Hooks, hooks.OnStartup); err != nil {
+func (j moduleJob) startUp(run *supervisor.Run) error {
+	if err := j.runOrders(run, hooks.OnStartup); err != nil {
 		return err
 	}
-	for _, hook := range state.Hooks {
+	for _, hook := range j.known.hooks {
 		for _, w := range synchronizations(hook) {
 			first := bindingKey(hook, w.Bindings[0])
-			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || state.Synchronized[first] || state.Deferred[first] {
+			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || j.known.synchronized[first] || j.known.deferred[first] {
 				continue
 			}
 			if err := j.synchronize(run, hook, w); err != nil {
@@ -122,7 +97,7 @@ func (j moduleJob) startUp(run *supervisor.Run, state messages.ModuleState) erro
 		}
 	}
 	run.Step("wait for Synchronization in other queues")
-	if _, err := ask[messages.AllSynchronized](run, j.program.owner(j.owner), messages.AwaitSynchronized{Trace: traceOf(run)}); err != nil {
+	if err := j.ask(run, messages.AwaitSynchronized{Trace: traceOf(run)}); err != nil {
 		return err
 	}
 	run.Tell(j.program.owner(j.owner), startedUp{j.task.ID})
@@ -133,8 +108,8 @@ func (j moduleJob) startUp(run *supervisor.Run, state messages.ModuleState) erro
 type startedUp struct{ task string }
 
 // runOrders runs the hooks that have an order binding, one after the other (C9).
-func (j moduleJob) runOrders(run *supervisor.Run, all []hooks.Hook, binding hooks.BindingType) error {
-	for _, hook := range hooks.ByOrder(all, binding) {
+func (j moduleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
+	for _, hook := range hooks.ByOrder(j.known.hooks, binding) {
 		if err := j.runOrder(run, hook, binding); err != nil {
 			return err
 		}
@@ -148,27 +123,24 @@ func (j moduleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, unto
 	if !charts.Exists(j.module.Dir) {
 		return helm.Outcome{}, false, stillThere(j.module) // H16
 	}
-	state, untouched, err := j.untouched(run)
-	if err != nil || untouched {
-		return helm.Outcome{}, untouched, err
+	if j.known.maintenance != "" {
+		return helm.Outcome{}, true, nil
 	}
 	run, s := j.span(run, "helm", about{})
 	defer func() { s.end(err) }()
 	run.Step("helm")
-	if err := j.validateForHelm(run); err != nil {
-		return helm.Outcome{}, false, err
+	for _, section := range []*values.Section{j.known.global, j.known.own} { // D36
+		if err := section.ValidateForHelm(); err != nil {
+			return helm.Outcome{}, false, fmt.Errorf("values for helm: %w", err)
+		}
 	}
-	if state.CRDsDue && j.program.CRDs != nil {
+	if j.known.crdsDue && j.program.CRDs != nil {
 		if err := j.program.CRDs.EnsureCRDs(run.Context(), []string{j.module.Dir}); err != nil {
 			return helm.Outcome{}, false, err
 		}
 	}
-	merged, _, err := j.values(run, false)
-	if err != nil {
-		return helm.Outcome{}, false, err
-	}
 	began := time.Now()
-	outcome, err = j.apply(run, merged)
+	outcome, err = j.apply(run)
 	j.program.Metrics.helmRan(j.owner, j.task, since(began))
 	if err != nil {
 		return outcome, false, err
@@ -184,19 +156,11 @@ func (j moduleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, unto
 	return outcome, false, nil
 }
 
-// apply lets Helm work, and the healer know of it.
-func (j moduleJob) apply(run *supervisor.Run, values map[string]any) (helm.Outcome, error) {
-	healer := j.program.PID(healerPath)
-	gone, err := ask[goneObjects](run, healer, getGone{j.owner})
-	if err != nil {
-		return helm.Outcome{}, err
-	}
-	drifted, err := j.drifted(run)
-	if err != nil {
-		return helm.Outcome{}, err
-	}
+// apply lets Helm work, and tells who looks after the release.
+func (j moduleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
+	merged, _ := j.known.values()
 	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{
-		Name: j.owner, Key: j.module.Key, Dir: j.module.Dir, Values: values, Gone: gone.objects, Drifted: drifted,
+		Name: j.owner, Key: j.module.Key, Dir: j.module.Dir, Values: merged, Gone: j.known.gone, Drifted: j.known.drifted,
 		Began:  func(o helm.Operation) func(error) { return j.operation(run, o) },
 		Writes: func(o helm.Object) func(string) { return j.helmWrites(run, o) },
 	})
@@ -206,7 +170,10 @@ func (j moduleJob) apply(run *supervisor.Run, values map[string]any) (helm.Outco
 	if len(outcome.Healed) > 0 {
 		j.program.Metrics.healed(j.owner)
 	}
-	run.Tell(healer, releaseApplied{j.owner, outcome.Objects})
+	run.Tell(j.program.PID(healerPath), releaseApplied{j.owner, outcome.Objects, j.known.gone})
+	if len(j.known.gone) > 0 {
+		run.Tell(j.program.owner(j.owner), objectsBack{j.known.gone})
+	}
 	return outcome, nil
 }
 
@@ -232,30 +199,7 @@ func (j moduleJob) mendCRDs(run *supervisor.Run, err error) error {
 	if err != nil {
 		return err
 	}
-	d.enabled, d.before = d.before, nil
-	return j.ensureCRDs(run, d)
-}
-
-// validateForHelm checks both sections against what charts require (D36).
-func (j moduleJob) validateForHelm(run *supervisor.Run) error {
-	for _, owner := range []string{messages.GlobalHooks, j.owner} {
-		got, err := ask[messages.Values](run, j.program.owner(owner), messages.GetValues{})
-		if err != nil {
-			return err
-		}
-		if err := got.Section.ValidateForHelm(); err != nil {
-			return fmt.Errorf("values for helm: %w", err)
-		}
-	}
-	return nil
-}
-
-func (j moduleJob) checksum(run *supervisor.Run) (string, error) {
-	got, err := ask[messages.Values](run, j.program.owner(j.owner), messages.GetValues{})
-	if err != nil {
-		return "", err
-	}
-	return got.Section.Checksum(), nil
+	return j.installCRDs(run, d, func(name string) bool { return slices.Contains(d.before, name) })
 }
 
 // deleteModule is the work of a DeleteModule task (G6). After a restart the hooks of a
@@ -265,23 +209,22 @@ func (j moduleJob) checksum(run *supervisor.Run) (string, error) {
 func (j moduleJob) deleteModule(run *supervisor.Run) (untouched bool, err error) {
 	run, s := j.span(run, "module delete", about{})
 	defer func() { s.end(err) }()
-	state, untouched, err := j.untouched(run)
-	if err != nil || untouched {
-		return untouched, err
+	if j.known.maintenance != "" {
+		return true, nil
 	}
-	if state.Hooks == nil && !state.Begun { // then only an earlier process can have left something (E9)
+	if !j.known.loaded && !j.known.begun { // then only an earlier process can have left something (E9)
 		if deployed, err := j.deployed(run); err != nil || !deployed {
 			return false, err
 		}
 	}
-	if state, err = j.loadedModule(run); err != nil {
+	if err := j.loadHooks(run); err != nil {
 		return false, err
 	}
-	if err := j.beforeDelete(run, state); err != nil {
+	if err := j.beforeDelete(run); err != nil {
 		return false, err
 	}
-	if _, untouched, err := j.untouched(run); err != nil || untouched { // it may have begun meanwhile
-		return untouched, err
+	if j.known.maintenance != "" { // it has begun meanwhile
+		return true, nil
 	}
 	run.Step("helm uninstall")
 	existed, err := j.program.Releases.Uninstall(j.program.Writes, j.owner)
@@ -291,19 +234,18 @@ func (j moduleJob) deleteModule(run *supervisor.Run) (untouched bool, err error)
 	if !existed && charts.Exists(j.module.Dir) {
 		j.log.Warn("there was no release to uninstall") // G6.2
 	}
-	return false, j.runOrders(run, state.Hooks, hooks.AfterDeleteHelm)
+	return false, j.runOrders(run, hooks.AfterDeleteHelm)
 }
 
 // beforeDelete runs beforeDeleteHelm hooks when there is a release (G6.1).
-func (j moduleJob) beforeDelete(run *supervisor.Run, state messages.ModuleState) error {
-	bound := hooks.ByOrder(state.Hooks, hooks.BeforeDeleteHelm)
-	if len(bound) == 0 {
+func (j moduleJob) beforeDelete(run *supervisor.Run) error {
+	if len(hooks.ByOrder(j.known.hooks, hooks.BeforeDeleteHelm)) == 0 {
 		return nil
 	}
 	if deployed, err := j.deployed(run); err != nil || !deployed {
 		return err
 	}
-	return j.runOrders(run, bound, hooks.BeforeDeleteHelm)
+	return j.runOrders(run, hooks.BeforeDeleteHelm)
 }
 
 // deployed reports whether there is a release of the module.

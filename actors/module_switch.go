@@ -64,7 +64,7 @@ func (m *module) suspend(ctx actor.Context) {
 	if m.off() {
 		return
 	}
-	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
+	m.forgetRelease()
 	m.become(messages.Suspended)
 	m.loading = loading{} // it is cancelled, and who waits for it
 	m.discardResults()
@@ -91,7 +91,7 @@ func (m *module) stopListening(ctx actor.Context) {
 	m.forgetDrift(ctx)
 	m.leaveQueues(ctx)
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
-	ctx.Send(m.program.PID(healerPath), moduleGone{m.name})
+	m.forgetRelease()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
 	m.program.Metrics.forgetModule(m.name)
 }

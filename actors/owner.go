@@ -27,6 +27,8 @@ type owner struct {
 	state   *ownerState
 	// workingDir is WORKING_DIR of its hooks: the root in which they are searched (C23).
 	workingDir string
+	// hand returns what runs get to know; modules and global hooks differ.
+	hand func() known
 
 	applying *application
 	waiting  []application // behind the one that is being applied
@@ -92,6 +94,8 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 		o.awaitSynchronized(ctx, msg)
 	case messages.RetryNow:
 		o.retryNow()
+	case handOver:
+		ctx.Respond(handed{known: o.hand()})
 	case messages.ListHooks:
 		ctx.Respond(messages.HookList{Hooks: o.state.hooks})
 	case messages.RememberValues:
@@ -121,6 +125,9 @@ func (o *owner) setConfig(msg messages.SetConfig) {
 func (o *owner) setSection(section *values.Section) {
 	o.program.Secrets.Know(section.Key(), section.SecretTexts())
 	o.state.section = section
+	if o.name == messages.GlobalHooks {
+		o.program.global.Store(section)
+	}
 }
 
 // values answers GetValues.
@@ -139,5 +146,5 @@ func (o *owner) hook(name string) (hooks.Hook, error) {
 
 // job makes what a run needs to run hooks of this owner.
 func (o *owner) job(t messages.Task) job {
-	return job{program: o.program, owner: o.name, workingDir: o.workingDir, task: t, log: o.log, limits: &o.state.limits, unfinished: &o.state.unfinished}
+	return job{program: o.program, owner: o.name, workingDir: o.workingDir, task: t, known: &known{}, log: o.log, limits: &o.state.limits, unfinished: &o.state.unfinished}
 }

@@ -37,6 +37,7 @@ type (
 // namedQueues is what the root knows of queues.
 type namedQueues struct {
 	users  map[string][]string // the queues that hooks name, by owner
+	named  map[string]bool     // those of all owners
 	asked  int                 // counts the questions
 	ending map[string]int      // the last question to each queue that nobody names
 	// stopping are the queues that are about to terminate, with what has come for them since.
@@ -49,15 +50,7 @@ func newNamedQueues() namedQueues {
 
 // stays reports whether a queue does not end by itself.
 func (q namedQueues) stays(name string) bool {
-	if name == messages.MainQueue || strings.HasPrefix(name, hooks.ReservedQueues) {
-		return true
-	}
-	for _, queues := range q.users {
-		if slices.Contains(queues, name) {
-			return true
-		}
-	}
-	return false
+	return q.named[name] || name == messages.MainQueue || strings.HasPrefix(name, hooks.ReservedQueues)
 }
 
 // queuesOf are the queues beside main that hooks name, sorted.
@@ -81,6 +74,12 @@ func (o *operator) useQueues(ctx actor.Context, msg useQueues) {
 		return
 	}
 	o.queues.users[msg.owner] = msg.queues
+	o.queues.named = map[string]bool{}
+	for _, names := range o.queues.users {
+		for _, name := range names {
+			o.queues.named[name] = true
+		}
+	}
 	for _, name := range msg.queues {
 		delete(o.queues.ending, name)
 		o.spawnQueue(ctx, name)

@@ -61,7 +61,7 @@ func (o *owner) answerAwaiting(ctx actor.Context) {
 		}
 	}
 	for _, pid := range o.awaiting {
-		ctx.Send(pid, messages.AllSynchronized{})
+		ctx.Send(pid, handed{known: o.hand()})
 	}
 	o.awaiting = nil
 }

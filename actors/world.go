@@ -19,6 +19,7 @@ import (
 	"addon-operator/kube/objectpatch"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
+	"addon-operator/values"
 )
 
 // World is all that the actors can touch outside their mailboxes. Command and testkit
@@ -86,8 +87,8 @@ type World struct {
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
 	// Observe is told of each message before its actor handles it, and calls back when that
-	// is done; nil for nobody.
-	Observe func(actor *actor.PID, message any) (handled func())
+	// is done; asked: a run waits for its answer. nil for nobody.
+	Observe func(actor *actor.PID, message any, asked bool) (handled func())
 	// HookTimeout is the time limit that Hooks gives to hooks that set none, for those who are told of one that hangs; 0
 	// means none.
 	HookTimeout time.Duration
@@ -171,13 +172,18 @@ type Watch interface {
 	Stop()
 }
 
-// program is what all actors share. It is not written to after the start.
+// program is what all actors share. But for what is atomic it is not written to after the start.
 type program struct {
 	*supervisor.System
 	World
 	tasks *atomic.Int64       // counts tasks, for their IDs
 	shows *atomic.Int64       // counts Synchronization runs, writes and runs of hooks, for their names
 	loads *semaphore.Weighted // of modules that load their hooks at the same time
+
+	// global are the global values, which global-hooks alone replaces; enabled are the modules that
+	// the last discovery has enabled, by converge alone. Modules hand both over to their runs.
+	global  atomic.Pointer[values.Section]
+	enabled atomic.Pointer[[]string]
 
 	running *runningHooks
 	told    *told // of loops

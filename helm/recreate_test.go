@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -125,4 +126,70 @@ func TestTimeout(t *testing.T) {
 	f.client.options.Timeout = long
 	f.apply(m.with("app", "two"), Upgraded, 3)
 	f.selects("two")
+}
+
+// Whatever has become of a release and its object, by failed revisions, lost records, objects that belong to
+// nobody, an uninstall or a new process: with values that can be deployed, what may be recreated is as
+// the chart says, at each attempt. Stock Helm has nothing to compare with.
+func TestDifferentialRecreate(t *testing.T) {
+	const sequences, share = 3, 2
+	for n := range uint64(sequences) {
+		t.Run("", func(t *testing.T) {
+			f, rnd := start(t), rand.New(rand.NewPCG(7, n))
+			m := moduleOf(t, "fixed", recreating+fixedChart)
+			story := ""
+			for range *differentialSteps / sequences / share {
+				app := []string{"one", "two", "three"}[rnd.IntN(3)]
+				m = m.with("app", app)
+				before := []func(*fixture, Module) string{(*fixture).nothing, (*fixture).failedRevision, (*fixture).lostRecords, (*fixture).ofNobody, (*fixture).uninstalled}
+				story += before[rnd.IntN(len(before))](f, m.with("app", []string{"one", "two"}[rnd.IntN(2)]))
+				if rnd.IntN(2) == 0 {
+					f.restart()
+					story += "restart, "
+				}
+				f.caughtUp()
+				story += app + ", "
+				if outcome, err := f.client.Apply(t.Context(), m.with("most", int64(8))); err != nil {
+					t.Fatalf("%s%s: %v", story, outcome.Action, err)
+				}
+				f.selects(app)
+			}
+		})
+	}
+}
+
+func (f *fixture) nothing(Module) string { return "" }
+
+func (f *fixture) failedRevision(m Module) string {
+	f.Helper()
+	if _, err := f.client.Apply(f.Context(), m.with("most", int64(-1))); err == nil {
+		f.Fatal("an object that the API server refuses was deployed")
+	}
+	return "failed revision, "
+}
+
+func (f *fixture) lostRecords(Module) string {
+	f.forgetRelease()
+	f.restart()
+	return "lost records, "
+}
+
+// ofNobody takes the records away, and the annotations that say whose the object is.
+func (f *fixture) ofNobody(m Module) string {
+	f.Helper()
+	f.lostRecords(m)
+	nobody := []byte(`{"metadata": {"annotations": {"meta.helm.sh/release-name": null, "meta.helm.sh/release-namespace": null}}}`)
+	_, err := f.kube.AppsV1().Deployments(f.namespace).Patch(f.Context(), "app", types.MergePatchType, nobody, metav1.PatchOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		f.Fatal(err)
+	}
+	return "of nobody, "
+}
+
+func (f *fixture) uninstalled(m Module) string {
+	f.Helper()
+	if _, err := f.client.Uninstall(f.Context(), m.Name); err != nil {
+		f.Fatal(err)
+	}
+	return "uninstalled, "
 }

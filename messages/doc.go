@@ -27,19 +27,14 @@
 //	ListMonitored        server            healer
 //	Monitored            healer            server
 //
-//	GetValues            run, server       module, global-hooks
-//	Values               module, global    run, server
+//	GetValues            discovery, server module, global-hooks
+//	Values               module, global    discovery, server
 //	ApplyHookResult      run               module, global-hooks
-//	HookResultApplied    module, global    run
-//	SetEnabledModules    converge          global-hooks
 //	RememberValues       converge          module, global-hooks
 //
-//	GetModule            run               module
-//	ModuleState          module            run
 //	BindingSynchronized  run               module, global-hooks
 //	BindingDeferred      run               module, global-hooks
 //	AwaitSynchronized    run               module, global-hooks
-//	AllSynchronized      module, global    run
 //	EnableModule         converge          module
 //	SuspendModule        converge          module
 //	ResumeModule         converge          module

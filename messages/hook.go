@@ -55,15 +55,12 @@ type SnapshotsComplete struct {
 }
 
 // AwaitSynchronized asks an owner to queue the Synchronization runs that belong in
-// named queues, unless they are queued or done, and to answer with [AllSynchronized] as
+// named queues, unless they are queued or done, and to answer as
 // soon as every binding that must be waited for is synchronized (F13, F14, X22).
 type AwaitSynchronized struct {
 	// Trace is the span that waits; the runs become parts of it (see Task.Trace).
 	Trace string
 }
-
-// AllSynchronized answers AwaitSynchronized.
-type AllSynchronized struct{}
 
 // GetSnapshots asks for the objects of all kubernetes bindings of a hook; it starts
 // their watches when they are not started yet, and is answered by [Snapshots] when all

@@ -1,33 +1,10 @@
 package messages
 
-import "addon-operator/hooks"
-
 // StartUp begins the first converge.
 type StartUp struct{}
 
 // ShutDown stops the operator in order.
 type ShutDown struct{}
-
-// GetModule asks a module for its state. The answer is [ModuleState].
-type GetModule struct{}
-
-// ModuleState is what a module run must know to decide where to begin.
-type ModuleState struct {
-	// Hooks is nil before they were loaded, and empty when there are none.
-	Hooks []hooks.Hook
-	// Begun: hooks were loaded for it before, and may have run, since it was last deleted.
-	Begun bool
-	// Started: the start-up execution was finished once since the module was enabled (X13).
-	Started bool
-	// Synchronized holds the bindings whose Synchronization has succeeded.
-	Synchronized map[BindingKey]bool
-	// Deferred holds the bindings whose Synchronization is not waited for: it comes later.
-	Deferred map[BindingKey]bool
-	// Maintenance is the mode of maintenance, empty for none.
-	Maintenance string
-	// CRDsDue: those of the module were not installed while it was under maintenance.
-	CRDsDue bool
-}
 
 // SetMaintenance sets the maintenance mode of a module, empty for none (H15). Only
 // converge sends it, so that the latest is always in force.

@@ -179,9 +179,8 @@ func (s ModuleStatus) String() string {
 
 // GlobalStatus is what the global hooks publish about themselves.
 type GlobalStatus struct {
-	Hooks          int      `json:"hooks"`
-	Runs           int      `json:"runs"`
-	EnabledModules []string `json:"enabledModules"`
+	Hooks int `json:"hooks"`
+	Runs  int `json:"runs"`
 	// Values is the beginning of the checksum of the global values.
 	Values  string        `json:"valuesChecksum"`
 	Failing []FailingTask `json:"failing,omitempty"`
@@ -189,7 +188,7 @@ type GlobalStatus struct {
 
 // String implements fmt.Stringer.
 func (s GlobalStatus) String() string {
-	text := count(s.Hooks, "hook") + ", " + count(len(s.EnabledModules), "module") + " enabled"
+	text := count(s.Hooks, "hook")
 	for _, f := range s.Failing {
 		text += " " + f.String()
 	}

@@ -34,8 +34,8 @@ func TestStatusAsText(t *testing.T) {
 		{messages.ModuleStatus{Phase: messages.Disabled}, "disabled"},
 		{messages.ModuleStatus{Phase: messages.Ready, Release: 3}, "ready revision=3"},
 		{messages.ModuleStatus{Phase: messages.Running, Release: 3, Failing: failing}, "running revision=3 " + backoff},
-		{messages.GlobalStatus{Hooks: 2, EnabledModules: []string{"dns"}}, "2 hooks, 1 module enabled"},
-		{messages.GlobalStatus{Failing: failing}, "0 hooks, 0 modules enabled " + backoff},
+		{messages.GlobalStatus{Hooks: 2}, "2 hooks"},
+		{messages.GlobalStatus{Failing: failing}, "0 hooks " + backoff},
 		{messages.ConvergeStatus{Phase: messages.ConvergeReloading, Reload: 2}, "reloading, reload 2, not ready"},
 		{messages.ConvergeStatus{Phase: messages.ConvergeIdle, Reload: 2, Ready: true}, "idle, reload 2, ready"},
 		{

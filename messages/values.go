@@ -18,15 +18,14 @@ type Values struct {
 	// Converged is the section at the end of the last converge, at ConvergedAt; nil before the first.
 	Converged   *values.Section
 	ConvergedAt time.Time
-	// EnabledModules, in the order they run; only global-hooks knows them.
-	EnabledModules []string
 }
 
 // LogValue keeps values, which may be secrets, out of logs.
 func (Values) LogValue() slog.Value { return slog.StringValue("values") }
 
-// ApplyHookResult hands the result files of a hook that exited with 0 to its owner.
-// The answer is [HookResultApplied].
+// ApplyHookResult hands the result files of a hook that exited with 0 to its owner. The answer
+// is what the run knows of its owner from now on, or an error that names what was refused; then
+// nothing of the result has an effect (D26).
 type ApplyHookResult struct {
 	Hook    string
 	Binding hooks.BindingType
@@ -39,13 +38,6 @@ type ApplyHookResult struct {
 	// Origin is remembered with the values that the result changes.
 	Origin values.Origin
 }
-
-// HookResultApplied says to a run whether its result was accepted as a whole. Err names
-// what was refused; then nothing of the result has an effect (D26).
-type HookResultApplied struct{ Err error }
-
-// SetEnabledModules says to global-hooks which modules are enabled, in the order they run (D9).
-type SetEnabledModules struct{ Names []string }
 
 // ConfigMapSeen is the content of the ConfigMap as the API server shows it.
 type ConfigMapSeen struct {

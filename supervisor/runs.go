@@ -37,6 +37,9 @@ type Task struct {
 	// and is called again for each attempt. Its goroutine is the run's own: it must not
 	// touch its owner's fields, only [Run.Ask] it.
 	Work func(*Run) (result any, err error)
+	// Begins is called in the owner's goroutine before each attempt, to hand over what Work
+	// needs. Optional.
+	Begins func()
 	// Succeeded is called in the owner's goroutine with the result of Work. Optional.
 	Succeeded func(ctx actor.Context, result any)
 	// Failed is called in the owner's goroutine after each failed attempt. Optional.
@@ -44,6 +47,12 @@ type Task struct {
 	// Ended is called in the owner's goroutine, exactly once, when the run and all it
 	// started are gone.
 	Ended func(ctx actor.Context, o Outcome)
+}
+
+func (t Task) begins() {
+	if t.Begins != nil {
+		t.Begins()
+	}
 }
 
 // Attempt describes a failed attempt at a task.
@@ -146,6 +155,7 @@ func (r *Runs) Start(ctx actor.Context, t Task) {
 	}
 	runCtx, cancel := context.WithCancelCause(context.Background())
 	rec := &run{task: t, ctx: runCtx, cancel: cancel, outcome: Cancelled, delays: r.system.backoff()}
+	t.begins()
 	props := r.system.runProps(func() actor.Actor {
 		return &worker{rec: rec, run: &Run{ctx: runCtx, system: r.system, attempt: rec.attempt}}
 	})
@@ -252,6 +262,7 @@ func (r *Runs) restartDue(msg restartDue) {
 	}
 	rec.timer = nil
 	r.system.Inspector.Publish(rec.pid, RunStatus{Attempt: rec.attempt})
+	rec.task.begins()
 	rec.sup.RestartChildren(rec.pid)
 }
 

@@ -27,8 +27,9 @@ type Options struct {
 	// Lost is called with a message whose receiver crashed while it handled it.
 	Lost func(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID)
 	// Observe is called with each message before its receiver handles it, and what it returns is
-	// called afterwards. Tests panic in them, as a mistake of the receiver would.
-	Observe func(receiver *actor.PID, message any) (handled func())
+	// called afterwards. Tests panic in them, as a mistake of the receiver would. asked: the sender
+	// waits for the answer ([System.Ask]), which is not observed by itself.
+	Observe func(receiver *actor.PID, message any, asked bool) (handled func())
 }
 
 // System is a protoactor system whose actors are inspected and crash-only.
@@ -56,7 +57,7 @@ func NewSystem(o Options) *System {
 	s.common = []actor.PropsOption{actor.WithMailbox(s.Inspector.mailbox), actor.WithSupervisor(s.crashOnly)}
 	s.options = append(slices.Clone(s.common), actor.WithReceiverMiddleware(s.crashOnly.handlingKept))
 	if o.Observe != nil {
-		s.options = append(s.options, actor.WithReceiverMiddleware(observed(o.Observe)))
+		s.options = append(s.options, actor.WithReceiverMiddleware(s.observed(o.Observe)))
 	}
 	if o.Dispatcher != nil {
 		s.options = append(s.options, actor.WithDispatcher(o.Dispatcher))
@@ -64,10 +65,15 @@ func NewSystem(o Options) *System {
 	return s
 }
 
-func observed(observe func(*actor.PID, any) func()) actor.ReceiverMiddleware {
+func (s *System) observed(observe func(*actor.PID, any, bool) func()) actor.ReceiverMiddleware {
 	return func(next actor.ReceiverFunc) actor.ReceiverFunc {
 		return func(ctx actor.ReceiverContext, envelope *actor.MessageEnvelope) {
-			handled := observe(ctx.Self(), envelope.Message)
+			asked := false
+			if envelope.Sender != nil {
+				process, _ := s.Actors.ProcessRegistry.Get(envelope.Sender)
+				_, asked = process.(answers)
+			}
+			handled := observe(ctx.Self(), envelope.Message, asked)
 			next(ctx, envelope)
 			handled()
 		}

@@ -9,21 +9,27 @@ import (
 	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/kube/objectpatch"
+	"addon-operator/values"
 )
 
-// rollTheDice writes the object of a chart that renders by chance: each revision has another text. It
-// tells of it as the real client does.
-func (r *Releases) rollTheDice(m helm.Module, outcome *helm.Outcome) error {
-	if !r.chance[m.Name] || r.cluster == nil {
+// deploy writes the object of a release that has one in the cluster, and tells of it as the real client
+// does. Its text is the size in the values; that of a chart that renders by chance is another in
+// each revision.
+func (r *Releases) deploy(m helm.Module, outcome *helm.Outcome) error {
+	if !r.chance[m.Name] && !r.deploys[m.Name] || r.cluster == nil {
 		return nil
 	}
-	if outcome.Action == helm.Upgraded {
-		outcome.Unstable = m.Name + "/templates/cm.yaml, line 4 of its output"
+	word := sizeIn(m.Values, m.Key)
+	if r.chance[m.Name] {
+		word = fmt.Sprintf("w%d", outcome.Revision)
+		if outcome.Action == helm.Upgraded {
+			outcome.Unstable = m.Name + "/templates/cm.yaml, line 4 of its output"
+		}
 	}
 	o := objectNamed(m.Name + "-a")
 	patches, err := objectpatch.Parse(fmt.Appendf(nil,
-		`{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": %q, "name": %q}, "data": {"word": "w%d"}}}`,
-		o.Namespace, o.Name, outcome.Revision))
+		`{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": %q, "name": %q}, "data": {"word": %q}}}`,
+		o.Namespace, o.Name, word))
 	if err != nil {
 		return err
 	}
@@ -36,6 +42,55 @@ func (r *Releases) rollTheDice(m helm.Module, outcome *helm.Outcome) error {
 	_, err = r.cluster.client.ApplyObjectPatches(ctx, patches) // no hook's, so fail-objects does not count it
 	written(version)
 	return err
+}
+
+// sizeIn is the size in the section of a module, as the text of its object.
+func sizeIn(all map[string]any, key string) string {
+	section, _ := all[key].(map[string]any)
+	text, err := values.JSON(section["size"])
+	if err != nil {
+		return err.Error()
+	}
+	return "size " + string(text)
+}
+
+// undeploy deletes what deploy has written.
+func (r *Releases) undeploy(name string) error {
+	if !r.deploys[name] {
+		return nil
+	}
+	o := objectNamed(name + "-a")
+	_, err := r.cluster.Delete("ConfigMap", o.Namespace, o.Name)
+	return err
+}
+
+// countUpgrade notes an upgrade, and what must never be in one. Whatever the script, a release has few
+// upgrades in ten seconds: a loop through the cluster goes on, but slowly (K10).
+func (r *Releases) countUpgrade(name, text string) {
+	const few, ofStep = 12, 2
+	r.applied[name] = append(lately(r.applied[name]), time.Now())
+	r.stepped = lately(r.stepped)
+	if n := len(r.applied[name]); n == few+ofStep*len(r.stepped)+1 {
+		r.witness.problem("release %s was upgraded %d times in ten seconds; the script had %d steps", name, n, len(r.stepped))
+	}
+	if strings.Contains(text, markOfFailed) {
+		r.witness.problem("release %s has what a failed run of a hook has written: %s", name, text)
+	}
+}
+
+// noteStep is told of each step: it may be the reason for upgrades.
+func (r *Releases) noteStep() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stepped = append(lately(r.stepped), time.Now())
+}
+
+func lately(all []time.Time) []time.Time {
+	const window = 10 * time.Second
+	for len(all) > 0 && time.Since(all[0]) > window {
+		all = all[1:]
+	}
+	return all
 }
 
 // pace skips an upgrade that must wait, as the real client does with charts that render by chance.
@@ -60,5 +115,19 @@ func (p *player) stepChance(name string) error {
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()
 	p.releases.chance[name] = true
+	return nil
+}
+
+func (p *player) stepSettle(name string) error {
+	p.releases.mu.Lock()
+	defer p.releases.mu.Unlock()
+	delete(p.releases.chance, name)
+	return nil
+}
+
+func (p *player) stepDeploys(name string) error {
+	p.releases.mu.Lock()
+	defer p.releases.mu.Unlock()
+	p.releases.deploys[name] = true
 	return nil
 }

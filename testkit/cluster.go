@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"addon-operator/actors"
 	"addon-operator/kube"
@@ -33,6 +34,8 @@ type Cluster struct {
 
 	mu      sync.Mutex
 	refuses int // so many operations on objects
+	// forbidden are the kinds that the operator may not read, and since when.
+	forbidden map[string]time.Time
 
 	wentBack []func(watch string) // who wants to know; the operator asks before a step begins
 	// secretForbidden: the operator may not read the Secret with values.
@@ -41,7 +44,7 @@ type Cluster struct {
 
 // NewCluster makes an empty cluster.
 func NewCluster(trace *Trace) *Cluster {
-	c := &Cluster{trace: trace, server: apiserver.New("v1.33.0")}
+	c := &Cluster{trace: trace, server: apiserver.New("v1.33.0"), forbidden: map[string]time.Time{}}
 	c.server.EnsureNamespace(operatorNamespace)
 	// The configuration names an address; nothing else can be wrong with it.
 	c.client, _ = kube.Connect(kube.Options{Config: c.server.RESTConfig(), QPS: -1})

@@ -49,10 +49,15 @@
 //	slow-config HOOK DURATION     they take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
 //	fail-objects N                the API server refuses the next N operations on objects by hooks
+//	refuse HOOK N OPERATION       the results of its next N runs have an object patch that is refused: a
+//	                              delete of an unknown kind, another kind, or a missing namespace
 //	away-helm RELEASE N           the next N of them need an API whose server does not answer
 //	slow-helm RELEASE DURATION    they take that long from now on
+//	slow-crds DURATION            so long CRDs take from now on; before start: modules bring some
 //	chance RELEASE                its chart renders another text each time; ConfigMap default/RELEASE-a has it
 //	pace RELEASE DURATION         its next upgrade comes of nothing but chance and must wait so long
+//	settle RELEASE                its chart renders the same text each time from now on
+//	deploys RELEASE               its ConfigMap default/RELEASE-a is in the cluster, with the size in its values
 //	vanish OBJECT...              somebody deletes objects of releases; a release r has r-a and r-b
 //	replace OBJECT                somebody deletes one and creates another of its name
 //	tamper RELEASE                somebody else writes the records of a release
@@ -81,7 +86,9 @@
 //	                              N times: many messages are handled once more after a crash
 //	crash ACTOR after MESSAGE [N] the same, when it has been handled; a script fails when
 //	                              the message never comes
+//	messages                      count the messages of the next step, and print them; an answer is one more
 //	counts                        print how the runs of hooks were counted
+//	look                          keep what is there now for the model of a test
 //	show                          print phases and queues into the trace
 //
 // Nothing in here is for production; package devclustertest has the real API server.

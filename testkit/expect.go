@@ -16,12 +16,24 @@ import (
 // Violations lists what does not hold after the script was played.
 func (r *Random) Violations(p *Played) []string {
 	list := slices.Clone(p.Problems)
+	last := len(r.worlds) - 1
+	for i, looked := range p.looked {
+		for _, violation := range r.worlds[i].violations(looked) {
+			list = append(list, fmt.Sprintf("at look %d: %s", i+1, violation))
+		}
+	}
+	list = append(list, r.worlds[last].violations(p)...)
+	return append(list, r.worlds[last].historical(p)...)
+}
+
+// violations lists what is not as it must be when all is at rest.
+func (w world) violations(p *Played) (list []string) {
 	expect := func(what, want, got string) {
 		if want != got {
 			list = append(list, fmt.Sprintf("%s must be %s, is %s", what, want, got))
 		}
 	}
-	enabled := r.world.enabled()
+	enabled := w.enabled()
 	expect("the modules that are enabled", fmt.Sprint(enabled), fmt.Sprint(p.Converge.Enabled))
 	expect("converge", messages.ConvergeIdle+" true", fmt.Sprintf("%s %t", p.Converge.Phase, p.Converge.Ready))
 	for name, phase := range p.Phases {
@@ -37,36 +49,45 @@ func (r *Random) Violations(p *Played) []string {
 	for _, b := range p.Monitors.Bindings {
 		expect("binding "+b.Owner+" "+b.Hook+"/"+b.Binding, "complete, held 0", fmt.Sprintf("%s, held %d", b.Phase, b.Held))
 	}
-	wanted := r.world.releases(enabled)
+	if p.failed {
+		list = append(list, "there is an object of a failed run of a hook")
+	}
+	wanted := w.releases(enabled, p.Releases)
 	for _, name := range keys(wanted, p.Releases) {
 		expect("release "+name, wanted[name], p.Releases[name])
 	}
-	list = append(list, r.world.configMapViolations(enabled, p.ConfigMap)...)
-	list = append(list, doubles(p)...)
+	return append(list, w.configMapViolations(enabled, p.ConfigMap)...)
+}
+
+// historical lists what must not have happened on the way.
+func (w world) historical(p *Played) []string {
+	enabled := w.enabled()
+	list := doubles(p)
 	list = append(list, acceptedInvalid(p)...)
+	list = append(list, troubles(p, sectionOf(p.Releases["f"], "f"), slices.Contains(enabled, "f"))...)
 	for name := range p.Phases {
 		list = append(list, startUps(p, name, slices.Contains(enabled, name))...)
-		if !slices.Contains(enabled, name) && !r.world.gone[directoryOf(name)] {
+		if !slices.Contains(enabled, name) && !w.gone[directoryOf(name)] {
 			list = append(list, deletes(p.events, name)...)
 		}
 	}
 	return list
 }
 
-// directoryOf is the directory of a module of random scripts: a to e.
+// directoryOf is the directory of a module of random scripts: a to f.
 func directoryOf(module string) string {
-	return map[string]string{"a": "010-a", "b": "010-b", "c": "020-c", "d": "030-d", "e": "040-e"}[module]
+	return map[string]string{"a": "010-a", "b": "010-b", "c": "020-c", "d": "030-d", "e": "040-e", "f": "050-f"}[module]
 }
 
 // enabled follows the chain of flags (E3) and the script of c, in the order of directories.
 func (w world) enabled() []string {
 	var list []string
-	names := strings.Fields("a b c d e")
+	names := strings.Fields("a b c d e f")
 	slices.SortFunc(names, func(a, b string) int {
 		return strings.Compare(w.now(directoryOf(a)), w.now(directoryOf(b)))
 	})
 	for _, name := range names {
-		on := name != "e" // d by a global hook, the others by modules/values.yaml
+		on := name < "e" // d by a global hook, the others by modules/values.yaml
 		if flag, ok := w.configMap[name+"Enabled"]; ok {
 			on = flag == "true"
 		}
@@ -78,8 +99,8 @@ func (w world) enabled() []string {
 	return list
 }
 
-// releases are the values that must be deployed.
-func (w world) releases(enabled []string) map[string]string {
+// releases are the values that must be deployed, where those are given that are.
+func (w world) releases(enabled []string, deployed map[string]string) map[string]string {
 	global := values.Merge(map[string]any{"zone": "a"}, w.section("global"), map[string]any{"nodes": int64(len(w.nodes)), "late": int64(1)})
 	out := map[string]string{}
 	for _, name := range enabled {
@@ -91,6 +112,8 @@ func (w world) releases(enabled []string) map[string]string {
 			own = map[string]any{"saved": true, "pods": int64(len(w.pods))}
 		case "d":
 			continue // it has no chart
+		case "f":
+			own = w.troubleValues(sectionOf(deployed["f"], "f"))
 		}
 		static := map[string]any{}
 		if name == "e" {
@@ -103,6 +126,17 @@ func (w world) releases(enabled []string) map[string]string {
 		out[name] = string(text)
 	}
 	return out
+}
+
+// sectionOf is a section of the values of a release.
+func sectionOf(release, key string) map[string]any {
+	tree, err := values.ParseYAML([]byte(release)) // JSON is YAML
+	if err != nil {
+		return nil
+	}
+	all, _ := tree.(map[string]any)
+	section, _ := all[key].(map[string]any)
+	return section
 }
 
 func (w world) section(key string) any {

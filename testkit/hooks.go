@@ -25,6 +25,7 @@ type Hooks struct {
 	slow  map[string]time.Duration
 	panic map[string]int
 	runs  map[string]int // of scripted hooks by name and binding
+	wrong map[string]wrongRuns
 
 	jitter  jitter
 	witness *witness
@@ -37,7 +38,7 @@ type Hooks struct {
 func NewHooks(processes *hooks.Runner, trace *Trace) *Hooks {
 	return &Hooks{
 		real: processes, trace: trace, fails: map[string]int{}, slow: map[string]time.Duration{},
-		panic: map[string]int{}, runs: map[string]int{}, witness: newWitness(),
+		panic: map[string]int{}, runs: map[string]int{}, wrong: map[string]wrongRuns{}, witness: newWitness(),
 	}
 }
 
@@ -129,6 +130,7 @@ func (h *Hooks) Run(ctx context.Context, run hooks.Run) (result hooks.Result, er
 	h.sched.Await("hook " + run.Hook.Name) // that of another queue may begin at the same time
 	h.trace.Add("hook %s: %s", run.Hook.Name, strings.Join(contexts, " + "))
 	ended := false // a panic is no success
+	h.witness.seen(run, h.cluster)
 	leave := h.witness.hookRun(ctx, run, contexts)
 	defer func() { leave(ended && err == nil) }()
 	result, err = h.run(ctx, run)
@@ -138,7 +140,7 @@ func (h *Hooks) Run(ctx context.Context, run hooks.Run) (result hooks.Result, er
 
 func (h *Hooks) run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	if err := h.begin(ctx, run.Hook.Name); err != nil {
-		return hooks.Result{}, err
+		return marked(run, hooks.Result{}), err
 	}
 	s, err := h.disk.script(run.Hook.Path)
 	if err != nil {
@@ -147,7 +149,11 @@ func (h *Hooks) run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	if s == nil {
 		return h.real.Run(ctx, run)
 	}
-	return h.play(run, s)
+	result, err := h.play(run, s)
+	if err == nil {
+		result = h.spoil(run, result)
+	}
+	return result, err
 }
 
 // play does what the script says for each binding of a run; combined contexts may have
@@ -161,9 +167,7 @@ func (h *Hooks) play(run hooks.Run, s *script) (result hooks.Result, err error) 
 			continue
 		}
 		all.Values = append(all.Values, step.Values...)
-		if step.Count != "" {
-			all.Values = append(all.Values, map[string]any{"op": "add", "path": step.Count, "value": int64(countObjects(c))})
-		}
+		all.Values = append(all.Values, step.seen(run, c)...)
 		all.Config = append(all.Config, step.Config...)
 		all.Objects = append(all.Objects, step.Objects...)
 		all.Kubectl = append(all.Kubectl, step.Kubectl...)

@@ -100,6 +100,7 @@ func (s *Stage) play(t *testing.T, script []line, seed uint64) *Played {
 		p.trapped = slices.ContainsFunc(script, func(l line) bool { return strings.Contains(l.text, " over ") || strings.Contains(l.text, " after ") })
 		p.play(script)
 		played.look(p)
+		played.looked = p.looked
 		played.Problems = append(played.Problems, miscounted(p.metrics, p.trace.String(), p.witness.runs)...)
 		played.Trace = strings.ReplaceAll(p.trace.String(), s.disk.dir, "$DIR")
 	})
@@ -115,6 +116,7 @@ type player struct {
 	cluster  *Cluster
 	releases *Releases
 	hooks    *Hooks
+	crds     *crds // nil: modules bring none
 	metrics  *actors.Metrics
 	operator *actors.Operator
 	writes   context.CancelFunc
@@ -128,7 +130,10 @@ type player struct {
 	lastValid bool
 	width     int
 	traps     *traps
-	trapped   bool // a step may lay one
+	trapped   bool      // a step may lay one
+	looked    []*Played // by the step look
+	counting  bool      // messages are counted and traced
+	counted   int
 
 	drift       string
 	driftPeriod time.Duration
@@ -159,10 +164,14 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 func (p *player) play(script []line) {
 	for _, line := range script {
 		p.trace.Heading(line.text)
+		p.releases.noteStep()
+		p.cluster.notePermission(line.text)
+		counting := p.counting // by the step before
 		if err := line.step(p, line.rest); err != nil {
 			p.t.Fatalf("script line %d: %s: %v", line.number, line.text, err)
 		}
 		p.settle()
+		p.counting = p.counting && !counting
 	}
 }
 
@@ -235,8 +244,14 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	if p.lastValid {
 		world.LastValid = lastValid{p.cluster}
 	}
-	world.Observe = func(receiver *actor.PID, message any) func() {
+	if p.crds != nil {
+		world.CRDs = p.crds
+	}
+	world.Observe = func(receiver *actor.PID, message any, asked bool) func() {
 		p.sched.interrupt(receiver.Id)
+		if p.counting {
+			p.count(receiver, message, asked)
+		}
 		if p.trapped { // each message costs more
 			return p.traps.observe(receiver, message)
 		}
@@ -271,4 +286,5 @@ func (p *player) end() {
 	}
 	time.Sleep(2 * time.Second) // the library throttles its dead letters by a goroutine that lives 1 s
 	synctest.Wait()
+	p.sched.end()
 }

@@ -28,6 +28,9 @@ type Played struct {
 	Problems []string
 
 	events   []event
+	hookRuns []hookRun
+	failed   bool      // an object of a failed run of a hook is there
+	looked   []*Played // by steps in the script
 	unsprung []string
 }
 
@@ -43,13 +46,26 @@ func (r *Played) look(p *player) {
 	}
 	p.releases.mu.Unlock()
 	r.ConfigMap = p.cluster.ConfigMap()
+	r.failed = p.cluster.server.ConfigMap(operatorNamespace, failedObject).Data != nil
 	r.Runs = p.witness.ran()
 	p.witness.mu.Lock()
 	r.events = slices.Clone(p.witness.events)
+	for _, run := range p.witness.runs {
+		run.wasCut = run.cut() // nobody may ask later: its context ends with the play
+		r.hookRuns = append(r.hookRuns, run)
+	}
 	p.witness.mu.Unlock()
 	p.trace.mu.Lock()
 	r.Problems = append(r.Problems, p.trace.unhandled...)
 	p.trace.mu.Unlock()
+}
+
+// stepLook keeps what is there now, for those who compare it with a model.
+func (p *player) stepLook(string) error {
+	now := &Played{}
+	now.look(p)
+	p.looked = append(p.looked, now)
+	return nil
 }
 
 func (r *Played) lookAt(nodes []*supervisor.Node) {

@@ -18,14 +18,15 @@ var randomWorld []byte
 
 // Random is a lifecycle script that was drawn from a seed, with what must hold after it.
 //
-// It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks, Helm and the
-// questions for configurations fail or last, switches modules, removes, restores and renames
-// directories, stops and starts the operator and crashes its actors. In the end all is
-// fixed, and time passes: then the cluster must be as the files, the ConfigMap and the
-// objects say, whatever happened.
+// It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks, their object
+// patches, Helm and the questions for configurations fail, be refused or last, switches modules,
+// removes, restores and renames directories, takes permissions away, stops and starts the operator and
+// crashes its actors. One module is a troublemaker: see troublemaker.go. In the end, and in some scripts
+// in the middle, all is fixed, and time passes: then the cluster must be as the files, the ConfigMap,
+// the objects and the last results of hooks say, whatever happened.
 type Random struct {
 	Archive *txtar.Archive
-	world   world
+	worlds  []world // what must be at each step look, and in the end
 }
 
 // world is what a random script has made of the files, the ConfigMap and the objects.
@@ -36,6 +37,11 @@ type world struct {
 	scriptOff bool              // the enabled script of c says false
 	nodes     map[string]bool
 	pods      map[string]bool
+	services  map[string]bool
+}
+
+func (w world) clone() world {
+	return world{maps.Clone(w.configMap), maps.Clone(w.gone), maps.Clone(w.renamed), w.scriptOff, maps.Clone(w.nodes), maps.Clone(w.pods), maps.Clone(w.services)}
 }
 
 // draw is a random script in the making.
@@ -47,6 +53,8 @@ type draw struct {
 	movedD  bool            // the directory of d was away, or had another name
 	running bool
 	number  int
+	steady  bool // nothing is switched off, removed or crashed, so all counters are kept
+	trouble trouble
 }
 
 // NewRandomStage is where random scripts are played: all have the same files.
@@ -65,8 +73,9 @@ func (r *Random) Play(t *testing.T, stage *Stage) *Played {
 func NewRandom(seed uint64) *Random {
 	d := &draw{
 		rnd: rand.New(rand.NewPCG(seed, 1)), invalid: map[string]bool{},
-		world: world{configMap: map[string]string{}, gone: map[string]bool{}, renamed: map[string]bool{}, nodes: map[string]bool{}, pods: map[string]bool{}},
+		world: world{map[string]string{}, map[string]bool{}, map[string]bool{}, false, map[string]bool{}, map[string]bool{}, map[string]bool{}},
 	}
+	const steady, divided = 4, 4 // one script of so many
 	d.add("seed %d", seed)
 	d.add("jitter %d", seed)
 	d.add("allow-purge") // the cluster must become as the directories are
@@ -76,15 +85,22 @@ func NewRandom(seed uint64) *Random {
 	if d.rnd.IntN(2) == 0 {
 		d.add("width 3")
 	}
-	for range 5 + d.rnd.IntN(35) {
-		d.draw()
+	d.steady = d.rnd.IntN(steady) == 0
+	d.beginTrouble()
+	var worlds []world
+	if d.rnd.IntN(divided) == 0 {
+		d.drawSome()
+		d.mend()
+		d.add("look")
+		worlds = append(worlds, d.world.clone())
 	}
+	d.drawSome()
 	d.mend()
 	archive := txtar.Parse(randomWorld)
 	archive.Comment = fmt.Appendf(nil, "A random script, drawn from seed %d.\n\n", seed)
 	script := txtar.File{Name: "script", Data: []byte(strings.Join(d.steps, "\n") + "\n")}
 	archive.Files = append([]txtar.File{script}, archive.Files...)
-	return &Random{Archive: archive, world: d.world}
+	return &Random{Archive: archive, worlds: append(worlds, d.world)}
 }
 
 func (d *draw) add(format string, args ...any) {
@@ -107,6 +123,12 @@ func (d *draw) remove(key string) {
 	}
 }
 
+func (d *draw) drawSome() {
+	for range 5 + d.rnd.IntN(35) {
+		d.draw()
+	}
+}
+
 // draw adds a step or two.
 func (d *draw) draw() {
 	if !d.running && d.rnd.IntN(3) == 0 {
@@ -115,15 +137,18 @@ func (d *draw) draw() {
 		return
 	}
 	steps := []func(){
-		d.values, d.values, d.values, d.flag, d.flag, d.flag, d.objects, d.objects, d.objects, d.fail, d.fail, d.failObjects, d.slow, d.helm,
-		d.slow, d.config, d.script, d.directory, d.awayAndBack, d.rename, d.restart, d.crash, d.crash, d.refused, d.replaced, d.advance, d.advance, d.advance, d.advance,
+		d.values, d.values, d.values, d.objects, d.objects, d.objects, d.fail, d.fail, d.refuse, d.failObjects, d.slow, d.helm,
+		d.slow, d.config, d.refused, d.replaced, d.advance, d.advance, d.advance, d.advance,
 	}
-	oneOf(d, steps...)()
+	if !d.steady {
+		steps = append(steps, d.flag, d.flag, d.flag, d.script, d.directory, d.awayAndBack, d.rename, d.restart, d.crash, d.crash)
+	}
+	oneOf(d, append(steps, d.troubles()...)...)()
 }
 
 func (d *draw) values() {
 	d.number++
-	switch key := oneOf(d, "global", "a", "b", "c", "d", "e"); {
+	switch key := oneOf(d, "global", "a", "b", "c", "d", "e", "f"); {
 	case d.rnd.IntN(5) == 0:
 		d.remove(key)
 	case key == "global":
@@ -134,7 +159,7 @@ func (d *draw) values() {
 }
 
 func (d *draw) flag() {
-	key := oneOf(d, "a", "b", "c", "d", "e") + "Enabled"
+	key := oneOf(d, "a", "b", "c", "d", "e", "f") + "Enabled"
 	if d.rnd.IntN(4) == 0 {
 		d.remove(key)
 		return
@@ -200,7 +225,7 @@ func (d *draw) objects() {
 
 // hook draws one that is there, by the name that it has now.
 func (d *draw) hook() string {
-	return d.named(oneOf(d, "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled"))
+	return d.named(oneOf(d, append(d.trouble.hooks(), "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled")...))
 }
 
 func (d *draw) named(hook string) string {
@@ -249,6 +274,13 @@ func (d *draw) rename() {
 
 func (d *draw) fail() { d.add("fail %s %d", d.hook(), 1+d.rnd.IntN(4)) }
 
+// refuse lets a hook ask for what cannot be right.
+func (d *draw) refuse() {
+	if hook := d.hook(); !strings.HasSuffix(hook, "/enabled") {
+		d.add("refuse %s %d %s", hook, 1+d.rnd.IntN(2), oneOf(d, "delete", "kind", "namespace"))
+	}
+}
+
 func (d *draw) failObjects() { d.add("fail-objects %d", 1+d.rnd.IntN(4)) }
 
 func (d *draw) slow() {
@@ -256,7 +288,7 @@ func (d *draw) slow() {
 }
 
 func (d *draw) helm() {
-	name := oneOf(d, "a", "b", "c", "e")
+	name := oneOf(d, "a", "b", "c", "e", "f")
 	if d.rnd.IntN(2) == 0 {
 		d.add("fail-helm %s %d", name, 1+d.rnd.IntN(3))
 		return
@@ -280,7 +312,7 @@ func (d *draw) writeScript() {
 }
 
 func (d *draw) directory() {
-	d.moveDirectory(oneOf(d, "010-a", "010-b", "020-c", "030-d", "040-e"))
+	d.moveDirectory(oneOf(d, "010-a", "010-b", "020-c", "030-d", "040-e", "050-f"))
 }
 
 // awayAndBack removes a directory, and restores it while its release is still being purged.
@@ -330,10 +362,10 @@ func (d *draw) restart() {
 }
 
 func (d *draw) crash() {
-	if !d.running {
+	if !d.running || d.steady {
 		return
 	}
-	actor := oneOf(d, "module/a", "module/b", "module/c", "module/d", "module/e", "queue/main", "queue/side", "converge", "global-hooks", "monitors", "schedule", "config", "healer", "root")
+	actor := oneOf(d, "module/a", "module/b", "module/c", "module/d", "module/e", "module/f", "queue/main", "queue/side", "converge", "global-hooks", "monitors", "schedule", "config", "healer", "root")
 	kind, _, _ := strings.Cut(actor, "/")
 	switch {
 	case actor == "queue/side", d.rnd.IntN(2) == 0: // that queue is spawned when it is needed
@@ -347,14 +379,14 @@ func (d *draw) crash() {
 //
 //nolint:gochecknoglobals // a table
 var crashedOver = map[string][]string{
-	"module":       {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "getHooks", "EnableModule", "SuspendModule", "ResumeModule", "adoptModule", "forgetModule", "retireModule", "SetMaintenance", "RetryNow"},
-	"global-hooks": {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "SetEnabledModules", "RetryNow"},
+	"module":       {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "getHooks", "EnableModule", "SuspendModule", "ResumeModule", "adoptModule", "forgetModule", "retireModule", "SetMaintenance", "RetryNow", "objectsGone"},
+	"global-hooks": {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "RetryNow"},
 	"converge":     {"ExecuteTask", "Terminated", "succeeded", "endPurges", "StartUp", "ReloadModules", "ConfigChanged", "ConfigFlagsSaved", "SetDynamicFlags", "ModuleDeleted", "ConvergeFinished", "delayedReload"},
 	"queue":        {"TaskDone", "Enqueue", "DropTasks"},
 	"monitors":     {"UnlockBinding", "Unwatch", "ObjectChanged", "WatchSynced", "GetSnapshots", "ObjectsPatched", "ObjectsWritten", "HookBegan", "HookEnded", "SynchronizeLater", "AwaitSnapshots", "dropWarm"},
 	"schedule":     {"StartSchedules", "StopSchedules", "Converged", "entriesDue"},
 	"config":       {"ConfigMapSeen", "addSections", "sectionLost", "SaveConfig"},
-	"healer":       {"runBegan", "releaseApplied", "runEnded", "objectGone", "releaseChanged", "healDue", "getGone", "moduleGone"},
+	"healer":       {"runBegan", "releaseApplied", "runEnded", "objectGone", "releaseChanged", "healDue", "moduleGone"},
 	"root":         {"Enqueue", "spawnModules", "Terminated", "ShutDown"},
 }
 
@@ -366,19 +398,21 @@ func (d *draw) advance() {
 // mend ends all trouble and asks for a last reload, which finds the directories and asks
 // the enabled script again.
 func (d *draw) mend() {
-	for _, hook := range []string{"g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled"} {
+	for _, hook := range append(d.trouble.hooks(), "g.sh", "tick.sh", "010-a/hooks/h.sh", "010-b/hooks/h.sh", "010-b/hooks/side.sh", "020-c/hooks/h.sh", "030-d/hooks/h.sh", "c/enabled") {
 		for _, name := range slices.Compact([]string{hook, d.named(hook)}) {
 			d.add("fail %s 0", name)
+			d.add("refuse %s 0 kind", name)
 			d.add("slow %s 0s", name)
 			d.add("fail-config %s 0", name)
 			d.add("slow-config %s 0s", name)
 		}
 	}
 	d.add("fail-objects 0")
-	for _, release := range []string{"a", "b", "c", "e"} {
+	for _, release := range []string{"a", "b", "c", "e", "f"} {
 		d.add("fail-helm %s 0", release)
 		d.add("slow-helm %s 0s", release)
 	}
+	d.endTrouble()
 	d.mendConfigMap()
 	if !d.running {
 		d.start()

@@ -32,8 +32,11 @@ type Releases struct {
 	jitter  jitter
 	witness *witness
 	cluster *Cluster        // nil: releases have no objects in it
+	deploys map[string]bool // releases that have their first object in the cluster
 	chance  map[string]bool // releases of charts that render by chance
 	paced   map[string]time.Duration
+	applied map[string][]time.Time // the latest upgrades
+	stepped []time.Time            // the latest steps of the script
 }
 
 type deployed struct {
@@ -47,7 +50,7 @@ type deployed struct {
 func NewReleases(trace *Trace) *Releases {
 	return &Releases{
 		trace: trace, deployed: map[string]deployed{}, fails: map[string]int{}, away: map[string]int{}, slow: map[string]time.Duration{},
-		absent: map[helm.Object]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, chance: map[string]bool{}, paced: map[string]time.Duration{},
+		absent: map[helm.Object]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{},
 		witness: newWitness(),
 	}
 }
@@ -149,8 +152,9 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		action = helm.Installed
 	}
 	r.trace.Add("helm %s %s %s", action, m.Name, text)
+	r.countUpgrade(m.Name, string(text))
 	outcome := helm.Outcome{Action: action, Revision: now.revision, Reason: "values", Objects: objectsOf(m.Name)}
-	return outcome, r.rollTheDice(m, &outcome)
+	return outcome, r.deploy(m, &outcome)
 }
 
 // Uninstall implements actors.Releases.
@@ -197,7 +201,7 @@ func (r *Releases) uninstall(ctx context.Context, name string) (bool, error) {
 	_, existed := r.deployed[name]
 	delete(r.deployed, name)
 	r.trace.Add("helm uninstall %s", name)
-	return existed, nil
+	return existed, r.undeploy(name)
 }
 
 // Releases implements actors.Releases.

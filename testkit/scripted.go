@@ -2,8 +2,11 @@ package testkit
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 
@@ -22,6 +25,9 @@ import (
 //	    config: []                # the patch for the ConfigMap
 //	    times: 1                  # only at its first run; always when it is absent
 //	    count: /dns/pods          # write how many objects the snapshots show, too
+//	    copy: /dns/names          # and their filter results, as a list
+//	    unless: /dns/alone        # and 1 when they show no object; else it is removed
+//	    append: /dns/runs         # add the ID of the task to this list
 //	enabled: "true"               # for enabled scripts
 //	enabledBy: b.wanted             # or the value of this path, as the script sees it; absent is true
 //	reason: no nodes              # what they write to MODULE_ENABLED_REASON
@@ -50,6 +56,50 @@ type scriptedRun struct {
 	Times   int   `json:"times"`
 	// Count is a path: the number of objects in all snapshots is written there.
 	Count string `json:"count"`
+	// Copy is a path: the filter results in all snapshots are written there.
+	Copy string `json:"copy"`
+	// Unless is a path: 1 is written there when the snapshots have no object; else it is removed.
+	Unless string `json:"unless"`
+	// Append is the path of a list that gets the ID of the task of each run.
+	Append string `json:"append"`
+}
+
+// seen are the changes of values that depend on the run: on its task, and on what it is shown.
+func (s scriptedRun) seen(run hooks.Run, c hooks.Context) (ops []any) {
+	add := func(path string, value any) {
+		ops = append(ops, map[string]any{"op": "add", "path": path, "value": value})
+	}
+	if s.Count != "" {
+		add(s.Count, int64(countObjects(c)))
+	}
+	if s.Copy != "" {
+		add(s.Copy, filterResults(c))
+	}
+	if s.Unless != "" {
+		add(s.Unless, int64(1)) // what is not there cannot be removed
+		if countObjects(c) > 0 {
+			ops = append(ops, map[string]any{"op": "remove", "path": s.Unless})
+		}
+	}
+	if s.Append != "" {
+		add(s.Append+"/-", taskOf(run))
+	}
+	return ops
+}
+
+// filterResults are those in the snapshots of a context.
+func filterResults(c hooks.Context) []any {
+	list := []any{}
+	for _, name := range slices.Sorted(maps.Keys(c.Snapshots)) {
+		for _, o := range c.Snapshots[name] {
+			var result any
+			if err := json.Unmarshal(o.FilterResult, &result); err != nil {
+				result = err.Error()
+			}
+			list = append(list, result)
+		}
+	}
+	return list
 }
 
 // parseScript returns nil for a file that is no scripted hook.

@@ -1,11 +1,13 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -71,17 +73,7 @@ func (w *witness) note(what, module string) {
 
 // hookRun is enter for a run of a hook; contexts are its binding contexts, described.
 func (w *witness) hookRun(ctx context.Context, run hooks.Run, contexts []string) (leave func(ok bool)) {
-	module, queue, task := messages.GlobalHooks, "", ""
-	for _, label := range run.Labels {
-		switch label.Key {
-		case "module":
-			module = label.Value.String()
-		case "queue":
-			queue = label.Value.String()
-		case "task":
-			task = label.Value.String()
-		}
-	}
+	module, queue, task := cmp.Or(labelOf(run, "module"), messages.GlobalHooks), labelOf(run, "queue"), taskOf(run)
 	var alone []string
 	if queue != messages.MainQueue || w.oneByOne {
 		alone = append(alone, "queue "+queue)
@@ -103,8 +95,20 @@ func (w *witness) hookRun(ctx context.Context, run hooks.Run, contexts []string)
 		end(event{module: module, what: first.Binding, ok: ok, task: task})
 		w.mu.Lock()
 		defer w.mu.Unlock()
-		w.runs = append(w.runs, hookRun{ctx, run.Hook.Name, ok})
+		w.runs = append(w.runs, hookRun{ctx: ctx, hook: run.Hook.Name, ok: ok, task: taskOf(run), at: time.Now()})
 	}
+}
+
+// taskOf is the ID of the task that a hook runs for.
+func taskOf(run hooks.Run) string { return labelOf(run, "task") }
+
+func labelOf(run hooks.Run, key string) string {
+	for _, label := range run.Labels {
+		if label.Key == key {
+			return label.Value.String()
+		}
+	}
+	return ""
 }
 
 // isOrderBinding reports whether a run is a step of its module's run or delete, as v1

@@ -263,7 +263,7 @@ func (r *report) list(s *jsonschema.Schema, list []any, at pointer, seen *evalua
 	if additional, ok := s.AdditionalItems.(bool); ok && !additional && len(list) > positioned(s) {
 		r.wrong(at, list, fmt.Sprintf("only %d items are allowed, but found %d items", positioned(s), len(list)))
 	}
-	if s.Contains != nil && !(r.partial && hasMap(list)) {
+	if s.Contains != nil && !r.undecided(list) {
 		r.contains(s, list, at)
 	}
 }
@@ -290,8 +290,7 @@ func (r *report) branches(s *jsonschema.Schema, value any, at pointer, via strin
 	if s.Ref != nil {
 		r.branch(s.Ref, value, at, seen)
 	}
-	open := r.partial && hasMap(value) // a key more may change what these say
-	if s.Not != nil && (!open || via != "") && !r.full() && r.check.attempt(s.Not, value, seen) {
+	if s.Not != nil && !r.full() && r.check.attempt(s.Not, value, seen) {
 		r.forbidden(value, at, via)
 	}
 	for _, branch := range s.AllOf {
@@ -301,23 +300,29 @@ func (r *report) branches(s *jsonschema.Schema, value any, at pointer, via strin
 		r.alternatives(s.AnyOf, "anyOf", value, at)
 	}
 	if len(s.OneOf) > 0 && !r.full() {
-		switch r.check.count(s.OneOf, value, seen) {
-		case 0:
-			r.alternatives(s.OneOf, "oneOf", value, at)
-		case 1:
-		default:
-			if open {
-				break
-			}
-			r.add(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
-		}
+		r.exactlyOne(s, value, at, seen)
 	}
-	if s.If != nil && (!open || isNullable(s)) && !r.full() {
+	if s.If != nil && !r.full() {
 		r.conditional(s, value, at, seen)
 	}
 }
 
+// undecided tells that a key more, from another layer, may change whether a schema fits.
+func (r *report) undecided(value any) bool { return r.partial && hasMap(value) }
+
+func (r *report) exactlyOne(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
+	switch fitting := r.check.count(s.OneOf, value, seen); {
+	case fitting == 0:
+		r.alternatives(s.OneOf, "oneOf", value, at)
+	case fitting > 1 && !r.undecided(value):
+		r.add(at, "fits more than one of the alternatives of oneOf; exactly one must fit")
+	}
+}
+
 func (r *report) conditional(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
+	if r.undecided(value) && !isNullable(s) {
+		return
+	}
 	consequence := s.Else
 	if r.check.attempt(s.If, value, seen) {
 		consequence = s.Then
@@ -330,6 +335,7 @@ func (r *report) conditional(s *jsonschema.Schema, value any, at pointer, seen *
 // forbidden words "not", which is how unknown keys are refused as well.
 func (r *report) forbidden(value any, at pointer, via string) {
 	switch {
+	case via == "" && r.undecided(value):
 	case r.asKey:
 		r.wrong(at, value, "not failed")
 	case via == "additionalProperties":

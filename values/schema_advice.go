@@ -155,10 +155,10 @@ func (c *defaultCheck) visit(d *defaults, about []*jsonschema.Schema) {
 		return
 	}
 	c.visited[d] = true
-	about = alwaysHolding(about)
 	if d.has {
 		c.compare(d, about)
 	}
+	about = alwaysHolding(about)
 	for _, name := range sortedKeys(d.properties) {
 		c.visit(d.properties[name], collectSchemas(about, func(s *jsonschema.Schema) []*jsonschema.Schema { return propertySchemas(s, name) }))
 	}

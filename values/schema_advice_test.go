@@ -84,13 +84,13 @@ func TestRulesThatAreNotEvaluated(t *testing.T) {
 	}{
 		{"annotations", "{x-description: a, x-doc-required: true, x-examples: [1], x-config-version: 1, properties: {a: {x-doc-validation: 5, title: a, description: b, example: c, deprecated: true}}}", nil},
 		{"ours", "{x-required-for-helm: a, properties: {a: {x-secret: true, nullable: true, type: string}}}", nil},
-		{"names of keys", "{properties: {x-rules: {}, requried: {}}, required: [x-rules], default: {x-rules: 1}}", nil},
+		{"names of keys", "{properties: {x-rules: {}, requires: {}}, required: [x-rules], default: {x-rules: 1}}", nil},
 		{"CEL", "{x-deckhouse-validations: [{expression: 'self.a > 1', message: no}], properties: {a: {}}}", []string{"x-deckhouse-validations at /"}},
 		{"of Kubernetes", "{properties: {a: {x-kubernetes-validations: []}, b: {x-kubernetes-int-or-string: true}, c: {x-kubernetes-list-type: set}}}", []string{
 			"x-kubernetes-validations at /properties/a", "x-kubernetes-int-or-string at /properties/b", "x-kubernetes-list-type at /properties/c",
 		}},
 		{"of other dialects", "{properties: {a: {prefixItems: [{}]}, b: {dependencies: {c: [d]}}}}", []string{"prefixItems at /properties/a", "dependencies at /properties/b"}},
-		{"a typo", "{properties: {a: {type: string, maxLenght: 5}, b: {requried: [c]}}}", []string{"maxLenght at /properties/a, did you mean maxLength?", "requried at /properties/b, did you mean required?"}},
+		{"a typo", "{properties: {a: {type: string, maxLenght: 5}, b: {requires: [c]}}}", []string{"maxLenght at /properties/a, did you mean maxLength?", "requires at /properties/b, did you mean required?"}},
 		{"in definitions and branches", "{properties: {a: {$ref: '#/definitions/d'}, b: {anyOf: [{x-rules: [r]}]}}, definitions: {d: {x-validation: v}}}", []string{"x-validation at /definitions/d", "x-rules at /properties/b/anyOf/0"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

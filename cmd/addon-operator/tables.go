@@ -126,13 +126,12 @@ func hookTable(w io.Writer, body []byte) error {
 	var rows [][]string
 	for _, h := range list.Hooks {
 		for i, b := range h.Bindings {
-			owner, hook, problem := h.Owner, h.Hook, ""
-			if i > 0 {
+			owner, hook, problem := h.Owner, h.Hook, firstOf(h.Problems, "hook snapshots "+h.Hook)
+			switch {
+			case i > 0:
 				owner, hook, problem = " ", " ", " "
-			} else if h.Hanging != nil {
+			case h.Hanging != nil:
 				problem = shortened(h.Hanging.String(), 100)
-			} else {
-				problem = firstOf(h.Problems, "hook snapshots "+h.Hook)
 			}
 			name := b.Name
 			if name == b.Type {

@@ -111,6 +111,10 @@ func TestCheckRefuses(t *testing.T) {
 			map[string]string{"modules/010-dns/enabled": "#!/bin/sh\n", "modules/010-dns/hooks/a.sh": "#!/bin/sh\n", "modules/020-dns/x": "", "global/g.sh": "#!/bin/sh\n"},
 			[]string{"010-dns/enabled is not executable", "hooks/a.sh is not executable", "020-dns is ignored", "g.sh is not executable"},
 		},
+		"defaults that do not fit": {
+			map[string]string{"modules/010-dns/openapi/values.yaml": "{properties: {a: {type: integer, default: x}, b: {default: [1, 2], maxItems: 1}}}", "global/openapi/values.yaml": "{properties: {z: {enum: [a], default: b}}}"},
+			[]string{"modules/010-dns/openapi/values.yaml: /properties/a/default: must be an integer, is a text; correct the default, or the schema", "/properties/b/default: must have at most 1 elements", "global/openapi/values.yaml: /properties/z/default: must be one of"},
+		},
 		"files and ConfigMap at once": {map[string]string{"modules/010-dns/values.yaml": "dns: 5", "cm.yaml": "a-b: x"}, []string{"modules/010-dns/values.yaml", "ConfigMap key a-b"}},
 	} {
 		t.Run(name, func(t *testing.T) {

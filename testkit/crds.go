@@ -1,0 +1,34 @@
+package testkit
+
+import (
+	"context"
+	"path/filepath"
+	"time"
+)
+
+// crds installs the definitions of modules, which takes a while and changes nothing.
+type crds struct {
+	trace *Trace
+	takes time.Duration
+}
+
+// EnsureCRDs implements actors.CRDs.
+func (c *crds) EnsureCRDs(ctx context.Context, moduleDirs []string) error {
+	for _, dir := range moduleDirs {
+		c.trace.Add("CRDs of %s", filepath.Base(dir))
+	}
+	select {
+	case <-time.After(c.takes):
+	case <-ctx.Done():
+	}
+	return context.Cause(ctx)
+}
+
+// stepSlowCRDs has modules bring CRDs, and says how long their installation takes.
+func (p *player) stepSlowCRDs(text string) (err error) {
+	if p.crds == nil {
+		p.crds = &crds{trace: p.trace}
+	}
+	p.crds.takes, err = time.ParseDuration(text)
+	return err
+}

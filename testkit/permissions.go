@@ -1,0 +1,54 @@
+package testkit
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/hooks"
+)
+
+// checkLostPermissions makes the witness insist that no hook runs with a snapshot that lacks what the
+// operator may not read any more (C17), and checkOneSetOfValues makes the model of random scripts
+// insist that Helm renders the values that were validated (D36). They are off as long as the operator
+// does neither.
+const (
+	checkLostPermissions = false
+	checkOneSetOfValues  = false
+)
+
+// notePermission notes since when a kind is forbidden, by the steps forbid and permit.
+func (c *Cluster) notePermission(step string) {
+	verb, kind, _ := strings.Cut(step, " ")
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch _, known := c.forbidden[kind]; {
+	case verb == "forbid" && !known:
+		c.forbidden[kind] = time.Now()
+	case verb == "permit":
+		delete(c.forbidden, kind)
+	}
+}
+
+// lacking checks the snapshots that a run is shown. What was forbidden only just now may come with it.
+func (c *Cluster) lacking(w *witness, run hooks.Run) {
+	if !checkLostPermissions || c == nil {
+		return
+	}
+	const justNow = time.Second
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range run.Hook.Config.Kubernetes {
+		since, forbidden := c.forbidden[b.Kind]
+		if !forbidden || time.Since(since) < justNow {
+			continue
+		}
+		shown := slices.ContainsFunc(run.Contexts, func(shows hooks.Context) bool {
+			_, snapshot := shows.Snapshots[b.Name]
+			return snapshot || shows.Binding == b.Name && shows.Type == hooks.TypeSynchronization
+		})
+		if shown {
+			w.problem("hook %s is shown a snapshot of %s, which the operator may not read any more", run.Hook.Name, b.Kind)
+		}
+	}
+}
