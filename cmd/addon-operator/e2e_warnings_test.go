@@ -85,7 +85,7 @@ spec:
 	o := h.start().ready()
 	selects("one")
 	h.awaitRevisions("fixed", "1:deployed")
-	o.expect("WARN an object is deleted and created anew", "object=Deployment "+h.namespace+"/app")
+	o.expect("WARN an object is deleted and created again", "object=Deployment "+h.namespace+"/app")
 	if code := o.terminate(); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
@@ -97,7 +97,7 @@ spec:
 	o = h.start().ready()
 	selects("two")
 	h.awaitRevisions("fixed", "1:deployed")
-	o.expect("WARN an object is deleted and created anew", "object=Deployment "+h.namespace+"/app")
+	o.expect("WARN an object is deleted and created again", "object=Deployment "+h.namespace+"/app")
 }
 
 // HELM_TIMEOUT ends the waiting for a Helm hook that does not finish; the module recovers when its chart does. H7.
