@@ -194,7 +194,7 @@ func TestSectionsOfTheRunningOperator(t *testing.T) {
 	r := startRunning(t)
 	r.want("queue list -o json", `{"active": [], "summary": {"mainQueueTasks": 0, "otherQueues": {"active": 0, "empty": 1, "tasks": 0}, "totalTasks": 0}}`)
 	r.want("queue list -e -o yaml", "active: [] empty: - name: main tasksCount: 0 - name: slow tasksCount: 0 summary: mainQueueTasks: 0 otherQueues: active: 0 empty: 1 tasks: 0 totalTasks: 0")
-	r.want("queue main", `Queue "main" is empty. 0 tasks in 2 queues.`)
+	r.want("queue main", `Queue "main" is empty. 0 tasks in 1 queues.`)
 	r.want("module config ingress", "adminPassword: '***'\nreplicas: 2")
 	r.want("module config ingress --show-secrets -o json", `{"adminPassword": "s3cret", "replicas": 2}`)
 	r.want("module values dns-server --global", "dnsServer:\n  zone: cluster.local\nglobal:\n  clusterName: dev")
