@@ -109,7 +109,7 @@ func TestReadmeIsPlayed(t *testing.T) {
 		`Warning +Refused .*"30 days"`,
 		`prometheus\.retention: "30 days" -> "30d"\n.*validated by the running operator`,
 		`configmap/backup-status condition met`,
-		`(?s)prometheusEnabled: false -> .*deployment.apps/prometheus condition met`,
+		`(?s)prometheusEnabled: false -> .*deployment.apps/prometheus condition met\n.*deployment.apps/grafana condition met`,
 	)
 }
 
