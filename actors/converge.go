@@ -200,7 +200,8 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	j := reloadJob{job{program: c.program, owner: messages.Converge, task: t, log: c.log}}
 	switch work := t.Work.(type) {
 	case messages.ReloadModules:
-		c.start(ctx, t, func(*supervisor.Run) (any, error) { return nil, nil }, func(ctx actor.Context, _ any) { c.beginReload(ctx, work.Cause) })
+		c.beginReload(ctx, work.Cause)
+		c.state.tasks.refuse(ctx, t) // it is done: its steps are queued before it
 	case messages.DiscoverModules:
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.discover(run) }, func(ctx actor.Context, result any) { c.discovered(ctx, t, result) })
 	case messages.RunModules:

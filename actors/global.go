@@ -98,8 +98,9 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		}
 		a.succeeded = g.startedUp
 	case messages.FinishReload:
-		a.work = func(*supervisor.Run) (any, error) { return nil, nil }
-		a.succeeded = func(ctx actor.Context, _ any) { g.finishReload(ctx, t.Reload) }
+		g.finishReload(ctx, t.Reload)
+		g.state.tasks.refuse(ctx, t) // it is done
+		return
 	default:
 		g.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 		g.state.tasks.refuse(ctx, t)
