@@ -8,15 +8,6 @@ import (
 	"addon-operator/hooks"
 )
 
-// checkLostPermissions makes the witness insist that no hook runs with a snapshot that lacks what the
-// operator may not read any more (C17), and checkOneSetOfValues makes the model of random scripts
-// insist that Helm renders the values that were validated (D36). They are off as long as the operator
-// does neither.
-const (
-	checkLostPermissions = false
-	checkOneSetOfValues  = false
-)
-
 // notePermission notes since when a kind is forbidden, by the steps forbid and permit.
 func (c *Cluster) notePermission(step string) {
 	verb, kind, _ := strings.Cut(step, " ")
@@ -30,9 +21,10 @@ func (c *Cluster) notePermission(step string) {
 	}
 }
 
-// lacking checks the snapshots that a run is shown. What was forbidden only just now may come with it.
+// lacking checks that no hook is shown a snapshot that lacks what the operator may no longer read
+// (C17). What was forbidden only just now may come with it.
 func (c *Cluster) lacking(w *witness, run hooks.Run) {
-	if !checkLostPermissions || c == nil {
+	if c == nil {
 		return
 	}
 	const justNow = time.Second

@@ -146,11 +146,9 @@ func (w world) troubleValues(deployed map[string]any) map[string]any {
 // troubles lists what does not hold of module f.
 func troubles(p *Played, deployed map[string]any, enabled bool) (list []string) {
 	list = append(list, restless(p)...)
-	if checkOneSetOfValues {
-		for line := range strings.Lines(p.Trace) {
-			if strings.Contains(line, " f {") && strings.Contains(line, "  helm ") && !strings.Contains(line, `"need":1`) {
-				list = append(list, "the chart of f was rendered without a value that it requires: "+strings.TrimSpace(line))
-			}
+	for line := range strings.Lines(p.Trace) { // D36: what is validated is rendered
+		if strings.Contains(line, " f {") && strings.Contains(line, "  helm ") && !strings.Contains(line, `"need":1`) {
+			list = append(list, "the chart of f was rendered without a value that it requires: "+strings.TrimSpace(line))
 		}
 	}
 	if enabled {
