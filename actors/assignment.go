@@ -28,7 +28,7 @@ type assignment struct {
 	cancelled func(actor.Context)
 	// parks: after its first failure the queue goes on without it (policy isolate).
 	parks bool
-	// release: it changes a release. When nobody can tell what becomes of an object of it,
+	// release: it changes a release. When it is unknown what Helm would do with an object of it,
 	// the queue goes on without it, too (P13).
 	release bool
 }
@@ -63,8 +63,8 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			}
 			if (a.parks || a.release && awaitsAPI(at.Err)) && !o.parked[t.ID] {
 				o.parked[t.ID] = true
-				o.program.notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried beside the main queue; other modules go on: %s", t, forEverybody(at.Err))})
-				o.log.Warn("module is parked: it is retried beside the queue, the others go on")
+				o.program.notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules go on: %s", t, forEverybody(at.Err))})
+				o.log.Warn("module is parked: it is retried outside of the queue, the others go on")
 				o.state.tasks.end(o.program, t, a.queue)
 			}
 		},
@@ -82,7 +82,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			case waits:
 				o.dropEffects(t)
 				o.state.tasks.end(ctx, t, a.queue)
-			case outcome == supervisor.Interrupted: // nobody waits for it who would ask again
+			case outcome == supervisor.Interrupted: // its sender would not ask again
 				again := t
 				again.ID = o.program.newTaskID()
 				o.state.unfinished.rename(t.ID, again.ID)
@@ -106,7 +106,7 @@ func (o *owner) handTo(a assignment) {
 }
 
 // startAlone starts a task that needs the release of the module for itself. What is left
-// of an earlier one is cancelled first: nobody waits for it any more, because it is
+// of an earlier one is cancelled first: its result is no longer needed, because it is
 // parked, or because the task that waited for it was interrupted.
 func (o *owner) startAlone(ctx actor.Context, a assignment) {
 	same := func(other assignment) bool { return other.task.ID == a.task.ID }

@@ -41,14 +41,14 @@ type initialConfig struct {
 	// refused and secretRefused say why the ConfigMap, or the Secret with values, is not in force
 	// from the start: data and secret are the last valid contents that were kept (P3).
 	refused, secretRefused string
-	// written is the annotation of the ConfigMap that tells which values hooks wrote.
+	// written is the annotation of the ConfigMap that lists which values hooks wrote.
 	written string
 	secret  initialSecret
 }
 
 // load reads directories, asks global hooks for their configuration, and reads and
 // validates the ConfigMap. The API server is asked meanwhile: it takes as long as the hooks.
-// What is wrong on disk is told without waiting for it; waits is told what it waits for.
+// What is wrong on disk is returned without waiting for it; waits is called with what it waits for.
 func load(ctx context.Context, w World, waits func(string)) (*boot, error) {
 	reading, stop := context.WithCancel(ctx)
 	defer stop()

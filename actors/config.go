@@ -19,9 +19,9 @@ import (
 )
 
 // config owns the ConfigMap: it validates what people write into it, refuses a change
-// as a whole or tells everyone what changed, and is the only one who writes into it.
+// as a whole or sends every owner what changed, and is the only one who writes into it.
 //
-// It may block on the API server: nobody waits for it but runs that save values.
+// It may block on the API server: only runs that save values wait for it.
 type config struct {
 	program *program
 	log     *slog.Logger
@@ -44,7 +44,7 @@ type configState struct {
 	kept     kept
 	written  written
 	revision string
-	// ahead is the resourceVersion of the last content that was written, or read beside the
+	// ahead is the resourceVersion of the last content that was written, or read outside of the
 	// watch: the watch may be behind it.
 	ahead   string
 	standby bool // another replica acts
@@ -172,7 +172,7 @@ func (c *config) inForce(revision string) {
 	c.state.refused, c.state.revision, c.state.fromKept, c.state.secret.configCandidate = "", revision, false, nil
 }
 
-// addSections tells config of modules that were found after the start; each gets its
+// addSections adds to config the modules that were found after the start; each gets its
 // section of the ConfigMap before who asked for the modules is answered.
 type addSections struct {
 	modules  []addons.Module
@@ -192,7 +192,7 @@ func (c *config) addSections(ctx actor.Context, msg addSections) {
 	}
 }
 
-// sectionLost tells config that an owner crashed over its new section, whoever wrote it.
+// sectionLost says to config that an owner crashed over its new section, whoever wrote it.
 type sectionLost struct{ path string }
 
 // sectionLost delivers the section again. What was queued for the change may have seen the
@@ -314,7 +314,7 @@ func (c *config) goAhead(cm kube.ConfigMap) {
 	}
 }
 
-// noticeAccepted tells who saw the refusal that it is over.
+// noticeAccepted reports the end of a refusal that was reported.
 func (c *config) noticeAccepted() {
 	c.notify(kube.Notice{OnConfigMap: true, Reason: "Accepted", Message: "The values are valid again and in force"})
 }
@@ -361,7 +361,7 @@ func (c *config) lead(ctx actor.Context, msg lead) {
 		return
 	}
 	c.announce(ctx, before, after)
-	c.state.secret.misplaced = nil // nobody was told by an event
+	c.state.secret.misplaced = nil // no Event was recorded
 	c.tellMisplaced()
 }
 
@@ -391,14 +391,14 @@ func (c *config) noticeRefused(why string) {
 	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: what + why})
 }
 
-// notify tells people, unless that is for the leader to do.
+// notify records an Event, unless that is for the leader to do.
 func (c *config) notify(n kube.Notice) {
 	if !c.state.standby {
 		c.program.notify(n)
 	}
 }
 
-// announce tells the owners of changed sections, then converge, what is new.
+// announce sends the owners of changed sections, then converge, what is new.
 func (c *config) announce(ctx actor.Context, before, after values.Document) {
 	changed := messages.ConfigChanged{
 		Flags: after.Flags, FlagsChanged: !maps.Equal(before.Flags, after.Flags), Maintenance: after.Maintenance, Revision: c.state.revision,

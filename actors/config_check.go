@@ -29,14 +29,14 @@ type enabling struct {
 	scripts map[string]bool
 }
 
-// scriptsAnswered tells config what a discovery has found out.
+// scriptsAnswered says to config what a discovery has found out.
 type scriptsAnswered struct{ scripts map[string]bool }
 
 // anyScript is for checks without an operator: each script may say true.
 func anyScript() enabling { return enabling{scripts: map[string]bool{}} }
 
 // concerns reports whether the section of a module must be valid, because something enables the
-// module. Before the first discovery nobody knows what a script says. What was accepted while
+// module. Before the first discovery the answer of a script is unknown. What was accepted while
 // it said false must not end a start, so the run of the module decides then (D37).
 func (e enabling) concerns(m addons.Module, flags map[string]bool) bool {
 	if !switchedOn(m, e.dynamic, flags).Enabled {
@@ -112,7 +112,7 @@ func CheckTree(tree *addons.Tree) error {
 	return errors.Join(errs...)
 }
 
-// MarkedSecrets tells which paths of the ConfigMap the schemas of a tree mark as secrets (D41), without a cluster.
+// MarkedSecrets returns which paths of the ConfigMap the schemas of a tree mark as secrets (D41), without a cluster.
 func MarkedSecrets(tree *addons.Tree) (marked func(path []string) bool, err error) {
 	b := &boot{tree: tree, sections: map[string]*values.Section{}}
 	if err := b.makeSections(); err != nil {

@@ -24,7 +24,7 @@ type kept struct {
 	delays backoff.BackOff // between attempts that fail; nil after one that did not
 }
 
-// keepAgain tells config to try once more to keep the last valid contents.
+// keepAgain makes config try once more to keep the last valid contents.
 type keepAgain struct{}
 
 // keep writes what is in force where a restart finds it, when it is not there yet (P3).

@@ -18,7 +18,7 @@ import (
 // retried after it.
 const writeTimeout = 30 * time.Second
 
-// save writes one section and flags. When somebody else changed one of these keys
+// save writes one section and flags. When another writer changed one of these keys
 // meanwhile, the change is handled first, as if the watch had shown it. A ConfigMap that was
 // deleted comes back with all that is known: with the section alone it would be valid, and
 // take away everything else (P1).

@@ -23,7 +23,7 @@ import (
 // The Secret with values is a layer right above the ConfigMap (D40): config watches it, validates both together, and writes what
 // hooks patch at paths that a schema marks with x-secret (D41).
 
-// Secret is the Secret that holds values which are nobody's business. It has the form of the ConfigMap. Package kube implements
+// Secret is the Secret that holds confidential values. It has the form of the ConfigMap. Package kube implements
 // it; Read fails with kube.ErrForbidden when the operator may not read it.
 type Secret interface {
 	Read(ctx context.Context) (kube.ConfigMap, error)
@@ -48,7 +48,7 @@ type secretState struct {
 	// candidate is a content that was refused; it may be valid together with a new ConfigMap. configCandidate is one of the
 	// ConfigMap.
 	candidate, configCandidate *kube.ConfigMap
-	misplaced                  map[string]bool // paths that people were told of
+	misplaced                  map[string]bool // paths that were reported
 }
 
 // secretSeen is the content of the Secret as the API server shows it.
@@ -64,7 +64,7 @@ var (
 	errSecretDeletedBefore = errors.New("the Secret is deleted; create it again, or create an empty Secret to remove all its values")
 )
 
-// exists tells whether the Secret was there, or nobody looks for one.
+// exists reports whether the Secret was there, or is not watched.
 func (s initialSecret) exists() bool { return s.off || s.revision != "" }
 
 // readSecret reads the Secret at the start, and waits for the API server like readConfigMap.
@@ -242,7 +242,7 @@ func (c *config) takeCandidate() {
 	c.state.secret.known = maps.Clone(candidate.Data)
 }
 
-// changed tells who acts what is new.
+// changed notifies the actors concerned of what is new.
 func (c *config) changed(ctx actor.Context, before, after values.Document) {
 	warnUnknownKeys(c.log, after, before, c.state.sections)
 	c.warnOff(before, after)
@@ -314,7 +314,7 @@ func (c *config) currentSecret(ctx actor.Context) {
 }
 
 // saveSecret writes the part of a section that belongs into the Secret. It comes before the ConfigMap: what a patch moves out of
-// there is in the Secret by then, so whatever fails after this, no value is lost. wrote tells that there was something to write;
+// there is in the Secret by then, so whatever fails after this, no value is lost. wrote says that there was something to write;
 // answer is not nil when the save ends here.
 func (c *config) saveSecret(ctx actor.Context, msg messages.SaveConfig) (wrote bool, answer *messages.ConfigSaved) {
 	known := c.knownSection(msg.Key)

@@ -29,7 +29,7 @@ type converge struct {
 	ending   []string     // purges that are given up
 	awaiting []*actor.PID // discoveries that wait for their end
 
-	awaitAsks []*actor.PID // discoveries that wait until no enabled script is asked beside them
+	awaitAsks []*actor.PID // discoveries that wait until no other run asks an enabled script
 }
 
 // convergeState survives a crash of the actor.
@@ -43,7 +43,7 @@ type convergeState struct {
 	enabled     []string          // by the last discovery
 	verdicts    map[string]Verdict
 	// discoveryFails says why the discovery in progress has failed; "" when it has not. off says of
-	// each module that is off why, told what the log has said of them.
+	// each module that is off why, told what the log has of them.
 	discoveryFails string
 	off            map[string]string
 	told           []string
@@ -54,7 +54,7 @@ type convergeState struct {
 	deployed map[string]bool
 	removed  map[string]bool   // modules whose directories are gone; their actors live on
 	purging  map[string]string // releases whose purge has failed, and the task in its own queue that tries again
-	others   []string          // releases that are left alone, as the log has told
+	others   []string          // releases that are left alone, as the log has them
 	purges   purges
 	listed   bool
 	begun    bool // what the start-up does is queued
@@ -193,7 +193,7 @@ func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 		c.state.restarts.count++
 		c.program.Metrics.reloadRestarted(cause)
 	}
-	c.state.waiting = true // last: nobody asks again
+	c.state.waiting = true // last: it is not requested again
 }
 
 func (c *converge) execute(ctx actor.Context, t messages.Task) {
@@ -363,7 +363,7 @@ func (c *converge) forgetRemoved(ctx actor.Context, next *addons.Tree) (gone []s
 	return gone
 }
 
-// forgetModule tells a module actor that its directory is gone.
+// forgetModule notifies a module actor that its directory is gone.
 type forgetModule struct{}
 
 func (c *converge) logPlan(p Plan, d discovery, gone []string) {
@@ -418,7 +418,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 }
 
 // configChanged is step 16. Modules that were just switched off are stopped at once, so
-// that one which fails for ever does not hold the reload up that deletes it (E11, F8).
+// that a module which keeps failing does not delay the reload that deletes it (E11, F8).
 func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
 	c.state.config = msg.Flags
 	thawed, replan := c.maintenanceChanged(ctx, msg.Maintenance)

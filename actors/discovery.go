@@ -47,7 +47,7 @@ type discovery struct {
 
 // spawnModules asks the operator for the actors of modules. modulesSpawned, of the operator
 // or of config, answers when they have their values. The path of a module is known to all,
-// so nobody may send to it before that.
+// so nothing may be sent to it before that.
 type (
 	spawnModules   struct{ modules []addons.Module }
 	modulesSpawned struct{ err error }
@@ -220,7 +220,7 @@ func (p *program) steps(plan Plan, modules []addons.Module, reload int, afterAll
 	}
 	for _, name := range plan.Purge {
 		add(messages.Converge, messages.PurgeRelease{Release: name})
-		tasks[len(tasks)-1].AllowFailure = true // tried again beside the main queue (E10)
+		tasks[len(tasks)-1].AllowFailure = true // retried outside of the main queue (E10)
 	}
 	for _, hook := range afterAll {
 		add(messages.GlobalHooks, orderWork(hook, hooks.AfterAll))

@@ -99,7 +99,7 @@ func (m *module) stopDrift(ctx actor.Context) {
 	}
 }
 
-// forgetDrift is called when nobody is responsible for the objects any more.
+// forgetDrift is called when the objects have no owner any more.
 func (m *module) forgetDrift(ctx actor.Context) {
 	m.stopDrift(ctx)
 	m.state.drift = driftState{number: m.state.drift.number, task: m.state.drift.task}
@@ -207,7 +207,7 @@ func (m *module) correctDrift(ctx actor.Context) {
 		return
 	}
 	m.program.Metrics.looped(cause)
-	m.log.Warn("somebody changes the same fields again after each correction: corrections are slowed down; metadata.managedFields of the object tells who", "in", delay, "drift", cause.Detail)
+	m.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
 	m.runLater(t, delay)
 }
 

@@ -13,7 +13,7 @@ import (
 // by its pattern only: each run of the hook is followed at once by an event of the same object, and
 // that leads to the next run. Others may write the object just then, again and again; so an event at
 // any other time, or more events than the hook's runs had before, end the suspicion. A suspicion is
-// no loop: the hook waits once, and only when nobody writes the object while it waits, and its next
+// no loop: the hook waits once, and only when no one writes the object while it waits, and its next
 // run is followed by the event again, it is one.
 
 // link is an event as a part of a chain of causes.
@@ -21,7 +21,7 @@ type link struct {
 	cause messages.Cause
 	// over is how many turns too many the loop has that it is a part of; 0 for none.
 	over int
-	// certain: people may be told. Else it is a suspicion.
+	// certain: it may be reported. Otherwise it is a suspicion.
 	certain bool
 }
 
@@ -59,7 +59,7 @@ type echo struct {
 	cause        messages.Cause
 }
 
-// echoTurns is how many turns are no more than chance, for somebody else may write the object.
+// echoTurns is how many turns may be chance, because another client may write the object.
 const echoTurns = 5
 
 // linkOf finds what has led to an event.

@@ -14,22 +14,22 @@ import (
 )
 
 // An enabled script sees the section of its module (E6), so a change of the section may change its
-// answer. Converge asks the script of that module again, beside the main queue: a run of the module
+// answer. Converge asks the script of that module again, outside of the main queue: a run of the module
 // that fails with the new values must not keep it from being switched off. Another answer leads to a
 // reload, and so does a failure, because a discovery repeats what fails. With the same answer the
 // module runs, when its section is a reason to.
 //
-// While a discovery is in progress nobody else asks: it asks all scripts, and what changes too late
+// While a discovery is in progress no other run asks: it asks all scripts, and what changes too late
 // for it is asked afterwards.
 
-// sectionChanged tells converge that hooks have changed the section of a module with an enabled script.
+// sectionChanged says to converge that hooks have changed the section of a module with an enabled script.
 type sectionChanged struct {
 	module string
 	cause  messages.Cause
 	run    bool // the module is to run with it
 }
 
-// scriptAgreed tells a module whose section has changed that its script still says true.
+// scriptAgreed says to a module whose section has changed that its script still says true.
 type scriptAgreed struct{ cause messages.Cause }
 
 // asks are the enabled scripts that are asked again, by the order of the changes.

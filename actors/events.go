@@ -17,7 +17,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 	switch {
 	case mon == nil:
 		m.program.Metrics.monitorMissing(msg.Watch)
-	case msg.Instance != mon.instance: // the watch before this one has told it
+	case msg.Instance != mon.instance: // an event of an earlier watch
 	case mon.open && msg.Seq <= mon.seen:
 	case m.state.standby, !mon.open && len(mon.runs) == 0: // the next Synchronization will see it
 	case !mon.open:

@@ -39,7 +39,7 @@ func (m *Metrics) Families() []Family {
 	return all
 }
 
-// familyOf reads a description: the library tells its parts only as text.
+// familyOf reads a description: the library has its parts only as text.
 func familyOf(c prometheus.Collector, d *prometheus.Desc) Family {
 	parts := regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), .*constLabels: \{.*\}, variableLabels: \{(.*)\}\}$`).FindStringSubmatch(d.String())
 	if parts == nil {

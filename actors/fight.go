@@ -12,7 +12,7 @@ import (
 	"addon-operator/kube"
 )
 
-// Somebody who deletes an object, or writes the records of a release, again after each heal is
+// A client that deletes an object, or writes the records of a release, again after each heal is
 // in a fight with the operator. Heals slow down then: 5 s, 10 s … up to five minutes after the
 // last one, each object by itself. When it has stayed for a while, heals are quick again.
 
@@ -132,7 +132,7 @@ func (h *healer) forgetFights(ctx actor.Context, module string, p *patient) {
 	h.tellFights(ctx, module, p)
 }
 
-// fought tells a module who undoes its heals.
+// fought says to a module who undoes its heals.
 type fought struct{ fights []string }
 
 func (h *healer) tellFights(ctx actor.Context, module string, p *patient) {

@@ -21,12 +21,12 @@ import (
 	"addon-operator/values"
 )
 
-// A forecast tells what a reload of all modules would do. It goes the way of a reload
+// A forecast shows what a reload of all modules would do. It goes the way of a reload
 // (flags, enabled scripts, plan, charts) with the same pure functions, and leaves out what
 // has effects: hooks are not run, and Helm is rehearsed. Enabled scripts are run, because
-// nobody else knows what they say; they are part of the discovery and have no effects.
+// only they know what they say; they are part of the discovery and have no effects.
 
-// Previews tells what Helm would do, without doing it. Package helm implements it.
+// Previews returns what Helm would do, without doing it. Package helm implements it.
 type Previews interface {
 	Preview(ctx context.Context, m helm.Module) (helm.Preview, error)
 	PreviewUninstall(ctx context.Context, release string) (helm.Preview, error)
@@ -47,9 +47,9 @@ type outlook struct {
 	scripts  map[string]bool // what the enabled scripts have said, by module
 	deployed map[string]bool
 	purges   purges
-	// running tells which modules would not have to be started.
+	// running returns which modules would not have to be started.
 	running func(m addons.Module, release bool) bool
-	// hookValues tells what is known of the values that hooks of a module set.
+	// hookValues returns what is known of the values that hooks of a module set.
 	hookValues map[string]string
 	// globalUnknown: there are global hooks, and none has run.
 	globalUnknown bool
@@ -87,7 +87,7 @@ func (o *outlook) propose(data map[string]string) (refused string) {
 	sections := make(map[string]*values.Section, len(o.sections))
 	for key, section := range o.sections {
 		next, err := section.WithConfig(doc.Sections[key], values.Origin{})
-		if err != nil { // of a disabled module, whose values nobody looks at (D37)
+		if err != nil { // of a disabled module, whose values are not checked (D37)
 			next = section
 		}
 		sections[key] = next
@@ -275,9 +275,9 @@ func (o *outlook) enabledScript(ctx context.Context, m addons.Module, before []s
 	return o.world.Hooks.Enabled(ctx, hooks.EnabledScript{Module: m.Name, Path: m.EnabledScript, Values: merged, ConfigValues: config})
 }
 
-// Forecast tells what an operator that is started now would do. Nobody has run hooks for
+// Forecast returns what an operator that is started now would do. No hooks have run for
 // it, so what they would set is unknown. The ConfigMap is read from the cluster, unless
-// one is proposed; running modules are told by their releases.
+// one is proposed; running modules are known by their releases.
 func Forecast(ctx context.Context, w World, request messages.ForecastRequest) (messages.Forecast, error) {
 	tree, err := addons.Load(w.Dirs)
 	if err != nil {
@@ -324,7 +324,7 @@ func (o *outlook) lookForGlobalHooks() error {
 	return nil
 }
 
-// lookForHooks notes whose values are not known because nobody has run their hooks.
+// lookForHooks notes whose values are not known because their hooks have not run.
 func (o *outlook) lookForHooks() error {
 	for _, m := range o.tree.Modules {
 		if _, known := o.hookValues[m.Name]; known {

@@ -21,7 +21,7 @@ type (
 	}
 )
 
-// Forecast tells what the running operator would do with the ConfigMap of the request, or
+// Forecast returns what the running operator would do with the ConfigMap of the request, or
 // at the next reload without one. What hooks have set is known from their last runs. It
 // asks the actors for what they know, and changes nothing in them.
 func (o *Operator) Forecast(ctx context.Context, request messages.ForecastRequest) (messages.Forecast, error) {

@@ -123,7 +123,7 @@ func (g *globalHooks) beginAfterAll(reload int) {
 	}
 }
 
-// finishReload tells whether steps 3 to 8 are due again because of afterAll (G8, T4).
+// finishReload finds out whether steps 3 to 8 are due again because of afterAll (G8, T4).
 func (g *globalHooks) finishReload(ctx actor.Context, reload int) {
 	g.beginAfterAll(reload) // there may be no afterAll hook
 	a := g.state.afterAll
@@ -156,7 +156,7 @@ func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult,
 		g.state.afterAll.flagsChanged = true
 	}
 	// Flags of a Synchronization count at the discovery that follows (G18). After one that
-	// nobody waited for none may follow, and a module would stay suspended.
+	// which was not waited for none may follow, and a module would stay suspended.
 	missed := flagsChanged && msg.Binding == hooks.OnKubernetes && g.state.started
 	if (changed || flagsChanged) && msg.Triggers || missed {
 		ctx.Send(converge, messages.ReloadModules{Cause: msg.Cause})

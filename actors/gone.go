@@ -15,7 +15,7 @@ import (
 // was removed.
 type directoryGone struct{ err error }
 
-// stillThere tells a module without hooks or chart from one whose directory was removed.
+// stillThere distinguishes a module without hooks or chart from one whose directory was removed.
 func stillThere(m addons.Module) error {
 	if m.Gone() {
 		return fmt.Errorf("directory %s of the module: %w", m.Dir, fs.ErrNotExist)
@@ -51,7 +51,7 @@ func (m *module) startAlone(ctx actor.Context, a assignment) {
 
 // unlessGone ends a task that failed when the directory of its module is gone. No
 // further attempt could succeed, and the reload that finds out that the module is to be
-// purged may wait behind this very task: the main queue would stand still for ever.
+// purged may wait behind this very task: the main queue would be blocked forever.
 func (m *module) unlessGone(a assignment) assignment {
 	work, succeeded, dir := a.work, a.succeeded, m.state.module
 	a.work = func(run *supervisor.Run) (any, error) {

@@ -16,7 +16,7 @@ import (
 	"addon-operator/messages"
 )
 
-// healer hears of objects of releases that are gone, and of releases that somebody else
+// healer is notified of objects of releases that are gone, and of releases that another client
 // changed, and lets their modules run again (event 15, H13). Watching is helm's business;
 // here is known whose an object is, and what the module was doing when it went.
 //
@@ -28,7 +28,7 @@ import (
 //
 //	resting -runBegan-> running -releaseApplied-> after -runEnded-> resting
 //
-// The module is told what is gone, so that it can hand it over to any of its runs.
+// The module gets the list of what is gone, so that it can hand it over to any of its runs.
 type healer struct {
 	program *program
 	log     *slog.Logger
@@ -54,7 +54,7 @@ type patient struct {
 	// tried went right after a run, which may be late news of what a hook did. It is
 	// brought back once; when that happens again, a hook it was.
 	tried   map[helm.Object]bool
-	changed bool // somebody else wrote the records of the release
+	changed bool // another client wrote the records of the release
 	hooks   bool // the module has hooks, which may take objects away
 	ended   time.Time
 	timer   *time.Timer
@@ -79,7 +79,7 @@ const (
 	newsDelay = 250 * time.Millisecond
 )
 
-// What the healer is told, by watches and by modules, and what it tells modules: objectsGone.
+// The messages to the healer, by watches and by modules, and the one that it sends to modules: objectsGone.
 type (
 	objectGone     struct{ object helm.Object }
 	releaseChanged struct{ release string }
@@ -89,7 +89,7 @@ type (
 		objects []helm.Object
 		back    []helm.Object // of those that were gone
 	}
-	// objectsGone tells a module what Helm must apply again; objectsBack is told by a run that did.
+	// objectsGone says to a module what Helm must apply again; a run that did sends objectsBack.
 	objectsGone struct{ objects []helm.Object }
 	objectsBack struct{ objects []helm.Object }
 	runEnded    struct {
@@ -284,7 +284,7 @@ func (h *healer) healDue(ctx actor.Context, module string) {
 	}
 	clear(p.doubtful)
 	maps.DeleteFunc(p.gone, func(o helm.Object, _ bool) bool { return !slices.Contains(p.objects, o) })
-	cause := messages.Cause{Activation: messages.ByRelease, Detail: "somebody else changed the records of the release"}
+	cause := messages.Cause{Activation: messages.ByRelease, Detail: "another client changed the records of the release"}
 	if len(p.gone) > 0 {
 		gone := slices.SortedFunc(maps.Keys(p.gone), compareObjects)
 		h.program.Metrics.objectsGone(module, gone)

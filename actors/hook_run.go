@@ -263,7 +263,7 @@ func (j job) openBindings(run *supervisor.Run, w messages.SynchronizeHook, e eff
 // deferSynchronization lets everybody else go on: the Synchronization is queued when the
 // binding is complete.
 func (j job) deferSynchronization(run *supervisor.Run, hook hooks.Hook, w messages.SynchronizeHook, reason error) {
-	j.log.Warn("Synchronization of a hook is deferred; nobody else waits for it", "hook", hook.Name, "bindings", w.Names, "err", reason)
+	j.log.Warn("Synchronization of a hook is deferred; other hooks do not wait for it", "hook", hook.Name, "bindings", w.Names, "err", reason)
 	w.Late = w.Late || !w.Again // else nothing went on without it
 	queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
 	run.Tell(j.program.PID(monitorsPath), messages.SynchronizeLater{Owner: j.owner, Queue: queue, Hook: hook, Work: w})

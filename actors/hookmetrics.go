@@ -33,7 +33,7 @@ type reporter struct{ module, hook string }
 // end would take the memory of the operator, and that of Prometheus.
 const DefaultHookSeries = 1000
 
-// maxConflicts bounds how many metrics of a run are told that cannot be shown: all of them may be such.
+// maxConflicts bounds how many metrics of a run that cannot be shown are named: all of them may be such.
 const maxConflicts = 100
 
 // family are the series of one name; their type and labels are the same.
@@ -110,7 +110,7 @@ func (h *HookMetrics) conflict(m hooks.Metric, known func(name string) hooks.Met
 
 // report applies what one run of a hook wrote. Series of a group that the run did not
 // mention vanish; groups belong to the hook (I7). Scrapes see all of it or nothing. New series of a hook that has as many
-// as it may are dropped; it tells how many those were, and whether this is the first time.
+// as it may are dropped; it returns how many those were, and whether this is the first time.
 func (h *HookMetrics) report(owner, hook string, reported []hooks.Metric) (dropped int, first bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -217,7 +217,7 @@ func (h *HookMetrics) add(module, hook string, m hooks.Metric) bool {
 	return true
 }
 
-// observe counts a value. With other buckets than before the histogram begins anew: what
+// observe counts a value. With other buckets than before the histogram starts again: what
 // was counted cannot be spread over them.
 func (s *series) observe(m hooks.Metric) {
 	if !slices.Equal(slices.Sorted(maps.Keys(s.buckets)), m.Buckets) {

@@ -197,7 +197,7 @@ func largest(triggers []messages.Trigger, size func(messages.Trigger) int) (foun
 	return found, counts[best]
 }
 
-// overflowed tells people what was dropped.
+// overflowed reports what was dropped.
 func (p *program) overflowed(t messages.Task, dropped []overflow) {
 	for _, o := range dropped {
 		p.Metrics.resynchronized(t.Queue, hookOf(t))

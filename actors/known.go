@@ -21,7 +21,7 @@ type known struct {
 	hooks        []hooks.Hook
 	loaded       bool // the hooks of a module are asked for their configuration when it is enabled
 	synchronized map[messages.BindingKey]bool
-	deferred     map[messages.BindingKey]bool // nobody waits for their Synchronization: it comes later
+	deferred     map[messages.BindingKey]bool // their Synchronization is not waited for: it comes later
 
 	// The rest is of modules only. started: the start-up execution was finished once since the
 	// module was enabled (X13). begun: hooks may have run since it was last deleted.

@@ -8,7 +8,7 @@ import (
 	"addon-operator/messages"
 )
 
-// awaited is somebody who waits for the snapshots of a hook.
+// awaited is a queue or owner that waits for the snapshots of a hook.
 type awaited struct {
 	messages.AwaitSnapshots
 	anew bool // as in [messages.SnapshotsComplete]
@@ -35,7 +35,7 @@ func (m *monitors) awaitSnapshots(ctx actor.Context, msg messages.AwaitSnapshots
 }
 
 // queueLater queues the deferred Synchronizations whose bindings are complete by now, and
-// tells behind them who waits for the same.
+// notifies after them those that wait for the same.
 func (m *monitors) queueLater(ctx actor.Context) {
 	m.state.later = slices.DeleteFunc(m.state.later, func(l messages.SynchronizeLater) bool {
 		complete := m.complete(l.Owner, l.Hook.Name)

@@ -2,7 +2,7 @@ package actors
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// leadershipState tells who leads.
+// leadershipState shows who leads.
 func (m *Metrics) leadershipState() {
 	leads := m.describe("leader", "1 while this replica leads, 0 while it is stand-by.")
 	transitions := m.describe("leader_transitions_total", "How often the leadership went from one replica to another.")

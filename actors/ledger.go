@@ -13,10 +13,10 @@ import (
 // the owner and of the queue, and makes of "asked at least once" a "done exactly once":
 //
 //   - A queue that crashes asks again for its current task. When that has ended already,
-//     and only the TaskDone was lost or is still in the mailbox, it is told so again;
-//     without that the task would run twice, and beside the one that comes after it.
-//   - An owner that crashes over the end of a run tells the queue about it when it starts
-//     again; without that the queue would wait for ever.
+//     and only the TaskDone was lost or is still in the mailbox, it is sent again;
+//     without that the task would run twice, and in parallel with the next one.
+//   - An owner that crashes over the end of a run notifies the queue when it starts
+//     again; without that the queue would wait forever.
 type ledger struct {
 	open map[string]openTask // by ID
 	// ended is the last task of each queue that has ended: a queue asks for one task at a
@@ -54,7 +54,7 @@ func (l ledger) succeeded(t messages.Task) {
 	}
 }
 
-// end tells the queue that a task has ended.
+// end notifies the queue that a task has ended.
 func (l ledger) end(ctx sender, t messages.Task, queue *actor.PID) {
 	delete(l.open, t.ID)
 	l.ended[t.Queue] = t.ID
@@ -64,7 +64,7 @@ func (l ledger) end(ctx sender, t messages.Task, queue *actor.PID) {
 // refuse answers a task that is not executed.
 func (l ledger) refuse(ctx actor.Context, t messages.Task) { l.end(ctx, t, ctx.Sender()) }
 
-// lose tells the queue that a task must be given again.
+// lose notifies the queue that a task must be assigned again.
 func (l ledger) lose(ctx sender, t messages.Task, queue *actor.PID) {
 	delete(l.open, t.ID)
 	ctx.Send(queue, messages.TaskDone{ID: t.ID, Lost: true})

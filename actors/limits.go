@@ -34,7 +34,7 @@ func (l *limits) of(hook hooks.Hook) *rate.Limiter {
 		limiter = rate.NewLimiter(limit, burst)
 		l.hooks[hook.Name] = limiter
 	}
-	if limiter.Limit() != limit || limiter.Burst() != burst { // the hook was loaded anew and says something else
+	if limiter.Limit() != limit || limiter.Burst() != burst { // the hook was loaded again with other limits
 		limiter.SetLimit(limit)
 		limiter.SetBurst(burst)
 	}

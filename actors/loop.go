@@ -44,7 +44,7 @@ func delayAfter(over int) time.Duration {
 	return d
 }
 
-// looping counts a turn of a loop that is slowed down, and tells people of the loop: where it is, which
+// looping counts a turn of a loop that is slowed down, and reports the loop: where it is, which
 // is the same at each turn, and by what it came.
 func (p *program) looping(log *slog.Logger, where string, c messages.Cause, in time.Duration) {
 	p.Metrics.looped(c)
@@ -83,7 +83,7 @@ func (m *module) runAgain(ctx actor.Context, head bool, t messages.Task) {
 	m.runLater(t, d)
 }
 
-// tellUnstable tells people of a chart that renders differently from the same inputs, and queues the
+// tellUnstable reports a chart that renders differently from the same inputs, and queues the
 // run that tries again when that was a reason to wait (H6).
 func (m *module) tellUnstable(t messages.Task, o helm.Outcome) {
 	if o.Unstable == "" {

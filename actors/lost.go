@@ -8,11 +8,11 @@ import (
 	"addon-operator/messages"
 )
 
-// What becomes of a message whose receiver crashed over it: it is handled once more, or
-// who sent it is told. Crashes are mistakes of ours; they must not cost anybody's change.
+// A message whose handler panicked is handled once more, or its sender gets an error. Crashes are
+// bugs of the operator; they must not lose a user's change.
 
 // handledAgain reports whether the restarted actor handles a message once more, before all
-// others: nobody would send it a second time. Half of what it asks for may have been done
+// others: it would not be sent a second time. Half of what it asks for may have been done
 // before the crash, or all of it. So their handlers change last what would make them do
 // nothing the second time; what they send may come twice.
 func handledAgain(message any) bool {
@@ -37,10 +37,10 @@ func handledAgain(message any) bool {
 	return true
 }
 
-// answerLost tells who asked that the asked actor crashed: a queue of its task, an owner
-// of what it wanted to save. Without an answer they would wait for ever. News of config
+// answerLost notifies the sender that the actor crashed: a queue of its task, an owner
+// of what it wanted to save. Without an answer they would wait forever. News of config
 // values are made again by who knows the newest, also for the owner that has saved them
-// itself: nobody else would notice that it has old ones.
+// itself: no other actor would notice that it has old ones.
 func answerLost(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID) {
 	switch msg := message.(type) {
 	case messages.SetConfig:

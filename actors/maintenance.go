@@ -11,10 +11,10 @@ import (
 	"addon-operator/values"
 )
 
-// A module under maintenance (H15) goes on with its hooks, but nobody touches its release:
+// A module under maintenance (H15) goes on with its hooks, but its release is left alone:
 // its runs leave Helm out, the healer does not know it, and when it is disabled, its hooks
 // end and the release stays until maintenance is over. Converge knows the modes and is the
-// only one who tells them; a run that is about to use Helm knows the mode from its module.
+// only one who sends them; a run that is about to use Helm knows the mode from its module.
 
 // maintained is the mode of maintenance of a module: what the ConfigMap says wins over
 // values.yaml files, also when it says none.
@@ -25,7 +25,7 @@ func maintained(m addons.Module, config map[string]string) string {
 	return m.Maintenance
 }
 
-// untouchable tells which releases are under maintenance. One without a module directory
+// untouchable returns which releases are under maintenance. One without a module directory
 // has only the ConfigMap to speak for it.
 func untouchable(all []addons.Module, config map[string]string) func(release string) bool {
 	return func(release string) bool {
@@ -39,14 +39,14 @@ func untouchable(all []addons.Module, config map[string]string) func(release str
 	}
 }
 
-// tellMaintenance tells all modules their modes.
+// tellMaintenance sends all modules their modes.
 func (c *converge) tellMaintenance(ctx actor.Context, config map[string]string) {
 	for _, m := range c.state.tree.Modules {
 		ctx.Send(c.program.owner(m.Name), messages.SetMaintenance{Mode: maintained(m, config)})
 	}
 }
 
-// maintenanceChanged tells what is new of the modes in the ConfigMap. It returns the modules that
+// maintenanceChanged sends what is new of the modes in the ConfigMap. It returns the modules that
 // must run because they are no longer under maintenance; reload is asked for when a
 // release is concerned that no enabled module has: it may have to be deleted, or not.
 func (c *converge) maintenanceChanged(ctx actor.Context, config map[string]string) (run []string, reload bool) {
@@ -68,7 +68,7 @@ func (c *converge) maintenanceChanged(ctx actor.Context, config map[string]strin
 	return run, reload
 }
 
-// retireModule tells a module that it is disabled while it is under maintenance.
+// retireModule says to a module that it is disabled while it is under maintenance.
 type retireModule struct{}
 
 // retire ends what a module does without deleting its release.

@@ -80,7 +80,7 @@ func NewMetrics(prefix string) *Metrics {
 	m.convergeTotal = m.counter("convergence_total", "Finished reloads of all modules.", "activation")
 	m.restarts = m.counter("reload_restarts_total", "Reloads of all modules that were started again before they had ended.", "activation")
 	m.postponed = m.counter("reloads_postponed_total", "Reloads of all modules that had to wait for the end of another one, because that had been started again too often.", "activation")
-	m.loops = m.counter("value_loops_total", "Events and tasks slowed down because hooks cause each other in a circle, also through objects that they or Helm write, a chart renders by chance, or somebody undoes each correction of drift.", "activation")
+	m.loops = m.counter("value_loops_total", "Events and tasks slowed down because hooks cause each other in a circle, also through objects that they or Helm write, a chart renders by chance, or another client undoes each correction of drift.", "activation")
 	m.absent = m.counter("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource")
 	m.healing = m.counter("modules_helm_release_redeployed_total", "Releases applied again because objects were absent.", "module")
 	watch := []string{"module", "hook", "binding", "queue", "kind"}
@@ -111,7 +111,7 @@ func (m *Metrics) LimitHookSeries(limit int) {
 	m.custom.limit = limit
 }
 
-// hookReported shows what a run of a hook reports. It tells how many values were dropped the first time that any are.
+// hookReported shows what a run of a hook reports. It logs how many values were dropped the first time that any are.
 func (m *Metrics) hookReported(owner, hook string, reported []hooks.Metric) (dropped int) {
 	dropped, first := m.custom.report(owner, hook, reported)
 	if dropped > 0 {
@@ -123,7 +123,7 @@ func (m *Metrics) hookReported(owner, hook string, reported []hooks.Metric) (dro
 	return dropped
 }
 
-// Client counts requests to the API server; package kube tells it of them.
+// Client counts requests to the API server; package kube reports them.
 func (m *Metrics) Client() *ClientMetrics { return m.client }
 
 func (m *Metrics) counter(name, help string, labels ...string) *prometheus.CounterVec {
@@ -236,7 +236,7 @@ func (m *Metrics) forgetModule(module string) {
 	}
 }
 
-// monitorMissing notes a change that nobody waits for any more.
+// monitorMissing records a change that is no longer waited for.
 func (m *Metrics) monitorMissing(key messages.WatchKey) {
 	m.bindingMissing.WithLabelValues(key.Binding.Hook + " kubernetes[" + strconv.Itoa(key.Binding.Index) + "]").Inc()
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // live are metrics that are made at the moment of a scrape, of what actors publish about
-// themselves: nobody has to keep them up to date, and what is gone has no series.
+// themselves: they need not be kept up to date, and what is gone has no series.
 type live struct {
 	descriptions []*prometheus.Desc
 	collect      func(emit)
@@ -159,7 +159,7 @@ func (m *Metrics) moduleStates() {
 	succeeded := m.describe("module_last_success_timestamp_seconds", "When a run of the module last succeeded.", "module")
 	failed := m.describe("module_last_failure_timestamp_seconds", "When a run or the delete of the module last failed.", "module")
 	maintenance := m.describe("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
-	parked := m.describe("module_parked", "1 while the module is retried beside the main queue (module failure policy isolate, or an API that it needs does not answer).", "module")
+	parked := m.describe("module_parked", "1 while the module is retried outside of the main queue (module failure policy isolate, or an API that it needs does not answer).", "module")
 	m.registerLive(func(emit emit) {
 		for path, status := range m.actors().Statuses() {
 			name, ok := strings.CutPrefix(path, modulePath)
@@ -186,7 +186,7 @@ func (m *Metrics) moduleStates() {
 	}, info, enabled, maintenance, succeeded, failed, parked)
 }
 
-// convergeState tells whether all modules are as they should be.
+// convergeState reports whether all modules are as they should be.
 func (m *Metrics) convergeState() {
 	converged := m.describe("converged", "1 when the first converge is over and no reload of all modules is in progress.")
 	held := m.describe("purges_held", "Releases without a module directory that are not purged until a person allows it.")

@@ -11,7 +11,7 @@ import (
 )
 
 // ClientMetrics counts what the clients of the API server do. It is what package kube
-// tells its observations to.
+// reports its observations to.
 type ClientMetrics struct {
 	results               *prometheus.CounterVec
 	latency, held         *prometheus.HistogramVec

@@ -283,7 +283,7 @@ func (m *module) runEnded(ctx actor.Context) {
 	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.state.hooks) > 0})
 }
 
-// forgetRelease tells the healer that nobody is responsible for the objects any more.
+// forgetRelease says to the healer that the objects have no owner any more.
 func (m *module) forgetRelease() {
 	m.state.gone = nil
 	m.program.Send(m.program.PID(healerPath), moduleGone{m.name})

@@ -12,7 +12,7 @@ import (
 	"addon-operator/supervisor"
 )
 
-// How a module comes by its hooks. They are loaded by a run of its own: from the moment when
+// How a module loads its hooks. They are loaded by a run of its own: from the moment when
 // the discovery has enabled the module, while the modules before it are still being installed.
 // In a large house the questions for --config take as long as all hooks of the first converge.
 // The modules' runs take turns, so that hooks are asked in alphabetical order (C3); who needs
@@ -44,11 +44,11 @@ func (m *module) getHooks(ctx actor.Context) {
 	}
 	m.loading.awaiting = append(m.loading.awaiting, ctx.Sender())
 	m.loadHooks(ctx)
-	m.loading.needed() // hooks of others may hang, which nobody needs yet
+	m.loading.needed() // hooks of others, which are not needed yet, may hang
 }
 
-// loadHooks begins to load the hooks, unless it has begun. A failure is told to those who
-// need the hooks, and to nobody when that is nobody yet: the run that comes asks again.
+// loadHooks begins to load the hooks, unless it has begun. Those who need the hooks
+// get a failure as answer. When none waits yet, the next run asks again.
 func (m *module) loadHooks(ctx actor.Context) {
 	if m.state.loaded || m.Has(m.loading.id) {
 		return
@@ -83,7 +83,7 @@ func (m *module) loadHooks(ctx actor.Context) {
 }
 
 // loadEnded answers those who wait. When it has brought neither hooks nor an error, it was
-// cancelled, and they came while it was ending; then it begins anew.
+// cancelled, and they came while it was ending; then it begins again.
 func (m *module) loadEnded(ctx actor.Context) {
 	if len(m.loading.awaiting) == 0 {
 		return

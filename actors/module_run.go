@@ -28,7 +28,7 @@ type moduleJob struct {
 type moduleRan struct {
 	release   helm.Outcome
 	untouched bool   // Helm was left out: the module is under maintenance (H15)
-	changed   bool   // afterHelm hooks changed the values (G5.4), and not somebody else meanwhile
+	changed   bool   // afterHelm hooks changed the values (G5.4), and not another writer meanwhile
 	trace     string // its span
 }
 
@@ -104,7 +104,7 @@ func (j moduleJob) startUp(run *supervisor.Run) error {
 	return nil
 }
 
-// startedUp tells a module that its schedules may tick.
+// startedUp says to a module that its schedules may tick.
 type startedUp struct{ task string }
 
 // runOrders runs the hooks that have an order binding, one after the other (C9).
@@ -156,7 +156,7 @@ func (j moduleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, unto
 	return outcome, false, nil
 }
 
-// apply lets Helm work, and tells who looks after the release.
+// apply runs Helm, and says to the healer which objects the release has.
 func (j moduleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 	merged, _ := j.known.values()
 	outcome, err := j.program.Releases.Apply(j.program.Writes, helm.Module{
@@ -187,7 +187,7 @@ func (j moduleJob) operation(run *supervisor.Run, o helm.Operation) (ended func(
 	}
 }
 
-// mendCRDs brings definitions back that somebody deleted: Helm could not place their
+// mendCRDs applies definitions again that were deleted: Helm could not place their
 // objects, and the next attempt can. A kind may be another module's, so those of all
 // enabled modules are looked at.
 func (j moduleJob) mendCRDs(run *supervisor.Run, err error) error {

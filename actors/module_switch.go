@@ -10,7 +10,7 @@ import (
 )
 
 // How a module is switched off and on. Flags suspend it at once, before the reload that
-// deletes it: what fails for ever must not hold that up. Until then nothing is lost.
+// deletes it: a task that keeps failing must not delay that. Until then nothing is lost.
 
 // missed keeps a task that ends because the module is switched off: when it is switched
 // on again before it was deleted, nothing has happened (E14), and the task is due. Of the

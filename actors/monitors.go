@@ -48,11 +48,11 @@ type monitor struct {
 	hook    hooks.Hook
 	binding hooks.KubernetesBinding
 	watch   Watch
-	// instance is the number of the watch: one that was stopped may have told something just before.
+	// instance is the number of the watch: one that was stopped may have sent something just before.
 	instance uint64
 	synced   bool
-	shown    bool           // it was synced once: somebody has its objects
-	warm     bool           // filled ahead by a follower; nobody asked for it yet
+	shown    bool           // it was synced once: its objects were shown
+	warm     bool           // filled ahead by a follower; not requested yet
 	runs     map[int64]bool // Synchronization runs that show it to the hook now
 	open     bool           // events flow
 	seen     uint64         // the last change that the Synchronization run saw, or that became an event
@@ -188,7 +188,7 @@ func (m *monitors) warmUp(ctx actor.Context, msg warmUp) {
 }
 
 // adopted reports whether a hook has this watch. One that was filled ahead is taken over,
-// unless the hook was loaded anew since and may ask for something else. The same goes for
+// unless the hook was loaded again since and may ask for something else. The same goes for
 // one that a cancelled run has asked for after the watches of its module were stopped.
 func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
 	mon := m.state.watches[key]
@@ -276,8 +276,8 @@ func (m *monitors) refusal(msg messages.GetSnapshots, reason string) messages.Sn
 	return messages.Snapshots{Waiting: reason, Anew: !m.synced(msg.Owner, msg.Hook.Name)}
 }
 
-// lookLater looks at the watches again while somebody waits for them, but for what the end of a
-// first list tells.
+// lookLater looks at the watches again while they are waited for, except for what the end of a
+// first list notifies.
 func (m *monitors) lookLater(ctx actor.Context) {
 	due := len(m.state.waiting) > 0 ||
 		slices.ContainsFunc(m.state.later, func(l messages.SynchronizeLater) bool { return m.synced(l.Owner, l.Hook.Name) }) ||
@@ -360,7 +360,7 @@ func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots,
 			return out, false
 		}
 		objects, seq := mon.watch.Snapshot()
-		if mon.watch.State().Phase == kube.TooLarge { // which is told in a moment: it is empty, not complete
+		if mon.watch.State().Phase == kube.TooLarge { // a message about that follows: it is empty, not complete
 			return out, false
 		}
 		s := messages.BindingSnapshot{Name: b.Name, Objects: make([]hooks.Object, len(objects)), Seq: seq}

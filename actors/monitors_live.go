@@ -19,7 +19,7 @@ func (m *monitors) publish(ctx actor.Context) {
 	m.program.Inspector.Publish(ctx.Self(), live)
 }
 
-// liveMonitors is what monitors publishes: the states of watches are read when somebody
+// liveMonitors is what monitors publishes: the states of watches are read when a page
 // looks, because they change without a message.
 type liveMonitors struct {
 	bindings []liveBinding

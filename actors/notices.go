@@ -25,13 +25,13 @@ func (p *program) notify(n kube.Notice) {
 }
 
 // A task that fails noticeAfter times, half a minute after it began, does not recover by
-// itself. From then on people are told again each noticeAgain attempts, ten minutes.
+// itself. From then on it is reported again every noticeAgain attempts, ten minutes.
 const (
 	noticeAfter = 4
 	noticeAgain = 20
 )
 
-// noticeFailure tells of a task that keeps failing.
+// noticeFailure reports a task that keeps failing.
 func (p *program) noticeFailure(t messages.Task, a supervisor.Attempt) {
 	if a.Final || a.Number < noticeAfter || (a.Number-noticeAfter)%noticeAgain != 0 {
 		return
@@ -39,7 +39,7 @@ func (p *program) noticeFailure(t messages.Task, a supervisor.Attempt) {
 	p.notify(kube.Notice{Warning: true, Reason: reasonOf(t, "Failing"), Message: fmt.Sprintf("%s keeps failing and is tried again: %s", t, forEverybody(a.Err))})
 }
 
-// noticeEnd tells of the success of a task that people were told of.
+// noticeEnd reports the success of a task whose failure was reported.
 func (p *program) noticeEnd(t messages.Task, failed messages.FailingTask, outcome supervisor.Outcome) {
 	if outcome == supervisor.Done && failed.Attempts >= noticeAfter {
 		p.notify(kube.Notice{Reason: reasonOf(t, "Recovered"), Message: fmt.Sprintf("%s has succeeded after %d failed attempts", t, failed.Attempts)})
@@ -66,7 +66,7 @@ func forEverybody(err error) string {
 	var timeout *hooks.TimeoutError
 	var release *helm.Error
 	var invalid *values.ValidationError
-	const more = "; the log and 'addon-operator why' tell more"
+	const more = "; the log and 'addon-operator why' have the details"
 	switch {
 	case errors.As(err, &exit):
 		return fmt.Sprintf("hook %s failed%s", exit.Hook, more)
@@ -81,7 +81,7 @@ func forEverybody(err error) string {
 	if errors.As(err, &crds) {
 		return crds.Error()
 	}
-	return "the log and 'addon-operator queue list' tell why"
+	return "the log and 'addon-operator queue list' have the details"
 }
 
 // crdError is why the definitions of kinds that modules bring are not in the cluster. It

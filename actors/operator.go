@@ -244,7 +244,7 @@ func (o *operator) spawn(ctx actor.Context, stage int, name string, producer act
 // sections, gives them their part of the ConfigMap, and then answers who asked: it may be
 // busy with a write, and no module may run before it has its values.
 func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) error {
-	if o.stopping { // nobody would stop them
+	if o.stopping { // they would not be stopped
 		return errors.New("the operator stops")
 	}
 	sections := map[string]*values.Section{}
@@ -278,7 +278,7 @@ func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) erro
 		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, sections[m.Key], nil))
 	}
 	ctx.RequestWithCustomSender(o.program.PID(configPath), addSections{modules: modules, sections: sections}, ctx.Sender())
-	o.dirs = dirs // last: what is in it is not told again
+	o.dirs = dirs // last: what is in it is not reported again
 	return nil
 }
 

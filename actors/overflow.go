@@ -32,7 +32,7 @@ func againAfter(overflows int) time.Duration {
 	return min(first<<min(overflows-1, doublings), most)
 }
 
-// overflowed treats a snapshot that is too large like one that may not be read: its hook does not run with it, nobody else
+// overflowed treats a snapshot that is too large like one that may not be read: its hook does not run with it, no other hook
 // waits, and when it is complete again the hook has a Synchronization of all its bindings, for it has missed events (P5).
 func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	mon := m.state.watches[msg.watch]
@@ -52,7 +52,7 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 			m.state.awaited[i].anew = true
 		}
 	}
-	if mon.shown && !m.state.standby { // else nobody has asked, or hears now that it is to be had later
+	if mon.shown && !m.state.standby { // else it was not shown, or its owner learns now that it comes later
 		for _, w := range synchronizations(mon.hook) {
 			w.Late, w.Again, w.Instead = true, true, mon.hook.Config.Version != hooks.V0 // which knows no Synchronization
 			m.synchronizeLater(ctx, messages.SynchronizeLater{

@@ -46,7 +46,7 @@ type ownerState struct {
 	converged    convergedValues
 	hooks        []hooks.Hook
 	synchronized map[messages.BindingKey]bool
-	deferred     map[messages.BindingKey]bool // nobody waits for these
+	deferred     map[messages.BindingKey]bool // these are not waited for
 	limits       limits
 	unfinished   unfinished
 	tasks        ledger

@@ -15,7 +15,7 @@ type Plan struct {
 	Purge  []string `json:"purge"`  // releases without a module directory, sorted in reverse
 	// Keep are those that would be deleted or purged, but are under maintenance (H15).
 	Keep []string `json:"keep,omitempty"`
-	// Held are releases that would be purged, but nobody has allowed it (P1); HeldWhy says why.
+	// Held are releases that would be purged, which was not allowed (P1); HeldWhy says why.
 	Held    []string `json:"held,omitempty"`
 	HeldWhy string   `json:"heldWhy,omitempty"`
 }

@@ -19,7 +19,7 @@ import (
 // shownProblems is how many problems of a module are shown; a schema may have a hundred.
 const shownProblems = 10
 
-// unusedFiles says which files in a directory of hooks look like hooks and are none. What cannot be read is told by who
+// unusedFiles says which files in a directory of hooks look like hooks and are none. What cannot be read is reported by who
 // loads the hooks.
 func unusedFiles(dir, prefix string, scope hooks.Scope) []string {
 	_, unused, err := hooks.Find(dir, prefix, scope)
@@ -70,7 +70,7 @@ func (c *converge) listProblems() {
 	c.state.problems = all
 }
 
-// logNewWarnings tells what a reload has found on disk that was not there before.
+// logNewWarnings logs what a reload has found on disk that was not there before.
 func (c *converge) logNewWarnings(now *addons.Tree) {
 	for _, warning := range now.Warnings {
 		if !slices.Contains(c.state.tree.Warnings, warning) {

@@ -15,7 +15,7 @@ import (
 
 // A purge uninstalls the release of a module that has no directory (G7), if an operator has
 // installed it: people and other programs may have releases in the namespace, too (P2). It is planned by
-// a reload and tried once there. When it fails it is tried again beside the main queue,
+// a reload and tried once there. When it fails it is retried outside of the main queue,
 // maybe for days; so it asks each time whether it is still due.
 
 // concerned lists the releases that are the operator's business: those called like a module,
@@ -41,8 +41,8 @@ func (w World) concerned(ctx context.Context, modules []addons.Module) (releases
 	return append(releases, ours...), others, nil
 }
 
-// purgeQueue retries purges that failed beside the main queue, so that a release which
-// cannot be removed stops nobody (E10).
+// purgeQueue retries failed purges outside of the main queue, so that a release which
+// cannot be removed blocks nothing else (E10).
 const purgeQueue = hooks.ReservedQueues + "purge"
 
 func (c *converge) purgeLater(ctx actor.Context, t messages.Task) {
@@ -61,7 +61,7 @@ type (
 	purgesEnded struct{}
 )
 
-// endPurges cancels what waits for another attempt, too: it might begin beside a run of
+// endPurges cancels what waits for another attempt, too: it might begin in parallel with a run of
 // the module, and what it has removed would be taken for what the run has installed.
 func (c *converge) endPurges(ctx actor.Context, modules []addons.Module) {
 	for _, m := range modules {

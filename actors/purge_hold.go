@@ -18,7 +18,7 @@ import (
 
 // Absence is not an order to delete (P1): a volume that is not mounted looks like modules
 // that were removed. A reload holds its purges back when they look like that, and people are
-// told which releases would go and how to allow it. Everything else of the reload goes on.
+// shown which releases would go and how to allow it. Everything else of the reload goes on.
 
 // DefaultPurgeShare is the share of the releases, in percent, that one reload may purge.
 const DefaultPurgeShare = 25
@@ -41,7 +41,7 @@ type purges struct {
 	allowed map[string]bool
 	// confirmed is the confirmation that the next plan looks at.
 	confirmed string
-	// told counts how often people were told of held.
+	// told counts how often held was reported.
 	told int
 }
 
@@ -101,7 +101,7 @@ func countReleases(deployed map[string]bool, ignored string) int {
 	return len(deployed)
 }
 
-// purgeReminder is the time until people are told again of a purge that is still held back.
+// purgeReminder is the time until a purge that is still held back is reported again.
 const purgeReminder = 10 * time.Minute
 
 // holdBack removes purges from a plan that no person has allowed, and reports them.
@@ -135,10 +135,10 @@ func (c *converge) holdBack(ctx actor.Context, p Plan) Plan {
 	return p
 }
 
-// remindHeld asks converge to tell people once more of a purge that is held back.
+// remindHeld asks converge to report a purge that is held back once more.
 type remindHeld struct{ told int }
 
-// noticeHeld tells people of a purge that is held back, and again after a while: Events do
+// noticeHeld reports a purge that is held back, and again after a while: Events do
 // not last.
 func (c *converge) noticeHeld(ctx actor.Context) {
 	held := c.heldPurge()
@@ -151,7 +151,7 @@ func (c *converge) noticeHeld(ctx actor.Context) {
 	time.AfterFunc(purgeReminder, func() { c.program.Send(self, again) })
 }
 
-// heldPurge is what people are told of the purges that are held back; nil for none.
+// heldPurge is the report about the purges that are held back; nil for none.
 func (c *converge) heldPurge() *messages.HeldPurge {
 	g := c.state.purges
 	if len(g.held) == 0 {
@@ -163,7 +163,7 @@ func (c *converge) heldPurge() *messages.HeldPurge {
 	}
 }
 
-// confirmPurge tells converge of a confirmation that a person has given.
+// confirmPurge notifies converge of a confirmation that a person has given.
 type confirmPurge struct{ value string }
 
 // confirmPurge has the next plan look at a confirmation. A reload makes that plan at once.
@@ -174,7 +174,7 @@ func (c *converge) confirmPurge(ctx actor.Context, value string) {
 	}
 }
 
-// removeConfirmation tells config that a confirmation was looked at: it is valid once, so
+// removeConfirmation says to config that a confirmation was read: it is valid once, so
 // that it cannot allow what comes later.
 type removeConfirmation struct{ value string }
 
@@ -186,7 +186,7 @@ func (c *config) confirmationSeen(ctx actor.Context, value string) {
 	if !c.state.standby {
 		c.tellConfirmation(ctx, value)
 	}
-	c.state.confirmPurge = value // last: what is known is not told again
+	c.state.confirmPurge = value // last: what is known is not reported again
 }
 
 func (c *config) tellConfirmation(ctx actor.Context, value string) {

@@ -169,7 +169,7 @@ func (q *queue) drop(msg messages.DropTasks) {
 // crowd is how many triggers of one hook are many.
 const crowd = 20
 
-// count tells how many triggers wait for hooks, and for which of them many do; mostly for none.
+// count returns how many triggers wait for hooks, and for which of them many do; mostly for none.
 func (q *queue) count() (triggers int, many map[string]int) {
 	for _, t := range q.state.pending {
 		w, ok := t.Work.(messages.RunHook)

@@ -21,12 +21,12 @@ import (
 // Queues of the operator's own come with their first task and stay.
 
 type (
-	// useQueues tells the root which queues the hooks of an owner name; none when they are gone.
+	// useQueues says to the root which queues the hooks of an owner name; none when they are gone.
 	useQueues struct {
 		owner  string
 		queues []string
 	}
-	// endQueue asks a queue to tell by queueEmpty when it has no task.
+	// endQueue asks a queue to send queueEmpty when it has no task.
 	endQueue   struct{ number int }
 	queueEmpty struct {
 		name   string
@@ -39,7 +39,7 @@ type namedQueues struct {
 	users  map[string][]string // the queues that hooks name, by owner
 	named  map[string]bool     // those of all owners
 	asked  int                 // counts the questions
-	ending map[string]int      // the last question to each queue that nobody names
+	ending map[string]int      // the last question to each queue that no hook names
 	// stopping are the queues that are about to terminate, with what has come for them since.
 	stopping map[string][]messages.Enqueue
 }
@@ -53,7 +53,7 @@ func (q namedQueues) stays(name string) bool {
 	return q.named[name] || name == messages.MainQueue || strings.HasPrefix(name, hooks.ReservedQueues)
 }
 
-// queuesOf are the queues beside main that hooks name, sorted.
+// queuesOf are the queues other than main that hooks name, sorted.
 func queuesOf(all []hooks.Hook) []string {
 	var names []string
 	for _, hook := range all {
@@ -68,7 +68,7 @@ func queuesOf(all []hooks.Hook) []string {
 	return slices.DeleteFunc(slices.Compact(names), func(name string) bool { return name == messages.MainQueue })
 }
 
-// useQueues begins the queues that an owner names from now on, and ends those that nobody names any more.
+// useQueues begins the queues that an owner names from now on, and ends those that no hook names any more.
 func (o *operator) useQueues(ctx actor.Context, msg useQueues) {
 	if o.stopping {
 		return
@@ -163,14 +163,14 @@ func (q *queue) tellEmpty(ctx actor.Context) {
 	q.state.ending = 0
 }
 
-// nameQueues tells the root which queues the module's hooks name.
+// nameQueues notifies the root which queues the module's hooks name.
 func (m *module) nameQueues(ctx actor.Context) {
 	if names := queuesOf(m.state.hooks); len(names) > 0 {
 		ctx.Send(m.program.PID(operatorPath), useQueues{m.name, names})
 	}
 }
 
-// leaveQueues tells it that the hooks are gone.
+// leaveQueues notifies it that the hooks are gone.
 func (m *module) leaveQueues(ctx actor.Context) {
 	if len(queuesOf(m.state.hooks)) > 0 {
 		ctx.Send(m.program.PID(operatorPath), useQueues{owner: m.name})

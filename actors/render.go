@@ -15,7 +15,7 @@ import (
 	"addon-operator/values"
 )
 
-// Renderer tells what charts make of values, and changes nothing. Package helm implements it.
+// Renderer renders charts, and changes nothing. Package helm implements it.
 type Renderer interface {
 	Show(ctx context.Context, m helm.Module) ([]helm.Document, error)
 	Deployed(ctx context.Context, release string) (objects []map[string]any, revision int, err error)
@@ -31,7 +31,7 @@ type RenderOptions struct {
 	Diff, Broken, Secrets bool
 }
 
-// Render tells what the chart of a module makes of its values now. It renders in the
+// Render renders the chart of a module with its values now. It renders in the
 // goroutine of who asks; no actor waits for it.
 func (o *Operator) Render(ctx context.Context, module string, options RenderOptions) (messages.Rendered, error) {
 	m, err := o.helmModule(ctx, module)

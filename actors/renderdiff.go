@@ -21,7 +21,7 @@ const (
 	objectRemoved = "removed"
 )
 
-// diffObjects tells what differs between the objects of two renders, sorted by name. mask hides
+// diffObjects returns what differs between the objects of two renders, sorted by name. mask hides
 // secrets in an object; nil shows them.
 func diffObjects(before, after []map[string]any, mask func(map[string]any) map[string]any) ([]messages.ObjectDiff, error) {
 	old, now := byName(before), byName(after)

@@ -13,7 +13,7 @@ import (
 	"addon-operator/messages"
 )
 
-// runningHooks are the hooks and enabled scripts that run now, so that people are told of one that hangs: it may hold
+// runningHooks are the hooks and enabled scripts that run now, so that one that hangs is reported: it may hold
 // up all modules until its time limit ends it (C29). Runs begin and end in their own goroutines, hence the lock.
 type runningHooks struct {
 	log *slog.Logger

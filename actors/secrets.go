@@ -9,7 +9,7 @@ import (
 	"addon-operator/values"
 )
 
-// Secrets are the texts that nobody may be shown: what lies in the Secret with values, and what schemas mark with x-secret (D41).
+// Secrets are the texts that may never be shown: what is in the Secret with values, and what schemas mark with x-secret (D41).
 // Whoever writes to people hides them: the log, events, pages, traces and forecasts. The zero value knows none.
 type Secrets struct {
 	hider atomic.Pointer[values.Hider]
@@ -22,7 +22,7 @@ type Secrets struct {
 // maxPast bounds how many texts are remembered that were replaced.
 const maxPast = 1000
 
-// Know replaces the texts of somebody.
+// Know replaces the texts of one source.
 func (s *Secrets) Know(who string, texts []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -23,7 +23,7 @@ import (
 //
 //	idle -warmUp-> loading -done-> idle
 //
-// What only a hook or an enabled script can tell, nobody knows here: a module that only a
+// What only a hook or an enabled script decides is unknown here: a module that only a
 // hook switches on stays cold, one that its script switches off is warm in vain.
 type standby struct {
 	*supervisor.Runs
@@ -43,21 +43,21 @@ type standbyState struct {
 	warm        bool // hooks have been loaded once
 }
 
-// What a follower's actors tell each other. getWarm is answered with warmth.
+// The messages of a follower's actors. getWarm is answered with warmth.
 type (
 	// warmUp asks monitors to fill the watches of hooks.
 	warmUp struct {
 		owner string
 		hooks []hooks.Hook
 	}
-	// flagsMoved tells standby of the flags in the ConfigMap.
+	// flagsMoved sends standby the flags in the ConfigMap.
 	flagsMoved struct{ flags map[string]bool }
 	getWarm    struct{}
 	warmth     struct{ hooks map[string][]hooks.Hook }
-	// lead tells monitors and config that this replica leads from now on. known and secret are
+	// lead says to monitors and config that this replica leads from now on. known and secret are
 	// the contents of ConfigMap and Secret with which the owners were spawned.
 	lead struct{ known, secret map[string]string }
-	// dropWarm stops the watches that nobody asked for in the first converge.
+	// dropWarm stops the watches that the first converge did not ask for.
 	dropWarm struct{}
 )
 
@@ -233,7 +233,7 @@ func (o *Operator) Lead(ctx context.Context) error {
 	return nil
 }
 
-// takeOver tells the root of a follower to spawn what acts.
+// takeOver makes the root of a follower spawn the acting actors.
 type takeOver struct {
 	boot *boot
 	warm map[string][]hooks.Hook

@@ -13,7 +13,7 @@ import (
 // bindingSynchronized notes that a binding needs no further Synchronization run.
 func (o *owner) bindingSynchronized(ctx actor.Context, self applier, msg messages.BindingSynchronized) {
 	if !o.Lives(msg.Task) {
-		return // the module was switched off, and begins anew
+		return // the module was disabled, and starts again
 	}
 	o.state.synchronized[msg.Binding] = true
 	delete(o.state.deferred, msg.Binding)
@@ -23,7 +23,7 @@ func (o *owner) bindingSynchronized(ctx actor.Context, self applier, msg message
 	o.answerAwaiting(ctx)
 }
 
-// bindingDeferred notes that nobody waits for a binding.
+// bindingDeferred notes that a binding is not waited for.
 func (o *owner) bindingDeferred(ctx actor.Context, msg messages.BindingDeferred) {
 	if !o.Lives(msg.Task) {
 		return

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// told says when the log has a line of something that goes on and on: at once, and then at
+// told decides when a repeated event is logged: at once, and then at
 // distances that double. Events are spared by who records them.
 type told struct {
 	mu    sync.Mutex
@@ -19,17 +19,17 @@ type telling struct {
 }
 
 const (
-	tellFirst = time.Minute // until people are told again
+	tellFirst = time.Minute // until it is reported again
 	tellMost  = time.Hour
 	// tellQuiet without it ends it: it comes as news again. It is longer than any delay of a loop.
 	tellQuiet = 10 * time.Minute
-	// tellKept bounds the memory; what is more is told each time.
+	// tellKept bounds the memory; beyond it each event is reported.
 	tellKept = 1000
 )
 
 func newTold() *told { return &told{known: map[string]telling{}} }
 
-// due reports whether to tell people now of what has happened once more.
+// due reports whether to report this event, which happened once more.
 func (t *told) due(what string, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -12,11 +12,11 @@ import (
 )
 
 // After a restore of etcd the cluster is as it was some time ago, and the operator knows what
-// is not so any more (P14). Each watch finds out by itself and tells the difference; what the
+// no longer holds (P14). Each watch finds out by itself and notifies the difference; what the
 // operator did since, it does again: a moment later, when all watches know, all modules are
 // reloaded, and hooks are shown all their objects.
 
-// clusterWentBack tells config that a watch has seen the API server go back.
+// clusterWentBack notifies config that a watch has seen the API server go back.
 type clusterWentBack struct{ watch string }
 
 // compareAgain comes when that was seen for the last time.

@@ -31,7 +31,7 @@ type World struct {
 	ConfigMap ConfigMap
 	// Secret is the Secret with values, the layer above the ConfigMap (D40); nil for none.
 	Secret Secret
-	// Secrets are the texts that nobody is shown; nil for some of its own.
+	// Secrets are the texts that are never shown; nil for a set of its own.
 	Secrets *Secrets
 	Objects Objects
 	// LastValid may be nil: then an invalid ConfigMap ends the start (D16).
@@ -39,15 +39,15 @@ type World struct {
 	// ReleaseWatch may be nil: then releases are not healed.
 	ReleaseWatch ReleaseWatch
 	// HealDelay is how long news of absent objects is gathered; 0 is a second. Who sets it
-	// tells news at once: none of it is late.
+	// notifies changes at once: none of them is late.
 	HealDelay time.Duration
-	// Notices may be nil: then nobody is told by events.
+	// Notices may be nil: then there are no Events.
 	Notices Notices
-	// Renderer may be nil: then nobody can look at what charts render.
+	// Renderer may be nil: then charts cannot be rendered on request.
 	Renderer Renderer
-	// Previews may be nil: then nobody can ask what would happen.
+	// Previews may be nil: then there are no forecasts.
 	Previews Previews
-	// Drift says what becomes of objects that others changed: DriftReport, DriftCorrect, or
+	// Drift says what to do with objects that others changed: DriftReport, DriftCorrect, or
 	// nothing; DriftPeriod is the time between two looks at a module.
 	Drift       string
 	DriftPeriod time.Duration
@@ -56,8 +56,8 @@ type World struct {
 	// Watch begins to watch objects. It returns at once; notify and synced are called from
 	// one goroutine in order (kube.Watcher.Watch).
 	Watch func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (Watch, error)
-	// WentBack begins to tell of watches that saw the API server go back to an earlier state
-	// (kube.Client.WentBack). It may be nil: then nobody knows.
+	// WentBack begins to report watches that saw the API server go back to an earlier state
+	// (kube.Client.WentBack). It may be nil: then this is not noticed.
 	WentBack func(ctx context.Context, notify func(watch string))
 	Metrics  *Metrics
 	// Writes is done when Helm must stop writing at once: at the end of the grace period.
@@ -69,9 +69,9 @@ type World struct {
 	IgnoredRelease string
 	// Purges says which purges are held back (P1).
 	Purges PurgeLimits
-	// Namespace and ConfigMapName are where the ConfigMap lies, for commands that people are told.
+	// Namespace and ConfigMapName are where the ConfigMap is, for commands in messages.
 	Namespace, ConfigMapName string
-	// Isolate parks a module whose run fails: it is retried beside the main queue, and the
+	// Isolate parks a module whose run fails: it is retried outside of the main queue, and the
 	// others go on. Without it the failing run stays at the head of main (seed 001).
 	Isolate bool
 	// Width is how many modules of the same order may run side by side; 0 counts as 1.
@@ -80,16 +80,16 @@ type World struct {
 	JQLibrary []string
 	// Tracer makes spans of what the operator does; nil for none.
 	Tracer trace.Tracer
-	// Leadership tells who leads among several replicas; nil when this one is alone.
+	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() messages.Leadership
 	// WarmUp reads ahead what a follower can; nil for nothing.
 	WarmUp func(ctx context.Context) error
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
-	// Observe is told of each message before its actor handles it, and calls back when that
-	// is done; asked: a run waits for its answer. nil for nobody.
+	// Observe is called with each message before its actor handles it, and returns what to call when that
+	// is done; asked: a run waits for its answer. Optional.
 	Observe func(actor *actor.PID, message any, asked bool) (handled func())
-	// HookTimeout is the time limit that Hooks gives to hooks that set none, for those who are told of one that hangs; 0
+	// HookTimeout is the time limit that Hooks gives to hooks that set none, for the report of one that hangs; 0
 	// means none.
 	HookTimeout time.Duration
 	// SnapshotLimit is how many bytes the snapshot of one binding may take, and those of all bindings one and a half of it; 0
@@ -118,7 +118,7 @@ type Releases interface {
 	Ours(ctx context.Context, releases []string) ([]string, error)
 }
 
-// ReleaseWatch tells what others do to releases and their objects (H13). Package helm
+// ReleaseWatch reports what others do to releases and their objects (H13). Package helm
 // implements it.
 type ReleaseWatch interface {
 	// Watch returns at once; it is called once, before the first Apply.
@@ -135,7 +135,7 @@ type ConfigMap interface {
 	Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
 	// RemoveConfirmation removes the annotation that confirms a purge, when it has this value.
 	RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error)
-	// NoteWritten sets the annotation that tells over a restart which values hooks wrote.
+	// NoteWritten sets the annotation that keeps over a restart which values hooks wrote.
 	NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error)
 }
 

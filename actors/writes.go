@@ -119,7 +119,7 @@ func (w *writes) causeOf(name messages.ObjectName, msg messages.ObjectChanged) (
 	return messages.Cause{}, false
 }
 
-// writesOf tells monitors that the object patches of a hook are about to be done; the caller calls
+// writesOf notifies monitors that the object patches of a hook are about to be done; the caller calls
 // written when they are.
 func (j job) writesOf(run *supervisor.Run, hook hooks.Hook, objects []objectpatch.Patch) (ctx context.Context, written func()) {
 	begun := messages.ObjectsPatched{
@@ -160,7 +160,7 @@ func (j moduleJob) helmWrites(run *supervisor.Run, o helm.Object) (written func(
 	}
 }
 
-// tellRun tells monitors that the process of a hook begins, if it watches anything; the caller
+// tellRun notifies monitors that the process of a hook begins, if it watches anything; the caller
 // calls ended when it is over.
 func (j job) tellRun(run *supervisor.Run, hook hooks.Hook, contexts []hooks.Context) (ended func()) {
 	if len(hook.Config.Kubernetes) == 0 {

@@ -285,7 +285,7 @@ next_steps() {
    addon-operator values set prometheus.retention 30d
    sleep 1; kubectl -n $namespace get deployment prometheus -o yaml | grep retention
 
-2. A hook of the module backup fails and backs off, and nobody else is held up. Look, help it, look again:
+2. A hook of the module backup fails and backs off, and delays no other module. Look, help it, look again:
    addon-operator module list
    kubectl -n $namespace create secret generic backup-s3-credentials --from-literal=AWS_ACCESS_KEY_ID=me
    kubectl -n $namespace wait --for=create configmap/backup-status --timeout=60s

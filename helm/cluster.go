@@ -60,7 +60,7 @@ func (k *cluster) IsReachable() error { return k.op.ctx.Err() }
 // Build parses a manifest. The manifest to apply, and hooks (which are built
 // with validation), must consist of known kinds. An older manifest may name
 // kinds that the API server no longer serves; their objects are gone with them,
-// and insisting on them would block the release for ever. Kinds of an API that cannot be
+// and insisting on them would block the release forever. Kinds of an API that cannot be
 // asked are an error in both.
 func (k *cluster) Build(manifest io.Reader, validate bool) (kube.ResourceList, error) {
 	data, err := io.ReadAll(manifest)
@@ -305,7 +305,7 @@ func byKind(list kube.ResourceList) []kube.ResourceList {
 
 // UpdateThreeWayMerge implements the install over existing objects. Helm takes
 // the new manifest as its base, so fields that only the failed revision set
-// would stay for ever; its manifest is the better base where there is one.
+// would stay forever; its manifest is the better base where there is one.
 func (k *cluster) UpdateThreeWayMerge(adopted, target kube.ResourceList, force bool) (*kube.Result, error) {
 	base := slices.Clone(adopted)
 	for _, text := range k.earlier {

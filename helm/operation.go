@@ -63,7 +63,7 @@ func (op *operation) us() owner { return owner{op.release, op.client.options.Nam
 // config is a REST configuration whose requests end with the operation.
 func (op *operation) config() *rest.Config {
 	cfg := op.client.over(op.transport)
-	cfg.WarningHandler = rest.NoWarnings{} // the transport tells of them, with the object
+	cfg.WarningHandler = rest.NoWarnings{} // the transport reports them, with the object
 	return cfg
 }
 

@@ -86,7 +86,7 @@ func (op *operation) read(o Object) (*rest.Request, error) {
 // look asks for the metadata of one object; nil with exists when it may not be
 // read: without the permission its absence can neither be seen nor fixed. An
 // object of an unknown kind does not exist; whether one of an API that cannot be asked does,
-// nobody can tell.
+// is unknown.
 func (c *Client) look(ctx context.Context, o Object) (live *metav1.PartialObjectMetadata, exists bool, err error) {
 	resource, err := c.resourceOf(o)
 	if meta.IsNoMatchError(err) {

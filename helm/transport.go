@@ -39,7 +39,7 @@ type boundTransport struct {
 	keeps bool // answers to reads are kept
 	reads map[string]kept
 
-	warned *warned // nil: nobody is told of warnings
+	warned *warned // nil: warnings are dropped
 }
 
 // failure is what the transport knows about the last refused request.

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// maxWarned is how many warnings of one operation are told: a chart may have thousands of objects.
+	// maxWarned is how many warnings of one operation are logged: a chart may have thousands of objects.
 	maxWarned = 20
 	// maxNamed bounds how much of a request is read to find out which object it creates.
 	maxNamed = 4 << 20
 )
 
-// warned tells what the API server says of the objects of a release, such as unknown fields, with the object: Helm's requests
+// warned logs the warnings of the API server about the objects of a release, such as unknown fields, with the object: Helm's requests
 // do not say what they are made for.
 type warned struct {
 	log   *slog.Logger
@@ -30,7 +30,7 @@ func newWarned(log *slog.Logger) *warned {
 	return &warned{log: log, known: map[[2]string]bool{}}
 }
 
-// tell logs the warnings in an answer. With the attribute err the log repeats them at growing distances.
+// tell logs the warnings in an answer. With the attribute err the log repeats them at growing intervals.
 func (w *warned) tell(req *http.Request, header http.Header) {
 	if w == nil || len(header["Warning"]) == 0 {
 		return

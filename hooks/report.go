@@ -11,7 +11,7 @@ import (
 // maxProblems bounds how many mistakes of one output of a hook are reported: it may hold nothing else, and each takes memory.
 const maxProblems = 100
 
-// The keys and names of a configuration, which mistakes are told with, may be as long as all of it.
+// The keys and names of a configuration, which mistakes are reported with, may be as long as all of it.
 const longestPath, longestProblem = 300, 1000 // bytes
 
 func shortened(text string, longest int) string {

@@ -85,7 +85,7 @@ func (b *Budget) forgetLocked(w *Watch) {
 	delete(b.kept, w)
 }
 
-// list notes how much a list takes so far, and tells whether it must be cut: the largest is, when there is too much.
+// list notes how much a list takes so far, and reports whether it must be cut: the largest is, when there is too much.
 func (b *Budget) list(of *batch, bytes int) (cut bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

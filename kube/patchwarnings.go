@@ -7,10 +7,10 @@ import (
 	"addon-operator/kube/objectpatch"
 )
 
-// maxPatchWarnings is how many warnings about the object patches of one hook run are told; the others are counted.
+// maxPatchWarnings is how many warnings about the object patches of one hook run are logged; the others are counted.
 const maxPatchWarnings = 20
 
-// patchWarnings tells what the API server says of the object patches of one hook run, such as unknown fields, with the
+// patchWarnings logs the warnings of the API server about the object patches of one hook run, such as unknown fields, with the
 // object. It is used by one goroutine.
 type patchWarnings struct {
 	log    *slog.Logger
@@ -43,7 +43,7 @@ func (w *patchWarnings) of(ctx context.Context, p objectpatch.Patch) context.Con
 	return context.WithValue(ctx, patchWarningsKey{}, w)
 }
 
-// tell logs a warning. With the attribute err the log repeats it at growing distances.
+// tell logs a warning. With the attribute err the log repeats it at growing intervals.
 func (w *patchWarnings) tell(text string) {
 	warning := [2]string{w.object, text}
 	switch {
@@ -56,7 +56,7 @@ func (w *patchWarnings) tell(text string) {
 	}
 }
 
-// end says how much was not told.
+// end logs how many warnings were dropped.
 func (w *patchWarnings) end() {
 	if w.more > 0 {
 		w.log.Warn("the API server warns of more object patches", "err", "correct what it has named first", "warnings", w.more)

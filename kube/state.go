@@ -59,7 +59,7 @@ func (w *Watch) State() WatchState {
 }
 
 // Whole reports whether the snapshot lacks nothing but what an API server that is away
-// cannot tell: a hook may see it (C17).
+// is unknown: a hook may see it (C17).
 func (s WatchState) Whole() bool {
 	return !s.Incomplete && s.Phase != Forbidden && s.Phase != TooLarge
 }

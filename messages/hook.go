@@ -42,7 +42,7 @@ type SynchronizeLater struct {
 // are complete.
 type AwaitSnapshots struct {
 	Owner, Hook string
-	// Queue is told, or the owner when it is empty.
+	// Queue is notified, or the owner when it is empty.
 	Queue string
 }
 
@@ -50,7 +50,7 @@ type AwaitSnapshots struct {
 type SnapshotsComplete struct {
 	Owner, Hook string
 	// Anew: the Synchronizations of the hook are due again, and queued; they show what events
-	// of before would tell.
+	// of before would show.
 	Anew bool
 }
 

@@ -49,7 +49,7 @@ type Cause struct {
 	Trace string `json:"trace,omitempty"`
 }
 
-// maxChain bounds a chain of causes: a loop makes it grow for ever.
+// maxChain bounds a chain of causes: a loop makes it grow forever.
 const maxChain = 40
 
 // In returns the cause as one that a span has made.

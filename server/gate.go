@@ -22,7 +22,7 @@ type gate chan struct{}
 
 func newGate() gate { return make(gate, maxHeavy) }
 
-// heavy tells whether a page is one of those.
+// heavy reports whether a page is one of those.
 func heavy(r *http.Request) bool {
 	asked := strings.TrimSuffix(r.URL.Path, path.Ext(r.URL.Path))
 	return r.Method == http.MethodPost || asked == "/plan" || strings.HasSuffix(asked, "/render")

@@ -12,7 +12,7 @@ import (
 	"addon-operator/values"
 )
 
-// deploy writes the object of a release that has one in the cluster, and tells of it as the real client
+// deploy writes the object of a release that has one in the cluster, and reports it as the real client
 // does. Its text is the size in the values; that of a chart that renders by chance is another in
 // each revision.
 func (r *Releases) deploy(m helm.Module, outcome *helm.Outcome) error {
@@ -78,7 +78,7 @@ func (r *Releases) countUpgrade(name, text string) {
 	}
 }
 
-// noteStep is told of each step: it may be the reason for upgrades.
+// noteStep is called at each step: it may be the reason for upgrades.
 func (r *Releases) noteStep() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -24,7 +24,7 @@ const (
 )
 
 // Cluster is an API server in memory as the operator of a script sees it. The client of
-// the operator is the real one; watches are told in the goroutine that makes a change, so
+// the operator is the real one; watches are notified in the goroutine that makes a change, so
 // that a trace is the same each time.
 type Cluster struct {
 	trace  *Trace
@@ -72,7 +72,7 @@ func (c *Cluster) WentBack(ctx context.Context, notify func(watch string)) {
 	})
 }
 
-// goBack tells that a watch has seen the cluster as it was before.
+// goBack notifies that a watch has seen the cluster as it was before.
 func (c *Cluster) goBack(watch string) {
 	for _, notify := range c.wentBack {
 		notify(watch)

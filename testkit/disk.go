@@ -114,7 +114,7 @@ func (d *disk) restore(path string) error {
 
 func isBelow(name, path string) bool { return name == path || strings.HasPrefix(name, path+"/") }
 
-// withoutBit begins a hook or an enabled script that somebody forgot to make executable.
+// withoutBit begins a hook or an enabled script that is not executable by mistake.
 const withoutBit = "not executable"
 
 // write puts a file there; hooks and enabled scripts become executable.

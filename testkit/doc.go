@@ -4,7 +4,7 @@
 //
 // A lifecycle script is a txtar archive. Its comment says in a sentence what it proves,
 // its files are the modules and hooks, "script" are the steps and "trace" is what must
-// happen. docs/testkit.md tells the language with an example. There are four ways to play:
+// happen. docs/testkit.md explains the language with an example. There are four ways to play:
 //
 //   - [Lifecycle] plays files and compares their traces; -update rewrites them.
 //   - [Interleave] plays files under seeds: whatever the order of messages is, the same
@@ -12,7 +12,7 @@
 //   - [Script] is a script in code, and [Play] returns what was left of one.
 //   - [Check] asks a model of yours after each of many plays.
 //
-// In all of them some things must never be: messages that nobody understood, two things
+// In all of them some things must never be: messages without a handler, two things
 // at the same time that exclude each other, actors that outlive the stop ([Played.Problems]).
 //
 // Steps are:
@@ -58,9 +58,9 @@
 //	pace RELEASE DURATION         its next upgrade comes of nothing but chance and must wait so long
 //	settle RELEASE                its chart renders the same text each time from now on
 //	deploys RELEASE               its ConfigMap default/RELEASE-a is in the cluster, with the size in its values
-//	vanish OBJECT...              somebody deletes objects of releases; a release r has r-a and r-b
-//	replace OBJECT                somebody deletes one and creates another of its name
-//	tamper RELEASE                somebody else writes the records of a release
+//	vanish OBJECT...              delete objects of releases; a release r has r-a and r-b
+//	replace OBJECT                delete one and create another of its name
+//	tamper RELEASE                another client writes the records of a release
 //	panic HOOK N                  the next N runs of a hook panic, as a mistake of ours would
 //	allow-purge                   hold no purge back (before start)
 //	last-valid                    keep the last valid ConfigMap and start with it (before start)
@@ -69,8 +69,8 @@
 //	why MODULE                    print what led to the last run of a module, or why it is off
 //	plan [FILE]                   print what the operator would do, with another ConfigMap
 //	drift MODE PERIOD             look for drift (before start)
-//	change OBJECT [N]             somebody changes an object of a release, and again after N corrections
-//	unchange                      somebody takes all these changes back
+//	change OBJECT [N]             change an object of a release, and again after N corrections
+//	unchange                      undo all these changes
 //	show-drift MODULE             print what a module knows of its drift
 //	release NAME                  a release of an earlier operator
 //	foreign-release NAME          a release that a person installed

@@ -60,7 +60,7 @@ func (p *player) stepDrift(rest string) error {
 	return err
 }
 
-// stepChange lets somebody change an object of a release, and again after N corrections.
+// stepChange changes an object of a release as another client, and again after N corrections.
 func (p *player) stepChange(rest string) error {
 	name, times, again := strings.Cut(rest, " ")
 	p.releases.mu.Lock()
@@ -74,7 +74,7 @@ func (p *player) stepChange(rest string) error {
 	return err
 }
 
-// stepUnchange lets somebody take all changes back.
+// stepUnchange undoes all these changes.
 func (p *player) stepUnchange(string) error {
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()

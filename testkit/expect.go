@@ -209,7 +209,7 @@ func acceptedInvalid(p *Played) []string {
 	return nil
 }
 
-// interrupts tells of the crash of an actor that runs may depend on: not of a queue, nor of
+// interrupts recognizes the crash of an actor that runs may depend on: not of a queue, nor of
 // the root.
 func (e event) interrupts() bool {
 	return e.what == "crash" && e.module != "" && !strings.HasPrefix(e.module, "queue/")
@@ -253,7 +253,7 @@ func startUpsExplained(p *Played, module string) int {
 	return n
 }
 
-// forgets tells of an event after which nobody knows of a delete that was in progress: the
+// forgets recognizes an event after which a delete that was in progress is forgotten: the
 // process has ended; or it was a purge, which runs no hooks, and the directory is back.
 func forgets(e event) bool { return e.what == "stop" || e.what == "directory" }
 

@@ -33,7 +33,7 @@ func wrongOperations() map[string]string {
 	}
 }
 
-// marked adds to a result what nobody may see.
+// marked adds to a result what must never be visible.
 func marked(run hooks.Run, result hooks.Result, operations ...string) hooks.Result {
 	key, flag := values.GlobalKey, ""
 	all, _ := run.Values.(map[string]any)

@@ -77,7 +77,7 @@ func (r *Releases) WatchedKinds() []kube.WatchedKind {
 	return []kube.WatchedKind{{Resource: "configmaps", Objects: 2*len(r.deployed) - len(slices.Collect(maps.Keys(r.absent)))}}
 }
 
-// Vanish deletes objects of releases; back says that somebody else brings them back at once.
+// Vanish deletes objects of releases; back says that another client creates them again at once.
 func (r *Releases) Vanish(back bool, names ...string) {
 	r.mu.Lock()
 	news := r.news

@@ -63,7 +63,7 @@ func (h *Hooks) Slow(name string, d time.Duration) {
 	h.slow[name] = d
 }
 
-// begin waits as long as the hook is slow, and tells whether it must fail.
+// begin waits as long as the hook is slow, and reports whether it must fail.
 func (h *Hooks) begin(ctx context.Context, name string) error {
 	h.mu.Lock()
 	d := h.slow[name]

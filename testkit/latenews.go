@@ -2,8 +2,8 @@ package testkit
 
 import "sync"
 
-// lateNews delivers what watches tell, or puts it aside while news are late: then the
-// cluster has changed and lists show it, but nobody has been told.
+// lateNews delivers the events of watches, or keeps them while news are late: then the
+// cluster has changed and lists show it, but no watch was notified.
 type lateNews struct {
 	mu      sync.Mutex
 	holding bool
@@ -28,7 +28,7 @@ func (l *lateNews) hold() {
 	l.holding = true
 }
 
-// deliver tells what was put aside, in order, and holds nothing back any more.
+// deliver notifies what was kept, in order, and holds nothing back any more.
 func (l *lateNews) deliver() {
 	l.mu.Lock()
 	held := l.held

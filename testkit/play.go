@@ -189,7 +189,7 @@ func (p *player) settle() {
 	p.t.Fatalf("the actors are busy for ever at one instant; the trace so far:\n%s", p.trace)
 }
 
-// advance lets virtual time pass; what becomes due is done at its time.
+// advance lets virtual time pass; what is due is done at its time.
 func (p *player) advance(d time.Duration) {
 	end := time.NewTimer(d)
 	defer end.Stop()

@@ -23,7 +23,7 @@ type Played struct {
 	ConfigMap map[string]string
 	// Runs are the binding contexts that hooks were run for, with their number.
 	Runs []string
-	// Problems are what must not be in any script: messages that nobody understood, two
+	// Problems are what must not be in any script: messages without a handler, two
 	// things at the same time that exclude each other, actors that outlive the stop.
 	Problems []string
 
@@ -51,7 +51,7 @@ func (r *Played) look(p *player) {
 	p.witness.mu.Lock()
 	r.events = slices.Clone(p.witness.events)
 	for _, run := range p.witness.runs {
-		run.wasCut = run.cut() // nobody may ask later: its context ends with the play
+		run.wasCut = run.cut() // its context ends with the play
 		r.hookRuns = append(r.hookRuns, run)
 	}
 	p.witness.mu.Unlock()

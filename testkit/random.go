@@ -177,7 +177,7 @@ func (d *draw) refused() {
 	case 0, 1:
 		key, text = oneOf(d, "aEnabled", "eEnabled"), "perhaps"
 	case 2:
-		if !d.movedD { // else it may be accepted, because nobody has enabled d
+		if !d.movedD { // else it may be accepted, because d is not enabled
 			key, text = "d", invalidD
 		}
 	}

@@ -56,7 +56,7 @@ func (s *Scheduler) Schedule(turn func()) {
 }
 
 // Await blocks the goroutine until it is its turn. Goroutines that wake at one instant
-// come in an order that nobody can repeat; those that wait here go on in that of their names.
+// come in an order that cannot be repeated; those that wait here go on in that of their names.
 // A nil scheduler lets each go on at once.
 func (s *Scheduler) Await(name string) {
 	if s == nil {

@@ -117,7 +117,7 @@ func parseScript(name string, data []byte) (*script, error) {
 	return &s, nil
 }
 
-// configure reads what the hook answers to --config. That does not change, and nobody
+// configure reads what the hook answers to --config. That does not change, and no test
 // writes to it, so it is read once.
 func (s *script) configure(scope hooks.Scope) (*hooks.Config, error) {
 	s.mu.Lock()

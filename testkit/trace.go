@@ -33,7 +33,7 @@ func (t *Trace) Add(format string, args ...any) {
 	fmt.Fprintf(&t.lines, "%6s  %s\n", time.Since(t.began).Round(time.Millisecond), withoutVersions(fmt.Sprintf(format, args...)))
 }
 
-// withoutVersions takes the numbers of versions out of a line: they tell how many objects
+// withoutVersions takes the numbers of versions out of a line: they show how many objects
 // there are, which is not what a script is about.
 func withoutVersions(line string) string {
 	const mark = "resourceVersion "
@@ -90,7 +90,7 @@ func (t *Trace) logger(w *witness) *slog.Logger {
 	return slog.New(traceHandler{trace: t, witness: w})
 }
 
-// isMilestone tells of an Info message whether a trace shows it.
+// isMilestone reports whether a trace shows an Info message.
 func isMilestone(message string) bool {
 	switch message {
 	case "converged", "converged, but a purge is held back", "a purge is confirmed", "no purge is held back any more",
@@ -122,7 +122,7 @@ func (h traceHandler) Handle(_ context.Context, r slog.Record) error {
 			module = a.Value.String()
 		}
 		switch a.Key {
-		case "took", "stack", "revision", "attempt-id": // differ from run to run, or tell nothing here
+		case "took", "stack", "revision", "attempt-id": // differ from run to run, or mean nothing here
 		default:
 			line += fmt.Sprintf(" %s=%s", a.Key, firstLine(a.Value.String()))
 		}

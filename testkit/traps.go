@@ -47,7 +47,7 @@ func (t *traps) clear() {
 	})
 }
 
-// unsprung tells of the traps that nobody fell into: a script with one proves less than it says.
+// unsprung lists the traps that were not used: a script with one proves less than it says.
 func (t *traps) unsprung() (list []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -22,7 +22,7 @@ type witness struct {
 	contexts map[string]int // hook runs by hook and binding context
 	runs     []hookRun      // those that have ended
 	problems []string
-	// oneByOne: nothing runs beside the main queue, so its tasks exclude each other.
+	// oneByOne: nothing runs in parallel with the main queue, so its tasks exclude each other.
 	oneByOne bool
 }
 

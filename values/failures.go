@@ -307,7 +307,7 @@ func (r *report) branches(s *jsonschema.Schema, value any, at pointer, via strin
 	}
 }
 
-// undecided tells that a key more, from another layer, may change whether a schema fits.
+// undecided reports that one more key, from another layer, may change whether a schema fits.
 func (r *report) undecided(value any) bool { return r.partial && hasMap(value) }
 
 func (r *report) exactlyOne(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
@@ -351,7 +351,7 @@ func (r *report) forbidden(value any, at pointer, via string) {
 func (r *report) unevaluated(s *jsonschema.Schema, value any, at pointer, seen *evaluated) {
 	switch v := value.(type) {
 	case map[string]any:
-		if s.UnevaluatedProperties == nil || r.partial { // the shape beside it knows the keys of all branches
+		if s.UnevaluatedProperties == nil || r.partial { // the shape next to it knows the keys of all branches
 			return
 		}
 		for _, key := range sortedKeys(v) {

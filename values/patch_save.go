@@ -6,7 +6,7 @@ import (
 )
 
 // foldLimit is the number of saved operations through lists that one container may collect. Appends cannot be compacted
-// (T19), so a hook that appends at every run would let the list of patches grow for ever; beyond the limit the container is
+// (T19), so a hook that appends at every run would let the list of patches grow forever; beyond the limit the container is
 // saved as it stands.
 const foldLimit = 256
 

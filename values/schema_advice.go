@@ -10,10 +10,10 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v5"
 )
 
-// This file finds what is suspicious in schemas that compile: the operator starts with them, and their authors are told.
+// This file finds what is suspicious in schemas that compile: the operator starts with them, and warns their authors.
 
 // Problems name the defaults that cannot be valid, with file, place and reason: each run that meets such a default fails, and
-// blames a value that nobody wrote. A key that is missing in a default is no problem, another layer may have it.
+// blames a value that no user wrote. A key that is missing in a default is no problem, another layer may have it.
 func (s *Schemas) Problems() []string {
 	if s == nil {
 		return nil
@@ -98,7 +98,7 @@ func (t *translator) look(p place) {
 	}
 }
 
-// saysRule tells whether a key of somebody else's dialect decides which values are valid, other than one that only describes.
+// saysRule reports whether a key of another dialect decides which values are valid, other than one that only describes.
 func saysRule(key string) bool {
 	switch key {
 	case "x-kubernetes-int-or-string", "x-kubernetes-preserve-unknown-fields", "x-kubernetes-embedded-resource", "x-kubernetes-list-type":
@@ -169,7 +169,7 @@ func (c *defaultCheck) visit(d *defaults, about []*jsonschema.Schema) {
 	c.visit(d.items, collectSchemas(about, itemSchemas))
 }
 
-// compare tells what is wrong with a default, as it was written.
+// compare returns what is wrong with a default, as it was written.
 func (c *defaultCheck) compare(d *defaults, about []*jsonschema.Schema) {
 	const key = "default"
 	path, _ := splitPointer(d.from)
@@ -215,7 +215,7 @@ func alwaysHolding(about []*jsonschema.Schema) []*jsonschema.Schema {
 	return all
 }
 
-// isNullable tells whether a schema says what holds unless the value is null, and nothing else with if.
+// isNullable reports whether a schema says what holds unless the value is null, and nothing else with if.
 func isNullable(s *jsonschema.Schema) bool {
 	return s.If != nil && s.Then == nil && slices.Equal(s.If.Types, []string{"null"})
 }
@@ -271,7 +271,7 @@ func listOf(s *jsonschema.Schema) []*jsonschema.Schema {
 	return []*jsonschema.Schema{s}
 }
 
-// hasMap tells whether another layer can add a key somewhere in a value.
+// hasMap reports whether another layer can add a key somewhere in a value.
 func hasMap(tree any) bool {
 	list, _ := tree.([]any)
 	return isMapOf(tree) || slices.ContainsFunc(list, hasMap)

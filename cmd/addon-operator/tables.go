@@ -60,7 +60,7 @@ func (m listedModule) problem(held *messages.HeldPurge) string {
 	return firstOf(m.Problems, "why "+m.Name)
 }
 
-// firstOf is the first of several problems, and says where the others are told.
+// firstOf is the first of several problems, and says where the others are listed.
 func firstOf(problems []string, where string) string {
 	switch len(problems) {
 	case 0:

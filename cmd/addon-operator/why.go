@@ -60,7 +60,7 @@ func whyText(w io.Writer, body []byte) error {
 	return err
 }
 
-// describeRun tells of the last run of a module, and of what fails in it.
+// describeRun describes the last run of a module, and what fails in it.
 func describeRun(out io.Writer, name string, s messages.ModuleStatus) {
 	release := s.LastRun.Release
 	if release == "" {

@@ -16,8 +16,8 @@ func (s *Server) ConfigMap(namespace, name string) kube.ConfigMap {
 	return parseConfigMap(object)
 }
 
-// WatchConfigMap tells of a ConfigMap, first as it is now, until ctx ends
-// (actors.ConfigMap). It tells in the goroutine that makes a change.
+// WatchConfigMap notifies changes of a ConfigMap, first as it is now, until ctx ends
+// (actors.ConfigMap). It calls back in the goroutine that makes a change.
 func (s *Server) WatchConfigMap(ctx context.Context, namespace, name string, notify func(kube.ConfigMap)) {
 	notify(s.ConfigMap(namespace, name))
 	spec := kube.Spec{APIVersion: "v1", Kind: "ConfigMap", Namespaces: []string{namespace}, Names: []string{name}, KeepObjects: true}

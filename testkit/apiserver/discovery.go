@@ -62,7 +62,7 @@ func (s *Server) info() version.Info {
 	return version.Info{Major: major, Minor: minor, GitVersion: s.version, Platform: "linux/amd64"}
 }
 
-// answerGroups tells by an ETag whether the kinds are still the same.
+// answerGroups shows by an ETag whether the kinds are still the same.
 func (s *Server) answerGroups(w http.ResponseWriter, r *http.Request, list []metav1.APIGroup) {
 	answer := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: list}
 	data, err := json.Marshal(answer)

@@ -27,7 +27,7 @@ type kind struct {
 	generation             bool // counts the changes of what is wanted
 	custom                 bool // comes from a CustomResourceDefinition
 	scale                  *scale
-	selectable             []string // fields that can be selected by, beside name and namespace
+	selectable             []string // fields that can be selected by, other than name and namespace
 }
 
 // scale says where an object keeps what its subresource scale shows. The paths are as
@@ -50,7 +50,7 @@ func (k *kind) answersTo(word string) bool {
 	return same(k.name) || same(k.plural) || same(k.singular) || slices.ContainsFunc(k.short, same)
 }
 
-// builtinKinds are read once; nobody writes to them.
+// builtinKinds are read once and never written to.
 var builtinKinds = sync.OnceValue(func() []*kind {
 	var list []*kind
 	for line := range strings.Lines(builtin) {

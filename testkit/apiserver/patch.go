@@ -126,7 +126,7 @@ func patchedJSON(k *kind, patchType types.PatchType, before, patch []byte) (afte
 		}
 		typed, err := scheme.Scheme.New(k.WithKind(k.name))
 		if err != nil {
-			break // nobody knows how to merge the lists of kinds that are defined later
+			break // how to merge the lists of kinds that are defined later is unknown
 		}
 		if after, err = strategicpatch.StrategicMergePatch(before, patch, typed); err != nil {
 			return nil, invalidPatch(err)

@@ -42,7 +42,7 @@ func (s selection) check(k *kind) error {
 	return nil
 }
 
-// selectableFields are the fields, beside name and namespace, that objects of a built-in
+// selectableFields are the fields, other than name and namespace, that objects of a built-in
 // kind can be selected by.
 func selectableFields(resource schema.GroupResource) []string {
 	switch resource.String() {

@@ -113,7 +113,7 @@ func (s *Server) streamAll(q *request, write func(string, *unstructured.Unstruct
 	return version
 }
 
-// tell writes a change as it looks through the selection of the request.
+// tell writes a change as the selection of the request shows it.
 func (q *request) tell(e event, write func(string, *unstructured.Unstructured)) {
 	switch before, after := q.matches(e.key, e.before), q.matches(e.key, e.after); {
 	case after && !before:

@@ -97,7 +97,7 @@ func (s *streamed) Write(data []byte) (int, error) {
 // Flush implements http.Flusher: nothing is held back.
 func (s *streamed) Flush() {}
 
-// closing ends the handler when the reader wants no more.
+// closing ends the handler when the reader stops.
 type closing struct {
 	*io.PipeReader
 	cancel context.CancelFunc

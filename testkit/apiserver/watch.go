@@ -20,7 +20,7 @@ import (
 	"addon-operator/kube"
 )
 
-// watch is one watch of the operator with its snapshot. It is told of changes in the
+// watch is one watch of the operator with its snapshot. It is notified of changes in the
 // goroutine that makes them, so that whoever waits for the operator to be idle needs not
 // wait for a connection.
 type watch struct {
@@ -79,7 +79,7 @@ type share struct {
 
 // Deny takes from watches of the operator the permission to read a kind, in one namespace or, if
 // that is empty, everywhere; or gives it back. A watch over all namespaces has one permission
-// for them all, the others one for each namespace. What happens meanwhile they are not told.
+// for them all, the others one for each namespace. They are not notified of what happens meanwhile.
 func (s *Server) Deny(word, namespace string, denied bool) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (s *Server) Deny(word, namespace string, denied bool) error {
 	return nil
 }
 
-// listAgain tells what has changed while the watch was denied.
+// listAgain notifies what has changed while the watch was denied.
 func (w *watch) listAgain(k *kind) {
 	w.mu.Lock()
 	complete, known := w.complete, slices.Collect(maps.Keys(w.kept))
@@ -141,7 +141,7 @@ func (w *watch) refused(k *kind) (namespace string, refused bool) {
 	return "", false
 }
 
-// blind reports whether the watch is not told of an object, because it may not read it.
+// blind reports whether the watch is not notified of an object, because it may not read it.
 func (w *watch) blind(at key) bool {
 	if w.server.denied[share{resource: at.resource}] {
 		return true

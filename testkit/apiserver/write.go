@@ -23,7 +23,7 @@ import (
 type write struct {
 	dry         bool
 	subresource string
-	manager     string // who writes; "" is nobody whom an apply patch could meet
+	manager     string // who writes; "" for a writer that no apply patch conflicts with
 	replace     bool   // the whole object comes from the client
 	applied     []metav1.ManagedFieldsEntry
 }
@@ -132,7 +132,7 @@ func (s *Server) update(k *kind, namespace, name string, w write, change change)
 		return after, nil
 	}
 	if after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0 {
-		s.commitGone(key) // nobody sees it without finalizers
+		s.commitGone(key) // without finalizers it is gone at once
 		return after, nil
 	}
 	s.commit(key, after)
@@ -241,7 +241,7 @@ func wanted(u *unstructured.Unstructured) map[string]any {
 	return out
 }
 
-// commit stores an object and tells it, unless nothing is different; the caller holds
+// commit stores an object and notifies the change, unless nothing is different; the caller holds
 // the lock.
 func (s *Server) commit(key key, after *unstructured.Unstructured) {
 	before := s.objects[key]

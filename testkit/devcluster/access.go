@@ -19,7 +19,7 @@ import (
 )
 
 // The two users of the token file. Both may do everything; they have two names
-// so that audit logs and managedFields tell them apart.
+// so that audit logs and managedFields distinguish them.
 const (
 	adminUser      = "admin"
 	controllerUser = "system:kube-controller-manager"

@@ -34,7 +34,7 @@ func runAPIServer(ctx context.Context, listener net.Listener, etcdEndpoint strin
 	if err != nil {
 		return err
 	}
-	// Opened by us, so that nobody can take the port between choice and use.
+	// Opened by us, so that the port cannot be taken between choice and use.
 	o.SecureServing.Listener = listener
 	if err := o.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return err

@@ -44,7 +44,7 @@ func lockDir(dir string) (unlock func(), err error) {
 }
 
 // removeDir removes what the cluster put into dir, and dir when nothing else is
-// left: somebody may have given us his home.
+// left: it may be a user's home.
 func removeDir(dir string) {
 	for _, name := range []string{"etcd", "pki", "kubeconfig", "controllers.kubeconfig", "tokens.csv", "port", "devcluster.log", "devcluster.log.old", "lock"} {
 		_ = os.RemoveAll(filepath.Join(dir, name)) // at worst a file stays in a temporary directory

@@ -42,7 +42,7 @@ func startEtcd(dir string, keys pki) (*etcd, error) {
 	config.UnsafeNoFsync = true
 	// The only member need not wait for the others before it leads.
 	config.TickMs, config.ElectionMs = 20, 200
-	config.EnableGRPCGateway = false // nobody talks JSON to it
+	config.EnableGRPCGateway = false // it has no JSON clients
 	config.LogLevel, config.LogOutputs = "error", []string{"stderr"}
 
 	server, err := embed.StartEtcd(config)

@@ -25,7 +25,7 @@ const (
 type options struct {
 	dir       string
 	port      int // 0: the port of the previous run, else any free one
-	parentPID int // 0: nobody's end stops the cluster
+	parentPID int // 0: no process stops the cluster by its end
 	remove    bool
 	verbosity int
 }

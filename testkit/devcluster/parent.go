@@ -36,7 +36,7 @@ func withParent(ctx context.Context, pid int) context.Context {
 	return ctx
 }
 
-// gone tells whether the process pid has ended. A direct parent that ended
+// gone reports whether the process pid has ended. A direct parent that ended
 // loses its children at once, even while it is a zombie which still takes
 // signals; of any other process we can only ask whether a signal would arrive.
 func gone(pid int, direct bool) bool {

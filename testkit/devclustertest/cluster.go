@@ -33,7 +33,7 @@ var shared = sync.OnceValues(startShared)
 
 // Start returns the cluster that all tests of one go test share, those of other packages
 // too; the first call starts it. It ends with go test, however that ends: packages must
-// not define the same cluster-wide objects. A test binary that somebody runs by hand has a
+// not define the same cluster-wide objects. A test binary that is run by hand has a
 // cluster of its own. With -short the test is skipped.
 func Start(t testing.TB) *Cluster {
 	t.Helper()
@@ -74,7 +74,7 @@ func skipWhenShort(t testing.TB) {
 }
 
 // startShared returns the cluster of the go test that runs this binary and starts it when no
-// other binary has done so. Nobody stops it: it sees that its owner is gone, and removes its
+// other binary has done so. It stops by itself: it sees that its owner is gone, and removes its
 // directory.
 func startShared() (*Cluster, error) {
 	sweep(os.TempDir())
@@ -215,7 +215,7 @@ func (c *Cluster) Backup(t testing.TB) (restore func()) {
 	}
 }
 
-// Pause stops the cluster as a machine that hangs: its connections stay open and nobody answers.
+// Pause stops the cluster as a machine that hangs: its connections stay open without an answer.
 // Resume ends that; on a killed cluster both do nothing.
 func (c *Cluster) Pause(t testing.TB) {
 	t.Helper()

@@ -22,7 +22,7 @@ const (
 )
 
 // Namespace makes a namespace with a fresh name and returns when Pods are
-// admitted in it. Nobody deletes it: it ends with its cluster, and that with
+// admitted in it. It is not deleted: it ends with its cluster, and that with
 // go test. The control plane would ask for the objects of every kind, which
 // takes longer than many a test.
 func (c *Cluster) Namespace(t testing.TB) string {

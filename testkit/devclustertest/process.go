@@ -18,7 +18,7 @@ type process struct {
 }
 
 // startProcess runs the program on dir and returns when it is ready. It ends
-// with this process, or with that of the flag --parent-pid: it is told whom to
+// with this process, or with that of the flag --parent-pid: it gets whom to
 // watch, so that not even a kill between its fork and its first look leaves it
 // behind.
 func startProcess(root, dir string, flags ...string) (*process, error) {
@@ -33,7 +33,7 @@ func startProcess(root, dir string, flags ...string) (*process, error) {
 		return nil, err
 	}
 	// A file and no pipe: the program may outlive this process, and a write into a pipe
-	// that nobody reads would end it.
+	// without a reader would end it.
 	complaint, err := os.CreateTemp("", tempPrefix+"stderr-")
 	if err != nil {
 		return nil, err

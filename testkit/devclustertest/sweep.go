@@ -15,7 +15,7 @@ const sweepAge = time.Minute
 
 // sweep removes directories of shared clusters that were killed before they
 // could remove them; each holds about 100 MB. A running cluster holds the lock
-// in its directory. What cannot be removed stays: it is somebody else's.
+// in its directory. What cannot be removed stays: it belongs to another user.
 func sweep(temp string) {
 	locks, err := filepath.Glob(filepath.Join(temp, tempPrefix+"*", "lock"))
 	if err != nil {
@@ -29,7 +29,7 @@ func sweep(temp string) {
 	}
 }
 
-// abandoned tells whether nobody holds the lock.
+// abandoned reports whether the lock is free.
 func abandoned(lock string) bool {
 	file, err := os.OpenFile(lock, os.O_RDWR, 0)
 	if err != nil {

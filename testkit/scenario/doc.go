@@ -1,4 +1,4 @@
-// Package scenario plays what authors of modules write about them: YAML files beside a
+// Package scenario plays what authors of modules write about them: YAML files next to a
 // module that say what is given, what happens, and what must come of it.
 //
 // Hooks, charts, actors, Helm and the client of the operator are the real ones; only the

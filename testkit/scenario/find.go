@@ -78,7 +78,7 @@ func isOfChart(name string) bool { return name == "templates" || name == "charts
 func isGolden(file string) bool { return strings.HasSuffix(file, ".golden.yaml") }
 
 // unitOf derives what a scenario is about from where it lies: MODULES/MODULE/tests, or
-// global-hooks/tests beside MODULES.
+// global-hooks/tests next to MODULES.
 func unitOf(file string) unit {
 	dir := filepath.Dir(filepath.Dir(file))
 	base, parent := filepath.Base(dir), filepath.Dir(dir)

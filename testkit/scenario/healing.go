@@ -10,7 +10,7 @@ import (
 	"addon-operator/testkit/apiserver"
 )
 
-// releaseWatch tells the operator of objects of releases that somebody deletes. Helm asks
+// releaseWatch notifies the operator of deleted objects of releases. Helm asks
 // the API server for everything else.
 type releaseWatch struct{ server *apiserver.Server }
 

@@ -35,7 +35,7 @@ func (d *dispatcher) Throughput() int { return 300 }
 // something that a failed task holds up, count as idle.
 const quiet = 500 * time.Millisecond
 
-// settle returns when the operator has nothing to do until somebody does something: no
+// settle returns when the operator has nothing to do until something happens: no
 // mailbox has work, nothing outside is under way, and every run waits for its next try.
 func (p *play) settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.options.StepTimeout)

@@ -48,7 +48,7 @@ func (h handler) Handle(_ context.Context, r slog.Record) error {
 
 func attribute(a slog.Attr) string {
 	switch a.Key {
-	case "took", "task": // differ from run to run and tell nothing here
+	case "took", "task": // differ from run to run and mean nothing here
 		return ""
 	}
 	return fmt.Sprintf(" %s=%v", a.Key, a.Value)

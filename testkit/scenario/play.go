@@ -108,7 +108,7 @@ func (p *play) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if tree, err := addons.Load(world.Dirs); err == nil { // an error is the operator's to tell: it refuses to start
+	if tree, err := addons.Load(world.Dirs); err == nil { // the operator reports the error: it refuses to start
 		if err := actors.CheckTree(tree); err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (p *play) stop() error {
 	return err
 }
 
-// world is the one of the real operator, but for time and for watches, which are told of
+// world is the one of the real operator, but for time and for watches, which are notified of
 // changes without a connection.
 func (p *play) world() (actors.World, error) {
 	log := slog.New(handler{journal: p.journal})

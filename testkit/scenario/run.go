@@ -32,7 +32,7 @@ type Result struct {
 // Passed reports whether all is as expected.
 func (r Result) Passed() bool { return len(r.Problems) == 0 }
 
-// Play plays scenarios. The results are in their order; done, which may be nil, is told
+// Play plays scenarios. The results are in their order; done, which may be nil, is called
 // of each as soon as it is there, in any order and one at a time.
 func Play(ctx context.Context, scenarios []*Scenario, o Options, done func(Result)) []Result {
 	if o.Parallel <= 0 {
