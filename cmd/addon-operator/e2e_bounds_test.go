@@ -349,7 +349,7 @@ func TestManyLargePlans(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const requests, enoughAnswers = 60, 6
+	const requests, enoughAnswers = 60, 3
 	answers := make(chan error, requests)
 	ctx, cancel := context.WithCancel(h.ctx)
 	defer cancel()
@@ -365,7 +365,7 @@ func TestManyLargePlans(t *testing.T) {
 			if err == nil {
 				resp.Body.Close()
 			}
-			if err == nil && resp.StatusCode != http.StatusOK {
+			if err == nil && resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable { // it may have waited for too long
 				err = fmt.Errorf("%s: %s", page, resp.Status)
 			}
 			answers <- err
