@@ -93,11 +93,13 @@ func (m *module) tellUnstable(t messages.Task, o helm.Outcome) {
 	if m.program.told.due("unstable "+m.name+" "+o.Unstable, time.Now()) {
 		m.log.Warn("unstable render: the chart gives another manifest each time from the same values; use values, or lookup of what was generated before, instead of random values and the time", "where", o.Unstable, "revision", o.Revision)
 	}
-	if o.Again > 0 {
-		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByChance, o.Unstable, t.Cause))
-		m.program.looping(m.log, "render of "+m.name, again.Cause, o.Again)
-		m.runLater(again, o.Again)
+	again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByChance, o.Unstable, t.Cause))
+	if o.Again == 0 { // there is no reason to try again, so nothing waits; it counts all the same
+		m.program.Metrics.looped(again.Cause)
+		return
 	}
+	m.program.looping(m.log, "render of "+m.name, again.Cause, o.Again)
+	m.runLater(again, o.Again)
 }
 
 // runLater queues a module run after a delay, unless one begins before.

@@ -1,0 +1,37 @@
+package actors
+
+import (
+	"testing"
+
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// H6: a chart that renders by chance is counted, also when its render is no reason to try again.
+func TestUnstableRenderIsCounted(t *testing.T) {
+	section, err := values.NewSection("a", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newTestProgram(nil)
+	m, _ := newModule(p, addons.Module{Name: "a", Key: "a"}, section, nil)().(*module)
+	cause := messages.By(messages.ByChance, "ConfigMap", messages.Cause{})
+	m.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{})
+	m.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{Unstable: "a/templates/cm.yaml, line 1"})
+	families, err := p.Metrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != DefaultPrefix+"value_loops_total" {
+			continue
+		}
+		if got := value(f.GetMetric()[0]); got != "counter 1" {
+			t.Errorf("%s is %s, want one", f.GetName(), got)
+		}
+		return
+	}
+	t.Error("an unstable render is not counted")
+}
