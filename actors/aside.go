@@ -17,7 +17,9 @@ import (
 // lost with its owner, and is executed again.
 func (q *queue) setAside(msg messages.SetAside) {
 	if q.state.current != nil && q.state.current.ID == msg.ID {
-		q.state.left = &msg.Work
+		if q.state.left = &msg.Work; msg.Work.Carried() == 0 {
+			q.state.left = nil // its run was cancelled after it had said what to keep
+		}
 	}
 }
 

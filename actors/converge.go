@@ -127,6 +127,10 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.configChanged(ctx, msg)
 	case sectionChanged:
 		c.state.asks.add(msg)
+	case askAgain:
+		if msg.reload == c.state.reload { // else a discovery asks, or has asked
+			c.state.asks.add(msg.changed)
+		}
 	case messages.ConfigFlagsSaved:
 		c.state.config = msg.Flags
 		c.switchModules(ctx)
@@ -433,6 +437,11 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	case c.state.reload == 0:
 		c.log.Info("config values changed before the first reload: they are used by it", "cause", cause)
 	case msg.Global || msg.FlagsChanged || replan:
+		for _, name := range msg.Modules { // the reload may have to wait for a run that only the script can end
+			if _, _, ok := c.askable(name); ok {
+				c.state.asks.add(sectionChanged{name, cause, false}) // the reload runs it
+			}
+		}
 		c.requestReload(ctx, cause)
 	default:
 		c.runModules(ctx, append(c.sectionsChanged(msg.Modules, cause), thawed...), cause)

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -89,11 +90,23 @@ func (c *converge) askScript(ctx actor.Context, changed sectionChanged, m addons
 				return
 			case supervisor.Allowed:
 				c.reloadUnlooped(ctx, changed.cause)
+				c.askLater(ctx, changed)
 			}
 			c.state.asks.asked = nil
 			c.answerAsksEnded(ctx)
 		},
 	})
+}
+
+// askAgain is sent by a timer after a failure, for the reload may have to wait for a run that only the script can end.
+type askAgain struct {
+	changed sectionChanged
+	reload  int // the last one that had begun
+}
+
+func (c *converge) askLater(ctx actor.Context, changed sectionChanged) {
+	self, again := ctx.Self(), askAgain{changed, c.state.reload}
+	time.AfterFunc(lostTaskDelay, func() { c.program.Send(self, again) })
 }
 
 // askLost makes the script due again that was being asked when converge crashed.

@@ -14,6 +14,12 @@ type awaited struct {
 	anew bool // as in [messages.SnapshotsComplete]
 }
 
+// asideDue is for a queue, by the root, as tasks are.
+type asideDue struct {
+	queue string
+	done  messages.SnapshotsComplete
+}
+
 // synchronizeLater keeps a Synchronization that was deferred, once.
 func (m *monitors) synchronizeLater(ctx actor.Context, msg messages.SynchronizeLater) {
 	m.state.later = append(slices.DeleteFunc(m.state.later, deferred(msg.Owner, msg.Work)), msg)
@@ -49,11 +55,12 @@ func (m *monitors) queueLater(ctx actor.Context) {
 	m.state.awaited = slices.DeleteFunc(m.state.awaited, func(a awaited) bool {
 		complete := m.complete(a.Owner, a.Hook)
 		if complete {
-			to := m.program.owner(a.Owner)
-			if a.Queue != "" {
-				to = m.program.PID(queuePath + a.Queue)
+			done := messages.SnapshotsComplete{Owner: a.Owner, Hook: a.Hook, Anew: a.anew}
+			if a.Queue != "" { // by the way of tasks, so that it does not overtake the Synchronizations
+				ctx.Send(m.program.PID(operatorPath), asideDue{a.Queue, done})
+			} else {
+				ctx.Send(m.program.owner(a.Owner), done)
 			}
-			ctx.Send(to, messages.SnapshotsComplete{Owner: a.Owner, Hook: a.Hook, Anew: a.anew})
 		}
 		return complete
 	})

@@ -19,7 +19,7 @@ func handledAgain(message any) bool {
 	switch message.(type) {
 	case messages.ShutDown, messages.Enqueue, messages.DropTasks, messages.RetryNow, messages.SetAside, messages.SnapshotsComplete:
 	case messages.StartUp, messages.ReloadModules, delayedReload, confirmPurge, remindHeld, messages.ConfigChanged, messages.ConfigFlagsSaved,
-		messages.SetDynamicFlags, messages.ModuleDeleted, messages.ConvergeFinished, messages.Converged, sectionChanged:
+		messages.SetDynamicFlags, messages.ModuleDeleted, messages.ConvergeFinished, messages.Converged, sectionChanged, askAgain:
 	case messages.EnableModule, messages.SuspendModule, messages.ResumeModule, adoptModule, forgetModule, retireModule,
 		messages.SetMaintenance, messages.RememberValues, driftDue, scriptAgreed:
 	case messages.ConfigMapSeen, secretSeen, addSections, sectionLost, removeConfirmation, keepAgain, scriptsAnswered, clusterWentBack, compareAgain:
@@ -28,7 +28,7 @@ func handledAgain(message any) bool {
 		messages.HookBegan, messages.HookEnded, resyncDue, resyncAll, slowedDue, dropWarm,
 		watchOverflowed, watchAgain:
 	case lead, warmUp, flagsMoved:
-	case useQueues, endQueue, queueEmpty:
+	case useQueues, endQueue, queueEmpty, asideDue:
 	case messages.StartSchedules, messages.StopSchedules, entriesDue:
 	case objectGone, releaseChanged, runBegan, releaseApplied, runEnded, moduleGone, objectsGone, objectsBack, healDue, fightOver, fought:
 	default:

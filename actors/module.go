@@ -218,6 +218,7 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 	}
 	a.work = func(run *supervisor.Run) (any, error) { return nil, work(run, hook) }
 	a.cancelled = func(ctx actor.Context) {
+		ctx.Send(a.queue, messages.SetAside{ID: a.task.ID}) // nothing: all of it is kept here, or due again, or dropped
 		m.missed(a.task)
 		if !m.off() && !m.Ending() { // switched on again while the run was ending
 			m.again(ctx, a.task)

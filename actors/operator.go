@@ -175,6 +175,10 @@ func (o *operator) Receive(ctx actor.Context) {
 		ctx.Respond(areYouReady{})
 	case messages.Enqueue:
 		o.enqueue(ctx, msg)
+	case asideDue:
+		if o.children[queueChild(msg.queue)] {
+			ctx.Send(o.program.PID(queuePath+msg.queue), msg.done)
+		}
 	case useQueues:
 		o.useQueues(ctx, msg)
 	case queueEmpty:
