@@ -336,6 +336,7 @@ for i in {1..1000}; do printf '{"name":"wide","set":1,"labels":{"a":"%02000d"}}\
 
 // Who plans many large ConfigMaps at once waits; the operator does not run out of memory. J8.
 func TestManyLargePlans(t *testing.T) {
+	withoutRaceDetector(t)
 	h := newHouse(t, "configmap")
 	o := h.start()
 	peak := bounded(o)
