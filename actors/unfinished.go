@@ -191,6 +191,9 @@ func (j job) finish(run *supervisor.Run, e effects) error {
 	if dropped := j.program.Metrics.hookReported(j.owner, e.hook.Name, e.metrics); dropped > 0 {
 		j.log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", e.hook.Name, "dropped", dropped, "option", "ADDON_OPERATOR_HOOK_METRICS_SERIES")
 	}
+	if len(e.objects) > 0 {
+		return j.ask(run, handOver{}) // that may have taken a while
+	}
 	return nil
 }
 

@@ -32,8 +32,9 @@ type Cluster struct {
 	client *kube.Client
 	news   lateNews
 
-	mu      sync.Mutex
-	refuses int // so many operations on objects
+	mu          sync.Mutex
+	refuses     int           // so many operations on objects
+	slowObjects time.Duration // of the object patches of a run
 	// forbidden are the kinds that the operator may not read, and since when.
 	forbidden map[string]time.Time
 
@@ -265,7 +266,12 @@ func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 	c.mu.Lock()
 	refused := min(c.refuses, len(patches))
 	c.refuses -= refused
+	slow := c.slowObjects
 	c.mu.Unlock()
+	select {
+	case <-time.After(slow):
+	case <-ctx.Done():
+	}
 	left, err = c.client.ApplyObjectPatches(ctx, patches[refused:])
 	if refused > 0 {
 		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the API server was told to refuse it", patches[0]), err)
@@ -278,6 +284,13 @@ func (c *Cluster) FailObjects(n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.refuses = n
+}
+
+// SlowObjects makes the operations on objects of each later run of a hook take so long.
+func (c *Cluster) SlowObjects(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slowObjects = d
 }
 
 // WatchObjects is the Watch of actors.World.

@@ -49,6 +49,7 @@
 //	slow-config HOOK DURATION     they take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
 //	fail-objects N                the API server refuses the next N operations on objects by hooks
+//	slow-objects DURATION         so long the operations on objects of a run of a hook take from now on
 //	refuse HOOK N OPERATION       the results of its next N runs have an object patch that is refused: a
 //	                              delete of an unknown kind, another kind, or a missing namespace
 //	away-helm RELEASE N           the next N of them need an API whose server does not answer

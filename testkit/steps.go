@@ -54,6 +54,7 @@ func steps() map[string]func(*player, string) error {
 		"slow-config":      (*player).stepSlowConfig,
 		"fail-helm":        (*player).stepFailHelm,
 		"fail-objects":     (*player).stepFailObjects,
+		"slow-objects":     (*player).stepSlowObjects,
 		"refuse":           (*player).stepRefuse,
 		"away-helm":        (*player).stepAwayHelm,
 		"slow-helm":        (*player).stepSlowHelm,
@@ -332,6 +333,12 @@ func (p *player) stepFailHelm(rest string) error {
 func (p *player) stepFailObjects(rest string) error {
 	n, err := strconv.Atoi(rest)
 	p.cluster.FailObjects(n)
+	return err
+}
+
+func (p *player) stepSlowObjects(text string) error {
+	d, err := time.ParseDuration(text)
+	p.cluster.SlowObjects(d)
 	return err
 }
 
