@@ -50,7 +50,7 @@ func (q *queue) bringBack(msg messages.SnapshotsComplete) {
 		if !of(t) {
 			continue
 		}
-		if msg.Anew {
+		if msg.Resync {
 			w, _ := t.Work.(messages.RunHook)
 			w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), isEvent)
 			t.Work = w

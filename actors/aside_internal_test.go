@@ -33,8 +33,8 @@ func carried(tasks []messages.Task) (texts []string) {
 func TestBroughtBack(t *testing.T) {
 	event := func(name string) messages.Trigger { return triggerOf(hooks.OnKubernetes, name) }
 	for name, test := range map[string]struct {
-		anew bool
-		want string
+		resync bool
+		want   string
 	}{
 		"as they were":             {false, "[h e1/Event,e2/Event,tick,e3/Event]"},
 		"synchronized again since": {true, "[h tick,e3/Event]"},
@@ -48,7 +48,7 @@ func TestBroughtBack(t *testing.T) {
 				t.Fatal("brought back for the hook of another module")
 			}
 			for range 2 { // the second time after a crash
-				q.bringBack(messages.SnapshotsComplete{Owner: "a", Hook: "h", Anew: test.anew})
+				q.bringBack(messages.SnapshotsComplete{Owner: "a", Hook: "h", Resync: test.resync})
 			}
 			if got := carried(q.state.pending); len(got) != 1 || "["+got[0]+"]" != test.want || len(q.state.aside) != 0 {
 				t.Errorf("in the line %q, set aside %q; want %s", got, carried(q.state.aside), test.want)

@@ -50,7 +50,7 @@ func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) e
 	snapshots, err := j.snapshotsFor(run, hook, w.Triggers)
 	var waiting *waitingError
 	if errors.As(err, &waiting) {
-		j.skip(run, hook, w, err, waiting.anew)
+		j.skip(run, hook, w, err, waiting.resync)
 		return nil
 	}
 	if err != nil {
@@ -84,21 +84,21 @@ func inFile(snapshots messages.Snapshots) func(messages.Trigger) int {
 	}
 }
 
-// skip passes over a hook one of whose snapshots cannot be complete for now: it must hold
-// nobody up, and must not take a snapshot for complete that is not. When they are complete,
+// skip passes over a hook one of whose snapshots cannot be complete for now: it must not
+// delay others, and must not take a snapshot for complete that is not. When they are complete,
 // order hooks run again with the module, or the reload, that is due then, and what events and
 // ticks have triggered runs (C17). A Synchronization of all bindings, when that is due, stands
 // for the events, and brings the module, or the reload, too.
-func (j job) skip(run *supervisor.Run, hook hooks.Hook, w messages.RunHook, reason error, anew bool) {
+func (j job) skip(run *supervisor.Run, hook hooks.Hook, w messages.RunHook, reason error, resync bool) {
 	j.log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", hook.Name, "binding", w.Binding, "err", reason)
 	if w.Binding != hooks.OnSchedule && w.Binding != hooks.OnKubernetes {
-		if !anew {
+		if !resync {
 			run.Tell(j.program.PID(monitorsPath), messages.AwaitSnapshots{Owner: j.owner, Hook: hook.Name})
 		}
 		return
 	}
 	w.Resync = nil // these were deferred one by one
-	if anew {
+	if resync {
 		w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), isEvent)
 	}
 	if len(w.Triggers) > 0 {
@@ -173,7 +173,7 @@ func (j job) snapshots(run *supervisor.Run, hook hooks.Hook, synchronization mes
 		err = got.Err
 	}
 	if err == nil && got.Waiting != "" {
-		err = &waitingError{got.Waiting, got.Anew}
+		err = &waitingError{got.Waiting, got.Resync}
 	}
 	if err != nil {
 		return got, fmt.Errorf("hook %s: snapshots: %w", hook.Name, err)
@@ -184,7 +184,7 @@ func (j job) snapshots(run *supervisor.Run, hook hooks.Hook, synchronization mes
 // waitingError says that a snapshot cannot be complete for now.
 type waitingError struct {
 	reason string
-	anew   bool // as in [messages.Snapshots]
+	resync bool // as in [messages.Snapshots]
 }
 
 // Error implements error.

@@ -11,7 +11,7 @@ import (
 // awaited is a queue or owner that waits for the snapshots of a hook.
 type awaited struct {
 	messages.AwaitSnapshots
-	anew bool // as in [messages.SnapshotsComplete]
+	resync bool // as in [messages.SnapshotsComplete]
 }
 
 // asideDue is for a queue, by the root, as tasks are.
@@ -55,7 +55,7 @@ func (m *monitors) queueLater(ctx actor.Context) {
 	m.state.awaited = slices.DeleteFunc(m.state.awaited, func(a awaited) bool {
 		complete := m.complete(a.Owner, a.Hook)
 		if complete {
-			done := messages.SnapshotsComplete{Owner: a.Owner, Hook: a.Hook, Anew: a.anew}
+			done := messages.SnapshotsComplete{Owner: a.Owner, Hook: a.Hook, Resync: a.resync}
 			if a.Queue != "" { // by the way of tasks, so that it does not overtake the Synchronizations
 				ctx.Send(m.program.PID(operatorPath), asideDue{a.Queue, done})
 			} else {

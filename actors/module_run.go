@@ -165,7 +165,7 @@ func (j moduleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 		Writes: func(o helm.Object) func(string) { return j.helmWrites(run, o) },
 	})
 	if err != nil {
-		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.mendCRDs(run, err))
+		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.restoreCRDs(run, err))
 	}
 	if len(outcome.Healed) > 0 {
 		j.program.Metrics.healed(j.owner)
@@ -187,10 +187,10 @@ func (j moduleJob) operation(run *supervisor.Run, o helm.Operation) (ended func(
 	}
 }
 
-// mendCRDs applies definitions again that were deleted: Helm could not place their
+// restoreCRDs applies definitions again that were deleted: Helm could not place their
 // objects, and the next attempt can. A kind may be another module's, so those of all
 // enabled modules are looked at.
-func (j moduleJob) mendCRDs(run *supervisor.Run, err error) error {
+func (j moduleJob) restoreCRDs(run *supervisor.Run, err error) error {
 	var refused *helm.Error
 	if !errors.As(err, &refused) || refused.Kind != helm.Invalid || j.program.CRDs == nil {
 		return nil

@@ -273,7 +273,7 @@ func (m *monitors) lookAgain(ctx actor.Context) {
 }
 
 func (m *monitors) refusal(msg messages.GetSnapshots, reason string) messages.Snapshots {
-	return messages.Snapshots{Waiting: reason, Anew: !m.synced(msg.Owner, msg.Hook.Name)}
+	return messages.Snapshots{Waiting: reason, Resync: !m.synced(msg.Owner, msg.Hook.Name)}
 }
 
 // lookLater looks at the watches again while they are waited for, except for what the end of a

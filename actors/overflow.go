@@ -49,7 +49,7 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	m.program.notify(kube.Notice{Warning: true, Reason: "SnapshotTooLarge", Message: fmt.Sprintf("hook %s does not run, the snapshot of its binding %s is too large: %s", mon.hook.Name, mon.binding.Name, mon.tooLarge)})
 	for i, a := range m.state.awaited {
 		if a.Owner == msg.watch.Owner && a.Hook == mon.hook.Name {
-			m.state.awaited[i].anew = true
+			m.state.awaited[i].resync = true
 		}
 	}
 	if mon.shown && !m.state.standby { // else it was not shown, or its owner learns now that it comes later

@@ -276,7 +276,7 @@ func TestRefreshAfterARenumbering(t *testing.T) {
 	}
 }
 
-// A11, A18, D34, D35: what an operator starts with and nobody meant is told with the module that it is about, also when it comes later.
+// A11, A18, D34, D35: likely mistakes that do not stop the start are shown with their module, also when they come later.
 func TestProblemsOfModules(t *testing.T) {
 	root := disk(t, map[string]string{
 		"modules/010-dns/openapi/config-values.yaml": "properties: {a: {type: integer, default: x}, b: {x-rules: [r]}}",

@@ -48,8 +48,8 @@ func TestRecreateWhenInstalling(t *testing.T) {
 		"objects of nobody": func(f *fixture, m Module) {
 			f.apply(m.with("most", int64(8)), Installed, 1)
 			f.forgetRelease()
-			nobody := []byte(`{"metadata": {"annotations": {"meta.helm.sh/release-name": null, "meta.helm.sh/release-namespace": null}}}`)
-			if _, err := f.kube.AppsV1().Deployments(f.namespace).Patch(f.Context(), "app", types.MergePatchType, nobody, metav1.PatchOptions{}); err != nil {
+			orphan := []byte(`{"metadata": {"annotations": {"meta.helm.sh/release-name": null, "meta.helm.sh/release-namespace": null}}}`)
+			if _, err := f.kube.AppsV1().Deployments(f.namespace).Patch(f.Context(), "app", types.MergePatchType, orphan, metav1.PatchOptions{}); err != nil {
 				f.Fatal(err)
 			}
 		},
@@ -129,7 +129,7 @@ func TestTimeout(t *testing.T) {
 }
 
 // Whatever has become of a release and its object, by failed revisions, lost records, objects that belong to
-// nobody, an uninstall or a new process: with values that can be deployed, what may be recreated is as
+// no release, an uninstall or a new process: with values that can be deployed, what may be recreated is as
 // the chart says, at each attempt. Stock Helm has nothing to compare with.
 func TestDifferentialRecreate(t *testing.T) {
 	const sequences, share = 3, 2
@@ -178,12 +178,12 @@ func (f *fixture) lostRecords(Module) string {
 func (f *fixture) ofNobody(m Module) string {
 	f.Helper()
 	f.lostRecords(m)
-	nobody := []byte(`{"metadata": {"annotations": {"meta.helm.sh/release-name": null, "meta.helm.sh/release-namespace": null}}}`)
-	_, err := f.kube.AppsV1().Deployments(f.namespace).Patch(f.Context(), "app", types.MergePatchType, nobody, metav1.PatchOptions{})
+	orphan := []byte(`{"metadata": {"annotations": {"meta.helm.sh/release-name": null, "meta.helm.sh/release-namespace": null}}}`)
+	_, err := f.kube.AppsV1().Deployments(f.namespace).Patch(f.Context(), "app", types.MergePatchType, orphan, metav1.PatchOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
 		f.Fatal(err)
 	}
-	return "of nobody, "
+	return "of no release, "
 }
 
 func (f *fixture) uninstalled(m Module) string {

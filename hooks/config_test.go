@@ -399,7 +399,7 @@ func TestWebhooksAreRefused(t *testing.T) {
 	}
 }
 
-// What is told of a configuration in which everything is wrong and long is short. C7
+// The report on a configuration in which everything is wrong and long is short. C7
 func TestMistakesOfLongConfigurationsAreShort(t *testing.T) {
 	var config strings.Builder
 	config.WriteString("configVersion: v1\nonStartup: 1\n" + strings.Repeat("k", 1000) + ": 1\nkubernetes:\n")

@@ -295,7 +295,7 @@ func TestJoinIsNoSignOfAWatch(t *testing.T) {
 }
 
 // C17: what is known when a permission is lost is as of then, also for who joins, until the list
-// that the reflector makes afterwards is complete. Its end is told.
+// that the reflector makes afterwards is complete. Its end is notified.
 func TestListAfterADenial(t *testing.T) {
 	b := newSourceBench(t)
 	api := &listStub{list: listOf("11", object("b", "11", "x"))}

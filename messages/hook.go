@@ -49,9 +49,9 @@ type AwaitSnapshots struct {
 // SnapshotsComplete answers AwaitSnapshots.
 type SnapshotsComplete struct {
 	Owner, Hook string
-	// Anew: the Synchronizations of the hook are due again, and queued; they show what events
+	// Resync: the Synchronizations of the hook are due again, and queued; they show what events
 	// of before would show.
-	Anew bool
+	Resync bool
 }
 
 // AwaitSynchronized asks an owner to queue the Synchronization runs that belong in
@@ -92,9 +92,9 @@ type Snapshots struct {
 	Bindings []BindingSnapshot
 	// Waiting says which binding cannot be complete for now, and why.
 	Waiting string
-	// Anew: Synchronizations of the hook are due when it is complete, as after the start.
-	Anew bool
-	Err  error
+	// Resync: Synchronizations of the hook are due when it is complete, as after the start.
+	Resync bool
+	Err    error
 }
 
 // BindingSnapshot is one binding's part of [Snapshots].

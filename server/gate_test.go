@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 )
 
-// Two heavy pages are made at a time, others at once; who waits for too long is told so. J8.
+// Two heavy pages are made at a time, others at once; one that waits for too long is refused. J8.
 func TestHeavyPagesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex

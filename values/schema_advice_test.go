@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// A default that can never be valid is told with its place and what is wrong; one that another layer can complete is not. D34.
+// A default that can never be valid is reported with its place and what is wrong; one that another layer can complete is not. D34.
 func TestDefaultsThatDoNotFit(t *testing.T) {
 	for _, tc := range []struct {
 		name, schema string
@@ -31,7 +31,7 @@ func TestDefaultsThatDoNotFit(t *testing.T) {
 		{"no alternative", "{properties: {a: {anyOf: [{type: integer}, {maxLength: 2}], default: long}}}", []string{"/properties/a/default: fits none of the alternatives of anyOf"}},
 		{"several alternatives", "{properties: {a: {oneOf: [{type: string}, {maxLength: 2}], default: x}}}", []string{"/properties/a/default: fits more than one of the alternatives"}},
 		{"a recursive schema", "{definitions: {d: {properties: {v: {type: integer, default: x}, d: {$ref: '#/definitions/d'}}}}, $ref: '#/definitions/d'}", []string{"/definitions/d/properties/v/default: must be an integer"}},
-		{"each is told once", "{properties: {a: {default: {}, properties: {b: {type: integer, default: x}}}}}", []string{"/properties/a/properties/b/default: must be an integer"}},
+		{"each is reported once", "{properties: {a: {default: {}, properties: {b: {type: integer, default: x}}}}}", []string{"/properties/a/properties/b/default: must be an integer"}},
 		// Other layers add keys to a map, so these can become valid.
 		{"a key that others give", "{properties: {a: {default: {}, required: [b], minProperties: 1, properties: {b: {}}}}}", nil},
 		{"a key that others give to an alternative", "{properties: {a: {default: {}, oneOf: [{required: [b]}, {required: [c]}], properties: {b: {}, c: {}}}}}", nil},
@@ -60,7 +60,7 @@ func TestDefaultsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// What is told of a file full of mistakes is bounded, and so is the work. D39.
+// The report on a file full of mistakes is bounded, and so is the work. D39.
 func TestManyDefaultsThatDoNotFit(t *testing.T) {
 	var schema strings.Builder
 	schema.WriteString("properties:\n")
@@ -76,7 +76,7 @@ func TestManyDefaultsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// Rules that nobody evaluates are named once for each file; annotations are not. D35.
+// Rules that are not evaluated are named once for each file; annotations are not. D35.
 func TestRulesThatAreNotEvaluated(t *testing.T) {
 	for _, tc := range []struct {
 		name, schema string

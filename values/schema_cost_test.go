@@ -20,7 +20,7 @@ func costOf(f func()) (mebibytes int, took time.Duration) {
 	return int((after.TotalAlloc - before.TotalAlloc) >> 20), took
 }
 
-// D38, D39: whatever is wrong, however often and by whatever schema, is told in a message that a person can read, with memory for
+// D38, D39: whatever is wrong, however often and by whatever schema, is reported in a message that a person can read, with memory for
 // little more than that.
 func TestFloods(t *testing.T) {
 	withoutRaceDetector(t)
@@ -80,7 +80,7 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// D39: a schema that describes more than it seems is refused, and what is wrong with it is told in few words.
+// D39: a schema that describes more than it seems is refused, and its error is short.
 func TestSchemasAreBounded(t *testing.T) {
 	withoutRaceDetector(t)
 	var chain, sets, wrong, long, patterns, inner strings.Builder

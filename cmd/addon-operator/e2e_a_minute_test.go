@@ -10,7 +10,7 @@ import (
 // Tests run about in the order of the names of their files. The only one that takes more than a
 // minute is in this file, so that it does not begin when all others are done.
 
-// A hook that hangs: from the first minute on it is told everywhere, its time limit ends it with all that it has started,
+// A hook that hangs: from the first minute on it is reported everywhere, its time limit ends it with all that it has started,
 // and when memory runs out the kernel takes it before the operator. It inherits nothing that is only for the operator.
 // C23, C29.
 func TestHookThatHangs(t *testing.T) {

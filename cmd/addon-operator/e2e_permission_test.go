@@ -26,7 +26,7 @@ func TestPermissionLostWhileItRuns(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := faultproxy.New(t, config, 0) // which ends watches when it is told to
+	proxy := faultproxy.New(t, config, 0) // which ends watches on demand
 	h.kubeconfig = proxy.Kubeconfig(t)
 	h.createPod("before")
 	o := h.start().ready()
@@ -73,7 +73,7 @@ func TestPermissionLostWhileItRuns(t *testing.T) {
 	h.awaitLines("out/both", "Added a, 1 pods", "Added b, 2 pods", "Added c, 2 pods")
 }
 
-// createPod makes a Pod that nobody runs.
+// createPod makes a Pod that no node runs.
 func (h *house) createPod(name string) {
 	h.t.Helper()
 	pod := &corev1.Pod{

@@ -35,7 +35,7 @@ echo '{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "Co
 	o.ready()
 	for _, field := range []string{"dataa", "datta"} {
 		if n := o.count(`unknown field "` + field + `"`); n != 1 {
-			t.Errorf("%s is told %d times, want once", field, n)
+			t.Errorf("%s is logged %d times, want once", field, n)
 		}
 	}
 }
