@@ -444,7 +444,13 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 		}
 		c.requestReload(ctx, cause)
 	default:
-		c.runModules(ctx, append(c.sectionsChanged(msg.Modules, cause), thawed...), cause)
+		run := c.sectionsChanged(msg.Modules, cause)
+		for _, name := range thawed {
+			if !c.state.asks.isDue(name) { // else its script decides whether it runs
+				run = append(run, name)
+			}
+		}
+		c.runModules(ctx, run, cause)
 	}
 	c.state.maintenance = msg.Maintenance // last: a mode that is known does nothing
 }

@@ -45,13 +45,20 @@ func (a asks) id() string { return "enabled-script-" + strconv.Itoa(a.count) }
 
 // add notes a change. What changes while the script runs is asked once more.
 func (a *asks) add(c sectionChanged) {
-	i := slices.IndexFunc(a.due, func(d sectionChanged) bool { return d.module == c.module })
+	i := a.index(c.module)
 	if i < 0 {
 		a.due = append(a.due, c)
 		return
 	}
 	c.run = c.run || a.due[i].run
 	a.due[i] = c
+}
+
+// isDue reports whether the script of a module is to be asked after a change of its section.
+func (a *asks) isDue(module string) bool { return a.index(module) >= 0 }
+
+func (a *asks) index(module string) int {
+	return slices.IndexFunc(a.due, func(d sectionChanged) bool { return d.module == module })
 }
 
 // askScripts begins to ask the next script that is due, unless one is being asked.

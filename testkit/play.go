@@ -40,7 +40,7 @@ type Stage struct {
 type line struct {
 	number     int
 	text, rest string
-	step       func(*player, string) error
+	step       step
 }
 
 // NewStage prepares to play a script. Its directory is removed when the test ends.

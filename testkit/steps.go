@@ -17,15 +17,42 @@ import (
 	"addon-operator/supervisor"
 )
 
+// step is what a word of a script does; the rest of its line is the argument.
+type step = func(*player, string) error
+
 // steps are the words of a script; doc.go explains them.
-func steps() map[string]func(*player, string) error {
-	return map[string]func(*player, string) error{
-		"start":            func(p *player, _ string) error { p.witness.note("start", ""); return p.start() },
-		"standby":          func(p *player, _ string) error { p.witness.note("start", ""); return p.standBy() },
-		"lead":             (*player).stepLead,
-		"stop":             func(p *player, _ string) error { p.witness.note("stop", ""); return p.stop() },
-		"advance":          (*player).stepAdvance,
-		"calm":             (*player).stepCalm,
+func steps() map[string]step {
+	all := map[string]step{}
+	for _, some := range []map[string]step{processSteps(), inputSteps(), faultSteps(), shownSteps()} {
+		maps.Copy(all, some)
+	}
+	return all
+}
+
+// processSteps start, stop and disturb the operator and its clock.
+func processSteps() map[string]step {
+	return map[string]step{
+		"start":     func(p *player, _ string) error { p.witness.note("start", ""); return p.start() },
+		"standby":   func(p *player, _ string) error { p.witness.note("start", ""); return p.standBy() },
+		"lead":      (*player).stepLead,
+		"stop":      func(p *player, _ string) error { p.witness.note("stop", ""); return p.stop() },
+		"advance":   (*player).stepAdvance,
+		"calm":      (*player).stepCalm,
+		"crash":     (*player).stepCrash,
+		"panic":     (*player).stepPanic,
+		"seed":      (*player).stepSeed,
+		"jitter":    (*player).stepJitter,
+		"unordered": func(p *player, _ string) error { p.trace.unordered = true; return nil },
+		"isolate":   func(p *player, _ string) error { p.isolate = true; return nil },
+		"width":     (*player).stepWidth,
+		"settle":    (*player).stepSettle,
+		"pace":      (*player).stepPace,
+	}
+}
+
+// inputSteps are what people and other programs change: the ConfigMap, objects, permissions, files.
+func inputSteps() map[string]step {
+	return map[string]step{
 		"configmap":        (*player).stepConfigMap,
 		"configmap-set":    (*player).stepConfigMapSet,
 		"configmap-remove": (*player).stepConfigMapRemove,
@@ -48,47 +75,50 @@ func steps() map[string]func(*player, string) error {
 		"go-back":          func(p *player, watch string) error { p.cluster.goBack(watch); return nil },
 		"hold-news":        func(p *player, _ string) error { p.cluster.news.hold(); return nil },
 		"deliver-news":     func(p *player, _ string) error { p.cluster.news.deliver(); return nil },
-		"fail":             (*player).stepFail,
-		"slow":             (*player).stepSlow,
-		"fail-config":      (*player).stepFailConfig,
-		"slow-config":      (*player).stepSlowConfig,
-		"fail-helm":        (*player).stepFailHelm,
-		"fail-objects":     (*player).stepFailObjects,
-		"slow-objects":     (*player).stepSlowObjects,
-		"refuse":           (*player).stepRefuse,
-		"away-helm":        (*player).stepAwayHelm,
-		"slow-helm":        (*player).stepSlowHelm,
-		"slow-crds":        (*player).stepSlowCRDs,
-		"chance":           (*player).stepChance,
-		"pace":             (*player).stepPace,
-		"settle":           (*player).stepSettle,
-		"deploys":          (*player).stepDeploys,
-		"vanish":           (*player).stepVanish,
-		"replace":          func(p *player, name string) error { p.releases.Vanish(true, name); return nil },
-		"tamper":           func(p *player, name string) error { p.releases.Tamper(name); return nil },
-		"panic":            (*player).stepPanic,
-		"seed":             (*player).stepSeed,
-		"jitter":           (*player).stepJitter,
-		"unordered":        func(p *player, _ string) error { p.trace.unordered = true; return nil },
-		"isolate":          func(p *player, _ string) error { p.isolate = true; return nil },
-		"width":            (*player).stepWidth,
-		"why":              (*player).stepWhy,
-		"plan":             (*player).stepPlan,
-		"drift":            (*player).stepDrift,
-		"change":           (*player).stepChange,
-		"unchange":         (*player).stepUnchange,
-		"show-drift":       (*player).stepShowDrift,
-		"release":          func(p *player, name string) error { p.releases.Put(name, false); return nil },
-		"foreign-release":  func(p *player, name string) error { p.releases.Put(name, true); return nil },
 		"remove":           (*player).stepRemove,
 		"rename":           (*player).stepRename,
 		"restore":          (*player).stepRestore,
 		"write":            (*player).stepWrite,
-		"crash":            (*player).stepCrash,
-		"messages":         (*player).stepMessages,
-		"counts":           (*player).showCounts,
-		"look":             (*player).stepLook,
-		"show":             func(p *player, _ string) error { p.show(); return nil },
+	}
+}
+
+// faultSteps decide how hooks, Helm and the API server answer, and what is done to releases behind their back.
+func faultSteps() map[string]step {
+	return map[string]step{
+		"fail":            (*player).stepFail,
+		"slow":            (*player).stepSlow,
+		"fail-config":     (*player).stepFailConfig,
+		"slow-config":     (*player).stepSlowConfig,
+		"fail-helm":       (*player).stepFailHelm,
+		"fail-objects":    (*player).stepFailObjects,
+		"slow-objects":    (*player).stepSlowObjects,
+		"refuse":          (*player).stepRefuse,
+		"away-helm":       (*player).stepAwayHelm,
+		"slow-helm":       (*player).stepSlowHelm,
+		"slow-crds":       (*player).stepSlowCRDs,
+		"chance":          (*player).stepChance,
+		"deploys":         (*player).stepDeploys,
+		"vanish":          (*player).stepVanish,
+		"replace":         func(p *player, name string) error { p.releases.Vanish(true, name); return nil },
+		"tamper":          func(p *player, name string) error { p.releases.Tamper(name); return nil },
+		"change":          (*player).stepChange,
+		"unchange":        (*player).stepUnchange,
+		"release":         func(p *player, name string) error { p.releases.Put(name, false); return nil },
+		"foreign-release": func(p *player, name string) error { p.releases.Put(name, true); return nil },
+	}
+}
+
+// shownSteps print what the operator says of itself.
+func shownSteps() map[string]step {
+	return map[string]step{
+		"why":        (*player).stepWhy,
+		"plan":       (*player).stepPlan,
+		"drift":      (*player).stepDrift,
+		"show-drift": (*player).stepShowDrift,
+		"messages":   (*player).stepMessages,
+		"counts":     (*player).showCounts,
+		"look":       (*player).stepLook,
+		"show":       func(p *player, _ string) error { p.show(); return nil },
 	}
 }
 
