@@ -9,7 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/helm"
-	"addon-operator/helm/rehearsal"
+	"addon-operator/helm/dryrun"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -50,7 +50,7 @@ type driftState struct {
 	task    string // the look in progress
 	checked time.Time
 	failed  string // why the last look failed
-	found   []rehearsal.Change
+	found   []dryrun.Change
 	told    []messages.DriftedObject // without values, as it was reported
 	// correcting are the objects that the next run puts back; cause is that of the last
 	// correction, which was at corrected, until objects have stayed as they are for a while.
@@ -64,7 +64,7 @@ type driftDue struct{ number int }
 
 // driftFound is the result of a look. known is false when the module must run anyway.
 type driftFound struct {
-	changes []rehearsal.Change
+	changes []dryrun.Change
 	known   bool
 }
 
@@ -233,7 +233,7 @@ func describeDrift(told []messages.DriftedObject) string {
 	return fmt.Sprintf("%s and %d more objects", told[0], len(told)-1)
 }
 
-func withoutValues(changes []rehearsal.Change) []messages.DriftedObject {
+func withoutValues(changes []dryrun.Change) []messages.DriftedObject {
 	var out []messages.DriftedObject
 	for _, c := range changes {
 		object := messages.DriftedObject{Object: c.Object.String()}

@@ -15,7 +15,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
-	"addon-operator/helm/rehearsal"
+	"addon-operator/helm/dryrun"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -28,10 +28,10 @@ import (
 
 // Previews returns what Helm would do, without doing it. Package helm implements it.
 type Previews interface {
-	Preview(ctx context.Context, m helm.Module) (helm.Preview, error)
-	PreviewUninstall(ctx context.Context, release string) (helm.Preview, error)
-	PreviewPurge(ctx context.Context, release string) (helm.Preview, error)
-	Drift(ctx context.Context, m helm.Module) (drifted []rehearsal.Change, known bool, err error)
+	Plan(ctx context.Context, m helm.Module) (helm.Plan, error)
+	PlanUninstall(ctx context.Context, release string) (helm.Plan, error)
+	PlanPurge(ctx context.Context, release string) (helm.Plan, error)
+	Drift(ctx context.Context, m helm.Module) (drifted []dryrun.Change, known bool, err error)
 }
 
 // forecastWidth is how many charts are rehearsed side by side.
@@ -196,10 +196,10 @@ func (o *outlook) rehearse(ctx context.Context, step *messages.ModuleForecast) {
 	switch step.Step {
 	case messages.StepKeep:
 	case messages.StepStop:
-		p, err := o.world.Previews.PreviewUninstall(ctx, step.Module)
+		p, err := o.world.Previews.PlanUninstall(ctx, step.Module)
 		o.describe(step, p, err)
 	case messages.StepPurge:
-		p, err := o.world.Previews.PreviewPurge(ctx, step.Module)
+		p, err := o.world.Previews.PlanPurge(ctx, step.Module)
 		o.describe(step, p, err)
 	default:
 		o.rehearseRun(ctx, step, *m)
@@ -220,7 +220,7 @@ func (o *outlook) rehearseRun(ctx context.Context, step *messages.ModuleForecast
 	if !o.validForHelm(step, values.GlobalKey, o.globalUnknown) || !o.validForHelm(step, m.Key, step.HookValues == messages.HookValuesUnknown) {
 		return
 	}
-	p, err := o.world.Previews.Preview(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: o.merged(m)})
+	p, err := o.world.Previews.Plan(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: o.merged(m)})
 	o.describe(step, p, err)
 }
 
@@ -244,7 +244,7 @@ func (o *outlook) merged(m addons.Module) map[string]any {
 	return map[string]any{values.GlobalKey: o.sections[values.GlobalKey].Merged(), m.Key: o.sections[m.Key].Merged()}
 }
 
-func (o *outlook) describe(step *messages.ModuleForecast, p helm.Preview, err error) {
+func (o *outlook) describe(step *messages.ModuleForecast, p helm.Plan, err error) {
 	switch {
 	case awaitsAPI(err): // what was found until then would not be done
 		step.Unknown = o.hide(err.Error())
@@ -259,7 +259,7 @@ func (o *outlook) describe(step *messages.ModuleForecast, p helm.Preview, err er
 	for _, c := range p.Changes {
 		c.Mask = masker(o.hider)
 		object := messages.ObjectForecast{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(o.secrets)}
-		if c.Verb == rehearsal.Changed {
+		if c.Verb == dryrun.Changed {
 			for _, field := range c.Fields(o.secrets) {
 				object.Fields = append(object.Fields, field.Path)
 			}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
-	"addon-operator/helm/rehearsal"
+	"addon-operator/helm/dryrun"
 	"addon-operator/messages"
 )
 
@@ -66,7 +66,7 @@ func byName(objects []map[string]any) map[string]map[string]any {
 // sides, also where only one of them looks like one, and it is said that it differs.
 func diffObject(before, after map[string]any, mask func(map[string]any) map[string]any) (string, error) {
 	if mask != nil {
-		before, after = rehearsal.HideBoth(before, after, mask)
+		before, after = dryrun.HideBoth(before, after, mask)
 	}
 	a, err := lines(before)
 	if err != nil {

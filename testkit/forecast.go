@@ -8,35 +8,35 @@ import (
 	"addon-operator/values"
 )
 
-// Preview implements actors.Previews.
-func (r *Releases) Preview(_ context.Context, m helm.Module) (helm.Preview, error) {
+// Plan implements actors.Previews.
+func (r *Releases) Plan(_ context.Context, m helm.Module) (helm.Plan, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch old, exists := r.deployed[m.Name]; {
 	case !exists:
-		return helm.Preview{Action: helm.Installed, Reason: "there is no release"}, nil
+		return helm.Plan{Action: helm.Installed, Reason: "there is no release"}, nil
 	case old.checksum != values.Checksum(m.Values):
-		return helm.Preview{Action: helm.Upgraded, Reason: "values"}, nil
+		return helm.Plan{Action: helm.Upgraded, Reason: "values"}, nil
 	}
-	return helm.Preview{Action: helm.Skipped}, nil
+	return helm.Plan{Action: helm.Skipped}, nil
 }
 
-// PreviewUninstall implements actors.Previews.
-func (r *Releases) PreviewUninstall(_ context.Context, name string) (helm.Preview, error) {
+// PlanUninstall implements actors.Previews.
+func (r *Releases) PlanUninstall(_ context.Context, name string) (helm.Plan, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, exists := r.deployed[name]; !exists {
-		return helm.Preview{}, nil
+		return helm.Plan{}, nil
 	}
-	return helm.Preview{Action: helm.Uninstalled}, nil
+	return helm.Plan{Action: helm.Uninstalled}, nil
 }
 
-// PreviewPurge implements actors.Previews.
-func (r *Releases) PreviewPurge(ctx context.Context, name string) (helm.Preview, error) {
+// PlanPurge implements actors.Previews.
+func (r *Releases) PlanPurge(ctx context.Context, name string) (helm.Plan, error) {
 	if r.isForeign(name) {
-		return helm.Preview{}, nil
+		return helm.Plan{}, nil
 	}
-	return r.PreviewUninstall(ctx, name)
+	return r.PlanUninstall(ctx, name)
 }
 
 // stepPlan prints what the operator would do: with the ConfigMap in force, or with the one
