@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
@@ -46,7 +47,7 @@ type outlook struct {
 	dynamic  map[string]bool // flags of global hooks
 	scripts  map[string]bool // what the enabled scripts have said, by module
 	deployed map[string]bool
-	purges   purges
+	purges   decide.Purges
 	// running returns which modules would not have to be started.
 	running func(m addons.Module, release bool) bool
 	// hookValues returns what is known of the values that hooks of a module set.
@@ -79,7 +80,7 @@ func (o *outlook) choose(current, proposed map[string]string) map[string]string 
 // propose gives every section its part of a ConfigMap. refused says why the operator
 // would not take it.
 func (o *outlook) propose(data map[string]string) (refused string) {
-	doc, err := checkStored(data, nil, o.sections, o.tree.Modules, enabling{o.dynamic, o.scripts})
+	doc, err := decide.Check(data, nil, o.sections, o.tree.Modules, decide.Enabling{Dynamic: o.dynamic, Scripts: o.scripts})
 	if err != nil {
 		return err.Error()
 	}
@@ -126,12 +127,14 @@ func (o *outlook) forecast(ctx context.Context, current, proposed map[string]str
 		return messages.Forecast{}, errors.New("this operator cannot rehearse Helm")
 	}
 	script := func(m addons.Module, before []string) (hooks.Answer, error) { return o.enabledScript(ctx, m, before) }
-	enabled, verdicts, err := judge(o.tree.Modules, o.dynamic, o.config.Flags, script)
+	enabled, verdicts, err := decide.Enabled(o.tree.Modules, o.dynamic, o.config.Flags, script)
 	if err != nil {
 		return messages.Forecast{}, fmt.Errorf("enabled scripts: %s", o.hide(err.Error()))
 	}
-	p := plan(o.tree.Modules, enabled, o.deployed, o.world.IgnoredRelease, untouchable(o.tree.Modules, o.config.Maintenance))
-	p, _ = o.purges.holdBack(p, o.world.Purges, countReleases(o.deployed, o.world.IgnoredRelease), o.tree.Empty)
+	p, _ := decide.Reload{
+		Tree: o.tree, Enabled: enabled, Deployed: o.deployed, Ignored: o.world.IgnoredRelease,
+		Maintenance: o.config.Maintenance, Purges: o.purges, Limits: o.world.Purges,
+	}.Steps()
 	f := messages.Forecast{Notes: o.notes, Modules: o.steps(p, verdicts)}
 	var group errgroup.Group
 	group.SetLimit(forecastWidth)
@@ -149,7 +152,7 @@ func (o *outlook) forecast(ctx context.Context, current, proposed map[string]str
 }
 
 // steps are the modules of a plan in the order in which their turn comes.
-func (o *outlook) steps(p Plan, verdicts map[string]Verdict) []messages.ModuleForecast {
+func (o *outlook) steps(p decide.Steps, verdicts map[string]decide.Verdict) []messages.ModuleForecast {
 	steps := []messages.ModuleForecast{}
 	for _, name := range p.Run {
 		m := o.module(name)
@@ -207,7 +210,7 @@ func (o *outlook) rehearse(ctx context.Context, step *messages.ModuleForecast) {
 }
 
 func (o *outlook) rehearseRun(ctx context.Context, step *messages.ModuleForecast, m addons.Module) {
-	if maintained(m, o.config.Maintenance) != "" {
+	if decide.Maintained(m, o.config.Maintenance) != "" {
 		step.Notes = append(step.Notes, "it is under maintenance: its release is left alone")
 		return
 	}
@@ -298,10 +301,10 @@ func Forecast(ctx context.Context, w World, request messages.ForecastRequest) (m
 	if err != nil {
 		return messages.Forecast{}, err
 	}
-	o := &outlook{world: w, tree: tree, sections: b.sections, deployed: setOf(releases), secrets: request.Secrets, hookValues: map[string]string{}, purges: purges{confirmed: current.ConfirmPurge}, scripts: map[string]bool{}}
+	o := &outlook{world: w, tree: tree, sections: b.sections, deployed: setOf(releases), secrets: request.Secrets, hookValues: map[string]string{}, purges: decide.Purges{Confirmed: current.ConfirmPurge}, scripts: map[string]bool{}}
 	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing
 	o.running = func(m addons.Module, release bool) bool {
-		return release || !charts.Exists(m.Dir) && switchedOn(m, nil, before.Flags).Enabled
+		return release || !charts.Exists(m.Dir) && decide.SwitchedOn(m, nil, before.Flags).Enabled
 	}
 	if err := o.lookForGlobalHooks(); err != nil {
 		return messages.Forecast{}, err

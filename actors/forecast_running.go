@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -55,7 +56,7 @@ func (o *Operator) outlook(ctx context.Context) (*outlook, error) {
 		return nil, err
 	}
 	look := &outlook{
-		world: o.program.World, tree: tree, sections: map[string]*values.Section{}, dynamic: d.dynamic, scripts: answersOfScripts(d),
+		world: o.program.World, tree: tree, sections: map[string]*values.Section{}, dynamic: d.dynamic, scripts: decide.Answers(d.verdicts),
 		deployed: maps.Clone(d.deployed), purges: d.purges, hookValues: map[string]string{},
 		running: func(m addons.Module, _ bool) bool { return slices.Contains(d.before, m.Name) },
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -101,7 +102,7 @@ type (
 func (c *converge) mayPurge(release string) purgeable {
 	back := slices.ContainsFunc(c.state.tree.Modules, func(m addons.Module) bool { return m.Name == release })
 	return purgeable{
-		may:     !back && !slices.Contains(c.state.purges.held, release) && !untouchable(c.state.tree.Modules, c.state.maintenance)(release),
+		may:     !back && !slices.Contains(c.state.purges.Held, release) && !decide.Untouchable(c.state.tree.Modules, c.state.maintenance)(release),
 		removed: c.state.removed[release],
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"addon-operator/actors"
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -173,7 +174,7 @@ func (p *play) world() (actors.World, error) {
 	}
 	return actors.World{
 		Log: log, Hooks: r, Releases: r, ConfigMap: configMap{p}, Secret: secret{p}, Objects: r, CRDs: r, ReleaseWatch: releaseWatch{p.server}, HealDelay: time.Millisecond, Watch: p.server.WatchObjects,
-		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, Purges: actors.PurgeLimits{Any: true},
+		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, Purges: decide.PurgeLimits{Any: true},
 		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
 		Dirs:    addons.Dirs{Modules: []string{p.modulesDir()}, Global: p.globalDir(), UnnumberedOrder: 1},
 	}, nil
