@@ -148,13 +148,10 @@ func (j reloadJob) enabledScript(run *supervisor.Run, m addons.Module, global *v
 	if err != nil {
 		return answer, err
 	}
-	merged, config := (&known{global: global, own: own.Section}).values()
-	merged[values.GlobalKey] = withEnabledModules(merged[values.GlobalKey], before)
 	defer of.hookBegins(hooks.Hook{File: hooks.File{Name: m.Name + "/enabled"}}, "")()
-	return j.program.Hooks.Enabled(run.Context(), hooks.EnabledScript{
-		Module: m.Name, Path: m.EnabledScript, Values: merged, ConfigValues: config,
-		Labels: of.labels("enabled", ""), Env: traceEnvironment(run),
-	})
+	script := decide.Script(m, global, own.Section, before)
+	script.Labels, script.Env = of.labels("enabled", ""), traceEnvironment(run)
+	return j.program.Hooks.Enabled(run.Context(), script)
 }
 
 func sameModules(a, b *addons.Tree) bool {

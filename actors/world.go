@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"addon-operator/actors/decide"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -45,9 +46,9 @@ type World struct {
 	// Notices may be nil: then there are no Events.
 	Notices Notices
 	// Renderer may be nil: then charts cannot be rendered on request.
-	Renderer Renderer
-	// Previews may be nil: then there are no forecasts.
-	Previews Previews
+	Renderer plan.Renderer
+	// Plans may be nil: then there are no plans, and nobody looks for drift.
+	Plans plan.Helm
 	// Drift says what to do with objects that others changed: DriftReport, DriftCorrect, or
 	// nothing; DriftPeriod is the time between two looks at a module.
 	Drift       string

@@ -6,14 +6,14 @@ import (
 	"strings"
 	"time"
 
-	"addon-operator/actors"
+	"addon-operator/actors/plan"
 	"addon-operator/helm"
 	"addon-operator/helm/dryrun"
 	"addon-operator/messages"
 	"addon-operator/values"
 )
 
-// Drift implements actors.Previews: of the objects that others changed, the field data.x
+// Drift implements plan.Helm: of the objects that others changed, the field data.x
 // is another.
 func (r *Releases) Drift(_ context.Context, m helm.Module) ([]dryrun.Change, bool, error) {
 	r.mu.Lock()
@@ -100,4 +100,4 @@ func (p *player) stepShowDrift(name string) error {
 	})
 }
 
-var _ actors.Previews = (*Releases)(nil)
+var _ plan.Helm = (*Releases)(nil)

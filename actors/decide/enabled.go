@@ -95,3 +95,28 @@ func Answers(verdicts map[string]Verdict) map[string]bool {
 	}
 	return answers
 }
+
+// Script is how the enabled script of a module is asked: with its values, and the modules that are
+// enabled before it (E6).
+func Script(m addons.Module, global, own *values.Section, before []string) hooks.EnabledScript {
+	return hooks.EnabledScript{
+		Module: m.Name, Path: m.EnabledScript,
+		Values:       map[string]any{values.GlobalKey: WithEnabledModules(global.Merged(), before), m.Key: own.Merged()},
+		ConfigValues: map[string]any{values.GlobalKey: global.Config(), m.Key: own.Config()},
+	}
+}
+
+// WithEnabledModules returns a copy of the global section that has the list (D9).
+func WithEnabledModules(section any, names []string) any {
+	old, _ := section.(map[string]any)
+	out := make(map[string]any, len(old)+1)
+	for k, v := range old {
+		out[k] = v
+	}
+	list := make([]any, 0, len(names))
+	for _, name := range names {
+		list = append(list, name)
+	}
+	out["enabledModules"] = list
+	return out
+}

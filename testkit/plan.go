@@ -8,7 +8,7 @@ import (
 	"addon-operator/values"
 )
 
-// Plan implements actors.Previews.
+// Plan implements plan.Helm.
 func (r *Releases) Plan(_ context.Context, m helm.Module) (helm.Plan, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -21,7 +21,7 @@ func (r *Releases) Plan(_ context.Context, m helm.Module) (helm.Plan, error) {
 	return helm.Plan{Action: helm.Skipped}, nil
 }
 
-// PlanUninstall implements actors.Previews.
+// PlanUninstall implements plan.Helm.
 func (r *Releases) PlanUninstall(_ context.Context, name string) (helm.Plan, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -31,7 +31,7 @@ func (r *Releases) PlanUninstall(_ context.Context, name string) (helm.Plan, err
 	return helm.Plan{Action: helm.Uninstalled}, nil
 }
 
-// PlanPurge implements actors.Previews.
+// PlanPurge implements plan.Helm.
 func (r *Releases) PlanPurge(ctx context.Context, name string) (helm.Plan, error) {
 	if r.isForeign(name) {
 		return helm.Plan{}, nil
@@ -42,7 +42,7 @@ func (r *Releases) PlanPurge(ctx context.Context, name string) (helm.Plan, error
 // stepPlan prints what the operator would do: with the ConfigMap in force, or with the one
 // in a file.
 func (p *player) stepPlan(name string) error {
-	request := messages.ForecastRequest{}
+	request := messages.PlanRequest{}
 	if name != "" {
 		data, err := p.configMapFile(name)
 		if err != nil {
@@ -51,7 +51,7 @@ func (p *player) stepPlan(name string) error {
 		request.Proposed = data
 	}
 	return p.await(func() error {
-		f, err := p.operator.Forecast(context.Background(), request)
+		f, err := p.operator.Plan(context.Background(), request)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,161 @@
+package actors
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"addon-operator/actors/decide"
+	"addon-operator/actors/plan"
+	"addon-operator/addons"
+	"addon-operator/helm/charts"
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// What a plan is made from is collected here, from a running operator or from files and the
+// cluster; package plan makes it.
+
+// getKnownConfig asks config for the content of the ConfigMap that is in force. It answers
+// knownConfig.
+type (
+	getKnownConfig struct{}
+	knownConfig    struct {
+		data    map[string]string
+		refused string
+	}
+)
+
+// Plan returns what the running operator would do with the ConfigMap of the request, or
+// at the next reload without one. What hooks have set is known from their last runs. It
+// asks the actors for what they know, and changes nothing in them.
+func (o *Operator) Plan(ctx context.Context, request messages.PlanRequest) (messages.Plan, error) {
+	current, err := askFor[knownConfig](ctx, o, "config", getKnownConfig{})
+	if err != nil {
+		return messages.Plan{}, err
+	}
+	known, err := o.collect(ctx)
+	if err != nil {
+		return messages.Plan{}, err
+	}
+	known.Config = current.data
+	if request.Proposed == nil && current.refused != "" {
+		known.Notes = append(known.Notes, "the ConfigMap in the cluster is refused, this is for the last valid one: "+current.refused)
+	}
+	return plan.Make(ctx, known, request)
+}
+
+// collect asks the actors for what a plan is made from.
+func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
+	d, err := askFor[discovery](ctx, o, messages.Converge, getDiscovery{})
+	if err != nil {
+		return plan.Known{}, err
+	}
+	tree, err := d.tree.Refresh(o.program.Dirs)
+	if err != nil {
+		return plan.Known{}, err
+	}
+	known, err := o.program.plannable(ctx, tree)
+	if err != nil {
+		return plan.Known{}, err
+	}
+	known.Enabling = decide.Enabling{Dynamic: d.dynamic, Scripts: decide.Answers(d.verdicts)}
+	known.Running = func(m addons.Module, _ bool) bool { return slices.Contains(d.before, m.Name) }
+	known.GlobalHooksRan = true
+	maps.Copy(known.Reload.Deployed, d.deployed)
+	known.Reload.Purges = d.purges
+	global, err := askFor[messages.Values](ctx, o, messages.GlobalHooks, messages.GetValues{})
+	if err != nil {
+		return plan.Known{}, err
+	}
+	known.Sections[values.GlobalKey] = global.Section
+	for _, m := range tree.Modules {
+		old := slices.ContainsFunc(d.tree.Modules, func(old addons.Module) bool { return old.Name == m.Name && old.Dir == m.Dir })
+		if err := o.collectFrom(ctx, &known, m, old); err != nil {
+			return plan.Known{}, err
+		}
+	}
+	if !o.Converge().Ready {
+		known.Notes = append(known.Notes, "the first converge is not over: hooks that have not run yet may set other values")
+	}
+	return known, nil
+}
+
+// collectFrom asks for the values of a module; one that was found just now has no actor yet.
+func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.Module, old bool) error {
+	if !old {
+		section, err := sectionFor(m)
+		if err != nil {
+			return fmt.Errorf("module %s: %w", m.Name, err)
+		}
+		known.Sections[m.Key] = section
+		return nil
+	}
+	got, err := askFor[handed](ctx, o, "module/"+m.Name, handOver{})
+	if err != nil {
+		return err
+	}
+	known.Sections[m.Key] = got.known.own
+	if !got.known.started {
+		return nil
+	}
+	known.HookValues[m.Name] = ""
+	if len(got.known.hooks) > 0 {
+		known.HookValues[m.Name] = messages.HookValuesRemembered
+	}
+	return nil
+}
+
+// plannable is what files and the cluster say.
+func (w World) plannable(ctx context.Context, tree *addons.Tree) (plan.Known, error) {
+	releases, _, err := w.concerned(ctx, tree.Modules)
+	if err != nil {
+		return plan.Known{}, err
+	}
+	return plan.Known{
+		Helm: w.Plans, Scripts: w.Hooks, Sections: map[string]*values.Section{}, HookValues: map[string]string{},
+		Reload: decide.Reload{Tree: tree, Deployed: setOf(releases), Ignored: w.IgnoredRelease, Limits: w.Purges},
+	}, nil
+}
+
+// Plan returns what an operator that is started now would do. No hooks have run for
+// it, so what they would set is unknown. The ConfigMap is read from the cluster, unless
+// one is proposed; running modules are known by their releases.
+func Plan(ctx context.Context, w World, request messages.PlanRequest) (messages.Plan, error) {
+	tree, err := addons.Load(w.Dirs)
+	if err != nil {
+		return messages.Plan{}, err
+	}
+	b := &boot{tree: tree, sections: map[string]*values.Section{}}
+	if err := b.makeSections(); err != nil {
+		return messages.Plan{}, err
+	}
+	current, err := w.ConfigMap.Read(ctx)
+	if err != nil {
+		return messages.Plan{}, fmt.Errorf("read the ConfigMap: %w", err)
+	}
+	if err := b.layerSecret(ctx, w); err != nil {
+		return messages.Plan{}, err
+	}
+	known, err := w.plannable(ctx, tree)
+	if err != nil {
+		return messages.Plan{}, err
+	}
+	known.Config, known.Sections = current.Data, b.sections
+	known.Enabling.Scripts = map[string]bool{} // each may say true
+	known.Reload.Purges.Confirmed = current.ConfirmPurge
+	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing
+	known.Running = func(m addons.Module, release bool) bool {
+		return release || !charts.Exists(m.Dir) && decide.SwitchedOn(m, nil, before.Flags).Enabled
+	}
+	return plan.Make(ctx, known, request)
+}
+
+func setOf(names []string) map[string]bool {
+	all := make(map[string]bool, len(names))
+	for _, name := range names {
+		all[name] = true
+	}
+	return all
+}
