@@ -30,7 +30,7 @@ func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 const exitChanges exitError = 2
 
 // planTimeout is how long a plan may take: enabled scripts are run, and every chart is
-// rehearsed.
+// applied as a dry run.
 const planTimeout = 10 * time.Minute
 
 // planning are the flags of plan.
@@ -47,7 +47,7 @@ func planCommand(c *Config, opts *options, lookup func(string) (string, bool)) *
 		Use: "plan", Short: "Print what the operator would do, without doing it",
 		Long: `Prints which modules would start, be upgraded, stop or be purged, in that order and with
 the reason, and how their objects would change. Nothing is written to the cluster: charts
-are rehearsed with dry runs of the API server.
+are applied as dry runs of the API server.
 
 The running operator is asked when it answers on its debug address, because it knows the
 values that hooks have set. Without it the plan is made from the modules directory and the
