@@ -7,8 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"addon-operator/hooks"
 	"addon-operator/messages"
 )
@@ -83,7 +81,7 @@ func (j job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
 	if hook.Config != nil {
 		limit = cmp.Or(hook.Config.Settings.Timeout, limit)
 	}
-	return j.program.running.begin(messages.RunningHook{Module: moduleLabel(j.owner), Hook: hook.Name, Binding: binding, Limit: limitText(limit)})
+	return j.program.running.begin(messages.RunningHook{Module: messages.ModuleOf(j.owner), Hook: hook.Name, Binding: binding, Limit: limitText(limit)})
 }
 
 func limitText(limit time.Duration) string {
@@ -91,20 +89,4 @@ func limitText(limit time.Duration) string {
 		return ""
 	}
 	return limit.String()
-}
-
-// hangingHooks shows the hooks that hang; a run that is over has no series.
-func (m *Metrics) hangingHooks() {
-	seconds := m.describe("hook_hanging_seconds", "How long a hook or an enabled script has been running, from the first minute on.", "module", "hook", "binding")
-	m.registerLive(func(emit emit) {
-		type key struct{ module, hook, binding string }
-		shown := map[key]bool{}
-		for _, h := range m.seen.Load().hanging() { // of runs of one binding side by side the longest
-			k := key{h.Module, h.Hook, h.Binding}
-			if !shown[k] {
-				shown[k] = true
-				emit(seconds, prometheus.GaugeValue, time.Since(h.Began).Seconds(), k.module, k.hook, k.binding)
-			}
-		}
-	}, seconds)
 }

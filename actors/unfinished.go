@@ -188,7 +188,7 @@ func (j job) finish(run *supervisor.Run, e effects) error {
 		}
 		return fmt.Errorf("%w (all else of its result is in force; this is tried again, without another run of the hook)", err)
 	}
-	if dropped := j.program.Metrics.hookReported(j.owner, e.hook.Name, e.metrics); dropped > 0 {
+	if dropped := j.program.Metrics.Reports.Add(j.owner, e.hook.Name, e.metrics); dropped > 0 {
 		j.log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", e.hook.Name, "dropped", dropped, "option", "ADDON_OPERATOR_HOOK_METRICS_SERIES")
 	}
 	if len(e.objects) > 0 {

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
+	"addon-operator/actors/metrics"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -59,7 +60,7 @@ type World struct {
 	// WentBack begins to report watches that saw the API server go back to an earlier state
 	// (kube.Client.WentBack). It may be nil: then this is not noticed.
 	WentBack func(ctx context.Context, notify func(watch string))
-	Metrics  *Metrics
+	Metrics  *metrics.Metrics
 	// Writes is done when Helm must stop writing at once: at the end of the grace period.
 	// Cancelling a task does not stop Helm in the middle.
 	Writes context.Context
