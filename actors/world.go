@@ -187,7 +187,7 @@ type program struct {
 	enabled atomic.Pointer[[]string]
 
 	running *runningHooks
-	told    *told // of loops
+	told    told // of loops
 	// secretOff: the Secret with values is not read or written.
 	secretOff atomic.Bool
 }
@@ -196,7 +196,7 @@ func newProgram(system *supervisor.System, w World) *program {
 	if w.Secrets == nil {
 		w.Secrets = &Secrets{}
 	}
-	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width))), running: newRunningHooks(w.Log), told: newTold()}
+	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width))), running: &runningHooks{log: w.Log}}
 }
 
 // paths of the actors

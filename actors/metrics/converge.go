@@ -10,27 +10,25 @@ import (
 
 // Converge counts reloads of all modules, and what leads to them or slows them down.
 type Converge struct {
-	configRefused, discoveryFailed               prometheus.Counter
-	seconds, finished, restarts, postponed, loop *prometheus.CounterVec
+	// ConfigRefused counts ConfigMaps that are not valid, or were deleted.
+	ConfigRefused prometheus.Counter
+	// DiscoveryFailed counts failed discoveries of modules.
+	DiscoveryFailed prometheus.Counter
+
+	seconds, finished, restarts, postponed, loops *prometheus.CounterVec
 }
 
 func newConverge(d *declared) Converge {
 	return Converge{
-		configRefused:   d.counter("config_values_errors_total", "Contents of the ConfigMap that were refused, and its deletions.").WithLabelValues(),
-		discoveryFailed: d.counter("modules_discover_errors_total", "Failed discoveries of modules.").WithLabelValues(),
+		ConfigRefused:   d.counter("config_values_errors_total", "Contents of the ConfigMap that were refused, and its deletions.").WithLabelValues(),
+		DiscoveryFailed: d.counter("modules_discover_errors_total", "Failed discoveries of modules.").WithLabelValues(),
 		seconds:         d.counter("convergence_seconds", "Time spent in finished reloads of all modules.", "activation"),
 		finished:        d.counter("convergence_total", "Finished reloads of all modules.", "activation"),
 		restarts:        d.counter("reload_restarts_total", "Reloads of all modules that were started again before they had ended.", "activation"),
 		postponed:       d.counter("reloads_postponed_total", "Reloads of all modules that had to wait for the end of another one, because that had been started again too often.", "activation"),
-		loop:            d.counter("value_loops_total", "Events and tasks slowed down because hooks cause each other in a circle, also through objects that they or Helm write, a chart renders by chance, or another client undoes each correction of drift.", "activation"),
+		loops:           d.counter("value_loops_total", "Events and tasks slowed down because hooks cause each other in a circle, also through objects that they or Helm write, a chart renders by chance, or another client undoes each correction of drift.", "activation"),
 	}
 }
-
-// ConfigRefused counts a ConfigMap that is not valid, or was deleted.
-func (c Converge) ConfigRefused() { c.configRefused.Inc() }
-
-// DiscoveryFailed counts a failed discovery of modules.
-func (c Converge) DiscoveryFailed() { c.discoveryFailed.Inc() }
 
 // Ended counts a reload that has finished.
 func (c Converge) Ended(cause messages.Cause, began time.Time) {
@@ -49,4 +47,4 @@ func (c Converge) Postponed(cause messages.Cause) {
 }
 
 // Looped counts what was slowed down because it is part of a loop.
-func (c Converge) Looped(cause messages.Cause) { c.loop.WithLabelValues(activation(cause)).Inc() }
+func (c Converge) Looped(cause messages.Cause) { c.loops.WithLabelValues(activation(cause)).Inc() }

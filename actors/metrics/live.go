@@ -105,15 +105,12 @@ func (l *live) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-func (l *live) gauge(name, help string, labels ...string) *state {
-	return l.declare("gauge", prometheus.GaugeValue, name, help, labels)
-}
-
-func (l *live) counter(name, help string, labels ...string) *state {
-	return l.declare("counter", prometheus.CounterValue, name, help, labels)
-}
-
-func (l *live) declare(kind string, value prometheus.ValueType, name, help string, labels []string) *state {
+// state declares one: counters, and only counters, are called total.
+func (l *live) state(name, help string, labels ...string) *state {
+	kind, value := "gauge", prometheus.GaugeValue
+	if strings.HasSuffix(name, "_total") {
+		kind, value = "counter", prometheus.CounterValue
+	}
 	f := l.declared.describe(kind, name, help, labels...)
 	s := &state{prometheus.NewDesc(f.Name, help, labels, nil), value}
 	l.states = append(l.states, s)
@@ -122,11 +119,11 @@ func (l *live) declare(kind string, value prometheus.ValueType, name, help strin
 
 // actors are by type of actor: their number does not grow with the modules.
 func (l *live) actors() func(scrape) {
-	count := l.gauge("actors", "Actors by what they are doing: idle, busy, or suspended after a failure.", "actor", "state")
-	longest := l.gauge("actor_state_seconds", "Longest time that an actor has been in its present state.", "actor", "state")
-	length := l.gauge("actor_mailbox_length", "Messages that wait in mailboxes.", "actor")
-	processed := l.counter("actor_messages_total", "Messages that actors have handled.", "actor")
-	restarts := l.counter("actor_restarts_total", "Restarts of actors, and crashes of the one that is not restarted. Those of workers are failed tasks that are tried again, all others are mistakes of the operator.", "actor")
+	count := l.state("actors", "Actors by what they are doing: idle, busy, or suspended after a failure.", "actor", "state")
+	longest := l.state("actor_state_seconds", "Longest time that an actor has been in its present state.", "actor", "state")
+	length := l.state("actor_mailbox_length", "Messages that wait in mailboxes.", "actor")
+	processed := l.state("actor_messages_total", "Messages that actors have handled.", "actor")
+	restarts := l.state("actor_restarts_total", "Restarts of actors, and crashes of the one that is not restarted. Those of workers are failed tasks that are tried again, all others are mistakes of the operator.", "actor")
 	return func(s scrape) {
 		for kind, all := range s.Actors.Summaries() {
 			for _, state := range []string{supervisor.Idle, supervisor.Busy, supervisor.Suspended} {
@@ -144,9 +141,9 @@ func (l *live) actors() func(scrape) {
 // one name in one queue: their objects are added up, and the first state is shown.
 func (l *live) bindings() func(scrape) {
 	labels := []string{"module", "hook", "binding", "queue", "kind"}
-	objects := l.gauge("kube_snapshot_objects", "Objects in the snapshot of a binding.", labels...)
-	errors := l.counter("kube_jq_filter_errors_total", "Objects on which the jqFilter of a binding failed; they have no filterResult.", labels...)
-	states := l.gauge("kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, too-large, stale.", append(labels, "state")...)
+	objects := l.state("kube_snapshot_objects", "Objects in the snapshot of a binding.", labels...)
+	errors := l.state("kube_jq_filter_errors_total", "Objects on which the jqFilter of a binding failed; they have no filterResult.", labels...)
+	states := l.state("kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, too-large, stale.", append(labels, "state")...)
 	type key struct{ module, hook, binding, queue, kind string }
 	return func(s scrape) {
 		monitors := published[messages.MonitorsReporter](s)
@@ -172,11 +169,11 @@ func (l *live) bindings() func(scrape) {
 
 // queues are the lengths of queues, the tasks at their heads, and what waits for hooks in them.
 func (l *live) queues() func(scrape) {
-	length := l.gauge("tasks_queue_length", "Tasks in a queue, the one in progress included.", "queue")
-	head := l.gauge("tasks_queue_head_info", "1 for the task that a queue works at, or begins with next.", "queue", "module", "task_type", "hook")
-	since := l.gauge("tasks_queue_head_seconds", "How long the task at the head has been in progress, its waiting between attempts included.", "queue")
-	many := l.gauge("tasks_queue_compaction_tasks_by_hook", "Triggers that wait for a hook, when there are more than 20 of them; its next run serves them all.", "queue_name", "hook")
-	triggers := l.gauge("tasks_queue_triggers", "Events and ticks that wait in a queue; the task of a hook carries all that wait for it.", "queue")
+	length := l.state("tasks_queue_length", "Tasks in a queue, the one in progress included.", "queue")
+	head := l.state("tasks_queue_head_info", "1 for the task that a queue works at, or begins with next.", "queue", "module", "task_type", "hook")
+	since := l.state("tasks_queue_head_seconds", "How long the task at the head has been in progress, its waiting between attempts included.", "queue")
+	many := l.state("tasks_queue_compaction_tasks_by_hook", "Triggers that wait for a hook, when there are more than 20 of them; its next run serves them all.", "queue_name", "hook")
+	triggers := l.state("tasks_queue_triggers", "Events and ticks that wait in a queue; the task of a hook carries all that wait for it.", "queue")
 	return func(s scrape) {
 		named(s, func(queue string, q messages.QueueStatus) {
 			if len(q.Head) > 0 {
@@ -197,12 +194,12 @@ func (l *live) queues() func(scrape) {
 
 // modules are what modules say of themselves.
 func (l *live) modules() func(scrape) {
-	info := l.gauge("mm_module_info", "1 for each module. It is critical when a failing run of it holds the others up (module failure policy block).", "module", "enabled", "critical")
-	enabled := l.gauge("mm_module_enabled", "1 while the module is enabled. The version is that of the chart that was applied last.", "module", "version")
-	succeeded := l.gauge("module_last_success_timestamp_seconds", "When a run of the module last succeeded.", "module")
-	failed := l.gauge("module_last_failure_timestamp_seconds", "When a run or the delete of the module last failed.", "module")
-	maintenance := l.gauge("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
-	parked := l.gauge("module_parked", "1 while the module is retried outside of the main queue (module failure policy isolate, or an API that it needs does not answer).", "module")
+	info := l.state("mm_module_info", "1 for each module. It is critical when a failing run of it holds the others up (module failure policy block).", "module", "enabled", "critical")
+	enabled := l.state("mm_module_enabled", "1 while the module is enabled. The version is that of the chart that was applied last.", "module", "version")
+	succeeded := l.state("module_last_success_timestamp_seconds", "When a run of the module last succeeded.", "module")
+	failed := l.state("module_last_failure_timestamp_seconds", "When a run or the delete of the module last failed.", "module")
+	maintenance := l.state("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
+	parked := l.state("module_parked", "1 while the module is retried outside of the main queue (module failure policy isolate, or an API that it needs does not answer).", "module")
 	return func(s scrape) {
 		named(s, func(name string, m messages.ModuleStatus) {
 			s.emit(info, 1, name, strconv.FormatBool(m.Enabled), strconv.FormatBool(s.Critical))
@@ -226,9 +223,9 @@ func (l *live) modules() func(scrape) {
 
 // converge is whether all modules are as they should be.
 func (l *live) converge() func(scrape) {
-	converged := l.gauge("converged", "1 when the first converge is over and no reload of all modules is in progress.")
-	held := l.gauge("purges_held", "Releases without a module directory that are not purged until a person allows it.")
-	refused := l.gauge("config_values_refused", "1 while the ConfigMap is refused, or deleted, and the last valid values are in force.")
+	converged := l.state("converged", "1 when the first converge is over and no reload of all modules is in progress.")
+	held := l.state("purges_held", "Releases without a module directory that are not purged until a person allows it.")
+	refused := l.state("config_values_refused", "1 while the ConfigMap is refused, or deleted, and the last valid values are in force.")
 	return func(s scrape) {
 		now := published[messages.ConvergeStatus](s)
 		s.emit(converged, number(now.Ready && now.Phase == messages.ConvergeIdle))
@@ -243,8 +240,8 @@ func (l *live) converge() func(scrape) {
 
 // leadership is who leads.
 func (l *live) leadership() func(scrape) {
-	leads := l.gauge("leader", "1 while this replica leads, 0 while it is stand-by.")
-	transitions := l.counter("leader_transitions_total", "How often the leadership went from one replica to another.")
+	leads := l.state("leader", "1 while this replica leads, 0 while it is stand-by.")
+	transitions := l.state("leader_transitions_total", "How often the leadership went from one replica to another.")
 	return func(s scrape) {
 		now := s.Leadership()
 		s.emit(leads, number(now.Leading))
@@ -254,7 +251,7 @@ func (l *live) leadership() func(scrape) {
 
 // hanging are the hooks that hang; a run that is over has no series.
 func (l *live) hanging() func(scrape) {
-	running := l.gauge("hook_hanging_seconds", "How long a hook or an enabled script has been running, from the first minute on.", "module", "hook", "binding")
+	running := l.state("hook_hanging_seconds", "How long a hook or an enabled script has been running, from the first minute on.", "module", "hook", "binding")
 	type key struct{ module, hook, binding string }
 	return func(s scrape) {
 		shown := map[key]bool{}

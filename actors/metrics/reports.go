@@ -29,35 +29,23 @@ type Reports struct {
 	Limit    int
 	reserved string // prefix of the operator's own metrics
 	dropped  *prometheus.CounterVec
-	now      atomic.Pointer[reports]
-}
-
-// reports is what hooks have reported at one moment; it is not changed any more.
-type reports struct {
-	hooks map[reporter]reported
-	names map[string]name
+	now      atomic.Pointer[map[reporter]reported]
 }
 
 // reporter is a hook that reports metrics; module is empty for global ones.
 type reporter struct{ module, hook string }
 
-// reported are the series of one hook.
+// reported are the series of one hook; they are not changed any more.
 type reported struct {
 	series map[seriesKey]series
-	count  int  // as Prometheus counts series
 	told   bool // that they are too many
-}
-
-// name is a name of a metric. All series with it have one type.
-type name struct {
-	action hooks.MetricAction
-	series int
 }
 
 type seriesKey struct{ name, labels string }
 
 // series is one combination of labels; its maps are not changed.
 type series struct {
+	action hooks.MetricAction
 	group  string
 	labels map[string]string
 	value  float64
@@ -66,25 +54,64 @@ type series struct {
 	buckets map[float64]uint64
 }
 
-var _ prometheus.Collector = (*Reports)(nil)
+// family is what all series of a name have in common.
+type family struct {
+	action hooks.MetricAction
+	labels []string
+}
 
 func newReports(d *declared) *Reports {
 	r := &Reports{
 		Limit: DefaultSeries, reserved: d.prefix,
 		dropped: d.counter("hook_metrics_dropped_total", "Values that hooks reported for new series of metrics, and that were dropped because the hook has too many.", "module", "hook"),
 	}
-	r.now.Store(&reports{})
+	r.now.Store(&map[reporter]reported{})
 	return r
+}
+
+// change replaces the reports. It calls next again when another hook was faster.
+func (r *Reports) change(next func(map[reporter]reported)) {
+	for {
+		before := r.now.Load()
+		after := maps.Clone(*before)
+		if next(after); r.now.CompareAndSwap(before, &after) {
+			return
+		}
+	}
+}
+
+// families are those of all series by name. When two hooks bring up one name with different
+// types at the same moment, one type wins.
+func families(now map[reporter]reported) map[string]family {
+	all := map[string]family{}
+	for _, own := range now {
+		for key, s := range own.series {
+			f, ok := all[key.name]
+			if !ok || s.action < f.action {
+				f.action = s.action
+			}
+			for label := range s.labels {
+				if !slices.Contains(f.labels, label) {
+					f.labels = append(f.labels, label)
+				}
+			}
+			all[key.name] = f
+		}
+	}
+	return all
 }
 
 // Check refuses what could not be shown together with what is there: a run whose
 // metrics are refused has no effect at all (X27).
 func (r *Reports) Check(reported []hooks.Metric) error {
-	shown := r.now.Load().names
+	if len(reported) == 0 {
+		return nil
+	}
+	shown := families(*r.now.Load())
 	now := map[string]hooks.MetricAction{} // of this run
 	known := func(name string) hooks.MetricAction {
-		if n, ok := shown[name]; ok {
-			return n.action
+		if f, ok := shown[name]; ok {
+			return f.action
 		}
 		return now[name]
 	}
@@ -129,164 +156,115 @@ func (r *Reports) conflict(m hooks.Metric, known func(name string) hooks.MetricA
 // not report again, vanish; groups belong to the hook (I7). New series of a hook that has as
 // many as it may are dropped and counted. It returns how many, the first time that this happens.
 func (r *Reports) Add(owner, hook string, written []hooks.Metric) (dropped int) {
-	who := reporter{messages.ModuleOf(owner), hook}
-	for len(written) > 0 {
-		before := r.now.Load()
-		next, dropped := before.with(who, written, r.Limit)
-		if !r.now.CompareAndSwap(before, next) {
-			continue // another hook has reported; what it did may matter here
-		}
-		if dropped > 0 {
-			r.dropped.WithLabelValues(who.module, hook).Add(float64(dropped))
-		}
-		if before.hooks[who].told {
-			return 0
-		}
-		return dropped
+	if len(written) == 0 {
+		return 0
 	}
-	return 0
+	who, told := reporter{messages.ModuleOf(owner), hook}, false
+	r.change(func(now map[reporter]reported) {
+		told = now[who].told
+		now[who], dropped = now[who].with(who, written, r.Limit)
+	})
+	if dropped > 0 {
+		r.dropped.WithLabelValues(who.module, hook).Add(float64(dropped))
+	}
+	if told {
+		return 0
+	}
+	return dropped
 }
 
 // forget removes the series of a module's hooks (I9).
 func (r *Reports) forget(module string) {
-	for {
-		before := r.now.Load()
-		next := before.clone()
-		for who, own := range next.hooks {
-			if who.module == module {
-				next.remove(&own, func(series) bool { return true })
-				delete(next.hooks, who)
-			}
-		}
-		if r.now.CompareAndSwap(before, next) {
-			return
-		}
-	}
+	r.change(func(now map[reporter]reported) {
+		maps.DeleteFunc(now, func(who reporter, _ reported) bool { return who.module == module })
+	})
 }
 
-// clone returns a copy whose maps may be changed, but not what is in them.
-func (r *reports) clone() *reports {
-	next := &reports{map[reporter]reported{}, map[string]name{}}
-	maps.Copy(next.hooks, r.hooks)
-	maps.Copy(next.names, r.names)
-	return next
-}
-
-// with returns the reports after one run of a hook.
-func (r *reports) with(who reporter, written []hooks.Metric, limit int) (next *reports, dropped int) {
-	next = r.clone()
-	own := next.hooks[who]
-	own.series = maps.Clone(own.series)
-	if own.series == nil {
-		own.series = map[seriesKey]series{}
-	}
+// with returns the series after one run of the hook.
+func (own reported) with(who reporter, written []hooks.Metric, limit int) (_ reported, dropped int) {
 	groups := map[string]bool{}
 	for _, m := range written {
 		if m.Group != "" {
 			groups[m.Group] = true
 		}
 	}
-	next.remove(&own, func(s series) bool { return groups[s.group] })
-	for _, m := range written {
-		if m.Action != hooks.ActionExpire && !next.add(who, &own, m, limit) {
-			dropped++
+	all, count := map[seriesKey]series{}, 0
+	for key, s := range own.series {
+		if !groups[s.group] {
+			all[key] = s
+			count += s.size()
 		}
 	}
-	own.told = own.told || dropped > 0
-	next.hooks[who] = own
-	return next, dropped
-}
-
-func (r *reports) remove(own *reported, gone func(series) bool) {
-	for key, s := range own.series {
-		if !gone(s) {
+	for _, m := range written {
+		if m.Action == hooks.ActionExpire {
 			continue
 		}
-		n := r.names[key.name]
-		own.count -= seriesOf(n.action, len(s.buckets))
-		delete(own.series, key)
-		if n.series--; n.series > 0 {
-			r.names[key.name] = n
-		} else {
-			delete(r.names, key.name)
+		labels := who.label(m.Labels)
+		key := seriesKey{m.Name, fmt.Sprintf("%q", labels)} // sorted
+		before, known := all[key]
+		if !known {
+			before = series{action: m.Action, labels: labels}
 		}
+		after := before.and(m)
+		more := after.size()
+		if known {
+			more -= before.size()
+		}
+		if more > 0 && count+more > limit {
+			dropped++
+			continue
+		}
+		all[key] = after
+		count += more
 	}
+	return reported{all, own.told || dropped > 0}, dropped
 }
 
-// seriesOf counts as Prometheus does: a histogram has one for each bucket, and three more.
-func seriesOf(action hooks.MetricAction, buckets int) int {
-	if action == hooks.ActionObserve {
-		return buckets + 3
+// label adds the labels of the operator, which win. An empty label is the same as none to
+// Prometheus.
+func (who reporter) label(labels map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, labels)
+	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
+	all["hook"] = who.hook
+	if who.module != "" {
+		all["module"] = who.module
+	}
+	return all
+}
+
+// size counts as Prometheus does: a histogram has one series for each bucket, and three more.
+func (s series) size() int {
+	if s.action == hooks.ActionObserve {
+		return len(s.buckets) + 3
 	}
 	return 1
 }
 
-// add reports false when the hook has too many series for one more.
-func (r *reports) add(who reporter, own *reported, m hooks.Metric, limit int) bool {
-	labels := maps.Clone(m.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
-	labels["hook"] = who.hook
-	if who.module != "" {
-		labels["module"] = who.module
-	}
-	key, n := seriesKey{m.Name, keyOf(labels)}, r.names[m.Name]
-	s, known := own.series[key]
-	more := seriesOf(m.Action, len(m.Buckets))
-	if known {
-		more -= seriesOf(n.action, len(s.buckets))
-	}
-	if more > 0 && own.count+more > limit {
-		return false
-	}
-	own.count += more
-	if !known {
-		if n.series++; n.series == 1 {
-			n.action = m.Action
-		}
-		r.names[m.Name], s.labels = n, labels
-	}
+// and returns the series with one more value. With other buckets than before a histogram
+// starts again: what was counted cannot be spread over them.
+func (s series) and(m hooks.Metric) series {
 	s.group = m.Group
 	switch m.Action {
 	case hooks.ActionAdd:
 		s.value += m.Value
 	case hooks.ActionObserve:
-		s = s.observed(m)
+		before := s.buckets
+		if !slices.Equal(slices.Sorted(maps.Keys(before)), m.Buckets) {
+			s.count, s.value, before = 0, 0, nil
+		}
+		s.count++
+		s.value += m.Value
+		s.buckets = map[float64]uint64{}
+		for _, bound := range m.Buckets {
+			if s.buckets[bound] = before[bound]; m.Value <= bound {
+				s.buckets[bound]++
+			}
+		}
 	default:
 		s.value = m.Value
 	}
-	own.series[key] = s
-	return true
-}
-
-// observed counts a value. With other buckets than before the histogram starts again: what
-// was counted cannot be spread over them.
-func (s series) observed(m hooks.Metric) series {
-	before := s.buckets
-	if !slices.Equal(slices.Sorted(maps.Keys(before)), m.Buckets) {
-		s.count, s.value, before = 0, 0, nil
-	}
-	s.count++
-	s.value += m.Value
-	s.buckets = map[float64]uint64{}
-	for _, bound := range m.Buckets {
-		if s.buckets[bound] = before[bound]; m.Value <= bound {
-			s.buckets[bound]++
-		}
-	}
 	return s
-}
-
-// keyOf leaves empty labels out: to Prometheus they are the same as none.
-func keyOf(labels map[string]string) string {
-	var key strings.Builder
-	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		if labels[name] != "" {
-			fmt.Fprintf(&key, "%q=%q,", name, labels[name])
-		}
-	}
-	return key.String()
 }
 
 // Describe implements prometheus.Collector: nothing is known in advance.
@@ -295,43 +273,31 @@ func (r *Reports) Describe(chan<- *prometheus.Desc) {}
 // Collect implements prometheus.Collector. Labels that a series lacks are empty, so that
 // all series of a name have the same.
 func (r *Reports) Collect(out chan<- prometheus.Metric) {
-	now := r.now.Load()
-	labels := map[string][]string{} // by name
-	for _, own := range now.hooks {
-		for key, s := range own.series {
-			for label := range s.labels {
-				if !slices.Contains(labels[key.name], label) {
-					labels[key.name] = append(labels[key.name], label)
-				}
-			}
-		}
+	now, descriptions := *r.now.Load(), map[string]*prometheus.Desc{}
+	all := families(now)
+	for name, f := range all {
+		slices.Sort(f.labels)
+		descriptions[name] = prometheus.NewDesc(name, "Reported by a hook.", f.labels, nil)
 	}
-	descriptions := map[string]*prometheus.Desc{}
-	for name := range labels {
-		slices.Sort(labels[name])
-		descriptions[name] = prometheus.NewDesc(name, "Reported by a hook.", labels[name], nil)
-	}
-	for who, own := range now.hooks {
+	for who, own := range now {
 		for key, s := range own.series {
 			// A global hook may report in the name of a module; the module's hook of its name wins.
-			if other := (reporter{s.labels["module"], who.hook}); other != who {
-				if _, taken := now.hooks[other].series[key]; taken {
-					continue
-				}
+			other := reporter{s.labels["module"], who.hook}
+			if _, taken := now[other].series[key]; s.action == all[key.name].action && (other == who || !taken) {
+				out <- s.metric(descriptions[key.name], all[key.name].labels)
 			}
-			out <- s.metric(descriptions[key.name], now.names[key.name].action, labels[key.name])
 		}
 	}
 }
 
-func (s series) metric(desc *prometheus.Desc, action hooks.MetricAction, labels []string) prometheus.Metric {
+func (s series) metric(desc *prometheus.Desc, labels []string) prometheus.Metric {
 	given := make([]string, len(labels))
 	for i, name := range labels {
 		given[i] = s.labels[name]
 	}
 	var m prometheus.Metric
 	var err error
-	switch action {
+	switch s.action {
 	case hooks.ActionAdd:
 		m, err = prometheus.NewConstMetric(desc, prometheus.CounterValue, s.value, given...)
 	case hooks.ActionObserve:
