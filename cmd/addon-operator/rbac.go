@@ -71,10 +71,9 @@ type generator struct {
 	extra   []any // values of the files of --values
 	demands []demand
 
-	stage *apiserver.Server
-	away  []schema.GroupVersion // whose kinds are unknown
-	kinds *kube.Client          // resolves words by what the stage serves
-	chart *helm.Client          // applies charts to the stage
+	cluster kube.Discovery // with the kinds that modules bring
+	kinds   *kube.Client   // resolves words by what it serves
+	chart   *helm.Client   // applies charts to an API server in memory that has its kinds
 
 	record  string              // the last release record; "": none
 	lookups []apiserver.Request // objects that the last chart asked for
@@ -99,7 +98,7 @@ func generateRBAC(ctx context.Context, out, warnings io.Writer, c *Config, o rba
 	for _, warning := range g.tree.Warnings {
 		fmt.Fprintln(warnings, "warning:", warning)
 	}
-	for _, gv := range g.away {
+	for _, gv := range g.cluster.Away {
 		fmt.Fprintf(warnings, "warning: the kinds of %s are unknown, because APIService %s.%s is not available: rules for them may be missing\n", gv, gv.Version, gv.Group)
 	}
 	g.demands = append(g.demands, baseDemands(c)...)
@@ -189,7 +188,7 @@ func (g *generator) unknown(apiVersion, kind string) error {
 	if g.withoutCluster() {
 		return fmt.Errorf("%s is no kind of Kubernetes itself; give --kube-config of a cluster that has it", name)
 	}
-	for _, gv := range g.away {
+	for _, gv := range g.cluster.Away {
 		if apiVersion == "" || strings.HasPrefix(apiVersion, gv.Group+"/") {
 			return fmt.Errorf("it is unknown now whether the cluster has %s: APIService %s.%s is not available; try again when it is", name, gv.Version, gv.Group)
 		}

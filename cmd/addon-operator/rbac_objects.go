@@ -149,7 +149,7 @@ func (g *generator) definitions(m addons.Module, file string) error {
 			demand{"", status, crd.Metadata.Name, []string{"patch"}, why})
 		for _, v := range crd.Spec.Versions {
 			names := crd.Spec.Names
-			g.stage.Serve(&metav1.APIResourceList{
+			g.cluster.Kinds = append(g.cluster.Kinds, &metav1.APIResourceList{
 				GroupVersion: schema.GroupVersion{Group: crd.Spec.Group, Version: v.Name}.String(),
 				APIResources: []metav1.APIResource{{Name: names.Plural, Kind: names.Kind, Namespaced: crd.Spec.Scope == "Namespaced", ShortNames: names.ShortNames}},
 			})

@@ -28,27 +28,26 @@ func (g *generator) rehearse(ctx context.Context) error {
 	if g.withoutCluster() {
 		o = kube.Options{Config: apiserver.New("v1.36.0").RESTConfig(), QPS: -1}
 	}
-	cluster, err := kube.Connect(o)
+	client, err := kube.Connect(o)
 	if err != nil {
 		return err
 	}
-	about, err := cluster.Discover(ctx)
-	if err != nil {
+	if g.cluster, err = client.Discover(ctx); err != nil {
 		return fmt.Errorf("ask the cluster of %s for its kinds: %w; --offline does without", c.Kubeconfig, err)
 	}
-	g.away, g.stage = about.Away, apiserver.NewOf(about)
 	if err := g.ownKinds(); err != nil {
 		return err
 	}
-	g.stage.OnRequest(g.review)
-	if g.kinds, err = kube.Connect(kube.Options{Config: g.stage.RESTConfig(), QPS: -1}); err != nil {
+	stage := apiserver.NewOf(g.cluster)
+	stage.OnRequest(g.review)
+	if g.kinds, err = kube.Connect(kube.Options{Config: stage.RESTConfig(), QPS: -1}); err != nil {
 		return err
 	}
 	labels, err := parseLabels(c.ExtraLabels)
 	if err != nil {
 		return fmt.Errorf("helm-extra-labels: %w", err)
 	}
-	g.chart, err = helm.New(helm.Options{Config: g.stage.RESTConfig(), Namespace: c.Namespace, Labels: labels})
+	g.chart, err = helm.New(helm.Options{Config: stage.RESTConfig(), Namespace: c.Namespace, Labels: labels})
 	return err
 }
 
