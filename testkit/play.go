@@ -16,6 +16,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/decide"
+	"addon-operator/actors/metrics"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 )
@@ -118,7 +119,7 @@ type player struct {
 	releases *Releases
 	hooks    *Hooks
 	crds     *crds // nil: modules bring none
-	metrics  *actors.Metrics
+	metrics  *metrics.Metrics
 	operator *actors.Operator
 	writes   context.CancelFunc
 	witness  *witness
@@ -144,7 +145,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	trace := NewTrace()
 	p := &player{
 		t: t, disk: s.disk, trace: trace, sched: NewScheduler(seed), witness: newWitness(),
-		cluster: NewCluster(trace), releases: NewReleases(trace), metrics: actors.NewMetrics(actors.DefaultPrefix),
+		cluster: NewCluster(trace), releases: NewReleases(trace), metrics: metrics.New(metrics.DefaultPrefix),
 	}
 	p.metrics.ShowOldNames()
 	p.traps = newTraps(p.witness)
