@@ -98,9 +98,6 @@ func (m *module) Receive(ctx actor.Context) {
 	case messages.GetValues:
 		ctx.Respond(m.values())
 		return
-	case whichModule:
-		ctx.Respond(m.state.module)
-		return
 	case getHooks:
 		m.getHooks(ctx)
 	case startedUp:

@@ -65,11 +65,7 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	known.GlobalHooksRan = true
 	maps.Copy(known.Reload.Deployed, d.deployed)
 	known.Reload.Purges = d.purges
-	global, err := askFor[messages.Values](ctx, o, messages.GlobalHooks, messages.GetValues{})
-	if err != nil {
-		return plan.Known{}, err
-	}
-	known.Sections[values.GlobalKey] = global.Section
+	known.Sections[values.GlobalKey] = o.program.global.Load()
 	for _, m := range tree.Modules {
 		old := slices.ContainsFunc(d.tree.Modules, func(old addons.Module) bool { return old.Name == m.Name && old.Dir == m.Dir })
 		if err := o.collectFrom(ctx, &known, m, old); err != nil {
@@ -115,7 +111,7 @@ func (w World) plannable(ctx context.Context, tree *addons.Tree) (plan.Known, er
 	}
 	return plan.Known{
 		Helm: w.Plans, Scripts: w.Hooks, Sections: map[string]*values.Section{}, HookValues: map[string]string{},
-		Reload: decide.Reload{Tree: tree, Deployed: setOf(releases), Ignored: w.IgnoredRelease, Limits: w.Purges},
+		Reload: decide.Reload{Tree: tree, Deployed: setOf(releases), Ignored: w.IgnoredRelease, AllowPurge: w.AllowPurge, PurgeShare: w.PurgeShare},
 	}, nil
 }
 

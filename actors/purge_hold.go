@@ -19,6 +19,9 @@ import (
 // that were removed. A reload holds its purges back when they look like that, and people are
 // shown which releases would go and how to allow it. Everything else of the reload goes on.
 
+// DefaultPurgeShare is the share of the releases, in percent, that one reload may purge.
+const DefaultPurgeShare = 25
+
 // purgeReminder is the time until a purge that is still held back is reported again.
 const purgeReminder = 10 * time.Minute
 
@@ -27,7 +30,7 @@ func (c *converge) steps(ctx actor.Context, enabled []string) decide.Steps {
 	g := &c.state.purges
 	s, confirmed := decide.Reload{
 		Tree: c.state.tree, Enabled: enabled, Deployed: c.state.deployed, Ignored: c.program.IgnoredRelease,
-		Maintenance: c.state.maintenance, Purges: *g, Limits: c.program.Purges,
+		Maintenance: c.state.maintenance, Purges: *g, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
 	}.Steps()
 	if confirmed {
 		allowed := setOf(s.Purge)

@@ -4,17 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
 	"addon-operator/messages"
-	"addon-operator/values"
 )
-
-// whichModule asks a module for what lies on disk; the answer is an addons.Module.
-type whichModule struct{}
 
 // Render renders the chart of a module with its values now. It renders in the
 // goroutine of who asks; no actor waits for it.
@@ -31,22 +28,23 @@ func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, er
 	if o.program.Renderer == nil {
 		return helm.Module{}, errors.New("nothing can be rendered here")
 	}
-	m, err := askFor[addons.Module](ctx, o, "module/"+name, whichModule{})
+	d, err := askFor[discovery](ctx, o, messages.Converge, getDiscovery{})
 	if err != nil {
 		return helm.Module{}, err
 	}
+	i := slices.IndexFunc(d.tree.Modules, func(m addons.Module) bool { return m.Name == name })
+	if i < 0 {
+		return helm.Module{}, fmt.Errorf("there is no module %s", name)
+	}
+	m := d.tree.Modules[i]
 	if !charts.Exists(m.Dir) {
 		return helm.Module{}, fmt.Errorf("module %s has no chart, so there is nothing to render", name)
 	}
-	global, err := askFor[messages.Values](ctx, o, messages.GlobalHooks, messages.GetValues{})
+	got, err := askFor[handed](ctx, o, "module/"+name, handOver{})
 	if err != nil {
 		return helm.Module{}, err
 	}
-	own, err := askFor[messages.Values](ctx, o, "module/"+name, messages.GetValues{})
-	if err != nil {
-		return helm.Module{}, err
-	}
-	merged := map[string]any{values.GlobalKey: global.Section.Merged(), own.Section.Key(): own.Section.Merged()}
+	merged, _ := got.known.values()
 	return helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged}, nil
 }
 

@@ -12,7 +12,6 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
-	"addon-operator/actors/decide"
 	"addon-operator/actors/metrics"
 	"addon-operator/actors/plan"
 	"addon-operator/addons"
@@ -70,8 +69,9 @@ type World struct {
 	Dirs addons.Dirs
 	// IgnoredRelease is never purged: the release that deployed the operator itself (E10, B6).
 	IgnoredRelease string
-	// Purges says which purges are held back (P1).
-	Purges decide.PurgeLimits
+	// AllowPurge and PurgeShare say which purges are held back until a person allows them (P1).
+	AllowPurge bool
+	PurgeShare int
 	// Namespace and ConfigMapName are where the ConfigMap is, for commands in messages.
 	Namespace, ConfigMapName string
 	// Isolate parks a module whose run fails: it is retried outside of the main queue, and the

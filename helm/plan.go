@@ -51,17 +51,8 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 	return p, nil
 }
 
-// PlanUninstall returns what Uninstall would do now.
-func (c *Client) PlanUninstall(ctx context.Context, name string) (Plan, error) {
-	return c.planRemoval(ctx, name, false)
-}
-
-// PlanPurge returns what Purge would do now.
-func (c *Client) PlanPurge(ctx context.Context, name string) (Plan, error) {
-	return c.planRemoval(ctx, name, true)
-}
-
-func (c *Client) planRemoval(ctx context.Context, name string, purge bool) (Plan, error) {
+// PlanRemoval returns what Uninstall, or Purge, would do now.
+func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan, error) {
 	trial, err := c.dryRun(ctx)
 	if err != nil {
 		return Plan{}, err

@@ -76,7 +76,7 @@ func TestPurgeOnlyOurs(t *testing.T) {
 	f.helmInstall("vault", vault)
 	f.wantOurs("simple")
 	f.purge("vault", false)
-	if p, err := f.client.PlanPurge(t.Context(), "vault"); err != nil || p.Action != "" || len(p.Changes) > 0 {
+	if p, err := f.client.PlanRemoval(t.Context(), "vault", true); err != nil || p.Action != "" || len(p.Changes) > 0 {
 		t.Errorf("plan of a purge: %+v, %v", p, err)
 	}
 	f.wantRevisions("vault", "1 deployed")
@@ -211,7 +211,7 @@ func wantHarmless(f *fixture) {
 func TestPurgeOfCraftedRecord(t *testing.T) {
 	f := start(t)
 	crafted(f)
-	p, err := f.client.PlanPurge(t.Context(), "simple")
+	p, err := f.client.PlanRemoval(t.Context(), "simple", true)
 	if err != nil || p.Action != Uninstalled || len(p.Hooks) > 0 {
 		t.Errorf("plan: %+v, %v", p, err)
 	}

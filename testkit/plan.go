@@ -21,22 +21,15 @@ func (r *Releases) Plan(_ context.Context, m helm.Module) (helm.Plan, error) {
 	return helm.Plan{Action: helm.Skipped}, nil
 }
 
-// PlanUninstall implements plan.Helm.
-func (r *Releases) PlanUninstall(_ context.Context, name string) (helm.Plan, error) {
+// PlanRemoval implements plan.Helm.
+func (r *Releases) PlanRemoval(_ context.Context, name string, purge bool) (helm.Plan, error) {
+	foreign := r.isForeign(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, exists := r.deployed[name]; !exists {
+	if _, exists := r.deployed[name]; !exists || purge && foreign {
 		return helm.Plan{}, nil
 	}
 	return helm.Plan{Action: helm.Uninstalled}, nil
-}
-
-// PlanPurge implements plan.Helm.
-func (r *Releases) PlanPurge(ctx context.Context, name string) (helm.Plan, error) {
-	if r.isForeign(name) {
-		return helm.Plan{}, nil
-	}
-	return r.PlanUninstall(ctx, name)
 }
 
 // stepPlan prints what the operator would do: with the ConfigMap in force, or with the one

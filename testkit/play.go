@@ -15,7 +15,6 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"addon-operator/actors"
-	"addon-operator/actors/decide"
 	"addon-operator/actors/metrics"
 	"addon-operator/addons"
 	"addon-operator/hooks"
@@ -240,7 +239,7 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 		Log: p.trace.logger(p.witness), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Plans: p.releases, ConfigMap: p.cluster, Secret: clusterSecret{p.cluster}, Objects: p.cluster, Notices: p.cluster,
 		Watch: p.cluster.WatchObjects, WentBack: p.cluster.WentBack, Metrics: p.metrics,
 		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
-		Purges: decide.PurgeLimits{Any: p.allowPurge, Share: decide.DefaultPurgeShare}, ConfigMapName: operatorConfigMap, Namespace: operatorNamespace,
+		AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: operatorConfigMap, Namespace: operatorNamespace,
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 	}
 	if p.lastValid {

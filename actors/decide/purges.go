@@ -9,18 +9,6 @@ import (
 	"strings"
 )
 
-// DefaultPurgeShare is the share of the releases, in percent, that one reload may purge.
-const DefaultPurgeShare = 25
-
-// PurgeLimits say which purges are held back until a person allows them.
-type PurgeLimits struct {
-	// Any allows all purges.
-	Any bool
-	// Share is how many of the releases, in percent, one reload may purge. A single one it
-	// may purge always.
-	Share int
-}
-
 // Purges is what converge knows of purges that are held back.
 type Purges struct {
 	// Held are the releases of the last reload that stay, sorted; Why says for what reason.
@@ -38,17 +26,17 @@ func (g Purges) Clone() Purges {
 	return g
 }
 
-// holdBack takes out of the steps the purges that a person must allow. releases is how many
-// releases there are, empty are the roots that hold no module. confirmed reports that the
-// confirmation is for these very purges, which are among the steps then.
+// holdBack takes out of the steps the purges that a person must allow: more of the releases than the
+// share, or any when there are roots that hold no module. confirmed reports that the confirmation is
+// for these very purges, which are among the steps then.
 //
 // What was held back stays held back when only the reason is gone: while a volume comes back
 // directory by directory, the last ones must not go.
-func (g Purges) holdBack(s Steps, limits PurgeLimits, releases int, empty []string) (_ Steps, confirmed bool) {
+func (g Purges) holdBack(s Steps, share, releases int, empty []string) (_ Steps, confirmed bool) {
 	pending := slices.DeleteFunc(slices.Clone(s.Purge), func(name string) bool { return g.Allowed[name] })
 	slices.Sort(pending)
-	why := g.suspicion(pending, limits.Share, releases, empty)
-	if limits.Any || why == "" {
+	why := g.suspicion(pending, share, releases, empty)
+	if why == "" {
 		return s, false
 	}
 	if g.Confirmed == Confirmation(pending) {

@@ -29,18 +29,24 @@ type Reload struct {
 	// Maintenance are the modes in the ConfigMap (H15).
 	Maintenance map[string]string
 	Purges      Purges
-	Limits      PurgeLimits
+	// AllowPurge allows all purges; without it one reload may purge only so many percent of the
+	// releases (P1). A single one it may purge always.
+	AllowPurge bool
+	PurgeShare int
 }
 
 // Steps decides what to do with each module and release. confirmed reports that a person has allowed
 // purges that would be held back.
 func (r Reload) Steps() (_ Steps, confirmed bool) {
 	steps := r.modules()
+	if r.AllowPurge {
+		return steps, false
+	}
 	releases := len(r.Deployed)
 	if r.Deployed[r.Ignored] {
 		releases--
 	}
-	return r.Purges.holdBack(steps, r.Limits, releases, r.Tree.Empty)
+	return r.Purges.holdBack(steps, r.PurgeShare, releases, r.Tree.Empty)
 }
 
 func (r Reload) modules() Steps {

@@ -56,7 +56,7 @@ func TestStepsOfAReload(t *testing.T) {
 		"enabled, but its directory is gone": {enabled: []string{"a"}, deployed: set("a"), want: Steps{Purge: []string{"a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, _ := Reload{Tree: &addons.Tree{Modules: c.all}, Enabled: c.enabled, Deployed: c.deployed, Ignored: c.ignored, Maintenance: c.frozen, Limits: PurgeLimits{Any: true}}.Steps()
+			got, _ := Reload{Tree: &addons.Tree{Modules: c.all}, Enabled: c.enabled, Deployed: c.deployed, Ignored: c.ignored, Maintenance: c.frozen, AllowPurge: true}.Steps()
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}

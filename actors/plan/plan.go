@@ -25,8 +25,7 @@ import (
 // Helm returns what Helm would do, without doing it. Package helm implements it.
 type Helm interface {
 	Plan(ctx context.Context, m helm.Module) (helm.Plan, error)
-	PlanUninstall(ctx context.Context, release string) (helm.Plan, error)
-	PlanPurge(ctx context.Context, release string) (helm.Plan, error)
+	PlanRemoval(ctx context.Context, release string, purge bool) (helm.Plan, error)
 	Drift(ctx context.Context, m helm.Module) (drifted []dryrun.Change, known bool, err error)
 }
 
@@ -203,17 +202,13 @@ func (p *planner) module(name string) *addons.Module {
 
 // complete adds to a step what Helm would do.
 func (p *planner) complete(ctx context.Context, step *messages.ModulePlan) {
-	m := p.module(step.Module)
 	switch step.Step {
 	case messages.StepKeep:
-	case messages.StepStop:
-		would, err := p.Helm.PlanUninstall(ctx, step.Module)
-		p.describe(step, would, err)
-	case messages.StepPurge:
-		would, err := p.Helm.PlanPurge(ctx, step.Module)
+	case messages.StepStop, messages.StepPurge:
+		would, err := p.Helm.PlanRemoval(ctx, step.Module, step.Step == messages.StepPurge)
 		p.describe(step, would, err)
 	default:
-		p.planRun(ctx, step, *m)
+		p.planRun(ctx, step, *p.module(step.Module))
 	}
 }
 

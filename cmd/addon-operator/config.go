@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"addon-operator/actors"
-	"addon-operator/actors/decide"
 	"addon-operator/actors/metrics"
 	"addon-operator/addons"
 	"addon-operator/helm"
@@ -141,7 +140,7 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	duration(&c.HelmTimeout, "helm-timeout", "HELM_TIMEOUT", 20*time.Minute, "time limit of Helm hooks in charts")
 	o.text(&c.HelmIgnoreRelease, "helm-ignore-release", "HELM_IGNORE_RELEASE", "", "release that is never purged: the operator's own, if Helm deployed it into its namespace")
 	o.yes(&c.AllowPurge, "allow-purge", "ADDON_OPERATOR_ALLOW_PURGE", "purge every release without a module directory; without it a purge waits for a confirmation when a modules directory holds no module, or when it exceeds the share")
-	o.number(&c.PurgeShare, "purge-share", "ADDON_OPERATOR_PURGE_SHARE", decide.DefaultPurgeShare, "percentage of the releases that one reload may purge without a confirmation; a single one it may purge always")
+	o.number(&c.PurgeShare, "purge-share", "ADDON_OPERATOR_PURGE_SHARE", actors.DefaultPurgeShare, "percentage of the releases that one reload may purge without a confirmation; a single one it may purge always")
 	o.text(&c.ExtraLabels, "helm-extra-labels", "ADDON_OPERATOR_HELM_EXTRA_LABELS", "heritage=addon-operator", "labels put on every object of a chart, key=value separated by commas")
 	o.text(&c.CRDLabels, "crd-extra-labels", "ADDON_OPERATOR_CRD_EXTRA_LABELS", "heritage=addon-operator", "labels put on every CRD of a module, key=value separated by commas")
 	o.text(&c.Drift, "drift", "ADDON_OPERATOR_DRIFT", "off", "fields of deployed objects that others have changed: off, report (log, metric, module drift), correct (put them back)")

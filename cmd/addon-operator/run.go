@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"addon-operator/actors"
-	"addon-operator/actors/decide"
 	"addon-operator/actors/metrics"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -194,7 +193,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *metr
 		},
 		HookTimeout: c.HookTimeout, SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
 		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
-		Purges: decide.PurgeLimits{Any: c.AllowPurge, Share: c.PurgeShare}, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
+		AllowPurge: c.AllowPurge, PurgeShare: c.PurgeShare, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
 		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
 	}, nil
