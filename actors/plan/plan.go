@@ -220,7 +220,7 @@ func (p *planner) planRun(ctx context.Context, step *messages.ModulePlan, m addo
 	if !charts.Exists(m.Dir) {
 		return
 	}
-	if entries, err := os.ReadDir(filepath.Join(m.Dir, "crds")); err == nil && len(entries) > 0 && step.Step == messages.StepStart {
+	if step.Step == messages.StepStart && bringsCRDs(m, p.merged(m)) {
 		step.Notes = append(step.Notes, "its CRDs would be installed first")
 	}
 	if !p.validForHelm(step, values.GlobalKey, p.globalUnknown) || !p.validForHelm(step, m.Key, step.HookValues == messages.HookValuesUnknown) {
@@ -228,6 +228,22 @@ func (p *planner) planRun(ctx context.Context, step *messages.ModulePlan, m addo
 	}
 	would, err := p.Helm.Plan(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: p.merged(m)})
 	p.describe(step, would, err)
+}
+
+// bringsCRDs reports whether a module, or a subchart that its values enable, has definitions.
+func bringsCRDs(m addons.Module, merged map[string]any) bool {
+	if entries, err := os.ReadDir(filepath.Join(m.Dir, "crds")); err == nil && len(entries) > 0 {
+		return true
+	}
+	if !charts.HasSubcharts(m.Dir) {
+		return false
+	}
+	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	if err != nil {
+		return false // Helm's plan says it
+	}
+	files, err := loaded.SubchartCRDs(merged)
+	return err == nil && len(files) > 0
 }
 
 // validForHelm checks a section before a chart is rendered with it. When it is incomplete
