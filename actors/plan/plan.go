@@ -240,7 +240,7 @@ func bringsCRDs(m addons.Module, merged map[string]any) bool {
 	}
 	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
 	if err != nil {
-		return false // Helm's plan says it
+		return false // the plan of its release says so
 	}
 	files, err := loaded.SubchartCRDs(merged)
 	return err == nil && len(files) > 0
