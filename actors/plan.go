@@ -110,7 +110,7 @@ func (w World) plannable(ctx context.Context, tree *addons.Tree) (plan.Known, er
 		return plan.Known{}, err
 	}
 	return plan.Known{
-		Helm: w.Plans, Scripts: w.Hooks, Sections: map[string]*values.Section{}, HookValues: map[string]string{},
+		Helm: w.Plans, Script: w.Hooks.Enabled, Sections: map[string]*values.Section{}, HookValues: map[string]string{},
 		Reload: decide.Reload{Tree: tree, Deployed: setOf(releases), Ignored: w.IgnoredRelease, AllowPurge: w.AllowPurge, PurgeShare: w.PurgeShare},
 	}, nil
 }

@@ -1,5 +1,7 @@
 package messages
 
+import "slices"
+
 // The types of this file are no messages of actors: they are what the operator shows
 // about its future, to the command "plan" and on the debug address. Values of Secrets
 // are masked in them unless the user asked for them.
@@ -102,12 +104,7 @@ func (m ModulePlan) Touches() bool {
 
 // Changes reports whether anything would be done.
 func (p Plan) Changes() bool {
-	for _, m := range p.Modules {
-		if m.Touches() {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.Modules, ModulePlan.Touches)
 }
 
 // Count fills the summary.

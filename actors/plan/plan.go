@@ -29,18 +29,14 @@ type Helm interface {
 	Drift(ctx context.Context, m helm.Module) (drifted []dryrun.Change, known bool, err error)
 }
 
-// Scripts runs enabled scripts. Package hooks implements it.
-type Scripts interface {
-	Enabled(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)
-}
-
 // width is how many charts are planned at the same time.
 const width = 4
 
 // Known is what a plan is made from.
 type Known struct {
-	Helm    Helm // nil: there are no plans
-	Scripts Scripts
+	Helm Helm // nil: there are no plans
+	// Script runs an enabled script. Package hooks implements it.
+	Script func(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)
 	// Reload is what is known of the next reload. A plan finds out itself which modules are enabled or
 	// under maintenance.
 	Reload decide.Reload
@@ -83,7 +79,7 @@ func Make(ctx context.Context, known Known, request messages.PlanRequest) (messa
 		return messages.Plan{}, errors.New("this operator cannot make plans: it has no Helm")
 	}
 	script := func(m addons.Module, before []string) (hooks.Answer, error) {
-		return p.Scripts.Enabled(ctx, decide.Script(m, p.Sections[values.GlobalKey], p.Sections[m.Key], before))
+		return p.Script(ctx, decide.Script(m, p.Sections[values.GlobalKey], p.Sections[m.Key], before))
 	}
 	enabled, verdicts, err := decide.Enabled(p.Reload.Tree.Modules, p.Enabling.Dynamic, p.config.Flags, script)
 	if err != nil {
@@ -177,18 +173,15 @@ func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict
 		}
 		return "there is no module directory"
 	}
-	for _, name := range steps.Delete {
-		plans = append(plans, messages.ModulePlan{Module: name, Step: messages.StepStop, Why: disabled(name)})
+	add := func(names []string, step, but string) {
+		for _, name := range names {
+			plans = append(plans, messages.ModulePlan{Module: name, Step: step, Why: disabled(name) + but})
+		}
 	}
-	for _, name := range steps.Purge {
-		plans = append(plans, messages.ModulePlan{Module: name, Step: messages.StepPurge, Why: disabled(name)})
-	}
-	for _, name := range steps.Held {
-		plans = append(plans, messages.ModulePlan{Module: name, Step: messages.StepKeep, Why: disabled(name) + ", but its purge is held back: " + steps.HeldWhy})
-	}
-	for _, name := range steps.Keep {
-		plans = append(plans, messages.ModulePlan{Module: name, Step: messages.StepKeep, Why: disabled(name) + ", but under maintenance"})
-	}
+	add(steps.Delete, messages.StepStop, "")
+	add(steps.Purge, messages.StepPurge, "")
+	add(steps.Held, messages.StepKeep, ", but its purge is held back: "+steps.HeldWhy)
+	add(steps.Keep, messages.StepKeep, ", but under maintenance")
 	return plans
 }
 
