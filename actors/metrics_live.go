@@ -78,7 +78,7 @@ func (m *Metrics) actorMetrics() {
 	longest := m.describe("actor_state_seconds", "Longest time that an actor has been in its present state.", "actor", "state")
 	length := m.describe("actor_mailbox_length", "Messages that wait in mailboxes.", "actor")
 	processed := m.describe("actor_messages_total", "Messages that actors have handled.", "actor")
-	restarts := m.describe("actor_restarts_total", "Restarts of actors, and crashes of the one that is not restarted. Those of workers are failed tasks that are tried again, all others are mistakes of the operator.", "actor")
+	restarts := m.describe("actor_restarts_total", "Failed tasks that were tried again, by the type of the actor: always the worker of a task. A crash of any other actor ends the process.", "actor")
 	m.registerLive(func(emit emit) {
 		for kind, s := range m.actors().Summaries() {
 			for _, state := range []string{supervisor.Idle, supervisor.Busy, supervisor.Suspended} {

@@ -29,8 +29,7 @@ type effects struct {
 	committed bool
 }
 
-// unfinished are the effects of the tasks of an owner. They live as long as the owner's state, so
-// a crash of the owner repeats no commit; runs share them, hence the lock.
+// unfinished are the effects of the tasks of an owner. Runs share them, hence the lock.
 type unfinished struct {
 	mu    sync.Mutex
 	tasks map[string]*taskEffects
@@ -134,16 +133,6 @@ func (u *unfinished) drop(task string) []effects {
 		return t.done
 	default:
 		return append(t.done, *t.current)
-	}
-}
-
-// rename moves the effects to the task that takes the place of another one.
-func (u *unfinished) rename(from, to string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if t := u.tasks[from]; t != nil {
-		delete(u.tasks, from)
-		u.tasks[to] = t
 	}
 }
 

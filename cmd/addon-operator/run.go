@@ -193,6 +193,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 		HookTimeout: c.HookTimeout, SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
 		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		Purges: actors.PurgeLimits{Any: c.AllowPurge, Share: c.PurgeShare}, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
+		Crashed:    func() { replica.crashed(os.Exit) },
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
 		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
 	}, nil
