@@ -57,7 +57,7 @@ func onStage(t *testing.T, play func(*stage)) {
 		log := &lockedBuffer{}
 		s := &stage{t: t, log: log, began: time.Now()}
 		s.System = supervisor.NewSystem(supervisor.Options{
-			Log:   slog.New(slog.NewTextHandler(log, nil)),
+			Log:     slog.New(slog.NewTextHandler(log, nil)),
 			Crashed: func() { s.ends.Add(1) },
 		})
 		defer s.end()

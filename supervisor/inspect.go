@@ -17,9 +17,9 @@ import (
 type Inspector struct {
 	actors  *actor.ActorSystem
 	crashes *crashes
-	mu     sync.RWMutex
-	probes map[string]*probe
-	gone   map[string]totals // by the types of actors
+	mu      sync.RWMutex
+	probes  map[string]*probe
+	gone    map[string]totals // by the types of actors
 	// Restarts of all actors, also of those that are no longer there: the counter never falls.
 	restarts atomic.Int64
 }
