@@ -194,6 +194,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *metr
 		HookTimeout: c.HookTimeout, SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
 		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		AllowPurge: c.AllowPurge, PurgeShare: c.PurgeShare, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
+		Crashed:    func() { replica.crashed(os.Exit) },
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
 		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
 	}, nil
