@@ -85,7 +85,7 @@ quick: format vet-changed ## in seconds: format, vet of what changed, all tests 
 
 # go test begins packages in the order of the command line. The longest come first: one that is
 # left over at the end keeps a single processor busy.
-LONGEST := ./cmd/addon-operator ./helm ./examples ./kube ./actors ./testkit/scenario ./values
+LONGEST := ./cmd/e2e ./helm ./examples ./kube ./actors ./testkit/scenario ./values
 
 # So many packages at a time, on two processors too: most of them wait for an API server, for hooks or
 # for a timer, and leave a processor idle.
@@ -153,7 +153,7 @@ test-race: devcluster ## all tests with the race detector; without a C compiler,
 	# 60 of 1000 random scripts, 4 of 100 seeds of each lifecycle script, and 32 of the 600 random steps of
 	# helm (make differential).
 	$(call GO_TEST,./helm) -run 'Killed|TooLarge' -args -kills 50
-	$(call GO_TEST,./cmd/addon-operator) -run 'LeaderIsKilled|HealingOutlives' -args -kills 20
+	$(call GO_TEST,./cmd/e2e) -run 'LeaderIsKilled|HealingOutlives' -args -kills 20
 	$(call GO_TEST,./actors) -run 'Random|Interleavings' -args -sequences 1000 -seeds 100
 	$(call GO_TEST,./values) -args -thorough
 	echo "test-race: ok ($$SECONDS s)"
@@ -167,7 +167,7 @@ differential: devcluster ## 600 random steps, the stock Helm library beside ours
 # The test counts its time itself, and ends a little after it: a round that has begun is played to its end.
 .PHONY: soak
 soak: devcluster ## the program under faults from a seed, for SOAK_TIME=10m, against a model; the same faults again by SOAK_SEED=N
-	@SOAK_TIME='$(SOAK_TIME)' SOAK_SEED='$(SOAK_SEED)' go test -vet=off -count=1 -v -timeout 24h ./cmd/addon-operator -run '^TestSoak$$'
+	@SOAK_TIME='$(SOAK_TIME)' SOAK_SEED='$(SOAK_SEED)' go test -vet=off -count=1 -v -timeout 24h ./cmd/e2e -run '^TestSoak$$'
 	echo "soak: ok ($$SECONDS s)"
 
 .PHONY: soak-short

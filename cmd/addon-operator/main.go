@@ -8,18 +8,19 @@ import (
 	"os/signal"
 	"syscall"
 
+	"addon-operator/cmd/cli"
+	"addon-operator/cmd/operator"
 	"addon-operator/hooks"
 )
 
 // version is set by the linker.
 var version = "dev"
 
-// Exit codes.
+// Exit codes, together with operator.ExitLost.
 const (
 	exitStopped = 0
 	exitRefused = 1 // start-up refused, or a command failed
 	exitUsage   = 2
-	exitLost    = 3 // another replica leads, or may: start again as stand-by
 )
 
 func main() { os.Exit(runCommand()) }
@@ -35,13 +36,13 @@ func runCommand() int {
 }
 
 func exitCode(err error) int {
-	var usage usageError
-	var code exitError
+	var usage cli.UsageError
+	var code cli.ExitError
 	switch {
 	case err == nil:
 		return exitStopped
-	case errors.Is(err, errLeadershipLost):
-		return exitLost
+	case errors.Is(err, operator.ErrLeadershipLost):
+		return operator.ExitLost
 	case errors.As(err, &code):
 		return int(code)
 	case errors.As(err, &usage):
@@ -52,10 +53,10 @@ func exitCode(err error) int {
 
 // report prints why the program ends and, after a usage error, whose help to read.
 func report(command string, err error) {
-	var usage usageError
-	var code exitError
+	var usage cli.UsageError
+	var code cli.ExitError
 	switch {
-	case err == nil, errors.Is(err, errLeadershipLost), errors.As(err, &code): // the log, or the output, has it
+	case err == nil, errors.Is(err, operator.ErrLeadershipLost), errors.As(err, &code): // the log, or the output, has it
 	case errors.As(err, &usage):
 		fmt.Fprintf(os.Stderr, "addon-operator: %s\nSee '%s --help'.\n", hooks.Printable(err.Error()), command)
 	default:

@@ -1,0 +1,166 @@
+package rbac
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/addons"
+	"addon-operator/kube"
+)
+
+// object is what a rule needs to know of a manifest.
+type object struct {
+	APIVersion string
+	Kind       string
+	Metadata   struct {
+		Name, Namespace string
+		Annotations     map[string]string
+	}
+	RoleRef rbacv1.RoleRef
+}
+
+// objects adds what Helm does with the objects of a release.
+func (g *generator) objects(m addons.Module, record []byte) error {
+	text, err := manifests(record)
+	if err != nil {
+		return fmt.Errorf("module %s: %w", m.Name, err)
+	}
+	why := "chart of module " + m.Name
+	made := map[rbacv1.RoleRef]bool{}
+	var bindings []object
+	for _, document := range documents(text) {
+		var o object
+		if err := yaml.Unmarshal(document, &o); err != nil {
+			return fmt.Errorf("%s: %w", why, err)
+		}
+		if o.Kind == "" {
+			continue
+		}
+		namespace, err := g.object(o, why)
+		switch {
+		case err != nil:
+			return fmt.Errorf("%s: %w", why, err)
+		case !strings.HasPrefix(o.APIVersion, rbacv1.GroupName+"/"):
+		case strings.HasSuffix(o.Kind, "Binding"):
+			bindings = append(bindings, o)
+		default:
+			made[rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: o.Kind, Name: o.Metadata.Name}] = true
+			held, err := ownRules(document, namespace, fmt.Sprintf("%s grants it with %s %s", why, o.Kind, o.Metadata.Name))
+			if err != nil {
+				return fmt.Errorf("%s: %s %s: %w", why, o.Kind, o.Metadata.Name, err)
+			}
+			g.demands = append(g.demands, held...)
+		}
+	}
+	for _, o := range bindings {
+		g.bind(o, made, why)
+	}
+	return nil
+}
+
+// object adds what Helm does with one object, and returns its namespace.
+func (g *generator) object(o object, why string) (namespace string, err error) {
+	found, ok := g.kinds.find(o.APIVersion, o.Kind)
+	if !ok {
+		return "", g.unknown(o.APIVersion, o.Kind)
+	}
+	if found.namespaced {
+		namespace = cmp.Or(o.Metadata.Namespace, g.config.Namespace)
+	}
+	g.demands = append(g.demands, demand{namespace, found.GroupResource(), "", allVerbs(), why})
+	if g.options.watch {
+		g.demands = append(g.demands, demand{"", found.GroupResource(), "", []string{"list", "watch"}, why + ", to see deleted objects at once"})
+	}
+	if o.Metadata.Annotations["helm.sh/hook-output-log-policy"] != "" {
+		g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: "pods/log"}, "", []string{"get"}, why + ", the output of its hooks"})
+	}
+	return namespace, nil
+}
+
+// bind adds the right to hand out a role that the chart itself does not make: its rules
+// are not known here.
+func (g *generator) bind(o object, made map[rbacv1.RoleRef]bool, why string) {
+	if made[o.RoleRef] {
+		return
+	}
+	d := demand{"", schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterroles"}, o.RoleRef.Name, []string{"bind"}, fmt.Sprintf("%s binds %s %s", why, o.RoleRef.Kind, o.RoleRef.Name)}
+	if o.RoleRef.Kind == "Role" {
+		d.resource.Resource, d.namespace = "roles", cmp.Or(o.Metadata.Namespace, g.config.Namespace)
+	}
+	g.demands = append(g.demands, d)
+}
+
+// ownKinds adds the kinds that the definitions of modules bring, and the right to
+// install these.
+func (g *generator) ownKinds() error {
+	for _, m := range g.tree.Modules {
+		files, err := kube.CRDFiles(filepath.Join(m.Dir, "crds"), g.config.CRDPrefixes())
+		if err != nil {
+			return fmt.Errorf("module %s: %w", m.Name, err)
+		}
+		for _, file := range files {
+			if err := g.definitions(m, file); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+		}
+	}
+	return nil
+}
+
+func (g *generator) definitions(m addons.Module, file string) error {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	for _, document := range documents(string(data)) {
+		var crd struct {
+			Kind     string
+			Metadata struct{ Name string }
+			Spec     struct {
+				Group, Scope string
+				Names        struct {
+					Plural, Kind string
+					ShortNames   []string
+				}
+				Versions []struct{ Name string }
+			}
+		}
+		if err := yaml.Unmarshal(document, &crd); err != nil {
+			return err
+		}
+		if crd.Kind != "CustomResourceDefinition" {
+			continue
+		}
+		definitions := schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
+		status := schema.GroupResource{Group: definitions.Group, Resource: definitions.Resource + "/status"}
+		why := "crds/ of module " + m.Name
+		g.demands = append(g.demands,
+			demand{"", definitions, "", []string{"create"}, why},
+			demand{"", definitions, crd.Metadata.Name, []string{"patch"}, why},
+			demand{"", status, crd.Metadata.Name, []string{"patch"}, why})
+		for _, v := range crd.Spec.Versions {
+			gvr := schema.GroupVersionResource{Group: crd.Spec.Group, Version: v.Name, Resource: crd.Spec.Names.Plural}
+			if !g.kinds.known(gvr) {
+				g.kinds = append(g.kinds, resource{gvr, crd.Spec.Names.Kind, crd.Spec.Scope == "Namespaced", crd.Spec.Names.ShortNames})
+			}
+		}
+	}
+	return nil
+}
+
+// documents splits a stream of YAML.
+func documents(text string) (all [][]byte) {
+	for document := range strings.SplitSeq("\n"+text, "\n---") {
+		if strings.TrimSpace(document) != "" {
+			all = append(all, []byte(document))
+		}
+	}
+	return all
+}
