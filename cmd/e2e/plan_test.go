@@ -100,12 +100,13 @@ func (h *house) plan(env []string, args ...string) (stdout, stderr string, code 
 	return stable.Replace(out.String()), problems.String(), cmd.ProcessState.ExitCode()
 }
 
+var update = flag.Bool("update", false, "rewrite golden files")
+
 // golden compares with a file of testdata; -update writes it.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
-	if flag.Lookup("update").Value.String() == "true" { // the flag of testkit
-
+	if *update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,6 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/cmd/cli"
-	"addon-operator/cmd/operator/coldstart"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -42,11 +41,12 @@ type replica struct {
 	runner   *hooks.Runner
 	former   *predecessor
 	reviewer *kube.Reviewer // of secure metrics, whether this replica leads or not
+	started  func()         // is called once, when files are read
 }
 
 // newReplica makes what the clients and the hooks of a replica are bound to.
 func newReplica(c *cli.Config, log *slog.Logger) (*replica, error) {
-	r := &replica{config: c, log: log}
+	r := &replica{config: c, log: log, started: coldStart()}
 	if !c.HA {
 		return r, nil
 	}
@@ -181,7 +181,7 @@ func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func(
 // is read: it could not act.
 func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
 	if r.lease == nil {
-		defer coldstart.Over()
+		defer r.started()
 		return operator.Start(ctx)
 	}
 	looked := make(chan struct{})
@@ -191,7 +191,7 @@ func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
 		close(looked)
 	}()
 	err := operator.Load(ctx)
-	coldstart.Over()
+	r.started()
 	if err != nil {
 		return err
 	}
