@@ -22,12 +22,8 @@ import (
 	"addon-operator/messages"
 )
 
-// ExitLost is the exit code of a replica that leads no more: another one leads, or may. It is
-// started again as stand-by.
-const ExitLost = 3
-
-// ErrLeadershipLost ends the process at once (L4).
-var ErrLeadershipLost = errors.New("the leadership is lost")
+// leadershipLost ends the process at once (L4): it is started again as stand-by.
+const leadershipLost cli.ExitError = 3
 
 // replica is the part of this process among several of which one leads. Without a Lease
 // it has no fence and no keeper, and leads from the start.
@@ -167,8 +163,8 @@ func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func(
 		if errors.Is(cause, kube.ErrReleased) {
 			return // in good order
 		}
-		r.log.Error("the leadership is lost: hooks were killed, nothing more is written; this process ends, to be started again as stand-by", "err", cause, "exitCode", ExitLost)
-		cancel(fmt.Errorf("%w: %w", ErrLeadershipLost, cause))
+		r.log.Error("the leadership is lost: hooks were killed, nothing more is written; this process ends, to be started again as stand-by", "err", cause, "exitCode", int(leadershipLost))
+		cancel(fmt.Errorf("%w: %w", leadershipLost, cause))
 	})
 	return bound, func() { stop(); cancel(nil) }
 }

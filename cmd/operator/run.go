@@ -87,7 +87,7 @@ func run(ctx context.Context, c *cli.Config) error {
 	}
 	go returnMemory(ctx, operator)
 	<-ctx.Done()
-	if cause := context.Cause(ctx); errors.Is(cause, ErrLeadershipLost) {
+	if cause := context.Cause(ctx); errors.Is(cause, leadershipLost) {
 		return cause // there is no time for an orderly stop
 	}
 	defer replica.leave()

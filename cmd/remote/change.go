@@ -2,6 +2,7 @@ package remote
 
 import (
 	"fmt"
+	"net/http"
 	"net/url"
 	"slices"
 
@@ -73,7 +74,9 @@ func (a *asking) setParameter(cmd *cobra.Command, args []string) error {
 	if len(args) == 3 {
 		form.Set("duration", args[2])
 	}
-	return a.parameter(cmd, args[0], func() ([]byte, error) { return post(cmd.Context(), a.config, "/config/set", form) })
+	return a.parameter(cmd, args[0], func() ([]byte, error) {
+		return send(cmd.Context(), a.config, answerLimit, http.MethodPost, "/config/set", "application/x-www-form-urlencoded", form.Encode())
+	})
 }
 
 // parameter prints what a parameter is, by the operator's answer.

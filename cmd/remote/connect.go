@@ -52,22 +52,7 @@ func endpointOf(c *cli.Config) (endpoint, error) {
 
 // get reads a debug page of the running operator.
 func get(ctx context.Context, c *cli.Config, path string) ([]byte, error) {
-	return request(ctx, c, http.MethodGet, path, nil)
-}
-
-// post sends a form to the running operator.
-func post(ctx context.Context, c *cli.Config, path string, form url.Values) ([]byte, error) {
-	return request(ctx, c, http.MethodPost, path, form)
-}
-
-func request(ctx context.Context, c *cli.Config, method, path string, form url.Values) ([]byte, error) {
-	contentType := ""
-	if form != nil {
-		contentType = "application/x-www-form-urlencoded"
-	}
-	ctx, cancel := context.WithTimeout(ctx, answerLimit)
-	defer cancel()
-	return send(ctx, c, method, path, contentType, form.Encode())
+	return send(ctx, c, answerLimit, http.MethodGet, path, "", "")
 }
 
 // errUnreachable says that no operator answers.
@@ -76,7 +61,10 @@ type errUnreachable struct{ error }
 // Unwrap returns the cause.
 func (e errUnreachable) Unwrap() error { return e.error }
 
-func send(ctx context.Context, c *cli.Config, method, path, contentType, content string) ([]byte, error) {
+// send asks the running operator, for at most a time.
+func send(ctx context.Context, c *cli.Config, limit time.Duration, method, path, contentType, content string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	to, err := endpointOf(c)
 	if err != nil {
 		return nil, errUnreachable{err}

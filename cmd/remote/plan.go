@@ -148,9 +148,7 @@ func (p *planning) askOperator(ctx context.Context, question messages.ForecastRe
 		}
 		method, content = http.MethodPost, string(body)
 	}
-	ctx, cancel := context.WithTimeout(ctx, planTimeout)
-	defer cancel()
-	body, err := send(ctx, p.config, method, "/plan?"+query.Encode(), "application/json", content)
+	body, err := send(ctx, p.config, planTimeout, method, "/plan?"+query.Encode(), "application/json", content)
 	if err != nil {
 		return forecast, err
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"maps"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
@@ -260,7 +261,7 @@ func (v *valueEdit) ask(ctx context.Context, data map[string]string) (answer mes
 	if err != nil {
 		return answer, err
 	}
-	got, err := send(ctx, v.config, "POST", "/values/check?show-secrets=true&path="+url.QueryEscape(jsonPointer(v.edit.Path)), "application/json", string(body))
+	got, err := send(ctx, v.config, answerLimit, http.MethodPost, "/values/check?show-secrets=true&path="+url.QueryEscape(jsonPointer(v.edit.Path)), "application/json", string(body))
 	if err != nil {
 		return answer, err
 	}
