@@ -8,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"addon-operator/actors"
 	"addon-operator/cmd/cli"
 )
 
@@ -18,7 +17,7 @@ func TestLogLevelAtRunTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out bytes.Buffer
 		c := cli.Config{LogLevel: "info", LogType: "text"}
-		log, level, err := newLogger(&out, &c, &actors.Secrets{})
+		log, level, err := c.Logger(&out, strings.Clone)
 		if err != nil {
 			t.Fatal(err)
 		}

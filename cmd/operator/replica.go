@@ -239,7 +239,7 @@ func KeepHooks(c *cli.Config) *cobra.Command {
 		Use: keepName, Hidden: true, Args: cli.NoArgs,
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it has no environment
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log, _, err := newLogger(os.Stderr, c, &actors.Secrets{})
+			log, _, err := c.Logger(os.Stderr, (&actors.Secrets{}).Hide)
 			if err != nil {
 				return err
 			}

@@ -44,7 +44,7 @@ func run(ctx context.Context, c *cli.Config) error {
 		return err
 	}
 	secrets := &actors.Secrets{}
-	log, level, err := newLogger(os.Stderr, c, secrets)
+	log, level, err := c.Logger(os.Stderr, secrets.Hide)
 	if err != nil {
 		return err
 	}

@@ -1,4 +1,4 @@
-package operator
+package cli
 
 import (
 	"bytes"
@@ -7,15 +7,12 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-
-	"addon-operator/actors"
-	"addon-operator/cmd/cli"
 )
 
-func logged(t *testing.T, c cli.Config) string {
+func logged(t *testing.T, c Config) string {
 	t.Helper()
 	var out bytes.Buffer
-	log, _, err := newLogger(&out, &c, &actors.Secrets{})
+	log, _, err := c.Logger(&out, strings.Clone)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,15 +24,15 @@ func logged(t *testing.T, c cli.Config) string {
 // B3: LOG_TYPE, LOG_LEVEL, LOG_NO_TIME.
 func TestLogTypes(t *testing.T) {
 	for name, c := range map[string]struct {
-		config            cli.Config
+		config            Config
 		json, color, time bool
 	}{
-		"json":                      {cli.Config{LogType: "json", LogLevel: "info"}, true, false, true},
-		"json without time":         {cli.Config{LogType: "json", LogLevel: "info", LogNoTime: true}, true, false, false},
-		"text":                      {cli.Config{LogType: "text", LogLevel: "info"}, false, false, true},
-		"text without time":         {cli.Config{LogType: "text", LogLevel: "info", LogNoTime: true}, false, false, false},
-		"color":                     {cli.Config{LogType: "color", LogLevel: "info"}, false, true, true},
-		"auto where nobody watches": {cli.Config{LogType: "auto", LogLevel: "info"}, true, false, true},
+		"json":                      {Config{LogType: "json", LogLevel: "info"}, true, false, true},
+		"json without time":         {Config{LogType: "json", LogLevel: "info", LogNoTime: true}, true, false, false},
+		"text":                      {Config{LogType: "text", LogLevel: "info"}, false, false, true},
+		"text without time":         {Config{LogType: "text", LogLevel: "info", LogNoTime: true}, false, false, false},
+		"color":                     {Config{LogType: "color", LogLevel: "info"}, false, true, true},
+		"auto where nobody watches": {Config{LogType: "auto", LogLevel: "info"}, true, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := logged(t, c.config)
@@ -62,7 +59,7 @@ func TestLogTypes(t *testing.T) {
 func TestLogLevels(t *testing.T) {
 	for level, want := range map[string]string{"debug": "quiet release", "Info": "release", "WARN": "", "error": ""} {
 		var got []string
-		out := logged(t, cli.Config{LogType: "text", LogLevel: level})
+		out := logged(t, Config{LogType: "text", LogLevel: level})
 		for _, word := range []string{"quiet", "release"} {
 			if strings.Contains(out, word) {
 				got = append(got, word)
@@ -75,9 +72,9 @@ func TestLogLevels(t *testing.T) {
 }
 
 func TestWrongLogOptions(t *testing.T) {
-	for want, c := range map[string]cli.Config{"log-level": {LogType: "text", LogLevel: "loud"}, "log-type": {LogType: "xml", LogLevel: "info"}} {
-		_, _, err := newLogger(&bytes.Buffer{}, &c, &actors.Secrets{})
-		var usage cli.UsageError
+	for want, c := range map[string]Config{"log-level": {LogType: "text", LogLevel: "loud"}, "log-type": {LogType: "xml", LogLevel: "info"}} {
+		_, _, err := c.Logger(&bytes.Buffer{}, strings.Clone)
+		var usage UsageError
 		if !errors.As(err, &usage) || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}

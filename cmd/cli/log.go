@@ -1,4 +1,4 @@
-package operator
+package cli
 
 import (
 	"io"
@@ -10,18 +10,16 @@ import (
 	"github.com/lmittmann/tint"
 	"golang.org/x/term"
 
-	"addon-operator/actors"
-	"addon-operator/cmd/cli"
 	"addon-operator/supervisor"
 )
 
-// newLogger makes the logger: readable text on a terminal, JSON elsewhere. Its level can be
-// changed. What secrets knows is never logged. A failure that repeats is written at growing
+// Logger makes the log of the operator: readable text on a terminal, JSON elsewhere. Its level
+// can be changed. Each text goes through hide. A failure that repeats is written at growing
 // distances, but for level debug.
-func newLogger(w io.Writer, c *cli.Config, secrets *actors.Secrets) (*slog.Logger, *slog.LevelVar, error) {
+func (c *Config) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *slog.LevelVar, error) {
 	level := &slog.LevelVar{}
 	if err := level.UnmarshalText([]byte(strings.ToUpper(c.LogLevel))); err != nil {
-		return nil, nil, cli.Usagef("log-level: %q is none of debug, info, warn, error", c.LogLevel)
+		return nil, nil, Usagef("log-level: %q is none of debug, info, warn, error", c.LogLevel)
 	}
 	kind := c.LogType
 	if kind == "auto" {
@@ -37,7 +35,7 @@ func newLogger(w io.Writer, c *cli.Config, secrets *actors.Secrets) (*slog.Logge
 		return a
 	}
 	discreet := func(h slog.Handler) *slog.Logger {
-		return slog.New(supervisor.Sparing(discreetLog{h, secrets.Hide}))
+		return slog.New(supervisor.Sparing(discreetLog{h, hide}))
 	}
 	switch kind {
 	case "json":
@@ -46,7 +44,7 @@ func newLogger(w io.Writer, c *cli.Config, secrets *actors.Secrets) (*slog.Logge
 	case "text", "color":
 		return discreet(tint.NewHandler(w, &tint.Options{Level: level, ReplaceAttr: noTime, NoColor: kind == "text", TimeFormat: "15:04:05.000"})), level, nil
 	}
-	return nil, nil, cli.Usagef("log-type: %q is none of auto, text, color, json", c.LogType)
+	return nil, nil, Usagef("log-type: %q is none of auto, text, color, json", c.LogType)
 }
 
 // readable writes durations as people read them, and empty lists as lists.
