@@ -42,7 +42,7 @@ func house() plan {
 			"server":     "messages supervisor values",
 			"testkit":    all,
 			"examples":   "", // a script, and the test that plays it
-			"cmd":        all + " testkit/scenario testkit/apiserver",
+			"cmd":        all + " testkit/scenario",
 		},
 		libraries: map[string]string{
 			"github.com/asynkron/protoactor-go": "actors supervisor testkit",

@@ -65,7 +65,7 @@ func (j moduleJob) runModule(run *supervisor.Run) (result moduleRan, err error) 
 		return result, err
 	}
 	result.changed = j.known.changed && j.known.own.Checksum() != rendered
-	j.program.Metrics.moduleRan(j.owner, j.task, since(began))
+	j.program.Metrics.Modules.Ran(j.owner, j.task.Cause, began)
 	return result, nil
 }
 
@@ -134,14 +134,12 @@ func (j moduleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, unto
 			return helm.Outcome{}, false, fmt.Errorf("values for helm: %w", err)
 		}
 	}
-	if j.known.crdsDue && j.program.CRDs != nil {
-		if err := j.program.CRDs.EnsureCRDs(run.Context(), []string{j.module.Dir}); err != nil {
-			return helm.Outcome{}, false, err
-		}
+	if err := j.ownCRDs(run); err != nil {
+		return helm.Outcome{}, false, err
 	}
 	began := time.Now()
 	outcome, err = j.apply(run)
-	j.program.Metrics.helmRan(j.owner, j.task, since(began))
+	j.program.Metrics.Helm.Ran(j.owner, j.task.Cause, began)
 	if err != nil {
 		return outcome, false, err
 	}
@@ -156,6 +154,20 @@ func (j moduleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, unto
 	return outcome, false, nil
 }
 
+// ownCRDs installs the CRDs that the discovery could not: the module was under maintenance, or
+// its values enable a subchart since.
+func (j moduleJob) ownCRDs(run *supervisor.Run) error {
+	if j.program.CRDs == nil {
+		return nil
+	}
+	merged, _ := j.known.values()
+	m := helm.Module{Name: j.owner, Key: j.module.Key, Dir: j.module.Dir, Values: merged}
+	if j.known.crdsDue {
+		return j.program.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
+	}
+	return j.program.CRDs.EnsureSubcharts(run.Context(), m)
+}
+
 // apply runs Helm, and says to the healer which objects the release has.
 func (j moduleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 	merged, _ := j.known.values()
@@ -168,7 +180,7 @@ func (j moduleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.restoreCRDs(run, err))
 	}
 	if len(outcome.Healed) > 0 {
-		j.program.Metrics.healed(j.owner)
+		j.program.Metrics.Modules.Redeployed(j.owner)
 	}
 	run.Tell(j.program.PID(healerPath), releaseApplied{j.owner, outcome.Objects, j.known.gone})
 	if len(j.known.gone) > 0 {
@@ -183,7 +195,7 @@ func (j moduleJob) operation(run *supervisor.Run, o helm.Operation) (ended func(
 	_, s := j.span(run, "helm "+string(o), about{})
 	return func(err error) {
 		s.end(err)
-		j.program.Metrics.helmOperated(j.owner, j.task, o, since(began))
+		j.program.Metrics.Helm.Operated(j.owner, j.task.Cause, o, began)
 	}
 }
 

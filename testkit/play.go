@@ -15,6 +15,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 )
@@ -117,7 +118,7 @@ type player struct {
 	releases *Releases
 	hooks    *Hooks
 	crds     *crds // nil: modules bring none
-	metrics  *actors.Metrics
+	metrics  *metrics.Metrics
 	operator *actors.Operator
 	writes   context.CancelFunc
 	witness  *witness
@@ -143,7 +144,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	trace := NewTrace()
 	p := &player{
 		t: t, disk: s.disk, trace: trace, sched: NewScheduler(seed), witness: newWitness(),
-		cluster: NewCluster(trace), releases: NewReleases(trace), metrics: actors.NewMetrics(actors.DefaultPrefix),
+		cluster: NewCluster(trace), releases: NewReleases(trace), metrics: metrics.New(metrics.DefaultPrefix),
 	}
 	p.metrics.ShowOldNames()
 	p.traps = newTraps(p.witness)

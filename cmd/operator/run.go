@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -96,7 +97,7 @@ func run(ctx context.Context, c *cli.Config) error {
 
 // Forecast makes a plan without a running operator.
 func Forecast(ctx context.Context, c *cli.Config, log *slog.Logger, question messages.ForecastRequest) (messages.Forecast, error) {
-	world, err := newWorld(ctx, c, &replica{config: c, log: log}, actors.NewMetrics(c.MetricsPrefix))
+	world, err := newWorld(ctx, c, &replica{config: c, log: log}, metrics.New(c.MetricsPrefix))
 	if err != nil {
 		return messages.Forecast{}, err
 	}
@@ -145,25 +146,25 @@ func stop(c *cli.Config, operator *actors.Operator, stopWrites func(), log *slog
 
 // newMetrics makes the metrics, those of the process and of all clients of the API server
 // included; both are global to the process.
-func newMetrics(c *cli.Config) *actors.Metrics {
-	m := actors.NewMetrics(c.MetricsPrefix)
+func newMetrics(c *cli.Config) *metrics.Metrics {
+	m := metrics.New(c.MetricsPrefix)
 	m.ShowVersion(c.Version)
-	m.LimitHookSeries(c.HookSeries)
+	m.Reports.Limit = c.HookSeries
 	if c.OldMetrics {
 		m.ShowOldNames()
 	}
 	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	kube.ObserveRequests(m.Client())
+	kube.ObserveRequests(m.Client)
 	return m
 }
 
 // newWorld connects the actors with what lies outside.
-func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *actors.Metrics) (actors.World, error) {
+func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *metrics.Metrics) (actors.World, error) {
 	log := replica.log
 	client, err := kube.Connect(kube.Options{
 		Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer,
 		QPS: float32(c.KubeQPS), Burst: c.KubeBurst, UserAgent: "addon-operator/" + c.Version, Log: log,
-		Watches: metrics.Client(), Fence: replica.fence,
+		Watches: metrics.Client, Fence: replica.fence,
 	})
 	if err != nil {
 		return actors.World{}, err
@@ -207,7 +208,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept, Objects: patcher, JQLibrary: c.JQDirs(),
 		Secret:  valuesSecret{client, c.Namespace, c.SecretName()},
 		Notices: client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
-		CRDs:    newDefinitions(client, releases, c), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
+		CRDs:    actors.NewDefinitions(client, releases, c.CRDOptions()), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
@@ -227,27 +228,6 @@ const absencePoll = time.Minute
 type releaseWatch struct {
 	*helm.Client
 	*kube.Presence
-}
-
-// definitions installs CRDs and makes Helm look for their kinds.
-type definitions struct {
-	client   *kube.Client
-	releases *helm.Client
-	options  kube.CRDOptions
-}
-
-func newDefinitions(client *kube.Client, releases *helm.Client, c *cli.Config) definitions {
-	labels, _ := cli.ParseLabels(c.CRDLabels) // Config checked it
-	return definitions{client, releases, kube.CRDOptions{Labels: labels, SkipPrefixes: c.CRDPrefixes()}}
-}
-
-// EnsureCRDs implements actors.CRDs.
-func (d definitions) EnsureCRDs(ctx context.Context, dirs []string) error {
-	written, err := d.client.EnsureCRDs(ctx, d.options, dirs...)
-	if len(written) > 0 {
-		d.releases.ResetDiscovery()
-	}
-	return err
 }
 
 // configMap is the ConfigMap of the options.
@@ -325,7 +305,7 @@ func (s valuesSecret) Write(ctx context.Context, base map[string]string, set map
 func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, changeable *parameters, leadership func() messages.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
 	source := server.Source{
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: c.Version,
-		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: changeable,
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: renderer(operator), Parameters: changeable,
 		Leadership: leadership, Hide: operator.Hide,
 		Forecast: operator.Forecast,
 		Hanging:  operator.HangingHooks,

@@ -2,17 +2,22 @@ package rbac
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/addons"
+	"addon-operator/helm/charts"
 	"addon-operator/kube"
+	"addon-operator/values"
 )
 
 // object is what a rule needs to know of a manifest.
@@ -27,7 +32,7 @@ type object struct {
 }
 
 // objects adds what Helm does with the objects of a release.
-func (g *generator) objects(m addons.Module, record []byte) error {
+func (g *generator) objects(ctx context.Context, m addons.Module, record string) error {
 	text, err := manifests(record)
 	if err != nil {
 		return fmt.Errorf("module %s: %w", m.Name, err)
@@ -43,7 +48,7 @@ func (g *generator) objects(m addons.Module, record []byte) error {
 		if o.Kind == "" {
 			continue
 		}
-		namespace, err := g.object(o, why)
+		namespace, err := g.object(ctx, o, why)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", why, err)
@@ -66,12 +71,12 @@ func (g *generator) objects(m addons.Module, record []byte) error {
 }
 
 // object adds what Helm does with one object, and returns its namespace.
-func (g *generator) object(o object, why string) (namespace string, err error) {
-	found, ok := g.kinds.find(o.APIVersion, o.Kind)
-	if !ok {
+func (g *generator) object(ctx context.Context, o object, why string) (namespace string, err error) {
+	found, namespaced, err := g.kinds.FindKind(ctx, o.APIVersion, o.Kind)
+	if err != nil {
 		return "", g.unknown(o.APIVersion, o.Kind)
 	}
-	if found.namespaced {
+	if namespaced {
 		namespace = cmp.Or(o.Metadata.Namespace, g.config.Namespace)
 	}
 	g.demands = append(g.demands, demand{namespace, found.GroupResource(), "", allVerbs(), why})
@@ -106,19 +111,55 @@ func (g *generator) ownKinds() error {
 			return fmt.Errorf("module %s: %w", m.Name, err)
 		}
 		for _, file := range files {
-			if err := g.definitions(m, file); err != nil {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			if err := g.definitions("crds/ of module "+m.Name, data); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
+			}
+		}
+		if err := g.subcharts(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// subcharts does the same for the subcharts that some of the values enable.
+func (g *generator) subcharts(m addons.Module) error {
+	if !charts.HasSubcharts(m.Dir) {
+		return nil
+	}
+	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	if err != nil {
+		return fmt.Errorf("module %s: %w", m.Name, err)
+	}
+	sections, err := g.sections(m)
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, layer := range append([]any{nil}, g.extra...) {
+		merged, _ := values.Merge(sections, layer).(map[string]any)
+		files, err := loaded.SubchartCRDs(merged)
+		if err != nil {
+			return fmt.Errorf("module %s: %w", m.Name, err)
+		}
+		for _, f := range files {
+			if seen[f.Name] || g.config.CRDOptions().Skips(f.Name) {
+				continue
+			}
+			seen[f.Name] = true
+			if err := g.definitions(path.Dir(f.Name)+" of module "+m.Name, f.Data); err != nil {
+				return fmt.Errorf("%s: %w", filepath.Join(m.Dir, f.Name), err)
 			}
 		}
 	}
 	return nil
 }
 
-func (g *generator) definitions(m addons.Module, file string) error {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
+func (g *generator) definitions(why string, data []byte) error {
 	for _, document := range documents(string(data)) {
 		var crd struct {
 			Kind     string
@@ -140,16 +181,16 @@ func (g *generator) definitions(m addons.Module, file string) error {
 		}
 		definitions := schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 		status := schema.GroupResource{Group: definitions.Group, Resource: definitions.Resource + "/status"}
-		why := "crds/ of module " + m.Name
 		g.demands = append(g.demands,
 			demand{"", definitions, "", []string{"create"}, why},
 			demand{"", definitions, crd.Metadata.Name, []string{"patch"}, why},
 			demand{"", status, crd.Metadata.Name, []string{"patch"}, why})
 		for _, v := range crd.Spec.Versions {
-			gvr := schema.GroupVersionResource{Group: crd.Spec.Group, Version: v.Name, Resource: crd.Spec.Names.Plural}
-			if !g.kinds.known(gvr) {
-				g.kinds = append(g.kinds, resource{gvr, crd.Spec.Names.Kind, crd.Spec.Scope == "Namespaced", crd.Spec.Names.ShortNames})
-			}
+			names := crd.Spec.Names
+			g.cluster.Kinds = append(g.cluster.Kinds, &metav1.APIResourceList{
+				GroupVersion: schema.GroupVersion{Group: crd.Spec.Group, Version: v.Name}.String(),
+				APIResources: []metav1.APIResource{{Name: names.Plural, Kind: names.Kind, Namespaced: crd.Spec.Scope == "Namespaced", ShortNames: names.ShortNames}},
+			})
 		}
 	}
 	return nil

@@ -16,7 +16,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
-	"addon-operator/testkit/apiserver"
+	"addon-operator/kube/apiserver"
 )
 
 // Where the operator of a scenario lives.
@@ -164,15 +164,12 @@ func (p *play) world() (actors.World, error) {
 	p.client = client
 	r := p.recorder
 	r.hooks, r.releases, r.objects, r.given = runner, releases, client, p.scenario.Given.FromGlobalHooks
-	r.crds = func(ctx context.Context, dirs []string) error {
-		written, err := client.EnsureCRDs(ctx, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip}, dirs...)
-		if len(written) > 0 {
-			releases.ResetDiscovery()
-		}
-		return err
-	}
+	r.crds = actors.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
 	return actors.World{
-		Log: log, Hooks: r, Releases: r, ConfigMap: configMap{p}, Secret: secret{p}, Objects: r, CRDs: r, ReleaseWatch: releaseWatch{p.server}, HealDelay: time.Millisecond, Watch: p.server.WatchObjects,
+		Log: log, Hooks: r, Releases: r, ConfigMap: configMap{p}, Secret: secret{p}, Objects: r, CRDs: r, ReleaseWatch: releaseWatch{p.server}, HealDelay: time.Millisecond,
+		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+			return p.server.WatchObjects(ctx, spec, notify, synced)
+		},
 		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, Purges: actors.PurgeLimits{Any: true},
 		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
 		Dirs:    addons.Dirs{Modules: []string{p.modulesDir()}, Global: p.globalDir(), UnnumberedOrder: 1},
