@@ -98,9 +98,6 @@ func (m *module) Receive(ctx actor.Context) {
 	case messages.GetValues:
 		ctx.Respond(m.values())
 		return
-	case whichModule:
-		ctx.Respond(m.state.module)
-		return
 	case getHooks:
 		m.getHooks(ctx)
 	case startedUp:
@@ -172,7 +169,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
 	case messages.DeleteModule:
-		if !m.off() { // switched on again since this was planned (E14); a reload finds out what is due
+		if !m.off() { // switched on again since this was queued (E14); a reload finds out what is due
 			m.state.tasks.refuse(ctx, t)
 			ctx.Send(m.program.PID(convergePath), messages.ReloadModules{Cause: t.Cause})
 			return

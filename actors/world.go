@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"addon-operator/actors/metrics"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -45,9 +46,9 @@ type World struct {
 	// Notices may be nil: then there are no Events.
 	Notices Notices
 	// Renderer may be nil: then charts cannot be rendered on request.
-	Renderer Renderer
-	// Previews may be nil: then there are no forecasts.
-	Previews Previews
+	Renderer plan.Renderer
+	// Plans may be nil: then there are no plans, and nobody looks for drift.
+	Plans plan.Helm
 	// Drift says what to do with objects that others changed: DriftReport, DriftCorrect, or
 	// nothing; DriftPeriod is the time between two looks at a module.
 	Drift       string
@@ -68,8 +69,9 @@ type World struct {
 	Dirs addons.Dirs
 	// IgnoredRelease is never purged: the release that deployed the operator itself (E10, B6).
 	IgnoredRelease string
-	// Purges says which purges are held back (P1).
-	Purges PurgeLimits
+	// AllowPurge and PurgeShare say which purges are held back until a person allows them (P1).
+	AllowPurge bool
+	PurgeShare int
 	// Namespace and ConfigMapName are where the ConfigMap is, for commands in messages.
 	Namespace, ConfigMapName string
 	// Isolate parks a module whose run fails: it is retried outside of the main queue, and the

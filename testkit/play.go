@@ -236,10 +236,10 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	writes, cancel := context.WithCancel(context.Background())
 	p.writes = cancel
 	world := actors.World{
-		Log: p.trace.logger(p.witness), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Previews: p.releases, ConfigMap: p.cluster, Secret: clusterSecret{p.cluster}, Objects: p.cluster, Notices: p.cluster,
+		Log: p.trace.logger(p.witness), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Plans: p.releases, ConfigMap: p.cluster, Secret: clusterSecret{p.cluster}, Objects: p.cluster, Notices: p.cluster,
 		Watch: p.cluster.WatchObjects, WentBack: p.cluster.WentBack, Metrics: p.metrics,
 		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
-		Purges: actors.PurgeLimits{Any: p.allowPurge, Share: actors.DefaultPurgeShare}, ConfigMapName: operatorConfigMap, Namespace: operatorNamespace,
+		AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: operatorConfigMap, Namespace: operatorNamespace,
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 	}
 	if p.lastValid {

@@ -95,13 +95,13 @@ func run(ctx context.Context, c *cli.Config) error {
 	return stop(c, operator, stopWrites, log)
 }
 
-// Forecast makes a plan without a running operator.
-func Forecast(ctx context.Context, c *cli.Config, log *slog.Logger, question messages.ForecastRequest) (messages.Forecast, error) {
+// Plan makes a plan without a running operator.
+func Plan(ctx context.Context, c *cli.Config, log *slog.Logger, question messages.PlanRequest) (messages.Plan, error) {
 	world, err := newWorld(ctx, c, &replica{config: c, log: log}, metrics.New(c.MetricsPrefix))
 	if err != nil {
-		return messages.Forecast{}, err
+		return messages.Plan{}, err
 	}
-	return actors.Forecast(ctx, world, question)
+	return actors.Plan(ctx, world, question)
 }
 
 // returnMemory gives memory back a moment after each reload: listing many objects and
@@ -204,7 +204,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		kept = lastValid{client, c.Namespace, c.ConfigMap}
 	}
 	return actors.World{
-		Log: log, Hooks: runner, Releases: releases, Previews: releases, Drift: c.Drift, DriftPeriod: c.DriftPeriod, Metrics: metrics,
+		Log: log, Hooks: runner, Releases: releases, Plans: releases, Drift: c.Drift, DriftPeriod: c.DriftPeriod, Metrics: metrics,
 		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept, Objects: patcher, JQLibrary: c.JQDirs(),
 		Secret:  valuesSecret{client, c.Namespace, c.SecretName()},
 		Notices: client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
@@ -214,7 +214,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		},
 		HookTimeout: c.HookTimeout, SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
 		Writes: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
-		Purges: actors.PurgeLimits{Any: c.AllowPurge, Share: c.PurgeShare}, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
+		AllowPurge: c.AllowPurge, PurgeShare: c.PurgeShare, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
 		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
 	}, nil
@@ -305,10 +305,10 @@ func (s valuesSecret) Write(ctx context.Context, base map[string]string, set map
 func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, changeable *parameters, leadership func() messages.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
 	source := server.Source{
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: c.Version,
-		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: renderer(operator), Parameters: changeable,
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Parameters: changeable,
 		Leadership: leadership, Hide: operator.Hide,
-		Forecast: operator.Forecast,
-		Hanging:  operator.HangingHooks,
+		Plan:    operator.Plan,
+		Hanging: operator.HangingHooks,
 	}
 	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
 	var err error
@@ -358,11 +358,4 @@ func serveSecurely(ctx context.Context, c *cli.Config, address string, source se
 		return http.StatusUnauthorized, nil
 	}
 	return server.ServeTLS(ctx, address, server.Public(source), certificate, log)
-}
-
-// renderer lets pages render.
-func renderer(operator *actors.Operator) func(context.Context, string, server.RenderOptions) (messages.Rendered, error) {
-	return func(ctx context.Context, module string, o server.RenderOptions) (messages.Rendered, error) {
-		return operator.Render(ctx, module, actors.RenderOptions(o))
-	}
 }

@@ -134,7 +134,7 @@ func newGenerator(ctx context.Context, c *cli.Config, o rbacOptions, tmp string)
 		}
 		g.extra = append(g.extra, tree)
 	}
-	return g, g.rehearse(ctx)
+	return g, g.serveHelm(ctx)
 }
 
 // withoutCluster reports whether only the kinds of Kubernetes itself are known.

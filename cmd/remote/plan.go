@@ -24,7 +24,7 @@ import (
 const exitChanges cli.ExitError = 2
 
 // planTimeout is how long a plan may take: enabled scripts are run, and every chart is
-// rehearsed.
+// applied as a dry run.
 const planTimeout = 10 * time.Minute
 
 // planning are the flags of plan.
@@ -32,20 +32,20 @@ type planning struct {
 	config                    *cli.Config
 	file, from, output, color string
 	secrets, detailed         bool
-	withoutOperator           Forecast
+	withoutOperator           Planner
 }
 
-// Forecast makes a plan from the modules directory and the cluster.
-type Forecast func(context.Context, *cli.Config, *slog.Logger, messages.ForecastRequest) (messages.Forecast, error)
+// Planner makes a plan from the modules directory and the cluster.
+type Planner func(context.Context, *cli.Config, *slog.Logger, messages.PlanRequest) (messages.Plan, error)
 
 // Plan prints what would happen; withoutOperator is asked when no operator answers.
-func Plan(c *cli.Config, withoutOperator Forecast) *cobra.Command {
+func Plan(c *cli.Config, withoutOperator Planner) *cobra.Command {
 	p := &planning{config: c, withoutOperator: withoutOperator}
 	cmd := &cobra.Command{
 		Use: "plan", Short: "Print what the operator would do, without doing it",
 		Long: `Prints which modules would start, be upgraded, stop or be purged, in that order and with
 the reason, and how their objects would change. Nothing is written to the cluster: charts
-are rehearsed with dry runs of the API server.
+are applied as dry runs of the API server.
 
 The running operator is asked when it answers on its debug address, because it knows the
 values that hooks have set. Without it the plan is made from the modules directory and the
@@ -86,7 +86,7 @@ func (p *planning) check() error {
 }
 
 func (p *planning) run(cmd *cobra.Command) error {
-	question := messages.ForecastRequest{Secrets: p.secrets}
+	question := messages.PlanRequest{Secrets: p.secrets}
 	if p.file != "" {
 		data, err := cli.ReadConfigMap(p.file)
 		if err != nil {
@@ -96,46 +96,46 @@ func (p *planning) run(cmd *cobra.Command) error {
 			question.Proposed = map[string]string{}
 		}
 	}
-	forecast, source, err := p.ask(cmd, question)
+	plan, source, err := p.ask(cmd, question)
 	if err != nil {
 		return err
 	}
 	if p.file != "" {
 		source += " with the ConfigMap in " + p.file
 	}
-	if err := p.print(cmd.OutOrStdout(), forecast, source); err != nil {
+	if err := p.print(cmd.OutOrStdout(), plan, source); err != nil {
 		return err
 	}
 	switch {
-	case forecast.Refused != "":
+	case plan.Refused != "":
 		return errors.New("the ConfigMap would be refused")
-	case forecast.Summary.Failing > 0:
-		return fmt.Errorf("modules that would fail: %d", forecast.Summary.Failing)
-	case p.detailed && forecast.Changes():
+	case plan.Summary.Failing > 0:
+		return fmt.Errorf("modules that would fail: %d", plan.Summary.Failing)
+	case p.detailed && plan.Changes():
 		return exitChanges
 	}
 	return nil
 }
 
-// ask gets the forecast and prints who made it.
-func (p *planning) ask(cmd *cobra.Command, question messages.ForecastRequest) (messages.Forecast, string, error) {
+// ask gets the plan and prints who made it.
+func (p *planning) ask(cmd *cobra.Command, question messages.PlanRequest) (messages.Plan, string, error) {
 	if p.from != "files" {
-		forecast, err := p.askOperator(cmd.Context(), question)
+		plan, err := p.askOperator(cmd.Context(), question)
 		if err == nil {
-			return forecast, "the running operator", nil
+			return plan, "the running operator", nil
 		}
 		if away := (errUnreachable{}); p.from == "operator" || !errors.As(err, &away) {
-			return forecast, "", err
+			return plan, "", err
 		}
 	}
 	if err := p.config.Complete(); err != nil {
-		return messages.Forecast{}, "", err
+		return messages.Plan{}, "", err
 	}
-	forecast, err := p.withoutOperator(cmd.Context(), p.config, cli.Log(cmd, slog.LevelWarn), question)
-	return forecast, "the modules in " + p.config.ModulesDir + ", without an operator", err
+	plan, err := p.withoutOperator(cmd.Context(), p.config, cli.Log(cmd, slog.LevelWarn), question)
+	return plan, "the modules in " + p.config.ModulesDir + ", without an operator", err
 }
 
-func (p *planning) askOperator(ctx context.Context, question messages.ForecastRequest) (forecast messages.Forecast, _ error) {
+func (p *planning) askOperator(ctx context.Context, question messages.PlanRequest) (plan messages.Plan, _ error) {
 	query := url.Values{}
 	if question.Secrets {
 		query.Set("show-secrets", "true")
@@ -144,24 +144,24 @@ func (p *planning) askOperator(ctx context.Context, question messages.ForecastRe
 	if question.Proposed != nil {
 		body, err := json.Marshal(question.Proposed)
 		if err != nil {
-			return forecast, err
+			return plan, err
 		}
 		method, content = http.MethodPost, string(body)
 	}
 	body, err := send(ctx, p.config, planTimeout, method, "/plan?"+query.Encode(), "application/json", content)
 	if err != nil {
-		return forecast, err
+		return plan, err
 	}
-	return forecast, decoded(body, &forecast)
+	return plan, decoded(body, &plan)
 }
 
-func (p *planning) print(w io.Writer, forecast messages.Forecast, source string) error {
+func (p *planning) print(w io.Writer, plan messages.Plan, source string) error {
 	if p.output == "json" || p.output == "yaml" {
-		return writeData(w, p.output, forecast)
+		return writeData(w, p.output, plan)
 	}
 	colored := p.color == "always"
 	if p.color == "auto" {
 		colored = isTerminal(w) && os.Getenv("NO_COLOR") == ""
 	}
-	return writeForecast(w, forecast, source, colored)
+	return writePlan(w, plan, source, colored)
 }

@@ -170,7 +170,7 @@ func (p *play) world() (actors.World, error) {
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return p.server.WatchObjects(ctx, spec, notify, synced)
 		},
-		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, Purges: actors.PurgeLimits{Any: true},
+		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, AllowPurge: true,
 		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
 		Dirs:    addons.Dirs{Modules: []string{p.modulesDir()}, Global: p.globalDir(), UnnumberedOrder: 1},
 	}, nil

@@ -1,4 +1,4 @@
-package actors
+package decide
 
 import (
 	"reflect"
@@ -24,39 +24,40 @@ func set(names ...string) map[string]bool {
 }
 
 // E7, E8, E9, E10, B6, X6.
-func TestPlan(t *testing.T) {
+func TestStepsOfAReload(t *testing.T) {
+	const mode = values.NoResourceReconciliation
 	for name, c := range map[string]struct {
 		all      []addons.Module
 		enabled  []string
 		deployed map[string]bool
 		ignored  string
-		frozen   map[string]bool // under maintenance
-		want     Plan
+		frozen   map[string]string // under maintenance
+		want     Steps
 	}{
-		"nothing there":                        {want: Plan{}},
-		"enabled modules run in order":         {all: modules("a", "b", "c"), enabled: []string{"c", "a"}, want: Plan{Run: []string{"a", "c"}}},
-		"disabled and never deployed: nothing": {all: modules("a", "b"), enabled: []string{"a"}, want: Plan{Run: []string{"a"}}},
+		"nothing there":                        {want: Steps{}},
+		"enabled modules run in order":         {all: modules("a", "b", "c"), enabled: []string{"c", "a"}, want: Steps{Run: []string{"a", "c"}}},
+		"disabled and never deployed: nothing": {all: modules("a", "b"), enabled: []string{"a"}, want: Steps{Run: []string{"a"}}},
 		"disabled and deployed: deleted in reverse order": {
 			all: modules("a", "b", "c", "d"), enabled: []string{"b"}, deployed: set("a", "b", "c", "d"),
-			want: Plan{Run: []string{"b"}, Delete: []string{"d", "c", "a"}},
+			want: Steps{Run: []string{"b"}, Delete: []string{"d", "c", "a"}},
 		},
 		"releases without a directory are purged, sorted in reverse": {
 			all: modules("a"), enabled: []string{"a"}, deployed: set("a", "old", "very-old", "gone"),
-			want: Plan{Run: []string{"a"}, Purge: []string{"very-old", "old", "gone"}},
+			want: Steps{Run: []string{"a"}, Purge: []string{"very-old", "old", "gone"}},
 		},
-		"the operator's own release stays": {deployed: set("addon-operator", "old"), ignored: "addon-operator", want: Plan{Purge: []string{"old"}}},
+		"the operator's own release stays": {deployed: set("addon-operator", "old"), ignored: "addon-operator", want: Steps{Purge: []string{"old"}}},
 		"a module called like the ignored release is a module": {
-			all: modules("a"), deployed: set("a"), ignored: "a", want: Plan{Delete: []string{"a"}},
+			all: modules("a"), deployed: set("a"), ignored: "a", want: Steps{Delete: []string{"a"}},
 		},
 		"under maintenance nothing is deleted or purged, H15": {
-			all: modules("a", "b", "c"), enabled: []string{"c"}, deployed: set("a", "b", "c", "old", "older"), frozen: set("b", "c", "old"),
-			want: Plan{Run: []string{"c"}, Delete: []string{"a"}, Purge: []string{"older"}, Keep: []string{"b", "old"}},
+			all: modules("a", "b", "c"), enabled: []string{"c"}, deployed: set("a", "b", "c", "old", "older"), frozen: map[string]string{"bMaintenance": mode, "cMaintenance": mode, "oldMaintenance": mode},
+			want: Steps{Run: []string{"c"}, Delete: []string{"a"}, Purge: []string{"older"}, Keep: []string{"b", "old"}},
 		},
-		"enabled, but its directory is gone": {enabled: []string{"a"}, deployed: set("a"), want: Plan{Purge: []string{"a"}}},
+		"enabled, but its directory is gone": {enabled: []string{"a"}, deployed: set("a"), want: Steps{Purge: []string{"a"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			frozen := func(name string) bool { return c.frozen[name] }
-			if got := plan(c.all, c.enabled, c.deployed, c.ignored, frozen); !reflect.DeepEqual(got, c.want) {
+			got, _ := Reload{Tree: &addons.Tree{Modules: c.all}, Enabled: c.enabled, Deployed: c.deployed, Ignored: c.ignored, Maintenance: c.frozen, AllowPurge: true}.Steps()
+			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})
@@ -79,7 +80,7 @@ func TestUntouchable(t *testing.T) {
 		"others do not matter": {map[string]string{"dnsMaintenance": "", "webMaintenance": values.NoResourceReconciliation}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test := untouchable(all, c.config)
+			test := Untouchable(all, c.config)
 			var got []string
 			for _, release := range []string{"dns", "my-web", "old-one", "Old_One"} {
 				if test(release) {
@@ -112,7 +113,7 @@ func TestSwitchedOn(t *testing.T) {
 		"a person beats files":              {[]addons.Flag{own(false)}, nil, on, Verdict{true, "ConfigMap", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := switchedOn(addons.Module{Name: "dns", Key: "dns", Flags: c.flags}, c.dynamic, c.config)
+			got := SwitchedOn(addons.Module{Name: "dns", Key: "dns", Flags: c.flags}, c.dynamic, c.config)
 			if got.Enabled != c.want.Enabled || got.Source != c.want.Source {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}

@@ -9,7 +9,7 @@ import (
 // run finds the kind and keeps the parts of the Watch as they should be, until
 // ctx ends.
 func (w *Watch) run(ctx context.Context) {
-	defer w.unplan()
+	defer w.removeParts()
 	if w.selection.namespaces != nil {
 		w.followNamespaces(ctx)
 	}
@@ -79,10 +79,10 @@ func (w *Watch) waitLost(ctx context.Context) {
 // followNamespaces keeps a Watch on the namespaces that the Watch covers.
 func (w *Watch) followNamespaces(ctx context.Context) {
 	spec := Spec{APIVersion: "v1", Kind: "Namespace", Labels: w.selection.namespaces, Filter: nothing}
-	replan := func() { w.plan(ctx) }
-	w.planning.Lock()
-	defer w.planning.Unlock()
-	namespaces, err := w.watcher.Watch(ctx, spec, func(Change) { replan() }, replan)
+	adjust := func() { w.adjust(ctx) }
+	w.adjusting.Lock()
+	defer w.adjusting.Unlock()
+	namespaces, err := w.watcher.Watch(ctx, spec, func(Change) { adjust() }, adjust)
 	if err != nil { // the selector was checked before
 		w.kindUnknown(err)
 		return
@@ -96,7 +96,7 @@ func (w *Watch) kindFound(ctx context.Context, found kind) {
 	w.mu.Lock()
 	w.kind, w.problem = &found, nil
 	w.mu.Unlock()
-	w.plan(ctx)
+	w.adjust(ctx)
 }
 
 // kindGone removes all parts: a kind that does not exist has no objects.
@@ -108,7 +108,7 @@ func (w *Watch) kindGone(err error) {
 	if first {
 		w.watcher.log.Warn("waiting for a kind", "kind", kindLabel(w.spec.APIVersion, w.spec.Kind), "err", err)
 	}
-	w.unplan()
+	w.removeParts()
 }
 
 // kindUnknown notes why the kind cannot be resolved now. One that was gone is taken to be so
@@ -121,10 +121,10 @@ func (w *Watch) kindUnknown(err error) {
 	}
 }
 
-// plan compares the parts with what should be there.
-func (w *Watch) plan(ctx context.Context) {
-	w.planning.Lock()
-	defer w.planning.Unlock()
+// adjust compares the parts with what should be there.
+func (w *Watch) adjust(ctx context.Context) {
+	w.adjusting.Lock()
+	defer w.adjusting.Unlock()
 	w.mu.Lock()
 	found := w.kind
 	w.mu.Unlock()
@@ -150,7 +150,7 @@ func (w *Watch) plan(ctx context.Context) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.planned = true
+	w.settled = true
 	w.checkSynced()
 }
 
@@ -237,12 +237,12 @@ func (w *Watch) setSource(p *part, s *source) {
 	p.source = s
 }
 
-// unplan removes all parts.
-func (w *Watch) unplan() {
-	w.planning.Lock()
-	defer w.planning.Unlock()
+// removeParts removes all parts.
+func (w *Watch) removeParts() {
+	w.adjusting.Lock()
+	defer w.adjusting.Unlock()
 	w.mu.Lock()
-	w.planned, w.whole = false, false
+	w.settled, w.whole = false, false
 	w.mu.Unlock()
 	for _, p := range w.withdraw(nil, kind{}) {
 		w.watcher.detach(p)

@@ -8,41 +8,34 @@ import (
 	"addon-operator/values"
 )
 
-// Preview implements actors.Previews.
-func (r *Releases) Preview(_ context.Context, m helm.Module) (helm.Preview, error) {
+// Plan implements plan.Helm.
+func (r *Releases) Plan(_ context.Context, m helm.Module) (helm.Plan, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch old, exists := r.deployed[m.Name]; {
 	case !exists:
-		return helm.Preview{Action: helm.Installed, Reason: "there is no release"}, nil
+		return helm.Plan{Action: helm.Installed, Reason: "there is no release"}, nil
 	case old.checksum != values.Checksum(m.Values):
-		return helm.Preview{Action: helm.Upgraded, Reason: "values"}, nil
+		return helm.Plan{Action: helm.Upgraded, Reason: "values"}, nil
 	}
-	return helm.Preview{Action: helm.Skipped}, nil
+	return helm.Plan{Action: helm.Skipped}, nil
 }
 
-// PreviewUninstall implements actors.Previews.
-func (r *Releases) PreviewUninstall(_ context.Context, name string) (helm.Preview, error) {
+// PlanRemoval implements plan.Helm.
+func (r *Releases) PlanRemoval(_ context.Context, name string, purge bool) (helm.Plan, error) {
+	foreign := r.isForeign(name)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if _, exists := r.deployed[name]; !exists {
-		return helm.Preview{}, nil
+	if _, exists := r.deployed[name]; !exists || purge && foreign {
+		return helm.Plan{}, nil
 	}
-	return helm.Preview{Action: helm.Uninstalled}, nil
-}
-
-// PreviewPurge implements actors.Previews.
-func (r *Releases) PreviewPurge(ctx context.Context, name string) (helm.Preview, error) {
-	if r.isForeign(name) {
-		return helm.Preview{}, nil
-	}
-	return r.PreviewUninstall(ctx, name)
+	return helm.Plan{Action: helm.Uninstalled}, nil
 }
 
 // stepPlan prints what the operator would do: with the ConfigMap in force, or with the one
 // in a file.
 func (p *player) stepPlan(name string) error {
-	request := messages.ForecastRequest{}
+	request := messages.PlanRequest{}
 	if name != "" {
 		data, err := p.configMapFile(name)
 		if err != nil {
@@ -51,7 +44,7 @@ func (p *player) stepPlan(name string) error {
 		request.Proposed = data
 	}
 	return p.await(func() error {
-		f, err := p.operator.Forecast(context.Background(), request)
+		f, err := p.operator.Plan(context.Background(), request)
 		if err != nil {
 			return err
 		}

@@ -1,6 +1,6 @@
-// Package rehearsal is an API server for a caller who only wants to know what would
+// Package dryrun is an API server for a caller who only wants to know what would
 // happen: transports that let no write through, and the changes that they saw.
-package rehearsal
+package dryrun
 
 import (
 	"bytes"
@@ -48,7 +48,7 @@ func (r *Objects) RoundTrip(req *http.Request) (*http.Response, error) {
 	case http.MethodDelete:
 		return r.remove(req)
 	}
-	return nil, fmt.Errorf("bug: a rehearsal cannot %s %s", req.Method, req.URL.Path)
+	return nil, fmt.Errorf("bug: a dry run cannot %s %s", req.Method, req.URL.Path)
 }
 
 // dryRun sends a write that the API server checks, completes and forgets.

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
-	"addon-operator/helm/rehearsal"
+	"addon-operator/helm/dryrun"
 )
 
 // writes records what reaches the API server and would change something there.
@@ -51,25 +51,25 @@ func startWatched(t *testing.T) (*fixture, *writes) {
 	return f, w
 }
 
-// preview expects an action without a single write.
-func (f *fixture) preview(w *writes, m Module, want Action) Preview {
+// plan expects an action without a single write.
+func (f *fixture) plan(w *writes, m Module, want Action) Plan {
 	f.Helper()
 	f.caughtUp()
 	w.take()
-	got, err := f.client.Preview(f.Context(), m)
+	got, err := f.client.Plan(f.Context(), m)
 	if err != nil {
-		f.Fatalf("preview: %v", err)
+		f.Fatalf("plan: %v", err)
 	}
 	if got.Action != want {
-		f.Fatalf("preview: %s (%s), want %s", got.Action, got.Reason, want)
+		f.Fatalf("plan: %s (%s), want %s", got.Action, got.Reason, want)
 	}
 	if all := w.take(); len(all) > 0 {
-		f.Errorf("a preview wrote: %q", all)
+		f.Errorf("a plan wrote: %q", all)
 	}
 	return got
 }
 
-func verbs(changes []rehearsal.Change) string {
+func verbs(changes []dryrun.Change) string {
 	var all []string
 	for _, c := range changes {
 		line := string(c.Verb) + " " + c.Object.GVK.Kind + " " + c.Object.Name
@@ -88,23 +88,23 @@ func expectText(t *testing.T, what, got, want string) {
 	}
 }
 
-// A preview tells what Apply then does, in every state of a release, and writes nothing.
-func TestPreviewTellsWhatApplyDoes(t *testing.T) {
+// A plan says what Apply then does, in every state of a release, and writes nothing.
+func TestPlanIsWhatApplyDoes(t *testing.T) {
 	f, w := startWatched(t)
 	m := module(t, "simple").with("text", "one")
 
-	p := f.preview(w, m, Installed)
+	p := f.plan(w, m, Installed)
 	expectText(t, "first install", verbs(p.Changes), "create ConfigMap simple-a, create ConfigMap simple-b")
 	expectText(t, "reason", p.Reason, "there is no release")
 	if f.configMap("simple-a") != nil || len(f.revisions("simple")) > 0 {
-		t.Fatal("a preview installed the chart")
+		t.Fatal("a plan installed the chart")
 	}
 	f.apply(m, Installed, 1)
-	expectText(t, "nothing to do", verbs(f.preview(w, m, Skipped).Changes), "")
+	expectText(t, "nothing to do", verbs(f.plan(w, m, Skipped).Changes), "")
 
 	write(t, m, "templates/c.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: simple-c}\nstringData: {password: hunter2}\n")
 	write(t, m, "templates/b.yaml", "")
-	p = f.preview(w, m.with("text", "two"), Upgraded)
+	p = f.plan(w, m.with("text", "two"), Upgraded)
 	expectText(t, "upgrade", verbs(p.Changes), "change ConfigMap simple-a, delete ConfigMap simple-b, create Secret simple-c")
 	if fields := p.Changes[0].Fields(false); len(fields) != 1 || fields[0].Path != "data.text" || fields[0].After != "two" {
 		t.Errorf("fields of simple-a: %+v", fields)
@@ -115,36 +115,36 @@ func TestPreviewTellsWhatApplyDoes(t *testing.T) {
 	f.wantRevisions("simple", "1 deployed")
 	expectText(t, "the memory of the client is not touched", f.apply(m.with("text", "two"), Upgraded, 2).Reason, p.Reason)
 	if f.configMap("simple-a")["text"] != "two" || f.configMap("simple-b") != nil {
-		t.Error("Apply did something else than the preview told")
+		t.Error("Apply did something else than the plan said")
 	}
 
 	f.deleteConfigMap("simple-a")
-	p = f.preview(w, m.with("text", "two"), Upgraded)
+	p = f.plan(w, m.with("text", "two"), Upgraded)
 	expectText(t, "an absent object", verbs(p.Changes), "create ConfigMap simple-a")
 
 	f.setStatus("simple", 2, "pending-upgrade")
-	p = f.preview(w, m.with("text", "three"), Upgraded)
+	p = f.plan(w, m.with("text", "three"), Upgraded)
 	expectText(t, "a stuck release", verbs(p.Changes), "create ConfigMap simple-a")
 	f.wantRevisions("simple", "1 superseded", "2 pending-upgrade")
 
 	f.caughtUp()
 	w.take()
-	gone, err := f.client.PreviewUninstall(f.Context(), "simple")
+	gone, err := f.client.PlanRemoval(f.Context(), "simple", false)
 	if err != nil || gone.Action != Uninstalled {
-		t.Fatalf("preview of uninstall: %+v, %v", gone, err)
+		t.Fatalf("plan of uninstall: %+v, %v", gone, err)
 	}
 	expectText(t, "uninstall", verbs(gone.Changes), "delete Secret simple-c")
-	if none, err := f.client.PreviewUninstall(f.Context(), "nobody"); err != nil || none.Action != "" || len(none.Changes) > 0 {
+	if none, err := f.client.PlanRemoval(f.Context(), "nobody", false); err != nil || none.Action != "" || len(none.Changes) > 0 {
 		t.Errorf("uninstall of nothing: %+v, %v", none, err)
 	}
 	if all := w.take(); len(all) > 0 {
-		t.Errorf("a preview wrote: %q", all)
+		t.Errorf("a plan wrote: %q", all)
 	}
 }
 
 // Helm hooks are named, not run; objects whose namespace or kind does not exist yet are
 // listed all the same.
-func TestPreviewOfWhatCannotBeTried(t *testing.T) {
+func TestPlanOfWhatCannotBeTried(t *testing.T) {
 	f, w := startWatched(t)
 	m := moduleOf(t, "new", `
 -- templates/job.yaml --
@@ -168,21 +168,21 @@ apiVersion: `+f.namespace+`.example.com/v1
 kind: Thing
 metadata: {name: thing}
 `)
-	p := f.preview(w, m, Installed)
-	expectText(t, "changes", verbs(p.Changes), "create ConfigMap inside ("+rehearsal.NoteNamespace+"), create Namespace "+f.namespace+"-inner, create Thing thing ("+rehearsal.NoteKind+")")
+	p := f.plan(w, m, Installed)
+	expectText(t, "changes", verbs(p.Changes), "create ConfigMap inside ("+dryrun.NoteNamespace+"), create Namespace "+f.namespace+"-inner, create Thing thing ("+dryrun.NoteKind+")")
 	if len(p.Hooks) != 1 || p.Hooks[0].Object != "Job migrate" || !slices.Equal(p.Hooks[0].Events, []string{"pre-install"}) {
 		t.Errorf("hooks: %+v", p.Hooks)
 	}
 }
 
 // What the API server would refuse is told before anything is sent for good.
-func TestPreviewOfWhatIsRefused(t *testing.T) {
+func TestPlanOfWhatIsRefused(t *testing.T) {
 	f, w := startWatched(t)
 	m := moduleOf(t, "bad", "-- templates/svc.yaml --\napiVersion: v1\nkind: Service\nmetadata: {name: bad}\nspec: {ports: [{port: {{ .Values.bad.port }}}]}\n").with("port", 80)
 	f.apply(m, Installed, 1)
 	for port, kind := range map[any]Kind{99999: Invalid, "{": Render} {
 		w.take()
-		_, err := f.client.Preview(f.Context(), m.with("port", port))
+		_, err := f.client.Plan(f.Context(), m.with("port", port))
 		var problem *Error
 		if !errors.As(err, &problem) || problem.Kind != kind {
 			t.Errorf("port %v: %v, want an error of kind %s", port, err, kind)
@@ -190,7 +190,7 @@ func TestPreviewOfWhatIsRefused(t *testing.T) {
 	}
 	f.wantRevisions("bad", "1 deployed")
 	if all := w.take(); len(all) > 0 {
-		t.Errorf("a preview wrote: %q", all)
+		t.Errorf("a plan wrote: %q", all)
 	}
 }
 
@@ -327,21 +327,21 @@ func TestDriftOfACustomResource(t *testing.T) {
 	f.wantDrift(w, m, "")
 }
 
-// What Apply deletes and creates anew is one change of the preview.
-func TestPreviewOfAnObjectThatIsRecreated(t *testing.T) {
+// What Apply deletes and creates anew is one change of the plan.
+func TestPlanOfAnObjectThatIsRecreated(t *testing.T) {
 	f, w := startWatched(t)
 	m := moduleOf(t, "anew", "-- Chart.yaml --\napiVersion: v2\nname: anew\nversion: 1.0.0\nannotations: {"+RecreateAnnotation+": Job}\n"+
 		"-- templates/job.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata: {name: anew}\nspec: {suspend: true, template: {spec: {restartPolicy: Never, containers: [{name: a, image: {{ .Values.anew.image }}}]}}}\n").with("image", "none:1")
 	f.apply(m, Installed, 1)
 	m = m.with("image", "none:2")
-	p := f.preview(w, m, Upgraded)
-	expectText(t, "changes", verbs(p.Changes), "change Job anew ("+rehearsal.NoteRecreated+")")
+	p := f.plan(w, m, Upgraded)
+	expectText(t, "changes", verbs(p.Changes), "change Job anew ("+dryrun.NoteRecreated+")")
 	f.apply(m, Upgraded, 2)
 }
 
-// The repair of a failed release deletes what the chart no longer has. A preview tells of
+// The repair of a failed release deletes what the chart no longer has. A plan has
 // it and does not do it, no more than it drops a corrupted record.
-func TestPreviewOfRepairs(t *testing.T) {
+func TestPlanOfRepairs(t *testing.T) {
 	f, w := startWatched(t)
 	m := moduleOf(t, "failed", `
 -- templates/all.yaml --
@@ -364,29 +364,29 @@ metadata: {name: bye, annotations: {helm.sh/hook: post-delete}}
 	broken, fixed := m.with("port", int64(-1)), m.with("port", int64(80))
 	f.refuse(broken.with("names", []any{"one", "two"}), Invalid)
 	f.wantRevisions("failed", "1 failed")
-	p := f.preview(w, fixed.with("names", []any{"one"}), Installed)
+	p := f.plan(w, fixed.with("names", []any{"one"}), Installed)
 	expectText(t, "a failed first install", verbs(p.Changes), "delete ConfigMap two, create Service web")
 	f.apply(fixed.with("names", []any{"one"}), Installed, 1)
 
 	f.refuse(broken.with("names", []any{"one", "three"}), Invalid)
-	p = f.preview(w, fixed.with("names", []any{"one"}), Upgraded)
+	p = f.plan(w, fixed.with("names", []any{"one"}), Upgraded)
 	expectText(t, "a failed upgrade", verbs(p.Changes), "delete ConfigMap three")
 	f.refuse(broken.with("names", []any{"one"}), Invalid)
-	f.preview(w, fixed.with("names", []any{"one"}), Upgraded)
+	f.plan(w, fixed.with("names", []any{"one"}), Upgraded)
 	f.caughtUp()
 	w.take()
-	gone, err := f.client.PreviewUninstall(f.Context(), "failed")
+	gone, err := f.client.PlanRemoval(f.Context(), "failed", false)
 	if err != nil || len(gone.Hooks) != 1 || gone.Hooks[0].Object != "ConfigMap bye" {
 		t.Fatalf("hooks %+v, %v", gone.Hooks, err)
 	}
 	expectText(t, "uninstall after failed upgrades", verbs(gone.Changes), "delete ConfigMap one, delete ConfigMap three, delete Service web")
 	if all := w.take(); len(all) > 0 {
-		t.Errorf("a preview wrote: %q", all)
+		t.Errorf("a plan wrote: %q", all)
 	}
 
 	f.apply(fixed.with("names", []any{"one"}), Upgraded, 4)
 	f.editRecord("failed", 4, func(s *corev1.Secret) { s.Data["release"] = []byte("rubbish") })
 	f.setStatus("failed", 1, "deployed")
-	f.preview(w, fixed.with("names", []any{"one", "five"}), Upgraded)
+	f.plan(w, fixed.with("names", []any{"one", "five"}), Upgraded)
 	f.apply(fixed.with("names", []any{"one", "five"}), Upgraded, 0)
 }

@@ -1,4 +1,4 @@
-package rehearsal
+package dryrun
 
 import (
 	"bytes"
@@ -67,9 +67,13 @@ func (c Change) Diff(secrets bool) string {
 		return ""
 	}
 	before, after := c.shown(secrets)
-	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: lines(before), B: lines(after), FromFile: c.Object.String() + " (cluster)", ToFile: c.Object.String() + " (planned)", Context: 3,
-	})
+	return Unified(before, after, c.Object.String()+" (cluster)", c.Object.String()+" (planned)")
+}
+
+// Unified is a unified diff of two objects as YAML, empty when they are equal; nil stands for an
+// object that is not there.
+func Unified(before, after map[string]any, from, to string) string {
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: lines(before), B: lines(after), FromFile: from, ToFile: to, Context: 3})
 	if err != nil { // writing into memory does not fail
 		return err.Error()
 	}

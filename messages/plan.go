@@ -4,8 +4,8 @@ package messages
 // about its future, to the command "plan" and on the debug address. Values of Secrets
 // are masked in them unless the user asked for them.
 
-// ForecastRequest asks what the operator would do.
-type ForecastRequest struct {
+// PlanRequest asks what the operator would do.
+type PlanRequest struct {
 	// Proposed is the data of a ConfigMap that would replace the one in force; nil leaves
 	// that one.
 	Proposed map[string]string `json:"proposed"`
@@ -13,18 +13,18 @@ type ForecastRequest struct {
 	Secrets bool `json:"secrets,omitempty"`
 }
 
-// Forecast is what the operator would do, in the order in which it would do it.
-type Forecast struct {
+// Plan is what the operator would do, in the order in which it would do it.
+type Plan struct {
 	// Refused says why the proposed ConfigMap would be refused as a whole; then nothing
 	// would be done.
 	Refused string `json:"refused,omitempty"`
-	// Notes say what the forecast could not know.
-	Notes   []string         `json:"notes,omitempty"`
-	Modules []ModuleForecast `json:"modules"`
-	Summary ForecastSummary  `json:"summary"`
+	// Notes say what the plan could not know.
+	Notes   []string     `json:"notes,omitempty"`
+	Modules []ModulePlan `json:"modules"`
+	Summary PlanSummary  `json:"summary"`
 }
 
-// The steps of a module in a forecast.
+// The steps of a module in a plan.
 const (
 	StepStart = "start" // enabled, and not running yet
 	StepRun   = "run"   // enabled and running; its release may be upgraded
@@ -33,8 +33,8 @@ const (
 	StepKeep  = "keep"  // would be stopped or purged, but is under maintenance (H15), or held back (P1)
 )
 
-// ModuleForecast is what would be done with one module, or with one release.
-type ModuleForecast struct {
+// ModulePlan is what would be done with one module, or with one release.
+type ModulePlan struct {
 	Module string `json:"module"`
 	Step   string `json:"step"`
 	// Why names who has enabled or disabled it.
@@ -47,8 +47,8 @@ type ModuleForecast struct {
 	// "remembered" from their last runs; empty when there are no hooks.
 	HookValues string `json:"hookValues,omitempty"`
 	// Notes say what else would happen, or could not be tried.
-	Notes   []string         `json:"notes,omitempty"`
-	Objects []ObjectForecast `json:"objects,omitempty"`
+	Notes   []string     `json:"notes,omitempty"`
+	Objects []ObjectPlan `json:"objects,omitempty"`
 	// Error is why it would fail.
 	Error string `json:"error,omitempty"`
 	// Unknown is why the outcome for its release cannot be predicted: values are missing
@@ -62,8 +62,8 @@ const (
 	HookValuesRemembered = "remembered"
 )
 
-// ObjectForecast is what would happen to one object.
-type ObjectForecast struct {
+// ObjectPlan is what would happen to one object.
+type ObjectPlan struct {
 	Object string `json:"object"`
 	Verb   string `json:"verb"` // create, change, delete
 	Note   string `json:"note,omitempty"`
@@ -73,8 +73,8 @@ type ObjectForecast struct {
 	Diff string `json:"diff,omitempty"`
 }
 
-// ForecastSummary counts.
-type ForecastSummary struct {
+// PlanSummary counts.
+type PlanSummary struct {
 	Start     int `json:"start"`
 	Upgrade   int `json:"upgrade"` // running modules whose release would be installed or upgraded
 	Stop      int `json:"stop"`
@@ -90,7 +90,7 @@ type ForecastSummary struct {
 
 // Touches reports whether a module would be touched: started, stopped, or its release
 // changed, as far as that is known.
-func (m ModuleForecast) Touches() bool {
+func (m ModulePlan) Touches() bool {
 	switch m.Step {
 	case StepKeep:
 		return false
@@ -101,8 +101,8 @@ func (m ModuleForecast) Touches() bool {
 }
 
 // Changes reports whether anything would be done.
-func (f Forecast) Changes() bool {
-	for _, m := range f.Modules {
+func (p Plan) Changes() bool {
+	for _, m := range p.Modules {
 		if m.Touches() {
 			return true
 		}
@@ -111,9 +111,9 @@ func (f Forecast) Changes() bool {
 }
 
 // Count fills the summary.
-func (f *Forecast) Count() {
-	s := ForecastSummary{}
-	for _, m := range f.Modules {
+func (p *Plan) Count() {
+	s := PlanSummary{}
+	for _, m := range p.Modules {
 		if m.Error != "" {
 			s.Failing++
 		}
@@ -146,5 +146,5 @@ func (f *Forecast) Count() {
 			}
 		}
 	}
-	f.Summary = s
+	p.Summary = s
 }

@@ -8,16 +8,16 @@ import (
 
 	"helm.sh/helm/v3/pkg/release"
 
-	"addon-operator/helm/rehearsal"
+	"addon-operator/helm/dryrun"
 )
 
-// Preview is what Apply or Uninstall would do.
-type Preview struct {
+// Plan is what Apply or Uninstall would do.
+type Plan struct {
 	// Action that would be taken; empty when there is nothing to uninstall.
 	Action  Action
 	Reason  string
-	Changes []rehearsal.Change // of objects, sorted by their names
-	Hooks   []Hook             // Helm hooks that would run; a preview runs none
+	Changes []dryrun.Change // of objects, sorted by their names
+	Hooks   []Hook          // Helm hooks that would run; a plan runs none
 }
 
 // Hook is a Helm hook of a chart.
@@ -26,19 +26,19 @@ type Hook struct {
 	Events []string
 }
 
-// Uninstalled is the action of a preview of Uninstall.
+// Uninstalled is the action of a plan of Uninstall.
 const Uninstalled Action = "uninstalled"
 
-// Preview returns what Apply would do now. It writes nothing: see rehearse. An
+// Plan returns what Apply would do now. It writes nothing: see dryRun. An
 // error is the one that Apply would meet, as far as it can be known before; what
 // was found until then is returned with it.
-func (c *Client) Preview(ctx context.Context, m Module) (Preview, error) {
-	shadow, err := c.rehearse(ctx)
+func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
+	trial, err := c.dryRun(ctx)
 	if err != nil {
-		return Preview{}, err
+		return Plan{}, err
 	}
-	a, outcome, err := shadow.applyModule(ctx, m)
-	p := Preview{Action: outcome.Action, Reason: outcome.Reason, Changes: shadow.rehearsal.Changes()}
+	a, outcome, err := trial.applyModule(ctx, m)
+	p := Plan{Action: outcome.Action, Reason: outcome.Reason, Changes: trial.dry.Changes()}
 	if err != nil {
 		return p, err
 	}
@@ -51,23 +51,14 @@ func (c *Client) Preview(ctx context.Context, m Module) (Preview, error) {
 	return p, nil
 }
 
-// PreviewUninstall returns what Uninstall would do now.
-func (c *Client) PreviewUninstall(ctx context.Context, name string) (Preview, error) {
-	return c.previewRemoval(ctx, name, false)
-}
-
-// PreviewPurge returns what Purge would do now.
-func (c *Client) PreviewPurge(ctx context.Context, name string) (Preview, error) {
-	return c.previewRemoval(ctx, name, true)
-}
-
-func (c *Client) previewRemoval(ctx context.Context, name string, purge bool) (Preview, error) {
-	shadow, err := c.rehearse(ctx)
+// PlanRemoval returns what Uninstall, or Purge, would do now.
+func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan, error) {
+	trial, err := c.dryRun(ctx)
 	if err != nil {
-		return Preview{}, err
+		return Plan{}, err
 	}
-	existed, err := shadow.remove(ctx, name, purge)
-	p := Preview{Changes: shadow.rehearsal.Changes(), Hooks: shadow.rehearsal.hooks}
+	existed, err := trial.remove(ctx, name, purge)
+	p := Plan{Changes: trial.dry.Changes(), Hooks: trial.dry.hooks}
 	if existed {
 		p.Action, p.Reason = Uninstalled, "its release is removed"
 	}
@@ -79,24 +70,24 @@ func (c *Client) previewRemoval(ctx context.Context, name string, purge bool) (P
 // what the chart sets; defaults of the API server and fields of other writers are
 // none of its business. known is false when an Apply is due anyway, whose changes
 // would not be drift.
-func (c *Client) Drift(ctx context.Context, m Module) (drifted []rehearsal.Change, known bool, err error) {
-	shadow, err := c.rehearse(ctx)
+func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, known bool, err error) {
+	trial, err := c.dryRun(ctx)
 	if err != nil {
 		return nil, false, err
 	}
-	a, err := shadow.prepare(ctx, m)
+	a, err := trial.prepare(ctx, m)
 	if err != nil {
 		return nil, false, err
 	}
 	a.merge3 = true
-	if known, err = a.rehearseUpgrade(); err != nil || !known {
+	if known, err = a.dryRunUpgrade(); err != nil || !known {
 		return nil, false, classify(ctx, m.Name, a.operation, err)
 	}
-	return slices.DeleteFunc(shadow.rehearsal.Changes(), func(ch rehearsal.Change) bool { return ch.Verb != rehearsal.Changed }), true, nil
+	return slices.DeleteFunc(trial.dry.Changes(), func(ch dryrun.Change) bool { return ch.Verb != dryrun.Changed }), true, nil
 }
 
-// rehearseUpgrade upgrades a release that is as it should be.
-func (a *apply) rehearseUpgrade() (settled bool, err error) {
+// dryRunUpgrade upgrades a release that is as it should be.
+func (a *apply) dryRunUpgrade() (settled bool, err error) {
 	state, err := a.client.records.read(a.ctx, a.release)
 	if err != nil {
 		return false, err
