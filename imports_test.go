@@ -38,11 +38,11 @@ func house() plan {
 			"hooks":      "values",
 			"addons":     "values",
 			"messages":   "values hooks",
-			"actors":     "messages supervisor values hooks addons kube helm",
+			"actors":     "messages supervisor values hooks addons kube helm testkit/apiserver",
 			"server":     "messages supervisor values",
 			"testkit":    all,
 			"examples":   "", // a script, and the test that plays it
-			"cmd":        all + " testkit/scenario testkit/apiserver",
+			"cmd":        all + " testkit/apiserver",
 		},
 		libraries: map[string]string{
 			"github.com/asynkron/protoactor-go": "actors supervisor testkit",

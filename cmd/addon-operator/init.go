@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"addon-operator/testkit/scenario"
+	"addon-operator/actors/scenario"
 	"addon-operator/values"
 )
 
