@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"addon-operator/actors/scenario"
 	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/kube/objectpatch"
@@ -39,7 +40,7 @@ func (r *Releases) deploy(m helm.Module, outcome *helm.Outcome) error {
 	}
 	version := ""
 	ctx := kube.ReportWritten(context.Background(), func(w kube.Written) { version = w.Version })
-	_, err = r.cluster.client.ApplyObjectPatches(ctx, patches) // no hook's, so fail-objects does not count it
+	_, err = r.cluster.Client.ApplyObjectPatches(ctx, patches) // no hook's, so fail-objects does not count it
 	written(version)
 	return err
 }
@@ -60,7 +61,7 @@ func (r *Releases) undeploy(name string) error {
 		return nil
 	}
 	o := objectNamed(name + "-a")
-	_, err := r.cluster.Delete("ConfigMap", o.Namespace, o.Name)
+	_, err := r.cluster.Delete(scenario.Reference{Kind: "ConfigMap", Namespace: o.Namespace, Name: o.Name})
 	return err
 }
 

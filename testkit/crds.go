@@ -4,11 +4,13 @@ import (
 	"context"
 	"path/filepath"
 	"time"
+
+	"addon-operator/actors/scenario"
 )
 
 // crds installs the definitions of modules, which takes a while and changes nothing.
 type crds struct {
-	trace *Trace
+	trace *scenario.Trace
 	takes time.Duration
 }
 
@@ -27,7 +29,7 @@ func (c *crds) EnsureCRDs(ctx context.Context, moduleDirs []string) error {
 // stepSlowCRDs has modules bring CRDs, and says how long their installation takes.
 func (p *player) stepSlowCRDs(text string) (err error) {
 	if p.crds == nil {
-		p.crds = &crds{trace: p.trace}
+		p.crds = &crds{trace: p.Trace}
 	}
 	p.crds.takes, err = time.ParseDuration(text)
 	return err

@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"addon-operator/actors"
+	"addon-operator/actors/scenario"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 )
@@ -32,15 +32,8 @@ func Play(t *testing.T, archive *txtar.Archive, seed uint64) *Played {
 // parsed at the first play; later ones write again what steps have changed.
 type Stage struct {
 	disk   *disk
-	script []line
+	script []scenario.Line
 	runner *hooks.Runner
-}
-
-// line is a step of a script.
-type line struct {
-	number     int
-	text, rest string
-	step       step
 }
 
 // NewStage prepares to play a script. Its directory is removed when the test ends.
@@ -54,7 +47,7 @@ func NewStage(t *testing.T, archive *txtar.Archive) *Stage {
 }
 
 // parseSteps reads the steps of a script.
-func parseSteps(t *testing.T, script string) (lines []line) {
+func parseSteps(t *testing.T, script string) (lines []scenario.Line) {
 	t.Helper()
 	words := steps()
 	for i, text := range strings.Split(script, "\n") {
@@ -63,11 +56,10 @@ func parseSteps(t *testing.T, script string) (lines []line) {
 			continue
 		}
 		verb, rest, _ := strings.Cut(text, " ")
-		step, ok := words[verb]
-		if !ok {
+		if words[verb] == nil {
 			t.Fatalf("script line %d: unknown step %q", i+1, verb)
 		}
-		lines = append(lines, line{i + 1, text, strings.TrimSpace(rest), step})
+		lines = append(lines, scenario.Line{Place: fmt.Sprintf("script line %d: %s", i+1, text), Verb: verb, Rest: strings.TrimSpace(rest)})
 	}
 	return lines
 }
@@ -84,7 +76,7 @@ func (s *Stage) PlaySteps(t *testing.T, script string, seed uint64) *Played {
 	return s.play(t, parseSteps(t, script), seed)
 }
 
-func (s *Stage) play(t *testing.T, script []line, seed uint64) *Played {
+func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played {
 	t.Helper()
 	if err := s.disk.reset(); err != nil {
 		t.Fatal(err)
@@ -97,31 +89,39 @@ func (s *Stage) play(t *testing.T, script []line, seed uint64) *Played {
 			played.Problems = append(played.Problems, p.witness.problems...)
 			played.unsprung = p.traps.unsprung()
 		}()
-		p.trapped = slices.ContainsFunc(script, func(l line) bool { return strings.Contains(l.text, " over ") || strings.Contains(l.text, " after ") })
-		p.play(script)
+		p.trapped = slices.ContainsFunc(script, func(l scenario.Line) bool {
+			return l.Verb == "crash" && (strings.Contains(l.Rest, " over ") || strings.Contains(l.Rest, " after "))
+		})
+		if err := p.Play(t.Context(), script, p.step); err != nil {
+			t.Fatal(err)
+		}
 		played.look(p)
 		played.looked = p.looked
-		played.Problems = append(played.Problems, miscounted(p.metrics, p.trace.String(), p.witness.runs)...)
-		played.Trace = strings.ReplaceAll(p.trace.String(), s.disk.dir, "$DIR")
+		played.Problems = append(played.Problems, miscounted(p.metrics, p.traced(), p.witness.runs)...)
+		played.Trace = strings.ReplaceAll(p.traced(), s.disk.dir, "$DIR")
 	})
 	return played
 }
 
 // player plays one script.
 type player struct {
+	*scenario.Engine
 	t        *testing.T
+	steps    map[string]step
 	disk     *disk
-	trace    *Trace
 	sched    *Scheduler
-	cluster  *Cluster
+	news     lateNews
 	releases *Releases
 	hooks    *Hooks
 	crds     *crds // nil: modules bring none
 	metrics  *actors.Metrics
-	operator *actors.Operator
-	writes   context.CancelFunc
 	witness  *witness
 	isolate  bool
+	// unordered traces are sorted within an instant.
+	unordered bool
+	wentBack  []func(watch string) // who wants to know; the operator asks before a step begins
+	// secretForbidden: the operator may not read the Secret with values.
+	secretForbidden bool
 	// away is the ConfigMap between configmap-away and configmap-back.
 	away map[string]string
 	// allowPurge: no purge is held back.
@@ -140,15 +140,16 @@ type player struct {
 }
 
 func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
-	trace := NewTrace()
+	trace, cluster := NewTrace(), scenario.NewCluster(scenario.DefaultVersion, nil)
 	p := &player{
-		t: t, disk: s.disk, trace: trace, sched: NewScheduler(seed), witness: newWitness(),
-		cluster: NewCluster(trace), releases: NewReleases(trace), metrics: actors.NewMetrics(actors.DefaultPrefix),
+		Engine: scenario.NewEngine(cluster, trace), t: t, steps: steps(), disk: s.disk, sched: NewScheduler(seed), witness: newWitness(),
+		releases: NewReleases(trace), metrics: actors.NewMetrics(actors.DefaultPrefix),
 	}
+	p.Cast, cluster.Note, cluster.Deliver = p, trace.Add, p.news.tell
 	p.metrics.ShowOldNames()
 	p.traps = newTraps(p.witness)
 	if s.runner == nil || s.disk.hasPrograms() { // it logs into the trace of one play
-		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.logger(p.witness)})
+		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.Logger(p.witness.logLine)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,26 +158,33 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	p.hooks = NewHooks(s.runner, trace)
 	p.hooks.disk, p.hooks.sched, p.releases.sched = s.disk, p.sched, p.sched
 	p.hooks.witness, p.releases.witness = p.witness, p.witness
-	p.hooks.cluster, p.releases.cluster = p.cluster, p.cluster
+	p.hooks.cluster, p.releases.cluster = cluster, cluster
+	p.hooks.faults, p.releases.faults = p.Faults, p.Faults
 	return p
 }
 
-func (p *player) play(script []line) {
-	for _, line := range script {
-		p.trace.Heading(line.text)
-		p.releases.noteStep()
-		p.cluster.notePermission(line.text)
-		counting := p.counting // by the step before
-		if err := line.step(p, line.rest); err != nil {
-			p.t.Fatalf("script line %d: %s: %v", line.number, line.text, err)
-		}
-		p.settle()
-		p.counting = p.counting && !counting
+// step does one step.
+func (p *player) step(l scenario.Line) error {
+	_, text, _ := strings.Cut(l.Place, ": ")
+	p.Trace.AddLine(heading + text)
+	p.releases.noteStep()
+	counting := p.counting // by the step before
+	if err := p.steps[l.Verb](p, l.Rest); err != nil {
+		return err
 	}
+	p.settle()
+	p.counting = p.counting && !counting
+	return nil
 }
 
 // busyLoop is more turns than any step needs at one instant.
 const busyLoop = 100_000
+
+// Settle implements scenario.Cast.
+func (p *player) Settle(context.Context) error {
+	p.settle()
+	return nil
+}
 
 // settle takes turns until nothing happens any more at this instant.
 func (p *player) settle() {
@@ -186,11 +194,11 @@ func (p *player) settle() {
 			return
 		}
 	}
-	p.t.Fatalf("the actors are busy for ever at one instant; the trace so far:\n%s", p.trace)
+	p.t.Fatalf("the actors are busy for ever at one instant; the trace so far:\n%s", p.Trace)
 }
 
-// advance lets virtual time pass; what is due is done at its time.
-func (p *player) advance(d time.Duration) {
+// Advance implements scenario.Cast: what is due is done at its time.
+func (p *player) Advance(_ context.Context, d time.Duration) error {
 	end := time.NewTimer(d)
 	defer end.Stop()
 	for {
@@ -199,13 +207,13 @@ func (p *player) advance(d time.Duration) {
 		case <-p.sched.Wake():
 		case <-end.C:
 			p.settle()
-			return
+			return nil
 		}
 	}
 }
 
-// await settles, and lets time pass, until something has returned.
-func (p *player) await(f func() error) error {
+// Await implements scenario.Cast: it settles, and lets time pass, until something has returned.
+func (p *player) Await(f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	for {
@@ -219,30 +227,38 @@ func (p *player) await(f func() error) error {
 	}
 }
 
-func (p *player) start() error {
+func (p *player) stepStart(string) error {
 	return p.startBy(func(o *actors.Operator) error { return o.Start(context.Background()) })
 }
 
-func (p *player) standBy() error {
+func (p *player) stepStandby(string) error {
 	return p.startBy(func(o *actors.Operator) error { return o.StandBy(context.Background()) })
 }
 
 func (p *player) startBy(start func(*actors.Operator) error) error {
-	if p.operator != nil {
-		return errors.New("it is running")
+	p.witness.note("start", "")
+	err := p.Start(start)
+	if err == nil && p.Refused != nil {
+		p.Trace.Add("start refused: %s", strings.ReplaceAll(p.Refused.Error(), "\n", "\n          "))
 	}
+	return err
+}
+
+// World implements scenario.Cast.
+func (p *player) World() (actors.World, error) {
 	p.witness.oneByOne = !p.isolate && p.width <= 1
-	writes, cancel := context.WithCancel(context.Background())
-	p.writes = cancel
 	world := actors.World{
-		Log: p.trace.logger(p.witness), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Previews: p.releases, ConfigMap: p.cluster, Secret: clusterSecret{p.cluster}, Objects: p.cluster, Notices: p.cluster,
-		Watch: p.cluster.WatchObjects, WentBack: p.cluster.WentBack, Metrics: p.metrics,
-		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
-		Purges: actors.PurgeLimits{Any: p.allowPurge, Share: actors.DefaultPurgeShare}, ConfigMapName: operatorConfigMap, Namespace: operatorNamespace,
+		Log: p.Trace.Logger(p.witness.logLine), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Previews: p.releases, Notices: notices{p.Trace},
+		WentBack: p.onWentBack, Metrics: p.metrics,
+		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
+		Purges: actors.PurgeLimits{Any: p.allowPurge, Share: actors.DefaultPurgeShare}, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 	}
+	if p.secretForbidden {
+		world.Secret = forbiddenSecret{p.Cluster.Secret}
+	}
 	if p.lastValid {
-		world.LastValid = lastValid{p.cluster}
+		world.LastValid = lastValid{p.Cluster}
 	}
 	if p.crds != nil {
 		world.CRDs = p.crds
@@ -257,26 +273,15 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 		}
 		return func() {}
 	}
-	p.operator = actors.New(world)
-	if err := p.await(func() error { return start(p.operator) }); err != nil {
-		p.trace.Add("start refused: %s", strings.ReplaceAll(err.Error(), "\n", "\n          "))
-		p.operator = nil
-	}
-	return nil
+	return world, nil
 }
 
 func (p *player) stop() error {
-	if p.operator == nil {
+	if p.Operator == nil {
 		return nil
 	}
 	p.traps.clear()
-	err := p.await(func() error { return p.operator.Stop(context.Background()) })
-	if n := len(p.operator.Inspector().Tree()); n > 0 && err == nil {
-		err = fmt.Errorf("%d actors are left", n)
-	}
-	p.operator = nil
-	p.writes()
-	return err
+	return p.Stop(context.Background())
 }
 
 // end leaves the bubble without goroutines, also after a failed test.

@@ -49,7 +49,7 @@ func (p *play) checkRendered(name string) []string {
 func (p *play) rendered() (string, error) {
 	release := nameOf(p.scenario.unit.module)
 	var documents []string
-	for _, object := range p.server.Objects() {
+	for _, object := range p.Cluster.Server.Objects() {
 		meta, _ := object["metadata"].(map[string]any)
 		notes, _ := meta["annotations"].(map[string]any)
 		if notes["meta.helm.sh/release-name"] != release {
@@ -78,10 +78,10 @@ func (p *play) checkMetrics(want []metric) (problems []string) {
 	if len(want) == 0 {
 		return nil
 	}
-	if p.operator == nil {
-		return []string{errNotRunning.Error()}
+	if p.Operator == nil {
+		return []string{ErrNotRunning.Error()}
 	}
-	families, err := p.operator.Metrics().Hooks.Gather()
+	families, err := p.Operator.Metrics().Hooks.Gather()
 	if err != nil {
 		return []string{err.Error()}
 	}

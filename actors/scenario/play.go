@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,16 +17,9 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
-	"addon-operator/testkit/apiserver"
 )
 
-// Where the operator of a scenario lives.
-const (
-	Namespace        = "addon-operator"
-	configMapName    = "addon-operator"
-	defaultVersion   = "v1.33.0"
-	defaultStepLimit = time.Minute
-)
+const defaultStepLimit = time.Minute
 
 // play is one play of a scenario.
 type play struct {
@@ -35,18 +29,22 @@ type play struct {
 	keys     []string // of the modules that are there
 	names    []string
 
-	server     *apiserver.Server
-	client     *kube.Client
+	*Engine
+	log        *slog.Logger
 	recorder   *recorder
 	clock      *clock
 	dispatcher *dispatcher
-	journal    *journal
-	operator   *actors.Operator
-	stopWrites context.CancelFunc
-	refused    error // why the start was refused
 
 	problems []string
 	seen     []hookRun
+}
+
+func newPlay(s *Scenario, o Options) *play {
+	trace := &Trace{}
+	p := &play{scenario: s, options: o, log: trace.Logger(logLine), dispatcher: &dispatcher{}, clock: newClock()}
+	p.Engine = NewEngine(NewCluster(cmp.Or(s.Given.KubernetesVersion, DefaultVersion), p.log), trace)
+	p.Cast, p.recorder = p, newRecorder(p.Engine, s.Given.FromGlobalHooks)
+	return p
 }
 
 // run plays the scenario in a directory of its own.
@@ -61,15 +59,17 @@ func (p *play) run(ctx context.Context) (err error) {
 	if err := p.prepare(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.server.Close()) }()
+	defer func() { err = errors.Join(err, p.Cluster.Server.Close()) }()
 	if err := p.start(ctx); err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.stop()) }()
+	lines := make([]Line, len(p.scenario.Steps))
 	for i, step := range p.scenario.Steps {
-		if err := p.step(ctx, fmt.Sprintf("steps[%d]", i), step); err != nil {
-			return fmt.Errorf("steps[%d]: %w", i, err)
-		}
+		lines[i] = p.line(fmt.Sprintf("steps[%d]", i), step)
+	}
+	if err := p.Play(ctx, lines, func(line Line) error { return p.step(ctx, line) }); err != nil {
+		return err
 	}
 	p.check(ctx, "expect", p.scenario.Expect)
 	return nil
@@ -78,14 +78,8 @@ func (p *play) run(ctx context.Context) (err error) {
 // prepare makes the cluster and what is given there.
 func (p *play) prepare() error {
 	g := p.scenario.Given
-	version := defaultVersion
-	if g.KubernetesVersion != "" {
-		version = g.KubernetesVersion
-	}
-	p.server = apiserver.New(version)
-	p.server.EnsureNamespace(Namespace)
 	for i, object := range g.Objects {
-		if err := p.server.Apply(object); err != nil {
+		if err := p.Cluster.Server.Apply(object); err != nil {
 			return fmt.Errorf("given.objects[%d]: %w", i, err)
 		}
 	}
@@ -94,76 +88,66 @@ func (p *play) prepare() error {
 			return fmt.Errorf("given.configMap: %w", err)
 		}
 	}
-	if err := p.server.Start(""); err != nil {
+	if err := p.Cluster.Server.Start(""); err != nil {
 		return err
 	}
-	return p.server.WriteKubeconfig(p.kubeconfig(), Namespace)
+	return p.Cluster.Server.WriteKubeconfig(p.kubeconfig(), Namespace)
 }
 
 func (p *play) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
 
 // start starts the operator and waits until it has converged.
 func (p *play) start(ctx context.Context) error {
-	world, err := p.world()
-	if err != nil {
-		return err
-	}
-	if tree, err := addons.Load(world.Dirs); err == nil { // the operator reports the error: it refuses to start
+	if tree, err := addons.Load(p.dirs()); err == nil { // the operator reports the error: it refuses to start
 		if err := actors.CheckTree(tree); err != nil {
 			return err
 		}
 	}
-	writes, stop := context.WithCancel(context.Background())
-	world.Writes, p.stopWrites = writes, stop
-	operator := actors.New(world)
-	if p.refused = operator.Start(ctx); p.refused != nil {
-		stop()
-		return nil //nolint:nilerr // the scenario may expect the refusal
+	if err := p.Start(func(o *actors.Operator) error { return o.Start(ctx) }); err != nil || p.Refused != nil {
+		return err
 	}
-	p.operator = operator
-	return p.settle(ctx)
+	return p.Settle(ctx)
 }
 
 func (p *play) stop() error {
-	if p.operator == nil {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), p.options.StepTimeout)
 	defer cancel()
-	err := p.operator.Stop(ctx)
-	p.operator = nil
-	p.stopWrites()
-	return err
+	return p.Stop(ctx)
 }
 
-// world is the one of the real operator, but for time and for watches, which are notified of
-// changes without a connection.
-func (p *play) world() (actors.World, error) {
-	log := slog.New(handler{journal: p.journal})
-	client, err := kube.Connect(kube.Options{Kubeconfig: p.kubeconfig(), QPS: -1, Log: log})
-	if err != nil {
-		return actors.World{}, err
+func (p *play) restart(ctx context.Context) error {
+	if err := p.stop(); err != nil {
+		return err
 	}
+	return p.start(ctx)
+}
+
+// Await implements Cast: what happens, happens by itself.
+func (p *play) Await(f func() error) error { return f() }
+
+// World implements Cast: it is the one of the real operator, but for time and for watches, which
+// are notified of changes without a connection.
+func (p *play) World() (actors.World, error) {
+	client := p.Cluster.Client
 	releases, err := helm.New(helm.Options{
 		Config: client.RESTConfig(), Namespace: Namespace, HistoryMax: 10, Timeout: p.options.StepTimeout,
-		Labels: map[string]string{"heritage": "addon-operator"}, Log: log,
+		Labels: map[string]string{"heritage": "addon-operator"}, Log: p.log,
 	})
 	if err != nil {
 		return actors.World{}, err
 	}
 	runner, err := hooks.NewRunner(hooks.Options{
-		TmpDir: filepath.Join(p.dir, "tmp"), Log: log, Timeout: p.options.StepTimeout, JQLibrary: p.options.JQLibrary,
+		TmpDir: filepath.Join(p.dir, "tmp"), Log: p.log, Timeout: p.options.StepTimeout, JQLibrary: p.options.JQLibrary,
 		Env: []string{
 			"KUBECONFIG=" + p.kubeconfig(), "KUBECACHEDIR=" + filepath.Join(p.dir, "kube-cache"),
-			"ADDON_OPERATOR_NAMESPACE=" + Namespace, "ADDON_OPERATOR_CONFIG_MAP=" + configMapName,
+			"ADDON_OPERATOR_NAMESPACE=" + Namespace, "ADDON_OPERATOR_CONFIG_MAP=" + ConfigMapName,
 		},
 	})
 	if err != nil {
 		return actors.World{}, err
 	}
-	p.client = client
 	r := p.recorder
-	r.hooks, r.releases, r.objects, r.given = runner, releases, client, p.scenario.Given.FromGlobalHooks
+	r.hooks, r.releases = runner, releases
 	r.crds = func(ctx context.Context, dirs []string) error {
 		written, err := client.EnsureCRDs(ctx, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip}, dirs...)
 		if len(written) > 0 {
@@ -172,9 +156,12 @@ func (p *play) world() (actors.World, error) {
 		return err
 	}
 	return actors.World{
-		Log: log, Hooks: r, Releases: r, ConfigMap: configMap{p}, Secret: secret{p}, Objects: r, CRDs: r, ReleaseWatch: releaseWatch{p.server}, HealDelay: time.Millisecond, Watch: p.server.WatchObjects,
-		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, Purges: actors.PurgeLimits{Any: true},
+		Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, ReleaseWatch: releaseWatch{p.Cluster.Server}, HealDelay: time.Millisecond,
+		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, Purges: actors.PurgeLimits{Any: true}, Dirs: p.dirs(),
 		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
-		Dirs:    addons.Dirs{Modules: []string{p.modulesDir()}, Global: p.globalDir(), UnnumberedOrder: 1},
 	}, nil
+}
+
+func (p *play) dirs() addons.Dirs {
+	return addons.Dirs{Modules: []string{p.modulesDir()}, Global: p.globalDir(), UnnumberedOrder: 1}
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -29,19 +28,17 @@ import (
 type recorder struct {
 	hooks    *hooks.Runner
 	releases actors.Releases
-	objects  actors.Objects
+	*Cluster // the objects
 	crds     func(ctx context.Context, dirs []string) error
 	given    tree // what the hook givenHook patches
 
 	underWay atomic.Int64
 	done     atomic.Uint64 // actions that have ended
 
-	mu        sync.Mutex
-	runs      []hookRun
-	fails     map[string]int
-	helmFails map[string]int             // by release
-	ticks     map[string]map[string]bool // names of schedule bindings by crontab
-	parsed    map[string]cron.Schedule   // by crontab
+	mu     sync.Mutex
+	runs   []hookRun
+	ticks  map[string]map[string]bool // names of schedule bindings by crontab
+	parsed map[string]cron.Schedule   // by crontab
 }
 
 // hookRun is a run of a hook that has ended.
@@ -53,11 +50,8 @@ type hookRun struct {
 	err                      error
 }
 
-func newRecorder() *recorder {
-	return &recorder{
-		fails: map[string]int{}, helmFails: map[string]int{},
-		ticks: map[string]map[string]bool{}, parsed: map[string]cron.Schedule{},
-	}
+func newRecorder(e *Engine, given tree) *recorder {
+	return &recorder{Cluster: e.Cluster, given: given, ticks: map[string]map[string]bool{}, parsed: map[string]cron.Schedule{}}
 }
 
 // action notes that something is under way until the function it returns is called.
@@ -115,26 +109,17 @@ func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
 		patch, err := patchOf(r.given)
 		return hooks.Result{ValuesPatch: patch}, err
 	}
-	result, err := hooks.Result{}, r.mustFail(run.Hook.Name)
-	if err == nil {
+	var result hooks.Result
+	var err error
+	if r.Faults.TakeFile(FaultOfHook, run.Hook.Name) {
+		err = &hooks.ExitError{Hook: run.Hook.Name, Code: 1, Stderr: "the scenario makes it fail"}
+	} else {
 		result, err = r.hooks.Run(ctx, run)
 	}
 	if ctx.Err() == nil {
 		r.note(run, result, err)
 	}
 	return result, err
-}
-
-func (r *recorder) mustFail(hook string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for name, n := range r.fails {
-		if n > 0 && isFile(hook, name) {
-			r.fails[name]--
-			return &hooks.ExitError{Hook: hook, Code: 1, Stderr: "the scenario makes it fail"}
-		}
-	}
-	return nil
 }
 
 // isFile reports whether a path ends with the parts of another.
@@ -244,15 +229,10 @@ func (r *recorder) Releases(ctx context.Context) ([]string, error) {
 	return r.releases.Releases(ctx)
 }
 
-// CheckObjectPatches implements actors.Objects.
-func (r *recorder) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
-	return r.objects.CheckObjectPatches(ctx, patches)
-}
-
 // ApplyObjectPatches implements actors.Objects.
 func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	defer r.action()()
-	return r.objects.ApplyObjectPatches(ctx, patches)
+	return r.Cluster.ApplyObjectPatches(ctx, patches)
 }
 
 // EnsureCRDs implements actors.CRDs.
@@ -290,29 +270,9 @@ func (r *recorder) schedules() map[string]cron.Schedule {
 	return maps.Clone(r.parsed)
 }
 
-// failHelm makes the next installs, upgrades and uninstalls of a release fail.
-func (r *recorder) failHelm(release string, times int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.helmFails[release] = max(times, 1)
-}
-
 func (r *recorder) helmMustFail(release string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.helmFails[release] == 0 {
+	if r.Faults.Take(FaultOfHelm+release, 1) == 0 {
 		return nil
 	}
-	r.helmFails[release]--
 	return fmt.Errorf("release %s: the scenario makes Helm fail", release)
 }
-
-// fail makes the next runs of a hook fail.
-func (r *recorder) fail(hook string, times int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.fails[hook] = max(times, 1)
-}
-
-// errNotRunning is what steps meet that need the operator.
-var errNotRunning = errors.New("the operator does not run, because its start was refused")

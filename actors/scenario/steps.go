@@ -11,90 +11,95 @@ import (
 	"addon-operator/values"
 )
 
-// step does one step and waits until the operator is idle again.
-func (p *play) step(ctx context.Context, place string, s step) error {
-	var err error
+// line says a step of a scenario in the words of all scripts.
+func (p *play) line(place string, s step) Line {
+	l := Line{Place: place}
 	switch {
 	case s.Expect != nil:
-		p.check(ctx, place+".expect", *s.Expect)
-		return nil
+		l.Verb, l.Data = "expect", *s.Expect
 	case s.Apply != nil:
-		for _, object := range s.Apply {
-			err = errors.Join(err, p.server.Apply(object))
-		}
+		l.Verb, l.Data = "apply", s.Apply
 	case s.Delete != nil:
-		err = p.delete(*s.Delete)
+		l.Verb, l.Data = "delete", *s.Delete
 	case s.ConfigMap != nil:
-		err = p.editConfigMap(s.ConfigMap)
+		l.Verb, l.Data = "configmap", s.ConfigMap
 	case s.Tick != "":
-		err = p.tick(s.Tick)
+		l.Verb, l.Rest = "tick", s.Tick
 	case s.FailHook != nil:
-		p.recorder.fail(s.FailHook.Hook, s.FailHook.Times)
+		l.Verb, l.Rest = "fail", fmt.Sprintf("%s %d", s.FailHook.Hook, max(s.FailHook.Times, 1))
 	case s.FailHelm != nil:
-		p.recorder.failHelm(cmp.Or(s.FailHelm.Module, nameOf(p.scenario.unit.module)), s.FailHelm.Times)
+		l.Verb, l.Rest = "fail-helm", fmt.Sprintf("%s %d", cmp.Or(s.FailHelm.Module, nameOf(p.scenario.unit.module)), max(s.FailHelm.Times, 1))
 	case s.Advance != "":
-		err = p.advance(ctx, s.Advance)
+		l.Verb, l.Rest = "advance", s.Advance
 	case s.Retry:
-		err = p.retry()
+		l.Verb = "retry"
 	case s.Restart:
-		if err = p.stop(); err == nil {
-			return p.start(ctx)
+		l.Verb = "restart"
+	}
+	return l
+}
+
+// step does one step.
+func (p *play) step(ctx context.Context, line Line) error {
+	switch data := line.Data.(type) {
+	case expect:
+		p.check(ctx, line.Place+".expect", data)
+		return nil
+	case trees:
+		var err error
+		for _, object := range data {
+			err = errors.Join(err, p.Cluster.Server.Apply(object))
 		}
-	}
-	if err != nil {
 		return err
+	case tree:
+		return p.editConfigMap(data)
 	}
-	return p.settle(ctx)
-}
-
-func (p *play) delete(r reference) error {
-	found, err := p.server.Delete(r.APIVersion, r.Kind, r.Namespace, r.Name)
-	if err == nil && !found {
-		err = fmt.Errorf("delete: there is no %s", r)
+	switch line.Verb {
+	case "tick":
+		return p.tick(line.Rest)
+	case "retry":
+		return p.retry()
+	case "restart":
+		return p.restart(ctx)
 	}
-	return err
-}
-
-// String names the object.
-func (r reference) String() string {
-	return strings.TrimSpace(r.Kind + " " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/"))
+	do := Steps()[line.Verb]
+	if do == nil { // a step that says false
+		return nil
+	}
+	return do(ctx, p.Engine, line)
 }
 
 // editConfigMap changes keys as a person would; null removes one.
 func (p *play) editConfigMap(keys tree) error {
-	data := map[string]any{}
-	for key, text := range p.configMapData() {
-		data[key] = text
-	}
+	texts := map[string]*string{}
 	for key, value := range keys {
 		switch v := value.(type) {
 		case nil:
-			delete(data, key)
+			texts[key] = nil
 		case string:
-			data[key] = v
+			texts[key] = &v
 		default:
-			text, err := values.YAML(v)
+			data, err := values.YAML(v)
 			if err != nil {
 				return err
 			}
-			data[key] = string(text)
+			text := string(data)
+			texts[key] = &text
 		}
 	}
-	return p.server.Apply(map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"namespace": Namespace, "name": configMapName}, "data": data,
-	})
+	return p.Cluster.ConfigMap.Edit(texts)
 }
 
 // tick makes the crontabs fire that a schedule binding with this name has.
 func (p *play) tick(name string) error {
 	crontabs, names := p.recorder.crontabs()
-	if p.operator == nil {
-		return errNotRunning
+	if p.Operator == nil {
+		return ErrNotRunning
 	}
 	found := false
 	for crontab, bindings := range crontabs {
 		if crontab == name || bindings[name] {
-			p.operator.Send("schedule", messages.ScheduleFired{Crontab: crontab})
+			p.Operator.Send("schedule", messages.ScheduleFired{Crontab: crontab})
 			found = true
 		}
 	}
@@ -106,13 +111,13 @@ func (p *play) tick(name string) error {
 
 // retry ends the waiting of all failed tasks.
 func (p *play) retry() error {
-	if p.operator == nil {
-		return errNotRunning
+	if p.Operator == nil {
+		return ErrNotRunning
 	}
-	p.operator.Send(messages.GlobalHooks, messages.RetryNow{})
-	p.operator.Send(messages.Converge, messages.RetryNow{})
+	p.Operator.Send(messages.GlobalHooks, messages.RetryNow{})
+	p.Operator.Send(messages.Converge, messages.RetryNow{})
 	for _, name := range p.names {
-		p.operator.Send("module/"+name, messages.RetryNow{})
+		p.Operator.Send("module/"+name, messages.RetryNow{})
 	}
 	return nil
 }
