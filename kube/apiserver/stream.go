@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,40 +19,39 @@ type frame struct {
 	Object map[string]any `json:"object"`
 }
 
-// serveWatch streams the changes after a resource version, the objects of now before
-// them if the client asks for these.
-func (s *Server) serveWatch(w http.ResponseWriter, q *request) error {
-	since, all, err := watchFrom(q)
+// watch streams the changes after a resource version, the objects of now before them if the
+// client asks for these.
+func (q *request) watch(w http.ResponseWriter) error {
+	since, err := watchFrom(q.query)
 	if err != nil {
 		return err
 	}
-	end := time.NewTimer(watchLimit(q))
+	end := time.NewTimer(watchLimit(q.query))
 	defer end.Stop()
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(http.StatusOK)
 	out := json.NewEncoder(w)
-	partial := strings.Contains(q.Header.Get("Accept"), "as=PartialObjectMetadata")
-	write := func(kind string, u *unstructured.Unstructured) { _ = out.Encode(frame{kind, q.shown(u, partial)}) }
-	if all {
-		since = s.streamAll(q, write)
+	write := func(kind string, u *unstructured.Unstructured) { _ = out.Encode(frame{kind, q.shown(u)}) }
+	if since == now {
+		since = q.streamAll(write)
 	}
 	for {
-		s.mu.Lock()
-		events, known := s.since(since)
-		oldest, newest, news := s.floor, s.number, s.news
-		s.mu.Unlock()
+		q.store.mu.Lock()
+		events, known := q.store.history.since(since)
+		oldest, newest, news := q.store.history.floor, q.store.number, q.store.history.news
+		q.store.mu.Unlock()
 		if !known {
 			_ = out.Encode(frame{"ERROR", tooOld(since, oldest)})
 			return nil
 		}
 		since = max(since, newest)
 		for _, e := range events {
-			q.tell(e, write)
+			q.stream(e, write)
 		}
 		_ = http.NewResponseController(w).Flush() // who cannot, holds nothing back
 		select {
 		case <-news:
-		case <-q.Context().Done():
+		case <-q.http.Context().Done():
 			return nil
 		case <-end.C:
 			return nil
@@ -60,30 +59,30 @@ func (s *Server) serveWatch(w http.ResponseWriter, q *request) error {
 	}
 }
 
-// watchFrom is the version that a client has seen; all, when it wants what is there first.
-func watchFrom(q *request) (since int64, all bool, err error) {
-	query := q.URL.Query()
+// watchFrom is the version that a client has seen; now, when it wants what is there first.
+func watchFrom(query url.Values) (since int64, err error) {
 	if isTrue(query.Get("sendInitialEvents")) {
 		if query.Get("resourceVersionMatch") != "NotOlderThan" {
-			return 0, false, &apierrors.StatusError{ErrStatus: metav1.Status{
+			return 0, &apierrors.StatusError{ErrStatus: metav1.Status{
 				Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
 				Message: `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`,
 			}}
 		}
-		return 0, true, nil
+		return now, nil
 	}
 	version := query.Get("resourceVersion")
 	if version == "" || version == "0" {
-		return 0, true, nil
+		return now, nil
 	}
-	if since, err = strconv.ParseInt(version, 10, 64); err != nil {
-		return 0, false, internal(fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", version, version))
+	seen, err := strconv.ParseUint(version, 10, 63)
+	if err != nil {
+		return 0, internal(fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", version, version))
 	}
-	return since, false, nil
+	return int64(seen), nil
 }
 
-func watchLimit(q *request) time.Duration {
-	seconds, err := strconv.Atoi(q.URL.Query().Get("timeoutSeconds"))
+func watchLimit(query url.Values) time.Duration {
+	seconds, err := strconv.Atoi(query.Get("timeoutSeconds"))
 	if err != nil {
 		seconds = 3600
 	}
@@ -91,20 +90,12 @@ func watchLimit(q *request) time.Duration {
 }
 
 // streamAll writes the objects of now and returns their version.
-func (s *Server) streamAll(q *request, write func(string, *unstructured.Unstructured)) int64 {
-	s.mu.Lock()
-	var list []*unstructured.Unstructured
-	for _, at := range s.sortedKeys(q.kind.resource()) {
-		if u := s.objects[at]; q.matches(at, u) {
-			list = append(list, u)
-		}
+func (q *request) streamAll(write func(string, *unstructured.Unstructured)) int64 {
+	list, version, _ := q.selected(page{Version: now})
+	for i := range list {
+		write("ADDED", &list[i])
 	}
-	version := s.number
-	s.mu.Unlock()
-	for _, u := range list {
-		write("ADDED", u)
-	}
-	if isTrue(q.URL.Query().Get("sendInitialEvents")) {
+	if isTrue(q.query.Get("sendInitialEvents")) {
 		mark := blank(q.kind)
 		mark.SetResourceVersion(strconv.FormatInt(version, 10))
 		mark.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
@@ -113,8 +104,8 @@ func (s *Server) streamAll(q *request, write func(string, *unstructured.Unstruct
 	return version
 }
 
-// tell writes a change as the selection of the request shows it.
-func (q *request) tell(e event, write func(string, *unstructured.Unstructured)) {
+// stream writes a change as the selection of the request shows it.
+func (q *request) stream(e event, write func(string, *unstructured.Unstructured)) {
 	switch before, after := q.matches(e.key, e.before), q.matches(e.key, e.after); {
 	case after && !before:
 		write("ADDED", e.after)

@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -29,7 +28,7 @@ type write struct {
 }
 
 // create stores an object of a client.
-func (s *Server) create(k *kind, u *unstructured.Unstructured, w write) (*unstructured.Unstructured, error) {
+func (s *store) create(k *kind, u *unstructured.Unstructured, w write) (*unstructured.Unstructured, error) {
 	if u.GetName() == "" && u.GetGenerateName() != "" {
 		u.SetName(u.GetGenerateName() + rand.String(5))
 	}
@@ -42,7 +41,7 @@ func (s *Server) create(k *kind, u *unstructured.Unstructured, w write) (*unstru
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if k.namespaced && s.objects[namespaceKey(u.GetNamespace())] == nil {
-		return nil, apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, u.GetNamespace())
+		return nil, apierrors.NewNotFound(namespaces, u.GetNamespace())
 	}
 	key := key{k.resource(), u.GetNamespace(), u.GetName()}
 	if s.objects[key] != nil {
@@ -55,7 +54,7 @@ func (s *Server) create(k *kind, u *unstructured.Unstructured, w write) (*unstru
 	if k.status {
 		delete(u.Object, "status")
 	}
-	s.complete(k, u, nil)
+	complete(k, u, nil)
 	if err := manage(k, nil, u, w); err != nil {
 		return nil, err
 	}
@@ -66,7 +65,7 @@ func (s *Server) create(k *kind, u *unstructured.Unstructured, w write) (*unstru
 }
 
 func namespaceKey(name string) key {
-	return key{resource: schema.GroupResource{Resource: "namespaces"}, name: name}
+	return key{resource: namespaces, name: name}
 }
 
 func checkName(k *kind, name string) error {
@@ -96,7 +95,7 @@ func internal(text string) error {
 type change func(*unstructured.Unstructured) (*unstructured.Unstructured, error)
 
 // update changes an object to what change makes of a copy of it.
-func (s *Server) update(k *kind, namespace, name string, w write, change change) (*unstructured.Unstructured, error) {
+func (s *store) update(k *kind, namespace, name string, w write, change change) (*unstructured.Unstructured, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	key := key{k.resource(), namespace, name}
@@ -127,7 +126,7 @@ func (s *Server) update(k *kind, namespace, name string, w write, change change)
 	if err := manage(k, before, after, w); err != nil {
 		return nil, err
 	}
-	s.complete(k, after, before)
+	complete(k, after, before)
 	if w.dry || same(before, after) {
 		return after, nil
 	}
@@ -193,7 +192,7 @@ func checkUpdate(k *kind, before, after *unstructured.Unstructured, w write) err
 }
 
 // complete fills in what an API server does.
-func (s *Server) complete(k *kind, u, before *unstructured.Unstructured) {
+func complete(k *kind, u, before *unstructured.Unstructured) {
 	u.SetAPIVersion(k.String())
 	u.SetKind(k.name)
 	u.SetResourceVersion("")
@@ -243,7 +242,7 @@ func wanted(u *unstructured.Unstructured) map[string]any {
 
 // commit stores an object and notifies the change, unless nothing is different; the caller holds
 // the lock.
-func (s *Server) commit(key key, after *unstructured.Unstructured) {
+func (s *store) commit(key key, after *unstructured.Unstructured) {
 	before := s.objects[key]
 	if before != nil {
 		after.SetResourceVersion(before.GetResourceVersion())
@@ -254,44 +253,27 @@ func (s *Server) commit(key key, after *unstructured.Unstructured) {
 	s.number++
 	after.SetResourceVersion(strconv.FormatInt(s.number, 10))
 	s.objects[key] = after
-	s.tell(event{s.number, key, before, after})
+	s.notify(event{s.number, key, before, after})
 }
 
-func (s *Server) commitGone(key key) {
+func (s *store) commitGone(key key) {
 	s.number++
 	before := s.objects[key]
 	delete(s.objects, key)
-	s.tell(event{s.number, key, before, nil})
+	s.notify(event{s.number, key, before, nil})
 	if s.gone != nil {
 		s.gone(withoutManagers(before).Object)
 	}
 	s.mayEnd(key.namespace)
 }
 
-// longestHistory is how many changes are remembered for watches and for the pages of lists.
-const longestHistory = 10_000
-
-func (s *Server) tell(e event) {
-	s.history = append(s.history, e)
-	if n := len(s.history) - longestHistory; n > 0 {
-		s.floor = s.history[n-1].number
-		s.history = slices.Clone(s.history[n:])
-	}
+// notify records a change and passes it to all watches.
+func (s *store) notify(e event) {
+	s.history.add(e)
 	if e.key.resource == definitions {
-		s.defineKinds()
+		s.define()
 	}
-	close(s.news)
-	s.news = make(chan struct{})
-	for _, w := range s.sortedWatches() {
+	for _, w := range s.watches {
 		w.see(e)
 	}
-}
-
-// since are the changes after a version; it reports false when they are forgotten.
-func (s *Server) since(version int64) ([]event, bool) {
-	if version < s.floor {
-		return nil, false
-	}
-	i, _ := slices.BinarySearchFunc(s.history, version+1, func(e event, number int64) int { return int(e.number - number) })
-	return s.history[i:], true
 }

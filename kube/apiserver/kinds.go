@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -112,23 +113,33 @@ func definedKinds(crd *unstructured.Unstructured) []*kind {
 	return list
 }
 
-// kinds of all that is served; the caller holds the lock.
-func (s *Server) kinds() []*kind { return slices.Concat(s.builtin, s.defined) }
-
-// defineKinds reads the definitions again.
-func (s *Server) defineKinds() {
-	s.defined = nil
-	for _, key := range s.sortedKeys(definitions) {
-		if s.objects[key].GetDeletionTimestamp() == nil {
-			s.defined = append(s.defined, definedKinds(s.objects[key])...)
+// listedKinds are the kinds that another API server lists; what they have but status is unknown.
+func listedKinds(list *metav1.APIResourceList) []*kind {
+	gv, err := schema.ParseGroupVersion(list.GroupVersion)
+	if err != nil {
+		return nil // who cannot spell its own group serves nothing that can be asked for
+	}
+	var all []*kind
+	for _, r := range list.APIResources {
+		if !strings.Contains(r.Name, "/") {
+			all = append(all, &kind{GroupVersion: gv, name: r.Kind, plural: r.Name, singular: r.SingularName, short: r.ShortNames, namespaced: r.Namespaced})
 		}
 	}
+	return all
 }
 
+// kinds are all that is served. A copy stays as it is.
+type kinds struct {
+	builtin []*kind
+	defined []*kind               // by CustomResourceDefinitions
+	away    []schema.GroupVersion // what they serve is unknown: their server does not answer
+}
+
+func (c kinds) all() []*kind { return slices.Concat(c.builtin, c.defined) }
+
 // find looks a kind up by a word; an empty apiVersion means any.
-func (s *Server) find(apiVersion, word string) *kind {
-	var found *kind
-	for _, list := range [][]*kind{s.builtin, s.defined} {
+func (c kinds) find(apiVersion, word string) (found *kind) {
+	for _, list := range [][]*kind{c.builtin, c.defined} {
 		for _, k := range list {
 			switch {
 			case apiVersion != "" && k.String() != apiVersion:
@@ -143,8 +154,8 @@ func (s *Server) find(apiVersion, word string) *kind {
 }
 
 // at looks a kind up by where it is served.
-func (s *Server) at(gv schema.GroupVersion, plural string) *kind {
-	for _, list := range [][]*kind{s.builtin, s.defined} {
+func (c kinds) at(gv schema.GroupVersion, plural string) *kind {
+	for _, list := range [][]*kind{c.builtin, c.defined} {
 		for _, k := range list {
 			if k.GroupVersion == gv && k.plural == plural {
 				return k

@@ -31,22 +31,22 @@ func decode(data []byte) (map[string]any, error) {
 	return object, err
 }
 
-func (s *Server) servePatch(q *request) (any, error) {
-	data, err := io.ReadAll(q.Body)
+func (q *request) patch() (any, error) {
+	data, err := io.ReadAll(q.http.Body)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
-	contentType, _, _ := strings.Cut(q.Header.Get("Content-Type"), ";")
+	contentType, _, _ := strings.Cut(q.http.Header.Get("Content-Type"), ";")
 	patchType := types.PatchType(contentType)
 	if patchType == types.ApplyYAMLPatchType {
-		return s.apply(q, data)
+		return q.apply(data)
 	}
 	if q.subresource == "scale" {
-		return s.serveScale(q, func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return q.scale(func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 			return patched(&kind{name: "Scale", GroupVersion: autoscaling()}, patchType, u, data)
 		})
 	}
-	return s.update(q.kind, q.namespace, q.name, q.write(), func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	return q.store.update(q.kind, q.namespace, q.name, q.write(), func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		next, err := patched(q.kind, patchType, u, data)
 		if err != nil {
 			return nil, err
@@ -60,8 +60,8 @@ func autoscaling() schema.GroupVersion {
 }
 
 // apply merges what a manager wants with what others manage; it creates what does not exist.
-func (s *Server) apply(q *request, data []byte) (any, error) {
-	manager := q.URL.Query().Get("fieldManager")
+func (q *request) apply(data []byte) (any, error) {
+	manager := q.query.Get("fieldManager")
 	if manager == "" {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "PatchOptions"}, "", field.ErrorList{field.Required(field.NewPath("fieldManager"), "is required for apply patch")})
 	}
@@ -75,11 +75,11 @@ func (s *Server) apply(q *request, data []byte) (any, error) {
 	}
 	patch.SetName(q.name)
 	change := func(before *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-		return applied(q.kind, q.subresource, before, patch, manager, isTrue(q.URL.Query().Get("force")))
+		return applied(q.kind, q.subresource, before, patch, manager, isTrue(q.query.Get("force")))
 	}
 	w := q.write()
 	w.manager = "" // it is noted already
-	got, err := s.update(q.kind, q.namespace, q.name, w, change)
+	got, err := q.store.update(q.kind, q.namespace, q.name, w, change)
 	if !apierrors.IsNotFound(err) || q.subresource != "" {
 		return got, err
 	}
@@ -89,7 +89,7 @@ func (s *Server) apply(q *request, data []byte) (any, error) {
 	}
 	q.created = true
 	w.applied = made.GetManagedFields()
-	return s.create(q.kind, made, w)
+	return q.store.create(q.kind, made, w)
 }
 
 // patched is the object after a patch.

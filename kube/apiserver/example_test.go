@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"addon-operator/testkit/apiserver"
+	"addon-operator/kube/apiserver"
 )
 
 // A client of the same process needs no connection: its requests are calls.

@@ -20,7 +20,7 @@ type deletion struct {
 
 // delete removes an object. The object that it returns has a deletion timestamp when
 // something holds it.
-func (s *Server) delete(k *kind, namespace, name string, d deletion) (*unstructured.Unstructured, error) {
+func (s *store) delete(k *kind, namespace, name string, d deletion) (*unstructured.Unstructured, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := key{k.resource(), namespace, name}
@@ -42,7 +42,7 @@ func (s *Server) delete(k *kind, namespace, name string, d deletion) (*unstructu
 
 // remove removes an object, or marks it when something holds it, and returns it as it was
 // last; the caller holds the lock.
-func (s *Server) remove(at key) *unstructured.Unstructured {
+func (s *store) remove(at key) *unstructured.Unstructured {
 	u := s.objects[at]
 	switch {
 	case at.resource == namespaces:
@@ -63,7 +63,7 @@ func (s *Server) remove(at key) *unstructured.Unstructured {
 }
 
 // mark notes that an object shall go as soon as nothing holds it.
-func (s *Server) mark(at key, u *unstructured.Unstructured) *unstructured.Unstructured {
+func (s *store) mark(at key, u *unstructured.Unstructured) *unstructured.Unstructured {
 	if u.GetDeletionTimestamp() != nil {
 		return u
 	}
@@ -76,7 +76,7 @@ func (s *Server) mark(at key, u *unstructured.Unstructured) *unstructured.Unstru
 }
 
 // removeNamespace removes what is in a namespace; the namespace goes with the last of it.
-func (s *Server) removeNamespace(at key, u *unstructured.Unstructured) *unstructured.Unstructured {
+func (s *store) removeNamespace(at key, u *unstructured.Unstructured) *unstructured.Unstructured {
 	marked := u.DeepCopy()
 	_ = unstructured.SetNestedField(marked.Object, "Terminating", "status", "phase") // it is a map: completeKind made it
 	marked = s.mark(at, marked)
@@ -85,7 +85,7 @@ func (s *Server) removeNamespace(at key, u *unstructured.Unstructured) *unstruct
 	return marked
 }
 
-func (s *Server) removeAll(chosen func(key) bool) {
+func (s *store) removeAll(chosen func(key) bool) {
 	for _, at := range slices.SortedFunc(maps.Keys(s.objects), key.compare) {
 		if chosen(at) && s.objects[at] != nil {
 			s.remove(at)
@@ -94,7 +94,7 @@ func (s *Server) removeAll(chosen func(key) bool) {
 }
 
 // mayEnd removes a namespace that shall go when nothing is left in it.
-func (s *Server) mayEnd(name string) {
+func (s *store) mayEnd(name string) {
 	at := namespaceKey(name)
 	u := s.objects[at]
 	if name == "" || u == nil || u.GetDeletionTimestamp() == nil || len(u.GetFinalizers()) > 0 {
@@ -109,7 +109,7 @@ func (s *Server) mayEnd(name string) {
 }
 
 // collect removes what an object that is gone has owned, unless another owner is there.
-func (s *Server) collect(owner types.UID) {
+func (s *store) collect(owner types.UID) {
 	for _, at := range s.ownedBy(owner) {
 		if u := s.objects[at]; u != nil && !slices.ContainsFunc(u.GetOwnerReferences(), s.exists) {
 			s.remove(at)
@@ -118,7 +118,7 @@ func (s *Server) collect(owner types.UID) {
 }
 
 // orphan makes what an object has owned independent of it.
-func (s *Server) orphan(owner types.UID) {
+func (s *store) orphan(owner types.UID) {
 	for _, at := range s.ownedBy(owner) {
 		u := s.objects[at].DeepCopy()
 		kept := slices.DeleteFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner })
@@ -129,7 +129,7 @@ func (s *Server) orphan(owner types.UID) {
 	}
 }
 
-func (s *Server) ownedBy(owner types.UID) (list []key) {
+func (s *store) ownedBy(owner types.UID) (list []key) {
 	for at, u := range s.objects {
 		if slices.ContainsFunc(u.GetOwnerReferences(), func(r metav1.OwnerReference) bool { return r.UID == owner }) {
 			list = append(list, at)
@@ -139,7 +139,7 @@ func (s *Server) ownedBy(owner types.UID) (list []key) {
 	return list
 }
 
-func (s *Server) exists(r metav1.OwnerReference) bool {
+func (s *store) exists(r metav1.OwnerReference) bool {
 	for _, u := range s.objects {
 		if u.GetUID() == r.UID {
 			return true

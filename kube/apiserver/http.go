@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -18,39 +19,57 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
+// Request is one request of a client for objects, as OnRequest shows it.
+type Request struct {
+	schema.GroupVersionResource
+
+	Verb            string         // as RBAC names it
+	Namespace, Name string         // "" for those of all namespaces, and for all objects
+	Labels          string         // the selector of a list
+	Object          map[string]any // to be created, else nil
+}
+
 // request is a request for objects: /apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/SUBRESOURCE.
 type request struct {
-	*http.Request
+	http                         *http.Request
+	query                        url.Values
+	store                        *store
+	verb                         string
 	kind                         *kind
 	namespace, name, subresource string
 	selection                    selection
-	dry                          bool
+	partial                      bool // the client wants no more than metadata
 	created                      bool // the answer is an object that did not exist
 }
 
 // write is how the request wants an object to be written.
 func (q *request) write() write {
-	w := write{dry: q.dry, subresource: q.subresource, manager: q.URL.Query().Get("fieldManager")}
+	w := write{dry: q.dry(), subresource: q.subresource, manager: q.query.Get("fieldManager")}
 	if w.manager == "" {
-		w.manager, _, _ = strings.Cut(q.UserAgent(), "/")
+		w.manager, _, _ = strings.Cut(q.http.UserAgent(), "/")
 	}
 	return w
 }
+
+func (q *request) dry() bool { return q.query.Get("dryRun") != "" }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.serveDiscovery(w, r) {
 		return
 	}
-	q, err := s.parse(r)
-	if err == nil && r.Method == http.MethodGet && isTrue(r.URL.Query().Get("watch")) {
-		if err = s.serveWatch(w, q); err == nil {
+	q, err := newRequest(s.store, r)
+	if err == nil && q.verb != "create" {
+		err = q.review(nil)
+	}
+	if err == nil && q.verb == "watch" {
+		if err = q.watch(w); err == nil {
 			return
 		}
 	}
 	var answer any
 	if err == nil {
-		answer, err = s.serve(q)
+		answer, err = q.serve()
 	}
 	if err != nil {
 		writeError(w, err)
@@ -60,33 +79,69 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if q.created {
 		code = http.StatusCreated
 	}
-	s.answer(w, q, code, answer)
+	writeJSON(w, code, q.answer(answer))
+}
+
+// review asks whoever wants to know of requests.
+func (q *request) review(object map[string]any) error {
+	q.store.mu.Lock()
+	defer q.store.mu.Unlock()
+	if q.store.review == nil {
+		return nil
+	}
+	return q.store.review(Request{
+		GroupVersionResource: q.kind.WithResource(q.kind.plural), Verb: q.verb, Namespace: q.namespace, Name: q.name,
+		Labels: q.query.Get("labelSelector"), Object: object,
+	})
 }
 
 // serve answers whatever has one answer.
-func (s *Server) serve(q *request) (any, error) {
-	switch one := q.name != ""; {
-	case q.Method == http.MethodGet && one:
-		return s.get(q.kind, q.namespace, q.name)
-	case q.Method == http.MethodGet:
-		return s.list(q)
-	case q.Method == http.MethodPost && !one:
-		return s.serveCreate(q)
-	case q.Method == http.MethodPut && one:
-		return s.serveUpdate(q)
-	case q.Method == http.MethodPatch && one:
-		return s.servePatch(q)
-	case q.Method == http.MethodDelete && one:
-		return s.serveDelete(q)
-	case q.Method == http.MethodDelete:
-		return s.serveDeleteAll(q)
+func (q *request) serve() (any, error) {
+	switch q.verb {
+	case "get":
+		return q.store.get(q.kind, q.namespace, q.name)
+	case "list":
+		return q.list()
+	case "create":
+		return q.create()
+	case "update":
+		return q.update()
+	case "patch":
+		return q.patch()
+	case "delete":
+		return q.delete()
+	case "deletecollection":
+		return q.deleteAll()
 	}
-	return nil, apierrors.NewMethodNotSupported(q.kind.resource(), q.Method)
+	return nil, apierrors.NewMethodNotSupported(q.kind.resource(), q.http.Method)
+}
+
+// verb is what RBAC calls a method for one object or for all; "" for none.
+func verb(method string, one, watch bool) string {
+	switch {
+	case method == http.MethodGet && watch:
+		return "watch"
+	case method == http.MethodGet && one:
+		return "get"
+	case method == http.MethodGet:
+		return "list"
+	case method == http.MethodPost && !one:
+		return "create"
+	case method == http.MethodPut && one:
+		return "update"
+	case method == http.MethodPatch && one:
+		return "patch"
+	case method == http.MethodDelete && one:
+		return "delete"
+	case method == http.MethodDelete:
+		return "deletecollection"
+	}
+	return ""
 }
 
 func isTrue(text string) bool { return text == "true" || text == "1" }
 
-func (s *Server) parse(r *http.Request) (*request, error) {
+func newRequest(s *store, r *http.Request) (*request, error) {
 	unknown := &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
 		Message: "the API server of scenarios does not serve " + r.Method + " " + r.URL.Path,
@@ -95,13 +150,11 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 	if len(parts) == 0 {
 		return nil, unknown
 	}
-	q := &request{Request: r, dry: r.URL.Query().Get("dryRun") != ""}
+	q := &request{http: r, query: r.URL.Query(), store: s, partial: strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")}
 	if len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && slices.Contains([]string{"status", "finalize"}, parts[2])) {
 		q.namespace, parts = parts[1], parts[2:]
 	}
-	s.mu.Lock()
-	q.kind = s.at(gv, parts[0])
-	s.mu.Unlock()
+	q.kind = s.served().at(gv, parts[0])
 	if len(parts) > 1 {
 		q.name = parts[1]
 	}
@@ -111,11 +164,12 @@ func (s *Server) parse(r *http.Request) (*request, error) {
 	if q.kind == nil || !q.kind.has(q.subresource) || q.namespace != "" && !q.kind.namespaced {
 		return nil, unknown
 	}
+	q.verb = verb(r.Method, q.name != "", isTrue(q.query.Get("watch")))
 	var err error
-	if q.selection, err = newSelection(r.URL.Query().Get("labelSelector"), r.URL.Query().Get("fieldSelector")); err != nil {
-		return nil, apierrors.NewBadRequest(err.Error())
+	if q.selection, err = newSelection(q.query.Get("labelSelector"), q.query.Get("fieldSelector")); err == nil {
+		err = q.selection.check(q.kind)
 	}
-	if err := q.selection.check(q.kind); err != nil {
+	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	return q, nil
@@ -155,12 +209,12 @@ func (q *request) body() (*unstructured.Unstructured, error) {
 
 // anyBody reads an object in JSON, YAML or protobuf.
 func (q *request) anyBody() (*unstructured.Unstructured, error) {
-	data, err := io.ReadAll(q.Body)
+	data, err := io.ReadAll(q.http.Body)
 	if err != nil {
 		return nil, apierrors.NewBadRequest(err.Error())
 	}
 	u := &unstructured.Unstructured{}
-	if strings.Contains(q.Header.Get("Content-Type"), "protobuf") {
+	if strings.Contains(q.http.Header.Get("Content-Type"), "protobuf") {
 		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
 		if err != nil {
 			return nil, apierrors.NewBadRequest(err.Error())
@@ -190,19 +244,22 @@ func (q *request) place(u *unstructured.Unstructured) error {
 	return nil
 }
 
-func (s *Server) serveCreate(q *request) (any, error) {
+func (q *request) create() (any, error) {
 	u, err := q.body()
+	if err == nil {
+		err = q.review(u.Object)
+	}
 	if err != nil {
 		return nil, err
 	}
 	q.created = true
-	return s.create(q.kind, u, q.write())
+	return q.store.create(q.kind, u, q.write())
 }
 
-// serveUpdate replaces an object. A Lease is made when there is none.
-func (s *Server) serveUpdate(q *request) (any, error) {
+// update replaces an object. A Lease is made when there is none.
+func (q *request) update() (any, error) {
 	if q.subresource == "scale" {
-		return s.serveScale(q, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return q.anyBody() })
+		return q.scale(func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return q.anyBody() })
 	}
 	u, err := q.body()
 	if err != nil {
@@ -210,24 +267,24 @@ func (s *Server) serveUpdate(q *request) (any, error) {
 	}
 	w := q.write()
 	w.replace = true
-	got, err := s.update(q.kind, q.namespace, q.name, w, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return u, nil })
+	got, err := q.store.update(q.kind, q.namespace, q.name, w, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return u, nil })
 	if apierrors.IsNotFound(err) && q.kind.name == "Lease" && u.GetResourceVersion() == "" {
 		q.created = true
-		return s.create(q.kind, u, w)
+		return q.store.create(q.kind, u, w)
 	}
 	return got, err
 }
 
-// serveScale changes the replicas of an object to what change makes of its Scale.
-func (s *Server) serveScale(q *request, change change) (any, error) {
+// scale changes the replicas of an object to what change makes of its Scale.
+func (q *request) scale(change change) (any, error) {
 	w := q.write()
 	w.subresource = ""
-	return s.update(q.kind, q.namespace, q.name, w, q.kind.scale.scaled(change))
+	return q.store.update(q.kind, q.namespace, q.name, w, q.kind.scale.scaled(change))
 }
 
-func (s *Server) serveDelete(q *request) (any, error) {
+func (q *request) delete() (any, error) {
 	d := q.deletion()
-	u, err := s.delete(q.kind, q.namespace, q.name, d)
+	u, err := q.store.delete(q.kind, q.namespace, q.name, d)
 	if err != nil {
 		return nil, err
 	}
@@ -243,56 +300,55 @@ func (s *Server) serveDelete(q *request) (any, error) {
 // deletion reads the options of a deletion, which can lie in the body or in the query.
 func (q *request) deletion() deletion {
 	var options metav1.DeleteOptions
-	if data, err := io.ReadAll(q.Body); err == nil && len(data) > 0 {
+	if data, err := io.ReadAll(q.http.Body); err == nil && len(data) > 0 {
 		if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, &options); err != nil {
 			_ = json.Unmarshal(data, &options) // without kind and apiVersion; what cannot be read asks for nothing
 		}
 	}
-	policy := q.URL.Query().Get("propagationPolicy")
+	policy := q.query.Get("propagationPolicy")
 	if options.PropagationPolicy != nil {
 		policy = string(*options.PropagationPolicy)
 	}
-	return deletion{preconditions: options.Preconditions, orphan: policy == string(metav1.DeletePropagationOrphan), dry: q.dry || len(options.DryRun) > 0}
+	return deletion{preconditions: options.Preconditions, orphan: policy == string(metav1.DeletePropagationOrphan), dry: q.dry() || len(options.DryRun) > 0}
 }
 
-func (s *Server) serveDeleteAll(q *request) (any, error) {
-	list, err := s.list(q)
+func (q *request) deleteAll() (any, error) {
+	list, err := q.list()
 	if err != nil {
 		return nil, err
 	}
 	for i := range list.Items {
 		u := &list.Items[i]
-		if _, err := s.delete(q.kind, u.GetNamespace(), u.GetName(), q.deletion()); err != nil && !apierrors.IsNotFound(err) {
+		if _, err := q.store.delete(q.kind, u.GetNamespace(), u.GetName(), q.deletion()); err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
 	}
 	return list, nil
 }
 
-// answer writes an object, or a list; only its metadata if the client wants no more.
-func (s *Server) answer(w http.ResponseWriter, q *request, code int, answer any) {
-	partial := strings.Contains(q.Header.Get("Accept"), "as=PartialObjectMetadata")
+// answer is an object, or a list, as the client wants to see it.
+func (q *request) answer(answer any) any {
 	switch a := answer.(type) {
 	case *unstructured.Unstructured:
-		answer = q.shown(a, partial)
+		return q.shown(a)
 	case *unstructured.UnstructuredList:
 		items := make([]any, len(a.Items))
 		for i := range a.Items {
-			items[i] = q.item(&a.Items[i], partial)
+			items[i] = q.item(&a.Items[i])
 		}
 		out := map[string]any{"apiVersion": a.GetAPIVersion(), "kind": a.GetKind(), "metadata": a.Object["metadata"], "items": items}
-		if partial {
+		if q.partial {
 			out["apiVersion"], out["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
 		}
-		answer = out
+		return out
 	}
-	writeJSON(w, code, answer)
+	return answer
 }
 
 // item is an object of a list. Those of built-in kinds do not say of what kind they are.
-func (q *request) item(u *unstructured.Unstructured, partial bool) map[string]any {
-	object := q.shown(u, partial)
-	if q.kind.custom || partial {
+func (q *request) item(u *unstructured.Unstructured) map[string]any {
+	object := q.shown(u)
+	if q.kind.custom || q.partial {
 		return object
 	}
 	object = maps.Clone(object)
@@ -302,11 +358,11 @@ func (q *request) item(u *unstructured.Unstructured, partial bool) map[string]an
 }
 
 // shown is an object, or its subresource, in the version of the request.
-func (q *request) shown(u *unstructured.Unstructured, partial bool) map[string]any {
+func (q *request) shown(u *unstructured.Unstructured) map[string]any {
 	if q.subresource == "scale" {
 		return q.kind.scale.shown(u).Object
 	}
-	if partial {
+	if q.partial {
 		return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": u.Object["metadata"]}
 	}
 	if u.GetAPIVersion() == q.kind.String() {

@@ -33,7 +33,7 @@ func started(t *testing.T) *Server {
 
 func secrets(t *testing.T, s *Server) dynamic.ResourceInterface {
 	t.Helper()
-	client, err := dynamic.NewForConfig(&rest.Config{Host: s.url})
+	client, err := dynamic.NewForConfig(&rest.Config{Host: s.URL()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,10 +100,10 @@ func TestWrites(t *testing.T) {
 
 func TestNamespaces(t *testing.T) {
 	s := New("v1.33.0")
-	k := s.find("v1", "secrets")
+	k := s.store.served().find("v1", "secrets")
 	u := secret("a", nil)
 	u.SetNamespace("none")
-	if _, err := s.create(k, u, write{}); !apierrors.IsNotFound(err) {
+	if _, err := s.store.create(k, u, write{}); !apierrors.IsNotFound(err) {
 		t.Errorf("in a namespace that is not there: %v", err)
 	}
 	if err := s.Apply(u.Object); err != nil {
@@ -112,7 +112,7 @@ func TestNamespaces(t *testing.T) {
 	if found, err := s.Delete("", "namespace", "", "none"); err != nil || !found {
 		t.Errorf("delete: %t %v", found, err)
 	}
-	if _, err := s.get(k, "none", "a"); !apierrors.IsNotFound(err) {
+	if _, err := s.store.get(k, "none", "a"); !apierrors.IsNotFound(err) {
 		t.Errorf("after its namespace: %v", err)
 	}
 }
@@ -249,5 +249,12 @@ func TestKubectl(t *testing.T) {
 		if !strings.Contains(string(out), c.says) {
 			t.Errorf("kubectl %s: %s", c.args, out)
 		}
+	}
+}
+
+// Who fails to start a server may still close it.
+func TestCloseWithoutStart(t *testing.T) {
+	if err := New("v1.33.0").Close(); err != nil {
+		t.Error(err)
 	}
 }

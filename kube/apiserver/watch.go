@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -16,18 +15,16 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"addon-operator/actors"
 	"addon-operator/kube"
 )
 
-// watch is one watch of the operator with its snapshot. It is notified of changes in the
+// Watch is one watch of the operator with its snapshot. It is notified of changes in the
 // goroutine that makes them, so that whoever waits for the operator to be idle needs not
 // wait for a connection.
-type watch struct {
-	server *Server
-	ctx    context.Context
-	order  int64
-	spec   kube.Spec
+type Watch struct {
+	store *store
+	ctx   context.Context
+	spec  kube.Spec
 	selection
 	namespaces labels.Selector // nil: not by labels
 	notify     func(kube.Change)
@@ -40,9 +37,10 @@ type watch struct {
 	failures uint64 // of the filter
 }
 
-// WatchObjects is the Watch of actors.World. It ends with its context.
-func (s *Server) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
-	w := &watch{server: s, ctx: ctx, spec: spec, notify: notify, synced: synced, kept: map[key]kube.Object{}}
+// WatchObjects is the watch of a kubernetes binding, as kube.Watcher has it. It ends with
+// its context.
+func (s *Server) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (*Watch, error) {
+	w := &Watch{store: s.store, ctx: ctx, spec: spec, notify: notify, synced: synced, kept: map[key]kube.Object{}}
 	var err error
 	if w.selection, err = newSelection("", spec.Fields); err != nil {
 		return nil, err
@@ -57,18 +55,12 @@ func (s *Server) WatchObjects(ctx context.Context, spec kube.Spec, notify func(k
 			return nil, err
 		}
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.begun++
-	w.order = s.begun
-	s.watches[w] = true
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.store.watches = append(s.store.watches, w)
 	context.AfterFunc(ctx, w.Stop)
 	w.begin()
 	return w, nil
-}
-
-func (s *Server) sortedWatches() []*watch {
-	return slices.SortedFunc(maps.Keys(s.watches), func(a, b *watch) int { return cmp.Compare(a.order, b.order) })
 }
 
 // share is what one permission is about: a resource in a namespace, or everywhere.
@@ -81,26 +73,29 @@ type share struct {
 // that is empty, everywhere; or gives it back. A watch over all namespaces has one permission
 // for them all, the others one for each namespace. They are not notified of what happens meanwhile.
 func (s *Server) Deny(word, namespace string, denied bool) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	k := s.find("", word)
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	k := s.store.kinds.find("", word)
 	if k == nil {
 		return fmt.Errorf("there is no kind %s", word)
 	}
-	s.denied[share{k.resource(), namespace}] = denied
+	s.store.denied[share{k.resource(), namespace}] = denied
 	if denied {
 		return nil
 	}
-	for _, w := range s.sortedWatches() {
-		if w.server.find(w.spec.APIVersion, w.spec.Kind) == k {
+	for _, w := range s.store.watches {
+		if w.kind() == k {
 			w.listAgain(k)
 		}
 	}
 	return nil
 }
 
+// kind is nil until it is served.
+func (w *Watch) kind() *kind { return w.store.kinds.find(w.spec.APIVersion, w.spec.Kind) }
+
 // listAgain notifies what has changed while the watch was denied.
-func (w *watch) listAgain(k *kind) {
+func (w *Watch) listAgain(k *kind) {
 	w.mu.Lock()
 	complete, known := w.complete, slices.Collect(maps.Keys(w.kept))
 	w.mu.Unlock()
@@ -108,18 +103,18 @@ func (w *watch) listAgain(k *kind) {
 		w.begin()
 		return
 	}
-	all := slices.Concat(known, w.server.sortedKeys(k.resource()))
+	all := slices.Concat(known, w.store.sortedKeys(k.resource()))
 	slices.SortFunc(all, key.compare)
 	for _, at := range slices.Compact(all) {
-		w.seeObject(at, w.server.objects[at])
+		w.seeObject(at, w.store.objects[at])
 	}
 	w.synced()
 }
 
 // refused names the namespace that the watch covers and may not read, "" for all; the caller
-// holds the server's lock.
-func (w *watch) refused(k *kind) (namespace string, refused bool) {
-	if w.server.denied[share{resource: k.resource()}] {
+// holds the store's lock.
+func (w *Watch) refused(k *kind) (namespace string, refused bool) {
+	if w.store.denied[share{resource: k.resource()}] {
 		return "", true
 	}
 	switch {
@@ -127,14 +122,14 @@ func (w *watch) refused(k *kind) (namespace string, refused bool) {
 		return "", false
 	case w.namespaces == nil:
 		for _, namespace := range w.spec.Namespaces {
-			if w.server.denied[share{k.resource(), namespace}] {
+			if w.store.denied[share{k.resource(), namespace}] {
 				return namespace, true
 			}
 		}
 		return "", false
 	}
-	for _, at := range w.server.sortedKeys(namespaces) {
-		if w.server.denied[share{k.resource(), at.name}] && w.covers(at.name) {
+	for _, at := range w.store.sortedKeys(namespaces) {
+		if w.store.denied[share{k.resource(), at.name}] && w.covers(at.name) {
 			return at.name, true
 		}
 	}
@@ -142,17 +137,17 @@ func (w *watch) refused(k *kind) (namespace string, refused bool) {
 }
 
 // blind reports whether the watch is not notified of an object, because it may not read it.
-func (w *watch) blind(at key) bool {
-	if w.server.denied[share{resource: at.resource}] {
+func (w *Watch) blind(at key) bool {
+	if w.store.denied[share{resource: at.resource}] {
 		return true
 	}
 	each := w.namespaces != nil || len(w.spec.Namespaces) > 0
-	return each && w.server.denied[share{at.resource, at.namespace}] && w.covers(at.namespace)
+	return each && w.store.denied[share{at.resource, at.namespace}] && w.covers(at.namespace)
 }
 
-// begin takes the first list, if the kind exists and may be read; the caller holds the server's lock.
-func (w *watch) begin() {
-	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
+// begin takes the first list, if the kind exists and may be read; the caller holds the store's lock.
+func (w *Watch) begin() {
+	k := w.kind()
 	if k == nil {
 		return
 	}
@@ -160,8 +155,8 @@ func (w *watch) begin() {
 		return
 	}
 	w.mu.Lock()
-	for _, at := range w.server.sortedKeys(k.resource()) {
-		if u := w.server.objects[at]; w.wants(u) {
+	for _, at := range w.store.sortedKeys(k.resource()) {
+		if u := w.store.objects[at]; w.wants(u) {
 			w.kept[at], _ = w.keep(u)
 		}
 	}
@@ -170,7 +165,7 @@ func (w *watch) begin() {
 	w.synced()
 }
 
-func (w *watch) wants(u *unstructured.Unstructured) bool {
+func (w *Watch) wants(u *unstructured.Unstructured) bool {
 	if u == nil || !w.matches(u) {
 		return false
 	}
@@ -181,16 +176,16 @@ func (w *watch) wants(u *unstructured.Unstructured) bool {
 }
 
 // covers reports whether objects of a namespace are watched; it is empty for those without one.
-func (w *watch) covers(name string) bool {
+func (w *Watch) covers(name string) bool {
 	if w.namespaces != nil && name != "" {
-		namespace := w.server.objects[namespaceKey(name)]
+		namespace := w.store.objects[namespaceKey(name)]
 		return namespace != nil && w.namespaces.Matches(labels.Set(namespace.GetLabels()))
 	}
 	return len(w.spec.Namespaces) == 0 || name == "" || slices.Contains(w.spec.Namespaces, name)
 }
 
 // keep makes what is kept of an object; it reports false when the filter failed (C39).
-func (w *watch) keep(u *unstructured.Unstructured) (kube.Object, bool) {
+func (w *Watch) keep(u *unstructured.Unstructured) (kube.Object, bool) {
 	kept := kube.Object{Namespace: u.GetNamespace(), Name: u.GetName()}
 	if w.spec.Filter != nil {
 		var err error
@@ -205,8 +200,8 @@ func (w *watch) keep(u *unstructured.Unstructured) (kube.Object, bool) {
 	return kept, true
 }
 
-// see handles a change; the caller holds the server's lock.
-func (w *watch) see(e event) {
+// see handles a change; the caller holds the store's lock.
+func (w *Watch) see(e event) {
 	if w.ctx.Err() != nil {
 		return
 	}
@@ -220,7 +215,7 @@ func (w *watch) see(e event) {
 		w.begin()
 		return
 	}
-	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
+	k := w.kind()
 	if k == nil || k.resource() != e.key.resource {
 		return
 	}
@@ -228,19 +223,19 @@ func (w *watch) see(e event) {
 }
 
 // seeNamespace looks at the objects of a namespace again whose labels may have changed.
-func (w *watch) seeNamespace(name string) {
-	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
+func (w *Watch) seeNamespace(name string) {
+	k := w.kind()
 	if k == nil {
 		return
 	}
-	for _, at := range w.server.sortedKeys(k.resource()) {
+	for _, at := range w.store.sortedKeys(k.resource()) {
 		if at.namespace == name {
-			w.seeObject(at, w.server.objects[at])
+			w.seeObject(at, w.store.objects[at])
 		}
 	}
 }
 
-func (w *watch) seeObject(at key, now *unstructured.Unstructured) {
+func (w *Watch) seeObject(at key, now *unstructured.Unstructured) {
 	if w.blind(at) {
 		return
 	}
@@ -274,7 +269,7 @@ func (w *watch) seeObject(at key, now *unstructured.Unstructured) {
 }
 
 // same is the rule of C38.
-func (w *watch) same(a, b kube.Object) bool {
+func (w *Watch) same(a, b kube.Object) bool {
 	if w.spec.Filter != nil {
 		return bytes.Equal(a.FilterResult, b.FilterResult)
 	}
@@ -282,7 +277,7 @@ func (w *watch) same(a, b kube.Object) bool {
 }
 
 // Snapshot implements actors.Watch.
-func (w *watch) Snapshot() ([]kube.Object, uint64) {
+func (w *Watch) Snapshot() ([]kube.Object, uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	list := make([]kube.Object, 0, len(w.kept))
@@ -293,14 +288,14 @@ func (w *watch) Snapshot() ([]kube.Object, uint64) {
 }
 
 // State implements actors.Watch.
-func (w *watch) State() kube.WatchState {
-	w.server.mu.Lock()
-	k := w.server.find(w.spec.APIVersion, w.spec.Kind)
+func (w *Watch) State() kube.WatchState {
+	w.store.mu.Lock()
+	k := w.kind()
 	namespace, refused := "", false
 	if k != nil {
 		namespace, refused = w.refused(k)
 	}
-	w.server.mu.Unlock()
+	w.store.mu.Unlock()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if refused {
@@ -317,8 +312,8 @@ func (w *watch) State() kube.WatchState {
 }
 
 // Stop implements actors.Watch.
-func (w *watch) Stop() {
-	w.server.mu.Lock()
-	defer w.server.mu.Unlock()
-	delete(w.server.watches, w)
+func (w *Watch) Stop() {
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	w.store.watches = slices.DeleteFunc(w.store.watches, func(other *Watch) bool { return other == w })
 }

@@ -23,13 +23,12 @@ type savedObject struct {
 
 // Save writes all objects to a file, for a Load by the next server.
 func (s *Server) Save(path string) error {
-	s.mu.Lock()
-	file := saved{Number: s.number}
-	for k, u := range s.objects {
+	objects, number := s.store.asOf(now)
+	file := saved{Number: number}
+	for k, u := range objects {
 		file.Objects = append(file.Objects, savedObject{Group: k.resource.Group, Resource: k.resource.Resource, Object: u.Object})
 	}
 	data, err := json.Marshal(file)
-	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
@@ -46,9 +45,9 @@ func (s *Server) Load(path string) error {
 	if err := json.Unmarshal(data, &file); err != nil {
 		return fmt.Errorf("%s is not a saved cluster; delete it to begin with an empty one: %w", path, err)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	clear(s.objects)
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	clear(s.store.objects)
 	for _, o := range file.Objects {
 		u := &unstructured.Unstructured{}
 		raw, err := json.Marshal(o.Object)
@@ -58,10 +57,10 @@ func (s *Server) Load(path string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %s %s; delete the file to begin with an empty cluster: %w", path, o.Resource, (&unstructured.Unstructured{Object: o.Object}).GetName(), err)
 		}
-		s.objects[key{schema.GroupResource{Group: o.Group, Resource: o.Resource}, u.GetNamespace(), u.GetName()}] = u
+		s.store.objects[key{schema.GroupResource{Group: o.Group, Resource: o.Resource}, u.GetNamespace(), u.GetName()}] = u
 	}
 	// Watches from before the load get "too old", as after a restart of a real server.
-	s.number, s.floor, s.history = file.Number, file.Number, nil
-	s.defineKinds()
+	s.store.number, s.store.history = file.Number, newHistory(file.Number)
+	s.store.define()
 	return nil
 }

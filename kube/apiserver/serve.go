@@ -17,13 +17,21 @@ import (
 	"os"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
 // anyFreePort is the address at which tests serve.
 const anyFreePort = "127.0.0.1:0"
+
+// endpoint is where a server is reached from other processes.
+type endpoint struct {
+	http        *http.Server // nil: it is not started
+	url         string
+	token       string           // what clients have to show; "": nothing
+	certificate *tls.Certificate // nil: no TLS
+}
 
 // Start serves at an address (host:port); "" is any free port of the loopback interface.
 func (s *Server) Start(address string) error {
@@ -34,21 +42,26 @@ func (s *Server) Start(address string) error {
 	if err != nil {
 		return fmt.Errorf("API server in memory: %w", err)
 	}
-	s.url = "http://" + listener.Addr().String()
-	s.http = &http.Server{Handler: s.authenticated(), ReadHeaderTimeout: time.Minute}
-	if s.certificate != nil {
-		s.url = "https://" + listener.Addr().String()
-		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*s.certificate}, MinVersion: tls.VersionTLS13})
+	s.endpoint.url = "http://" + listener.Addr().String()
+	s.endpoint.http = &http.Server{Handler: authenticated(s.endpoint.token, s), ReadHeaderTimeout: time.Minute}
+	if s.endpoint.certificate != nil {
+		s.endpoint.url = "https://" + listener.Addr().String()
+		listener = tls.NewListener(listener, &tls.Config{Certificates: []tls.Certificate{*s.endpoint.certificate}, MinVersion: tls.VersionTLS13})
 	}
-	go func() { _ = s.http.Serve(listener) }() // it ends by Close, which is no error
+	go func() { _ = s.endpoint.http.Serve(listener) }() // it ends by Close, which is no error
 	return nil
 }
 
 // URL is where a started server serves.
-func (s *Server) URL() string { return s.url }
+func (s *Server) URL() string { return s.endpoint.url }
 
-// Close ends the server and all connections.
-func (s *Server) Close() error { return s.http.Close() }
+// Close ends all connections, if the server is started.
+func (s *Server) Close() error {
+	if s.endpoint.http == nil {
+		return nil
+	}
+	return s.endpoint.http.Close()
+}
 
 // Protect makes a server that is not started yet serve TLS only, with a certificate of its
 // own, and only requests that carry its token: other users of the machine reach its port,
@@ -70,25 +83,23 @@ func (s *Server) Protect() error {
 	if err != nil {
 		return err
 	}
-	s.certificate = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
-	s.token = rand.Text()
+	s.endpoint.certificate = &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	s.endpoint.token = rand.Text()
 	return nil
 }
 
-func (s *Server) authenticated() http.Handler {
-	if s.token == "" {
-		return s
+// authenticated lets only requests with a token through; "" is none.
+func authenticated(token string, next http.Handler) http.Handler {
+	if token == "" {
+		return next
 	}
-	want := []byte("Bearer " + s.token)
+	want := []byte("Bearer " + token)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
-			writeJSON(w, http.StatusUnauthorized, metav1.Status{
-				TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure,
-				Code: http.StatusUnauthorized, Reason: metav1.StatusReasonUnauthorized, Message: "Unauthorized",
-			})
+			writeError(w, apierrors.NewUnauthorized("Unauthorized"))
 			return
 		}
-		s.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	})
 }
 
@@ -98,11 +109,11 @@ func (s *Server) authenticated() http.Handler {
 func (s *Server) WriteKubeconfig(path, namespace string) error {
 	const name = "memory"
 	config := clientcmdapi.NewConfig()
-	config.Clusters[name] = &clientcmdapi.Cluster{Server: s.url}
-	if s.certificate != nil {
-		config.Clusters[name].CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.certificate.Certificate[0]})
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: s.endpoint.url}
+	if s.endpoint.certificate != nil {
+		config.Clusters[name].CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.endpoint.certificate.Certificate[0]})
 	}
-	token := s.token
+	token := s.endpoint.token
 	if token == "" {
 		token = name // without one kubectl asks for a user
 	}

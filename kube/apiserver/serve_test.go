@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"addon-operator/testkit/apiserver"
+	"addon-operator/kube/apiserver"
 )
 
 // protected starts a server with TLS and a token, and returns the configuration of its admin.

@@ -10,60 +10,65 @@ import (
 
 	openapi_v2 "github.com/google/gnostic-models/openapiv2"
 	"google.golang.org/protobuf/proto"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/version"
 )
 
 // serveDiscovery answers what clients ask before they ask for objects. It reports false
 // for all other paths.
 func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request) bool {
-	s.mu.Lock()
-	all := s.kinds()
-	s.mu.Unlock()
+	served := s.store.served()
 	path := strings.Trim(r.URL.Path, "/")
-	group, isGroup := strings.CutPrefix(path, "apis/")
-	gv, err := schema.ParseGroupVersion(strings.TrimPrefix(strings.TrimPrefix(path, "apis/"), "api/"))
+	if gv, ok := groupVersion(path); ok {
+		list := resources(served.all(), gv)
+		switch {
+		case slices.Contains(served.away, gv):
+			writeError(w, apierrors.NewServiceUnavailable("the server is currently unable to handle the request"))
+		case len(list.APIResources) == 0:
+			return false
+		default:
+			writeJSON(w, http.StatusOK, list)
+		}
+		return true
+	}
 	switch {
 	case path == "version":
-		writeJSON(w, http.StatusOK, s.info())
+		writeJSON(w, http.StatusOK, s.version)
 	case path == "api":
 		writeJSON(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
 	case path == "apis":
-		s.answerGroups(w, r, groups(all))
-	case isGroup && !strings.Contains(group, "/"):
-		list := groups(all)
-		i := slices.IndexFunc(list, func(g metav1.APIGroup) bool { return g.Name == group })
+		answerGroups(w, r, groups(served))
+	case path == "openapi/v3":
+		writeJSON(w, http.StatusOK, openAPIPaths(served.all()))
+	case path == "openapi/v2":
+		writeOpenAPIv2(w, served.all())
+	case strings.HasPrefix(path, "openapi/v3/"):
+		writeJSON(w, http.StatusOK, openAPI(served.all()))
+	default:
+		list := groups(served)
+		i := slices.IndexFunc(list, func(g metav1.APIGroup) bool { return "apis/"+g.Name == path })
 		if i < 0 {
 			return false
 		}
 		writeJSON(w, http.StatusOK, list[i])
-	case err == nil && (path == "api/v1" || isGroup && strings.Count(group, "/") == 1):
-		list := resources(all, gv)
-		if len(list.APIResources) == 0 {
-			return false
-		}
-		writeJSON(w, http.StatusOK, list)
-	case path == "openapi/v3":
-		writeJSON(w, http.StatusOK, openAPIPaths(all))
-	case path == "openapi/v2":
-		writeOpenAPIv2(w, all)
-	case strings.HasPrefix(path, "openapi/v3/"):
-		writeJSON(w, http.StatusOK, openAPI(all))
-	default:
-		return false
 	}
 	return true
 }
 
-func (s *Server) info() version.Info {
-	major, rest, _ := strings.Cut(strings.TrimPrefix(s.version, "v"), ".")
-	minor, _, _ := strings.Cut(rest, ".")
-	return version.Info{Major: major, Minor: minor, GitVersion: s.version, Platform: "linux/amd64"}
+// groupVersion reads a path that asks which resources a version has.
+func groupVersion(path string) (gv schema.GroupVersion, ok bool) {
+	switch parts := strings.Split(path, "/"); {
+	case len(parts) == 2 && parts[0] == "api":
+		return schema.GroupVersion{Version: parts[1]}, true
+	case len(parts) == 3 && parts[0] == "apis":
+		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, true
+	}
+	return gv, false
 }
 
 // answerGroups shows by an ETag whether the kinds are still the same.
-func (s *Server) answerGroups(w http.ResponseWriter, r *http.Request, list []metav1.APIGroup) {
+func answerGroups(w http.ResponseWriter, r *http.Request, list []metav1.APIGroup) {
 	answer := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: list}
 	data, err := json.Marshal(answer)
 	if err != nil {
@@ -79,21 +84,27 @@ func (s *Server) answerGroups(w http.ResponseWriter, r *http.Request, list []met
 	writeJSON(w, http.StatusOK, answer)
 }
 
-func groups(all []*kind) []metav1.APIGroup {
+func groups(served kinds) []metav1.APIGroup {
 	list := []metav1.APIGroup{}
-	for _, k := range all {
-		if k.Group == "" {
-			continue
+	add := func(gv schema.GroupVersion) {
+		if gv.Group == "" {
+			return
 		}
-		v := metav1.GroupVersionForDiscovery{GroupVersion: k.String(), Version: k.Version}
-		i := slices.IndexFunc(list, func(g metav1.APIGroup) bool { return g.Name == k.Group })
+		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		i := slices.IndexFunc(list, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
 		if i < 0 {
-			list = append(list, metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: k.Group, PreferredVersion: v})
+			list = append(list, metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: gv.Group, PreferredVersion: v})
 			i = len(list) - 1
 		}
 		if !slices.Contains(list[i].Versions, v) {
 			list[i].Versions = append(list[i].Versions, v)
 		}
+	}
+	for _, k := range served.all() {
+		add(k.GroupVersion)
+	}
+	for _, gv := range served.away {
+		add(gv)
 	}
 	return list
 }

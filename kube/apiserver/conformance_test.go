@@ -11,7 +11,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"k8s.io/client-go/rest"
 
-	"addon-operator/testkit/apiserver"
+	"addon-operator/kube/apiserver"
 	"addon-operator/testkit/devclustertest"
 )
 
