@@ -104,31 +104,9 @@ func (r *Releases) pace(name string, old deployed) (helm.Outcome, bool) {
 }
 
 func (p *player) stepPace(rest string) error {
-	name, text, _ := strings.Cut(rest, " ")
-	wait, err := time.ParseDuration(text)
+	name, wait, err := scenario.Line{Rest: rest}.NameAndDuration()
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()
 	p.releases.paced[name] = wait
 	return err
-}
-
-func (p *player) stepChance(name string) error {
-	p.releases.mu.Lock()
-	defer p.releases.mu.Unlock()
-	p.releases.chance[name] = true
-	return nil
-}
-
-func (p *player) stepSettle(name string) error {
-	p.releases.mu.Lock()
-	defer p.releases.mu.Unlock()
-	delete(p.releases.chance, name)
-	return nil
-}
-
-func (p *player) stepDeploys(name string) error {
-	p.releases.mu.Lock()
-	defer p.releases.mu.Unlock()
-	p.releases.deploys[name] = true
-	return nil
 }

@@ -74,14 +74,6 @@ func (p *player) stepChange(rest string) error {
 	return err
 }
 
-// stepUnchange undoes all these changes.
-func (p *player) stepUnchange(string) error {
-	p.releases.mu.Lock()
-	defer p.releases.mu.Unlock()
-	clear(p.releases.changed)
-	return nil
-}
-
 // stepShowDrift prints what a module knows of its drift.
 func (p *player) stepShowDrift(name string) error {
 	return p.Await(func() error {

@@ -150,13 +150,13 @@ func (h *Hooks) play(run hooks.Run, s *script) (result hooks.Result, err error) 
 	if err := h.kubectl(all.Kubectl); err != nil {
 		return result, err
 	}
-	if result.ValuesPatch, err = patchOf(all.Values); err != nil {
+	if result.ValuesPatch, err = scenario.PatchOf(all.Values); err != nil {
 		return result, err
 	}
 	if result.ObjectPatches, err = objectPatches(all.Objects); err != nil {
 		return result, err
 	}
-	result.ConfigPatch, err = patchOf(all.Config)
+	result.ConfigPatch, err = scenario.PatchOf(all.Config)
 	return result, err
 }
 
@@ -204,18 +204,6 @@ func countObjects(c hooks.Context) int {
 		n += len(objects)
 	}
 	return n
-}
-
-func patchOf(ops []any) (values.Patch, error) {
-	if len(ops) == 0 {
-		return nil, nil
-	}
-	text, err := values.JSON(ops)
-	if err != nil {
-		return nil, err
-	}
-	patch, _, err := values.ParsePatch(text)
-	return patch, err
 }
 
 // Enabled implements actors.HookRunner.

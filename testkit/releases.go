@@ -54,13 +54,6 @@ func NewReleases(trace *scenario.Trace) *Releases {
 	}
 }
 
-// Put installs a release as an earlier operator did; a foreign one, as a person does.
-func (r *Releases) Put(name string, foreign bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.deployed[name] = deployed{revision: 1, foreign: foreign}
-}
-
 func (r *Releases) begin(ctx context.Context, name string) error {
 	r.mu.Lock()
 	d := r.faults.Lasts(scenario.FaultOfHelm+name) + r.jitter.next(scenario.FaultOfHelm+name)

@@ -55,7 +55,7 @@ func processSteps() map[string]step {
 		"unordered": func(p *player, _ string) error { p.unordered = true; return nil },
 		"isolate":   func(p *player, _ string) error { p.isolate = true; return nil },
 		"width":     (*player).stepWidth,
-		"settle":    (*player).stepSettle,
+		"settle":    onReleases(func(r *Releases, name string) { delete(r.chance, name) }),
 		"pace":      (*player).stepPace,
 	}
 }
@@ -100,15 +100,15 @@ func faultSteps() map[string]step {
 		"away-helm":       shared(scenario.Failing(faultOfAway, "")),
 		"panic":           shared(scenario.Failing(faultOfMistake, "")),
 		"slow-crds":       (*player).stepSlowCRDs,
-		"chance":          (*player).stepChance,
-		"deploys":         (*player).stepDeploys,
+		"chance":          onReleases(func(r *Releases, name string) { r.chance[name] = true }),
+		"deploys":         onReleases(func(r *Releases, name string) { r.deploys[name] = true }),
 		"vanish":          (*player).stepVanish,
 		"replace":         func(p *player, name string) error { p.releases.Vanish(true, name); return nil },
 		"tamper":          func(p *player, name string) error { p.releases.Tamper(name); return nil },
 		"change":          (*player).stepChange,
-		"unchange":        (*player).stepUnchange,
-		"release":         func(p *player, name string) error { p.releases.Put(name, false); return nil },
-		"foreign-release": func(p *player, name string) error { p.releases.Put(name, true); return nil },
+		"unchange":        onReleases(func(r *Releases, _ string) { clear(r.changed) }),
+		"release":         onReleases(func(r *Releases, name string) { r.deployed[name] = deployed{revision: 1} }),
+		"foreign-release": onReleases(func(r *Releases, name string) { r.deployed[name] = deployed{revision: 1, foreign: true} }),
 	}
 }
 
@@ -123,6 +123,16 @@ func shownSteps() map[string]step {
 		"counts":     (*player).showCounts,
 		"look":       (*player).stepLook,
 		"show":       func(p *player, _ string) error { p.show(); return nil },
+	}
+}
+
+// onReleases changes what the releases are, or how they behave from now on.
+func onReleases(change func(r *Releases, name string)) step {
+	return func(p *player, name string) error {
+		p.releases.mu.Lock()
+		defer p.releases.mu.Unlock()
+		change(p.releases, name)
+		return nil
 	}
 }
 

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
-
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
@@ -53,7 +51,7 @@ func (p *play) Advance(ctx context.Context, d time.Duration) error {
 
 // next is the first instant at which something is due; zero when nothing ever is. What is
 // seen for the first time counts from now.
-func (c *clock) next(schedules map[string]cron.Schedule, waiting map[string]supervisor.RunStatus) (first time.Time) {
+func (c *clock) next(schedules map[string]crontab, waiting map[string]supervisor.RunStatus) (first time.Time) {
 	earlier := func(t time.Time) {
 		if t.IsZero() {
 			return // a crontab that no day fits, such as the 30th of February
@@ -62,9 +60,9 @@ func (c *clock) next(schedules map[string]cron.Schedule, waiting map[string]supe
 			first = t
 		}
 	}
-	for crontab, schedule := range schedules {
+	for crontab, at := range schedules {
 		if c.ticks[crontab].IsZero() {
-			c.ticks[crontab] = schedule.Next(c.now)
+			c.ticks[crontab] = at.schedule.Next(c.now)
 		}
 		earlier(c.ticks[crontab])
 	}
@@ -96,10 +94,10 @@ func (p *play) happen(now time.Time) {
 			p.Operator.Send(owner, messages.RetryNow{})
 		}
 	}
-	for crontab, schedule := range p.recorder.schedules() {
+	for crontab, at := range p.recorder.schedules() {
 		if due := p.clock.ticks[crontab]; !due.IsZero() && !due.After(now) {
 			p.Operator.Send("schedule", messages.ScheduleFired{Crontab: crontab})
-			p.clock.ticks[crontab] = schedule.Next(now)
+			p.clock.ticks[crontab] = at.schedule.Next(now)
 		}
 	}
 }

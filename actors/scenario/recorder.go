@@ -35,10 +35,9 @@ type recorder struct {
 	underWay atomic.Int64
 	done     atomic.Uint64 // actions that have ended
 
-	mu     sync.Mutex
-	runs   []hookRun
-	ticks  map[string]map[string]bool // names of schedule bindings by crontab
-	parsed map[string]cron.Schedule   // by crontab
+	mu       sync.Mutex
+	runs     []hookRun
+	crontabs map[string]crontab
 }
 
 // hookRun is a run of a hook that has ended.
@@ -51,7 +50,7 @@ type hookRun struct {
 }
 
 func newRecorder(e *Engine, given tree) *recorder {
-	return &recorder{Cluster: e.Cluster, given: given, ticks: map[string]map[string]bool{}, parsed: map[string]cron.Schedule{}}
+	return &recorder{Cluster: e.Cluster, given: given, crontabs: map[string]crontab{}}
 }
 
 // action notes that something is under way until the function it returns is called.
@@ -83,11 +82,10 @@ func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir st
 // withoutTime is called with the lock.
 func (r *recorder) withoutTime(config *hooks.Config) {
 	for i, s := range config.Schedules {
-		if r.ticks[s.Crontab] == nil {
-			r.ticks[s.Crontab] = map[string]bool{}
+		known := r.crontabs[s.Crontab]
+		if !slices.Contains(known.bindings, s.Name) {
+			r.crontabs[s.Crontab] = crontab{s.Parsed, append(slices.Clip(known.bindings), s.Name)}
 		}
-		r.ticks[s.Crontab][s.Name] = true
-		r.parsed[s.Crontab] = s.Parsed
 		config.Schedules[i].Parsed = never{}
 	}
 	for i := range config.Kubernetes {
@@ -106,7 +104,7 @@ func (never) Next(time.Time) time.Time { return time.Time{} }
 func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	defer r.action()()
 	if filepath.Base(run.Hook.Path) == givenHook {
-		patch, err := patchOf(r.given)
+		patch, err := globalPatch(r.given)
 		return hooks.Result{ValuesPatch: patch}, err
 	}
 	var result hooks.Result
@@ -170,11 +168,20 @@ func plain(value any) any {
 	return out
 }
 
-func patchOf(section tree) (values.Patch, error) {
+// globalPatch adds the keys of a section to the global values.
+func globalPatch(section tree) (values.Patch, error) {
 	var ops []any
 	for key, value := range section {
 		key = strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 		ops = append(ops, map[string]any{"op": "add", "path": "/" + values.GlobalKey + "/" + key, "value": value})
+	}
+	return PatchOf(ops)
+}
+
+// PatchOf is the patch of these operations.
+func PatchOf(ops []any) (values.Patch, error) {
+	if len(ops) == 0 {
+		return nil, nil
 	}
 	text, err := values.JSON(ops)
 	if err != nil {
@@ -250,24 +257,17 @@ func (r *recorder) takeRuns() []hookRun {
 	return runs
 }
 
-// crontabs are the names of schedule bindings by crontab, and all of them in words.
-func (r *recorder) crontabs() (byCrontab map[string]map[string]bool, words []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for crontab, names := range r.ticks {
-		for name := range names {
-			words = append(words, fmt.Sprintf("%s (%s)", name, crontab))
-		}
-	}
-	slices.Sort(words)
-	return maps.Clone(r.ticks), words
+// crontab is one of a hook that has been loaded.
+type crontab struct {
+	schedule cron.Schedule
+	bindings []string // their names
 }
 
 // schedules are the crontabs of all hooks.
-func (r *recorder) schedules() map[string]cron.Schedule {
+func (r *recorder) schedules() map[string]crontab {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return maps.Clone(r.parsed)
+	return maps.Clone(r.crontabs)
 }
 
 func (r *recorder) helmMustFail(release string) error {

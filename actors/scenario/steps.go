@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"addon-operator/messages"
@@ -92,19 +93,23 @@ func (p *play) editConfigMap(keys tree) error {
 
 // tick makes the crontabs fire that a schedule binding with this name has.
 func (p *play) tick(name string) error {
-	crontabs, names := p.recorder.crontabs()
 	if p.Operator == nil {
 		return ErrNotRunning
 	}
+	var all []string
 	found := false
-	for crontab, bindings := range crontabs {
-		if crontab == name || bindings[name] {
+	for crontab, c := range p.recorder.schedules() {
+		for _, binding := range c.bindings {
+			all = append(all, fmt.Sprintf("%s (%s)", binding, crontab))
+		}
+		if crontab == name || slices.Contains(c.bindings, name) {
 			p.Operator.Send("schedule", messages.ScheduleFired{Crontab: crontab})
 			found = true
 		}
 	}
 	if !found {
-		return fmt.Errorf("tick: no hook has a schedule %q; there are %s", name, strings.Join(names, ", "))
+		slices.Sort(all)
+		return fmt.Errorf("tick: no hook has a schedule %q; there are %s", name, strings.Join(slices.Compact(all), ", "))
 	}
 	return nil
 }
