@@ -1,17 +1,12 @@
 package scenario
 
 import (
-	"bytes"
 	_ "embed" // the schema is a file of its own so that editors can use it
-	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"regexp"
 	"slices"
 	"strings"
-
-	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"addon-operator/values"
 )
@@ -22,51 +17,31 @@ var schemaText []byte
 // checkShape validates a document against the schema. The error has every violation,
 // with its place and what to do.
 func checkShape(document any) error {
-	const name = "scenario.json"
-	compiler := jsonschema.NewCompiler()
-	compiler.Draft = jsonschema.Draft7
-	if err := compiler.AddResource(name, bytes.NewReader(schemaText)); err != nil {
-		return fmt.Errorf("schema of scenarios: %w", err)
-	}
-	compiled, err := compiler.Compile(name)
+	format, err := values.NewFormat("scenarios", schemaText)
 	if err != nil {
-		return fmt.Errorf("schema of scenarios: %w", err)
-	}
-	var invalid *jsonschema.ValidationError
-	if err := compiled.Validate(document); !errors.As(err, &invalid) {
 		return err
 	}
-	var schema any
-	if err := json.Unmarshal(schemaText, &schema); err != nil {
-		return fmt.Errorf("schema of scenarios: %w", err)
+	misfits, err := format.Misfits(document)
+	if err != nil || len(misfits) == 0 {
+		return err
 	}
 	var problems []string
-	var visit func(*jsonschema.ValidationError)
-	visit = func(e *jsonschema.ValidationError) {
-		for _, cause := range e.Causes {
-			visit(cause)
-		}
-		if len(e.Causes) == 0 {
-			problems = append(problems, explain(schema, e)...)
-		}
+	for _, m := range misfits {
+		problems = append(problems, explain(m)...)
 	}
-	visit(invalid)
 	slices.Sort(problems)
 	return errors.New(strings.Join(slices.Compact(problems), "\n  "))
 }
 
 // explain says a violation in words, with the place as people write it: steps[0].apply.
-func explain(schema any, e *jsonschema.ValidationError) []string {
-	place := placeOf(e.InstanceLocation)
-	_, pointer, _ := strings.Cut(e.AbsoluteKeywordLocation, "#")
-	at := strings.LastIndex(pointer, "/")
-	rule, _ := resolve(schema, pointer[:max(at, 0)]).(map[string]any)
-	switch pointer[at+1:] {
+func explain(m values.Misfit) []string {
+	place := placeOf(m.At)
+	switch m.Keyword {
 	case "additionalProperties":
-		known, _ := rule["properties"].(map[string]any)
+		known, _ := m.Rule["properties"].(map[string]any)
 		names := slices.Sorted(maps.Keys(known))
 		var out []string
-		for _, quoted := range regexp.MustCompile(`'([^']*)'`).FindAllStringSubmatch(e.Message, -1) {
+		for _, quoted := range regexp.MustCompile(`'([^']*)'`).FindAllStringSubmatch(m.Message, -1) {
 			out = append(out, joined(place, quoted[1])+" is unknown; "+nearest(quoted[1], names))
 		}
 		return out
@@ -75,13 +50,13 @@ func explain(schema any, e *jsonschema.ValidationError) []string {
 	case "minProperties":
 		return []string{place + " is empty: say what happens"}
 	case "pattern":
-		meaning, _ := rule["description"].(string)
+		meaning, _ := m.Rule["description"].(string)
 		return []string{place + ": the text does not fit; " + meaning}
 	}
 	if place == "" {
 		place = "the scenario"
 	}
-	return []string{place + ": " + e.Message}
+	return []string{place + ": " + m.Message}
 }
 
 func joined(place, key string) string {
@@ -91,21 +66,16 @@ func joined(place, key string) string {
 	return place + "." + key
 }
 
-var index = regexp.MustCompile(`/(\d+)`)
-
-func placeOf(pointer string) string {
-	text := index.ReplaceAllString(pointer, "[$1]")
-	return strings.TrimPrefix(strings.ReplaceAll(text, "/", "."), ".")
-}
-
-func resolve(schema any, pointer string) any {
-	for part := range strings.SplitSeq(strings.Trim(pointer, "/"), "/") {
-		object, _ := schema.(map[string]any)
-		if part != "" {
-			schema = object[part]
+// placeOf joins keys and positions: steps[0].apply.
+func placeOf(tokens []string) (place string) {
+	for _, token := range tokens {
+		if strings.Trim(token, "0123456789") == "" {
+			place += "[" + token + "]"
+		} else {
+			place = joined(place, token)
 		}
 	}
-	return schema
+	return place
 }
 
 // nearest proposes the name that was probably meant.
