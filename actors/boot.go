@@ -95,7 +95,7 @@ func loadFiles(ctx context.Context, w World) (*boot, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	w.Metrics.hooksLoaded("", b.globalHooks)
+	w.Metrics.Hooks.Loaded("", b.globalHooks)
 	return b, nil
 }
 

@@ -367,7 +367,7 @@ func (c *config) lead(ctx actor.Context, msg lead) {
 
 // refuse keeps the last valid values in force; nothing is queued (D16, D36).
 func (c *config) refuse(err error) {
-	c.program.Metrics.configRefused()
+	c.program.Metrics.Converge.ConfigRefused.Inc()
 	if c.state.refused == err.Error() {
 		return
 	}

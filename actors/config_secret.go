@@ -270,7 +270,7 @@ func (c *config) configAccepted(revision string) {
 
 // refuseSecret keeps the last valid values in force; nothing is queued (P1, D40).
 func (c *config) refuseSecret(err error) {
-	c.program.Metrics.configRefused()
+	c.program.Metrics.Converge.ConfigRefused.Inc()
 	if c.state.secret.refused == err.Error() {
 		return
 	}

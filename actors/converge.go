@@ -195,7 +195,7 @@ func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 	c.program.enqueue(ctx, restart, c.program.task(messages.Converge, work, cause))
 	if restart {
 		c.state.restarts.count++
-		c.program.Metrics.reloadRestarted(cause)
+		c.program.Metrics.Converge.Restarted(cause)
 	}
 	c.state.waiting = true // last: it is not requested again
 }
@@ -402,7 +402,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	}
 	c.state.running = false
 	c.state.span.end(nil)
-	c.program.Metrics.converged(c.state.cause, since(c.state.began))
+	c.program.Metrics.Converge.Ended(c.state.cause, c.state.began)
 	log, text := c.log, "converged"
 	if held := c.state.purges.held; len(held) > 0 {
 		log, text = log.With("held", held), "converged, but a purge is held back"

@@ -103,7 +103,7 @@ func (m *module) stopDrift(ctx actor.Context) {
 func (m *module) forgetDrift(ctx actor.Context) {
 	m.stopDrift(ctx)
 	m.state.drift = driftState{number: m.state.drift.number, task: m.state.drift.task}
-	m.program.Metrics.drifted(m.name, -1)
+	m.program.Metrics.Modules.ForgetDrift(m.name)
 }
 
 // driftDue queues a look. A module that runs, or will, looks after that.
@@ -155,7 +155,7 @@ func (m *module) driftLooked(ctx actor.Context, result any) {
 	}
 	d := &m.state.drift
 	d.checked, d.failed, d.found = time.Now(), "", found.changes
-	m.program.Metrics.drifted(m.name, len(found.changes))
+	m.program.Metrics.Modules.Drifted(m.name, len(found.changes))
 	told := withoutValues(found.changes)
 	m.reportDrift(told)
 	d.told = told
@@ -199,14 +199,14 @@ func (m *module) correctDrift(ctx actor.Context) {
 		cause = messages.By(cause.Activation, cause.Detail, *d.cause)
 	}
 	d.cause, d.corrected = &cause, time.Now()
-	m.program.Metrics.driftCorrected(m.name)
+	m.program.Metrics.Modules.DriftCorrected(m.name)
 	t := m.program.task(m.name, messages.RunModule{}, cause)
 	delay := fightDelay(cause, m.program.DriftPeriod)
 	if delay == 0 {
 		m.program.enqueue(ctx, false, t)
 		return
 	}
-	m.program.Metrics.looped(cause)
+	m.program.Metrics.Converge.Looped(cause)
 	m.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
 	m.runLater(t, delay)
 }

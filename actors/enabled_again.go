@@ -154,7 +154,7 @@ func (c *converge) scriptAnswered(ctx actor.Context, changed sectionChanged, res
 		if !answer.Enabled {
 			ctx.Send(owner, messages.SuspendModule{})
 		}
-		c.reloadUnlooped(ctx, messages.By(messages.ByScript, changed.module+" says "+truth(answer.Enabled), changed.cause))
+		c.reloadUnlooped(ctx, messages.By(messages.ByScript, changed.module+" says "+strconv.FormatBool(answer.Enabled), changed.cause))
 	case answer.Enabled:
 		ctx.Send(owner, messages.ResumeModule{}) // it may have said false a moment ago
 		if changed.run {

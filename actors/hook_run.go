@@ -297,7 +297,7 @@ func (j job) execute(run *supervisor.Run, binding hooks.BindingType, contexts []
 	outcome := errors.New("bug: it panicked") // until it returns
 	defer func() {
 		if outcome == nil || run.Context().Err() == nil {
-			j.program.Metrics.hookRan(j.owner, hook.Name, contexts[0].Binding, j.task, used, outcome)
+			j.program.Metrics.Hooks.Ended(j.owner, hook.Name, contexts[0].Binding, j.task, used, outcome)
 		}
 	}()
 	outcome = j.runAndApply(run, prepared, binding, triggers, &used, e)
@@ -320,7 +320,7 @@ func (j job) runAndApply(run *supervisor.Run, prepared hooks.Run, binding hooks.
 	if err := j.checkObjects(run, e.objects); err != nil {
 		return fmt.Errorf("hook %s: its result is refused: object patches: %w", hook.Name, err)
 	}
-	if err := j.program.Metrics.custom.check(result.Metrics); err != nil {
+	if err := j.program.Metrics.Reports.Check(result.Metrics); err != nil {
 		return fmt.Errorf("hook %s: its result is refused: %w", hook.Name, err)
 	}
 	e.metrics = result.Metrics
@@ -487,9 +487,6 @@ func loadHooks(ctx context.Context, w World, dir, prefix, workingDir string, sco
 	}
 	return found, errors.Join(errs...)
 }
-
-// since is the time a step took, in seconds, as metrics have it.
-func since(start time.Time) float64 { return time.Since(start).Seconds() }
 
 // describeObject names an object for people.
 func describeObject(kind, namespace, name string) string {

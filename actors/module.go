@@ -64,7 +64,7 @@ func newModule(p *program, m addons.Module, section *values.Section, warm []hook
 	state.reset()
 	if warm != nil {
 		state.hooks, state.loaded = warm, true
-		p.Metrics.hooksLoaded(m.Name, warm)
+		p.Metrics.Hooks.Loaded(m.Name, warm)
 	}
 	return func() actor.Actor {
 		m := &module{owner: *newOwner(p, m.Name, m.Root, &state.ownerState), state: state}
@@ -297,7 +297,7 @@ func (m *module) objectsBack(msg objectsBack) {
 
 func (m *module) countFailure(supervisor.Attempt) {
 	m.state.failed = time.Now()
-	m.program.Metrics.moduleFailed(m.name, m.state.phase)
+	m.program.Metrics.Modules.Failed(m.name, m.state.phase)
 }
 
 // describe says what became of the release.

@@ -60,7 +60,7 @@ func (c *converge) explainOff() {
 
 // discoveryFailed remembers why no module can be enabled for now.
 func (c *converge) discoveryFailed(err error) {
-	c.program.Metrics.discoveryFailed()
+	c.program.Metrics.Converge.DiscoveryFailed.Inc()
 	c.state.discoveryFails = messages.DiscoveryFails(err)
 	c.explainOff()
 }

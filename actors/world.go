@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
+	"addon-operator/actors/metrics"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -59,7 +60,7 @@ type World struct {
 	// WentBack begins to report watches that saw the API server go back to an earlier state
 	// (kube.Client.WentBack). It may be nil: then this is not noticed.
 	WentBack func(ctx context.Context, notify func(watch string))
-	Metrics  *Metrics
+	Metrics  *metrics.Metrics
 	// Writes is done when Helm must stop writing at once: at the end of the grace period.
 	// Cancelling a task does not stop Helm in the middle.
 	Writes context.Context
@@ -186,7 +187,7 @@ type program struct {
 	enabled atomic.Pointer[[]string]
 
 	running *runningHooks
-	told    *told // of loops
+	told    told // of loops
 	// secretOff: the Secret with values is not read or written.
 	secretOff atomic.Bool
 }
@@ -195,7 +196,7 @@ func newProgram(system *supervisor.System, w World) *program {
 	if w.Secrets == nil {
 		w.Secrets = &Secrets{}
 	}
-	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width))), running: newRunningHooks(w.Log), told: newTold()}
+	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width))), running: &runningHooks{log: w.Log}}
 }
 
 // paths of the actors

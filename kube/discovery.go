@@ -1,10 +1,13 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -74,13 +77,7 @@ func (c *Client) Discover(ctx context.Context) (Discovery, error) {
 		return d, fmt.Errorf("discover the kinds of the API server: %w", err)
 	}
 	d.Kinds = preferredFirst(groups, lists)
-	for _, group := range groups {
-		for _, v := range group.Versions {
-			if gv := (schema.GroupVersion{Group: group.Name, Version: v.Version}); failed[gv] != nil {
-				d.Away = append(d.Away, gv)
-			}
-		}
-	}
+	d.Away = slices.SortedFunc(maps.Keys(failed), func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) })
 	return d, nil
 }
 

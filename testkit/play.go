@@ -14,6 +14,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 	"addon-operator/actors/scenario"
 	"addon-operator/addons"
 	"addon-operator/hooks"
@@ -114,7 +115,7 @@ type player struct {
 	releases *Releases
 	hooks    *Hooks
 	crds     *crds // nil: modules bring none
-	metrics  *actors.Metrics
+	metrics  *metrics.Metrics
 	witness  *witness
 	isolate  bool
 	// unordered traces are sorted within an instant.
@@ -143,7 +144,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	trace, cluster := NewTrace(), scenario.NewCluster(scenario.DefaultVersion, nil)
 	p := &player{
 		Engine: scenario.NewEngine(cluster, trace), t: t, steps: steps(), disk: s.disk, sched: NewScheduler(seed), witness: newWitness(),
-		releases: NewReleases(trace), metrics: actors.NewMetrics(actors.DefaultPrefix),
+		releases: NewReleases(trace), metrics: metrics.New(metrics.DefaultPrefix),
 	}
 	p.Cast, cluster.Note, cluster.Deliver = p, trace.Add, p.news.tell
 	p.metrics.ShowOldNames()

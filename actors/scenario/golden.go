@@ -81,7 +81,7 @@ func (p *play) checkMetrics(want []metric) (problems []string) {
 	if p.Operator == nil {
 		return []string{ErrNotRunning.Error()}
 	}
-	families, err := p.Operator.Metrics().Hooks.Gather()
+	families, err := p.Operator.Metrics().HookRegistry.Gather()
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 	"addon-operator/messages"
 )
 
@@ -135,7 +136,7 @@ func (p *planning) ask(cmd *cobra.Command, question messages.ForecastRequest, op
 	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
 	p.config.changeable = &parameters{log: log}
-	world, err := newWorld(cmd.Context(), p.config, &replica{config: p.config, log: log}, actors.NewMetrics(p.config.MetricsPrefix))
+	world, err := newWorld(cmd.Context(), p.config, &replica{config: p.config, log: log}, metrics.New(p.config.MetricsPrefix))
 	if err != nil {
 		return messages.Forecast{}, "", err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -123,25 +124,25 @@ func stop(c *Config, operator *actors.Operator, stopWrites func(), log *slog.Log
 
 // newMetrics makes the metrics, those of the process and of all clients of the API server
 // included; both are global to the process.
-func newMetrics(c *Config) *actors.Metrics {
-	m := actors.NewMetrics(c.MetricsPrefix)
+func newMetrics(c *Config) *metrics.Metrics {
+	m := metrics.New(c.MetricsPrefix)
 	m.ShowVersion(version)
-	m.LimitHookSeries(c.HookSeries)
+	m.Reports.Limit = c.HookSeries
 	if c.OldMetrics {
 		m.ShowOldNames()
 	}
 	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	kube.ObserveRequests(m.Client())
+	kube.ObserveRequests(m.Client)
 	return m
 }
 
 // newWorld connects the actors with what lies outside.
-func newWorld(writes context.Context, c *Config, replica *replica, metrics *actors.Metrics) (actors.World, error) {
+func newWorld(writes context.Context, c *Config, replica *replica, metrics *metrics.Metrics) (actors.World, error) {
 	log := replica.log
 	client, err := kube.Connect(kube.Options{
 		Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer,
 		QPS: float32(c.KubeQPS), Burst: c.KubeBurst, UserAgent: "addon-operator/" + version, Log: log,
-		Watches: metrics.Client(), Fence: replica.fence,
+		Watches: metrics.Client, Fence: replica.fence,
 	})
 	if err != nil {
 		return actors.World{}, err
@@ -307,7 +308,7 @@ func (s valuesSecret) Write(ctx context.Context, base map[string]string, set map
 func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership func() messages.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
 	source := server.Source{
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: version,
-		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: c.changeable,
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: renderer(operator), Parameters: c.changeable,
 		Leadership: leadership, Hide: operator.Hide,
 		Forecast: operator.Forecast,
 		Hanging:  operator.HangingHooks,

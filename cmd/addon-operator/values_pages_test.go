@@ -98,7 +98,7 @@ func startRunning(t *testing.T) *running {
 	changeable.addLogLevel(&Config{level: &slog.LevelVar{}})
 	r.pages = httptest.NewServer(server.Debug(server.Source{
 		Inspector: operator.Inspector(), Converge: operator.Converge, Ask: operator.Ask, Version: "v1.2.3",
-		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: changeable, Forecast: operator.Forecast,
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: renderer(operator), Parameters: changeable, Forecast: operator.Forecast,
 	}))
 	t.Cleanup(r.pages.Close)
 	if _, err := r.run("values", "explain", "global"); err == nil {

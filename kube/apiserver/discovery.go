@@ -13,15 +13,15 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 )
 
 // serveDiscovery answers what clients ask before they ask for objects. It reports false
 // for all other paths.
-func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request) bool {
-	served := s.store.served()
+func serveDiscovery(w http.ResponseWriter, r *http.Request, served kinds, about version.Info) bool {
 	path := strings.Trim(r.URL.Path, "/")
 	if gv, ok := groupVersion(path); ok {
-		list := resources(served.all(), gv)
+		list := resources(served.all, gv)
 		switch {
 		case slices.Contains(served.away, gv):
 			writeError(w, apierrors.NewServiceUnavailable("the server is currently unable to handle the request"))
@@ -34,17 +34,17 @@ func (s *Server) serveDiscovery(w http.ResponseWriter, r *http.Request) bool {
 	}
 	switch {
 	case path == "version":
-		writeJSON(w, http.StatusOK, s.version)
+		writeJSON(w, http.StatusOK, about)
 	case path == "api":
 		writeJSON(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
 	case path == "apis":
 		answerGroups(w, r, groups(served))
 	case path == "openapi/v3":
-		writeJSON(w, http.StatusOK, openAPIPaths(served.all()))
+		writeJSON(w, http.StatusOK, openAPIPaths(served.all))
 	case path == "openapi/v2":
-		writeOpenAPIv2(w, served.all())
+		writeOpenAPIv2(w, served.all)
 	case strings.HasPrefix(path, "openapi/v3/"):
-		writeJSON(w, http.StatusOK, openAPI(served.all()))
+		writeJSON(w, http.StatusOK, openAPI(served.all))
 	default:
 		list := groups(served)
 		i := slices.IndexFunc(list, func(g metav1.APIGroup) bool { return "apis/"+g.Name == path })
@@ -100,7 +100,7 @@ func groups(served kinds) []metav1.APIGroup {
 			list[i].Versions = append(list[i].Versions, v)
 		}
 	}
-	for _, k := range served.all() {
+	for _, k := range served.all {
 		add(k.GroupVersion)
 	}
 	for _, gv := range served.away {

@@ -55,7 +55,7 @@ func (q *request) dry() bool { return q.query.Get("dryRun") != "" }
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if s.serveDiscovery(w, r) {
+	if serveDiscovery(w, r, s.store.served(), s.version) {
 		return
 	}
 	q, err := newRequest(s.store, r)
@@ -118,25 +118,17 @@ func (q *request) serve() (any, error) {
 
 // verb is what RBAC calls a method for one object or for all; "" for none.
 func verb(method string, one, watch bool) string {
+	verbs := map[string]struct{ all, one string }{
+		http.MethodGet: {"list", "get"}, http.MethodPost: {"create", ""}, http.MethodPut: {"", "update"},
+		http.MethodPatch: {"", "patch"}, http.MethodDelete: {"deletecollection", "delete"},
+	}[method]
 	switch {
-	case method == http.MethodGet && watch:
+	case watch && method == http.MethodGet:
 		return "watch"
-	case method == http.MethodGet && one:
-		return "get"
-	case method == http.MethodGet:
-		return "list"
-	case method == http.MethodPost && !one:
-		return "create"
-	case method == http.MethodPut && one:
-		return "update"
-	case method == http.MethodPatch && one:
-		return "patch"
-	case method == http.MethodDelete && one:
-		return "delete"
-	case method == http.MethodDelete:
-		return "deletecollection"
+	case one:
+		return verbs.one
 	}
-	return ""
+	return verbs.all
 }
 
 func isTrue(text string) bool { return text == "true" || text == "1" }

@@ -130,24 +130,23 @@ func listedKinds(list *metav1.APIResourceList) []*kind {
 
 // kinds are all that is served. A copy stays as it is.
 type kinds struct {
-	builtin []*kind
-	defined []*kind               // by CustomResourceDefinitions
-	away    []schema.GroupVersion // what they serve is unknown: their server does not answer
+	all   []*kind
+	fixed int                   // so many of them do not come from CustomResourceDefinitions
+	away  []schema.GroupVersion // what they serve is unknown: their server does not answer
 }
 
-func (c kinds) all() []*kind { return slices.Concat(c.builtin, c.defined) }
+// define replaces the kinds of CustomResourceDefinitions.
+func (c *kinds) define(defined []*kind) { c.all = slices.Concat(c.all[:c.fixed], defined) }
 
 // find looks a kind up by a word; an empty apiVersion means any.
 func (c kinds) find(apiVersion, word string) (found *kind) {
-	for _, list := range [][]*kind{c.builtin, c.defined} {
-		for _, k := range list {
-			switch {
-			case apiVersion != "" && k.String() != apiVersion:
-			case k.name == word:
-				return k
-			case found == nil && k.answersTo(word):
-				found = k
-			}
+	for _, k := range c.all {
+		switch {
+		case apiVersion != "" && k.String() != apiVersion:
+		case k.name == word:
+			return k
+		case found == nil && k.answersTo(word):
+			found = k
 		}
 	}
 	return found
@@ -155,11 +154,9 @@ func (c kinds) find(apiVersion, word string) (found *kind) {
 
 // at looks a kind up by where it is served.
 func (c kinds) at(gv schema.GroupVersion, plural string) *kind {
-	for _, list := range [][]*kind{c.builtin, c.defined} {
-		for _, k := range list {
-			if k.GroupVersion == gv && k.plural == plural {
-				return k
-			}
+	for _, k := range c.all {
+		if k.GroupVersion == gv && k.plural == plural {
+			return k
 		}
 	}
 	return nil

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/version"
 
@@ -26,7 +25,7 @@ func New(kubernetes string) *Server {
 	major, rest, _ := strings.Cut(strings.TrimPrefix(kubernetes, "v"), ".")
 	minor, _, _ := strings.Cut(rest, ".")
 	s := &Server{
-		store:   newStore(kinds{builtin: builtinKinds()}),
+		store:   newStore(builtinKinds()),
 		version: version.Info{Major: major, Minor: minor, GitVersion: kubernetes, Platform: "linux/amd64"},
 	}
 	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} { // as a kube-apiserver
@@ -35,24 +34,20 @@ func New(kubernetes string) *Server {
 	return s
 }
 
-// NewOf makes a server without objects that says about itself what another one does.
+// NewOf makes a server without objects that says about itself what another one does, but for
+// subresources.
 func NewOf(other kube.Discovery) *Server {
-	s := &Server{store: newStore(kinds{away: other.Away}), version: other.Version}
+	var served kinds
 	for _, list := range other.Kinds {
-		s.Serve(list)
-	}
-	return s
-}
-
-// Serve adds kinds, unless they are served. Subresources are left out.
-func (s *Server) Serve(list *metav1.APIResourceList) {
-	s.store.mu.Lock()
-	defer s.store.mu.Unlock()
-	for _, k := range listedKinds(list) {
-		if c := &s.store.kinds; c.at(k.GroupVersion, k.plural) == nil {
-			c.builtin = append(slices.Clip(c.builtin), k)
+		for _, k := range listedKinds(list) {
+			if served.at(k.GroupVersion, k.plural) == nil {
+				served.all = append(served.all, k)
+			}
 		}
 	}
+	s := &Server{store: newStore(served.all), version: other.Version}
+	s.store.kinds.away = other.Away
+	return s
 }
 
 // EnsureNamespace makes a namespace, unless it is there.

@@ -26,8 +26,11 @@ type store struct {
 	review  func(Request) error
 }
 
-func newStore(served kinds) *store {
-	return &store{number: firstVersion, objects: map[key]*unstructured.Unstructured{}, kinds: served, history: newHistory(firstVersion), denied: map[share]bool{}}
+func newStore(served []*kind) *store {
+	return &store{
+		number: firstVersion, objects: map[key]*unstructured.Unstructured{}, history: newHistory(firstVersion),
+		kinds: kinds{all: served, fixed: len(served)}, denied: map[share]bool{},
+	}
 }
 
 // firstVersion is as many digits long as those of a cluster that is in use: who compares
@@ -55,12 +58,13 @@ func (s *store) served() kinds {
 
 // define reads the CustomResourceDefinitions again.
 func (s *store) define() {
-	s.kinds.defined = nil
+	var defined []*kind
 	for _, key := range s.sortedKeys(definitions) {
 		if s.objects[key].GetDeletionTimestamp() == nil {
-			s.kinds.defined = append(s.kinds.defined, definedKinds(s.objects[key])...)
+			defined = append(defined, definedKinds(s.objects[key])...)
 		}
 	}
+	s.kinds.define(defined)
 }
 
 func (s *store) sortedKeys(resource schema.GroupResource) []key {

@@ -1,4 +1,4 @@
-package actors
+package metrics
 
 import (
 	"fmt"
@@ -15,8 +15,8 @@ import (
 	"addon-operator/messages"
 )
 
-// scrape gathers as a page does; each series is a line "name{labels} value".
-func scrape(t *testing.T, h *HookMetrics) []string {
+// page gathers as a page does; each series is a line "name{labels} value".
+func page(t *testing.T, h *Reports) []string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(h)
@@ -79,6 +79,11 @@ func TestHookMetrics(t *testing.T) { // I6, I7, I8, X29
 			[]report{{"m", "h", `{"name":"g","set":1,"labels":{"a":"1"}} {"name":"g","set":2,"labels":{"b":"2"}}`}, {global, "h", `{"name":"g","set":3}`}},
 			"g{a=,b=,hook=h,module=} gauge 3\ng{a=,b=2,hook=h,module=m} gauge 2\ng{a=1,b=,hook=h,module=m} gauge 1",
 		},
+		"an empty label is none": {[]report{{"m", "h", `{"name":"g","set":1} {"name":"g","set":2,"labels":{"a":""}}`}}, "g{hook=h,module=m} gauge 2"},
+		"of a module's hook and a global one with the same series the former is shown": {
+			[]report{{global, "h", `{"name":"g","set":1,"labels":{"module":"m"}} {"name":"k","set":1,"labels":{"module":"m"}}`}, {"m", "h", `{"name":"g","set":2}`}},
+			"g{hook=h,module=m} gauge 2\nk{hook=h,module=m} gauge 1",
+		},
 		"the labels of the operator win": {[]report{{"m", "h", `{"name":"g","set":1,"labels":{"hook":"x","module":"y"}}`}}, "g{hook=h,module=m} gauge 1"},
 		"series without a group stay when they are not mentioned": {
 			[]report{{"m", "h", `{"name":"g","set":1,"labels":{"a":"1"}}`}, {"m", "h", `{"name":"g","set":2,"labels":{"a":"2"}}`}},
@@ -109,18 +114,18 @@ func TestHookMetrics(t *testing.T) { // I6, I7, I8, X29
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {
-			h := newHookMetrics(DefaultPrefix)
+			h := New(DefaultPrefix).Reports
 			for _, r := range test.reports {
 				parsed, _, err := hooks.ParseMetrics([]byte(r.text))
 				if err == nil {
-					err = h.check(parsed)
+					err = h.Check(parsed)
 				}
 				if err != nil {
 					t.Fatal(err)
 				}
-				h.report(r.owner, r.hook, parsed)
+				h.Add(r.owner, r.hook, parsed)
 			}
-			if got := strings.Join(scrape(t, h), "\n"); got != test.want {
+			if got := strings.Join(page(t, h), "\n"); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 		})
@@ -128,8 +133,8 @@ func TestHookMetrics(t *testing.T) { // I6, I7, I8, X29
 }
 
 func TestHookMetricsAreRefused(t *testing.T) { // I6, X27
-	h := newHookMetrics(DefaultPrefix)
-	h.report("m", "h", []hooks.Metric{{Name: "known", Action: hooks.ActionSet, Value: 1}})
+	h := New(DefaultPrefix).Reports
+	h.Add("m", "h", []hooks.Metric{{Name: "known", Action: hooks.ActionSet, Value: 1}})
 	tests := map[string]struct{ text, want string }{
 		"another type than before":     {`{"name":"known","add":1}`, `metric known: action "add" does not go with "set"`},
 		"two types in one run":         {`{"name":"new","set":1} {"name":"new","add":1}`, `metric new: action "add" does not go with "set"`},
@@ -144,32 +149,32 @@ func TestHookMetricsAreRefused(t *testing.T) { // I6, X27
 		t.Run(situation, func(t *testing.T) {
 			parsed, _, err := hooks.ParseMetrics([]byte(test.text))
 			if err == nil {
-				err = h.check(parsed)
+				err = h.Check(parsed)
 			}
 			if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want %q", err, test.want)
 			}
 		})
 	}
-	if got := scrape(t, h); len(got) != 1 {
+	if got := page(t, h); len(got) != 1 {
 		t.Errorf("a check has an effect: %q", got)
 	}
 }
 
 func TestHookMetricsOfADisabledModuleVanish(t *testing.T) { // I9
-	h := newHookMetrics(DefaultPrefix)
-	h.report("m", "h", []hooks.Metric{{Name: "g", Action: hooks.ActionSet}})
-	h.report("n", "h", []hooks.Metric{{Name: "g", Action: hooks.ActionSet}})
-	h.report(messages.GlobalHooks, "h", []hooks.Metric{{Name: "g", Action: hooks.ActionSet}})
+	h := New(DefaultPrefix).Reports
+	h.Add("m", "h", []hooks.Metric{{Name: "g", Action: hooks.ActionSet}})
+	h.Add("n", "h", []hooks.Metric{{Name: "g", Action: hooks.ActionSet}})
+	h.Add(messages.GlobalHooks, "h", []hooks.Metric{{Name: "g", Action: hooks.ActionSet}})
 	h.forget("m")
-	if got := strings.Join(scrape(t, h), " "); strings.Contains(got, "module=m") || len(scrape(t, h)) != 2 {
+	if got := strings.Join(page(t, h), " "); strings.Contains(got, "module=m") || len(page(t, h)) != 2 {
 		t.Errorf("got %s", got)
 	}
 }
 
 // A scrape sees all of a run or nothing of it. I7
 func TestHookMetricsAreScrapedAsAWhole(t *testing.T) {
-	h := newHookMetrics(DefaultPrefix)
+	h := New(DefaultPrefix).Reports
 	var writer sync.WaitGroup
 	stop := make(chan struct{})
 	run := func(i int) {
@@ -177,7 +182,7 @@ func TestHookMetricsAreScrapedAsAWhole(t *testing.T) {
 		for k := range 5 {
 			all = append(all, hooks.Metric{Name: "g", Group: "x", Action: hooks.ActionSet, Value: float64(i), Labels: map[string]string{"run": fmt.Sprint(i), "k": fmt.Sprint(k)}})
 		}
-		h.report("m", "h", all)
+		h.Add("m", "h", all)
 	}
 	run(0)
 	writer.Go(func() {
@@ -191,7 +196,7 @@ func TestHookMetricsAreScrapedAsAWhole(t *testing.T) {
 		}
 	})
 	for range 200 {
-		lines := scrape(t, h)
+		lines := page(t, h)
 		values := map[string]bool{}
 		for _, line := range lines {
 			values[line[strings.LastIndexByte(line, ' ')+1:]] = true
@@ -204,9 +209,27 @@ func TestHookMetricsAreScrapedAsAWhole(t *testing.T) {
 	writer.Wait()
 }
 
+// Hooks that report at the same time lose nothing of each other.
+func TestReportsAtTheSameTime(t *testing.T) {
+	m := New(DefaultPrefix)
+	const runs = 200
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			for range runs {
+				m.Reports.Add("m", fmt.Sprint(i/2), []hooks.Metric{{Name: "c", Action: hooks.ActionAdd, Value: 1}})
+			}
+		})
+	}
+	all.Wait()
+	if got, want := strings.Join(page(t, m.Reports), " "), "c{hook=0,module=m} counter 400 c{hook=1,module=m} counter 400"; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 // Memory that is not known is left out: zero would be a lie. C30
 func TestUnknownMemoryIsNoMetric(t *testing.T) {
-	m := NewMetrics(DefaultPrefix)
+	m := New(DefaultPrefix)
 	task := messages.Task{Queue: "main", Cause: messages.Cause{Activation: messages.ByHook}}
 	has := func(name string) bool {
 		families, err := m.Registry.Gather()
@@ -215,11 +238,11 @@ func TestUnknownMemoryIsNoMetric(t *testing.T) {
 		}
 		return slices.ContainsFunc(families, func(f *dto.MetricFamily) bool { return f.GetName() == DefaultPrefix+name })
 	}
-	m.hookRan("m", "h", "b", task, hooks.Usage{}, nil)
+	m.Hooks.Ended("m", "h", "b", task, hooks.Usage{}, nil)
 	if has("module_hook_run_max_rss_bytes") || !has("module_hook_success_total") {
 		t.Error("the memory of a run that is not known is shown, or the run is not counted")
 	}
-	m.hookRan("m", "h", "b", task, hooks.Usage{MaxRSS: 1}, nil)
+	m.Hooks.Ended("m", "h", "b", task, hooks.Usage{MaxRSS: 1}, nil)
 	if !has("module_hook_run_max_rss_bytes") {
 		t.Error("the memory of a run is not shown")
 	}
@@ -228,15 +251,15 @@ func TestUnknownMemoryIsNoMetric(t *testing.T) {
 // I6: a hook may have so many series and no more; those that it has go on, other hooks are not concerned, and who removes
 // some may have others.
 func TestSeriesOfAHookAreLimited(t *testing.T) {
-	m := NewMetrics(DefaultPrefix)
-	m.LimitHookSeries(5)
+	m := New(DefaultPrefix)
+	m.Reports.Limit = 5
 	run := func(hook, text string) (dropped int) {
 		t.Helper()
 		parsed, _, err := hooks.ParseMetrics([]byte(text))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return m.hookReported("m", hook, parsed)
+		return m.Reports.Add("m", hook, parsed)
 	}
 	var many strings.Builder
 	for i := range 8 {
@@ -251,16 +274,16 @@ func TestSeriesOfAHookAreLimited(t *testing.T) {
 	if dropped := run("other", many.String()); dropped != 3 {
 		t.Errorf("another hook: %d are dropped, want 3", dropped)
 	}
-	if n := len(scrape(t, m.custom)); n != 10 {
+	if n := len(page(t, m.Reports)); n != 10 {
 		t.Errorf("%d series, want 10", n)
 	}
 	run("h", `{"group":"x","action":"expire"} {"name":"o","action":"observe","value":1,"buckets":[1,2]} {"name":"c","add":2}`)
-	got := strings.Join(scrape(t, m.custom), "\n")
+	got := strings.Join(page(t, m.Reports), "\n")
 	if !strings.Contains(got, "o{hook=h,module=m} histogram") || strings.Contains(got, "c{") {
 		t.Errorf("a histogram of two buckets takes all five places:\n%s", got)
 	}
 	run("h", `{"name":"o","action":"observe","value":1,"buckets":[1]} {"name":"c","add":2} {"name":"c","add":3}`)
-	if got := strings.Join(scrape(t, m.custom), "\n"); !strings.Contains(got, "c{hook=h,module=m} counter 5") {
+	if got := strings.Join(page(t, m.Reports), "\n"); !strings.Contains(got, "c{hook=h,module=m} counter 5") {
 		t.Errorf("a smaller histogram leaves a place:\n%s", got)
 	}
 	families, err := m.Registry.Gather()
@@ -272,9 +295,9 @@ func TestSeriesOfAHookAreLimited(t *testing.T) {
 			if n := f.GetMetric()[0].GetCounter().GetValue(); n != 7 { // 3, 3 and 1
 				t.Errorf("%v values of h are counted as dropped, want 7", n)
 			}
-			m.forgetModule("m")
-			if len(m.custom.count) != 0 {
-				t.Errorf("counts of a module that is gone: %v", m.custom.count)
+			m.ForgetModule("m")
+			if now := *m.Reports.now.Load(); len(now) != 0 {
+				t.Errorf("reports of a module that is gone: %v", now)
 			}
 			return
 		}

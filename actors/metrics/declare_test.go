@@ -1,29 +1,28 @@
-package actors_test
+package metrics_test
 
 import (
-	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 )
 
 // What documentation is made of: every metric has a name with the prefix, a type, a help
 // text, and no label twice, also before it has a series (I2).
 func TestFamilies(t *testing.T) {
-	m := actors.NewMetrics("x_")
+	m := metrics.New("x_")
 	m.ShowOldNames()
-	actors.New(actors.World{Metrics: m, Log: slog.New(slog.DiscardHandler)})
-	byName := map[string]actors.Family{}
+	m.Watch(metrics.Sources{})
+	byName := map[string]metrics.Family{}
 	for _, f := range m.Families() {
 		byName[f.Name] = f
 		if f.Help == "" || !slices.Contains([]string{"counter", "gauge", "histogram"}, f.Type) || len(f.Labels) != len(slices.Compact(slices.Sorted(slices.Values(f.Labels)))) {
 			t.Errorf("%+v", f)
 		}
 	}
-	for name, want := range map[string]actors.Family{
+	for name, want := range map[string]metrics.Family{
 		"x_live_ticks":                 {Type: "counter"},
 		"x_config_values_errors_total": {Type: "counter"},
 		"x_module_run_seconds":         {Type: "histogram", Labels: []string{"module", "activation"}},
@@ -40,9 +39,9 @@ func TestFamilies(t *testing.T) {
 // What is not offered: bytes of a snapshot, because memory that several watches share
 // belongs to none of them (I4); and the names of an operator without modules (I5).
 func TestFamiliesThatAreNotOffered(t *testing.T) {
-	m := actors.NewMetrics("x_")
+	m := metrics.New("x_")
 	m.ShowOldNames()
-	actors.New(actors.World{Metrics: m, Log: slog.New(slog.DiscardHandler)})
+	m.Watch(metrics.Sources{})
 	others := regexp.MustCompile(`^x_(hook_run_.*|hook_enable_kubernetes_bindings_.*)$`)
 	snapshots := 0
 	for _, f := range m.Families() {
