@@ -29,7 +29,7 @@ type Hooks struct {
 	witness *witness
 	disk    *disk             // nil: files are read where they lie
 	cluster *scenario.Cluster // nil: hooks write nothing themselves
-	sched   *Scheduler        // nil: whoever wakes goes on
+	sched   *scheduler        // nil: whoever wakes goes on
 	faults  *scenario.Faults
 }
 
@@ -75,7 +75,7 @@ func (h *Hooks) sleep(ctx context.Context, name string, d time.Duration) (slept 
 		slept = true
 	case <-ctx.Done():
 	}
-	h.sched.Await("hook " + name) // others may end at the same time
+	h.sched.await("hook " + name) // others may end at the same time
 	return slept
 }
 
@@ -84,7 +84,7 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 	if err := h.begin(ctx, file.Name+scenario.AskConfig); err != nil {
 		return nil, err
 	}
-	h.sched.Await("config " + file.Name)
+	h.sched.await("config " + file.Name)
 	s, err := h.disk.script(file.Path)
 	if err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 // Run implements actors.HookRunner.
 func (h *Hooks) Run(ctx context.Context, run hooks.Run) (result hooks.Result, err error) {
 	contexts := describe(run.Contexts)
-	h.sched.Await("hook " + run.Hook.Name) // that of another queue may begin at the same time
+	h.sched.await("hook " + run.Hook.Name) // that of another queue may begin at the same time
 	h.trace.Add("hook %s: %s", run.Hook.Name, strings.Join(contexts, " + "))
 	ended := false // a panic is no success
 	h.witness.seen(run)

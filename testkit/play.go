@@ -33,6 +33,7 @@ func Play(t *testing.T, archive *txtar.Archive, seed uint64) *Played {
 // parsed at the first play; later ones write again what steps have changed.
 type Stage struct {
 	disk   *disk
+	steps  map[string]step
 	script []scenario.Line
 	runner *hooks.Runner
 }
@@ -40,24 +41,23 @@ type Stage struct {
 // NewStage prepares to play a script. Its directory is removed when the test ends.
 func NewStage(t *testing.T, archive *txtar.Archive) *Stage {
 	t.Helper()
-	s := &Stage{disk: newDisk(t.TempDir(), archive)}
+	s := &Stage{disk: newDisk(t.TempDir(), archive), steps: steps()}
 	if f := s.disk.original["script"]; f != nil {
-		s.script = parseSteps(t, string(f.data))
+		s.script = s.parseSteps(t, string(f.data))
 	}
 	return s
 }
 
 // parseSteps reads the steps of a script.
-func parseSteps(t *testing.T, script string) (lines []scenario.Line) {
+func (s *Stage) parseSteps(t *testing.T, script string) (lines []scenario.Line) {
 	t.Helper()
-	words := steps()
 	for i, text := range strings.Split(script, "\n") {
 		text = strings.TrimSpace(text)
 		if text == "" || strings.HasPrefix(text, "#") {
 			continue
 		}
 		verb, rest, _ := strings.Cut(text, " ")
-		if words[verb] == nil {
+		if s.steps[verb] == nil {
 			t.Fatalf("script line %d: unknown step %q", i+1, verb)
 		}
 		lines = append(lines, scenario.Line{Place: fmt.Sprintf("script line %d: %s", i+1, text), Verb: verb, Rest: strings.TrimSpace(rest)})
@@ -74,7 +74,7 @@ func (s *Stage) Play(t *testing.T, seed uint64) *Played {
 // PlaySteps plays other steps with the files of the script.
 func (s *Stage) PlaySteps(t *testing.T, script string, seed uint64) *Played {
 	t.Helper()
-	return s.play(t, parseSteps(t, script), seed)
+	return s.play(t, s.parseSteps(t, script), seed)
 }
 
 func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played {
@@ -110,7 +110,7 @@ type player struct {
 	t        *testing.T
 	steps    map[string]step
 	disk     *disk
-	sched    *Scheduler
+	sched    *scheduler
 	news     lateNews
 	releases *Releases
 	hooks    *Hooks
@@ -143,7 +143,7 @@ type player struct {
 func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	trace, cluster := NewTrace(), scenario.NewCluster(scenario.DefaultVersion, nil)
 	p := &player{
-		Engine: scenario.NewEngine(cluster, trace), t: t, steps: steps(), disk: s.disk, sched: NewScheduler(seed), witness: newWitness(),
+		Engine: scenario.NewEngine(cluster, trace), t: t, steps: s.steps, disk: s.disk, sched: newScheduler(seed), witness: newWitness(),
 		releases: NewReleases(trace), metrics: metrics.New(metrics.DefaultPrefix),
 	}
 	p.Cast, cluster.Note, cluster.Deliver = p, trace.Add, p.news.tell
@@ -191,7 +191,7 @@ func (p *player) Settle(context.Context) error {
 func (p *player) settle() {
 	for range busyLoop {
 		synctest.Wait()
-		if !p.sched.Turn() {
+		if !p.sched.turn() {
 			return
 		}
 	}
@@ -205,7 +205,7 @@ func (p *player) Advance(_ context.Context, d time.Duration) error {
 	for {
 		p.settle()
 		select {
-		case <-p.sched.Wake():
+		case <-p.sched.woken():
 		case <-end.C:
 			p.settle()
 			return nil
@@ -222,7 +222,7 @@ func (p *player) Await(f func() error) error {
 		select {
 		case err := <-done:
 			return err
-		case <-p.sched.Wake():
+		case <-p.sched.woken():
 		case <-time.After(time.Second):
 		}
 	}

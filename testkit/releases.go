@@ -18,7 +18,7 @@ import (
 // changed; here the values stand for the rendered manifest.
 type Releases struct {
 	trace  *scenario.Trace
-	sched  *Scheduler // nil: whoever wakes goes on
+	sched  *scheduler // nil: whoever wakes goes on
 	faults *scenario.Faults
 
 	mu       sync.Mutex
@@ -64,7 +64,7 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	r.sched.Await("helm " + name) // others may end at the same time
+	r.sched.await("helm " + name) // others may end at the same time
 	if err != nil {
 		return err
 	}

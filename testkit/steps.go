@@ -103,8 +103,8 @@ func faultSteps() map[string]step {
 		"chance":          onReleases(func(r *Releases, name string) { r.chance[name] = true }),
 		"deploys":         onReleases(func(r *Releases, name string) { r.deploys[name] = true }),
 		"vanish":          (*player).stepVanish,
-		"replace":         func(p *player, name string) error { p.releases.Vanish(true, name); return nil },
-		"tamper":          func(p *player, name string) error { p.releases.Tamper(name); return nil },
+		"replace":         func(p *player, name string) error { p.releases.vanish(true, name); return nil },
+		"tamper":          func(p *player, name string) error { p.releases.tamper(name); return nil },
 		"change":          (*player).stepChange,
 		"unchange":        onReleases(func(r *Releases, _ string) { clear(r.changed) }),
 		"release":         onReleases(func(r *Releases, name string) { r.deployed[name] = deployed{revision: 1} }),
@@ -248,7 +248,7 @@ func (p *player) stepObjects(rest string) error {
 
 func (p *player) stepSeed(text string) error {
 	seed, err := strconv.ParseUint(text, 10, 64)
-	p.sched.Draw(seed)
+	p.sched.seed(seed)
 	return err
 }
 

@@ -36,13 +36,18 @@ func (p *play) checkRendered(name string) []string {
 	if string(want) == got {
 		return nil
 	}
+	return []string{"the objects differ; --update rewrites the file\n" + Diff(string(want), got, name, "rendered now")}
+}
+
+// Diff shows the lines in which two texts differ, with what stands around them.
+func Diff(want, got, nameOfWant, nameOfGot string) string {
 	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(string(want)), B: difflib.SplitLines(got), FromFile: name, ToFile: "rendered now", Context: 3,
+		A: difflib.SplitLines(want), B: difflib.SplitLines(got), FromFile: nameOfWant, ToFile: nameOfGot, Context: 3,
 	})
 	if err != nil {
-		text = err.Error()
+		return err.Error()
 	}
-	return []string{"the objects differ; --update rewrites the file\n" + text}
+	return text
 }
 
 // rendered are the objects of the release, without what differs from run to run.
