@@ -9,6 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -121,17 +123,29 @@ func (j job) ensureCRDs(run *supervisor.Run, d discovery) error {
 
 // installCRDs installs those of some modules, unless they are under maintenance.
 func (j job) installCRDs(run *supervisor.Run, d discovery, of func(name string) bool) error {
-	var dirs []string
-	for _, m := range d.tree.Modules {
-		if of(m.Name) && maintained(m, d.maintenance) == "" {
-			dirs = append(dirs, m.Dir)
-		}
-	}
-	if len(dirs) == 0 || j.program.CRDs == nil {
+	if j.program.CRDs == nil {
 		return nil
 	}
-	run.Step("CRDs of %d modules", len(dirs))
-	if err := j.program.CRDs.EnsureCRDs(run.Context(), dirs); err != nil {
+	var modules []helm.Module
+	for _, m := range d.tree.Modules {
+		if !of(m.Name) || maintained(m, d.maintenance) != "" {
+			continue
+		}
+		chart := helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
+		if charts.HasSubcharts(m.Dir) { // which of them are enabled is a matter of values
+			own, err := ask[messages.Values](run, j.program.owner(m.Name), messages.GetValues{})
+			if err != nil {
+				return err
+			}
+			chart.Values, _ = (&known{global: j.program.global.Load(), own: own.Section}).values()
+		}
+		modules = append(modules, chart)
+	}
+	if len(modules) == 0 {
+		return nil
+	}
+	run.Step("CRDs of %d modules", len(modules))
+	if err := j.program.CRDs.EnsureCRDs(run.Context(), modules); err != nil {
 		return &crdError{err}
 	}
 	return nil

@@ -214,7 +214,7 @@ func (o *outlook) rehearseRun(ctx context.Context, step *messages.ModuleForecast
 	if !charts.Exists(m.Dir) {
 		return
 	}
-	if entries, err := os.ReadDir(filepath.Join(m.Dir, "crds")); err == nil && len(entries) > 0 && step.Step == messages.StepStart {
+	if step.Step == messages.StepStart && bringsCRDs(m, o.merged(m)) {
 		step.Notes = append(step.Notes, "its CRDs would be installed first")
 	}
 	if !o.validForHelm(step, values.GlobalKey, o.globalUnknown) || !o.validForHelm(step, m.Key, step.HookValues == messages.HookValuesUnknown) {
@@ -222,6 +222,22 @@ func (o *outlook) rehearseRun(ctx context.Context, step *messages.ModuleForecast
 	}
 	p, err := o.world.Previews.Preview(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: o.merged(m)})
 	o.describe(step, p, err)
+}
+
+// bringsCRDs reports whether a module, or a subchart that its values enable, has definitions.
+func bringsCRDs(m addons.Module, merged map[string]any) bool {
+	if entries, err := os.ReadDir(filepath.Join(m.Dir, "crds")); err == nil && len(entries) > 0 {
+		return true
+	}
+	if !charts.HasSubcharts(m.Dir) {
+		return false
+	}
+	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	if err != nil {
+		return false // the preview says it
+	}
+	files, err := loaded.SubchartCRDs(merged)
+	return err == nil && len(files) > 0
 }
 
 // validForHelm checks a section before a chart is rendered with it. When it is incomplete

@@ -134,10 +134,8 @@ func (j moduleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, unto
 			return helm.Outcome{}, false, fmt.Errorf("values for helm: %w", err)
 		}
 	}
-	if j.known.crdsDue && j.program.CRDs != nil {
-		if err := j.program.CRDs.EnsureCRDs(run.Context(), []string{j.module.Dir}); err != nil {
-			return helm.Outcome{}, false, err
-		}
+	if err := j.ownCRDs(run); err != nil {
+		return helm.Outcome{}, false, err
 	}
 	began := time.Now()
 	outcome, err = j.apply(run)
@@ -154,6 +152,20 @@ func (j moduleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, unto
 	}
 	level("release", "action", outcome.Action, "reason", outcome.Reason, "revision", outcome.Revision)
 	return outcome, false, nil
+}
+
+// ownCRDs installs the CRDs that the discovery could not: the module was under maintenance, or
+// its values enable a subchart since.
+func (j moduleJob) ownCRDs(run *supervisor.Run) error {
+	if j.program.CRDs == nil {
+		return nil
+	}
+	merged, _ := j.known.values()
+	m := helm.Module{Name: j.owner, Key: j.module.Key, Dir: j.module.Dir, Values: merged}
+	if j.known.crdsDue {
+		return j.program.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
+	}
+	return j.program.CRDs.EnsureSubcharts(run.Context(), m)
 }
 
 // apply runs Helm, and says to the healer which objects the release has.

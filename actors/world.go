@@ -160,10 +160,13 @@ type Objects interface {
 	ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error)
 }
 
-// CRDs installs the definitions that lie in directories of modules and waits until their
-// kinds are served (chapter m). Package kube implements it.
+// CRDs installs the definitions that modules bring and waits until their kinds are served
+// (chapter m). Definitions implements it.
 type CRDs interface {
-	EnsureCRDs(ctx context.Context, moduleDirs []string) error
+	// EnsureCRDs takes name, directory and values of each module.
+	EnsureCRDs(ctx context.Context, modules []helm.Module) error
+	// EnsureSubcharts installs those of subcharts that have been enabled since.
+	EnsureSubcharts(ctx context.Context, m helm.Module) error
 }
 
 // Watch is a running watch with its snapshot. Package kube implements it.

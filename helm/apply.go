@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
@@ -114,7 +115,7 @@ func (c *Client) prepare(ctx context.Context, m Module) (*apply, error) {
 	if err != nil {
 		return nil, err
 	}
-	loaded, manifest, err := c.template(ctx, op, m)
+	loaded, manifest, err := c.template(ctx, op, &m)
 	if err != nil {
 		return nil, err
 	}
@@ -123,16 +124,55 @@ func (c *Client) prepare(ctx context.Context, m Module) (*apply, error) {
 }
 
 // template loads the chart of a module and renders it.
-func (c *Client) template(ctx context.Context, op *operation, m Module) (chart *charts.Chart, manifest *rendered, err error) {
+func (c *Client) template(ctx context.Context, op *operation, m *Module) (chart *charts.Chart, manifest *rendered, err error) {
 	ended := m.observed(Template)
 	defer func() { ended(err) }()
-	if chart, err = c.charts.Load(m.chart()); err != nil {
-		return nil, nil, c.renderProblem(ctx, nil, m, err)
+	if chart, err = c.load(m); err != nil {
+		return nil, nil, c.renderProblem(ctx, nil, *m, err)
 	}
-	if manifest, err = c.render(op, m, chart); err != nil {
-		return nil, nil, c.renderProblem(ctx, op, m, err)
+	if manifest, err = c.render(op, *m, chart); err != nil {
+		return nil, nil, c.renderProblem(ctx, op, *m, err)
 	}
 	return chart, manifest, nil
+}
+
+// load loads the chart of a module. Where the module's section is that of a subchart, which somebody has
+// written for Helm, the numbers in it become those that Helm reads from a file: templates ask for their types.
+func (c *Client) load(m *Module) (*charts.Chart, error) {
+	loaded, err := c.charts.Load(m.chart())
+	if err != nil {
+		return nil, err
+	}
+	if section, ok := m.Values[m.Key]; ok && loaded.HasSubchart(m.Key) {
+		m.Values = maps.Clone(m.Values)
+		m.Values[m.Key] = numbersOfHelm(section)
+	}
+	return loaded, nil
+}
+
+// numbersOfHelm copies values, with integers as float64. Those that a template would print as 1e+06 stay
+// integers (D4).
+func numbersOfHelm(value any) any {
+	const exponent = 1_000_000
+	switch v := value.(type) {
+	case int64:
+		if -exponent < v && v < exponent {
+			return float64(v)
+		}
+	case []any:
+		list := make([]any, len(v))
+		for i, element := range v {
+			list[i] = numbersOfHelm(element)
+		}
+		return list
+	case map[string]any:
+		fields := make(map[string]any, len(v))
+		for key, field := range v {
+			fields[key] = numbersOfHelm(field)
+		}
+		return fields
+	}
+	return value
 }
 
 // apply is one run of Apply after its manifest is known.

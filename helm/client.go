@@ -137,6 +137,23 @@ func (c *Client) Releases(ctx context.Context) ([]string, error) {
 // installed (M6).
 func (c *Client) ResetDiscovery() { c.kinds.Forget() }
 
+// SubchartCRDs returns the definitions in crds/ of the subcharts that the values of a module enable.
+// A chart that does not load has none here: Apply says why.
+func (c *Client) SubchartCRDs(m Module) []charts.File {
+	if !charts.HasSubcharts(m.Dir) {
+		return nil
+	}
+	loaded, err := c.charts.Load(m.chart())
+	if err != nil {
+		return nil
+	}
+	files, err := loaded.SubchartCRDs(m.Values)
+	if err != nil {
+		return nil
+	}
+	return files
+}
+
 // WarmUp reads the kinds of the API server, so that the first Apply need not.
 func (c *Client) WarmUp(ctx context.Context) error {
 	_, err := c.kinds.Capabilities(ctx)

@@ -3,6 +3,7 @@ package helm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -193,4 +194,46 @@ func mustRender(t testing.TB, c *Client, m Module) *rendered {
 		t.Fatal(err)
 	}
 	return r
+}
+
+// H2: where the module's section is that of a subchart, its numbers are those that Helm reads; else, and
+// where a float64 would be printed as 1e+06, integers stay integers (D4).
+func TestRenderNumbersOfSubcharts(t *testing.T) {
+	const object = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: \"%s\"}\n"
+	show := func(values string) string {
+		return strings.ReplaceAll("# {{ kindOf VALUES.n }} {{ VALUES.n }} {{ VALUES.large }} {{ kindOf (index VALUES.l 0) }} {{ kindIs \"float64\" VALUES.deep.n }}\n", "VALUES", values)
+	}
+	for name, c := range map[string]struct{ dependencies, chart, want string }{
+		"of the module's name": {"[]", "podinfo", "float64 999999 1000000 float64 true"},
+		"an alias":             {"[{name: other, version: 1.0.0, alias: podinfo}]", "other", "float64 999999 1000000 float64 true"},
+		"another name":         {"[]", "other", "int64 999999 1000000 int64 false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := moduleOf(t, "podinfo", "-- Chart.yaml --\n{apiVersion: v2, name: wrapper, version: 1.0.0, dependencies: "+c.dependencies+"}\n"+
+				"-- templates/own.yaml --\n"+show(".Values.podinfo")+fmt.Sprintf(object, "own")+
+				"-- charts/"+c.chart+"/Chart.yaml --\n{apiVersion: v2, name: "+c.chart+", version: 1.0.0}\n"+
+				"-- charts/"+c.chart+"/templates/sub.yaml --\n{{ if .Values.n }}\n"+show(".Values")+"{{ end }}"+fmt.Sprintf(object, "sub"))
+			m = m.with("n", int64(999999)).with("large", int64(1000000)).with("l", []any{int64(1)}).with("deep", map[string]any{"n": int64(30)})
+			files := texts(t, newOffline(t), m)
+			for file, got := range files {
+				if sees := strings.Contains(got, "#"); sees && !strings.Contains(got, c.want) {
+					t.Errorf("%s sees %q, want %q", file, got, c.want)
+				}
+			}
+		})
+	}
+}
+
+// texts are what the templates of a module print.
+func texts(t *testing.T, c *Client, m Module) map[string]string {
+	t.Helper()
+	loaded, err := c.load(&m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := c.renderFiles(offline(t, c), m, loaded.Copy(), &lookupClients{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
 }

@@ -30,7 +30,7 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := c.charts.Load(m.chart())
+	loaded, err := c.load(&m)
 	if err != nil {
 		return nil, c.renderProblem(ctx, nil, m, err)
 	}

@@ -34,11 +34,21 @@ type crdSource struct {
 	object *unstructured.Unstructured
 }
 
-// readDefinitions reads the files below <dir>/crds of every dir (M1). All errors
-// are returned together, because nothing is applied then.
+// readDefinitions reads the files below <dir>/crds of every dir, after those of subcharts: of two definitions
+// the last one counts (M1). All errors are returned together, because nothing is applied then.
 func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 	var all []crdSource
 	var errs []error
+	for _, file := range o.Subcharts {
+		if o.Skips(file.Name) {
+			continue
+		}
+		found, err := parseDefinitionFile(file.Name, file.Data, o.Labels)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", file.Name, err))
+		}
+		all = append(all, found...)
+	}
 	for _, dir := range dirs {
 		files, err := CRDFiles(filepath.Join(dir, "crds"), o.SkipPrefixes)
 		errs = append(errs, err)
@@ -91,13 +101,20 @@ func crdFiles(root string, skip []string, visited map[string]bool) (files []stri
 			files = append(files, linked...)
 			return err
 		case filepath.Ext(path) != ".yaml" && filepath.Ext(path) != ".yml":
-		case slices.ContainsFunc(skip, func(prefix string) bool { return strings.HasPrefix(entry.Name(), prefix) }):
+		case hasPrefix(entry.Name(), skip):
 		default:
 			files = append(files, file)
 		}
 		return nil
 	})
 	return files, err
+}
+
+// Skips reports whether a file is none of definitions, by its name (M1).
+func (o CRDOptions) Skips(file string) bool { return hasPrefix(filepath.Base(file), o.SkipPrefixes) }
+
+func hasPrefix(name string, prefixes []string) bool {
+	return slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) })
 }
 
 func linksToDirectory(path string, entry fs.DirEntry) bool {
@@ -113,6 +130,10 @@ func readDefinitionFile(file string, labels map[string]string) ([]crdSource, err
 	if err != nil {
 		return nil, err
 	}
+	return parseDefinitionFile(file, data, labels)
+}
+
+func parseDefinitionFile(file string, data []byte, labels map[string]string) ([]crdSource, error) {
 	objects, err := parseDefinitions(data)
 	if err != nil {
 		return nil, err
@@ -244,15 +265,18 @@ func (d *crdSource) complete(labels map[string]string) error {
 		delete(metadata, field)
 	}
 	for _, field := range []string{"labels", "annotations"} {
+		if value, there := metadata[field]; there && value == nil { // as the API server reads it
+			delete(metadata, field)
+		}
 		if _, _, err := unstructured.NestedStringMap(d.object.Object, "metadata", field); err != nil {
 			return fmt.Errorf("CustomResourceDefinition %s: metadata.%s must be a map of texts; quote numbers and booleans", d.name, field)
 		}
 	}
-	all := d.object.GetLabels()
+	all := maps.Clone(labels)
 	if all == nil {
 		all = map[string]string{}
 	}
-	maps.Copy(all, labels)
+	maps.Copy(all, d.object.GetLabels()) // what the file says wins (M3)
 	if len(all) > 0 {
 		d.object.SetLabels(all)
 	}

@@ -33,14 +33,21 @@ const (
 // CRDOptions say which files count and what is added to them (chapter m).
 type CRDOptions struct {
 	SkipPrefixes []string          // of base names that are no definitions (M1)
-	Labels       map[string]string // put on every definition (M3)
+	Labels       map[string]string // put on every definition that does not set them itself (M3)
+	Subcharts    []CRDFile         // files in crds/ of subcharts, which may be packed
+}
+
+// CRDFile is a file of definitions that was read already.
+type CRDFile struct {
+	Name string // for errors; its base name may be filtered (M1)
+	Data []byte
 }
 
 func crdResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 }
 
-// EnsureCRDs brings the CustomResourceDefinitions below <dir>/crds of every dir
+// EnsureCRDs brings the CustomResourceDefinitions below <dir>/crds of every dir, and those of subcharts,
 // to the cluster and waits until their kinds are served (M1–M3, M6); it returns
 // the names of those that it wrote or had to wait for. Nothing is ever deleted (M5). A definition
 // whose file has not changed since costs one request for its metadata. Errors

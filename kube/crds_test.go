@@ -258,3 +258,13 @@ func FuzzParseDefinitions(f *testing.F) {
 		}
 	})
 }
+
+// M1, M3: what a file says of labels wins over the options, and "annotations:" without a value is none.
+func TestEnsureCRDsKeepsLabelsOfTheFile(t *testing.T) {
+	c := newCRDTest(t)
+	c.file("widgets.yaml", strings.Replace(c.text("", "v1"), "metadata:\n", "metadata:\n  annotations:\n  labels: {heritage: Helm}\n", 1))
+	c.ensure(c.name())
+	if got := c.live().GetLabels()["heritage"]; got != "Helm" {
+		t.Errorf("heritage is %q", got)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"addon-operator/actors/scenario"
+	"addon-operator/helm"
 )
 
 // crds installs the definitions of modules, which takes a while and changes nothing.
@@ -14,10 +15,13 @@ type crds struct {
 	takes time.Duration
 }
 
+// EnsureSubcharts implements actors.CRDs.
+func (c *crds) EnsureSubcharts(context.Context, helm.Module) error { return nil }
+
 // EnsureCRDs implements actors.CRDs.
-func (c *crds) EnsureCRDs(ctx context.Context, moduleDirs []string) error {
-	for _, dir := range moduleDirs {
-		c.trace.Add("CRDs of %s", filepath.Base(dir))
+func (c *crds) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
+	for _, m := range modules {
+		c.trace.Add("CRDs of %s", filepath.Base(m.Dir))
 	}
 	select {
 	case <-time.After(c.takes):

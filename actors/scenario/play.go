@@ -148,13 +148,7 @@ func (p *play) World() (actors.World, error) {
 	}
 	r := p.recorder
 	r.hooks, r.releases = runner, releases
-	r.crds = func(ctx context.Context, dirs []string) error {
-		written, err := client.EnsureCRDs(ctx, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip}, dirs...)
-		if len(written) > 0 {
-			releases.ResetDiscovery()
-		}
-		return err
-	}
+	r.crds = actors.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
 	return actors.World{
 		Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, ReleaseWatch: releaseWatch{p.Cluster.Server}, HealDelay: time.Millisecond,
 		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, Purges: actors.PurgeLimits{Any: true}, Dirs: p.dirs(),

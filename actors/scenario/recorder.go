@@ -29,7 +29,7 @@ type recorder struct {
 	hooks    *hooks.Runner
 	releases actors.Releases
 	*Cluster // the objects
-	crds     func(ctx context.Context, dirs []string) error
+	crds     actors.CRDs
 	given    tree // what the hook givenHook patches
 
 	underWay atomic.Int64
@@ -243,9 +243,15 @@ func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch
 }
 
 // EnsureCRDs implements actors.CRDs.
-func (r *recorder) EnsureCRDs(ctx context.Context, dirs []string) error {
+func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
 	defer r.action()()
-	return r.crds(ctx, dirs)
+	return r.crds.EnsureCRDs(ctx, modules)
+}
+
+// EnsureSubcharts implements actors.CRDs.
+func (r *recorder) EnsureSubcharts(ctx context.Context, m helm.Module) error {
+	defer r.action()()
+	return r.crds.EnsureSubcharts(ctx, m)
 }
 
 // takeRuns are the runs since it was called last.

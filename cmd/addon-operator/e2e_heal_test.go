@@ -9,6 +9,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 // A deleted object of a release is back a moment later; metrics and the dump tell of it.
@@ -69,6 +71,59 @@ func TestCRDsOfModules(t *testing.T) {
 	o.expect("module is deleted", "module=early")
 	if err := exists(); err != nil {
 		t.Errorf("the definition went with its module: %v", err)
+	}
+}
+
+// CRDs of subcharts are installed with those of modules: when the subchart is enabled from the start, when a value
+// enables it later, and again when somebody has deleted one. They stay when it is disabled. M1, M2, M5.
+func TestCRDsOfSubcharts(t *testing.T) {
+	h := newHouse(t, "web")
+	h.remove("modules/010-web/hooks")
+	group := h.namespace + ".example.com"
+	define := func(kind string) string {
+		plural := strings.ToLower(kind) + "s"
+		t.Cleanup(func() { _ = h.tryIn(context.Background(), "delete", "crd", plural+"."+group, "--wait=false") })
+		return fmt.Sprintf("apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: %s.%s}\nspec:\n  group: %s\n  scope: Namespaced\n  names: {plural: %s, kind: %s}\n  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]\n", plural, group, group, plural, kind)
+	}
+	early, late := devclustertest.Kind("Early"), devclustertest.Kind("Late")
+	h.write("modules/010-web/Chart.yaml", "apiVersion: v2\nname: web\nversion: 0.1.0\ndependencies:\n- {name: early, version: 0.1.0}\n- {name: late, version: 0.1.0, condition: web.late}\n")
+	h.write("modules/010-web/charts/early/Chart.yaml", "{apiVersion: v2, name: early, version: 0.1.0}")
+	h.write("modules/010-web/charts/early/charts/deep/Chart.yaml", "{apiVersion: v2, name: deep, version: 0.1.0}")
+	h.write("modules/010-web/charts/early/charts/deep/crds/early.yaml", define(early))
+	h.write("modules/010-web/charts/early/templates/early.yaml", fmt.Sprintf("apiVersion: %s/v1\nkind: %s\nmetadata: {name: early}\n", group, early))
+	h.write("modules/010-web/charts/late/Chart.yaml", "{apiVersion: v2, name: late, version: 0.1.0}")
+	h.write("modules/010-web/charts/late/crds/late.yaml", define(late))
+	h.write("modules/010-web/charts/late/templates/late.yaml", fmt.Sprintf("apiVersion: %s/v1\nkind: %s\nmetadata: {name: late}\n", group, late))
+	h.write("modules/values.yaml", "webEnabled: true\nweb: {late: false}\n")
+	o := h.start().ready()
+	h.awaitRevisions("web", "1:deployed")
+	there := func(kind, name string) error {
+		return h.try("get", "-n", h.namespace, strings.ToLower(kind)+"s."+group, name)
+	}
+	defined := func(kind string) error { return h.try("get", "crd", strings.ToLower(kind)+"s."+group) }
+	if err := there(early, "early"); err != nil {
+		t.Error(err)
+	}
+	if defined(late) == nil {
+		t.Error("the definition of a subchart that is off was installed")
+	}
+	h.setConfig(map[string]string{"web": "late: true"})
+	h.eventually("the late object is there", func() error { return there(late, "late") })
+	h.kubectl("delete", "crd", strings.ToLower(early)+"s."+group)
+	h.eventually("the early object is back with its definition", func() error { return there(early, "early") })
+	failed := o.count("task failed")
+	h.setConfig(map[string]string{"web": "late: false"})
+	h.eventually("the late object is gone", func() error {
+		if there(late, "late") == nil {
+			return errors.New("it is there")
+		}
+		return nil
+	})
+	if err := defined(late); err != nil {
+		t.Errorf("the definition went with its subchart: %v", err)
+	}
+	if n := o.count("task failed"); n > failed {
+		t.Errorf("%d tasks failed", n-failed)
 	}
 }
 

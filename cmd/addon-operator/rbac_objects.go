@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -14,7 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/addons"
+	"addon-operator/helm/charts"
 	"addon-operator/kube"
+	"addon-operator/values"
 )
 
 // object is what a rule needs to know of a manifest.
@@ -108,19 +111,55 @@ func (g *generator) ownKinds() error {
 			return fmt.Errorf("module %s: %w", m.Name, err)
 		}
 		for _, file := range files {
-			if err := g.definitions(m, file); err != nil {
+			data, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			if err := g.definitions("crds/ of module "+m.Name, data); err != nil {
 				return fmt.Errorf("%s: %w", file, err)
+			}
+		}
+		if err := g.subcharts(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// subcharts does the same for the subcharts that some of the values enable.
+func (g *generator) subcharts(m addons.Module) error {
+	if !charts.HasSubcharts(m.Dir) {
+		return nil
+	}
+	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	if err != nil {
+		return fmt.Errorf("module %s: %w", m.Name, err)
+	}
+	sections, err := g.sections(m)
+	if err != nil {
+		return err
+	}
+	seen := map[string]bool{}
+	for _, layer := range append([]any{nil}, g.extra...) {
+		merged, _ := values.Merge(sections, layer).(map[string]any)
+		files, err := loaded.SubchartCRDs(merged)
+		if err != nil {
+			return fmt.Errorf("module %s: %w", m.Name, err)
+		}
+		for _, f := range files {
+			if seen[f.Name] || g.config.crdOptions().Skips(f.Name) {
+				continue
+			}
+			seen[f.Name] = true
+			if err := g.definitions(path.Dir(f.Name)+" of module "+m.Name, f.Data); err != nil {
+				return fmt.Errorf("%s: %w", filepath.Join(m.Dir, f.Name), err)
 			}
 		}
 	}
 	return nil
 }
 
-func (g *generator) definitions(m addons.Module, file string) error {
-	data, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
+func (g *generator) definitions(why string, data []byte) error {
 	for _, document := range documents(string(data)) {
 		var crd struct {
 			Kind     string
@@ -142,7 +181,6 @@ func (g *generator) definitions(m addons.Module, file string) error {
 		}
 		definitions := schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}
 		status := schema.GroupResource{Group: definitions.Group, Resource: definitions.Resource + "/status"}
-		why := "crds/ of module " + m.Name
 		g.demands = append(g.demands,
 			demand{"", definitions, "", []string{"create"}, why},
 			demand{"", definitions, crd.Metadata.Name, []string{"patch"}, why},

@@ -187,7 +187,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *metr
 		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept, Objects: patcher, JQLibrary: c.jqLibrary(),
 		Secret: valuesSecret{client, c.Namespace, c.secretName()}, Secrets: c.secrets,
 		Notices: client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
-		CRDs:    newDefinitions(client, releases, c), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
+		CRDs:    actors.NewDefinitions(client, releases, c.crdOptions()), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
@@ -209,25 +209,10 @@ type releaseWatch struct {
 	*kube.Presence
 }
 
-// definitions installs CRDs and makes Helm look for their kinds.
-type definitions struct {
-	client   *kube.Client
-	releases *helm.Client
-	options  kube.CRDOptions
-}
-
-func newDefinitions(client *kube.Client, releases *helm.Client, c *Config) definitions {
+// crdOptions are what the options say about the definitions of modules.
+func (c *Config) crdOptions() kube.CRDOptions {
 	labels, _ := parseLabels(c.CRDLabels) // Config checked it
-	return definitions{client, releases, kube.CRDOptions{Labels: labels, SkipPrefixes: c.crdSkip()}}
-}
-
-// EnsureCRDs implements actors.CRDs.
-func (d definitions) EnsureCRDs(ctx context.Context, dirs []string) error {
-	written, err := d.client.EnsureCRDs(ctx, d.options, dirs...)
-	if len(written) > 0 {
-		d.releases.ResetDiscovery()
-	}
-	return err
+	return kube.CRDOptions{Labels: labels, SkipPrefixes: c.crdSkip()}
 }
 
 // configMap is the ConfigMap of the options.

@@ -3,6 +3,7 @@
 package charts
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -17,6 +18,7 @@ import (
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/ignore"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
@@ -36,6 +38,12 @@ func Exists(dir string) bool {
 	}
 	info, err := os.Stat(filepath.Join(dir, "templates"))
 	return err == nil && info.IsDir()
+}
+
+// HasSubcharts reports whether a chart in a directory may have subcharts.
+func HasSubcharts(dir string) bool {
+	entries, err := os.ReadDir(filepath.Join(dir, "charts"))
+	return err == nil && len(entries) > 0 && Exists(dir)
 }
 
 // Module says where the chart of a module lies.
@@ -61,6 +69,45 @@ func (c *Chart) Digest() [sha256.Size]byte { return c.digest }
 // Copy makes a chart to give to Helm, whose actions and renders change what they
 // are given: disabled subcharts disappear for good.
 func (c *Chart) Copy() *chart.Chart { return copyOf(c.chart) }
+
+// HasSubchart reports whether a section of the values is that of a subchart: one of that name or alias.
+func (c *Chart) HasSubchart(section string) bool {
+	named := func(sub *chart.Chart) bool { return sub.Name() == section }
+	return slices.ContainsFunc(c.chart.Dependencies(), named) ||
+		slices.ContainsFunc(c.chart.Metadata.Dependencies, func(d *chart.Dependency) bool { return d != nil && d.Alias == section })
+}
+
+// File is a file of a chart.
+type File struct {
+	Name string // with the charts above it: charts/sub/crds/things.yaml
+	Data []byte
+}
+
+// SubchartCRDs returns the definitions in crds/ of the subcharts that values enable, at any depth.
+func (c *Chart) SubchartCRDs(values map[string]any) ([]File, error) {
+	if len(crdsBelow(c.chart)) == 0 {
+		return nil, nil
+	}
+	use := c.Copy()
+	if err := chartutil.ProcessDependenciesWithMerge(use, values); err != nil {
+		return nil, fmt.Errorf("dependencies of the chart: %w", err)
+	}
+	return crdsBelow(use), nil
+}
+
+func crdsBelow(ch *chart.Chart) (files []File) {
+	for _, sub := range ch.Dependencies() {
+		for _, f := range sub.Files {
+			if strings.HasPrefix(f.Name, "crds/") && slices.Contains([]string{".yaml", ".yml"}, path.Ext(f.Name)) {
+				files = append(files, File{path.Join("charts", sub.Name(), f.Name), f.Data})
+			}
+		}
+		for _, f := range crdsBelow(sub) {
+			files = append(files, File{path.Join("charts", sub.Name(), f.Name), f.Data})
+		}
+	}
+	return files
+}
 
 // Cache keeps every loaded chart until one of its files changes. The zero Cache is
 // empty.
@@ -137,7 +184,8 @@ func read(m Module) (*chart.Chart, error) {
 			return nil
 		}
 		data, err := os.ReadFile(filepath.Join(m.Dir, filepath.FromSlash(name)))
-		files = append(files, &loader.BufferedFile{Name: name, Data: data})
+		const mark = "\ufeff" // of editors; Helm's own loader takes it out, too
+		files = append(files, &loader.BufferedFile{Name: name, Data: bytes.TrimPrefix(data, []byte(mark))})
 		return err
 	})
 	if err != nil {

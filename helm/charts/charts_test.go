@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"golang.org/x/tools/txtar"
@@ -76,6 +77,7 @@ ignored*
 {apiVersion: v2, name: sub, version: 0.1.0}
 -- enabled --
 `)
+	write(t, m, "templates/deep/a.yaml", "\ufeff# a byte order mark is no text")
 	loaded, err := read(m)
 	if err != nil {
 		t.Fatal(err)
@@ -85,6 +87,9 @@ ignored*
 	}
 	if got := names(loaded.Templates); !slices.Equal(got, []string{"templates/deep/a.yaml"}) {
 		t.Errorf("templates = %v", got)
+	}
+	if got := string(loaded.Templates[0].Data); !strings.HasPrefix(got, "# a") {
+		t.Errorf("the template begins with %q", got)
 	}
 	if got := names(loaded.Files); !slices.Equal(got, []string{".helmignore", "enabled", "files/data.txt"}) {
 		t.Errorf("files = %v", got)
@@ -201,5 +206,58 @@ func TestLoadSymlinks(t *testing.T) {
 	}
 	if _, err := cache.Load(m); err == nil {
 		t.Error("a link that points upwards is no error")
+	}
+}
+
+// M1: the definitions of subcharts are those of the ones that values enable, at any depth, packed or not.
+func TestSubchartCRDs(t *testing.T) {
+	m := moduleOf(t, "parent", `
+-- Chart.yaml --
+apiVersion: v2
+name: parent
+version: 0.1.0
+dependencies:
+- {name: child, version: 0.1.0, condition: child.enabled}
+- {name: packed, version: 0.1.0, alias: other}
+-- values.yaml --
+child: {enabled: false}
+-- crds/own.yaml --
+-- charts/child/Chart.yaml --
+{apiVersion: v2, name: child, version: 0.1.0}
+-- charts/child/crds/deep/a.yaml --
+a
+-- charts/child/crds/README.md --
+-- charts/child/charts/grandchild/Chart.yaml --
+{apiVersion: v2, name: grandchild, version: 0.1.0}
+-- charts/child/charts/grandchild/crds/b.yml --
+b
+`)
+	packed := moduleOf(t, "packed", "-- Chart.yaml --\n{apiVersion: v2, name: packed, version: 0.1.0}\n-- crds/c.yaml --\nc\n")
+	ch, err := read(packed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chartutil.Save(ch, filepath.Join(m.Dir, "charts")); err != nil {
+		t.Fatal(err)
+	}
+	loaded, err := new(Cache).Load(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for enabled, want := range map[bool][]string{
+		false: {"charts/other/crds/c.yaml"},
+		true:  {"charts/child/charts/grandchild/crds/b.yml", "charts/child/crds/deep/a.yaml", "charts/other/crds/c.yaml"},
+	} {
+		files, err := loaded.SubchartCRDs(map[string]any{"child": map[string]any{"enabled": enabled}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, f := range files {
+			got = append(got, f.Name)
+		}
+		if slices.Sort(got); !slices.Equal(got, want) {
+			t.Errorf("enabled %v: %q, want %q", enabled, got, want)
+		}
 	}
 }

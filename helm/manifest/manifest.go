@@ -93,9 +93,9 @@ func parseDocument(document []byte) ([]*unstructured.Unstructured, error) {
 	return listItems(u)
 }
 
-// checkTypes refuses what no API server takes, and reads an empty label or
-// annotation ("key:" without a value) as the server does: as an empty text. The
-// accessors of unstructured objects would see no labels at all because of it.
+// checkTypes refuses what no API server takes, and reads what has no value as the
+// server does: "labels:" is no labels, "key:" below it an empty text. The accessors of
+// unstructured objects would see no labels at all because of it.
 func checkTypes(u *unstructured.Unstructured) error {
 	if u.GetKind() == "" {
 		return errors.New("a document has no kind")
@@ -106,6 +106,9 @@ func checkTypes(u *unstructured.Unstructured) error {
 	}
 	for _, field := range []string{"labels", "annotations"} {
 		texts, _ := metadata[field].(map[string]any)
+		if value, there := metadata[field]; there && value == nil {
+			delete(metadata, field)
+		}
 		for key, value := range texts {
 			if value == nil {
 				texts[key] = ""

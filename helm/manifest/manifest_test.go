@@ -12,6 +12,7 @@ func TestParse(t *testing.T) {
 		"documents":            {"kind: A\nmetadata: {name: a}\n---\n# nothing\n---\nkind: B\nmetadata: {name: b, namespace: ns}\n", "A a, B ns/b", ""},
 		"a list":               {"kind: List\napiVersion: v1\nitems: [{kind: A, metadata: {name: a}}, {kind: B, metadata: {name: b}}]", "A a, B b", ""},
 		"a label without text": {"kind: A\nmetadata: {name: a, labels: {x: , k: v}}", "A a x= k=v", ""},
+		"null labels":          {"kind: A\nmetadata: {name: a, labels: , annotations: null}", "A a", ""},
 		"no kind":              {"metadata: {name: hunter2}", "", "a document has no kind"},
 		"an item without kind": {"kind: List\napiVersion: v1\nitems: [{metadata: {name: a}}]", "", "a document has no kind"},
 		"metadata is a text":   {"kind: A\nmetadata: hunter2", "", "A: metadata is not a map"},

@@ -134,10 +134,7 @@ func verb(method string, one, watch bool) string {
 func isTrue(text string) bool { return text == "true" || text == "1" }
 
 func newRequest(s *store, r *http.Request) (*request, error) {
-	unknown := &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
-		Message: "the API server of scenarios does not serve " + r.Method + " " + r.URL.Path,
-	}}
+	unknown := failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the API server of scenarios does not serve "+r.Method+" "+r.URL.Path)
 	gv, parts := splitPath(r.URL.Path)
 	if len(parts) == 0 {
 		return nil, unknown
@@ -375,6 +372,14 @@ func writeJSON(w http.ResponseWriter, code int, answer any) {
 	w.WriteHeader(code)
 	_, _ = w.Write(data) // a client that is gone needs no answer
 }
+
+// failure is an error as the API words it.
+func failure(code int32, reason metav1.StatusReason, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
+}
+
+// internal is an error that an API server gives no reason for.
+func internal(text string) error { return failure(http.StatusInternalServerError, "", text) }
 
 func writeError(w http.ResponseWriter, err error) {
 	var status *apierrors.StatusError

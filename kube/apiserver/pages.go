@@ -42,10 +42,11 @@ func pageOf(query url.Values) (p page, err error) {
 	if query.Get("resourceVersionMatch") != "Exact" {
 		return page{Version: now}, nil
 	}
-	if p.Version, err = strconv.ParseInt(query.Get("resourceVersion"), 10, 64); err != nil {
+	version, err := strconv.ParseUint(query.Get("resourceVersion"), 10, 63)
+	if err != nil {
 		return p, apierrors.NewBadRequest("invalid resourceVersion: " + err.Error())
 	}
-	return p, nil
+	return page{Version: int64(version)}, nil
 }
 
 // list is a page of the objects that are asked for.

@@ -141,14 +141,9 @@ func patchedJSON(k *kind, patchType types.PatchType, before, patch []byte) (afte
 		}
 		return after, nil
 	}
-	return nil, &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnsupportedMediaType, Reason: metav1.StatusReasonUnsupportedMediaType,
-		Message: fmt.Sprintf("the API server of scenarios knows no patch of type %q for %s", patchType, k.name),
-	}}
+	return nil, failure(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, fmt.Sprintf("the API server of scenarios knows no patch of type %q for %s", patchType, k.name))
 }
 
 func invalidPatch(err error) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid, Message: "the patch cannot be applied: " + err.Error(),
-	}}
+	return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "the patch cannot be applied: "+err.Error())
 }

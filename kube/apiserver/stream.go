@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
@@ -63,10 +62,7 @@ func (q *request) watch(w http.ResponseWriter) error {
 func watchFrom(query url.Values) (since int64, err error) {
 	if isTrue(query.Get("sendInitialEvents")) {
 		if query.Get("resourceVersionMatch") != "NotOlderThan" {
-			return 0, &apierrors.StatusError{ErrStatus: metav1.Status{
-				Status: metav1.StatusFailure, Code: http.StatusUnprocessableEntity, Reason: metav1.StatusReasonInvalid,
-				Message: `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`,
-			}}
+			return 0, failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`)
 		}
 		return now, nil
 	}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -30,7 +29,7 @@ type Watch struct {
 	notify     func(kube.Change)
 	synced     func()
 
-	mu       sync.Mutex
+	// The lock of the store guards these.
 	complete bool
 	kept     map[key]kube.Object
 	seq      uint64
@@ -38,7 +37,7 @@ type Watch struct {
 }
 
 // WatchObjects is the watch of a kubernetes binding, as kube.Watcher has it. It ends with
-// its context.
+// its context. What it calls may not call the server or the Watch.
 func (s *Server) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (*Watch, error) {
 	w := &Watch{store: s.store, ctx: ctx, spec: spec, notify: notify, synced: synced, kept: map[key]kube.Object{}}
 	var err error
@@ -96,14 +95,11 @@ func (w *Watch) kind() *kind { return w.store.kinds.find(w.spec.APIVersion, w.sp
 
 // listAgain notifies what has changed while the watch was denied.
 func (w *Watch) listAgain(k *kind) {
-	w.mu.Lock()
-	complete, known := w.complete, slices.Collect(maps.Keys(w.kept))
-	w.mu.Unlock()
-	if !complete {
+	if !w.complete {
 		w.begin()
 		return
 	}
-	all := slices.Concat(known, w.store.sortedKeys(k.resource()))
+	all := slices.Concat(slices.Collect(maps.Keys(w.kept)), w.store.sortedKeys(k.resource()))
 	slices.SortFunc(all, key.compare)
 	for _, at := range slices.Compact(all) {
 		w.seeObject(at, w.store.objects[at])
@@ -154,14 +150,12 @@ func (w *Watch) begin() {
 	if _, refused := w.refused(k); refused {
 		return
 	}
-	w.mu.Lock()
 	for _, at := range w.store.sortedKeys(k.resource()) {
 		if u := w.store.objects[at]; w.wants(u) {
 			w.kept[at], _ = w.keep(u)
 		}
 	}
 	w.complete = true
-	w.mu.Unlock()
 	w.synced()
 }
 
@@ -208,10 +202,7 @@ func (w *Watch) see(e event) {
 	if w.namespaces != nil && e.key.resource == namespaces {
 		w.seeNamespace(e.key.name)
 	}
-	w.mu.Lock()
-	complete := w.complete
-	w.mu.Unlock()
-	if !complete {
+	if !w.complete {
 		w.begin()
 		return
 	}
@@ -239,32 +230,29 @@ func (w *Watch) seeObject(at key, now *unstructured.Unstructured) {
 	if w.blind(at) {
 		return
 	}
-	w.mu.Lock()
 	old, had := w.kept[at]
 	change := kube.Change{Type: kube.Deleted, Object: old}
-	if w.wants(now) {
+	switch {
+	case w.wants(now):
 		next, ok := w.keep(now)
-		if !ok || had && w.same(old, next) {
-			if ok {
-				w.kept[at] = next
-			}
-			w.mu.Unlock()
+		if !ok {
 			return
 		}
-		w.kept[at], change.Object, change.Type, change.Version = next, next, kube.Added, now.GetResourceVersion()
+		w.kept[at] = next
+		if had && w.same(old, next) {
+			return
+		}
+		change.Object, change.Type, change.Version = next, kube.Added, now.GetResourceVersion()
 		if had {
 			change.Type = kube.Modified
 		}
-	} else {
+	case had:
 		delete(w.kept, at)
-		if !had {
-			w.mu.Unlock()
-			return
-		}
+	default:
+		return
 	}
 	w.seq++
 	change.Seq = w.seq
-	w.mu.Unlock()
 	w.notify(change)
 }
 
@@ -278,8 +266,8 @@ func (w *Watch) same(a, b kube.Object) bool {
 
 // Snapshot implements actors.Watch.
 func (w *Watch) Snapshot() ([]kube.Object, uint64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
 	list := make([]kube.Object, 0, len(w.kept))
 	for _, at := range slices.SortedFunc(maps.Keys(w.kept), key.compare) {
 		list = append(list, w.kept[at])
@@ -290,20 +278,16 @@ func (w *Watch) Snapshot() ([]kube.Object, uint64) {
 // State implements actors.Watch.
 func (w *Watch) State() kube.WatchState {
 	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
 	k := w.kind()
-	namespace, refused := "", false
 	if k != nil {
-		namespace, refused = w.refused(k)
-	}
-	w.store.mu.Unlock()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if refused {
-		message := "not allowed to list " + k.resource().String()
-		if namespace != "" {
-			message += " in namespace " + namespace
+		if namespace, refused := w.refused(k); refused {
+			message := "not allowed to list " + k.resource().String()
+			if namespace != "" {
+				message += " in namespace " + namespace
+			}
+			return kube.WatchState{Phase: kube.Forbidden, Message: message, Incomplete: !w.complete}
 		}
-		return kube.WatchState{Phase: kube.Forbidden, Message: message, Incomplete: !w.complete}
 	}
 	if k == nil || !w.complete {
 		return kube.WatchState{Phase: kube.WaitingForKind, Incomplete: !w.complete, Message: "waiting for " + strings.TrimSpace(w.spec.APIVersion+" "+w.spec.Kind)}

@@ -2,7 +2,6 @@ package apiserver
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"time"
@@ -85,11 +84,6 @@ func checkName(k *kind, name string) error {
 
 func invalid(k *kind, name string, problems ...*field.Error) error {
 	return apierrors.NewInvalid(k.WithKind(k.name).GroupKind(), name, problems)
-}
-
-// internal is an error that an API server gives no reason for.
-func internal(text string) error {
-	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: text}}
 }
 
 type change func(*unstructured.Unstructured) (*unstructured.Unstructured, error)

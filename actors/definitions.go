@@ -1,0 +1,81 @@
+package actors
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"path/filepath"
+	"sync"
+
+	"addon-operator/helm"
+	"addon-operator/kube"
+)
+
+// Definitions are the CRDs that modules bring: those in crds/ of a module, and in crds/ of the
+// subcharts of its chart that its values enable. Helm looks for their kinds afterwards.
+type Definitions struct {
+	client   *kube.Client
+	releases *helm.Client
+	options  kube.CRDOptions
+
+	mu      sync.Mutex
+	ensured map[string][sha256.Size]byte // by module: what its subcharts brought
+}
+
+// NewDefinitions makes the CRDs of a World.
+func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRDOptions) *Definitions {
+	return &Definitions{client: client, releases: releases, options: options, ensured: map[string][sha256.Size]byte{}}
+}
+
+// EnsureCRDs implements CRDs.
+func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
+	var dirs []string
+	var files []kube.CRDFile
+	sums := map[string][sha256.Size]byte{}
+	for _, m := range modules {
+		dirs = append(dirs, m.Dir)
+		found, sum := d.subcharts(m)
+		files, sums[m.Name] = append(files, found...), sum
+	}
+	return d.ensure(ctx, files, dirs, sums)
+}
+
+// EnsureSubcharts implements CRDs.
+func (d *Definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error {
+	files, sum := d.subcharts(m)
+	d.mu.Lock()
+	known := d.ensured[m.Name] == sum
+	d.mu.Unlock()
+	if known || len(files) == 0 {
+		return nil
+	}
+	return d.ensure(ctx, files, nil, map[string][sha256.Size]byte{m.Name: sum})
+}
+
+func (d *Definitions) ensure(ctx context.Context, files []kube.CRDFile, dirs []string, sums map[string][sha256.Size]byte) error {
+	options := d.options
+	options.Subcharts = files
+	written, err := d.client.EnsureCRDs(ctx, options, dirs...)
+	if len(written) > 0 {
+		d.releases.ResetDiscovery()
+	}
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for module, sum := range sums {
+		d.ensured[module] = sum
+	}
+	return nil
+}
+
+func (d *Definitions) subcharts(m helm.Module) (files []kube.CRDFile, sum [sha256.Size]byte) {
+	all := sha256.New()
+	for _, f := range d.releases.SubchartCRDs(m) {
+		files = append(files, kube.CRDFile{Name: filepath.Join(m.Dir, f.Name), Data: f.Data})
+		fmt.Fprintf(all, "%s\x00%d\x00%s", f.Name, len(f.Data), f.Data)
+	}
+	all.Sum(sum[:0])
+	return files, sum
+}
