@@ -92,7 +92,7 @@ func (p *play) checkValues(ctx context.Context, want tree) []string {
 			key = p.keys[i-1]
 		}
 		if p.Operator == nil {
-			return []string{ErrNotRunning.Error()}
+			return []string{errNotRunning.Error()}
 		}
 		answer, err := p.Operator.Ask(ctx, path, messages.GetValues{})
 		if err != nil {

@@ -31,7 +31,7 @@ const mostInstants = 10_000
 // Advance implements Cast: crontabs fire, and failed tasks are tried again.
 func (p *play) Advance(ctx context.Context, d time.Duration) error {
 	if p.Operator == nil {
-		return ErrNotRunning
+		return errNotRunning
 	}
 	end := p.clock.now.Add(d)
 	for range mostInstants {

@@ -44,8 +44,8 @@ func NewEngine(cluster *Cluster, trace *Trace) *Engine {
 	return e
 }
 
-// ErrNotRunning is what steps return that need the operator.
-var ErrNotRunning = errors.New("the operator does not run, because its start was refused")
+// errNotRunning is what steps return that need the operator.
+var errNotRunning = errors.New("the operator does not run, because its start was refused")
 
 // Start starts the operator. That it refuses to start is no error but noted.
 func (e *Engine) Start(begin func(*actors.Operator) error) error {
@@ -66,9 +66,11 @@ func (e *Engine) Start(begin func(*actors.Operator) error) error {
 	world.Watch = e.Cluster.WatchObjects
 	world.Writes, e.stopWrites = context.WithCancel(context.Background())
 	operator := actors.New(world)
-	if e.Refused = e.Cast.Await(func() error { return begin(operator) }); e.Refused == nil {
-		e.Operator = operator
+	if e.Refused = e.Cast.Await(func() error { return begin(operator) }); e.Refused != nil {
+		e.stopWrites()
+		return nil //nolint:nilerr // the script may expect the refusal
 	}
+	e.Operator = operator
 	return nil
 }
 

@@ -84,7 +84,7 @@ func (p *play) checkMetrics(want []metric) (problems []string) {
 		return nil
 	}
 	if p.Operator == nil {
-		return []string{ErrNotRunning.Error()}
+		return []string{errNotRunning.Error()}
 	}
 	families, err := p.Operator.Metrics().HookRegistry.Gather()
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 type recorder struct {
 	hooks    *hooks.Runner
 	releases actors.Releases
-	*Cluster // the objects
+	cluster  *Cluster
 	crds     actors.CRDs
 	given    tree // what the hook givenHook patches
 
@@ -50,7 +50,7 @@ type hookRun struct {
 }
 
 func newRecorder(e *Engine, given tree) *recorder {
-	return &recorder{Cluster: e.Cluster, given: given, crontabs: map[string]crontab{}}
+	return &recorder{cluster: e.Cluster, given: given, crontabs: map[string]crontab{}}
 }
 
 // action notes that something is under way until the function it returns is called.
@@ -109,7 +109,7 @@ func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
 	}
 	var result hooks.Result
 	var err error
-	if r.Faults.TakeFile(FaultOfHook, run.Hook.Name) {
+	if r.cluster.Faults.TakeFile(FaultOfHook, run.Hook.Name) {
 		err = &hooks.ExitError{Hook: run.Hook.Name, Code: 1, Stderr: "the scenario makes it fail"}
 	} else {
 		result, err = r.hooks.Run(ctx, run)
@@ -236,10 +236,15 @@ func (r *recorder) Releases(ctx context.Context) ([]string, error) {
 	return r.releases.Releases(ctx)
 }
 
+// CheckObjectPatches implements actors.Objects.
+func (r *recorder) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
+	return r.cluster.CheckObjectPatches(ctx, patches)
+}
+
 // ApplyObjectPatches implements actors.Objects.
 func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	defer r.action()()
-	return r.Cluster.ApplyObjectPatches(ctx, patches)
+	return r.cluster.ApplyObjectPatches(ctx, patches)
 }
 
 // EnsureCRDs implements actors.CRDs.
@@ -277,7 +282,7 @@ func (r *recorder) schedules() map[string]crontab {
 }
 
 func (r *recorder) helmMustFail(release string) error {
-	if r.Faults.Take(FaultOfHelm+release, 1) == 0 {
+	if r.cluster.Faults.Take(FaultOfHelm+release, 1) == 0 {
 		return nil
 	}
 	return fmt.Errorf("release %s: the scenario makes Helm fail", release)

@@ -94,7 +94,7 @@ func (p *play) editConfigMap(keys tree) error {
 // tick makes the crontabs fire that a schedule binding with this name has.
 func (p *play) tick(name string) error {
 	if p.Operator == nil {
-		return ErrNotRunning
+		return errNotRunning
 	}
 	var all []string
 	found := false
@@ -117,7 +117,7 @@ func (p *play) tick(name string) error {
 // retry ends the waiting of all failed tasks.
 func (p *play) retry() error {
 	if p.Operator == nil {
-		return ErrNotRunning
+		return errNotRunning
 	}
 	p.Operator.Send(messages.GlobalHooks, messages.RetryNow{})
 	p.Operator.Send(messages.Converge, messages.RetryNow{})
