@@ -12,6 +12,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -37,7 +38,7 @@ type configState struct {
 	// sections are templates to validate with: static values and schemas by key.
 	sections map[string]*values.Section
 	modules  []addons.Module
-	enabling enabling
+	enabling decide.Enabling
 	refused  string // why the ConfigMap in the cluster, or its deletion, is not in force
 	// fromKept: known is the last valid content that an earlier process has kept (P3).
 	fromKept bool
@@ -62,14 +63,9 @@ func newConfig(ctx context.Context, p *program, initial initialConfig, standby b
 	if state.fromKept || state.secret.fromKept {
 		state.kept = kept{known: true, values: kube.LastValid{Config: initial.data, Secret: initial.secret.data}}
 	}
-	watching := false
 	return func() actor.Actor {
 		c := &config{program: p, log: p.Log, state: state}
 		c.started = func(self *actor.PID) {
-			if watching {
-				return // a crash came behind it
-			}
-			watching = true
 			if state.refused != "" {
 				c.noticeRefused(state.refused)
 			}
@@ -104,15 +100,11 @@ func (c *config) Receive(ctx actor.Context) {
 	case secretSeen:
 		c.secretSeen(ctx, msg.content)
 	case messages.SaveConfig:
-		saved := c.save(ctx, msg)
-		saved.Request = msg.Request
-		ctx.Respond(saved)
+		ctx.Respond(c.save(ctx, msg))
 	case getConfig:
 		ctx.Respond(c.current(ctx))
 	case lead:
 		c.lead(ctx, msg)
-	case sectionLost:
-		c.sectionLost(ctx, msg)
 	case clusterWentBack:
 		c.clusterWentBack(ctx, msg)
 	case compareAgain:
@@ -129,10 +121,10 @@ func (c *config) Receive(ctx actor.Context) {
 		c.addSections(ctx, msg)
 	case messages.SetDynamicFlags:
 		c.warnUnknownFlags(msg.Flags, msg.By)
-		c.state.enabling.dynamic = msg.Flags
+		c.state.enabling.Dynamic = msg.Flags
 		c.enablingChanged(ctx)
 	case scriptsAnswered:
-		c.state.enabling.scripts = msg.scripts
+		c.state.enabling.Scripts = msg.scripts
 		c.enablingChanged(ctx)
 	case keepAgain:
 		c.state.kept.waits = false
@@ -192,26 +184,17 @@ func (c *config) addSections(ctx actor.Context, msg addSections) {
 	}
 }
 
-// sectionLost says to config that an owner crashed over its new section, whoever wrote it.
-type sectionLost struct{ path string }
-
-// sectionLost delivers the section again. What was queued for the change may have seen the
-// old values, so it is queued once more.
-func (c *config) sectionLost(ctx actor.Context, msg sectionLost) {
+// announceSection sends a section to its owner that the owner itself has changed, without knowing it.
+func (c *config) announceSection(ctx actor.Context, key string) {
 	changed := messages.ConfigChanged{Revision: c.state.revision}
 	if doc, err := c.document(); err == nil { // known is valid by definition
 		changed.Flags, changed.Maintenance = doc.Flags, doc.Maintenance
 	}
-	for key := range c.state.sections {
-		if c.owner(key).Id != msg.path {
-			continue
-		}
-		c.deliver(ctx, key)
-		if key == values.GlobalKey {
-			changed.Global = true
-		} else {
-			changed.Modules = []string{c.moduleName(key)}
-		}
+	c.deliver(ctx, key)
+	if key == values.GlobalKey {
+		changed.Global = true
+	} else {
+		changed.Modules = []string{c.moduleName(key)}
 	}
 	ctx.Send(c.program.PID(convergePath), changed)
 }
@@ -292,7 +275,7 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 	c.warnLost(before, doc)
 	c.configAccepted(msg.ResourceVersion)
 	c.changed(ctx, before, doc)
-	c.state.known = maps.Clone(msg.Data) // last: what is known is not announced again
+	c.state.known = maps.Clone(msg.Data)
 	if withSecret {
 		c.takeCandidate()
 	}
@@ -354,7 +337,7 @@ func (c *config) lead(ctx actor.Context, msg lead) {
 	if c.state.secret.refused != "" {
 		c.noticeSecretRefused(c.state.secret.refused)
 	}
-	before, errBefore := parseStored(msg.known, msg.secret)
+	before, errBefore := decide.Parse(msg.known, msg.secret)
 	after, errAfter := c.document()
 	if err := errors.Join(errBefore, errAfter); err != nil { // both were valid when they became known
 		c.log.Error("bug: the known content of the ConfigMap is not valid", "err", err)
@@ -406,7 +389,7 @@ func (c *config) announce(ctx actor.Context, before, after values.Document) {
 	maintenance := !maps.Equal(before.Maintenance, after.Maintenance)
 	keys := slices.Sorted(maps.Keys(c.state.sections))
 	for _, key := range keys {
-		if values.Checksum(before.Sections[key]) == values.Checksum(after.Sections[key]) && values.Checksum(before.Secrets[key]) == values.Checksum(after.Secrets[key]) {
+		if !decide.Changed(before, after, key) {
 			continue
 		}
 		ctx.Send(c.owner(key), c.setConfig(after, key))

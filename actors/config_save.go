@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -24,7 +25,6 @@ const writeTimeout = 30 * time.Second
 // take away everything else (P1).
 func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
 	if msg.Key != "" && c.checksum(msg.Key) != msg.Base {
-		c.deliver(ctx, msg.Key) // it may have been lost with a crash of the owner
 		return messages.ConfigSaved{Conflict: true}
 	}
 	wroteSecret, answer := c.saveSecret(ctx, msg)
@@ -33,7 +33,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	}
 	saved := c.saveConfigMap(ctx, msg)
 	if wroteSecret && (saved.Err != nil || saved.Conflict) {
-		c.sectionLost(ctx, sectionLost{c.owner(msg.Key).Id}) // the owner does not know yet what has changed
+		c.announceSection(ctx, msg.Key) // the owner does not know yet what has changed
 	}
 	return saved
 }
@@ -48,7 +48,7 @@ func (c *config) saveConfigMap(ctx actor.Context, msg messages.SaveConfig) messa
 	defer cancel()
 	known, flagsChanged := c.withOwnWrite(set)
 	before, errBefore := c.document()
-	after, errAfter := parseStored(known, c.state.secret.known)
+	after, errAfter := decide.Parse(known, c.state.secret.known)
 	paths := c.state.written.paths
 	if errors.Join(errBefore, errAfter) == nil { // known is valid by definition
 		paths = wrote(paths, msg, before, after)

@@ -8,8 +8,9 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/plan"
 	"addon-operator/helm"
-	"addon-operator/helm/rehearsal"
+	"addon-operator/helm/dryrun"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -50,7 +51,7 @@ type driftState struct {
 	task    string // the look in progress
 	checked time.Time
 	failed  string // why the last look failed
-	found   []rehearsal.Change
+	found   []dryrun.Change
 	told    []messages.DriftedObject // without values, as it was reported
 	// correcting are the objects that the next run puts back; cause is that of the last
 	// correction, which was at corrected, until objects have stayed as they are for a while.
@@ -64,12 +65,12 @@ type driftDue struct{ number int }
 
 // driftFound is the result of a look. known is false when the module must run anyway.
 type driftFound struct {
-	changes []rehearsal.Change
+	changes []dryrun.Change
 	known   bool
 }
 
 func (p *program) seeksDrift() bool {
-	return p.Previews != nil && (p.Drift == DriftReport || p.Drift == DriftCorrect)
+	return p.Plans != nil && (p.Drift == DriftReport || p.Drift == DriftCorrect)
 }
 
 // driftDelay spreads the looks of modules over a tenth of the time, for each module always
@@ -122,7 +123,7 @@ func (m *module) mayDrift() bool {
 
 func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
 	if !m.mayDrift() {
-		m.state.tasks.refuse(ctx, a.task)
+		refuse(ctx, a.task)
 		return
 	}
 	m.state.drift.task = a.task.ID
@@ -139,7 +140,7 @@ func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
 func (j moduleJob) seekDrift(run *supervisor.Run) (driftFound, error) {
 	run.Step("look for drift")
 	merged, _ := j.known.values()
-	changes, known, err := j.program.Previews.Drift(run.Context(), helm.Module{Name: j.module.Name, Key: j.module.Key, Dir: j.module.Dir, Values: merged})
+	changes, known, err := j.program.Plans.Drift(run.Context(), helm.Module{Name: j.module.Name, Key: j.module.Key, Dir: j.module.Dir, Values: merged})
 	if err != nil {
 		return driftFound{}, fmt.Errorf("look for drift: %w", err)
 	}
@@ -156,7 +157,7 @@ func (m *module) driftLooked(ctx actor.Context, result any) {
 	d := &m.state.drift
 	d.checked, d.failed, d.found = time.Now(), "", found.changes
 	m.program.Metrics.Modules.Drifted(m.name, len(found.changes))
-	told := withoutValues(found.changes)
+	told := plan.Drifted(found.changes)
 	m.reportDrift(told)
 	d.told = told
 	switch {
@@ -233,33 +234,12 @@ func describeDrift(told []messages.DriftedObject) string {
 	return fmt.Sprintf("%s and %d more objects", told[0], len(told)-1)
 }
 
-func withoutValues(changes []rehearsal.Change) []messages.DriftedObject {
-	var out []messages.DriftedObject
-	for _, c := range changes {
-		object := messages.DriftedObject{Object: c.Object.String()}
-		for _, field := range c.Fields(false) {
-			object.Fields = append(object.Fields, field.Path)
-		}
-		out = append(out, object)
-	}
-	return out
-}
-
 // answerDrift answers GetDrift.
 func (m *module) answerDrift(secrets bool) messages.Drift {
 	d := m.state.drift
-	answer := messages.Drift{Mode: m.program.Drift, Checked: d.checked, Error: d.failed, Objects: []messages.ObjectDrift{}}
+	answer := messages.Drift{Mode: m.program.Drift, Checked: d.checked, Error: d.failed, Objects: plan.Drift(d.found, m.program.Secrets.Hider(), secrets)}
 	if answer.Mode == "" {
 		answer.Mode = DriftOff
-	}
-	mask := masker(m.program.Secrets.Hider())
-	for _, c := range d.found {
-		c.Mask = mask
-		object := messages.ObjectDrift{Object: c.Object.String()}
-		for _, f := range c.Fields(secrets) {
-			object.Fields = append(object.Fields, messages.FieldDrift{Path: f.Path, Found: f.Before, Chart: f.After})
-		}
-		answer.Objects = append(answer.Objects, object)
 	}
 	return answer
 }

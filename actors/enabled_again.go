@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -92,10 +93,7 @@ func (c *converge) askScript(ctx actor.Context, changed sectionChanged, m addons
 			c.log.Error("enabled script failed after a change of values: all modules are discovered again", "module", m.Name, "err", at.Err)
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
-			switch outcome {
-			case supervisor.Interrupted: // it is due again, see askLost
-				return
-			case supervisor.Allowed:
+			if outcome == supervisor.Allowed {
 				c.reloadUnlooped(ctx, changed.cause)
 				c.askLater(ctx, changed)
 			}
@@ -111,24 +109,19 @@ type askAgain struct {
 	reload  int // the last one that had begun
 }
 
+// askPause spaces the attempts at a script that fails.
+const askPause = 5 * time.Second
+
 func (c *converge) askLater(ctx actor.Context, changed sectionChanged) {
 	self, again := ctx.Self(), askAgain{changed, c.state.reload}
-	time.AfterFunc(lostTaskDelay, func() { c.program.Send(self, again) })
-}
-
-// askLost makes the script due again that was being asked when converge crashed.
-func (c *converge) askLost() {
-	if a := &c.state.asks; a.asked != nil {
-		a.add(*a.asked)
-		a.asked = nil
-	}
+	time.AfterFunc(askPause, func() { c.program.Send(self, again) })
 }
 
 // askable finds a module whose script has a say, and the modules that are enabled before it.
 func (c *converge) askable(name string) (m addons.Module, before []string, ok bool) {
 	for _, m := range c.state.tree.Modules {
 		if m.Name == name {
-			return m, before, m.EnabledScript != "" && switchedOn(m, c.state.dynamic, c.state.config).Enabled
+			return m, before, m.EnabledScript != "" && decide.SwitchedOn(m, c.state.dynamic, c.state.config).Enabled
 		}
 		if slices.Contains(c.state.enabled, m.Name) {
 			before = append(before, m.Name)
@@ -146,7 +139,7 @@ func (c *converge) scriptAnswered(ctx actor.Context, changed sectionChanged, res
 	}
 	owner := c.program.owner(changed.module)
 	c.state.verdicts = maps.Clone(c.state.verdicts) // the old ones are in messages
-	c.state.verdicts[changed.module] = Verdict{answer.Enabled, byScript, answer.Reason}
+	c.state.verdicts[changed.module] = decide.Verdict{Enabled: answer.Enabled, Source: decide.ByScript, Reason: answer.Reason}
 	c.explainOff()
 	switch was := slices.Contains(c.state.enabled, changed.module); {
 	case answer.Enabled != was:
@@ -166,7 +159,7 @@ func (c *converge) scriptAnswered(ctx actor.Context, changed sectionChanged, res
 // saysNo reports whether the last answer of a module's enabled script was false.
 func (c *converge) saysNo(m addons.Module) bool {
 	v := c.state.verdicts[m.Name]
-	return v.Source == byScript && !v.Enabled
+	return v.Source == decide.ByScript && !v.Enabled
 }
 
 // sectionsChanged sorts out the modules with a changed section whose scripts are to be asked first; the

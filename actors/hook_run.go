@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"addon-operator/actors/decide"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/kube/objectpatch"
@@ -422,7 +423,7 @@ func (j job) prepare(run *supervisor.Run, hook hooks.Hook, binding hooks.Binding
 	run.Step("%s: %s", hook.Name, binding)
 	merged, config := j.known.values()
 	if j.owner != messages.GlobalHooks {
-		merged[values.GlobalKey] = withEnabledModules(merged[values.GlobalKey], j.known.enabled)
+		merged[values.GlobalKey] = decide.WithEnabledModules(merged[values.GlobalKey], j.known.enabled)
 	}
 	return hooks.Run{
 		Hook: hook, WorkingDir: j.workingDir, Contexts: contexts, Values: merged, ConfigValues: config,
@@ -447,21 +448,6 @@ func (j job) labels(hook, binding string) []slog.Attr {
 		labels = append([]slog.Attr{slog.String("module", j.owner)}, labels...)
 	}
 	return labels
-}
-
-// withEnabledModules returns a copy of the global section that has the list (D9).
-func withEnabledModules(section any, names []string) any {
-	old, _ := section.(map[string]any)
-	out := make(map[string]any, len(old)+1)
-	for k, v := range old {
-		out[k] = v
-	}
-	list := make([]any, 0, len(names))
-	for _, name := range names {
-		list = append(list, name)
-	}
-	out["enabledModules"] = list
-	return out
 }
 
 // loadHooks finds the hooks of a directory and asks each for its configuration (C1, C3).

@@ -8,7 +8,7 @@ import (
 )
 
 // Secrets are the texts that may never be shown: what is in the Secret with values, and what schemas mark with x-secret (D41).
-// Whoever writes to people hides them: the log, events, pages, traces and forecasts. The zero value knows none.
+// Whoever writes to people hides them: the log, events, pages, traces and plans. The zero value knows none.
 type Secrets struct{ now shared[secrets] }
 
 // secrets are those of one moment.

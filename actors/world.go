@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"addon-operator/actors/metrics"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -45,9 +46,9 @@ type World struct {
 	// Notices may be nil: then there are no Events.
 	Notices Notices
 	// Renderer may be nil: then charts cannot be rendered on request.
-	Renderer Renderer
-	// Previews may be nil: then there are no forecasts.
-	Previews Previews
+	Renderer plan.Renderer
+	// Plans may be nil: then there are no plans, and nobody looks for drift.
+	Plans plan.Helm
 	// Drift says what to do with objects that others changed: DriftReport, DriftCorrect, or
 	// nothing; DriftPeriod is the time between two looks at a module.
 	Drift       string
@@ -68,8 +69,9 @@ type World struct {
 	Dirs addons.Dirs
 	// IgnoredRelease is never purged: the release that deployed the operator itself (E10, B6).
 	IgnoredRelease string
-	// Purges says which purges are held back (P1).
-	Purges PurgeLimits
+	// AllowPurge and PurgeShare say which purges are held back until a person allows them (P1).
+	AllowPurge bool
+	PurgeShare int
 	// Namespace and ConfigMapName are where the ConfigMap is, for commands in messages.
 	Namespace, ConfigMapName string
 	// Isolate parks a module whose run fails: it is retried outside of the main queue, and the
@@ -87,6 +89,8 @@ type World struct {
 	WarmUp func(ctx context.Context) error
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
+	// Crashed ends the process after the crash of an actor, which was logged; nil for a panic.
+	Crashed func()
 	// Observe is called with each message before its actor handles it, and returns what to call when that
 	// is done; asked: a run waits for its answer. Optional.
 	Observe func(actor *actor.PID, message any, asked bool) (handled func())
@@ -270,9 +274,7 @@ func ask[Answer any](run *supervisor.Run, to *actor.PID, question any) (Answer, 
 // anything else is a mistake of ours. testkit fails a test that logs it.
 func unhandled(ctx actor.Context, log *slog.Logger) {
 	switch msg := ctx.Message().(type) {
-	case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Restarting, *actor.Terminated, *actor.DeadLetterResponse:
-	case messages.Crash:
-		panic("crash on request")
+	case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Terminated, *actor.DeadLetterResponse:
 	default:
 		log.Error("unhandled message", "actor", ctx.Self().Id, "message", typeName(msg))
 	}

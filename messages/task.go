@@ -213,7 +213,7 @@ type DeleteModule struct{}
 // As a message it asks converge for that; as work it is the task that begins it.
 type ReloadModules struct{ Cause Cause }
 
-// DiscoverModules finds out which modules are enabled and plans what to do (G4).
+// DiscoverModules finds out which modules are enabled and decides what to do (G4).
 type DiscoverModules struct{}
 
 // PurgeRelease uninstalls a release that has no module directory (G7).
@@ -320,6 +320,4 @@ type SetAside struct {
 // TaskDone says to a queue that a task has ended and that nothing of it runs any more.
 type TaskDone struct {
 	ID string
-	// Lost: the owner crashed; the task must be executed again.
-	Lost bool
 }

@@ -52,6 +52,9 @@ func (h *Hooks) begin(ctx context.Context, name string) error {
 		h.trace.Add("hook %s is killed", name)
 		return fmt.Errorf("hook %s: %w", name, context.Cause(ctx))
 	}
+	if h.faults.Died() {
+		return scenario.ErrDead
+	}
 	if h.faults.Take(faultOfMistake+name, 1) > 0 {
 		panic("it was told to panic")
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,9 +89,6 @@ func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played 
 			played.Problems = append(played.Problems, p.witness.problems...)
 			played.unsprung = p.traps.unsprung()
 		}()
-		p.trapped = slices.ContainsFunc(script, func(l scenario.Line) bool {
-			return l.Verb == "crash" && (strings.Contains(l.Rest, " over ") || strings.Contains(l.Rest, " after "))
-		})
 		if err := p.Play(t.Context(), script, p.step); err != nil {
 			t.Fatal(err)
 		}
@@ -131,7 +127,8 @@ type player struct {
 	lastValid bool
 	width     int
 	traps     *traps
-	trapped   bool      // a step may lay one
+	death     death
+	respawn   bool      // an operator that has died is started again at the next step
 	looked    []*Played // by the step look
 	counting  bool      // messages are counted and traced
 	counted   int
@@ -148,7 +145,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	}
 	p.Cast, cluster.Note, cluster.Deliver = p, trace.Add, p.news.tell
 	p.metrics.ShowOldNames()
-	p.traps = newTraps(p.witness)
+	p.traps = &traps{laid: map[trap]bool{}}
 	if s.runner == nil || s.disk.hasPrograms() { // it logs into the trace of one play
 		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.Logger(p.witness.logLine)})
 		if err != nil {
@@ -166,6 +163,13 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 
 // step does one step.
 func (p *player) step(l scenario.Line) error {
+	if p.respawn && p.death.died && p.Operator == nil {
+		p.death.died, p.death.risen = false, true
+		if err := p.start(); err != nil {
+			return err
+		}
+		p.settle()
+	}
 	_, text, _ := strings.Cut(l.Place, ": ")
 	p.Trace.AddLine(heading + text)
 	p.releases.noteStep()
@@ -191,6 +195,7 @@ func (p *player) Settle(context.Context) error {
 func (p *player) settle() {
 	for range busyLoop {
 		synctest.Wait()
+		p.bury()
 		if !p.sched.turn() {
 			return
 		}
@@ -229,15 +234,18 @@ func (p *player) Await(f func() error) error {
 }
 
 func (p *player) stepStart(string) error {
-	return p.startBy(func(o *actors.Operator) error { return o.Start(context.Background()) })
+	p.witness.note("start", "")
+	return p.start()
 }
+
+func (p *player) start() error { return p.startBy((*actors.Operator).Start) }
 
 func (p *player) stepStandby(string) error {
-	return p.startBy(func(o *actors.Operator) error { return o.StandBy(context.Background()) })
+	p.witness.note("start", "")
+	return p.startBy((*actors.Operator).StandBy)
 }
 
-func (p *player) startBy(start func(*actors.Operator) error) error {
-	p.witness.note("start", "")
+func (p *player) startBy(start func(*actors.Operator, context.Context) error) error {
 	err := p.Start(start)
 	if err == nil && p.Refused != nil {
 		p.Trace.Add("start refused: %s", strings.ReplaceAll(p.Refused.Error(), "\n", "\n          "))
@@ -249,10 +257,10 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 func (p *player) World() (actors.World, error) {
 	p.witness.oneByOne = !p.isolate && p.width <= 1
 	world := actors.World{
-		Log: p.Trace.Logger(p.witness.logLine), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Previews: p.releases, Notices: notices{p.Trace},
+		Log: p.Trace.Logger(p.witness.logLine), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Plans: p.releases, Notices: notices{p.Trace},
 		WentBack: p.onWentBack, Metrics: p.metrics,
 		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
-		Purges: actors.PurgeLimits{Any: p.allowPurge, Share: actors.DefaultPurgeShare}, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
+		AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 	}
 	if p.secretForbidden {
@@ -266,14 +274,16 @@ func (p *player) World() (actors.World, error) {
 	}
 	world.Observe = func(receiver *actor.PID, message any, asked bool) func() {
 		p.sched.interrupt(receiver.Id)
+		p.forget(message)
 		if p.counting {
 			p.count(receiver, message, asked)
 		}
-		if p.trapped { // each message costs more
+		if len(p.traps.laid) > 0 { // each message costs more
 			return p.traps.observe(receiver, message)
 		}
 		return func() {}
 	}
+	world.Crashed = p.die
 	return world, nil
 }
 
@@ -281,8 +291,11 @@ func (p *player) stop() error {
 	if p.Operator == nil {
 		return nil
 	}
-	p.traps.clear()
-	return p.Stop(context.Background())
+	p.death.stopping = true
+	err := p.Stop(context.Background())
+	p.death.stopping = false
+	p.rise()
+	return err
 }
 
 // end leaves the bubble without goroutines, also after a failed test.

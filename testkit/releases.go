@@ -65,6 +65,9 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 		err = ctx.Err()
 	}
 	r.sched.await("helm " + name) // others may end at the same time
+	if r.faults.Died() {
+		err = scenario.ErrDead
+	}
 	if err != nil {
 		return err
 	}

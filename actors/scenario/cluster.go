@@ -237,6 +237,9 @@ func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 	case <-time.After(c.Faults.Lasts(FaultOfObjects)):
 	case <-ctx.Done():
 	}
+	if c.Faults.Died() {
+		return patches, ErrDead
+	}
 	left, err = c.Client.ApplyObjectPatches(ctx, patches[refused:])
 	if refused > 0 {
 		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the API server was told to refuse it", patches[0]), err)

@@ -34,7 +34,8 @@ type Engine struct {
 	Operator *actors.Operator // nil while none runs
 	Refused  error            // why the latest start was refused
 
-	stopWrites context.CancelFunc
+	Lifetime context.Context    // of the operator that was started last, and of what it writes
+	End      context.CancelFunc // ends it
 }
 
 // NewEngine makes an engine with an empty cluster, whose cast is to be set.
@@ -47,8 +48,8 @@ func NewEngine(cluster *Cluster, trace *Trace) *Engine {
 // errNotRunning is what steps return that need the operator.
 var errNotRunning = errors.New("the operator does not run, because its start was refused")
 
-// Start starts the operator. That it refuses to start is no error but noted.
-func (e *Engine) Start(begin func(*actors.Operator) error) error {
+// Start starts the operator. That it refuses to start is no error but noted. Begin is given the lifetime.
+func (e *Engine) Start(begin func(*actors.Operator, context.Context) error) error {
 	if e.Operator != nil {
 		return errors.New("it is running")
 	}
@@ -64,13 +65,15 @@ func (e *Engine) Start(begin func(*actors.Operator) error) error {
 		world.Objects = e.Cluster
 	}
 	world.Watch = e.Cluster.WatchObjects
-	world.Writes, e.stopWrites = context.WithCancel(context.Background())
+	e.Lifetime, e.End = context.WithCancel(context.Background())
+	world.Writes = e.Lifetime
 	operator := actors.New(world)
-	if e.Refused = e.Cast.Await(func() error { return begin(operator) }); e.Refused != nil {
-		e.stopWrites()
-		return nil //nolint:nilerr // the script may expect the refusal
+	e.Operator, e.Refused = operator, nil
+	err = e.Cast.Await(func() error { return begin(operator, e.Lifetime) })
+	if err != nil && e.Operator == operator { // it has not died over that
+		e.Operator, e.Refused = nil, err
+		e.End()
 	}
-	e.Operator = operator
 	return nil
 }
 
@@ -79,12 +82,13 @@ func (e *Engine) Stop(ctx context.Context) error {
 	if e.Operator == nil {
 		return nil
 	}
-	err := e.Cast.Await(func() error { return e.Operator.Stop(ctx) })
-	if n := len(e.Operator.Inspector().Tree()); n > 0 && err == nil {
+	operator := e.Operator
+	err := e.Cast.Await(func() error { return operator.Stop(ctx) })
+	if n := len(operator.Inspector().Tree()); n > 0 && err == nil {
 		err = fmt.Errorf("%d actors are left", n)
 	}
 	e.Operator = nil
-	e.stopWrites()
+	e.End()
 	return err
 }
 

@@ -1,8 +1,10 @@
 package scenario
 
 import (
+	"errors"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -13,7 +15,15 @@ type Faults struct {
 	mu    sync.Mutex
 	fail  map[string]int // how often an action will fail
 	lasts map[string]time.Duration
+	// Dead: the operator has died, and what it does fails.
+	Dead atomic.Bool
 }
+
+// ErrDead ends what an operator was doing when it died.
+var ErrDead = errors.New("the operator is dead")
+
+// Died reports whether the operator has died.
+func (f *Faults) Died() bool { return f != nil && f.Dead.Load() }
 
 // The kinds of actions.
 const (

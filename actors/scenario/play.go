@@ -103,7 +103,7 @@ func (p *play) start(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := p.Start(func(o *actors.Operator) error { return o.Start(ctx) }); err != nil || p.Refused != nil {
+	if err := p.Start(func(o *actors.Operator, _ context.Context) error { return o.Start(ctx) }); err != nil || p.Refused != nil {
 		return err
 	}
 	return p.Settle(ctx)
@@ -151,7 +151,7 @@ func (p *play) World() (actors.World, error) {
 	r.crds = actors.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
 	return actors.World{
 		Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, ReleaseWatch: releaseWatch{p.Cluster.Server}, HealDelay: time.Millisecond,
-		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, Purges: actors.PurgeLimits{Any: true}, Dirs: p.dirs(),
+		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, AllowPurge: true, Dirs: p.dirs(),
 		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
 	}, nil
 }

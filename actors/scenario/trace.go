@@ -6,12 +6,15 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // Trace collects what happens in a play, in lines.
 type Trace struct {
 	// Stamp completes a line, such as with the time. It may be nil.
 	Stamp func(line string) string
+	// Muted: lines are left out.
+	Muted atomic.Bool
 
 	mu    sync.Mutex
 	lines []string
@@ -24,6 +27,9 @@ func (t *Trace) Add(format string, args ...any) { t.AddLine(fmt.Sprintf(format, 
 func (t *Trace) AddLine(line string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.Muted.Load() {
+		return
+	}
 	if t.Stamp != nil {
 		line = t.Stamp(line)
 	}

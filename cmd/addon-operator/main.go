@@ -20,6 +20,7 @@ const (
 	exitRefused = 1 // start-up refused, or a command failed
 	exitUsage   = 2
 	exitLost    = 3 // another replica leads, or may: start again as stand-by
+	exitCrashed = 4 // a bug in an actor
 )
 
 func main() { os.Exit(runCommand()) }

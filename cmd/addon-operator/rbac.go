@@ -136,7 +136,7 @@ func newGenerator(ctx context.Context, c *Config, o rbacOptions, tmp string) (*g
 		}
 		g.extra = append(g.extra, tree)
 	}
-	return g, g.rehearse(ctx)
+	return g, g.serveHelm(ctx)
 }
 
 // withoutCluster reports whether only the kinds of Kubernetes itself are known.

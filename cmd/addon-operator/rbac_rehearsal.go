@@ -17,12 +17,12 @@ import (
 	"addon-operator/kube/apiserver"
 )
 
-// rehearse makes an API server in memory to which Helm applies charts: it has the kinds of the
+// serveHelm makes an API server in memory to which Helm applies charts: it has the kinds of the
 // cluster of the kubeconfig, or those of Kubernetes, holds no objects, and refuses to store any.
 // What Helm would create is read from the release record, which Helm writes before everything
 // else; what templates look up is seen from what is asked. So the charts are read by the very
 // code that deploys them, and only package helm needs to know Helm.
-func (g *generator) rehearse(ctx context.Context) error {
+func (g *generator) serveHelm(ctx context.Context) error {
 	c := g.config
 	o := kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer, UserAgent: "addon-operator/" + version}
 	if g.withoutCluster() {
@@ -63,7 +63,7 @@ func (g *generator) review(r apiserver.Request) error {
 	case r.Verb == "create" && r.Resource == "secrets":
 		g.record, _, _ = unstructured.NestedString(r.Object, "data", "release")
 	}
-	return apierrors.NewForbidden(r.GroupResource(), r.Name, errors.New("this is a rehearsal"))
+	return apierrors.NewForbidden(r.GroupResource(), r.Name, errors.New("this is a dry run"))
 }
 
 // releaseRecord is the part of Helm's record that lists objects.

@@ -229,6 +229,14 @@ func (r *replica) leave() {
 
 func (r *replica) close() { r.keeper.Close() }
 
+// crashed ends the process after the crash of an actor, as a kill would. The Lease is not released: what Helm
+// has sent may be on its way, so another replica waits until the Lease expires. A container that is restarted
+// in this Pod need not: it knows when this process has ended (predecessor.go).
+func (r *replica) crashed(exit func(code int)) {
+	r.runner.Kill() // alone, there is no Keeper that would
+	exit(exitCrashed)
+}
+
 // keepName is the command behind hooks.StartKeeper, its only caller.
 const keepName = "keep-hooks"
 

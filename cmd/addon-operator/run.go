@@ -183,7 +183,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *metr
 		kept = lastValid{client, c.Namespace, c.ConfigMap}
 	}
 	return actors.World{
-		Log: log, Hooks: runner, Releases: releases, Previews: releases, Drift: c.Drift, DriftPeriod: c.DriftPeriod, Metrics: metrics,
+		Log: log, Hooks: runner, Releases: releases, Plans: releases, Drift: c.Drift, DriftPeriod: c.DriftPeriod, Metrics: metrics,
 		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept, Objects: patcher, JQLibrary: c.jqLibrary(),
 		Secret: valuesSecret{client, c.Namespace, c.secretName()}, Secrets: c.secrets,
 		Notices: client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
@@ -193,7 +193,8 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *metr
 		},
 		HookTimeout: c.HookTimeout, SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
 		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
-		Purges: actors.PurgeLimits{Any: c.AllowPurge, Share: c.PurgeShare}, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
+		AllowPurge: c.AllowPurge, PurgeShare: c.PurgeShare, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
+		Crashed:    func() { replica.crashed(os.Exit) },
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
 		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
 	}, nil
@@ -293,10 +294,10 @@ func (s valuesSecret) Write(ctx context.Context, base map[string]string, set map
 func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership func() messages.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
 	source := server.Source{
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: version,
-		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: renderer(operator), Parameters: c.changeable,
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Parameters: c.changeable,
 		Leadership: leadership, Hide: operator.Hide,
-		Forecast: operator.Forecast,
-		Hanging:  operator.HangingHooks,
+		Plan:    operator.Plan,
+		Hanging: operator.HangingHooks,
 	}
 	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
 	var err error
@@ -346,11 +347,4 @@ func serveSecurely(ctx context.Context, c *Config, address string, source server
 		return http.StatusUnauthorized, nil
 	}
 	return server.ServeTLS(ctx, address, server.Public(source), certificate, log)
-}
-
-// renderer lets pages render.
-func renderer(operator *actors.Operator) func(context.Context, string, server.RenderOptions) (messages.Rendered, error) {
-	return func(ctx context.Context, module string, o server.RenderOptions) (messages.Rendered, error) {
-		return operator.Render(ctx, module, actors.RenderOptions(o))
-	}
 }
