@@ -84,7 +84,7 @@ quick: format vet-changed ## in seconds: format, vet of what changed, all tests 
 
 # go test begins packages in the order of the command line. The longest come first: one that is
 # left over at the end keeps a single processor busy.
-LONGEST := ./cmd/e2e ./helm ./examples ./kube ./actors ./testkit/scenario ./values
+LONGEST := ./cmd/e2e ./helm ./examples ./kube ./actors ./actors/scenario ./values
 
 # So many packages at a time, on two processors too: most of them wait for an API server, for hooks or
 # for a timer, and leave a processor idle.

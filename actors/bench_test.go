@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"addon-operator/actors"
+	"addon-operator/actors/scenario"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -128,10 +129,9 @@ func startOperator(b *testing.B, kubeconfig, dir string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	trace, watcher := testkit.NewTrace(), kube.NewWatcher(client, log)
-	memory := testkit.NewCluster(trace)
+	watcher, memory := kube.NewWatcher(client, log), scenario.NewCluster(scenario.DefaultVersion, log)
 	operator := actors.New(actors.World{
-		Log: log, Hooks: runner, Releases: testkit.NewReleases(trace), ConfigMap: memory, Objects: client, Writes: b.Context(),
+		Log: log, Hooks: runner, Releases: testkit.NewReleases(testkit.NewTrace()), ConfigMap: memory.ConfigMap, Objects: client, Writes: b.Context(),
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(dir, "modules")}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)

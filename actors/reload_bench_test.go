@@ -26,7 +26,11 @@ func BenchmarkReload(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		n++
-		reloads += reload(b, operator, func() { cluster.SetConfigMap(map[string]string{"global": fmt.Sprint("turn: ", n)}) })
+		reloads += reload(b, operator, func() {
+			if err := cluster.ConfigMap.Set(map[string]string{"global": fmt.Sprint("turn: ", n)}); err != nil {
+				b.Fatal(err)
+			}
+		})
 		began := time.Now()
 		if err := exec.Command(script).Run(); err != nil {
 			b.Fatal(err)

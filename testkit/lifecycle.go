@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/pmezard/go-difflib/difflib"
 	"golang.org/x/tools/txtar"
+
+	"addon-operator/actors/scenario"
 )
 
 // update rewrites golden traces. Look at the difference before you commit it: each
@@ -57,22 +58,11 @@ func lifecycle(t *testing.T, path string) {
 		t.Fatalf("%s has no trace; go test -update writes it\n%s", path, got)
 	default:
 		if text := string(archive.Files[want].Data); text != got {
-			t.Errorf("the trace of %s differs (-want +got); go test -update rewrites it\n%s", path, Diff(text, got))
+			t.Errorf("the trace of %s differs (-want +got); go test -update rewrites it\n%s", path, scenario.Diff(text, got, "expected", "played"))
 		}
 		return
 	}
 	if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Diff shows the lines in which two traces differ, with what stands around them.
-func Diff(want, got string) string {
-	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(want), B: difflib.SplitLines(got), FromFile: "expected", ToFile: "played", Context: 3,
-	})
-	if err != nil {
-		return err.Error()
-	}
-	return text
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"addon-operator/actors/scenario"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
@@ -37,16 +38,14 @@ type Played struct {
 // look takes stock.
 func (r *Played) look(p *player) {
 	r.Phases, r.Queues, r.Releases = map[string]messages.Phase{}, map[string]string{}, map[string]string{}
-	if p.operator != nil {
-		r.lookAt(p.operator.Inspector().Tree())
-	}
+	p.Visit(r.lookAt)
 	p.releases.mu.Lock()
 	for name, d := range p.releases.deployed {
 		r.Releases[name] = d.values
 	}
 	p.releases.mu.Unlock()
-	r.ConfigMap = p.cluster.ConfigMap()
-	r.failed = p.cluster.server.ConfigMap(operatorNamespace, failedObject).Data != nil
+	r.ConfigMap = p.Cluster.ConfigMap.Data()
+	r.failed = p.Cluster.Server.ConfigMap(scenario.Namespace, failedObject).Data != nil
 	r.Runs = p.witness.ran()
 	p.witness.mu.Lock()
 	r.events = slices.Clone(p.witness.events)
@@ -55,9 +54,6 @@ func (r *Played) look(p *player) {
 		r.hookRuns = append(r.hookRuns, run)
 	}
 	p.witness.mu.Unlock()
-	p.trace.mu.Lock()
-	r.Problems = append(r.Problems, p.trace.unhandled...)
-	p.trace.mu.Unlock()
 }
 
 // stepLook keeps what is there now, for those who compare it with a model.
@@ -68,22 +64,19 @@ func (p *player) stepLook(string) error {
 	return nil
 }
 
-func (r *Played) lookAt(nodes []*supervisor.Node) {
-	for _, n := range nodes {
-		path := strings.TrimPrefix(n.Path, "operator/")
-		switch status := n.Status.(type) {
-		case messages.ModuleStatus:
-			r.Phases[strings.TrimPrefix(path, "module/")] = status.Phase
-		case messages.QueueStatus:
-			if status.Length > 0 {
-				r.Queues[strings.TrimPrefix(path, "queue/")] = status.String()
-			}
-		case messages.ConvergeStatus:
-			r.Converge = status
-		case messages.MonitorsReporter:
-			r.Monitors = status.Monitors()
+func (r *Played) lookAt(n *supervisor.Node) {
+	path := strings.TrimPrefix(n.Path, "operator/")
+	switch status := n.Status.(type) {
+	case messages.ModuleStatus:
+		r.Phases[strings.TrimPrefix(path, "module/")] = status.Phase
+	case messages.QueueStatus:
+		if status.Length > 0 {
+			r.Queues[strings.TrimPrefix(path, "queue/")] = status.String()
 		}
-		r.lookAt(n.Children)
+	case messages.ConvergeStatus:
+		r.Converge = status
+	case messages.MonitorsReporter:
+		r.Monitors = status.Monitors()
 	}
 }
 

@@ -22,6 +22,8 @@ type witness struct {
 	contexts map[string]int // hook runs by hook and binding context
 	runs     []hookRun      // those that have ended
 	problems []string
+	// forbidden are the kinds that the operator may not read, and since when.
+	forbidden map[string]time.Time
 	// oneByOne: nothing runs in parallel with the main queue, so its tasks exclude each other.
 	oneByOne bool
 }
@@ -38,7 +40,7 @@ type event struct {
 }
 
 func newWitness() *witness {
-	return &witness{busy: map[string]string{}, contexts: map[string]int{}, oneByOne: true}
+	return &witness{busy: map[string]string{}, contexts: map[string]int{}, forbidden: map[string]time.Time{}, oneByOne: true}
 }
 
 // enter notes that something begins which holds the given things alone. The function it

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"addon-operator/actors/scenario"
 	"addon-operator/cmd/cli"
-	"addon-operator/testkit/scenario"
 	"addon-operator/values"
 )
 

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"addon-operator/actors"
+	"addon-operator/actors/scenario"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/kube"
@@ -27,7 +28,7 @@ import (
 type running struct {
 	t       *testing.T
 	dir     string
-	cluster *testkit.Cluster
+	cluster *scenario.Cluster
 	pages   *httptest.Server
 }
 
@@ -77,14 +78,16 @@ func startRunning(t *testing.T) *running {
 		}
 	}
 	trace := testkit.NewTrace()
-	r.cluster = testkit.NewCluster(trace)
-	r.cluster.SetConfigMap(map[string]string{"ingress": "replicas: 2"})
+	r.cluster = scenario.NewCluster(scenario.DefaultVersion, nil)
+	if err := r.cluster.ConfigMap.Set(map[string]string{"ingress": "replicas: 2"}); err != nil {
+		t.Fatal(err)
+	}
 	if err := r.cluster.Apply(map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": "t", "namespace": "n"}, "data": map[string]any{"a": "s3cret"}}); err != nil {
 		t.Fatal(err)
 	}
 	releases := testkit.NewReleases(trace)
 	operator := actors.New(actors.World{
-		Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(nil, trace), Releases: releases, Plans: releases, ConfigMap: r.cluster,
+		Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(nil, trace), Releases: releases, Plans: releases, ConfigMap: r.cluster.ConfigMap,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return r.cluster.WatchObjects(ctx, spec, notify, synced)
 		},
@@ -179,7 +182,9 @@ dnsServer.zone  "cluster.local"  file   $DIR/modules/020-dns-server/values.yaml 
 }]`)
 	r.want("values diff", "No values changed since the last converge.")
 
-	r.cluster.SetConfigMap(map[string]string{"ingress": "replicas: 5\nadminPassword: other\n"})
+	if err := r.cluster.ConfigMap.Set(map[string]string{"ingress": "replicas: 5\nadminPassword: other\n"}); err != nil {
+		t.Fatal(err)
+	}
 	r.until("the change", func() bool { out, _ := r.run("values", "diff"); return strings.Contains(out, "5") })
 	changed := `
 PATH                   BEFORE  NOW    LAYER      FROM               TASK  SINCE

@@ -6,6 +6,7 @@
 // then crontabs fire and failed tasks are tried again. A step is over when the operator has
 // nothing left to do.
 //
-// Command addon-operator and tests use this package. It knows nothing of *testing.T, and
-// nothing of the rest of testkit.
+// The engine below it also plays the lifecycle scripts of package testkit, which has a cast of
+// its own: see [Cast]. Command addon-operator and tests use this package. It knows nothing of
+// *testing.T.
 package scenario

@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"addon-operator/testkit/scenario"
+	"addon-operator/actors/scenario"
 )
 
 // A module with a chart and a scenario, played without a cluster.

@@ -66,14 +66,11 @@ func playOne(ctx context.Context, s *Scenario, o Options) Result {
 		return Result{Scenario: s, Problems: []string{s.broken.Error()}}
 	}
 	began := time.Now()
-	p := &play{
-		scenario: s, options: o, journal: &journal{}, dispatcher: &dispatcher{},
-		recorder: newRecorder(), clock: newClock(),
-	}
+	p := newPlay(s, o)
 	if err := p.run(ctx); err != nil {
 		p.problems = append(p.problems, p.readable(err.Error()))
 	}
-	result := Result{Scenario: s, Problems: p.problems, Took: time.Since(began), Log: p.readable(p.journal.text())}
+	result := Result{Scenario: s, Problems: p.problems, Took: time.Since(began), Log: p.readable(p.Trace.String())}
 	for _, r := range append(p.seen, p.recorder.takeRuns()...) {
 		result.Runs = append(result.Runs, r.String())
 	}

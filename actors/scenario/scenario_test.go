@@ -16,7 +16,7 @@ func TestSchemaIsPublished(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(published, schemaText) {
-		t.Error("docs/module-test.v1.schema.json is not testkit/scenario/module-test.v1.schema.json; copy it")
+		t.Error("docs/module-test.v1.schema.json is not actors/scenario/module-test.v1.schema.json; copy it")
 	}
 }
 

@@ -35,9 +35,9 @@ func (d *dispatcher) Throughput() int { return 300 }
 // something that a failed task holds up, count as idle.
 const quiet = 500 * time.Millisecond
 
-// settle returns when the operator has nothing to do until something happens: no
+// Settle implements Cast: it returns when the operator has nothing to do until something happens: no
 // mailbox has work, nothing outside is under way, and every run waits for its next try.
-func (p *play) settle(ctx context.Context) error {
+func (p *play) Settle(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.options.StepTimeout)
 	defer cancel()
 	changed := time.Now()
@@ -71,7 +71,7 @@ func (p *play) stillIdle(before [2]uint64) bool {
 
 // working are the runs that are in progress, and the modules that are about to be healed.
 func (p *play) working() (list []string) {
-	p.visit(func(n *supervisor.Node) {
+	p.Visit(func(n *supervisor.Node) {
 		if healer, ok := n.Status.(messages.HealerReporter); ok {
 			for _, module := range healer.Healer().Ailing {
 				list = append(list, n.Path+": objects of "+module+" are absent")
@@ -88,20 +88,6 @@ func (p *play) working() (list []string) {
 	return list
 }
 
-func (p *play) visit(see func(*supervisor.Node)) {
-	if p.operator == nil {
-		return
-	}
-	var visit func([]*supervisor.Node)
-	visit = func(nodes []*supervisor.Node) {
-		for _, n := range nodes {
-			see(n)
-			visit(n.Children)
-		}
-	}
-	visit(p.operator.Inspector().Tree())
-}
-
 // failing are the tasks that wait for their next try, by owner.
 func (p *play) failing() map[string]string {
 	found := map[string]string{}
@@ -110,7 +96,7 @@ func (p *play) failing() map[string]string {
 			found[owner] += t.Task + ": " + t.Error + "\n"
 		}
 	}
-	p.visit(func(n *supervisor.Node) {
+	p.Visit(func(n *supervisor.Node) {
 		switch status := n.Status.(type) {
 		case messages.ModuleStatus:
 			add(n.Path[strings.LastIndex(n.Path, "/")+1:], status.Failing)

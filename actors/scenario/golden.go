@@ -36,20 +36,25 @@ func (p *play) checkRendered(name string) []string {
 	if string(want) == got {
 		return nil
 	}
+	return []string{"the objects differ; --update rewrites the file\n" + Diff(string(want), got, name, "rendered now")}
+}
+
+// Diff shows the lines in which two texts differ, with what stands around them.
+func Diff(want, got, nameOfWant, nameOfGot string) string {
 	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(string(want)), B: difflib.SplitLines(got), FromFile: name, ToFile: "rendered now", Context: 3,
+		A: difflib.SplitLines(want), B: difflib.SplitLines(got), FromFile: nameOfWant, ToFile: nameOfGot, Context: 3,
 	})
 	if err != nil {
-		text = err.Error()
+		return err.Error()
 	}
-	return []string{"the objects differ; --update rewrites the file\n" + text}
+	return text
 }
 
 // rendered are the objects of the release, without what differs from run to run.
 func (p *play) rendered() (string, error) {
 	release := nameOf(p.scenario.unit.module)
 	var documents []string
-	for _, object := range p.server.Objects() {
+	for _, object := range p.Cluster.Server.Objects() {
 		meta, _ := object["metadata"].(map[string]any)
 		notes, _ := meta["annotations"].(map[string]any)
 		if notes["meta.helm.sh/release-name"] != release {
@@ -78,10 +83,10 @@ func (p *play) checkMetrics(want []metric) (problems []string) {
 	if len(want) == 0 {
 		return nil
 	}
-	if p.operator == nil {
+	if p.Operator == nil {
 		return []string{errNotRunning.Error()}
 	}
-	families, err := p.operator.Metrics().HookRegistry.Gather()
+	families, err := p.Operator.Metrics().HookRegistry.Gather()
 	if err != nil {
 		return []string{err.Error()}
 	}

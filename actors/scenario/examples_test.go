@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"addon-operator/testkit/scenario"
+	"addon-operator/actors/scenario"
 )
 
 // useTools makes hooks find kubectl and jq of the repository, as 'make devcluster' builds them.

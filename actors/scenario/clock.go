@@ -6,8 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/robfig/cron/v3"
-
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
@@ -30,13 +28,9 @@ func newClock() *clock {
 // mostInstants is more than any scenario needs: a tick each second for three hours.
 const mostInstants = 10_000
 
-// advance lets time pass: crontabs fire, and failed tasks are tried again.
-func (p *play) advance(ctx context.Context, text string) error {
-	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return fmt.Errorf("advance: %q is no duration such as 90s or 1h30m", text)
-	}
-	if p.operator == nil {
+// Advance implements Cast: crontabs fire, and failed tasks are tried again.
+func (p *play) Advance(ctx context.Context, d time.Duration) error {
+	if p.Operator == nil {
 		return errNotRunning
 	}
 	end := p.clock.now.Add(d)
@@ -48,7 +42,7 @@ func (p *play) advance(ctx context.Context, text string) error {
 		}
 		p.clock.now = due
 		p.happen(due)
-		if err := p.settle(ctx); err != nil {
+		if err := p.Settle(ctx); err != nil {
 			return fmt.Errorf("at %s: %w", due.Sub(startOfTime()), err)
 		}
 	}
@@ -57,7 +51,7 @@ func (p *play) advance(ctx context.Context, text string) error {
 
 // next is the first instant at which something is due; zero when nothing ever is. What is
 // seen for the first time counts from now.
-func (c *clock) next(schedules map[string]cron.Schedule, waiting map[string]supervisor.RunStatus) (first time.Time) {
+func (c *clock) next(schedules map[string]crontab, waiting map[string]supervisor.RunStatus) (first time.Time) {
 	earlier := func(t time.Time) {
 		if t.IsZero() {
 			return // a crontab that no day fits, such as the 30th of February
@@ -66,9 +60,9 @@ func (c *clock) next(schedules map[string]cron.Schedule, waiting map[string]supe
 			first = t
 		}
 	}
-	for crontab, schedule := range schedules {
+	for crontab, at := range schedules {
 		if c.ticks[crontab].IsZero() {
-			c.ticks[crontab] = schedule.Next(c.now)
+			c.ticks[crontab] = at.schedule.Next(c.now)
 		}
 		earlier(c.ticks[crontab])
 	}
@@ -97,13 +91,13 @@ func delay(attempts int) (d time.Duration) {
 func (p *play) happen(now time.Time) {
 	for key, due := range p.clock.tries {
 		if owner, _, ok := strings.Cut(strings.TrimPrefix(key, "operator/"), "/run/"); ok && !due.After(now) {
-			p.operator.Send(owner, messages.RetryNow{})
+			p.Operator.Send(owner, messages.RetryNow{})
 		}
 	}
-	for crontab, schedule := range p.recorder.schedules() {
+	for crontab, at := range p.recorder.schedules() {
 		if due := p.clock.ticks[crontab]; !due.IsZero() && !due.After(now) {
-			p.operator.Send("schedule", messages.ScheduleFired{Crontab: crontab})
-			p.clock.ticks[crontab] = schedule.Next(now)
+			p.Operator.Send("schedule", messages.ScheduleFired{Crontab: crontab})
+			p.clock.ticks[crontab] = at.schedule.Next(now)
 		}
 	}
 }
@@ -111,7 +105,7 @@ func (p *play) happen(now time.Time) {
 // waiting are the runs that failed and wait for their next try, by path.
 func (p *play) waiting() map[string]supervisor.RunStatus {
 	found := map[string]supervisor.RunStatus{}
-	p.visit(func(n *supervisor.Node) {
+	p.Visit(func(n *supervisor.Node) {
 		if status, ok := n.Status.(supervisor.RunStatus); ok && !status.RetryAt.IsZero() {
 			found[n.Path] = status
 		}

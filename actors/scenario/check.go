@@ -28,7 +28,7 @@ func (p *play) check(ctx context.Context, place string, e expect) {
 	report("rendered", p.checkRendered(e.Rendered))
 	report("metrics", p.checkMetrics(e.Metrics))
 	report("modules", p.checkModules(e.Modules))
-	log := p.journal.text()
+	log := p.Trace.String()
 	for _, text := range e.Log {
 		if !strings.Contains(log, text) {
 			report("log", []string{fmt.Sprintf("%q is not in the log:\n%s", text, log)})
@@ -44,9 +44,9 @@ func (p *play) readable(text string) string {
 
 func (p *play) checkRefused(want string) []string {
 	reason := ""
-	if p.refused != nil {
-		reason = p.refused.Error()
-	} else if status, ok := p.operator.Inspector().Status("operator/config").(messages.ConfigStatus); ok {
+	if p.Refused != nil {
+		reason = p.Refused.Error()
+	} else if status, ok := p.Operator.Inspector().Status("operator/config").(messages.ConfigStatus); ok {
 		reason = status.Refused
 	}
 	switch {
@@ -91,10 +91,10 @@ func (p *play) checkValues(ctx context.Context, want tree) []string {
 		if i > 0 {
 			key = p.keys[i-1]
 		}
-		if p.operator == nil {
+		if p.Operator == nil {
 			return []string{errNotRunning.Error()}
 		}
-		answer, err := p.operator.Ask(ctx, path, messages.GetValues{})
+		answer, err := p.Operator.Ask(ctx, path, messages.GetValues{})
 		if err != nil {
 			continue // a module that is disabled has no values
 		}
@@ -117,7 +117,7 @@ func (p *play) checkConfigMap(want tree) (problems []string) {
 	if want == nil {
 		return nil
 	}
-	data := p.configMapData()
+	data := p.Cluster.ConfigMap.Data()
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		text, exists := data[key]
 		switch w := want[key].(type) {
@@ -143,7 +143,7 @@ func (p *play) checkConfigMap(want tree) (problems []string) {
 
 // find looks for objects by kind and name; an absent apiVersion or namespace means any.
 func (p *play) find(apiVersion, kind, namespace, name string) (found map[string]any, alike []string) {
-	for _, object := range p.server.Objects() {
+	for _, object := range p.Cluster.Server.Objects() {
 		meta, _ := object["metadata"].(map[string]any)
 		if object["kind"] != kind || apiVersion != "" && object["apiVersion"] != apiVersion {
 			continue
@@ -174,15 +174,15 @@ func (p *play) checkObjects(want []tree) (problems []string) {
 		kind, namespace, name := text(w, "kind"), text(meta, "namespace"), text(meta, "name")
 		got, alike := p.find(text(w, "apiVersion"), kind, namespace, name)
 		if got == nil {
-			problems = append(problems, fmt.Sprintf("there is no %s; there are %v", reference{Kind: kind, Namespace: namespace, Name: name}, alike))
+			problems = append(problems, fmt.Sprintf("there is no %s; there are %v", Reference{Kind: kind, Namespace: namespace, Name: name}, alike))
 			continue
 		}
-		problems = append(problems, difference(reference{Kind: kind, Namespace: namespace, Name: name}.String(), w, withTexts(got))...)
+		problems = append(problems, difference(Reference{Kind: kind, Namespace: namespace, Name: name}.String(), w, withTexts(got))...)
 	}
 	return problems
 }
 
-func (p *play) checkAbsent(want []reference) (problems []string) {
+func (p *play) checkAbsent(want []Reference) (problems []string) {
 	for _, r := range want {
 		if got, _ := p.find(r.APIVersion, r.Kind, r.Namespace, r.Name); got != nil {
 			problems = append(problems, fmt.Sprintf("%s must not be there", identity(got)))
@@ -194,8 +194,8 @@ func (p *play) checkAbsent(want []reference) (problems []string) {
 func (p *play) checkModules(want map[string]string) (problems []string) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		phase := messages.Disabled
-		if p.operator != nil {
-			if status, ok := p.operator.Inspector().Status("operator/module/" + name).(messages.ModuleStatus); ok {
+		if p.Operator != nil {
+			if status, ok := p.Operator.Inspector().Status("operator/module/" + name).(messages.ModuleStatus); ok {
 				phase = status.Phase
 			}
 		}

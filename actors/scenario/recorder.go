@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -29,19 +28,16 @@ import (
 type recorder struct {
 	hooks    *hooks.Runner
 	releases actors.Releases
-	objects  actors.Objects
+	cluster  *Cluster
 	crds     actors.CRDs
 	given    tree // what the hook givenHook patches
 
 	underWay atomic.Int64
 	done     atomic.Uint64 // actions that have ended
 
-	mu        sync.Mutex
-	runs      []hookRun
-	fails     map[string]int
-	helmFails map[string]int             // by release
-	ticks     map[string]map[string]bool // names of schedule bindings by crontab
-	parsed    map[string]cron.Schedule   // by crontab
+	mu       sync.Mutex
+	runs     []hookRun
+	crontabs map[string]crontab
 }
 
 // hookRun is a run of a hook that has ended.
@@ -53,11 +49,8 @@ type hookRun struct {
 	err                      error
 }
 
-func newRecorder() *recorder {
-	return &recorder{
-		fails: map[string]int{}, helmFails: map[string]int{},
-		ticks: map[string]map[string]bool{}, parsed: map[string]cron.Schedule{},
-	}
+func newRecorder(e *Engine, given tree) *recorder {
+	return &recorder{cluster: e.Cluster, given: given, crontabs: map[string]crontab{}}
 }
 
 // action notes that something is under way until the function it returns is called.
@@ -89,11 +82,10 @@ func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir st
 // withoutTime is called with the lock.
 func (r *recorder) withoutTime(config *hooks.Config) {
 	for i, s := range config.Schedules {
-		if r.ticks[s.Crontab] == nil {
-			r.ticks[s.Crontab] = map[string]bool{}
+		known := r.crontabs[s.Crontab]
+		if !slices.Contains(known.bindings, s.Name) {
+			r.crontabs[s.Crontab] = crontab{s.Parsed, append(slices.Clip(known.bindings), s.Name)}
 		}
-		r.ticks[s.Crontab][s.Name] = true
-		r.parsed[s.Crontab] = s.Parsed
 		config.Schedules[i].Parsed = never{}
 	}
 	for i := range config.Kubernetes {
@@ -112,29 +104,20 @@ func (never) Next(time.Time) time.Time { return time.Time{} }
 func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	defer r.action()()
 	if filepath.Base(run.Hook.Path) == givenHook {
-		patch, err := patchOf(r.given)
+		patch, err := globalPatch(r.given)
 		return hooks.Result{ValuesPatch: patch}, err
 	}
-	result, err := hooks.Result{}, r.mustFail(run.Hook.Name)
-	if err == nil {
+	var result hooks.Result
+	var err error
+	if r.cluster.Faults.TakeFile(FaultOfHook, run.Hook.Name) {
+		err = &hooks.ExitError{Hook: run.Hook.Name, Code: 1, Stderr: "the scenario makes it fail"}
+	} else {
 		result, err = r.hooks.Run(ctx, run)
 	}
 	if ctx.Err() == nil {
 		r.note(run, result, err)
 	}
 	return result, err
-}
-
-func (r *recorder) mustFail(hook string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for name, n := range r.fails {
-		if n > 0 && isFile(hook, name) {
-			r.fails[name]--
-			return &hooks.ExitError{Hook: hook, Code: 1, Stderr: "the scenario makes it fail"}
-		}
-	}
-	return nil
 }
 
 // isFile reports whether a path ends with the parts of another.
@@ -185,11 +168,20 @@ func plain(value any) any {
 	return out
 }
 
-func patchOf(section tree) (values.Patch, error) {
+// globalPatch adds the keys of a section to the global values.
+func globalPatch(section tree) (values.Patch, error) {
 	var ops []any
 	for key, value := range section {
 		key = strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
 		ops = append(ops, map[string]any{"op": "add", "path": "/" + values.GlobalKey + "/" + key, "value": value})
+	}
+	return PatchOf(ops)
+}
+
+// PatchOf is the patch of these operations.
+func PatchOf(ops []any) (values.Patch, error) {
+	if len(ops) == 0 {
+		return nil, nil
 	}
 	text, err := values.JSON(ops)
 	if err != nil {
@@ -246,13 +238,13 @@ func (r *recorder) Releases(ctx context.Context) ([]string, error) {
 
 // CheckObjectPatches implements actors.Objects.
 func (r *recorder) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
-	return r.objects.CheckObjectPatches(ctx, patches)
+	return r.cluster.CheckObjectPatches(ctx, patches)
 }
 
 // ApplyObjectPatches implements actors.Objects.
 func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	defer r.action()()
-	return r.objects.ApplyObjectPatches(ctx, patches)
+	return r.cluster.ApplyObjectPatches(ctx, patches)
 }
 
 // EnsureCRDs implements actors.CRDs.
@@ -276,49 +268,22 @@ func (r *recorder) takeRuns() []hookRun {
 	return runs
 }
 
-// crontabs are the names of schedule bindings by crontab, and all of them in words.
-func (r *recorder) crontabs() (byCrontab map[string]map[string]bool, words []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for crontab, names := range r.ticks {
-		for name := range names {
-			words = append(words, fmt.Sprintf("%s (%s)", name, crontab))
-		}
-	}
-	slices.Sort(words)
-	return maps.Clone(r.ticks), words
+// crontab is one of a hook that has been loaded.
+type crontab struct {
+	schedule cron.Schedule
+	bindings []string // their names
 }
 
 // schedules are the crontabs of all hooks.
-func (r *recorder) schedules() map[string]cron.Schedule {
+func (r *recorder) schedules() map[string]crontab {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return maps.Clone(r.parsed)
-}
-
-// failHelm makes the next installs, upgrades and uninstalls of a release fail.
-func (r *recorder) failHelm(release string, times int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.helmFails[release] = max(times, 1)
+	return maps.Clone(r.crontabs)
 }
 
 func (r *recorder) helmMustFail(release string) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.helmFails[release] == 0 {
+	if r.cluster.Faults.Take(FaultOfHelm+release, 1) == 0 {
 		return nil
 	}
-	r.helmFails[release]--
 	return fmt.Errorf("release %s: the scenario makes Helm fail", release)
 }
-
-// fail makes the next runs of a hook fail.
-func (r *recorder) fail(hook string, times int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.fails[hook] = max(times, 1)
-}
-
-// errNotRunning is what steps meet that need the operator.
-var errNotRunning = errors.New("the operator does not run, because its start was refused")

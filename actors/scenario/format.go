@@ -65,7 +65,7 @@ type given struct {
 
 type step struct {
 	Apply     trees      `json:"apply"`
-	Delete    *reference `json:"delete"`
+	Delete    *Reference `json:"delete"`
 	ConfigMap tree       `json:"configMap"`
 	Tick      string     `json:"tick"`
 	Advance   string     `json:"advance"`
@@ -86,19 +86,12 @@ type failHelm struct {
 	Times  int    `json:"times"`
 }
 
-type reference struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Namespace  string `json:"namespace"`
-	Name       string `json:"name"`
-}
-
 type expect struct {
 	Hooks     []run             `json:"hooks"`
 	Values    tree              `json:"values"`
 	ConfigMap tree              `json:"configMap"`
 	Objects   []tree            `json:"objects"`
-	Absent    []reference       `json:"absent"`
+	Absent    []Reference       `json:"absent"`
 	Rendered  string            `json:"rendered"`
 	Metrics   []metric          `json:"metrics"`
 	Log       []string          `json:"log"`
