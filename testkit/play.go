@@ -291,8 +291,12 @@ func (p *player) stop() error {
 	if p.Operator == nil {
 		return nil
 	}
+	actors := p.Operator.Inspector()
 	p.death.stopping = true
 	err := p.Stop(context.Background())
+	if n := len(actors.Tree()); n > 0 && err == nil {
+		err = fmt.Errorf("%d actors are left", n)
+	}
 	p.death.stopping = false
 	p.rise()
 	return err

@@ -84,9 +84,6 @@ func (e *Engine) Stop(ctx context.Context) error {
 	}
 	operator := e.Operator
 	err := e.Cast.Await(func() error { return operator.Stop(ctx) })
-	if n := len(operator.Inspector().Tree()); n > 0 && err == nil {
-		err = fmt.Errorf("%d actors are left", n)
-	}
 	e.Operator = nil
 	e.End()
 	return err
