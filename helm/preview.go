@@ -88,7 +88,7 @@ func (c *Client) Drift(ctx context.Context, m Module) (drifted []rehearsal.Chang
 	if err != nil {
 		return nil, false, err
 	}
-	a.merge3 = true
+	a.merge3, a.unmarked = true, true
 	if known, err = a.rehearseUpgrade(); err != nil || !known {
 		return nil, false, classify(ctx, m.Name, a.operation, err)
 	}
