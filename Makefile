@@ -38,9 +38,8 @@ export GOFLAGS     := $(shell cat .ci/goflags)
 LIMIT := -timeout 30m
 
 # The race detector needs cgo, and that needs a C compiler. Where there is none, make check
-# runs the tests without it and says so.
+# does without and says so.
 CC_FOUND := $(shell command -v "$$(go env CC)" 2>/dev/null)
-RACE      = $(if $(CC_FOUND),-race)
 
 started := $(shell date +%s)
 
@@ -68,7 +67,7 @@ devcluster: ## bin/devcluster, a Kubernetes control plane in one process; with k
 
 bin/golangci-lint: .ci/tools.mod .ci/tools.sum
 	@echo "building golangci-lint"
-	go build -modfile=.ci/tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	$(LOW) go build -modfile=.ci/tools.mod -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	touch $@
 
 .PHONY: clean
@@ -115,10 +114,17 @@ test: format devcluster ## proves the product: all tests, on a real API server; 
 	[ "$$code" = 0 ] || exit "$$code"
 	echo "make test: passed, in $$(( $$(date +%s) - $(started) )) s (the race detector, vet and lint run in make check)"
 
+# make check does two things at a time: tests leave a processor idle for a third of their time, and in that
+# time what only computes goes on, at the lowest priority. What repeats or races begins when make test has
+# passed. The soak comes last, alone: its faults last for seconds. What a target prints appears when it ends.
+IN_CHECK   := test race-libraries lint test-image fuzz-hooks test-race test-full differential
+AFTER_TEST  = $(if $(RERUN),| test)
+
 .PHONY: check
-check: RERUN := yes
-check: bin/gotestsum test test-race lint differential test-image fuzz-hooks soak-short ## what CI runs: test, and the race detector, lint with go vet, 600 differential steps, the image's steps, fuzzing, a short soak
-	@echo "make check: passed, in $$(( $$(date +%s) - $(started) )) s"
+check: bin/gotestsum devcluster ## what CI runs: test, and the race detector, lint with go vet, 600 differential steps, the image's steps, fuzzing, a short soak
+	@$(MAKE) --no-print-directory -j 2 -O RERUN=yes LOW='nice -n 19' $(IN_CHECK)
+	$(MAKE) --no-print-directory soak-short
+	echo "make check: passed, in $$(( $$(date +%s) - $(started) )) s"
 
 .PHONY: format
 format: ## is the code formatted?
@@ -143,23 +149,41 @@ vet-changed: ## go vet of the packages with changes against BASE=HEAD
 	[ -z "$$packages" ] || go vet $$packages
 	echo "vet: ok ($$(wc -w <<<"$$packages") packages with changes)"
 
+# The race detector sees goroutines that share memory. It compiles everything once more and makes tests ten
+# times slower, so it is asked about packages that begin goroutines, themselves or in their tests; nothing else can
+# race. The program of the end-to-end tests is their own test binary, hence has the detector. Not so the programs
+# that the tests of examples build by run.sh. Of the 140 tests of values, which begins none, two do.
+CONCURRENT := ^\s*go [a-z]|[.]Go\b|t[.]Parallel\b|httptest[.]New|actor[.]Context
+RACING      = $(if $(filter ./...,$(PACKAGES)),$(filter-out ./examples ./values ./$(DEVCLUSTER),$(shell \
+  grep -rlE --include='*.go' '$(CONCURRENT)' . | xargs -n1 dirname | sort -u)),$(PACKAGES))
+IN_VALUES   = $(shell awk -F'[ \050]' '/^func Test/ { test = $$2 } /[.]Go[^a-z]|^[ \t]*go [a-z]/ { print test }' values/*_test.go | sort -u | paste -sd '|' -)
+
 .PHONY: test-race
-test-race: devcluster ## all tests with the race detector; without a C compiler, without it
-	@$(if $(CC_FOUND),,echo "test-race: there is no C compiler ($$(go env CC)), so the tests run without the race detector")
-	CGO_ENABLED=$(if $(CC_FOUND),1,0) $(call GO_TEST,$(ALL_PACKAGES)) $(RACE)
-	# What repeats does so a few times in make test, and seldom under the race detector: here in full. Tests
-	# of megabytes, and of programs that are built without the detector, are left to make test. That has 10 of
-	# the 50 kills of helm, 3 of the 20 of leaders, one of the 3 restarts of TestHealingOutlivesTheAPIServer,
-	# 60 of 1000 random scripts, 4 of 100 seeds of each lifecycle script, and 32 of the 600 random steps of
-	# helm (make differential).
-	$(call GO_TEST,./helm) -run 'Killed|TooLarge' -args -kills 50
+test-race: devcluster race-libraries $(AFTER_TEST) ## tests of all that has several goroutines, with the race detector; nothing without a C compiler
+	@[ -n '$(CC_FOUND)' ] || { echo "test-race: there is no C compiler ($$(go env CC)), so there is no race detector"; exit 0; }
+	export CGO_ENABLED=1
+	$(call GO_TEST,$(filter $(RACING),$(LONGEST)) $(RACING)) -race
+	$(if $(filter ./...,$(PACKAGES)),go test -vet=off -race ./values -run '$(IN_VALUES)')
+	echo "test-race: ok ($$SECONDS s)"
+
+.PHONY: race-libraries
+race-libraries:
+	@[ -z '$(CC_FOUND)' ] || CGO_ENABLED=1 $(LOW) go list -race -export -test -deps $(RACING) >/dev/null # compiles, and links nothing
+
+# What repeats does so a few times in make test, and seldom under the race detector: here in full. make test
+# has 10 of the 50 kills of helm, 3 of the 20 of leaders, one of the 3 restarts of TestHealingOutlivesTheAPIServer,
+# 60 of 1000 random scripts, 4 of 100 seeds of each lifecycle script, and 32 of the 600 random steps of
+# helm (make differential).
+.PHONY: test-full
+test-full: devcluster $(AFTER_TEST) ## tests that repeat, in full
+	@$(call GO_TEST,./helm) -run 'Killed|TooLarge' -args -kills 50
 	$(call GO_TEST,./cmd/addon-operator) -run 'LeaderIsKilled|HealingOutlives' -args -kills 20
 	$(call GO_TEST,./actors) -run 'Random|Interleavings' -args -sequences 1000 -seeds 100
 	$(call GO_TEST,./values) -args -thorough
-	echo "test-race: ok ($$SECONDS s)"
+	echo "test-full: ok ($$SECONDS s)"
 
 .PHONY: differential
-differential: devcluster ## 600 random steps, the stock Helm library beside ours
+differential: devcluster $(AFTER_TEST) ## 600 random steps, the stock Helm library beside ours
 	@go test -vet=off ./helm -run Differential -steps 600 -timeout 30m
 	echo "differential: ok ($$SECONDS s)"
 
@@ -177,7 +201,7 @@ soak-short: soak
 
 .PHONY: test-image
 test-image: ## the build steps of the Dockerfile, twice, in folders: the same bytes each time
-	@IMAGE_TEST=1 go test -vet=off ./cmd/addon-operator -run ImageIsBuilt
+	@IMAGE_TEST=1 $(LOW) go test -vet=off ./cmd/addon-operator -run ImageIsBuilt
 	echo "test-image: ok ($$SECONDS s)"
 
 .PHONY: golden
@@ -187,9 +211,9 @@ golden: devcluster ## rewrite the expected outputs of tests; look at the differe
 
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint of both modules (minutes the first time, seconds later)
-	@bin/golangci-lint run $(PACKAGES)
+	@$(LOW) bin/golangci-lint run $(PACKAGES)
 	cd $(DEVCLUSTER)
-	$(CURDIR)/bin/golangci-lint run .
+	$(LOW) $(CURDIR)/bin/golangci-lint run .
 	echo "lint: ok ($$SECONDS s)"
 
 .PHONY: fuzz

@@ -42,7 +42,7 @@ func house() plan {
 			"server":     "messages supervisor values",
 			"testkit":    all,
 			"examples":   "", // a script, and the test that plays it
-			"cmd":        all + " testkit/scenario testkit/apiserver",
+			"cmd":        all + " testkit/scenario",
 		},
 		libraries: map[string]string{
 			"github.com/asynkron/protoactor-go": "actors supervisor testkit",
@@ -189,6 +189,42 @@ func TestViolation(t *testing.T) {
 	} {
 		if got := p.violation(c.file, c.imported); got != c.want {
 			t.Errorf("%s imports %s: got %q, want %q", c.file, c.imported, got, c.want)
+		}
+	}
+}
+
+// Packages in actors/ that must compile without actors: no library of them, nothing of the room but
+// what is named.
+func TestWallsInActors(t *testing.T) {
+	walls := map[string]string{
+		"actors/decide": "addons hooks values",
+		"actors/plan":   "actors/decide addons helm hooks messages values",
+	}
+	seen := map[string]bool{}
+	err := imports(os.DirFS("."), func(file, imported string) {
+		dir := path.Dir(file)
+		allowed, walled := walls[dir]
+		if !walled || strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		seen[dir] = true
+		ours, isOurs := strings.CutPrefix(imported, module)
+		room, _, _ := strings.Cut(ours, "/")
+		if isOurs && !contains(allowed, ours) && !contains(allowed, room) {
+			t.Errorf("%s: %s may not import %s", file, dir, ours)
+		}
+		for library := range house().libraries {
+			if strings.HasPrefix(imported+"/", library+"/") {
+				t.Errorf("%s: %s may not import %s", file, dir, imported)
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dir := range walls {
+		if !seen[dir] {
+			t.Errorf("there is no package %s", dir)
 		}
 	}
 }

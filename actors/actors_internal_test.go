@@ -10,6 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/metrics"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -29,7 +30,7 @@ func newTestProgram(before func(*actor.PID, any)) *program {
 	}
 	return newProgram(
 		supervisor.NewSystem(supervisor.Options{Log: log, Again: handledAgain, Lost: answerLost, Observe: observe}),
-		World{Log: log, ConfigMap: noConfigMap{}, Metrics: NewMetrics(DefaultPrefix)},
+		World{Log: log, ConfigMap: noConfigMap{}, Metrics: metrics.New(metrics.DefaultPrefix)},
 	)
 }
 

@@ -27,7 +27,7 @@ func (q *queue) setAside(msg messages.SetAside) {
 func (q *queue) keepAside(ctx actor.Context, t messages.Task) {
 	t.ID = q.program.newTaskID() // its owner has done the other
 	q.state.aside, _ = q.program.wait(q.state.aside, t)
-	ctx.Send(q.program.PID(monitorsPath), messages.AwaitSnapshots{Owner: t.Owner, Hook: hookOf(t), Queue: q.name})
+	ctx.Send(q.program.PID(monitorsPath), messages.AwaitSnapshots{Owner: t.Owner, Hook: t.Hook(), Queue: q.name})
 }
 
 // joinAside lets the tasks at the head of the line join those that were set aside before.
@@ -45,7 +45,7 @@ func (q *queue) joinAside() {
 
 // bringBack puts what was set aside for a hook into the line.
 func (q *queue) bringBack(msg messages.SnapshotsComplete) {
-	of := func(t messages.Task) bool { return t.Owner == msg.Owner && hookOf(t) == msg.Hook }
+	of := func(t messages.Task) bool { return t.Owner == msg.Owner && t.Hook() == msg.Hook }
 	for _, t := range q.state.aside {
 		if !of(t) {
 			continue

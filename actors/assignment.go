@@ -33,12 +33,6 @@ type assignment struct {
 	release bool
 }
 
-// awaitsAPI reports that a task waits for the server of an API that does not answer.
-func awaitsAPI(err error) bool {
-	var problem *helm.Error
-	return errors.As(err, &problem) && problem.Kind == helm.Away
-}
-
 // start gives a task to a run. The queue hears of its end exactly once.
 func (o *owner) start(ctx actor.Context, a assignment) {
 	t := a.task
@@ -61,7 +55,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			if a.failed != nil {
 				a.failed(at)
 			}
-			if (a.parks || a.release && awaitsAPI(at.Err)) && !o.parked[t.ID] {
+			if (a.parks || a.release && helm.IsAway(at.Err)) && !o.parked[t.ID] {
 				o.parked[t.ID] = true
 				o.program.notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules go on: %s", t, forEverybody(at.Err))})
 				o.log.Warn("module is parked: it is retried outside of the queue, the others go on")

@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"golang.org/x/sync/errgroup"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -95,7 +96,7 @@ func loadFiles(ctx context.Context, w World) (*boot, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	w.Metrics.hooksLoaded("", b.globalHooks)
+	w.Metrics.Hooks.Loaded("", b.globalHooks)
 	return b, nil
 }
 
@@ -214,13 +215,13 @@ func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configEr
 func (b *boot) blame(cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
 	switch {
 	case cm.Exists():
-		_, config = checkStored(cm.Data, kept.Secret, b.templates(), b.tree.Modules, enabling{})
+		_, config = decide.Check(cm.Data, kept.Secret, b.templates(), b.tree.Modules, decide.Enabling{})
 	case len(kept.Config) > 0:
 		config = errDeletedBefore
 	}
 	switch {
 	case b.secret.exists():
-		_, secret = checkStored(kept.Config, b.secret.data, b.templates(), b.tree.Modules, enabling{})
+		_, secret = decide.Check(kept.Config, b.secret.data, b.templates(), b.tree.Modules, decide.Enabling{})
 	case len(kept.Secret) > 0:
 		secret = errSecretDeletedBefore
 	}
@@ -265,7 +266,7 @@ func readLastValid(ctx context.Context, w World, waits func(string)) (kept *kube
 
 // useConfigMap validates a content of the ConfigMap and gives each section its part.
 func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
-	doc, err := checkStored(cm.Data, b.secret.data, b.sections, b.tree.Modules, enabling{})
+	doc, err := decide.Check(cm.Data, b.secret.data, b.sections, b.tree.Modules, decide.Enabling{})
 	if err != nil {
 		return err
 	}
@@ -275,7 +276,7 @@ func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 	templates := make(map[string]*values.Section, len(b.sections))
 	for key, section := range b.sections {
 		templates[key] = section
-		next, err := stored(section, doc, by, secretBy)
+		next, err := decide.Stored(section, doc, by, secretBy)
 		if err != nil { // a disabled module may have an invalid section (D37)
 			w.Log.Error("config values of a disabled module are not valid and are left out until they are fixed", "key", key, "err", err)
 			continue

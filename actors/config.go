@@ -12,6 +12,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -37,7 +38,7 @@ type configState struct {
 	// sections are templates to validate with: static values and schemas by key.
 	sections map[string]*values.Section
 	modules  []addons.Module
-	enabling enabling
+	enabling decide.Enabling
 	refused  string // why the ConfigMap in the cluster, or its deletion, is not in force
 	// fromKept: known is the last valid content that an earlier process has kept (P3).
 	fromKept bool
@@ -129,10 +130,10 @@ func (c *config) Receive(ctx actor.Context) {
 		c.addSections(ctx, msg)
 	case messages.SetDynamicFlags:
 		c.warnUnknownFlags(msg.Flags, msg.By)
-		c.state.enabling.dynamic = msg.Flags
+		c.state.enabling.Dynamic = msg.Flags
 		c.enablingChanged(ctx)
 	case scriptsAnswered:
-		c.state.enabling.scripts = msg.scripts
+		c.state.enabling.Scripts = msg.scripts
 		c.enablingChanged(ctx)
 	case keepAgain:
 		c.state.kept.waits = false
@@ -354,7 +355,7 @@ func (c *config) lead(ctx actor.Context, msg lead) {
 	if c.state.secret.refused != "" {
 		c.noticeSecretRefused(c.state.secret.refused)
 	}
-	before, errBefore := parseStored(msg.known, msg.secret)
+	before, errBefore := decide.Parse(msg.known, msg.secret)
 	after, errAfter := c.document()
 	if err := errors.Join(errBefore, errAfter); err != nil { // both were valid when they became known
 		c.log.Error("bug: the known content of the ConfigMap is not valid", "err", err)
@@ -367,7 +368,7 @@ func (c *config) lead(ctx actor.Context, msg lead) {
 
 // refuse keeps the last valid values in force; nothing is queued (D16, D36).
 func (c *config) refuse(err error) {
-	c.program.Metrics.configRefused()
+	c.program.Metrics.Converge.ConfigRefused.Inc()
 	if c.state.refused == err.Error() {
 		return
 	}
@@ -406,7 +407,7 @@ func (c *config) announce(ctx actor.Context, before, after values.Document) {
 	maintenance := !maps.Equal(before.Maintenance, after.Maintenance)
 	keys := slices.Sorted(maps.Keys(c.state.sections))
 	for _, key := range keys {
-		if values.Checksum(before.Sections[key]) == values.Checksum(after.Sections[key]) && values.Checksum(before.Secrets[key]) == values.Checksum(after.Secrets[key]) {
+		if !decide.Changed(before, after, key) {
 			continue
 		}
 		ctx.Send(c.owner(key), c.setConfig(after, key))

@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -18,33 +19,11 @@ import (
 // check validates a content of the ConfigMap: keys, YAML, and the schemas of global and
 // of the modules that are enabled (D16, D37).
 func (c *config) check(data map[string]string) (values.Document, error) {
-	return checkStored(data, c.state.secret.known, c.state.sections, c.state.modules, c.state.enabling)
-}
-
-// enabling is what decides, besides files and ConfigMap, which modules are enabled.
-type enabling struct {
-	dynamic map[string]bool // flags of global hooks, by key (E4)
-	// scripts are the answers of the enabled scripts at the last discovery, by module; nil
-	// before the first one.
-	scripts map[string]bool
+	return decide.Check(data, c.state.secret.known, c.state.sections, c.state.modules, c.state.enabling)
 }
 
 // scriptsAnswered says to config what a discovery has found out.
 type scriptsAnswered struct{ scripts map[string]bool }
-
-// anyScript is for checks without an operator: each script may say true.
-func anyScript() enabling { return enabling{scripts: map[string]bool{}} }
-
-// concerns reports whether the section of a module must be valid, because something enables the
-// module. Before the first discovery the answer of a script is unknown. What was accepted while
-// it said false must not end a start, so the run of the module decides then (D37).
-func (e enabling) concerns(m addons.Module, flags map[string]bool) bool {
-	if !switchedOn(m, e.dynamic, flags).Enabled {
-		return false
-	}
-	on, asked := e.scripts[m.Name]
-	return m.EnabledScript == "" || on || !asked && e.scripts != nil
-}
 
 // enablingChanged looks again at what was refused: the module it was refused for may be off.
 func (c *config) enablingChanged(ctx actor.Context) {
@@ -60,11 +39,10 @@ func (c *config) enablingChanged(ctx actor.Context) {
 // has switched their modules off.
 func (c *config) warnOff(before, after values.Document) {
 	for _, m := range c.state.modules {
-		same := values.Checksum(before.Sections[m.Key]) == values.Checksum(after.Sections[m.Key]) && values.Checksum(before.Secrets[m.Key]) == values.Checksum(after.Secrets[m.Key])
-		if same || c.state.sections[m.Key] == nil || !switchedOn(m, nil, after.Flags).Enabled || c.state.enabling.concerns(m, after.Flags) {
+		if !decide.Changed(before, after, m.Key) || c.state.sections[m.Key] == nil || !decide.SwitchedOn(m, nil, after.Flags).Enabled || c.state.enabling.Concerns(m, after.Flags) {
 			continue
 		}
-		if err := checkSection(c.state.sections[m.Key], after); err != nil {
+		if err := decide.CheckSection(c.state.sections[m.Key], after); err != nil {
 			c.log.Warn("the values of a module are not valid; they are accepted while a hook or its script switches it off, fix them before it is enabled or the operator restarts", "module", m.Name, "err", err)
 		}
 	}
@@ -84,7 +62,7 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 			b.sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
 		}
 	}
-	doc, err := checkStored(data, secret, b.sections, tree.Modules, anyScript())
+	doc, err := decide.Check(data, secret, b.sections, tree.Modules, decide.Enabling{Scripts: map[string]bool{}}) // each script may say true
 	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
 	return errors.Join(staticErr, err)
 }
@@ -145,7 +123,7 @@ func (c *config) warnUnknownFlags(flags map[string]bool, by map[string]string) {
 	}
 	slices.Sort(known)
 	for _, key := range slices.Sorted(maps.Keys(flags)) {
-		_, told := c.state.enabling.dynamic[key]
+		_, told := c.state.enabling.Dynamic[key]
 		if told || slices.Contains(known, key) {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -48,7 +49,7 @@ func (c *config) saveConfigMap(ctx actor.Context, msg messages.SaveConfig) messa
 	defer cancel()
 	known, flagsChanged := c.withOwnWrite(set)
 	before, errBefore := c.document()
-	after, errAfter := parseStored(known, c.state.secret.known)
+	after, errAfter := decide.Parse(known, c.state.secret.known)
 	paths := c.state.written.paths
 	if errors.Join(errBefore, errAfter) == nil { // known is valid by definition
 		paths = wrote(paths, msg, before, after)

@@ -13,7 +13,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/cenkalti/backoff/v4"
 
-	"addon-operator/addons"
+	"addon-operator/actors/decide"
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -96,58 +96,6 @@ func readSecret(ctx context.Context, w World, waits func(string)) (initialSecret
 	return initialSecret{data: content.Data, revision: content.ResourceVersion}, nil
 }
 
-// parseStored takes ConfigMap and Secret apart.
-func parseStored(config, secret map[string]string) (values.Document, error) {
-	doc, err := values.ParseConfigMap(config)
-	sections, secretErr := values.ParseSecret(secret)
-	doc.Secrets = sections
-	return doc, errors.Join(err, secretErr)
-}
-
-// checkStored validates ConfigMap and Secret together: keys, YAML, and the schemas of global and of the modules that they,
-// their files or anything else enables (D16, D37, D40).
-func checkStored(config, secret map[string]string, sections map[string]*values.Section, modules []addons.Module, by enabling) (values.Document, error) {
-	doc, err := parseStored(config, secret)
-	if err != nil {
-		return doc, err
-	}
-	keys := []string{values.GlobalKey}
-	for _, m := range modules {
-		if by.concerns(m, doc.Flags) {
-			keys = append(keys, m.Key)
-		}
-	}
-	var errs []error
-	for _, key := range keys {
-		section, ok := sections[key]
-		if !ok {
-			continue
-		}
-		if err := checkSection(section, doc); err != nil {
-			errs = append(errs, err)
-		}
-	}
-	return doc, errors.Join(errs...)
-}
-
-// checkSection validates a section with its parts of ConfigMap and Secret.
-func checkSection(section *values.Section, doc values.Document) error {
-	next, err := stored(section, doc, values.Origin{}, values.Origin{})
-	if err != nil {
-		return err
-	}
-	return next.ValidateConfig()
-}
-
-// stored gives a section its parts of ConfigMap and Secret.
-func stored(section *values.Section, doc values.Document, by, secretBy values.Origin) (*values.Section, error) {
-	next, err := section.WithConfig(doc.Sections[section.Key()], by)
-	if err != nil {
-		return nil, err
-	}
-	return next.WithSecret(doc.Secrets[section.Key()], secretBy)
-}
-
 // secretKnown notes the texts of all sections that must not be shown.
 func (c *config) secretKnown() {
 	doc, err := c.document()
@@ -155,7 +103,7 @@ func (c *config) secretKnown() {
 		return // known is valid by definition
 	}
 	for key, section := range c.state.sections {
-		if next, err := stored(section, doc, values.Origin{}, values.Origin{}); err == nil {
+		if next, err := decide.Stored(section, doc, values.Origin{}, values.Origin{}); err == nil {
 			c.program.Secrets.Know("config/"+key, next.SecretTexts())
 		}
 	}
@@ -163,7 +111,7 @@ func (c *config) secretKnown() {
 
 // document is what is in force of ConfigMap and Secret.
 func (c *config) document() (values.Document, error) {
-	return parseStored(c.state.known, c.state.secret.known)
+	return decide.Parse(c.state.known, c.state.secret.known)
 }
 
 // secretOrigin is that of what people wrote into the Secret.
@@ -200,11 +148,11 @@ func (c *config) secretSeen(ctx actor.Context, content kube.ConfigMap) {
 	}
 	doc, config := values.Document{}, s.configCandidate
 	if config != nil {
-		doc, err = checkStored(config.Data, content.Data, c.state.sections, c.state.modules, c.state.enabling)
+		doc, err = decide.Check(config.Data, content.Data, c.state.sections, c.state.modules, c.state.enabling)
 	}
 	if config == nil || err != nil {
 		config = nil
-		doc, err = checkStored(c.state.known, content.Data, c.state.sections, c.state.modules, c.state.enabling)
+		doc, err = decide.Check(c.state.known, content.Data, c.state.sections, c.state.modules, c.state.enabling)
 	}
 	if err != nil {
 		s.candidate = &content
@@ -231,7 +179,7 @@ func (c *config) withCandidate(data map[string]string) (values.Document, bool) {
 	if c.state.secret.candidate == nil {
 		return values.Document{}, false
 	}
-	doc, err := checkStored(data, c.state.secret.candidate.Data, c.state.sections, c.state.modules, c.state.enabling)
+	doc, err := decide.Check(data, c.state.secret.candidate.Data, c.state.sections, c.state.modules, c.state.enabling)
 	return doc, err == nil
 }
 
@@ -270,7 +218,7 @@ func (c *config) configAccepted(revision string) {
 
 // refuseSecret keeps the last valid values in force; nothing is queued (P1, D40).
 func (c *config) refuseSecret(err error) {
-	c.program.Metrics.configRefused()
+	c.program.Metrics.Converge.ConfigRefused.Inc()
 	if c.state.secret.refused == err.Error() {
 		return
 	}
@@ -367,7 +315,7 @@ func (c *config) knownSection(key string) *values.Section {
 	if err != nil || section == nil {
 		return section
 	}
-	if known, err := stored(section, doc, values.Origin{}, values.Origin{}); err == nil {
+	if known, err := decide.Stored(section, doc, values.Origin{}, values.Origin{}); err == nil {
 		return known
 	}
 	return section

@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -41,7 +42,7 @@ type convergeState struct {
 	dynamicBy   map[string]string // which hook has set each
 	maintenance map[string]string // modes in the ConfigMap
 	enabled     []string          // by the last discovery
-	verdicts    map[string]Verdict
+	verdicts    map[string]decide.Verdict
 	// discoveryFails says why the discovery in progress has failed; "" when it has not. off says of
 	// each module that is off why, told what the log has of them.
 	discoveryFails string
@@ -55,7 +56,8 @@ type convergeState struct {
 	removed  map[string]bool   // modules whose directories are gone; their actors live on
 	purging  map[string]string // releases whose purge has failed, and the task in its own queue that tries again
 	others   []string          // releases that are left alone, as the log has them
-	purges   purges
+	purges   decide.Purges
+	reminded int // how often a purge that is held back was reported
 	listed   bool
 	begun    bool // what the start-up does is queued
 	reload   int  // number of the last reload that has begun
@@ -102,7 +104,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case confirmPurge:
 		c.confirmPurge(ctx, msg.value)
 	case remindHeld:
-		if msg.told == c.state.purges.told {
+		if msg.told == c.state.reminded {
 			c.noticeHeld(ctx)
 		}
 	case delayedReload:
@@ -112,7 +114,7 @@ func (c *converge) Receive(ctx actor.Context) {
 			c.execute(ctx, msg.Task)
 		}
 	case getDiscovery:
-		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, maintenance: c.state.maintenance, list: !c.state.listed, before: c.state.enabled, verdicts: c.state.verdicts, deployed: maps.Clone(c.state.deployed), purges: c.state.purges.clone()})
+		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, maintenance: c.state.maintenance, list: !c.state.listed, before: c.state.enabled, verdicts: c.state.verdicts, deployed: maps.Clone(c.state.deployed), purges: c.state.purges.Clone()})
 		return
 	case endPurges:
 		c.endPurges(ctx, msg.modules)
@@ -195,7 +197,7 @@ func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 	c.program.enqueue(ctx, restart, c.program.task(messages.Converge, work, cause))
 	if restart {
 		c.state.restarts.count++
-		c.program.Metrics.reloadRestarted(cause)
+		c.program.Metrics.Converge.Restarted(cause)
 	}
 	c.state.waiting = true // last: it is not requested again
 }
@@ -224,7 +226,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 				delete(c.state.purging, work.Release)
 				if purged == true {
 					delete(c.state.deployed, work.Release)
-					delete(c.state.purges.allowed, work.Release)
+					delete(c.state.purges.Allowed, work.Release)
 				}
 			})
 	default:
@@ -320,35 +322,34 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	if c.state.waiting {
 		return
 	}
-	p := plan(d.tree.Modules, d.enabled, c.state.deployed, c.program.IgnoredRelease, untouchable(d.tree.Modules, c.state.maintenance))
-	p = c.holdBack(ctx, p)
-	c.logPlan(p, d, gone)
+	steps := c.steps(ctx, d.enabled)
+	c.logSteps(steps, d, gone)
 	c.state.enabled, c.state.verdicts, c.state.discovered = d.enabled, d.verdicts, t.Reload
 	maps.DeleteFunc(c.state.unused, func(name string, _ []string) bool { return !slices.Contains(d.enabled, name) })
 	maps.Copy(c.state.unused, d.unused)
 	c.program.enabled.Store(&d.enabled)
-	ctx.Send(c.program.PID(configPath), scriptsAnswered{answersOfScripts(d)})
+	ctx.Send(c.program.PID(configPath), scriptsAnswered{decide.Answers(d.verdicts)})
 	c.tellMaintenance(ctx, c.state.maintenance)
 	for _, m := range d.tree.Modules {
-		if !slices.Contains(p.Run, m.Name) {
+		if !slices.Contains(steps.Run, m.Name) {
 			continue
 		}
 		c.state.deployed[m.Name] = true
 		ctx.Send(c.program.owner(m.Name), messages.EnableModule{})
-		if !switchedOn(m, c.state.dynamic, c.state.config).Enabled { // by a hook, since; its reload is on the way
+		if !decide.SwitchedOn(m, c.state.dynamic, c.state.config).Enabled { // by a hook, since; its reload is on the way
 			ctx.Send(c.program.owner(m.Name), messages.SuspendModule{})
 		}
 	}
-	for _, name := range p.Delete {
+	for _, name := range steps.Delete {
 		ctx.Send(c.program.owner(name), messages.SuspendModule{})
 	}
 	for _, m := range d.tree.Modules {
-		if slices.Contains(p.Keep, m.Name) {
+		if slices.Contains(steps.Keep, m.Name) {
 			ctx.Send(c.program.owner(m.Name), retireModule{})
 		}
 	}
 	afterAll := hooks.ByOrder(c.state.globalHooks, hooks.AfterAll)
-	c.enqueue(ctx, true, c.program.steps(p, d.tree.Modules, t.Reload, afterAll, c.state.cause))
+	c.enqueue(ctx, true, c.program.reloadTasks(steps, d.tree.Modules, t.Reload, afterAll, c.state.cause))
 }
 
 // forgetRemoved ends what modules do whose directories are gone; their releases are
@@ -370,16 +371,16 @@ func (c *converge) forgetRemoved(ctx actor.Context, next *addons.Tree) (gone []s
 // forgetModule notifies a module actor that its directory is gone.
 type forgetModule struct{}
 
-func (c *converge) logPlan(p Plan, d discovery, gone []string) {
+func (c *converge) logSteps(s decide.Steps, d discovery, gone []string) {
 	log := c.log
 	if len(gone) > 0 {
 		log = log.With("removed", gone)
 	}
-	if len(p.Keep) > 0 {
-		log = log.With("keep", p.Keep)
+	if len(s.Keep) > 0 {
+		log = log.With("keep", s.Keep)
 	}
-	if len(p.Held) > 0 {
-		log = log.With("held", p.Held)
+	if len(s.Held) > 0 {
+		log = log.With("held", s.Held)
 	}
 	off := c.listOff(d)
 	if len(off) > 0 {
@@ -387,11 +388,11 @@ func (c *converge) logPlan(p Plan, d discovery, gone []string) {
 	}
 	news := !slices.Equal(off, c.state.told)
 	c.state.told = off
-	if slices.Equal(d.enabled, c.state.enabled) && len(p.Delete)+len(p.Purge) == 0 && c.state.ready && !news {
-		log.Debug("modules discovered", "run", p.Run)
+	if slices.Equal(d.enabled, c.state.enabled) && len(s.Delete)+len(s.Purge) == 0 && c.state.ready && !news {
+		log.Debug("modules discovered", "run", s.Run)
 		return
 	}
-	log.Info("modules discovered", "run", p.Run, "delete", p.Delete, "purge", p.Purge)
+	log.Info("modules discovered", "run", s.Run, "delete", s.Delete, "purge", s.Purge)
 }
 
 // finished ends a reload, and the first converge (G8), unless it was overtaken by a newer
@@ -402,9 +403,9 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	}
 	c.state.running = false
 	c.state.span.end(nil)
-	c.program.Metrics.converged(c.state.cause, since(c.state.began))
+	c.program.Metrics.Converge.Ended(c.state.cause, c.state.began)
 	log, text := c.log, "converged"
-	if held := c.state.purges.held; len(held) > 0 {
+	if held := c.state.purges.Held; len(held) > 0 {
 		log, text = log.With("held", held), "converged, but a purge is held back"
 	}
 	log.Info(text, "modules", len(c.state.enabled), "cause", c.state.cause, "took", time.Since(c.state.began).Round(time.Millisecond))
@@ -425,7 +426,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 // that a module which keeps failing does not delay the reload that deletes it (E11, F8).
 func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
 	c.state.config = msg.Flags
-	thawed, replan := c.maintenanceChanged(ctx, msg.Maintenance)
+	thawed, reload := c.maintenanceChanged(ctx, msg.Maintenance)
 	cause := messages.Cause{Activation: messages.ByConfigMap, Detail: "resourceVersion " + msg.Revision}
 	if msg.FlagsChanged {
 		c.switchModules(ctx)
@@ -436,7 +437,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	switch {
 	case c.state.reload == 0:
 		c.log.Info("config values changed before the first reload: they are used by it", "cause", cause)
-	case msg.Global || msg.FlagsChanged || replan:
+	case msg.Global || msg.FlagsChanged || reload:
 		for _, name := range msg.Modules { // the reload may have to wait for a run that only the script can end
 			if _, _, ok := c.askable(name); ok {
 				c.state.asks.add(sectionChanged{name, cause, false}) // the reload runs it
@@ -459,7 +460,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 func (c *converge) switchModules(ctx actor.Context) {
 	c.explainOff()
 	for _, m := range c.state.tree.Modules {
-		if switchedOn(m, c.state.dynamic, c.state.config).Enabled && !c.saysNo(m) {
+		if decide.SwitchedOn(m, c.state.dynamic, c.state.config).Enabled && !c.saysNo(m) {
 			ctx.Send(c.program.owner(m.Name), messages.ResumeModule{})
 		} else {
 			ctx.Send(c.program.owner(m.Name), messages.SuspendModule{})

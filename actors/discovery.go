@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"golang.org/x/sync/errgroup"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
@@ -38,10 +39,10 @@ type discovery struct {
 	// global are the values that enabled scripts see.
 	global *values.Section
 	// purges is what is known of those that are held back.
-	purges purges
+	purges decide.Purges
 
 	enabled  []string
-	verdicts map[string]Verdict
+	verdicts map[string]decide.Verdict
 	releases []string            // of modules and of operators
 	others   []string            // releases that are left alone
 	unused   map[string][]string // files of modules that look like hooks and are none
@@ -107,7 +108,7 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 	script := func(m addons.Module, before []string) (hooks.Answer, error) {
 		return j.enabledScript(run, m, d.global, before)
 	}
-	if d.enabled, d.verdicts, err = judge(d.tree.Modules, d.dynamic, d.config, script); err != nil {
+	if d.enabled, d.verdicts, err = decide.Enabled(d.tree.Modules, d.dynamic, d.config, script); err != nil {
 		return d, err
 	}
 	d.unused = unusedFilesOf(d)
@@ -128,7 +129,7 @@ func (j job) installCRDs(run *supervisor.Run, d discovery, of func(name string) 
 	}
 	var modules []helm.Module
 	for _, m := range d.tree.Modules {
-		if !of(m.Name) || maintained(m, d.maintenance) != "" {
+		if !of(m.Name) || decide.Maintained(m, d.maintenance) != "" {
 			continue
 		}
 		chart := helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
@@ -151,38 +152,6 @@ func (j job) installCRDs(run *supervisor.Run, d discovery, of func(name string) 
 	return nil
 }
 
-// judge asks flags and enabled scripts, in the order of the modules: a script sees the
-// modules that were enabled before it (D9, E6).
-func judge(modules []addons.Module, dynamic, config map[string]bool, script func(m addons.Module, before []string) (hooks.Answer, error)) (enabled []string, verdicts map[string]Verdict, _ error) {
-	verdicts = make(map[string]Verdict, len(modules))
-	for _, m := range modules {
-		v := switchedOn(m, dynamic, config)
-		if v.Enabled && m.EnabledScript != "" {
-			answer, err := script(m, enabled)
-			if err != nil {
-				return enabled, verdicts, err
-			}
-			v = Verdict{answer.Enabled, byScript, answer.Reason}
-		}
-		verdicts[m.Name] = v
-		if v.Enabled {
-			enabled = append(enabled, m.Name)
-		}
-	}
-	return enabled, verdicts, nil
-}
-
-// answersOfScripts are what the enabled scripts that were asked have said, by module.
-func answersOfScripts(d discovery) map[string]bool {
-	answers := map[string]bool{}
-	for name, v := range d.verdicts {
-		if v.Source == byScript {
-			answers[name] = v.Enabled
-		}
-	}
-	return answers
-}
-
 func (j reloadJob) enabledScript(run *supervisor.Run, m addons.Module, global *values.Section, before []string) (answer hooks.Answer, err error) {
 	run, s := j.span(run, "enabled script", about{module: m.Name})
 	defer func() { s.end(err) }()
@@ -193,13 +162,10 @@ func (j reloadJob) enabledScript(run *supervisor.Run, m addons.Module, global *v
 	if err != nil {
 		return answer, err
 	}
-	merged, config := (&known{global: global, own: own.Section}).values()
-	merged[values.GlobalKey] = withEnabledModules(merged[values.GlobalKey], before)
 	defer of.hookBegins(hooks.Hook{File: hooks.File{Name: m.Name + "/enabled"}}, "")()
-	return j.program.Hooks.Enabled(run.Context(), hooks.EnabledScript{
-		Module: m.Name, Path: m.EnabledScript, Values: merged, ConfigValues: config,
-		Labels: of.labels("enabled", ""), Env: traceEnvironment(run),
-	})
+	script := decide.Script(m, global, own.Section, before)
+	script.Labels, script.Env = of.labels("enabled", ""), traceEnvironment(run)
+	return j.program.Hooks.Enabled(run.Context(), script)
 }
 
 func sameModules(a, b *addons.Tree) bool {
@@ -214,25 +180,25 @@ func sameModules(a, b *addons.Tree) bool {
 	return true
 }
 
-// steps are the tasks that a plan becomes, in order (E8, X21).
-func (p *program) steps(plan Plan, modules []addons.Module, reload int, afterAll []hooks.Hook, cause messages.Cause) []messages.Task {
+// reloadTasks are the tasks that the steps of a reload become, in order (E8, X21).
+func (p *program) reloadTasks(steps decide.Steps, modules []addons.Module, reload int, afterAll []hooks.Hook, cause messages.Cause) []messages.Task {
 	var tasks []messages.Task
 	add := func(owner string, work messages.Work) {
 		t := p.task(owner, work, cause)
 		t.Reload = reload
 		tasks = append(tasks, t)
 	}
-	for _, group := range sideBySide(plan.Run, modules, p.Width) {
+	for _, group := range steps.Groups(modules, p.Width) {
 		if len(group) == 1 {
 			add(group[0], messages.RunModule{})
 		} else {
 			add(messages.Converge, messages.RunModules{Names: group})
 		}
 	}
-	for _, name := range plan.Delete {
+	for _, name := range steps.Delete {
 		add(name, messages.DeleteModule{})
 	}
-	for _, name := range plan.Purge {
+	for _, name := range steps.Purge {
 		add(messages.Converge, messages.PurgeRelease{Release: name})
 		tasks[len(tasks)-1].AllowFailure = true // retried outside of the main queue (E10)
 	}
@@ -241,25 +207,6 @@ func (p *program) steps(plan Plan, modules []addons.Module, reload int, afterAll
 	}
 	add(messages.GlobalHooks, messages.FinishReload{})
 	return tasks
-}
-
-// sideBySide groups the modules that may run at the same time: those of the same order,
-// when the width allows more than one (F15, X24).
-func sideBySide(run []string, modules []addons.Module, width int) [][]string {
-	order := make(map[string]int, len(modules))
-	for _, m := range modules {
-		order[m.Name] = m.Order
-	}
-	var groups [][]string
-	for i, name := range run {
-		if width > 1 && i > 0 && order[name] == order[run[i-1]] {
-			last := len(groups) - 1
-			groups[last] = append(groups[last], name)
-			continue
-		}
-		groups = append(groups, []string{name})
-	}
-	return groups
 }
 
 // runModules is the work of a RunModules task: to each module it is what a queue is.

@@ -4,7 +4,7 @@
 //
 //	operator                       spawns the others, stops them in order
 //	├── config                     the ConfigMap: validates, refuses, is its only writer
-//	├── converge                   'reload all modules': discovery, plan, readiness
+//	├── converge                   'reload all modules': discovery, steps, readiness
 //	├── global-hooks               owns global values and global hooks
 //	│   └── run/<task>
 //	├── module/<name>              owns values, hooks, phase and release of one module

@@ -8,8 +8,9 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/plan"
 	"addon-operator/helm"
-	"addon-operator/helm/rehearsal"
+	"addon-operator/helm/dryrun"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -50,7 +51,7 @@ type driftState struct {
 	task    string // the look in progress
 	checked time.Time
 	failed  string // why the last look failed
-	found   []rehearsal.Change
+	found   []dryrun.Change
 	told    []messages.DriftedObject // without values, as it was reported
 	// correcting are the objects that the next run puts back; cause is that of the last
 	// correction, which was at corrected, until objects have stayed as they are for a while.
@@ -64,12 +65,12 @@ type driftDue struct{ number int }
 
 // driftFound is the result of a look. known is false when the module must run anyway.
 type driftFound struct {
-	changes []rehearsal.Change
+	changes []dryrun.Change
 	known   bool
 }
 
 func (p *program) seeksDrift() bool {
-	return p.Previews != nil && (p.Drift == DriftReport || p.Drift == DriftCorrect)
+	return p.Plans != nil && (p.Drift == DriftReport || p.Drift == DriftCorrect)
 }
 
 // driftDelay spreads the looks of modules over a tenth of the time, for each module always
@@ -103,7 +104,7 @@ func (m *module) stopDrift(ctx actor.Context) {
 func (m *module) forgetDrift(ctx actor.Context) {
 	m.stopDrift(ctx)
 	m.state.drift = driftState{number: m.state.drift.number, task: m.state.drift.task}
-	m.program.Metrics.drifted(m.name, -1)
+	m.program.Metrics.Modules.ForgetDrift(m.name)
 }
 
 // driftDue queues a look. A module that runs, or will, looks after that.
@@ -139,7 +140,7 @@ func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
 func (j moduleJob) seekDrift(run *supervisor.Run) (driftFound, error) {
 	run.Step("look for drift")
 	merged, _ := j.known.values()
-	changes, known, err := j.program.Previews.Drift(run.Context(), helm.Module{Name: j.module.Name, Key: j.module.Key, Dir: j.module.Dir, Values: merged})
+	changes, known, err := j.program.Plans.Drift(run.Context(), helm.Module{Name: j.module.Name, Key: j.module.Key, Dir: j.module.Dir, Values: merged})
 	if err != nil {
 		return driftFound{}, fmt.Errorf("look for drift: %w", err)
 	}
@@ -155,8 +156,8 @@ func (m *module) driftLooked(ctx actor.Context, result any) {
 	}
 	d := &m.state.drift
 	d.checked, d.failed, d.found = time.Now(), "", found.changes
-	m.program.Metrics.drifted(m.name, len(found.changes))
-	told := withoutValues(found.changes)
+	m.program.Metrics.Modules.Drifted(m.name, len(found.changes))
+	told := plan.Drifted(found.changes)
 	m.reportDrift(told)
 	d.told = told
 	switch {
@@ -199,14 +200,14 @@ func (m *module) correctDrift(ctx actor.Context) {
 		cause = messages.By(cause.Activation, cause.Detail, *d.cause)
 	}
 	d.cause, d.corrected = &cause, time.Now()
-	m.program.Metrics.driftCorrected(m.name)
+	m.program.Metrics.Modules.DriftCorrected(m.name)
 	t := m.program.task(m.name, messages.RunModule{}, cause)
 	delay := fightDelay(cause, m.program.DriftPeriod)
 	if delay == 0 {
 		m.program.enqueue(ctx, false, t)
 		return
 	}
-	m.program.Metrics.looped(cause)
+	m.program.Metrics.Converge.Looped(cause)
 	m.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
 	m.runLater(t, delay)
 }
@@ -233,33 +234,12 @@ func describeDrift(told []messages.DriftedObject) string {
 	return fmt.Sprintf("%s and %d more objects", told[0], len(told)-1)
 }
 
-func withoutValues(changes []rehearsal.Change) []messages.DriftedObject {
-	var out []messages.DriftedObject
-	for _, c := range changes {
-		object := messages.DriftedObject{Object: c.Object.String()}
-		for _, field := range c.Fields(false) {
-			object.Fields = append(object.Fields, field.Path)
-		}
-		out = append(out, object)
-	}
-	return out
-}
-
 // answerDrift answers GetDrift.
 func (m *module) answerDrift(secrets bool) messages.Drift {
 	d := m.state.drift
-	answer := messages.Drift{Mode: m.program.Drift, Checked: d.checked, Error: d.failed, Objects: []messages.ObjectDrift{}}
+	answer := messages.Drift{Mode: m.program.Drift, Checked: d.checked, Error: d.failed, Objects: plan.Drift(d.found, m.program.Secrets.Hider(), secrets)}
 	if answer.Mode == "" {
 		answer.Mode = DriftOff
-	}
-	mask := masker(m.program.Secrets.Hider())
-	for _, c := range d.found {
-		c.Mask = mask
-		object := messages.ObjectDrift{Object: c.Object.String()}
-		for _, f := range c.Fields(secrets) {
-			object.Fields = append(object.Fields, messages.FieldDrift{Path: f.Path, Found: f.Before, Chart: f.After})
-		}
-		answer.Objects = append(answer.Objects, object)
 	}
 	return answer
 }

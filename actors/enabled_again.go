@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -128,7 +129,7 @@ func (c *converge) askLost() {
 func (c *converge) askable(name string) (m addons.Module, before []string, ok bool) {
 	for _, m := range c.state.tree.Modules {
 		if m.Name == name {
-			return m, before, m.EnabledScript != "" && switchedOn(m, c.state.dynamic, c.state.config).Enabled
+			return m, before, m.EnabledScript != "" && decide.SwitchedOn(m, c.state.dynamic, c.state.config).Enabled
 		}
 		if slices.Contains(c.state.enabled, m.Name) {
 			before = append(before, m.Name)
@@ -146,7 +147,7 @@ func (c *converge) scriptAnswered(ctx actor.Context, changed sectionChanged, res
 	}
 	owner := c.program.owner(changed.module)
 	c.state.verdicts = maps.Clone(c.state.verdicts) // the old ones are in messages
-	c.state.verdicts[changed.module] = Verdict{answer.Enabled, byScript, answer.Reason}
+	c.state.verdicts[changed.module] = decide.Verdict{Enabled: answer.Enabled, Source: decide.ByScript, Reason: answer.Reason}
 	c.explainOff()
 	switch was := slices.Contains(c.state.enabled, changed.module); {
 	case answer.Enabled != was:
@@ -154,7 +155,7 @@ func (c *converge) scriptAnswered(ctx actor.Context, changed sectionChanged, res
 		if !answer.Enabled {
 			ctx.Send(owner, messages.SuspendModule{})
 		}
-		c.reloadUnlooped(ctx, messages.By(messages.ByScript, changed.module+" says "+truth(answer.Enabled), changed.cause))
+		c.reloadUnlooped(ctx, messages.By(messages.ByScript, changed.module+" says "+strconv.FormatBool(answer.Enabled), changed.cause))
 	case answer.Enabled:
 		ctx.Send(owner, messages.ResumeModule{}) // it may have said false a moment ago
 		if changed.run {
@@ -166,7 +167,7 @@ func (c *converge) scriptAnswered(ctx actor.Context, changed sectionChanged, res
 // saysNo reports whether the last answer of a module's enabled script was false.
 func (c *converge) saysNo(m addons.Module) bool {
 	v := c.state.verdicts[m.Name]
-	return v.Source == byScript && !v.Enabled
+	return v.Source == decide.ByScript && !v.Enabled
 }
 
 // sectionsChanged sorts out the modules with a changed section whose scripts are to be asked first; the

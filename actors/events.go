@@ -16,7 +16,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 	mon := m.state.watches[msg.Watch]
 	switch {
 	case mon == nil:
-		m.program.Metrics.monitorMissing(msg.Watch)
+		m.program.Metrics.Bindings.Missing(msg.Watch)
 	case msg.Instance != mon.instance: // an event of an earlier watch
 	case mon.open && msg.Seq <= mon.seen:
 	case m.state.standby, !mon.open && len(mon.runs) == 0: // the next Synchronization will see it
@@ -24,7 +24,7 @@ func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) 
 		m.hold(mon, msg)
 	default:
 		m.queueEvent(ctx, mon, msg)
-		m.program.Metrics.eventQueued(msg.Watch, mon.binding, msg.Arrived)
+		m.program.Metrics.Bindings.Queued(msg.Watch, mon.binding, msg.Arrived)
 		mon.seen = msg.Seq
 	}
 }

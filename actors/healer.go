@@ -287,7 +287,7 @@ func (h *healer) healDue(ctx actor.Context, module string) {
 	cause := messages.Cause{Activation: messages.ByRelease, Detail: "another client changed the records of the release"}
 	if len(p.gone) > 0 {
 		gone := slices.SortedFunc(maps.Keys(p.gone), compareObjects)
-		h.program.Metrics.objectsGone(module, gone)
+		h.program.Metrics.Modules.Absent(module, gone)
 		cause = messages.Cause{Activation: messages.ByAbsence, Detail: describeObjects(gone)}
 	} else if !p.changed {
 		p.first = time.Time{}

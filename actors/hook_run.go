@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"addon-operator/actors/decide"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/kube/objectpatch"
@@ -297,7 +298,7 @@ func (j job) execute(run *supervisor.Run, binding hooks.BindingType, contexts []
 	outcome := errors.New("bug: it panicked") // until it returns
 	defer func() {
 		if outcome == nil || run.Context().Err() == nil {
-			j.program.Metrics.hookRan(j.owner, hook.Name, contexts[0].Binding, j.task, used, outcome)
+			j.program.Metrics.Hooks.Ended(j.owner, hook.Name, contexts[0].Binding, j.task, used, outcome)
 		}
 	}()
 	outcome = j.runAndApply(run, prepared, binding, triggers, &used, e)
@@ -320,7 +321,7 @@ func (j job) runAndApply(run *supervisor.Run, prepared hooks.Run, binding hooks.
 	if err := j.checkObjects(run, e.objects); err != nil {
 		return fmt.Errorf("hook %s: its result is refused: object patches: %w", hook.Name, err)
 	}
-	if err := j.program.Metrics.custom.check(result.Metrics); err != nil {
+	if err := j.program.Metrics.Reports.Check(result.Metrics); err != nil {
 		return fmt.Errorf("hook %s: its result is refused: %w", hook.Name, err)
 	}
 	e.metrics = result.Metrics
@@ -422,7 +423,7 @@ func (j job) prepare(run *supervisor.Run, hook hooks.Hook, binding hooks.Binding
 	run.Step("%s: %s", hook.Name, binding)
 	merged, config := j.known.values()
 	if j.owner != messages.GlobalHooks {
-		merged[values.GlobalKey] = withEnabledModules(merged[values.GlobalKey], j.known.enabled)
+		merged[values.GlobalKey] = decide.WithEnabledModules(merged[values.GlobalKey], j.known.enabled)
 	}
 	return hooks.Run{
 		Hook: hook, WorkingDir: j.workingDir, Contexts: contexts, Values: merged, ConfigValues: config,
@@ -449,21 +450,6 @@ func (j job) labels(hook, binding string) []slog.Attr {
 	return labels
 }
 
-// withEnabledModules returns a copy of the global section that has the list (D9).
-func withEnabledModules(section any, names []string) any {
-	old, _ := section.(map[string]any)
-	out := make(map[string]any, len(old)+1)
-	for k, v := range old {
-		out[k] = v
-	}
-	list := make([]any, 0, len(names))
-	for _, name := range names {
-		list = append(list, name)
-	}
-	out["enabledModules"] = list
-	return out
-}
-
 // loadHooks finds the hooks of a directory and asks each for its configuration (C1, C3).
 func loadHooks(ctx context.Context, w World, dir, prefix, workingDir string, scope hooks.Scope, log *slog.Logger) ([]hooks.Hook, error) {
 	files, warnings, err := hooks.Find(dir, prefix, scope)
@@ -487,9 +473,6 @@ func loadHooks(ctx context.Context, w World, dir, prefix, workingDir string, sco
 	}
 	return found, errors.Join(errs...)
 }
-
-// since is the time a step took, in seconds, as metrics have it.
-func since(start time.Time) float64 { return time.Since(start).Seconds() }
 
 // describeObject names an object for people.
 func describeObject(kind, namespace, name string) string {

@@ -39,7 +39,7 @@ func joins(t messages.Task) bool {
 // joinable reports whether two tasks can be one: they are for the same hook of the same owner,
 // whatever its file is called, and have the same allowFailure (C43).
 func joinable(a, b messages.Task) bool {
-	return joins(a) && joins(b) && a.Owner == b.Owner && hookOf(a) == hookOf(b) && a.AllowFailure == b.AllowFailure
+	return joins(a) && joins(b) && a.Owner == b.Owner && a.Hook() == b.Hook() && a.AllowFailure == b.AllowFailure
 }
 
 // wait adds a task to those that wait, or lets one of them, which keeps its place, carry the
@@ -200,8 +200,8 @@ func largest(triggers []messages.Trigger, size func(messages.Trigger) int) (foun
 // overflowed reports what was dropped.
 func (p *program) overflowed(t messages.Task, dropped []overflow) {
 	for _, o := range dropped {
-		p.Metrics.resynchronized(t.Queue, hookOf(t))
-		log := p.Log.With("hook", hookOf(t), "binding", o.binding, "queue", t.Queue, "events", o.events)
+		p.Metrics.Queues.Overflowed(t.Queue, t.Hook())
+		log := p.Log.With("hook", t.Hook(), "binding", o.binding, "queue", t.Queue, "events", o.events)
 		if t.Owner != messages.GlobalHooks {
 			log = log.With("module", t.Owner)
 		}
@@ -210,7 +210,7 @@ func (p *program) overflowed(t messages.Task, dropped []overflow) {
 			what = "too many events wait for a hook of protocol v0: the oldest are dropped"
 		}
 		log.Warn(what)
-		p.notify(kube.Notice{Warning: true, Reason: "HookOverflow", Message: fmt.Sprintf("hook %s, binding %s: %s", hookOf(t), o.binding, what)})
+		p.notify(kube.Notice{Warning: true, Reason: "HookOverflow", Message: fmt.Sprintf("hook %s, binding %s: %s", t.Hook(), o.binding, what)})
 	}
 }
 

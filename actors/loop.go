@@ -47,7 +47,7 @@ func delayAfter(over int) time.Duration {
 // looping counts a turn of a loop that is slowed down, and reports the loop: where it is, which
 // is the same at each turn, and by what it came.
 func (p *program) looping(log *slog.Logger, where string, c messages.Cause, in time.Duration) {
-	p.Metrics.looped(c)
+	p.Metrics.Converge.Looped(c)
 	p.notify(kube.Notice{Warning: true, Reason: "ValueLoop", Message: "Hooks go round in circles and are slowed down; one changes something at each run: " + c.String()})
 	if !p.told.due(where, time.Now()) {
 		log.Debug("hooks still go round in circles", "in", in, "causes", chainText(c))
@@ -95,7 +95,7 @@ func (m *module) tellUnstable(t messages.Task, o helm.Outcome) {
 	}
 	again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByChance, o.Unstable, t.Cause))
 	if o.Again == 0 { // there is no reason to try again, so nothing waits; it counts all the same
-		m.program.Metrics.looped(again.Cause)
+		m.program.Metrics.Converge.Looped(again.Cause)
 		return
 	}
 	m.program.looping(m.log, "render of "+m.name, again.Cause, o.Again)

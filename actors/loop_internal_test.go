@@ -3,6 +3,7 @@ package actors
 import (
 	"testing"
 
+	"addon-operator/actors/metrics"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/messages"
@@ -25,11 +26,11 @@ func TestUnstableRenderIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, f := range families {
-		if f.GetName() != DefaultPrefix+"value_loops_total" {
+		if f.GetName() != metrics.DefaultPrefix+"value_loops_total" {
 			continue
 		}
-		if got := value(f.GetMetric()[0]); got != "counter 1" {
-			t.Errorf("%s is %s, want one", f.GetName(), got)
+		if got := f.GetMetric()[0].GetCounter().GetValue(); got != 1 {
+			t.Errorf("%s is %v, want one", f.GetName(), got)
 		}
 		return
 	}

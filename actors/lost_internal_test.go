@@ -38,7 +38,7 @@ func TestNoMessageIsLostUnnoticed(t *testing.T) {
 	note("answered", messagesOf(t, "answerLost")...)
 	note("a question: who asks hears of the crash", "areYouReady", "spawnModules", "takeOver",
 		"getConfig", "getKnownConfig", "getDiscovery", "mayPurge", "endPurges", "endAsks", "getWarm", "messages.ListMonitored",
-		"messages.GetValues", "handOver", "messages.GetDrift", "whichModule", "getHooks", "messages.ListHooks",
+		"messages.GetValues", "handOver", "messages.GetDrift", "getHooks", "messages.ListHooks",
 		"messages.ApplyHookResult", "messages.AwaitSynchronized", "awaitQuiet", "messages.GetSnapshots", "messages.DumpSnapshots", "messages.CheckConfig")
 	note("of a run that is gone with its owner", "messages.BindingSynchronized", "messages.BindingDeferred", "startedUp")
 	note("made needless by the start, which does the same", "messages.TaskDone", "executeAgain", "lookAgain")

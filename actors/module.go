@@ -64,7 +64,7 @@ func newModule(p *program, m addons.Module, section *values.Section, warm []hook
 	state.reset()
 	if warm != nil {
 		state.hooks, state.loaded = warm, true
-		p.Metrics.hooksLoaded(m.Name, warm)
+		p.Metrics.Hooks.Loaded(m.Name, warm)
 	}
 	return func() actor.Actor {
 		m := &module{owner: *newOwner(p, m.Name, m.Root, &state.ownerState), state: state}
@@ -97,9 +97,6 @@ func (m *module) Receive(ctx actor.Context) {
 		}
 	case messages.GetValues:
 		ctx.Respond(m.values())
-		return
-	case whichModule:
-		ctx.Respond(m.state.module)
 		return
 	case getHooks:
 		m.getHooks(ctx)
@@ -172,7 +169,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
 	case messages.DeleteModule:
-		if !m.off() { // switched on again since this was planned (E14); a reload finds out what is due
+		if !m.off() { // switched on again since this was queued (E14); a reload finds out what is due
 			m.state.tasks.refuse(ctx, t)
 			ctx.Send(m.program.PID(convergePath), messages.ReloadModules{Cause: t.Cause})
 			return
@@ -297,7 +294,7 @@ func (m *module) objectsBack(msg objectsBack) {
 
 func (m *module) countFailure(supervisor.Attempt) {
 	m.state.failed = time.Now()
-	m.program.Metrics.moduleFailed(m.name, m.state.phase)
+	m.program.Metrics.Modules.Failed(m.name, m.state.phase)
 }
 
 // describe says what became of the release.

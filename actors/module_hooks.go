@@ -72,7 +72,7 @@ func (m *module) loadHooks(ctx actor.Context) {
 			m.state.hooks, _ = result.([]hooks.Hook)
 			m.state.loaded = true
 			m.nameQueues(ctx)
-			m.program.Metrics.hooksLoaded(m.name, m.state.hooks)
+			m.program.Metrics.Hooks.Loaded(m.name, m.state.hooks)
 		},
 		Failed: func(a supervisor.Attempt) { m.loading.err = a.Err },
 		Ended: func(ctx actor.Context, _ supervisor.Outcome) {

@@ -65,7 +65,7 @@ func (j moduleJob) runModule(run *supervisor.Run) (result moduleRan, err error) 
 		return result, err
 	}
 	result.changed = j.known.changed && j.known.own.Checksum() != rendered
-	j.program.Metrics.moduleRan(j.owner, j.task, since(began))
+	j.program.Metrics.Modules.Ran(j.owner, j.task.Cause, began)
 	return result, nil
 }
 
@@ -139,7 +139,7 @@ func (j moduleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, unto
 	}
 	began := time.Now()
 	outcome, err = j.apply(run)
-	j.program.Metrics.helmRan(j.owner, j.task, since(began))
+	j.program.Metrics.Helm.Ran(j.owner, j.task.Cause, began)
 	if err != nil {
 		return outcome, false, err
 	}
@@ -180,7 +180,7 @@ func (j moduleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.restoreCRDs(run, err))
 	}
 	if len(outcome.Healed) > 0 {
-		j.program.Metrics.healed(j.owner)
+		j.program.Metrics.Modules.Redeployed(j.owner)
 	}
 	run.Tell(j.program.PID(healerPath), releaseApplied{j.owner, outcome.Objects, j.known.gone})
 	if len(j.known.gone) > 0 {
@@ -195,7 +195,7 @@ func (j moduleJob) operation(run *supervisor.Run, o helm.Operation) (ended func(
 	_, s := j.span(run, "helm "+string(o), about{})
 	return func(err error) {
 		s.end(err)
-		j.program.Metrics.helmOperated(j.owner, j.task, o, since(began))
+		j.program.Metrics.Helm.Operated(j.owner, j.task.Cause, o, began)
 	}
 }
 

@@ -93,7 +93,7 @@ func (m *module) stopListening(ctx actor.Context) {
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
 	m.forgetRelease()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
-	m.program.Metrics.forgetModule(m.name)
+	m.program.Metrics.ForgetModule(m.name)
 }
 
 // resume undoes suspend: the flag was switched back before the reload came (E14). A

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -27,11 +28,11 @@ func (c *converge) listOff(d discovery) []string {
 }
 
 // whyOff says which rule has disabled a module, and which hook.
-func (c *converge) whyOff(v Verdict, m addons.Module) string {
-	if v.Source == byHookFlag {
+func (c *converge) whyOff(v decide.Verdict, m addons.Module) string {
+	if v.Source == decide.ByHookFlag {
 		v.Reason = c.state.dynamicBy[values.FlagKey(m.Key)]
 	}
-	return v.whyOff(m)
+	return v.WhyOff(m)
 }
 
 // explainOff works out why modules are off: by the flags as they are now, and by what the last
@@ -39,7 +40,7 @@ func (c *converge) whyOff(v Verdict, m addons.Module) string {
 func (c *converge) explainOff() {
 	off := map[string]string{}
 	for _, m := range c.state.tree.Modules {
-		flags, known := switchedOn(m, c.state.dynamic, c.state.config), c.state.verdicts[m.Name]
+		flags, known := decide.SwitchedOn(m, c.state.dynamic, c.state.config), c.state.verdicts[m.Name]
 		switch {
 		case !flags.Enabled:
 			off[m.Name] = c.whyOff(flags, m)
@@ -60,7 +61,7 @@ func (c *converge) explainOff() {
 
 // discoveryFailed remembers why no module can be enabled for now.
 func (c *converge) discoveryFailed(err error) {
-	c.program.Metrics.discoveryFailed()
+	c.program.Metrics.Converge.DiscoveryFailed.Inc()
 	c.state.discoveryFails = messages.DiscoveryFails(err)
 	c.explainOff()
 }

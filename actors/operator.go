@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/metrics"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -29,10 +30,10 @@ type Operator struct {
 func New(w World) *Operator {
 	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Backoff: w.Backoff, Again: handledAgain, Lost: answerLost, Observe: w.Observe})
 	if w.Metrics == nil {
-		w.Metrics = NewMetrics(DefaultPrefix)
+		w.Metrics = metrics.New(metrics.DefaultPrefix)
 	}
 	p := newProgram(system, w)
-	w.Metrics.watch(seen{actors: system.Inspector, critical: !w.Isolate, leadership: w.Leadership, hanging: p.running.hanging})
+	w.Metrics.Watch(metrics.Sources{Actors: system.Inspector, Critical: !w.Isolate, Leadership: w.Leadership, Hanging: p.running.hanging})
 	return &Operator{program: p}
 }
 
@@ -114,7 +115,7 @@ func (o *Operator) Ask(ctx context.Context, path string, question any) (any, err
 func (o *Operator) Inspector() *supervisor.Inspector { return o.program.Inspector }
 
 // Metrics are the figures of the operator.
-func (o *Operator) Metrics() *Metrics { return o.program.Metrics }
+func (o *Operator) Metrics() *metrics.Metrics { return o.program.Metrics }
 
 // Hide gives a text without the secrets in the values.
 func (o *Operator) Hide(text string) string { return o.program.Secrets.Hide(text) }

@@ -1,111 +1,157 @@
 package actors
 
 import (
+	"context"
+	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
+	"addon-operator/actors/decide"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
+	"addon-operator/helm/charts"
+	"addon-operator/messages"
 	"addon-operator/values"
 )
 
-// Plan is what a discovery leads to, in the order it is done (E7, E8).
-type Plan struct {
-	Run    []string `json:"run"`    // enabled modules, in their order
-	Delete []string `json:"delete"` // disabled modules, in reverse order
-	Purge  []string `json:"purge"`  // releases without a module directory, sorted in reverse
-	// Keep are those that would be deleted or purged, but are under maintenance (H15).
-	Keep []string `json:"keep,omitempty"`
-	// Held are releases that would be purged, which was not allowed (P1); HeldWhy says why.
-	Held    []string `json:"held,omitempty"`
-	HeldWhy string   `json:"heldWhy,omitempty"`
-}
+// What a plan is made from is collected here, from a running operator or from files and the
+// cluster; package plan makes it.
 
-// plan decides what to do with each module. all are the modules on disk in their order;
-// deployed are the modules and releases that have left something in the cluster, in this
-// process or an earlier one (E9); ignored is never purged (E10, B6); of untouchable ones
-// nothing is deleted (H15).
-func plan(all []addons.Module, enabled []string, deployed map[string]bool, ignored string, untouchable func(string) bool) Plan {
-	var p Plan
-	known := make(map[string]bool, len(all))
-	for _, m := range all {
-		known[m.Name] = true
-		switch {
-		case slices.Contains(enabled, m.Name):
-			p.Run = append(p.Run, m.Name)
-		case deployed[m.Name] && untouchable(m.Name):
-			p.Keep = append(p.Keep, m.Name)
-		case deployed[m.Name]:
-			p.Delete = append(p.Delete, m.Name)
-		}
+// getKnownConfig asks config for the content of the ConfigMap that is in force. It answers
+// knownConfig.
+type (
+	getKnownConfig struct{}
+	knownConfig    struct {
+		data    map[string]string
+		refused string
 	}
-	slices.Reverse(p.Delete)
-	for name := range deployed {
-		switch {
-		case known[name] || name == ignored:
-		case untouchable(name):
-			p.Keep = append(p.Keep, name)
-		default:
-			p.Purge = append(p.Purge, name)
-		}
-	}
-	slices.Sort(p.Keep)
-	slices.Sort(p.Purge)
-	slices.Reverse(p.Purge)
-	return p
-}
-
-// Verdict says whether a module is enabled, and who decided.
-type Verdict struct {
-	Enabled bool
-	// Source is one of the constants below, or the path of a values.yaml.
-	Source string
-	// Reason is what an enabled script says in MODULE_ENABLED_REASON, "" for nothing; of a flag that a global hook has
-	// set, which hook.
-	Reason string
-}
-
-// Sources of verdicts other than files.
-const (
-	byDefault   = "default"
-	byHookFlag  = "global hook"
-	byConfigMap = "ConfigMap"
-	byScript    = "enabled script"
 )
 
-// whyOff says for people which rule has disabled a module.
-func (v Verdict) whyOff(m addons.Module) string {
-	flag := values.FlagKey(m.Key)
-	switch v.Source {
-	case byDefault:
-		return "no flag anywhere (" + flag + ")"
-	case byHookFlag:
-		return strings.TrimSpace(flag + " is false by global hook " + v.Reason)
-	case byConfigMap:
-		return flag + " is false in the ConfigMap"
-	case byScript:
-		if v.Reason == "" {
-			return "its enabled script says false"
-		}
-		return "its enabled script says false: " + v.Reason
+// Plan returns what the running operator would do with the ConfigMap of the request, or
+// at the next reload without one. What hooks have set is known from their last runs. It
+// asks the actors for what they know, and changes nothing in them.
+func (o *Operator) Plan(ctx context.Context, request messages.PlanRequest) (messages.Plan, error) {
+	current, err := askFor[knownConfig](ctx, o, "config", getKnownConfig{})
+	if err != nil {
+		return messages.Plan{}, err
 	}
-	return flag + " is false in " + v.Source
+	known, err := o.collect(ctx)
+	if err != nil {
+		return messages.Plan{}, err
+	}
+	known.Config = current.data
+	if request.Proposed == nil && current.refused != "" {
+		known.Notes = append(known.Notes, "the ConfigMap in the cluster is refused, this is for the last valid one: "+current.refused)
+	}
+	return plan.Make(ctx, known, request)
 }
 
-// switchedOn follows the chain of flags; what comes later wins when it is there (E3):
-// off, values.yaml of the roots, values.yaml of the module, in-memory flags of global
-// hooks, the ConfigMap. A person's choice in the ConfigMap beats a hook's (X5). The
-// enabled script, which can only switch off, comes after it.
-func switchedOn(m addons.Module, dynamic, config map[string]bool) Verdict {
-	v := Verdict{Source: byDefault}
-	for _, f := range m.Flags {
-		v = Verdict{Enabled: f.Value, Source: f.Source}
+// collect asks the actors for what a plan is made from.
+func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
+	d, err := askFor[discovery](ctx, o, messages.Converge, getDiscovery{})
+	if err != nil {
+		return plan.Known{}, err
 	}
-	key := values.FlagKey(m.Key)
-	if value, ok := dynamic[key]; ok {
-		v = Verdict{Enabled: value, Source: byHookFlag}
+	tree, err := d.tree.Refresh(o.program.Dirs)
+	if err != nil {
+		return plan.Known{}, err
 	}
-	if value, ok := config[key]; ok {
-		v = Verdict{Enabled: value, Source: byConfigMap}
+	known, err := o.program.plannable(ctx, tree)
+	if err != nil {
+		return plan.Known{}, err
 	}
-	return v
+	known.Enabling = decide.Enabling{Dynamic: d.dynamic, Scripts: decide.Answers(d.verdicts)}
+	known.Running = func(m addons.Module, _ bool) bool { return slices.Contains(d.before, m.Name) }
+	known.GlobalHooksRan = true
+	maps.Copy(known.Reload.Deployed, d.deployed)
+	known.Reload.Purges = d.purges
+	known.Sections[values.GlobalKey] = o.program.global.Load()
+	for _, m := range tree.Modules {
+		old := slices.ContainsFunc(d.tree.Modules, func(old addons.Module) bool { return old.Name == m.Name && old.Dir == m.Dir })
+		if err := o.collectFrom(ctx, &known, m, old); err != nil {
+			return plan.Known{}, err
+		}
+	}
+	if !o.Converge().Ready {
+		known.Notes = append(known.Notes, "the first converge is not over: hooks that have not run yet may set other values")
+	}
+	return known, nil
+}
+
+// collectFrom asks for the values of a module; one that was found just now has no actor yet.
+func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.Module, old bool) error {
+	if !old {
+		section, err := sectionFor(m)
+		if err != nil {
+			return fmt.Errorf("module %s: %w", m.Name, err)
+		}
+		known.Sections[m.Key] = section
+		return nil
+	}
+	got, err := askFor[handed](ctx, o, "module/"+m.Name, handOver{})
+	if err != nil {
+		return err
+	}
+	known.Sections[m.Key] = got.known.own
+	if !got.known.started {
+		return nil
+	}
+	known.HookValues[m.Name] = ""
+	if len(got.known.hooks) > 0 {
+		known.HookValues[m.Name] = messages.HookValuesRemembered
+	}
+	return nil
+}
+
+// plannable is what files and the cluster say.
+func (w World) plannable(ctx context.Context, tree *addons.Tree) (plan.Known, error) {
+	releases, _, err := w.concerned(ctx, tree.Modules)
+	if err != nil {
+		return plan.Known{}, err
+	}
+	return plan.Known{
+		Helm: w.Plans, Scripts: w.Hooks, Sections: map[string]*values.Section{}, HookValues: map[string]string{},
+		Reload: decide.Reload{Tree: tree, Deployed: setOf(releases), Ignored: w.IgnoredRelease, AllowPurge: w.AllowPurge, PurgeShare: w.PurgeShare},
+	}, nil
+}
+
+// Plan returns what an operator that is started now would do. No hooks have run for
+// it, so what they would set is unknown. The ConfigMap is read from the cluster, unless
+// one is proposed; running modules are known by their releases.
+func Plan(ctx context.Context, w World, request messages.PlanRequest) (messages.Plan, error) {
+	tree, err := addons.Load(w.Dirs)
+	if err != nil {
+		return messages.Plan{}, err
+	}
+	b := &boot{tree: tree, sections: map[string]*values.Section{}}
+	if err := b.makeSections(); err != nil {
+		return messages.Plan{}, err
+	}
+	current, err := w.ConfigMap.Read(ctx)
+	if err != nil {
+		return messages.Plan{}, fmt.Errorf("read the ConfigMap: %w", err)
+	}
+	if err := b.layerSecret(ctx, w); err != nil {
+		return messages.Plan{}, err
+	}
+	known, err := w.plannable(ctx, tree)
+	if err != nil {
+		return messages.Plan{}, err
+	}
+	known.Config, known.Sections = current.Data, b.sections
+	known.Enabling.Scripts = map[string]bool{} // each may say true
+	known.Reload.Purges.Confirmed = current.ConfirmPurge
+	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing
+	known.Running = func(m addons.Module, release bool) bool {
+		return release || !charts.Exists(m.Dir) && decide.SwitchedOn(m, nil, before.Flags).Enabled
+	}
+	return plan.Make(ctx, known, request)
+}
+
+func setOf(names []string) map[string]bool {
+	all := make(map[string]bool, len(names))
+	for _, name := range names {
+		all[name] = true
+	}
+	return all
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -14,12 +15,12 @@ import (
 )
 
 // A purge uninstalls the release of a module that has no directory (G7), if an operator has
-// installed it: people and other programs may have releases in the namespace, too (P2). It is planned by
+// installed it: people and other programs may have releases in the namespace, too (P2). It is a step of
 // a reload and tried once there. When it fails it is retried outside of the main queue,
 // maybe for days; so it asks each time whether it is still due.
 
 // concerned lists the releases that are the operator's business: those called like a module,
-// which may adopt them (H7), the ignored one, which plan knows, and those that an operator has
+// which may adopt them (H7), the ignored one, which is never purged, and those that an operator has
 // installed. others are all the rest.
 func (w World) concerned(ctx context.Context, modules []addons.Module) (releases, others []string, err error) {
 	all, err := w.Releases.Releases(ctx)
@@ -97,11 +98,11 @@ type (
 )
 
 // mayPurge is false when the directory is back, when maintenance has begun since the
-// purge was planned, or when a later reload holds it back.
+// purge was queued, or when a later reload holds it back.
 func (c *converge) mayPurge(release string) purgeable {
 	back := slices.ContainsFunc(c.state.tree.Modules, func(m addons.Module) bool { return m.Name == release })
 	return purgeable{
-		may:     !back && !slices.Contains(c.state.purges.held, release) && !untouchable(c.state.tree.Modules, c.state.maintenance)(release),
+		may:     !back && !slices.Contains(c.state.purges.Held, release) && !decide.Untouchable(c.state.tree.Modules, c.state.maintenance)(release),
 		removed: c.state.removed[release],
 	}
 }

@@ -2,8 +2,6 @@ package actors
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/kube"
 	"addon-operator/messages"
 )
@@ -23,116 +22,41 @@ import (
 // DefaultPurgeShare is the share of the releases, in percent, that one reload may purge.
 const DefaultPurgeShare = 25
 
-// PurgeLimits say which purges are held back until a person allows them.
-type PurgeLimits struct {
-	// Any allows all purges.
-	Any bool
-	// Share is how many of the releases, in percent, one reload may purge. A single one it
-	// may purge always.
-	Share int
-}
-
-// purges is what converge knows of purges that are held back.
-type purges struct {
-	// held are the releases of the last plan that stay, sorted; why says for what reason.
-	held []string
-	why  string
-	// allowed are releases that a person has allowed to purge, and that are not purged yet.
-	allowed map[string]bool
-	// confirmed is the confirmation that the next plan looks at.
-	confirmed string
-	// told counts how often held was reported.
-	told int
-}
-
-func (g purges) clone() purges {
-	g.allowed = maps.Clone(g.allowed)
-	return g
-}
-
-// holdBack takes the purges out of a plan that a person must allow. releases is how many
-// releases there are, empty are the roots that hold no module. confirmed reports that the
-// confirmation is for these very purges, which are in the plan then.
-//
-// What was held back stays held back when only the reason is gone: while a volume comes back
-// directory by directory, the last ones must not go.
-func (g purges) holdBack(p Plan, limits PurgeLimits, releases int, empty []string) (_ Plan, confirmed bool) {
-	pending := slices.DeleteFunc(slices.Clone(p.Purge), func(name string) bool { return g.allowed[name] })
-	slices.Sort(pending)
-	why := g.suspicion(pending, limits.Share, releases, empty)
-	if limits.Any || why == "" {
-		return p, false
-	}
-	if g.confirmed == confirmationOf(pending) {
-		return p, true
-	}
-	p.Purge = slices.DeleteFunc(slices.Clone(p.Purge), func(name string) bool { return slices.Contains(pending, name) })
-	p.Held, p.HeldWhy = pending, why
-	return p, false
-}
-
-// suspicion says why purges look like a mistake; nothing when they do not.
-func (g purges) suspicion(pending []string, share, releases int, empty []string) string {
-	switch n := len(pending); {
-	case n == 0:
-		return ""
-	case len(empty) > 0:
-		return "there is no module in " + strings.Join(empty, ", ")
-	case n > 1 && n*100 > share*releases:
-		return fmt.Sprintf("they are %d of %d releases, and one reload may purge %d%%", n, releases, share)
-	case slices.ContainsFunc(pending, func(name string) bool { return slices.Contains(g.held, name) }):
-		return "not all directories are back since it was held back"
-	}
-	return ""
-}
-
-// confirmationOf is the text that allows to purge exactly these releases, which are sorted.
-func confirmationOf(releases []string) string {
-	const digits = 12
-	sum := sha256.Sum256([]byte(strings.Join(releases, "\n")))
-	return hex.EncodeToString(sum[:])[:digits]
-}
-
-// countReleases counts what could be purged if all directories were gone.
-func countReleases(deployed map[string]bool, ignored string) int {
-	if deployed[ignored] {
-		return len(deployed) - 1
-	}
-	return len(deployed)
-}
-
 // purgeReminder is the time until a purge that is still held back is reported again.
 const purgeReminder = 10 * time.Minute
 
-// holdBack removes purges from a plan that no person has allowed, and reports them.
-func (c *converge) holdBack(ctx actor.Context, p Plan) Plan {
+// steps decides what a reload does, and reports the purges that no person has allowed.
+func (c *converge) steps(ctx actor.Context, enabled []string) decide.Steps {
 	g := &c.state.purges
-	p, confirmed := g.holdBack(p, c.program.Purges, countReleases(c.state.deployed, c.program.IgnoredRelease), c.state.tree.Empty)
+	s, confirmed := decide.Reload{
+		Tree: c.state.tree, Enabled: enabled, Deployed: c.state.deployed, Ignored: c.program.IgnoredRelease,
+		Maintenance: c.state.maintenance, Purges: *g, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
+	}.Steps()
 	if confirmed {
-		allowed := setOf(p.Purge)
-		maps.Copy(allowed, g.allowed)
-		g.allowed = allowed
-		c.log.Info("a purge is confirmed", "releases", p.Purge)
-		c.program.notify(kube.Notice{OnConfigMap: true, Reason: "PurgeConfirmed", Message: "The purge of releases is confirmed: " + strings.Join(p.Purge, ", ")})
+		allowed := setOf(s.Purge)
+		maps.Copy(allowed, g.Allowed)
+		g.Allowed = allowed
+		c.log.Info("a purge is confirmed", "releases", s.Purge)
+		c.program.notify(kube.Notice{OnConfigMap: true, Reason: "PurgeConfirmed", Message: "The purge of releases is confirmed: " + strings.Join(s.Purge, ", ")})
 	}
-	maps.DeleteFunc(g.allowed, func(name string, _ bool) bool { return !slices.Contains(p.Purge, name) }) // its directory is back
-	if g.confirmed != "" {
+	maps.DeleteFunc(g.Allowed, func(name string, _ bool) bool { return !slices.Contains(s.Purge, name) }) // its directory is back
+	if g.Confirmed != "" {
 		if !confirmed {
-			c.log.Warn("a confirmation is for another purge than the one that is held back now, if any; it is removed", "annotation", kube.ConfirmPurgeAnnotation, "value", g.confirmed, "held", p.Held)
+			c.log.Warn("a confirmation is for another purge than the one that is held back now, if any; it is removed", "annotation", kube.ConfirmPurgeAnnotation, "value", g.Confirmed, "held", s.Held)
 		}
-		ctx.Send(c.program.PID(configPath), removeConfirmation{g.confirmed})
+		ctx.Send(c.program.PID(configPath), removeConfirmation{g.Confirmed})
 	}
-	before := g.held
-	g.held, g.why, g.confirmed = p.Held, p.HeldWhy, ""
+	before := g.Held
+	g.Held, g.Why, g.Confirmed = s.Held, s.HeldWhy, ""
 	switch held := c.heldPurge(); {
-	case slices.Equal(before, g.held):
+	case slices.Equal(before, g.Held):
 	case held == nil:
 		c.log.Info("no purge is held back any more")
 	default:
 		c.log.Warn("a purge is held back: releases without a module directory stay until a person allows it, or the directories are back", "releases", held.Releases, "why", held.Why, "confirm", held.Confirm)
 		c.noticeHeld(ctx)
 	}
-	return p
+	return s
 }
 
 // remindHeld asks converge to report a purge that is held back once more.
@@ -146,29 +70,29 @@ func (c *converge) noticeHeld(ctx actor.Context) {
 		return
 	}
 	c.program.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "PurgeHeld", Message: held.String()})
-	c.state.purges.told++
-	self, again := ctx.Self(), remindHeld{c.state.purges.told}
+	c.state.reminded++
+	self, again := ctx.Self(), remindHeld{c.state.reminded}
 	time.AfterFunc(purgeReminder, func() { c.program.Send(self, again) })
 }
 
 // heldPurge is the report about the purges that are held back; nil for none.
 func (c *converge) heldPurge() *messages.HeldPurge {
 	g := c.state.purges
-	if len(g.held) == 0 {
+	if len(g.Held) == 0 {
 		return nil
 	}
 	return &messages.HeldPurge{
-		Releases: g.held, Why: g.why,
-		Confirm: fmt.Sprintf("kubectl annotate --overwrite configmap -n %s %s %s=%s", c.program.Namespace, c.program.ConfigMapName, kube.ConfirmPurgeAnnotation, confirmationOf(g.held)),
+		Releases: g.Held, Why: g.Why,
+		Confirm: fmt.Sprintf("kubectl annotate --overwrite configmap -n %s %s %s=%s", c.program.Namespace, c.program.ConfigMapName, kube.ConfirmPurgeAnnotation, decide.Confirmation(g.Held)),
 	}
 }
 
 // confirmPurge notifies converge of a confirmation that a person has given.
 type confirmPurge struct{ value string }
 
-// confirmPurge has the next plan look at a confirmation. A reload makes that plan at once.
+// confirmPurge has the next reload look at a confirmation. It begins at once.
 func (c *converge) confirmPurge(ctx actor.Context, value string) {
-	c.state.purges.confirmed = value
+	c.state.purges.Confirmed = value
 	if c.state.reload > 0 {
 		c.requestReload(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/metrics"
 	"addon-operator/messages"
 )
 
@@ -74,11 +75,11 @@ func (q *queue) Receive(ctx actor.Context) {
 // changed since (F9). The one in progress does not count, unless the task is only a repetition
 // of it. Of the triggers of a hook it makes one task (C41).
 func (q *queue) enqueue(msg messages.Enqueue) {
-	now, action := time.Now(), addLast
+	now, action := time.Now(), metrics.AddLast
 	if msg.Head {
-		action = addFirst
+		action = metrics.AddFirst
 	}
-	defer q.program.Metrics.queueActed(q.name, action, now)
+	defer q.program.Metrics.Queues.Acted(q.name, action, now)
 	var first []messages.Task
 	for _, t := range msg.Tasks {
 		if q.has(t.ID) { // the queue crashed after it had taken it
@@ -162,7 +163,7 @@ func runs(t messages.Task) []string {
 }
 
 func (q *queue) drop(msg messages.DropTasks) {
-	defer q.program.Metrics.queueActed(q.name, filter, time.Now())
+	defer q.program.Metrics.Queues.Acted(q.name, metrics.Filter, time.Now())
 	q.state.pending = slices.DeleteFunc(q.state.pending, func(t messages.Task) bool { return t.Reload == msg.Reload })
 }
 
@@ -234,8 +235,8 @@ func (q *queue) next(ctx actor.Context) {
 		q.state.pending = slices.Delete(q.state.pending, 0, 1)
 	}
 	q.state.current, q.state.since = &head, now
-	q.program.Metrics.queueActed(q.name, removeFirst, now)
-	q.program.Metrics.taskStarted(head)
+	q.program.Metrics.Queues.Acted(q.name, metrics.RemoveFirst, now)
+	q.program.Metrics.Queues.TaskStarted(head)
 	q.execute(ctx)
 }
 

@@ -123,7 +123,7 @@ func (o *operator) queueTerminated(ctx actor.Context, who *actor.PID) {
 	if !ok {
 		return
 	}
-	o.program.Metrics.forgetQueue(name)
+	o.program.Metrics.Queues.Forget(name)
 	delete(o.children, queueChild(name))
 	delete(o.queues.stopping, name)
 	if o.queues.stays(name) {

@@ -30,7 +30,7 @@ func (c *converge) postpones(cause messages.Cause) bool {
 		return false
 	}
 	if r.postponed == nil {
-		c.program.Metrics.reloadPostponed(cause)
+		c.program.Metrics.Converge.Postponed(cause)
 	}
 	if !r.told {
 		c.log.Warn("reloads of all modules are started again all the time: the one in progress is finished first, then the next begins; fix what changes so often", "restarts", r.count, "cause", cause)

@@ -5,67 +5,58 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
 )
 
 // runningHooks are the hooks and enabled scripts that run now, so that one that hangs is reported: it may hold
-// up all modules until its time limit ends it (C29). Runs begin and end in their own goroutines, hence the lock.
+// up all modules until its time limit ends it (C29). Runs begin and end in their own goroutines.
 type runningHooks struct {
 	log *slog.Logger
-
-	mu  sync.Mutex
-	all map[*messages.RunningHook]bool
+	all sync.Map // of *runningHook
 }
 
-func newRunningHooks(log *slog.Logger) *runningHooks {
-	return &runningHooks{log: log, all: map[*messages.RunningHook]bool{}}
+type runningHook struct {
+	messages.RunningHook
+	report atomic.Pointer[time.Timer]
 }
 
 // begin notes a hook whose process is about to start; the caller calls ended when that is gone. The log has a line after a
 // minute, and then each time that the run has taken twice as long.
 func (r *runningHooks) begin(h messages.RunningHook) (ended func()) {
 	h.Began = time.Now()
-	running := &h
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all[running] = true
-	var timer *time.Timer
-	next := messages.HangsAfter
-	timer = time.AfterFunc(next, func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		if !r.all[running] {
-			return // it ended at this moment
+	running := &runningHook{RunningHook: h}
+	r.all.Store(running, true)
+	r.report(running, messages.HangsAfter)
+	return func() {
+		r.all.Delete(running)
+		running.report.Load().Stop() // if it goes off at this moment, it finds that the run has ended
+	}
+}
+
+func (r *runningHooks) report(h *runningHook, in time.Duration) {
+	h.report.Store(time.AfterFunc(in, func() {
+		if _, runs := r.all.Load(h); !runs {
+			return
 		}
 		about := []any{"hook", h.Hook, "binding", h.Binding, "runningFor", time.Since(h.Began).Round(time.Second).String(), "limit", cmp.Or(h.Limit, "none")}
 		if h.Module != "" {
 			about = append(about, "module", h.Module)
 		}
 		r.log.Warn("hook hangs", about...)
-		timer.Reset(next)
-		next *= 2
-	})
-	return func() {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		timer.Stop()
-		delete(r.all, running)
-	}
+		r.report(h, time.Since(h.Began)) // when it has taken twice as long
+	}))
 }
 
 // hanging lists those that run for a minute or more, the longest first.
 func (r *runningHooks) hanging() []messages.RunningHook {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	var out []messages.RunningHook
-	for h := range r.all {
-		if h.Hangs() {
-			out = append(out, *h)
+	for key := range r.all.Range {
+		if h, _ := key.(*runningHook); h.Hangs() {
+			out = append(out, h.RunningHook)
 		}
 	}
 	slices.SortFunc(out, func(a, b messages.RunningHook) int {
@@ -83,7 +74,7 @@ func (j job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
 	if hook.Config != nil {
 		limit = cmp.Or(hook.Config.Settings.Timeout, limit)
 	}
-	return j.program.running.begin(messages.RunningHook{Module: moduleLabel(j.owner), Hook: hook.Name, Binding: binding, Limit: limitText(limit)})
+	return j.program.running.begin(messages.RunningHook{Module: messages.ModuleOf(j.owner), Hook: hook.Name, Binding: binding, Limit: limitText(limit)})
 }
 
 func limitText(limit time.Duration) string {
@@ -91,20 +82,4 @@ func limitText(limit time.Duration) string {
 		return ""
 	}
 	return limit.String()
-}
-
-// hangingHooks shows the hooks that hang; a run that is over has no series.
-func (m *Metrics) hangingHooks() {
-	seconds := m.describe("hook_hanging_seconds", "How long a hook or an enabled script has been running, from the first minute on.", "module", "hook", "binding")
-	m.registerLive(func(emit emit) {
-		type key struct{ module, hook, binding string }
-		shown := map[key]bool{}
-		for _, h := range m.seen.Load().hanging() { // of runs of one binding side by side the longest
-			k := key{h.Module, h.Hook, h.Binding}
-			if !shown[k] {
-				shown[k] = true
-				emit(seconds, prometheus.GaugeValue, time.Since(h.Began).Seconds(), k.module, k.hook, k.binding)
-			}
-		}
-	}, seconds)
 }

@@ -19,7 +19,7 @@ import (
 // two hooks, all of which have run.
 func BenchmarkScrape(b *testing.B) {
 	operator, _ := manyModules(b, 200)
-	both := prometheus.Gatherers{operator.Metrics().Registry, operator.Metrics().Hooks}
+	both := prometheus.Gatherers{operator.Metrics().Registry, operator.Metrics().HookRegistry}
 	b.ReportAllocs()
 	series, bytes := 0, 0
 	for b.Loop() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -100,7 +101,7 @@ func (s *standby) Receive(ctx actor.Context) {
 // wanted are the modules to be warm.
 func (s *standby) wanted() []addons.Module {
 	return slices.DeleteFunc(slices.Clone(s.state.tree.Modules), func(m addons.Module) bool {
-		return !switchedOn(m, nil, s.state.flags).Enabled
+		return !decide.SwitchedOn(m, nil, s.state.flags).Enabled
 	})
 }
 

@@ -2,16 +2,12 @@ package actors
 
 import (
 	"maps"
-	"sync"
 	"time"
 )
 
 // told decides when a repeated event is logged: at once, and then at
 // distances that double. Events are spared by who records them.
-type told struct {
-	mu    sync.Mutex
-	known map[string]telling
-}
+type told struct{ known shared[map[string]telling] }
 
 type telling struct {
 	next, last time.Time
@@ -27,29 +23,31 @@ const (
 	tellKept = 1000
 )
 
-func newTold() *told { return &told{known: map[string]telling{}} }
-
 // due reports whether to report this event, which happened once more.
-func (t *told) due(what string, now time.Time) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+func (t *told) due(what string, now time.Time) (due bool) {
 	over := func(_ string, k telling) bool { return now.Sub(k.last) > tellQuiet }
-	k, ok := t.known[what]
-	if !ok && len(t.known) >= tellKept {
-		if maps.DeleteFunc(t.known, over); len(t.known) >= tellKept {
-			return true
+	t.known.change(func(before map[string]telling) map[string]telling {
+		known := map[string]telling{}
+		maps.Copy(known, before)
+		k, ok := known[what]
+		if !ok && len(known) >= tellKept {
+			if maps.DeleteFunc(known, over); len(known) >= tellKept {
+				due = true
+				return known
+			}
 		}
-	}
-	due := !ok || over(what, k) || !now.Before(k.next)
-	switch {
-	case !ok || over(what, k):
-		k.distance = tellFirst
-		k.next = now.Add(k.distance)
-	case due:
-		k.distance = min(2*k.distance, tellMost)
-		k.next = now.Add(k.distance)
-	}
-	k.last = now
-	t.known[what] = k
+		due = !ok || over(what, k) || !now.Before(k.next)
+		switch {
+		case !ok || over(what, k):
+			k.distance = tellFirst
+			k.next = now.Add(k.distance)
+		case due:
+			k.distance = min(2*k.distance, tellMost)
+			k.next = now.Add(k.distance)
+		}
+		k.last = now
+		known[what] = k
+		return known
+	})
 	return due
 }

@@ -8,7 +8,7 @@ import (
 
 // What goes on and on is told at once, and then at distances that double; after a pause it is news.
 func TestTold(t *testing.T) {
-	list, now := newTold(), time.Unix(0, 0)
+	list, now := told{}, time.Unix(0, 0)
 	var at []int
 	for minute := range 130 {
 		if list.due("a", now.Add(time.Duration(minute)*time.Minute)) {
@@ -30,7 +30,7 @@ func TestTold(t *testing.T) {
 	for i := range 2 * tellKept {
 		list.due(fmt.Sprint(i), now)
 	}
-	if len(list.known) > tellKept {
-		t.Errorf("%d are remembered", len(list.known))
+	if len(list.known.get()) > tellKept {
+		t.Errorf("%d are remembered", len(list.known.get()))
 	}
 }

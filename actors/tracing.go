@@ -56,7 +56,7 @@ func (j job) span(run *supervisor.Run, name string, of about) (*supervisor.Run, 
 		return run, span{}
 	}
 	if of.module == "" {
-		of.module = moduleLabel(j.owner)
+		of.module = messages.ModuleOf(j.owner)
 	}
 	ctx, options := run.Context(), []trace.SpanStartOption{trace.WithAttributes(of.attributes()...)}
 	if !trace.SpanContextFromContext(ctx).IsValid() {

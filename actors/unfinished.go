@@ -2,8 +2,8 @@ package actors
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sync"
 
 	"addon-operator/hooks"
 	"addon-operator/kube/objectpatch"
@@ -30,10 +30,9 @@ type effects struct {
 }
 
 // unfinished are the effects of the tasks of an owner. They live as long as the owner's state, so
-// a crash of the owner repeats no commit; runs share them, hence the lock.
+// a crash of the owner repeats no commit; runs share them.
 type unfinished struct {
-	mu    sync.Mutex
-	tasks map[string]*taskEffects
+	tasks shared[map[string]taskEffects]
 }
 
 // taskEffects are those of one task.
@@ -45,26 +44,34 @@ type taskEffects struct {
 	done []effects
 }
 
+// of replaces the effects of a task; one without any is forgotten.
+func (u *unfinished) of(task string, next func(taskEffects) taskEffects) {
+	u.tasks.change(func(before map[string]taskEffects) map[string]taskEffects {
+		tasks := map[string]taskEffects{}
+		maps.Copy(tasks, before)
+		tasks[task] = next(tasks[task])
+		if t := tasks[task]; t.current == nil && len(t.done) == 0 {
+			delete(tasks, task)
+		}
+		return tasks
+	})
+}
+
 // begin keeps the effects of a result that is about to be committed.
 func (u *unfinished) begin(task string, e effects) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.tasks == nil {
-		u.tasks = map[string]*taskEffects{}
-	}
-	if u.tasks[task] == nil {
-		u.tasks[task] = &taskEffects{}
-	}
-	u.tasks[task].current = &e
+	u.of(task, func(t taskEffects) taskEffects { return taskEffects{&e, t.done} })
 }
 
 // change changes the effects that are not done, if there are any.
 func (u *unfinished) change(task string, change func(*effects)) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if t := u.tasks[task]; t != nil && t.current != nil {
-		change(t.current)
-	}
+	u.of(task, func(t taskEffects) taskEffects {
+		if t.current != nil {
+			e := *t.current
+			change(&e)
+			t.current = &e
+		}
+		return t
+	})
 }
 
 // commit is called by the owner: the values of the result are in force.
@@ -74,10 +81,8 @@ func (u *unfinished) commit(task string) {
 
 // due returns the effects that a retry of the task must finish first.
 func (u *unfinished) due(task string) (effects, bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	t := u.tasks[task]
-	if t == nil || t.current == nil || !t.current.committed {
+	t := u.tasks.get()[task]
+	if t.current == nil || !t.current.committed {
 		return effects{}, false
 	}
 	return *t.current, true
@@ -85,73 +90,55 @@ func (u *unfinished) due(task string) (effects, bool) {
 
 // finished notes that a retry has finished them; the run is to leave the step out.
 func (u *unfinished) finished(task string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if t := u.tasks[task]; t != nil && t.current != nil {
-		t.done, t.current = append(t.done, *t.current), nil
+	u.of(task, func(t taskEffects) taskEffects { return taskEffects{done: t.all()} })
+}
+
+// all are the effects of the task.
+func (t taskEffects) all() []effects {
+	if t.current == nil {
+		return t.done
 	}
+	return append(slices.Clip(t.done), *t.current)
 }
 
 // take reports whether a step of the task was done by an earlier attempt, and forgets it: the
 // step after it is next.
-func (u *unfinished) take(task string, hook hooks.Hook, step string) (effects, bool) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	t := u.tasks[task]
-	if t == nil {
-		return effects{}, false
-	}
-	i := slices.IndexFunc(t.done, func(e effects) bool { return e.hook.Name == hook.Name && e.step == step })
-	if i < 0 {
-		return effects{}, false
-	}
-	e := t.done[i]
-	t.done = slices.Delete(t.done, i, i+1)
-	return e, true
+func (u *unfinished) take(task string, hook hooks.Hook, step string) (e effects, done bool) {
+	u.of(task, func(t taskEffects) taskEffects {
+		i := slices.IndexFunc(t.done, func(e effects) bool { return e.hook.Name == hook.Name && e.step == step })
+		if done = i >= 0; done {
+			e, t.done = t.done[i], slices.Concat(t.done[:i], t.done[i+1:])
+		}
+		return t
+	})
+	return e, done
 }
 
 // end drops the effects of the hook that is running: all is done, or nothing of it has an effect.
 func (u *unfinished) end(task string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if t := u.tasks[task]; t != nil {
-		if t.current = nil; len(t.done) == 0 {
-			delete(u.tasks, task)
-		}
-	}
+	u.of(task, func(t taskEffects) taskEffects { return taskEffects{done: t.done} })
 }
 
 // drop forgets a task and returns what was kept of it.
-func (u *unfinished) drop(task string) []effects {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	t := u.tasks[task]
-	delete(u.tasks, task)
-	switch {
-	case t == nil:
-		return nil
-	case t.current == nil:
-		return t.done
-	default:
-		return append(t.done, *t.current)
-	}
+func (u *unfinished) drop(task string) (dropped []effects) {
+	u.of(task, func(t taskEffects) taskEffects {
+		dropped = t.all()
+		return taskEffects{}
+	})
+	return dropped
 }
 
 // rename moves the effects to the task that takes the place of another one.
 func (u *unfinished) rename(from, to string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if t := u.tasks[from]; t != nil {
-		delete(u.tasks, from)
-		u.tasks[to] = t
+	if t, ok := u.tasks.get()[from]; ok {
+		u.drop(from)
+		u.of(to, func(taskEffects) taskEffects { return t })
 	}
 }
 
 // clear drops all effects: the module is switched off, or removed.
 func (u *unfinished) clear() {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	clear(u.tasks)
+	u.tasks.change(func(map[string]taskEffects) map[string]taskEffects { return nil })
 }
 
 // triggersStep and synchronizationStep name the runs of a hook in a task.
@@ -188,7 +175,7 @@ func (j job) finish(run *supervisor.Run, e effects) error {
 		}
 		return fmt.Errorf("%w (all else of its result is in force; this is tried again, without another run of the hook)", err)
 	}
-	if dropped := j.program.Metrics.hookReported(j.owner, e.hook.Name, e.metrics); dropped > 0 {
+	if dropped := j.program.Metrics.Reports.Add(j.owner, e.hook.Name, e.metrics); dropped > 0 {
 		j.log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", e.hook.Name, "dropped", dropped, "option", "ADDON_OPERATOR_HOOK_METRICS_SERIES")
 	}
 	if len(e.objects) > 0 {

@@ -12,6 +12,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
+	"addon-operator/actors/metrics"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -44,9 +46,9 @@ type World struct {
 	// Notices may be nil: then there are no Events.
 	Notices Notices
 	// Renderer may be nil: then charts cannot be rendered on request.
-	Renderer Renderer
-	// Previews may be nil: then there are no forecasts.
-	Previews Previews
+	Renderer plan.Renderer
+	// Plans may be nil: then there are no plans, and nobody looks for drift.
+	Plans plan.Helm
 	// Drift says what to do with objects that others changed: DriftReport, DriftCorrect, or
 	// nothing; DriftPeriod is the time between two looks at a module.
 	Drift       string
@@ -59,7 +61,7 @@ type World struct {
 	// WentBack begins to report watches that saw the API server go back to an earlier state
 	// (kube.Client.WentBack). It may be nil: then this is not noticed.
 	WentBack func(ctx context.Context, notify func(watch string))
-	Metrics  *Metrics
+	Metrics  *metrics.Metrics
 	// Writes is done when Helm must stop writing at once: at the end of the grace period.
 	// Cancelling a task does not stop Helm in the middle.
 	Writes context.Context
@@ -67,8 +69,9 @@ type World struct {
 	Dirs addons.Dirs
 	// IgnoredRelease is never purged: the release that deployed the operator itself (E10, B6).
 	IgnoredRelease string
-	// Purges says which purges are held back (P1).
-	Purges PurgeLimits
+	// AllowPurge and PurgeShare say which purges are held back until a person allows them (P1).
+	AllowPurge bool
+	PurgeShare int
 	// Namespace and ConfigMapName are where the ConfigMap is, for commands in messages.
 	Namespace, ConfigMapName string
 	// Isolate parks a module whose run fails: it is retried outside of the main queue, and the
@@ -189,7 +192,7 @@ type program struct {
 	enabled atomic.Pointer[[]string]
 
 	running *runningHooks
-	told    *told // of loops
+	told    told // of loops
 	// secretOff: the Secret with values is not read or written.
 	secretOff atomic.Bool
 }
@@ -198,7 +201,7 @@ func newProgram(system *supervisor.System, w World) *program {
 	if w.Secrets == nil {
 		w.Secrets = &Secrets{}
 	}
-	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width))), running: newRunningHooks(w.Log), told: newTold()}
+	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width))), running: &runningHooks{log: w.Log}}
 }
 
 // paths of the actors

@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -131,11 +130,8 @@ func (j job) writesOf(run *supervisor.Run, hook hooks.Hook, objects []objectpatc
 	}
 	monitors := j.program.PID(monitorsPath)
 	run.Tell(monitors, begun)
-	var mu sync.Mutex
 	ended := messages.ObjectsWritten{Write: begun.Write}
 	ctx = kube.ReportWritten(run.Context(), func(o kube.Written) {
-		mu.Lock()
-		defer mu.Unlock()
 		name := messages.ObjectName{Kind: strings.ToLower(o.Kind), Namespace: o.Namespace, Name: o.Name}
 		ended.Versions = append(ended.Versions, messages.ObjectVersion{ObjectName: name, Version: o.Version})
 	})

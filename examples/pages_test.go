@@ -76,6 +76,7 @@ func (t *terminal) plays(blocks []string, prints ...string) {
 			block = pause.ReplaceAllString(block, "")
 		}
 		out := t.paste(block)
+		first := out
 		late := time.After(patience)
 		tick := time.NewTicker(100 * time.Millisecond) // each look is a process
 		for !regexp.MustCompile(prints[i]).MatchString(out) && again != block {
@@ -89,7 +90,7 @@ func (t *terminal) plays(blocks []string, prints ...string) {
 		}
 		tick.Stop()
 		if !regexp.MustCompile(prints[i]).MatchString(out) {
-			t.Fatalf("block %d does not print %q:\n%s\nbut\n%s\n%s", i+1, prints[i], blocks[i], out, t.text())
+			t.Fatalf("block %d does not print %q:\n%s\nbut at first\n%s\nand in the end\n%s\n%s", i+1, prints[i], blocks[i], first, out, t.text())
 		}
 	}
 }

@@ -315,7 +315,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		if last.Status == release.StatusDeployed && last.Checksum == a.manifest.checksum {
 			healed = a.absent
 		}
-		if last.Checksum != a.manifest.checksum && a.client.rehearsal == nil {
+		if last.Checksum != a.manifest.checksum && a.client.dry == nil {
 			unstable = a.unstable()
 		}
 		rel, err = a.upgrade()
@@ -346,7 +346,7 @@ func (a *apply) install(earlier []string) (*release.Release, error) {
 	i.SkipCRDs = true
 	i.TakeOwnership = true
 	i.DisableOpenAPIValidation = true
-	i.DisableHooks = a.client.rehearsal != nil
+	i.DisableHooks = a.client.dry != nil
 	i.Labels = a.labels()
 	rel, err := i.Run(a.chart.Copy(), a.module.Values)
 	if k.withdrawn != nil { // nothing was installed, so there is nothing to record
@@ -395,7 +395,7 @@ func (a *apply) upgrade() (*release.Release, error) {
 	u.SkipCRDs = true
 	u.TakeOwnership = true
 	u.DisableOpenAPIValidation = true
-	u.DisableHooks = a.client.rehearsal != nil
+	u.DisableHooks = a.client.dry != nil
 	u.Labels = a.labels()
 	return u.Run(a.release, a.chart.Copy(), a.module.Values)
 }

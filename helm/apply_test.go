@@ -180,8 +180,8 @@ func TestApplyIgnoresHelmTests(t *testing.T) {
 	f.apply(m, Skipped, 1)
 	write(t, m, "templates/tests/a.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: another, annotations: {helm.sh/hook: test}}}")
 	f.apply(m, Skipped, 1)
-	if p, err := f.client.Preview(t.Context(), m); err != nil || p.Action != Skipped {
-		t.Errorf("preview: %+v, %v", p, err)
+	if p, err := f.client.Plan(t.Context(), m); err != nil || p.Action != Skipped {
+		t.Errorf("plan: %+v, %v", p, err)
 	}
 	f.editRecord("simple", 1, func(s *corev1.Secret) { s.Labels[ChecksumLabel] = mustRender(t, f.client, m).former })
 	f.restart()

@@ -51,7 +51,7 @@ type Client struct {
 	repeats   repeats
 	build     string // of the operator
 	locks     locks
-	rehearsal *rehearsed // nil, except in a client that changes nothing
+	dry       *dryRun // nil, except in a client that changes nothing
 }
 
 // New makes a Client. It makes no request.

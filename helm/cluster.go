@@ -16,9 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
 
+	"addon-operator/helm/dryrun"
 	"addon-operator/helm/kinds"
 	"addon-operator/helm/manifest"
-	"addon-operator/helm/rehearsal"
 )
 
 // writeWidth is how many objects of one kind are written at the same time.
@@ -86,8 +86,8 @@ func (k *cluster) build(text string, strict bool) (kube.ResourceList, error) {
 		k.op.mark(o, strict && !k.op.unmarked)
 		info, err := k.info(o)
 		switch {
-		case meta.IsNoMatchError(err) && k.op.client.rehearsal != nil && strict:
-			k.op.client.rehearsal.Note(rehearsal.Change{Object: manifest.Of(o), Verb: rehearsal.Created, Note: rehearsal.NoteKind, After: o.Object})
+		case meta.IsNoMatchError(err) && k.op.client.dry != nil && strict:
+			k.op.client.dry.Note(dryrun.Change{Object: manifest.Of(o), Verb: dryrun.Created, Note: dryrun.NoteKind, After: o.Object})
 		case meta.IsNoMatchError(err) && !strict:
 			k.op.debug("%s is left out: its kind is no longer served", manifest.Of(o))
 		case err != nil:

@@ -54,6 +54,13 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
+// IsAway reports that the server of a needed API does not answer, so that it is unknown what Helm
+// would do (P13).
+func IsAway(err error) bool {
+	var problem *Error
+	return errors.As(err, &problem) && problem.Kind == Away
+}
+
 // problem makes an Error of a known kind.
 func problem(kind Kind, release, format string, args ...any) *Error {
 	return &Error{Kind: kind, Release: release, Err: fmt.Errorf(format, args...)}

@@ -138,8 +138,8 @@ func (f *fixture) playLikeHelm(m Module) {
 	f.compareLive(chance, theirs, want, f.liveObjects(ours))
 	f.restart()
 	f.apply(m, Skipped, 1)
-	if p, err := f.client.Preview(f.Context(), m); err != nil || p.Action != Skipped || len(p.Changes) > 0 {
-		f.Errorf("preview of what is as it should be: %+v, %v", p, err)
+	if p, err := f.client.Plan(f.Context(), m); err != nil || p.Action != Skipped || len(p.Changes) > 0 {
+		f.Errorf("plan of what is as it should be: %+v, %v", p, err)
 	}
 	f.uninstall(m.Name, true)
 }

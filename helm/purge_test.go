@@ -76,8 +76,8 @@ func TestPurgeOnlyOurs(t *testing.T) {
 	f.helmInstall("vault", vault)
 	f.wantOurs("simple")
 	f.purge("vault", false)
-	if p, err := f.client.PreviewPurge(t.Context(), "vault"); err != nil || p.Action != "" || len(p.Changes) > 0 {
-		t.Errorf("preview of a purge: %+v, %v", p, err)
+	if p, err := f.client.PlanRemoval(t.Context(), "vault", true); err != nil || p.Action != "" || len(p.Changes) > 0 {
+		t.Errorf("plan of a purge: %+v, %v", p, err)
 	}
 	f.wantRevisions("vault", "1 deployed")
 	if f.configMap("vault-a") == nil {
@@ -211,11 +211,11 @@ func wantHarmless(f *fixture) {
 func TestPurgeOfCraftedRecord(t *testing.T) {
 	f := start(t)
 	crafted(f)
-	p, err := f.client.PreviewPurge(t.Context(), "simple")
+	p, err := f.client.PlanRemoval(t.Context(), "simple", true)
 	if err != nil || p.Action != Uninstalled || len(p.Hooks) > 0 {
-		t.Errorf("preview: %+v, %v", p, err)
+		t.Errorf("plan: %+v, %v", p, err)
 	}
-	expectText(t, "preview of a purge", verbs(p.Changes), "delete ConfigMap simple-a, delete ConfigMap simple-b")
+	expectText(t, "plan of a purge", verbs(p.Changes), "delete ConfigMap simple-a, delete ConfigMap simple-b")
 	f.purge("simple", true)
 	wantHarmless(f)
 	if f.configMap("hooked") != nil {

@@ -126,7 +126,7 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 	if err != nil {
 		return err
 	}
-	if r := op.client.rehearsal; r != nil && hooks {
+	if r := op.client.dry; r != nil && hooks {
 		r.hooks = hooksOf(newest, Uninstalled)
 	}
 	// The newest manifest is not all there is when its revision did not get to
@@ -146,7 +146,7 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 	u := action.NewUninstall(cfg)
 	u.Timeout = op.client.options.Timeout
 	u.IgnoreNotFound = true
-	u.DisableHooks = !hooks || op.client.rehearsal != nil
+	u.DisableHooks = !hooks || op.client.dry != nil
 	if last.Status != release.StatusUninstalled && len(others) > 0 {
 		objects, err := manifest.Parse(newest.Manifest)
 		if err != nil {

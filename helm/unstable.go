@@ -71,7 +71,7 @@ func (a *apply) hold() (outcome Outcome, held bool) {
 	if outcome.Unstable = a.unstable(); outcome.Unstable == "" {
 		return outcome, false // what lookup finds has changed
 	}
-	outcome.Again = a.client.repeats.wait(a.release, a.manifest.inputs, time.Now(), a.client.rehearsal == nil)
+	outcome.Again = a.client.repeats.wait(a.release, a.manifest.inputs, time.Now(), a.client.dry == nil)
 	outcome.Reason = "the chart renders differently each time and looks into the cluster: upgrades without another change wait longer and longer"
 	return outcome, outcome.Again > 0
 }

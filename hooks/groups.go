@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os/exec"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -12,23 +13,33 @@ var errKilled = errors.New("this operator must not act any more: it has lost the
 
 // groups are the process groups that run now, so that all of them can be killed at once.
 type groups struct {
-	may    func() error
-	keeper *Keeper
-
-	mu      sync.Mutex
-	running map[group]bool
-	killed  bool
+	may     func() error
+	keeper  *Keeper
+	killed  atomic.Bool
+	running sync.Map // of *started
 }
 
-func newGroups(o Options) *groups {
-	return &groups{may: o.May, keeper: o.Keeper, running: map[group]bool{}}
+// started is a process from before its start until it is reaped.
+type started struct {
+	group  group         // 0 when it could not be started
+	begun  chan struct{} // closed when group is known
+	killed chan struct{} // closed when kill, which found it, has killed it
 }
 
 // start starts a process unless it must not: kill finds it, or it finds that it was too late.
-func (g *groups) start(cmd *exec.Cmd, gated bool) error {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.killed {
+func (g *groups) start(cmd *exec.Cmd, gated bool) (*started, error) {
+	s := &started{begun: make(chan struct{}), killed: make(chan struct{})}
+	g.running.Store(s, nil)
+	err := g.begin(s, cmd, gated)
+	close(s.begun)
+	if err != nil {
+		g.running.Delete(s)
+	}
+	return s, err
+}
+
+func (g *groups) begin(s *started, cmd *exec.Cmd, gated bool) error {
+	if g.killed.Load() {
 		return errKilled
 	}
 	if gated && g.may != nil {
@@ -40,29 +51,35 @@ func (g *groups) start(cmd *exec.Cmd, gated bool) error {
 		return err
 	}
 	offerToOOMKiller(cmd.Process.Pid)
-	started := group(cmd.Process.Pid)
-	g.running[started] = true
-	g.keeper.guard(started)
+	s.group = group(cmd.Process.Pid)
+	g.keeper.guard(s.group)
 	if gated && g.may != nil && g.may() != nil {
 		// The process was stopped in between, and woken up after its time. The run reports the kill.
-		started.signal(syscall.SIGKILL)
+		s.group.signal(syscall.SIGKILL)
 	}
 	return nil
 }
 
-// remove forgets a group whose leader has ended, but is not reaped: until then its number cannot be a stranger's.
-func (g *groups) remove(ended group) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	delete(g.running, ended)
-	g.keeper.release(ended)
+// remove forgets a group whose leader has ended, but is not reaped: until then its number cannot be a stranger's. It returns
+// when kill does not name the number any more.
+func (g *groups) remove(s *started) {
+	if _, mine := g.running.LoadAndDelete(s); !mine {
+		<-s.killed
+	}
+	g.keeper.release(s.group)
 }
 
+// kill kills all groups. It returns when that is done, and nothing is started any more.
 func (g *groups) kill() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.killed = true
-	for running := range g.running {
-		running.signal(syscall.SIGKILL)
+	g.killed.Store(true) // first: what is stored in running after this is not started
+	for key := range g.running.Range {
+		s, _ := key.(*started)
+		<-s.begun
+		if _, mine := g.running.LoadAndDelete(s); mine {
+			if s.group != 0 {
+				s.group.signal(syscall.SIGKILL)
+			}
+			close(s.killed)
+		}
 	}
 }

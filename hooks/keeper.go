@@ -10,7 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -39,8 +39,9 @@ type Keeper struct {
 	log *slog.Logger
 	cmd *exec.Cmd
 
-	mu     sync.Mutex
-	orders io.WriteCloser // nil when the process is gone
+	// An order is one write: those of several goroutines do not mix.
+	orders io.WriteCloser
+	gone   atomic.Bool // the process, or the Keeper is closed
 }
 
 // StartKeeper starts a program that calls Keep with its stdin. It ends when this process does. It keeps a file open, unless
@@ -83,14 +84,8 @@ func remaining(t time.Time) time.Duration {
 
 // Close ends the keeper; it kills what still runs.
 func (k *Keeper) Close() {
-	if k == nil {
-		return
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.orders != nil {
+	if k != nil && !k.gone.Swap(true) {
 		_ = k.orders.Close() // the process may be gone already
-		k.orders = nil
 	}
 }
 
@@ -98,18 +93,12 @@ func (k *Keeper) guard(g group)   { k.send("+%d\n", int(g)) }
 func (k *Keeper) release(g group) { k.send("-%d\n", int(g)) }
 
 func (k *Keeper) send(format string, numbers ...any) {
-	if k == nil {
+	if k == nil || k.gone.Load() {
 		return
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.orders == nil {
-		return
-	}
-	if _, err := fmt.Fprintf(k.orders, format, numbers...); err != nil {
+	if _, err := fmt.Fprintf(k.orders, format, numbers...); err != nil && !k.gone.Swap(true) {
 		k.log.Error("the process that guards hooks has gone; hooks of this operator may outlive it until it is started again", "err", err)
 		_ = k.orders.Close()
-		k.orders = nil
 	}
 }
 

@@ -311,3 +311,34 @@ func TestFollowerOnlyConfigures(t *testing.T) {
 		t.Errorf("an enabled script: %v", err)
 	}
 }
+
+// L5: whatever begins while all are killed is killed, too, or does not begin. A process that is left lets the test hang.
+func TestKillDuringStarts(t *testing.T) {
+	g := &groups{}
+	var all sync.WaitGroup
+	tried := make(chan bool, 20)
+	for range cap(tried) {
+		all.Go(func() {
+			cmd := exec.Command("sleep", "600")
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			process, err := g.start(cmd, false)
+			tried <- err == nil
+			if err == nil {
+				err = awaitExit(int(process.group))
+				g.remove(process)
+				_ = cmd.Wait() // says that it was killed
+			}
+			if err != nil && !errors.Is(err, errKilled) {
+				t.Error(err)
+			}
+		})
+	}
+	for range 5 {
+		<-tried
+	}
+	g.kill()
+	all.Wait()
+	for range g.running.Range {
+		t.Error("a process that has ended is kept")
+	}
+}

@@ -64,18 +64,18 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	started := time.Now()
-	cmd, err := p.start()
+	cmd, process, err := p.start()
 	if err != nil {
 		return Usage{}, fmt.Errorf("hook %s: %w", p.name, err)
 	}
-	group := group(cmd.Process.Pid)
+	group := process.group
 	look := lookAtMemory(cmd.Process.Pid)
 	unwatched := group.superviseUntilExit(ctx, p.grace)
 	peak := look()
 	ended := ctx.Err() == nil
 	// Whatever the hook has started in its group ends with it; otherwise a forgotten "sleep &" would hold the output open.
 	group.signal(syscall.SIGKILL)
-	p.groups.remove(group)
+	p.groups.remove(process)
 	err = cmd.Wait()
 	usage := usageOf(cmd.ProcessState, time.Since(started), peak)
 	p.stderr.flush()
@@ -103,7 +103,7 @@ func (p process) runUntil(ctx context.Context) (Usage, error) {
 // start begins the execution. A script that was written an instant ago may still be open for writing in a child which
 // another goroutine is forking at this moment; the kernel then says "text file busy" for some microseconds, or longer where
 // the processor is throttled. Ten attempts are a second.
-func (p process) start() (*exec.Cmd, error) {
+func (p process) start() (*exec.Cmd, *started, error) {
 	for attempt := 0; ; attempt++ {
 		path := inside(p.root, p.path)
 		cmd := exec.Command(path, p.args...)
@@ -113,12 +113,12 @@ func (p process) start() (*exec.Cmd, error) {
 		cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
 		cmd.SysProcAttr = dieWithParent(&syscall.SysProcAttr{Setpgid: true, Chroot: p.root})
 		cmd.WaitDelay = drainTime
-		err := p.groups.start(cmd, p.gated)
+		process, err := p.groups.start(cmd, p.gated)
 		if errors.Is(err, syscall.ETXTBSY) && attempt < 10 {
 			time.Sleep(time.Millisecond << attempt)
 			continue
 		}
-		return cmd, explainStart(err)
+		return cmd, process, explainStart(err)
 	}
 }
 

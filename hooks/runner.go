@@ -87,7 +87,7 @@ func NewRunner(options Options) (*Runner, error) {
 	if err := checkChroot(&options); err != nil {
 		return nil, err
 	}
-	r := &Runner{options: options, inUse: claim(options), groups: newGroups(options)}
+	r := &Runner{options: options, inUse: claim(options), groups: &groups{may: options.May, keeper: options.Keeper}}
 	r.KeepFiles(options.KeepFiles)
 	return r, nil
 }

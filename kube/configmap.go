@@ -48,7 +48,8 @@ const ConfirmPurgeAnnotation = "addon-operator/confirm-purge"
 // Exists distinguishes an empty ConfigMap from an absent one.
 func (c ConfigMap) Exists() bool { return c.ResourceVersion != "" }
 
-func toConfigMap(object *corev1.ConfigMap) ConfigMap {
+// ConfigMapOf is what the operator reads of a ConfigMap.
+func ConfigMapOf(object *corev1.ConfigMap) ConfigMap {
 	return ConfigMap{
 		ResourceVersion: object.ResourceVersion, Data: maps.Clone(object.Data),
 		ConfirmPurge: object.Annotations[ConfirmPurgeAnnotation], Written: object.Annotations[WrittenAnnotation],
@@ -64,7 +65,7 @@ func (c *Client) ReadConfigMap(ctx context.Context, namespace, name string) (Con
 	if err != nil {
 		return ConfigMap{}, fmt.Errorf("read ConfigMap %s/%s: %w", namespace, name, err)
 	}
-	return toConfigMap(object), nil
+	return ConfigMapOf(object), nil
 }
 
 // WriteConfigMap sets the keys of set (nil deletes the key) and leaves
@@ -122,10 +123,10 @@ func (c *Client) tryWriteConfigMap(ctx context.Context, namespace, name string, 
 	}
 	next, err := mergeKeys(current, base, set)
 	if err != nil {
-		return toConfigMap(object), err
+		return ConfigMapOf(object), err
 	}
 	if maps.Equal(next, current) {
-		return toConfigMap(object), nil
+		return ConfigMapOf(object), nil
 	}
 	object.Data = next
 	if text, ok := ctx.Value(writtenNote{}).(string); ok {
@@ -142,7 +143,7 @@ func (c *Client) tryWriteConfigMap(ctx context.Context, namespace, name string, 
 	if err != nil {
 		return ConfigMap{}, err
 	}
-	return toConfigMap(object), nil
+	return ConfigMapOf(object), nil
 }
 
 // UpdateConfigMap gives a ConfigMap that was read exactly these data, or creates it when there
@@ -172,7 +173,7 @@ func (c *Client) UpdateConfigMap(ctx context.Context, namespace, name string, re
 	if err != nil {
 		return ConfigMap{}, fmt.Errorf("write ConfigMap %s/%s: %w", namespace, name, err)
 	}
-	return toConfigMap(object), nil
+	return ConfigMapOf(object), nil
 }
 
 // RemoveConfirmation removes the annotation [ConfirmPurgeAnnotation] from the ConfigMap,
@@ -229,7 +230,7 @@ func (c *Client) annotate(ctx context.Context, namespace, name, annotation strin
 				return err
 			}
 		}
-		left = toConfigMap(object)
+		left = ConfigMapOf(object)
 		return nil
 	})
 	if err != nil {

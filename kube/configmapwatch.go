@@ -123,11 +123,11 @@ func (l *latest) read(object any) (ConfigMap, bool) {
 	switch o := object.(type) {
 	case *corev1.ConfigMap:
 		if o.Name == l.name {
-			return toConfigMap(o), true
+			return ConfigMapOf(o), true
 		}
 	case *corev1.Secret:
 		if o.Name == l.name {
-			return toSecret(o), true
+			return SecretOf(o), true
 		}
 	}
 	return ConfigMap{}, false

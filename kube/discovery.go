@@ -1,10 +1,17 @@
 package kube
 
 import (
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
 	"net/http"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
 )
@@ -45,4 +52,38 @@ func (c canceller) RoundTrip(req *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(req.Context())
 	context.AfterFunc(c.ctx, func() { cancel(context.Cause(c.ctx)) }) // list ends c.ctx, and with it this
 	return c.next.RoundTrip(req.WithContext(ctx))
+}
+
+// Discovery is what an API server says about itself.
+type Discovery struct {
+	Version version.Info
+	Kinds   []*metav1.APIResourceList // in the server's order, preferred versions first
+	Away    []schema.GroupVersion     // whose kinds are unknown: their servers do not answer
+}
+
+// Discover asks the API server for its version and for all kinds.
+func (c *Client) Discover(ctx context.Context) (Discovery, error) {
+	var d Discovery
+	data, err := c.core.RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+	if err == nil {
+		err = json.Unmarshal(data, &d.Version)
+	}
+	if err != nil {
+		return d, fmt.Errorf("read the version of the API server: %w", err)
+	}
+	groups, lists, err := c.kinds.server.list(ctx)
+	failed, partial := discovery.GroupDiscoveryFailedErrorGroups(err)
+	if err != nil && (!partial || ctx.Err() != nil) {
+		return d, fmt.Errorf("discover the kinds of the API server: %w", err)
+	}
+	d.Kinds = preferredFirst(groups, lists)
+	d.Away = slices.SortedFunc(maps.Keys(failed), func(a, b schema.GroupVersion) int { return cmp.Compare(a.String(), b.String()) })
+	return d, nil
+}
+
+// FindKind resolves what users write, as a kubernetes binding does (C15); an empty apiVersion
+// means the preferred version.
+func (c *Client) FindKind(ctx context.Context, apiVersion, word string) (resource schema.GroupVersionResource, namespaced bool, err error) {
+	found, err := c.kinds.resolve(ctx, apiVersion, word, false)
+	return found.resource, found.namespaced, err
 }

@@ -236,7 +236,7 @@ func newSourceBench(t testing.TB) *sourceBench {
 // watch attaches a Watch that has this source only.
 func (b *sourceBench) watch(spec Spec) *listener {
 	w := newWatch(b.watcher, spec, selection{})
-	w.planned = true
+	w.settled = true
 	p := &part{watch: w, source: b.source}
 	w.parts[scope{}] = p
 	l := &listener{t: b.t, watch: w, synced: make(chan struct{}, 2)}

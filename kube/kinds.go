@@ -139,6 +139,14 @@ type words struct {
 
 func newKindIndex(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, failed map[schema.GroupVersion]error) *kindIndex {
 	x := &kindIndex{failed: failed}
+	for _, list := range preferredFirst(groups, lists) {
+		x.add(list.GroupVersion, list.APIResources)
+	}
+	return x
+}
+
+// preferredFirst orders the lists of resources by group, and within it by preference.
+func preferredFirst(groups []*metav1.APIGroup, lists []*metav1.APIResourceList) (ordered []*metav1.APIResourceList) {
 	byVersion := map[string]*metav1.APIResourceList{}
 	for _, list := range lists {
 		byVersion[list.GroupVersion] = list
@@ -152,11 +160,11 @@ func newKindIndex(groups []*metav1.APIGroup, lists []*metav1.APIResourceList, fa
 		}
 		for _, version := range versions {
 			if list := byVersion[version]; list != nil {
-				x.add(version, list.APIResources)
+				ordered = append(ordered, list)
 			}
 		}
 	}
-	return x
+	return ordered
 }
 
 func (x *kindIndex) add(groupVersion string, resources []metav1.APIResource) {

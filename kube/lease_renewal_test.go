@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"addon-operator/kube"
-	"addon-operator/testkit/apiserver"
+	"addon-operator/kube/apiserver"
 )
 
 // L1: a leader that renews keeps the Lease, also when it lasts no longer than the second to

@@ -17,8 +17,8 @@ import (
 // ErrForbidden is returned by ReadSecret when the operator may not read it: then there is no such layer of values (D40).
 var ErrForbidden = errors.New("the operator may not read it")
 
-// toSecret reads a Secret as if it were a ConfigMap: its values are texts.
-func toSecret(object *corev1.Secret) ConfigMap {
+// SecretOf reads a Secret as if it were a ConfigMap: its values are texts.
+func SecretOf(object *corev1.Secret) ConfigMap {
 	out := ConfigMap{ResourceVersion: object.ResourceVersion, Data: make(map[string]string, len(object.Data))}
 	for key, value := range object.Data {
 		out.Data[key] = string(value)
@@ -37,7 +37,7 @@ func (c *Client) ReadSecret(ctx context.Context, namespace, name string) (Config
 	case err != nil:
 		return ConfigMap{}, fmt.Errorf("read Secret %s/%s: %w", namespace, name, err)
 	}
-	return toSecret(object), nil
+	return SecretOf(object), nil
 }
 
 // WriteSecret is WriteConfigMap for the Secret with values. Its errors hold nothing of its content.
@@ -57,16 +57,16 @@ func (c *Client) tryWriteSecret(ctx context.Context, namespace, name string, bas
 	case err != nil:
 		return ConfigMap{}, err
 	}
-	current := toSecret(object).Data
+	current := SecretOf(object).Data
 	if absent {
 		current = base
 	}
 	next, err := mergeKeys(current, base, set)
 	if err != nil {
-		return toSecret(object), err
+		return SecretOf(object), err
 	}
 	if maps.Equal(next, current) && (!absent || len(next) == 0) {
-		return toSecret(object), nil
+		return SecretOf(object), nil
 	}
 	if err := writableSecret(object, next); err != nil {
 		return ConfigMap{}, err
@@ -83,7 +83,7 @@ func (c *Client) tryWriteSecret(ctx context.Context, namespace, name string, bas
 	if err != nil {
 		return ConfigMap{}, withoutObject(err)
 	}
-	return toSecret(object), nil
+	return SecretOf(object), nil
 }
 
 // withoutObject keeps of a refusal what kind it is: its text may quote what was written.

@@ -335,7 +335,7 @@ func TestListAfterADenial(t *testing.T) {
 func TestWholeWithoutKind(t *testing.T) {
 	b := newSourceBench(t)
 	l := b.watch(Spec{Filter: valueOf})
-	l.watch.problem, l.watch.planned = errNoKind, false
+	l.watch.problem, l.watch.settled = errNoKind, false
 	if l.watch.State().Whole() {
 		t.Error("whole though its kind was never there")
 	}

@@ -69,7 +69,7 @@ func (w *Watch) ownState() (state WatchState, sources []*source, namespaces *Wat
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	state = WatchState{Phase: Syncing, FilterErrors: w.failures, FilterMessage: w.failure, Reflectors: len(w.parts)}
-	complete := w.planned
+	complete := w.settled
 	for _, p := range w.parts {
 		if p.source != nil {
 			sources = append(sources, p.source)

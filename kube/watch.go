@@ -21,13 +21,13 @@ type Watch struct {
 	lost chan struct{} // one place: the kind may be gone
 	wake chan struct{} // one place: the queue is not empty
 
-	planning sync.Mutex // one plan at a time; taken before all other locks
+	adjusting sync.Mutex // one adjustment of the parts at a time; taken before all other locks
 
 	mu         sync.Mutex
 	namespaces *Watch // nil: the namespaces are fixed
 	kind       *kind  // nil: not known yet, or gone
 	problem    error  // why the kind is not known
-	planned    bool   // parts are all that there will be, as far as is known
+	settled    bool   // parts are all that there will be, as far as is known
 	parts      map[scope]*part
 	synced     bool // it was whole once
 	whole      bool // all parts are listed, and the last word of that is on its way
@@ -111,7 +111,7 @@ func (w *Watch) notify(change Change) {
 // checkSynced queues the word that the Watch is complete, for the first time or again.
 // Called with w.mu.
 func (w *Watch) checkSynced() {
-	if w.whole || !w.planned || w.stopped || w.overflowed {
+	if w.whole || !w.settled || w.stopped || w.overflowed {
 		return
 	}
 	for _, p := range w.parts {

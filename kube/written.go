@@ -19,7 +19,7 @@ type writtenKey struct{}
 
 // ReportWritten returns a context whose object patches report each object that they have written.
 // An event of the same resourceVersion is the effect of that write and of no other (K10). Deletes
-// have none and are not reported.
+// have none and are not reported. The goroutine that applies the patches calls report.
 func ReportWritten(ctx context.Context, report func(Written)) context.Context {
 	return context.WithValue(ctx, writtenKey{}, report)
 }

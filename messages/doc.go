@@ -6,7 +6,7 @@
 // of package actors exchange stay there, next to their handlers.
 //
 // Also in here: what tasks do (task.go: the types of Work), what actors publish about
-// themselves (status.go), and what pages show (forecast.go, inspection.go, render.go …).
+// themselves (status.go), and what pages show (plan.go, inspection.go, render.go …).
 // They may describe, count and mask themselves for people; other behaviour is not allowed.
 //
 //	message              sender            receiver

@@ -1,5 +1,13 @@
 package messages
 
+// RenderRequest is what can be asked for about a render.
+type RenderRequest struct {
+	// Diff compares with the deployed release. Broken shows the text that templates made
+	// even when it cannot be read. Secrets shows those; without it they are hidden, and so
+	// is text that cannot be read.
+	Diff, Broken, Secrets bool
+}
+
 // Rendered is what the chart of a module makes of its values now. Secrets are hidden,
 // unless they were asked for.
 type Rendered struct {

@@ -15,6 +15,14 @@ const (
 	Converge    = "converge"
 )
 
+// ModuleOf is the owner if it is a module, else empty.
+func ModuleOf(owner string) string {
+	if owner == GlobalHooks || owner == Converge {
+		return ""
+	}
+	return owner
+}
+
 // MainQueue is the queue of everything that has no queue of its own (F2).
 const MainQueue = "main"
 
@@ -35,6 +43,17 @@ type Task struct {
 	// Trace is the span that this task is a part of, as a W3C traceparent; empty without one.
 	Trace    string
 	QueuedAt time.Time
+}
+
+// Hook is the hook that the task runs, or empty.
+func (t Task) Hook() string {
+	switch w := t.Work.(type) {
+	case RunHook:
+		return w.Hook
+	case SynchronizeHook:
+		return w.Hook
+	}
+	return ""
 }
 
 // Cause is the reason of a task, what in particular it was, and what caused that.
@@ -194,7 +213,7 @@ type DeleteModule struct{}
 // As a message it asks converge for that; as work it is the task that begins it.
 type ReloadModules struct{ Cause Cause }
 
-// DiscoverModules finds out which modules are enabled and plans what to do (G4).
+// DiscoverModules finds out which modules are enabled and decides what to do (G4).
 type DiscoverModules struct{}
 
 // PurgeRelease uninstalls a release that has no module directory (G7).

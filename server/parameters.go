@@ -1,12 +1,10 @@
 package server
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -70,48 +68,4 @@ func (s Source) configSet(r *http.Request) (any, error) {
 		return nil, badRequest("%w", err)
 	}
 	return parameterView(slices.DeleteFunc(s.Parameters.List(), func(p messages.Parameter) bool { return p.Name != name })), nil
-}
-
-// RenderOptions are what can be asked for about a render.
-type RenderOptions struct {
-	// Diff compares with the deployed release. Broken shows the text that templates made
-	// even when it cannot be read. Secrets shows those.
-	Diff, Broken, Secrets bool
-}
-
-// renderTimeout is long enough for a chart that asks the cluster a lot.
-const renderTimeout = time.Minute
-
-// renderPage answers /module/NAME/render.
-func (s Source) renderPage(r *http.Request) (any, error) {
-	own, err := s.owner(r.Context(), r.PathValue("name"))
-	switch {
-	case err != nil:
-		return nil, err
-	case s.Render == nil || r.PathValue("name") == globalOwner:
-		return nil, notFound("there is nothing to render")
-	}
-	asked := func(name string) bool { return r.URL.Query().Get(name) == "true" }
-	o := RenderOptions{Diff: asked("diff"), Broken: asked("debug"), Secrets: showSecrets(r)}
-	ctx, cancel := context.WithTimeout(r.Context(), renderTimeout)
-	defer cancel()
-	rendered, err := s.Render(ctx, s.nameOf(r.PathValue("name"), own), o)
-	if err != nil {
-		return nil, &pageError{http.StatusUnprocessableEntity, err}
-	}
-	return view{rendered, func(w io.Writer) { writeRendered(w, rendered, o) }}, nil
-}
-
-// writeRendered writes objects as kubectl reads them, or what differs.
-func writeRendered(w io.Writer, rendered messages.Rendered, o RenderOptions) {
-	if !o.Diff {
-		fmt.Fprint(w, rendered.Text)
-		return
-	}
-	if len(rendered.Changes) == 0 {
-		fmt.Fprintf(w, "Nothing differs from the deployed release, revision %d.\n", rendered.Revision)
-	}
-	for _, c := range rendered.Changes {
-		fmt.Fprintf(w, "%s is %s\n%s\n", c.Object, c.Action, strings.TrimRight(c.Diff, "\n"))
-	}
 }

@@ -16,7 +16,7 @@ const (
 // plan shows what the operator would do: with the ConfigMap in force, or with POST, with
 // the data of a ConfigMap in the body. It changes nothing.
 func (s Source) plan(r *http.Request) (any, error) {
-	request := messages.ForecastRequest{Secrets: showSecrets(r)}
+	request := messages.PlanRequest{Secrets: showSecrets(r)}
 	if r.Method == http.MethodPost {
 		var err error
 		if request.Proposed, err = proposal(r); err != nil {
@@ -26,7 +26,7 @@ func (s Source) plan(r *http.Request) (any, error) {
 	if err := s.notStarted(); err != nil {
 		return nil, err
 	}
-	return s.Forecast(r.Context(), request)
+	return s.Plan(r.Context(), request)
 }
 
 // proposal reads the data of a ConfigMap from the body.

@@ -18,31 +18,31 @@ import (
 // The page hands the question on as it is asked, and refuses what is no ConfigMap. It is not
 // served before the operator knows its modules.
 func TestPlanPage(t *testing.T) {
-	var asked []messages.ForecastRequest
+	var asked []messages.PlanRequest
 	source := server.Source{
 		Metrics: prometheus.NewRegistry(), HookMetrics: prometheus.NewRegistry(),
 		Converge: func() messages.ConvergeStatus { return messages.ConvergeStatus{Phase: messages.ConvergeIdle} },
-		Forecast: func(_ context.Context, r messages.ForecastRequest) (messages.Forecast, error) {
+		Plan: func(_ context.Context, r messages.PlanRequest) (messages.Plan, error) {
 			asked = append(asked, r)
 			if r.Proposed["fail"] != "" {
-				return messages.Forecast{}, errors.New("no way")
+				return messages.Plan{}, errors.New("no way")
 			}
-			return messages.Forecast{Modules: []messages.ModuleForecast{{Module: "web", Step: messages.StepStart}}}, nil
+			return messages.Plan{Modules: []messages.ModulePlan{{Module: "web", Step: messages.StepStart}}}, nil
 		},
 	}
 	for _, c := range []struct {
 		method, url, body string
 		status            int
 		want              string
-		asked             *messages.ForecastRequest
+		asked             *messages.PlanRequest
 	}{
-		{"GET", "/plan", "", 200, `"module": "web"`, &messages.ForecastRequest{}},
-		{"GET", "/plan?output=yaml&show-secrets=true", "", 200, "module: web", &messages.ForecastRequest{Secrets: true}},
-		{"POST", "/plan", `{"webEnabled": "true"}`, 200, `"step": "start"`, &messages.ForecastRequest{Proposed: map[string]string{"webEnabled": "true"}}},
-		{"POST", "/plan", `{}`, 200, `"step": "start"`, &messages.ForecastRequest{Proposed: map[string]string{}}},
+		{"GET", "/plan", "", 200, `"module": "web"`, &messages.PlanRequest{}},
+		{"GET", "/plan?output=yaml&show-secrets=true", "", 200, "module: web", &messages.PlanRequest{Secrets: true}},
+		{"POST", "/plan", `{"webEnabled": "true"}`, 200, `"step": "start"`, &messages.PlanRequest{Proposed: map[string]string{"webEnabled": "true"}}},
+		{"POST", "/plan", `{}`, 200, `"step": "start"`, &messages.PlanRequest{Proposed: map[string]string{}}},
 		{"POST", "/plan", `{"web": {"a": 1}}`, 400, "a JSON object of texts", nil},
 		{"POST", "/plan", `{"web": "` + strings.Repeat("x", 1<<20) + `"}`, 400, "the data has 1048579 bytes; a ConfigMap holds at most 1048576", nil},
-		{"POST", "/plan", `{"fail": "yes"}`, 503, "no way", &messages.ForecastRequest{Proposed: map[string]string{"fail": "yes"}}},
+		{"POST", "/plan", `{"fail": "yes"}`, 503, "no way", &messages.PlanRequest{Proposed: map[string]string{"fail": "yes"}}},
 	} {
 		asked = nil
 		answer := httptest.NewRecorder()

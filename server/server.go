@@ -31,12 +31,12 @@ type Source struct {
 	Authorize Authorize
 	// Hanging lists the hooks that run for too long; nil when this is not observed.
 	Hanging func() []messages.RunningHook
-	// Forecast returns what the operator would do.
-	Forecast func(ctx context.Context, request messages.ForecastRequest) (messages.Forecast, error)
+	// Plan returns what the operator would do.
+	Plan func(ctx context.Context, request messages.PlanRequest) (messages.Plan, error)
 	// Ask gives a question to the actor with this path below the root.
 	Ask func(ctx context.Context, path string, question any) (any, error)
 	// Render renders the chart of a module with its values now; nil when it is not available.
-	Render func(ctx context.Context, module string, o RenderOptions) (messages.Rendered, error)
+	Render func(ctx context.Context, module string, request messages.RenderRequest) (messages.Rendered, error)
 	// Parameters can be changed while the operator runs; nil when there are none.
 	Parameters Parameters
 	// Hide gives a text without known secrets; nil when there are none.

@@ -13,8 +13,8 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/kube"
+	"addon-operator/kube/apiserver"
 	"addon-operator/kube/objectpatch"
-	"addon-operator/testkit/apiserver"
 )
 
 // Where the operator of a script lives.

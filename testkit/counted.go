@@ -10,7 +10,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
-	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 	"addon-operator/supervisor"
 )
 
@@ -36,7 +36,7 @@ type counts struct {
 
 // miscounted lists what does not add up in the metrics of hooks, whatever the script was: a run is
 // exactly one of success, error and allowed error, it is timed, and the old names are sums.
-func miscounted(m *actors.Metrics, trace string, runs []hookRun) (list []string) {
+func miscounted(m *metrics.Metrics, trace string, runs []hookRun) (list []string) {
 	c, err := countsOf(m)
 	if err != nil {
 		return []string{"metrics: " + err.Error()}
@@ -118,11 +118,11 @@ func (c counts) ended() map[string]float64 {
 	return all
 }
 
-func countsOf(m *actors.Metrics) (c counts, _ error) {
+func countsOf(m *metrics.Metrics) (c counts, _ error) {
 	c = counts{success: map[string]float64{}, failed: map[string]float64{}, allowed: map[string]float64{}, timed: map[string]float64{}}
 	families, err := m.Registry.Gather()
 	for _, f := range families {
-		name := strings.TrimPrefix(f.GetName(), actors.DefaultPrefix)
+		name := strings.TrimPrefix(f.GetName(), metrics.DefaultPrefix)
 		switch name {
 		case "hook_errors":
 			c.oldFailed = f.GetMetric()[0].GetCounter().GetValue()

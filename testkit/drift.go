@@ -6,16 +6,16 @@ import (
 	"strings"
 	"time"
 
-	"addon-operator/actors"
+	"addon-operator/actors/plan"
 	"addon-operator/helm"
-	"addon-operator/helm/rehearsal"
+	"addon-operator/helm/dryrun"
 	"addon-operator/messages"
 	"addon-operator/values"
 )
 
-// Drift implements actors.Previews: of the objects that others changed, the field data.x
+// Drift implements plan.Helm: of the objects that others changed, the field data.x
 // is another.
-func (r *Releases) Drift(_ context.Context, m helm.Module) ([]rehearsal.Change, bool, error) {
+func (r *Releases) Drift(_ context.Context, m helm.Module) ([]dryrun.Change, bool, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, exists := r.deployed[m.Name]
@@ -23,11 +23,11 @@ func (r *Releases) Drift(_ context.Context, m helm.Module) ([]rehearsal.Change, 
 		return nil, false, nil
 	}
 	r.trace.Add("look for drift of %s", m.Name)
-	var changes []rehearsal.Change
+	var changes []dryrun.Change
 	for _, o := range objectsOf(m.Name) {
 		if r.changed[o] {
 			data := func(x string) map[string]any { return map[string]any{"data": map[string]any{"x": x}} }
-			changes = append(changes, rehearsal.Change{Object: o, Verb: rehearsal.Changed, Before: data("somebody's"), After: data("the chart's")})
+			changes = append(changes, dryrun.Change{Object: o, Verb: dryrun.Changed, Before: data("somebody's"), After: data("the chart's")})
 		}
 	}
 	return changes, true, nil
@@ -100,4 +100,4 @@ func (p *player) stepShowDrift(name string) error {
 	})
 }
 
-var _ actors.Previews = (*Releases)(nil)
+var _ plan.Helm = (*Releases)(nil)

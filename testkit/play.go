@@ -15,6 +15,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 )
@@ -117,7 +118,7 @@ type player struct {
 	releases *Releases
 	hooks    *Hooks
 	crds     *crds // nil: modules bring none
-	metrics  *actors.Metrics
+	metrics  *metrics.Metrics
 	operator *actors.Operator
 	writes   context.CancelFunc
 	witness  *witness
@@ -143,7 +144,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	trace := NewTrace()
 	p := &player{
 		t: t, disk: s.disk, trace: trace, sched: NewScheduler(seed), witness: newWitness(),
-		cluster: NewCluster(trace), releases: NewReleases(trace), metrics: actors.NewMetrics(actors.DefaultPrefix),
+		cluster: NewCluster(trace), releases: NewReleases(trace), metrics: metrics.New(metrics.DefaultPrefix),
 	}
 	p.metrics.ShowOldNames()
 	p.traps = newTraps(p.witness)
@@ -235,10 +236,10 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	writes, cancel := context.WithCancel(context.Background())
 	p.writes = cancel
 	world := actors.World{
-		Log: p.trace.logger(p.witness), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Previews: p.releases, ConfigMap: p.cluster, Secret: clusterSecret{p.cluster}, Objects: p.cluster, Notices: p.cluster,
+		Log: p.trace.logger(p.witness), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Plans: p.releases, ConfigMap: p.cluster, Secret: clusterSecret{p.cluster}, Objects: p.cluster, Notices: p.cluster,
 		Watch: p.cluster.WatchObjects, WentBack: p.cluster.WentBack, Metrics: p.metrics,
 		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
-		Purges: actors.PurgeLimits{Any: p.allowPurge, Share: actors.DefaultPurgeShare}, ConfigMapName: operatorConfigMap, Namespace: operatorNamespace,
+		AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: operatorConfigMap, Namespace: operatorNamespace,
 		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 	}
 	if p.lastValid {

@@ -27,6 +27,12 @@ func MaskObject(object any) any {
 	return out
 }
 
+// Object gives a Kubernetes object as MaskObject does, and without the known secrets.
+func (h *Hider) Object(object map[string]any) map[string]any {
+	masked, _ := h.Tree(MaskObject(object)).(map[string]any)
+	return masked
+}
+
 // maskMetadata looks at annotations only: names are no secrets, whatever they look like.
 func maskMetadata(metadata any) any {
 	const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"

@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"addon-operator/testkit/apiserver"
+	"addon-operator/kube/apiserver"
 )
 
 // memoryVersion is the Kubernetes version that the API server in memory reports: the one

@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"log/slog"
 	"maps"
 	"regexp"
 	"slices"
@@ -14,16 +13,16 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 	"sigs.k8s.io/yaml"
 
-	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 )
 
 // families are the metrics of a new operator by name.
-func families(t *testing.T) map[string]actors.Family {
+func families(t *testing.T) map[string]metrics.Family {
 	t.Helper()
-	m := actors.NewMetrics(actors.DefaultPrefix)
+	m := metrics.New(metrics.DefaultPrefix)
 	m.ShowOldNames()
-	actors.New(actors.World{Metrics: m, Log: slog.New(slog.DiscardHandler)})
-	all := map[string]actors.Family{}
+	m.Watch(metrics.Sources{})
+	all := map[string]metrics.Family{}
 	for _, f := range m.Families() {
 		all[f.Name] = f
 	}
@@ -38,7 +37,7 @@ var labelName = regexp.MustCompile(`\$labels\.([a-z_]+)|\{\{([a-z_]+)\}\}`)
 
 // expressions checks expressions of alerts and panels against the metrics.
 type expressions struct {
-	families map[string]actors.Family
+	families map[string]metrics.Family
 	problems []string
 }
 
@@ -189,7 +188,7 @@ func TestAlertsAndDashboardKnowTheMetrics(t *testing.T) {
 
 // The guard must bark.
 func TestExpressionsAreChecked(t *testing.T) {
-	families := map[string]actors.Family{
+	families := map[string]metrics.Family{
 		"c_total": {Type: "counter", Labels: []string{"a"}}, "g": {Type: "gauge", Labels: []string{"a", "b"}}, "h": {Type: "histogram", Labels: []string{"a"}},
 	}
 	for expression, want := range map[string]string{

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -115,7 +116,7 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	o.textOrNone(&c.DebugAddress, "debug-address", "DEBUG_HTTP_SERVER_ADDR ADDON_OPERATOR_DEBUG_ADDRESS", "127.0.0.1:9115", "address for debug pages, which may show values")
 	o.yes(&c.DebugAnyone, "debug-address-not-loopback", "DEBUG_HTTP_SERVER_ADDR_NOT_LOOPBACK", "let the debug address be another one than loopback: whoever reaches it reads values with their secrets and changes the operator, without being asked who that is")
 	o.textOrNone(&c.DebugSocket, "debug-unix-socket", "DEBUG_UNIX_SOCKET", "/var/run/addon-operator/debug.socket", "unix socket for the same pages")
-	o.text(&c.MetricsPrefix, "prometheus-metrics-prefix", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", actors.DefaultPrefix, "prefix of the names of metrics")
+	o.text(&c.MetricsPrefix, "prometheus-metrics-prefix", "ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", metrics.DefaultPrefix, "prefix of the names of metrics")
 	c.OldMetrics = true
 	o.yes(&c.OldMetrics, "prometheus-old-names", "ADDON_OPERATOR_PROMETHEUS_OLD_NAMES", "show the three metrics that had other names once under those, too: hook_errors, hook_allowed_errors, module_run_errors")
 	o.text(&c.Kubeconfig, "kube-config", "KUBE_CONFIG KUBECONFIG", "", "kubeconfig file; without one the operator uses the service account of its Pod")
@@ -128,7 +129,7 @@ func (c *Config) declare(flags *pflag.FlagSet) *options {
 	duration(&c.PatchTimeout, "object-patcher-kube-client-timeout", "OBJECT_PATCHER_KUBE_CLIENT_TIMEOUT", 10*time.Second, "time limit of one of these requests")
 	duration(&c.HookTimeout, "hook-timeout", "ADDON_OPERATOR_HOOK_TIMEOUT", 10*time.Minute, "time limit of hook runs that set none in their settings, and of enabled scripts; 0 means none")
 	o.text(&c.HookEnv, "hook-env", "ADDON_OPERATOR_HOOK_ENV", hooks.DefaultInherit, "variables that hooks and enabled scripts inherit from the operator: names, with asterisks, separated by commas; !NAME takes some away")
-	o.number(&c.HookSeries, "hook-metrics-series", "ADDON_OPERATOR_HOOK_METRICS_SERIES", actors.DefaultHookSeries, "series of metrics that one hook may report; more are dropped")
+	o.number(&c.HookSeries, "hook-metrics-series", "ADDON_OPERATOR_HOOK_METRICS_SERIES", metrics.DefaultSeries, "series of metrics that one hook may report; more are dropped")
 	o.number(&c.SnapshotLimit, "snapshot-limit", "ADDON_OPERATOR_SNAPSHOT_LIMIT", actors.DefaultSnapshotLimit>>20, "MiB that the snapshot of one binding may take, and those of all bindings one and a half times as much; a hook with a larger one does not run; 0 means no limit")
 	o.text(&c.ChrootDir, "shell-chroot-dir", "ADDON_OPERATOR_SHELL_CHROOT_DIR", "", "root directory of hooks and enabled scripts; the directories of modules, global hooks and temporary files must lie below it")
 	o.text(&c.JQLibrary, "jq-library-path", "JQ_LIBRARY_PATH", "", "directories of modules that jq expressions of hooks import, separated by colons")
@@ -275,7 +276,7 @@ func (c *Config) checkDebugAddress() error {
 // belong to the operator, and none to hooks.
 func (c *Config) checkPrefix() error {
 	if !regexp.MustCompile(`^[a-zA-Z_:][a-zA-Z0-9_:]*$`).MatchString(c.MetricsPrefix) {
-		return fmt.Errorf("prometheus-metrics-prefix must be letters, digits and underscores and not begin with a digit, as %s, not %q", actors.DefaultPrefix, c.MetricsPrefix)
+		return fmt.Errorf("prometheus-metrics-prefix must be letters, digits and underscores and not begin with a digit, as %s, not %q", metrics.DefaultPrefix, c.MetricsPrefix)
 	}
 	return nil
 }

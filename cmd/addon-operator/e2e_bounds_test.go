@@ -467,6 +467,7 @@ jq -r '.[] | "\(.type) \(.snapshots.`+app+` | length)"' "$BINDING_CONTEXT_PATH" 
 // Somebody edits a large object again and again while its hook fails. One task waits, within
 // limits; when the hook succeeds, it learns what is there. C41, C35, P5.
 func TestManyEditsWhileAHookFails(t *testing.T) {
+	withoutRaceDetector(t)
 	h := newHouse(t, "configmap")
 	h.write("modules/020-two/hooks/edits.sh", `#!/usr/bin/env bash
 set -euo pipefail

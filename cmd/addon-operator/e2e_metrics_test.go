@@ -3,7 +3,6 @@ package main_test
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"maps"
 	"net/http"
 	"slices"
@@ -15,7 +14,7 @@ import (
 	"github.com/prometheus/common/model"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 )
 
 // rule is a metric as rule I2 names it. rare: it has no series while all goes well, or on
@@ -83,10 +82,10 @@ func chapterI() []rule {
 
 // Every metric of the rules exists, with its type and its labels. I2, X11.
 func TestMetricsOfTheRulesExist(t *testing.T) {
-	m := actors.NewMetrics("p_")
+	m := metrics.New("p_")
 	m.ShowOldNames()
-	actors.New(actors.World{Metrics: m, Log: slog.New(slog.DiscardHandler)})
-	all := map[string]actors.Family{}
+	m.Watch(metrics.Sources{})
+	all := map[string]metrics.Family{}
 	for _, f := range m.Families() {
 		all[f.Name] = f
 	}

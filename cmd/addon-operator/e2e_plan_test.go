@@ -145,12 +145,12 @@ func TestPlanOfTheRunningOperator(t *testing.T) {
 	if code != 1 || !strings.Contains(out, "refused as a whole") || !strings.Contains(out, "size") || !strings.Contains(problems, "would be refused") {
 		t.Errorf("a ConfigMap that is refused: exit code %d\n%s%s", code, out, problems)
 	}
-	var forecast struct {
+	var plan struct {
 		Modules []struct{ Module, Step, Release string }
 		Summary map[string]int
 	}
 	out, _, _ = h.plan(o.env, "-f", "next.yaml", "-o", "json")
-	if err := json.Unmarshal([]byte(out), &forecast); err != nil || forecast.Summary["stop"] != 1 {
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || plan.Summary["stop"] != 1 {
 		t.Errorf("JSON: %v\n%s", err, out)
 	}
 	g.closed(t)

@@ -105,7 +105,7 @@ func TestPurgeDoesNoHarm(t *testing.T) {
 	}
 	harmless()
 
-	// Reloads do not say it again, and a forecast knows it, too.
+	// Reloads do not say it again, and a plan knows it, too.
 	h.setConfig(map[string]string{"global": "any: change"})
 	o.expect("converged", "cause=ConfigMap")
 	if n := o.count("no addon-operator has installed"); n != 1 {

@@ -94,10 +94,10 @@ func TestClusterGoesBack(t *testing.T) {
 	h.watched("one", "b")
 	h.watched("two", "x")
 	h.awaitLine("out/journal", "Event b,x")
-	for i := range 200 { // so that it takes long until the versions are reached again
+	for i := range 100 { // so that it takes long until the versions are reached again
 		h.watched("busy", fmt.Sprint(i))
 	}
-	h.awaitLine("out/journal", "Event 199,b,x")
+	h.awaitLine("out/journal", "Event 99,b,x")
 	// What the operator writes itself makes it take older news of the ConfigMap for late.
 	late := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "late", Labels: map[string]string{"late": "yes"}}}
 	if _, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, late, metav1.CreateOptions{}); err != nil {

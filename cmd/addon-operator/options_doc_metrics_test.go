@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 
-	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 )
 
 // docs/metrics.md tells all metrics, from the registry (I2).
@@ -33,12 +33,12 @@ func TestMetricsAreDocumented(t *testing.T) {
 	golden(t, path, between(t, string(document), "<!-- metrics -->", "<!-- end of metrics -->", table.String()))
 }
 
-func sortedFamilies(all map[string]actors.Family) []actors.Family {
-	var list []actors.Family
+func sortedFamilies(all map[string]metrics.Family) []metrics.Family {
+	var list []metrics.Family
 	for _, f := range all {
 		list = append(list, f)
 	}
-	slices.SortFunc(list, func(a, b actors.Family) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(list, func(a, b metrics.Family) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
 

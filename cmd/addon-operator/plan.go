@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 	"addon-operator/messages"
 )
 
@@ -30,7 +31,7 @@ func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
 const exitChanges exitError = 2
 
 // planTimeout is how long a plan may take: enabled scripts are run, and every chart is
-// rehearsed.
+// applied as a dry run.
 const planTimeout = 10 * time.Minute
 
 // planning are the flags of plan.
@@ -47,7 +48,7 @@ func planCommand(c *Config, opts *options, lookup func(string) (string, bool)) *
 		Use: "plan", Short: "Print what the operator would do, without doing it",
 		Long: `Prints which modules would start, be upgraded, stop or be purged, in that order and with
 the reason, and how their objects would change. Nothing is written to the cluster: charts
-are rehearsed with dry runs of the API server.
+are applied as dry runs of the API server.
 
 The running operator is asked when it answers on its debug address, because it knows the
 values that hooks have set. Without it the plan is made from the modules directory and the
@@ -88,7 +89,7 @@ func (p *planning) check() error {
 }
 
 func (p *planning) run(cmd *cobra.Command, opts *options, lookup func(string) (string, bool)) error {
-	question := messages.ForecastRequest{Secrets: p.secrets}
+	question := messages.PlanRequest{Secrets: p.secrets}
 	if p.file != "" {
 		data, err := readConfigMapFile(p.file)
 		if err != nil {
@@ -98,52 +99,52 @@ func (p *planning) run(cmd *cobra.Command, opts *options, lookup func(string) (s
 			question.Proposed = map[string]string{}
 		}
 	}
-	forecast, source, err := p.ask(cmd, question, opts, lookup)
+	plan, source, err := p.ask(cmd, question, opts, lookup)
 	if err != nil {
 		return err
 	}
 	if p.file != "" {
 		source += " with the ConfigMap in " + p.file
 	}
-	if err := p.print(cmd.OutOrStdout(), forecast, source); err != nil {
+	if err := p.print(cmd.OutOrStdout(), plan, source); err != nil {
 		return err
 	}
 	switch {
-	case forecast.Refused != "":
+	case plan.Refused != "":
 		return errors.New("the ConfigMap would be refused")
-	case forecast.Summary.Failing > 0:
-		return fmt.Errorf("modules that would fail: %d", forecast.Summary.Failing)
-	case p.detailed && forecast.Changes():
+	case plan.Summary.Failing > 0:
+		return fmt.Errorf("modules that would fail: %d", plan.Summary.Failing)
+	case p.detailed && plan.Changes():
 		return exitChanges
 	}
 	return nil
 }
 
-// ask gets the forecast and prints who made it.
-func (p *planning) ask(cmd *cobra.Command, question messages.ForecastRequest, opts *options, lookup func(string) (string, bool)) (messages.Forecast, string, error) {
+// ask gets the plan and prints who made it.
+func (p *planning) ask(cmd *cobra.Command, question messages.PlanRequest, opts *options, lookup func(string) (string, bool)) (messages.Plan, string, error) {
 	if p.from != "files" {
-		forecast, err := p.askOperator(cmd.Context(), question)
+		plan, err := p.askOperator(cmd.Context(), question)
 		if err == nil {
-			return forecast, "the running operator", nil
+			return plan, "the running operator", nil
 		}
 		if away := (errUnreachable{}); p.from == "operator" || !errors.As(err, &away) {
-			return forecast, "", err
+			return plan, "", err
 		}
 	}
 	if err := p.config.complete(opts, lookup); err != nil {
-		return messages.Forecast{}, "", err
+		return messages.Plan{}, "", err
 	}
 	log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutTime}))
 	p.config.changeable = &parameters{log: log}
-	world, err := newWorld(cmd.Context(), p.config, &replica{config: p.config, log: log}, actors.NewMetrics(p.config.MetricsPrefix))
+	world, err := newWorld(cmd.Context(), p.config, &replica{config: p.config, log: log}, metrics.New(p.config.MetricsPrefix))
 	if err != nil {
-		return messages.Forecast{}, "", err
+		return messages.Plan{}, "", err
 	}
-	forecast, err := actors.Forecast(cmd.Context(), world, question)
-	return forecast, "the modules in " + p.config.ModulesDir + ", without an operator", err
+	plan, err := actors.Plan(cmd.Context(), world, question)
+	return plan, "the modules in " + p.config.ModulesDir + ", without an operator", err
 }
 
-func (p *planning) askOperator(ctx context.Context, question messages.ForecastRequest) (forecast messages.Forecast, _ error) {
+func (p *planning) askOperator(ctx context.Context, question messages.PlanRequest) (plan messages.Plan, _ error) {
 	query := url.Values{}
 	if question.Secrets {
 		query.Set("show-secrets", "true")
@@ -152,7 +153,7 @@ func (p *planning) askOperator(ctx context.Context, question messages.ForecastRe
 	if question.Proposed != nil {
 		body, err := json.Marshal(question.Proposed)
 		if err != nil {
-			return forecast, err
+			return plan, err
 		}
 		method, content = http.MethodPost, string(body)
 	}
@@ -160,18 +161,18 @@ func (p *planning) askOperator(ctx context.Context, question messages.ForecastRe
 	defer cancel()
 	body, err := p.config.send(ctx, method, "/plan?"+query.Encode(), "application/json", content)
 	if err != nil {
-		return forecast, err
+		return plan, err
 	}
-	return forecast, decoded(body, &forecast)
+	return plan, decoded(body, &plan)
 }
 
-func (p *planning) print(w io.Writer, forecast messages.Forecast, source string) error {
+func (p *planning) print(w io.Writer, plan messages.Plan, source string) error {
 	if p.output == "json" || p.output == "yaml" {
-		return writeData(w, p.output, forecast)
+		return writeData(w, p.output, plan)
 	}
 	colored := p.color == "always"
 	if p.color == "auto" {
 		colored = isTerminal(w) && os.Getenv("NO_COLOR") == ""
 	}
-	return writeForecast(w, forecast, source, colored)
+	return writePlan(w, plan, source, colored)
 }

@@ -14,13 +14,13 @@ const (
 	red, green, yellow, plain = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
 )
 
-// forecastText collects the lines of a plan.
-type forecastText struct {
+// planText collects the lines of a plan.
+type planText struct {
 	strings.Builder
 	colored bool
 }
 
-func (t *forecastText) line(color, format string, args ...any) {
+func (t *planText) line(color, format string, args ...any) {
 	text := hooks.Printable(fmt.Sprintf(format, args...))
 	if t.colored && color != "" {
 		text = color + text + plain
@@ -41,9 +41,9 @@ func mark(what string) (sign, color string) {
 	return "~", yellow
 }
 
-// writeForecast prints a plan for people. Modules that would not be touched are counted.
-func writeForecast(w io.Writer, f messages.Forecast, source string, colored bool) error {
-	t := &forecastText{colored: colored}
+// writePlan prints a plan for people. Modules that would not be touched are counted.
+func writePlan(w io.Writer, f messages.Plan, source string, colored bool) error {
+	t := &planText{colored: colored}
 	t.line("", "Plan of %s.", source)
 	for _, note := range f.Notes {
 		t.line(yellow, "Note: %s.", note)
@@ -62,7 +62,7 @@ func writeForecast(w io.Writer, f messages.Forecast, source string, colored bool
 	return err
 }
 
-func (t *forecastText) module(m messages.ModuleForecast) {
+func (t *planText) module(m messages.ModulePlan) {
 	sign, color := mark(m.Step)
 	step, reason := m.Step, ""
 	if step == messages.StepRun {
@@ -89,7 +89,7 @@ func (t *forecastText) module(m messages.ModuleForecast) {
 	}
 }
 
-func (t *forecastText) object(o messages.ObjectForecast) {
+func (t *planText) object(o messages.ObjectPlan) {
 	sign, color := mark(o.Verb)
 	note := ""
 	if o.Note != "" {
@@ -110,7 +110,7 @@ func (t *forecastText) object(o messages.ObjectForecast) {
 	}
 }
 
-func (t *forecastText) summary(f messages.Forecast) {
+func (t *planText) summary(f messages.Plan) {
 	s := f.Summary
 	t.line("", "")
 	if !f.Changes() && s.Failing+s.Unknown == 0 {

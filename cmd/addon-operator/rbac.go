@@ -6,21 +6,19 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	apiversion "k8s.io/apimachinery/pkg/version"
 
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
+	"addon-operator/kube/apiserver"
 	"addon-operator/values"
 )
 
@@ -69,13 +67,16 @@ type generator struct {
 	config  *Config
 	options rbacOptions
 	tree    *addons.Tree
-	kinds   resources
-	away    []schema.GroupVersion // whose kinds are unknown
 	runner  *hooks.Runner
-	chart   *helm.Client
-	stage   *rehearsal
 	extra   []any // values of the files of --values
 	demands []demand
+
+	cluster kube.Discovery // with the kinds that modules bring
+	kinds   *kube.Client   // resolves words by what it serves
+	chart   *helm.Client   // applies charts to an API server in memory that has its kinds
+
+	record  string              // the last release record; "": none
+	lookups []apiserver.Request // objects that the last chart asked for
 }
 
 func generateRBAC(ctx context.Context, out, warnings io.Writer, c *Config, o rbacOptions) error {
@@ -97,7 +98,7 @@ func generateRBAC(ctx context.Context, out, warnings io.Writer, c *Config, o rba
 	for _, warning := range g.tree.Warnings {
 		fmt.Fprintln(warnings, "warning:", warning)
 	}
-	for _, gv := range g.away {
+	for _, gv := range g.cluster.Away {
 		fmt.Fprintf(warnings, "warning: the kinds of %s are unknown, because APIService %s.%s is not available: rules for them may be missing\n", gv, gv.Version, gv.Group)
 	}
 	g.demands = append(g.demands, baseDemands(c)...)
@@ -135,67 +136,12 @@ func newGenerator(ctx context.Context, c *Config, o rbacOptions, tmp string) (*g
 		}
 		g.extra = append(g.extra, tree)
 	}
-	about, err := g.findKinds(ctx, tmp)
-	if err != nil {
-		return nil, err
-	}
-	if err := g.ownKinds(); err != nil {
-		return nil, err
-	}
-	g.stage = &rehearsal{kinds: g.kinds, away: g.away, version: about}
-	g.chart, err = rehearsing(c, tmp, "", func(http.RoundTripper) http.RoundTripper { return g.stage })
-	return g, err
+	return g, g.serveHelm(ctx)
 }
 
-// rehearsing makes a Helm client that talks to stage.
-func rehearsing(c *Config, tmp, kubeconfig string, stage func(http.RoundTripper) http.RoundTripper) (*helm.Client, error) {
-	o := kube.Options{Kubeconfig: kubeconfig, Context: c.KubeContext, Server: c.KubeServer, UserAgent: "addon-operator/" + version}
-	if kubeconfig == "" {
-		const nowhere = "apiVersion: v1\nkind: Config\ncurrent-context: x\nclusters: [{name: x, cluster: {server: http://rehearsal.invalid}}]\ncontexts: [{name: x, context: {cluster: x}}]\n"
-		o = kube.Options{Kubeconfig: filepath.Join(tmp, "kubeconfig")}
-		if err := os.WriteFile(o.Kubeconfig, []byte(nowhere), 0o600); err != nil {
-			return nil, err
-		}
-	}
-	client, err := kube.Connect(o)
-	if err != nil {
-		return nil, err
-	}
-	config := client.RESTConfig()
-	config.Wrap(stage)
-	labels, err := parseLabels(c.ExtraLabels)
-	if err != nil {
-		return nil, fmt.Errorf("helm-extra-labels: %w", err)
-	}
-	return helm.New(helm.Options{Config: config, Namespace: c.Namespace, Labels: labels})
-}
-
-// findKinds learns the kinds of the cluster of the kubeconfig, or takes those of
-// Kubernetes.
-func (g *generator) findKinds(ctx context.Context, tmp string) (apiversion.Info, error) {
-	if g.options.offline || g.config.Kubeconfig == "" {
-		g.kinds = builtin()
-		return apiversion.Info{Major: "1", Minor: "36", GitVersion: "v1.36.0"}, nil
-	}
-	seen := &survey{lists: map[string]metav1.APIResourceList{}}
-	client, err := rehearsing(g.config, tmp, g.config.Kubeconfig, func(next http.RoundTripper) http.RoundTripper {
-		seen.next = next
-		return seen
-	})
-	if err != nil {
-		return apiversion.Info{}, err
-	}
-	// Helm asks for all kinds before anything else; with an empty chart that is all.
-	empty := filepath.Join(tmp, "empty")
-	if err := os.MkdirAll(filepath.Join(empty, "templates"), 0o700); err != nil {
-		return apiversion.Info{}, err
-	}
-	_, err = client.Apply(ctx, helm.Module{Name: "kinds", Dir: empty})
-	if g.kinds = seen.resources(); len(g.kinds) == 0 {
-		return apiversion.Info{}, fmt.Errorf("ask the cluster of %s for its kinds: %w; --offline does without", g.config.Kubeconfig, err)
-	}
-	g.away = seen.away()
-	return seen.about, seen.failed
+// withoutCluster reports whether only the kinds of Kubernetes itself are known.
+func (g *generator) withoutCluster() bool {
+	return g.options.offline || g.config.Kubeconfig == ""
 }
 
 // hooks adds what the kubernetes bindings of a directory of hooks watch.
@@ -210,23 +156,23 @@ func (g *generator) hooks(ctx context.Context, what, dir, prefix, workingDir str
 		errs = append(errs, err)
 		for _, hook := range found {
 			for _, b := range hook.Config.Kubernetes {
-				errs = append(errs, g.binding(b, fmt.Sprintf("%s %s watches (binding %s)", what, hook.Name, b.Name)))
+				errs = append(errs, g.binding(ctx, b, fmt.Sprintf("%s %s watches (binding %s)", what, hook.Name, b.Name)))
 			}
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func (g *generator) binding(b hooks.KubernetesBinding, why string) error {
-	found, ok := g.kinds.find(b.APIVersion, b.Kind)
-	if !ok {
+func (g *generator) binding(ctx context.Context, b hooks.KubernetesBinding, why string) error {
+	found, namespaced, err := g.kinds.FindKind(ctx, b.APIVersion, b.Kind)
+	if err != nil {
 		return fmt.Errorf("%s: %w", why, g.unknown(b.APIVersion, b.Kind))
 	}
 	d := demand{resource: found.GroupResource(), verbs: readVerbs(), why: why}
 	if b.NamespaceLabels != nil {
 		g.demands = append(g.demands, demand{resource: schema.GroupResource{Resource: "namespaces"}, verbs: readVerbs(), why: why})
 	}
-	if len(b.Namespaces) == 0 || b.NamespaceLabels != nil || !found.namespaced {
+	if len(b.Namespaces) == 0 || b.NamespaceLabels != nil || !namespaced {
 		g.demands = append(g.demands, d)
 		return nil
 	}
@@ -239,10 +185,10 @@ func (g *generator) binding(b hooks.KubernetesBinding, why string) error {
 
 func (g *generator) unknown(apiVersion, kind string) error {
 	name := strings.TrimPrefix(apiVersion+"/"+kind, "/")
-	if g.options.offline || g.config.Kubeconfig == "" {
+	if g.withoutCluster() {
 		return fmt.Errorf("%s is no kind of Kubernetes itself; give --kube-config of a cluster that has it", name)
 	}
-	for _, gv := range g.away {
+	for _, gv := range g.cluster.Away {
 		if apiVersion == "" || strings.HasPrefix(apiVersion, gv.Group+"/") {
 			return fmt.Errorf("it is unknown now whether the cluster has %s: APIService %s.%s is not available; try again when it is", name, gv.Version, gv.Group)
 		}
@@ -263,15 +209,16 @@ func (g *generator) module(ctx context.Context, m addons.Module) error {
 	for _, layer := range layers {
 		merged, _ := values.Merge(sections, layer).(map[string]any)
 		_, err := g.chart.Apply(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged})
-		record, lookups := g.stage.take()
-		if record == nil {
+		record, lookups := g.record, g.lookups
+		g.record, g.lookups = "", nil
+		if record == "" {
 			return fmt.Errorf("module %s: render its chart with the values on disk: %w; values that hooks find out can be given with --values", m.Name, err)
 		}
-		if err := g.objects(m, record); err != nil {
+		if err := g.objects(ctx, m, record); err != nil {
 			return err
 		}
 		for _, asked := range lookups {
-			g.demands = append(g.demands, demand{asked.namespace, asked.resource.GroupResource(), "", []string{asked.verb()}, "chart of module " + m.Name})
+			g.demands = append(g.demands, demand{asked.Namespace, asked.GroupResource(), "", []string{asked.Verb}, "chart of module " + m.Name})
 		}
 	}
 	return nil

@@ -387,44 +387,6 @@ func without(t *testing.T, objects []*unstructured.Unstructured, group, resource
 	return objects
 }
 
-// The table of kinds is what an API server tells.
-func TestTableOfKindsIsTheOneOfAnAPIServer(t *testing.T) {
-	h := newHouse(t, "nothing\n")
-	text, err := os.ReadFile("rbac_kinds.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Other tests define kinds meanwhile; groups of Kubernetes have no dot, or end like this.
-	foreign := func(group string) bool { return strings.Contains(group, ".") && !strings.HasSuffix(group, ".k8s.io") }
-	_, lists, err := h.client.Discovery().ServerGroupsAndResources()
-	failed, ok := discovery.GroupDiscoveryFailedErrorGroups(err)
-	if err != nil && !ok {
-		t.Fatal(err)
-	}
-	for gv, err := range failed {
-		if !foreign(gv.Group) {
-			t.Fatal(err)
-		}
-	}
-	for _, list := range lists {
-		if group, _, _ := strings.Cut(list.GroupVersion, "/"); foreign(group) {
-			continue
-		}
-		for _, r := range list.APIResources {
-			if strings.Contains(r.Name, "/") || !slices.Contains(r.Verbs, "get") {
-				continue
-			}
-			scope := "cluster"
-			if r.Namespaced {
-				scope = "namespaced"
-			}
-			if line := strings.TrimSpace(fmt.Sprintln(list.GroupVersion, r.Name, r.Kind, scope, strings.Join(r.ShortNames, ","))); !strings.Contains(string(text), line+"\n") {
-				t.Errorf("the table lacks %q", line)
-			}
-		}
-	}
-}
-
 // The rules are the same whether the kinds come from the table or from the cluster.
 func TestKindsOfTheClusterGiveTheSameRules(t *testing.T) {
 	h := examples(t)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path"
@@ -9,6 +10,7 @@ import (
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
@@ -30,7 +32,7 @@ type object struct {
 }
 
 // objects adds what Helm does with the objects of a release.
-func (g *generator) objects(m addons.Module, record []byte) error {
+func (g *generator) objects(ctx context.Context, m addons.Module, record string) error {
 	text, err := manifests(record)
 	if err != nil {
 		return fmt.Errorf("module %s: %w", m.Name, err)
@@ -46,7 +48,7 @@ func (g *generator) objects(m addons.Module, record []byte) error {
 		if o.Kind == "" {
 			continue
 		}
-		namespace, err := g.object(o, why)
+		namespace, err := g.object(ctx, o, why)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", why, err)
@@ -69,12 +71,12 @@ func (g *generator) objects(m addons.Module, record []byte) error {
 }
 
 // object adds what Helm does with one object, and returns its namespace.
-func (g *generator) object(o object, why string) (namespace string, err error) {
-	found, ok := g.kinds.find(o.APIVersion, o.Kind)
-	if !ok {
+func (g *generator) object(ctx context.Context, o object, why string) (namespace string, err error) {
+	found, namespaced, err := g.kinds.FindKind(ctx, o.APIVersion, o.Kind)
+	if err != nil {
 		return "", g.unknown(o.APIVersion, o.Kind)
 	}
-	if found.namespaced {
+	if namespaced {
 		namespace = cmp.Or(o.Metadata.Namespace, g.config.Namespace)
 	}
 	g.demands = append(g.demands, demand{namespace, found.GroupResource(), "", allVerbs(), why})
@@ -184,10 +186,11 @@ func (g *generator) definitions(why string, data []byte) error {
 			demand{"", definitions, crd.Metadata.Name, []string{"patch"}, why},
 			demand{"", status, crd.Metadata.Name, []string{"patch"}, why})
 		for _, v := range crd.Spec.Versions {
-			gvr := schema.GroupVersionResource{Group: crd.Spec.Group, Version: v.Name, Resource: crd.Spec.Names.Plural}
-			if !g.kinds.known(gvr) {
-				g.kinds = append(g.kinds, resource{gvr, crd.Spec.Names.Kind, crd.Spec.Scope == "Namespaced", crd.Spec.Names.ShortNames})
-			}
+			names := crd.Spec.Names
+			g.cluster.Kinds = append(g.cluster.Kinds, &metav1.APIResourceList{
+				GroupVersion: schema.GroupVersion{Group: crd.Spec.Group, Version: v.Name}.String(),
+				APIResources: []metav1.APIResource{{Name: names.Plural, Kind: names.Kind, Namespaced: crd.Spec.Scope == "Namespaced", ShortNames: names.ShortNames}},
+			})
 		}
 	}
 	return nil

@@ -135,7 +135,7 @@ func roles(demands []demand) []role {
 func isComma(r rune) bool { return r == ',' }
 
 func covers(granted, wanted []string) bool {
-	return !slices.ContainsFunc(wanted, func(verb string) bool { return !contains(granted, verb) && !contains(granted, "*") })
+	return !slices.ContainsFunc(wanted, func(verb string) bool { return !slices.Contains(granted, verb) && !slices.Contains(granted, "*") })
 }
 
 // joined puts rules together that differ in the resource only.
@@ -165,7 +165,7 @@ func inOrder(verbs []string) []string {
 		return len(allVerbs())
 	}
 	verbs = unique(verbs)
-	if contains(verbs, "*") {
+	if slices.Contains(verbs, "*") {
 		return []string{"*"}
 	}
 	slices.SortFunc(verbs, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })

@@ -219,35 +219,6 @@ func TestWriteErrorIsTold(t *testing.T) {
 	}
 }
 
-func TestParsePath(t *testing.T) {
-	for path, want := range map[string]string{
-		"/api/v1/pods":                          " v1 pods  list",
-		"/api/v1/namespaces/a":                  " v1 namespaces  get",
-		"/api/v1/namespaces/a/pods/b":           " v1 pods a get",
-		"/apis/apps/v1/namespaces/a/daemonsets": "apps v1 daemonsets a list",
-		"/apis/apps/v1":                         "",
-		"/healthz":                              "",
-		"/":                                     "",
-		"/api/v1/namespaces/a/pods/b/log":       "",
-	} {
-		r, ok := parsePath(path)
-		got := strings.Join([]string{r.resource.Group, r.resource.Version, r.resource.Resource, r.namespace, r.verb()}, " ")
-		if !ok {
-			got = ""
-		}
-		if got != want {
-			t.Errorf("%s: got %q, want %q", path, got, want)
-		}
-	}
-}
-
-func FuzzParsePath(f *testing.F) {
-	for _, path := range []string{"", "/", "/api/v1/namespaces/a/pods", "/apis///", "/api/v1/namespaces//"} {
-		f.Add(path)
-	}
-	f.Fuzz(func(t *testing.T, path string) { parsePath(path) })
-}
-
 func FuzzScalar(f *testing.F) {
 	for _, text := range []string{"", "*", "pods", "yes", "null", "1e3", "a:b", "0x1", "a: b", "- a", "é\n", "a.b/c"} {
 		f.Add(text)
@@ -261,25 +232,4 @@ func FuzzScalar(f *testing.F) {
 			t.Errorf("%q comes back as %q, %v", text, back, err)
 		}
 	})
-}
-
-// Every line of the table is understood, and words mean what hooks mean by them.
-func TestBuiltinKinds(t *testing.T) {
-	kinds := builtin()
-	if len(kinds) != strings.Count(kindsOfKubernetes, "\n") {
-		t.Errorf("%d kinds of %d lines", len(kinds), strings.Count(kindsOfKubernetes, "\n"))
-	}
-	for word, want := range map[string]string{
-		"Pod": "pods", "deploy": "deployments", "networkpolicies": "networkpolicies", "HorizontalPodAutoscaler": "horizontalpodautoscalers", "ns": "namespaces", "INGRESS": "ingresses", "secret": "secrets",
-	} {
-		if got, ok := kinds.find("", word); !ok || got.Resource != want {
-			t.Errorf("%s is %v", word, got)
-		}
-	}
-	if got, _ := kinds.find("autoscaling/v1", "hpa"); got.Version != "v1" {
-		t.Errorf("a version is ignored: %v", got)
-	}
-	if _, ok := kinds.find("apps/v2", "Deployment"); ok {
-		t.Error("an unknown version is found")
-	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
 	"addon-operator/actors"
+	"addon-operator/actors/metrics"
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -123,25 +124,25 @@ func stop(c *Config, operator *actors.Operator, stopWrites func(), log *slog.Log
 
 // newMetrics makes the metrics, those of the process and of all clients of the API server
 // included; both are global to the process.
-func newMetrics(c *Config) *actors.Metrics {
-	m := actors.NewMetrics(c.MetricsPrefix)
+func newMetrics(c *Config) *metrics.Metrics {
+	m := metrics.New(c.MetricsPrefix)
 	m.ShowVersion(version)
-	m.LimitHookSeries(c.HookSeries)
+	m.Reports.Limit = c.HookSeries
 	if c.OldMetrics {
 		m.ShowOldNames()
 	}
 	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	kube.ObserveRequests(m.Client())
+	kube.ObserveRequests(m.Client)
 	return m
 }
 
 // newWorld connects the actors with what lies outside.
-func newWorld(writes context.Context, c *Config, replica *replica, metrics *actors.Metrics) (actors.World, error) {
+func newWorld(writes context.Context, c *Config, replica *replica, metrics *metrics.Metrics) (actors.World, error) {
 	log := replica.log
 	client, err := kube.Connect(kube.Options{
 		Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer,
 		QPS: float32(c.KubeQPS), Burst: c.KubeBurst, UserAgent: "addon-operator/" + version, Log: log,
-		Watches: metrics.Client(), Fence: replica.fence,
+		Watches: metrics.Client, Fence: replica.fence,
 	})
 	if err != nil {
 		return actors.World{}, err
@@ -182,7 +183,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 		kept = lastValid{client, c.Namespace, c.ConfigMap}
 	}
 	return actors.World{
-		Log: log, Hooks: runner, Releases: releases, Previews: releases, Drift: c.Drift, DriftPeriod: c.DriftPeriod, Metrics: metrics,
+		Log: log, Hooks: runner, Releases: releases, Plans: releases, Drift: c.Drift, DriftPeriod: c.DriftPeriod, Metrics: metrics,
 		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept, Objects: patcher, JQLibrary: c.jqLibrary(),
 		Secret: valuesSecret{client, c.Namespace, c.secretName()}, Secrets: c.secrets,
 		Notices: client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
@@ -192,7 +193,7 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *acto
 		},
 		HookTimeout: c.HookTimeout, SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
 		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
-		Purges: actors.PurgeLimits{Any: c.AllowPurge, Share: c.PurgeShare}, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
+		AllowPurge: c.AllowPurge, PurgeShare: c.PurgeShare, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
 		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
 	}, nil
@@ -292,10 +293,10 @@ func (s valuesSecret) Write(ctx context.Context, base map[string]string, set map
 func serve(ctx context.Context, c *Config, operator *actors.Operator, leadership func() messages.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
 	source := server.Source{
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: version,
-		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: c.changeable,
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Parameters: c.changeable,
 		Leadership: leadership, Hide: operator.Hide,
-		Forecast: operator.Forecast,
-		Hanging:  operator.HangingHooks,
+		Plan:    operator.Plan,
+		Hanging: operator.HangingHooks,
 	}
 	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
 	var err error
@@ -345,11 +346,4 @@ func serveSecurely(ctx context.Context, c *Config, address string, source server
 		return http.StatusUnauthorized, nil
 	}
 	return server.ServeTLS(ctx, address, server.Public(source), certificate, log)
-}
-
-// renderer lets pages render.
-func renderer(operator *actors.Operator) func(context.Context, string, server.RenderOptions) (messages.Rendered, error) {
-	return func(ctx context.Context, module string, o server.RenderOptions) (messages.Rendered, error) {
-		return operator.Render(ctx, module, actors.RenderOptions(o))
-	}
 }

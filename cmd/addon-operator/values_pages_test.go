@@ -83,7 +83,7 @@ func startRunning(t *testing.T) *running {
 	}
 	releases := testkit.NewReleases(trace)
 	operator := actors.New(actors.World{
-		Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(nil, trace), Releases: releases, Previews: releases, ConfigMap: r.cluster,
+		Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(nil, trace), Releases: releases, Plans: releases, ConfigMap: r.cluster,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return r.cluster.WatchObjects(ctx, spec, notify, synced)
 		},
@@ -95,7 +95,7 @@ func startRunning(t *testing.T) *running {
 	changeable.addLogLevel(&Config{level: &slog.LevelVar{}})
 	r.pages = httptest.NewServer(server.Debug(server.Source{
 		Inspector: operator.Inspector(), Converge: operator.Converge, Ask: operator.Ask, Version: "v1.2.3",
-		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().Hooks, Render: renderer(operator), Parameters: changeable, Forecast: operator.Forecast,
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Parameters: changeable, Plan: operator.Plan,
 	}))
 	t.Cleanup(r.pages.Close)
 	if _, err := r.run("values", "explain", "global"); err == nil {

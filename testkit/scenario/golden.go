@@ -85,7 +85,7 @@ func (p *play) checkMetrics(want []metric) (problems []string) {
 	if p.operator == nil {
 		return []string{errNotRunning.Error()}
 	}
-	families, err := p.operator.Metrics().Hooks.Gather()
+	families, err := p.operator.Metrics().HookRegistry.Gather()
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -7,7 +7,7 @@ import (
 
 	"addon-operator/helm"
 	"addon-operator/kube"
-	"addon-operator/testkit/apiserver"
+	"addon-operator/kube/apiserver"
 )
 
 // releaseWatch notifies the operator of deleted objects of releases. Helm asks

@@ -16,7 +16,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
-	"addon-operator/testkit/apiserver"
+	"addon-operator/kube/apiserver"
 )
 
 // Where the operator of a scenario lives.
@@ -166,8 +166,11 @@ func (p *play) world() (actors.World, error) {
 	r.hooks, r.releases, r.objects, r.given = runner, releases, client, p.scenario.Given.FromGlobalHooks
 	r.crds = actors.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
 	return actors.World{
-		Log: log, Hooks: r, Releases: r, ConfigMap: configMap{p}, Secret: secret{p}, Objects: r, CRDs: r, ReleaseWatch: releaseWatch{p.server}, HealDelay: time.Millisecond, Watch: p.server.WatchObjects,
-		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, Purges: actors.PurgeLimits{Any: true},
+		Log: log, Hooks: r, Releases: r, ConfigMap: configMap{p}, Secret: secret{p}, Objects: r, CRDs: r, ReleaseWatch: releaseWatch{p.server}, HealDelay: time.Millisecond,
+		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+			return p.server.WatchObjects(ctx, spec, notify, synced)
+		},
+		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, AllowPurge: true,
 		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
 		Dirs:    addons.Dirs{Modules: []string{p.modulesDir()}, Global: p.globalDir(), UnnumberedOrder: 1},
 	}, nil

@@ -1,0 +1,70 @@
+package decide
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Purges is what converge knows of purges that are held back.
+type Purges struct {
+	// Held are the releases of the last reload that stay, sorted; Why says for what reason.
+	Held []string
+	Why  string
+	// Allowed are releases that a person has allowed to purge, and that are not purged yet.
+	Allowed map[string]bool
+	// Confirmed is the confirmation that the next reload looks at.
+	Confirmed string
+}
+
+// Clone returns a copy that may be read while the original changes.
+func (g Purges) Clone() Purges {
+	g.Allowed = maps.Clone(g.Allowed)
+	return g
+}
+
+// holdBack takes out of the steps the purges that a person must allow: more of the releases than the
+// share, or any when there are roots that hold no module. confirmed reports that the confirmation is
+// for these very purges, which are among the steps then.
+//
+// What was held back stays held back when only the reason is gone: while a volume comes back
+// directory by directory, the last ones must not go.
+func (g Purges) holdBack(s Steps, share, releases int, empty []string) (_ Steps, confirmed bool) {
+	pending := slices.DeleteFunc(slices.Clone(s.Purge), func(name string) bool { return g.Allowed[name] })
+	slices.Sort(pending)
+	why := g.suspicion(pending, share, releases, empty)
+	if why == "" {
+		return s, false
+	}
+	if g.Confirmed == Confirmation(pending) {
+		return s, true
+	}
+	s.Purge = slices.DeleteFunc(slices.Clone(s.Purge), func(name string) bool { return slices.Contains(pending, name) })
+	s.Held, s.HeldWhy = pending, why
+	return s, false
+}
+
+// suspicion says why purges look like a mistake; nothing when they do not.
+func (g Purges) suspicion(pending []string, share, releases int, empty []string) string {
+	switch n := len(pending); {
+	case n == 0:
+		return ""
+	case len(empty) > 0:
+		return "there is no module in " + strings.Join(empty, ", ")
+	case n > 1 && n*100 > share*releases:
+		return fmt.Sprintf("they are %d of %d releases, and one reload may purge %d%%", n, releases, share)
+	case slices.ContainsFunc(pending, func(name string) bool { return slices.Contains(g.Held, name) }):
+		return "not all directories are back since it was held back"
+	}
+	return ""
+}
+
+// Confirmation is the text that allows to purge exactly these releases, which are sorted.
+func Confirmation(releases []string) string {
+	const digits = 12
+	sum := sha256.Sum256([]byte(strings.Join(releases, "\n")))
+	return hex.EncodeToString(sum[:])[:digits]
+}

@@ -1,0 +1,98 @@
+package decide
+
+import (
+	"reflect"
+	"strconv"
+	"testing"
+
+	"addon-operator/addons"
+)
+
+// P1: which purges of a reload are held back, and what allows them.
+func TestHoldBack(t *testing.T) {
+	const quarter = 25
+	many := func(n int) (names []string) {
+		for i := range n {
+			names = append(names, strconv.Itoa(n-1-i)) // in reverse order, as in a reload
+		}
+		return names
+	}
+	sorted := []string{"0", "1", "2"}
+	const gone = "there is no module in /modules"
+	for name, c := range map[string]struct {
+		purge     []string
+		known     Purges
+		share     int
+		releases  int
+		empty     []string
+		held      []string
+		why       string
+		confirmed bool
+	}{
+		"nothing to purge":                        {share: quarter, releases: 4, empty: []string{"/modules"}},
+		"a single one":                            {purge: many(1), share: quarter, releases: 1},
+		"a single one, and none may go":           {purge: many(1), releases: 1},
+		"a single one, but a root is empty":       {purge: many(1), share: quarter, releases: 9, empty: []string{"/modules"}, held: []string{"0"}, why: gone},
+		"two roots are empty":                     {purge: many(1), share: quarter, releases: 9, empty: []string{"/modules", "/b"}, held: []string{"0"}, why: gone + ", /b"},
+		"a quarter":                               {purge: many(3), share: quarter, releases: 12},
+		"more than a quarter":                     {purge: many(3), share: quarter, releases: 11, held: sorted, why: "they are 3 of 11 releases, and one reload may purge 25%"},
+		"all of them":                             {purge: many(3), share: 100, releases: 3},
+		"none without being asked":                {purge: many(3), releases: 1000, held: sorted, why: "they are 3 of 1000 releases, and one reload may purge 0%"},
+		"confirmed":                               {purge: many(3), known: Purges{Confirmed: Confirmation(sorted)}, share: quarter, releases: 3, confirmed: true},
+		"confirmed, with an empty root":           {purge: many(3), known: Purges{Confirmed: Confirmation(sorted)}, share: quarter, releases: 3, empty: []string{"/modules"}, confirmed: true},
+		"confirmed for fewer":                     {purge: many(3), known: Purges{Confirmed: Confirmation(sorted[:2])}, share: quarter, releases: 8, held: sorted, why: "they are 3 of 8 releases, and one reload may purge 25%"},
+		"confirmed for more":                      {purge: many(3), known: Purges{Confirmed: Confirmation([]string{"0", "1", "2", "3"})}, share: quarter, releases: 8, held: sorted, why: "they are 3 of 8 releases, and one reload may purge 25%"},
+		"a confirmation that nobody needs":        {purge: many(1), known: Purges{Confirmed: Confirmation([]string{"0"})}, share: quarter, releases: 8},
+		"allowed before, and not purged yet":      {purge: many(3), known: Purges{Allowed: set("0", "1", "2")}, share: quarter, releases: 3},
+		"one more than was allowed":               {purge: many(3), known: Purges{Allowed: set("0", "1")}, share: quarter, releases: 3},
+		"two more than were allowed":              {purge: many(3), known: Purges{Allowed: set("0")}, share: quarter, releases: 3, held: []string{"1", "2"}, why: "they are 2 of 3 releases, and one reload may purge 25%"},
+		"held back before, and some are back":     {purge: many(1), known: Purges{Held: sorted}, share: quarter, releases: 8, held: []string{"0"}, why: "not all directories are back since it was held back"},
+		"others were held back, and all are back": {purge: many(1), known: Purges{Held: []string{"x", "y"}}, share: quarter, releases: 8},
+		"held back, and there are more releases":  {purge: many(3), known: Purges{Held: sorted}, share: quarter, releases: 100, held: sorted, why: "not all directories are back since it was held back"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := Steps{Run: []string{"r"}, Delete: []string{"d"}, Purge: c.purge, Held: c.held, HeldWhy: c.why}
+			if len(c.held) > 0 {
+				want.Purge = []string{}
+				for _, name := range c.purge {
+					if c.known.Allowed[name] {
+						want.Purge = append(want.Purge, name)
+					}
+				}
+			}
+			got, confirmed := c.known.holdBack(Steps{Run: []string{"r"}, Delete: []string{"d"}, Purge: c.purge}, c.share, c.releases, c.empty)
+			if !reflect.DeepEqual(got, want) || confirmed != c.confirmed {
+				t.Errorf("got %+v, %t, want %+v, %t", got, confirmed, want, c.confirmed)
+			}
+		})
+	}
+}
+
+// P1: the share is of what could be purged; the release of the operator itself is none.
+func TestShareOfReleases(t *testing.T) {
+	r := Reload{Tree: &addons.Tree{}, Deployed: set("self", "a", "b", "c"), Ignored: "self", PurgeShare: 99}
+	if steps, _ := r.Steps(); steps.HeldWhy != "they are 3 of 3 releases, and one reload may purge 99%" {
+		t.Error(steps.HeldWhy)
+	}
+	r.Ignored = ""
+	if steps, _ := r.Steps(); steps.HeldWhy != "they are 4 of 4 releases, and one reload may purge 99%" {
+		t.Errorf("without an ignored release: %s", steps.HeldWhy)
+	}
+	r.Tree.Empty, r.Purges.Held = []string{"/modules"}, []string{"a"}
+	r.AllowPurge = true
+	if steps, _ := r.Steps(); len(steps.Purge) != 4 {
+		t.Errorf("any, by an option: %+v", steps)
+	}
+}
+
+// P1.2: a confirmation is for these releases and no others.
+func TestConfirmation(t *testing.T) {
+	seen := map[string][]string{}
+	for _, releases := range [][]string{{}, {"a"}, {"b"}, {"a", "b"}, {"ab"}, {"a,b"}, {"a", "b", "c"}} {
+		text := Confirmation(releases)
+		if other, ok := seen[text]; ok || len(text) != 12 {
+			t.Errorf("%q: %s, as %q", releases, text, other)
+		}
+		seen[text] = releases
+	}
+}

@@ -1,0 +1,100 @@
+package decide
+
+import (
+	"slices"
+
+	"addon-operator/addons"
+)
+
+// Steps are what a reload does, in this order (E7, E8).
+type Steps struct {
+	Run    []string // enabled modules, in their order
+	Delete []string // disabled modules, in reverse order
+	Purge  []string // releases without a module directory, sorted in reverse
+	// Keep are those that would be deleted or purged, but are under maintenance (H15).
+	Keep []string
+	// Held are releases that would be purged, which was not allowed (P1); HeldWhy says why.
+	Held    []string
+	HeldWhy string
+}
+
+// Reload is what a discovery knows when the steps of its reload are decided.
+type Reload struct {
+	Tree    *addons.Tree
+	Enabled []string
+	// Deployed are the modules and releases that have left something in the cluster, in this process
+	// or an earlier one (E9). Ignored is the one that is never purged (E10, B6).
+	Deployed map[string]bool
+	Ignored  string
+	// Maintenance are the modes in the ConfigMap (H15).
+	Maintenance map[string]string
+	Purges      Purges
+	// AllowPurge allows all purges; without it one reload may purge only so many percent of the
+	// releases (P1). A single one it may purge always.
+	AllowPurge bool
+	PurgeShare int
+}
+
+// Steps decides what to do with each module and release. confirmed reports that a person has allowed
+// purges that would be held back.
+func (r Reload) Steps() (_ Steps, confirmed bool) {
+	steps := r.modules()
+	if r.AllowPurge {
+		return steps, false
+	}
+	releases := len(r.Deployed)
+	if r.Deployed[r.Ignored] {
+		releases--
+	}
+	return r.Purges.holdBack(steps, r.PurgeShare, releases, r.Tree.Empty)
+}
+
+func (r Reload) modules() Steps {
+	var s Steps
+	untouchable := Untouchable(r.Tree.Modules, r.Maintenance)
+	known := make(map[string]bool, len(r.Tree.Modules))
+	for _, m := range r.Tree.Modules {
+		known[m.Name] = true
+		switch {
+		case slices.Contains(r.Enabled, m.Name):
+			s.Run = append(s.Run, m.Name)
+		case r.Deployed[m.Name] && untouchable(m.Name):
+			s.Keep = append(s.Keep, m.Name)
+		case r.Deployed[m.Name]:
+			s.Delete = append(s.Delete, m.Name)
+		}
+	}
+	slices.Reverse(s.Delete)
+	for name := range r.Deployed {
+		switch {
+		case known[name] || name == r.Ignored:
+		case untouchable(name):
+			s.Keep = append(s.Keep, name)
+		default:
+			s.Purge = append(s.Purge, name)
+		}
+	}
+	slices.Sort(s.Keep)
+	slices.Sort(s.Purge)
+	slices.Reverse(s.Purge)
+	return s
+}
+
+// Groups are the modules that may run at the same time: those of the same order, when the width
+// allows more than one (F15, X24).
+func (s Steps) Groups(modules []addons.Module, width int) [][]string {
+	order := make(map[string]int, len(modules))
+	for _, m := range modules {
+		order[m.Name] = m.Order
+	}
+	var groups [][]string
+	for i, name := range s.Run {
+		if width > 1 && i > 0 && order[name] == order[s.Run[i-1]] {
+			last := len(groups) - 1
+			groups[last] = append(groups[last], name)
+			continue
+		}
+		groups = append(groups, []string{name})
+	}
+	return groups
+}

@@ -1,0 +1,55 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Client counts what the clients of the API server do. It implements kube.Requests and
+// kube.Watches.
+type Client struct {
+	results               *prometheus.CounterVec
+	latency, held         *prometheus.HistogramVec
+	watchErrors, watchers *prometheus.CounterVec
+	wentBack              *prometheus.CounterVec
+}
+
+func newClient(d *declared) Client {
+	return Client{
+		results:     d.counter("kubernetes_client_request_result_total", `Answers of the API server by HTTP status; "<error>" when none came.`, "host", "verb", "code"),
+		latency:     d.fine("kubernetes_client_request_latency_seconds", "Time until the API server answered.", "host", "verb"),
+		held:        d.fine("kubernetes_client_rate_limiter_latency_seconds", "Time that the operator's own limit held requests up.", "host", "verb"),
+		watchErrors: d.counter("kubernetes_client_watch_errors_total", "Failed requests to list or to watch.", "error_type"),
+		watchers:    d.counter("factory_informer_dead_total", "Watches that were interrupted; each is tried again until it is back.", "gvr", "namespace"),
+		wentBack:    d.counter("kubernetes_client_watch_went_back_total", "Watches that saw the API server go back to an earlier state, as after a restore of etcd; each read all again.", "gvr", "namespace"),
+	}
+}
+
+// Answered implements kube.Requests.
+func (c Client) Answered(host, verb, code string) {
+	c.results.WithLabelValues(host, verb, code).Inc()
+}
+
+// Took implements kube.Requests.
+func (c Client) Took(host, verb string, d time.Duration) {
+	c.latency.WithLabelValues(host, verb).Observe(d.Seconds())
+}
+
+// Held implements kube.Requests.
+func (c Client) Held(host, verb string, d time.Duration) {
+	c.held.WithLabelValues(host, verb).Observe(d.Seconds())
+}
+
+// WatchFailed implements kube.Watches.
+func (c Client) WatchFailed(kind string) { c.watchErrors.WithLabelValues(kind).Inc() }
+
+// WatchInterrupted implements kube.Watches.
+func (c Client) WatchInterrupted(resource, namespace string) {
+	c.watchers.WithLabelValues(resource, namespace).Inc()
+}
+
+// WentBack implements kube.Watches.
+func (c Client) WentBack(resource, namespace string) {
+	c.wentBack.WithLabelValues(resource, namespace).Inc()
+}

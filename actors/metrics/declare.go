@@ -1,0 +1,84 @@
+package metrics
+
+import (
+	"slices"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Family describes a metric to people: documentation, alerts and dashboards are checked
+// against it, because a page of metrics shows only those that have a series.
+type Family struct {
+	Name, Type, Help string
+	Labels           []string
+}
+
+// declared registers metrics and remembers what they are.
+type declared struct {
+	*prometheus.Registry
+	prefix   string
+	families []Family
+	byModule []vector // with a label module
+	aliases  []func() // register the old names
+}
+
+// vector is a vector of metrics, of any type.
+type vector interface {
+	prometheus.Collector
+	DeletePartialMatch(prometheus.Labels) int
+}
+
+func (d *declared) describe(kind, name, help string, labels ...string) Family {
+	f := Family{d.prefix + name, kind, help, labels}
+	d.families = append(d.families, f)
+	return f
+}
+
+func (d *declared) register(v vector, f Family) {
+	d.MustRegister(v)
+	if slices.Contains(f.Labels, "module") {
+		d.byModule = append(d.byModule, v)
+	}
+}
+
+func (d *declared) counter(name, help string, labels ...string) *prometheus.CounterVec {
+	f := d.describe("counter", name, help, labels...)
+	v := prometheus.NewCounterVec(prometheus.CounterOpts{Name: f.Name, Help: help}, labels)
+	d.register(v, f)
+	return v
+}
+
+func (d *declared) gauge(name, help string, labels ...string) *prometheus.GaugeVec {
+	f := d.describe("gauge", name, help, labels...)
+	v := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: f.Name, Help: help}, labels)
+	d.register(v, f)
+	return v
+}
+
+// histogram is for what takes seconds or minutes.
+func (d *declared) histogram(name, help string, labels ...string) *prometheus.HistogramVec {
+	return d.histogramOf([]float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600}, name, help, labels...)
+}
+
+// fine is a histogram of what takes far less than a second.
+func (d *declared) fine(name, help string, labels ...string) *prometheus.HistogramVec {
+	return d.histogramOf([]float64{.0001, .0005, .001, .005, .01, .05, .1, .5, 1, 5}, name, help, labels...)
+}
+
+func (d *declared) histogramOf(buckets []float64, name, help string, labels ...string) *prometheus.HistogramVec {
+	f := d.describe("histogram", name, help, labels...)
+	v := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: f.Name, Help: help, Buckets: buckets}, labels)
+	d.register(v, f)
+	return v
+}
+
+// alias is the old name of a sum; it is on the page after [Metrics.ShowOldNames].
+func (d *declared) alias(name, of string) prometheus.Counter {
+	help := "Old name of the sum over " + of + "."
+	c := prometheus.NewCounter(prometheus.CounterOpts{Name: d.prefix + name, Help: help})
+	d.aliases = append(d.aliases, func() {
+		d.describe("counter", name, help)
+		d.MustRegister(c)
+	})
+	return c
+}

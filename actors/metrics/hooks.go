@@ -1,0 +1,80 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// Hooks counts runs of hooks.
+type Hooks struct {
+	bindings       *prometheus.GaugeVec
+	module, global hookRuns
+	oldFailed      prometheus.Counter
+	oldAllowed     prometheus.Counter
+}
+
+// hookRuns exist once for hooks of modules and once for global ones.
+type hookRuns struct {
+	seconds, user, system    *prometheus.HistogramVec
+	rss                      *prometheus.GaugeVec
+	failed, allowed, success *prometheus.CounterVec
+}
+
+func newHooks(d *declared) Hooks {
+	return Hooks{
+		bindings:   d.gauge("binding_count", "Bindings of a hook.", "module", "hook"),
+		module:     newHookRuns(d, "module_hook_", "module", "hook", "binding", "queue", "activation"),
+		global:     newHookRuns(d, "global_hook_", "hook", "binding", "queue", "activation"),
+		oldFailed:  d.alias("hook_errors", d.prefix+"module_hook_errors_total and "+d.prefix+"global_hook_errors_total"),
+		oldAllowed: d.alias("hook_allowed_errors", d.prefix+"module_hook_allowed_errors_total and "+d.prefix+"global_hook_allowed_errors_total"),
+	}
+}
+
+// newHookRuns are most of the page, since there are many hooks with several bindings each:
+// hence the few buckets.
+func newHookRuns(d *declared, kind string, labels ...string) hookRuns {
+	wall, cpu := []float64{.01, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}, []float64{.01, .05, .1, .5, 1, 5, 30}
+	return hookRuns{
+		seconds: d.histogramOf(wall, kind+"run_seconds", "Duration of hook runs, failed ones included.", labels...),
+		user:    d.histogramOf(cpu, kind+"run_user_cpu_seconds", "User CPU time of hook runs.", labels...),
+		system:  d.histogramOf(cpu, kind+"run_sys_cpu_seconds", "System CPU time of hook runs.", labels...),
+		rss:     d.gauge(kind+"run_max_rss_bytes", "Peak memory of the last run. For a hook that needs less than the operator ever did it is what looks at the running hook have seen.", labels...),
+		failed:  d.counter(kind+"errors_total", "Failed hook runs: the hook failed, its result was refused or could not be applied.", labels...),
+		allowed: d.counter(kind+"allowed_errors_total", "The same where the failure is allowed; such a run is no other error.", labels...),
+		success: d.counter(kind+"success_total", "Hook runs whose result was applied.", labels...),
+	}
+}
+
+// Loaded shows the bindings of hooks; module is empty for global ones.
+func (h Hooks) Loaded(module string, found []hooks.Hook) {
+	for _, hook := range found {
+		count := len(hook.Config.Orders) + len(hook.Config.Schedules) + len(hook.Config.Kubernetes)
+		h.bindings.WithLabelValues(module, hook.Name).Set(float64(count))
+	}
+}
+
+// Ended counts a run of a hook by its outcome, nil for success; every run is timed.
+func (h Hooks) Ended(owner, hook, binding string, t messages.Task, u hooks.Usage, outcome error) {
+	runs, labels := h.global, []string{hook, binding, t.Queue, activation(t.Cause)}
+	if owner != messages.GlobalHooks {
+		runs, labels = h.module, append([]string{owner}, labels...)
+	}
+	switch {
+	case outcome == nil:
+		runs.success.WithLabelValues(labels...).Inc()
+	case t.AllowFailure:
+		runs.allowed.WithLabelValues(labels...).Inc()
+		h.oldAllowed.Inc()
+	default:
+		runs.failed.WithLabelValues(labels...).Inc()
+		h.oldFailed.Inc()
+	}
+	runs.seconds.WithLabelValues(labels...).Observe(u.Wall.Seconds())
+	runs.user.WithLabelValues(labels...).Observe(u.User.Seconds())
+	runs.system.WithLabelValues(labels...).Observe(u.System.Seconds())
+	if u.MaxRSS > 0 { // 0: it is not known, which is something else than no memory
+		runs.rss.WithLabelValues(labels...).Set(float64(u.MaxRSS))
+	}
+}

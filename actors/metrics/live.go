@@ -1,0 +1,275 @@
+package metrics
+
+import (
+	"maps"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// Sources are what states are read from.
+type Sources struct {
+	Actors *supervisor.Inspector
+	// Critical: a module whose run fails holds the others up.
+	Critical bool
+	// Leadership returns who leads; nil when this replica is alone.
+	Leadership func() messages.Leadership
+	// Hanging lists the hooks that hang, the longest first.
+	Hanging func() []messages.RunningHook
+}
+
+// Watch adds the metrics of what the sources say. An operator that comes later with the same
+// metrics takes the place of the one before.
+func (m *Metrics) Watch(s Sources) {
+	if s.Leadership == nil { // who is alone leads
+		s.Leadership = func() messages.Leadership { return messages.Leadership{Leading: true} }
+	}
+	if m.live.sources.Swap(&s) != nil {
+		return
+	}
+	for _, declare := range []func() func(scrape){m.live.actors, m.live.bindings, m.live.queues, m.live.modules, m.live.converge, m.live.leadership, m.live.hanging} {
+		m.live.collect = append(m.live.collect, declare())
+	}
+	m.Registry.MustRegister(m.live)
+}
+
+// live are metrics that are made at the moment of a scrape, of what actors publish about
+// themselves: they need not be kept up to date, and what is gone has no series. Each method
+// without an argument declares some of them and returns what collects them.
+type live struct {
+	declared *declared
+	sources  atomic.Pointer[Sources]
+	states   []*state
+	collect  []func(scrape)
+}
+
+// state is one of these metrics.
+type state struct {
+	*prometheus.Desc
+	kind prometheus.ValueType
+}
+
+// scrape is one moment.
+type scrape struct {
+	*Sources
+	statuses map[string]supervisor.Status // by the path of the actor
+	out      chan<- prometheus.Metric
+}
+
+// emit sends one series; the values belong to the labels of the metric.
+func (s scrape) emit(of *state, value float64, labels ...string) {
+	s.out <- prometheus.MustNewConstMetric(of.Desc, of.kind, value, labels...)
+}
+
+// published is the status of the only actor that publishes this type, or zero.
+func published[S any](s scrape) (status S) {
+	for one := range maps.Values(s.statuses) {
+		if status, ok := one.(S); ok {
+			return status
+		}
+	}
+	return status
+}
+
+// named calls see with each status of a type and the name in its path: of
+// "operator/module/dns" dns.
+func named[S any](s scrape, see func(name string, status S)) {
+	for path, one := range s.statuses {
+		if status, ok := one.(S); ok {
+			_, path, _ = strings.Cut(path, "/")
+			_, name, _ := strings.Cut(path, "/") // of a queue it may have slashes
+			see(name, status)
+		}
+	}
+}
+
+// Describe implements prometheus.Collector.
+func (l *live) Describe(out chan<- *prometheus.Desc) {
+	for _, s := range l.states {
+		out <- s.Desc
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (l *live) Collect(out chan<- prometheus.Metric) {
+	sources := l.sources.Load()
+	s := scrape{sources, sources.Actors.Statuses(), out}
+	for _, collect := range l.collect {
+		collect(s)
+	}
+}
+
+// state declares one: counters, and only counters, are called total.
+func (l *live) state(name, help string, labels ...string) *state {
+	kind, value := "gauge", prometheus.GaugeValue
+	if strings.HasSuffix(name, "_total") {
+		kind, value = "counter", prometheus.CounterValue
+	}
+	f := l.declared.describe(kind, name, help, labels...)
+	s := &state{prometheus.NewDesc(f.Name, help, labels, nil), value}
+	l.states = append(l.states, s)
+	return s
+}
+
+// actors are by type of actor: their number does not grow with the modules.
+func (l *live) actors() func(scrape) {
+	count := l.state("actors", "Actors by what they are doing: idle, busy, or suspended after a failure.", "actor", "state")
+	longest := l.state("actor_state_seconds", "Longest time that an actor has been in its present state.", "actor", "state")
+	length := l.state("actor_mailbox_length", "Messages that wait in mailboxes.", "actor")
+	processed := l.state("actor_messages_total", "Messages that actors have handled.", "actor")
+	restarts := l.state("actor_restarts_total", "Restarts of actors, and crashes of the one that is not restarted. Those of workers are failed tasks that are tried again, all others are mistakes of the operator.", "actor")
+	return func(s scrape) {
+		for kind, all := range s.Actors.Summaries() {
+			for _, state := range []string{supervisor.Idle, supervisor.Busy, supervisor.Suspended} {
+				s.emit(count, float64(all.Count[state]), kind, state)
+				s.emit(longest, all.Longest[state].Seconds(), kind, state)
+			}
+			s.emit(length, float64(all.Messages), kind)
+			s.emit(processed, float64(all.Processed), kind)
+			s.emit(restarts, float64(all.Restarts), kind)
+		}
+	}
+}
+
+// bindings are where the watches of bindings stand. A hook may have two bindings of
+// one name in one queue: their objects are added up, and the first state is shown.
+func (l *live) bindings() func(scrape) {
+	labels := []string{"module", "hook", "binding", "queue", "kind"}
+	objects := l.state("kube_snapshot_objects", "Objects in the snapshot of a binding.", labels...)
+	errors := l.state("kube_jq_filter_errors_total", "Objects on which the jqFilter of a binding failed; they have no filterResult.", labels...)
+	states := l.state("kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, too-large, stale.", append(labels, "state")...)
+	type key struct{ module, hook, binding, queue, kind string }
+	return func(s scrape) {
+		monitors := published[messages.MonitorsReporter](s)
+		if monitors == nil {
+			return
+		}
+		count, failed, phases := map[key]int{}, map[key]uint64{}, map[key]string{}
+		for _, b := range monitors.Monitors().Bindings {
+			k := key{messages.ModuleOf(b.Owner), b.Hook, b.Binding, b.Queue, b.Kind}
+			count[k] += b.Objects
+			failed[k] += b.FilterErrors
+			if _, seen := phases[k]; !seen {
+				phases[k] = b.Phase
+			}
+		}
+		for k, n := range count {
+			s.emit(objects, float64(n), k.module, k.hook, k.binding, k.queue, k.kind)
+			s.emit(errors, float64(failed[k]), k.module, k.hook, k.binding, k.queue, k.kind)
+			s.emit(states, 1, k.module, k.hook, k.binding, k.queue, k.kind, phases[k])
+		}
+	}
+}
+
+// queues are the lengths of queues, the tasks at their heads, and what waits for hooks in them.
+func (l *live) queues() func(scrape) {
+	length := l.state("tasks_queue_length", "Tasks in a queue, the one in progress included.", "queue")
+	head := l.state("tasks_queue_head_info", "1 for the task that a queue works at, or begins with next.", "queue", "module", "task_type", "hook")
+	since := l.state("tasks_queue_head_seconds", "How long the task at the head has been in progress, its waiting between attempts included.", "queue")
+	many := l.state("tasks_queue_compaction_tasks_by_hook", "Triggers that wait for a hook, when there are more than 20 of them; its next run serves them all.", "queue_name", "hook")
+	triggers := l.state("tasks_queue_triggers", "Events and ticks that wait in a queue; the task of a hook carries all that wait for it.", "queue")
+	return func(s scrape) {
+		named(s, func(queue string, q messages.QueueStatus) {
+			if len(q.Head) > 0 {
+				kind, _ := q.Head[0].Work.Describe()
+				s.emit(head, 1, queue, messages.ModuleOf(q.Head[0].Owner), kind, q.Head[0].Hook())
+			}
+			s.emit(length, float64(q.Length), queue)
+			s.emit(triggers, float64(q.Triggers), queue)
+			if q.InProgress {
+				s.emit(since, seconds(q.Since), queue)
+			}
+			for hook, n := range q.Crowded {
+				s.emit(many, float64(n), queue, hook)
+			}
+		})
+	}
+}
+
+// modules are what modules say of themselves.
+func (l *live) modules() func(scrape) {
+	info := l.state("mm_module_info", "1 for each module. It is critical when a failing run of it holds the others up (module failure policy block).", "module", "enabled", "critical")
+	enabled := l.state("mm_module_enabled", "1 while the module is enabled. The version is that of the chart that was applied last.", "module", "version")
+	succeeded := l.state("module_last_success_timestamp_seconds", "When a run of the module last succeeded.", "module")
+	failed := l.state("module_last_failure_timestamp_seconds", "When a run or the delete of the module last failed.", "module")
+	maintenance := l.state("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
+	parked := l.state("module_parked", "1 while the module is retried outside of the main queue (module failure policy isolate, or an API that it needs does not answer).", "module")
+	return func(s scrape) {
+		named(s, func(name string, m messages.ModuleStatus) {
+			s.emit(info, 1, name, strconv.FormatBool(m.Enabled), strconv.FormatBool(s.Critical))
+			s.emit(enabled, number(m.Enabled), name, m.Version)
+			if m.Maintenance != "" { // also of a disabled module, whose release is kept
+				s.emit(maintenance, 1, name, m.Maintenance)
+			}
+			if !m.Enabled {
+				return // I9
+			}
+			s.emit(parked, number(m.Parked), name)
+			if !m.Succeeded.IsZero() {
+				s.emit(succeeded, unix(m.Succeeded), name)
+			}
+			if !m.Failed.IsZero() {
+				s.emit(failed, unix(m.Failed), name)
+			}
+		})
+	}
+}
+
+// converge is whether all modules are as they should be.
+func (l *live) converge() func(scrape) {
+	converged := l.state("converged", "1 when the first converge is over and no reload of all modules is in progress.")
+	held := l.state("purges_held", "Releases without a module directory that are not purged until a person allows it.")
+	refused := l.state("config_values_refused", "1 while the ConfigMap is refused, or deleted, and the last valid values are in force.")
+	return func(s scrape) {
+		now := published[messages.ConvergeStatus](s)
+		s.emit(converged, number(now.Ready && now.Phase == messages.ConvergeIdle))
+		releases := 0
+		if now.HeldPurge != nil {
+			releases = len(now.HeldPurge.Releases)
+		}
+		s.emit(held, float64(releases))
+		s.emit(refused, number(published[messages.ConfigStatus](s).Refused != ""))
+	}
+}
+
+// leadership is who leads.
+func (l *live) leadership() func(scrape) {
+	leads := l.state("leader", "1 while this replica leads, 0 while it is stand-by.")
+	transitions := l.state("leader_transitions_total", "How often the leadership went from one replica to another.")
+	return func(s scrape) {
+		now := s.Leadership()
+		s.emit(leads, number(now.Leading))
+		s.emit(transitions, float64(now.Transitions))
+	}
+}
+
+// hanging are the hooks that hang; a run that is over has no series.
+func (l *live) hanging() func(scrape) {
+	running := l.state("hook_hanging_seconds", "How long a hook or an enabled script has been running, from the first minute on.", "module", "hook", "binding")
+	type key struct{ module, hook, binding string }
+	return func(s scrape) {
+		shown := map[key]bool{}
+		for _, h := range s.Hanging() { // of runs of one binding side by side the longest
+			k := key{h.Module, h.Hook, h.Binding}
+			if !shown[k] {
+				shown[k] = true
+				s.emit(running, seconds(h.Began), k.module, k.hook, k.binding)
+			}
+		}
+	}
+}
+
+func unix(t time.Time) float64 { return float64(t.UnixMilli()) / 1000 }
+
+func number(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

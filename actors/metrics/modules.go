@@ -1,0 +1,95 @@
+package metrics
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"addon-operator/helm"
+	"addon-operator/messages"
+)
+
+// Modules counts runs of modules, and what happened to the objects of their releases.
+type Modules struct {
+	seconds                              *prometheus.HistogramVec
+	failed, deletesFailed                *prometheus.CounterVec
+	drift                                *prometheus.GaugeVec
+	corrections, absentObjects, redeploy *prometheus.CounterVec
+	oldFailed                            prometheus.Counter
+}
+
+func newModules(d *declared) Modules {
+	return Modules{
+		seconds:       d.histogram("module_run_seconds", "Duration of successful module runs.", "module", "activation"),
+		failed:        d.counter("module_run_errors_total", "Failed module runs.", "module"),
+		deletesFailed: d.counter("module_delete_errors_total", "Failed deletes of modules.", "module"),
+		drift:         d.gauge("module_drifted_objects", "Objects of the module's release that others have changed, by the last check for drift.", "module"),
+		corrections:   d.counter("module_drift_corrections_total", "Runs of the module that put drift back.", "module"),
+		absentObjects: d.counter("modules_absent_resources_total", "Objects of releases that were found absent.", "module", "resource"),
+		redeploy:      d.counter("modules_helm_release_redeployed_total", "Releases applied again because objects were absent.", "module"),
+		oldFailed:     d.alias("module_run_errors", d.prefix+"module_run_errors_total"),
+	}
+}
+
+// Ran counts a module run that succeeded.
+func (m Modules) Ran(module string, c messages.Cause, began time.Time) {
+	m.seconds.WithLabelValues(module, activation(c)).Observe(seconds(began))
+}
+
+// Failed counts a failed run or delete, by the phase of the module.
+func (m Modules) Failed(module string, phase messages.Phase) {
+	if phase == messages.Deleting {
+		m.deletesFailed.WithLabelValues(module).Inc()
+		return
+	}
+	m.failed.WithLabelValues(module).Inc()
+	m.oldFailed.Inc()
+}
+
+// Drifted shows what a check for drift has found.
+func (m Modules) Drifted(module string, objects int) {
+	m.drift.WithLabelValues(module).Set(float64(objects))
+}
+
+// ForgetDrift removes what the last check has found: it is no longer known.
+func (m Modules) ForgetDrift(module string) { m.drift.DeleteLabelValues(module) }
+
+// DriftCorrected counts a run that puts drift back.
+func (m Modules) DriftCorrected(module string) { m.corrections.WithLabelValues(module).Inc() }
+
+// Absent counts objects of the release that are gone.
+func (m Modules) Absent(module string, gone []helm.Object) {
+	for _, o := range gone {
+		m.absentObjects.WithLabelValues(module, o.String()).Inc()
+	}
+}
+
+// Redeployed counts a release that was applied again because of absent objects.
+func (m Modules) Redeployed(module string) { m.redeploy.WithLabelValues(module).Inc() }
+
+// Helm counts what Helm does for modules.
+type Helm struct {
+	seconds, operations *prometheus.HistogramVec
+	fallbacks           prometheus.Counter
+}
+
+func newHelm(d *declared) Helm {
+	return Helm{
+		seconds:    d.histogram("module_helm_seconds", "Duration of the Helm part of module runs.", "module", "activation"),
+		operations: d.histogram("helm_operation_seconds", "Duration of the parts of it: template, check-upgrade, upgrade (installs, too), fallback.", "module", "activation", "operation"),
+		fallbacks:  d.counter("helm_fallback_total", "Repairs of releases that could not simply be upgraded: interrupted, corrupted, or failed at the first install.").WithLabelValues(),
+	}
+}
+
+// Ran notes how long Helm took for a run, also one that failed.
+func (h Helm) Ran(module string, c messages.Cause, began time.Time) {
+	h.seconds.WithLabelValues(module, activation(c)).Observe(seconds(began))
+}
+
+// Operated notes how long one operation of it took, also one that failed.
+func (h Helm) Operated(module string, c messages.Cause, o helm.Operation, began time.Time) {
+	h.operations.WithLabelValues(module, activation(c), string(o)).Observe(seconds(began))
+	if o == helm.Fallback {
+		h.fallbacks.Inc()
+	}
+}

@@ -1,0 +1,312 @@
+package metrics
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// DefaultSeries is how many series a hook may have. One for each of some hundred objects is usual; what grows without an
+// end would take the memory of the operator, and that of Prometheus.
+const DefaultSeries = 1000
+
+// maxConflicts bounds how many metrics of a run that cannot be shown are named: all of them may be such.
+const maxConflicts = 100
+
+// Reports are the series that hooks report through METRICS_PATH (I6, I7). It is the
+// Prometheus collector of /metrics/hooks. Runs of several hooks end at the same time, and
+// each replaces the whole, so a scrape sees all of a run or nothing.
+type Reports struct {
+	// Limit is how many series a hook may report; set it before hooks run.
+	Limit    int
+	reserved string // prefix of the operator's own metrics
+	dropped  *prometheus.CounterVec
+	now      atomic.Pointer[map[reporter]reported]
+}
+
+// reporter is a hook that reports metrics; module is empty for global ones.
+type reporter struct{ module, hook string }
+
+// reported are the series of one hook; they are not changed any more.
+type reported struct {
+	series map[seriesKey]series
+	told   bool // that they are too many
+}
+
+type seriesKey struct{ name, labels string }
+
+// series is one combination of labels; its maps are not changed.
+type series struct {
+	action hooks.MetricAction
+	group  string
+	labels map[string]string
+	value  float64
+	// of histograms
+	count   uint64
+	buckets map[float64]uint64
+}
+
+// family is what all series of a name have in common.
+type family struct {
+	action hooks.MetricAction
+	labels []string
+}
+
+func newReports(d *declared) *Reports {
+	r := &Reports{
+		Limit: DefaultSeries, reserved: d.prefix,
+		dropped: d.counter("hook_metrics_dropped_total", "Values that hooks reported for new series of metrics, and that were dropped because the hook has too many.", "module", "hook"),
+	}
+	r.now.Store(&map[reporter]reported{})
+	return r
+}
+
+// change replaces the reports. It calls next again when another hook was faster.
+func (r *Reports) change(next func(map[reporter]reported)) {
+	for {
+		before := r.now.Load()
+		after := maps.Clone(*before)
+		if next(after); r.now.CompareAndSwap(before, &after) {
+			return
+		}
+	}
+}
+
+// families are those of all series by name. When two hooks bring up one name with different
+// types at the same moment, one type wins.
+func families(now map[reporter]reported) map[string]family {
+	all := map[string]family{}
+	for _, own := range now {
+		for key, s := range own.series {
+			f, ok := all[key.name]
+			if !ok || s.action < f.action {
+				f.action = s.action
+			}
+			for label := range s.labels {
+				if !slices.Contains(f.labels, label) {
+					f.labels = append(f.labels, label)
+				}
+			}
+			all[key.name] = f
+		}
+	}
+	return all
+}
+
+// Check refuses what could not be shown together with what is there: a run whose
+// metrics are refused has no effect at all (X27).
+func (r *Reports) Check(reported []hooks.Metric) error {
+	if len(reported) == 0 {
+		return nil
+	}
+	shown := families(*r.now.Load())
+	now := map[string]hooks.MetricAction{} // of this run
+	known := func(name string) hooks.MetricAction {
+		if f, ok := shown[name]; ok {
+			return f.action
+		}
+		return now[name]
+	}
+	var errs []error
+	for _, m := range reported {
+		if m.Action == hooks.ActionExpire {
+			continue
+		}
+		if err := r.conflict(m, known); err != nil {
+			if errs = append(errs, fmt.Errorf("METRICS_PATH: metric %s: %w", m.Name, err)); len(errs) == maxConflicts {
+				return errors.Join(append(errs, errors.New("there may be more problems; solve these first"))...)
+			}
+			continue
+		}
+		now[m.Name] = m.Action
+	}
+	return errors.Join(errs...)
+}
+
+// conflict says why a metric cannot stand on one page with those that are known.
+func (r *Reports) conflict(m hooks.Metric, known func(name string) hooks.MetricAction) error {
+	for _, reserved := range []string{r.reserved, "go_", "process_"} {
+		if strings.HasPrefix(m.Name, reserved) {
+			return fmt.Errorf("names that begin with %s belong to the operator; choose another", reserved)
+		}
+	}
+	if is := known(m.Name); is != "" && is != m.Action {
+		return fmt.Errorf("action %q does not go with %q, which was used for this name before", m.Action, is)
+	}
+	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+		if base, ok := strings.CutSuffix(m.Name, suffix); ok && known(base) == hooks.ActionObserve {
+			return fmt.Errorf("the histogram %s has a series of this name; choose another", base)
+		}
+		if m.Action == hooks.ActionObserve && known(m.Name+suffix) != "" {
+			return fmt.Errorf("a histogram has a series %s, and there is a metric of this name; choose another", m.Name+suffix)
+		}
+	}
+	return nil
+}
+
+// Add shows what one run of a hook wrote. Series of a group that the run mentions, and does
+// not report again, vanish; groups belong to the hook (I7). New series of a hook that has as
+// many as it may are dropped and counted. It returns how many, the first time that this happens.
+func (r *Reports) Add(owner, hook string, written []hooks.Metric) (dropped int) {
+	if len(written) == 0 {
+		return 0
+	}
+	who, told := reporter{messages.ModuleOf(owner), hook}, false
+	r.change(func(now map[reporter]reported) {
+		told = now[who].told
+		now[who], dropped = now[who].with(who, written, r.Limit)
+	})
+	if dropped > 0 {
+		r.dropped.WithLabelValues(who.module, hook).Add(float64(dropped))
+	}
+	if told {
+		return 0
+	}
+	return dropped
+}
+
+// forget removes the series of a module's hooks (I9).
+func (r *Reports) forget(module string) {
+	r.change(func(now map[reporter]reported) {
+		maps.DeleteFunc(now, func(who reporter, _ reported) bool { return who.module == module })
+	})
+}
+
+// with returns the series after one run of the hook.
+func (own reported) with(who reporter, written []hooks.Metric, limit int) (_ reported, dropped int) {
+	groups := map[string]bool{}
+	for _, m := range written {
+		if m.Group != "" {
+			groups[m.Group] = true
+		}
+	}
+	all, count := map[seriesKey]series{}, 0
+	for key, s := range own.series {
+		if !groups[s.group] {
+			all[key] = s
+			count += s.size()
+		}
+	}
+	for _, m := range written {
+		if m.Action == hooks.ActionExpire {
+			continue
+		}
+		labels := who.label(m.Labels)
+		key := seriesKey{m.Name, fmt.Sprintf("%q", labels)} // sorted
+		before, known := all[key]
+		if !known {
+			before = series{action: m.Action, labels: labels}
+		}
+		after := before.and(m)
+		more := after.size()
+		if known {
+			more -= before.size()
+		}
+		if more > 0 && count+more > limit {
+			dropped++
+			continue
+		}
+		all[key] = after
+		count += more
+	}
+	return reported{all, own.told || dropped > 0}, dropped
+}
+
+// label adds the labels of the operator, which win. An empty label is the same as none to
+// Prometheus.
+func (who reporter) label(labels map[string]string) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, labels)
+	maps.DeleteFunc(all, func(_, value string) bool { return value == "" })
+	all["hook"] = who.hook
+	if who.module != "" {
+		all["module"] = who.module
+	}
+	return all
+}
+
+// size counts as Prometheus does: a histogram has one series for each bucket, and three more.
+func (s series) size() int {
+	if s.action == hooks.ActionObserve {
+		return len(s.buckets) + 3
+	}
+	return 1
+}
+
+// and returns the series with one more value. With other buckets than before a histogram
+// starts again: what was counted cannot be spread over them.
+func (s series) and(m hooks.Metric) series {
+	s.group = m.Group
+	switch m.Action {
+	case hooks.ActionAdd:
+		s.value += m.Value
+	case hooks.ActionObserve:
+		before := s.buckets
+		if !slices.Equal(slices.Sorted(maps.Keys(before)), m.Buckets) {
+			s.count, s.value, before = 0, 0, nil
+		}
+		s.count++
+		s.value += m.Value
+		s.buckets = map[float64]uint64{}
+		for _, bound := range m.Buckets {
+			if s.buckets[bound] = before[bound]; m.Value <= bound {
+				s.buckets[bound]++
+			}
+		}
+	default:
+		s.value = m.Value
+	}
+	return s
+}
+
+// Describe implements prometheus.Collector: nothing is known in advance.
+func (r *Reports) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector. Labels that a series lacks are empty, so that
+// all series of a name have the same.
+func (r *Reports) Collect(out chan<- prometheus.Metric) {
+	now, descriptions := *r.now.Load(), map[string]*prometheus.Desc{}
+	all := families(now)
+	for name, f := range all {
+		slices.Sort(f.labels)
+		descriptions[name] = prometheus.NewDesc(name, "Reported by a hook.", f.labels, nil)
+	}
+	for who, own := range now {
+		for key, s := range own.series {
+			// A global hook may report in the name of a module; the module's hook of its name wins.
+			other := reporter{s.labels["module"], who.hook}
+			if _, taken := now[other].series[key]; s.action == all[key.name].action && (other == who || !taken) {
+				out <- s.metric(descriptions[key.name], all[key.name].labels)
+			}
+		}
+	}
+}
+
+func (s series) metric(desc *prometheus.Desc, labels []string) prometheus.Metric {
+	given := make([]string, len(labels))
+	for i, name := range labels {
+		given[i] = s.labels[name]
+	}
+	var m prometheus.Metric
+	var err error
+	switch s.action {
+	case hooks.ActionAdd:
+		m, err = prometheus.NewConstMetric(desc, prometheus.CounterValue, s.value, given...)
+	case hooks.ActionObserve:
+		m, err = prometheus.NewConstHistogram(desc, s.count, s.value, s.buckets, given...)
+	default:
+		m, err = prometheus.NewConstMetric(desc, prometheus.GaugeValue, s.value, given...)
+	}
+	if err != nil { // the scrape shows it; names and labels were checked when the hook wrote them
+		return prometheus.NewInvalidMetric(desc, err)
+	}
+	return m
+}

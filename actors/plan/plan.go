@@ -1,0 +1,315 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"addon-operator/actors/decide"
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/helm/charts"
+	"addon-operator/helm/dryrun"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// Helm returns what Helm would do, without doing it. Package helm implements it.
+type Helm interface {
+	Plan(ctx context.Context, m helm.Module) (helm.Plan, error)
+	PlanRemoval(ctx context.Context, release string, purge bool) (helm.Plan, error)
+	Drift(ctx context.Context, m helm.Module) (drifted []dryrun.Change, known bool, err error)
+}
+
+// Scripts runs enabled scripts. Package hooks implements it.
+type Scripts interface {
+	Enabled(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)
+}
+
+// width is how many charts are planned at the same time.
+const width = 4
+
+// Known is what a plan is made from.
+type Known struct {
+	Helm    Helm // nil: there are no plans
+	Scripts Scripts
+	// Reload is what is known of the next reload. A plan finds out itself which modules are enabled or
+	// under maintenance.
+	Reload decide.Reload
+	// Config is the content of the ConfigMap that is in force.
+	Config map[string]string
+	// Sections are those of all modules and of global, by key.
+	Sections map[string]*values.Section
+	Enabling decide.Enabling
+	// Running returns which modules would not have to be started.
+	Running func(m addons.Module, release bool) bool
+	// HookValues is what is known of the values that hooks of a module set, by module. A module that
+	// is not in it has run no hooks yet; GlobalHooksRan says the same of global hooks.
+	HookValues     map[string]string
+	GlobalHooksRan bool
+	Notes          []string // what the plan cannot know
+}
+
+// planner makes one plan.
+type planner struct {
+	Known
+	secrets bool
+	config  values.Document // with which it is made
+	hider   *values.Hider   // of the secrets in the values
+	// globalUnknown: there are global hooks, and none has run.
+	globalUnknown bool
+}
+
+// Make plans with the ConfigMap in force, or with the proposed one of the request. It goes the way of
+// a reload: flags, enabled scripts, steps, charts.
+func Make(ctx context.Context, known Known, request messages.PlanRequest) (messages.Plan, error) {
+	p := &planner{Known: known, secrets: request.Secrets}
+	p.HookValues = maps.Clone(p.HookValues)
+	if err := p.lookForHooks(); err != nil {
+		return messages.Plan{}, err
+	}
+	if refused := p.propose(p.choose(request.Proposed)); refused != "" {
+		return messages.Plan{Refused: refused, Modules: []messages.ModulePlan{}}, nil
+	}
+	if p.Helm == nil {
+		return messages.Plan{}, errors.New("this operator cannot make plans: it has no Helm")
+	}
+	script := func(m addons.Module, before []string) (hooks.Answer, error) {
+		return p.Scripts.Enabled(ctx, decide.Script(m, p.Sections[values.GlobalKey], p.Sections[m.Key], before))
+	}
+	enabled, verdicts, err := decide.Enabled(p.Reload.Tree.Modules, p.Enabling.Dynamic, p.config.Flags, script)
+	if err != nil {
+		return messages.Plan{}, fmt.Errorf("enabled scripts: %s", p.hide(err.Error()))
+	}
+	p.Reload.Enabled, p.Reload.Maintenance = enabled, p.config.Maintenance
+	steps, _ := p.Reload.Steps()
+	plan := messages.Plan{Notes: p.Notes, Modules: p.modules(steps, verdicts)}
+	var group errgroup.Group
+	group.SetLimit(width)
+	for i := range plan.Modules {
+		group.Go(func() error {
+			p.complete(ctx, &plan.Modules[i])
+			return ctx.Err()
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return messages.Plan{}, err
+	}
+	plan.Count()
+	return plan, nil
+}
+
+// choose returns the data of the ConfigMap that is planned with. Hooks write into the one
+// in the cluster, so what a proposed one leaves out may be theirs.
+func (p *planner) choose(proposed map[string]string) map[string]string {
+	if proposed == nil {
+		return p.Config
+	}
+	var missing []string
+	for _, key := range slices.Sorted(maps.Keys(p.Config)) {
+		if _, ok := proposed[key]; !ok {
+			missing = append(missing, key)
+		}
+	}
+	if len(missing) > 0 {
+		p.Notes = append(p.Notes, "the ConfigMap in the cluster has keys that the proposed one lacks, and hooks may have written some of them: "+strings.Join(missing, ", "))
+	}
+	return proposed
+}
+
+// propose gives every section its part of a ConfigMap. refused says why the operator
+// would not take it.
+func (p *planner) propose(data map[string]string) (refused string) {
+	doc, err := decide.Check(data, nil, p.Sections, p.Reload.Tree.Modules, p.Enabling)
+	if err != nil {
+		return err.Error()
+	}
+	p.config = doc
+	sections := make(map[string]*values.Section, len(p.Sections))
+	for key, section := range p.Sections {
+		next, err := section.WithConfig(doc.Sections[key], values.Origin{})
+		if err != nil { // of a disabled module, whose values are not checked (D37)
+			next = section
+		}
+		sections[key] = next
+	}
+	p.Sections = sections
+	var secrets []string
+	for _, section := range sections {
+		secrets = append(secrets, section.SecretTexts()...)
+	}
+	p.hider = values.NewHider(secrets)
+	return ""
+}
+
+// hide gives a text as the one who asked may see it.
+func (p *planner) hide(text string) string {
+	if p.secrets {
+		return text
+	}
+	return p.hider.Text(text)
+}
+
+// modules are the modules of a plan in the order in which their turn comes.
+func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict) []messages.ModulePlan {
+	plans := []messages.ModulePlan{}
+	for _, name := range steps.Run {
+		m := p.module(name)
+		plan := messages.ModulePlan{Module: name, Step: messages.StepRun, Why: "enabled by " + verdicts[name].Source, HookValues: p.HookValues[name]}
+		if !p.Running(*m, p.Reload.Deployed[name]) {
+			plan.Step = messages.StepStart
+		}
+		plans = append(plans, plan)
+	}
+	disabled := func(name string) string {
+		if v, ok := verdicts[name]; ok && v.Reason != "" {
+			return "disabled by " + v.Source + ": " + p.hide(v.Reason)
+		} else if ok {
+			return "disabled by " + v.Source
+		}
+		return "there is no module directory"
+	}
+	for _, name := range steps.Delete {
+		plans = append(plans, messages.ModulePlan{Module: name, Step: messages.StepStop, Why: disabled(name)})
+	}
+	for _, name := range steps.Purge {
+		plans = append(plans, messages.ModulePlan{Module: name, Step: messages.StepPurge, Why: disabled(name)})
+	}
+	for _, name := range steps.Held {
+		plans = append(plans, messages.ModulePlan{Module: name, Step: messages.StepKeep, Why: disabled(name) + ", but its purge is held back: " + steps.HeldWhy})
+	}
+	for _, name := range steps.Keep {
+		plans = append(plans, messages.ModulePlan{Module: name, Step: messages.StepKeep, Why: disabled(name) + ", but under maintenance"})
+	}
+	return plans
+}
+
+func (p *planner) module(name string) *addons.Module {
+	i := slices.IndexFunc(p.Reload.Tree.Modules, func(m addons.Module) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &p.Reload.Tree.Modules[i]
+}
+
+// complete adds to a step what Helm would do.
+func (p *planner) complete(ctx context.Context, step *messages.ModulePlan) {
+	switch step.Step {
+	case messages.StepKeep:
+	case messages.StepStop, messages.StepPurge:
+		would, err := p.Helm.PlanRemoval(ctx, step.Module, step.Step == messages.StepPurge)
+		p.describe(step, would, err)
+	default:
+		p.planRun(ctx, step, *p.module(step.Module))
+	}
+}
+
+func (p *planner) planRun(ctx context.Context, step *messages.ModulePlan, m addons.Module) {
+	if decide.Maintained(m, p.config.Maintenance) != "" {
+		step.Notes = append(step.Notes, "it is under maintenance: its release is left alone")
+		return
+	}
+	if !charts.Exists(m.Dir) {
+		return
+	}
+	if step.Step == messages.StepStart && bringsCRDs(m, p.merged(m)) {
+		step.Notes = append(step.Notes, "its CRDs would be installed first")
+	}
+	if !p.validForHelm(step, values.GlobalKey, p.globalUnknown) || !p.validForHelm(step, m.Key, step.HookValues == messages.HookValuesUnknown) {
+		return
+	}
+	would, err := p.Helm.Plan(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: p.merged(m)})
+	p.describe(step, would, err)
+}
+
+// bringsCRDs reports whether a module, or a subchart that its values enable, has definitions.
+func bringsCRDs(m addons.Module, merged map[string]any) bool {
+	if entries, err := os.ReadDir(filepath.Join(m.Dir, "crds")); err == nil && len(entries) > 0 {
+		return true
+	}
+	if !charts.HasSubcharts(m.Dir) {
+		return false
+	}
+	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	if err != nil {
+		return false // the plan of its release says so
+	}
+	files, err := loaded.SubchartCRDs(merged)
+	return err == nil && len(files) > 0
+}
+
+// validForHelm checks a section before a chart is rendered with it. When it is incomplete
+// because hooks have not run, what is wrong with it proves nothing.
+func (p *planner) validForHelm(step *messages.ModulePlan, key string, incomplete bool) bool {
+	err := p.Sections[key].ValidateForHelm()
+	switch {
+	case err == nil:
+		return true
+	case incomplete:
+		step.Unknown = p.hide(err.Error())
+	default:
+		step.Error = p.hide(fmt.Sprintf("values for helm: %v", err))
+	}
+	return false
+}
+
+// merged are the values of a module as Helm sees them.
+func (p *planner) merged(m addons.Module) map[string]any {
+	return map[string]any{values.GlobalKey: p.Sections[values.GlobalKey].Merged(), m.Key: p.Sections[m.Key].Merged()}
+}
+
+func (p *planner) describe(step *messages.ModulePlan, would helm.Plan, err error) {
+	switch {
+	case helm.IsAway(err): // what was found until then would not be done
+		step.Unknown = p.hide(err.Error())
+		return
+	case err != nil:
+		step.Error = p.hide(err.Error())
+	}
+	step.Release, step.Reason = string(would.Action), would.Reason
+	for _, h := range would.Hooks {
+		step.Notes = append(step.Notes, fmt.Sprintf("Helm hook %s would run: %s", h.Object, h.Events))
+	}
+	for _, c := range would.Changes {
+		c.Mask = p.hider.Object
+		object := messages.ObjectPlan{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(p.secrets)}
+		if c.Verb == dryrun.Changed {
+			object.Fields = paths(c.Fields(p.secrets))
+		}
+		step.Objects = append(step.Objects, object)
+	}
+}
+
+// lookForHooks notes whose values are not known because hooks have not run.
+func (p *planner) lookForHooks() error {
+	if !p.GlobalHooksRan {
+		global, _, err := hooks.Find(p.Reload.Tree.Global.HooksDir, "", hooks.Global)
+		if err != nil {
+			return err
+		}
+		if p.globalUnknown = len(global) > 0; p.globalUnknown {
+			p.Notes = append(p.Notes, fmt.Sprintf("global hooks were not run (%d): values and flags that they would set are unknown", len(global)))
+		}
+	}
+	for _, m := range p.Reload.Tree.Modules {
+		if _, known := p.HookValues[m.Name]; known {
+			continue
+		}
+		files, _, err := hooks.Find(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
+		if err != nil {
+			return err
+		}
+		if len(files) > 0 {
+			p.HookValues[m.Name] = messages.HookValuesUnknown
+		}
+	}
+	return nil
+}

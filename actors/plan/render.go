@@ -1,0 +1,96 @@
+package plan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/helm"
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// Renderer renders charts, and changes nothing. Package helm implements it.
+type Renderer interface {
+	Show(ctx context.Context, m helm.Module) ([]helm.Document, error)
+	Deployed(ctx context.Context, release string) (objects []map[string]any, revision int, err error)
+}
+
+// Render renders the chart of a module, and compares it with the deployed release if that is asked.
+func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values.Hider, request messages.RenderRequest) (messages.Rendered, error) {
+	documents, err := renderer.Show(ctx, m)
+	if err != nil {
+		return messages.Rendered{}, fmt.Errorf("render: %w", err)
+	}
+	mask := hider.Object
+	rendered := messages.Rendered{Module: m.Name, Objects: []any{}}
+	var text strings.Builder
+	var errs []error
+	for _, d := range documents {
+		shown, err := showDocument(d, request, mask)
+		fmt.Fprintf(&text, "---\n# Source: %s\n%s", d.Source, shown.text)
+		rendered.Objects = append(rendered.Objects, shown.objects...)
+		errs = append(errs, err)
+	}
+	rendered.Text = text.String()
+	if err := errors.Join(errs...); err != nil || !request.Diff {
+		return rendered, err
+	}
+	deployed, revision, err := renderer.Deployed(ctx, m.Name)
+	if err != nil {
+		return rendered, fmt.Errorf("the deployed release: %w", err)
+	}
+	var now []map[string]any
+	for _, d := range documents {
+		if !d.Hook {
+			now = append(now, d.Objects...)
+		}
+	}
+	rendered.Revision = revision
+	if request.Secrets {
+		mask = nil
+	}
+	rendered.Changes = diffObjects(deployed, now, mask)
+	return rendered, nil
+}
+
+// shownDocument is a document without secrets.
+type shownDocument struct {
+	text    string
+	objects []any
+}
+
+func showDocument(d helm.Document, request messages.RenderRequest, mask func(map[string]any) map[string]any) (shownDocument, error) {
+	switch {
+	case d.Err != nil && request.Broken && request.Secrets:
+		return shownDocument{text: d.Text}, nil
+	case d.Err != nil && request.Broken:
+		return shownDocument{text: "# cannot be read, so secrets in it cannot be hidden; ask for it with show-secrets\n# " + d.Err.Error() + "\n"}, nil
+	case d.Err != nil:
+		return shownDocument{}, fmt.Errorf("%s: %w; ask with debug for what it printed", d.Source, d.Err)
+	}
+	var shown shownDocument
+	if request.Secrets {
+		shown.text = d.Text
+	}
+	for i, object := range d.Objects {
+		if request.Secrets {
+			shown.objects = append(shown.objects, object)
+			continue
+		}
+		masked := mask(object)
+		shown.objects = append(shown.objects, masked)
+		text, err := yaml.Marshal(masked)
+		if err != nil {
+			return shown, fmt.Errorf("%s: %w", d.Source, err)
+		}
+		if i > 0 {
+			shown.text += "---\n"
+		}
+		shown.text += string(text)
+	}
+	return shown, nil
+}

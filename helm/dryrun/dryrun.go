@@ -1,0 +1,283 @@
+// Package dryrun is an API server for a caller who only wants to know what would
+// happen: transports that let no write through, and the changes that they saw.
+package dryrun
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"addon-operator/helm/manifest"
+)
+
+// Objects is a transport under which writes of objects become dry runs of the API
+// server; deletions are answered here. It notes what would change.
+type Objects struct {
+	next http.RoundTripper
+
+	mu      sync.Mutex
+	changes []Change
+	gone    map[string]bool // paths of what was deleted
+}
+
+var _ http.RoundTripper = (*Objects)(nil)
+
+// New makes a transport that reads through another one.
+func New(next http.RoundTripper) *Objects { return &Objects{next: next} }
+
+// RoundTrip implements http.RoundTripper.
+func (r *Objects) RoundTrip(req *http.Request) (*http.Response, error) {
+	switch req.Method {
+	case http.MethodGet, http.MethodHead:
+		if r.deleted(req.URL.Path) {
+			return respondStatus(req, http.StatusNotFound, metav1.StatusReasonNotFound), nil
+		}
+		return r.next.RoundTrip(req)
+	case http.MethodPost:
+		return r.create(req)
+	case http.MethodPatch, http.MethodPut:
+		return r.change(req)
+	case http.MethodDelete:
+		return r.remove(req)
+	}
+	return nil, fmt.Errorf("bug: a dry run cannot %s %s", req.Method, req.URL.Path)
+}
+
+// dryRun sends a write that the API server checks, completes and forgets.
+func (r *Objects) dryRun(req *http.Request, body []byte) (*http.Response, []byte, error) {
+	dry := req.Clone(req.Context())
+	query := dry.URL.Query()
+	query.Set("dryRun", metav1.DryRunAll)
+	dry.URL.RawQuery = query.Encode()
+	dry.Body, dry.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	dry.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
+	resp, err := r.next.RoundTrip(dry)
+	if err != nil {
+		return nil, nil, err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return nil, nil, err
+	}
+	resp.Body = io.NopCloser(bytes.NewReader(answer))
+	return resp, answer, nil
+}
+
+// noDryRun recognises admission webhooks that have side effects.
+func noDryRun(code int, answer []byte) bool {
+	return code == http.StatusBadRequest && bytes.Contains(answer, []byte("dry run"))
+}
+
+// Notes of changes that the API server was not able to try.
+const (
+	NoteWebhook   = "an admission webhook does not support dry runs, so it was not tried"
+	NoteNamespace = "its namespace does not exist yet"
+	NoteKind      = "its kind is not known to the API server yet"
+	NoteRecreated = "it is deleted and created again"
+)
+
+func (r *Objects) create(req *http.Request) (*http.Response, error) {
+	body, err := bodyOf(req)
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := objectIn(body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", req.URL.Path, err)
+	}
+	resp, answer, err := r.dryRun(req, body)
+	if err != nil {
+		return nil, err
+	}
+	change := Change{Object: manifest.Of(wanted), Verb: Created, After: wanted.Object}
+	switch {
+	case resp.StatusCode < http.StatusMultipleChoices:
+	case resp.StatusCode == http.StatusConflict && r.deleted(req.URL.Path+"/"+wanted.GetName()):
+		change.Note = NoteRecreated
+	case noDryRun(resp.StatusCode, answer):
+		change.Note = NoteWebhook
+	case resp.StatusCode == http.StatusNotFound && wanted.GetNamespace() != "" && bytes.Contains(answer, []byte("namespaces")):
+		change.Note = NoteNamespace
+	default:
+		return resp, nil
+	}
+	r.Note(change)
+	if change.Note != "" {
+		return respond(req, http.StatusCreated, "application/json", body), nil
+	}
+	return resp, nil
+}
+
+func (r *Objects) change(req *http.Request) (*http.Response, error) {
+	body, err := bodyOf(req)
+	if err != nil {
+		return nil, err
+	}
+	before, raw, err := r.read(req)
+	if err != nil {
+		return nil, err
+	}
+	resp, answer, err := r.dryRun(req, body)
+	if err != nil || before == nil {
+		return resp, err
+	}
+	change := Change{Object: manifest.Of(before), Verb: Changed, Before: before.Object}
+	switch {
+	case resp.StatusCode < http.StatusMultipleChoices:
+		after, err := objectIn(answer)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", req.URL.Path, err)
+		}
+		change.After = after.Object
+		r.Note(change)
+		return resp, nil
+	case noDryRun(resp.StatusCode, answer):
+		change.Note, change.After = NoteWebhook, before.Object
+		r.Note(change)
+		return respond(req, http.StatusOK, "application/json", raw), nil
+	}
+	return resp, nil
+}
+
+// remove never asks the API server: the options of a deletion stand in the body
+// that Helm sends, and one that is not understood would be no dry run.
+func (r *Objects) remove(req *http.Request) (*http.Response, error) {
+	before, _, err := r.read(req)
+	if err != nil {
+		return nil, err
+	}
+	if before == nil {
+		return respondStatus(req, http.StatusNotFound, metav1.StatusReasonNotFound), nil
+	}
+	r.Note(Change{Object: manifest.Of(before), Verb: Deleted, Before: before.Object})
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone == nil {
+		r.gone = map[string]bool{}
+	}
+	r.gone[req.URL.Path] = true
+	return respondStatus(req, http.StatusOK, ""), nil
+}
+
+func (r *Objects) deleted(path string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.gone[path]
+}
+
+// read asks for the object that a write is about; nil when there is none, or it
+// may not be read: then the write says so.
+func (r *Objects) read(req *http.Request) (*unstructured.Unstructured, []byte, error) {
+	address := *req.URL
+	address.RawQuery = ""
+	get, err := http.NewRequestWithContext(req.Context(), http.MethodGet, address.String(), http.NoBody)
+	if err != nil {
+		return nil, nil, err
+	}
+	get.Header.Set("Accept", "application/json")
+	get.Header.Set("User-Agent", req.Header.Get("User-Agent"))
+	resp, err := r.next.RoundTrip(get)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		return nil, nil, err
+	}
+	object, err := objectIn(body)
+	return object, body, err
+}
+
+// Note remembers a change; an object that is written twice keeps what it was.
+func (r *Objects) Note(c Change) {
+	if c.Verb == Changed && c.Note == "" && len(c.Fields(true)) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, known := range r.changes {
+		if known.Object == c.Object {
+			if known.Before != nil {
+				c.Before = known.Before
+			}
+			switch {
+			case c.Verb == Changed && known.Verb == Created:
+				c.Verb = Created
+			case c.Verb == Created && known.Verb == Deleted:
+				c.Verb = Changed
+			}
+			r.changes[i] = c
+			return
+		}
+	}
+	r.changes = append(r.changes, c)
+}
+
+// Changes are those so far, sorted by the names of the objects.
+func (r *Objects) Changes() []Change {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := append([]Change(nil), r.changes...)
+	sortChanges(out)
+	return out
+}
+
+// Records is a transport that answers writes of release records as if they were
+// stored.
+type Records struct{ Next http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (t Records) RoundTrip(req *http.Request) (*http.Response, error) {
+	switch req.Method {
+	case http.MethodGet:
+		return t.Next.RoundTrip(req)
+	case http.MethodPost, http.MethodPut:
+		body, err := bodyOf(req)
+		if err != nil {
+			return nil, err
+		}
+		return respond(req, http.StatusOK, req.Header.Get("Content-Type"), body), nil
+	}
+	return respondStatus(req, http.StatusOK, ""), nil
+}
+
+func bodyOf(req *http.Request) ([]byte, error) {
+	if req.Body == nil {
+		return nil, nil
+	}
+	body, err := io.ReadAll(req.Body)
+	return body, errors.Join(err, req.Body.Close())
+}
+
+func objectIn(data []byte) (*unstructured.Unstructured, error) {
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(data); err != nil {
+		return nil, fmt.Errorf("read an object: %w", err)
+	}
+	return u, nil
+}
+
+func respond(req *http.Request, code int, contentType string, body []byte) *http.Response {
+	return &http.Response{
+		Status: http.StatusText(code), StatusCode: code, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: req,
+		Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
+	}
+}
+
+func respondStatus(req *http.Request, code int, reason metav1.StatusReason) *http.Response {
+	status := metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess, Code: int32(code), Reason: reason}
+	if reason != "" {
+		status.Status, status.Message = metav1.StatusFailure, strings.ToLower(string(reason))
+	}
+	body, _ := json.Marshal(status) // a struct of texts
+	return respond(req, code, "application/json", body)
+}

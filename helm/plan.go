@@ -1,0 +1,138 @@
+package helm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+
+	"helm.sh/helm/v3/pkg/release"
+
+	"addon-operator/helm/dryrun"
+)
+
+// Plan is what Apply or Uninstall would do.
+type Plan struct {
+	// Action that would be taken; empty when there is nothing to uninstall.
+	Action  Action
+	Reason  string
+	Changes []dryrun.Change // of objects, sorted by their names
+	Hooks   []Hook          // Helm hooks that would run; a plan runs none
+}
+
+// Hook is a Helm hook of a chart.
+type Hook struct {
+	Object string // Kind name
+	Events []string
+}
+
+// Uninstalled is the action of a plan of Uninstall.
+const Uninstalled Action = "uninstalled"
+
+// Plan returns what Apply would do now. It writes nothing: see dryRun. An
+// error is the one that Apply would meet, as far as it can be known before; what
+// was found until then is returned with it.
+func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
+	trial, err := c.dryRun(ctx)
+	if err != nil {
+		return Plan{}, err
+	}
+	a, outcome, err := trial.applyModule(ctx, m)
+	p := Plan{Action: outcome.Action, Reason: outcome.Reason, Changes: trial.dry.Changes()}
+	if err != nil {
+		return p, err
+	}
+	if a.store != nil && outcome.Action != Skipped {
+		last, _ := a.store.state.Last()
+		if rel, err := a.store.body(last); err == nil {
+			p.Hooks = hooksOf(rel, outcome.Action)
+		}
+	}
+	return p, nil
+}
+
+// PlanRemoval returns what Uninstall, or Purge, would do now.
+func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan, error) {
+	trial, err := c.dryRun(ctx)
+	if err != nil {
+		return Plan{}, err
+	}
+	existed, err := trial.remove(ctx, name, purge)
+	p := Plan{Changes: trial.dry.Changes(), Hooks: trial.dry.hooks}
+	if existed {
+		p.Action, p.Reason = Uninstalled, "its release is removed"
+	}
+	return p, err
+}
+
+// Drift returns which objects of a module others changed since its last Apply: the
+// fields that an Apply with these objects as Module.Drifted puts back. It looks at
+// what the chart sets; defaults of the API server and fields of other writers are
+// none of its business. known is false when an Apply is due anyway, whose changes
+// would not be drift.
+func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, known bool, err error) {
+	trial, err := c.dryRun(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	a, err := trial.prepare(ctx, m)
+	if err != nil {
+		return nil, false, err
+	}
+	a.merge3, a.unmarked = true, true
+	if known, err = a.dryRunUpgrade(); err != nil || !known {
+		return nil, false, classify(ctx, m.Name, a.operation, err)
+	}
+	return slices.DeleteFunc(trial.dry.Changes(), func(ch dryrun.Change) bool { return ch.Verb != dryrun.Changed }), true, nil
+}
+
+// dryRunUpgrade upgrades a release that is as it should be.
+func (a *apply) dryRunUpgrade() (settled bool, err error) {
+	state, err := a.client.records.read(a.ctx, a.release)
+	if err != nil {
+		return false, err
+	}
+	a.store = a.operation.store(state)
+	if err := a.readLegacyChecksum(); err != nil {
+		return false, err
+	}
+	if step, _ := Decide(a.store.state, a.manifest.checksum, nil); step != StepSkip {
+		return false, nil
+	}
+	_, err = a.take(StepUpgrade, "")
+	return true, err
+}
+
+// insist lets drifted objects be a reason to act.
+func insist(step Step, reason string, drifted []Object) (Step, string) {
+	switch {
+	case step != StepSkip || len(drifted) == 0:
+		return step, reason
+	case len(drifted) == 1:
+		return StepUpgrade, fmt.Sprintf("%s was changed by others", drifted[0])
+	}
+	return StepUpgrade, fmt.Sprintf("%s and %d more were changed by others", drifted[0], len(drifted)-1)
+}
+
+// hooksOf lists the hooks of a release that an action runs.
+func hooksOf(rel *release.Release, action Action) []Hook {
+	wanted := map[Action][]release.HookEvent{
+		Installed:   {release.HookPreInstall, release.HookPostInstall},
+		Upgraded:    {release.HookPreUpgrade, release.HookPostUpgrade},
+		Uninstalled: {release.HookPreDelete, release.HookPostDelete},
+	}[action]
+	var hooks []Hook
+	for _, h := range rel.Hooks {
+		var events []string
+		for _, e := range h.Events {
+			if slices.Contains(wanted, e) {
+				events = append(events, string(e))
+			}
+		}
+		if len(events) > 0 {
+			hooks = append(hooks, Hook{h.Kind + " " + h.Name, events})
+		}
+	}
+	slices.SortFunc(hooks, func(a, b Hook) int { return cmp.Compare(a.Object, b.Object) })
+	return hooks
+}

@@ -1,0 +1,191 @@
+package apiserver
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	openapi_v2 "github.com/google/gnostic-models/openapiv2"
+	"google.golang.org/protobuf/proto"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
+)
+
+// serveDiscovery answers what clients ask before they ask for objects. It reports false
+// for all other paths.
+func serveDiscovery(w http.ResponseWriter, r *http.Request, served kinds, about version.Info) bool {
+	path := strings.Trim(r.URL.Path, "/")
+	if gv, ok := groupVersion(path); ok {
+		list := resources(served.all, gv)
+		switch {
+		case slices.Contains(served.away, gv):
+			writeError(w, apierrors.NewServiceUnavailable("the server is currently unable to handle the request"))
+		case len(list.APIResources) == 0:
+			return false
+		default:
+			writeJSON(w, http.StatusOK, list)
+		}
+		return true
+	}
+	switch {
+	case path == "version":
+		writeJSON(w, http.StatusOK, about)
+	case path == "api":
+		writeJSON(w, http.StatusOK, metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
+	case path == "apis":
+		answerGroups(w, r, groups(served))
+	case path == "openapi/v3":
+		writeJSON(w, http.StatusOK, openAPIPaths(served.all))
+	case path == "openapi/v2":
+		writeOpenAPIv2(w, served.all)
+	case strings.HasPrefix(path, "openapi/v3/"):
+		writeJSON(w, http.StatusOK, openAPI(served.all))
+	default:
+		list := groups(served)
+		i := slices.IndexFunc(list, func(g metav1.APIGroup) bool { return "apis/"+g.Name == path })
+		if i < 0 {
+			return false
+		}
+		writeJSON(w, http.StatusOK, list[i])
+	}
+	return true
+}
+
+// groupVersion reads a path that asks which resources a version has.
+func groupVersion(path string) (gv schema.GroupVersion, ok bool) {
+	switch parts := strings.Split(path, "/"); {
+	case len(parts) == 2 && parts[0] == "api":
+		return schema.GroupVersion{Version: parts[1]}, true
+	case len(parts) == 3 && parts[0] == "apis":
+		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, true
+	}
+	return gv, false
+}
+
+// answerGroups shows by an ETag whether the kinds are still the same.
+func answerGroups(w http.ResponseWriter, r *http.Request, list []metav1.APIGroup) {
+	answer := metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}, Groups: list}
+	data, err := json.Marshal(answer)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	tag := fmt.Sprintf("%q", fmt.Sprintf("%x", sha256.Sum256(data)))
+	w.Header().Set("ETag", tag)
+	if r.Header.Get("If-None-Match") == tag {
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	writeJSON(w, http.StatusOK, answer)
+}
+
+func groups(served kinds) []metav1.APIGroup {
+	list := []metav1.APIGroup{}
+	add := func(gv schema.GroupVersion) {
+		if gv.Group == "" {
+			return
+		}
+		v := metav1.GroupVersionForDiscovery{GroupVersion: gv.String(), Version: gv.Version}
+		i := slices.IndexFunc(list, func(g metav1.APIGroup) bool { return g.Name == gv.Group })
+		if i < 0 {
+			list = append(list, metav1.APIGroup{TypeMeta: metav1.TypeMeta{Kind: "APIGroup", APIVersion: "v1"}, Name: gv.Group, PreferredVersion: v})
+			i = len(list) - 1
+		}
+		if !slices.Contains(list[i].Versions, v) {
+			list[i].Versions = append(list[i].Versions, v)
+		}
+	}
+	for _, k := range served.all {
+		add(k.GroupVersion)
+	}
+	for _, gv := range served.away {
+		add(gv)
+	}
+	return list
+}
+
+func resources(all []*kind, gv schema.GroupVersion) metav1.APIResourceList {
+	list := metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String(), APIResources: []metav1.APIResource{}}
+	for _, k := range all {
+		if k.GroupVersion != gv {
+			continue
+		}
+		verbs := metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
+		if k.resource() == namespaces {
+			verbs = slices.Delete(verbs, 2, 3)
+		}
+		list.APIResources = append(list.APIResources, metav1.APIResource{
+			Name: k.plural, SingularName: k.singular, Namespaced: k.namespaced, Kind: k.name, ShortNames: k.short, Verbs: verbs,
+		})
+		if k.scale != nil {
+			list.APIResources = append(list.APIResources, metav1.APIResource{
+				Name: k.plural + "/scale", Namespaced: k.namespaced, Group: "autoscaling", Version: "v1", Kind: "Scale", Verbs: metav1.Verbs{"get", "patch", "update"},
+			})
+		}
+		if k.status {
+			list.APIResources = append(list.APIResources, metav1.APIResource{
+				Name: k.plural + "/status", Namespaced: k.namespaced, Kind: k.name, Verbs: metav1.Verbs{"get", "patch", "update"},
+			})
+		}
+	}
+	return list
+}
+
+// openAPIPaths lists the documents that kubectl asks for before it writes: whether the
+// server checks unknown fields. It says so, and accepts every field.
+func openAPIPaths(all []*kind) map[string]any {
+	paths := map[string]any{}
+	for _, k := range all {
+		name := "apis/" + k.String()
+		if k.Group == "" {
+			name = "api/" + k.Version
+		}
+		paths[name] = map[string]any{"serverRelativeURL": "/openapi/v3/" + name}
+	}
+	return map[string]any{"paths": paths}
+}
+
+func openAPI(all []*kind) map[string]any {
+	paths := map[string]any{}
+	for _, k := range all {
+		paths["/"+k.String()+"/"+k.plural] = map[string]any{"patch": map[string]any{
+			"parameters":                      []any{map[string]any{"name": "fieldValidation", "in": "query", "schema": map[string]any{"type": "string"}}},
+			"responses":                       map[string]any{},
+			"x-kubernetes-group-version-kind": map[string]any{"group": k.Group, "version": k.Version, "kind": k.name},
+		}}
+	}
+	return map[string]any{"openapi": "3.0.0", "info": map[string]any{"title": "scenario", "version": "v1"}, "paths": paths}
+}
+
+// writeOpenAPIv2 answers what kubectl asks for before it writes a List: the kinds, each
+// with any fields. It reads nothing but protobuf.
+func writeOpenAPIv2(w http.ResponseWriter, all []*kind) {
+	definitions := map[string]any{}
+	for _, k := range all {
+		definitions[k.String()+"."+k.name] = map[string]any{
+			"type":                            "object",
+			"x-kubernetes-group-version-kind": []any{map[string]any{"group": k.Group, "version": k.Version, "kind": k.name}},
+		}
+	}
+	text, err := json.Marshal(map[string]any{
+		"swagger": "2.0", "info": map[string]any{"title": "scenario", "version": "v1"}, "paths": map[string]any{}, "definitions": definitions,
+	})
+	var data []byte
+	if err == nil {
+		var document *openapi_v2.Document
+		if document, err = openapi_v2.ParseDocument(text); err == nil {
+			data, err = proto.Marshal(document)
+		}
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+	_, _ = w.Write(data) // a client that is gone needs no answer
+}

@@ -1,0 +1,392 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// Request is one request of a client for objects, as OnRequest shows it.
+type Request struct {
+	schema.GroupVersionResource
+
+	Verb            string         // as RBAC names it
+	Namespace, Name string         // "" for those of all namespaces, and for all objects
+	Labels          string         // the selector of a list
+	Object          map[string]any // to be created, else nil
+}
+
+// request is a request for objects: /apis/GROUP/VERSION/namespaces/NAMESPACE/PLURAL/NAME/SUBRESOURCE.
+type request struct {
+	http                         *http.Request
+	query                        url.Values
+	store                        *store
+	verb                         string
+	kind                         *kind
+	namespace, name, subresource string
+	selection                    selection
+	partial                      bool // the client wants no more than metadata
+	created                      bool // the answer is an object that did not exist
+}
+
+// write is how the request wants an object to be written.
+func (q *request) write() write {
+	w := write{dry: q.dry(), subresource: q.subresource, manager: q.query.Get("fieldManager")}
+	if w.manager == "" {
+		w.manager, _, _ = strings.Cut(q.http.UserAgent(), "/")
+	}
+	return w
+}
+
+func (q *request) dry() bool { return q.query.Get("dryRun") != "" }
+
+// ServeHTTP implements http.Handler.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if serveDiscovery(w, r, s.store.served(), s.version) {
+		return
+	}
+	q, err := newRequest(s.store, r)
+	if err == nil && q.verb != "create" {
+		err = q.review(nil)
+	}
+	if err == nil && q.verb == "watch" {
+		if err = q.watch(w); err == nil {
+			return
+		}
+	}
+	var answer any
+	if err == nil {
+		answer, err = q.serve()
+	}
+	if err != nil {
+		writeError(w, err)
+		return
+	}
+	code := http.StatusOK
+	if q.created {
+		code = http.StatusCreated
+	}
+	writeJSON(w, code, q.answer(answer))
+}
+
+// review asks whoever wants to know of requests.
+func (q *request) review(object map[string]any) error {
+	q.store.mu.Lock()
+	defer q.store.mu.Unlock()
+	if q.store.review == nil {
+		return nil
+	}
+	return q.store.review(Request{
+		GroupVersionResource: q.kind.WithResource(q.kind.plural), Verb: q.verb, Namespace: q.namespace, Name: q.name,
+		Labels: q.query.Get("labelSelector"), Object: object,
+	})
+}
+
+// serve answers whatever has one answer.
+func (q *request) serve() (any, error) {
+	switch q.verb {
+	case "get":
+		return q.store.get(q.kind, q.namespace, q.name)
+	case "list":
+		return q.list()
+	case "create":
+		return q.create()
+	case "update":
+		return q.update()
+	case "patch":
+		return q.patch()
+	case "delete":
+		return q.delete()
+	case "deletecollection":
+		return q.deleteAll()
+	}
+	return nil, apierrors.NewMethodNotSupported(q.kind.resource(), q.http.Method)
+}
+
+// verb is what RBAC calls a method for one object or for all; "" for none.
+func verb(method string, one, watch bool) string {
+	verbs := map[string]struct{ all, one string }{
+		http.MethodGet: {"list", "get"}, http.MethodPost: {"create", ""}, http.MethodPut: {"", "update"},
+		http.MethodPatch: {"", "patch"}, http.MethodDelete: {"deletecollection", "delete"},
+	}[method]
+	switch {
+	case watch && method == http.MethodGet:
+		return "watch"
+	case one:
+		return verbs.one
+	}
+	return verbs.all
+}
+
+func isTrue(text string) bool { return text == "true" || text == "1" }
+
+func newRequest(s *store, r *http.Request) (*request, error) {
+	unknown := failure(http.StatusNotFound, metav1.StatusReasonNotFound, "the API server of scenarios does not serve "+r.Method+" "+r.URL.Path)
+	gv, parts := splitPath(r.URL.Path)
+	if len(parts) == 0 {
+		return nil, unknown
+	}
+	q := &request{http: r, query: r.URL.Query(), store: s, partial: strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata")}
+	if len(parts) > 2 && parts[0] == "namespaces" && !(len(parts) == 3 && slices.Contains([]string{"status", "finalize"}, parts[2])) {
+		q.namespace, parts = parts[1], parts[2:]
+	}
+	q.kind = s.served().at(gv, parts[0])
+	if len(parts) > 1 {
+		q.name = parts[1]
+	}
+	if len(parts) > 2 {
+		q.subresource = strings.Join(parts[2:], "/")
+	}
+	if q.kind == nil || !q.kind.has(q.subresource) || q.namespace != "" && !q.kind.namespaced {
+		return nil, unknown
+	}
+	q.verb = verb(r.Method, q.name != "", isTrue(q.query.Get("watch")))
+	var err error
+	if q.selection, err = newSelection(q.query.Get("labelSelector"), q.query.Get("fieldSelector")); err == nil {
+		err = q.selection.check(q.kind)
+	}
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return q, nil
+}
+
+// splitPath takes group and version off a path; nothing is left of one that has none.
+func splitPath(path string) (gv schema.GroupVersion, rest []string) {
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	switch {
+	case len(parts) > 2 && parts[0] == "api":
+		return schema.GroupVersion{Version: parts[1]}, parts[2:]
+	case len(parts) > 3 && parts[0] == "apis":
+		return schema.GroupVersion{Group: parts[1], Version: parts[2]}, parts[3:]
+	}
+	return gv, nil
+}
+
+// has reports whether a kind has a subresource; "" is the object itself.
+func (k *kind) has(subresource string) bool {
+	return subresource == "" || subresource == "status" && k.status || subresource == "scale" && k.scale != nil
+}
+
+// matches reports whether the request is about an object.
+func (q *request) matches(at key, u *unstructured.Unstructured) bool {
+	return u != nil && at.resource == q.kind.resource() && (q.namespace == "" || q.namespace == at.namespace) &&
+		(q.name == "" || q.name == at.name) && q.selection.matches(u)
+}
+
+// body reads the object of the request.
+func (q *request) body() (*unstructured.Unstructured, error) {
+	u, err := q.anyBody()
+	if err != nil {
+		return nil, err
+	}
+	return u, q.place(u)
+}
+
+// anyBody reads an object in JSON, YAML or protobuf.
+func (q *request) anyBody() (*unstructured.Unstructured, error) {
+	data, err := io.ReadAll(q.http.Body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	u := &unstructured.Unstructured{}
+	if strings.Contains(q.http.Header.Get("Content-Type"), "protobuf") {
+		object, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, nil)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		if u.Object, err = runtime.DefaultUnstructuredConverter.ToUnstructured(object); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+	} else if u.Object, err = decode(data); err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	return u, nil
+}
+
+// place checks that an object is of the kind and namespace of the request.
+func (q *request) place(u *unstructured.Unstructured) error {
+	if u.GetKind() != "" && u.GetKind() != q.kind.name {
+		return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s", u.GetKind(), q.kind.Version, q.kind.name))
+	}
+	if !q.kind.namespaced {
+		u.SetNamespace("")
+		return nil
+	}
+	if u.GetNamespace() != "" && u.GetNamespace() != q.namespace {
+		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
+	}
+	u.SetNamespace(q.namespace)
+	return nil
+}
+
+func (q *request) create() (any, error) {
+	u, err := q.body()
+	if err == nil {
+		err = q.review(u.Object)
+	}
+	if err != nil {
+		return nil, err
+	}
+	q.created = true
+	return q.store.create(q.kind, u, q.write())
+}
+
+// update replaces an object. A Lease is made when there is none.
+func (q *request) update() (any, error) {
+	if q.subresource == "scale" {
+		return q.scale(func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return q.anyBody() })
+	}
+	u, err := q.body()
+	if err != nil {
+		return nil, err
+	}
+	w := q.write()
+	w.replace = true
+	got, err := q.store.update(q.kind, q.namespace, q.name, w, func(*unstructured.Unstructured) (*unstructured.Unstructured, error) { return u, nil })
+	if apierrors.IsNotFound(err) && q.kind.name == "Lease" && u.GetResourceVersion() == "" {
+		q.created = true
+		return q.store.create(q.kind, u, w)
+	}
+	return got, err
+}
+
+// scale changes the replicas of an object to what change makes of its Scale.
+func (q *request) scale(change change) (any, error) {
+	w := q.write()
+	w.subresource = ""
+	return q.store.update(q.kind, q.namespace, q.name, w, q.kind.scale.scaled(change))
+}
+
+func (q *request) delete() (any, error) {
+	d := q.deletion()
+	u, err := q.store.delete(q.kind, q.namespace, q.name, d)
+	if err != nil {
+		return nil, err
+	}
+	if !d.dry && (d.orphan || u.GetDeletionTimestamp() != nil || q.kind.resource() == definitions) {
+		return u, nil // in a cluster a finalizer holds it for a moment at least
+	}
+	return &metav1.Status{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess,
+		Details: &metav1.StatusDetails{Name: q.name, Group: q.kind.Group, Kind: q.kind.plural, UID: u.GetUID()},
+	}, nil
+}
+
+// deletion reads the options of a deletion, which can lie in the body or in the query.
+func (q *request) deletion() deletion {
+	var options metav1.DeleteOptions
+	if data, err := io.ReadAll(q.http.Body); err == nil && len(data) > 0 {
+		if _, _, err := scheme.Codecs.UniversalDeserializer().Decode(data, nil, &options); err != nil {
+			_ = json.Unmarshal(data, &options) // without kind and apiVersion; what cannot be read asks for nothing
+		}
+	}
+	policy := q.query.Get("propagationPolicy")
+	if options.PropagationPolicy != nil {
+		policy = string(*options.PropagationPolicy)
+	}
+	return deletion{preconditions: options.Preconditions, orphan: policy == string(metav1.DeletePropagationOrphan), dry: q.dry() || len(options.DryRun) > 0}
+}
+
+func (q *request) deleteAll() (any, error) {
+	list, err := q.list()
+	if err != nil {
+		return nil, err
+	}
+	for i := range list.Items {
+		u := &list.Items[i]
+		if _, err := q.store.delete(q.kind, u.GetNamespace(), u.GetName(), q.deletion()); err != nil && !apierrors.IsNotFound(err) {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// answer is an object, or a list, as the client wants to see it.
+func (q *request) answer(answer any) any {
+	switch a := answer.(type) {
+	case *unstructured.Unstructured:
+		return q.shown(a)
+	case *unstructured.UnstructuredList:
+		items := make([]any, len(a.Items))
+		for i := range a.Items {
+			items[i] = q.item(&a.Items[i])
+		}
+		out := map[string]any{"apiVersion": a.GetAPIVersion(), "kind": a.GetKind(), "metadata": a.Object["metadata"], "items": items}
+		if q.partial {
+			out["apiVersion"], out["kind"] = "meta.k8s.io/v1", "PartialObjectMetadataList"
+		}
+		return out
+	}
+	return answer
+}
+
+// item is an object of a list. Those of built-in kinds do not say of what kind they are.
+func (q *request) item(u *unstructured.Unstructured) map[string]any {
+	object := q.shown(u)
+	if q.kind.custom || q.partial {
+		return object
+	}
+	object = maps.Clone(object)
+	delete(object, "apiVersion")
+	delete(object, "kind")
+	return object
+}
+
+// shown is an object, or its subresource, in the version of the request.
+func (q *request) shown(u *unstructured.Unstructured) map[string]any {
+	if q.subresource == "scale" {
+		return q.kind.scale.shown(u).Object
+	}
+	if q.partial {
+		return map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": u.Object["metadata"]}
+	}
+	if u.GetAPIVersion() == q.kind.String() {
+		return u.Object
+	}
+	other := u.DeepCopy()
+	other.SetAPIVersion(q.kind.String())
+	return other.Object
+}
+
+func writeJSON(w http.ResponseWriter, code int, answer any) {
+	data, err := json.Marshal(answer)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(code)
+	_, _ = w.Write(data) // a client that is gone needs no answer
+}
+
+// failure is an error as the API words it.
+func failure(code int32, reason metav1.StatusReason, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}}
+}
+
+// internal is an error that an API server gives no reason for.
+func internal(text string) error { return failure(http.StatusInternalServerError, "", text) }
+
+func writeError(w http.ResponseWriter, err error) {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) {
+		status = apierrors.NewInternalError(err)
+	}
+	out := status.Status()
+	out.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+	writeJSON(w, int(out.Code), out)
+}

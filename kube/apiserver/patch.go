@@ -1,0 +1,149 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+
+	jsonpatch "github.com/evanphx/json-patch/v5"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/yaml"
+)
+
+// decode reads JSON or YAML; integers stay integers.
+func decode(data []byte) (map[string]any, error) {
+	data, err := yaml.YAMLToJSON(data)
+	if err != nil {
+		return nil, err
+	}
+	var object map[string]any
+	err = utiljson.Unmarshal(data, &object)
+	return object, err
+}
+
+func (q *request) patch() (any, error) {
+	data, err := io.ReadAll(q.http.Body)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	contentType, _, _ := strings.Cut(q.http.Header.Get("Content-Type"), ";")
+	patchType := types.PatchType(contentType)
+	if patchType == types.ApplyYAMLPatchType {
+		return q.apply(data)
+	}
+	if q.subresource == "scale" {
+		return q.scale(func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+			return patched(&kind{name: "Scale", GroupVersion: autoscaling()}, patchType, u, data)
+		})
+	}
+	return q.store.update(q.kind, q.namespace, q.name, q.write(), func(u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		next, err := patched(q.kind, patchType, u, data)
+		if err != nil {
+			return nil, err
+		}
+		return next, q.place(next)
+	})
+}
+
+func autoscaling() schema.GroupVersion {
+	return schema.GroupVersion{Group: "autoscaling", Version: "v1"}
+}
+
+// apply merges what a manager wants with what others manage; it creates what does not exist.
+func (q *request) apply(data []byte) (any, error) {
+	manager := q.query.Get("fieldManager")
+	if manager == "" {
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "PatchOptions"}, "", field.ErrorList{field.Required(field.NewPath("fieldManager"), "is required for apply patch")})
+	}
+	object, err := decode(data)
+	if err != nil {
+		return nil, apierrors.NewBadRequest(err.Error())
+	}
+	patch := &unstructured.Unstructured{Object: object}
+	if err := q.place(patch); err != nil {
+		return nil, err
+	}
+	patch.SetName(q.name)
+	change := func(before *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+		return applied(q.kind, q.subresource, before, patch, manager, isTrue(q.query.Get("force")))
+	}
+	w := q.write()
+	w.manager = "" // it is noted already
+	got, err := q.store.update(q.kind, q.namespace, q.name, w, change)
+	if !apierrors.IsNotFound(err) || q.subresource != "" {
+		return got, err
+	}
+	made, err := change(nil)
+	if err != nil {
+		return nil, err
+	}
+	q.created = true
+	w.applied = made.GetManagedFields()
+	return q.store.create(q.kind, made, w)
+}
+
+// patched is the object after a patch.
+func patched(k *kind, patchType types.PatchType, u *unstructured.Unstructured, patch []byte) (*unstructured.Unstructured, error) {
+	before, err := json.Marshal(u.Object)
+	if err != nil {
+		return nil, err
+	}
+	after, err := patchedJSON(k, patchType, before, patch)
+	if err != nil {
+		return nil, err
+	}
+	next := &unstructured.Unstructured{}
+	if next.Object, err = decode(after); err != nil {
+		return nil, invalidPatch(err)
+	}
+	return next, nil
+}
+
+func patchedJSON(k *kind, patchType types.PatchType, before, patch []byte) (after []byte, err error) {
+	switch patchType {
+	case types.JSONPatchType:
+		ops, err := jsonpatch.DecodePatch(patch)
+		if err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		if after, err = ops.Apply(before); err != nil {
+			return nil, invalidPatch(err)
+		}
+		return after, nil
+	case types.StrategicMergePatchType:
+		if patch, err = yaml.YAMLToJSON(patch); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		typed, err := scheme.Scheme.New(k.WithKind(k.name))
+		if err != nil {
+			break // how to merge the lists of kinds that are defined later is unknown
+		}
+		if after, err = strategicpatch.StrategicMergePatch(before, patch, typed); err != nil {
+			return nil, invalidPatch(err)
+		}
+		return after, nil
+	case types.MergePatchType:
+		if !json.Valid(patch) {
+			return nil, apierrors.NewBadRequest("the patch is no JSON")
+		}
+		if after, err = jsonpatch.MergePatch(before, patch); err != nil {
+			return nil, invalidPatch(err)
+		}
+		return after, nil
+	}
+	return nil, failure(http.StatusUnsupportedMediaType, metav1.StatusReasonUnsupportedMediaType, fmt.Sprintf("the API server of scenarios knows no patch of type %q for %s", patchType, k.name))
+}
+
+func invalidPatch(err error) error {
+	return failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, "the patch cannot be applied: "+err.Error())
+}

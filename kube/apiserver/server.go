@@ -1,0 +1,142 @@
+package apiserver
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/version"
+
+	"addon-operator/kube"
+)
+
+// Server is an API server in memory. Create it with New or NewOf.
+type Server struct {
+	store    *store
+	version  version.Info
+	endpoint endpoint
+}
+
+// New makes a server that says it is of the given version of Kubernetes, such as v1.33.0.
+func New(kubernetes string) *Server {
+	major, rest, _ := strings.Cut(strings.TrimPrefix(kubernetes, "v"), ".")
+	minor, _, _ := strings.Cut(rest, ".")
+	s := &Server{
+		store:   newStore(builtinKinds()),
+		version: version.Info{Major: major, Minor: minor, GitVersion: kubernetes, Platform: "linux/amd64"},
+	}
+	for _, name := range []string{"default", "kube-node-lease", "kube-public", "kube-system"} { // as a kube-apiserver
+		s.EnsureNamespace(name)
+	}
+	return s
+}
+
+// NewOf makes a server without objects that says about itself what another one does, but for
+// subresources.
+func NewOf(other kube.Discovery) *Server {
+	var served kinds
+	for _, list := range other.Kinds {
+		for _, k := range listedKinds(list) {
+			if served.at(k.GroupVersion, k.plural) == nil {
+				served.all = append(served.all, k)
+			}
+		}
+	}
+	s := &Server{store: newStore(served.all), version: other.Version}
+	s.store.kinds.away = other.Away
+	return s
+}
+
+// EnsureNamespace makes a namespace, unless it is there.
+func (s *Server) EnsureNamespace(name string) {
+	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
+	_, _ = s.store.create(s.store.served().find("v1", "Namespace"), namespace, write{}) // it exists, then
+}
+
+// Apply creates an object or replaces it, status and all, as no client could. A
+// namespace that is not there is made. What changes nothing is no change.
+func (s *Server) Apply(object map[string]any) error {
+	u := &unstructured.Unstructured{Object: object}
+	u = u.DeepCopy()
+	if u.GetKind() == "" || u.GetName() == "" || u.GetAPIVersion() == "" {
+		return fmt.Errorf("an object needs apiVersion, kind and metadata.name; it has %q, %q, %q", u.GetAPIVersion(), u.GetKind(), u.GetName())
+	}
+	k := s.store.served().find(u.GetAPIVersion(), u.GetKind())
+	if k == nil {
+		return fmt.Errorf("%s %s: there is no such kind; add its CustomResourceDefinition before it", u.GetAPIVersion(), u.GetKind())
+	}
+	switch {
+	case k.namespaced && u.GetNamespace() == "":
+		return fmt.Errorf("%s %s: it lives in a namespace; add metadata.namespace", u.GetKind(), u.GetName())
+	case !k.namespaced && u.GetNamespace() != "":
+		return fmt.Errorf("%s %s: it is cluster-wide; remove metadata.namespace", u.GetKind(), u.GetName())
+	case k.namespaced:
+		s.EnsureNamespace(u.GetNamespace())
+	}
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	key := key{k.resource(), u.GetNamespace(), u.GetName()}
+	complete(k, u, s.store.objects[key])
+	s.store.commit(key, u)
+	return nil
+}
+
+// Kind is the apiVersion and kind that a word names: a kind, a resource, or a short name.
+func (s *Server) Kind(word string) (apiVersion, kind string, found bool) {
+	if k := s.store.served().find("", word); k != nil {
+		return k.String(), k.name, true
+	}
+	return "", "", false
+}
+
+// Object is a copy of an object, nil when there is none.
+func (s *Server) Object(apiVersion, word, namespace, name string) map[string]any {
+	k := s.store.served().find(apiVersion, word)
+	if k == nil {
+		return nil
+	}
+	u, err := s.store.get(k, namespace, name)
+	if err != nil {
+		return nil
+	}
+	return withoutManagers(u).Object
+}
+
+// Delete removes an object and reports whether there was one.
+func (s *Server) Delete(apiVersion, word, namespace, name string) (bool, error) {
+	k := s.store.served().find(apiVersion, word)
+	if k == nil {
+		return false, fmt.Errorf("%s %s: there is no such kind", apiVersion, word)
+	}
+	_, err := s.store.delete(k, namespace, name, deletion{})
+	return !apierrors.IsNotFound(err), nil
+}
+
+// OnGone calls f with each object that is deleted from now on, in the goroutine that
+// deletes it. f must return at once and may not call the server.
+func (s *Server) OnGone(f func(object map[string]any)) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.store.gone = f
+}
+
+// OnRequest calls f with each later request of a client for objects before it is answered,
+// one at a time. An error of f refuses it. f may not call the server.
+func (s *Server) OnRequest(f func(Request) error) {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.store.review = f
+}
+
+// Objects are copies of all objects, sorted by kind, namespace and name.
+func (s *Server) Objects() []map[string]any {
+	objects, _ := s.store.asOf(now)
+	list := make([]map[string]any, 0, len(objects))
+	for _, at := range slices.SortedFunc(maps.Keys(objects), key.compare) {
+		list = append(list, withoutManagers(objects[at]).Object)
+	}
+	return list
+}

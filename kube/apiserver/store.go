@@ -1,0 +1,111 @@
+package apiserver
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// store keeps the objects, and does to them what an API server and its garbage collector do.
+// Requests create, update, delete, get and asOf, which take the lock, as served does; the
+// caller of the other methods holds it.
+type store struct {
+	mu      sync.Mutex
+	number  int64 // the last resource version
+	objects map[key]*unstructured.Unstructured
+	kinds   kinds
+	history history
+	watches []*Watch       // of the operator, in the order in which they began
+	denied  map[share]bool // what these may not read
+	gone    func(object map[string]any)
+	review  func(Request) error
+}
+
+func newStore(served []*kind) *store {
+	return &store{
+		number: firstVersion, objects: map[key]*unstructured.Unstructured{}, history: newHistory(firstVersion),
+		kinds: kinds{all: served, fixed: len(served)}, denied: map[share]bool{},
+	}
+}
+
+// firstVersion is as many digits long as those of a cluster that is in use: who compares
+// versions as texts, or as small numbers, is found out.
+const firstVersion = 998
+
+type key struct {
+	resource        schema.GroupResource
+	namespace, name string
+}
+
+func (k key) compare(other key) int {
+	return cmp.Or(cmp.Compare(k.resource.String(), other.resource.String()), cmp.Compare(k.path(), other.path()))
+}
+
+// path orders objects as the storage of a cluster does: "a-b/x" is before "a/x".
+func (k key) path() string { return k.namespace + "/" + k.name }
+
+// served are the kinds of now.
+func (s *store) served() kinds {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kinds
+}
+
+// define reads the CustomResourceDefinitions again.
+func (s *store) define() {
+	var defined []*kind
+	for _, key := range s.sortedKeys(definitions) {
+		if s.objects[key].GetDeletionTimestamp() == nil {
+			defined = append(defined, definedKinds(s.objects[key])...)
+		}
+	}
+	s.kinds.define(defined)
+}
+
+func (s *store) sortedKeys(resource schema.GroupResource) []key {
+	var keys []key
+	for k := range s.objects {
+		if k.resource == resource {
+			keys = append(keys, k)
+		}
+	}
+	slices.SortFunc(keys, key.compare)
+	return keys
+}
+
+func (s *store) get(k *kind, namespace, name string) (*unstructured.Unstructured, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if u := s.objects[key{k.resource(), namespace, name}]; u != nil {
+		return u, nil
+	}
+	return nil, apierrors.NewNotFound(k.resource(), name)
+}
+
+// asOf are the objects as they were at a version, or now, and the version; nil when that is
+// forgotten.
+func (s *store) asOf(version int64) (map[key]*unstructured.Unstructured, int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	objects := maps.Clone(s.objects)
+	if version == now {
+		return objects, s.number
+	}
+	events, known := s.history.since(version)
+	if !known {
+		return nil, version
+	}
+	for _, e := range slices.Backward(events) {
+		if e.before == nil {
+			delete(objects, e.key)
+		} else {
+			objects[e.key] = e.before
+		}
+	}
+	return objects, version
+}

@@ -1,0 +1,123 @@
+package apiserver
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+// frame is one line of a watch.
+type frame struct {
+	Type   string         `json:"type"`
+	Object map[string]any `json:"object"`
+}
+
+// watch streams the changes after a resource version, the objects of now before them if the
+// client asks for these.
+func (q *request) watch(w http.ResponseWriter) error {
+	since, err := watchFrom(q.query)
+	if err != nil {
+		return err
+	}
+	end := time.NewTimer(watchLimit(q.query))
+	defer end.Stop()
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(http.StatusOK)
+	out := json.NewEncoder(w)
+	write := func(kind string, u *unstructured.Unstructured) { _ = out.Encode(frame{kind, q.shown(u)}) }
+	if since == now {
+		since = q.streamAll(write)
+	}
+	for {
+		q.store.mu.Lock()
+		events, known := q.store.history.since(since)
+		oldest, newest, news := q.store.history.floor, q.store.number, q.store.history.news
+		q.store.mu.Unlock()
+		if !known {
+			_ = out.Encode(frame{"ERROR", tooOld(since, oldest)})
+			return nil
+		}
+		since = max(since, newest)
+		for _, e := range events {
+			q.stream(e, write)
+		}
+		_ = http.NewResponseController(w).Flush() // who cannot, holds nothing back
+		select {
+		case <-news:
+		case <-q.http.Context().Done():
+			return nil
+		case <-end.C:
+			return nil
+		}
+	}
+}
+
+// watchFrom is the version that a client has seen; now, when it wants what is there first.
+func watchFrom(query url.Values) (since int64, err error) {
+	if isTrue(query.Get("sendInitialEvents")) {
+		if query.Get("resourceVersionMatch") != "NotOlderThan" {
+			return 0, failure(http.StatusUnprocessableEntity, metav1.StatusReasonInvalid, `ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan`)
+		}
+		return now, nil
+	}
+	version := query.Get("resourceVersion")
+	if version == "" || version == "0" {
+		return now, nil
+	}
+	seen, err := strconv.ParseUint(version, 10, 63)
+	if err != nil {
+		return 0, internal(fmt.Sprintf("resourceVersion: Invalid value: %q: strconv.ParseUint: parsing %q: invalid syntax", version, version))
+	}
+	return int64(seen), nil
+}
+
+func watchLimit(query url.Values) time.Duration {
+	seconds, err := strconv.Atoi(query.Get("timeoutSeconds"))
+	if err != nil {
+		seconds = 3600
+	}
+	return time.Duration(seconds) * time.Second
+}
+
+// streamAll writes the objects of now and returns their version.
+func (q *request) streamAll(write func(string, *unstructured.Unstructured)) int64 {
+	list, version, _ := q.selected(page{Version: now})
+	for i := range list {
+		write("ADDED", &list[i])
+	}
+	if isTrue(q.query.Get("sendInitialEvents")) {
+		mark := blank(q.kind)
+		mark.SetResourceVersion(strconv.FormatInt(version, 10))
+		mark.SetAnnotations(map[string]string{metav1.InitialEventsAnnotationKey: "true"})
+		write("BOOKMARK", mark)
+	}
+	return version
+}
+
+// stream writes a change as the selection of the request shows it.
+func (q *request) stream(e event, write func(string, *unstructured.Unstructured)) {
+	switch before, after := q.matches(e.key, e.before), q.matches(e.key, e.after); {
+	case after && !before:
+		write("ADDED", e.after)
+	case after:
+		write("MODIFIED", e.after)
+	case before:
+		gone := e.before.DeepCopy()
+		gone.SetResourceVersion(strconv.FormatInt(e.number, 10))
+		write("DELETED", gone)
+	}
+}
+
+// tooOld is what a watch gets that asks for changes which are forgotten.
+func tooOld(since, oldest int64) map[string]any {
+	return map[string]any{
+		"apiVersion": "v1", "kind": "Status", "metadata": map[string]any{}, "status": metav1.StatusFailure,
+		"code": http.StatusGone, "reason": string(metav1.StatusReasonExpired), "message": fmt.Sprintf("too old resource version: %d (%d)", since, oldest),
+	}
+}

@@ -1,0 +1,303 @@
+package apiserver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/kube"
+)
+
+// Watch is one watch of the operator with its snapshot. It is notified of changes in the
+// goroutine that makes them, so that whoever waits for the operator to be idle needs not
+// wait for a connection.
+type Watch struct {
+	store *store
+	ctx   context.Context
+	spec  kube.Spec
+	selection
+	namespaces labels.Selector // nil: not by labels
+	notify     func(kube.Change)
+	synced     func()
+
+	// The lock of the store guards these.
+	complete bool
+	kept     map[key]kube.Object
+	seq      uint64
+	failures uint64 // of the filter
+}
+
+// WatchObjects is the watch of a kubernetes binding, as kube.Watcher has it. It ends with
+// its context. What it calls may not call the server or the Watch.
+func (s *Server) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (*Watch, error) {
+	w := &Watch{store: s.store, ctx: ctx, spec: spec, notify: notify, synced: synced, kept: map[key]kube.Object{}}
+	var err error
+	if w.selection, err = newSelection("", spec.Fields); err != nil {
+		return nil, err
+	}
+	if spec.Labels != nil {
+		if w.labels, err = metav1.LabelSelectorAsSelector(spec.Labels); err != nil {
+			return nil, err
+		}
+	}
+	if spec.NamespaceLabels != nil {
+		if w.namespaces, err = metav1.LabelSelectorAsSelector(spec.NamespaceLabels); err != nil {
+			return nil, err
+		}
+	}
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	s.store.watches = append(s.store.watches, w)
+	context.AfterFunc(ctx, w.Stop)
+	w.begin()
+	return w, nil
+}
+
+// share is what one permission is about: a resource in a namespace, or everywhere.
+type share struct {
+	resource  schema.GroupResource
+	namespace string
+}
+
+// Deny takes from watches of the operator the permission to read a kind, in one namespace or, if
+// that is empty, everywhere; or gives it back. A watch over all namespaces has one permission
+// for them all, the others one for each namespace. They are not notified of what happens meanwhile.
+func (s *Server) Deny(word, namespace string, denied bool) error {
+	s.store.mu.Lock()
+	defer s.store.mu.Unlock()
+	k := s.store.kinds.find("", word)
+	if k == nil {
+		return fmt.Errorf("there is no kind %s", word)
+	}
+	s.store.denied[share{k.resource(), namespace}] = denied
+	if denied {
+		return nil
+	}
+	for _, w := range s.store.watches {
+		if w.kind() == k {
+			w.listAgain(k)
+		}
+	}
+	return nil
+}
+
+// kind is nil until it is served.
+func (w *Watch) kind() *kind { return w.store.kinds.find(w.spec.APIVersion, w.spec.Kind) }
+
+// listAgain notifies what has changed while the watch was denied.
+func (w *Watch) listAgain(k *kind) {
+	if !w.complete {
+		w.begin()
+		return
+	}
+	all := slices.Concat(slices.Collect(maps.Keys(w.kept)), w.store.sortedKeys(k.resource()))
+	slices.SortFunc(all, key.compare)
+	for _, at := range slices.Compact(all) {
+		w.seeObject(at, w.store.objects[at])
+	}
+	w.synced()
+}
+
+// refused names the namespace that the watch covers and may not read, "" for all; the caller
+// holds the store's lock.
+func (w *Watch) refused(k *kind) (namespace string, refused bool) {
+	if w.store.denied[share{resource: k.resource()}] {
+		return "", true
+	}
+	switch {
+	case !k.namespaced:
+		return "", false
+	case w.namespaces == nil:
+		for _, namespace := range w.spec.Namespaces {
+			if w.store.denied[share{k.resource(), namespace}] {
+				return namespace, true
+			}
+		}
+		return "", false
+	}
+	for _, at := range w.store.sortedKeys(namespaces) {
+		if w.store.denied[share{k.resource(), at.name}] && w.covers(at.name) {
+			return at.name, true
+		}
+	}
+	return "", false
+}
+
+// blind reports whether the watch is not notified of an object, because it may not read it.
+func (w *Watch) blind(at key) bool {
+	if w.store.denied[share{resource: at.resource}] {
+		return true
+	}
+	each := w.namespaces != nil || len(w.spec.Namespaces) > 0
+	return each && w.store.denied[share{at.resource, at.namespace}] && w.covers(at.namespace)
+}
+
+// begin takes the first list, if the kind exists and may be read; the caller holds the store's lock.
+func (w *Watch) begin() {
+	k := w.kind()
+	if k == nil {
+		return
+	}
+	if _, refused := w.refused(k); refused {
+		return
+	}
+	for _, at := range w.store.sortedKeys(k.resource()) {
+		if u := w.store.objects[at]; w.wants(u) {
+			w.kept[at], _ = w.keep(u)
+		}
+	}
+	w.complete = true
+	w.synced()
+}
+
+func (w *Watch) wants(u *unstructured.Unstructured) bool {
+	if u == nil || !w.matches(u) {
+		return false
+	}
+	if len(w.spec.Names) > 0 && !slices.Contains(w.spec.Names, u.GetName()) {
+		return false
+	}
+	return w.covers(u.GetNamespace())
+}
+
+// covers reports whether objects of a namespace are watched; it is empty for those without one.
+func (w *Watch) covers(name string) bool {
+	if w.namespaces != nil && name != "" {
+		namespace := w.store.objects[namespaceKey(name)]
+		return namespace != nil && w.namespaces.Matches(labels.Set(namespace.GetLabels()))
+	}
+	return len(w.spec.Namespaces) == 0 || name == "" || slices.Contains(w.spec.Namespaces, name)
+}
+
+// keep makes what is kept of an object; it reports false when the filter failed (C39).
+func (w *Watch) keep(u *unstructured.Unstructured) (kube.Object, bool) {
+	kept := kube.Object{Namespace: u.GetNamespace(), Name: u.GetName()}
+	if w.spec.Filter != nil {
+		var err error
+		if kept.FilterResult, err = w.spec.Filter(withoutManagers(u).Object); err != nil {
+			w.failures++
+			return kept, false
+		}
+	}
+	if w.spec.KeepObjects || w.spec.Filter == nil {
+		kept.Object, _ = json.Marshal(withoutManagers(u).Object) // a tree of JSON can be written
+	}
+	return kept, true
+}
+
+// see handles a change; the caller holds the store's lock.
+func (w *Watch) see(e event) {
+	if w.ctx.Err() != nil {
+		return
+	}
+	if w.namespaces != nil && e.key.resource == namespaces {
+		w.seeNamespace(e.key.name)
+	}
+	if !w.complete {
+		w.begin()
+		return
+	}
+	k := w.kind()
+	if k == nil || k.resource() != e.key.resource {
+		return
+	}
+	w.seeObject(e.key, e.after)
+}
+
+// seeNamespace looks at the objects of a namespace again whose labels may have changed.
+func (w *Watch) seeNamespace(name string) {
+	k := w.kind()
+	if k == nil {
+		return
+	}
+	for _, at := range w.store.sortedKeys(k.resource()) {
+		if at.namespace == name {
+			w.seeObject(at, w.store.objects[at])
+		}
+	}
+}
+
+func (w *Watch) seeObject(at key, now *unstructured.Unstructured) {
+	if w.blind(at) {
+		return
+	}
+	old, had := w.kept[at]
+	change := kube.Change{Type: kube.Deleted, Object: old}
+	switch {
+	case w.wants(now):
+		next, ok := w.keep(now)
+		if !ok {
+			return
+		}
+		w.kept[at] = next
+		if had && w.same(old, next) {
+			return
+		}
+		change.Object, change.Type, change.Version = next, kube.Added, now.GetResourceVersion()
+		if had {
+			change.Type = kube.Modified
+		}
+	case had:
+		delete(w.kept, at)
+	default:
+		return
+	}
+	w.seq++
+	change.Seq = w.seq
+	w.notify(change)
+}
+
+// same is the rule of C38.
+func (w *Watch) same(a, b kube.Object) bool {
+	if w.spec.Filter != nil {
+		return bytes.Equal(a.FilterResult, b.FilterResult)
+	}
+	return bytes.Equal(a.Object, b.Object)
+}
+
+// Snapshot implements actors.Watch.
+func (w *Watch) Snapshot() ([]kube.Object, uint64) {
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	list := make([]kube.Object, 0, len(w.kept))
+	for _, at := range slices.SortedFunc(maps.Keys(w.kept), key.compare) {
+		list = append(list, w.kept[at])
+	}
+	return list, w.seq
+}
+
+// State implements actors.Watch.
+func (w *Watch) State() kube.WatchState {
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	k := w.kind()
+	if k != nil {
+		if namespace, refused := w.refused(k); refused {
+			message := "not allowed to list " + k.resource().String()
+			if namespace != "" {
+				message += " in namespace " + namespace
+			}
+			return kube.WatchState{Phase: kube.Forbidden, Message: message, Incomplete: !w.complete}
+		}
+	}
+	if k == nil || !w.complete {
+		return kube.WatchState{Phase: kube.WaitingForKind, Incomplete: !w.complete, Message: "waiting for " + strings.TrimSpace(w.spec.APIVersion+" "+w.spec.Kind)}
+	}
+	return kube.WatchState{Phase: kube.Complete, Kind: k.name, Objects: len(w.kept), FilterErrors: w.failures}
+}
+
+// Stop implements actors.Watch.
+func (w *Watch) Stop() {
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
+	w.store.watches = slices.DeleteFunc(w.store.watches, func(other *Watch) bool { return other == w })
+}

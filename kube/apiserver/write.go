@@ -1,0 +1,273 @@
+package apiserver
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validate/content"
+	"k8s.io/apimachinery/pkg/api/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/uuid"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+)
+
+// write says how an object is written.
+type write struct {
+	dry         bool
+	subresource string
+	manager     string // who writes; "" for a writer that no apply patch conflicts with
+	replace     bool   // the whole object comes from the client
+	applied     []metav1.ManagedFieldsEntry
+}
+
+// create stores an object of a client.
+func (s *store) create(k *kind, u *unstructured.Unstructured, w write) (*unstructured.Unstructured, error) {
+	if u.GetName() == "" && u.GetGenerateName() != "" {
+		u.SetName(u.GetGenerateName() + rand.String(5))
+	}
+	if err := checkName(k, u.GetName()); err != nil {
+		return nil, err
+	}
+	if u.GetResourceVersion() != "" {
+		return nil, internal("resourceVersion should not be set on objects to be created")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if k.namespaced && s.objects[namespaceKey(u.GetNamespace())] == nil {
+		return nil, apierrors.NewNotFound(namespaces, u.GetNamespace())
+	}
+	key := key{k.resource(), u.GetNamespace(), u.GetName()}
+	if s.objects[key] != nil {
+		return nil, apierrors.NewAlreadyExists(k.resource(), u.GetName())
+	}
+	u.SetUID("")
+	u.SetCreationTimestamp(metav1.Time{})
+	u.SetDeletionTimestamp(nil)
+	u.SetManagedFields(w.applied)
+	if k.status {
+		delete(u.Object, "status")
+	}
+	complete(k, u, nil)
+	if err := manage(k, nil, u, w); err != nil {
+		return nil, err
+	}
+	if !w.dry {
+		s.commit(key, u)
+	}
+	return u, nil
+}
+
+func namespaceKey(name string) key {
+	return key{resource: namespaces, name: name}
+}
+
+func checkName(k *kind, name string) error {
+	at := field.NewPath("metadata", "name")
+	if name == "" {
+		return invalid(k, name, field.Required(at, "name or generateName is required"))
+	}
+	check := validation.NameIsDNSSubdomain
+	if k.Group == "rbac.authorization.k8s.io" {
+		check = func(name string, _ bool) []string { return content.IsPathSegmentName(name) }
+	}
+	if problems := check(name, false); len(problems) > 0 {
+		return invalid(k, name, field.Invalid(at, name, problems[0]))
+	}
+	return nil
+}
+
+func invalid(k *kind, name string, problems ...*field.Error) error {
+	return apierrors.NewInvalid(k.WithKind(k.name).GroupKind(), name, problems)
+}
+
+type change func(*unstructured.Unstructured) (*unstructured.Unstructured, error)
+
+// update changes an object to what change makes of a copy of it.
+func (s *store) update(k *kind, namespace, name string, w write, change change) (*unstructured.Unstructured, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	key := key{k.resource(), namespace, name}
+	before := s.objects[key]
+	if before == nil {
+		return nil, apierrors.NewNotFound(k.resource(), name)
+	}
+	after, err := change(before.DeepCopy())
+	if err != nil {
+		return nil, err
+	}
+	if err := checkUpdate(k, before, after, w); err != nil {
+		return nil, err
+	}
+	switch {
+	case w.subresource == "status":
+		only := before.DeepCopy()
+		only.Object["status"] = after.Object["status"]
+		only.SetManagedFields(after.GetManagedFields())
+		after = only
+	case k.status:
+		if status, ok := before.DeepCopy().Object["status"]; ok {
+			after.Object["status"] = status
+		} else {
+			delete(after.Object, "status")
+		}
+	}
+	if err := manage(k, before, after, w); err != nil {
+		return nil, err
+	}
+	complete(k, after, before)
+	if w.dry || same(before, after) {
+		return after, nil
+	}
+	if after.GetDeletionTimestamp() != nil && len(after.GetFinalizers()) == 0 {
+		s.commitGone(key) // without finalizers it is gone at once
+		return after, nil
+	}
+	s.commit(key, after)
+	return after, nil
+}
+
+// same reports whether nothing but what the server writes itself is different.
+func same(before, after *unstructured.Unstructured) bool {
+	return equal(before.Object, after.Object, func(field string, a, b any) bool {
+		x, isMap := a.(map[string]any)
+		y, too := b.(map[string]any)
+		if field != "metadata" || !isMap || !too {
+			return equality.Semantic.DeepEqual(a, b)
+		}
+		return equal(x, y, func(field string, a, b any) bool {
+			return field == "managedFields" || equality.Semantic.DeepEqual(a, b)
+		})
+	})
+}
+
+// equal compares maps field by field; an absent one is nil.
+func equal(a, b map[string]any, same func(field string, a, b any) bool) bool {
+	for field, value := range a {
+		if !same(field, value, b[field]) {
+			return false
+		}
+	}
+	for field, value := range b {
+		if _, seen := a[field]; !seen && !same(field, nil, value) {
+			return false
+		}
+	}
+	return true
+}
+
+// checkUpdate refuses what would be another object, an older one, or one that shall live
+// longer than it may.
+func checkUpdate(k *kind, before, after *unstructured.Unstructured, w write) error {
+	name := before.GetName()
+	switch version := after.GetResourceVersion(); {
+	case after.GetName() != name:
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", after.GetName(), name))
+	case after.GetUID() != "" && after.GetUID() != before.GetUID():
+		return apierrors.NewConflict(k.resource(), name, fmt.Errorf("Precondition failed: UID in precondition: %s, UID in object meta: %s", after.GetUID(), before.GetUID())) //nolint:staticcheck // the text of API servers
+	case version == "" && w.replace && k.custom:
+		return invalid(k, name, field.Invalid(field.NewPath("metadata", "resourceVersion"), 0, "must be specified for an update"))
+	case version != "" && version != before.GetResourceVersion():
+		return apierrors.NewConflict(k.resource(), name, fmt.Errorf("the object has been modified; please apply your changes to the latest version and try again"))
+	}
+	if before.GetDeletionTimestamp() != nil {
+		for _, finalizer := range after.GetFinalizers() {
+			if !slices.Contains(before.GetFinalizers(), finalizer) {
+				return invalid(k, name, field.Forbidden(field.NewPath("metadata", "finalizers"), "no new finalizers can be added if the object is being deleted"))
+			}
+		}
+	}
+	return nil
+}
+
+// complete fills in what an API server does.
+func complete(k *kind, u, before *unstructured.Unstructured) {
+	u.SetAPIVersion(k.String())
+	u.SetKind(k.name)
+	u.SetResourceVersion("")
+	if before == nil {
+		if u.GetUID() == "" {
+			u.SetUID(uuid.NewUUID())
+		}
+		if created := u.GetCreationTimestamp(); created.IsZero() {
+			u.SetCreationTimestamp(metav1.NewTime(time.Now()))
+		}
+	} else {
+		u.SetUID(before.GetUID())
+		u.SetCreationTimestamp(before.GetCreationTimestamp())
+		u.SetResourceVersion(before.GetResourceVersion())
+		if before.GetDeletionTimestamp() != nil {
+			u.SetDeletionTimestamp(before.GetDeletionTimestamp())
+			u.SetDeletionGracePeriodSeconds(before.GetDeletionGracePeriodSeconds())
+		}
+	}
+	completeKind(k, u)
+	if k.generation {
+		u.SetGeneration(generation(u, before))
+	}
+}
+
+// generation counts the changes of what is wanted.
+func generation(u, before *unstructured.Unstructured) int64 {
+	if before == nil {
+		return max(u.GetGeneration(), 1)
+	}
+	if equality.Semantic.DeepEqual(wanted(before), wanted(u)) {
+		return before.GetGeneration()
+	}
+	return before.GetGeneration() + 1
+}
+
+// wanted is an object without its metadata and status.
+func wanted(u *unstructured.Unstructured) map[string]any {
+	out := map[string]any{}
+	for field, value := range u.Object {
+		if field != "metadata" && field != "status" {
+			out[field] = value
+		}
+	}
+	return out
+}
+
+// commit stores an object and notifies the change, unless nothing is different; the caller holds
+// the lock.
+func (s *store) commit(key key, after *unstructured.Unstructured) {
+	before := s.objects[key]
+	if before != nil {
+		after.SetResourceVersion(before.GetResourceVersion())
+		if same(before, after) {
+			return
+		}
+	}
+	s.number++
+	after.SetResourceVersion(strconv.FormatInt(s.number, 10))
+	s.objects[key] = after
+	s.notify(event{s.number, key, before, after})
+}
+
+func (s *store) commitGone(key key) {
+	s.number++
+	before := s.objects[key]
+	delete(s.objects, key)
+	s.notify(event{s.number, key, before, nil})
+	if s.gone != nil {
+		s.gone(withoutManagers(before).Object)
+	}
+	s.mayEnd(key.namespace)
+}
+
+// notify records a change and passes it to all watches.
+func (s *store) notify(e event) {
+	s.history.add(e)
+	if e.key.resource == definitions {
+		s.define()
+	}
+	for _, w := range s.watches {
+		w.see(e)
+	}
+}

@@ -1,0 +1,250 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+)
+
+// run finds the kind and keeps the parts of the Watch as they should be, until
+// ctx ends.
+func (w *Watch) run(ctx context.Context) {
+	defer w.removeParts()
+	if w.selection.namespaces != nil {
+		w.followNamespaces(ctx)
+	}
+	pause := newPause(pauseLost)
+	for fresh := false; ctx.Err() == nil; {
+		found, err := w.resolve(ctx, fresh)
+		switch {
+		case err == nil:
+			w.kindFound(ctx, found)
+			w.waitLost(ctx)
+			pause, fresh = newPause(pauseLost), true
+		case errors.Is(err, errNoKind):
+			w.kindGone(err)
+			w.awaitKind(ctx)
+			pause = newPause(pauseLost)
+		default: // unknown for now; what is watched stays watched
+			w.kindUnknown(err)
+			_ = sleep(ctx, pause.Step())
+		}
+	}
+}
+
+func (w *Watch) resolve(ctx context.Context, fresh bool) (kind, error) {
+	found, err := w.watcher.client.kinds.resolve(ctx, w.spec.APIVersion, w.spec.Kind, fresh)
+	if err == nil && !found.watchable {
+		err = fmt.Errorf("%s/%s cannot be watched: %w", found.apiVersion(), found.name, errNoKind)
+	}
+	return found, err
+}
+
+// awaitKind returns when the kind may be there.
+func (w *Watch) awaitKind(ctx context.Context) {
+	alarm := w.watcher.alarm
+	if w.definition {
+		_ = sleep(ctx, kindPollWatched) // the alarm cannot wait for itself
+		return
+	}
+	defer alarm.enter(ctx)()
+	for ctx.Err() == nil {
+		changed := alarm.next()
+		if _, err := w.resolve(ctx, true); !errors.Is(err, errNoKind) {
+			return
+		}
+		alarm.wait(ctx, changed)
+	}
+}
+
+// kindMissing makes run look whether the kind is still there. It never blocks.
+func (w *Watch) kindMissing() {
+	select {
+	case w.lost <- struct{}{}:
+	default:
+	}
+}
+
+// waitLost waits until a source cannot find its resource, and then until
+// discovery may be asked again. A kind that is being deleted may still be
+// known to discovery then; the source, which goes on trying, calls again.
+func (w *Watch) waitLost(ctx context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-w.lost:
+		_ = sleep(ctx, discoveryInterval) // run asks ctx
+	}
+}
+
+// followNamespaces keeps a Watch on the namespaces that the Watch covers.
+func (w *Watch) followNamespaces(ctx context.Context) {
+	spec := Spec{APIVersion: "v1", Kind: "Namespace", Labels: w.selection.namespaces, Filter: nothing}
+	adjust := func() { w.adjust(ctx) }
+	w.adjusting.Lock()
+	defer w.adjusting.Unlock()
+	namespaces, err := w.watcher.Watch(ctx, spec, func(Change) { adjust() }, adjust)
+	if err != nil { // the selector was checked before
+		w.kindUnknown(err)
+		return
+	}
+	w.mu.Lock()
+	w.namespaces = namespaces
+	w.mu.Unlock()
+}
+
+func (w *Watch) kindFound(ctx context.Context, found kind) {
+	w.mu.Lock()
+	w.kind, w.problem = &found, nil
+	w.mu.Unlock()
+	w.adjust(ctx)
+}
+
+// kindGone removes all parts: a kind that does not exist has no objects.
+func (w *Watch) kindGone(err error) {
+	w.mu.Lock()
+	first := w.problem == nil
+	w.kind, w.problem = nil, err
+	w.mu.Unlock()
+	if first {
+		w.watcher.log.Warn("waiting for a kind", "kind", kindLabel(w.spec.APIVersion, w.spec.Kind), "err", err)
+	}
+	w.removeParts()
+}
+
+// kindUnknown notes why the kind cannot be resolved now. One that was gone is taken to be so
+// still.
+func (w *Watch) kindUnknown(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.kind == nil && !errors.Is(w.problem, errNoKind) {
+		w.problem = err
+	}
+}
+
+// adjust compares the parts with what should be there.
+func (w *Watch) adjust(ctx context.Context) {
+	w.adjusting.Lock()
+	defer w.adjusting.Unlock()
+	w.mu.Lock()
+	found := w.kind
+	w.mu.Unlock()
+	if found == nil || ctx.Err() != nil {
+		return
+	}
+	namespaces, known := w.covered(*found)
+	if !known {
+		return
+	}
+	wanted := w.spec.scopes(namespaces)
+	for _, p := range w.withdraw(wanted, *found) {
+		w.watcher.detach(p)
+	}
+	for _, added := range w.extend(wanted) {
+		key := sourceKey{
+			resource:  found.resource,
+			namespace: added.scope.namespace,
+			labels:    w.selection.labels,
+			fields:    w.selection.fieldText(added.scope.name),
+		}
+		w.watcher.attach(ctx, added.part, key)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.settled = true
+	w.checkSynced()
+}
+
+// covered returns the namespaces of the Watch, and whether they are known yet.
+func (w *Watch) covered(found kind) (names []string, known bool) {
+	everywhere := []string{""}
+	switch {
+	case !found.namespaced:
+		return everywhere, true
+	case w.selection.namespaces != nil:
+		return w.namespaces.names()
+	case len(w.spec.Namespaces) > 0:
+		return w.spec.Namespaces, true
+	default:
+		return everywhere, true
+	}
+}
+
+// names returns the names of the objects of a complete Watch.
+func (w *Watch) names() (names []string, known bool) {
+	w.mu.Lock()
+	known = w.synced
+	w.mu.Unlock()
+	if !known {
+		return nil, false
+	}
+	objects, _ := w.Snapshot()
+	for _, o := range objects {
+		names = append(names, o.Name)
+	}
+	return names, true
+}
+
+// withdraw removes the parts that are not wanted, telling that their objects
+// are gone. A part whose resource has moved to another version is removed too,
+// but its objects wait for the list of its successor.
+func (w *Watch) withdraw(wanted map[scope]bool, found kind) (removed []*part) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for share, p := range w.parts {
+		if wanted[share] && p.source.key.resource == found.resource {
+			continue
+		}
+		p.gone = true
+		removed = append(removed, p)
+		if wanted[share] {
+			w.parts[share] = &part{watch: w, entries: p.entries, listed: p.listed}
+			continue
+		}
+		delete(w.parts, share)
+		p.removeAllBut(nil)
+	}
+	w.account()
+	return removed
+}
+
+// addition is a part that has no source yet.
+type addition struct {
+	scope scope
+	part  *part
+}
+
+// extend adds the parts that are wanted.
+func (w *Watch) extend(wanted map[scope]bool) (added []addition) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for share := range wanted {
+		p := w.parts[share]
+		if p == nil {
+			p = &part{watch: w}
+			w.parts[share], w.whole = p, false
+		}
+		if p.source == nil {
+			added = append(added, addition{share, p})
+		}
+	}
+	return added
+}
+
+// setSource connects a part.
+func (w *Watch) setSource(p *part, s *source) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	p.source = s
+}
+
+// removeParts removes all parts.
+func (w *Watch) removeParts() {
+	w.adjusting.Lock()
+	defer w.adjusting.Unlock()
+	w.mu.Lock()
+	w.settled, w.whole = false, false
+	w.mu.Unlock()
+	for _, p := range w.withdraw(nil, kind{}) {
+		w.watcher.detach(p)
+	}
+}

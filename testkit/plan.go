@@ -1,0 +1,62 @@
+package testkit
+
+import (
+	"context"
+
+	"addon-operator/helm"
+	"addon-operator/messages"
+	"addon-operator/values"
+)
+
+// Plan implements plan.Helm.
+func (r *Releases) Plan(_ context.Context, m helm.Module) (helm.Plan, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch old, exists := r.deployed[m.Name]; {
+	case !exists:
+		return helm.Plan{Action: helm.Installed, Reason: "there is no release"}, nil
+	case old.checksum != values.Checksum(m.Values):
+		return helm.Plan{Action: helm.Upgraded, Reason: "values"}, nil
+	}
+	return helm.Plan{Action: helm.Skipped}, nil
+}
+
+// PlanRemoval implements plan.Helm.
+func (r *Releases) PlanRemoval(_ context.Context, name string, purge bool) (helm.Plan, error) {
+	foreign := r.isForeign(name)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if _, exists := r.deployed[name]; !exists || purge && foreign {
+		return helm.Plan{}, nil
+	}
+	return helm.Plan{Action: helm.Uninstalled}, nil
+}
+
+// stepPlan prints what the operator would do: with the ConfigMap in force, or with the one
+// in a file.
+func (p *player) stepPlan(name string) error {
+	request := messages.PlanRequest{}
+	if name != "" {
+		data, err := p.configMapFile(name)
+		if err != nil {
+			return err
+		}
+		request.Proposed = data
+	}
+	return p.await(func() error {
+		f, err := p.operator.Plan(context.Background(), request)
+		if err != nil {
+			return err
+		}
+		if f.Refused != "" {
+			p.trace.Add("refused: %s", firstLine(f.Refused))
+		}
+		for _, note := range f.Notes {
+			p.trace.Add("note: %s", firstLine(note))
+		}
+		for _, m := range f.Modules {
+			p.trace.Add("would %s %s: %s; release %s (%s) hooks %q %q %s", m.Step, m.Module, m.Why, m.Release, m.Reason, m.HookValues, m.Notes, m.Error+m.Unknown)
+		}
+		return nil
+	})
+}
