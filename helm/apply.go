@@ -200,6 +200,9 @@ func (a *apply) check() (err error) {
 		return err
 	}
 	a.store = a.operation.store(state)
+	if a.manifest.volatile {
+		a.store.checksum = a.client.recorded
+	}
 	return a.findAbsent()
 }
 

@@ -134,6 +134,10 @@ func (f *fixture) playLikeHelm(m Module) {
 
 	f.apply(m, Installed, 1)
 	ours := f.lastRelease(m.Name)
+	stable := f.client.recorded(chance) == f.client.recorded(theirs)
+	if sum, label := f.client.recorded(ours), ours.Labels[ChecksumLabel]; stable && sum != label {
+		f.Errorf("the checksum of the record is %s, its label says %s", sum, label)
+	}
 	f.compareTexts(chance.Manifest, theirs.Manifest, ours.Manifest)
 	f.compareLive(chance, theirs, want, f.liveObjects(ours))
 	f.restart()
