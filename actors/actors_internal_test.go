@@ -3,9 +3,7 @@ package actors
 import (
 	"context"
 	"log/slog"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -29,7 +27,7 @@ func newTestProgram(before func(*actor.PID, any)) *program {
 		return func() {}
 	}
 	return newProgram(
-		supervisor.NewSystem(supervisor.Options{Log: log, Again: handledAgain, Lost: answerLost, Observe: observe}),
+		supervisor.NewSystem(supervisor.Options{Log: log, Observe: observe}),
 		World{Log: log, ConfigMap: noConfigMap{}, Metrics: metrics.New(metrics.DefaultPrefix)},
 	)
 }
@@ -83,7 +81,7 @@ func TestNoModulesWhileStopping(t *testing.T) {
 		}
 	})
 	b := &boot{tree: &addons.Tree{}, sections: map[string]*values.Section{}}
-	root, err := p.SpawnRoot(operatorPath, newOperator(t.Context(), p, b, true))
+	root, err := p.Spawn(operatorPath, newOperator(t.Context(), p, b, true))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,44 +114,11 @@ func TestWarmthIsACopy(t *testing.T) {
 	}
 }
 
-// lateWatch is a watch whose kind turns out to be missing at the third look.
-type lateWatch struct{ looks atomic.Int32 }
-
-func (*lateWatch) Snapshot() ([]kube.Object, uint64) { return nil, 0 }
-func (*lateWatch) Stop()                             {}
-func (w *lateWatch) State() kube.WatchState {
-	if w.looks.Add(1) < 3 {
-		return kube.WatchState{}
-	}
-	return kube.WatchState{Phase: kube.WaitingForKind, Message: "no such kind"}
-}
-
-// C16: monitors that crash over a look at their watches look again; nobody waits for ever.
-func TestLookAfterCrash(t *testing.T) {
-	synctest.Test(t, lookAfterCrash)
-}
-
-func lookAfterCrash(t *testing.T) {
-	var crashes atomic.Int32
-	p := newTestProgram(func(_ *actor.PID, message any) {
-		if _, ok := message.(lookAgain); ok && crashes.Add(1) == 1 {
-			panic("crash")
-		}
-	})
-	p.Watch = func(context.Context, kube.Spec, func(kube.Change), func()) (Watch, error) { return &lateWatch{}, nil }
-	pid := spawned(t, p, monitorsPath, newMonitors(t.Context(), p, false))
-	hook := hooks.Hook{Config: &hooks.Config{Kubernetes: []hooks.KubernetesBinding{{}}}}
-	got := mustAsk[messages.Snapshots](t, p, pid, messages.GetSnapshots{Owner: "a", Hook: hook})
-	if got.Waiting == "" || crashes.Load() < 2 {
-		t.Errorf("answer %+v after %d looks", got, crashes.Load())
-	}
-}
-
 // F10: a reload whose last step ends when the next one was asked for already has not
 // converged: the operator is not ready, and nobody takes the new values for applied ones.
 func TestOvertakenAtTheLastStep(t *testing.T) {
 	p := newTestProgram(nil)
-	state := &convergeState{tree: &addons.Tree{}, reload: 1, running: true, tasks: newLedger()}
+	state := &convergeState{tree: &addons.Tree{}, reload: 1, running: true}
 	pid := spawned(t, p, convergePath, func() actor.Actor {
 		return &converge{Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, state: state}
 	})

@@ -16,8 +16,7 @@ type application struct {
 	from *actor.PID
 	base *values.Section // what the patches were applied to
 	next *values.Section // what will be the section
-	// request is the number of the write it waits for. discarded: its run was cancelled.
-	request   int64
+	// discarded: its run was cancelled.
 	discarded bool
 }
 
@@ -59,8 +58,7 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 		o.commit(ctx, self, a, false)
 		return
 	}
-	a.request = o.program.tasks.Add(1)
-	save := messages.SaveConfig{Flags: flags.config, Hook: a.msg.Hook, Request: a.request}
+	save := messages.SaveConfig{Flags: flags.config, Hook: a.msg.Hook}
 	if configChanged {
 		save.Key, save.Base = o.state.section.Key(), o.state.section.StoredChecksum()
 		save.Section, save.Secret = a.next.ConfigPart(), a.next.SecretPart()
@@ -101,12 +99,6 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 // configSaved continues with the result that waited for the ConfigMap.
 func (o *owner) configSaved(ctx actor.Context, self applier, msg messages.ConfigSaved) {
 	a := o.applying
-	if a == nil || a.request != msg.Request { // the answer to a question from before a crash
-		if msg.Err == nil && !msg.Conflict {
-			o.program.Send(o.program.PID(configPath), sectionLost{o.program.owner(o.name).Id})
-		}
-		return
-	}
 	o.applying = nil
 	switch {
 	case a.discarded && !msg.Conflict && msg.Err == nil:

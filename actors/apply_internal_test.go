@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"errors"
 	"log/slog"
 	"testing"
 
@@ -44,7 +43,7 @@ func saving(t *testing.T) *owner {
 	}
 	log := slog.New(slog.DiscardHandler)
 	p := newProgram(supervisor.NewSystem(supervisor.Options{Log: log}), World{Log: log})
-	o := newOwner(p, "a", "", &ownerState{section: section, tasks: newLedger()})
+	o := newOwner(p, "a", "", &ownerState{section: section})
 	o.hand = o.known
 	result := hooks.Result{
 		ConfigPatch: patchOf(t, `{"op": "add", "path": "/a/saved", "value": true}`),
@@ -55,7 +54,7 @@ func saving(t *testing.T) *owner {
 		t.Fatal(err)
 	}
 	o.applying = &application{
-		msg: messages.ApplyHookResult{Hook: "h", Result: result}, from: p.PID("nobody"), base: section, next: next, request: 7,
+		msg: messages.ApplyHookResult{Hook: "h", Result: result}, from: p.PID("nobody"), base: section, next: next,
 	}
 	return o
 }
@@ -65,34 +64,6 @@ func (o *owner) has(key string) bool {
 	return merged[key] != nil
 }
 
-// D26, D28: the answer to a write from before a crash of the owner is not taken for that of
-// the write that the owner waits for now.
-func TestAnswerToAnotherWrite(t *testing.T) {
-	o, self := saving(t), &recorder{}
-	told := make(chan any, 10)
-	config := actor.PropsFromFunc(func(ctx actor.Context) {
-		if lost, ok := ctx.Message().(sectionLost); ok {
-			told <- lost
-		}
-	})
-	if _, err := o.program.Actors.Root.SpawnNamed(config, configPath); err != nil {
-		t.Fatal(err)
-	}
-	o.configSaved(nil, self, messages.ConfigSaved{Request: 4, Conflict: true})
-	o.configSaved(nil, self, messages.ConfigSaved{Request: 5, Err: errors.New("no")})
-	o.configSaved(nil, self, messages.ConfigSaved{Request: 6})
-	if got, want := <-told, (sectionLost{"operator/module/a"}); got != want || len(told) > 0 {
-		t.Errorf("config was told %v and %d more, want %v: what was written is in force", got, len(told), want)
-	}
-	if o.applying == nil || len(self.committedHooks) != 0 || o.has("saved") {
-		t.Fatalf("an old answer was taken: %v, %v", self.committedHooks, o.state.section.Merged())
-	}
-	o.configSaved(nil, self, messages.ConfigSaved{Request: 7})
-	if o.applying != nil || len(self.committedHooks) != 1 || !o.has("saved") || !o.has("inMemory") {
-		t.Errorf("the answer was not taken: %v, %v", self.committedHooks, o.state.section.Merged())
-	}
-}
-
 // E11, E15: the result of a run that was cancelled while it was being saved counts for
 // nothing; only what the ConfigMap says by then is known to its owner.
 func TestResultOfACancelledRun(t *testing.T) {
@@ -100,10 +71,10 @@ func TestResultOfACancelledRun(t *testing.T) {
 		answer messages.ConfigSaved
 		saved  bool
 	}{
-		"it was saved":                 {messages.ConfigSaved{Request: 7}, true},
-		"somebody else changed it":     {messages.ConfigSaved{Request: 7, Conflict: true}, false},
-		"the API server refused it":    {messages.ConfigSaved{Request: 7, Err: errNoSuchWork}, false},
-		"and it changed flags as well": {messages.ConfigSaved{Request: 7, FlagsChanged: true}, true},
+		"it was saved":                 {messages.ConfigSaved{}, true},
+		"somebody else changed it":     {messages.ConfigSaved{Conflict: true}, false},
+		"the API server refused it":    {messages.ConfigSaved{Err: errNoSuchWork}, false},
+		"and it changed flags as well": {messages.ConfigSaved{FlagsChanged: true}, true},
 	} {
 		t.Run(situation, func(t *testing.T) {
 			o, self := saving(t), &recorder{}

@@ -13,8 +13,7 @@ import (
 // triggers join it, so that their order holds, and it goes back into the line when monitors say
 // that the snapshots are complete.
 
-// setAside notes what of the current task is to be kept when it has ended. Until then it may be
-// lost with its owner, and is executed again.
+// setAside notes what of the current task is to be kept when it has ended.
 func (q *queue) setAside(msg messages.SetAside) {
 	if q.state.current != nil && q.state.current.ID == msg.ID {
 		if q.state.left = &msg.Work; msg.Work.Carried() == 0 {
@@ -26,7 +25,7 @@ func (q *queue) setAside(msg messages.SetAside) {
 // keepAside sets a task aside.
 func (q *queue) keepAside(ctx actor.Context, t messages.Task) {
 	t.ID = q.program.newTaskID() // its owner has done the other
-	q.state.aside, _ = q.program.wait(q.state.aside, t)
+	q.state.aside = q.program.wait(q.state.aside, t)
 	ctx.Send(q.program.PID(monitorsPath), messages.AwaitSnapshots{Owner: t.Owner, Hook: t.Hook(), Queue: q.name})
 }
 
@@ -38,8 +37,7 @@ func (q *queue) joinAside() {
 			return
 		}
 		q.state.pending = slices.Delete(q.state.pending, 0, 1)
-		q.state.aside, _ = q.program.wait(q.state.aside, head)
-		q.noteJoined(head)
+		q.state.aside = q.program.wait(q.state.aside, head)
 	}
 }
 
@@ -69,6 +67,6 @@ func (q *queue) queueBefore(t messages.Task) {
 		q.state.pending = append(q.state.pending, t)
 		return
 	}
-	both, _ := q.program.wait([]messages.Task{t}, q.state.pending[i])
+	both := q.program.wait([]messages.Task{t}, q.state.pending[i])
 	q.state.pending[i] = both[0]
 }

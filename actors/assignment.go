@@ -48,7 +48,6 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			if a.succeeded != nil {
 				a.succeeded(ctx, result)
 			}
-			o.state.tasks.succeeded(t)
 		},
 		Failed: func(at supervisor.Attempt) {
 			o.noteFailure(t, at)
@@ -59,7 +58,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 				o.parked[t.ID] = true
 				o.program.notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules go on: %s", t, forEverybody(at.Err))})
 				o.log.Warn("module is parked: it is retried outside of the queue, the others go on")
-				o.state.tasks.end(o.program, t, a.queue)
+				ended(o.program, t, a.queue)
 			}
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
@@ -69,20 +68,9 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			}
 			o.program.noticeEnd(t, o.failing[t.ID], outcome)
 			delete(o.failing, t.ID)
-			lost := outcome == supervisor.Interrupted || outcome == supervisor.Cancelled && o.Ending()
-			switch waits := !o.parked[t.ID]; {
-			case waits && lost:
-				o.state.tasks.lose(ctx, t, a.queue)
-			case waits:
-				o.dropEffects(t)
-				o.state.tasks.end(ctx, t, a.queue)
-			case outcome == supervisor.Interrupted: // its sender would not ask again
-				again := t
-				again.ID = o.program.newTaskID()
-				o.state.unfinished.rename(t.ID, again.ID)
-				o.program.enqueue(ctx, false, again)
-			default:
-				o.dropEffects(t)
+			o.dropEffects(t)
+			if !o.parked[t.ID] {
+				ended(ctx, t, a.queue)
 			}
 			delete(o.parked, t.ID)
 			delete(o.alone, t.ID)
@@ -90,6 +78,19 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 		},
 	})
 }
+
+// sender is the part of an actor's context, or of the system, that sends.
+type sender interface {
+	Send(to *actor.PID, message any)
+}
+
+// ended notifies the queue that nothing of a task runs any more, and nothing will.
+func ended(ctx sender, t messages.Task, queue *actor.PID) {
+	ctx.Send(queue, messages.TaskDone{ID: t.ID})
+}
+
+// refuse answers a task that is not executed.
+func refuse(ctx actor.Context, t messages.Task) { ended(ctx, t, ctx.Sender()) }
 
 // handTo hands over to an attempt that is about to begin.
 func (o *owner) handTo(a assignment) {
@@ -100,11 +101,9 @@ func (o *owner) handTo(a assignment) {
 }
 
 // startAlone starts a task that needs the release of the module for itself. What is left
-// of an earlier one is cancelled first: its result is no longer needed, because it is
-// parked, or because the task that waited for it was interrupted.
+// of an earlier one, which is parked, is cancelled first: its result is no longer needed.
 func (o *owner) startAlone(ctx actor.Context, a assignment) {
-	same := func(other assignment) bool { return other.task.ID == a.task.ID }
-	o.next = append(slices.DeleteFunc(o.next, same), a)
+	o.next = append(o.next, a)
 	for id := range o.alone {
 		o.Cancel(ctx, id)
 	}
@@ -119,15 +118,9 @@ func (o *owner) startNext(ctx actor.Context) {
 	}
 	waiting := o.next
 	o.next = nil
-	if o.Ending() { // whoever waits for them asks again
-		for _, a := range waiting {
-			o.state.tasks.lose(ctx, a.task, a.queue)
-		}
-		return
-	}
 	last := len(waiting) - 1
 	for _, a := range waiting[:last] {
-		o.state.tasks.end(ctx, a.task, a.queue)
+		ended(ctx, a.task, a.queue)
 	}
 	o.alone[waiting[last].task.ID] = true
 	o.start(ctx, waiting[last])
@@ -136,7 +129,7 @@ func (o *owner) startNext(ctx actor.Context) {
 // dropNext ends the tasks that have not begun.
 func (o *owner) dropNext(ctx actor.Context) {
 	for _, a := range o.next {
-		o.state.tasks.end(ctx, a.task, a.queue)
+		ended(ctx, a.task, a.queue)
 	}
 	o.next = nil
 }

@@ -63,14 +63,9 @@ func newConfig(ctx context.Context, p *program, initial initialConfig, standby b
 	if state.fromKept || state.secret.fromKept {
 		state.kept = kept{known: true, values: kube.LastValid{Config: initial.data, Secret: initial.secret.data}}
 	}
-	watching := false
 	return func() actor.Actor {
 		c := &config{program: p, log: p.Log, state: state}
 		c.started = func(self *actor.PID) {
-			if watching {
-				return // a crash came behind it
-			}
-			watching = true
 			if state.refused != "" {
 				c.noticeRefused(state.refused)
 			}
@@ -105,15 +100,11 @@ func (c *config) Receive(ctx actor.Context) {
 	case secretSeen:
 		c.secretSeen(ctx, msg.content)
 	case messages.SaveConfig:
-		saved := c.save(ctx, msg)
-		saved.Request = msg.Request
-		ctx.Respond(saved)
+		ctx.Respond(c.save(ctx, msg))
 	case getConfig:
 		ctx.Respond(c.current(ctx))
 	case lead:
 		c.lead(ctx, msg)
-	case sectionLost:
-		c.sectionLost(ctx, msg)
 	case clusterWentBack:
 		c.clusterWentBack(ctx, msg)
 	case compareAgain:
@@ -193,26 +184,17 @@ func (c *config) addSections(ctx actor.Context, msg addSections) {
 	}
 }
 
-// sectionLost says to config that an owner crashed over its new section, whoever wrote it.
-type sectionLost struct{ path string }
-
-// sectionLost delivers the section again. What was queued for the change may have seen the
-// old values, so it is queued once more.
-func (c *config) sectionLost(ctx actor.Context, msg sectionLost) {
+// announceSection sends a section to its owner that the owner itself has changed, without knowing it.
+func (c *config) announceSection(ctx actor.Context, key string) {
 	changed := messages.ConfigChanged{Revision: c.state.revision}
 	if doc, err := c.document(); err == nil { // known is valid by definition
 		changed.Flags, changed.Maintenance = doc.Flags, doc.Maintenance
 	}
-	for key := range c.state.sections {
-		if c.owner(key).Id != msg.path {
-			continue
-		}
-		c.deliver(ctx, key)
-		if key == values.GlobalKey {
-			changed.Global = true
-		} else {
-			changed.Modules = []string{c.moduleName(key)}
-		}
+	c.deliver(ctx, key)
+	if key == values.GlobalKey {
+		changed.Global = true
+	} else {
+		changed.Modules = []string{c.moduleName(key)}
 	}
 	ctx.Send(c.program.PID(convergePath), changed)
 }
@@ -293,7 +275,7 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 	c.warnLost(before, doc)
 	c.configAccepted(msg.ResourceVersion)
 	c.changed(ctx, before, doc)
-	c.state.known = maps.Clone(msg.Data) // last: what is known is not announced again
+	c.state.known = maps.Clone(msg.Data)
 	if withSecret {
 		c.takeCandidate()
 	}

@@ -25,7 +25,6 @@ const writeTimeout = 30 * time.Second
 // take away everything else (P1).
 func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
 	if msg.Key != "" && c.checksum(msg.Key) != msg.Base {
-		c.deliver(ctx, msg.Key) // it may have been lost with a crash of the owner
 		return messages.ConfigSaved{Conflict: true}
 	}
 	wroteSecret, answer := c.saveSecret(ctx, msg)
@@ -34,7 +33,7 @@ func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.Confi
 	}
 	saved := c.saveConfigMap(ctx, msg)
 	if wroteSecret && (saved.Err != nil || saved.Conflict) {
-		c.sectionLost(ctx, sectionLost{c.owner(msg.Key).Id}) // the owner does not know yet what has changed
+		c.announceSection(ctx, msg.Key) // the owner does not know yet what has changed
 	}
 	return saved
 }

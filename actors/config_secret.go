@@ -165,7 +165,7 @@ func (c *config) secretSeen(ctx actor.Context, content kube.ConfigMap) {
 		c.configAccepted(config.ResourceVersion)
 	}
 	c.changed(ctx, before, doc)
-	s.known = maps.Clone(content.Data) // last: what is known is not announced again
+	s.known = maps.Clone(content.Data)
 	if config != nil {
 		c.state.known = maps.Clone(config.Data)
 	}

@@ -59,8 +59,7 @@ type convergeState struct {
 	purges   decide.Purges
 	reminded int // how often a purge that is held back was reported
 	listed   bool
-	begun    bool // what the start-up does is queued
-	reload   int  // number of the last reload that has begun
+	reload   int // number of the last reload that has begun
 	// discovered is the number of the last reload whose discovery counts.
 	discovered int
 	asks       asks
@@ -71,11 +70,10 @@ type convergeState struct {
 	ready      bool // the first converge is over
 	cause      messages.Cause
 	span       span // of the start-up and the reload in progress
-	tasks      ledger
 }
 
 func newConverge(p *program, b *boot) actor.Producer {
-	state := &convergeState{tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, globalProblems: b.problems, unused: map[string][]string{}, tasks: newLedger()}
+	state := &convergeState{tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, globalProblems: b.problems, unused: map[string][]string{}}
 	log := p.Log
 	return func() actor.Actor {
 		return &converge{Runs: supervisor.NewRuns(p.System, log), program: p, log: log, state: state}
@@ -91,8 +89,6 @@ func (c *converge) Receive(ctx actor.Context) {
 	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		c.state.tasks.settle(ctx)
-		c.askLost()
 		c.explainOff()
 		c.listProblems()
 	case *actor.Stopping:
@@ -110,9 +106,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case delayedReload:
 		c.requestReload(ctx, msg.cause)
 	case messages.ExecuteTask:
-		if c.state.tasks.begin(ctx, msg.Task) {
-			c.execute(ctx, msg.Task)
-		}
+		c.execute(ctx, msg.Task)
 	case getDiscovery:
 		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, maintenance: c.state.maintenance, list: !c.state.listed, before: c.state.enabled, verdicts: c.state.verdicts, deployed: maps.Clone(c.state.deployed), purges: c.state.purges.Clone()})
 		return
@@ -154,9 +148,6 @@ func (c *converge) Receive(ctx actor.Context) {
 
 // startUp queues steps 1 and 2 and the first reload.
 func (c *converge) startUp(ctx actor.Context) {
-	if c.state.begun {
-		return // a crash came behind it
-	}
 	cause := messages.Cause{Activation: messages.Startup}
 	c.state.span = c.program.convergeSpan(1, cause)
 	c.log.Info("start-up begins", "globalHooks", len(c.state.globalHooks), "modules", len(c.state.tree.Modules))
@@ -175,7 +166,6 @@ func (c *converge) startUp(ctx actor.Context) {
 	tasks = append(tasks, c.program.task(messages.GlobalHooks, messages.AwaitSynchronization{}, cause))
 	c.enqueue(ctx, false, tasks)
 	c.requestReload(ctx, cause)
-	c.state.begun = true
 }
 
 // requestReload queues 'reload all modules': at the tail of main, or, while one is in
@@ -199,7 +189,7 @@ func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 		c.state.restarts.count++
 		c.program.Metrics.Converge.Restarted(cause)
 	}
-	c.state.waiting = true // last: it is not requested again
+	c.state.waiting = true
 }
 
 func (c *converge) execute(ctx actor.Context, t messages.Task) {
@@ -207,7 +197,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	switch work := t.Work.(type) {
 	case messages.ReloadModules:
 		c.beginReload(ctx, work.Cause)
-		c.state.tasks.refuse(ctx, t) // it is done: its steps are queued before it
+		refuse(ctx, t) // it is done: its steps are queued before it
 	case messages.DiscoverModules:
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.discover(run) }, func(ctx actor.Context, result any) { c.discovered(ctx, t, result) })
 	case messages.RunModules:
@@ -215,7 +205,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	case messages.PurgeRelease:
 		again := t.Queue == purgeQueue
 		if tried := c.state.purging[work.Release] != ""; tried != again {
-			c.state.tasks.refuse(ctx, t) // two uninstalls of one release would meet, or it was given up
+			refuse(ctx, t) // two uninstalls of one release would meet, or it was given up
 			return
 		}
 		if again {
@@ -231,7 +221,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 			})
 	default:
 		c.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
-		c.state.tasks.refuse(ctx, t)
+		refuse(ctx, t)
 	}
 }
 
@@ -243,18 +233,13 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 			if succeeded != nil {
 				succeeded(ctx, result)
 			}
-			c.state.tasks.succeeded(t)
 		},
 		Failed: func(a supervisor.Attempt) { c.failed(t, a) },
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			if outcome == supervisor.Allowed {
 				c.purgeLater(ctx, t)
 			}
-			if outcome == supervisor.Interrupted || outcome == supervisor.Cancelled && c.Ending() {
-				c.state.tasks.lose(ctx, t, queue)
-				return
-			}
-			c.state.tasks.end(ctx, t, queue)
+			ended(ctx, t, queue)
 			c.answerPurgesEnded(ctx)
 		},
 	})
@@ -412,7 +397,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	if !c.state.ready {
 		ctx.Send(c.program.PID(schedulePath), messages.Converged{})
 		ctx.Send(c.program.PID(monitorsPath), dropWarm{})
-		c.state.ready = true // last: this is said once
+		c.state.ready = true
 	}
 	c.program.tell(ctx, c.state.tree.Modules, messages.RememberValues{})
 	ctx.Send(c.program.PID(globalPath), messages.RememberValues{})
@@ -453,7 +438,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 		}
 		c.runModules(ctx, run, cause)
 	}
-	c.state.maintenance = msg.Maintenance // last: a mode that is known does nothing
+	c.state.maintenance = msg.Maintenance
 }
 
 // switchModules suspends what the flags switch off and resumes what they switch on.

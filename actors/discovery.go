@@ -1,9 +1,7 @@
 package actors
 
 import (
-	"context"
 	"slices"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"golang.org/x/sync/errgroup"
@@ -230,17 +228,8 @@ func (j reloadJob) runModules(run *supervisor.Run, names []string) (err error) {
 func (j reloadJob) runOne(run *supervisor.Run, name string) error {
 	t := j.program.task(name, messages.RunModule{}, j.task.Cause)
 	t.Reload, t.QueuedAt, t.Trace = j.task.Reload, j.task.QueuedAt, traceOf(run)
-	for {
-		done, err := ask[messages.TaskDone](run, j.program.owner(name), messages.ExecuteTask{Task: t})
-		if err != nil || !done.Lost {
-			return err
-		}
-		select { // as a queue does
-		case <-time.After(lostTaskDelay):
-		case <-run.Context().Done():
-			return context.Cause(run.Context())
-		}
-	}
+	_, err := ask[messages.TaskDone](run, j.program.owner(name), messages.ExecuteTask{Task: t})
+	return err
 }
 
 // tell sends the same message to the actors of all modules.

@@ -123,7 +123,7 @@ func (m *module) mayDrift() bool {
 
 func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
 	if !m.mayDrift() {
-		m.state.tasks.refuse(ctx, a.task)
+		refuse(ctx, a.task)
 		return
 	}
 	m.state.drift.task = a.task.ID

@@ -123,9 +123,6 @@ func (m *monitors) hookBegan(msg messages.HookBegan) {
 		w = &hookWindow{running: map[int64]bool{}}
 		m.state.runs[key] = w
 	}
-	if w.running[msg.Run] { // again, after a crash
-		return
-	}
 	for watch, mon := range m.state.watches {
 		if watch.Owner != msg.Owner || watch.Binding.Hook != msg.Hook {
 			continue

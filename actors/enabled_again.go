@@ -93,10 +93,7 @@ func (c *converge) askScript(ctx actor.Context, changed sectionChanged, m addons
 			c.log.Error("enabled script failed after a change of values: all modules are discovered again", "module", m.Name, "err", at.Err)
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
-			switch outcome {
-			case supervisor.Interrupted: // it is due again, see askLost
-				return
-			case supervisor.Allowed:
+			if outcome == supervisor.Allowed {
 				c.reloadUnlooped(ctx, changed.cause)
 				c.askLater(ctx, changed)
 			}
@@ -112,17 +109,12 @@ type askAgain struct {
 	reload  int // the last one that had begun
 }
 
+// askPause spaces the attempts at a script that fails.
+const askPause = 5 * time.Second
+
 func (c *converge) askLater(ctx actor.Context, changed sectionChanged) {
 	self, again := ctx.Self(), askAgain{changed, c.state.reload}
-	time.AfterFunc(lostTaskDelay, func() { c.program.Send(self, again) })
-}
-
-// askLost makes the script due again that was being asked when converge crashed.
-func (c *converge) askLost() {
-	if a := &c.state.asks; a.asked != nil {
-		a.add(*a.asked)
-		a.asked = nil
-	}
+	time.AfterFunc(askPause, func() { c.program.Send(self, again) })
 }
 
 // askable finds a module whose script has a say, and the modules that are enabled before it.

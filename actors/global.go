@@ -36,7 +36,7 @@ type globalState struct {
 
 func newGlobalHooks(p *program, workingDir string, section *values.Section, found []hooks.Hook) actor.Producer {
 	state := &globalState{flags: map[string]bool{}, flagsBy: map[string]string{}}
-	state.section, state.hooks, state.tasks = section, found, newLedger()
+	state.section, state.hooks = section, found
 	state.synchronized, state.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	p.global.Store(section)
 	return func() actor.Actor {
@@ -54,9 +54,7 @@ func (g *globalHooks) Receive(ctx actor.Context) {
 	}
 	switch msg := ctx.Message().(type) {
 	case messages.ExecuteTask:
-		if g.state.tasks.begin(ctx, msg.Task) {
-			g.execute(ctx, msg.Task)
-		}
+		g.execute(ctx, msg.Task)
 	case messages.GetValues:
 		ctx.Respond(g.values())
 		return
@@ -74,7 +72,7 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		hook, err := g.hook(work.Hook)
 		if err != nil {
 			g.log.Error("task refused", "task", t.String(), "err", err)
-			g.state.tasks.refuse(ctx, t)
+			refuse(ctx, t)
 			return
 		}
 		if work.Binding == hooks.AfterAll {
@@ -84,7 +82,7 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	case messages.SynchronizeHook:
 		hook, err := g.hook(work.Hook)
 		if err != nil || g.needless(work) {
-			g.state.tasks.refuse(ctx, t)
+			refuse(ctx, t)
 			return
 		}
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.synchronize(run, hook, work) }
@@ -99,11 +97,11 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		a.succeeded = g.startedUp
 	case messages.FinishReload:
 		g.finishReload(ctx, t.Reload)
-		g.state.tasks.refuse(ctx, t) // it is done
+		refuse(ctx, t) // it is done
 		return
 	default:
 		g.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
-		g.state.tasks.refuse(ctx, t)
+		refuse(ctx, t)
 		return
 	}
 	g.start(ctx, a)

@@ -38,7 +38,6 @@ type healer struct {
 
 // healerState survives a crash of the actor.
 type healerState struct {
-	watching bool
 	patients map[string]*patient // by module
 	owners   map[helm.Object][]string
 }
@@ -141,10 +140,9 @@ func (h *healer) Receive(ctx actor.Context) {
 }
 
 func (h *healer) watch(self *actor.PID) {
-	if h.state.watching || h.program.ReleaseWatch == nil {
+	if h.program.ReleaseWatch == nil {
 		return
 	}
-	h.state.watching = true
 	h.program.ReleaseWatch.Watch(h.ctx, helm.News{
 		Gone:    func(o helm.Object) { h.program.Send(self, objectGone{o}) },
 		Changed: func(name string) { h.program.Send(self, releaseChanged{name}) },

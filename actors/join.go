@@ -44,7 +44,7 @@ func joinable(a, b messages.Task) bool {
 
 // wait adds a task to those that wait, or lets one of them, which keeps its place, carry the
 // triggers of it as well.
-func (p *program) wait(waiting []messages.Task, t messages.Task) (_ []messages.Task, joined bool) {
+func (p *program) wait(waiting []messages.Task, t messages.Task) []messages.Task {
 	w, _ := t.Work.(messages.RunHook)
 	i := slices.IndexFunc(waiting, func(other messages.Task) bool { return joinable(other, t) })
 	if i < 0 {
@@ -52,7 +52,7 @@ func (p *program) wait(waiting []messages.Task, t messages.Task) (_ []messages.T
 			w.Triggers = slices.Clip(w.Triggers) // the first append copies: others know this message
 			t.Work = w
 		}
-		return append(waiting, t), false
+		return append(waiting, t)
 	}
 	all, _ := waiting[i].Work.(messages.RunHook)
 	for _, b := range w.Resync {
@@ -64,7 +64,7 @@ func (p *program) wait(waiting []messages.Task, t messages.Task) (_ []messages.T
 	all, dropped := limited(all, maxTriggers, maxWaiting, held)
 	waiting[i].Work = all
 	p.overflowed(waiting[i], dropped)
-	return waiting, true
+	return waiting
 }
 
 // withTrigger adds a trigger, unless something that waits already stands for it.

@@ -60,7 +60,7 @@ type adoptModule struct {
 // newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
 func newModule(p *program, m addons.Module, section *values.Section, warm []hooks.Hook) actor.Producer {
 	state := &moduleState{module: m, phase: messages.Disabled}
-	state.section, state.tasks = section, newLedger()
+	state.section = section
 	state.reset()
 	if warm != nil {
 		state.hooks, state.loaded = warm, true
@@ -92,9 +92,7 @@ func (m *module) Receive(ctx actor.Context) {
 	}
 	switch msg := ctx.Message().(type) {
 	case messages.ExecuteTask:
-		if m.state.tasks.begin(ctx, msg.Task) {
-			m.execute(ctx, msg.Task)
-		}
+		m.execute(ctx, msg.Task)
 	case messages.GetValues:
 		ctx.Respond(m.values())
 		return
@@ -160,9 +158,6 @@ func (m *module) known() known {
 
 // execute begins a task. Tasks of a module that is switched off are dropped as done (E12).
 func (m *module) execute(ctx actor.Context, t messages.Task) {
-	if m.Has(t.ID) { // its queue asks again after a crash
-		return
-	}
 	j := m.moduleJob(t)
 	a := assignment{job: j.job, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
@@ -170,7 +165,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.executeRun(ctx, a, j)
 	case messages.DeleteModule:
 		if !m.off() { // switched on again since this was queued (E14); a reload finds out what is due
-			m.state.tasks.refuse(ctx, t)
+			refuse(ctx, t)
 			ctx.Send(m.program.PID(convergePath), messages.ReloadModules{Cause: t.Cause})
 			return
 		}
@@ -186,13 +181,13 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.runHook(run, hook, work) })
 	case messages.SynchronizeHook:
 		if m.needless(work) {
-			m.state.tasks.refuse(ctx, t)
+			refuse(ctx, t)
 			return
 		}
 		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.synchronize(run, hook, work) })
 	default:
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
-		m.state.tasks.refuse(ctx, t)
+		refuse(ctx, t)
 	}
 }
 
@@ -210,7 +205,7 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 	if err != nil || m.off() {
 		m.missed(a.task)
 		m.unqueued(a.task)
-		m.state.tasks.refuse(ctx, a.task)
+		refuse(ctx, a.task)
 		return
 	}
 	a.work = func(run *supervisor.Run) (any, error) { return nil, work(run, hook) }
@@ -229,7 +224,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 	case !m.state.wanted || m.state.phase == messages.Suspended || m.state.phase == messages.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
 		// even when its delete has failed and is parked.
-		m.state.tasks.refuse(ctx, a.task)
+		refuse(ctx, a.task)
 		return
 	case m.state.started:
 		m.become(messages.Running)

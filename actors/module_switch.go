@@ -19,7 +19,7 @@ func (m *module) missed(t messages.Task) {
 	if m.state.phase != messages.Suspended || slices.ContainsFunc(m.state.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
 		return
 	}
-	m.state.missed, _ = m.program.wait(m.state.missed, t)
+	m.state.missed = m.program.wait(m.state.missed, t)
 }
 
 // catchUp queues the tasks again that were missed.

@@ -138,8 +138,6 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case lookAgain:
 		m.lookAgain(ctx)
 	case *actor.Started:
-		m.state.looking = false // after a crash over a lookAgain
-		m.lookLater(ctx)
 	case *actor.Stopping:
 		m.stopAll()
 	default:

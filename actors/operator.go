@@ -28,7 +28,7 @@ type Operator struct {
 
 // New makes an operator; it starts nothing.
 func New(w World) *Operator {
-	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Backoff: w.Backoff, Again: handledAgain, Lost: answerLost, Observe: w.Observe})
+	system := supervisor.NewSystem(supervisor.Options{Log: w.Log, Dispatcher: w.Dispatcher, Backoff: w.Backoff, Crashed: w.Crashed, Observe: w.Observe})
 	if w.Metrics == nil {
 		w.Metrics = metrics.New(metrics.DefaultPrefix)
 	}
@@ -70,7 +70,7 @@ func (o *Operator) spawn(ctx context.Context, b *boot, standby bool) error {
 	o.program.secretOff.Store(b.secret.off)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	o.stop = stop
-	root, err := o.program.SpawnRoot(operatorPath, newOperator(running, o.program, b, standby))
+	root, err := o.program.Spawn(operatorPath, newOperator(running, o.program, b, standby))
 	if err != nil {
 		return err
 	}
@@ -131,8 +131,7 @@ func (o *Operator) Converge() messages.ConvergeStatus {
 }
 
 // operator is the root actor: it starts the others in order, spawns modules and named
-// queues when they are needed (queues.go), and stops all in order. It goes on after a mistake of its
-// own, and so does whoever it has spawned.
+// queues when they are needed (queues.go), and stops all in order.
 type operator struct {
 	program  *program
 	ctx      context.Context
@@ -283,7 +282,7 @@ func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) erro
 		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, sections[m.Key], nil))
 	}
 	ctx.RequestWithCustomSender(o.program.PID(configPath), addSections{modules: modules, sections: sections}, ctx.Sender())
-	o.dirs = dirs // last: what is in it is not reported again
+	o.dirs = dirs
 	return nil
 }
 

@@ -49,7 +49,6 @@ type ownerState struct {
 	deferred     map[messages.BindingKey]bool // these are not waited for
 	limits       limits
 	unfinished   unfinished
-	tasks        ledger
 }
 
 // convergedValues are the values at the end of the last converge, which people compare with.
@@ -76,8 +75,6 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 		return true
 	}
 	switch msg := ctx.Message().(type) {
-	case *actor.Started:
-		o.state.tasks.settle(ctx)
 	case messages.ApplyHookResult:
 		o.applyHookResult(ctx, self, application{msg: msg, from: ctx.Sender()})
 	case messages.ConfigSaved:

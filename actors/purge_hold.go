@@ -110,7 +110,7 @@ func (c *config) confirmationSeen(ctx actor.Context, value string) {
 	if !c.state.standby {
 		c.tellConfirmation(ctx, value)
 	}
-	c.state.confirmPurge = value // last: what is known is not reported again
+	c.state.confirmPurge = value
 }
 
 func (c *config) tellConfirmation(ctx actor.Context, value string) {

@@ -25,18 +25,10 @@ type queueState struct {
 	pending []messages.Task
 	current *messages.Task
 	since   time.Time // the current task began
-	joined  []string  // tasks that have lately joined others
 	ending  int       // the number of an endQueue that is not answered yet; 0 for none
 	aside   []messages.Task
 	left    *messages.RunHook // of the current task, to be set aside
 }
-
-// executeAgain is sent by a timer when a task was lost with its owner.
-type executeAgain struct{ id string }
-
-// lostTaskDelay spaces the attempts at a task whose owner crashed: without it a task
-// that crashes its owner would be a hot loop.
-const lostTaskDelay = 5 * time.Second
 
 func newQueue(p *program, name string) actor.Producer {
 	state := &queueState{}
@@ -47,7 +39,6 @@ func newQueue(p *program, name string) actor.Producer {
 func (q *queue) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		q.execute(ctx) // after a crash; the owner ignores a task it has
 	case messages.Enqueue:
 		q.enqueue(msg)
 	case messages.DropTasks:
@@ -58,8 +49,6 @@ func (q *queue) Receive(ctx actor.Context) {
 		q.setAside(msg)
 	case messages.SnapshotsComplete:
 		q.bringBack(msg)
-	case executeAgain:
-		q.executeAgain(ctx, msg)
 	case endQueue:
 		q.state.ending = msg.number
 	default:
@@ -82,9 +71,6 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	defer q.program.Metrics.Queues.Acted(q.name, action, now)
 	var first []messages.Task
 	for _, t := range msg.Tasks {
-		if q.has(t.ID) { // the queue crashed after it had taken it
-			continue
-		}
 		t.QueuedAt = now
 		if msg.Head {
 			q.state.pending = slices.DeleteFunc(q.state.pending, func(waiting messages.Task) bool { return serves(t, waiting) })
@@ -95,32 +81,11 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 			q.state.current != nil && repeats(t, *q.state.current) {
 			continue
 		}
-		q.wait(t)
+		q.state.pending = q.program.wait(q.state.pending, t)
 	}
 	if msg.Head {
 		q.state.pending = slices.Concat(first, q.state.pending)
 	}
-}
-
-// wait puts a task in the line.
-func (q *queue) wait(t messages.Task) {
-	pending, joined := q.program.wait(q.state.pending, t)
-	if q.state.pending = pending; joined {
-		q.noteJoined(t)
-	}
-}
-
-func (q *queue) noteJoined(t messages.Task) {
-	if len(q.state.joined) == shownTasks {
-		q.state.joined = slices.Delete(q.state.joined, 0, 1)
-	}
-	q.state.joined = append(q.state.joined, t.ID)
-}
-
-// has reports whether a task is in progress or waits, or another one carries its triggers.
-func (q *queue) has(id string) bool {
-	return q.state.current != nil && q.state.current.ID == id || slices.Contains(q.state.joined, id) ||
-		slices.ContainsFunc(q.state.pending, func(t messages.Task) bool { return t.ID == id })
 }
 
 // serves reports whether a task makes another one needless: it runs all modules that the
@@ -194,28 +159,10 @@ func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
 	}
 	done, left := *q.state.current, q.state.left
 	q.state.left = nil
-	if msg.Lost {
-		q.executeLater(ctx)
-		return
-	}
 	q.state.current = nil
 	if left != nil {
 		done.Work = *left
 		q.keepAside(ctx, done)
-	}
-}
-
-func (q *queue) executeLater(ctx actor.Context) {
-	if q.state.current == nil {
-		return
-	}
-	self, again := ctx.Self(), executeAgain{q.state.current.ID}
-	time.AfterFunc(lostTaskDelay, func() { q.program.Send(self, again) })
-}
-
-func (q *queue) executeAgain(ctx actor.Context, msg executeAgain) {
-	if q.state.current != nil && q.state.current.ID == msg.id {
-		q.execute(ctx)
 	}
 }
 
@@ -237,13 +184,7 @@ func (q *queue) next(ctx actor.Context) {
 	q.state.current, q.state.since = &head, now
 	q.program.Metrics.Queues.Acted(q.name, metrics.RemoveFirst, now)
 	q.program.Metrics.Queues.TaskStarted(head)
-	q.execute(ctx)
-}
-
-func (q *queue) execute(ctx actor.Context) {
-	if t := q.state.current; t != nil {
-		ctx.Request(q.program.owner(t.Owner), messages.ExecuteTask{Task: *t})
-	}
+	ctx.Request(q.program.owner(head.Owner), messages.ExecuteTask{Task: head})
 }
 
 func (q *queue) publish(ctx actor.Context) {

@@ -84,7 +84,7 @@ func (o *operator) useQueues(ctx actor.Context, msg useQueues) {
 		delete(o.queues.ending, name)
 		o.spawnQueue(ctx, name)
 	}
-	for _, child := range slices.Sorted(maps.Keys(o.children)) { // all, so that it can be done again after a crash
+	for _, child := range slices.Sorted(maps.Keys(o.children)) {
 		name, ok := strings.CutPrefix(child, queueChild(""))
 		_, stops := o.queues.stopping[name]
 		if ok && !stops && o.queues.ending[name] == 0 {

@@ -48,5 +48,5 @@ func (c *converge) beginPostponed(ctx actor.Context) {
 		return
 	}
 	c.requestReload(ctx, *next)
-	c.state.restarts.postponed = nil // last: it is not requested again
+	c.state.restarts.postponed = nil
 }

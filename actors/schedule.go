@@ -48,7 +48,6 @@ func newSchedule(p *program) actor.Producer {
 func (s *schedule) Receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		s.arm(ctx.Self()) // again, after a crash
 	case *actor.Stopping:
 		s.disarm()
 	case messages.StartSchedules:
@@ -116,7 +115,7 @@ func (s *schedule) due(ctx actor.Context) {
 		if e.next.IsZero() || e.next.After(now) {
 			continue
 		}
-		s.state.entries[crontab] = entry{e.schedule, e.schedule.Next(now)} // first: a crontab that crashes must not starve others
+		s.state.entries[crontab] = entry{e.schedule, e.schedule.Next(now)}
 		s.fired(ctx, messages.ScheduleFired{Crontab: crontab})
 	}
 	s.arm(ctx.Self())

@@ -104,7 +104,7 @@ func synchronizations(hook hooks.Hook) []messages.SynchronizeHook {
 }
 
 // needless reports whether a Synchronization has succeeded already, and is no repetition:
-// after a flip or a crash the same one may have been queued twice.
+// after a flip the same one may have been queued twice.
 func (o *owner) needless(w messages.SynchronizeHook) bool {
 	hook, err := o.hook(w.Hook)
 	return err == nil && !w.Again && o.allSynchronized(hook, w)

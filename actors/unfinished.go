@@ -29,8 +29,7 @@ type effects struct {
 	committed bool
 }
 
-// unfinished are the effects of the tasks of an owner. They live as long as the owner's state, so
-// a crash of the owner repeats no commit; runs share them.
+// unfinished are the effects of the tasks of an owner. Its runs share them.
 type unfinished struct {
 	tasks shared[map[string]taskEffects]
 }
@@ -126,14 +125,6 @@ func (u *unfinished) drop(task string) (dropped []effects) {
 		return taskEffects{}
 	})
 	return dropped
-}
-
-// rename moves the effects to the task that takes the place of another one.
-func (u *unfinished) rename(from, to string) {
-	if t, ok := u.tasks.get()[from]; ok {
-		u.drop(from)
-		u.of(to, func(taskEffects) taskEffects { return t })
-	}
 }
 
 // clear drops all effects: the module is switched off, or removed.

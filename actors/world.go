@@ -89,6 +89,8 @@ type World struct {
 	WarmUp func(ctx context.Context) error
 	// Dispatcher runs the mailboxes; nil for goroutines.
 	Dispatcher actor.Dispatcher
+	// Crashed ends the process after the crash of an actor, which was logged; nil for a panic.
+	Crashed func()
 	// Observe is called with each message before its actor handles it, and returns what to call when that
 	// is done; asked: a run waits for its answer. Optional.
 	Observe func(actor *actor.PID, message any, asked bool) (handled func())
@@ -272,9 +274,7 @@ func ask[Answer any](run *supervisor.Run, to *actor.PID, question any) (Answer, 
 // anything else is a mistake of ours. testkit fails a test that logs it.
 func unhandled(ctx actor.Context, log *slog.Logger) {
 	switch msg := ctx.Message().(type) {
-	case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Restarting, *actor.Terminated, *actor.DeadLetterResponse:
-	case messages.Crash:
-		panic("crash on request")
+	case *actor.Started, *actor.Stopping, *actor.Stopped, *actor.Terminated, *actor.DeadLetterResponse:
 	default:
 		log.Error("unhandled message", "actor", ctx.Self().Id, "message", typeName(msg))
 	}

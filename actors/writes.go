@@ -218,7 +218,7 @@ type slowedEvent struct {
 }
 
 func (e *slowedEvent) join(p *program, t messages.Task) {
-	joined, _ := p.wait([]messages.Task{e.task}, t)
+	joined := p.wait([]messages.Task{e.task}, t)
 	e.task = joined[0] // both are for the same hook and binding
 }
 

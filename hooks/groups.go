@@ -9,7 +9,7 @@ import (
 )
 
 // errKilled is why nothing is started any more.
-var errKilled = errors.New("this operator must not act any more: it has lost the leadership")
+var errKilled = errors.New("this operator must not act any more: it has lost the leadership, or crashed")
 
 // groups are the process groups that run now, so that all of them can be killed at once.
 type groups struct {

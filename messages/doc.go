@@ -70,7 +70,6 @@
 //	SetConfig            config            module, global-hooks
 //	ConfigFlagsSaved     config            converge
 //
-//	Crash                tests             any actor
 //
 //	ReloadModules        global, module    converge
 //	SetDynamicFlags      global-hooks      converge, config

@@ -41,6 +41,3 @@ type ConvergeFinished struct {
 
 // Converged says that the first converge is over: ticks of schedules count from now on (C14).
 type Converged struct{}
-
-// Crash makes any actor panic, as a bug would. Tests of supervision send it.
-type Crash struct{}

@@ -320,6 +320,4 @@ type SetAside struct {
 // TaskDone says to a queue that a task has ended and that nothing of it runs any more.
 type TaskDone struct {
 	ID string
-	// Lost: the owner crashed; the task must be executed again.
-	Lost bool
 }

@@ -118,14 +118,11 @@ type SaveConfig struct {
 	Flags   []values.Flag
 	// Hook is whose patches these are.
 	Hook string
-	// Request is repeated by the answer, so that one from before a crash is not taken for it.
-	Request int64
 }
 
 // ConfigSaved answers SaveConfig. Conflict: the section was changed by another writer;
 // the new one was sent as SetConfig before this answer, so apply the patch again.
 type ConfigSaved struct {
-	Request  int64
 	Err      error
 	Conflict bool
 	// FlagsChanged: a flag in the ConfigMap is another now.

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,16 +23,13 @@ type stage struct {
 	*supervisor.System
 	t    *testing.T
 	log  *lockedBuffer
-	lost chan any
+	ends atomic.Int32 // how often the process would have ended
 
 	mu    sync.Mutex
 	began time.Time
 	diary []string
 	roots []*actor.PID
 }
-
-// order is a message that is handled again when its receiver crashed over it.
-type order string
 
 // lockedBuffer takes log lines from several goroutines.
 type lockedBuffer struct {
@@ -57,11 +55,10 @@ func onStage(t *testing.T, play func(*stage)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		log := &lockedBuffer{}
-		s := &stage{t: t, log: log, began: time.Now(), lost: make(chan any, 100)}
+		s := &stage{t: t, log: log, began: time.Now()}
 		s.System = supervisor.NewSystem(supervisor.Options{
-			Log:   slog.New(slog.NewTextHandler(log, nil)),
-			Again: func(message any) bool { _, ok := message.(order); return ok },
-			Lost:  func(_ *actor.ActorSystem, _ *actor.PID, message any, _ *actor.PID) { s.lost <- message },
+			Log:     slog.New(slog.NewTextHandler(log, nil)),
+			Crashed: func() { s.ends.Add(1) },
 		})
 		defer s.end()
 		play(s)

@@ -15,16 +15,17 @@ import (
 // invokes, so that actors need no code for it, and it sends no messages, so that it
 // answers while they are stuck. Its price is about 0.1 µs a message.
 type Inspector struct {
-	actors *actor.ActorSystem
-	mu     sync.RWMutex
-	probes map[string]*probe
-	gone   map[string]totals // by the types of actors
+	actors  *actor.ActorSystem
+	crashes *crashes
+	mu      sync.RWMutex
+	probes  map[string]*probe
+	gone    map[string]totals // by the types of actors
 	// Restarts of all actors, also of those that are no longer there: the counter never falls.
 	restarts atomic.Int64
 }
 
-func newInspector(actors *actor.ActorSystem) *Inspector {
-	return &Inspector{actors: actors, probes: map[string]*probe{}, gone: map[string]totals{}}
+func newInspector(actors *actor.ActorSystem, c *crashes) *Inspector {
+	return &Inspector{actors: actors, crashes: c, probes: map[string]*probe{}, gone: map[string]totals{}}
 }
 
 // Status is what an actor says about itself: small, immutable, without values of
@@ -59,13 +60,6 @@ func (in *Inspector) stack(pid *actor.PID) string {
 	return ""
 }
 
-// wentOn counts the crash of an actor that was not restarted.
-func (in *Inspector) wentOn(pid *actor.PID) {
-	if p := in.probe(pid.Id); p != nil {
-		p.restarted()
-	}
-}
-
 func (in *Inspector) probe(id string) *probe {
 	in.mu.RLock()
 	defer in.mu.RUnlock()
@@ -88,6 +82,7 @@ type probe struct {
 	id     string
 	parent string
 	kind   string
+	run    bool // its failures are those of a task
 	born   time.Time
 
 	system    atomic.Int32 // system messages waiting
@@ -109,6 +104,7 @@ func (p *probe) RegisterHandlers(next actor.MessageInvoker, dispatcher actor.Dis
 	if ctx, ok := next.(actor.Context); ok {
 		p.id, p.parent = ctx.Self().GetId(), ctx.Parent().GetId()
 		p.kind = kindOf(ctx.Actor())
+		_, p.run = ctx.Actor().(*worker)
 	}
 	p.born = time.Now()
 	p.turned()
@@ -179,7 +175,8 @@ func (p *probe) InvokeUserMessage(message any) {
 func (p *probe) InvokeSystemMessage(message any) {
 	p.system.Add(-1)
 	if _, ok := message.(*actor.Restart); ok {
-		p.restarted()
+		p.restarts.Add(1)
+		p.in.restarts.Add(1)
 	}
 	p.begin(message)
 	p.next.InvokeSystemMessage(message)
@@ -190,11 +187,6 @@ func (p *probe) InvokeSystemMessage(message any) {
 	}
 }
 
-func (p *probe) restarted() {
-	p.restarts.Add(1)
-	p.in.restarts.Add(1)
-}
-
 // EscalateFailure implements actor.MessageInvoker. The mailbox calls it from its
 // deferred recover, so the stack still holds the frames that panicked.
 func (p *probe) EscalateFailure(reason, message any) {
@@ -202,9 +194,13 @@ func (p *probe) EscalateFailure(reason, message any) {
 	err, bug := asFailure(reason)
 	text := err.Error()
 	p.failure.Store(&text)
-	if bug {
+	if bug || !p.run {
 		stack := string(debug.Stack())
 		p.stack.Store(&stack)
+	}
+	if !p.run {
+		p.in.crashes.crashed(&actor.PID{Id: p.id}, message, reason, *p.stack.Load())
+		return
 	}
 	p.next.EscalateFailure(reason, message)
 	p.forgetIfGone()

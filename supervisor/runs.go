@@ -18,10 +18,9 @@ type Outcome string
 
 // The ways a task ends.
 const (
-	Done        Outcome = "done"
-	Allowed     Outcome = "failed, allowed" // failed, and its failure is allowed (F12)
-	Cancelled   Outcome = "cancelled"
-	Interrupted Outcome = "interrupted" // its owner crashed; the task must be given again
+	Done      Outcome = "done"
+	Allowed   Outcome = "failed, allowed" // failed, and its failure is allowed (F12)
+	Cancelled Outcome = "cancelled"
 )
 
 // ErrCancelled is the cause of the context of a run that its owner has cancelled.
@@ -69,13 +68,11 @@ type Attempt struct {
 // passes every message to [Runs.Receive] first, and is by that its children's
 // supervision strategy, so that failures are handled in the owner's goroutine.
 type Runs struct {
-	system *System
-	log    *slog.Logger
-	self   *actor.PID
-	runs   map[string]*run // by the path of the child
-	// restarting distinguishes the end of the owner's incarnation from an ordinary cancel.
-	restarting bool
-	stopping   bool
+	system   *System
+	log      *slog.Logger
+	self     *actor.PID
+	runs     map[string]*run // by the path of the child
+	stopping bool
 }
 
 // NewRuns makes the supervision of one owner.
@@ -122,9 +119,8 @@ func (r *Runs) Lives(id string) bool {
 	return ok && !rec.stopped
 }
 
-// Ending reports whether the owner stops or restarts. A run that it started now would keep
-// it from doing so, and would wait for answers that its owner cannot give.
-func (r *Runs) Ending() bool { return r.restarting || r.stopping }
+// Ending reports whether the owner stops. A run that it started now would keep it from doing so.
+func (r *Runs) Ending() bool { return r.stopping }
 
 // Len is the number of tasks in progress.
 func (r *Runs) Len() int { return len(r.runs) }
@@ -136,21 +132,13 @@ func (r *Runs) path(id string) string {
 	return r.self.Id + "/run/" + id
 }
 
-// Start begins a task. Starting one that is in progress does nothing, so that a queue
-// may ask again after a crash. One that comes while the owner ends is not begun: messages
-// that were in the mailbox when the stop came are handled as long as other runs end, and
-// what they begin would never be cancelled.
+// Start begins a task; no other one in progress may have its ID. One that comes while the owner
+// ends is not begun: messages that were in the mailbox when the stop came are handled as long as
+// other runs end, and what they begin would never be cancelled.
 func (r *Runs) Start(ctx actor.Context, t Task) {
 	r.self = ctx.Self()
-	if r.Has(t.ID) {
-		return
-	}
 	if r.Ending() {
-		outcome := Cancelled
-		if r.restarting {
-			outcome = Interrupted
-		}
-		t.Ended(ctx, outcome)
+		t.Ended(ctx, Cancelled)
 		return
 	}
 	runCtx, cancel := context.WithCancelCause(context.Background())
@@ -160,11 +148,8 @@ func (r *Runs) Start(ctx actor.Context, t Task) {
 		return &worker{rec: rec, run: &Run{ctx: runCtx, system: r.system, attempt: rec.attempt}}
 	})
 	pid, err := ctx.SpawnNamed(props, "run/"+t.ID)
-	if err != nil { // cannot happen while IDs are unique; the task must not be lost all the same
-		cancel(err)
-		r.log.Error("a task could not be started", "task", t.ID, "err", err)
-		t.Ended(ctx, Interrupted)
-		return
+	if err != nil {
+		panic(fmt.Errorf("bug: two tasks have the ID %s: %w", t.ID, err))
 	}
 	rec.pid = pid
 	r.runs[pid.Id] = rec
@@ -180,10 +165,6 @@ func (r *Runs) Receive(ctx actor.Context) bool {
 		r.restartDue(msg)
 	case *actor.Terminated:
 		return r.terminated(ctx, msg)
-	case *actor.Restarting:
-		r.restarting = true
-		r.CancelAll(ctx, ErrCancelled)
-		return false
 	case *actor.Stopping:
 		r.stopping = true
 		r.CancelAll(ctx, ErrCancelled)
@@ -202,12 +183,12 @@ func (r *Runs) succeeded(ctx actor.Context, msg succeeded) {
 	if rec.task.Succeeded != nil {
 		rec.task.Succeeded(ctx, msg.Result)
 	}
-	rec.outcome = Done // only now: a crash in Succeeded interrupts the task
+	rec.outcome = Done
 	r.stop(ctx, rec, nil)
 }
 
-// terminated is the only way out of a run: success, an allowed failure, a cancel, the
-// stop of the program and a crash of the owner all end here, so Ended is called once.
+// terminated is the only way out of a run: success, an allowed failure, a cancel and the
+// stop of the program all end here, so Ended is called once.
 func (r *Runs) terminated(ctx actor.Context, msg *actor.Terminated) bool {
 	rec := r.runs[msg.Who.Id]
 	if rec == nil {
@@ -215,9 +196,6 @@ func (r *Runs) terminated(ctx actor.Context, msg *actor.Terminated) bool {
 	}
 	rec.cancel(nil)
 	delete(r.runs, msg.Who.Id)
-	if r.restarting && rec.outcome == Cancelled {
-		rec.outcome = Interrupted
-	}
 	rec.task.Ended(ctx, rec.outcome)
 	return true
 }

@@ -21,24 +21,21 @@ type Options struct {
 	Dispatcher actor.Dispatcher
 	// Backoff makes the delays between the attempts at a task. Nil: those of [Backoff].
 	Backoff func() backoff.BackOff
-	// Again reports whether a message over which its receiver crashed is handled once more,
-	// by the restarted actor and before all others. Nil: none is.
-	Again func(message any) bool
-	// Lost is called with a message whose receiver crashed while it handled it.
-	Lost func(system *actor.ActorSystem, child *actor.PID, message any, sender *actor.PID)
+	// Crashed is called after the first panic in a handler of an actor that is no run was logged, in the
+	// goroutine of that actor. It must end the process. Nil: the panic ends it.
+	Crashed func()
 	// Observe is called with each message before its receiver handles it, and what it returns is
 	// called afterwards. Tests panic in them, as a mistake of the receiver would. asked: the sender
 	// waits for the answer ([System.Ask]), which is not observed by itself.
 	Observe func(receiver *actor.PID, message any, asked bool) (handled func())
 }
 
-// System is a protoactor system whose actors are inspected and crash-only.
+// System is a protoactor system whose actors are inspected, and whose process ends when one of them crashes.
 type System struct {
 	Actors    *actor.ActorSystem
 	Inspector *Inspector
 
 	backoff    func() backoff.BackOff
-	crashOnly  *crashOnly
 	dispatcher actor.Dispatcher // nil for goroutines
 	common     []actor.PropsOption
 	options    []actor.PropsOption // of all actors but the runs
@@ -49,13 +46,12 @@ func NewSystem(o Options) *System {
 	smallRegistry()
 	quiet := slog.New(atLeast{o.Log.Handler(), slog.LevelWarn}).With("component", "protoactor")
 	actors := actor.NewActorSystem(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return quiet }))
-	s := &System{Actors: actors, dispatcher: o.Dispatcher, Inspector: newInspector(actors), backoff: Backoff}
+	s := &System{Actors: actors, dispatcher: o.Dispatcher, Inspector: newInspector(actors, &crashes{log: o.Log, end: o.Crashed}), backoff: Backoff}
 	if o.Backoff != nil {
 		s.backoff = o.Backoff
 	}
-	s.crashOnly = &crashOnly{log: o.Log, inspector: s.Inspector, again: o.Again, lost: o.Lost}
-	s.common = []actor.PropsOption{actor.WithMailbox(s.Inspector.mailbox), actor.WithSupervisor(s.crashOnly)}
-	s.options = append(slices.Clone(s.common), actor.WithReceiverMiddleware(s.crashOnly.handlingKept))
+	s.common = []actor.PropsOption{actor.WithMailbox(s.Inspector.mailbox)}
+	s.options = slices.Clone(s.common)
 	if o.Observe != nil {
 		s.options = append(s.options, actor.WithReceiverMiddleware(s.observed(o.Observe)))
 	}
@@ -88,7 +84,7 @@ func (s *System) observed(observe func(*actor.PID, any, bool) func()) actor.Rece
 //nolint:gochecknoglobals // what a process sets once cannot hang on any single system
 var smallRegistry = sync.OnceFunc(func() { cmap.SHARD_COUNT = 1 })
 
-// Props describes an actor that is inspected and restarts its children when they crash.
+// Props describes an actor that is inspected.
 func (s *System) Props(producer actor.Producer) *actor.Props {
 	return actor.PropsFromProducer(producer, s.options...)
 }
@@ -117,21 +113,9 @@ func (s *System) PID(path string) *actor.PID { return s.Actors.NewLocalPID(path)
 // Send delivers a message from outside the actors.
 func (s *System) Send(to *actor.PID, message any) { s.Actors.Root.Send(to, message) }
 
-// Spawn starts a top-level actor, which is restarted when it crashes. Without the
-// guardian the library would supervise it by its own default, which stops it at the
-// eleventh crash and says nothing.
+// Spawn starts a top-level actor.
 func (s *System) Spawn(name string, producer actor.Producer) (*actor.PID, error) {
-	return s.spawn(name, producer, actor.WithGuardian(s.crashOnly))
-}
-
-// SpawnRoot starts the actor that spawns all others. It goes on when it crashes.
-func (s *System) SpawnRoot(name string, producer actor.Producer) (*actor.PID, error) {
-	strategy := &rootOnly{crashOnly: s.crashOnly}
-	return s.spawn(name, producer, actor.WithGuardian(strategy), actor.WithReceiverMiddleware(strategy.noteStart))
-}
-
-func (s *System) spawn(name string, producer actor.Producer, options ...actor.PropsOption) (*actor.PID, error) {
-	pid, err := s.Actors.Root.SpawnNamed(s.Props(producer).Configure(options...), name)
+	pid, err := s.Actors.Root.SpawnNamed(s.Props(producer), name)
 	if err != nil {
 		return nil, fmt.Errorf("spawn actor %s: %w", name, err)
 	}
@@ -154,30 +138,12 @@ func (s *System) Ask(ctx context.Context, to *actor.PID, message any) (any, erro
 	s.Actors.Root.RequestWithCustomSender(to, message, pid)
 	select {
 	case got := <-answer.got:
-		switch got.(type) {
-		case *actor.DeadLetterResponse:
+		if _, dead := got.(*actor.DeadLetterResponse); dead {
 			return nil, fmt.Errorf("actor %s does not exist (any more)", to.Id)
-		case crashed:
-			return nil, fmt.Errorf("actor %s crashed over the question", to.Id)
 		}
 		return got, nil
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
-	}
-}
-
-// crashed is the answer to a question over which the asked actor crashed.
-type crashed struct{}
-
-// tellAsker ends an Ask whose question is lost. Actors that ask are notified through Options.Lost.
-func tellAsker(system *actor.ActorSystem, sender, child *actor.PID) {
-	if sender == nil {
-		return
-	}
-	if process, ok := system.ProcessRegistry.Get(sender); ok {
-		if asker, ok := process.(answers); ok {
-			asker.SendUserMessage(child, crashed{})
-		}
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"addon-operator/actors"
@@ -41,11 +42,12 @@ type Cluster struct {
 	wentBack []func(watch string) // who wants to know; the operator asks before a step begins
 	// secretForbidden: the operator may not read the Secret with values.
 	secretForbidden bool
+	dead            *atomic.Bool
 }
 
 // NewCluster makes an empty cluster.
 func NewCluster(trace *Trace) *Cluster {
-	c := &Cluster{trace: trace, server: apiserver.New("v1.33.0"), forbidden: map[string]time.Time{}}
+	c := &Cluster{trace: trace, server: apiserver.New("v1.33.0"), forbidden: map[string]time.Time{}, dead: &atomic.Bool{}}
 	c.server.EnsureNamespace(operatorNamespace)
 	// The configuration names an address; nothing else can be wrong with it.
 	c.client, _ = kube.Connect(kube.Options{Config: c.server.RESTConfig(), QPS: -1})
@@ -271,6 +273,9 @@ func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 	select {
 	case <-time.After(slow):
 	case <-ctx.Done():
+	}
+	if c.dead.Load() {
+		return patches, errDead
 	}
 	left, err = c.client.ApplyObjectPatches(ctx, patches[refused:])
 	if refused > 0 {

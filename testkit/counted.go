@@ -68,7 +68,7 @@ func miscounted(m *metrics.Metrics, trace string, runs []hookRun) (list []string
 
 // losesSeries reports whether a module was disabled or removed, or an actor ended over its work.
 func losesSeries(trace string) bool {
-	for _, mark := range []string{"removed=[", "module is deleted", "> crash", "> remove", "> rename", "> stop"} {
+	for _, mark := range []string{"removed=[", "module is deleted", "> crash", "> kill", "> remove", "> rename", "> stop"} {
 		if strings.Contains(trace, mark) {
 			return true
 		}

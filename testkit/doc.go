@@ -82,11 +82,12 @@
 //	seed N                        draw the order of messages from a seed
 //	unordered                     sort the trace within an instant: queues work side by side
 //	jitter N                      let everything last some milliseconds, drawn from a seed
-//	crash ACTOR                   make an actor panic, for example module/dns or root
-//	crash ACTOR over MESSAGE [N]  make it panic over the next message of a type, before it is handled,
-//	                              N times: many messages are handled once more after a crash
-//	crash ACTOR after MESSAGE [N] the same, when it has been handled; a script fails when
+//	kill                          end the operator at once, as kill -9 does
+//	crash ACTOR over MESSAGE      the same, when an actor (module/dns, root, or * for any) is about to
+//	                              handle the next message of a type: its handler panics
+//	crash ACTOR after MESSAGE     the same, when it has been handled; a script fails when
 //	                              the message never comes
+//	respawn                       from now on an operator that has died is started again before the next step
 //	messages                      count the messages of the next step, and print them; an answer is one more
 //	counts                        print how the runs of hooks were counted
 //	look                          keep what is there now for the model of a test

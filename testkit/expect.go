@@ -170,12 +170,12 @@ func (w world) configMapViolations(enabled []string, got map[string]string) (lis
 }
 
 // doubles checks that a task whose hook has succeeded does not run the hook again, unless
-// its result was refused, or an actor crashed over it: an owner, or one that the run asked.
+// its result was refused.
 func doubles(p *Played) (list []string) {
 	succeeded := map[string]event{}
 	for _, e := range p.events {
 		switch {
-		case e.what == "start", e.interrupts():
+		case e.what == "start":
 			clear(succeeded)
 		case e.what == "refused":
 			maps.DeleteFunc(succeeded, func(_ string, ran event) bool { return ran.module == e.module })
@@ -209,14 +209,8 @@ func acceptedInvalid(p *Played) []string {
 	return nil
 }
 
-// interrupts recognizes the crash of an actor that runs may depend on: not of a queue, nor of
-// the root.
-func (e event) interrupts() bool {
-	return e.what == "crash" && e.module != "" && !strings.HasPrefix(e.module, "queue/")
-}
-
 // startUps checks that the onStartup hook of a module ran once for each time it became
-// enabled, plus the repetitions that failures, cancels and crashes explain (X13).
+// enabled, plus the repetitions that failures and cancels explain (X13).
 func startUps(p *Played, module string, enabled bool) (list []string) {
 	ran, since, has := 0, 0, false
 	for _, e := range p.events {
@@ -244,7 +238,7 @@ func startUpsExplained(p *Played, module string) int {
 	n := strings.Count(p.Trace, "will retry module="+module+" task=RunModule") + strings.Count(p.Trace, "directory of the module is gone")
 	for _, e := range p.events {
 		switch {
-		case e.what == "start", e.interrupts(), e.what == "switch":
+		case e.what == "start", e.what == "switch":
 			n++
 		case e.module == module && (e.what == "uninstall" || e.what == "onStartup" && !e.ok):
 			n++

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"addon-operator/hooks"
@@ -32,13 +33,14 @@ type Hooks struct {
 	disk    *disk      // nil: files are read where they lie
 	cluster *Cluster   // nil: hooks write nothing themselves
 	sched   *Scheduler // nil: whoever wakes goes on
+	dead    *atomic.Bool
 }
 
 // NewHooks makes a runner; processes may be nil when all hooks are scripted.
 func NewHooks(processes *hooks.Runner, trace *Trace) *Hooks {
 	return &Hooks{
 		real: processes, trace: trace, fails: map[string]int{}, slow: map[string]time.Duration{},
-		panic: map[string]int{}, runs: map[string]int{}, wrong: map[string]wrongRuns{}, witness: newWitness(),
+		panic: map[string]int{}, runs: map[string]int{}, wrong: map[string]wrongRuns{}, witness: newWitness(), dead: &atomic.Bool{},
 	}
 }
 
@@ -74,6 +76,9 @@ func (h *Hooks) begin(ctx context.Context, name string) error {
 	if d > 0 && !h.sleep(ctx, name, d) {
 		h.trace.Add("hook %s is killed", name)
 		return fmt.Errorf("hook %s: %w", name, context.Cause(ctx))
+	}
+	if h.dead.Load() {
+		return errDead
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -98,7 +97,6 @@ func (s *Stage) play(t *testing.T, script []line, seed uint64) *Played {
 			played.Problems = append(played.Problems, p.witness.problems...)
 			played.unsprung = p.traps.unsprung()
 		}()
-		p.trapped = slices.ContainsFunc(script, func(l line) bool { return strings.Contains(l.text, " over ") || strings.Contains(l.text, " after ") })
 		p.play(script)
 		played.look(p)
 		played.looked = p.looked
@@ -120,6 +118,7 @@ type player struct {
 	crds     *crds // nil: modules bring none
 	metrics  *metrics.Metrics
 	operator *actors.Operator
+	lifetime context.Context // of the operator
 	writes   context.CancelFunc
 	witness  *witness
 	isolate  bool
@@ -131,7 +130,8 @@ type player struct {
 	lastValid bool
 	width     int
 	traps     *traps
-	trapped   bool      // a step may lay one
+	death     death
+	respawn   bool      // an operator that has died is started again at the next step
 	looked    []*Played // by the step look
 	counting  bool      // messages are counted and traced
 	counted   int
@@ -147,7 +147,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 		cluster: NewCluster(trace), releases: NewReleases(trace), metrics: metrics.New(metrics.DefaultPrefix),
 	}
 	p.metrics.ShowOldNames()
-	p.traps = newTraps(p.witness)
+	p.traps = &traps{laid: map[trap]bool{}}
 	if s.runner == nil || s.disk.hasPrograms() { // it logs into the trace of one play
 		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.logger(p.witness)})
 		if err != nil {
@@ -159,11 +159,19 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	p.hooks.disk, p.hooks.sched, p.releases.sched = s.disk, p.sched, p.sched
 	p.hooks.witness, p.releases.witness = p.witness, p.witness
 	p.hooks.cluster, p.releases.cluster = p.cluster, p.cluster
+	p.hooks.dead, p.releases.dead, p.cluster.dead = &p.death.dead, &p.death.dead, &p.death.dead
 	return p
 }
 
 func (p *player) play(script []line) {
 	for _, line := range script {
+		if p.respawn && p.death.died && p.operator == nil {
+			p.death.died, p.death.risen = false, true
+			if err := p.start(); err != nil {
+				p.t.Fatal(err)
+			}
+			p.settle()
+		}
 		p.trace.Heading(line.text)
 		p.releases.noteStep()
 		p.cluster.notePermission(line.text)
@@ -183,6 +191,7 @@ const busyLoop = 100_000
 func (p *player) settle() {
 	for range busyLoop {
 		synctest.Wait()
+		p.bury()
 		if !p.sched.Turn() {
 			return
 		}
@@ -221,20 +230,20 @@ func (p *player) await(f func() error) error {
 }
 
 func (p *player) start() error {
-	return p.startBy(func(o *actors.Operator) error { return o.Start(context.Background()) })
+	return p.startBy((*actors.Operator).Start)
 }
 
 func (p *player) standBy() error {
-	return p.startBy(func(o *actors.Operator) error { return o.StandBy(context.Background()) })
+	return p.startBy((*actors.Operator).StandBy)
 }
 
-func (p *player) startBy(start func(*actors.Operator) error) error {
+func (p *player) startBy(start func(*actors.Operator, context.Context) error) error {
 	if p.operator != nil {
 		return errors.New("it is running")
 	}
 	p.witness.oneByOne = !p.isolate && p.width <= 1
 	writes, cancel := context.WithCancel(context.Background())
-	p.writes = cancel
+	p.lifetime, p.writes = writes, cancel
 	world := actors.World{
 		Log: p.trace.logger(p.witness), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Plans: p.releases, ConfigMap: p.cluster, Secret: clusterSecret{p.cluster}, Objects: p.cluster, Notices: p.cluster,
 		Watch: p.cluster.WatchObjects, WentBack: p.cluster.WentBack, Metrics: p.metrics,
@@ -250,16 +259,19 @@ func (p *player) startBy(start func(*actors.Operator) error) error {
 	}
 	world.Observe = func(receiver *actor.PID, message any, asked bool) func() {
 		p.sched.interrupt(receiver.Id)
+		p.death.forget(message)
 		if p.counting {
 			p.count(receiver, message, asked)
 		}
-		if p.trapped { // each message costs more
+		if len(p.traps.laid) > 0 { // each message costs more
 			return p.traps.observe(receiver, message)
 		}
 		return func() {}
 	}
-	p.operator = actors.New(world)
-	if err := p.await(func() error { return start(p.operator) }); err != nil {
+	world.Crashed = p.die
+	operator := actors.New(world)
+	p.operator = operator
+	if err := p.await(func() error { return start(operator, writes) }); err != nil && p.operator == operator {
 		p.trace.Add("start refused: %s", strings.ReplaceAll(err.Error(), "\n", "\n          "))
 		p.operator = nil
 	}
@@ -270,12 +282,14 @@ func (p *player) stop() error {
 	if p.operator == nil {
 		return nil
 	}
-	p.traps.clear()
-	err := p.await(func() error { return p.operator.Stop(context.Background()) })
-	if n := len(p.operator.Inspector().Tree()); n > 0 && err == nil {
+	operator := p.operator
+	p.death.stopping = true
+	err := p.await(func() error { return operator.Stop(context.Background()) })
+	p.death.stopping = false
+	if n := len(operator.Inspector().Tree()); n > 0 && err == nil {
 		err = fmt.Errorf("%d actors are left", n)
 	}
-	p.operator = nil
+	p.rise()
 	p.writes()
 	return err
 }

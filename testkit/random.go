@@ -20,8 +20,8 @@ var randomWorld []byte
 //
 // It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks, their object
 // patches, Helm and the questions for configurations fail, be refused or last, switches modules,
-// removes, restores and renames directories, takes permissions away, stops and starts the operator and
-// crashes its actors. One module is a troublemaker: see troublemaker.go. In the end, and in some scripts
+// removes, restores and renames directories, takes permissions away, and stops, kills and starts the
+// operator. One module is a troublemaker: see troublemaker.go. In the end, and in some scripts
 // in the middle, all is fixed, and time passes: then the cluster must be as the files, the ConfigMap,
 // the objects and the last results of hooks say, whatever happened.
 type Random struct {
@@ -53,7 +53,7 @@ type draw struct {
 	movedD  bool            // the directory of d was away, or had another name
 	running bool
 	number  int
-	steady  bool // nothing is switched off, removed or crashed, so all counters are kept
+	steady  bool // nothing is switched off, removed or killed, so all counters are kept
 	trouble trouble
 }
 
@@ -141,7 +141,7 @@ func (d *draw) draw() {
 		d.slow, d.config, d.refused, d.replaced, d.advance, d.advance, d.advance, d.advance,
 	}
 	if !d.steady {
-		steps = append(steps, d.flag, d.flag, d.flag, d.script, d.directory, d.awayAndBack, d.rename, d.restart, d.crash, d.crash)
+		steps = append(steps, d.flag, d.flag, d.flag, d.script, d.directory, d.awayAndBack, d.rename, d.restart, d.kill)
 	}
 	oneOf(d, append(steps, d.troubles()...)...)()
 }
@@ -197,7 +197,7 @@ func (d *draw) replaced() {
 	}
 	d.add("configmap-away")
 	for range d.rnd.IntN(3) {
-		oneOf(d, d.advance, d.crash, d.objects, d.fail, d.slow)()
+		oneOf(d, d.advance, d.objects, d.fail, d.slow)()
 	}
 	d.add("configmap-back")
 }
@@ -361,33 +361,12 @@ func (d *draw) restart() {
 	}
 }
 
-func (d *draw) crash() {
-	if !d.running || d.steady {
-		return
+// kill ends the operator in the middle of what it does.
+func (d *draw) kill() {
+	if d.running {
+		d.running = false
+		d.add("kill")
 	}
-	actor := oneOf(d, "module/a", "module/b", "module/c", "module/d", "module/e", "module/f", "queue/main", "queue/side", "converge", "global-hooks", "monitors", "schedule", "config", "healer", "root")
-	kind, _, _ := strings.Cut(actor, "/")
-	switch {
-	case actor == "queue/side", d.rnd.IntN(2) == 0: // that queue is spawned when it is needed
-		d.add("crash %s %s %s", actor, oneOf(d, "over", "over", "after"), oneOf(d, crashedOver[kind]...))
-	default:
-		d.add("crash %s", actor)
-	}
-}
-
-// crashedOver are, by kind of actor, messages whose loss would show in the end.
-//
-//nolint:gochecknoglobals // a table
-var crashedOver = map[string][]string{
-	"module":       {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "getHooks", "EnableModule", "SuspendModule", "ResumeModule", "adoptModule", "forgetModule", "retireModule", "SetMaintenance", "RetryNow", "objectsGone"},
-	"global-hooks": {"ExecuteTask", "Terminated", "succeeded", "SetConfig", "RetryNow"},
-	"converge":     {"ExecuteTask", "Terminated", "succeeded", "endPurges", "StartUp", "ReloadModules", "ConfigChanged", "ConfigFlagsSaved", "SetDynamicFlags", "ModuleDeleted", "ConvergeFinished", "delayedReload"},
-	"queue":        {"TaskDone", "Enqueue", "DropTasks"},
-	"monitors":     {"UnlockBinding", "Unwatch", "ObjectChanged", "WatchSynced", "GetSnapshots", "ObjectsPatched", "ObjectsWritten", "HookBegan", "HookEnded", "SynchronizeLater", "AwaitSnapshots", "dropWarm"},
-	"schedule":     {"StartSchedules", "StopSchedules", "Converged", "entriesDue"},
-	"config":       {"ConfigMapSeen", "addSections", "sectionLost", "SaveConfig"},
-	"healer":       {"runBegan", "releaseApplied", "runEnded", "objectGone", "releaseChanged", "healDue", "moduleGone"},
-	"root":         {"Enqueue", "spawnModules", "Terminated", "ShutDown"},
 }
 
 func (d *draw) advance() {

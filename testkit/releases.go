@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"addon-operator/helm"
@@ -31,6 +32,7 @@ type Releases struct {
 
 	jitter  jitter
 	witness *witness
+	dead    *atomic.Bool
 	cluster *Cluster        // nil: releases have no objects in it
 	deploys map[string]bool // releases that have their first object in the cluster
 	chance  map[string]bool // releases of charts that render by chance
@@ -51,7 +53,7 @@ func NewReleases(trace *Trace) *Releases {
 	return &Releases{
 		trace: trace, deployed: map[string]deployed{}, fails: map[string]int{}, away: map[string]int{}, slow: map[string]time.Duration{},
 		absent: map[helm.Object]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{},
-		witness: newWitness(),
+		witness: newWitness(), dead: &atomic.Bool{},
 	}
 }
 
@@ -94,6 +96,9 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 		err = ctx.Err()
 	}
 	r.sched.Await("helm " + name) // others may end at the same time
+	if r.dead.Load() {
+		err = errDead
+	}
 	if err != nil {
 		return err
 	}

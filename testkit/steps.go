@@ -2,7 +2,6 @@ package testkit
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -38,7 +37,9 @@ func processSteps() map[string]step {
 		"stop":      func(p *player, _ string) error { p.witness.note("stop", ""); return p.stop() },
 		"advance":   (*player).stepAdvance,
 		"calm":      (*player).stepCalm,
+		"kill":      func(p *player, _ string) error { p.die(); return nil },
 		"crash":     (*player).stepCrash,
+		"respawn":   func(p *player, _ string) error { p.respawn = true; return nil },
 		"panic":     (*player).stepPanic,
 		"seed":      (*player).stepSeed,
 		"jitter":    (*player).stepJitter,
@@ -132,7 +133,15 @@ func (p *player) stepLead(string) error {
 	if p.operator == nil {
 		return errors.New("the operator does not run")
 	}
-	return p.await(func() error { return p.operator.Lead(context.Background()) })
+	if p.death.risen {
+		return nil // it leads
+	}
+	operator := p.operator
+	err := p.await(func() error { return operator.Lead(p.lifetime) })
+	if p.operator != operator { // it has died over that
+		err = nil
+	}
+	return err
 }
 
 func (p *player) stepAdvance(text string) error {
@@ -428,31 +437,9 @@ func (p *player) stepWrite(rest string) error {
 }
 
 func (p *player) stepCrash(rest string) error {
-	name, how, _ := strings.Cut(rest, " ")
-	if name == "root" {
-		name = ""
-	}
-	if how == "" {
-		if p.operator == nil {
-			return errors.New("the operator does not run")
-		}
-		p.witness.note("crash", strings.TrimPrefix(name, "module/"))
-		p.operator.Send(name, messages.Crash{})
-		return nil
-	}
-	words := strings.Fields(how)
-	if len(words) < 2 || len(words) > 3 || words[0] != "over" && words[0] != "after" {
-		return fmt.Errorf("%q is neither 'over MESSAGE [N]' nor 'after MESSAGE [N]'", how)
-	}
-	times := 1
-	if len(words) == 3 {
-		var err error
-		if times, err = strconv.Atoi(words[2]); err != nil || times < 1 {
-			return fmt.Errorf("%q is no number of crashes", words[2])
-		}
-	}
-	p.traps.lay(trap{actor: name, message: words[1], after: words[0] == "after"}, times)
-	return nil
+	at, err := parseTrap(rest)
+	p.traps.lay(at)
+	return err
 }
 
 // show prints what the actors say about themselves.

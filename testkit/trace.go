@@ -21,6 +21,14 @@ type Trace struct {
 	unhandled []string
 	// unordered traces are sorted within an instant.
 	unordered bool
+	muted     bool
+}
+
+// mute leaves out lines until further notice.
+func (t *Trace) mute(muted bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.muted = muted
 }
 
 // NewTrace begins a trace now.
@@ -30,6 +38,9 @@ func NewTrace() *Trace { return &Trace{began: time.Now()} }
 func (t *Trace) Add(format string, args ...any) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.muted {
+		return
+	}
 	fmt.Fprintf(&t.lines, "%6s  %s\n", time.Since(t.began).Round(time.Millisecond), withoutVersions(fmt.Sprintf(format, args...)))
 }
 

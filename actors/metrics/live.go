@@ -123,7 +123,7 @@ func (l *live) actors() func(scrape) {
 	longest := l.state("actor_state_seconds", "Longest time that an actor has been in its present state.", "actor", "state")
 	length := l.state("actor_mailbox_length", "Messages that wait in mailboxes.", "actor")
 	processed := l.state("actor_messages_total", "Messages that actors have handled.", "actor")
-	restarts := l.state("actor_restarts_total", "Restarts of actors, and crashes of the one that is not restarted. Those of workers are failed tasks that are tried again, all others are mistakes of the operator.", "actor")
+	restarts := l.state("actor_restarts_total", "Failed tasks that were tried again, by the type of the actor: always the worker of a task. A crash of any other actor ends the process.", "actor")
 	return func(s scrape) {
 		for kind, all := range s.Actors.Summaries() {
 			for _, state := range []string{supervisor.Idle, supervisor.Busy, supervisor.Suspended} {

@@ -1,0 +1,135 @@
+package actors_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"addon-operator/messages"
+	"addon-operator/testkit"
+)
+
+// Design 2, 4: whatever message an actor crashes over, before it is handled or after, the next operator makes of
+// the cluster what this one would have made.
+func TestCrashOverEachMessage(t *testing.T) {
+	t.Parallel()
+	// What this lifecycle does not have: pages, timers after failures, and what the random model kills in (TestRandom).
+	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown getKnownConfig whichModule " +
+		"AwaitSnapshots SynchronizeLater SnapshotsComplete SetAside asideDue BindingDeferred watchAgain watchOverflowed " +
+		"askAgain keepAgain delayedReload remindHeld slowedDue fought getHooks retireModule ConfigFlagsSaved scriptAgreed")
+	handled := handledMessages(t)
+	sprung := map[string]bool{}
+	for name, script := range map[string]*testkit.Script{"leads": crashScript("start"), "takes over": crashScript("standby")} {
+		archive := script.Archive()
+		stage, steps := testkit.NewStage(t, archive), string(archive.Files[0].Data)
+		undisturbed := stage.PlaySteps(t, steps, 0)
+		for _, message := range handled {
+			for i, when := range []string{"over", "after"} {
+				if i > 0 && (testing.Short() || raced) {
+					continue
+				}
+				played := stage.PlaySteps(t, "respawn\ncrash * "+when+" "+message+"\n"+steps, 0)
+				sprung[message] = sprung[message] || strings.Contains(played.Trace, "actor crashed")
+				if want, got := left(undisturbed), left(played); want != got || len(played.Problems) > 0 {
+					t.Errorf("an operator that %s crashes %s %s; left is\n%s\nwithout it\n%s\nproblems %q\n%s", name, when, message, got, want, played.Problems, played.Trace)
+				}
+			}
+		}
+	}
+	for _, message := range handled {
+		if sprung[message] == slices.Contains(never, message) {
+			t.Errorf("%s: crashed over %t; expected otherwise", message, sprung[message])
+		}
+	}
+}
+
+// left is what the operator has made of the cluster.
+func left(p *testkit.Played) string {
+	maps.DeleteFunc(p.Phases, func(_ string, phase messages.Phase) bool { return phase == messages.Disabled }) // one whose directory is gone has no actor after a start
+	return fmt.Sprint(p.Phases, p.Queues, p.Releases, p.ConfigMap, p.Converge.Phase, p.Converge.Ready)
+}
+
+func crashScript(begin ...string) *testkit.Script {
+	s := testkit.NewScript("Whatever it crashes over, the operator ends as without the crash.")
+	s.File("global-hooks/g.sh", `
+#!testkit
+config: {configVersion: v1, onStartup: 1, afterAll: 1, kubernetes: [{name: nodes, kind: Node, queue: nodes}]}
+runs:
+  onStartup: {values: [{op: add, path: /global/begun, value: 1}, {op: add, path: /cEnabled, value: true}]}
+  nodes: {count: /global/nodes}
+`)
+	s.File("modules/values.yaml", "aEnabled: true\nbEnabled: true\n")
+	for _, name := range []string{"010-a", "020-b", "030-c", "040-d"} {
+		s.File("modules/"+name+"/Chart.yaml", "name: "+name[4:]+"\n")
+	}
+	s.File("chart.yaml", "name: e\n")
+	s.File("modules/010-a/hooks/h.sh", `
+#!testkit
+config: {configVersion: v1, onStartup: 1, beforeHelm: 1, afterHelm: 1, kubernetes: [{name: pods, kind: Pod, queue: side, resynchronizationPeriod: 60s}], schedule: [{name: tick, crontab: "@every 50s", queue: side}]}
+runs:
+  onStartup: {config: [{op: add, path: /a/saved, value: true}], values: [{op: add, path: /a/kept, value: 1}]}
+  pods: {count: /a/pods, objects: [{operation: CreateOrUpdate, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: made, namespace: default}}}]}
+`)
+	s.File("modules/020-b/enabled", "#!testkit\nenabledBy: b.wanted\n")
+	s.File("modules/020-b/hooks/h.sh", `
+#!testkit
+config: {configVersion: v1, kubernetes: [{name: pods, kind: Pod}]}
+runs:
+  pods: {count: /b/pods}
+`)
+	s.Step("width 2", "allow-purge", "last-valid", "drift correct 1m", "release old")
+	s.Step(begin...)
+	if begin[0] == "standby" {
+		return s.Step("configmap-set dEnabled true", "lead", "advance 10s", "calm 1m")
+	}
+	return s.Step("object Pod d/one", "object Node one", "advance 1m",
+		"configmap-set a size: 1", "configmap-set dEnabled true", "object Pod d/two", "advance 1s",
+		"vanish a-a", "change c-a", "tamper c", "advance 30s",
+		"forbid Pod", "object Pod d/three", "advance 1s", "permit Pod", "advance 10s",
+		"slow-helm a 10s", "configmap-set global x: 1", "advance 1s", "configmap-set global x: 2", "advance 20s", "slow-helm a 0s",
+		"configmap-set b wanted: false", "advance 5s", "configmap-set b wanted: true", "advance 5s",
+		"secret-set a token: x", "configmap-set aMaintenance NoResourceReconciliation", "configmap-set a size: 2", "advance 5s",
+		"configmap-remove aMaintenance", "write modules/050-e/Chart.yaml chart.yaml", "configmap-set eEnabled true", "advance 5s",
+		"rename modules/030-c modules/035-c", "configmap-set dEnabled false", "go-back pods", "advance 30s",
+		"remove modules/050-e", "configmap-set global x: 3", "confirm-purge x", "advance 10s",
+		"configmap-set aEnabled false", "advance 10s", "configmap-set aEnabled true", "advance 1m", "calm 1m")
+}
+
+// handledMessages are the types of the cases in the functions in which actors receive messages.
+func handledMessages(t *testing.T) []string {
+	t.Helper()
+	paths, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	for _, path := range paths {
+		if strings.HasSuffix(path, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				return n.Name.Name == "Receive" || n.Name.Name == "receive"
+			case *ast.CaseClause:
+				for _, message := range n.List {
+					all[strings.TrimPrefix(types.ExprString(message), "messages.")] = true
+				}
+			}
+			return true
+		})
+	}
+	maps.DeleteFunc(all, func(message string, _ bool) bool { return strings.HasPrefix(message, "*actor.") })
+	return slices.Sorted(maps.Keys(all))
+}
