@@ -158,7 +158,7 @@ func (f *fixture) settles(m Module) bool {
 	if err != nil {
 		f.Fatal(err)
 	}
-	return reflect.DeepEqual(first, second) || os.Getenv("CHARTS") != ""
+	return fmt.Sprint(first) == fmt.Sprint(second) || os.Getenv("CHARTS") != ""
 }
 
 // wantNoop expects that nothing is to do after a restart.
