@@ -10,6 +10,7 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 	dto "github.com/prometheus/client_model/go"
 
+	"addon-operator/helm"
 	"addon-operator/values"
 )
 
@@ -62,6 +63,9 @@ func (p *play) rendered() (string, error) {
 		}
 		for _, key := range []string{"uid", "resourceVersion", "creationTimestamp", "generation"} {
 			delete(meta, key)
+		}
+		if labels, ok := meta["labels"].(map[string]any); ok {
+			delete(labels, helm.MarkLabel) // the same on all objects
 		}
 		delete(notes, "meta.helm.sh/release-name")
 		delete(notes, "meta.helm.sh/release-namespace")
