@@ -46,21 +46,21 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 	}
 	config, memory, flags, err := self.patches(a.msg.Result)
 	if err == nil {
-		a.base = o.state.section
+		a.base = o.section
 		a.next, err = o.patched(config, memory, a.msg.Origin)
 	}
 	if err != nil {
 		o.refuse(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
 		return
 	}
-	configChanged := len(config) > 0 && a.next.StoredChecksum() != o.state.section.StoredChecksum()
+	configChanged := len(config) > 0 && a.next.StoredChecksum() != o.section.StoredChecksum()
 	if !configChanged && len(flags.config) == 0 {
 		o.commit(ctx, self, a, false)
 		return
 	}
 	save := messages.SaveConfig{Flags: flags.config, Hook: a.msg.Hook}
 	if configChanged {
-		save.Key, save.Base = o.state.section.Key(), o.state.section.StoredChecksum()
+		save.Key, save.Base = o.section.Key(), o.section.StoredChecksum()
 		save.Section, save.Secret = a.next.ConfigPart(), a.next.SecretPart()
 	}
 	o.applying = &a
@@ -70,7 +70,7 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 // patched applies both patches to the section and validates the result with both
 // schemas (D36).
 func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.Section, error) {
-	next := o.state.section
+	next := o.section
 	var err error
 	if len(config) > 0 {
 		if o.program.secretOff.Load() {
@@ -88,7 +88,7 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 			return nil, fmt.Errorf("values patch: %w", err)
 		}
 	}
-	if next != o.state.section {
+	if next != o.section {
 		if err := next.ValidateValues(); err != nil {
 			return nil, err
 		}
@@ -130,7 +130,7 @@ func (o *owner) discardResults() {
 // commitSaved commits what has been written. While only flags were written, the section
 // may have got new config values; then the patches are applied to those.
 func (o *owner) commitSaved(ctx actor.Context, self applier, a application, flagsChanged bool) {
-	if a.base != o.state.section {
+	if a.base != o.section {
 		config, memory, _, err := self.patches(a.msg.Result)
 		if err == nil {
 			a.next, err = o.patched(config, memory, a.msg.Origin)
@@ -144,11 +144,11 @@ func (o *owner) commitSaved(ctx actor.Context, self applier, a application, flag
 }
 
 func (o *owner) commit(ctx actor.Context, self applier, a application, flagsChanged bool) {
-	changed := a.next.Checksum() != o.state.section.Checksum() // D27
+	changed := a.next.Checksum() != o.section.Checksum() // D27
 	o.setSection(a.next)
 	_, _, flags, _ := self.patches(a.msg.Result)
 	flags.configChanged = flagsChanged
-	o.state.unfinished.commit(a.msg.Origin.Task)
+	o.unfinished.commit(a.msg.Origin.Task)
 	now := o.hand()
 	now.changed = changed
 	o.program.Send(a.from, handed{known: now})
@@ -157,6 +157,6 @@ func (o *owner) commit(ctx actor.Context, self applier, a application, flagsChan
 
 // refuse answers a run whose result has no effect (D26).
 func (o *owner) refuse(a application, err error) {
-	o.state.unfinished.end(a.msg.Origin.Task)
+	o.unfinished.end(a.msg.Origin.Task)
 	o.program.Send(a.from, handed{o.hand(), err})
 }

@@ -43,7 +43,7 @@ func saving(t *testing.T) *owner {
 	}
 	log := slog.New(slog.DiscardHandler)
 	p := newProgram(supervisor.NewSystem(supervisor.Options{Log: log}), World{Log: log})
-	o := newOwner(p, "a", "", &ownerState{section: section})
+	o := newOwner(p, "a", "", section)
 	o.hand = o.known
 	result := hooks.Result{
 		ConfigPatch: patchOf(t, `{"op": "add", "path": "/a/saved", "value": true}`),
@@ -60,7 +60,7 @@ func saving(t *testing.T) *owner {
 }
 
 func (o *owner) has(key string) bool {
-	merged, _ := o.state.section.Merged().(map[string]any)
+	merged, _ := o.section.Merged().(map[string]any)
 	return merged[key] != nil
 }
 
@@ -85,7 +85,7 @@ func TestResultOfACancelledRun(t *testing.T) {
 				t.Error("something still waits")
 			}
 			if len(self.committedHooks) != 0 || o.has("inMemory") || o.has("saved") != test.saved {
-				t.Errorf("committed %v, values %v, want saved: %t", self.committedHooks, o.state.section.Merged(), test.saved)
+				t.Errorf("committed %v, values %v, want saved: %t", self.committedHooks, o.section.Merged(), test.saved)
 			}
 		})
 	}

@@ -14,13 +14,8 @@ import (
 
 // globalHooks owns the global values and the global hooks and supervises their runs.
 type globalHooks struct {
-	owner
-	state *globalState
-}
+	*owner
 
-// globalState survives a crash of the actor.
-type globalState struct {
-	ownerState
 	started bool // the first beforeAll waits for nothing any more (F14)
 	// flags are the opinions of global hooks on enabled modules, by flag key (D25).
 	flags map[string]bool
@@ -34,16 +29,11 @@ type globalState struct {
 	}
 }
 
-func newGlobalHooks(p *program, workingDir string, section *values.Section, found []hooks.Hook) actor.Producer {
-	state := &globalState{flags: map[string]bool{}, flagsBy: map[string]string{}}
-	state.section, state.hooks = section, found
-	state.synchronized, state.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
+func newGlobalHooks(p *program, workingDir string, section *values.Section, found []hooks.Hook) *globalHooks {
+	g := &globalHooks{owner: newOwner(p, messages.GlobalHooks, workingDir, section), flags: map[string]bool{}, flagsBy: map[string]string{}}
+	g.hooks, g.hand = found, g.known
 	p.global.Store(section)
-	return func() actor.Actor {
-		g := &globalHooks{owner: *newOwner(p, messages.GlobalHooks, workingDir, &state.ownerState), state: state}
-		g.hand = g.known
-		return g
-	}
+	return g
 }
 
 // Receive implements actor.Actor.
@@ -108,24 +98,24 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 }
 
 func (g *globalHooks) startedUp(ctx actor.Context, _ any) {
-	g.state.started = true
-	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.state.hooks})
+	g.started = true
+	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.hooks})
 }
 
 // beginAfterAll remembers the values before the first afterAll hook of a reload.
 func (g *globalHooks) beginAfterAll(reload int) {
-	if g.state.afterAll.reload != reload {
-		g.state.afterAll.reload = reload
-		g.state.afterAll.checksum = g.state.section.Checksum()
-		g.state.afterAll.flagsChanged = false
+	if g.afterAll.reload != reload {
+		g.afterAll.reload = reload
+		g.afterAll.checksum = g.section.Checksum()
+		g.afterAll.flagsChanged = false
 	}
 }
 
 // finishReload finds out whether steps 3 to 8 are due again because of afterAll (G8, T4).
 func (g *globalHooks) finishReload(ctx actor.Context, reload int) {
 	g.beginAfterAll(reload) // there may be no afterAll hook
-	a := g.state.afterAll
-	changed := a.flagsChanged || a.checksum != g.state.section.Checksum()
+	a := g.afterAll
+	changed := a.flagsChanged || a.checksum != g.section.Checksum()
 	ctx.Send(g.program.PID(convergePath), messages.ConvergeFinished{Reload: reload, GlobalChanged: changed})
 }
 
@@ -146,16 +136,16 @@ func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult,
 	flagsChanged := flags.configChanged
 	if g.setFlags(flags.memory, msg.Hook) {
 		flagsChanged = true
-		msg := messages.SetDynamicFlags{Flags: maps.Clone(g.state.flags), By: maps.Clone(g.state.flagsBy)}
+		msg := messages.SetDynamicFlags{Flags: maps.Clone(g.flags), By: maps.Clone(g.flagsBy)}
 		ctx.Send(converge, msg)
 		ctx.Send(g.program.PID(configPath), msg)
 	}
 	if flagsChanged && msg.Binding == hooks.AfterAll {
-		g.state.afterAll.flagsChanged = true
+		g.afterAll.flagsChanged = true
 	}
 	// Flags of a Synchronization count at the discovery that follows (G18). After one that
 	// which was not waited for none may follow, and a module would stay suspended.
-	missed := flagsChanged && msg.Binding == hooks.OnKubernetes && g.state.started
+	missed := flagsChanged && msg.Binding == hooks.OnKubernetes && g.started
 	if (changed || flagsChanged) && msg.Triggers || missed {
 		ctx.Send(converge, messages.ReloadModules{Cause: msg.Cause})
 	}
@@ -169,13 +159,13 @@ func (g *globalHooks) late(ctx actor.Context, cause messages.Cause) {
 // setFlags replaces opinions; nil withdraws one (D25).
 func (g *globalHooks) setFlags(flags []values.Flag, hook string) (changed bool) {
 	for _, f := range flags {
-		old, had := g.state.flags[f.Key]
+		old, had := g.flags[f.Key]
 		switch {
 		case f.Value == nil:
-			delete(g.state.flags, f.Key)
+			delete(g.flags, f.Key)
 			changed = changed || had
 		case !had || old != *f.Value:
-			g.state.flags[f.Key], g.state.flagsBy[f.Key] = *f.Value, hook
+			g.flags[f.Key], g.flagsBy[f.Key] = *f.Value, hook
 			changed = true
 		}
 	}
@@ -191,7 +181,7 @@ func (g *globalHooks) HandleFailure(system *actor.ActorSystem, sup actor.Supervi
 
 func (g *globalHooks) publish() {
 	g.program.Inspector.Publish(g.program.owner(messages.GlobalHooks), messages.GlobalStatus{
-		Hooks: len(g.state.hooks), Runs: g.Runs.Len(),
-		Values: g.state.section.Checksum()[:8], Failing: g.listFailing(),
+		Hooks: len(g.hooks), Runs: g.Runs.Len(),
+		Values: g.section.Checksum()[:8], Failing: g.listFailing(),
 	})
 }

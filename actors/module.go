@@ -19,23 +19,18 @@ import (
 // runs. It lives as long as the process: disabling is a message, never a stop, because
 // a new actor of the same name would get late messages of the old one.
 type module struct {
-	owner
-	state   *moduleState
+	*owner
 	delayed *time.Timer // of a run that goes round in circles
 	loading loading
-}
 
-// moduleState survives a crash of the actor.
-type moduleState struct {
-	ownerState
-	module  addons.Module
-	phase   messages.Phase
-	loaded  bool            // its hooks were asked for their configuration
-	loads   int             // counts these attempts
-	started bool            // its start-up execution was finished once (X13)
-	begun   bool            // it was forgotten in the middle of a run or a delete
-	wanted  bool            // the last discovery has enabled it
-	missed  []messages.Task // while it was suspended
+	module      addons.Module
+	phase       messages.Phase
+	loaded      bool            // its hooks were asked for their configuration
+	loads       int             // counts these attempts
+	started     bool            // its start-up execution was finished once (X13)
+	begun       bool            // it was forgotten in the middle of a run or a delete
+	wanted      bool            // the last discovery has enabled it
+	missedTasks []messages.Task // while it was suspended
 	// awaitQuiet are runs that wait until nothing of the module runs.
 	awaitQuiet []*actor.PID
 	last       helm.Outcome
@@ -58,29 +53,24 @@ type adoptModule struct {
 }
 
 // newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
-func newModule(p *program, m addons.Module, section *values.Section, warm []hooks.Hook) actor.Producer {
-	state := &moduleState{module: m, phase: messages.Disabled}
-	state.section = section
-	state.reset()
+func newModule(p *program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
+	m := &module{owner: newOwner(p, dir.Name, dir.Root, section), module: dir, phase: messages.Disabled}
+	m.hand = m.known
 	if warm != nil {
-		state.hooks, state.loaded = warm, true
-		p.Metrics.Hooks.Loaded(m.Name, warm)
+		m.hooks, m.loaded = warm, true
+		p.Metrics.Hooks.Loaded(dir.Name, warm)
 	}
-	return func() actor.Actor {
-		m := &module{owner: *newOwner(p, m.Name, m.Root, &state.ownerState), state: state}
-		m.hand = m.known
-		return m
-	}
+	return m
 }
 
 // reset forgets what belongs to an enabled module only (E11).
-func (s *moduleState) reset() {
-	s.hooks, s.loaded, s.started = nil, false, false
-	s.synchronized, s.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
-	s.section = s.section.WithoutPatches()
-	s.unfinished.clear()
-	s.last, s.missed, s.fights = helm.Outcome{}, nil, nil
-	s.succeeded, s.failed = time.Time{}, time.Time{}
+func (m *module) reset() {
+	m.hooks, m.loaded, m.started = nil, false, false
+	m.synchronized, m.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
+	m.section = m.section.WithoutPatches()
+	m.unfinished.clear()
+	m.last, m.missedTasks, m.fights = helm.Outcome{}, nil, nil
+	m.succeeded, m.failed = time.Time{}, time.Time{}
 }
 
 // Receive implements actor.Actor.
@@ -100,14 +90,14 @@ func (m *module) Receive(ctx actor.Context) {
 		m.getHooks(ctx)
 	case startedUp:
 		if m.Lives(msg.task) { // else the schedules have just been stopped
-			ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.state.hooks})
+			ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.hooks})
 		}
 	case messages.EnableModule:
 		m.resume(ctx)
-		if !m.state.wanted { // its hooks may have been loaded while another replica led
+		if !m.wanted { // its hooks may have been loaded while another replica led
 			m.nameQueues(ctx)
 		}
-		m.state.wanted = true
+		m.wanted = true
 		m.loadHooks(ctx)
 	case messages.SuspendModule:
 		m.suspend(ctx)
@@ -115,7 +105,7 @@ func (m *module) Receive(ctx actor.Context) {
 		m.resume(ctx)
 	case adoptModule:
 		m.forget(ctx) // its hooks have other paths, and may be other hooks
-		m.state.module, m.state.section = msg.module, msg.section
+		m.module, m.section = msg.module, msg.section
 	case forgetModule:
 		m.forget(ctx)
 	case messages.GetDrift:
@@ -126,17 +116,17 @@ func (m *module) Receive(ctx actor.Context) {
 	case retireModule:
 		m.retire(ctx)
 	case objectsGone:
-		m.state.gone = append(m.state.gone, msg.objects...)
+		m.gone = append(m.gone, msg.objects...)
 	case objectsBack:
 		m.objectsBack(msg)
 	case fought:
-		m.state.fights = msg.fights
+		m.fights = msg.fights
 	case messages.SetMaintenance:
 		m.setMaintenance(ctx, msg.Mode)
 	case scriptAgreed:
 		m.runChanged(ctx, msg.cause)
 	case awaitQuiet:
-		m.state.awaitQuiet = append(m.state.awaitQuiet, ctx.Sender())
+		m.awaitQuiet = append(m.awaitQuiet, ctx.Sender())
 	default:
 		unhandled(ctx, m.log)
 	}
@@ -147,11 +137,11 @@ func (m *module) Receive(ctx actor.Context) {
 // known implements owner.hand.
 func (m *module) known() known {
 	k := m.owner.known()
-	k.loaded, k.started, k.begun = m.state.loaded, m.state.started, m.state.begun
-	k.maintenance, k.crdsDue = m.state.maintenance, m.state.crdsDue
-	k.gone = slices.Clone(m.state.gone)
+	k.loaded, k.started, k.begun = m.loaded, m.started, m.begun
+	k.maintenance, k.crdsDue = m.maintenance, m.crdsDue
+	k.gone = slices.Clone(m.gone)
 	if m.program.Drift == DriftCorrect {
-		k.drifted = m.state.drift.correcting
+		k.drifted = m.drift.correcting
 	}
 	return k
 }
@@ -194,8 +184,8 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 // moduleJob makes what a run needs to take the module through its life. The directory, and
 // the root it lies in, may be others than at the start.
 func (m *module) moduleJob(t messages.Task) moduleJob {
-	j := moduleJob{m.job(t), m.state.module}
-	j.workingDir = m.state.module.Root
+	j := moduleJob{m.job(t), m.module}
+	j.workingDir = m.module.Root
 	return j
 }
 
@@ -221,19 +211,19 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 
 func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 	switch {
-	case !m.state.wanted || m.state.phase == messages.Suspended || m.state.phase == messages.Deleting:
+	case !m.wanted || m.phase == messages.Suspended || m.phase == messages.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
 		// even when its delete has failed and is parked.
 		refuse(ctx, a.task)
 		return
-	case m.state.started:
+	case m.started:
 		m.become(messages.Running)
 	default:
 		m.become(messages.Starting)
 	}
 	m.stopDelayed()
 	m.stopDrift(ctx)
-	m.state.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
+	m.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.task, result) }
 	a.cancelled = m.runEnded
@@ -246,20 +236,20 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(moduleRan)
 	m.runEnded(ctx)
-	m.state.started, m.state.succeeded = true, time.Now()
+	m.started, m.succeeded = true, time.Now()
 	if !outcome.untouched {
-		m.state.last, m.state.crdsDue = outcome.release, false
+		m.last, m.crdsDue = outcome.release, false
 		m.tellUnstable(t, outcome.release)
-		m.state.drift.correcting = nil
+		m.drift.correcting = nil
 		m.seekDriftLater(driftMoment)
 	}
-	if m.state.phase != messages.Suspended {
+	if m.phase != messages.Suspended {
 		m.become(messages.Ready)
 	}
-	if m.state.lastRun != nil {
-		run := *m.state.lastRun // the old one is published
+	if m.lastRun != nil {
+		run := *m.lastRun // the old one is published
 		run.Release = outcome.describe()
-		m.state.lastRun = &run
+		m.lastRun = &run
 	}
 	if outcome.changed { // G5.4: at once, as the next task
 		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.trace))
@@ -269,27 +259,27 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 }
 
 func (m *module) runEnded(ctx actor.Context) {
-	if m.state.maintenance != "" || m.off() { // whatever Helm did before that began
+	if m.maintenance != "" || m.off() { // whatever Helm did before that began
 		m.forgetRelease()
 		return
 	}
-	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.state.hooks) > 0})
+	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.hooks) > 0})
 }
 
 // forgetRelease says to the healer that the objects have no owner any more.
 func (m *module) forgetRelease() {
-	m.state.gone = nil
+	m.gone = nil
 	m.program.Send(m.program.PID(healerPath), moduleGone{m.name})
 }
 
 // objectsBack notes what Helm has applied again.
 func (m *module) objectsBack(msg objectsBack) {
-	m.state.gone = slices.DeleteFunc(m.state.gone, func(o helm.Object) bool { return slices.Contains(msg.objects, o) })
+	m.gone = slices.DeleteFunc(m.gone, func(o helm.Object) bool { return slices.Contains(msg.objects, o) })
 }
 
 func (m *module) countFailure(supervisor.Attempt) {
-	m.state.failed = time.Now()
-	m.program.Metrics.Modules.Failed(m.name, m.state.phase)
+	m.failed = time.Now()
+	m.program.Metrics.Modules.Failed(m.name, m.phase)
 }
 
 // describe says what became of the release.
@@ -306,16 +296,16 @@ func (r moduleRan) describe() string {
 
 // become is the only way to change the phase.
 func (m *module) become(to messages.Phase) {
-	if m.state.phase == to {
+	if m.phase == to {
 		return
 	}
-	m.log.Debug("phase", "from", m.state.phase, "to", to)
-	m.state.phase = to
+	m.log.Debug("phase", "from", m.phase, "to", to)
+	m.phase = to
 }
 
 // patches implements applier: a hook of a module may touch its own section only (D20).
 func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagChanges, err error) {
-	key := m.state.section.Key()
+	key := m.section.Key()
 	if config, err = r.ConfigPatch.ForModule(key); err != nil {
 		return nil, nil, flagChanges{}, fmt.Errorf("config values patch: %w", err)
 	}
@@ -329,7 +319,7 @@ func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagCha
 func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
 	switch {
 	case !changed || m.off():
-	case m.state.module.EnabledScript != "":
+	case m.module.EnabledScript != "":
 		ctx.Send(m.program.PID(convergePath), sectionChanged{m.name, msg.Cause, msg.Triggers})
 	case msg.Triggers:
 		m.runChanged(ctx, msg.Cause)
@@ -358,14 +348,14 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 }
 
 func (m *module) publish() {
-	phase := m.state.phase
-	if phase == messages.Disabled && m.state.wanted {
+	phase := m.phase
+	if phase == messages.Disabled && m.wanted {
 		phase = messages.Waiting
 	}
 	m.program.Inspector.Publish(m.program.owner(m.name), messages.ModuleStatus{
-		Phase: phase, Order: m.state.module.Order, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
-		Values: m.state.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.state.lastRun,
-		Enabled: m.state.wanted, Version: m.state.last.ChartVersion, Succeeded: m.state.succeeded, Failed: m.state.failed,
-		Maintenance: m.state.maintenance, Drift: m.state.drift.told, Fights: m.state.fights,
+		Phase: phase, Order: m.module.Order, Hooks: len(m.hooks), Runs: m.Runs.Len(), Release: m.last.Revision,
+		Values: m.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.lastRun,
+		Enabled: m.wanted, Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
+		Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights,
 	})
 }

@@ -16,18 +16,18 @@ import (
 // on again before it was deleted, nothing has happened (E14), and the task is due. Of the
 // ticks of a schedule one is: the reload may be held up for days.
 func (m *module) missed(t messages.Task) {
-	if m.state.phase != messages.Suspended || slices.ContainsFunc(m.state.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
+	if m.phase != messages.Suspended || slices.ContainsFunc(m.missedTasks, func(kept messages.Task) bool { return repeats(t, kept) }) {
 		return
 	}
-	m.state.missed = m.program.wait(m.state.missed, t)
+	m.missedTasks = m.program.wait(m.missedTasks, t)
 }
 
 // catchUp queues the tasks again that were missed.
 func (m *module) catchUp(ctx actor.Context) {
-	for _, t := range m.state.missed {
+	for _, t := range m.missedTasks {
 		m.again(ctx, t)
 	}
-	m.state.missed = nil
+	m.missedTasks = nil
 }
 
 func (m *module) again(ctx actor.Context, t messages.Task) {
@@ -43,22 +43,22 @@ func (m *module) deleted(ctx actor.Context, result any) {
 		return
 	}
 	m.stopListening(ctx)
-	m.state.reset()
-	m.state.wanted, m.state.begun = false, false
+	m.reset()
+	m.wanted, m.begun = false, false
 	m.become(messages.Disabled)
 	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
 	m.log.Info("module is deleted")
 }
 
 func (m *module) off() bool {
-	return m.state.phase == messages.Disabled || m.state.phase == messages.Suspended || m.state.phase == messages.Deleting
+	return m.phase == messages.Disabled || m.phase == messages.Suspended || m.phase == messages.Deleting
 }
 
 // suspend cancels what runs: the module is about to be disabled. A delete goes on. A module
 // whose first run has not begun must not begin it; the reload that follows enables it again
 // when it is switched on by then.
 func (m *module) suspend(ctx actor.Context) {
-	if m.state.phase == messages.Disabled && m.state.wanted {
+	if m.phase == messages.Disabled && m.wanted {
 		m.forget(ctx)
 	}
 	if m.off() {
@@ -79,9 +79,9 @@ func (m *module) forget(ctx actor.Context) {
 	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)
 	m.stopListening(ctx)
-	m.state.begun = m.state.begun || m.state.loaded && m.state.phase != messages.Disabled
-	m.state.reset()
-	m.state.wanted = false
+	m.begun = m.begun || m.loaded && m.phase != messages.Disabled
+	m.reset()
+	m.wanted = false
 	m.become(messages.Disabled)
 }
 
@@ -101,12 +101,12 @@ func (m *module) stopListening(ctx actor.Context) {
 // module starts from the beginning.
 func (m *module) resume(ctx actor.Context) {
 	switch {
-	case m.state.phase == messages.Deleting:
+	case m.phase == messages.Deleting:
 		m.forget(ctx)
-	case m.state.phase == messages.Suspended && m.state.started:
+	case m.phase == messages.Suspended && m.started:
 		m.catchUp(ctx)
 		m.become(messages.Ready)
-	case m.state.phase == messages.Suspended:
+	case m.phase == messages.Suspended:
 		m.catchUp(ctx)
 		m.become(messages.Starting)
 	}

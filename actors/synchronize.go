@@ -15,8 +15,8 @@ func (o *owner) bindingSynchronized(ctx actor.Context, self applier, msg message
 	if !o.Lives(msg.Task) {
 		return // the module was disabled, and starts again
 	}
-	o.state.synchronized[msg.Binding] = true
-	delete(o.state.deferred, msg.Binding)
+	o.synchronized[msg.Binding] = true
+	delete(o.deferred, msg.Binding)
 	if msg.Late {
 		self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
 	}
@@ -28,17 +28,17 @@ func (o *owner) bindingDeferred(ctx actor.Context, msg messages.BindingDeferred)
 	if !o.Lives(msg.Task) {
 		return
 	}
-	o.state.deferred[msg.Binding] = true
+	o.deferred[msg.Binding] = true
 	o.answerAwaiting(ctx)
 }
 
 // awaitSynchronized queues what is missing in named queues and remembers who waits.
 func (o *owner) awaitSynchronized(ctx actor.Context, msg messages.AwaitSynchronized) {
 	o.awaiting = append(o.awaiting, ctx.Sender())
-	for _, hook := range o.state.hooks {
+	for _, hook := range o.hooks {
 		for _, w := range synchronizations(hook) {
 			queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
-			deferred := o.state.deferred[bindingKey(hook, w.Bindings[0])]
+			deferred := o.deferred[bindingKey(hook, w.Bindings[0])]
 			if queue == hooks.MainQueue || deferred || o.queued[queuedKey(w)] || o.allSynchronized(hook, w) {
 				continue
 			}
@@ -52,10 +52,10 @@ func (o *owner) awaitSynchronized(ctx actor.Context, msg messages.AwaitSynchroni
 }
 
 func (o *owner) answerAwaiting(ctx actor.Context) {
-	for _, hook := range o.state.hooks {
+	for _, hook := range o.hooks {
 		for i, b := range hook.Config.Kubernetes {
 			key := bindingKey(hook, i)
-			if b.WaitForSynchronization && b.Queue != hooks.MainQueue && !o.state.synchronized[key] && !o.state.deferred[key] {
+			if b.WaitForSynchronization && b.Queue != hooks.MainQueue && !o.synchronized[key] && !o.deferred[key] {
 				return
 			}
 		}
@@ -67,7 +67,7 @@ func (o *owner) answerAwaiting(ctx actor.Context) {
 }
 
 func (o *owner) allSynchronized(hook hooks.Hook, w messages.SynchronizeHook) bool {
-	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !o.state.synchronized[bindingKey(hook, i)] })
+	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !o.synchronized[bindingKey(hook, i)] })
 }
 
 // unqueued notes that a Synchronization task has ended, or was dropped.
