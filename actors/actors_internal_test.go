@@ -116,7 +116,7 @@ func TestWarmthIsACopy(t *testing.T) {
 // converged: the operator is not ready, and nobody takes the new values for applied ones.
 func TestOvertakenAtTheLastStep(t *testing.T) {
 	p := newTestProgram(nil)
-	pid := spawned(t, p, convergePath, &converge{Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, tree: &addons.Tree{}, reload: 1, running: true})
+	pid := spawned(t, p, convergePath, &converge{Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, tree: &addons.Tree{}, reload: 1, phase: reloading})
 	p.Send(pid, messages.ConfigChanged{Global: true})
 	p.Send(pid, messages.ConvergeFinished{Reload: 1})
 	mustAsk[discovery](t, p, pid, getDiscovery{})

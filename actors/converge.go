@@ -19,8 +19,6 @@ import (
 // converge owns 'reload all modules' (seed 001; steps 3 to 8 of seed 002): it puts the
 // steps into the main queue, finds out which modules are enabled, and knows whether the
 // first converge is over, which is readiness.
-//
-//	starting -first reload begins-> reloading -FinishReload-> idle -ReloadModules-> reloading
 type converge struct {
 	*supervisor.Runs
 	program *program
@@ -55,12 +53,11 @@ type converge struct {
 	purges   decide.Purges
 	reminded int // how often a purge that is held back was reported
 	listed   bool
+	phase    convergePhase
 	reload   int // number of the last reload that has begun
 	// discoveredIn is the number of the last reload whose discovery counts.
 	discoveredIn int
 	asks         asks
-	waiting      bool // a ReloadModules task waits in the main queue
-	running      bool // steps of the last reload are in the main queue
 	restarts     restarts
 	began        time.Time
 	ready        bool // the first converge is over
@@ -70,7 +67,7 @@ type converge struct {
 
 func newConverge(p *program, b *boot) *converge {
 	return &converge{
-		Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log,
+		Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, phase: created,
 		tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, globalProblems: b.problems, unused: map[string][]string{},
 	}
 }
@@ -167,13 +164,19 @@ func (c *converge) startUp(ctx actor.Context) {
 // progress, in place of its pending steps (F4, F10), unless that has happened too often
 // (restarts.go). One that waits is enough (F9).
 func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
-	if c.waiting {
+	next := requested
+	switch c.phase {
+	case starting, requested, overtaken:
 		return
+	case created:
+		next = starting
+	case reloading:
+		if c.postpones(cause) {
+			return
+		}
+		next = overtaken
 	}
-	restart := c.running
-	if restart && c.postpones(cause) {
-		return
-	}
+	restart := next == overtaken
 	if restart {
 		c.log.Info("reload of all modules starts again", "cause", cause)
 		ctx.Send(c.program.PID(queuePath+messages.MainQueue), messages.DropTasks{Reload: c.reload})
@@ -184,7 +187,7 @@ func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 		c.restarts.count++
 		c.program.Metrics.Converge.Restarted(cause)
 	}
-	c.waiting = true
+	c.become(next)
 }
 
 func (c *converge) execute(ctx actor.Context, t messages.Task) {
@@ -251,7 +254,8 @@ func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 
 // beginReload puts beforeAll hooks and the discovery at the head of main (G3, G4, F5).
 func (c *converge) beginReload(ctx actor.Context, cause messages.Cause) {
-	c.waiting, c.running, c.cause = false, true, cause
+	c.become(reloading)
+	c.cause = cause
 	c.reload++
 	c.began = time.Now()
 	if c.reload > 1 {
@@ -299,7 +303,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		}
 		c.others = d.others
 	}
-	if c.waiting {
+	if c.phase == overtaken {
 		return
 	}
 	steps := c.steps(ctx, d.enabled)
@@ -378,10 +382,10 @@ func (c *converge) logSteps(s decide.Steps, d discovery, gone []string) {
 // finished ends a reload, and the first converge (G8), unless it was overtaken by a newer
 // one at its last step: what that is for has not been seen to yet (F10).
 func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
-	if msg.Reload != c.reload || c.waiting {
+	if msg.Reload != c.reload || c.phase == overtaken {
 		return
 	}
-	c.running = false
+	c.become(idle)
 	c.span.end(nil)
 	c.program.Metrics.Converge.Ended(c.cause, c.began)
 	log, text := c.log, "converged"
@@ -415,7 +419,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	ctx.Send(c.program.PID(globalPath), messages.RetryNow{})
 	c.RetryNow()
 	switch {
-	case c.reload == 0:
+	case !c.phase.begun():
 		c.log.Info("config values changed before the first reload: they are used by it", "cause", cause)
 	case msg.Global || msg.FlagsChanged || reload:
 		for _, name := range msg.Modules { // the reload may have to wait for a run that only the script can end
@@ -465,15 +469,9 @@ func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor
 }
 
 func (c *converge) publish() {
-	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.ready, Reload: c.reload, Enabled: c.enabled, HeldPurge: c.heldPurge(), Off: c.off, Problems: c.problems}
+	s := messages.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.reload, Enabled: c.enabled, HeldPurge: c.heldPurge(), Off: c.off, Problems: c.problems}
 	if next := c.restarts.postponed; next != nil {
 		s.Postponed = next.String()
-	}
-	switch {
-	case c.running || c.waiting && c.reload > 0:
-		s.Phase = messages.ConvergeReloading
-	case c.reload == 0:
-		s.Phase = messages.ConvergeStarting
 	}
 	c.program.Inspector.Publish(c.program.PID(convergePath), s)
 }

@@ -25,11 +25,10 @@ type module struct {
 
 	module      addons.Module
 	phase       messages.Phase
+	resumes     messages.Phase  // where ResumeModule leads from suspended: starting or ready; it is kept while deleting
 	loaded      bool            // its hooks were asked for their configuration
 	loads       int             // counts these attempts
-	started     bool            // its start-up execution was finished once (X13)
 	begun       bool            // it was forgotten in the middle of a run or a delete
-	wanted      bool            // the last discovery has enabled it
 	missedTasks []messages.Task // while it was suspended
 	// awaitQuiet are runs that wait until nothing of the module runs.
 	awaitQuiet []*actor.PID
@@ -65,7 +64,7 @@ func newModule(p *program, dir addons.Module, section *values.Section, warm []ho
 
 // reset forgets what belongs to an enabled module only (E11).
 func (m *module) reset() {
-	m.hooks, m.loaded, m.started = nil, false, false
+	m.hooks, m.loaded = nil, false
 	m.synchronized, m.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	m.section = m.section.WithoutPatches()
 	m.unfinished.clear()
@@ -94,10 +93,10 @@ func (m *module) Receive(ctx actor.Context) {
 		}
 	case messages.EnableModule:
 		m.resume(ctx)
-		if !m.wanted { // its hooks may have been loaded while another replica led
-			m.nameQueues(ctx)
+		if m.phase == messages.Disabled {
+			m.nameQueues(ctx) // its hooks may have been loaded while another replica led
+			m.become(messages.Waiting)
 		}
-		m.wanted = true
 		m.loadHooks(ctx)
 	case messages.SuspendModule:
 		m.suspend(ctx)
@@ -137,7 +136,7 @@ func (m *module) Receive(ctx actor.Context) {
 // known implements owner.hand.
 func (m *module) known() known {
 	k := m.owner.known()
-	k.loaded, k.started, k.begun = m.loaded, m.started, m.begun
+	k.loaded, k.started, k.begun = m.loaded, m.started(), m.begun
 	k.maintenance, k.crdsDue = m.maintenance, m.crdsDue
 	k.gone = slices.Clone(m.gone)
 	if m.program.Drift == DriftCorrect {
@@ -210,16 +209,16 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 }
 
 func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
-	switch {
-	case !m.wanted || m.phase == messages.Suspended || m.phase == messages.Deleting:
+	switch m.phase {
+	case messages.Disabled, messages.Suspended, messages.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
 		// even when its delete has failed and is parked.
 		refuse(ctx, a.task)
 		return
-	case m.started:
-		m.become(messages.Running)
-	default:
+	case messages.Waiting:
 		m.become(messages.Starting)
+	case messages.Ready:
+		m.become(messages.Running)
 	}
 	m.stopDelayed()
 	m.stopDrift(ctx)
@@ -236,16 +235,14 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(moduleRan)
 	m.runEnded(ctx)
-	m.started, m.succeeded = true, time.Now()
+	m.succeeded = time.Now()
 	if !outcome.untouched {
 		m.last, m.crdsDue = outcome.release, false
 		m.tellUnstable(t, outcome.release)
 		m.drift.correcting = nil
 		m.seekDriftLater(driftMoment)
 	}
-	if m.phase != messages.Suspended {
-		m.become(messages.Ready)
-	}
+	m.become(messages.Ready)
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
 		run.Release = outcome.describe()
@@ -294,15 +291,6 @@ func (r moduleRan) describe() string {
 	}
 }
 
-// become is the only way to change the phase.
-func (m *module) become(to messages.Phase) {
-	if m.phase == to {
-		return
-	}
-	m.log.Debug("phase", "from", m.phase, "to", to)
-	m.phase = to
-}
-
 // patches implements applier: a hook of a module may touch its own section only (D20).
 func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagChanges, err error) {
 	key := m.section.Key()
@@ -348,14 +336,10 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 }
 
 func (m *module) publish() {
-	phase := m.phase
-	if phase == messages.Disabled && m.wanted {
-		phase = messages.Waiting
-	}
 	m.program.Inspector.Publish(m.program.owner(m.name), messages.ModuleStatus{
-		Phase: phase, Order: m.module.Order, Hooks: len(m.hooks), Runs: m.Runs.Len(), Release: m.last.Revision,
+		Phase: m.phase, Order: m.module.Order, Hooks: len(m.hooks), Runs: m.Runs.Len(), Release: m.last.Revision,
 		Values: m.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.lastRun,
-		Enabled: m.wanted, Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
+		Enabled: m.enabled(), Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
 		Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights,
 	})
 }

@@ -44,21 +44,17 @@ func (m *module) deleted(ctx actor.Context, result any) {
 	}
 	m.stopListening(ctx)
 	m.reset()
-	m.wanted, m.begun = false, false
+	m.begun = false
 	m.become(messages.Disabled)
 	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
 	m.log.Info("module is deleted")
-}
-
-func (m *module) off() bool {
-	return m.phase == messages.Disabled || m.phase == messages.Suspended || m.phase == messages.Deleting
 }
 
 // suspend cancels what runs: the module is about to be disabled. A delete goes on. A module
 // whose first run has not begun must not begin it; the reload that follows enables it again
 // when it is switched on by then.
 func (m *module) suspend(ctx actor.Context) {
-	if m.phase == messages.Disabled && m.wanted {
+	if m.phase == messages.Waiting {
 		m.forget(ctx)
 	}
 	if m.off() {
@@ -79,9 +75,8 @@ func (m *module) forget(ctx actor.Context) {
 	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)
 	m.stopListening(ctx)
-	m.begun = m.begun || m.loaded && m.phase != messages.Disabled
+	m.begun = m.begun || m.loaded && m.phase != messages.Disabled && m.phase != messages.Waiting
 	m.reset()
-	m.wanted = false
 	m.become(messages.Disabled)
 }
 
@@ -100,14 +95,11 @@ func (m *module) stopListening(ctx actor.Context) {
 // delete that has begun cannot be undone: what is left of it is cancelled, and the
 // module starts from the beginning.
 func (m *module) resume(ctx actor.Context) {
-	switch {
-	case m.phase == messages.Deleting:
+	switch m.phase {
+	case messages.Deleting:
 		m.forget(ctx)
-	case m.phase == messages.Suspended && m.started:
+	case messages.Suspended:
 		m.catchUp(ctx)
-		m.become(messages.Ready)
-	case m.phase == messages.Suspended:
-		m.catchUp(ctx)
-		m.become(messages.Starting)
+		m.become(m.resumes)
 	}
 }

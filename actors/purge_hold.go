@@ -93,7 +93,7 @@ type confirmPurge struct{ value string }
 // confirmPurge has the next reload look at a confirmation. It begins at once.
 func (c *converge) confirmPurge(ctx actor.Context, value string) {
 	c.purges.Confirmed = value
-	if c.reload > 0 {
+	if c.phase.begun() {
 		c.requestReload(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 	}
 }

@@ -32,6 +32,8 @@ type Played struct {
 	failed   bool      // an object of a failed run of a hook is there
 	looked   []*Played // by steps in the script
 	unsprung []string
+
+	transitions map[string]bool
 }
 
 // look takes stock.
@@ -57,6 +59,7 @@ func (r *Played) look(p *player) {
 	p.witness.mu.Unlock()
 	p.trace.mu.Lock()
 	r.Problems = append(r.Problems, p.trace.unhandled...)
+	r.transitions = p.trace.transitions
 	p.trace.mu.Unlock()
 }
 

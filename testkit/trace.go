@@ -17,8 +17,10 @@ type Trace struct {
 	mu    sync.Mutex
 	began time.Time
 	lines strings.Builder
-	// Unhandled counts messages that an actor did not know: always a mistake.
+	// unhandled are messages that an actor did not know, and other bugs: always a mistake.
 	unhandled []string
+	// transitions are the phases that actors have gone from and to, as the script has them.
+	transitions map[string]bool
 	// unordered traces are sorted within an instant.
 	unordered bool
 	muted     bool
@@ -32,7 +34,19 @@ func (t *Trace) mute(muted bool) {
 }
 
 // NewTrace begins a trace now.
-func NewTrace() *Trace { return &Trace{began: time.Now()} }
+func NewTrace() *Trace { return &Trace{began: time.Now(), transitions: map[string]bool{}} }
+
+// phaseChanges notes that an actor goes from one phase to another.
+func (t *Trace) phaseChanges(actor string, r slog.Record) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var phases []string
+	r.Attrs(func(a slog.Attr) bool {
+		phases = append(phases, a.Value.String())
+		return true
+	})
+	t.transitions[actor+": "+strings.Join(phases, " to ")] = true
+}
 
 // Add appends a line.
 func (t *Trace) Add(format string, args ...any) {
@@ -120,11 +134,14 @@ type traceHandler struct {
 }
 
 func (h traceHandler) Enabled(_ context.Context, level slog.Level) bool {
-	return level >= slog.LevelInfo
+	return level >= slog.LevelDebug
 }
 
 func (h traceHandler) Handle(_ context.Context, r slog.Record) error {
-	if r.Level < slog.LevelWarn && !isMilestone(r.Message) {
+	if actor, ok := strings.CutSuffix(r.Message, " changes phase"); ok {
+		h.trace.phaseChanges(actor, r)
+	}
+	if r.Level < slog.LevelInfo || r.Level < slog.LevelWarn && !isMilestone(r.Message) {
 		return nil
 	}
 	line, module := r.Message, messages.GlobalHooks
@@ -149,7 +166,7 @@ func (h traceHandler) Handle(_ context.Context, r slog.Record) error {
 	if strings.Contains(line, "its result is refused") {
 		h.witness.note("refused", module)
 	}
-	if r.Message == "unhandled message" {
+	if r.Message == "unhandled message" || strings.HasPrefix(r.Message, "bug: ") {
 		h.trace.mu.Lock()
 		h.trace.unhandled = append(h.trace.unhandled, line)
 		h.trace.mu.Unlock()
