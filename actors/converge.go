@@ -20,7 +20,7 @@ import (
 // steps into the main queue, finds out which modules are enabled, and knows whether the
 // first converge is over, which is readiness.
 type converge struct {
-	*supervisor.Runs
+	runs    *supervisor.Runs
 	program *program
 	log     *slog.Logger
 
@@ -67,14 +67,14 @@ type converge struct {
 
 func newConverge(p *program, b *boot) *converge {
 	return &converge{
-		Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, phase: created,
+		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, phase: created,
 		tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, globalProblems: b.problems, unused: map[string][]string{},
 	}
 }
 
 // Receive implements actor.Actor.
 func (c *converge) Receive(ctx actor.Context) {
-	if c.Runs.Receive(ctx) {
+	if c.runs.Receive(ctx) {
 		c.askScripts(ctx)
 		c.publish()
 		return
@@ -130,7 +130,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case messages.ConvergeFinished:
 		c.finished(ctx, msg)
 	case messages.RetryNow:
-		c.RetryNow()
+		c.runs.RetryNow()
 	default:
 		unhandled(ctx, c.log)
 	}
@@ -225,7 +225,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 
 func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
 	queue := ctx.Sender()
-	c.Runs.Start(ctx, supervisor.Task{
+	c.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure, Work: work,
 		Succeeded: func(ctx actor.Context, result any) {
 			if succeeded != nil {
@@ -417,7 +417,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	}
 	c.program.tell(ctx, c.tree.Modules, messages.RetryNow{})
 	ctx.Send(c.program.PID(globalPath), messages.RetryNow{})
-	c.RetryNow()
+	c.runs.RetryNow()
 	switch {
 	case !c.phase.begun():
 		c.log.Info("config values changed before the first reload: they are used by it", "cause", cause)
@@ -464,7 +464,7 @@ func (c *converge) runModules(ctx actor.Context, names []string, cause messages.
 // HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
 // status is published here.
 func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	c.Runs.HandleFailure(system, sup, child, stats, reason, message)
+	c.runs.HandleFailure(system, sup, child, stats, reason, message)
 	c.publish()
 }
 

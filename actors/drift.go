@@ -96,7 +96,7 @@ func (m *module) seekDriftLater(d time.Duration) {
 func (m *module) stopDrift(ctx actor.Context) {
 	m.drift.number++
 	if m.drift.task != "" {
-		m.Cancel(ctx, m.drift.task)
+		m.owner.runs.Cancel(ctx, m.drift.task)
 	}
 }
 
@@ -118,7 +118,7 @@ func (m *module) driftDue(ctx actor.Context, msg driftDue) {
 }
 
 func (m *module) mayDrift() bool {
-	return m.phase == messages.Ready && m.maintenance == "" && m.last.Action != "" && len(m.alone)+len(m.next) == 0
+	return m.phase == messages.Ready && m.maintenance == "" && m.last.Action != "" && len(m.owner.alone)+len(m.owner.next) == 0
 }
 
 func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
@@ -133,7 +133,7 @@ func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
 		m.drift.failed = at.Err.Error()
 		m.seekDriftLater(m.program.DriftPeriod)
 	}
-	m.start(ctx, a)
+	m.owner.start(ctx, m.unlessGone(a))
 }
 
 // seekDrift is the work of a CheckDrift task.

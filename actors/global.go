@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -14,7 +15,9 @@ import (
 
 // globalHooks owns the global values and the global hooks and supervises their runs.
 type globalHooks struct {
-	*owner
+	owner   *owner
+	program *program
+	log     *slog.Logger
 
 	started bool // the first beforeAll waits for nothing any more (F14)
 	// flags are the opinions of global hooks on enabled modules, by flag key (D25).
@@ -30,15 +33,16 @@ type globalHooks struct {
 }
 
 func newGlobalHooks(p *program, workingDir string, section *values.Section, found []hooks.Hook) *globalHooks {
-	g := &globalHooks{owner: newOwner(p, messages.GlobalHooks, workingDir, section), flags: map[string]bool{}, flagsBy: map[string]string{}}
-	g.hooks, g.hand = found, g.known
+	g := &globalHooks{program: p, log: p.Log, flags: map[string]bool{}, flagsBy: map[string]string{}}
+	g.owner = newOwner(g, p, messages.GlobalHooks, workingDir, p.Log, section)
+	g.owner.hooks = found
 	p.global.Store(section)
 	return g
 }
 
 // Receive implements actor.Actor.
 func (g *globalHooks) Receive(ctx actor.Context) {
-	if g.owner.receive(ctx, g) {
+	if g.owner.receive(ctx) {
 		g.publish()
 		return
 	}
@@ -46,7 +50,7 @@ func (g *globalHooks) Receive(ctx actor.Context) {
 	case messages.ExecuteTask:
 		g.execute(ctx, msg.Task)
 	case messages.GetValues:
-		ctx.Respond(g.values())
+		ctx.Respond(g.owner.values())
 		return
 	default:
 		unhandled(ctx, g.log)
@@ -55,11 +59,11 @@ func (g *globalHooks) Receive(ctx actor.Context) {
 }
 
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
-	j := g.job(t)
+	j := g.owner.job(t)
 	a := assignment{job: j, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunHook:
-		hook, err := g.hook(work.Hook)
+		hook, err := g.owner.hook(work.Hook)
 		if err != nil {
 			g.log.Error("task refused", "task", t.String(), "err", err)
 			refuse(ctx, t)
@@ -70,8 +74,8 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		}
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.runHook(run, hook, work) }
 	case messages.SynchronizeHook:
-		hook, err := g.hook(work.Hook)
-		if err != nil || g.needless(work) {
+		hook, err := g.owner.hook(work.Hook)
+		if err != nil || g.owner.needless(work) {
 			refuse(ctx, t)
 			return
 		}
@@ -94,19 +98,19 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		refuse(ctx, t)
 		return
 	}
-	g.start(ctx, a)
+	g.owner.start(ctx, a)
 }
 
 func (g *globalHooks) startedUp(ctx actor.Context, _ any) {
 	g.started = true
-	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.hooks})
+	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.owner.hooks})
 }
 
 // beginAfterAll remembers the values before the first afterAll hook of a reload.
 func (g *globalHooks) beginAfterAll(reload int) {
 	if g.afterAll.reload != reload {
 		g.afterAll.reload = reload
-		g.afterAll.checksum = g.section.Checksum()
+		g.afterAll.checksum = g.owner.section.Checksum()
 		g.afterAll.flagsChanged = false
 	}
 }
@@ -115,9 +119,12 @@ func (g *globalHooks) beginAfterAll(reload int) {
 func (g *globalHooks) finishReload(ctx actor.Context, reload int) {
 	g.beginAfterAll(reload) // there may be no afterAll hook
 	a := g.afterAll
-	changed := a.flagsChanged || a.checksum != g.section.Checksum()
+	changed := a.flagsChanged || a.checksum != g.owner.section.Checksum()
 	ctx.Send(g.program.PID(convergePath), messages.ConvergeFinished{Reload: reload, GlobalChanged: changed})
 }
+
+// known implements applier.
+func (g *globalHooks) known() known { return g.owner.known() }
 
 // patches implements applier: a global hook may touch global and *Enabled flags (D20).
 func (g *globalHooks) patches(r hooks.Result) (config, memory values.Patch, flags flagChanges, err error) {
@@ -175,13 +182,13 @@ func (g *globalHooks) setFlags(flags []values.Flag, hook string) (changed bool) 
 // HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
 // status is published here.
 func (g *globalHooks) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	g.owner.HandleFailure(system, sup, child, stats, reason, message)
+	g.owner.runs.HandleFailure(system, sup, child, stats, reason, message)
 	g.publish()
 }
 
 func (g *globalHooks) publish() {
 	g.program.Inspector.Publish(g.program.owner(messages.GlobalHooks), messages.GlobalStatus{
-		Hooks: len(g.hooks), Runs: g.Runs.Len(),
-		Values: g.section.Checksum()[:8], Failing: g.listFailing(),
+		Hooks: len(g.owner.hooks), Runs: g.owner.runs.Len(),
+		Values: g.owner.section.Checksum()[:8], Failing: g.owner.listFailing(),
 	})
 }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -19,7 +20,10 @@ import (
 // runs. It lives as long as the process: disabling is a message, never a stop, because
 // a new actor of the same name would get late messages of the old one.
 type module struct {
-	*owner
+	owner   *owner
+	program *program
+	name    string
+	log     *slog.Logger
 	delayed *time.Timer // of a run that goes round in circles
 	loading loading
 
@@ -53,10 +57,10 @@ type adoptModule struct {
 
 // newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
 func newModule(p *program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
-	m := &module{owner: newOwner(p, dir.Name, dir.Root, section), module: dir, phase: messages.Disabled}
-	m.hand = m.known
+	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir, phase: messages.Disabled}
+	m.owner = newOwner(m, p, dir.Name, dir.Root, m.log, section)
 	if warm != nil {
-		m.hooks, m.loaded = warm, true
+		m.owner.hooks, m.loaded = warm, true
 		p.Metrics.Hooks.Loaded(dir.Name, warm)
 	}
 	return m
@@ -64,17 +68,17 @@ func newModule(p *program, dir addons.Module, section *values.Section, warm []ho
 
 // reset forgets what belongs to an enabled module only (E11).
 func (m *module) reset() {
-	m.hooks, m.loaded = nil, false
-	m.synchronized, m.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
-	m.section = m.section.WithoutPatches()
-	m.unfinished.clear()
+	m.owner.hooks, m.loaded = nil, false
+	m.owner.synchronized, m.owner.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
+	m.owner.section = m.owner.section.WithoutPatches()
+	m.owner.unfinished.clear()
 	m.last, m.missedTasks, m.fights = helm.Outcome{}, nil, nil
 	m.succeeded, m.failed = time.Time{}, time.Time{}
 }
 
 // Receive implements actor.Actor.
 func (m *module) Receive(ctx actor.Context) {
-	if m.owner.receive(ctx, m) {
+	if m.owner.receive(ctx) {
 		m.answerQuiet(ctx)
 		m.publish()
 		return
@@ -83,13 +87,13 @@ func (m *module) Receive(ctx actor.Context) {
 	case messages.ExecuteTask:
 		m.execute(ctx, msg.Task)
 	case messages.GetValues:
-		ctx.Respond(m.values())
+		ctx.Respond(m.owner.values())
 		return
 	case getHooks:
 		m.getHooks(ctx)
 	case startedUp:
-		if m.Lives(msg.task) { // else the schedules have just been stopped
-			ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.hooks})
+		if m.owner.runs.Lives(msg.task) { // else the schedules have just been stopped
+			ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.owner.hooks})
 		}
 	case messages.EnableModule:
 		m.resume(ctx)
@@ -104,7 +108,7 @@ func (m *module) Receive(ctx actor.Context) {
 		m.resume(ctx)
 	case adoptModule:
 		m.forget(ctx) // its hooks have other paths, and may be other hooks
-		m.module, m.section = msg.module, msg.section
+		m.module, m.owner.section = msg.module, msg.section
 	case forgetModule:
 		m.forget(ctx)
 	case messages.GetDrift:
@@ -133,7 +137,7 @@ func (m *module) Receive(ctx actor.Context) {
 	m.publish()
 }
 
-// known implements owner.hand.
+// known implements applier.
 func (m *module) known() known {
 	k := m.owner.known()
 	k.loaded, k.started, k.begun = m.loaded, m.started(), m.begun
@@ -163,13 +167,13 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.forgetRelease()
 		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run) }
 		a.succeeded, a.failed, a.parks, a.release = m.deleted, m.countFailure, m.program.Isolate, true
-		m.startAlone(ctx, a)
+		m.owner.startAlone(ctx, m.unlessGone(a))
 	case messages.CheckDrift:
 		m.executeDrift(ctx, a, j)
 	case messages.RunHook:
 		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.runHook(run, hook, work) })
 	case messages.SynchronizeHook:
-		if m.needless(work) {
+		if m.owner.needless(work) {
 			refuse(ctx, t)
 			return
 		}
@@ -183,17 +187,17 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 // moduleJob makes what a run needs to take the module through its life. The directory, and
 // the root it lies in, may be others than at the start.
 func (m *module) moduleJob(t messages.Task) moduleJob {
-	j := moduleJob{m.job(t), m.module}
+	j := moduleJob{m.owner.job(t), m.module}
 	j.workingDir = m.module.Root
 	return j
 }
 
 // executeHook begins a task that runs one hook.
 func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
-	hook, err := m.hook(name)
+	hook, err := m.owner.hook(name)
 	if err != nil || m.off() {
 		m.missed(a.task)
-		m.unqueued(a.task)
+		m.owner.unqueued(a.task)
 		refuse(ctx, a.task)
 		return
 	}
@@ -201,11 +205,11 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 	a.cancelled = func(ctx actor.Context) {
 		ctx.Send(a.queue, messages.SetAside{ID: a.task.ID}) // nothing: all of it is kept here, or due again, or dropped
 		m.missed(a.task)
-		if !m.off() && !m.Ending() { // switched on again while the run was ending
+		if !m.off() && !m.owner.runs.Ending() { // switched on again while the run was ending
 			m.again(ctx, a.task)
 		}
 	}
-	m.start(ctx, a)
+	m.owner.start(ctx, m.unlessGone(a))
 }
 
 func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
@@ -228,7 +232,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 	a.cancelled = m.runEnded
 	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
 	a.begins = func() { m.program.Send(m.program.PID(healerPath), runBegan{m.name}) }
-	m.startAlone(ctx, a)
+	m.owner.startAlone(ctx, m.unlessGone(a))
 }
 
 // ran ends a module run.
@@ -260,7 +264,7 @@ func (m *module) runEnded(ctx actor.Context) {
 		m.forgetRelease()
 		return
 	}
-	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.hooks) > 0})
+	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.owner.hooks) > 0})
 }
 
 // forgetRelease says to the healer that the objects have no owner any more.
@@ -293,7 +297,7 @@ func (r moduleRan) describe() string {
 
 // patches implements applier: a hook of a module may touch its own section only (D20).
 func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagChanges, err error) {
-	key := m.section.Key()
+	key := m.owner.section.Key()
 	if config, err = r.ConfigPatch.ForModule(key); err != nil {
 		return nil, nil, flagChanges{}, fmt.Errorf("config values patch: %w", err)
 	}
@@ -331,14 +335,14 @@ func (m *module) late(ctx actor.Context, cause messages.Cause) {
 // HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
 // status is published here.
 func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	m.owner.HandleFailure(system, sup, child, stats, reason, message)
+	m.owner.runs.HandleFailure(system, sup, child, stats, reason, message)
 	m.publish()
 }
 
 func (m *module) publish() {
 	m.program.Inspector.Publish(m.program.owner(m.name), messages.ModuleStatus{
-		Phase: m.phase, Order: m.module.Order, Hooks: len(m.hooks), Runs: m.Runs.Len(), Release: m.last.Revision,
-		Values: m.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.lastRun,
+		Phase: m.phase, Order: m.module.Order, Hooks: len(m.owner.hooks), Runs: m.owner.runs.Len(), Release: m.last.Revision,
+		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, LastRun: m.lastRun,
 		Enabled: m.enabled(), Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
 		Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights,
 	})

@@ -63,17 +63,17 @@ func (m *module) suspend(ctx actor.Context) {
 	m.forgetRelease()
 	m.become(messages.Suspended)
 	m.loading = loading{} // it is cancelled, and who waits for it
-	m.discardResults()
-	m.dropNext(ctx)
-	m.CancelAll(ctx, supervisor.ErrCancelled)
+	m.owner.discardResults()
+	m.owner.dropNext(ctx)
+	m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled)
 }
 
 // forget ends everything of a module, as when its directory is gone.
 func (m *module) forget(ctx actor.Context) {
 	m.loading = loading{} // it is cancelled, and who waits for it
-	m.discardResults()
-	m.dropNext(ctx)
-	m.CancelAll(ctx, supervisor.ErrCancelled)
+	m.owner.discardResults()
+	m.owner.dropNext(ctx)
+	m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled)
 	m.stopListening(ctx)
 	m.begun = m.begun || m.loaded && m.phase != messages.Disabled && m.phase != messages.Waiting
 	m.reset()

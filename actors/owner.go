@@ -20,14 +20,13 @@ import (
 // Results of hooks are applied one after the other: a result that must be written to
 // the ConfigMap waits for the config actor, and the ones behind it wait for that (D28).
 type owner struct {
-	*supervisor.Runs
+	runs    *supervisor.Runs
+	self    applier // the actor whose part it is
 	program *program
 	name    string // module name, or messages.GlobalHooks
 	log     *slog.Logger
 	// workingDir is WORKING_DIR of its hooks: the root in which they are searched (C23).
 	workingDir string
-	// hand returns what runs get to know; modules and global hooks differ.
-	hand func() known
 
 	applying *application
 	waiting  []application // behind the one that is being applied
@@ -53,43 +52,39 @@ type convergedValues struct {
 	at      time.Time
 }
 
-func newOwner(p *program, name, workingDir string, section *values.Section) *owner {
-	log := p.Log
-	if name != messages.GlobalHooks {
-		log = log.With("module", name)
-	}
+func newOwner(self applier, p *program, name, workingDir string, log *slog.Logger, section *values.Section) *owner {
 	return &owner{
-		Runs: supervisor.NewRuns(p.System, log), program: p, name: name, log: log, workingDir: workingDir, section: section,
+		runs: supervisor.NewRuns(p.System, log), self: self, program: p, name: name, log: log, workingDir: workingDir, section: section,
 		synchronized: map[messages.BindingKey]bool{}, deferred: map[messages.BindingKey]bool{},
 		queued: map[string]bool{}, failing: map[string]messages.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{},
 	}
 }
 
-// receive handles the messages that all owners understand; self does what differs. It
+// receive handles the messages that all owners understand. It
 // reports whether the message was one of them.
-func (o *owner) receive(ctx actor.Context, self applier) bool {
-	if o.Runs.Receive(ctx) {
+func (o *owner) receive(ctx actor.Context) bool {
+	if o.runs.Receive(ctx) {
 		return true
 	}
 	switch msg := ctx.Message().(type) {
 	case messages.ApplyHookResult:
-		o.applyHookResult(ctx, self, application{msg: msg, from: ctx.Sender()})
+		o.applyHookResult(ctx, application{msg: msg, from: ctx.Sender()})
 	case messages.ConfigSaved:
-		o.configSaved(ctx, self, msg)
+		o.configSaved(ctx, msg)
 	case messages.SetConfig:
 		o.setConfig(msg)
 	case messages.BindingSynchronized:
-		o.bindingSynchronized(ctx, self, msg)
+		o.bindingSynchronized(ctx, msg)
 	case messages.BindingDeferred:
 		o.bindingDeferred(ctx, msg)
 	case messages.SnapshotsComplete:
-		self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Hook})
+		o.self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Hook})
 	case messages.AwaitSynchronized:
 		o.awaitSynchronized(ctx, msg)
 	case messages.RetryNow:
 		o.retryNow()
 	case handOver:
-		ctx.Respond(handed{known: o.hand()})
+		ctx.Respond(handed{known: o.self.known()})
 	case messages.ListHooks:
 		ctx.Respond(messages.HookList{Hooks: o.hooks})
 	case messages.RememberValues:

@@ -165,14 +165,14 @@ func (q *queue) tellEmpty(ctx actor.Context) {
 
 // nameQueues notifies the root which queues the module's hooks name.
 func (m *module) nameQueues(ctx actor.Context) {
-	if names := queuesOf(m.hooks); len(names) > 0 {
+	if names := queuesOf(m.owner.hooks); len(names) > 0 {
 		ctx.Send(m.program.PID(operatorPath), useQueues{m.name, names})
 	}
 }
 
 // leaveQueues notifies it that the hooks are gone.
 func (m *module) leaveQueues(ctx actor.Context) {
-	if len(queuesOf(m.hooks)) > 0 {
+	if len(queuesOf(m.owner.hooks)) > 0 {
 		ctx.Send(m.program.PID(operatorPath), useQueues{owner: m.name})
 	}
 }
