@@ -32,9 +32,9 @@ func newTestProgram(before func(*actor.PID, any)) *program {
 	)
 }
 
-func spawned(t *testing.T, p *program, name string, producer actor.Producer) *actor.PID {
+func spawned(t *testing.T, p *program, name string, a actor.Actor) *actor.PID {
 	t.Helper()
-	pid, err := p.Spawn(name, producer)
+	pid, err := p.Spawn(name, func() actor.Actor { return a })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestNoModulesWhileStopping(t *testing.T) {
 		}
 	})
 	b := &boot{tree: &addons.Tree{}, sections: map[string]*values.Section{}}
-	root, err := p.Spawn(operatorPath, newOperator(t.Context(), p, b, true))
+	root, err := p.Spawn(operatorPath, func() actor.Actor { return newOperator(t.Context(), p, b, true) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,12 +100,10 @@ func TestNoModulesWhileStopping(t *testing.T) {
 func TestWarmthIsACopy(t *testing.T) {
 	p := newTestProgram(nil)
 	m := addons.Module{Name: "a", Key: "a"}
-	state := &standbyState{
+	pid := spawned(t, p, standbyPath, &standby{
+		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log,
 		tree: &addons.Tree{Modules: []addons.Module{m}}, flags: map[string]bool{"aEnabled": true},
 		hooks: map[string][]hooks.Hook{"a": {}}, cold: map[string]string{}, count: 1,
-	}
-	pid := spawned(t, p, standbyPath, func() actor.Actor {
-		return &standby{Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, state: state}
 	})
 	before := mustAsk[warmth](t, p, pid, getWarm{})
 	p.Send(pid, flagsMoved{})
@@ -118,10 +116,7 @@ func TestWarmthIsACopy(t *testing.T) {
 // converged: the operator is not ready, and nobody takes the new values for applied ones.
 func TestOvertakenAtTheLastStep(t *testing.T) {
 	p := newTestProgram(nil)
-	state := &convergeState{tree: &addons.Tree{}, reload: 1, running: true}
-	pid := spawned(t, p, convergePath, func() actor.Actor {
-		return &converge{Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, state: state}
-	})
+	pid := spawned(t, p, convergePath, &converge{runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, tree: &addons.Tree{}, reload: 1, phase: reloading})
 	p.Send(pid, messages.ConfigChanged{Global: true})
 	p.Send(pid, messages.ConvergeFinished{Reload: 1})
 	mustAsk[discovery](t, p, pid, getDiscovery{})
@@ -158,8 +153,8 @@ func TestWorkingDirOfAMovedModule(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	owner, _ := newModule(newTestProgram(nil), m, section, nil)().(*module)
-	owner.state.module.Dir, owner.state.module.Root = "/two/a", "/two"
+	owner := newModule(newTestProgram(nil), m, section, nil)
+	owner.module.Dir, owner.module.Root = "/two/a", "/two"
 	if got := owner.moduleJob(messages.Task{}).workingDir; got != "/two" {
 		t.Errorf("WORKING_DIR is %s", got)
 	}

@@ -20,8 +20,10 @@ type application struct {
 	discarded bool
 }
 
-// applier is where owners differ: what a patch may touch, and what follows a change.
+// applier is where owners differ: what runs get to know, what a patch may touch, and what follows a change.
 type applier interface {
+	// known returns what the owner hands over to a run.
+	known() known
 	// patches checks what the patches of a hook touch and returns the parts for the section.
 	patches(hooks.Result) (config, memory values.Patch, flags flagChanges, err error)
 	// committed is called after a result has become values.
@@ -39,28 +41,28 @@ type flagChanges struct {
 }
 
 // applyHookResult is step 3 of a task's way: check everything, then commit (D26).
-func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) {
+func (o *owner) applyHookResult(ctx actor.Context, a application) {
 	if o.applying != nil {
 		o.waiting = append(o.waiting, a)
 		return
 	}
-	config, memory, flags, err := self.patches(a.msg.Result)
+	config, memory, flags, err := o.self.patches(a.msg.Result)
 	if err == nil {
-		a.base = o.state.section
+		a.base = o.section
 		a.next, err = o.patched(config, memory, a.msg.Origin)
 	}
 	if err != nil {
 		o.refuse(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
 		return
 	}
-	configChanged := len(config) > 0 && a.next.StoredChecksum() != o.state.section.StoredChecksum()
+	configChanged := len(config) > 0 && a.next.StoredChecksum() != o.section.StoredChecksum()
 	if !configChanged && len(flags.config) == 0 {
-		o.commit(ctx, self, a, false)
+		o.commit(ctx, a, false)
 		return
 	}
 	save := messages.SaveConfig{Flags: flags.config, Hook: a.msg.Hook}
 	if configChanged {
-		save.Key, save.Base = o.state.section.Key(), o.state.section.StoredChecksum()
+		save.Key, save.Base = o.section.Key(), o.section.StoredChecksum()
 		save.Section, save.Secret = a.next.ConfigPart(), a.next.SecretPart()
 	}
 	o.applying = &a
@@ -70,7 +72,7 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 // patched applies both patches to the section and validates the result with both
 // schemas (D36).
 func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.Section, error) {
-	next := o.state.section
+	next := o.section
 	var err error
 	if len(config) > 0 {
 		if o.program.secretOff.Load() {
@@ -88,7 +90,7 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 			return nil, fmt.Errorf("values patch: %w", err)
 		}
 	}
-	if next != o.state.section {
+	if next != o.section {
 		if err := next.ValidateValues(); err != nil {
 			return nil, err
 		}
@@ -97,7 +99,7 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 }
 
 // configSaved continues with the result that waited for the ConfigMap.
-func (o *owner) configSaved(ctx actor.Context, self applier, msg messages.ConfigSaved) {
+func (o *owner) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
 	a := o.applying
 	o.applying = nil
 	switch {
@@ -106,16 +108,16 @@ func (o *owner) configSaved(ctx actor.Context, self applier, msg messages.Config
 		o.setConfig(messages.SetConfig{Section: a.next.ConfigPart(), Origin: a.msg.Origin, Secret: a.next.SecretPart(), SecretOrigin: a.msg.Origin})
 	case a.discarded:
 	case msg.Conflict: // the new section has arrived before this answer
-		o.applyHookResult(ctx, self, *a)
+		o.applyHookResult(ctx, *a)
 	case msg.Err != nil:
 		o.refuse(*a, fmt.Errorf("hook %s: save config values: %w", a.msg.Hook, msg.Err))
 	default:
-		o.commitSaved(ctx, self, *a, msg.FlagsChanged)
+		o.commitSaved(ctx, *a, msg.FlagsChanged)
 	}
 	for o.applying == nil && len(o.waiting) > 0 {
 		next := o.waiting[0]
 		o.waiting = o.waiting[1:]
-		o.applyHookResult(ctx, self, next)
+		o.applyHookResult(ctx, next)
 	}
 }
 
@@ -129,9 +131,9 @@ func (o *owner) discardResults() {
 
 // commitSaved commits what has been written. While only flags were written, the section
 // may have got new config values; then the patches are applied to those.
-func (o *owner) commitSaved(ctx actor.Context, self applier, a application, flagsChanged bool) {
-	if a.base != o.state.section {
-		config, memory, _, err := self.patches(a.msg.Result)
+func (o *owner) commitSaved(ctx actor.Context, a application, flagsChanged bool) {
+	if a.base != o.section {
+		config, memory, _, err := o.self.patches(a.msg.Result)
 		if err == nil {
 			a.next, err = o.patched(config, memory, a.msg.Origin)
 		}
@@ -140,23 +142,23 @@ func (o *owner) commitSaved(ctx actor.Context, self applier, a application, flag
 			return
 		}
 	}
-	o.commit(ctx, self, a, flagsChanged)
+	o.commit(ctx, a, flagsChanged)
 }
 
-func (o *owner) commit(ctx actor.Context, self applier, a application, flagsChanged bool) {
-	changed := a.next.Checksum() != o.state.section.Checksum() // D27
+func (o *owner) commit(ctx actor.Context, a application, flagsChanged bool) {
+	changed := a.next.Checksum() != o.section.Checksum() // D27
 	o.setSection(a.next)
-	_, _, flags, _ := self.patches(a.msg.Result)
+	_, _, flags, _ := o.self.patches(a.msg.Result)
 	flags.configChanged = flagsChanged
-	o.state.unfinished.commit(a.msg.Origin.Task)
-	now := o.hand()
+	o.unfinished.commit(a.msg.Origin.Task)
+	now := o.self.known()
 	now.changed = changed
 	o.program.Send(a.from, handed{known: now})
-	self.committed(ctx, a.msg, changed, flags)
+	o.self.committed(ctx, a.msg, changed, flags)
 }
 
 // refuse answers a run whose result has no effect (D26).
 func (o *owner) refuse(a application, err error) {
-	o.state.unfinished.end(a.msg.Origin.Task)
-	o.program.Send(a.from, handed{o.hand(), err})
+	o.unfinished.end(a.msg.Origin.Task)
+	o.program.Send(a.from, handed{o.self.known(), err})
 }

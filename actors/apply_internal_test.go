@@ -15,6 +15,8 @@ import (
 // recorder is an applier that notes what was committed.
 type recorder struct{ committedHooks []string }
 
+func (*recorder) known() known { return known{} }
+
 func (*recorder) patches(r hooks.Result) (config, memory values.Patch, _ flagChanges, err error) {
 	return r.ConfigPatch, r.ValuesPatch, flagChanges{}, nil
 }
@@ -35,7 +37,7 @@ func patchOf(t *testing.T, text string) values.Patch {
 }
 
 // saving is an owner whose hook result waits for its write of the ConfigMap, request 7.
-func saving(t *testing.T) *owner {
+func saving(t *testing.T, self applier) *owner {
 	t.Helper()
 	section, err := values.NewSection("a", nil)
 	if err != nil {
@@ -43,8 +45,7 @@ func saving(t *testing.T) *owner {
 	}
 	log := slog.New(slog.DiscardHandler)
 	p := newProgram(supervisor.NewSystem(supervisor.Options{Log: log}), World{Log: log})
-	o := newOwner(p, "a", "", &ownerState{section: section})
-	o.hand = o.known
+	o := newOwner(self, p, "a", "", log, section)
 	result := hooks.Result{
 		ConfigPatch: patchOf(t, `{"op": "add", "path": "/a/saved", "value": true}`),
 		ValuesPatch: patchOf(t, `{"op": "add", "path": "/a/inMemory", "value": true}`),
@@ -60,7 +61,7 @@ func saving(t *testing.T) *owner {
 }
 
 func (o *owner) has(key string) bool {
-	merged, _ := o.state.section.Merged().(map[string]any)
+	merged, _ := o.section.Merged().(map[string]any)
 	return merged[key] != nil
 }
 
@@ -77,15 +78,16 @@ func TestResultOfACancelledRun(t *testing.T) {
 		"and it changed flags as well": {messages.ConfigSaved{FlagsChanged: true}, true},
 	} {
 		t.Run(situation, func(t *testing.T) {
-			o, self := saving(t), &recorder{}
+			self := &recorder{}
+			o := saving(t, self)
 			o.waiting = []application{*o.applying}
 			o.discardResults()
-			o.configSaved(nil, self, test.answer)
+			o.configSaved(nil, test.answer)
 			if o.applying != nil || len(o.waiting) != 0 {
 				t.Error("something still waits")
 			}
 			if len(self.committedHooks) != 0 || o.has("inMemory") || o.has("saved") != test.saved {
-				t.Errorf("committed %v, values %v, want saved: %t", self.committedHooks, o.state.section.Merged(), test.saved)
+				t.Errorf("committed %v, values %v, want saved: %t", self.committedHooks, o.section.Merged(), test.saved)
 			}
 		})
 	}

@@ -40,16 +40,16 @@ func TestBroughtBack(t *testing.T) {
 		"synchronized again since": {true, "[h tick,e3/Event]"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			q := &queue{program: newTestProgram(nil), state: &queueState{}}
-			q.state.aside = []messages.Task{hookTask("1", event("e1"), event("e2"), triggerOf(hooks.OnSchedule, "tick"))}
-			q.state.pending = []messages.Task{hookTask("2", event("e3"))}
+			q := &queue{program: newTestProgram(nil)}
+			q.aside = []messages.Task{hookTask("1", event("e1"), event("e2"), triggerOf(hooks.OnSchedule, "tick"))}
+			q.pending = []messages.Task{hookTask("2", event("e3"))}
 			q.bringBack(messages.SnapshotsComplete{Owner: "other", Hook: "h"})
-			if len(q.state.aside) != 1 {
+			if len(q.aside) != 1 {
 				t.Fatal("brought back for the hook of another module")
 			}
 			q.bringBack(messages.SnapshotsComplete{Owner: "a", Hook: "h", Resync: test.resync})
-			if got := carried(q.state.pending); len(got) != 1 || "["+got[0]+"]" != test.want || len(q.state.aside) != 0 {
-				t.Errorf("in the line %q, set aside %q; want %s", got, carried(q.state.aside), test.want)
+			if got := carried(q.pending); len(got) != 1 || "["+got[0]+"]" != test.want || len(q.aside) != 0 {
+				t.Errorf("in the line %q, set aside %q; want %s", got, carried(q.aside), test.want)
 			}
 		})
 	}
@@ -57,13 +57,13 @@ func TestBroughtBack(t *testing.T) {
 
 // C17, C40: what comes for a hook joins what was set aside for it before.
 func TestJoinAside(t *testing.T) {
-	q := &queue{program: newTestProgram(nil), state: &queueState{}}
-	q.state.aside = []messages.Task{hookTask("1", triggerOf(hooks.OnKubernetes, "e1"))}
+	q := &queue{program: newTestProgram(nil)}
+	q.aside = []messages.Task{hookTask("1", triggerOf(hooks.OnKubernetes, "e1"))}
 	other := hookTask("3", triggerOf(hooks.OnKubernetes, "e3"))
 	other.Owner = "b"
-	q.state.pending = []messages.Task{hookTask("2", triggerOf(hooks.OnKubernetes, "e2")), other}
+	q.pending = []messages.Task{hookTask("2", triggerOf(hooks.OnKubernetes, "e2")), other}
 	q.joinAside()
-	if got := carried(q.state.aside); len(got) != 1 || got[0] != "h e1/Event,e2/Event" || len(q.state.pending) != 1 {
-		t.Errorf("set aside %q, in the line %q", got, carried(q.state.pending))
+	if got := carried(q.aside); len(got) != 1 || got[0] != "h e1/Event,e2/Event" || len(q.pending) != 1 {
+		t.Errorf("set aside %q, in the line %q", got, carried(q.pending))
 	}
 }

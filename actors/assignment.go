@@ -42,7 +42,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 		}
 		return a.work(run)
 	}
-	o.Runs.Start(ctx, supervisor.Task{
+	o.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure, Begins: func() { o.handTo(a) }, Work: work,
 		Succeeded: func(ctx actor.Context, result any) {
 			if a.succeeded != nil {
@@ -94,7 +94,7 @@ func refuse(ctx actor.Context, t messages.Task) { ended(ctx, t, ctx.Sender()) }
 
 // handTo hands over to an attempt that is about to begin.
 func (o *owner) handTo(a assignment) {
-	*a.known = o.hand()
+	*a.known = o.self.known()
 	if a.begins != nil {
 		a.begins()
 	}
@@ -105,7 +105,7 @@ func (o *owner) handTo(a assignment) {
 func (o *owner) startAlone(ctx actor.Context, a assignment) {
 	o.next = append(o.next, a)
 	for id := range o.alone {
-		o.Cancel(ctx, id)
+		o.runs.Cancel(ctx, id)
 	}
 	o.startNext(ctx)
 }
@@ -167,7 +167,7 @@ func (o *owner) listFailing() []messages.FailingTask {
 }
 
 func (o *owner) retryNow() {
-	if n := o.RetryNow(); n > 0 {
+	if n := o.runs.RetryNow(); n > 0 {
 		o.log.Info("configuration has changed: failed tasks are tried again now", "tasks", n)
 	}
 }

@@ -26,12 +26,8 @@ import (
 type config struct {
 	program *program
 	log     *slog.Logger
-	state   *configState
 	started func(self *actor.PID) // begins to watch, once in the life of the process
-}
 
-// configState survives a crash of the actor.
-type configState struct {
 	// known are the texts of all keys as owners know them: the last valid ones, and what
 	// the operator wrote itself.
 	known map[string]string
@@ -56,38 +52,35 @@ type configState struct {
 	confirmPurge string
 }
 
-func newConfig(ctx context.Context, p *program, initial initialConfig, standby bool) actor.Producer {
-	state := &configState{known: initial.data, sections: initial.sections, modules: initial.modules, revision: initial.revision, standby: standby, refused: initial.refused}
-	state.secret = secretState{known: initial.secret.data, revision: initial.secret.revision, refused: initial.secretRefused, fromKept: initial.secretRefused != ""}
-	state.fromKept = initial.refused != ""
-	if state.fromKept || state.secret.fromKept {
-		state.kept = kept{known: true, values: kube.LastValid{Config: initial.data, Secret: initial.secret.data}}
+func newConfig(ctx context.Context, p *program, initial initialConfig, standby bool) *config {
+	c := &config{program: p, log: p.Log, known: initial.data, sections: initial.sections, modules: initial.modules, revision: initial.revision, standby: standby, refused: initial.refused}
+	c.secret = secretState{known: initial.secret.data, revision: initial.secret.revision, refused: initial.secretRefused, fromKept: initial.secretRefused != ""}
+	c.fromKept = initial.refused != ""
+	if c.fromKept || c.secret.fromKept {
+		c.kept = kept{known: true, values: kube.LastValid{Config: initial.data, Secret: initial.secret.data}}
 	}
-	return func() actor.Actor {
-		c := &config{program: p, log: p.Log, state: state}
-		c.started = func(self *actor.PID) {
-			if state.refused != "" {
-				c.noticeRefused(state.refused)
-			}
-			if state.secret.refused != "" {
-				c.noticeSecretRefused(state.secret.refused)
-			}
-			c.writtenBefore(initial.written)
-			c.warnLostBefore()
-			p.ConfigMap.Watch(ctx, func(cm kube.ConfigMap) {
-				p.Send(self, messages.ConfigMapSeen(cm))
-			})
-			if p.WentBack != nil {
-				p.WentBack(ctx, func(watch string) { p.Send(self, clusterWentBack{watch}) })
-			}
-			if !initial.secret.off && p.Secret != nil {
-				p.Secret.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, secretSeen{content}) })
-			}
-			c.tellMisplaced()
-			c.secretKnown()
+	c.started = func(self *actor.PID) {
+		if c.refused != "" {
+			c.noticeRefused(c.refused)
 		}
-		return c
+		if c.secret.refused != "" {
+			c.noticeSecretRefused(c.secret.refused)
+		}
+		c.writtenBefore(initial.written)
+		c.warnLostBefore()
+		p.ConfigMap.Watch(ctx, func(cm kube.ConfigMap) {
+			p.Send(self, messages.ConfigMapSeen(cm))
+		})
+		if p.WentBack != nil {
+			p.WentBack(ctx, func(watch string) { p.Send(self, clusterWentBack{watch}) })
+		}
+		if !initial.secret.off && p.Secret != nil {
+			p.Secret.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, secretSeen{content}) })
+		}
+		c.tellMisplaced()
+		c.secretKnown()
 	}
+	return c
 }
 
 // Receive implements actor.Actor.
@@ -112,7 +105,7 @@ func (c *config) Receive(ctx actor.Context) {
 	case removeConfirmation:
 		c.removeConfirmation(ctx, msg)
 	case getKnownConfig:
-		ctx.Respond(knownConfig{c.state.known, c.refusedAll()})
+		ctx.Respond(knownConfig{c.known, c.refusedAll()})
 		return
 	case messages.CheckConfig:
 		ctx.Respond(c.checked(msg))
@@ -121,13 +114,13 @@ func (c *config) Receive(ctx actor.Context) {
 		c.addSections(ctx, msg)
 	case messages.SetDynamicFlags:
 		c.warnUnknownFlags(msg.Flags, msg.By)
-		c.state.enabling.Dynamic = msg.Flags
+		c.enabling.Dynamic = msg.Flags
 		c.enablingChanged(ctx)
 	case scriptsAnswered:
-		c.state.enabling.Scripts = msg.scripts
+		c.enabling.Scripts = msg.scripts
 		c.enablingChanged(ctx)
 	case keepAgain:
-		c.state.kept.waits = false
+		c.kept.waits = false
 	default:
 		unhandled(ctx, c.log)
 	}
@@ -142,7 +135,7 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 	if _, err := c.check(msg.Data); err != nil {
 		answer.Refused = err.Error()
 	}
-	answer.Deleted, answer.LastValid = c.state.refused == c.absence().Error(), maps.Clone(c.state.known)
+	answer.Deleted, answer.LastValid = c.refused == c.absence().Error(), maps.Clone(c.known)
 	if path, err := values.ParsePath(msg.Path); err == nil && len(path) > 0 {
 		if section := c.knownSection(path[0]); section != nil {
 			answer.Marked, answer.InSecret = section.Marked(path[1:]), section.InSecret(path[1:])
@@ -152,8 +145,8 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 }
 
 func (c *config) publish(ctx actor.Context) {
-	status := messages.ConfigStatus{Revision: c.state.revision, Refused: c.refusedAll(), OnlySecret: c.state.refused == "" && c.state.secret.refused != ""}
-	if c.state.fromKept || c.state.secret.fromKept {
+	status := messages.ConfigStatus{Revision: c.revision, Refused: c.refusedAll(), OnlySecret: c.refused == "" && c.secret.refused != ""}
+	if c.fromKept || c.secret.fromKept {
 		status.From = c.program.LastValid.String()
 	}
 	c.program.Inspector.Publish(ctx.Self(), status)
@@ -161,7 +154,7 @@ func (c *config) publish(ctx actor.Context) {
 
 // inForce notes that a content of the ConfigMap in the cluster is in force.
 func (c *config) inForce(revision string) {
-	c.state.refused, c.state.revision, c.state.fromKept, c.state.secret.configCandidate = "", revision, false, nil
+	c.refused, c.revision, c.fromKept, c.secret.configCandidate = "", revision, false, nil
 }
 
 // addSections adds to config the modules that were found after the start; each gets its
@@ -172,9 +165,9 @@ type addSections struct {
 }
 
 func (c *config) addSections(ctx actor.Context, msg addSections) {
-	c.state.modules = msg.modules
+	c.modules = msg.modules
 	for key, section := range msg.sections {
-		c.state.sections[key] = section
+		c.sections[key] = section
 		c.deliver(ctx, key)
 	}
 	c.tellMisplaced()
@@ -186,7 +179,7 @@ func (c *config) addSections(ctx actor.Context, msg addSections) {
 
 // announceSection sends a section to its owner that the owner itself has changed, without knowing it.
 func (c *config) announceSection(ctx actor.Context, key string) {
-	changed := messages.ConfigChanged{Revision: c.state.revision}
+	changed := messages.ConfigChanged{Revision: c.revision}
 	if doc, err := c.document(); err == nil { // known is valid by definition
 		changed.Flags, changed.Maintenance = doc.Flags, doc.Maintenance
 	}
@@ -236,21 +229,21 @@ func (c *config) absence() error {
 // nothing is known, and an absence changes nothing (D13).
 func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 	if msg.WentBack {
-		c.state.ahead = ""
+		c.ahead = ""
 	}
-	if older(msg.ResourceVersion, c.state.ahead) {
-		c.log.Debug("news of the ConfigMap is older than what is known, so it is dropped", "resourceVersion", msg.ResourceVersion, "known", c.state.ahead)
+	if older(msg.ResourceVersion, c.ahead) {
+		c.log.Debug("news of the ConfigMap is older than what is known, so it is dropped", "resourceVersion", msg.ResourceVersion, "known", c.ahead)
 		return // late news
 	}
-	if msg.ResourceVersion == "" && len(c.state.known) > 0 {
-		c.state.secret.configCandidate = nil
+	if msg.ResourceVersion == "" && len(c.known) > 0 {
+		c.secret.configCandidate = nil
 		c.refuse(c.absence())
 		return
 	}
 	c.confirmationSeen(ctx, msg.ConfirmPurge)
 	c.writtenSeen(msg.Written)
-	if maps.Equal(msg.Data, c.state.known) {
-		if c.state.refused != "" {
+	if maps.Equal(msg.Data, c.known) {
+		if c.refused != "" {
 			c.log.Info("the ConfigMap has its last valid content again")
 			c.noticeAccepted()
 		}
@@ -268,14 +261,14 @@ func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
 	}
 	if err != nil {
 		candidate := kube.ConfigMap(msg)
-		c.state.secret.configCandidate = &candidate
+		c.secret.configCandidate = &candidate
 		c.refuse(err)
 		return
 	}
 	c.warnLost(before, doc)
 	c.configAccepted(msg.ResourceVersion)
 	c.changed(ctx, before, doc)
-	c.state.known = maps.Clone(msg.Data)
+	c.known = maps.Clone(msg.Data)
 	if withSecret {
 		c.takeCandidate()
 	}
@@ -293,7 +286,7 @@ func (c *config) meet(ctx actor.Context, cm kube.ConfigMap) {
 // ConfigMap that does not exist has no version.
 func (c *config) goAhead(cm kube.ConfigMap) {
 	if cm.Exists() {
-		c.state.ahead = cm.ResourceVersion
+		c.ahead = cm.ResourceVersion
 	}
 }
 
@@ -318,24 +311,24 @@ func (c *config) current(ctx actor.Context) currentConfig {
 	defer cancel()
 	if cm, err := c.program.ConfigMap.Read(reading); err != nil {
 		c.log.Warn("the ConfigMap cannot be read now; this replica begins with what it saw last", "err", err)
-	} else if !older(cm.ResourceVersion, c.state.revision) {
+	} else if !older(cm.ResourceVersion, c.revision) {
 		c.meet(ctx, cm)
 	}
 	c.currentSecret(ctx)
-	return currentConfig{c.state.known, c.state.revision, initialSecret{c.state.secret.known, c.state.secret.revision, c.program.secretOff.Load()}}
+	return currentConfig{c.known, c.revision, initialSecret{c.secret.known, c.secret.revision, c.program.secretOff.Load()}}
 }
 
 // lead begins to announce what people write into the ConfigMap, and what came since the
 // owners were spawned.
 func (c *config) lead(ctx actor.Context, msg lead) {
-	c.state.standby = false
-	c.tellConfirmation(ctx, c.state.confirmPurge)
-	if c.state.refused != "" {
-		c.noticeRefused(c.state.refused)
+	c.standby = false
+	c.tellConfirmation(ctx, c.confirmPurge)
+	if c.refused != "" {
+		c.noticeRefused(c.refused)
 	}
 	c.warnLostBefore()
-	if c.state.secret.refused != "" {
-		c.noticeSecretRefused(c.state.secret.refused)
+	if c.secret.refused != "" {
+		c.noticeSecretRefused(c.secret.refused)
 	}
 	before, errBefore := decide.Parse(msg.known, msg.secret)
 	after, errAfter := c.document()
@@ -344,14 +337,14 @@ func (c *config) lead(ctx actor.Context, msg lead) {
 		return
 	}
 	c.announce(ctx, before, after)
-	c.state.secret.misplaced = nil // no Event was recorded
+	c.secret.misplaced = nil // no Event was recorded
 	c.tellMisplaced()
 }
 
 // refuse keeps the last valid values in force; nothing is queued (D16, D36).
 func (c *config) refuse(err error) {
 	c.program.Metrics.Converge.ConfigRefused.Inc()
-	if c.state.refused == err.Error() {
+	if c.refused == err.Error() {
 		return
 	}
 	if errors.Is(err, c.absence()) {
@@ -360,13 +353,13 @@ func (c *config) refuse(err error) {
 		c.log.Error("the ConfigMap is refused as a whole; the last valid values stay in force until it is fixed", "err", err)
 	}
 	c.noticeRefused(err.Error())
-	c.state.refused = err.Error()
+	c.refused = err.Error()
 }
 
 func (c *config) noticeRefused(why string) {
 	what := "The values are refused as a whole, the last valid ones stay in force: "
 	switch {
-	case c.state.fromKept:
+	case c.fromKept:
 		what = fmt.Sprintf("The operator has started with the last valid values, from %s, they stay in force: ", c.program.LastValid)
 	case why == c.absence().Error():
 		what = "The last valid values stay in force: "
@@ -376,7 +369,7 @@ func (c *config) noticeRefused(why string) {
 
 // notify records an Event, unless that is for the leader to do.
 func (c *config) notify(n kube.Notice) {
-	if !c.state.standby {
+	if !c.standby {
 		c.program.notify(n)
 	}
 }
@@ -384,10 +377,10 @@ func (c *config) notify(n kube.Notice) {
 // announce sends the owners of changed sections, then converge, what is new.
 func (c *config) announce(ctx actor.Context, before, after values.Document) {
 	changed := messages.ConfigChanged{
-		Flags: after.Flags, FlagsChanged: !maps.Equal(before.Flags, after.Flags), Maintenance: after.Maintenance, Revision: c.state.revision,
+		Flags: after.Flags, FlagsChanged: !maps.Equal(before.Flags, after.Flags), Maintenance: after.Maintenance, Revision: c.revision,
 	}
 	maintenance := !maps.Equal(before.Maintenance, after.Maintenance)
-	keys := slices.Sorted(maps.Keys(c.state.sections))
+	keys := slices.Sorted(maps.Keys(c.sections))
 	for _, key := range keys {
 		if !decide.Changed(before, after, key) {
 			continue
@@ -412,7 +405,7 @@ func (c *config) announce(ctx actor.Context, before, after values.Document) {
 
 // origin is that of what people wrote into the ConfigMap: which content, and since when it is in force.
 func (c *config) origin() values.Origin {
-	return values.Origin{Revision: c.state.revision, Time: time.Now()}
+	return values.Origin{Revision: c.revision, Time: time.Now()}
 }
 
 func (c *config) owner(key string) *actor.PID {
@@ -423,7 +416,7 @@ func (c *config) owner(key string) *actor.PID {
 }
 
 func (c *config) moduleName(key string) string {
-	for _, m := range c.state.modules {
+	for _, m := range c.modules {
 		if m.Key == key {
 			return m.Name
 		}

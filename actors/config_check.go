@@ -19,7 +19,7 @@ import (
 // check validates a content of the ConfigMap: keys, YAML, and the schemas of global and
 // of the modules that are enabled (D16, D37).
 func (c *config) check(data map[string]string) (values.Document, error) {
-	return decide.Check(data, c.state.secret.known, c.state.sections, c.state.modules, c.state.enabling)
+	return decide.Check(data, c.secret.known, c.sections, c.modules, c.enabling)
 }
 
 // scriptsAnswered says to config what a discovery has found out.
@@ -27,10 +27,10 @@ type scriptsAnswered struct{ scripts map[string]bool }
 
 // enablingChanged looks again at what was refused: the module it was refused for may be off.
 func (c *config) enablingChanged(ctx actor.Context) {
-	if candidate := c.state.secret.configCandidate; candidate != nil {
+	if candidate := c.secret.configCandidate; candidate != nil {
 		c.seen(ctx, messages.ConfigMapSeen(*candidate))
 	}
-	if candidate := c.state.secret.candidate; candidate != nil {
+	if candidate := c.secret.candidate; candidate != nil {
 		c.secretSeen(ctx, *candidate)
 	}
 }
@@ -38,11 +38,11 @@ func (c *config) enablingChanged(ctx actor.Context) {
 // warnOff names new sections that are not valid and accepted, because only a hook or the script
 // has switched their modules off.
 func (c *config) warnOff(before, after values.Document) {
-	for _, m := range c.state.modules {
-		if !decide.Changed(before, after, m.Key) || c.state.sections[m.Key] == nil || !decide.SwitchedOn(m, nil, after.Flags).Enabled || c.state.enabling.Concerns(m, after.Flags) {
+	for _, m := range c.modules {
+		if !decide.Changed(before, after, m.Key) || c.sections[m.Key] == nil || !decide.SwitchedOn(m, nil, after.Flags).Enabled || c.enabling.Concerns(m, after.Flags) {
 			continue
 		}
-		if err := decide.CheckSection(c.state.sections[m.Key], after); err != nil {
+		if err := decide.CheckSection(c.sections[m.Key], after); err != nil {
 			c.log.Warn("the values of a module are not valid; they are accepted while a hook or its script switches it off, fix them before it is enabled or the operator restarts", "module", m.Name, "err", err)
 		}
 	}
@@ -118,12 +118,12 @@ func warnUnknownKeys(log *slog.Logger, doc, before values.Document, sections map
 // warnUnknownFlags names flags of global hooks that belong to no module, with the hook.
 func (c *config) warnUnknownFlags(flags map[string]bool, by map[string]string) {
 	var known []string
-	for key := range c.state.sections {
+	for key := range c.sections {
 		known = append(known, values.FlagKey(key))
 	}
 	slices.Sort(known)
 	for _, key := range slices.Sorted(maps.Keys(flags)) {
-		_, told := c.state.enabling.Dynamic[key]
+		_, told := c.enabling.Dynamic[key]
 		if told || slices.Contains(known, key) {
 			continue
 		}

@@ -29,9 +29,9 @@ type keepAgain struct{}
 
 // keep writes what is in force where a restart finds it, when it is not there yet (P3).
 func (c *config) keep(ctx actor.Context) {
-	k := &c.state.kept
-	now := kube.LastValid{Config: c.state.known, Secret: c.state.secret.known}
-	if c.program.LastValid == nil || c.state.standby || k.waits || k.known && k.values.Equal(now) {
+	k := &c.kept
+	now := kube.LastValid{Config: c.known, Secret: c.secret.known}
+	if c.program.LastValid == nil || c.standby || k.waits || k.known && k.values.Equal(now) {
 		return
 	}
 	writing, cancel := context.WithTimeout(c.program.Writes, keepTimeout)

@@ -48,16 +48,16 @@ func (c *config) saveConfigMap(ctx actor.Context, msg messages.SaveConfig) messa
 	defer cancel()
 	known, flagsChanged := c.withOwnWrite(set)
 	before, errBefore := c.document()
-	after, errAfter := decide.Parse(known, c.state.secret.known)
-	paths := c.state.written.paths
+	after, errAfter := decide.Parse(known, c.secret.known)
+	paths := c.written.paths
 	if errors.Join(errBefore, errAfter) == nil { // known is valid by definition
 		paths = wrote(paths, msg, before, after)
 	}
-	left, err := c.program.ConfigMap.Write(kube.WithWrittenNote(writeCtx, paths.Text()), c.state.known, set)
+	left, err := c.program.ConfigMap.Write(kube.WithWrittenNote(writeCtx, paths.Text()), c.known, set)
 	if errors.Is(err, kube.ErrConflict) {
 		c.meet(ctx, left)
-		if c.state.refused != "" {
-			return messages.ConfigSaved{Err: fmt.Errorf("the ConfigMap was changed and is not valid: %s", c.state.refused)}
+		if c.refused != "" {
+			return messages.ConfigSaved{Err: fmt.Errorf("the ConfigMap was changed and is not valid: %s", c.refused)}
 		}
 		return messages.ConfigSaved{Conflict: true}
 	}
@@ -65,9 +65,9 @@ func (c *config) saveConfigMap(ctx actor.Context, msg messages.SaveConfig) messa
 		return messages.ConfigSaved{Err: err}
 	}
 	c.goAhead(left)
-	c.state.known, c.state.written = known, written{paths: paths, noted: left.Written}
+	c.known, c.written = known, written{paths: paths, noted: left.Written}
 	if errAfter == nil {
-		warnUnknownKeys(c.log, after, before, c.state.sections)
+		warnUnknownKeys(c.log, after, before, c.sections)
 	}
 	if flagsChanged && errAfter == nil {
 		ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: after.Flags})
@@ -106,13 +106,13 @@ func (c *config) texts(msg messages.SaveConfig) (map[string]*string, error) {
 
 // withOwnWrite is what will be known when it is written, so that the watch shows nothing new.
 func (c *config) withOwnWrite(set map[string]*string) (known map[string]string, flagsChanged bool) {
-	known = maps.Clone(c.state.known)
+	known = maps.Clone(c.known)
 	if known == nil {
 		known = map[string]string{}
 	}
 	for key, text := range set {
 		old, had := known[key]
-		_, isSection := c.state.sections[key]
+		_, isSection := c.sections[key]
 		if text == nil {
 			delete(known, key)
 			flagsChanged = flagsChanged || had && !isSection

@@ -38,9 +38,9 @@ type initialSecret struct {
 	off      bool
 }
 
-// secretState is the part of configState that is about the Secret.
+// secretState is the part of config that is about the Secret.
 type secretState struct {
-	known    map[string]string // as in configState, and so are the others
+	known    map[string]string // as in config, and so are the others
 	revision string
 	ahead    string
 	refused  string
@@ -102,7 +102,7 @@ func (c *config) secretKnown() {
 	if err != nil {
 		return // known is valid by definition
 	}
-	for key, section := range c.state.sections {
+	for key, section := range c.sections {
 		if next, err := decide.Stored(section, doc, values.Origin{}, values.Origin{}); err == nil {
 			c.program.Secrets.Know("config/"+key, next.SecretTexts())
 		}
@@ -111,17 +111,17 @@ func (c *config) secretKnown() {
 
 // document is what is in force of ConfigMap and Secret.
 func (c *config) document() (values.Document, error) {
-	return decide.Parse(c.state.known, c.state.secret.known)
+	return decide.Parse(c.known, c.secret.known)
 }
 
 // secretOrigin is that of what people wrote into the Secret.
 func (c *config) secretOrigin() values.Origin {
-	return values.Origin{Revision: c.state.secret.revision, Time: time.Now()}
+	return values.Origin{Revision: c.secret.revision, Time: time.Now()}
 }
 
 // secretSeen handles a content of the Secret that may be new, as seen does for the ConfigMap.
 func (c *config) secretSeen(ctx actor.Context, content kube.ConfigMap) {
-	s := &c.state.secret
+	s := &c.secret
 	if content.WentBack {
 		s.ahead = ""
 	}
@@ -148,11 +148,11 @@ func (c *config) secretSeen(ctx actor.Context, content kube.ConfigMap) {
 	}
 	doc, config := values.Document{}, s.configCandidate
 	if config != nil {
-		doc, err = decide.Check(config.Data, content.Data, c.state.sections, c.state.modules, c.state.enabling)
+		doc, err = decide.Check(config.Data, content.Data, c.sections, c.modules, c.enabling)
 	}
 	if config == nil || err != nil {
 		config = nil
-		doc, err = decide.Check(c.state.known, content.Data, c.state.sections, c.state.modules, c.state.enabling)
+		doc, err = decide.Check(c.known, content.Data, c.sections, c.modules, c.enabling)
 	}
 	if err != nil {
 		s.candidate = &content
@@ -167,7 +167,7 @@ func (c *config) secretSeen(ctx actor.Context, content kube.ConfigMap) {
 	c.changed(ctx, before, doc)
 	s.known = maps.Clone(content.Data)
 	if config != nil {
-		c.state.known = maps.Clone(config.Data)
+		c.known = maps.Clone(config.Data)
 	}
 	c.tellMisplaced()
 	c.secretKnown()
@@ -176,25 +176,25 @@ func (c *config) secretSeen(ctx actor.Context, content kube.ConfigMap) {
 // withCandidate looks whether a new ConfigMap is valid together with the Secret that was refused before it: who moves a value
 // changes both, one after the other.
 func (c *config) withCandidate(data map[string]string) (values.Document, bool) {
-	if c.state.secret.candidate == nil {
+	if c.secret.candidate == nil {
 		return values.Document{}, false
 	}
-	doc, err := decide.Check(data, c.state.secret.candidate.Data, c.state.sections, c.state.modules, c.state.enabling)
+	doc, err := decide.Check(data, c.secret.candidate.Data, c.sections, c.modules, c.enabling)
 	return doc, err == nil
 }
 
 // takeCandidate puts that Secret in force.
 func (c *config) takeCandidate() {
-	candidate := c.state.secret.candidate
+	candidate := c.secret.candidate
 	c.secretAccepted(candidate.ResourceVersion)
-	c.state.secret.known = maps.Clone(candidate.Data)
+	c.secret.known = maps.Clone(candidate.Data)
 }
 
 // changed notifies the actors concerned of what is new.
 func (c *config) changed(ctx actor.Context, before, after values.Document) {
-	warnUnknownKeys(c.log, after, before, c.state.sections)
+	warnUnknownKeys(c.log, after, before, c.sections)
 	c.warnOff(before, after)
-	if c.state.standby {
+	if c.standby {
 		ctx.Send(c.program.PID(standbyPath), flagsMoved{after.Flags})
 		return
 	}
@@ -202,15 +202,15 @@ func (c *config) changed(ctx actor.Context, before, after values.Document) {
 }
 
 func (c *config) secretAccepted(revision string) {
-	if c.state.secret.refused != "" {
+	if c.secret.refused != "" {
 		c.log.Info("the Secret with values is valid again and in force")
 		c.notify(kube.Notice{OnConfigMap: true, Reason: "Accepted", Message: "The Secret with values is valid again and in force"})
 	}
-	c.state.secret.refused, c.state.secret.revision, c.state.secret.candidate, c.state.secret.fromKept = "", revision, nil, false
+	c.secret.refused, c.secret.revision, c.secret.candidate, c.secret.fromKept = "", revision, nil, false
 }
 
 func (c *config) configAccepted(revision string) {
-	if c.state.refused != "" {
+	if c.refused != "" {
 		c.noticeAccepted()
 	}
 	c.inForce(revision)
@@ -219,17 +219,17 @@ func (c *config) configAccepted(revision string) {
 // refuseSecret keeps the last valid values in force; nothing is queued (P1, D40).
 func (c *config) refuseSecret(err error) {
 	c.program.Metrics.Converge.ConfigRefused.Inc()
-	if c.state.secret.refused == err.Error() {
+	if c.secret.refused == err.Error() {
 		return
 	}
 	c.log.Error("the Secret with values is refused as a whole; its last valid values stay in force", "err", err)
 	c.noticeSecretRefused(err.Error())
-	c.state.secret.refused = err.Error()
+	c.secret.refused = err.Error()
 }
 
 func (c *config) noticeSecretRefused(why string) {
 	what := "The Secret with values is refused as a whole, its last valid values stay in force: "
-	if c.state.secret.fromKept {
+	if c.secret.fromKept {
 		what = fmt.Sprintf("The Secret with values is refused; the operator has started with the last valid values, from %s, they stay in force: ", c.program.LastValid)
 	}
 	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: what + why})
@@ -243,7 +243,7 @@ func (c *config) meetSecret(ctx actor.Context, content kube.ConfigMap) {
 
 func (c *config) secretAhead(content kube.ConfigMap) {
 	if content.Exists() {
-		c.state.secret.ahead = content.ResourceVersion
+		c.secret.ahead = content.ResourceVersion
 	}
 }
 
@@ -256,7 +256,7 @@ func (c *config) currentSecret(ctx actor.Context) {
 	defer cancel()
 	if content, err := c.program.Secret.Read(reading); err != nil {
 		c.log.Warn("the Secret with values cannot be read now; this replica begins with what it saw last", "err", err)
-	} else if !older(content.ResourceVersion, c.state.secret.revision) {
+	} else if !older(content.ResourceVersion, c.secret.revision) {
 		c.meetSecret(ctx, content)
 	}
 }
@@ -280,7 +280,7 @@ func (c *config) saveSecret(ctx actor.Context, msg messages.SaveConfig) (wrote b
 	}
 	writing, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
 	defer cancel()
-	s := &c.state.secret
+	s := &c.secret
 	written, err := c.program.Secret.Write(writing, s.known, set)
 	if errors.Is(err, kube.ErrConflict) {
 		c.meetSecret(ctx, written)
@@ -302,7 +302,7 @@ func (c *config) saveSecret(ctx actor.Context, msg messages.SaveConfig) (wrote b
 		s.known[msg.Key] = *set[msg.Key]
 	}
 	if after, err := c.document(); errors.Join(errBefore, err) == nil { // known is valid by definition
-		c.state.written.paths = wroteSection(c.state.written.paths, msg, before, after)
+		c.written.paths = wroteSection(c.written.paths, msg, before, after)
 	}
 	c.secretKnown()
 	return true, nil
@@ -311,7 +311,7 @@ func (c *config) saveSecret(ctx actor.Context, msg messages.SaveConfig) (wrote b
 // knownSection is a section as its owner knows it; nil when there is none.
 func (c *config) knownSection(key string) *values.Section {
 	doc, err := c.document()
-	section := c.state.sections[key]
+	section := c.sections[key]
 	if err != nil || section == nil {
 		return section
 	}
@@ -327,10 +327,10 @@ func (c *config) tellMisplaced() {
 		return // there is nowhere to move them, which the log has said
 	}
 	var paths []string
-	for _, key := range slices.Sorted(maps.Keys(c.state.sections)) {
+	for _, key := range slices.Sorted(maps.Keys(c.sections)) {
 		section := c.knownSection(key)
 		for _, path := range section.Misplaced() {
-			if !c.state.secret.misplaced[path] {
+			if !c.secret.misplaced[path] {
 				paths = append(paths, path)
 			}
 		}
@@ -338,11 +338,11 @@ func (c *config) tellMisplaced() {
 	if len(paths) == 0 {
 		return
 	}
-	if c.state.secret.misplaced == nil {
-		c.state.secret.misplaced = map[string]bool{}
+	if c.secret.misplaced == nil {
+		c.secret.misplaced = map[string]bool{}
 	}
 	for _, path := range paths {
-		c.state.secret.misplaced[path] = true
+		c.secret.misplaced[path] = true
 	}
 	c.log.Warn("values that a schema marks as secrets lie in the ConfigMap, where more people can read them; move them to the Secret", "paths", paths)
 	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "SecretInConfigMap", Message: "The ConfigMap has values that a schema marks as secrets; move them to the Secret with values: " + strings.Join(paths, ", ")})
@@ -355,12 +355,12 @@ func (c *config) setConfig(doc values.Document, key string) messages.SetConfig {
 
 // refusedAll says why the ConfigMap or the Secret in the cluster is not in force.
 func (c *config) refusedAll() string {
-	if c.state.secret.refused == "" {
-		return c.state.refused
+	if c.secret.refused == "" {
+		return c.refused
 	}
-	text := messages.AboutSecret + c.state.secret.refused
-	if c.state.refused != "" {
-		text = c.state.refused + "; " + text
+	text := messages.AboutSecret + c.secret.refused
+	if c.refused != "" {
+		text = c.refused + "; " + text
 	}
 	return text
 }

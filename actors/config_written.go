@@ -29,16 +29,16 @@ func (c *config) writtenBefore(annotation string) {
 	if err != nil {
 		c.log.Warn("what hooks wrote before is not known: the annotation cannot be read; it is written again", "annotation", kube.WrittenAnnotation, "err", err)
 	}
-	c.state.written = written{paths: paths, noted: annotation}
+	c.written = written{paths: paths, noted: annotation}
 }
 
 // writtenSeen notes the annotation of the ConfigMap. A follower has it from the leader; who
 // leads knows better, and writes it again when it is another.
 func (c *config) writtenSeen(annotation string) {
-	if c.state.standby && annotation != c.state.written.noted {
+	if c.standby && annotation != c.written.noted {
 		c.writtenBefore(annotation)
 	}
-	c.state.written.noted = annotation
+	c.written.noted = annotation
 }
 
 // wrote adds what a hook saves. before and after are the contents of ConfigMap and Secret.
@@ -67,11 +67,11 @@ const shownLost = 10
 
 // warnLost warns of values that hooks wrote and that are gone by now, once.
 func (c *config) warnLost(before, after values.Document) {
-	if c.state.standby { // the leader warns
+	if c.standby { // the leader warns
 		return
 	}
-	lost, rest := c.state.written.paths.Compare(before, after)
-	c.state.written.paths = rest
+	lost, rest := c.written.paths.Compare(before, after)
+	c.written.paths = rest
 	byHook := map[string][]string{}
 	var hooks []string
 	for _, l := range lost {
@@ -103,9 +103,9 @@ func (c *config) warnLostBefore() {
 // but one of the Secret does not, and an edit may have removed values. A ConfigMap
 // that is refused is left alone, and one that does not exist.
 func (c *config) noteWritten(ctx actor.Context) {
-	w := &c.state.written
+	w := &c.written
 	text := w.paths.Text()
-	if c.state.standby || c.state.refused != "" || c.state.revision == "" || text == w.noted {
+	if c.standby || c.refused != "" || c.revision == "" || text == w.noted {
 		return
 	}
 	writing, cancel := context.WithTimeout(c.program.Writes, keepTimeout)

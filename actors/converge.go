@@ -19,22 +19,16 @@ import (
 // converge owns 'reload all modules' (seed 001; steps 3 to 8 of seed 002): it puts the
 // steps into the main queue, finds out which modules are enabled, and knows whether the
 // first converge is over, which is readiness.
-//
-//	starting -first reload begins-> reloading -FinishReload-> idle -ReloadModules-> reloading
 type converge struct {
-	*supervisor.Runs
+	runs    *supervisor.Runs
 	program *program
 	log     *slog.Logger
-	state   *convergeState
 
 	ending   []string     // purges that are given up
 	awaiting []*actor.PID // discoveries that wait for their end
 
 	awaitAsks []*actor.PID // discoveries that wait until no other run asks an enabled script
-}
 
-// convergeState survives a crash of the actor.
-type convergeState struct {
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
 	config      map[string]bool   // flags in the ConfigMap
@@ -59,30 +53,28 @@ type convergeState struct {
 	purges   decide.Purges
 	reminded int // how often a purge that is held back was reported
 	listed   bool
+	phase    convergePhase
 	reload   int // number of the last reload that has begun
-	// discovered is the number of the last reload whose discovery counts.
-	discovered int
-	asks       asks
-	waiting    bool // a ReloadModules task waits in the main queue
-	running    bool // steps of the last reload are in the main queue
-	restarts   restarts
-	began      time.Time
-	ready      bool // the first converge is over
-	cause      messages.Cause
-	span       span // of the start-up and the reload in progress
+	// discoveredIn is the number of the last reload whose discovery counts.
+	discoveredIn int
+	asks         asks
+	restarts     restarts
+	began        time.Time
+	ready        bool // the first converge is over
+	cause        messages.Cause
+	span         span // of the start-up and the reload in progress
 }
 
-func newConverge(p *program, b *boot) actor.Producer {
-	state := &convergeState{tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, globalProblems: b.problems, unused: map[string][]string{}}
-	log := p.Log
-	return func() actor.Actor {
-		return &converge{Runs: supervisor.NewRuns(p.System, log), program: p, log: log, state: state}
+func newConverge(p *program, b *boot) *converge {
+	return &converge{
+		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, phase: created,
+		tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, globalProblems: b.problems, unused: map[string][]string{},
 	}
 }
 
 // Receive implements actor.Actor.
 func (c *converge) Receive(ctx actor.Context) {
-	if c.Runs.Receive(ctx) {
+	if c.runs.Receive(ctx) {
 		c.askScripts(ctx)
 		c.publish()
 		return
@@ -92,7 +84,7 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.explainOff()
 		c.listProblems()
 	case *actor.Stopping:
-		c.state.span.end(nil)
+		c.span.end(nil)
 	case messages.StartUp:
 		c.startUp(ctx)
 	case messages.ReloadModules:
@@ -100,7 +92,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case confirmPurge:
 		c.confirmPurge(ctx, msg.value)
 	case remindHeld:
-		if msg.told == c.state.reminded {
+		if msg.told == c.reminded {
 			c.noticeHeld(ctx)
 		}
 	case delayedReload:
@@ -108,7 +100,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case messages.ExecuteTask:
 		c.execute(ctx, msg.Task)
 	case getDiscovery:
-		ctx.Respond(discovery{tree: c.state.tree, config: c.state.config, dynamic: c.state.dynamic, maintenance: c.state.maintenance, list: !c.state.listed, before: c.state.enabled, verdicts: c.state.verdicts, deployed: maps.Clone(c.state.deployed), purges: c.state.purges.Clone()})
+		ctx.Respond(discovery{tree: c.tree, config: c.config, dynamic: c.dynamic, maintenance: c.maintenance, list: !c.listed, before: c.enabled, verdicts: c.verdicts, deployed: maps.Clone(c.deployed), purges: c.purges.Clone()})
 		return
 	case endPurges:
 		c.endPurges(ctx, msg.modules)
@@ -122,23 +114,23 @@ func (c *converge) Receive(ctx actor.Context) {
 	case messages.ConfigChanged:
 		c.configChanged(ctx, msg)
 	case sectionChanged:
-		c.state.asks.add(msg)
+		c.asks.add(msg)
 	case askAgain:
-		if msg.reload == c.state.reload { // else a discovery asks, or has asked
-			c.state.asks.add(msg.changed)
+		if msg.reload == c.reload { // else a discovery asks, or has asked
+			c.asks.add(msg.changed)
 		}
 	case messages.ConfigFlagsSaved:
-		c.state.config = msg.Flags
+		c.config = msg.Flags
 		c.switchModules(ctx)
 	case messages.SetDynamicFlags:
-		c.state.dynamic, c.state.dynamicBy = msg.Flags, msg.By
+		c.dynamic, c.dynamicBy = msg.Flags, msg.By
 		c.switchModules(ctx)
 	case messages.ModuleDeleted:
-		delete(c.state.deployed, msg.Name)
+		delete(c.deployed, msg.Name)
 	case messages.ConvergeFinished:
 		c.finished(ctx, msg)
 	case messages.RetryNow:
-		c.RetryNow()
+		c.runs.RetryNow()
 	default:
 		unhandled(ctx, c.log)
 	}
@@ -149,14 +141,14 @@ func (c *converge) Receive(ctx actor.Context) {
 // startUp queues steps 1 and 2 and the first reload.
 func (c *converge) startUp(ctx actor.Context) {
 	cause := messages.Cause{Activation: messages.Startup}
-	c.state.span = c.program.convergeSpan(1, cause)
-	c.log.Info("start-up begins", "globalHooks", len(c.state.globalHooks), "modules", len(c.state.tree.Modules))
-	c.tellMaintenance(ctx, c.state.maintenance) // who is thawed during the first discovery must know what it left out
+	c.span = c.program.convergeSpan(1, cause)
+	c.log.Info("start-up begins", "globalHooks", len(c.globalHooks), "modules", len(c.tree.Modules))
+	c.tellMaintenance(ctx, c.maintenance) // who is thawed during the first discovery must know what it left out
 	var tasks []messages.Task
-	for _, hook := range hooks.ByOrder(c.state.globalHooks, hooks.OnStartup) {
+	for _, hook := range hooks.ByOrder(c.globalHooks, hooks.OnStartup) {
 		tasks = append(tasks, c.program.task(messages.GlobalHooks, orderWork(hook, hooks.OnStartup), cause))
 	}
-	for _, hook := range c.state.globalHooks { // alphabetical, as they were found
+	for _, hook := range c.globalHooks { // alphabetical, as they were found
 		for _, w := range synchronizations(hook) {
 			if hook.Config.Kubernetes[w.Bindings[0]].Queue == hooks.MainQueue {
 				tasks = append(tasks, c.program.task(messages.GlobalHooks, w, cause))
@@ -172,24 +164,30 @@ func (c *converge) startUp(ctx actor.Context) {
 // progress, in place of its pending steps (F4, F10), unless that has happened too often
 // (restarts.go). One that waits is enough (F9).
 func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
-	if c.state.waiting {
+	next := requested
+	switch c.phase {
+	case starting, requested, overtaken:
 		return
+	case created:
+		next = starting
+	case reloading:
+		if c.postpones(cause) {
+			return
+		}
+		next = overtaken
 	}
-	restart := c.state.running
-	if restart && c.postpones(cause) {
-		return
-	}
+	restart := next == overtaken
 	if restart {
 		c.log.Info("reload of all modules starts again", "cause", cause)
-		ctx.Send(c.program.PID(queuePath+messages.MainQueue), messages.DropTasks{Reload: c.state.reload})
+		ctx.Send(c.program.PID(queuePath+messages.MainQueue), messages.DropTasks{Reload: c.reload})
 	}
 	work := messages.ReloadModules{Cause: cause}
 	c.program.enqueue(ctx, restart, c.program.task(messages.Converge, work, cause))
 	if restart {
-		c.state.restarts.count++
+		c.restarts.count++
 		c.program.Metrics.Converge.Restarted(cause)
 	}
-	c.state.waiting = true
+	c.become(next)
 }
 
 func (c *converge) execute(ctx actor.Context, t messages.Task) {
@@ -204,19 +202,19 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.runModules(run, work.Names) }, nil)
 	case messages.PurgeRelease:
 		again := t.Queue == purgeQueue
-		if tried := c.state.purging[work.Release] != ""; tried != again {
+		if tried := c.purging[work.Release] != ""; tried != again {
 			refuse(ctx, t) // two uninstalls of one release would meet, or it was given up
 			return
 		}
 		if again {
-			c.state.purging[work.Release] = t.ID
+			c.purging[work.Release] = t.ID
 		}
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.purge(run, work.Release) },
 			func(_ actor.Context, purged any) {
-				delete(c.state.purging, work.Release)
+				delete(c.purging, work.Release)
 				if purged == true {
-					delete(c.state.deployed, work.Release)
-					delete(c.state.purges.Allowed, work.Release)
+					delete(c.deployed, work.Release)
+					delete(c.purges.Allowed, work.Release)
 				}
 			})
 	default:
@@ -227,7 +225,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 
 func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
 	queue := ctx.Sender()
-	c.Runs.Start(ctx, supervisor.Task{
+	c.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure, Work: work,
 		Succeeded: func(ctx actor.Context, result any) {
 			if succeeded != nil {
@@ -256,20 +254,21 @@ func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 
 // beginReload puts beforeAll hooks and the discovery at the head of main (G3, G4, F5).
 func (c *converge) beginReload(ctx actor.Context, cause messages.Cause) {
-	c.state.waiting, c.state.running, c.state.cause = false, true, cause
-	c.state.reload++
-	c.state.began = time.Now()
-	if c.state.reload > 1 {
-		c.state.span.end(nil) // it was overtaken, or is over
-		c.state.span = c.program.convergeSpan(c.state.reload, cause)
+	c.become(reloading)
+	c.cause = cause
+	c.reload++
+	c.began = time.Now()
+	if c.reload > 1 {
+		c.span.end(nil) // it was overtaken, or is over
+		c.span = c.program.convergeSpan(c.reload, cause)
 	}
 	var tasks []messages.Task
-	for _, hook := range hooks.ByOrder(c.state.globalHooks, hooks.BeforeAll) {
+	for _, hook := range hooks.ByOrder(c.globalHooks, hooks.BeforeAll) {
 		tasks = append(tasks, c.program.task(messages.GlobalHooks, orderWork(hook, hooks.BeforeAll), cause))
 	}
 	tasks = append(tasks, c.program.task(messages.Converge, messages.DiscoverModules{}, cause))
 	for i := range tasks {
-		tasks[i].Reload = c.state.reload
+		tasks[i].Reload = c.reload
 	}
 	c.enqueue(ctx, true, tasks)
 }
@@ -277,7 +276,7 @@ func (c *converge) beginReload(ctx actor.Context, cause messages.Cause) {
 // enqueue queues tasks as parts of the reload in progress.
 func (c *converge) enqueue(ctx actor.Context, head bool, tasks []messages.Task) {
 	for i := range tasks {
-		tasks[i].Trace = c.state.span.name()
+		tasks[i].Trace = c.span.name()
 	}
 	c.program.enqueue(ctx, head, tasks...)
 }
@@ -289,39 +288,39 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	d, _ := result.(discovery)
 	gone := c.forgetRemoved(ctx, d.tree)
 	c.logNewWarnings(d.tree)
-	c.state.tree, c.state.discoveryFails = d.tree, ""
+	c.tree, c.discoveryFails = d.tree, ""
 	defer c.listProblems()
 	if d.list {
-		c.state.listed = true
+		c.listed = true
 		for _, name := range d.releases {
-			c.state.deployed[name] = true
+			c.deployed[name] = true
 		}
 		for _, name := range d.others { // of a module that never adopted it, and is gone
-			delete(c.state.deployed, name)
+			delete(c.deployed, name)
 		}
-		if len(d.others) > 0 && !slices.Equal(d.others, c.state.others) {
+		if len(d.others) > 0 && !slices.Equal(d.others, c.others) {
 			c.log.Info("releases that no addon-operator has installed are left alone", "releases", d.others)
 		}
-		c.state.others = d.others
+		c.others = d.others
 	}
-	if c.state.waiting {
+	if c.phase == overtaken {
 		return
 	}
 	steps := c.steps(ctx, d.enabled)
 	c.logSteps(steps, d, gone)
-	c.state.enabled, c.state.verdicts, c.state.discovered = d.enabled, d.verdicts, t.Reload
-	maps.DeleteFunc(c.state.unused, func(name string, _ []string) bool { return !slices.Contains(d.enabled, name) })
-	maps.Copy(c.state.unused, d.unused)
+	c.enabled, c.verdicts, c.discoveredIn = d.enabled, d.verdicts, t.Reload
+	maps.DeleteFunc(c.unused, func(name string, _ []string) bool { return !slices.Contains(d.enabled, name) })
+	maps.Copy(c.unused, d.unused)
 	c.program.enabled.Store(&d.enabled)
 	ctx.Send(c.program.PID(configPath), scriptsAnswered{decide.Answers(d.verdicts)})
-	c.tellMaintenance(ctx, c.state.maintenance)
+	c.tellMaintenance(ctx, c.maintenance)
 	for _, m := range d.tree.Modules {
 		if !slices.Contains(steps.Run, m.Name) {
 			continue
 		}
-		c.state.deployed[m.Name] = true
+		c.deployed[m.Name] = true
 		ctx.Send(c.program.owner(m.Name), messages.EnableModule{})
-		if !decide.SwitchedOn(m, c.state.dynamic, c.state.config).Enabled { // by a hook, since; its reload is on the way
+		if !decide.SwitchedOn(m, c.dynamic, c.config).Enabled { // by a hook, since; its reload is on the way
 			ctx.Send(c.program.owner(m.Name), messages.SuspendModule{})
 		}
 	}
@@ -333,22 +332,22 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 			ctx.Send(c.program.owner(m.Name), retireModule{})
 		}
 	}
-	afterAll := hooks.ByOrder(c.state.globalHooks, hooks.AfterAll)
-	c.enqueue(ctx, true, c.program.reloadTasks(steps, d.tree.Modules, t.Reload, afterAll, c.state.cause))
+	afterAll := hooks.ByOrder(c.globalHooks, hooks.AfterAll)
+	c.enqueue(ctx, true, c.program.reloadTasks(steps, d.tree.Modules, t.Reload, afterAll, c.cause))
 }
 
 // forgetRemoved ends what modules do whose directories are gone; their releases are
 // purged without hooks (X31).
 func (c *converge) forgetRemoved(ctx actor.Context, next *addons.Tree) (gone []string) {
-	for _, m := range c.state.tree.Modules {
+	for _, m := range c.tree.Modules {
 		if !slices.ContainsFunc(next.Modules, func(n addons.Module) bool { return n.Name == m.Name }) {
 			gone = append(gone, m.Name)
-			c.state.removed[m.Name] = true
+			c.removed[m.Name] = true
 			ctx.Send(c.program.owner(m.Name), forgetModule{})
 		}
 	}
 	for _, m := range next.Modules {
-		delete(c.state.removed, m.Name)
+		delete(c.removed, m.Name)
 	}
 	return gone
 }
@@ -371,9 +370,9 @@ func (c *converge) logSteps(s decide.Steps, d discovery, gone []string) {
 	if len(off) > 0 {
 		log = log.With("off", off)
 	}
-	news := !slices.Equal(off, c.state.told)
-	c.state.told = off
-	if slices.Equal(d.enabled, c.state.enabled) && len(s.Delete)+len(s.Purge) == 0 && c.state.ready && !news {
+	news := !slices.Equal(off, c.told)
+	c.told = off
+	if slices.Equal(d.enabled, c.enabled) && len(s.Delete)+len(s.Purge) == 0 && c.ready && !news {
 		log.Debug("modules discovered", "run", s.Run)
 		return
 	}
@@ -383,69 +382,69 @@ func (c *converge) logSteps(s decide.Steps, d discovery, gone []string) {
 // finished ends a reload, and the first converge (G8), unless it was overtaken by a newer
 // one at its last step: what that is for has not been seen to yet (F10).
 func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
-	if msg.Reload != c.state.reload || c.state.waiting {
+	if msg.Reload != c.reload || c.phase == overtaken {
 		return
 	}
-	c.state.running = false
-	c.state.span.end(nil)
-	c.program.Metrics.Converge.Ended(c.state.cause, c.state.began)
+	c.become(idle)
+	c.span.end(nil)
+	c.program.Metrics.Converge.Ended(c.cause, c.began)
 	log, text := c.log, "converged"
-	if held := c.state.purges.Held; len(held) > 0 {
+	if held := c.purges.Held; len(held) > 0 {
 		log, text = log.With("held", held), "converged, but a purge is held back"
 	}
-	log.Info(text, "modules", len(c.state.enabled), "cause", c.state.cause, "took", time.Since(c.state.began).Round(time.Millisecond))
-	if !c.state.ready {
+	log.Info(text, "modules", len(c.enabled), "cause", c.cause, "took", time.Since(c.began).Round(time.Millisecond))
+	if !c.ready {
 		ctx.Send(c.program.PID(schedulePath), messages.Converged{})
 		ctx.Send(c.program.PID(monitorsPath), dropWarm{})
-		c.state.ready = true
+		c.ready = true
 	}
-	c.program.tell(ctx, c.state.tree.Modules, messages.RememberValues{})
+	c.program.tell(ctx, c.tree.Modules, messages.RememberValues{})
 	ctx.Send(c.program.PID(globalPath), messages.RememberValues{})
 	c.beginPostponed(ctx)
 	if msg.GlobalChanged {
-		c.reloadUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.state.cause).In(c.state.span.name()))
+		c.reloadUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.cause).In(c.span.name()))
 	}
 }
 
 // configChanged is step 16. Modules that were just switched off are stopped at once, so
 // that a module which keeps failing does not delay the reload that deletes it (E11, F8).
 func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
-	c.state.config = msg.Flags
+	c.config = msg.Flags
 	thawed, reload := c.maintenanceChanged(ctx, msg.Maintenance)
 	cause := messages.Cause{Activation: messages.ByConfigMap, Detail: "resourceVersion " + msg.Revision}
 	if msg.FlagsChanged {
 		c.switchModules(ctx)
 	}
-	c.program.tell(ctx, c.state.tree.Modules, messages.RetryNow{})
+	c.program.tell(ctx, c.tree.Modules, messages.RetryNow{})
 	ctx.Send(c.program.PID(globalPath), messages.RetryNow{})
-	c.RetryNow()
+	c.runs.RetryNow()
 	switch {
-	case c.state.reload == 0:
+	case !c.phase.begun():
 		c.log.Info("config values changed before the first reload: they are used by it", "cause", cause)
 	case msg.Global || msg.FlagsChanged || reload:
 		for _, name := range msg.Modules { // the reload may have to wait for a run that only the script can end
 			if _, _, ok := c.askable(name); ok {
-				c.state.asks.add(sectionChanged{name, cause, false}) // the reload runs it
+				c.asks.add(sectionChanged{name, cause, false}) // the reload runs it
 			}
 		}
 		c.requestReload(ctx, cause)
 	default:
 		run := c.sectionsChanged(msg.Modules, cause)
 		for _, name := range thawed {
-			if !c.state.asks.isDue(name) { // else its script decides whether it runs
+			if !c.asks.isDue(name) { // else its script decides whether it runs
 				run = append(run, name)
 			}
 		}
 		c.runModules(ctx, run, cause)
 	}
-	c.state.maintenance = msg.Maintenance
+	c.maintenance = msg.Maintenance
 }
 
 // switchModules suspends what the flags switch off and resumes what they switch on.
 func (c *converge) switchModules(ctx actor.Context) {
 	c.explainOff()
-	for _, m := range c.state.tree.Modules {
-		if decide.SwitchedOn(m, c.state.dynamic, c.state.config).Enabled && !c.saysNo(m) {
+	for _, m := range c.tree.Modules {
+		if decide.SwitchedOn(m, c.dynamic, c.config).Enabled && !c.saysNo(m) {
 			ctx.Send(c.program.owner(m.Name), messages.ResumeModule{})
 		} else {
 			ctx.Send(c.program.owner(m.Name), messages.SuspendModule{})
@@ -455,7 +454,7 @@ func (c *converge) switchModules(ctx actor.Context) {
 
 // runModules queues a run for those of the modules that are enabled (G16).
 func (c *converge) runModules(ctx actor.Context, names []string, cause messages.Cause) {
-	for _, name := range c.state.enabled { // in the order of modules
+	for _, name := range c.enabled { // in the order of modules
 		if slices.Contains(names, name) {
 			c.program.enqueue(ctx, false, c.program.task(name, messages.RunModule{}, cause))
 		}
@@ -465,20 +464,14 @@ func (c *converge) runModules(ctx actor.Context, names []string, cause messages.
 // HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
 // status is published here.
 func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	c.Runs.HandleFailure(system, sup, child, stats, reason, message)
+	c.runs.HandleFailure(system, sup, child, stats, reason, message)
 	c.publish()
 }
 
 func (c *converge) publish() {
-	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.state.ready, Reload: c.state.reload, Enabled: c.state.enabled, HeldPurge: c.heldPurge(), Off: c.state.off, Problems: c.state.problems}
-	if next := c.state.restarts.postponed; next != nil {
+	s := messages.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.reload, Enabled: c.enabled, HeldPurge: c.heldPurge(), Off: c.off, Problems: c.problems}
+	if next := c.restarts.postponed; next != nil {
 		s.Postponed = next.String()
-	}
-	switch {
-	case c.state.running || c.state.waiting && c.state.reload > 0:
-		s.Phase = messages.ConvergeReloading
-	case c.state.reload == 0:
-		s.Phase = messages.ConvergeStarting
 	}
 	c.program.Inspector.Publish(c.program.PID(convergePath), s)
 }

@@ -87,29 +87,29 @@ func (m *module) seekDriftLater(d time.Duration) {
 	if !m.program.seeksDrift() {
 		return
 	}
-	m.state.drift.number++
-	due, self := driftDue{m.state.drift.number}, m.program.owner(m.name)
+	m.drift.number++
+	due, self := driftDue{m.drift.number}, m.program.owner(m.name)
 	time.AfterFunc(driftDelay(m.name, d), func() { m.program.Send(self, due) })
 }
 
 // stopDrift ends the look in progress and the waiting for the next one.
 func (m *module) stopDrift(ctx actor.Context) {
-	m.state.drift.number++
-	if m.state.drift.task != "" {
-		m.Cancel(ctx, m.state.drift.task)
+	m.drift.number++
+	if m.drift.task != "" {
+		m.owner.runs.Cancel(ctx, m.drift.task)
 	}
 }
 
 // forgetDrift is called when the objects have no owner any more.
 func (m *module) forgetDrift(ctx actor.Context) {
 	m.stopDrift(ctx)
-	m.state.drift = driftState{number: m.state.drift.number, task: m.state.drift.task}
+	m.drift = driftState{number: m.drift.number, task: m.drift.task}
 	m.program.Metrics.Modules.ForgetDrift(m.name)
 }
 
 // driftDue queues a look. A module that runs, or will, looks after that.
 func (m *module) driftDue(ctx actor.Context, msg driftDue) {
-	if msg.number != m.state.drift.number || !m.mayDrift() {
+	if msg.number != m.drift.number || !m.mayDrift() {
 		return
 	}
 	t := m.program.task(m.name, messages.CheckDrift{}, messages.Cause{Activation: messages.ByDrift})
@@ -118,7 +118,7 @@ func (m *module) driftDue(ctx actor.Context, msg driftDue) {
 }
 
 func (m *module) mayDrift() bool {
-	return m.state.phase == messages.Ready && m.state.maintenance == "" && m.state.last.Action != "" && len(m.alone)+len(m.next) == 0
+	return m.phase == messages.Ready && m.maintenance == "" && m.last.Action != "" && len(m.owner.alone)+len(m.owner.next) == 0
 }
 
 func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
@@ -126,14 +126,14 @@ func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
 		refuse(ctx, a.task)
 		return
 	}
-	m.state.drift.task = a.task.ID
+	m.drift.task = a.task.ID
 	a.work = func(run *supervisor.Run) (any, error) { return j.seekDrift(run) }
 	a.succeeded = m.driftLooked
 	a.failed = func(at supervisor.Attempt) {
-		m.state.drift.failed = at.Err.Error()
+		m.drift.failed = at.Err.Error()
 		m.seekDriftLater(m.program.DriftPeriod)
 	}
-	m.start(ctx, a)
+	m.owner.start(ctx, m.unlessGone(a))
 }
 
 // seekDrift is the work of a CheckDrift task.
@@ -154,7 +154,7 @@ func (m *module) driftLooked(ctx actor.Context, result any) {
 		m.seekDriftLater(m.program.DriftPeriod)
 		return
 	}
-	d := &m.state.drift
+	d := &m.drift
 	d.checked, d.failed, d.found = time.Now(), "", found.changes
 	m.program.Metrics.Modules.Drifted(m.name, len(found.changes))
 	told := plan.Drifted(found.changes)
@@ -178,11 +178,11 @@ func (m *module) reportDrift(told []messages.DriftedObject) {
 		return a.Object == b.Object && slices.Equal(a.Fields, b.Fields)
 	}
 	for _, object := range told {
-		if m.program.Drift == DriftCorrect || !slices.ContainsFunc(m.state.drift.told, func(old messages.DriftedObject) bool { return same(old, object) }) {
+		if m.program.Drift == DriftCorrect || !slices.ContainsFunc(m.drift.told, func(old messages.DriftedObject) bool { return same(old, object) }) {
 			m.log.Warn("an object of the module was changed by others", "object", object.Object, "fields", object.Fields, "drift", m.program.Drift)
 		}
 	}
-	if len(told) == 0 && len(m.state.drift.told) > 0 {
+	if len(told) == 0 && len(m.drift.told) > 0 {
 		m.log.Info("the objects of the module are as it deployed them again")
 	}
 }
@@ -190,7 +190,7 @@ func (m *module) reportDrift(told []messages.DriftedObject) {
 // correctDrift queues the run that puts back what was found. In a fight it waits, longer
 // each time, and at most for a period.
 func (m *module) correctDrift(ctx actor.Context) {
-	d := &m.state.drift
+	d := &m.drift
 	d.correcting = nil
 	for _, c := range d.found {
 		d.correcting = append(d.correcting, c.Object)
@@ -236,7 +236,7 @@ func describeDrift(told []messages.DriftedObject) string {
 
 // answerDrift answers GetDrift.
 func (m *module) answerDrift(secrets bool) messages.Drift {
-	d := m.state.drift
+	d := m.drift
 	answer := messages.Drift{Mode: m.program.Drift, Checked: d.checked, Error: d.failed, Objects: plan.Drift(d.found, m.program.Secrets.Hider(), secrets)}
 	if answer.Mode == "" {
 		answer.Mode = DriftOff

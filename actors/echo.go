@@ -67,7 +67,7 @@ func (m *monitors) linkOf(mon *monitor, msg messages.ObjectChanged) link {
 	detail := describeEvent(mon, msg)
 	object := objectID{msg.Namespace, msg.Name}
 	name := messages.ObjectName{Kind: strings.ToLower(kindOf(mon)), Namespace: msg.Namespace, Name: msg.Name}
-	if parent, ok := m.state.writes.causeOf(name, msg); ok {
+	if parent, ok := m.writes.causeOf(name, msg); ok {
 		cause := messages.By(messages.ByKubernetes, detail, parent)
 		return link{cause, mon.pace(object, max(turns(cause), turns(parent))-allowedTurns), true}
 	}
@@ -98,7 +98,7 @@ func (mon *monitor) pace(object objectID, over int) int {
 // echoOf counts an event that comes while its hook runs, or right behind that; nil for others.
 func (m *monitors) echoOf(mon *monitor, msg messages.ObjectChanged, object objectID) *echo {
 	e := mon.echoes[object]
-	if !m.state.runs[hookKey{msg.Watch.Owner, mon.hook.Name}].open(time.Now()) {
+	if !m.runs[hookKey{msg.Watch.Owner, mon.hook.Name}].open(time.Now()) {
 		delete(mon.echoes, object)
 		return nil
 	}
@@ -118,12 +118,12 @@ func (m *monitors) echoOf(mon *monitor, msg messages.ObjectChanged, object objec
 // hookBegan closes the books on the run before.
 func (m *monitors) hookBegan(msg messages.HookBegan) {
 	key := hookKey{msg.Owner, msg.Hook}
-	w := m.state.runs[key]
+	w := m.runs[key]
 	if w == nil {
 		w = &hookWindow{running: map[int64]bool{}}
-		m.state.runs[key] = w
+		m.runs[key] = w
 	}
-	for watch, mon := range m.state.watches {
+	for watch, mon := range m.watches {
 		if watch.Owner != msg.Owner || watch.Binding.Hook != msg.Hook {
 			continue
 		}
@@ -139,7 +139,7 @@ func (m *monitors) hookBegan(msg messages.HookBegan) {
 }
 
 func (m *monitors) hookEnded(msg messages.HookEnded) {
-	if w := m.state.runs[hookKey{msg.Owner, msg.Hook}]; w != nil {
+	if w := m.runs[hookKey{msg.Owner, msg.Hook}]; w != nil {
 		delete(w.running, msg.Run)
 		w.ended = time.Now()
 	}

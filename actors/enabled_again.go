@@ -64,8 +64,8 @@ func (a *asks) index(module string) int {
 
 // askScripts begins to ask the next script that is due, unless one is being asked.
 func (c *converge) askScripts(ctx actor.Context) {
-	a := &c.state.asks
-	for len(a.due) > 0 && a.asked == nil && c.state.discovered == c.state.reload && !c.Ending() {
+	a := &c.asks
+	for len(a.due) > 0 && a.asked == nil && c.discoveredIn == c.reload && !c.runs.Ending() {
 		next := a.due[0]
 		a.due = slices.Delete(a.due, 0, 1)
 		m, before, ok := c.askable(next.module)
@@ -83,8 +83,8 @@ func (c *converge) askScript(ctx actor.Context, changed sectionChanged, m addons
 	t := c.program.task(messages.Converge, messages.DiscoverModules{}, changed.cause)
 	t.Queue = "" // it is in none
 	j := reloadJob{job{program: c.program, owner: messages.Converge, task: t, log: c.log}}
-	c.Runs.Start(ctx, supervisor.Task{
-		ID: c.state.asks.id(), AllowFailure: true,
+	c.runs.Start(ctx, supervisor.Task{
+		ID: c.asks.id(), AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
 			return j.enabledScript(run, m, j.program.global.Load(), before)
 		},
@@ -97,7 +97,7 @@ func (c *converge) askScript(ctx actor.Context, changed sectionChanged, m addons
 				c.reloadUnlooped(ctx, changed.cause)
 				c.askLater(ctx, changed)
 			}
-			c.state.asks.asked = nil
+			c.asks.asked = nil
 			c.answerAsksEnded(ctx)
 		},
 	})
@@ -113,17 +113,17 @@ type askAgain struct {
 const askPause = 5 * time.Second
 
 func (c *converge) askLater(ctx actor.Context, changed sectionChanged) {
-	self, again := ctx.Self(), askAgain{changed, c.state.reload}
+	self, again := ctx.Self(), askAgain{changed, c.reload}
 	time.AfterFunc(askPause, func() { c.program.Send(self, again) })
 }
 
 // askable finds a module whose script has a say, and the modules that are enabled before it.
 func (c *converge) askable(name string) (m addons.Module, before []string, ok bool) {
-	for _, m := range c.state.tree.Modules {
+	for _, m := range c.tree.Modules {
 		if m.Name == name {
-			return m, before, m.EnabledScript != "" && decide.SwitchedOn(m, c.state.dynamic, c.state.config).Enabled
+			return m, before, m.EnabledScript != "" && decide.SwitchedOn(m, c.dynamic, c.config).Enabled
 		}
-		if slices.Contains(c.state.enabled, m.Name) {
+		if slices.Contains(c.enabled, m.Name) {
 			before = append(before, m.Name)
 		}
 	}
@@ -138,10 +138,10 @@ func (c *converge) scriptAnswered(ctx actor.Context, changed sectionChanged, res
 		return
 	}
 	owner := c.program.owner(changed.module)
-	c.state.verdicts = maps.Clone(c.state.verdicts) // the old ones are in messages
-	c.state.verdicts[changed.module] = decide.Verdict{Enabled: answer.Enabled, Source: decide.ByScript, Reason: answer.Reason}
+	c.verdicts = maps.Clone(c.verdicts) // the old ones are in messages
+	c.verdicts[changed.module] = decide.Verdict{Enabled: answer.Enabled, Source: decide.ByScript, Reason: answer.Reason}
 	c.explainOff()
-	switch was := slices.Contains(c.state.enabled, changed.module); {
+	switch was := slices.Contains(c.enabled, changed.module); {
 	case answer.Enabled != was:
 		c.log.Info("enabled script gives another answer after a change of values", "module", changed.module, "enabled", answer.Enabled, "cause", changed.cause)
 		if !answer.Enabled {
@@ -158,7 +158,7 @@ func (c *converge) scriptAnswered(ctx actor.Context, changed sectionChanged, res
 
 // saysNo reports whether the last answer of a module's enabled script was false.
 func (c *converge) saysNo(m addons.Module) bool {
-	v := c.state.verdicts[m.Name]
+	v := c.verdicts[m.Name]
 	return v.Source == decide.ByScript && !v.Enabled
 }
 
@@ -167,7 +167,7 @@ func (c *converge) saysNo(m addons.Module) bool {
 func (c *converge) sectionsChanged(names []string, cause messages.Cause) (run []string) {
 	for _, name := range names {
 		if _, _, ok := c.askable(name); ok {
-			c.state.asks.add(sectionChanged{name, cause, true})
+			c.asks.add(sectionChanged{name, cause, true})
 		} else {
 			run = append(run, name)
 		}
@@ -184,15 +184,15 @@ type (
 
 func (c *converge) endAsks(ctx actor.Context) {
 	c.awaitAsks = append(c.awaitAsks, ctx.Sender())
-	c.state.asks.due = nil
-	if a := c.state.asks; a.asked != nil {
-		c.Cancel(ctx, a.id())
+	c.asks.due = nil
+	if a := c.asks; a.asked != nil {
+		c.runs.Cancel(ctx, a.id())
 	}
 	c.answerAsksEnded(ctx)
 }
 
 func (c *converge) answerAsksEnded(ctx actor.Context) {
-	if c.state.asks.asked != nil {
+	if c.asks.asked != nil {
 		return
 	}
 	for _, pid := range c.awaitAsks {

@@ -13,13 +13,13 @@ import (
 // objectChanged is step 1 of a task's way: a change becomes a task in the queue of the
 // binding, or waits until the Synchronization has succeeded.
 func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) {
-	mon := m.state.watches[msg.Watch]
+	mon := m.watches[msg.Watch]
 	switch {
 	case mon == nil:
 		m.program.Metrics.Bindings.Missing(msg.Watch)
 	case msg.Instance != mon.instance: // an event of an earlier watch
 	case mon.open && msg.Seq <= mon.seen:
-	case m.state.standby, !mon.open && len(mon.runs) == 0: // the next Synchronization will see it
+	case m.standby, !mon.open && len(mon.runs) == 0: // the next Synchronization will see it
 	case !mon.open:
 		m.hold(mon, msg)
 	default:
@@ -99,7 +99,7 @@ func kindOf(mon *monitor) string { return cmp.Or(mon.watch.State().Kind, mon.bin
 
 // unlock lets events through; those that the Synchronization run saw are dropped (C40).
 func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
-	mon := m.state.watches[msg.Watch]
+	mon := m.watches[msg.Watch]
 	if mon == nil || mon.open {
 		return
 	}

@@ -114,7 +114,7 @@ func (h *healer) endLater(ctx actor.Context, module string, o helm.Object, f *fi
 
 // fightOver forgets a fight when there was no other heal and nothing is gone again.
 func (h *healer) fightOver(ctx actor.Context, msg fightOver) {
-	p := h.state.patients[msg.module]
+	p := h.patients[msg.module]
 	if p == nil || p.fights[msg.object] == nil || p.fights[msg.object].times != msg.times {
 		return
 	}

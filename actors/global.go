@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -14,13 +15,10 @@ import (
 
 // globalHooks owns the global values and the global hooks and supervises their runs.
 type globalHooks struct {
-	owner
-	state *globalState
-}
+	owner   *owner
+	program *program
+	log     *slog.Logger
 
-// globalState survives a crash of the actor.
-type globalState struct {
-	ownerState
 	started bool // the first beforeAll waits for nothing any more (F14)
 	// flags are the opinions of global hooks on enabled modules, by flag key (D25).
 	flags map[string]bool
@@ -34,21 +32,17 @@ type globalState struct {
 	}
 }
 
-func newGlobalHooks(p *program, workingDir string, section *values.Section, found []hooks.Hook) actor.Producer {
-	state := &globalState{flags: map[string]bool{}, flagsBy: map[string]string{}}
-	state.section, state.hooks = section, found
-	state.synchronized, state.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
+func newGlobalHooks(p *program, workingDir string, section *values.Section, found []hooks.Hook) *globalHooks {
+	g := &globalHooks{program: p, log: p.Log, flags: map[string]bool{}, flagsBy: map[string]string{}}
+	g.owner = newOwner(g, p, messages.GlobalHooks, workingDir, p.Log, section)
+	g.owner.hooks = found
 	p.global.Store(section)
-	return func() actor.Actor {
-		g := &globalHooks{owner: *newOwner(p, messages.GlobalHooks, workingDir, &state.ownerState), state: state}
-		g.hand = g.known
-		return g
-	}
+	return g
 }
 
 // Receive implements actor.Actor.
 func (g *globalHooks) Receive(ctx actor.Context) {
-	if g.owner.receive(ctx, g) {
+	if g.owner.receive(ctx) {
 		g.publish()
 		return
 	}
@@ -56,7 +50,7 @@ func (g *globalHooks) Receive(ctx actor.Context) {
 	case messages.ExecuteTask:
 		g.execute(ctx, msg.Task)
 	case messages.GetValues:
-		ctx.Respond(g.values())
+		ctx.Respond(g.owner.values())
 		return
 	default:
 		unhandled(ctx, g.log)
@@ -65,11 +59,11 @@ func (g *globalHooks) Receive(ctx actor.Context) {
 }
 
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
-	j := g.job(t)
+	j := g.owner.job(t)
 	a := assignment{job: j, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunHook:
-		hook, err := g.hook(work.Hook)
+		hook, err := g.owner.hook(work.Hook)
 		if err != nil {
 			g.log.Error("task refused", "task", t.String(), "err", err)
 			refuse(ctx, t)
@@ -80,8 +74,8 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		}
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.runHook(run, hook, work) }
 	case messages.SynchronizeHook:
-		hook, err := g.hook(work.Hook)
-		if err != nil || g.needless(work) {
+		hook, err := g.owner.hook(work.Hook)
+		if err != nil || g.owner.needless(work) {
 			refuse(ctx, t)
 			return
 		}
@@ -104,30 +98,33 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		refuse(ctx, t)
 		return
 	}
-	g.start(ctx, a)
+	g.owner.start(ctx, a)
 }
 
 func (g *globalHooks) startedUp(ctx actor.Context, _ any) {
-	g.state.started = true
-	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.state.hooks})
+	g.started = true
+	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.owner.hooks})
 }
 
 // beginAfterAll remembers the values before the first afterAll hook of a reload.
 func (g *globalHooks) beginAfterAll(reload int) {
-	if g.state.afterAll.reload != reload {
-		g.state.afterAll.reload = reload
-		g.state.afterAll.checksum = g.state.section.Checksum()
-		g.state.afterAll.flagsChanged = false
+	if g.afterAll.reload != reload {
+		g.afterAll.reload = reload
+		g.afterAll.checksum = g.owner.section.Checksum()
+		g.afterAll.flagsChanged = false
 	}
 }
 
 // finishReload finds out whether steps 3 to 8 are due again because of afterAll (G8, T4).
 func (g *globalHooks) finishReload(ctx actor.Context, reload int) {
 	g.beginAfterAll(reload) // there may be no afterAll hook
-	a := g.state.afterAll
-	changed := a.flagsChanged || a.checksum != g.state.section.Checksum()
+	a := g.afterAll
+	changed := a.flagsChanged || a.checksum != g.owner.section.Checksum()
 	ctx.Send(g.program.PID(convergePath), messages.ConvergeFinished{Reload: reload, GlobalChanged: changed})
 }
+
+// known implements applier.
+func (g *globalHooks) known() known { return g.owner.known() }
 
 // patches implements applier: a global hook may touch global and *Enabled flags (D20).
 func (g *globalHooks) patches(r hooks.Result) (config, memory values.Patch, flags flagChanges, err error) {
@@ -146,16 +143,16 @@ func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult,
 	flagsChanged := flags.configChanged
 	if g.setFlags(flags.memory, msg.Hook) {
 		flagsChanged = true
-		msg := messages.SetDynamicFlags{Flags: maps.Clone(g.state.flags), By: maps.Clone(g.state.flagsBy)}
+		msg := messages.SetDynamicFlags{Flags: maps.Clone(g.flags), By: maps.Clone(g.flagsBy)}
 		ctx.Send(converge, msg)
 		ctx.Send(g.program.PID(configPath), msg)
 	}
 	if flagsChanged && msg.Binding == hooks.AfterAll {
-		g.state.afterAll.flagsChanged = true
+		g.afterAll.flagsChanged = true
 	}
 	// Flags of a Synchronization count at the discovery that follows (G18). After one that
 	// which was not waited for none may follow, and a module would stay suspended.
-	missed := flagsChanged && msg.Binding == hooks.OnKubernetes && g.state.started
+	missed := flagsChanged && msg.Binding == hooks.OnKubernetes && g.started
 	if (changed || flagsChanged) && msg.Triggers || missed {
 		ctx.Send(converge, messages.ReloadModules{Cause: msg.Cause})
 	}
@@ -169,13 +166,13 @@ func (g *globalHooks) late(ctx actor.Context, cause messages.Cause) {
 // setFlags replaces opinions; nil withdraws one (D25).
 func (g *globalHooks) setFlags(flags []values.Flag, hook string) (changed bool) {
 	for _, f := range flags {
-		old, had := g.state.flags[f.Key]
+		old, had := g.flags[f.Key]
 		switch {
 		case f.Value == nil:
-			delete(g.state.flags, f.Key)
+			delete(g.flags, f.Key)
 			changed = changed || had
 		case !had || old != *f.Value:
-			g.state.flags[f.Key], g.state.flagsBy[f.Key] = *f.Value, hook
+			g.flags[f.Key], g.flagsBy[f.Key] = *f.Value, hook
 			changed = true
 		}
 	}
@@ -185,13 +182,13 @@ func (g *globalHooks) setFlags(flags []values.Flag, hook string) (changed bool) 
 // HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
 // status is published here.
 func (g *globalHooks) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	g.owner.HandleFailure(system, sup, child, stats, reason, message)
+	g.owner.runs.HandleFailure(system, sup, child, stats, reason, message)
 	g.publish()
 }
 
 func (g *globalHooks) publish() {
 	g.program.Inspector.Publish(g.program.owner(messages.GlobalHooks), messages.GlobalStatus{
-		Hooks: len(g.state.hooks), Runs: g.Runs.Len(),
-		Values: g.state.section.Checksum()[:8], Failing: g.listFailing(),
+		Hooks: len(g.owner.hooks), Runs: g.owner.runs.Len(),
+		Values: g.owner.section.Checksum()[:8], Failing: g.owner.listFailing(),
 	})
 }

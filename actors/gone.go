@@ -32,28 +32,20 @@ type (
 
 // answerQuiet is called after every message: runs end by one.
 func (m *module) answerQuiet(ctx actor.Context) {
-	if m.Runs.Len() > 0 {
+	if m.owner.runs.Len() > 0 {
 		return
 	}
-	for _, pid := range m.state.awaitQuiet {
+	for _, pid := range m.awaitQuiet {
 		ctx.Send(pid, moduleQuiet{})
 	}
-	m.state.awaitQuiet = nil
-}
-
-// start is owner.start for tasks that need the module's files.
-func (m *module) start(ctx actor.Context, a assignment) { m.owner.start(ctx, m.unlessGone(a)) }
-
-// startAlone is owner.startAlone for tasks that need the module's files.
-func (m *module) startAlone(ctx actor.Context, a assignment) {
-	m.owner.startAlone(ctx, m.unlessGone(a))
+	m.awaitQuiet = nil
 }
 
 // unlessGone ends a task that failed when the directory of its module is gone. No
 // further attempt could succeed, and the reload that finds out that the module is to be
 // purged may wait behind this very task: the main queue would be blocked forever.
 func (m *module) unlessGone(a assignment) assignment {
-	work, succeeded, dir := a.work, a.succeeded, m.state.module
+	work, succeeded, dir := a.work, a.succeeded, m.module
 	a.work = func(run *supervisor.Run) (any, error) {
 		result, err := work(run)
 		if err != nil && dir.Gone() {

@@ -33,11 +33,7 @@ type healer struct {
 	program *program
 	log     *slog.Logger
 	ctx     context.Context // ends with the program
-	state   *healerState
-}
 
-// healerState survives a crash of the actor.
-type healerState struct {
 	patients map[string]*patient // by module
 	owners   map[helm.Object][]string
 }
@@ -104,9 +100,8 @@ type (
 	}
 )
 
-func newHealer(ctx context.Context, p *program) actor.Producer {
-	state := &healerState{patients: map[string]*patient{}, owners: map[helm.Object][]string{}}
-	return func() actor.Actor { return &healer{program: p, log: p.Log, ctx: ctx, state: state} }
+func newHealer(ctx context.Context, p *program) *healer {
+	return &healer{program: p, log: p.Log, ctx: ctx, patients: map[string]*patient{}, owners: map[helm.Object][]string{}}
 }
 
 // Receive implements actor.Actor.
@@ -150,17 +145,17 @@ func (h *healer) watch(self *actor.PID) {
 }
 
 func (h *healer) patient(module string) *patient {
-	p := h.state.patients[module]
+	p := h.patients[module]
 	if p == nil {
 		p = &patient{stage: resting, gone: map[helm.Object]bool{}, doubtful: map[helm.Object]bool{}, tried: map[helm.Object]bool{}, fights: map[helm.Object]*fight{}}
-		h.state.patients[module] = p
+		h.patients[module] = p
 	}
 	return p
 }
 
 func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
-	for _, name := range h.state.owners[o] {
-		p := h.state.patients[name]
+	for _, name := range h.owners[o] {
+		p := h.patients[name]
 		late := p.hooks && h.program.HealDelay == 0 && time.Since(p.ended) < newsDelay
 		switch {
 		case p.stage == running:
@@ -177,7 +172,7 @@ func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 }
 
 func (h *healer) releaseChanged(ctx actor.Context, name string) {
-	if p := h.state.patients[name]; p != nil && p.stage == resting && len(p.objects) > 0 {
+	if p := h.patients[name]; p != nil && p.stage == resting && len(p.objects) > 0 {
 		p.changed = true
 		h.healLater(ctx, name, p)
 	}
@@ -203,7 +198,7 @@ func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
 	h.disown(msg.module, p)
 	p.stage, p.objects, p.changed = after, msg.objects, false
 	for _, o := range msg.objects {
-		h.state.owners[o] = append(h.state.owners[o], msg.module)
+		h.owners[o] = append(h.owners[o], msg.module)
 	}
 	for _, o := range msg.back {
 		delete(p.gone, o)
@@ -221,18 +216,18 @@ func (h *healer) runEnded(ctx actor.Context, msg runEnded) {
 
 // forget is called when a module is switched off or deleted.
 func (h *healer) forget(module string) {
-	if p := h.state.patients[module]; p != nil {
+	if p := h.patients[module]; p != nil {
 		p.stopTimer()
 		h.disown(module, p)
-		delete(h.state.patients, module)
+		delete(h.patients, module)
 	}
 }
 
 func (h *healer) disown(module string, p *patient) {
 	for _, o := range p.objects {
-		others := slices.DeleteFunc(h.state.owners[o], func(name string) bool { return name == module })
-		if h.state.owners[o] = others; len(others) == 0 {
-			delete(h.state.owners, o)
+		others := slices.DeleteFunc(h.owners[o], func(name string) bool { return name == module })
+		if h.owners[o] = others; len(others) == 0 {
+			delete(h.owners, o)
 		}
 	}
 }
@@ -270,7 +265,7 @@ func (p *patient) stopTimer() {
 // healDue queues a run of the module. One that waits already serves it as well, and one
 // that runs is looked at when it has ended.
 func (h *healer) healDue(ctx actor.Context, module string) {
-	p := h.state.patients[module]
+	p := h.patients[module]
 	if p == nil || p.stage != resting || h.ctx.Err() != nil {
 		return
 	}
@@ -307,9 +302,9 @@ func describeObjects(gone []helm.Object) string {
 }
 
 func (h *healer) publish(ctx actor.Context) {
-	status := messages.HealerStatus{Objects: len(h.state.owners)}
-	for _, name := range slices.Sorted(maps.Keys(h.state.patients)) {
-		if p := h.state.patients[name]; len(p.gone)+len(p.doubtful) > 0 {
+	status := messages.HealerStatus{Objects: len(h.owners)}
+	for _, name := range slices.Sorted(maps.Keys(h.patients)) {
+		if p := h.patients[name]; len(p.gone)+len(p.doubtful) > 0 {
 			status.Ailing = append(status.Ailing, name)
 		}
 	}

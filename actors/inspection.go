@@ -15,7 +15,7 @@ import (
 // dumpSnapshots answers DumpSnapshots.
 func (m *monitors) dumpSnapshots(ctx actor.Context, msg messages.DumpSnapshots) {
 	dump := messages.SnapshotDump{}
-	for key, mon := range m.state.watches {
+	for key, mon := range m.watches {
 		if key.Owner != msg.Owner || msg.Hook != "" && key.Binding.Hook != msg.Hook {
 			continue
 		}
@@ -37,7 +37,7 @@ func compareBindings(a, b messages.BindingState) int {
 // monitored answers ListMonitored.
 func (h *healer) monitored() messages.Monitored {
 	out := messages.Monitored{}
-	for name, p := range h.state.patients {
+	for name, p := range h.patients {
 		var ids []string
 		for _, o := range p.objects {
 			id := o.GVK.Kind + "/" + o.Name

@@ -49,8 +49,8 @@ type handOver struct{}
 // known is what an owner hands over; modules add to it.
 func (o *owner) known() known {
 	return known{
-		global: o.program.global.Load(), own: o.state.section, enabled: o.program.enabledModules(),
-		hooks: o.state.hooks, synchronized: maps.Clone(o.state.synchronized), deferred: maps.Clone(o.state.deferred),
+		global: o.program.global.Load(), own: o.section, enabled: o.program.enabledModules(),
+		hooks: o.hooks, synchronized: maps.Clone(o.synchronized), deferred: maps.Clone(o.deferred),
 	}
 }
 

@@ -22,7 +22,7 @@ type asideDue struct {
 
 // synchronizeLater keeps a Synchronization that was deferred, once.
 func (m *monitors) synchronizeLater(ctx actor.Context, msg messages.SynchronizeLater) {
-	m.state.later = append(slices.DeleteFunc(m.state.later, deferred(msg.Owner, msg.Work)), msg)
+	m.later = append(slices.DeleteFunc(m.later, deferred(msg.Owner, msg.Work)), msg)
 	m.queueLater(ctx)
 }
 
@@ -34,8 +34,8 @@ func deferred(owner string, w messages.SynchronizeHook) func(messages.Synchroniz
 }
 
 func (m *monitors) awaitSnapshots(ctx actor.Context, msg messages.AwaitSnapshots) {
-	if !slices.ContainsFunc(m.state.awaited, func(a awaited) bool { return a.AwaitSnapshots == msg }) {
-		m.state.awaited = append(m.state.awaited, awaited{AwaitSnapshots: msg})
+	if !slices.ContainsFunc(m.awaited, func(a awaited) bool { return a.AwaitSnapshots == msg }) {
+		m.awaited = append(m.awaited, awaited{AwaitSnapshots: msg})
 	}
 	m.queueLater(ctx)
 }
@@ -43,7 +43,7 @@ func (m *monitors) awaitSnapshots(ctx actor.Context, msg messages.AwaitSnapshots
 // queueLater queues the deferred Synchronizations whose bindings are complete by now, and
 // notifies after them those that wait for the same.
 func (m *monitors) queueLater(ctx actor.Context) {
-	m.state.later = slices.DeleteFunc(m.state.later, func(l messages.SynchronizeLater) bool {
+	m.later = slices.DeleteFunc(m.later, func(l messages.SynchronizeLater) bool {
 		complete := m.complete(l.Owner, l.Hook.Name)
 		if complete {
 			t := m.program.task(l.Owner, l.Work, messages.Cause{Activation: messages.BySync, Detail: "deferred"})
@@ -52,7 +52,7 @@ func (m *monitors) queueLater(ctx actor.Context) {
 		}
 		return complete
 	})
-	m.state.awaited = slices.DeleteFunc(m.state.awaited, func(a awaited) bool {
+	m.awaited = slices.DeleteFunc(m.awaited, func(a awaited) bool {
 		complete := m.complete(a.Owner, a.Hook)
 		if complete {
 			done := messages.SnapshotsComplete{Owner: a.Owner, Hook: a.Hook, Resync: a.resync}
@@ -78,7 +78,7 @@ func (m *monitors) synced(owner, hook string) bool {
 }
 
 func (m *monitors) each(owner, hook string, is func(*monitor) bool) bool {
-	for key, mon := range m.state.watches {
+	for key, mon := range m.watches {
 		if key.Owner == owner && key.Binding.Hook == hook && !is(mon) {
 			return false
 		}

@@ -17,7 +17,7 @@ func TestUnstableRenderIsCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := newTestProgram(nil)
-	m, _ := newModule(p, addons.Module{Name: "a", Key: "a"}, section, nil)().(*module)
+	m := newModule(p, addons.Module{Name: "a", Key: "a"}, section, nil)
 	cause := messages.By(messages.ByChance, "ConfigMap", messages.Cause{})
 	m.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{})
 	m.tellUnstable(messages.Task{Cause: cause}, helm.Outcome{Unstable: "a/templates/cm.yaml, line 1"})

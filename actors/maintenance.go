@@ -16,7 +16,7 @@ import (
 
 // tellMaintenance sends all modules their modes.
 func (c *converge) tellMaintenance(ctx actor.Context, config map[string]string) {
-	for _, m := range c.state.tree.Modules {
+	for _, m := range c.tree.Modules {
 		ctx.Send(c.program.owner(m.Name), messages.SetMaintenance{Mode: decide.Maintained(m, config)})
 	}
 }
@@ -24,11 +24,11 @@ func (c *converge) tellMaintenance(ctx actor.Context, config map[string]string) 
 // maintenanceChanged sends what is new of the modes in the ConfigMap. It returns the modules that
 // must run, and whether a reload is due.
 func (c *converge) maintenanceChanged(ctx actor.Context, config map[string]string) (run []string, reload bool) {
-	if maps.Equal(c.state.maintenance, config) {
+	if maps.Equal(c.maintenance, config) {
 		return nil, false
 	}
 	c.tellMaintenance(ctx, config)
-	return decide.Reload{Tree: c.state.tree, Enabled: c.state.enabled, Deployed: c.state.deployed, Maintenance: config}.MaintenanceEnds(c.state.maintenance)
+	return decide.Reload{Tree: c.tree, Enabled: c.enabled, Deployed: c.deployed, Maintenance: config}.MaintenanceEnds(c.maintenance)
 }
 
 // retireModule says to a module that it is disabled while it is under maintenance.
@@ -36,25 +36,25 @@ type retireModule struct{}
 
 // retire ends what a module does without deleting its release.
 func (m *module) retire(ctx actor.Context) {
-	if m.state.phase == messages.Disabled && !m.state.wanted {
+	if m.phase == messages.Disabled {
 		return
 	}
 	m.forget(ctx)
-	m.log.Info("module is disabled under maintenance: its release stays until maintenance is over", "mode", m.state.maintenance)
+	m.log.Info("module is disabled under maintenance: its release stays until maintenance is over", "mode", m.maintenance)
 }
 
 // setMaintenance begins or ends maintenance. A Helm action in progress ends as it would.
 func (m *module) setMaintenance(ctx actor.Context, mode string) {
-	if mode == m.state.maintenance {
+	if mode == m.maintenance {
 		return
 	}
 	if mode == "" {
 		m.log.Info("maintenance is over")
 	} else {
-		m.state.crdsDue = true
+		m.crdsDue = true
 		m.forgetDrift(ctx)
 		m.forgetRelease()
 		m.log.Info("module is under maintenance: hooks go on, its release is left alone", "mode", mode)
 	}
-	m.state.maintenance = mode
+	m.maintenance = mode
 }

@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -19,23 +20,20 @@ import (
 // runs. It lives as long as the process: disabling is a message, never a stop, because
 // a new actor of the same name would get late messages of the old one.
 type module struct {
-	owner
-	state   *moduleState
+	owner   *owner
+	program *program
+	name    string
+	log     *slog.Logger
 	delayed *time.Timer // of a run that goes round in circles
 	loading loading
-}
 
-// moduleState survives a crash of the actor.
-type moduleState struct {
-	ownerState
-	module  addons.Module
-	phase   messages.Phase
-	loaded  bool            // its hooks were asked for their configuration
-	loads   int             // counts these attempts
-	started bool            // its start-up execution was finished once (X13)
-	begun   bool            // it was forgotten in the middle of a run or a delete
-	wanted  bool            // the last discovery has enabled it
-	missed  []messages.Task // while it was suspended
+	module      addons.Module
+	phase       messages.Phase
+	resumes     messages.Phase  // where ResumeModule leads from suspended: starting or ready; it is kept while deleting
+	loaded      bool            // its hooks were asked for their configuration
+	loads       int             // counts these attempts
+	begun       bool            // it was forgotten in the middle of a run or a delete
+	missedTasks []messages.Task // while it was suspended
 	// awaitQuiet are runs that wait until nothing of the module runs.
 	awaitQuiet []*actor.PID
 	last       helm.Outcome
@@ -58,34 +56,29 @@ type adoptModule struct {
 }
 
 // newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
-func newModule(p *program, m addons.Module, section *values.Section, warm []hooks.Hook) actor.Producer {
-	state := &moduleState{module: m, phase: messages.Disabled}
-	state.section = section
-	state.reset()
+func newModule(p *program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
+	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir, phase: messages.Disabled}
+	m.owner = newOwner(m, p, dir.Name, dir.Root, m.log, section)
 	if warm != nil {
-		state.hooks, state.loaded = warm, true
-		p.Metrics.Hooks.Loaded(m.Name, warm)
+		m.owner.hooks, m.loaded = warm, true
+		p.Metrics.Hooks.Loaded(dir.Name, warm)
 	}
-	return func() actor.Actor {
-		m := &module{owner: *newOwner(p, m.Name, m.Root, &state.ownerState), state: state}
-		m.hand = m.known
-		return m
-	}
+	return m
 }
 
 // reset forgets what belongs to an enabled module only (E11).
-func (s *moduleState) reset() {
-	s.hooks, s.loaded, s.started = nil, false, false
-	s.synchronized, s.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
-	s.section = s.section.WithoutPatches()
-	s.unfinished.clear()
-	s.last, s.missed, s.fights = helm.Outcome{}, nil, nil
-	s.succeeded, s.failed = time.Time{}, time.Time{}
+func (m *module) reset() {
+	m.owner.hooks, m.loaded = nil, false
+	m.owner.synchronized, m.owner.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
+	m.owner.section = m.owner.section.WithoutPatches()
+	m.owner.unfinished.clear()
+	m.last, m.missedTasks, m.fights = helm.Outcome{}, nil, nil
+	m.succeeded, m.failed = time.Time{}, time.Time{}
 }
 
 // Receive implements actor.Actor.
 func (m *module) Receive(ctx actor.Context) {
-	if m.owner.receive(ctx, m) {
+	if m.owner.receive(ctx) {
 		m.answerQuiet(ctx)
 		m.publish()
 		return
@@ -94,20 +87,20 @@ func (m *module) Receive(ctx actor.Context) {
 	case messages.ExecuteTask:
 		m.execute(ctx, msg.Task)
 	case messages.GetValues:
-		ctx.Respond(m.values())
+		ctx.Respond(m.owner.values())
 		return
 	case getHooks:
 		m.getHooks(ctx)
 	case startedUp:
-		if m.Lives(msg.task) { // else the schedules have just been stopped
-			ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.state.hooks})
+		if m.owner.runs.Lives(msg.task) { // else the schedules have just been stopped
+			ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.owner.hooks})
 		}
 	case messages.EnableModule:
 		m.resume(ctx)
-		if !m.state.wanted { // its hooks may have been loaded while another replica led
-			m.nameQueues(ctx)
+		if m.phase == messages.Disabled {
+			m.nameQueues(ctx) // its hooks may have been loaded while another replica led
+			m.become(messages.Waiting)
 		}
-		m.state.wanted = true
 		m.loadHooks(ctx)
 	case messages.SuspendModule:
 		m.suspend(ctx)
@@ -115,7 +108,7 @@ func (m *module) Receive(ctx actor.Context) {
 		m.resume(ctx)
 	case adoptModule:
 		m.forget(ctx) // its hooks have other paths, and may be other hooks
-		m.state.module, m.state.section = msg.module, msg.section
+		m.module, m.owner.section = msg.module, msg.section
 	case forgetModule:
 		m.forget(ctx)
 	case messages.GetDrift:
@@ -126,17 +119,17 @@ func (m *module) Receive(ctx actor.Context) {
 	case retireModule:
 		m.retire(ctx)
 	case objectsGone:
-		m.state.gone = append(m.state.gone, msg.objects...)
+		m.gone = append(m.gone, msg.objects...)
 	case objectsBack:
 		m.objectsBack(msg)
 	case fought:
-		m.state.fights = msg.fights
+		m.fights = msg.fights
 	case messages.SetMaintenance:
 		m.setMaintenance(ctx, msg.Mode)
 	case scriptAgreed:
 		m.runChanged(ctx, msg.cause)
 	case awaitQuiet:
-		m.state.awaitQuiet = append(m.state.awaitQuiet, ctx.Sender())
+		m.awaitQuiet = append(m.awaitQuiet, ctx.Sender())
 	default:
 		unhandled(ctx, m.log)
 	}
@@ -144,14 +137,14 @@ func (m *module) Receive(ctx actor.Context) {
 	m.publish()
 }
 
-// known implements owner.hand.
+// known implements applier.
 func (m *module) known() known {
 	k := m.owner.known()
-	k.loaded, k.started, k.begun = m.state.loaded, m.state.started, m.state.begun
-	k.maintenance, k.crdsDue = m.state.maintenance, m.state.crdsDue
-	k.gone = slices.Clone(m.state.gone)
+	k.loaded, k.started, k.begun = m.loaded, m.started(), m.begun
+	k.maintenance, k.crdsDue = m.maintenance, m.crdsDue
+	k.gone = slices.Clone(m.gone)
 	if m.program.Drift == DriftCorrect {
-		k.drifted = m.state.drift.correcting
+		k.drifted = m.drift.correcting
 	}
 	return k
 }
@@ -174,13 +167,13 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.forgetRelease()
 		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run) }
 		a.succeeded, a.failed, a.parks, a.release = m.deleted, m.countFailure, m.program.Isolate, true
-		m.startAlone(ctx, a)
+		m.owner.startAlone(ctx, m.unlessGone(a))
 	case messages.CheckDrift:
 		m.executeDrift(ctx, a, j)
 	case messages.RunHook:
 		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.runHook(run, hook, work) })
 	case messages.SynchronizeHook:
-		if m.needless(work) {
+		if m.owner.needless(work) {
 			refuse(ctx, t)
 			return
 		}
@@ -194,17 +187,17 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 // moduleJob makes what a run needs to take the module through its life. The directory, and
 // the root it lies in, may be others than at the start.
 func (m *module) moduleJob(t messages.Task) moduleJob {
-	j := moduleJob{m.job(t), m.state.module}
-	j.workingDir = m.state.module.Root
+	j := moduleJob{m.owner.job(t), m.module}
+	j.workingDir = m.module.Root
 	return j
 }
 
 // executeHook begins a task that runs one hook.
 func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
-	hook, err := m.hook(name)
+	hook, err := m.owner.hook(name)
 	if err != nil || m.off() {
 		m.missed(a.task)
-		m.unqueued(a.task)
+		m.owner.unqueued(a.task)
 		refuse(ctx, a.task)
 		return
 	}
@@ -212,54 +205,52 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 	a.cancelled = func(ctx actor.Context) {
 		ctx.Send(a.queue, messages.SetAside{ID: a.task.ID}) // nothing: all of it is kept here, or due again, or dropped
 		m.missed(a.task)
-		if !m.off() && !m.Ending() { // switched on again while the run was ending
+		if !m.off() && !m.owner.runs.Ending() { // switched on again while the run was ending
 			m.again(ctx, a.task)
 		}
 	}
-	m.start(ctx, a)
+	m.owner.start(ctx, m.unlessGone(a))
 }
 
 func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
-	switch {
-	case !m.state.wanted || m.state.phase == messages.Suspended || m.state.phase == messages.Deleting:
+	switch m.phase {
+	case messages.Disabled, messages.Suspended, messages.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
 		// even when its delete has failed and is parked.
 		refuse(ctx, a.task)
 		return
-	case m.state.started:
-		m.become(messages.Running)
-	default:
+	case messages.Waiting:
 		m.become(messages.Starting)
+	case messages.Ready:
+		m.become(messages.Running)
 	}
 	m.stopDelayed()
 	m.stopDrift(ctx)
-	m.state.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
+	m.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.task, result) }
 	a.cancelled = m.runEnded
 	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
 	a.begins = func() { m.program.Send(m.program.PID(healerPath), runBegan{m.name}) }
-	m.startAlone(ctx, a)
+	m.owner.startAlone(ctx, m.unlessGone(a))
 }
 
 // ran ends a module run.
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(moduleRan)
 	m.runEnded(ctx)
-	m.state.started, m.state.succeeded = true, time.Now()
+	m.succeeded = time.Now()
 	if !outcome.untouched {
-		m.state.last, m.state.crdsDue = outcome.release, false
+		m.last, m.crdsDue = outcome.release, false
 		m.tellUnstable(t, outcome.release)
-		m.state.drift.correcting = nil
+		m.drift.correcting = nil
 		m.seekDriftLater(driftMoment)
 	}
-	if m.state.phase != messages.Suspended {
-		m.become(messages.Ready)
-	}
-	if m.state.lastRun != nil {
-		run := *m.state.lastRun // the old one is published
+	m.become(messages.Ready)
+	if m.lastRun != nil {
+		run := *m.lastRun // the old one is published
 		run.Release = outcome.describe()
-		m.state.lastRun = &run
+		m.lastRun = &run
 	}
 	if outcome.changed { // G5.4: at once, as the next task
 		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.trace))
@@ -269,27 +260,27 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 }
 
 func (m *module) runEnded(ctx actor.Context) {
-	if m.state.maintenance != "" || m.off() { // whatever Helm did before that began
+	if m.maintenance != "" || m.off() { // whatever Helm did before that began
 		m.forgetRelease()
 		return
 	}
-	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.state.hooks) > 0})
+	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.owner.hooks) > 0})
 }
 
 // forgetRelease says to the healer that the objects have no owner any more.
 func (m *module) forgetRelease() {
-	m.state.gone = nil
+	m.gone = nil
 	m.program.Send(m.program.PID(healerPath), moduleGone{m.name})
 }
 
 // objectsBack notes what Helm has applied again.
 func (m *module) objectsBack(msg objectsBack) {
-	m.state.gone = slices.DeleteFunc(m.state.gone, func(o helm.Object) bool { return slices.Contains(msg.objects, o) })
+	m.gone = slices.DeleteFunc(m.gone, func(o helm.Object) bool { return slices.Contains(msg.objects, o) })
 }
 
 func (m *module) countFailure(supervisor.Attempt) {
-	m.state.failed = time.Now()
-	m.program.Metrics.Modules.Failed(m.name, m.state.phase)
+	m.failed = time.Now()
+	m.program.Metrics.Modules.Failed(m.name, m.phase)
 }
 
 // describe says what became of the release.
@@ -304,18 +295,9 @@ func (r moduleRan) describe() string {
 	}
 }
 
-// become is the only way to change the phase.
-func (m *module) become(to messages.Phase) {
-	if m.state.phase == to {
-		return
-	}
-	m.log.Debug("phase", "from", m.state.phase, "to", to)
-	m.state.phase = to
-}
-
 // patches implements applier: a hook of a module may touch its own section only (D20).
 func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagChanges, err error) {
-	key := m.state.section.Key()
+	key := m.owner.section.Key()
 	if config, err = r.ConfigPatch.ForModule(key); err != nil {
 		return nil, nil, flagChanges{}, fmt.Errorf("config values patch: %w", err)
 	}
@@ -329,7 +311,7 @@ func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagCha
 func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
 	switch {
 	case !changed || m.off():
-	case m.state.module.EnabledScript != "":
+	case m.module.EnabledScript != "":
 		ctx.Send(m.program.PID(convergePath), sectionChanged{m.name, msg.Cause, msg.Triggers})
 	case msg.Triggers:
 		m.runChanged(ctx, msg.Cause)
@@ -353,19 +335,15 @@ func (m *module) late(ctx actor.Context, cause messages.Cause) {
 // HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
 // status is published here.
 func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	m.owner.HandleFailure(system, sup, child, stats, reason, message)
+	m.owner.runs.HandleFailure(system, sup, child, stats, reason, message)
 	m.publish()
 }
 
 func (m *module) publish() {
-	phase := m.state.phase
-	if phase == messages.Disabled && m.state.wanted {
-		phase = messages.Waiting
-	}
 	m.program.Inspector.Publish(m.program.owner(m.name), messages.ModuleStatus{
-		Phase: phase, Order: m.state.module.Order, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
-		Values: m.state.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.state.lastRun,
-		Enabled: m.state.wanted, Version: m.state.last.ChartVersion, Succeeded: m.state.succeeded, Failed: m.state.failed,
-		Maintenance: m.state.maintenance, Drift: m.state.drift.told, Fights: m.state.fights,
+		Phase: m.phase, Order: m.module.Order, Hooks: len(m.owner.hooks), Runs: m.owner.runs.Len(), Release: m.last.Revision,
+		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, LastRun: m.lastRun,
+		Enabled: m.enabled(), Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
+		Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights,
 	})
 }

@@ -35,10 +35,10 @@ type loading struct {
 // only a run that is cancelled asks.
 func (m *module) getHooks(ctx actor.Context) {
 	switch {
-	case m.state.loaded:
+	case m.loaded:
 		ctx.Respond(handed{known: m.known()})
 		return
-	case m.off() && m.state.phase != messages.Deleting:
+	case m.off() && m.phase != messages.Deleting:
 		ctx.Respond(handed{m.known(), errNotLoaded})
 		return
 	}
@@ -50,14 +50,14 @@ func (m *module) getHooks(ctx actor.Context) {
 // loadHooks begins to load the hooks, unless it has begun. Those who need the hooks
 // get a failure as answer. When none waits yet, the next run asks again.
 func (m *module) loadHooks(ctx actor.Context) {
-	if m.state.loaded || m.Has(m.loading.id) {
+	if m.loaded || m.owner.runs.Has(m.loading.id) {
 		return
 	}
-	mod := m.state.module
+	mod := m.module
 	turn, needed := context.WithCancel(context.Background())
-	m.state.loads++
-	m.loading.id, m.loading.needed, m.loading.err = "load-hooks-"+strconv.Itoa(m.state.loads), needed, nil
-	m.Start(ctx, supervisor.Task{
+	m.loads++
+	m.loading.id, m.loading.needed, m.loading.err = "load-hooks-"+strconv.Itoa(m.loads), needed, nil
+	m.owner.runs.Start(ctx, supervisor.Task{
 		ID: m.loading.id, AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
 			defer context.AfterFunc(run.Context(), needed)()
@@ -69,10 +69,10 @@ func (m *module) loadHooks(ctx actor.Context) {
 			return loadModuleHooks(run.Context(), m.program.World, mod, m.log)
 		},
 		Succeeded: func(ctx actor.Context, result any) {
-			m.state.hooks, _ = result.([]hooks.Hook)
-			m.state.loaded = true
+			m.owner.hooks, _ = result.([]hooks.Hook)
+			m.loaded = true
 			m.nameQueues(ctx)
-			m.program.Metrics.Hooks.Loaded(m.name, m.state.hooks)
+			m.program.Metrics.Hooks.Loaded(m.name, m.owner.hooks)
 		},
 		Failed: func(a supervisor.Attempt) { m.loading.err = a.Err },
 		Ended: func(ctx actor.Context, _ supervisor.Outcome) {
@@ -89,8 +89,8 @@ func (m *module) loadEnded(ctx actor.Context) {
 		return
 	}
 	answer := handed{known: m.known()}
-	if !m.state.loaded {
-		if m.loading.err == nil && !m.Ending() {
+	if !m.loaded {
+		if m.loading.err == nil && !m.owner.runs.Ending() {
 			m.loadHooks(ctx)
 			return
 		}

@@ -16,18 +16,18 @@ import (
 // on again before it was deleted, nothing has happened (E14), and the task is due. Of the
 // ticks of a schedule one is: the reload may be held up for days.
 func (m *module) missed(t messages.Task) {
-	if m.state.phase != messages.Suspended || slices.ContainsFunc(m.state.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
+	if m.phase != messages.Suspended || slices.ContainsFunc(m.missedTasks, func(kept messages.Task) bool { return repeats(t, kept) }) {
 		return
 	}
-	m.state.missed = m.program.wait(m.state.missed, t)
+	m.missedTasks = m.program.wait(m.missedTasks, t)
 }
 
 // catchUp queues the tasks again that were missed.
 func (m *module) catchUp(ctx actor.Context) {
-	for _, t := range m.state.missed {
+	for _, t := range m.missedTasks {
 		m.again(ctx, t)
 	}
-	m.state.missed = nil
+	m.missedTasks = nil
 }
 
 func (m *module) again(ctx actor.Context, t messages.Task) {
@@ -43,22 +43,18 @@ func (m *module) deleted(ctx actor.Context, result any) {
 		return
 	}
 	m.stopListening(ctx)
-	m.state.reset()
-	m.state.wanted, m.state.begun = false, false
+	m.reset()
+	m.begun = false
 	m.become(messages.Disabled)
 	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
 	m.log.Info("module is deleted")
-}
-
-func (m *module) off() bool {
-	return m.state.phase == messages.Disabled || m.state.phase == messages.Suspended || m.state.phase == messages.Deleting
 }
 
 // suspend cancels what runs: the module is about to be disabled. A delete goes on. A module
 // whose first run has not begun must not begin it; the reload that follows enables it again
 // when it is switched on by then.
 func (m *module) suspend(ctx actor.Context) {
-	if m.state.phase == messages.Disabled && m.state.wanted {
+	if m.phase == messages.Waiting {
 		m.forget(ctx)
 	}
 	if m.off() {
@@ -67,21 +63,20 @@ func (m *module) suspend(ctx actor.Context) {
 	m.forgetRelease()
 	m.become(messages.Suspended)
 	m.loading = loading{} // it is cancelled, and who waits for it
-	m.discardResults()
-	m.dropNext(ctx)
-	m.CancelAll(ctx, supervisor.ErrCancelled)
+	m.owner.discardResults()
+	m.owner.dropNext(ctx)
+	m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled)
 }
 
 // forget ends everything of a module, as when its directory is gone.
 func (m *module) forget(ctx actor.Context) {
 	m.loading = loading{} // it is cancelled, and who waits for it
-	m.discardResults()
-	m.dropNext(ctx)
-	m.CancelAll(ctx, supervisor.ErrCancelled)
+	m.owner.discardResults()
+	m.owner.dropNext(ctx)
+	m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled)
 	m.stopListening(ctx)
-	m.state.begun = m.state.begun || m.state.loaded && m.state.phase != messages.Disabled
-	m.state.reset()
-	m.state.wanted = false
+	m.begun = m.begun || m.loaded && m.phase != messages.Disabled && m.phase != messages.Waiting
+	m.reset()
 	m.become(messages.Disabled)
 }
 
@@ -100,14 +95,11 @@ func (m *module) stopListening(ctx actor.Context) {
 // delete that has begun cannot be undone: what is left of it is cancelled, and the
 // module starts from the beginning.
 func (m *module) resume(ctx actor.Context) {
-	switch {
-	case m.state.phase == messages.Deleting:
+	switch m.phase {
+	case messages.Deleting:
 		m.forget(ctx)
-	case m.state.phase == messages.Suspended && m.state.started:
+	case messages.Suspended:
 		m.catchUp(ctx)
-		m.become(messages.Ready)
-	case m.state.phase == messages.Suspended:
-		m.catchUp(ctx)
-		m.become(messages.Starting)
+		m.become(m.resumes)
 	}
 }

@@ -26,11 +26,7 @@ type monitors struct {
 	program *program
 	log     *slog.Logger
 	ctx     context.Context // ends with the program
-	state   *monitorsState
-}
 
-// monitorsState survives a crash of the actor.
-type monitorsState struct {
 	watches map[messages.WatchKey]*monitor
 	started uint64 // counts watches
 	waiting []snapshotRequest
@@ -81,12 +77,12 @@ type lookAgain struct{}
 
 const lookEvery = 500 * time.Millisecond
 
-func newMonitors(ctx context.Context, p *program, standby bool) actor.Producer {
-	state := &monitorsState{watches: map[messages.WatchKey]*monitor{}, writes: newWrites(), runs: map[hookKey]*hookWindow{}, standby: standby}
+func newMonitors(ctx context.Context, p *program, standby bool) *monitors {
+	m := &monitors{program: p, log: p.Log, ctx: ctx, watches: map[messages.WatchKey]*monitor{}, writes: newWrites(), runs: map[hookKey]*hookWindow{}, standby: standby}
 	if limit := p.SnapshotLimit; limit > 0 {
-		state.budget = kube.NewBudget(limit+limit/2, 2*limit+limit/2) // a list of the size of a limit is always let through
+		m.budget = kube.NewBudget(limit+limit/2, 2*limit+limit/2) // a list of the size of a limit is always let through
 	}
-	return func() actor.Actor { return &monitors{program: p, log: p.Log, ctx: ctx, state: state} }
+	return m
 }
 
 // Receive implements actor.Actor.
@@ -107,9 +103,9 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case messages.SynchronizationEnded:
 		m.synchronizationEnded(msg)
 	case messages.ObjectsPatched:
-		m.state.writes.begin(msg)
+		m.writes.begin(msg)
 	case messages.ObjectsWritten:
-		m.state.writes.end(msg)
+		m.writes.end(msg)
 	case messages.HookBegan:
 		m.hookBegan(msg)
 	case messages.HookEnded:
@@ -126,7 +122,7 @@ func (m *monitors) Receive(ctx actor.Context) {
 	case warmUp:
 		m.warmUp(ctx, msg)
 	case lead:
-		m.state.standby = false
+		m.standby = false
 	case dropWarm:
 		m.dropWarm()
 	case resyncDue:
@@ -161,26 +157,26 @@ func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 		ctx.Respond(m.refusal(msg, reason))
 		return
 	}
-	m.state.waiting = append(m.state.waiting, snapshotRequest{ctx.Sender(), msg})
+	m.waiting = append(m.waiting, snapshotRequest{ctx.Sender(), msg})
 	m.answer(ctx)
 }
 
 // warmUp fills the watches of hooks that may be asked for soon.
 func (m *monitors) warmUp(ctx actor.Context, msg warmUp) {
-	if !m.state.standby {
+	if !m.standby {
 		return // late: this replica leads, and its hooks ask themselves
 	}
 	for _, hook := range msg.hooks {
 		for i, b := range hook.Config.Kubernetes {
 			key := messages.WatchKey{Owner: msg.owner, Binding: bindingKey(hook, i)}
-			if m.state.watches[key] != nil {
+			if m.watches[key] != nil {
 				continue
 			}
 			if err := m.startWatch(ctx, key, hook, b); err != nil {
 				m.log.Warn("a watch could not be filled ahead", "hook", hook.Name, "binding", b.Name, "err", err)
 				continue
 			}
-			m.state.watches[key].warm = true
+			m.watches[key].warm = true
 		}
 	}
 }
@@ -189,13 +185,13 @@ func (m *monitors) warmUp(ctx actor.Context, msg warmUp) {
 // unless the hook was loaded again since and may ask for something else. The same goes for
 // one that a cancelled run has asked for after the watches of its module were stopped.
 func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
-	mon := m.state.watches[key]
+	mon := m.watches[key]
 	if mon == nil {
 		return false
 	}
 	if mon.hook.Config != hook.Config {
 		mon.stop()
-		delete(m.state.watches, key)
+		delete(m.watches, key)
 		return false
 	}
 	mon.warm = false
@@ -204,10 +200,10 @@ func (m *monitors) adopted(key messages.WatchKey, hook hooks.Hook) bool {
 
 // dropWarm stops watches that were filled ahead in vain.
 func (m *monitors) dropWarm() {
-	for key, mon := range m.state.watches {
+	for key, mon := range m.watches {
 		if mon.warm {
 			mon.stop()
-			delete(m.state.watches, key)
+			delete(m.watches, key)
 		}
 	}
 }
@@ -217,7 +213,7 @@ func (m *monitors) startWatch(ctx actor.Context, key messages.WatchKey, hook hoo
 	if err := m.fill(ctx, key, mon); err != nil {
 		return err
 	}
-	m.state.watches[key] = mon
+	m.watches[key] = mon
 	return nil
 }
 
@@ -231,9 +227,9 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 	if b.Filter != nil {
 		spec.Filter = m.program.Metrics.Bindings.Filter(key, b)
 	}
-	m.state.started++
-	instance := m.state.started
-	spec.Limit, spec.Budget, spec.Name = m.program.SnapshotLimit, m.state.budget, fmt.Sprint(key)
+	m.started++
+	instance := m.started
+	spec.Limit, spec.Budget, spec.Name = m.program.SnapshotLimit, m.budget, fmt.Sprint(key)
 	spec.Overflowed = func() { m.program.Send(self, watchOverflowed{key, instance}) }
 	watch, err := m.program.Watch(m.ctx, spec, func(c kube.Change) {
 		m.program.Send(self, messages.ObjectChanged{
@@ -249,7 +245,7 @@ func (m *monitors) fill(ctx actor.Context, key messages.WatchKey, mon *monitor) 
 }
 
 func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
-	if mon := m.state.watches[msg.Watch]; mon != nil && mon.instance == msg.Instance {
+	if mon := m.watches[msg.Watch]; mon != nil && mon.instance == msg.Instance {
 		mon.synced, mon.shown, mon.tooLarge = true, true, ""
 		m.answer(ctx)
 		m.queueLater(ctx)
@@ -258,8 +254,8 @@ func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
 
 // lookAgain answers the runs whose snapshots cannot become complete for now.
 func (m *monitors) lookAgain(ctx actor.Context) {
-	m.state.looking = false
-	m.state.waiting = slices.DeleteFunc(m.state.waiting, func(r snapshotRequest) bool {
+	m.looking = false
+	m.waiting = slices.DeleteFunc(m.waiting, func(r snapshotRequest) bool {
 		reason := m.blocked(r.msg)
 		if reason != "" {
 			ctx.Send(r.from, m.refusal(r.msg, reason))
@@ -277,13 +273,13 @@ func (m *monitors) refusal(msg messages.GetSnapshots, reason string) messages.Sn
 // lookLater looks at the watches again while they are waited for, except for what the end of a
 // first list notifies.
 func (m *monitors) lookLater(ctx actor.Context) {
-	due := len(m.state.waiting) > 0 ||
-		slices.ContainsFunc(m.state.later, func(l messages.SynchronizeLater) bool { return m.synced(l.Owner, l.Hook.Name) }) ||
-		slices.ContainsFunc(m.state.awaited, func(a awaited) bool { return m.synced(a.Owner, a.Hook) })
-	if !due || m.state.looking {
+	due := len(m.waiting) > 0 ||
+		slices.ContainsFunc(m.later, func(l messages.SynchronizeLater) bool { return m.synced(l.Owner, l.Hook.Name) }) ||
+		slices.ContainsFunc(m.awaited, func(a awaited) bool { return m.synced(a.Owner, a.Hook) })
+	if !due || m.looking {
 		return
 	}
-	m.state.looking = true
+	m.looking = true
 	self := ctx.Self()
 	time.AfterFunc(lookEvery, func() { m.program.Send(self, lookAgain{}) })
 }
@@ -292,7 +288,7 @@ func (m *monitors) lookLater(ctx actor.Context) {
 // was lost since.
 func (m *monitors) blocked(msg messages.GetSnapshots) string {
 	for i, b := range msg.Hook.Config.Kubernetes {
-		mon := m.state.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
+		mon := m.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
 		if mon == nil || mon.complete() {
 			continue
 		}
@@ -313,7 +309,7 @@ func (m *monitors) blocked(msg messages.GetSnapshots) string {
 
 // answer gives snapshots to the runs whose hooks have all bindings complete (C36).
 func (m *monitors) answer(ctx actor.Context) {
-	m.state.waiting = slices.DeleteFunc(m.state.waiting, func(r snapshotRequest) bool {
+	m.waiting = slices.DeleteFunc(m.waiting, func(r snapshotRequest) bool {
 		snapshots, complete := m.snapshots(r.msg)
 		if complete {
 			m.holdEvents(r.msg)
@@ -328,7 +324,7 @@ func (m *monitors) answer(ctx actor.Context) {
 // on it does not see. Whatever changed before, the next one will see, too (C40).
 func (m *monitors) holdEvents(msg messages.GetSnapshots) {
 	for _, binding := range msg.Synchronization.Bindings {
-		if mon := m.state.watches[messages.WatchKey{Owner: msg.Owner, Binding: binding}]; mon != nil {
+		if mon := m.watches[messages.WatchKey{Owner: msg.Owner, Binding: binding}]; mon != nil {
 			mon.runs[msg.Synchronization.Run] = true
 		}
 	}
@@ -336,9 +332,9 @@ func (m *monitors) holdEvents(msg messages.GetSnapshots) {
 
 // synchronizationEnded lets go of the events that were held for a run that has failed.
 func (m *monitors) synchronizationEnded(msg messages.SynchronizationEnded) {
-	m.state.waiting = slices.DeleteFunc(m.state.waiting, func(r snapshotRequest) bool { return r.msg.Synchronization.Run == msg.Run })
+	m.waiting = slices.DeleteFunc(m.waiting, func(r snapshotRequest) bool { return r.msg.Synchronization.Run == msg.Run })
 	for _, binding := range msg.Bindings {
-		mon := m.state.watches[messages.WatchKey{Owner: msg.Owner, Binding: binding}]
+		mon := m.watches[messages.WatchKey{Owner: msg.Owner, Binding: binding}]
 		if mon == nil {
 			continue
 		}
@@ -350,7 +346,7 @@ func (m *monitors) synchronizationEnded(msg messages.SynchronizationEnded) {
 
 func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, complete bool) {
 	for i, b := range msg.Hook.Config.Kubernetes {
-		mon := m.state.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
+		mon := m.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
 		switch {
 		case mon == nil: // its module was disabled meanwhile, and the run is being cancelled
 			return messages.Snapshots{Err: errors.New("the watches of this hook were stopped")}, true
@@ -371,20 +367,20 @@ func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots,
 }
 
 func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
-	for key, mon := range m.state.watches {
+	for key, mon := range m.watches {
 		if key.Owner == msg.Owner {
 			mon.stop()
-			delete(m.state.watches, key)
+			delete(m.watches, key)
 		}
 	}
-	maps.DeleteFunc(m.state.runs, func(key hookKey, _ *hookWindow) bool { return key.owner == msg.Owner })
-	m.state.later = slices.DeleteFunc(m.state.later, func(l messages.SynchronizeLater) bool { return l.Owner == msg.Owner })
+	maps.DeleteFunc(m.runs, func(key hookKey, _ *hookWindow) bool { return key.owner == msg.Owner })
+	m.later = slices.DeleteFunc(m.later, func(l messages.SynchronizeLater) bool { return l.Owner == msg.Owner })
 	m.answer(ctx)     // runs that wait for these snapshots hear that they are gone
 	m.queueLater(ctx) // and queues let go of what waits for them
 }
 
 func (m *monitors) stopAll() {
-	for _, mon := range m.state.watches {
+	for _, mon := range m.watches {
 		mon.stop()
 	}
 }

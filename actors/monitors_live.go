@@ -12,8 +12,8 @@ import (
 )
 
 func (m *monitors) publish(ctx actor.Context) {
-	live := liveMonitors{waiting: len(m.state.waiting)}
-	for key, mon := range m.state.watches {
+	live := liveMonitors{waiting: len(m.waiting)}
+	for key, mon := range m.watches {
 		live.bindings = append(live.bindings, liveBinding{key, mon.binding, mon.watch, len(mon.held), mon.tooLarge})
 	}
 	m.program.Inspector.Publish(ctx.Self(), live)

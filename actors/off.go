@@ -30,7 +30,7 @@ func (c *converge) listOff(d discovery) []string {
 // whyOff says which rule has disabled a module, and which hook.
 func (c *converge) whyOff(v decide.Verdict, m addons.Module) string {
 	if v.Source == decide.ByHookFlag {
-		v.Reason = c.state.dynamicBy[values.FlagKey(m.Key)]
+		v.Reason = c.dynamicBy[values.FlagKey(m.Key)]
 	}
 	return v.WhyOff(m)
 }
@@ -39,29 +39,29 @@ func (c *converge) whyOff(v decide.Verdict, m addons.Module) string {
 // discovery has found. The map is not changed afterwards.
 func (c *converge) explainOff() {
 	off := map[string]string{}
-	for _, m := range c.state.tree.Modules {
-		flags, known := decide.SwitchedOn(m, c.state.dynamic, c.state.config), c.state.verdicts[m.Name]
+	for _, m := range c.tree.Modules {
+		flags, known := decide.SwitchedOn(m, c.dynamic, c.config), c.verdicts[m.Name]
 		switch {
 		case !flags.Enabled:
 			off[m.Name] = c.whyOff(flags, m)
-		case slices.Contains(c.state.enabled, m.Name) && !c.saysNo(m):
-		case c.state.discoveryFails != "":
-			off[m.Name] = c.state.discoveryFails
+		case slices.Contains(c.enabled, m.Name) && !c.saysNo(m):
+		case c.discoveryFails != "":
+			off[m.Name] = c.discoveryFails
 		case c.saysNo(m):
 			off[m.Name] = c.whyOff(known, m)
 		default:
 			off[m.Name] = "its flag is on, by " + flags.Source + "; the discovery that enables it has not ended"
 		}
 	}
-	for name := range c.state.removed {
+	for name := range c.removed {
 		off[name] = "its directory is gone"
 	}
-	c.state.off = off
+	c.off = off
 }
 
 // discoveryFailed remembers why no module can be enabled for now.
 func (c *converge) discoveryFailed(err error) {
 	c.program.Metrics.Converge.DiscoveryFailed.Inc()
-	c.state.discoveryFails = messages.DiscoveryFails(err)
+	c.discoveryFails = messages.DiscoveryFails(err)
 	c.explainOff()
 }

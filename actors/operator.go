@@ -70,7 +70,7 @@ func (o *Operator) spawn(ctx context.Context, b *boot, standby bool) error {
 	o.program.secretOff.Store(b.secret.off)
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	o.stop = stop
-	root, err := o.program.Spawn(operatorPath, newOperator(running, o.program, b, standby))
+	root, err := o.program.Spawn(operatorPath, func() actor.Actor { return newOperator(running, o.program, b, standby) })
 	if err != nil {
 		return err
 	}
@@ -157,10 +157,8 @@ const (
 // areYouReady is answered when all actors of the start are spawned.
 type areYouReady struct{}
 
-func newOperator(ctx context.Context, p *program, b *boot, standby bool) actor.Producer {
-	return func() actor.Actor {
-		return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, dirs: map[string]string{}, queues: newNamedQueues(), standby: standby}
-	}
+func newOperator(ctx context.Context, p *program, b *boot, standby bool) *operator {
+	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, dirs: map[string]string{}, queues: newNamedQueues(), standby: standby}
 }
 
 // Receive implements actor.Actor.
@@ -230,11 +228,11 @@ func (o *operator) spawnActing(ctx actor.Context, warm map[string][]hooks.Hook) 
 }
 
 // spawn starts a child, unless it is there.
-func (o *operator) spawn(ctx actor.Context, stage int, name string, producer actor.Producer) {
+func (o *operator) spawn(ctx actor.Context, stage int, name string, child actor.Actor) {
 	if o.children[name] {
 		return
 	}
-	pid, err := ctx.SpawnNamed(o.program.Props(producer), name)
+	pid, err := ctx.SpawnNamed(o.program.Props(func() actor.Actor { return child }), name)
 	if err != nil { // names are unique
 		o.program.Log.Error("bug: an actor could not be spawned", "name", name, "err", err)
 		return

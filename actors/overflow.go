@@ -35,7 +35,7 @@ func againAfter(overflows int) time.Duration {
 // overflowed treats a snapshot that is too large like one that may not be read: its hook does not run with it, no other hook
 // waits, and when it is complete again the hook has a Synchronization of all its bindings, for it has missed events (P5).
 func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
-	mon := m.state.watches[msg.watch]
+	mon := m.watches[msg.watch]
 	if mon == nil || mon.instance != msg.instance {
 		return
 	}
@@ -47,12 +47,12 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	mon.forgetHeld()
 	m.log.Error("the snapshot of a binding is too large: its hook does not run", "owner", msg.watch.Owner, "hook", mon.hook.Name, "binding", mon.binding.Name, "kind", mon.binding.Kind, "err", mon.tooLarge, "again", delay)
 	m.program.notify(kube.Notice{Warning: true, Reason: "SnapshotTooLarge", Message: fmt.Sprintf("hook %s does not run, the snapshot of its binding %s is too large: %s", mon.hook.Name, mon.binding.Name, mon.tooLarge)})
-	for i, a := range m.state.awaited {
+	for i, a := range m.awaited {
 		if a.Owner == msg.watch.Owner && a.Hook == mon.hook.Name {
-			m.state.awaited[i].resync = true
+			m.awaited[i].resync = true
 		}
 	}
-	if mon.shown && !m.state.standby { // else it was not shown, or its owner learns now that it comes later
+	if mon.shown && !m.standby { // else it was not shown, or its owner learns now that it comes later
 		for _, w := range synchronizations(mon.hook) {
 			w.Late, w.Again, w.Instead = true, true, mon.hook.Config.Version != hooks.V0 // which knows no Synchronization
 			m.synchronizeLater(ctx, messages.SynchronizeLater{
@@ -66,7 +66,7 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 
 // again fills the watch again, as the first time.
 func (m *monitors) again(ctx actor.Context, msg watchAgain) {
-	mon := m.state.watches[msg.watch]
+	mon := m.watches[msg.watch]
 	if mon == nil || mon.instance != msg.instance {
 		return
 	}

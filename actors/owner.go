@@ -20,15 +20,13 @@ import (
 // Results of hooks are applied one after the other: a result that must be written to
 // the ConfigMap waits for the config actor, and the ones behind it wait for that (D28).
 type owner struct {
-	*supervisor.Runs
+	runs    *supervisor.Runs
+	self    applier // the actor whose part it is
 	program *program
 	name    string // module name, or messages.GlobalHooks
 	log     *slog.Logger
-	state   *ownerState
 	// workingDir is WORKING_DIR of its hooks: the root in which they are searched (C23).
 	workingDir string
-	// hand returns what runs get to know; modules and global hooks differ.
-	hand func() known
 
 	applying *application
 	waiting  []application // behind the one that is being applied
@@ -38,10 +36,7 @@ type owner struct {
 	parked   map[string]bool                 // tasks that their queue no longer waits for
 	alone    map[string]bool                 // tasks in progress that need the release for themselves
 	next     []assignment                    // wait for the end of these
-}
 
-// ownerState survives a crash of the actor.
-type ownerState struct {
 	section      *values.Section
 	converged    convergedValues
 	hooks        []hooks.Hook
@@ -57,46 +52,43 @@ type convergedValues struct {
 	at      time.Time
 }
 
-func newOwner(p *program, name, workingDir string, state *ownerState) *owner {
-	log := p.Log
-	if name != messages.GlobalHooks {
-		log = log.With("module", name)
-	}
+func newOwner(self applier, p *program, name, workingDir string, log *slog.Logger, section *values.Section) *owner {
 	return &owner{
-		Runs: supervisor.NewRuns(p.System, log), program: p, name: name, log: log, state: state,
-		workingDir: workingDir, queued: map[string]bool{}, failing: map[string]messages.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{},
+		runs: supervisor.NewRuns(p.System, log), self: self, program: p, name: name, log: log, workingDir: workingDir, section: section,
+		synchronized: map[messages.BindingKey]bool{}, deferred: map[messages.BindingKey]bool{},
+		queued: map[string]bool{}, failing: map[string]messages.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{},
 	}
 }
 
-// receive handles the messages that all owners understand; self does what differs. It
+// receive handles the messages that all owners understand. It
 // reports whether the message was one of them.
-func (o *owner) receive(ctx actor.Context, self applier) bool {
-	if o.Runs.Receive(ctx) {
+func (o *owner) receive(ctx actor.Context) bool {
+	if o.runs.Receive(ctx) {
 		return true
 	}
 	switch msg := ctx.Message().(type) {
 	case messages.ApplyHookResult:
-		o.applyHookResult(ctx, self, application{msg: msg, from: ctx.Sender()})
+		o.applyHookResult(ctx, application{msg: msg, from: ctx.Sender()})
 	case messages.ConfigSaved:
-		o.configSaved(ctx, self, msg)
+		o.configSaved(ctx, msg)
 	case messages.SetConfig:
 		o.setConfig(msg)
 	case messages.BindingSynchronized:
-		o.bindingSynchronized(ctx, self, msg)
+		o.bindingSynchronized(ctx, msg)
 	case messages.BindingDeferred:
 		o.bindingDeferred(ctx, msg)
 	case messages.SnapshotsComplete:
-		self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Hook})
+		o.self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Hook})
 	case messages.AwaitSynchronized:
 		o.awaitSynchronized(ctx, msg)
 	case messages.RetryNow:
 		o.retryNow()
 	case handOver:
-		ctx.Respond(handed{known: o.hand()})
+		ctx.Respond(handed{known: o.self.known()})
 	case messages.ListHooks:
-		ctx.Respond(messages.HookList{Hooks: o.state.hooks})
+		ctx.Respond(messages.HookList{Hooks: o.hooks})
 	case messages.RememberValues:
-		o.state.converged = convergedValues{o.state.section, time.Now()}
+		o.converged = convergedValues{o.section, time.Now()}
 	default:
 		return false
 	}
@@ -107,7 +99,7 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 // config actor has checked it, but not the sections of disabled modules (D37): their old
 // values stay until theirs are fixed.
 func (o *owner) setConfig(msg messages.SetConfig) {
-	next, err := o.state.section.WithConfig(msg.Section, msg.Origin)
+	next, err := o.section.WithConfig(msg.Section, msg.Origin)
 	if err == nil {
 		next, err = next.WithSecret(msg.Secret, msg.SecretOrigin)
 	}
@@ -121,7 +113,7 @@ func (o *owner) setConfig(msg messages.SetConfig) {
 // setSection replaces the section. What must not be shown of it is known before anybody can see it.
 func (o *owner) setSection(section *values.Section) {
 	o.program.Secrets.Know(section.Key(), section.SecretTexts())
-	o.state.section = section
+	o.section = section
 	if o.name == messages.GlobalHooks {
 		o.program.global.Store(section)
 	}
@@ -129,19 +121,19 @@ func (o *owner) setSection(section *values.Section) {
 
 // values answers GetValues.
 func (o *owner) values() messages.Values {
-	return messages.Values{Section: o.state.section, Converged: o.state.converged.section, ConvergedAt: o.state.converged.at}
+	return messages.Values{Section: o.section, Converged: o.converged.section, ConvergedAt: o.converged.at}
 }
 
 // hook finds a hook by its name.
 func (o *owner) hook(name string) (hooks.Hook, error) {
-	i := slices.IndexFunc(o.state.hooks, func(h hooks.Hook) bool { return h.Name == name })
+	i := slices.IndexFunc(o.hooks, func(h hooks.Hook) bool { return h.Name == name })
 	if i < 0 {
 		return hooks.Hook{}, fmt.Errorf("hook %s is not loaded", name)
 	}
-	return o.state.hooks[i], nil
+	return o.hooks[i], nil
 }
 
 // job makes what a run needs to run hooks of this owner.
 func (o *owner) job(t messages.Task) job {
-	return job{program: o.program, owner: o.name, workingDir: o.workingDir, task: t, known: &known{}, log: o.log, limits: &o.state.limits, unfinished: &o.state.unfinished}
+	return job{program: o.program, owner: o.name, workingDir: o.workingDir, task: t, known: &known{}, log: o.log, limits: &o.limits, unfinished: &o.unfinished}
 }

@@ -52,12 +52,12 @@ func (c *converge) listProblems() {
 			all[owner] = problems
 		}
 	}
-	add(messages.GlobalHooks, c.state.globalProblems)
-	for _, m := range c.state.tree.Modules {
-		add(m.Name, slices.Concat(m.Problems(), c.state.unused[m.Name]))
+	add(messages.GlobalHooks, c.globalProblems)
+	for _, m := range c.tree.Modules {
+		add(m.Name, slices.Concat(m.Problems(), c.unused[m.Name]))
 	}
 	for _, owner := range slices.Sorted(maps.Keys(all)) {
-		news := slices.DeleteFunc(slices.Clone(all[owner]), func(p string) bool { return slices.Contains(c.state.problems[owner], p) })
+		news := slices.DeleteFunc(slices.Clone(all[owner]), func(p string) bool { return slices.Contains(c.problems[owner], p) })
 		if len(news) == 0 {
 			continue
 		}
@@ -67,13 +67,13 @@ func (c *converge) listProblems() {
 		}
 		c.program.notify(kube.Notice{Warning: true, Reason: "ModuleProblem", Message: about + ": " + strings.Join(news, "; ")})
 	}
-	c.state.problems = all
+	c.problems = all
 }
 
 // logNewWarnings logs what a reload has found on disk that was not there before.
 func (c *converge) logNewWarnings(now *addons.Tree) {
 	for _, warning := range now.Warnings {
-		if !slices.Contains(c.state.tree.Warnings, warning) {
+		if !slices.Contains(c.tree.Warnings, warning) {
 			c.log.Warn(warning)
 		}
 	}

@@ -50,7 +50,7 @@ func (c *converge) purgeLater(ctx actor.Context, t messages.Task) {
 	again := c.program.task(messages.Converge, t.Work, messages.Cause{Activation: messages.ByPurgeFailed})
 	again.Queue = purgeQueue
 	if work, ok := t.Work.(messages.PurgeRelease); ok {
-		c.state.purging[work.Release] = again.ID
+		c.purging[work.Release] = again.ID
 	}
 	c.program.enqueue(ctx, false, again)
 }
@@ -66,18 +66,18 @@ type (
 // the module, and what it has removed would be taken for what the run has installed.
 func (c *converge) endPurges(ctx actor.Context, modules []addons.Module) {
 	for _, m := range modules {
-		if id := c.state.purging[m.Name]; c.Has(id) {
-			c.Cancel(ctx, id)
+		if id := c.purging[m.Name]; c.runs.Has(id) {
+			c.runs.Cancel(ctx, id)
 			c.ending = append(c.ending, id)
 		}
-		delete(c.state.purging, m.Name) // one that has not begun is refused
+		delete(c.purging, m.Name) // one that has not begun is refused
 	}
 	c.awaiting = append(c.awaiting, ctx.Sender())
 	c.answerPurgesEnded(ctx)
 }
 
 func (c *converge) answerPurgesEnded(ctx actor.Context) {
-	c.ending = slices.DeleteFunc(c.ending, func(id string) bool { return !c.Has(id) })
+	c.ending = slices.DeleteFunc(c.ending, func(id string) bool { return !c.runs.Has(id) })
 	if len(c.ending) > 0 {
 		return
 	}
@@ -100,10 +100,10 @@ type (
 // mayPurge is false when the directory is back, when maintenance has begun since the
 // purge was queued, or when a later reload holds it back.
 func (c *converge) mayPurge(release string) purgeable {
-	back := slices.ContainsFunc(c.state.tree.Modules, func(m addons.Module) bool { return m.Name == release })
+	back := slices.ContainsFunc(c.tree.Modules, func(m addons.Module) bool { return m.Name == release })
 	return purgeable{
-		may:     !back && !slices.Contains(c.state.purges.Held, release) && !decide.Untouchable(c.state.tree.Modules, c.state.maintenance)(release),
-		removed: c.state.removed[release],
+		may:     !back && !slices.Contains(c.purges.Held, release) && !decide.Untouchable(c.tree.Modules, c.maintenance)(release),
+		removed: c.removed[release],
 	}
 }
 

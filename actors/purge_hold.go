@@ -27,10 +27,10 @@ const purgeReminder = 10 * time.Minute
 
 // steps decides what a reload does, and reports the purges that no person has allowed.
 func (c *converge) steps(ctx actor.Context, enabled []string) decide.Steps {
-	g := &c.state.purges
+	g := &c.purges
 	s, confirmed := decide.Reload{
-		Tree: c.state.tree, Enabled: enabled, Deployed: c.state.deployed, Ignored: c.program.IgnoredRelease,
-		Maintenance: c.state.maintenance, Purges: *g, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
+		Tree: c.tree, Enabled: enabled, Deployed: c.deployed, Ignored: c.program.IgnoredRelease,
+		Maintenance: c.maintenance, Purges: *g, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
 	}.Steps()
 	if confirmed {
 		allowed := setOf(s.Purge)
@@ -70,14 +70,14 @@ func (c *converge) noticeHeld(ctx actor.Context) {
 		return
 	}
 	c.program.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "PurgeHeld", Message: held.String()})
-	c.state.reminded++
-	self, again := ctx.Self(), remindHeld{c.state.reminded}
+	c.reminded++
+	self, again := ctx.Self(), remindHeld{c.reminded}
 	time.AfterFunc(purgeReminder, func() { c.program.Send(self, again) })
 }
 
 // heldPurge is the report about the purges that are held back; nil for none.
 func (c *converge) heldPurge() *messages.HeldPurge {
-	g := c.state.purges
+	g := c.purges
 	if len(g.Held) == 0 {
 		return nil
 	}
@@ -92,8 +92,8 @@ type confirmPurge struct{ value string }
 
 // confirmPurge has the next reload look at a confirmation. It begins at once.
 func (c *converge) confirmPurge(ctx actor.Context, value string) {
-	c.state.purges.Confirmed = value
-	if c.state.reload > 0 {
+	c.purges.Confirmed = value
+	if c.phase.begun() {
 		c.requestReload(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 	}
 }
@@ -104,13 +104,13 @@ type removeConfirmation struct{ value string }
 
 // confirmationSeen notes the annotation of a ConfigMap, valid or not.
 func (c *config) confirmationSeen(ctx actor.Context, value string) {
-	if value == c.state.confirmPurge {
+	if value == c.confirmPurge {
 		return
 	}
-	if !c.state.standby {
+	if !c.standby {
 		c.tellConfirmation(ctx, value)
 	}
-	c.state.confirmPurge = value
+	c.confirmPurge = value
 }
 
 func (c *config) tellConfirmation(ctx actor.Context, value string) {

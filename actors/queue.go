@@ -17,11 +17,7 @@ import (
 type queue struct {
 	program *program
 	name    string
-	state   *queueState
-}
 
-// queueState survives a crash of the actor.
-type queueState struct {
 	pending []messages.Task
 	current *messages.Task
 	since   time.Time // the current task began
@@ -30,10 +26,7 @@ type queueState struct {
 	left    *messages.RunHook // of the current task, to be set aside
 }
 
-func newQueue(p *program, name string) actor.Producer {
-	state := &queueState{}
-	return func() actor.Actor { return &queue{program: p, name: name, state: state} }
-}
+func newQueue(p *program, name string) *queue { return &queue{program: p, name: name} }
 
 // Receive implements actor.Actor.
 func (q *queue) Receive(ctx actor.Context) {
@@ -50,7 +43,7 @@ func (q *queue) Receive(ctx actor.Context) {
 	case messages.SnapshotsComplete:
 		q.bringBack(msg)
 	case endQueue:
-		q.state.ending = msg.number
+		q.ending = msg.number
 	default:
 		unhandled(ctx, q.program.Log)
 		return
@@ -73,18 +66,18 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	for _, t := range msg.Tasks {
 		t.QueuedAt = now
 		if msg.Head {
-			q.state.pending = slices.DeleteFunc(q.state.pending, func(waiting messages.Task) bool { return serves(t, waiting) })
+			q.pending = slices.DeleteFunc(q.pending, func(waiting messages.Task) bool { return serves(t, waiting) })
 			first = append(first, t)
 			continue
 		}
-		if slices.ContainsFunc(q.state.pending, func(waiting messages.Task) bool { return serves(waiting, t) }) ||
-			q.state.current != nil && repeats(t, *q.state.current) {
+		if slices.ContainsFunc(q.pending, func(waiting messages.Task) bool { return serves(waiting, t) }) ||
+			q.current != nil && repeats(t, *q.current) {
 			continue
 		}
-		q.state.pending = q.program.wait(q.state.pending, t)
+		q.pending = q.program.wait(q.pending, t)
 	}
 	if msg.Head {
-		q.state.pending = slices.Concat(first, q.state.pending)
+		q.pending = slices.Concat(first, q.pending)
 	}
 }
 
@@ -129,7 +122,7 @@ func runs(t messages.Task) []string {
 
 func (q *queue) drop(msg messages.DropTasks) {
 	defer q.program.Metrics.Queues.Acted(q.name, metrics.Filter, time.Now())
-	q.state.pending = slices.DeleteFunc(q.state.pending, func(t messages.Task) bool { return t.Reload == msg.Reload })
+	q.pending = slices.DeleteFunc(q.pending, func(t messages.Task) bool { return t.Reload == msg.Reload })
 }
 
 // crowd is how many triggers of one hook are many.
@@ -137,7 +130,7 @@ const crowd = 20
 
 // count returns how many triggers wait for hooks, and for which of them many do; mostly for none.
 func (q *queue) count() (triggers int, many map[string]int) {
-	for _, t := range q.state.pending {
+	for _, t := range q.pending {
 		w, ok := t.Work.(messages.RunHook)
 		if !ok || !joins(t) {
 			continue
@@ -154,12 +147,12 @@ func (q *queue) count() (triggers int, many map[string]int) {
 }
 
 func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
-	if q.state.current == nil || q.state.current.ID != msg.ID {
+	if q.current == nil || q.current.ID != msg.ID {
 		return
 	}
-	done, left := *q.state.current, q.state.left
-	q.state.left = nil
-	q.state.current = nil
+	done, left := *q.current, q.left
+	q.left = nil
+	q.current = nil
 	if left != nil {
 		done.Work = *left
 		q.keepAside(ctx, done)
@@ -167,36 +160,36 @@ func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
 }
 
 func (q *queue) next(ctx actor.Context) {
-	if q.state.current == nil {
+	if q.current == nil {
 		q.joinAside()
 	}
-	if q.state.current != nil || len(q.state.pending) == 0 {
+	if q.current != nil || len(q.pending) == 0 {
 		return
 	}
 	now := time.Now()
-	head, rest, more := firstRun(q.state.pending[0])
+	head, rest, more := firstRun(q.pending[0])
 	if more {
 		rest.ID = q.program.newTaskID()
-		q.state.pending[0] = rest
+		q.pending[0] = rest
 	} else {
-		q.state.pending = slices.Delete(q.state.pending, 0, 1)
+		q.pending = slices.Delete(q.pending, 0, 1)
 	}
-	q.state.current, q.state.since = &head, now
+	q.current, q.since = &head, now
 	q.program.Metrics.Queues.Acted(q.name, metrics.RemoveFirst, now)
 	q.program.Metrics.Queues.TaskStarted(head)
 	ctx.Request(q.program.owner(head.Owner), messages.ExecuteTask{Task: head})
 }
 
 func (q *queue) publish(ctx actor.Context) {
-	s := messages.QueueStatus{Length: len(q.state.pending), Since: q.state.since}
+	s := messages.QueueStatus{Length: len(q.pending), Since: q.since}
 	s.Triggers, s.Crowded = q.count()
-	s.Aside = len(q.state.aside)
-	if q.state.current != nil {
+	s.Aside = len(q.aside)
+	if q.current != nil {
 		s.Length++
 		s.InProgress = true
-		s.Head = append(s.Head, *q.state.current)
+		s.Head = append(s.Head, *q.current)
 	}
-	s.Head = append(s.Head, q.state.pending[:min(len(q.state.pending), shownTasks)]...)
+	s.Head = append(s.Head, q.pending[:min(len(q.pending), shownTasks)]...)
 	q.program.Inspector.Publish(ctx.Self(), s)
 }
 

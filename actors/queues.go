@@ -156,23 +156,23 @@ func queueChild(name string) string { return "queue/" + name }
 
 // tellEmpty answers endQueue, as soon as nothing waits and nothing is in progress.
 func (q *queue) tellEmpty(ctx actor.Context) {
-	if q.state.ending == 0 || q.state.current != nil || len(q.state.pending) > 0 {
+	if q.ending == 0 || q.current != nil || len(q.pending) > 0 {
 		return
 	}
-	ctx.Send(q.program.PID(operatorPath), queueEmpty{q.name, q.state.ending})
-	q.state.ending = 0
+	ctx.Send(q.program.PID(operatorPath), queueEmpty{q.name, q.ending})
+	q.ending = 0
 }
 
 // nameQueues notifies the root which queues the module's hooks name.
 func (m *module) nameQueues(ctx actor.Context) {
-	if names := queuesOf(m.state.hooks); len(names) > 0 {
+	if names := queuesOf(m.owner.hooks); len(names) > 0 {
 		ctx.Send(m.program.PID(operatorPath), useQueues{m.name, names})
 	}
 }
 
 // leaveQueues notifies it that the hooks are gone.
 func (m *module) leaveQueues(ctx actor.Context) {
-	if len(queuesOf(m.state.hooks)) > 0 {
+	if len(queuesOf(m.owner.hooks)) > 0 {
 		ctx.Send(m.program.PID(operatorPath), useQueues{owner: m.name})
 	}
 }

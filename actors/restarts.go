@@ -25,7 +25,7 @@ type restarts struct {
 
 // postpones reports whether a reload must wait for the end of the one in progress.
 func (c *converge) postpones(cause messages.Cause) bool {
-	r := &c.state.restarts
+	r := &c.restarts
 	if r.count < maxRestarts {
 		return false
 	}
@@ -42,11 +42,11 @@ func (c *converge) postpones(cause messages.Cause) bool {
 
 // beginPostponed asks for the reload that has waited for the end of another one.
 func (c *converge) beginPostponed(ctx actor.Context) {
-	next := c.state.restarts.postponed
+	next := c.restarts.postponed
 	if next == nil {
-		c.state.restarts = restarts{}
+		c.restarts = restarts{}
 		return
 	}
 	c.requestReload(ctx, *next)
-	c.state.restarts.postponed = nil
+	c.restarts.postponed = nil
 }

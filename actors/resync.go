@@ -32,7 +32,7 @@ func (m *monitors) resyncLater(ctx actor.Context, key messages.WatchKey, mon *mo
 // already, and a Deleted that it would not see could not be made up for. The queue drops
 // it when one that waits or runs serves as well.
 func (m *monitors) resync(ctx actor.Context, due resyncDue) {
-	mon := m.state.watches[due.watch]
+	mon := m.watches[due.watch]
 	if mon == nil || mon != due.mon {
 		return
 	}
@@ -40,7 +40,7 @@ func (m *monitors) resync(ctx actor.Context, due resyncDue) {
 	work := messages.SynchronizeHook{
 		Hook: mon.hook.Name, Bindings: []int{due.watch.Binding.Index}, Names: []string{mon.binding.Name}, Again: true,
 	}
-	if slices.ContainsFunc(m.state.later, deferred(due.watch.Owner, work)) {
+	if slices.ContainsFunc(m.later, deferred(due.watch.Owner, work)) {
 		return // it waits for a snapshot
 	}
 	t := m.program.task(due.watch.Owner, work, messages.Cause{Activation: messages.BySync, Detail: "resynchronizationPeriod of binding " + mon.binding.Name})

@@ -19,11 +19,7 @@ import (
 type schedule struct {
 	program *program
 	log     *slog.Logger
-	state   *scheduleState
-}
 
-// scheduleState survives a crash of the actor.
-type scheduleState struct {
 	open    bool // the first converge is over
 	owners  map[string][]hooks.Hook
 	entries map[string]entry // by crontab
@@ -39,9 +35,8 @@ type entry struct {
 // entriesDue is sent by the timer.
 type entriesDue struct{}
 
-func newSchedule(p *program) actor.Producer {
-	state := &scheduleState{owners: map[string][]hooks.Hook{}, entries: map[string]entry{}}
-	return func() actor.Actor { return &schedule{program: p, log: p.Log, state: state} }
+func newSchedule(p *program) *schedule {
+	return &schedule{program: p, log: p.Log, owners: map[string][]hooks.Hook{}, entries: map[string]entry{}}
 }
 
 // Receive implements actor.Actor.
@@ -51,13 +46,13 @@ func (s *schedule) Receive(ctx actor.Context) {
 	case *actor.Stopping:
 		s.disarm()
 	case messages.StartSchedules:
-		s.state.owners[msg.Owner] = msg.Hooks
+		s.owners[msg.Owner] = msg.Hooks
 		s.setEntries(ctx.Self())
 	case messages.StopSchedules:
-		delete(s.state.owners, msg.Owner)
+		delete(s.owners, msg.Owner)
 		s.setEntries(ctx.Self())
 	case messages.Converged:
-		s.state.open = true
+		s.open = true
 	case entriesDue:
 		s.due(ctx)
 	case messages.ScheduleFired:
@@ -65,23 +60,23 @@ func (s *schedule) Receive(ctx actor.Context) {
 	default:
 		unhandled(ctx, s.log)
 	}
-	s.program.Inspector.Publish(ctx.Self(), messages.ScheduleStatus{Crontabs: len(s.state.entries), Open: s.state.open})
+	s.program.Inspector.Publish(ctx.Self(), messages.ScheduleStatus{Crontabs: len(s.entries), Open: s.open})
 }
 
 // setEntries makes the entries match the crontabs of all owners.
 func (s *schedule) setEntries(self *actor.PID) {
 	wanted := map[string]cron.Schedule{}
-	for _, found := range s.state.owners {
+	for _, found := range s.owners {
 		for _, hook := range found {
 			for _, b := range hook.Config.Schedules {
 				wanted[b.Crontab] = b.Parsed
 			}
 		}
 	}
-	maps.DeleteFunc(s.state.entries, func(crontab string, _ entry) bool { return wanted[crontab] == nil })
+	maps.DeleteFunc(s.entries, func(crontab string, _ entry) bool { return wanted[crontab] == nil })
 	for crontab, parsed := range wanted {
-		if _, ok := s.state.entries[crontab]; !ok {
-			s.state.entries[crontab] = entry{parsed, parsed.Next(time.Now())}
+		if _, ok := s.entries[crontab]; !ok {
+			s.entries[crontab] = entry{parsed, parsed.Next(time.Now())}
 		}
 	}
 	s.arm(self)
@@ -91,43 +86,43 @@ func (s *schedule) setEntries(self *actor.PID) {
 func (s *schedule) arm(self *actor.PID) {
 	s.disarm()
 	var next time.Time
-	for _, e := range s.state.entries {
+	for _, e := range s.entries {
 		if !e.next.IsZero() && (next.IsZero() || e.next.Before(next)) {
 			next = e.next
 		}
 	}
 	if !next.IsZero() {
-		s.state.timer = time.AfterFunc(time.Until(next), func() { s.program.Send(self, entriesDue{}) })
+		s.timer = time.AfterFunc(time.Until(next), func() { s.program.Send(self, entriesDue{}) })
 	}
 }
 
 func (s *schedule) disarm() {
-	if s.state.timer != nil {
-		s.state.timer.Stop()
+	if s.timer != nil {
+		s.timer.Stop()
 	}
 }
 
 // due fires what is due. What was missed while the process could not run fires once.
 func (s *schedule) due(ctx actor.Context) {
 	now := time.Now()
-	for _, crontab := range slices.Sorted(maps.Keys(s.state.entries)) {
-		e := s.state.entries[crontab]
+	for _, crontab := range slices.Sorted(maps.Keys(s.entries)) {
+		e := s.entries[crontab]
 		if e.next.IsZero() || e.next.After(now) {
 			continue
 		}
-		s.state.entries[crontab] = entry{e.schedule, e.schedule.Next(now)}
+		s.entries[crontab] = entry{e.schedule, e.schedule.Next(now)}
 		s.fired(ctx, messages.ScheduleFired{Crontab: crontab})
 	}
 	s.arm(ctx.Self())
 }
 
 func (s *schedule) fired(ctx actor.Context, msg messages.ScheduleFired) {
-	if !s.state.open {
+	if !s.open {
 		s.log.Debug("tick dropped: the first converge is not over", "crontab", msg.Crontab)
 		return
 	}
-	for _, owner := range slices.Sorted(maps.Keys(s.state.owners)) {
-		for _, hook := range s.state.owners[owner] {
+	for _, owner := range slices.Sorted(maps.Keys(s.owners)) {
+		for _, hook := range s.owners[owner] {
 			for i, b := range hook.Config.Schedules {
 				if b.Crontab == msg.Crontab {
 					s.queueTick(ctx, owner, hook, i)

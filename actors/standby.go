@@ -27,14 +27,10 @@ import (
 // What only a hook or an enabled script decides is unknown here: a module that only a
 // hook switches on stays cold, one that its script switches off is warm in vain.
 type standby struct {
-	*supervisor.Runs
+	runs    *supervisor.Runs
 	program *program
 	log     *slog.Logger
-	state   *standbyState
-}
 
-// standbyState survives a crash of the actor.
-type standbyState struct {
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
 	flags       map[string]bool // in the ConfigMap
@@ -68,29 +64,34 @@ type loadedHooks struct {
 	cold  map[string]string
 }
 
-func newStandby(p *program, b *boot) actor.Producer {
-	state := &standbyState{tree: b.tree, globalHooks: b.globalHooks, flags: b.config.flags, hooks: map[string][]hooks.Hook{}, cold: map[string]string{}}
-	return func() actor.Actor {
-		return &standby{Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, state: state}
+func newStandby(p *program, b *boot) *standby {
+	return &standby{
+		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log,
+		tree: b.tree, globalHooks: b.globalHooks, flags: b.config.flags, hooks: map[string][]hooks.Hook{}, cold: map[string]string{},
 	}
+}
+
+// HandleFailure implements actor.SupervisorStrategy.
+func (s *standby) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
+	s.runs.HandleFailure(system, sup, child, stats, reason, message)
 }
 
 // Receive implements actor.Actor.
 func (s *standby) Receive(ctx actor.Context) {
-	if s.Runs.Receive(ctx) {
+	if s.runs.Receive(ctx) {
 		s.publish(ctx)
 		return
 	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
-		ctx.Send(s.program.PID(monitorsPath), warmUp{messages.GlobalHooks, s.state.globalHooks})
+		ctx.Send(s.program.PID(monitorsPath), warmUp{messages.GlobalHooks, s.globalHooks})
 		s.warmUp(ctx)
 	case flagsMoved:
-		s.state.flags = msg.flags
-		clear(s.state.cold) // perhaps it was the values
+		s.flags = msg.flags
+		clear(s.cold) // perhaps it was the values
 		s.warmUp(ctx)
 	case getWarm:
-		ctx.Respond(warmth{maps.Clone(s.state.hooks)}) // it goes on until it is stopped
+		ctx.Respond(warmth{maps.Clone(s.hooks)}) // it goes on until it is stopped
 		return
 	default:
 		unhandled(ctx, s.log)
@@ -100,32 +101,32 @@ func (s *standby) Receive(ctx actor.Context) {
 
 // wanted are the modules to be warm.
 func (s *standby) wanted() []addons.Module {
-	return slices.DeleteFunc(slices.Clone(s.state.tree.Modules), func(m addons.Module) bool {
-		return !decide.SwitchedOn(m, nil, s.state.flags).Enabled
+	return slices.DeleteFunc(slices.Clone(s.tree.Modules), func(m addons.Module) bool {
+		return !decide.SwitchedOn(m, nil, s.flags).Enabled
 	})
 }
 
 // warmUp loads what is missing and lets go of what is switched off. What comes while it
 // loads is seen to afterwards.
 func (s *standby) warmUp(ctx actor.Context) {
-	if s.Len() > 0 || s.Ending() {
+	if s.runs.Len() > 0 || s.runs.Ending() {
 		return
 	}
 	wanted := s.wanted()
-	for name := range s.state.hooks {
+	for name := range s.hooks {
 		if !slices.ContainsFunc(wanted, func(m addons.Module) bool { return m.Name == name }) {
 			ctx.Send(s.program.PID(monitorsPath), messages.Unwatch{Owner: name})
-			delete(s.state.hooks, name)
+			delete(s.hooks, name)
 		}
 	}
 	missing := slices.DeleteFunc(wanted, func(m addons.Module) bool { return s.known(m.Name) })
-	first := s.state.count == 0
+	first := s.count == 0
 	if len(missing) == 0 && !first {
 		return
 	}
-	s.state.count++
-	s.Start(ctx, supervisor.Task{
-		ID: "warm-up-" + strconv.Itoa(s.state.count), AllowFailure: true,
+	s.count++
+	s.runs.Start(ctx, supervisor.Task{
+		ID: "warm-up-" + strconv.Itoa(s.count), AllowFailure: true,
 		Work:      func(run *supervisor.Run) (any, error) { return s.load(run, missing, first), nil },
 		Succeeded: func(ctx actor.Context, result any) { s.loaded(ctx, result) },
 		Failed:    func(a supervisor.Attempt) { s.log.Warn("the stand-by stays cold", "err", a.Err) },
@@ -138,8 +139,8 @@ func (s *standby) warmUp(ctx actor.Context) {
 }
 
 func (s *standby) known(module string) bool {
-	_, warm := s.state.hooks[module]
-	_, cold := s.state.cold[module]
+	_, warm := s.hooks[module]
+	_, cold := s.cold[module]
 	return warm || cold
 }
 
@@ -181,19 +182,19 @@ func loadModuleHooks(ctx context.Context, w World, m addons.Module, log *slog.Lo
 func (s *standby) loaded(ctx actor.Context, result any) {
 	loaded, _ := result.(loadedHooks)
 	for name, found := range loaded.hooks {
-		s.state.hooks[name] = found
+		s.hooks[name] = found
 		ctx.Send(s.program.PID(monitorsPath), warmUp{name, found})
 	}
 	for name, why := range loaded.cold {
-		s.state.cold[name] = why
+		s.cold[name] = why
 	}
-	s.state.warm = true
-	s.log.Info("stand-by is warm", "modules", len(s.state.hooks), "cold", len(s.state.cold))
+	s.warm = true
+	s.log.Info("stand-by is warm", "modules", len(s.hooks), "cold", len(s.cold))
 }
 
 func (s *standby) publish(ctx actor.Context) {
-	status := messages.StandbyStatus{Warm: s.state.warm, Modules: len(s.state.hooks), Wanted: len(s.wanted())}
-	for _, why := range s.state.cold {
+	status := messages.StandbyStatus{Warm: s.warm, Modules: len(s.hooks), Wanted: len(s.wanted())}
+	for _, why := range s.cold {
 		status.Cold = append(status.Cold, why)
 	}
 	slices.Sort(status.Cold)

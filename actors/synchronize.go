@@ -11,34 +11,34 @@ import (
 )
 
 // bindingSynchronized notes that a binding needs no further Synchronization run.
-func (o *owner) bindingSynchronized(ctx actor.Context, self applier, msg messages.BindingSynchronized) {
-	if !o.Lives(msg.Task) {
+func (o *owner) bindingSynchronized(ctx actor.Context, msg messages.BindingSynchronized) {
+	if !o.runs.Lives(msg.Task) {
 		return // the module was disabled, and starts again
 	}
-	o.state.synchronized[msg.Binding] = true
-	delete(o.state.deferred, msg.Binding)
+	o.synchronized[msg.Binding] = true
+	delete(o.deferred, msg.Binding)
 	if msg.Late {
-		self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
+		o.self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
 	}
 	o.answerAwaiting(ctx)
 }
 
 // bindingDeferred notes that a binding is not waited for.
 func (o *owner) bindingDeferred(ctx actor.Context, msg messages.BindingDeferred) {
-	if !o.Lives(msg.Task) {
+	if !o.runs.Lives(msg.Task) {
 		return
 	}
-	o.state.deferred[msg.Binding] = true
+	o.deferred[msg.Binding] = true
 	o.answerAwaiting(ctx)
 }
 
 // awaitSynchronized queues what is missing in named queues and remembers who waits.
 func (o *owner) awaitSynchronized(ctx actor.Context, msg messages.AwaitSynchronized) {
 	o.awaiting = append(o.awaiting, ctx.Sender())
-	for _, hook := range o.state.hooks {
+	for _, hook := range o.hooks {
 		for _, w := range synchronizations(hook) {
 			queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
-			deferred := o.state.deferred[bindingKey(hook, w.Bindings[0])]
+			deferred := o.deferred[bindingKey(hook, w.Bindings[0])]
 			if queue == hooks.MainQueue || deferred || o.queued[queuedKey(w)] || o.allSynchronized(hook, w) {
 				continue
 			}
@@ -52,22 +52,22 @@ func (o *owner) awaitSynchronized(ctx actor.Context, msg messages.AwaitSynchroni
 }
 
 func (o *owner) answerAwaiting(ctx actor.Context) {
-	for _, hook := range o.state.hooks {
+	for _, hook := range o.hooks {
 		for i, b := range hook.Config.Kubernetes {
 			key := bindingKey(hook, i)
-			if b.WaitForSynchronization && b.Queue != hooks.MainQueue && !o.state.synchronized[key] && !o.state.deferred[key] {
+			if b.WaitForSynchronization && b.Queue != hooks.MainQueue && !o.synchronized[key] && !o.deferred[key] {
 				return
 			}
 		}
 	}
 	for _, pid := range o.awaiting {
-		ctx.Send(pid, handed{known: o.hand()})
+		ctx.Send(pid, handed{known: o.self.known()})
 	}
 	o.awaiting = nil
 }
 
 func (o *owner) allSynchronized(hook hooks.Hook, w messages.SynchronizeHook) bool {
-	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !o.state.synchronized[bindingKey(hook, i)] })
+	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !o.synchronized[bindingKey(hook, i)] })
 }
 
 // unqueued notes that a Synchronization task has ended, or was dropped.

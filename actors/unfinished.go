@@ -177,7 +177,7 @@ func (j job) finish(run *supervisor.Run, e effects) error {
 
 // dropEffects gives up what is left of a task that has ended.
 func (o *owner) dropEffects(t messages.Task) {
-	for _, e := range o.state.unfinished.drop(t.ID) {
+	for _, e := range o.unfinished.drop(t.ID) {
 		if len(e.synchronization.Bindings) > 0 {
 			o.program.Send(o.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: o.name, Synchronization: e.synchronization})
 		}

@@ -32,19 +32,19 @@ type resyncAll struct{ cause messages.Cause }
 const backDelay = 3 * time.Second
 
 func (c *config) clusterWentBack(ctx actor.Context, msg clusterWentBack) {
-	c.state.wentBack++
-	self, again := ctx.Self(), compareAgain{msg.watch, c.state.wentBack}
+	c.wentBack++
+	self, again := ctx.Self(), compareAgain{msg.watch, c.wentBack}
 	time.AfterFunc(backDelay, func() { c.program.Send(self, again) })
 }
 
 func (c *config) compareAgain(ctx actor.Context, msg compareAgain) {
-	if msg.count != c.state.wentBack {
+	if msg.count != c.wentBack {
 		return
 	}
 	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "ClusterWentBack", Message: fmt.Sprintf("The API server has gone back to an earlier state, as after a restore of etcd (seen by %d watches, the last of %s): values, hooks and releases are compared again", msg.count, msg.watch)})
-	c.state.wentBack = 0
-	c.state.kept.known = false // what is kept has gone back, too (P3)
-	if c.state.standby {
+	c.wentBack = 0
+	c.kept.known = false // what is kept has gone back, too (P3)
+	if c.standby {
 		return
 	}
 	c.log.Warn("the cluster has gone back to an earlier state: values, hooks and releases are compared again", "watches", msg.count)
@@ -58,7 +58,7 @@ func (c *config) compareAgain(ctx actor.Context, msg compareAgain) {
 func (m *monitors) resyncAll(ctx actor.Context, cause messages.Cause) {
 	type owned struct{ owner, hook string }
 	seen := map[owned]bool{}
-	for key, mon := range m.state.watches {
+	for key, mon := range m.watches {
 		if o := (owned{key.Owner, mon.hook.Name}); mon.open && !mon.warm && !seen[o] {
 			seen[o] = true
 			m.resyncHook(ctx, key.Owner, mon.hook, cause)

@@ -262,7 +262,7 @@ type slowedDue struct {
 }
 
 func (m *monitors) slowedDue(ctx actor.Context, due slowedDue) {
-	if mon := m.state.watches[due.watch]; mon != nil && mon == due.mon {
+	if mon := m.watches[due.watch]; mon != nil && mon == due.mon {
 		now := time.Now()
 		m.program.enqueue(ctx, false, mon.release(func(e slowedEvent) bool { return !e.due.After(now) })...)
 	}

@@ -12,11 +12,7 @@ import (
 // The types of this file are what actors publish about themselves for dumps, probes and
 // debug pages. They hold no values of users.
 
-// Phase is where a module is in its life.
-//
-//	disabled -RunModule-> starting -done-> ready -RunModule-> running -done-> ready
-//	any of them -SuspendModule-> suspended -ResumeModule-> as before
-//	any of them -DeleteModule-> deleting -done-> disabled
+// Phase is where a module is in its life. actors/module_phase.go draws what leads from one to the next.
 type Phase string
 
 // The phases of a module.

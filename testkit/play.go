@@ -3,6 +3,7 @@ package testkit
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -147,7 +148,7 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	p.metrics.ShowOldNames()
 	p.traps = &traps{laid: map[trap]bool{}}
 	if s.runner == nil || s.disk.hasPrograms() { // it logs into the trace of one play
-		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.Logger(p.witness.logLine)})
+		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.Logger(slog.LevelDebug, p.witness.logLine)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +258,7 @@ func (p *player) startBy(start func(*actors.Operator, context.Context) error) er
 func (p *player) World() (actors.World, error) {
 	p.witness.oneByOne = !p.isolate && p.width <= 1
 	world := actors.World{
-		Log: p.Trace.Logger(p.witness.logLine), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Plans: p.releases, Notices: notices{p.Trace},
+		Log: p.Trace.Logger(slog.LevelDebug, p.witness.logLine), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Plans: p.releases, Notices: notices{p.Trace},
 		WentBack: p.onWentBack, Metrics: p.metrics,
 		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
 		AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,

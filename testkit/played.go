@@ -33,6 +33,8 @@ type Played struct {
 	failed   bool      // an object of a failed run of a hook is there
 	looked   []*Played // by steps in the script
 	unsprung []string
+
+	transitions map[string]bool
 }
 
 // look takes stock.
@@ -48,6 +50,7 @@ func (r *Played) look(p *player) {
 	r.failed = p.Cluster.Server.ConfigMap(scenario.Namespace, failedObject).Data != nil
 	r.Runs = p.witness.ran()
 	p.witness.mu.Lock()
+	r.transitions = maps.Clone(p.witness.transitions)
 	r.events = slices.Clone(p.witness.events)
 	for _, run := range p.witness.runs {
 		run.wasCut = run.cut() // its context ends with the play

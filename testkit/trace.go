@@ -80,10 +80,13 @@ func isMilestone(message string) bool {
 	return false
 }
 
-// logLine shows warnings, errors and a few milestones. The witness hears of refused results, and of
-// messages that an actor did not know: always a mistake.
+// logLine shows warnings, errors and a few milestones. The witness hears of changes of phases, of refused
+// results, and of bugs, as a message that an actor did not know.
 func (w *witness) logLine(r slog.Record, attrs []slog.Attr) string {
-	if r.Level < slog.LevelWarn && !isMilestone(r.Message) {
+	if actor, ok := strings.CutSuffix(r.Message, " changes phase"); ok {
+		w.phaseChanges(actor, r)
+	}
+	if r.Level < slog.LevelInfo || r.Level < slog.LevelWarn && !isMilestone(r.Message) {
 		return ""
 	}
 	line, module := r.Message, messages.GlobalHooks
@@ -102,7 +105,7 @@ func (w *witness) logLine(r slog.Record, attrs []slog.Attr) string {
 	if strings.Contains(line, "its result is refused") {
 		w.note("refused", module)
 	}
-	if r.Message == "unhandled message" {
+	if r.Message == "unhandled message" || strings.HasPrefix(r.Message, "bug: ") {
 		w.problem("%s", line)
 	}
 	return line

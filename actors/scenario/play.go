@@ -41,7 +41,7 @@ type play struct {
 
 func newPlay(s *Scenario, o Options) *play {
 	trace := &Trace{}
-	p := &play{scenario: s, options: o, log: trace.Logger(logLine), dispatcher: &dispatcher{}, clock: newClock()}
+	p := &play{scenario: s, options: o, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock()}
 	p.Engine = NewEngine(NewCluster(cmp.Or(s.Given.KubernetesVersion, DefaultVersion), p.log), trace)
 	p.Cast, p.recorder = p, newRecorder(p.Engine, s.Given.FromGlobalHooks)
 	return p

@@ -43,20 +43,21 @@ func (t *Trace) String() string {
 	return strings.Join(t.lines, "\n")
 }
 
-// Logger returns a logger whose records of level Info and above become lines. Format makes a line
+// Logger returns a logger whose records of a level and above become lines. Format makes a line
 // of a record and all its attributes; "" is none.
-func (t *Trace) Logger(format func(r slog.Record, attrs []slog.Attr) string) *slog.Logger {
-	return slog.New(handler{trace: t, format: format})
+func (t *Trace) Logger(level slog.Level, format func(r slog.Record, attrs []slog.Attr) string) *slog.Logger {
+	return slog.New(handler{trace: t, level: level, format: format})
 }
 
 type handler struct {
 	trace  *Trace
+	level  slog.Level
 	format func(slog.Record, []slog.Attr) string
 	attrs  []slog.Attr
 }
 
 // Enabled implements slog.Handler.
-func (h handler) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelInfo }
+func (h handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
 
 // Handle implements slog.Handler.
 func (h handler) Handle(_ context.Context, r slog.Record) error {
