@@ -38,7 +38,7 @@ type flagChanges struct {
 	configChanged bool
 }
 
-// applyHookResult is step 3 of a task's way: check everything, then commit (D26).
+// applyHookResult is step 3 of the way of a task (docs/architecture.md): check everything, then commit (D26).
 func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) {
 	if o.applying != nil {
 		o.waiting = append(o.waiting, a)

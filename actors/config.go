@@ -30,7 +30,7 @@ type config struct {
 	started func(self *actor.PID) // begins to watch, once in the life of the process
 }
 
-// configState survives a crash of the actor.
+// configState is what config knows.
 type configState struct {
 	// known are the texts of all keys as owners know them: the last valid ones, and what
 	// the operator wrote itself.

@@ -10,7 +10,7 @@ import (
 	"addon-operator/messages"
 )
 
-// objectChanged is step 1 of a task's way: a change becomes a task in the queue of the
+// objectChanged is step 1 of the way of a task (docs/architecture.md): a change becomes a task in the queue of the
 // binding, or waits until the Synchronization has succeeded.
 func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) {
 	mon := m.state.watches[msg.Watch]

@@ -29,7 +29,7 @@ type monitors struct {
 	state   *monitorsState
 }
 
-// monitorsState survives a crash of the actor.
+// monitorsState is what monitors know.
 type monitorsState struct {
 	watches map[messages.WatchKey]*monitor
 	started uint64 // counts watches

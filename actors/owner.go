@@ -40,7 +40,7 @@ type owner struct {
 	next     []assignment                    // wait for the end of these
 }
 
-// ownerState survives a crash of the actor.
+// ownerState is what the actors of modules and of global hooks both know, and hand over to runs.
 type ownerState struct {
 	section      *values.Section
 	converged    convergedValues

@@ -20,7 +20,7 @@ type queue struct {
 	state   *queueState
 }
 
-// queueState survives a crash of the actor.
+// queueState is what a queue knows.
 type queueState struct {
 	pending []messages.Task
 	current *messages.Task

@@ -22,7 +22,7 @@ type schedule struct {
 	state   *scheduleState
 }
 
-// scheduleState survives a crash of the actor.
+// scheduleState is what the actor of schedules knows.
 type scheduleState struct {
 	open    bool // the first converge is over
 	owners  map[string][]hooks.Hook

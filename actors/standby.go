@@ -33,7 +33,7 @@ type standby struct {
 	state   *standbyState
 }
 
-// standbyState survives a crash of the actor.
+// standbyState is what the actor of a follower knows.
 type standbyState struct {
 	tree        *addons.Tree
 	globalHooks []hooks.Hook
