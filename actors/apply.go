@@ -26,8 +26,8 @@ type applier interface {
 	patches(hooks.Result) (config, memory values.Patch, flags flagChanges, err error)
 	// committed is called after a result has become values.
 	committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges)
-	// late is called when a deferred Synchronization has succeeded: what was done without
-	// that hook is done again.
+	// late is called when a deferred Synchronization has succeeded, or the snapshots are complete
+	// for which a hook was skipped: what was done without that hook is done again.
 	late(ctx actor.Context, cause messages.Cause)
 }
 

@@ -6,6 +6,6 @@
 // then crontabs fire and failed tasks are tried again. A step is over when the operator has
 // nothing left to do.
 //
-// Command addon-operator and tests use this package. It knows nothing of *testing.T, and
+// Package cmd/local and tests use this package. It knows nothing of *testing.T, and
 // nothing of the rest of testkit.
 package scenario
