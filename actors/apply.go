@@ -28,8 +28,8 @@ type applier interface {
 	patches(hooks.Result) (config, memory values.Patch, flags flagChanges, err error)
 	// committed is called after a result has become values.
 	committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges)
-	// late is called when a deferred Synchronization has succeeded: what was done without
-	// that hook is done again.
+	// late is called when a deferred Synchronization has succeeded, or the snapshots are complete
+	// for which a hook was skipped: what was done without that hook is done again.
 	late(ctx actor.Context, cause messages.Cause)
 }
 
@@ -40,7 +40,7 @@ type flagChanges struct {
 	configChanged bool
 }
 
-// applyHookResult is step 3 of a task's way: check everything, then commit (D26).
+// applyHookResult is step 3 of the way of a task (docs/architecture.md): check everything, then commit (D26).
 func (o *owner) applyHookResult(ctx actor.Context, a application) {
 	if o.applying != nil {
 		o.waiting = append(o.waiting, a)

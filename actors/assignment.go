@@ -84,7 +84,7 @@ type sender interface {
 	Send(to *actor.PID, message any)
 }
 
-// ended notifies the queue that nothing of a task runs any more, and nothing will.
+// ended notifies the queue that it need not wait for a task any more: nothing of it runs, or it is parked.
 func ended(ctx sender, t messages.Task, queue *actor.PID) {
 	ctx.Send(queue, messages.TaskDone{ID: t.ID})
 }

@@ -406,7 +406,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	}
 }
 
-// configChanged is step 16. Modules that were just switched off are stopped at once, so
+// configChanged reacts to an edit (G16). Modules that were just switched off are stopped at once, so
 // that a module which keeps failing does not delay the reload that deletes it (E11, F8).
 func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
 	c.config = msg.Flags

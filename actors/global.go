@@ -137,7 +137,7 @@ func (g *globalHooks) patches(r hooks.Result) (config, memory values.Patch, flag
 	return config, memory, flags, nil
 }
 
-// committed implements applier: event 13 (G13, G18).
+// committed implements applier (G13, G18).
 func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges) {
 	converge := g.program.PID(convergePath)
 	flagsChanged := flags.configChanged

@@ -17,7 +17,7 @@ import (
 )
 
 // healer is notified of objects of releases that are gone, and of releases that another client
-// changed, and lets their modules run again (event 15, H13). Watching is helm's business;
+// changed, and lets their modules run again (G15, H13). Watching is helm's business;
 // here is known whose an object is, and what the module was doing when it went.
 //
 // What counts depends on where the run of the module is:

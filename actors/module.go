@@ -307,7 +307,7 @@ func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagCha
 	return config, memory, flagChanges{}, nil
 }
 
-// committed implements applier: event 14 (G14, G18). An enabled script is asked again first (E6).
+// committed implements applier (G14, G18). An enabled script is asked again first (E6).
 func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
 	switch {
 	case !changed || m.off():

@@ -80,7 +80,7 @@ func (j moduleJob) loadHooks(run *supervisor.Run) (err error) {
 	return j.ask(run, getHooks{})
 }
 
-// startUp is step 5.1: onStartup hooks, Synchronization, then schedules tick.
+// startUp is G5.1: onStartup hooks, Synchronization, then schedules tick.
 func (j moduleJob) startUp(run *supervisor.Run) error {
 	if err := j.runOrders(run, hooks.OnStartup); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (j moduleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) err
 	return nil
 }
 
-// applyRelease is step 5.3. Helm sees the values without the list of enabled modules
+// applyRelease is G5.3. Helm sees the values without the list of enabled modules
 // (D9) and is not cancelled in the middle: only the end of the grace period stops it.
 func (j moduleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, untouched bool, err error) {
 	if !charts.Exists(j.module.Dir) {

@@ -24,7 +24,7 @@ import (
 	"addon-operator/values"
 )
 
-// World is all that the actors can touch outside their mailboxes. Command and testkit
+// World is all that the actors can touch outside their mailboxes. Package cmd/operator and testkit
 // fill it; nothing in it is changed afterwards.
 type World struct {
 	Log       *slog.Logger
@@ -62,8 +62,8 @@ type World struct {
 	// (kube.Client.WentBack). It may be nil: then this is not noticed.
 	WentBack func(ctx context.Context, notify func(watch string))
 	Metrics  *metrics.Metrics
-	// Writes is done when Helm must stop writing at once: at the end of the grace period.
-	// Cancelling a task does not stop Helm in the middle.
+	// Writes is the context of what Helm does. It is done when Helm must stop writing at once: at the
+	// end of the grace period. Cancelling a task does not stop Helm in the middle.
 	Writes context.Context
 	// Dirs are searched again at each reload.
 	Dirs addons.Dirs

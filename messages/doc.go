@@ -14,7 +14,7 @@
 //	StartUp              operator          converge
 //	ShutDown             cmd               operator
 //
-//	Enqueue              all owners        operator (spawns the queue), queue
+//	Enqueue              who makes tasks   queue; operator, which passes it on to queues but main
 //	DropTasks            converge          queue
 //	ExecuteTask          queue             owner
 //	TaskDone             owner             queue
@@ -47,6 +47,7 @@
 //	GetSnapshots         run               monitors
 //	Snapshots            monitors          run
 //	UnlockBinding        run               monitors
+//	SynchronizationEnded run, owner        monitors
 //	SynchronizeLater     run               monitors
 //	AwaitSnapshots       run, queue        monitors
 //	SnapshotsComplete    monitors          queue, module, global-hooks
@@ -69,7 +70,8 @@
 //	ConfigChanged        config            converge
 //	SetConfig            config            module, global-hooks
 //	ConfigFlagsSaved     config            converge
-//
+//	CheckConfig          server            config
+//	ConfigChecked        config            server
 //
 //	ReloadModules        global, module    converge
 //	SetDynamicFlags      global-hooks      converge, config

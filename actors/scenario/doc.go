@@ -7,6 +7,6 @@
 // nothing left to do.
 //
 // The engine below it also plays the lifecycle scripts of package testkit, which has a cast of
-// its own: see [Cast]. Command addon-operator and tests use this package. It knows nothing of
+// its own: see [Cast]. Package cmd/local and tests use this package. It knows nothing of
 // *testing.T.
 package scenario
