@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -55,9 +56,35 @@ func TestCrashKillsHooks(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-late:
+			_ = syscall.Kill(pid, syscall.SIGKILL)
 			t.Fatal("the hook has outlived the process")
 		}
 	}
+}
+
+// A hook whose start hangs, as on a file system that does not answer, does not keep a crashed process alive.
+func TestCrashDespiteAStartThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs := make(chan struct{})
+		runner, err := hooks.NewRunner(hooks.Options{TmpDir: t.TempDir(), Log: slog.New(slog.DiscardHandler), May: func() error {
+			<-hangs
+			return errors.New("not any more")
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, err := runner.Enabled(t.Context(), hooks.EnabledScript{Module: "m", Path: "/bin/true"})
+			t.Logf("the script ended with %v", err)
+		}()
+		synctest.Wait()
+		exited := make(chan int, 2)
+		go (&replica{runner: runner}).crashed(func(code int) { exited <- code })
+		if code := <-exited; code != int(crashed) {
+			t.Errorf("exit code %d", code)
+		}
+		close(hangs)
+	})
 }
 
 // alive reports whether there is a process that is not only waiting to be reaped.
@@ -72,7 +99,7 @@ func alive(pid int) bool {
 // crashWithAHook lets an actor crash while a hook runs.
 func crashWithAHook(t *testing.T, dir string) {
 	script := filepath.Join(dir, "enabled")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho $$ > "+dir+"/new && mv "+dir+"/new "+dir+"/pid\nexec sleep 600\n"), 0o755); err != nil {
+	if err := os.WriteFile(script, []byte("#!/bin/sh\nsleep 600 &\necho $! > "+dir+"/new && mv "+dir+"/new "+dir+"/pid\nwait\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))

@@ -237,6 +237,9 @@ func (r *replica) close() { r.keeper.Close() }
 // has sent may be on its way, so another replica waits until the Lease expires. A container that is restarted
 // in this Pod need not: it knows when this process has ended (predecessor.go).
 func (r *replica) crashed(exit func(code int)) {
+	// A kill waits for hooks that are being started, which may hang with their file system: the end must not.
+	const killTime = 5 * time.Second
+	time.AfterFunc(killTime, func() { exit(int(crashed)) })
 	r.runner.Kill() // alone, there is no Keeper that would
 	exit(int(crashed))
 }

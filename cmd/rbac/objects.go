@@ -16,6 +16,7 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
+	helmmanifest "addon-operator/helm/manifest"
 	"addon-operator/kube"
 	"addon-operator/values"
 )
@@ -40,13 +41,18 @@ func (g *generator) objects(ctx context.Context, m addons.Module, record string)
 	why := "chart of module " + m.Name
 	made := map[rbacv1.RoleRef]bool{}
 	var bindings []object
-	for _, document := range documents(text) {
+	found, err := helmmanifest.Parse(text) // as Helm reads it: a List is its items
+	if err != nil {
+		return fmt.Errorf("%s: %w", why, err)
+	}
+	for _, u := range found {
+		document, err := u.MarshalJSON()
+		if err != nil {
+			return fmt.Errorf("%s: %w", why, err)
+		}
 		var o object
 		if err := yaml.Unmarshal(document, &o); err != nil {
 			return fmt.Errorf("%s: %w", why, err)
-		}
-		if o.Kind == "" {
-			continue
 		}
 		namespace, err := g.object(ctx, o, why)
 		switch {

@@ -106,6 +106,14 @@ func TestRulesOfModules(t *testing.T) {
 			"-- modules/a/templates/a.yaml --\napiVersion: v1\nkind: Service\nmetadata: {name: a, namespace: other}",
 			"other |  | services |  | " + all7,
 		},
+		"the items of a list": {
+			"-- modules/a/templates/a.yaml --\napiVersion: v1\nkind: List\nitems: [{apiVersion: v1, kind: Service, metadata: {name: a, namespace: other}}]",
+			"other |  | services |  | " + all7,
+		},
+		"the items of a list of one kind": {
+			"-- modules/a/templates/a.yaml --\napiVersion: v1\nkind: ServiceList\nitems: [{apiVersion: v1, kind: Service, metadata: {name: a, namespace: other}}]",
+			"other |  | services |  | " + all7,
+		},
 		"an object of a hook of Helm with output": {
 			"-- modules/a/templates/a.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: a\n  annotations: {helm.sh/hook: pre-install, helm.sh/hook-output-log-policy: hook-succeeded}",
 			"addons |  | pods/log |  | get",
