@@ -104,12 +104,11 @@ func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
 		return
 	}
 	mon.seen = max(mon.seen, msg.Seen)
-	for len(mon.held) > 0 {
-		if change := mon.held[0]; change.Seq > mon.seen {
+	for _, change := range mon.held {
+		if change.Seq > mon.seen {
 			m.queueEvent(ctx, mon, change)
 			mon.seen = change.Seq
 		}
-		mon.held = mon.held[1:]
 	}
 	m.resyncLater(ctx, msg.Watch, mon)
 	if mon.flooded {
