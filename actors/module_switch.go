@@ -12,27 +12,20 @@ import (
 // How a module is switched off and on. Flags suspend it at once, before the reload that
 // deletes it: a task that keeps failing must not delay that. Until then nothing is lost.
 
-// missed keeps a task that ends because the module is switched off: when it is switched
-// on again before it was deleted, nothing has happened (E14), and the task is due. Of the
-// ticks of a schedule one is: the reload may be held up for days.
-func (m *module) missed(t messages.Task) {
-	if m.phase != messages.Suspended || slices.ContainsFunc(m.missedTasks, func(kept messages.Task) bool { return repeats(t, kept) }) {
-		return
+// miss keeps a task that has ended because the module is switched off: when it is switched on again before it was
+// deleted, nothing has happened (E14), and the task is due. Of the ticks of a schedule one is: the reload may be held up for days.
+func (m *module) miss(t messages.Task) {
+	if m.life.phase == messages.Suspended && !slices.ContainsFunc(m.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
+		m.missed = m.program.wait(m.missed, t)
 	}
-	m.missedTasks = m.program.wait(m.missedTasks, t)
 }
 
-// catchUp queues the tasks again that were missed.
-func (m *module) catchUp(ctx actor.Context) {
-	for _, t := range m.missedTasks {
-		m.again(ctx, t)
+// again queues tasks that did not end as they should.
+func (p *program) again(ctx actor.Context, tasks ...messages.Task) {
+	for _, t := range tasks {
+		t.ID = p.newTaskID()
+		p.enqueue(ctx, false, t)
 	}
-	m.missedTasks = nil
-}
-
-func (m *module) again(ctx actor.Context, t messages.Task) {
-	t.ID = m.program.newTaskID()
-	m.program.enqueue(ctx, false, t)
 }
 
 // deleted ends a delete: nothing of the module is left but its static values, and under
@@ -45,7 +38,7 @@ func (m *module) deleted(ctx actor.Context, result any) {
 	m.stopListening(ctx)
 	m.reset()
 	m.begun = false
-	m.become(messages.Disabled)
+	m.life.become(messages.Disabled)
 	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
 	m.log.Info("module is deleted")
 }
@@ -54,14 +47,14 @@ func (m *module) deleted(ctx actor.Context, result any) {
 // whose first run has not begun must not begin it; the reload that follows enables it again
 // when it is switched on by then.
 func (m *module) suspend(ctx actor.Context) {
-	if m.phase == messages.Waiting {
+	if m.life.phase == messages.Waiting {
 		m.forget(ctx)
 	}
-	if m.off() {
+	if m.life.off() {
 		return
 	}
 	m.forgetRelease()
-	m.become(messages.Suspended)
+	m.life.become(messages.Suspended)
 	m.loading = loading{} // it is cancelled, and who waits for it
 	m.owner.discardResults()
 	m.owner.dropNext(ctx)
@@ -75,16 +68,16 @@ func (m *module) forget(ctx actor.Context) {
 	m.owner.dropNext(ctx)
 	m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled)
 	m.stopListening(ctx)
-	m.begun = m.begun || m.loaded && m.phase != messages.Disabled && m.phase != messages.Waiting
+	m.begun = m.begun || m.loaded && m.life.phase != messages.Disabled && m.life.phase != messages.Waiting
 	m.reset()
-	m.become(messages.Disabled)
+	m.life.become(messages.Disabled)
 }
 
 // stopListening ends the watches, schedules and queues of the module's hooks (G6.4).
 func (m *module) stopListening(ctx actor.Context) {
-	m.stopDelayed()
+	m.delayed.stop()
 	m.forgetDrift(ctx)
-	m.leaveQueues(ctx)
+	m.program.leaveQueues(ctx, m.name, m.owner.hooks)
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
 	m.forgetRelease()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
@@ -95,11 +88,12 @@ func (m *module) stopListening(ctx actor.Context) {
 // delete that has begun cannot be undone: what is left of it is cancelled, and the
 // module starts from the beginning.
 func (m *module) resume(ctx actor.Context) {
-	switch m.phase {
+	switch m.life.phase {
 	case messages.Deleting:
 		m.forget(ctx)
 	case messages.Suspended:
-		m.catchUp(ctx)
-		m.become(m.resumes)
+		m.program.again(ctx, m.missed...)
+		m.missed = nil
+		m.life.become(m.life.resumes)
 	}
 }
