@@ -83,14 +83,14 @@ func driftDelay(module string, d time.Duration) time.Duration {
 	return d + d/10*time.Duration(sum.Sum32()%steps)/steps
 }
 
-// seekDriftLater begins to wait for the next look.
-func (m *module) seekDriftLater(d time.Duration) {
-	if !m.program.seeksDrift() {
+// lookLater begins to wait for the next look at a module.
+func (d *driftState) lookLater(p *program, module string, in time.Duration) {
+	if !p.seeksDrift() {
 		return
 	}
-	m.drift.number++
-	due, self := driftDue{m.drift.number}, m.program.owner(m.name)
-	time.AfterFunc(driftDelay(m.name, d), func() { m.program.Send(self, due) })
+	d.number++
+	due, to := driftDue{d.number}, p.owner(module)
+	time.AfterFunc(driftDelay(module, in), func() { p.Send(to, due) })
 }
 
 // stopDrift ends the look in progress and the waiting for the next one.
@@ -132,7 +132,7 @@ func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
 	a.succeeded = m.driftLooked
 	a.failed = func(at supervisor.Attempt) {
 		m.drift.failed = at.Err.Error()
-		m.seekDriftLater(m.program.DriftPeriod)
+		m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
 	}
 	m.owner.start(ctx, m.unlessGone(a))
 }
@@ -152,7 +152,7 @@ func (j moduleJob) seekDrift(run *supervisor.Run) (driftFound, error) {
 func (m *module) driftLooked(ctx actor.Context, result any) {
 	found, _ := result.(driftFound)
 	if !m.mayDrift() || !found.known {
-		m.seekDriftLater(m.program.DriftPeriod)
+		m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
 		return
 	}
 	d := &m.drift
@@ -169,7 +169,7 @@ func (m *module) driftLooked(ctx actor.Context, result any) {
 		m.correctDrift(ctx)
 		return
 	}
-	m.seekDriftLater(m.program.DriftPeriod)
+	m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
 }
 
 // report logs what was not logged before.

@@ -66,42 +66,26 @@ func newModule(p *program, dir addons.Module, section *values.Section, warm []ho
 	return m
 }
 
-// reset forgets what belongs to an enabled module only (E11).
-func (m *module) reset() {
-	m.owner.hooks, m.loaded = nil, false
-	m.owner.synchronized, m.owner.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
-	m.owner.section = m.owner.section.WithoutPatches()
-	m.owner.unfinished.clear()
-	m.last, m.missed, m.fights = helm.Outcome{}, nil, nil
-	m.succeeded, m.failed = time.Time{}, time.Time{}
-}
-
 // Receive implements actor.Actor.
 func (m *module) Receive(ctx actor.Context) {
-	if m.owner.receive(ctx) {
-		m.answerQuiet(ctx)
-		m.publish()
-		return
+	if !m.owner.receive(ctx) && !m.receive(ctx) {
+		unhandled(ctx, m.log)
 	}
+	m.answerQuiet(ctx)
+	m.publish()
+}
+
+// receive handles the messages that only modules understand, and reports whether it was one.
+func (m *module) receive(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
 	case messages.ExecuteTask:
 		m.execute(ctx, msg.Task)
-	case messages.GetValues:
-		ctx.Respond(m.owner.values())
-		return
 	case getHooks:
 		m.getHooks(ctx)
 	case startedUp:
-		if m.owner.runs.Lives(msg.task) { // else the schedules have just been stopped
-			ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.owner.hooks})
-		}
+		m.startSchedules(ctx, msg.task)
 	case messages.EnableModule:
-		m.resume(ctx)
-		if m.life.phase == messages.Disabled {
-			m.program.nameQueues(ctx, m.name, m.owner.hooks) // its hooks may have been loaded while another replica led
-			m.life.become(messages.Waiting)
-		}
-		m.loadHooks(ctx)
+		m.enable(ctx)
 	case messages.SuspendModule:
 		m.suspend(ctx)
 	case messages.ResumeModule:
@@ -113,7 +97,6 @@ func (m *module) Receive(ctx actor.Context) {
 		m.forget(ctx)
 	case messages.GetDrift:
 		ctx.Respond(m.drift.answer(m.program, msg.Secrets))
-		return
 	case driftDue:
 		m.driftDue(ctx, msg)
 	case retireModule:
@@ -127,14 +110,21 @@ func (m *module) Receive(ctx actor.Context) {
 	case messages.SetMaintenance:
 		m.setMaintenance(ctx, msg.Mode)
 	case scriptAgreed:
-		m.runChanged(ctx, msg.cause)
+		m.reconcile(ctx, msg.cause)
 	case awaitQuiet:
 		m.awaitQuiet = append(m.awaitQuiet, ctx.Sender())
 	default:
-		unhandled(ctx, m.log)
+		return false
 	}
-	m.answerQuiet(ctx)
-	m.publish()
+	return true
+}
+
+// startSchedules is called by the run of a task, which may have been cancelled meanwhile: then the schedules have
+// just been stopped.
+func (m *module) startSchedules(ctx actor.Context, task string) {
+	if m.owner.runs.Lives(task) {
+		ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.owner.hooks})
+	}
 }
 
 // known implements applier.
@@ -244,7 +234,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 		m.last, m.crdsDue = outcome.release, false
 		m.tellUnstable(t, outcome.release)
 		m.drift.correcting = nil
-		m.seekDriftLater(driftMoment)
+		m.drift.lookLater(m.program, m.name, driftMoment)
 	}
 	m.life.become(messages.Ready)
 	if m.lastRun != nil {
@@ -309,21 +299,14 @@ func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, chan
 	case m.module.EnabledScript != "":
 		ctx.Send(m.program.PID(convergePath), sectionChanged{m.name, msg.Cause, msg.Triggers})
 	case msg.Triggers:
-		m.runChanged(ctx, msg.Cause)
+		m.reconcile(ctx, msg.Cause)
 	}
 }
 
-// runChanged queues the run of a module whose values have changed.
-func (m *module) runChanged(ctx actor.Context, cause messages.Cause) {
+// reconcile implements applier.
+func (m *module) reconcile(ctx actor.Context, cause messages.Cause) {
 	if !m.life.off() {
 		m.runAgain(ctx, false, m.program.task(m.name, messages.RunModule{}, cause))
-	}
-}
-
-// late implements applier.
-func (m *module) late(ctx actor.Context, cause messages.Cause) {
-	if !m.life.off() {
-		m.program.enqueue(ctx, false, m.program.task(m.name, messages.RunModule{}, cause))
 	}
 }
 

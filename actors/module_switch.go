@@ -2,9 +2,11 @@ package actors
 
 import (
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/helm"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
@@ -35,8 +37,7 @@ func (m *module) deleted(ctx actor.Context, result any) {
 		m.retire(ctx)
 		return
 	}
-	m.stopListening(ctx)
-	m.reset()
+	m.clear(ctx)
 	m.begun = false
 	m.life.become(messages.Disabled)
 	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
@@ -67,14 +68,14 @@ func (m *module) forget(ctx actor.Context) {
 	m.owner.discardResults()
 	m.owner.dropNext(ctx)
 	m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled)
-	m.stopListening(ctx)
 	m.begun = m.begun || m.loaded && m.life.phase != messages.Disabled && m.life.phase != messages.Waiting
-	m.reset()
+	m.clear(ctx)
 	m.life.become(messages.Disabled)
 }
 
-// stopListening ends the watches, schedules and queues of the module's hooks (G6.4).
-func (m *module) stopListening(ctx actor.Context) {
+// clear ends the watches, schedules and queues of the module's hooks (G6.4), and forgets what belongs to an
+// enabled module only (E11).
+func (m *module) clear(ctx actor.Context) {
 	m.delayed.stop()
 	m.forgetDrift(ctx)
 	m.program.leaveQueues(ctx, m.name, m.owner.hooks)
@@ -82,6 +83,19 @@ func (m *module) stopListening(ctx actor.Context) {
 	m.forgetRelease()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
 	m.program.Metrics.ForgetModule(m.name)
+	m.owner.reset()
+	m.loaded, m.missed, m.fights = false, nil, nil
+	m.last, m.succeeded, m.failed = helm.Outcome{}, time.Time{}, time.Time{}
+}
+
+// enable begins to load the hooks, so that they are there when the run begins.
+func (m *module) enable(ctx actor.Context) {
+	m.resume(ctx)
+	if m.life.phase == messages.Disabled {
+		m.program.nameQueues(ctx, m.name, m.owner.hooks) // they may have been loaded while another replica led
+		m.life.become(messages.Waiting)
+	}
+	m.loadHooks(ctx)
 }
 
 // resume undoes suspend: the flag was switched back before the reload came (E14). A
