@@ -25,7 +25,7 @@ func (r *recorder) committed(_ actor.Context, msg messages.ApplyHookResult, _ bo
 	r.committedHooks = append(r.committedHooks, msg.Hook)
 }
 
-func (*recorder) late(actor.Context, messages.Cause) {}
+func (*recorder) reconcile(actor.Context, messages.Cause) {}
 
 func patchOf(t *testing.T, text string) values.Patch {
 	t.Helper()

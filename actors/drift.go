@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -82,14 +83,14 @@ func driftDelay(module string, d time.Duration) time.Duration {
 	return d + d/10*time.Duration(sum.Sum32()%steps)/steps
 }
 
-// seekDriftLater begins to wait for the next look.
-func (m *module) seekDriftLater(d time.Duration) {
-	if !m.program.seeksDrift() {
+// lookLater begins to wait for the next look at a module.
+func (d *driftState) lookLater(p *program, module string, in time.Duration) {
+	if !p.seeksDrift() {
 		return
 	}
-	m.drift.number++
-	due, self := driftDue{m.drift.number}, m.program.owner(m.name)
-	time.AfterFunc(driftDelay(m.name, d), func() { m.program.Send(self, due) })
+	d.number++
+	due, to := driftDue{d.number}, p.owner(module)
+	time.AfterFunc(driftDelay(module, in), func() { p.Send(to, due) })
 }
 
 // stopDrift ends the look in progress and the waiting for the next one.
@@ -118,7 +119,7 @@ func (m *module) driftDue(ctx actor.Context, msg driftDue) {
 }
 
 func (m *module) mayDrift() bool {
-	return m.phase == messages.Ready && m.maintenance == "" && m.last.Action != "" && len(m.owner.alone)+len(m.owner.next) == 0
+	return m.life.phase == messages.Ready && m.maintenance == "" && m.last.Action != "" && len(m.owner.alone)+len(m.owner.next) == 0
 }
 
 func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
@@ -131,7 +132,7 @@ func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
 	a.succeeded = m.driftLooked
 	a.failed = func(at supervisor.Attempt) {
 		m.drift.failed = at.Err.Error()
-		m.seekDriftLater(m.program.DriftPeriod)
+		m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
 	}
 	m.owner.start(ctx, m.unlessGone(a))
 }
@@ -151,15 +152,14 @@ func (j moduleJob) seekDrift(run *supervisor.Run) (driftFound, error) {
 func (m *module) driftLooked(ctx actor.Context, result any) {
 	found, _ := result.(driftFound)
 	if !m.mayDrift() || !found.known {
-		m.seekDriftLater(m.program.DriftPeriod)
+		m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
 		return
 	}
 	d := &m.drift
 	d.checked, d.failed, d.found = time.Now(), "", found.changes
 	m.program.Metrics.Modules.Drifted(m.name, len(found.changes))
 	told := plan.Drifted(found.changes)
-	m.reportDrift(told)
-	d.told = told
+	d.report(m.log, m.program.Drift, told)
 	switch {
 	case len(told) == 0:
 		if time.Since(d.corrected) >= m.program.DriftPeriod { // a look right after it proves nothing
@@ -169,22 +169,23 @@ func (m *module) driftLooked(ctx actor.Context, result any) {
 		m.correctDrift(ctx)
 		return
 	}
-	m.seekDriftLater(m.program.DriftPeriod)
+	m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
 }
 
-// reportDrift logs what was not logged before.
-func (m *module) reportDrift(told []messages.DriftedObject) {
+// report logs what was not logged before.
+func (d *driftState) report(log *slog.Logger, mode string, told []messages.DriftedObject) {
 	same := func(a, b messages.DriftedObject) bool {
 		return a.Object == b.Object && slices.Equal(a.Fields, b.Fields)
 	}
 	for _, object := range told {
-		if m.program.Drift == DriftCorrect || !slices.ContainsFunc(m.drift.told, func(old messages.DriftedObject) bool { return same(old, object) }) {
-			m.log.Warn("an object of the module was changed by others", "object", object.Object, "fields", object.Fields, "drift", m.program.Drift)
+		if mode == DriftCorrect || !slices.ContainsFunc(d.told, func(old messages.DriftedObject) bool { return same(old, object) }) {
+			log.Warn("an object of the module was changed by others", "object", object.Object, "fields", object.Fields, "drift", mode)
 		}
 	}
-	if len(told) == 0 && len(m.drift.told) > 0 {
-		m.log.Info("the objects of the module are as it deployed them again")
+	if len(told) == 0 && len(d.told) > 0 {
+		log.Info("the objects of the module are as it deployed them again")
 	}
+	d.told = told
 }
 
 // correctDrift queues the run that puts back what was found. In a fight it waits, longer
@@ -209,7 +210,7 @@ func (m *module) correctDrift(ctx actor.Context) {
 	}
 	m.program.Metrics.Converge.Looped(cause)
 	m.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
-	m.runLater(t, delay)
+	m.delayed.queue(m.program, t, delay)
 }
 
 // fightDelay is how long a correction waits that was needed again and again.
@@ -234,10 +235,9 @@ func describeDrift(told []messages.DriftedObject) string {
 	return fmt.Sprintf("%s and %d more objects", told[0], len(told)-1)
 }
 
-// answerDrift answers GetDrift.
-func (m *module) answerDrift(secrets bool) messages.Drift {
-	d := m.drift
-	answer := messages.Drift{Mode: m.program.Drift, Checked: d.checked, Error: d.failed, Objects: plan.Drift(d.found, m.program.Secrets.Hider(), secrets)}
+// answer answers GetDrift.
+func (d *driftState) answer(p *program, secrets bool) messages.Drift {
+	answer := messages.Drift{Mode: p.Drift, Checked: d.checked, Error: d.failed, Objects: plan.Drift(d.found, p.Secrets.Hider(), secrets)}
 	if answer.Mode == "" {
 		answer.Mode = DriftOff
 	}

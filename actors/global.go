@@ -42,20 +42,19 @@ func newGlobalHooks(p *program, workingDir string, section *values.Section, foun
 
 // Receive implements actor.Actor.
 func (g *globalHooks) Receive(ctx actor.Context) {
-	if g.owner.receive(ctx) {
-		g.publish()
-		return
+	if !g.owner.receive(ctx) {
+		g.receive(ctx)
 	}
+	g.publish()
+}
+
+func (g *globalHooks) receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case messages.ExecuteTask:
 		g.execute(ctx, msg.Task)
-	case messages.GetValues:
-		ctx.Respond(g.owner.values())
-		return
 	default:
 		unhandled(ctx, g.log)
 	}
-	g.publish()
 }
 
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
@@ -158,8 +157,8 @@ func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult,
 	}
 }
 
-// late implements applier.
-func (g *globalHooks) late(ctx actor.Context, cause messages.Cause) {
+// reconcile implements applier.
+func (g *globalHooks) reconcile(ctx actor.Context, cause messages.Cause) {
 	ctx.Send(g.program.PID(convergePath), messages.ReloadModules{Cause: cause})
 }
 

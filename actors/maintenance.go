@@ -36,7 +36,7 @@ type retireModule struct{}
 
 // retire ends what a module does without deleting its release.
 func (m *module) retire(ctx actor.Context) {
-	if m.phase == messages.Disabled {
+	if m.life.phase == messages.Disabled {
 		return
 	}
 	m.forget(ctx)

@@ -24,16 +24,15 @@ type module struct {
 	program *program
 	name    string
 	log     *slog.Logger
-	delayed *time.Timer // of a run that goes round in circles
+	delayed delayedRun // one that goes round in circles
 	loading loading
 
-	module      addons.Module
-	phase       messages.Phase
-	resumes     messages.Phase  // where ResumeModule leads from suspended: starting or ready; it is kept while deleting
-	loaded      bool            // its hooks were asked for their configuration
-	loads       int             // counts these attempts
-	begun       bool            // it was forgotten in the middle of a run or a delete
-	missedTasks []messages.Task // while it was suspended
+	module addons.Module
+	life   moduleLife
+	loaded bool            // its hooks were asked for their configuration
+	loads  int             // counts these attempts
+	begun  bool            // it was forgotten in the middle of a run or a delete
+	missed []messages.Task // while it was suspended
 	// awaitQuiet are runs that wait until nothing of the module runs.
 	awaitQuiet []*actor.PID
 	last       helm.Outcome
@@ -57,7 +56,8 @@ type adoptModule struct {
 
 // newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
 func newModule(p *program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
-	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir, phase: messages.Disabled}
+	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir}
+	m.life = moduleLife{log: m.log, phase: messages.Disabled}
 	m.owner = newOwner(m, p, dir.Name, dir.Root, m.log, section)
 	if warm != nil {
 		m.owner.hooks, m.loaded = warm, true
@@ -66,42 +66,26 @@ func newModule(p *program, dir addons.Module, section *values.Section, warm []ho
 	return m
 }
 
-// reset forgets what belongs to an enabled module only (E11).
-func (m *module) reset() {
-	m.owner.hooks, m.loaded = nil, false
-	m.owner.synchronized, m.owner.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
-	m.owner.section = m.owner.section.WithoutPatches()
-	m.owner.unfinished.clear()
-	m.last, m.missedTasks, m.fights = helm.Outcome{}, nil, nil
-	m.succeeded, m.failed = time.Time{}, time.Time{}
-}
-
 // Receive implements actor.Actor.
 func (m *module) Receive(ctx actor.Context) {
-	if m.owner.receive(ctx) {
-		m.answerQuiet(ctx)
-		m.publish()
-		return
+	if !m.owner.receive(ctx) && !m.receive(ctx) {
+		unhandled(ctx, m.log)
 	}
+	m.answerQuiet(ctx)
+	m.publish()
+}
+
+// receive handles the messages that only modules understand, and reports whether it was one.
+func (m *module) receive(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
 	case messages.ExecuteTask:
 		m.execute(ctx, msg.Task)
-	case messages.GetValues:
-		ctx.Respond(m.owner.values())
-		return
 	case getHooks:
 		m.getHooks(ctx)
 	case startedUp:
-		if m.owner.runs.Lives(msg.task) { // else the schedules have just been stopped
-			ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.owner.hooks})
-		}
+		m.startSchedules(ctx, msg.task)
 	case messages.EnableModule:
-		m.resume(ctx)
-		if m.phase == messages.Disabled {
-			m.nameQueues(ctx) // its hooks may have been loaded while another replica led
-			m.become(messages.Waiting)
-		}
-		m.loadHooks(ctx)
+		m.enable(ctx)
 	case messages.SuspendModule:
 		m.suspend(ctx)
 	case messages.ResumeModule:
@@ -112,8 +96,7 @@ func (m *module) Receive(ctx actor.Context) {
 	case forgetModule:
 		m.forget(ctx)
 	case messages.GetDrift:
-		ctx.Respond(m.answerDrift(msg.Secrets))
-		return
+		ctx.Respond(m.drift.answer(m.program, msg.Secrets))
 	case driftDue:
 		m.driftDue(ctx, msg)
 	case retireModule:
@@ -121,26 +104,33 @@ func (m *module) Receive(ctx actor.Context) {
 	case objectsGone:
 		m.gone = append(m.gone, msg.objects...)
 	case objectsBack:
-		m.objectsBack(msg)
+		m.gone = slices.DeleteFunc(m.gone, func(o helm.Object) bool { return slices.Contains(msg.objects, o) })
 	case fought:
 		m.fights = msg.fights
 	case messages.SetMaintenance:
 		m.setMaintenance(ctx, msg.Mode)
 	case scriptAgreed:
-		m.runChanged(ctx, msg.cause)
+		m.reconcile(ctx, msg.cause)
 	case awaitQuiet:
 		m.awaitQuiet = append(m.awaitQuiet, ctx.Sender())
 	default:
-		unhandled(ctx, m.log)
+		return false
 	}
-	m.answerQuiet(ctx)
-	m.publish()
+	return true
+}
+
+// startSchedules is called by the run of a task, which may have been cancelled meanwhile: then the schedules have
+// just been stopped.
+func (m *module) startSchedules(ctx actor.Context, task string) {
+	if m.owner.runs.Lives(task) {
+		ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.owner.hooks})
+	}
 }
 
 // known implements applier.
 func (m *module) known() known {
 	k := m.owner.known()
-	k.loaded, k.started, k.begun = m.loaded, m.started(), m.begun
+	k.loaded, k.started, k.begun = m.loaded, m.life.started(), m.begun
 	k.maintenance, k.crdsDue = m.maintenance, m.crdsDue
 	k.gone = slices.Clone(m.gone)
 	if m.program.Drift == DriftCorrect {
@@ -157,12 +147,12 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
 	case messages.DeleteModule:
-		if !m.off() { // switched on again since this was queued (E14); a reload finds out what is due
+		if !m.life.off() { // switched on again since this was queued (E14); a reload finds out what is due
 			refuse(ctx, t)
 			ctx.Send(m.program.PID(convergePath), messages.ReloadModules{Cause: t.Cause})
 			return
 		}
-		m.become(messages.Deleting)
+		m.life.become(messages.Deleting)
 		// Again, for a Helm action that ended after the module was suspended.
 		m.forgetRelease()
 		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run) }
@@ -195,8 +185,8 @@ func (m *module) moduleJob(t messages.Task) moduleJob {
 // executeHook begins a task that runs one hook.
 func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
 	hook, err := m.owner.hook(name)
-	if err != nil || m.off() {
-		m.missed(a.task)
+	if err != nil || m.life.off() {
+		m.miss(a.task)
 		m.owner.unqueued(a.task)
 		refuse(ctx, a.task)
 		return
@@ -204,27 +194,27 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 	a.work = func(run *supervisor.Run) (any, error) { return nil, work(run, hook) }
 	a.cancelled = func(ctx actor.Context) {
 		ctx.Send(a.queue, messages.SetAside{ID: a.task.ID}) // nothing: all of it is kept here, or due again, or dropped
-		m.missed(a.task)
-		if !m.off() && !m.owner.runs.Ending() { // switched on again while the run was ending
-			m.again(ctx, a.task)
+		m.miss(a.task)
+		if !m.life.off() && !m.owner.runs.Ending() { // switched on again while the run was ending
+			m.program.again(ctx, a.task)
 		}
 	}
 	m.owner.start(ctx, m.unlessGone(a))
 }
 
 func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
-	switch m.phase {
+	switch m.life.phase {
 	case messages.Disabled, messages.Suspended, messages.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
 		// even when its delete has failed and is parked.
 		refuse(ctx, a.task)
 		return
 	case messages.Waiting:
-		m.become(messages.Starting)
+		m.life.become(messages.Starting)
 	case messages.Ready:
-		m.become(messages.Running)
+		m.life.become(messages.Running)
 	}
-	m.stopDelayed()
+	m.delayed.stop()
 	m.stopDrift(ctx)
 	m.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
@@ -244,9 +234,9 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 		m.last, m.crdsDue = outcome.release, false
 		m.tellUnstable(t, outcome.release)
 		m.drift.correcting = nil
-		m.seekDriftLater(driftMoment)
+		m.drift.lookLater(m.program, m.name, driftMoment)
 	}
-	m.become(messages.Ready)
+	m.life.become(messages.Ready)
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
 		run.Release = outcome.describe()
@@ -260,7 +250,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 }
 
 func (m *module) runEnded(ctx actor.Context) {
-	if m.maintenance != "" || m.off() { // whatever Helm did before that began
+	if m.maintenance != "" || m.life.off() { // whatever Helm did before that began
 		m.forgetRelease()
 		return
 	}
@@ -273,14 +263,9 @@ func (m *module) forgetRelease() {
 	m.program.Send(m.program.PID(healerPath), moduleGone{m.name})
 }
 
-// objectsBack notes what Helm has applied again.
-func (m *module) objectsBack(msg objectsBack) {
-	m.gone = slices.DeleteFunc(m.gone, func(o helm.Object) bool { return slices.Contains(msg.objects, o) })
-}
-
 func (m *module) countFailure(supervisor.Attempt) {
 	m.failed = time.Now()
-	m.program.Metrics.Modules.Failed(m.name, m.phase)
+	m.program.Metrics.Modules.Failed(m.name, m.life.phase)
 }
 
 // describe says what became of the release.
@@ -310,25 +295,18 @@ func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagCha
 // committed implements applier (G14, G18). An enabled script is asked again first (E6).
 func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
 	switch {
-	case !changed || m.off():
+	case !changed || m.life.off():
 	case m.module.EnabledScript != "":
 		ctx.Send(m.program.PID(convergePath), sectionChanged{m.name, msg.Cause, msg.Triggers})
 	case msg.Triggers:
-		m.runChanged(ctx, msg.Cause)
+		m.reconcile(ctx, msg.Cause)
 	}
 }
 
-// runChanged queues the run of a module whose values have changed.
-func (m *module) runChanged(ctx actor.Context, cause messages.Cause) {
-	if !m.off() {
+// reconcile implements applier.
+func (m *module) reconcile(ctx actor.Context, cause messages.Cause) {
+	if !m.life.off() {
 		m.runAgain(ctx, false, m.program.task(m.name, messages.RunModule{}, cause))
-	}
-}
-
-// late implements applier.
-func (m *module) late(ctx actor.Context, cause messages.Cause) {
-	if !m.off() {
-		m.program.enqueue(ctx, false, m.program.task(m.name, messages.RunModule{}, cause))
 	}
 }
 
@@ -341,9 +319,9 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 
 func (m *module) publish() {
 	m.program.Inspector.Publish(m.program.owner(m.name), messages.ModuleStatus{
-		Phase: m.phase, Order: m.module.Order, Hooks: len(m.owner.hooks), Runs: m.owner.runs.Len(), Release: m.last.Revision,
+		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks), Runs: m.owner.runs.Len(), Release: m.last.Revision,
 		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, LastRun: m.lastRun,
-		Enabled: m.enabled(), Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
+		Enabled: m.life.enabled(), Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
 		Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights,
 	})
 }

@@ -38,7 +38,7 @@ func (m *module) getHooks(ctx actor.Context) {
 	case m.loaded:
 		ctx.Respond(handed{known: m.known()})
 		return
-	case m.off() && m.phase != messages.Deleting:
+	case m.life.off() && m.life.phase != messages.Deleting:
 		ctx.Respond(handed{m.known(), errNotLoaded})
 		return
 	}
@@ -71,7 +71,7 @@ func (m *module) loadHooks(ctx actor.Context) {
 		Succeeded: func(ctx actor.Context, result any) {
 			m.owner.hooks, _ = result.([]hooks.Hook)
 			m.loaded = true
-			m.nameQueues(ctx)
+			m.program.nameQueues(ctx, m.name, m.owner.hooks)
 			m.program.Metrics.Hooks.Loaded(m.name, m.owner.hooks)
 		},
 		Failed: func(a supervisor.Attempt) { m.loading.err = a.Err },

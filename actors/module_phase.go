@@ -1,6 +1,10 @@
 package actors
 
-import "addon-operator/messages"
+import (
+	"log/slog"
+
+	"addon-operator/messages"
+)
 
 // The phases of a module, and what leads from one to the next. Off are disabled, waiting, suspended and
 // deleting: nothing but a delete runs then.
@@ -39,25 +43,33 @@ func moduleTransitions(from messages.Phase) []messages.Phase {
 	return nil
 }
 
-// become is the only way to change the phase.
-func (m *module) become(to messages.Phase) {
-	if m.phase == to {
-		return
-	}
-	changePhase(m.log, "module", m.phase, to, moduleTransitions(m.phase))
-	switch {
-	case to == messages.Suspended && m.phase == messages.Starting:
-		m.resumes = messages.Starting
-	case to == messages.Suspended:
-		m.resumes = messages.Ready // the run that was cancelled is queued again
-	case to != messages.Deleting:
-		m.resumes = ""
-	}
-	m.phase = to
+// moduleLife is the phase of a module.
+type moduleLife struct {
+	log   *slog.Logger
+	phase messages.Phase
+	// resumes is where ResumeModule leads from suspended: starting or ready. It is kept while deleting.
+	resumes messages.Phase
 }
 
-func (m *module) off() bool {
-	switch m.phase {
+// become is the only way to change the phase.
+func (l *moduleLife) become(to messages.Phase) {
+	if l.phase == to {
+		return
+	}
+	changePhase(l.log, "module", l.phase, to, moduleTransitions(l.phase))
+	switch {
+	case to == messages.Suspended && l.phase == messages.Starting:
+		l.resumes = messages.Starting
+	case to == messages.Suspended:
+		l.resumes = messages.Ready // the run that was cancelled is queued again
+	case to != messages.Deleting:
+		l.resumes = ""
+	}
+	l.phase = to
+}
+
+func (l *moduleLife) off() bool {
+	switch l.phase {
 	case messages.Disabled, messages.Waiting, messages.Suspended, messages.Deleting:
 		return true
 	}
@@ -65,11 +77,11 @@ func (m *module) off() bool {
 }
 
 // enabled: by the last discovery, and not deleted since. What an earlier process has left is deleted without that.
-func (m *module) enabled() bool {
-	return m.phase != messages.Disabled && (m.phase != messages.Deleting || m.resumes != "")
+func (l *moduleLife) enabled() bool {
+	return l.phase != messages.Disabled && (l.phase != messages.Deleting || l.resumes != "")
 }
 
 // started: the start-up execution was finished once (X13).
-func (m *module) started() bool {
-	return m.phase == messages.Running || m.phase == messages.Ready || m.resumes == messages.Ready
+func (l *moduleLife) started() bool {
+	return l.phase == messages.Running || l.phase == messages.Ready || l.resumes == messages.Ready
 }

@@ -78,13 +78,15 @@ func (o *owner) receive(ctx actor.Context) bool {
 	case messages.BindingDeferred:
 		o.bindingDeferred(ctx, msg)
 	case messages.SnapshotsComplete:
-		o.self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Hook})
+		o.self.reconcile(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Hook})
 	case messages.AwaitSynchronized:
 		o.awaitSynchronized(ctx, msg)
 	case messages.RetryNow:
 		o.retryNow()
 	case handOver:
 		ctx.Respond(handed{known: o.self.known()})
+	case messages.GetValues:
+		ctx.Respond(o.values())
 	case messages.ListHooks:
 		ctx.Respond(messages.HookList{Hooks: o.hooks})
 	case messages.RememberValues:
@@ -93,6 +95,14 @@ func (o *owner) receive(ctx actor.Context) bool {
 		return false
 	}
 	return true
+}
+
+// reset forgets what belongs to an enabled module only.
+func (o *owner) reset() {
+	o.hooks = nil
+	o.synchronized, o.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
+	o.section = o.section.WithoutPatches()
+	o.unfinished.clear()
 }
 
 // setConfig replaces the ConfigMap layer; saved patches are replayed over it (D22). The

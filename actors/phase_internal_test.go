@@ -18,7 +18,7 @@ func drawn(t *testing.T, actor, file string) (arrows []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	arrow := regexp.MustCompile(`^ *(\w+) -[\w]+-> (\w+)`)
+	arrow := regexp.MustCompile(`^ *(\w+) -\w+-> (\w+)`)
 	last := regexp.MustCompile(`^(\w+)`)
 	for line := range strings.Lines(string(text)) {
 		line, isDrawing := strings.CutPrefix(strings.TrimSpace(line), "//\t")

@@ -18,7 +18,7 @@ func (o *owner) bindingSynchronized(ctx actor.Context, msg messages.BindingSynch
 	o.synchronized[msg.Binding] = true
 	delete(o.deferred, msg.Binding)
 	if msg.Late {
-		o.self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
+		o.self.reconcile(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
 	}
 	o.answerAwaiting(ctx)
 }
