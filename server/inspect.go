@@ -112,7 +112,7 @@ func (s Source) moduleList(*http.Request) (any, error) {
 	if config := s.configStatus(); config.Refused != "" {
 		data["config"] = config
 	}
-	return view{data, lines(enabled)}, nil
+	return display{data, lines(enabled)}, nil
 }
 
 // configStatus is what config says about itself; empty before the start.
@@ -223,7 +223,7 @@ func (s Source) hookList(r *http.Request) (any, error) {
 		}
 	}
 	s.addProblems(all)
-	return view{map[string]any{"hooks": all}, hookLines(all)}, err
+	return display{map[string]any{"hooks": all}, hookLines(all)}, err
 }
 
 // globalList answers /global/list.
@@ -234,7 +234,7 @@ func (s Source) globalList(r *http.Request) (any, error) {
 	for _, h := range all {
 		names = append(names, h.Hook)
 	}
-	return view{map[string]any{"globalHooks": names, "hooks": all}, lines(names)}, err
+	return display{map[string]any{"globalHooks": names, "hooks": all}, lines(names)}, err
 }
 
 // addProblems adds what keeps hooks from their snapshots.
@@ -378,7 +378,7 @@ func (s Source) graph(*http.Request) (any, error) {
 		}
 		ranks = append(ranks, rank{m.Order, []string{m.Name}})
 	}
-	return view{map[string]any{"orders": ranks}, func(w io.Writer) {
+	return display{map[string]any{"orders": ranks}, func(w io.Writer) {
 		fmt.Fprintln(w, "digraph modules {\n  rankdir=LR; node [shape=box];")
 		for i, r := range ranks {
 			for _, name := range r.Modules {

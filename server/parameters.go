@@ -26,8 +26,8 @@ func (s Source) configList(*http.Request) (any, error) {
 	return parameterView(s.Parameters.List()), nil
 }
 
-func parameterView(list []messages.Parameter) view {
-	return view{map[string]any{"parameters": list}, func(w io.Writer) {
+func parameterView(list []messages.Parameter) display {
+	return display{map[string]any{"parameters": list}, func(w io.Writer) {
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, p := range list {
 			until := ""

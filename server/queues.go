@@ -51,7 +51,7 @@ type otherQueues struct {
 func (s Source) queueList(r *http.Request) (any, error) {
 	all, runs := queues(s.Inspector.Tree())
 	dump := dumpQueues(all, runs, r.URL.Query().Get("showEmpty") == "true")
-	return view{dump, func(w io.Writer) { writeQueueList(w, all, runs) }}, nil
+	return display{dump, func(w io.Writer) { writeQueueList(w, all, runs) }}, nil
 }
 
 // queueOne answers /queue/NAME.
@@ -66,7 +66,7 @@ func (s Source) queueOne(r *http.Request) (any, error) {
 	if i < 0 {
 		return nil, unknown("queue", name, known)
 	}
-	return view{dumpQueue(all[i], runs), func(w io.Writer) { writeQueueList(w, all[i:i+1], runs) }}, nil
+	return display{dumpQueue(all[i], runs), func(w io.Writer) { writeQueueList(w, all[i:i+1], runs) }}, nil
 }
 
 func dumpQueues(all []namedQueue, runs map[string]supervisor.RunStatus, showEmpty bool) queueDump {

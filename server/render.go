@@ -31,7 +31,7 @@ func (s Source) renderPage(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, &pageError{http.StatusUnprocessableEntity, err}
 	}
-	return view{rendered, func(w io.Writer) { writeRendered(w, rendered, o) }}, nil
+	return display{rendered, func(w io.Writer) { writeRendered(w, rendered, o) }}, nil
 }
 
 // writeRendered writes objects as kubectl reads them, or what differs.

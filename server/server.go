@@ -147,7 +147,7 @@ func convergeJSON(c messages.ConvergeStatus, tasks int) map[string]any {
 // actors is the dump of all mailboxes.
 func (s Source) actors(*http.Request) (any, error) {
 	tree := s.Inspector.Tree()
-	return view{tree, func(w io.Writer) { _ = supervisor.WriteText(w, tree) }}, nil // the client has gone
+	return display{tree, func(w io.Writer) { _ = supervisor.WriteText(w, tree) }}, nil // the client has gone
 }
 
 func (s Source) queueText(w http.ResponseWriter, who audience) {
