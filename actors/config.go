@@ -16,6 +16,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -152,7 +153,7 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 }
 
 func (c *config) publish(ctx actor.Context) {
-	status := messages.ConfigStatus{Revision: c.state.revision, Refused: c.refusedAll(), OnlySecret: c.state.refused == "" && c.state.secret.refused != ""}
+	status := view.ConfigStatus{Revision: c.state.revision, Refused: c.refusedAll(), OnlySecret: c.state.refused == "" && c.state.secret.refused != ""}
 	if c.state.fromKept || c.state.secret.fromKept {
 		status.From = c.program.LastValid.String()
 	}

@@ -16,6 +16,7 @@ import (
 	"addon-operator/actors/decide"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -358,7 +359,7 @@ func (c *config) refusedAll() string {
 	if c.state.secret.refused == "" {
 		return c.state.refused
 	}
-	text := messages.AboutSecret + c.state.secret.refused
+	text := view.AboutSecret + c.state.secret.refused
 	if c.state.refused != "" {
 		text = c.state.refused + "; " + text
 	}

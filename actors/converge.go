@@ -13,6 +13,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -470,15 +471,15 @@ func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor
 }
 
 func (c *converge) publish() {
-	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.state.ready, Reload: c.state.reload, Enabled: c.state.enabled, HeldPurge: c.heldPurge(), Off: c.state.off, Problems: c.state.problems}
+	s := view.ConvergeStatus{Phase: view.ConvergeIdle, Ready: c.state.ready, Reload: c.state.reload, Enabled: c.state.enabled, HeldPurge: c.heldPurge(), Off: c.state.off, Problems: c.state.problems}
 	if next := c.state.restarts.postponed; next != nil {
 		s.Postponed = next.String()
 	}
 	switch {
 	case c.state.running || c.state.waiting && c.state.reload > 0:
-		s.Phase = messages.ConvergeReloading
+		s.Phase = view.ConvergeReloading
 	case c.state.reload == 0:
-		s.Phase = messages.ConvergeStarting
+		s.Phase = view.ConvergeStarting
 	}
 	c.program.Inspector.Publish(c.program.PID(convergePath), s)
 }

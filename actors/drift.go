@@ -13,6 +13,7 @@ import (
 	"addon-operator/helm/dryrun"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -52,7 +53,7 @@ type driftState struct {
 	checked time.Time
 	failed  string // why the last look failed
 	found   []dryrun.Change
-	told    []messages.DriftedObject // without values, as it was reported
+	told    []view.DriftedObject // without values, as it was reported
 	// correcting are the objects that the next run puts back; cause is that of the last
 	// correction, which was at corrected, until objects have stayed as they are for a while.
 	correcting []helm.Object
@@ -118,7 +119,7 @@ func (m *module) driftDue(ctx actor.Context, msg driftDue) {
 }
 
 func (m *module) mayDrift() bool {
-	return m.state.phase == messages.Ready && m.state.maintenance == "" && m.state.last.Action != "" && len(m.alone)+len(m.next) == 0
+	return m.state.phase == view.Ready && m.state.maintenance == "" && m.state.last.Action != "" && len(m.alone)+len(m.next) == 0
 }
 
 func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
@@ -173,12 +174,12 @@ func (m *module) driftLooked(ctx actor.Context, result any) {
 }
 
 // reportDrift logs what was not logged before.
-func (m *module) reportDrift(told []messages.DriftedObject) {
-	same := func(a, b messages.DriftedObject) bool {
+func (m *module) reportDrift(told []view.DriftedObject) {
+	same := func(a, b view.DriftedObject) bool {
 		return a.Object == b.Object && slices.Equal(a.Fields, b.Fields)
 	}
 	for _, object := range told {
-		if m.program.Drift == DriftCorrect || !slices.ContainsFunc(m.state.drift.told, func(old messages.DriftedObject) bool { return same(old, object) }) {
+		if m.program.Drift == DriftCorrect || !slices.ContainsFunc(m.state.drift.told, func(old view.DriftedObject) bool { return same(old, object) }) {
 			m.log.Warn("an object of the module was changed by others", "object", object.Object, "fields", object.Fields, "drift", m.program.Drift)
 		}
 	}
@@ -227,7 +228,7 @@ func fightDelay(c messages.Cause, longest time.Duration) time.Duration {
 	return min(d, longest)
 }
 
-func describeDrift(told []messages.DriftedObject) string {
+func describeDrift(told []view.DriftedObject) string {
 	if len(told) == 1 {
 		return told[0].String()
 	}

@@ -8,6 +8,7 @@ import (
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -190,7 +191,7 @@ func (g *globalHooks) HandleFailure(system *actor.ActorSystem, sup actor.Supervi
 }
 
 func (g *globalHooks) publish() {
-	g.program.Inspector.Publish(g.program.owner(messages.GlobalHooks), messages.GlobalStatus{
+	g.program.Inspector.Publish(g.program.owner(messages.GlobalHooks), view.GlobalStatus{
 		Hooks: len(g.state.hooks), Runs: g.Runs.Len(),
 		Values: g.state.section.Checksum()[:8], Failing: g.listFailing(),
 	})

@@ -7,6 +7,7 @@ import (
 
 	"addon-operator/actors/decide"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // A module under maintenance (H15) goes on with its hooks, but its release is left alone:
@@ -36,7 +37,7 @@ type retireModule struct{}
 
 // retire ends what a module does without deleting its release.
 func (m *module) retire(ctx actor.Context) {
-	if m.state.phase == messages.Disabled && !m.state.wanted {
+	if m.state.phase == view.Disabled && !m.state.wanted {
 		return
 	}
 	m.forget(ctx)

@@ -11,6 +11,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -29,7 +30,7 @@ type module struct {
 type moduleState struct {
 	ownerState
 	module  addons.Module
-	phase   messages.Phase
+	phase   view.Phase
 	loaded  bool            // its hooks were asked for their configuration
 	loads   int             // counts these attempts
 	started bool            // its start-up execution was finished once (X13)
@@ -39,7 +40,7 @@ type moduleState struct {
 	// awaitQuiet are runs that wait until nothing of the module runs.
 	awaitQuiet []*actor.PID
 	last       helm.Outcome
-	lastRun    *messages.ModuleRun
+	lastRun    *view.ModuleRun
 	succeeded  time.Time // the last run that did
 	failed     time.Time
 
@@ -59,7 +60,7 @@ type adoptModule struct {
 
 // newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
 func newModule(p *program, m addons.Module, section *values.Section, warm []hooks.Hook) actor.Producer {
-	state := &moduleState{module: m, phase: messages.Disabled}
+	state := &moduleState{module: m, phase: view.Disabled}
 	state.section = section
 	state.reset()
 	if warm != nil {
@@ -169,7 +170,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 			ctx.Send(m.program.PID(convergePath), messages.ReloadModules{Cause: t.Cause})
 			return
 		}
-		m.become(messages.Deleting)
+		m.become(view.Deleting)
 		// Again, for a Helm action that ended after the module was suspended.
 		m.forgetRelease()
 		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run) }
@@ -221,19 +222,19 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 
 func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 	switch {
-	case !m.state.wanted || m.state.phase == messages.Suspended || m.state.phase == messages.Deleting:
+	case !m.state.wanted || m.state.phase == view.Suspended || m.state.phase == view.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
 		// even when its delete has failed and is parked.
 		refuse(ctx, a.task)
 		return
 	case m.state.started:
-		m.become(messages.Running)
+		m.become(view.Running)
 	default:
-		m.become(messages.Starting)
+		m.become(view.Starting)
 	}
 	m.stopDelayed()
 	m.stopDrift(ctx)
-	m.state.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
+	m.state.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.task, result) }
 	a.cancelled = m.runEnded
@@ -253,8 +254,8 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 		m.state.drift.correcting = nil
 		m.seekDriftLater(driftMoment)
 	}
-	if m.state.phase != messages.Suspended {
-		m.become(messages.Ready)
+	if m.state.phase != view.Suspended {
+		m.become(view.Ready)
 	}
 	if m.state.lastRun != nil {
 		run := *m.state.lastRun // the old one is published
@@ -305,7 +306,7 @@ func (r moduleRan) describe() string {
 }
 
 // become is the only way to change the phase.
-func (m *module) become(to messages.Phase) {
+func (m *module) become(to view.Phase) {
 	if m.state.phase == to {
 		return
 	}
@@ -359,10 +360,10 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 
 func (m *module) publish() {
 	phase := m.state.phase
-	if phase == messages.Disabled && m.state.wanted {
-		phase = messages.Waiting
+	if phase == view.Disabled && m.state.wanted {
+		phase = view.Waiting
 	}
-	m.program.Inspector.Publish(m.program.owner(m.name), messages.ModuleStatus{
+	m.program.Inspector.Publish(m.program.owner(m.name), view.ModuleStatus{
 		Phase: phase, Order: m.state.module.Order, Hooks: len(m.state.hooks), Runs: m.Runs.Len(), Release: m.state.last.Revision,
 		Values: m.state.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.state.lastRun,
 		Enabled: m.state.wanted, Version: m.state.last.ChartVersion, Succeeded: m.state.succeeded, Failed: m.state.failed,

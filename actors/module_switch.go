@@ -6,6 +6,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -16,7 +17,7 @@ import (
 // on again before it was deleted, nothing has happened (E14), and the task is due. Of the
 // ticks of a schedule one is: the reload may be held up for days.
 func (m *module) missed(t messages.Task) {
-	if m.state.phase != messages.Suspended || slices.ContainsFunc(m.state.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
+	if m.state.phase != view.Suspended || slices.ContainsFunc(m.state.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
 		return
 	}
 	m.state.missed = m.program.wait(m.state.missed, t)
@@ -45,27 +46,27 @@ func (m *module) deleted(ctx actor.Context, result any) {
 	m.stopListening(ctx)
 	m.state.reset()
 	m.state.wanted, m.state.begun = false, false
-	m.become(messages.Disabled)
+	m.become(view.Disabled)
 	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
 	m.log.Info("module is deleted")
 }
 
 func (m *module) off() bool {
-	return m.state.phase == messages.Disabled || m.state.phase == messages.Suspended || m.state.phase == messages.Deleting
+	return m.state.phase == view.Disabled || m.state.phase == view.Suspended || m.state.phase == view.Deleting
 }
 
 // suspend cancels what runs: the module is about to be disabled. A delete goes on. A module
 // whose first run has not begun must not begin it; the reload that follows enables it again
 // when it is switched on by then.
 func (m *module) suspend(ctx actor.Context) {
-	if m.state.phase == messages.Disabled && m.state.wanted {
+	if m.state.phase == view.Disabled && m.state.wanted {
 		m.forget(ctx)
 	}
 	if m.off() {
 		return
 	}
 	m.forgetRelease()
-	m.become(messages.Suspended)
+	m.become(view.Suspended)
 	m.loading = loading{} // it is cancelled, and who waits for it
 	m.discardResults()
 	m.dropNext(ctx)
@@ -79,10 +80,10 @@ func (m *module) forget(ctx actor.Context) {
 	m.dropNext(ctx)
 	m.CancelAll(ctx, supervisor.ErrCancelled)
 	m.stopListening(ctx)
-	m.state.begun = m.state.begun || m.state.loaded && m.state.phase != messages.Disabled
+	m.state.begun = m.state.begun || m.state.loaded && m.state.phase != view.Disabled
 	m.state.reset()
 	m.state.wanted = false
-	m.become(messages.Disabled)
+	m.become(view.Disabled)
 }
 
 // stopListening ends the watches, schedules and queues of the module's hooks (G6.4).
@@ -101,13 +102,13 @@ func (m *module) stopListening(ctx actor.Context) {
 // module starts from the beginning.
 func (m *module) resume(ctx actor.Context) {
 	switch {
-	case m.state.phase == messages.Deleting:
+	case m.state.phase == view.Deleting:
 		m.forget(ctx)
-	case m.state.phase == messages.Suspended && m.state.started:
+	case m.state.phase == view.Suspended && m.state.started:
 		m.catchUp(ctx)
-		m.become(messages.Ready)
-	case m.state.phase == messages.Suspended:
+		m.become(view.Ready)
+	case m.state.phase == view.Suspended:
 		m.catchUp(ctx)
-		m.become(messages.Starting)
+		m.become(view.Starting)
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -34,10 +35,10 @@ type owner struct {
 	waiting  []application // behind the one that is being applied
 	awaiting []*actor.PID  // runs that wait for all Synchronization runs
 	queued   map[string]bool
-	failing  map[string]messages.FailingTask // by task
-	parked   map[string]bool                 // tasks that their queue no longer waits for
-	alone    map[string]bool                 // tasks in progress that need the release for themselves
-	next     []assignment                    // wait for the end of these
+	failing  map[string]view.FailingTask // by task
+	parked   map[string]bool             // tasks that their queue no longer waits for
+	alone    map[string]bool             // tasks in progress that need the release for themselves
+	next     []assignment                // wait for the end of these
 }
 
 // ownerState survives a crash of the actor.
@@ -64,7 +65,7 @@ func newOwner(p *program, name, workingDir string, state *ownerState) *owner {
 	}
 	return &owner{
 		Runs: supervisor.NewRuns(p.System, log), program: p, name: name, log: log, state: state,
-		workingDir: workingDir, queued: map[string]bool{}, failing: map[string]messages.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{},
+		workingDir: workingDir, queued: map[string]bool{}, failing: map[string]view.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{},
 	}
 }
 

@@ -5,9 +5,9 @@
 // to once sent; they carry no context, func, PID or mutex. Messages that only two actors
 // of package actors exchange stay there, next to their handlers.
 //
-// Also in here: what tasks do (task.go: the types of Work), what actors publish about
-// themselves (status.go), and what pages show (plan.go, inspection.go, render.go …).
-// They may describe, count and mask themselves for people; other behaviour is not allowed.
+// Also in here: what tasks do (task.go: the types of Work) and what messages consist of. They may
+// describe and count themselves for people; other behaviour is not allowed. What people are
+// shown but no actor is sent is in package view.
 //
 //	message              sender            receiver
 //

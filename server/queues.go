@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -30,7 +31,7 @@ type taskEntry struct {
 	Index int `json:"index"`
 	// Description is for people; what is in it stands in the fields below, too.
 	Description string `json:"description"`
-	messages.QueuedTask
+	view.QueuedTask
 	Failures int    `json:"failures,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
@@ -115,7 +116,7 @@ func describeRun(run supervisor.RunStatus) string {
 }
 
 // describeTask is a line about a task: kind, queue, what it is about, failures.
-func describeTask(queue string, t messages.QueuedTask, run supervisor.RunStatus) string {
+func describeTask(queue string, t view.QueuedTask, run supervisor.RunStatus) string {
 	about := t.About
 	if about == "" {
 		about = t.Owner

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // renderTimeout is long enough for a chart that asks the cluster a lot.
@@ -24,7 +24,7 @@ func (s Source) renderPage(r *http.Request) (any, error) {
 		return nil, notFound("there is nothing to render")
 	}
 	asked := func(name string) bool { return r.URL.Query().Get(name) == "true" }
-	o := messages.RenderRequest{Diff: asked("diff"), Broken: asked("debug"), Secrets: showSecrets(r)}
+	o := view.RenderRequest{Diff: asked("diff"), Broken: asked("debug"), Secrets: showSecrets(r)}
 	ctx, cancel := context.WithTimeout(r.Context(), renderTimeout)
 	defer cancel()
 	rendered, err := s.Render(ctx, s.nameOf(r.PathValue("name"), own), o)
@@ -35,7 +35,7 @@ func (s Source) renderPage(r *http.Request) (any, error) {
 }
 
 // writeRendered writes objects as kubectl reads them, or what differs.
-func writeRendered(w io.Writer, rendered messages.Rendered, o messages.RenderRequest) {
+func writeRendered(w io.Writer, rendered view.Rendered, o view.RenderRequest) {
 	if !o.Diff {
 		fmt.Fprint(w, rendered.Text)
 		return
