@@ -13,6 +13,7 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -120,7 +121,7 @@ func TestOvertakenAtTheLastStep(t *testing.T) {
 	p.Send(pid, messages.ConfigChanged{Global: true})
 	p.Send(pid, messages.ConvergeFinished{Reload: 1})
 	mustAsk[discovery](t, p, pid, getDiscovery{})
-	if s, _ := p.Inspector.Status(convergePath).(messages.ConvergeStatus); s.Ready || s.Phase != messages.ConvergeReloading {
+	if s, _ := p.Inspector.Status(convergePath).(view.ConvergeStatus); s.Ready || s.Phase != view.ConvergeReloading {
 		t.Errorf("it says: %s", s)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -139,7 +140,7 @@ func (o *owner) noteFailure(t messages.Task, a supervisor.Attempt) {
 	o.logFailure(t, a)
 	o.program.noticeFailure(t, a)
 	kind, about := t.Work.Describe()
-	o.failing[t.ID] = messages.FailingTask{
+	o.failing[t.ID] = view.FailingTask{
 		Task: strings.TrimSpace(kind + " " + about), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
 	}
 }
@@ -158,8 +159,8 @@ func (o *owner) logFailure(t messages.Task, a supervisor.Attempt) {
 }
 
 // listFailing lists the tasks that wait for another attempt.
-func (o *owner) listFailing() []messages.FailingTask {
-	var list []messages.FailingTask
+func (o *owner) listFailing() []view.FailingTask {
+	var list []view.FailingTask
 	for _, id := range slices.Sorted(maps.Keys(o.failing)) {
 		list = append(list, o.failing[id])
 	}

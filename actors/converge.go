@@ -13,6 +13,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -469,7 +470,7 @@ func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor
 }
 
 func (c *converge) publish() {
-	s := messages.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.reload, Enabled: c.enabled, HeldPurge: c.heldPurge(), Off: c.off, Problems: c.problems}
+	s := view.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.reload, Enabled: c.enabled, HeldPurge: c.heldPurge(), Off: c.off, Problems: c.problems}
 	if next := c.restarts.postponed; next != nil {
 		s.Postponed = next.String()
 	}

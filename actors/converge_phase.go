@@ -1,6 +1,6 @@
 package actors
 
-import "addon-operator/messages"
+import "addon-operator/messages/view"
 
 // convergePhase is where 'reload all modules' is.
 //
@@ -49,9 +49,9 @@ func (p convergePhase) begun() bool { return p != created && p != starting }
 func (p convergePhase) shown() string {
 	switch p {
 	case created, starting:
-		return messages.ConvergeStarting
+		return view.ConvergeStarting
 	case idle:
-		return messages.ConvergeIdle
+		return view.ConvergeIdle
 	}
-	return messages.ConvergeReloading
+	return view.ConvergeReloading
 }

@@ -14,6 +14,7 @@ import (
 	"addon-operator/helm/dryrun"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -53,7 +54,7 @@ type driftState struct {
 	checked time.Time
 	failed  string // why the last look failed
 	found   []dryrun.Change
-	told    []messages.DriftedObject // without values, as it was reported
+	told    []view.DriftedObject // without values, as it was reported
 	// correcting are the objects that the next run puts back; cause is that of the last
 	// correction, which was at corrected, until objects have stayed as they are for a while.
 	correcting []helm.Object
@@ -119,7 +120,7 @@ func (m *module) driftDue(ctx actor.Context, msg driftDue) {
 }
 
 func (m *module) mayDrift() bool {
-	return m.life.phase == messages.Ready && m.maintenance == "" && m.last.Action != "" && len(m.owner.alone)+len(m.owner.next) == 0
+	return m.life.phase == view.Ready && m.maintenance == "" && m.last.Action != "" && len(m.owner.alone)+len(m.owner.next) == 0
 }
 
 func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
@@ -173,12 +174,12 @@ func (m *module) driftLooked(ctx actor.Context, result any) {
 }
 
 // report logs what was not logged before.
-func (d *driftState) report(log *slog.Logger, mode string, told []messages.DriftedObject) {
-	same := func(a, b messages.DriftedObject) bool {
+func (d *driftState) report(log *slog.Logger, mode string, told []view.DriftedObject) {
+	same := func(a, b view.DriftedObject) bool {
 		return a.Object == b.Object && slices.Equal(a.Fields, b.Fields)
 	}
 	for _, object := range told {
-		if mode == DriftCorrect || !slices.ContainsFunc(d.told, func(old messages.DriftedObject) bool { return same(old, object) }) {
+		if mode == DriftCorrect || !slices.ContainsFunc(d.told, func(old view.DriftedObject) bool { return same(old, object) }) {
 			log.Warn("an object of the module was changed by others", "object", object.Object, "fields", object.Fields, "drift", mode)
 		}
 	}
@@ -228,7 +229,7 @@ func fightDelay(c messages.Cause, longest time.Duration) time.Duration {
 	return min(d, longest)
 }
 
-func describeDrift(told []messages.DriftedObject) string {
+func describeDrift(told []view.DriftedObject) string {
 	if len(told) == 1 {
 		return told[0].String()
 	}

@@ -9,6 +9,7 @@ import (
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -186,7 +187,7 @@ func (g *globalHooks) HandleFailure(system *actor.ActorSystem, sup actor.Supervi
 }
 
 func (g *globalHooks) publish() {
-	g.program.Inspector.Publish(g.program.owner(messages.GlobalHooks), messages.GlobalStatus{
+	g.program.Inspector.Publish(g.program.owner(messages.GlobalHooks), view.GlobalStatus{
 		Hooks: len(g.owner.hooks), Runs: g.owner.runs.Len(),
 		Values: g.owner.section.Checksum()[:8], Failing: g.owner.listFailing(),
 	})

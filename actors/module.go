@@ -12,6 +12,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -36,7 +37,7 @@ type module struct {
 	// awaitQuiet are runs that wait until nothing of the module runs.
 	awaitQuiet []*actor.PID
 	last       helm.Outcome
-	lastRun    *messages.ModuleRun
+	lastRun    *view.ModuleRun
 	succeeded  time.Time // the last run that did
 	failed     time.Time
 
@@ -57,7 +58,7 @@ type adoptModule struct {
 // newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
 func newModule(p *program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
 	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir}
-	m.life = moduleLife{log: m.log, phase: messages.Disabled}
+	m.life = moduleLife{log: m.log, phase: view.Disabled}
 	m.owner = newOwner(m, p, dir.Name, dir.Root, m.log, section)
 	if warm != nil {
 		m.owner.hooks, m.loaded = warm, true
@@ -152,7 +153,7 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 			ctx.Send(m.program.PID(convergePath), messages.ReloadModules{Cause: t.Cause})
 			return
 		}
-		m.life.become(messages.Deleting)
+		m.life.become(view.Deleting)
 		// Again, for a Helm action that ended after the module was suspended.
 		m.forgetRelease()
 		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run) }
@@ -204,19 +205,19 @@ func (m *module) executeHook(ctx actor.Context, a assignment, name string, work 
 
 func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 	switch m.life.phase {
-	case messages.Disabled, messages.Suspended, messages.Deleting:
+	case view.Disabled, view.Suspended, view.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
 		// even when its delete has failed and is parked.
 		refuse(ctx, a.task)
 		return
-	case messages.Waiting:
-		m.life.become(messages.Starting)
-	case messages.Ready:
-		m.life.become(messages.Running)
+	case view.Waiting:
+		m.life.become(view.Starting)
+	case view.Ready:
+		m.life.become(view.Running)
 	}
 	m.delayed.stop()
 	m.stopDrift(ctx)
-	m.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
+	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
 	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.task, result) }
 	a.cancelled = m.runEnded
@@ -236,7 +237,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 		m.drift.correcting = nil
 		m.drift.lookLater(m.program, m.name, driftMoment)
 	}
-	m.life.become(messages.Ready)
+	m.life.become(view.Ready)
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
 		run.Release = outcome.describe()
@@ -318,7 +319,7 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 }
 
 func (m *module) publish() {
-	m.program.Inspector.Publish(m.program.owner(m.name), messages.ModuleStatus{
+	m.program.Inspector.Publish(m.program.owner(m.name), view.ModuleStatus{
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks), Runs: m.owner.runs.Len(), Release: m.last.Revision,
 		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,

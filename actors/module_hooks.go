@@ -8,7 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/hooks"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -38,7 +38,7 @@ func (m *module) getHooks(ctx actor.Context) {
 	case m.loaded:
 		ctx.Respond(handed{known: m.known()})
 		return
-	case m.life.off() && m.life.phase != messages.Deleting:
+	case m.life.off() && m.life.phase != view.Deleting:
 		ctx.Respond(handed{m.known(), errNotLoaded})
 		return
 	}

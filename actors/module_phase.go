@@ -3,7 +3,7 @@ package actors
 import (
 	"log/slog"
 
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // The phases of a module, and what leads from one to the next. Off are disabled, waiting, suspended and
@@ -23,22 +23,22 @@ import (
 // undo:
 //
 //	starting -forget-> disabled   running -forget-> disabled   ready -forget-> disabled   suspended -forget-> disabled
-func moduleTransitions(from messages.Phase) []messages.Phase {
+func moduleTransitions(from view.Phase) []view.Phase {
 	switch from {
-	case messages.Disabled:
-		return []messages.Phase{messages.Waiting, messages.Deleting}
-	case messages.Waiting:
-		return []messages.Phase{messages.Starting, messages.Disabled}
-	case messages.Starting:
-		return []messages.Phase{messages.Ready, messages.Suspended, messages.Disabled}
-	case messages.Ready:
-		return []messages.Phase{messages.Running, messages.Suspended, messages.Disabled}
-	case messages.Running:
-		return []messages.Phase{messages.Ready, messages.Suspended, messages.Disabled}
-	case messages.Suspended:
-		return []messages.Phase{messages.Starting, messages.Ready, messages.Deleting, messages.Disabled}
-	case messages.Deleting:
-		return []messages.Phase{messages.Disabled}
+	case view.Disabled:
+		return []view.Phase{view.Waiting, view.Deleting}
+	case view.Waiting:
+		return []view.Phase{view.Starting, view.Disabled}
+	case view.Starting:
+		return []view.Phase{view.Ready, view.Suspended, view.Disabled}
+	case view.Ready:
+		return []view.Phase{view.Running, view.Suspended, view.Disabled}
+	case view.Running:
+		return []view.Phase{view.Ready, view.Suspended, view.Disabled}
+	case view.Suspended:
+		return []view.Phase{view.Starting, view.Ready, view.Deleting, view.Disabled}
+	case view.Deleting:
+		return []view.Phase{view.Disabled}
 	}
 	return nil
 }
@@ -46,23 +46,23 @@ func moduleTransitions(from messages.Phase) []messages.Phase {
 // moduleLife is the phase of a module.
 type moduleLife struct {
 	log   *slog.Logger
-	phase messages.Phase
+	phase view.Phase
 	// resumes is where ResumeModule leads from suspended: starting or ready. It is kept while deleting.
-	resumes messages.Phase
+	resumes view.Phase
 }
 
 // become is the only way to change the phase.
-func (l *moduleLife) become(to messages.Phase) {
+func (l *moduleLife) become(to view.Phase) {
 	if l.phase == to {
 		return
 	}
 	changePhase(l.log, "module", l.phase, to, moduleTransitions(l.phase))
 	switch {
-	case to == messages.Suspended && l.phase == messages.Starting:
-		l.resumes = messages.Starting
-	case to == messages.Suspended:
-		l.resumes = messages.Ready // the run that was cancelled is queued again
-	case to != messages.Deleting:
+	case to == view.Suspended && l.phase == view.Starting:
+		l.resumes = view.Starting
+	case to == view.Suspended:
+		l.resumes = view.Ready // the run that was cancelled is queued again
+	case to != view.Deleting:
 		l.resumes = ""
 	}
 	l.phase = to
@@ -70,7 +70,7 @@ func (l *moduleLife) become(to messages.Phase) {
 
 func (l *moduleLife) off() bool {
 	switch l.phase {
-	case messages.Disabled, messages.Waiting, messages.Suspended, messages.Deleting:
+	case view.Disabled, view.Waiting, view.Suspended, view.Deleting:
 		return true
 	}
 	return false
@@ -78,10 +78,10 @@ func (l *moduleLife) off() bool {
 
 // enabled: by the last discovery, and not deleted since. What an earlier process has left is deleted without that.
 func (l *moduleLife) enabled() bool {
-	return l.phase != messages.Disabled && (l.phase != messages.Deleting || l.resumes != "")
+	return l.phase != view.Disabled && (l.phase != view.Deleting || l.resumes != "")
 }
 
 // started: the start-up execution was finished once (X13).
 func (l *moduleLife) started() bool {
-	return l.phase == messages.Running || l.phase == messages.Ready || l.resumes == messages.Ready
+	return l.phase == view.Running || l.phase == view.Ready || l.resumes == view.Ready
 }

@@ -8,6 +8,7 @@ import (
 
 	"addon-operator/helm"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -17,7 +18,7 @@ import (
 // miss keeps a task that has ended because the module is switched off: when it is switched on again before it was
 // deleted, nothing has happened (E14), and the task is due. Of the ticks of a schedule one is: the reload may be held up for days.
 func (m *module) miss(t messages.Task) {
-	if m.life.phase == messages.Suspended && !slices.ContainsFunc(m.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
+	if m.life.phase == view.Suspended && !slices.ContainsFunc(m.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
 		m.missed = m.program.wait(m.missed, t)
 	}
 }
@@ -39,7 +40,7 @@ func (m *module) deleted(ctx actor.Context, result any) {
 	}
 	m.clear(ctx)
 	m.begun = false
-	m.life.become(messages.Disabled)
+	m.life.become(view.Disabled)
 	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
 	m.log.Info("module is deleted")
 }
@@ -48,14 +49,14 @@ func (m *module) deleted(ctx actor.Context, result any) {
 // whose first run has not begun must not begin it; the reload that follows enables it again
 // when it is switched on by then.
 func (m *module) suspend(ctx actor.Context) {
-	if m.life.phase == messages.Waiting {
+	if m.life.phase == view.Waiting {
 		m.forget(ctx)
 	}
 	if m.life.off() {
 		return
 	}
 	m.forgetRelease()
-	m.life.become(messages.Suspended)
+	m.life.become(view.Suspended)
 	m.loading = loading{} // it is cancelled, and who waits for it
 	m.owner.discardResults()
 	m.owner.dropNext(ctx)
@@ -68,9 +69,9 @@ func (m *module) forget(ctx actor.Context) {
 	m.owner.discardResults()
 	m.owner.dropNext(ctx)
 	m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled)
-	m.begun = m.begun || m.loaded && m.life.phase != messages.Disabled && m.life.phase != messages.Waiting
+	m.begun = m.begun || m.loaded && m.life.phase != view.Disabled && m.life.phase != view.Waiting
 	m.clear(ctx)
-	m.life.become(messages.Disabled)
+	m.life.become(view.Disabled)
 }
 
 // clear ends the watches, schedules and queues of the module's hooks (G6.4), and forgets what belongs to an
@@ -91,9 +92,9 @@ func (m *module) clear(ctx actor.Context) {
 // enable begins to load the hooks, so that they are there when the run begins.
 func (m *module) enable(ctx actor.Context) {
 	m.resume(ctx)
-	if m.life.phase == messages.Disabled {
+	if m.life.phase == view.Disabled {
 		m.program.nameQueues(ctx, m.name, m.owner.hooks) // they may have been loaded while another replica led
-		m.life.become(messages.Waiting)
+		m.life.become(view.Waiting)
 	}
 	m.loadHooks(ctx)
 }
@@ -103,9 +104,9 @@ func (m *module) enable(ctx actor.Context) {
 // module starts from the beginning.
 func (m *module) resume(ctx actor.Context) {
 	switch m.life.phase {
-	case messages.Deleting:
+	case view.Deleting:
 		m.forget(ctx)
-	case messages.Suspended:
+	case view.Suspended:
 		m.program.again(ctx, m.missed...)
 		m.missed = nil
 		m.life.become(m.life.resumes)

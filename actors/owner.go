@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -32,10 +33,10 @@ type owner struct {
 	waiting  []application // behind the one that is being applied
 	awaiting []*actor.PID  // runs that wait for all Synchronization runs
 	queued   map[string]bool
-	failing  map[string]messages.FailingTask // by task
-	parked   map[string]bool                 // tasks that their queue no longer waits for
-	alone    map[string]bool                 // tasks in progress that need the release for themselves
-	next     []assignment                    // wait for the end of these
+	failing  map[string]view.FailingTask // by task
+	parked   map[string]bool             // tasks that their queue no longer waits for
+	alone    map[string]bool             // tasks in progress that need the release for themselves
+	next     []assignment                // wait for the end of these
 
 	section      *values.Section
 	converged    convergedValues
@@ -56,7 +57,7 @@ func newOwner(self applier, p *program, name, workingDir string, log *slog.Logge
 	return &owner{
 		runs: supervisor.NewRuns(p.System, log), self: self, program: p, name: name, log: log, workingDir: workingDir, section: section,
 		synchronized: map[messages.BindingKey]bool{}, deferred: map[messages.BindingKey]bool{},
-		queued: map[string]bool{}, failing: map[string]messages.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{},
+		queued: map[string]bool{}, failing: map[string]view.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{},
 	}
 }
 

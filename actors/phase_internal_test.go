@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // drawn are the arrows in the comment of a file, as "actor: from to to".
@@ -37,7 +37,7 @@ func drawn(t *testing.T, actor, file string) (arrows []string) {
 
 // Transitions are the changes of phases that are allowed, as "actor: from to to".
 func Transitions() (all []string) {
-	for _, from := range []messages.Phase{messages.Disabled, messages.Waiting, messages.Starting, messages.Running, messages.Ready, messages.Suspended, messages.Deleting} {
+	for _, from := range []view.Phase{view.Disabled, view.Waiting, view.Starting, view.Running, view.Ready, view.Suspended, view.Deleting} {
 		for _, to := range moduleTransitions(from) {
 			all = append(all, "module: "+string(from)+" to "+string(to))
 		}

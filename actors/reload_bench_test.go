@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"addon-operator/actors"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // BenchmarkReload measures what the runtime adds between two steps: all modules run again,
@@ -49,7 +49,7 @@ func reload(b *testing.B, operator *actors.Operator, edit func()) time.Duration 
 	began := time.Now()
 	edit()
 	for {
-		if c := operator.Converge(); c.Reload > before && c.Phase == messages.ConvergeIdle {
+		if c := operator.Converge(); c.Reload > before && c.Phase == view.ConvergeIdle {
 			return time.Since(began)
 		}
 		if time.Since(began) > time.Minute {

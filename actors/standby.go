@@ -15,6 +15,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -193,7 +194,7 @@ func (s *standby) loaded(ctx actor.Context, result any) {
 }
 
 func (s *standby) publish(ctx actor.Context) {
-	status := messages.StandbyStatus{Warm: s.warm, Modules: len(s.hooks), Wanted: len(s.wanted())}
+	status := view.StandbyStatus{Warm: s.warm, Modules: len(s.hooks), Wanted: len(s.wanted())}
 	for _, why := range s.cold {
 		status.Cold = append(status.Cold, why)
 	}
@@ -263,12 +264,12 @@ func (o *operator) retire(ctx actor.Context, name string) {
 
 // liveOperator is what the root publishes.
 type liveOperator struct {
-	status     messages.OperatorStatus
-	leadership func() messages.Leadership
+	status     view.OperatorStatus
+	leadership func() view.Leadership
 }
 
-// Operator implements messages.OperatorReporter.
-func (l liveOperator) Operator() messages.OperatorStatus {
+// Operator implements view.OperatorReporter.
+func (l liveOperator) Operator() view.OperatorStatus {
 	s := l.status
 	if l.leadership != nil {
 		now := l.leadership()

@@ -20,6 +20,7 @@ import (
 	"addon-operator/kube"
 	"addon-operator/kube/objectpatch"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -84,7 +85,7 @@ type World struct {
 	// Tracer makes spans of what the operator does; nil for none.
 	Tracer trace.Tracer
 	// Leadership returns who leads among several replicas; nil when this one is alone.
-	Leadership func() messages.Leadership
+	Leadership func() view.Leadership
 	// WarmUp reads ahead what a follower can; nil for nothing.
 	WarmUp func(ctx context.Context) error
 	// Dispatcher runs the mailboxes; nil for goroutines.

@@ -2,12 +2,13 @@
 //
 // Commands are imperative and have one receiver (RunHook, SaveConfig). Events are past
 // and state a fact (ObjectChanged, TaskDone). Messages are values and are never written
-// to once sent; they carry no context, func, PID or mutex. Messages that only two actors
-// of package actors exchange stay there, next to their handlers.
+// to once sent; they carry no context, func, PID or mutex. Messages that only actors of
+// package actors exchange are declared there, next to their handlers: in the second part of
+// the table. A test compares it with the types, with what actors handle and with their answers.
 //
-// Also in here: what tasks do (task.go: the types of Work), what actors publish about
-// themselves (status.go), and what pages show (plan.go, inspection.go, render.go …).
-// They may describe, count and mask themselves for people; other behaviour is not allowed.
+// Also in here: what tasks do (task.go: the types of Work) and what messages consist of. They may
+// describe and count themselves for people; other behaviour is not allowed. What people are
+// shown but no actor is sent is in package view.
 //
 //	message              sender            receiver
 //
@@ -44,6 +45,7 @@
 //	ModuleDeleted        module            converge
 //	RetryNow             converge          module, global-hooks, converge
 //
+//	SynchronizationEnded run, owners       monitors
 //	GetSnapshots         run               monitors
 //	Snapshots            monitors          run
 //	UnlockBinding        run               monitors
@@ -76,4 +78,81 @@
 //	ReloadModules        global, module    converge
 //	SetDynamicFlags      global-hooks      converge, config
 //	ConvergeFinished     global-hooks      converge
+//
+//	of package actors    sender            receiver
+//
+//	areYouReady          cmd               operator
+//	spawnModules         discovery         operator
+//	modulesSpawned       operator, config  discovery
+//	useQueues            module            operator
+//	queueEmpty           queue             operator
+//	asideDue             monitors          operator
+//	takeOver             cmd               operator
+//	endQueue             operator          queue
+//
+//	secretSeen           kube              config
+//	clusterWentBack      kube              config
+//	addSections          operator          config
+//	getConfig            cmd               config
+//	currentConfig        config            cmd
+//	getKnownConfig       server            config
+//	knownConfig          config            server
+//	scriptsAnswered      converge          config
+//	removeConfirmation   converge          config
+//	compareAgain         timer             config
+//	keepAgain            timer             config
+//	lead                 operator          config, monitors
+//
+//	getDiscovery         run, server       converge
+//	discovery            converge          run, server
+//	endAsks              discovery         converge
+//	asksEnded            converge          discovery
+//	endPurges            discovery         converge
+//	purgesEnded          converge          discovery
+//	mayPurge             run               converge
+//	purgeable            converge          run
+//	confirmPurge         config            converge
+//	sectionChanged       module            converge
+//	askAgain             timer             converge
+//	delayedReload        timer             converge
+//	remindHeld           timer             converge
+//
+//	handOver             run, server       module, global-hooks
+//	getHooks             run               module
+//	handed               module, global    run, server
+//	startedUp            run               module
+//	adoptModule          operator          module
+//	forgetModule         converge          module
+//	retireModule         converge          module
+//	scriptAgreed         converge          module
+//	awaitQuiet           run               module
+//	moduleQuiet          module            run
+//	objectsGone          healer            module
+//	objectsBack          run               module
+//	fought               healer            module
+//	driftDue             timer             module
+//
+//	warmUp               standby           monitors
+//	dropWarm             converge          monitors
+//	resyncAll            config            monitors
+//	watchOverflowed      kube              monitors
+//	lookAgain            timer             monitors
+//	resyncDue            timer             monitors
+//	slowedDue            timer             monitors
+//	watchAgain           timer             monitors
+//
+//	objectGone           kube              healer
+//	releaseChanged       kube              healer
+//	releaseApplied       run               healer
+//	runBegan             module            healer
+//	runEnded             module            healer
+//	moduleGone           module            healer
+//	healDue              timer             healer
+//	fightOver            timer             healer
+//
+//	entriesDue           timer             schedule
+//
+//	flagsMoved           config            standby
+//	getWarm              cmd               standby
+//	warmth               standby           cmd
 package messages

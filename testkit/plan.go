@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"addon-operator/helm"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -35,7 +35,7 @@ func (r *Releases) PlanRemoval(_ context.Context, name string, purge bool) (helm
 // stepPlan prints what the operator would do: with the ConfigMap in force, or with the one
 // in a file.
 func (p *player) stepPlan(name string) error {
-	request := messages.PlanRequest{}
+	request := view.PlanRequest{}
 	if name != "" {
 		data, err := p.configMapFile(name)
 		if err != nil {

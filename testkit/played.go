@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"addon-operator/actors/scenario"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -15,10 +15,10 @@ type Played struct {
 	Trace string
 	// Phases of modules, by name; tasks in queues that are not empty; what converge and
 	// monitors say about themselves. All are empty when the operator did not run.
-	Phases   map[string]messages.Phase
+	Phases   map[string]view.Phase
 	Queues   map[string]string
-	Converge messages.ConvergeStatus
-	Monitors messages.MonitorsStatus
+	Converge view.ConvergeStatus
+	Monitors view.MonitorsStatus
 	// Releases are the values of each release, as JSON.
 	Releases  map[string]string
 	ConfigMap map[string]string
@@ -39,7 +39,7 @@ type Played struct {
 
 // look takes stock.
 func (r *Played) look(p *player) {
-	r.Phases, r.Queues, r.Releases = map[string]messages.Phase{}, map[string]string{}, map[string]string{}
+	r.Phases, r.Queues, r.Releases = map[string]view.Phase{}, map[string]string{}, map[string]string{}
 	p.Visit(r.lookAt)
 	p.releases.mu.Lock()
 	for name, d := range p.releases.deployed {
@@ -70,15 +70,15 @@ func (p *player) stepLook(string) error {
 func (r *Played) lookAt(n *supervisor.Node) {
 	path := strings.TrimPrefix(n.Path, "operator/")
 	switch status := n.Status.(type) {
-	case messages.ModuleStatus:
+	case view.ModuleStatus:
 		r.Phases[strings.TrimPrefix(path, "module/")] = status.Phase
-	case messages.QueueStatus:
+	case view.QueueStatus:
 		if status.Length > 0 {
 			r.Queues[strings.TrimPrefix(path, "queue/")] = status.String()
 		}
-	case messages.ConvergeStatus:
+	case view.ConvergeStatus:
 		r.Converge = status
-	case messages.MonitorsReporter:
+	case view.MonitorsReporter:
 		r.Monitors = status.Monitors()
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/kube"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -295,7 +295,7 @@ func (p *player) stepWhy(name string) error {
 		p.Trace.Add("%s is off: %s", name, why)
 		return nil
 	}
-	status, ok := p.Operator.Inspector().Status("operator/module/" + name).(messages.ModuleStatus)
+	status, ok := p.Operator.Inspector().Status("operator/module/" + name).(view.ModuleStatus)
 	if !ok || status.LastRun == nil {
 		return errors.New("the module has not run")
 	}
@@ -329,9 +329,9 @@ func (p *player) show() {
 	}
 	p.Visit(func(n *supervisor.Node) {
 		switch status := n.Status.(type) {
-		case messages.ModuleStatus, messages.QueueStatus, messages.ConvergeStatus, messages.StandbyStatus, supervisor.RunStatus:
+		case view.ModuleStatus, view.QueueStatus, view.ConvergeStatus, view.StandbyStatus, supervisor.RunStatus:
 			p.Trace.Add("%s: %s", strings.TrimPrefix(n.Path, "operator/"), n.Status)
-		case messages.MonitorsReporter:
+		case view.MonitorsReporter:
 			for _, b := range status.Monitors().Bindings {
 				if b.Held > 0 {
 					p.Trace.Add("binding %s of %s holds %d events", b.Binding, b.Hook, b.Held)

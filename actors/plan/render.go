@@ -16,7 +16,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/helm/dryrun"
 	"addon-operator/helm/manifest"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -27,13 +27,13 @@ type Renderer interface {
 }
 
 // Render renders the chart of a module, and compares it with the deployed release if that is asked.
-func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values.Hider, request messages.RenderRequest) (messages.Rendered, error) {
+func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values.Hider, request view.RenderRequest) (view.Rendered, error) {
 	documents, err := renderer.Show(ctx, m)
 	if err != nil {
-		return messages.Rendered{}, fmt.Errorf("render: %w", err)
+		return view.Rendered{}, fmt.Errorf("render: %w", err)
 	}
 	mask := hider.Object
-	rendered := messages.Rendered{Module: m.Name, Objects: []any{}}
+	rendered := view.Rendered{Module: m.Name, Objects: []any{}}
 	var text strings.Builder
 	var errs []error
 	for _, d := range documents {
@@ -70,7 +70,7 @@ type shownDocument struct {
 	objects []any
 }
 
-func showDocument(d helm.Document, request messages.RenderRequest, mask func(map[string]any) map[string]any) (shownDocument, error) {
+func showDocument(d helm.Document, request view.RenderRequest, mask func(map[string]any) map[string]any) (shownDocument, error) {
 	switch {
 	case d.Err != nil && request.Broken && request.Secrets:
 		return shownDocument{text: d.Text}, nil
@@ -104,11 +104,11 @@ func showDocument(d helm.Document, request messages.RenderRequest, mask func(map
 
 // diffObjects returns what differs between the objects of two renders, sorted by name. mask hides
 // secrets in an object; nil shows them.
-func diffObjects(before, after []map[string]any, mask func(map[string]any) map[string]any) []messages.ObjectDiff {
+func diffObjects(before, after []map[string]any, mask func(map[string]any) map[string]any) []view.ObjectDiff {
 	old, now := byName(before), byName(after)
 	names := maps.Clone(old)
 	maps.Copy(names, now)
-	changes := []messages.ObjectDiff{}
+	changes := []view.ObjectDiff{}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if reflect.DeepEqual(old[name], now[name]) {
 			continue
@@ -120,7 +120,7 @@ func diffObjects(before, after []map[string]any, mask func(map[string]any) map[s
 		case now[name] == nil:
 			action = "removed"
 		}
-		changes = append(changes, messages.ObjectDiff{Object: name, Action: action, Diff: diffObject(old[name], now[name], mask)})
+		changes = append(changes, view.ObjectDiff{Object: name, Action: action, Diff: diffObject(old[name], now[name], mask)})
 	}
 	return changes
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -46,7 +47,7 @@ func (p *play) checkRefused(want string) []string {
 	reason := ""
 	if p.Refused != nil {
 		reason = p.Refused.Error()
-	} else if status, ok := p.Operator.Inspector().Status("operator/config").(messages.ConfigStatus); ok {
+	} else if status, ok := p.Operator.Inspector().Status("operator/config").(view.ConfigStatus); ok {
 		reason = status.Refused
 	}
 	switch {
@@ -193,9 +194,9 @@ func (p *play) checkAbsent(want []Reference) (problems []string) {
 
 func (p *play) checkModules(want map[string]string) (problems []string) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
-		phase := messages.Disabled
+		phase := view.Disabled
 		if p.Operator != nil {
-			if status, ok := p.Operator.Inspector().Status("operator/module/" + name).(messages.ModuleStatus); ok {
+			if status, ok := p.Operator.Inspector().Status("operator/module/" + name).(view.ModuleStatus); ok {
 				phase = status.Phase
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -72,7 +73,7 @@ func (p *play) stillIdle(before [2]uint64) bool {
 // working are the runs that are in progress, and the modules that are about to be healed.
 func (p *play) working() (list []string) {
 	p.Visit(func(n *supervisor.Node) {
-		if healer, ok := n.Status.(messages.HealerReporter); ok {
+		if healer, ok := n.Status.(view.HealerReporter); ok {
 			for _, module := range healer.Healer().Ailing {
 				list = append(list, n.Path+": objects of "+module+" are absent")
 			}
@@ -91,16 +92,16 @@ func (p *play) working() (list []string) {
 // failing are the tasks that wait for their next try, by owner.
 func (p *play) failing() map[string]string {
 	found := map[string]string{}
-	add := func(owner string, tasks []messages.FailingTask) {
+	add := func(owner string, tasks []view.FailingTask) {
 		for _, t := range tasks {
 			found[owner] += t.Task + ": " + t.Error + "\n"
 		}
 	}
 	p.Visit(func(n *supervisor.Node) {
 		switch status := n.Status.(type) {
-		case messages.ModuleStatus:
+		case view.ModuleStatus:
 			add(n.Path[strings.LastIndex(n.Path, "/")+1:], status.Failing)
-		case messages.GlobalStatus:
+		case view.GlobalStatus:
 			add(messages.GlobalHooks, status.Failing)
 		case supervisor.RunStatus: // of converge, which publishes no list
 			if strings.Contains(n.Path, "/"+messages.Converge+"/run/") && !status.RetryAt.IsZero() {

@@ -10,7 +10,7 @@ import (
 
 	"addon-operator/cmd/cli"
 	"addon-operator/hooks"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // parameters are what people may change while the operator runs (J4). A change lasts
@@ -23,20 +23,20 @@ type parameters struct {
 }
 
 type parameter struct {
-	messages.Parameter
+	view.Parameter
 	set  func(value string)
 	back *time.Timer
 }
 
 // add declares a parameter; its value now is its default.
-func (p *parameters) add(declared messages.Parameter, set func(value string)) {
+func (p *parameters) add(declared view.Parameter, set func(value string)) {
 	declared.Value = declared.Default
 	p.all = append(p.all, &parameter{Parameter: declared, set: set})
 }
 
 // addLogLevel declares the level of the log.
 func (p *parameters) addLogLevel(level *slog.LevelVar) {
-	p.add(messages.Parameter{
+	p.add(view.Parameter{
 		Name: "log.level", Default: strings.ToLower(level.Level().String()), Help: "what is logged", Choices: []string{"debug", "info", "warn", "error"},
 	}, func(value string) {
 		_ = level.UnmarshalText([]byte(value)) // one of the choices
@@ -45,16 +45,16 @@ func (p *parameters) addLogLevel(level *slog.LevelVar) {
 
 // addKeepFiles declares whether the files of hook runs stay.
 func (p *parameters) addKeepFiles(c *cli.Config, runner *hooks.Runner) {
-	p.add(messages.Parameter{
+	p.add(view.Parameter{
 		Name: "debug.keep-tmp-files", Default: fmt.Sprint(c.KeepTmpFiles), Help: "keep the files that hooks read and write; they hold values", Choices: []string{"true", "false"},
 	}, func(value string) { runner.KeepFiles(value == "true") })
 }
 
 // List implements server.Parameters.
-func (p *parameters) List() []messages.Parameter {
+func (p *parameters) List() []view.Parameter {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	list := make([]messages.Parameter, 0, len(p.all))
+	list := make([]view.Parameter, 0, len(p.all))
 	for _, one := range p.all {
 		list = append(list, one.Parameter)
 	}

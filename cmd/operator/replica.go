@@ -19,7 +19,7 @@ import (
 	"addon-operator/cmd/cli"
 	"addon-operator/hooks"
 	"addon-operator/kube"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // leadershipLost ends the process at once (L4): it is started again as stand-by.
@@ -139,13 +139,13 @@ func (r *replica) join(client *kube.Client, runner *hooks.Runner) (err error) {
 }
 
 // leadership is what pages and metrics show; nil without an election.
-func (r *replica) leadership() func() messages.Leadership {
+func (r *replica) leadership() func() view.Leadership {
 	if r.lease == nil {
 		return nil
 	}
-	return func() messages.Leadership {
+	return func() view.Leadership {
 		s := r.lease.Status()
-		l := messages.Leadership{Leading: s.Leading, Since: s.Since, Transitions: s.Transitions, Problem: s.Problem}
+		l := view.Leadership{Leading: s.Leading, Since: s.Since, Transitions: s.Transitions, Problem: s.Problem}
 		l.Self, _ = nameAndAddress(s.Identity)
 		l.Leader, l.Address = nameAndAddress(s.Holder)
 		return l

@@ -21,7 +21,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/server"
 )
 
@@ -96,10 +96,10 @@ func run(ctx context.Context, c *cli.Config) error {
 }
 
 // Plan makes a plan without a running operator.
-func Plan(ctx context.Context, c *cli.Config, log *slog.Logger, question messages.PlanRequest) (messages.Plan, error) {
+func Plan(ctx context.Context, c *cli.Config, log *slog.Logger, question view.PlanRequest) (view.Plan, error) {
 	world, err := newWorld(ctx, c, &replica{config: c, log: log}, metrics.New(c.MetricsPrefix))
 	if err != nil {
-		return messages.Plan{}, err
+		return view.Plan{}, err
 	}
 	return actors.Plan(ctx, world, question)
 }
@@ -119,7 +119,7 @@ func returnMemory(ctx context.Context, operator *actors.Operator) {
 			return
 		case <-ticker.C:
 		}
-		if c := operator.Converge(); c.Ready && c.Phase == messages.ConvergeIdle && c.Reload != done {
+		if c := operator.Converge(); c.Ready && c.Phase == view.ConvergeIdle && c.Reload != done {
 			done = c.Reload
 			debug.FreeOSMemory()
 		}
@@ -303,7 +303,7 @@ func (s valuesSecret) Write(ctx context.Context, base map[string]string, set map
 
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).
-func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, changeable *parameters, leadership func() messages.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
+func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, changeable *parameters, leadership func() view.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
 	source := server.Source{
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: c.Version,
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Parameters: changeable,

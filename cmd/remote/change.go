@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/cmd/cli"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // Log reads and changes the level of the log while the operator runs.
@@ -92,7 +92,7 @@ func (a *asking) parameter(cmd *cobra.Command, name string, answer func() ([]byt
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(list, func(p messages.Parameter) bool { return p.Name == name })
+	i := slices.IndexFunc(list, func(p view.Parameter) bool { return p.Name == name })
 	switch {
 	case i < 0:
 		return fmt.Errorf("the operator knows no parameter %s", name)
@@ -104,7 +104,7 @@ func (a *asking) parameter(cmd *cobra.Command, name string, answer func() ([]byt
 }
 
 // parameterSentence says what a parameter is now.
-func parameterSentence(p messages.Parameter) string {
+func parameterSentence(p view.Parameter) string {
 	text := fmt.Sprintf("%s is %s", p.Name, p.Value)
 	if !p.Until.IsZero() {
 		text += fmt.Sprintf(" until %s, then %s again", at(p.Until), p.Default)

@@ -10,7 +10,7 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // completer finds the names that a shell can complete: those of the running operator or,
@@ -72,7 +72,7 @@ func (c *completer) modules(ctx context.Context) []string {
 }
 
 func (c *completer) hooks(ctx context.Context) []string {
-	var list struct{ Hooks []messages.HookInfo }
+	var list struct{ Hooks []view.HookInfo }
 	c.ask(ctx, "/hook/list", &list)
 	var found []string
 	for _, h := range list.Hooks {
@@ -93,7 +93,7 @@ func (c *completer) queues(ctx context.Context) []string {
 
 // parameter completes the name of a parameter, then its value.
 func (c *completer) parameter(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	var list struct{ Parameters []messages.Parameter }
+	var list struct{ Parameters []view.Parameter }
 	c.ask(cmd.Context(), "/config/list", &list)
 	var found []string
 	for _, p := range list.Parameters {

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/cmd/cli"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // exitChanges is the exit code of plan --detailed-exitcode when something would be done.
@@ -36,7 +36,7 @@ type planning struct {
 }
 
 // Planner makes a plan from the modules directory and the cluster.
-type Planner func(context.Context, *cli.Config, *slog.Logger, messages.PlanRequest) (messages.Plan, error)
+type Planner func(context.Context, *cli.Config, *slog.Logger, view.PlanRequest) (view.Plan, error)
 
 // Plan prints what would happen; withoutOperator is asked when no operator answers.
 func Plan(c *cli.Config, withoutOperator Planner) *cobra.Command {
@@ -86,7 +86,7 @@ func (p *planning) check() error {
 }
 
 func (p *planning) run(cmd *cobra.Command) error {
-	question := messages.PlanRequest{Secrets: p.secrets}
+	question := view.PlanRequest{Secrets: p.secrets}
 	if p.file != "" {
 		data, err := cli.ReadConfigMap(p.file)
 		if err != nil {
@@ -118,7 +118,7 @@ func (p *planning) run(cmd *cobra.Command) error {
 }
 
 // ask gets the plan and prints who made it.
-func (p *planning) ask(cmd *cobra.Command, question messages.PlanRequest) (messages.Plan, string, error) {
+func (p *planning) ask(cmd *cobra.Command, question view.PlanRequest) (view.Plan, string, error) {
 	if p.from != "files" {
 		plan, err := p.askOperator(cmd.Context(), question)
 		if err == nil {
@@ -129,13 +129,13 @@ func (p *planning) ask(cmd *cobra.Command, question messages.PlanRequest) (messa
 		}
 	}
 	if err := p.config.Complete(); err != nil {
-		return messages.Plan{}, "", err
+		return view.Plan{}, "", err
 	}
 	plan, err := p.withoutOperator(cmd.Context(), p.config, cli.Log(cmd, slog.LevelWarn), question)
 	return plan, "the modules in " + p.config.ModulesDir + ", without an operator", err
 }
 
-func (p *planning) askOperator(ctx context.Context, question messages.PlanRequest) (plan messages.Plan, _ error) {
+func (p *planning) askOperator(ctx context.Context, question view.PlanRequest) (plan view.Plan, _ error) {
 	query := url.Values{}
 	if question.Secrets {
 		query.Set("show-secrets", "true")
@@ -155,7 +155,7 @@ func (p *planning) askOperator(ctx context.Context, question messages.PlanReques
 	return plan, decoded(body, &plan)
 }
 
-func (p *planning) print(w io.Writer, plan messages.Plan, source string) error {
+func (p *planning) print(w io.Writer, plan view.Plan, source string) error {
 	if p.output == "json" || p.output == "yaml" {
 		return writeData(w, p.output, plan)
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"addon-operator/hooks"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // The colors of a plan, as a terminal knows them.
@@ -31,18 +31,18 @@ func (t *planText) line(color, format string, args ...any) {
 // mark shows an outcome in one character and a color.
 func mark(what string) (sign, color string) {
 	switch what {
-	case messages.StepStart, "create":
+	case view.StepStart, "create":
 		return "+", green
-	case messages.StepStop, messages.StepPurge, "delete":
+	case view.StepStop, view.StepPurge, "delete":
 		return "-", red
-	case messages.StepKeep:
+	case view.StepKeep:
 		return "!", yellow
 	}
 	return "~", yellow
 }
 
 // writePlan prints a plan for people. Modules that would not be touched are counted.
-func writePlan(w io.Writer, f messages.Plan, source string, colored bool) error {
+func writePlan(w io.Writer, f view.Plan, source string, colored bool) error {
 	t := &planText{colored: colored}
 	t.line("", "Plan of %s.", source)
 	for _, note := range f.Notes {
@@ -50,7 +50,7 @@ func writePlan(w io.Writer, f messages.Plan, source string, colored bool) error 
 	}
 	if f.Refused == "" {
 		for _, m := range f.Modules {
-			if m.Touches() || m.Step == messages.StepKeep || m.Error != "" {
+			if m.Touches() || m.Step == view.StepKeep || m.Error != "" {
 				t.module(m)
 			}
 		}
@@ -62,17 +62,17 @@ func writePlan(w io.Writer, f messages.Plan, source string, colored bool) error 
 	return err
 }
 
-func (t *planText) module(m messages.ModulePlan) {
+func (t *planText) module(m view.ModulePlan) {
 	sign, color := mark(m.Step)
 	step, reason := m.Step, ""
-	if step == messages.StepRun {
+	if step == view.StepRun {
 		step = "upgrade"
 	}
-	if m.Reason != "" && (m.Step == messages.StepStart || m.Step == messages.StepRun) {
+	if m.Reason != "" && (m.Step == view.StepStart || m.Step == view.StepRun) {
 		reason = fmt.Sprintf("; its release would be %s: %s", m.Release, m.Reason)
 	}
 	t.line(color, "\n%s %s %s: %s%s", sign, step, m.Module, m.Why, reason)
-	if m.HookValues == messages.HookValuesUnknown {
+	if m.HookValues == view.HookValuesUnknown {
 		t.line(yellow, "    values of hooks unknown: its hooks have not run")
 	}
 	for _, note := range m.Notes {
@@ -89,7 +89,7 @@ func (t *planText) module(m messages.ModulePlan) {
 	}
 }
 
-func (t *planText) object(o messages.ObjectPlan) {
+func (t *planText) object(o view.ObjectPlan) {
 	sign, color := mark(o.Verb)
 	note := ""
 	if o.Note != "" {
@@ -110,7 +110,7 @@ func (t *planText) object(o messages.ObjectPlan) {
 	}
 }
 
-func (t *planText) summary(f messages.Plan) {
+func (t *planText) summary(f view.Plan) {
 	s := f.Summary
 	t.line("", "")
 	if !f.Changes() && s.Failing+s.Unknown == 0 {

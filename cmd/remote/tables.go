@@ -11,7 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -38,14 +38,14 @@ func table(w io.Writer, nothing, head string, rows [][]string) error {
 // listedModule is a module in the answer of /module/list.
 type listedModule struct {
 	Name string
-	messages.ModuleStatus
+	view.ModuleStatus
 	Off      string
-	Hanging  []messages.RunningHook
+	Hanging  []view.RunningHook
 	Problems []string
 }
 
 // problem is what a person should know first of the module; empty when all is well.
-func (m listedModule) problem(held *messages.HeldPurge) string {
+func (m listedModule) problem(held *view.HeldPurge) string {
 	switch {
 	case held != nil && slices.Contains(held.Releases, m.Name):
 		return "its directory is gone; its purge is held back"
@@ -74,10 +74,10 @@ func firstOf(problems []string, where string) string {
 func moduleTable(w io.Writer, body []byte) error {
 	var list struct {
 		Modules        []listedModule
-		HeldPurge      *messages.HeldPurge
+		HeldPurge      *view.HeldPurge
 		GlobalProblems []string
-		Leadership     *messages.Leadership
-		Config         messages.ConfigStatus
+		Leadership     *view.Leadership
+		Config         view.ConfigStatus
 	}
 	if err := decoded(body, &list); err != nil {
 		return err
@@ -119,7 +119,7 @@ func moduleTable(w io.Writer, body []byte) error {
 }
 
 func hookTable(w io.Writer, body []byte) error {
-	var list struct{ Hooks []messages.HookInfo }
+	var list struct{ Hooks []view.HookInfo }
 	if err := decoded(body, &list); err != nil {
 		return err
 	}
@@ -210,8 +210,8 @@ func flatten(path string, tree any, visit func(path string, value any)) {
 	}
 }
 
-func parametersIn(body []byte) ([]messages.Parameter, error) {
-	var list struct{ Parameters []messages.Parameter }
+func parametersIn(body []byte) ([]view.Parameter, error) {
+	var list struct{ Parameters []view.Parameter }
 	err := decoded(body, &list)
 	return list.Parameters, err
 }

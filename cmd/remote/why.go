@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"addon-operator/cmd/cli"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // Why prints what led to the last run of a module.
@@ -38,7 +38,7 @@ files and of what its hooks watch.`,
 func whyText(w io.Writer, body []byte) error {
 	var s struct {
 		Name string
-		messages.ModuleStatus
+		view.ModuleStatus
 		Off      string
 		Problems []string
 	}
@@ -63,7 +63,7 @@ func whyText(w io.Writer, body []byte) error {
 }
 
 // describeRun describes the last run of a module, and what fails in it.
-func describeRun(out io.Writer, name string, s messages.ModuleStatus) {
+func describeRun(out io.Writer, name string, s view.ModuleStatus) {
 	release := s.LastRun.Release
 	if release == "" {
 		release = "not finished"

@@ -1,4 +1,4 @@
-package messages
+package view
 
 // RenderRequest is what can be asked for about a render.
 type RenderRequest struct {

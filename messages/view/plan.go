@@ -1,10 +1,6 @@
-package messages
+package view
 
 import "slices"
-
-// The types of this file are no messages of actors: they are what the operator shows
-// about its future, to the command "plan" and on the debug address. Values of Secrets
-// are masked in them unless the user asked for them.
 
 // PlanRequest asks what the operator would do.
 type PlanRequest struct {

@@ -1,4 +1,4 @@
-package messages
+package view
 
 import (
 	"encoding/json"
@@ -7,10 +7,9 @@ import (
 	"slices"
 	"strings"
 	"time"
-)
 
-// The types of this file are what actors publish about themselves for dumps, probes and
-// debug pages. They hold no values of users.
+	"addon-operator/messages"
+)
 
 // Phase is where a module is in its life. actors/module_phase.go draws what leads from one to the next.
 type Phase string
@@ -34,7 +33,7 @@ type QueueStatus struct {
 	// Since when the task in progress is at the head.
 	Since time.Time
 	// Head holds up to 100 tasks.
-	Head []Task
+	Head []messages.Task
 	// Triggers that the waiting tasks of hooks carry.
 	Triggers int
 	// Aside are tasks of hooks that wait for a complete snapshot; they are no part of Length.
@@ -50,9 +49,9 @@ type QueuedTask struct {
 	Owner string `json:"owner"`
 	About string `json:"about,omitempty"`
 	// Triggers are the events and ticks that one run of the hook will serve; 0 for other tasks.
-	Triggers int       `json:"triggers,omitempty"`
-	Cause    Cause     `json:"cause"`
-	QueuedAt time.Time `json:"queuedAt"`
+	Triggers int            `json:"triggers,omitempty"`
+	Cause    messages.Cause `json:"cause"`
+	QueuedAt time.Time      `json:"queuedAt"`
 }
 
 // Tasks lists up to 100 tasks, the one in progress first.
@@ -60,7 +59,7 @@ func (s QueueStatus) Tasks() []QueuedTask {
 	out := make([]QueuedTask, 0, len(s.Head))
 	for _, t := range s.Head {
 		kind, about := t.Work.Describe()
-		work, _ := t.Work.(RunHook)
+		work, _ := t.Work.(messages.RunHook)
 		out = append(out, QueuedTask{ID: t.ID, Kind: kind, Owner: t.Owner, About: about, Triggers: work.Carried(), Cause: t.Cause, QueuedAt: t.QueuedAt})
 	}
 	return out
@@ -143,8 +142,8 @@ type ModuleStatus struct {
 
 // ModuleRun is one run of a module.
 type ModuleRun struct {
-	Began  time.Time `json:"began"`
-	Causes []Cause   `json:"causes"`
+	Began  time.Time        `json:"began"`
+	Causes []messages.Cause `json:"causes"`
 	// Release says what became of the release, empty while the run lasts.
 	Release string `json:"release,omitempty"`
 }
@@ -302,26 +301,9 @@ func (s ConfigStatus) Notice() string {
 	return ""
 }
 
-// BindingState is where the watch of a kubernetes binding stands.
-type BindingState struct {
-	Owner   string `json:"owner"`
-	Hook    string `json:"hook"`
-	Binding string `json:"binding"`
-	Queue   string `json:"queue"`
-	Kind    string `json:"kind"`
-	// Phase is syncing, complete, waiting-for-kind, forbidden or stale; Message says more.
-	Phase   string `json:"phase"`
-	Message string `json:"message,omitempty"`
-	// Objects in the snapshot, events held back until Synchronization has succeeded, and
-	// how often jqFilter failed on an object (C39).
-	Objects      int    `json:"objects"`
-	Held         int    `json:"heldEvents,omitempty"`
-	FilterErrors uint64 `json:"filterErrors,omitempty"`
-}
-
 // MonitorsStatus is what monitors publishes about itself.
 type MonitorsStatus struct {
-	Bindings []BindingState `json:"bindings"`
+	Bindings []messages.BindingState `json:"bindings"`
 	// Waiting are runs that wait for snapshots.
 	Waiting int `json:"waitingRuns"`
 }
@@ -341,8 +323,8 @@ func (s MonitorsStatus) complete() (n int) {
 }
 
 // Incomplete are the bindings whose snapshot is not what the cluster has.
-func (s MonitorsStatus) Incomplete() []BindingState {
-	var list []BindingState
+func (s MonitorsStatus) Incomplete() []messages.BindingState {
+	var list []messages.BindingState
 	for _, b := range s.Bindings {
 		if b.Phase != "complete" || b.FilterErrors > 0 {
 			list = append(list, b)
@@ -351,20 +333,9 @@ func (s MonitorsStatus) Incomplete() []BindingState {
 	return list
 }
 
-// Problem says why the snapshot is not what the cluster has, or empty: a first list that is on its way is none.
-func (b BindingState) Problem() string {
-	if b.Phase == "complete" || b.Phase == "syncing" && b.Message == "" {
-		return ""
-	}
-	if b.Phase == "waiting-for-kind" { // its message says so
-		return fmt.Sprintf("binding %s: %s", b.Binding, head(b.Message))
-	}
-	return strings.TrimSuffix(fmt.Sprintf("binding %s is %s: %s", b.Binding, b.Phase, head(b.Message)), ": ")
-}
-
 // Syncing are the bindings whose first list is on its way; none of them has failed.
-func (s MonitorsStatus) Syncing() []BindingState {
-	return slices.DeleteFunc(slices.Clone(s.Bindings), func(b BindingState) bool { return b.Phase != "syncing" || b.Message != "" })
+func (s MonitorsStatus) Syncing() []messages.BindingState {
+	return slices.DeleteFunc(slices.Clone(s.Bindings), func(b messages.BindingState) bool { return b.Phase != "syncing" || b.Message != "" })
 }
 
 // String implements fmt.Stringer.
@@ -382,16 +353,15 @@ func (s MonitorsStatus) String() string {
 	return text
 }
 
-// String implements fmt.Stringer.
-func (b BindingState) String() string {
-	text := fmt.Sprintf("%s %s/%s %s: %s", b.Owner, b.Hook, b.Binding, b.Kind, b.Phase)
-	if b.Message != "" {
-		text += " (" + b.Message + ")"
+// BindingProblem says why the snapshot is not what the cluster has, or empty: a first list that is on its way is none.
+func BindingProblem(b messages.BindingState) string {
+	if b.Phase == "complete" || b.Phase == "syncing" && b.Message == "" {
+		return ""
 	}
-	if b.FilterErrors > 0 {
-		text += fmt.Sprintf(", jqFilter failed %d times", b.FilterErrors)
+	if b.Phase == "waiting-for-kind" { // its message says so
+		return fmt.Sprintf("binding %s: %s", b.Binding, head(b.Message))
 	}
-	return text
+	return strings.TrimSuffix(fmt.Sprintf("binding %s is %s: %s", b.Binding, b.Phase, head(b.Message)), ": ")
 }
 
 // ScheduleStatus is what schedule publishes about itself.
