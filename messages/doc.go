@@ -49,7 +49,6 @@
 //	GetSnapshots         run               monitors
 //	Snapshots            monitors          run
 //	UnlockBinding        run               monitors
-//	SynchronizationEnded run, owner        monitors
 //	SynchronizeLater     run               monitors
 //	AwaitSnapshots       run, queue        monitors
 //	SnapshotsComplete    monitors          queue, module, global-hooks
