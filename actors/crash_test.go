@@ -21,7 +21,7 @@ import (
 func TestCrashOverEachMessage(t *testing.T) {
 	t.Parallel()
 	// What this lifecycle does not have: pages, timers after failures, and what the random model kills in (TestRandom).
-	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown getKnownConfig whichModule " +
+	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown getKnownConfig " +
 		"AwaitSnapshots SynchronizeLater SnapshotsComplete SetAside asideDue BindingDeferred watchAgain watchOverflowed " +
 		"askAgain keepAgain delayedReload remindHeld slowedDue fought getHooks retireModule ConfigFlagsSaved scriptAgreed")
 	handled := handledMessages(t)
