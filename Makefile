@@ -114,16 +114,15 @@ test: format devcluster ## proves the product: all tests, on a real API server; 
 	[ "$$code" = 0 ] || exit "$$code"
 	echo "make test: passed, in $$(( $$(date +%s) - $(started) )) s (the race detector, vet and lint run in make check)"
 
-# make check does two things at a time: tests leave a processor idle for a third of their time, and in that
-# time what only computes goes on, at the lowest priority. What repeats or races begins when make test has
-# passed. The soak comes last, alone: its faults last for seconds. What a target prints appears when it ends.
-IN_CHECK   := test race-libraries lint test-image fuzz-hooks test-race test-full differential
-AFTER_TEST  = $(if $(RERUN),| test)
+# While make test runs, it leaves a processor idle for a third of its time: what only computes goes on then, at
+# the lowest priority, and its output appears when it ends. The rest has the machine for itself, one after the
+# other: tests with timeouts that share two processors fail by chance.
+BESIDE_TEST := race-libraries lint test-image
 
 .PHONY: check
 check: bin/gotestsum devcluster ## what CI runs: test, and the race detector, lint with go vet, 600 differential steps, the image's steps, fuzzing, a short soak
-	@$(MAKE) --no-print-directory -j 2 -O RERUN=yes LOW='nice -n 19' $(IN_CHECK)
-	$(MAKE) --no-print-directory soak-short
+	@$(MAKE) --no-print-directory -j 2 -O RERUN=yes LOW='nice -n 19' test $(BESIDE_TEST)
+	$(MAKE) --no-print-directory RERUN=yes test-race test-full differential fuzz-hooks soak-short
 	echo "make check: passed, in $$(( $$(date +%s) - $(started) )) s"
 
 .PHONY: format
@@ -159,7 +158,7 @@ RACING      = $(if $(filter ./...,$(PACKAGES)),$(filter-out ./examples ./values 
 IN_VALUES   = $(shell awk -F'[ \050]' '/^func Test/ { test = $$2 } /[.]Go[^a-z]|^[ \t]*go [a-z]/ { print test }' values/*_test.go | sort -u | paste -sd '|' -)
 
 .PHONY: test-race
-test-race: devcluster race-libraries $(AFTER_TEST) ## tests of all that has several goroutines, with the race detector; nothing without a C compiler
+test-race: devcluster race-libraries ## tests of all that has several goroutines, with the race detector; nothing without a C compiler
 	@[ -n '$(CC_FOUND)' ] || { echo "test-race: there is no C compiler ($$(go env CC)), so there is no race detector"; exit 0; }
 	export CGO_ENABLED=1
 	$(call GO_TEST,$(filter $(RACING),$(LONGEST)) $(RACING)) -race
@@ -175,7 +174,7 @@ race-libraries:
 # 60 of 1000 random scripts, 4 of 100 seeds of each lifecycle script, and 32 of the 600 random steps of
 # helm (make differential).
 .PHONY: test-full
-test-full: devcluster $(AFTER_TEST) ## tests that repeat, in full
+test-full: devcluster ## tests that repeat, in full
 	@$(call GO_TEST,./helm) -run 'Killed|TooLarge' -args -kills 50
 	$(call GO_TEST,./cmd/e2e) -run 'LeaderIsKilled|HealingOutlives' -args -kills 20
 	$(call GO_TEST,./actors) -run 'Random|Interleavings' -args -sequences 1000 -seeds 100
@@ -183,7 +182,7 @@ test-full: devcluster $(AFTER_TEST) ## tests that repeat, in full
 	echo "test-full: ok ($$SECONDS s)"
 
 .PHONY: differential
-differential: devcluster $(AFTER_TEST) ## 600 random steps, the stock Helm library beside ours
+differential: devcluster ## 600 random steps, the stock Helm library beside ours
 	@go test -vet=off ./helm -run Differential -steps 600 -timeout 30m
 	echo "differential: ok ($$SECONDS s)"
 
