@@ -25,7 +25,8 @@ import (
 //
 //	resting   -> the module runs again, a second after the last news
 //	running   -> Helm may have passed already: looked at again when the run has ended
-//	after     -> a hook of the module took it away on purpose; news of that may be late
+//	after     -> a hook of the module took it away on purpose; news of that may be late. A module
+//	             without hooks did not: looked at again when the run has ended
 //
 //	resting -runBegan-> running -releaseApplied-> after -runEnded-> resting
 //
@@ -45,7 +46,7 @@ type patient struct {
 	objects []helm.Object
 	// gone are objects that Helm must apply again.
 	gone map[helm.Object]bool
-	// doubtful went while the module ran.
+	// doubtful went while the module ran; true for those that went before Helm was done.
 	doubtful map[helm.Object]bool
 	// tried went right after a run, which may be late news of what a hook did. It is
 	// brought back once; when that happens again, a hook it was.
@@ -159,9 +160,8 @@ func (h *healer) objectGone(ctx actor.Context, o helm.Object) {
 		p := h.patients[name]
 		late := p.hooks && h.program.HealDelay == 0 && time.Since(p.ended) < newsDelay
 		switch {
-		case p.stage == running:
-			p.doubtful[o] = true
 		case p.stage != resting:
+			p.doubtful[o] = p.doubtful[o] || p.stage == running
 		case late && p.tried[o]:
 			h.log.Debug("an object goes at the end of each run: a hook of the module takes it away", "module", name, "object", o.String())
 		default:
@@ -210,6 +210,9 @@ func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
 func (h *healer) runEnded(ctx actor.Context, msg runEnded) {
 	p := h.patient(msg.module)
 	p.stage, p.hooks, p.ended = resting, msg.hooks, time.Now()
+	if p.hooks {
+		maps.DeleteFunc(p.doubtful, func(_ helm.Object, beforeApplied bool) bool { return !beforeApplied })
+	}
 	if len(p.doubtful)+len(p.gone) > 0 {
 		h.healLater(ctx, msg.module, p)
 	}

@@ -1,0 +1,62 @@
+package actors
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/helm"
+	"addon-operator/kube"
+	"addon-operator/messages"
+)
+
+// H13: what goes between Helm and the end of the run is healed when the module has no hooks: nothing of ours
+// has taken it away, and nothing else would look at it again.
+func TestGoneAtTheEndOfARun(t *testing.T) {
+	o := helm.Object{GVK: schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "n", Name: "web"}
+	for _, hooks := range []bool{false, true} {
+		p := newTestProgram(nil)
+		p.HealDelay, p.ReleaseWatch = time.Millisecond, absentObjects{}
+		queued := make(chan messages.Enqueue, 1)
+		spawned(t, p, queuePath+messages.MainQueue, actor.ReceiveFunc(func(ctx actor.Context) {
+			if msg, ok := ctx.Message().(messages.Enqueue); ok {
+				queued <- msg
+			}
+		}))
+		spawned(t, p, modulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
+		pid := spawned(t, p, healerPath, newHealer(t.Context(), p))
+		p.Send(pid, runBegan{"web"})
+		p.Send(pid, releaseApplied{"web", []helm.Object{o}, nil})
+		p.Send(pid, objectGone{o})
+		p.Send(pid, runEnded{"web", hooks})
+		if hooks {
+			if s := mustAsk[messages.Monitored](t, p, pid, messages.ListMonitored{}); s == nil {
+				t.Error("the healer does not answer")
+			}
+			if live, ok := p.Inspector.Status(healerPath).(liveHealer); !ok || len(live.status.Ailing) > 0 {
+				t.Errorf("what a hook took away is to be healed: %v", live.status.Ailing)
+			}
+			continue
+		}
+		select {
+		case got := <-queued:
+			if len(got.Tasks) != 1 || got.Tasks[0].Owner != "web" {
+				t.Errorf("it queued %+v", got)
+			}
+		case <-time.After(time.Minute):
+			t.Error("it is not healed")
+		}
+	}
+}
+
+// absentObjects is a cluster without objects.
+type absentObjects struct{ ReleaseWatch }
+
+func (absentObjects) Present(helm.Object) bool { return false }
+
+func (absentObjects) WatchedKinds() []kube.WatchedKind { return nil }
+
+func (absentObjects) Watch(context.Context, helm.News) {}
