@@ -289,6 +289,7 @@ func TestHalfSentRequestsEnd(t *testing.T) {
 // Who asks for a large page, or for a small one many times, and reads nothing takes neither the memory nor the place of
 // others. J8.
 func TestManyWhoDoNotRead(t *testing.T) {
+	withoutRaceDetector(t)
 	h := newHouse(t, "web")
 	h.write("global-hooks/series.sh", `#!/usr/bin/env bash
 if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
