@@ -18,13 +18,12 @@ type Definitions struct {
 	releases *helm.Client
 	options  kube.CRDOptions
 
-	mu      sync.Mutex
-	ensured map[string][sha256.Size]byte // by module: what its subcharts brought
+	ensured sync.Map // by module, the checksum of what its subcharts brought
 }
 
 // NewDefinitions makes the CRDs of a World.
 func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRDOptions) *Definitions {
-	return &Definitions{client: client, releases: releases, options: options, ensured: map[string][sha256.Size]byte{}}
+	return &Definitions{client: client, releases: releases, options: options}
 }
 
 // EnsureCRDs implements CRDs.
@@ -43,10 +42,7 @@ func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) err
 // EnsureSubcharts implements CRDs.
 func (d *Definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error {
 	files, sum := d.subcharts(m)
-	d.mu.Lock()
-	known := d.ensured[m.Name] == sum
-	d.mu.Unlock()
-	if known || len(files) == 0 {
+	if known, _ := d.ensured.Load(m.Name); known == sum || len(files) == 0 {
 		return nil
 	}
 	return d.ensure(ctx, files, nil, map[string][sha256.Size]byte{m.Name: sum})
@@ -62,10 +58,8 @@ func (d *Definitions) ensure(ctx context.Context, files []kube.CRDFile, dirs []s
 	if err != nil {
 		return err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	for module, sum := range sums {
-		d.ensured[module] = sum
+		d.ensured.Store(module, sum)
 	}
 	return nil
 }
