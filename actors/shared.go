@@ -2,7 +2,7 @@ package actors
 
 import "sync/atomic"
 
-// shared is a value that goroutines share. Nobody changes it: it is replaced, so nobody waits for a lock.
+// shared is a value that goroutines share. It is replaced and never modified, so readers take no lock.
 type shared[T any] struct{ value atomic.Pointer[T] }
 
 // get returns the present value, which is zero at first.

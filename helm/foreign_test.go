@@ -32,7 +32,7 @@ import (
 // Charts of others run as Helm runs them: the same manifest, the same objects, and nothing to
 // do after a restart. The charts of testdata/foreign are ours and have the constructs that
 // public charts use; CHARTS=DIR plays the charts in DIR, with the values in NAME.values.yaml
-// beside each.
+// next to each.
 func TestForeignCharts(t *testing.T) {
 	if dir := os.Getenv("CHARTS"); dir != "" {
 		playDirectory(t, dir)
@@ -147,7 +147,7 @@ func (f *fixture) playLikeHelm(m Module) {
 }
 
 // settles reports whether a chart renders to the same each time. One that does not is upgraded when the cluster
-// gets new kinds, and tests beside this one bring some.
+// gets new kinds, and other tests add some.
 func (f *fixture) settles(m Module) bool {
 	f.Helper()
 	first, err := f.client.Show(f.Context(), m)

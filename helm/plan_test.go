@@ -327,7 +327,7 @@ func TestDriftOfACustomResource(t *testing.T) {
 	f.wantDrift(w, m, "")
 }
 
-// What Apply deletes and creates anew is one change of the plan.
+// What Apply deletes and creates again is one change of the plan.
 func TestPlanOfAnObjectThatIsRecreated(t *testing.T) {
 	f, w := startWatched(t)
 	m := moduleOf(t, "anew", "-- Chart.yaml --\napiVersion: v2\nname: anew\nversion: 1.0.0\nannotations: {"+RecreateAnnotation+": Job}\n"+

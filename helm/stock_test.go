@@ -204,7 +204,7 @@ func TestDifferential(t *testing.T) {
 	}
 	for n := range uint64(sequences) {
 		t.Run("", func(t *testing.T) {
-			// In one sequence the controllers make ReplicaSets and Pods. Nobody compares those, and
+			// In one sequence the controllers make ReplicaSets and Pods. They are not compared, and
 			// they take most of the API server's time.
 			differ(t, rand.New(rand.NewPCG(20, 6+n)), steps/sequences, n > 0)
 		})

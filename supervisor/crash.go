@@ -9,8 +9,8 @@ import (
 )
 
 // A panic in the handler of an actor that is no run is a bug of the program: its handlers do no work that
-// may fail. What the handler has changed and sent by then is half of what it wanted, so nobody
-// may go on with it. The process ends, and the next one begins with what lies outside of it.
+// may fail. The handler has changed and sent only a part of what it should have, so the actor
+// cannot continue. The process ends, and the next one starts from the state of the cluster.
 
 // crashes ends the process at the first crash.
 type crashes struct {
@@ -19,8 +19,8 @@ type crashes struct {
 	first sync.Once
 }
 
-// crashed is called in the goroutine of the actor, on whose stack still are the frames that panicked.
-// So no other message is handled by it, and as few as possible by others.
+// crashed runs in the goroutine of the actor, with the frames that panicked still on its stack. So the
+// actor handles no other message, and other actors handle as few as possible.
 func (c *crashes) crashed(who *actor.PID, message, reason any, stack string) {
 	err, _ := asFailure(reason)
 	c.first.Do(func() {

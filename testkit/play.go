@@ -201,7 +201,7 @@ func (p *player) settle() {
 			return
 		}
 	}
-	p.t.Fatalf("the actors are busy for ever at one instant; the trace so far:\n%s", p.Trace)
+	p.t.Fatalf("the actors never come to rest at one instant; the trace so far:\n%s", p.Trace)
 }
 
 // Advance implements scenario.Cast: what is due is done at its time.

@@ -41,7 +41,7 @@ func (b Bindings) Queued(key messages.WatchKey, of hooks.KubernetesBinding, arri
 	b.event.WithLabelValues(watchLabels(key, of)...).Observe(seconds(arrived))
 }
 
-// Missing counts a change that nobody waits for any more.
+// Missing counts a change whose watch has ended.
 func (b Bindings) Missing(key messages.WatchKey) {
 	b.missing.WithLabelValues(key.Binding.Hook + " kubernetes[" + strconv.Itoa(key.Binding.Index) + "]").Inc()
 }
