@@ -63,7 +63,7 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 	run, s := j.span(run, "discovery", about{})
 	defer func() { s.end(err) }()
 	run.Step("find modules")
-	d, err = ask[discovery](run, j.program.PID(convergePath), getDiscovery{})
+	d, err = supervisor.Ask[discovery](run, convergePath, getDiscovery{})
 	if err != nil {
 		return d, err
 	}
@@ -77,20 +77,20 @@ func (j reloadJob) discover(run *supervisor.Run) (d discovery, err error) {
 	d.tree = tree
 	// Also without scripts: converge knows of an edit of global values before global-hooks may have
 	// it, and the modules that run next must see it.
-	global, err := ask[messages.Values](run, j.program.PID(globalPath), messages.GetValues{})
+	global, err := supervisor.Ask[messages.Values](run, globalPath, messages.GetValues{})
 	if err != nil {
 		return d, err
 	}
 	d.global = global.Section
 	run.Step("wait until nothing purges a module that is back")
-	if _, err := ask[purgesEnded](run, j.program.PID(convergePath), endPurges{tree.Modules}); err != nil {
+	if _, err := supervisor.Ask[purgesEnded](run, convergePath, endPurges{tree.Modules}); err != nil {
 		return d, err
 	}
 	run.Step("wait until no enabled script runs")
-	if _, err := ask[asksEnded](run, j.program.PID(convergePath), endAsks{}); err != nil {
+	if _, err := supervisor.Ask[asksEnded](run, convergePath, endAsks{}); err != nil {
 		return d, err
 	}
-	spawned, err := ask[modulesSpawned](run, j.program.PID(operatorPath), spawnModules{tree.Modules})
+	spawned, err := supervisor.Ask[modulesSpawned](run, operatorPath, spawnModules{tree.Modules})
 	if err != nil {
 		return d, err
 	}
@@ -132,7 +132,7 @@ func (j job) installCRDs(run *supervisor.Run, d discovery, of func(name string) 
 		}
 		chart := helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
 		if charts.HasSubcharts(m.Dir) { // which of them are enabled is a matter of values
-			own, err := ask[messages.Values](run, j.program.owner(m.Name), messages.GetValues{})
+			own, err := supervisor.Ask[messages.Values](run, ownerPath(m.Name), messages.GetValues{})
 			if err != nil {
 				return err
 			}
@@ -156,7 +156,7 @@ func (j reloadJob) enabledScript(run *supervisor.Run, m addons.Module, global *v
 	run.Step("enabled script of %s", m.Name)
 	of := j.job
 	of.owner = m.Name
-	own, err := ask[messages.Values](run, j.program.owner(m.Name), messages.GetValues{})
+	own, err := supervisor.Ask[messages.Values](run, ownerPath(m.Name), messages.GetValues{})
 	if err != nil {
 		return answer, err
 	}
@@ -228,7 +228,7 @@ func (j reloadJob) runModules(run *supervisor.Run, names []string) (err error) {
 func (j reloadJob) runOne(run *supervisor.Run, name string) error {
 	t := j.program.task(name, messages.RunModule{}, j.task.Cause)
 	t.Reload, t.QueuedAt, t.Trace = j.task.Reload, j.task.QueuedAt, traceOf(run)
-	_, err := ask[messages.TaskDone](run, j.program.owner(name), messages.ExecuteTask{Task: t})
+	_, err := supervisor.Ask[messages.TaskDone](run, ownerPath(name), messages.ExecuteTask{Task: t})
 	return err
 }
 

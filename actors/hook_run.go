@@ -94,7 +94,7 @@ func (j job) skip(run *supervisor.Run, hook hooks.Hook, w messages.RunHook, reas
 	j.log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", hook.Name, "binding", w.Binding, "err", reason)
 	if w.Binding != hooks.OnSchedule && w.Binding != hooks.OnKubernetes {
 		if !resync {
-			run.Tell(j.program.PID(monitorsPath), messages.AwaitSnapshots{Owner: j.owner, Hook: hook.Name})
+			run.Tell(monitorsPath, messages.AwaitSnapshots{Owner: j.owner, Hook: hook.Name})
 		}
 		return
 	}
@@ -104,7 +104,7 @@ func (j job) skip(run *supervisor.Run, hook hooks.Hook, w messages.RunHook, reas
 	}
 	if len(w.Triggers) > 0 {
 		w.Binding = w.Triggers[0].Binding
-		run.Tell(j.program.PID(queuePath+j.task.Queue), messages.SetAside{ID: j.task.ID, Work: w})
+		run.Tell(queuePath+j.task.Queue, messages.SetAside{ID: j.task.ID, Work: w})
 	}
 }
 
@@ -169,7 +169,7 @@ func join(a, b []hooks.Object) []hooks.Object {
 // snapshots waits until all bindings of a hook are complete.
 func (j job) snapshots(run *supervisor.Run, hook hooks.Hook, synchronization messages.Synchronization) (messages.Snapshots, error) {
 	run.Step("%s: wait for snapshots", hook.Name)
-	got, err := ask[messages.Snapshots](run, j.program.PID(monitorsPath), messages.GetSnapshots{Owner: j.owner, Hook: hook, Synchronization: synchronization})
+	got, err := supervisor.Ask[messages.Snapshots](run, monitorsPath, messages.GetSnapshots{Owner: j.owner, Hook: hook, Synchronization: synchronization})
 	if err == nil {
 		err = got.Err
 	}
@@ -206,7 +206,7 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 	e := effects{hook: hook, step: synchronizationStep(w), synchronization: synchronization}
 	defer func() {
 		if _, due := j.unfinished.due(j.task.ID); !due { // else the next attempt goes on, and its events stay held
-			run.Tell(j.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: j.owner, Synchronization: synchronization})
+			run.Tell(monitorsPath, messages.SynchronizationEnded{Owner: j.owner, Synchronization: synchronization})
 		}
 	}()
 	snapshots, err := j.snapshots(run, hook, synchronization)
@@ -250,14 +250,14 @@ func (j job) allowed(hook hooks.Hook, binding string, err error) {
 // synchronized ends a Synchronization whose hook ran in an earlier attempt at the task.
 func (j job) synchronized(run *supervisor.Run, w messages.SynchronizeHook, e effects) {
 	j.openBindings(run, w, e)
-	run.Tell(j.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: j.owner, Synchronization: e.synchronization})
+	run.Tell(monitorsPath, messages.SynchronizationEnded{Owner: j.owner, Synchronization: e.synchronization})
 }
 
 // openBindings lets the events through that the hook has not seen at its Synchronization.
 func (j job) openBindings(run *supervisor.Run, w messages.SynchronizeHook, e effects) {
 	for i, key := range e.synchronization.Bindings {
-		run.Tell(j.program.PID(monitorsPath), messages.UnlockBinding{Watch: messages.WatchKey{Owner: j.owner, Binding: key}, Seen: e.seen[i]})
-		run.Tell(j.program.owner(j.owner), messages.BindingSynchronized{Binding: key, Late: w.Late, Task: j.task.ID})
+		run.Tell(monitorsPath, messages.UnlockBinding{Watch: messages.WatchKey{Owner: j.owner, Binding: key}, Seen: e.seen[i]})
+		run.Tell(ownerPath(j.owner), messages.BindingSynchronized{Binding: key, Late: w.Late, Task: j.task.ID})
 	}
 }
 
@@ -267,9 +267,9 @@ func (j job) deferSynchronization(run *supervisor.Run, hook hooks.Hook, w messag
 	j.log.Warn("Synchronization of a hook is deferred; other hooks do not wait for it", "hook", hook.Name, "bindings", w.Names, "err", reason)
 	w.Late = w.Late || !w.Again // else nothing went on without it
 	queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
-	run.Tell(j.program.PID(monitorsPath), messages.SynchronizeLater{Owner: j.owner, Queue: queue, Hook: hook, Work: w})
+	run.Tell(monitorsPath, messages.SynchronizeLater{Owner: j.owner, Queue: queue, Hook: hook, Work: w})
 	for _, i := range w.Bindings {
-		run.Tell(j.program.owner(j.owner), messages.BindingDeferred{Binding: bindingKey(hook, i), Task: j.task.ID})
+		run.Tell(ownerPath(j.owner), messages.BindingDeferred{Binding: bindingKey(hook, i), Task: j.task.ID})
 	}
 }
 

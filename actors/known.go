@@ -64,7 +64,7 @@ func (p *program) enabledModules() []string {
 
 // ask asks the owner of the run, and takes what it hands over.
 func (j job) ask(run *supervisor.Run, question any) error {
-	got, err := ask[handed](run, j.program.owner(j.owner), question)
+	got, err := supervisor.Ask[handed](run, ownerPath(j.owner), question)
 	if err != nil {
 		return err
 	}

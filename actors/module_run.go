@@ -100,7 +100,7 @@ func (j moduleJob) startUp(run *supervisor.Run) error {
 	if err := j.ask(run, messages.AwaitSynchronized{Trace: traceOf(run)}); err != nil {
 		return err
 	}
-	run.Tell(j.program.owner(j.owner), startedUp{j.task.ID})
+	run.Tell(ownerPath(j.owner), startedUp{j.task.ID})
 	return nil
 }
 
@@ -182,9 +182,9 @@ func (j moduleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 	if len(outcome.Healed) > 0 {
 		j.program.Metrics.Modules.Redeployed(j.owner)
 	}
-	run.Tell(j.program.PID(healerPath), releaseApplied{j.owner, outcome.Objects, j.known.gone})
+	run.Tell(healerPath, releaseApplied{j.owner, outcome.Objects, j.known.gone})
 	if len(j.known.gone) > 0 {
-		run.Tell(j.program.owner(j.owner), objectsBack{j.known.gone})
+		run.Tell(ownerPath(j.owner), objectsBack{j.known.gone})
 	}
 	return outcome, nil
 }
@@ -207,7 +207,7 @@ func (j moduleJob) restoreCRDs(run *supervisor.Run, err error) error {
 	if !errors.As(err, &refused) || refused.Kind != helm.Invalid || j.program.CRDs == nil {
 		return nil
 	}
-	d, err := ask[discovery](run, j.program.PID(convergePath), getDiscovery{})
+	d, err := supervisor.Ask[discovery](run, convergePath, getDiscovery{})
 	if err != nil {
 		return err
 	}

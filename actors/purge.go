@@ -112,16 +112,16 @@ func (c *converge) mayPurge(release string) purgeable {
 func (j reloadJob) purge(run *supervisor.Run, release string) (purged bool, err error) {
 	run, s := j.span(run, "purge", about{module: release})
 	defer func() { s.end(err) }()
-	due, err := ask[purgeable](run, j.program.PID(convergePath), mayPurge{release})
+	due, err := supervisor.Ask[purgeable](run, convergePath, mayPurge{release})
 	if err != nil || !due.may {
 		return false, err
 	}
 	if due.removed {
 		run.Step("wait until nothing of %s runs", release)
-		if _, err := ask[moduleQuiet](run, j.program.owner(release), awaitQuiet{}); err != nil {
+		if _, err := supervisor.Ask[moduleQuiet](run, ownerPath(release), awaitQuiet{}); err != nil {
 			return false, fmt.Errorf("purge release %s: %w", release, err)
 		}
-		if due, err = ask[purgeable](run, j.program.PID(convergePath), mayPurge{release}); err != nil || !due.may {
+		if due, err = supervisor.Ask[purgeable](run, convergePath, mayPurge{release}); err != nil || !due.may {
 			return false, err
 		}
 	}

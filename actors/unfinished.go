@@ -31,7 +31,7 @@ type effects struct {
 
 // unfinished are the effects of the tasks of an owner. Its runs share them.
 type unfinished struct {
-	tasks shared[map[string]taskEffects]
+	tasks supervisor.Shared[map[string]taskEffects]
 }
 
 // taskEffects are those of one task.
@@ -45,7 +45,7 @@ type taskEffects struct {
 
 // of replaces the effects of a task; one without any is forgotten.
 func (u *unfinished) of(task string, next func(taskEffects) taskEffects) {
-	u.tasks.change(func(before map[string]taskEffects) map[string]taskEffects {
+	u.tasks.Change(func(before map[string]taskEffects) map[string]taskEffects {
 		tasks := map[string]taskEffects{}
 		maps.Copy(tasks, before)
 		tasks[task] = next(tasks[task])
@@ -80,7 +80,7 @@ func (u *unfinished) commit(task string) {
 
 // due returns the effects that a retry of the task must finish first.
 func (u *unfinished) due(task string) (effects, bool) {
-	t := u.tasks.get()[task]
+	t := u.tasks.Get()[task]
 	if t.current == nil || !t.current.committed {
 		return effects{}, false
 	}
@@ -129,7 +129,7 @@ func (u *unfinished) drop(task string) (dropped []effects) {
 
 // clear drops all effects: the module is switched off, or removed.
 func (u *unfinished) clear() {
-	u.tasks.change(func(map[string]taskEffects) map[string]taskEffects { return nil })
+	u.tasks.Change(func(map[string]taskEffects) map[string]taskEffects { return nil })
 }
 
 // triggersStep and synchronizationStep name the runs of a hook in a task.

@@ -221,14 +221,16 @@ const (
 )
 
 // owner is the address of an owner of tasks.
-func (p *program) owner(name string) *actor.PID {
+func (p *program) owner(name string) *actor.PID { return p.PID(ownerPath(name)) }
+
+func ownerPath(name string) string {
 	switch name {
 	case messages.GlobalHooks:
-		return p.PID(globalPath)
+		return globalPath
 	case messages.Converge:
-		return p.PID(convergePath)
+		return convergePath
 	}
-	return p.PID(modulePath + name)
+	return modulePath + name
 }
 
 // task makes a task for the main queue.
@@ -254,20 +256,6 @@ func (p *program) enqueue(ctx actor.Context, head bool, tasks ...messages.Task) 
 		ctx.Send(to, messages.Enqueue{Queue: queue, Tasks: tasks[:n:n], Head: head})
 		tasks = tasks[n:]
 	}
-}
-
-// ask is supervisor.Run.Ask with a typed answer.
-func ask[Answer any](run *supervisor.Run, to *actor.PID, question any) (Answer, error) {
-	var none Answer
-	got, err := run.Ask(to, question)
-	if err != nil {
-		return none, err
-	}
-	answer, ok := got.(Answer)
-	if !ok {
-		return none, supervisor.UnexpectedAnswer(to, question, got)
-	}
-	return answer, nil
 }
 
 // unhandled is the last case of every actor: the lifecycle of the library is silent,

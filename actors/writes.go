@@ -128,14 +128,13 @@ func (j job) writesOf(run *supervisor.Run, hook hooks.Hook, objects []objectpatc
 	for _, o := range objects {
 		begun.Objects = append(begun.Objects, messages.ObjectName{Kind: strings.ToLower(o.Kind), Namespace: o.Namespace, Name: o.Name})
 	}
-	monitors := j.program.PID(monitorsPath)
-	run.Tell(monitors, begun)
+	run.Tell(monitorsPath, begun)
 	ended := messages.ObjectsWritten{Write: begun.Write}
 	ctx = kube.ReportWritten(run.Context(), func(o kube.Written) {
 		name := messages.ObjectName{Kind: strings.ToLower(o.Kind), Namespace: o.Namespace, Name: o.Name}
 		ended.Versions = append(ended.Versions, messages.ObjectVersion{ObjectName: name, Version: o.Version})
 	})
-	return ctx, func() { run.Tell(monitors, ended) }
+	return ctx, func() { run.Tell(monitorsPath, ended) }
 }
 
 // helmWrites is writesOf for an object of the release.
@@ -145,14 +144,13 @@ func (j moduleJob) helmWrites(run *supervisor.Run, o helm.Object) (written func(
 		Write: j.program.shows.Add(1), Objects: []messages.ObjectName{name},
 		Cause: messages.By(messages.ByHelm, "Helm wrote objects of release "+j.owner, j.task.Cause).In(traceOf(run)),
 	}
-	monitors := j.program.PID(monitorsPath)
-	run.Tell(monitors, begun)
+	run.Tell(monitorsPath, begun)
 	return func(version string) {
 		ended := messages.ObjectsWritten{Write: begun.Write}
 		if version != "" {
 			ended.Versions = []messages.ObjectVersion{{ObjectName: name, Version: version}}
 		}
-		run.Tell(monitors, ended)
+		run.Tell(monitorsPath, ended)
 	}
 }
 
@@ -165,9 +163,9 @@ func (j job) tellRun(run *supervisor.Run, hook hooks.Hook, contexts []hooks.Cont
 	other := func(c hooks.Context) bool {
 		return c.Type != hooks.TypeEvent && c.Type != hooks.TypeGroup && c.WatchEvent == ""
 	}
-	monitors, id := j.program.PID(monitorsPath), j.program.shows.Add(1)
-	run.Tell(monitors, messages.HookBegan{Owner: j.owner, Hook: hook.Name, Run: id, ByEvents: !slices.ContainsFunc(contexts, other)})
-	return func() { run.Tell(monitors, messages.HookEnded{Owner: j.owner, Hook: hook.Name, Run: id}) }
+	id := j.program.shows.Add(1)
+	run.Tell(monitorsPath, messages.HookBegan{Owner: j.owner, Hook: hook.Name, Run: id, ByEvents: !slices.ContainsFunc(contexts, other)})
+	return func() { run.Tell(monitorsPath, messages.HookEnded{Owner: j.owner, Hook: hook.Name, Run: id}) }
 }
 
 // describeEvent is what a cause says of an event.
