@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -148,15 +149,15 @@ func (o *owner) commit(ctx actor.Context, self applier, a application, flagsChan
 	o.setSection(a.next)
 	_, _, flags, _ := self.patches(a.msg.Result)
 	flags.configChanged = flagsChanged
-	o.unfinished.commit(a.msg.Origin.Task)
+	o.unfinished.Commit(a.msg.Origin.Task)
 	now := o.hand()
-	now.changed = changed
-	o.program.Send(a.from, handed{known: now})
+	now.Changed = changed
+	o.program.Send(a.from, work.Handed{Known: now})
 	self.committed(ctx, a.msg, changed, flags)
 }
 
 // refuse answers a run whose result has no effect (D26).
 func (o *owner) refuse(a application, err error) {
-	o.unfinished.end(a.msg.Origin.Task)
-	o.program.Send(a.from, handed{o.hand(), err})
+	o.unfinished.End(a.msg.Origin.Task)
+	o.program.Send(a.from, work.Handed{Known: o.hand(), Err: err})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -42,7 +43,7 @@ func saving(t *testing.T) *owner {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	p := newProgram(supervisor.NewSystem(supervisor.Options{Log: log}), World{Log: log})
+	p := newProgram(supervisor.NewSystem(supervisor.Options{Log: log}), World{Services: work.Services{Log: log}})
 	o := newOwner(p, "a", "", section)
 	o.hand = o.known
 	result := hooks.Result{

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"addon-operator/actors"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -131,8 +132,11 @@ func startOperator(b *testing.B, kubeconfig, dir string) {
 	trace, watcher := testkit.NewTrace(), kube.NewWatcher(client, log)
 	memory := testkit.NewCluster(trace)
 	operator := actors.New(actors.World{
-		Log: log, Hooks: runner, Releases: testkit.NewReleases(trace), ConfigMap: memory, Objects: client, Writes: b.Context(),
-		Dirs: addons.Dirs{Modules: []string{filepath.Join(dir, "modules")}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
+		Services: work.Services{
+			Log: log, Hooks: runner, Releases: testkit.NewReleases(trace), Objects: client, Writes: b.Context(),
+			Dirs: addons.Dirs{Modules: []string{filepath.Join(dir, "modules")}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
+		},
+		ConfigMap: memory,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},

@@ -56,7 +56,7 @@ func (g *globalHooks) Receive(ctx actor.Context) {
 
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	j := g.job(t)
-	a := assignment{job: j, queue: ctx.Sender()}
+	a := assignment{Job: j, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunHook:
 		hook, err := g.hook(work.Hook)
@@ -68,22 +68,16 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		if work.Binding == hooks.AfterAll {
 			g.beginAfterAll(t.Reload)
 		}
-		a.work = func(run *supervisor.Run) (any, error) { return nil, j.runHook(run, hook, work) }
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.RunHook(run, hook, work) }
 	case messages.SynchronizeHook:
 		hook, err := g.hook(work.Hook)
 		if err != nil || g.needless(work) {
 			refuse(ctx, t)
 			return
 		}
-		a.work = func(run *supervisor.Run) (any, error) { return nil, j.synchronize(run, hook, work) }
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.Synchronize(run, hook, work) }
 	case messages.AwaitSynchronization:
-		a.work = func(run *supervisor.Run) (any, error) {
-			run.Step("wait for Synchronization in other queues")
-			run, s := j.span(run, "wait for synchronization", about{})
-			err := j.ask(run, messages.AwaitSynchronized{Trace: traceOf(run)})
-			s.end(err)
-			return nil, err
-		}
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.AwaitSynchronized(run) }
 		a.succeeded = g.startedUp
 	case messages.FinishReload:
 		g.finishReload(ctx, t.Reload)

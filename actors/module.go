@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -68,7 +69,7 @@ func (m *module) reset() {
 	m.hooks, m.loaded, m.started = nil, false, false
 	m.synchronized, m.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	m.section = m.section.WithoutPatches()
-	m.unfinished.clear()
+	m.unfinished.Clear()
 	m.last, m.missedTasks, m.fights = helm.Outcome{}, nil, nil
 	m.succeeded, m.failed = time.Time{}, time.Time{}
 }
@@ -86,10 +87,10 @@ func (m *module) Receive(ctx actor.Context) {
 	case messages.GetValues:
 		ctx.Respond(m.values())
 		return
-	case getHooks:
+	case work.GetHooks:
 		m.getHooks(ctx)
-	case startedUp:
-		if m.Lives(msg.task) { // else the schedules have just been stopped
+	case work.StartedUp:
+		if m.Lives(msg.Task) { // else the schedules have just been stopped
 			ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.hooks})
 		}
 	case messages.EnableModule:
@@ -117,7 +118,7 @@ func (m *module) Receive(ctx actor.Context) {
 		m.retire(ctx)
 	case objectsGone:
 		m.gone = append(m.gone, msg.objects...)
-	case objectsBack:
+	case work.ObjectsBack:
 		m.objectsBack(msg)
 	case fought:
 		m.fights = msg.fights
@@ -125,7 +126,7 @@ func (m *module) Receive(ctx actor.Context) {
 		m.setMaintenance(ctx, msg.Mode)
 	case scriptAgreed:
 		m.runChanged(ctx, msg.cause)
-	case awaitQuiet:
+	case work.AwaitQuiet:
 		m.awaitQuiet = append(m.awaitQuiet, ctx.Sender())
 	default:
 		unhandled(ctx, m.log)
@@ -135,13 +136,13 @@ func (m *module) Receive(ctx actor.Context) {
 }
 
 // known implements owner.hand.
-func (m *module) known() known {
+func (m *module) known() work.Known {
 	k := m.owner.known()
-	k.loaded, k.started, k.begun = m.loaded, m.started, m.begun
-	k.maintenance, k.crdsDue = m.maintenance, m.crdsDue
-	k.gone = slices.Clone(m.gone)
+	k.Loaded, k.Started, k.Begun = m.loaded, m.started, m.begun
+	k.Maintenance, k.CRDsDue = m.maintenance, m.crdsDue
+	k.Gone = slices.Clone(m.gone)
 	if m.program.Drift == DriftCorrect {
-		k.drifted = m.drift.correcting
+		k.Drifted = m.drift.correcting
 	}
 	return k
 }
@@ -149,7 +150,7 @@ func (m *module) known() known {
 // execute begins a task. Tasks of a module that is switched off are dropped as done (E12).
 func (m *module) execute(ctx actor.Context, t messages.Task) {
 	j := m.moduleJob(t)
-	a := assignment{job: j.job, queue: ctx.Sender()}
+	a := assignment{Job: j.Job, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
@@ -162,19 +163,19 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.become(messages.Deleting)
 		// Again, for a Helm action that ended after the module was suspended.
 		m.forgetRelease()
-		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run) }
+		a.work = func(run *supervisor.Run) (any, error) { return j.DeleteModule(run) }
 		a.succeeded, a.failed, a.parks, a.release = m.deleted, m.countFailure, m.program.Isolate, true
 		m.startAlone(ctx, a)
 	case messages.CheckDrift:
 		m.executeDrift(ctx, a, j)
 	case messages.RunHook:
-		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.runHook(run, hook, work) })
+		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.RunHook(run, hook, work) })
 	case messages.SynchronizeHook:
 		if m.needless(work) {
 			refuse(ctx, t)
 			return
 		}
-		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.synchronize(run, hook, work) })
+		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Synchronize(run, hook, work) })
 	default:
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 		refuse(ctx, t)
@@ -183,9 +184,9 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 
 // moduleJob makes what a run needs to take the module through its life. The directory, and
 // the root it lies in, may be others than at the start.
-func (m *module) moduleJob(t messages.Task) moduleJob {
-	j := moduleJob{m.job(t), m.module}
-	j.workingDir = m.module.Root
+func (m *module) moduleJob(t messages.Task) work.ModuleJob {
+	j := work.ModuleJob{Job: m.job(t), Module: m.module}
+	j.WorkingDir = m.module.Root
 	return j
 }
 
@@ -193,28 +194,28 @@ func (m *module) moduleJob(t messages.Task) moduleJob {
 func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
 	hook, err := m.hook(name)
 	if err != nil || m.off() {
-		m.missed(a.task)
-		m.unqueued(a.task)
-		refuse(ctx, a.task)
+		m.missed(a.Task)
+		m.unqueued(a.Task)
+		refuse(ctx, a.Task)
 		return
 	}
 	a.work = func(run *supervisor.Run) (any, error) { return nil, work(run, hook) }
 	a.cancelled = func(ctx actor.Context) {
-		ctx.Send(a.queue, messages.SetAside{ID: a.task.ID}) // nothing: all of it is kept here, or due again, or dropped
-		m.missed(a.task)
+		ctx.Send(a.queue, messages.SetAside{ID: a.Task.ID}) // nothing: all of it is kept here, or due again, or dropped
+		m.missed(a.Task)
 		if !m.off() && !m.Ending() { // switched on again while the run was ending
-			m.again(ctx, a.task)
+			m.again(ctx, a.Task)
 		}
 	}
 	m.start(ctx, a)
 }
 
-func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
+func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	switch {
 	case !m.wanted || m.phase == messages.Suspended || m.phase == messages.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
 		// even when its delete has failed and is parked.
-		refuse(ctx, a.task)
+		refuse(ctx, a.Task)
 		return
 	case m.started:
 		m.become(messages.Running)
@@ -223,9 +224,9 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 	}
 	m.stopDelayed()
 	m.stopDrift(ctx)
-	m.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
-	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
-	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.task, result) }
+	m.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain()}
+	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
+	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
 	a.cancelled = m.runEnded
 	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
 	a.begins = func() { m.program.Send(m.program.PID(healerPath), runBegan{m.name}) }
@@ -234,12 +235,12 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 
 // ran ends a module run.
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
-	outcome, _ := result.(moduleRan)
+	outcome, _ := result.(work.ModuleRan)
 	m.runEnded(ctx)
 	m.started, m.succeeded = true, time.Now()
-	if !outcome.untouched {
-		m.last, m.crdsDue = outcome.release, false
-		m.tellUnstable(t, outcome.release)
+	if !outcome.Untouched {
+		m.last, m.crdsDue = outcome.Release, false
+		m.tellUnstable(t, outcome.Release)
 		m.drift.correcting = nil
 		m.seekDriftLater(driftMoment)
 	}
@@ -248,11 +249,11 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	}
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
-		run.Release = outcome.describe()
+		run.Release = outcome.Describe()
 		m.lastRun = &run
 	}
-	if outcome.changed { // G5.4: at once, as the next task
-		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.trace))
+	if outcome.Changed { // G5.4: at once, as the next task
+		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.Trace))
 		again.Reload, again.Trace = t.Reload, t.Trace
 		m.runAgain(ctx, true, again)
 	}
@@ -273,25 +274,13 @@ func (m *module) forgetRelease() {
 }
 
 // objectsBack notes what Helm has applied again.
-func (m *module) objectsBack(msg objectsBack) {
-	m.gone = slices.DeleteFunc(m.gone, func(o helm.Object) bool { return slices.Contains(msg.objects, o) })
+func (m *module) objectsBack(msg work.ObjectsBack) {
+	m.gone = slices.DeleteFunc(m.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
 }
 
 func (m *module) countFailure(supervisor.Attempt) {
 	m.failed = time.Now()
 	m.program.Metrics.Modules.Failed(m.name, m.phase)
-}
-
-// describe says what became of the release.
-func (r moduleRan) describe() string {
-	switch o := r.release; {
-	case r.untouched:
-		return "left alone: the module is under maintenance"
-	case o.Action == "":
-		return "no chart"
-	default:
-		return fmt.Sprintf("%s, revision %d: %s", o.Action, o.Revision, o.Reason)
-	}
 }
 
 // become is the only way to change the phase.

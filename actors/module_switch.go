@@ -31,7 +31,7 @@ func (m *module) catchUp(ctx actor.Context) {
 }
 
 func (m *module) again(ctx actor.Context, t messages.Task) {
-	t.ID = m.program.newTaskID()
+	t.ID = m.program.runs.NewTaskID()
 	m.program.enqueue(ctx, false, t)
 }
 

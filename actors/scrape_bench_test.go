@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"addon-operator/actors"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/testkit"
 )
@@ -62,8 +63,11 @@ func manyModules(b *testing.B, n int) (*actors.Operator, *testkit.Cluster) {
 	log, trace := slog.New(slog.DiscardHandler), testkit.NewTrace()
 	memory := testkit.NewCluster(trace)
 	operator := actors.New(actors.World{
-		Log: log, Hooks: testkit.NewHooks(nil, trace), Releases: testkit.NewReleases(trace), ConfigMap: memory, Objects: memory, Writes: b.Context(),
-		Dirs: addons.Dirs{Modules: []string{modules}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
+		Services: work.Services{
+			Log: log, Hooks: testkit.NewHooks(nil, trace), Releases: testkit.NewReleases(trace), Objects: memory, Writes: b.Context(),
+			Dirs: addons.Dirs{Modules: []string{modules}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
+		},
+		ConfigMap: memory,
 	})
 	untilReady(b, operator)
 	return operator, memory

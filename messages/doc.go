@@ -3,7 +3,8 @@
 // Commands are imperative and have one receiver (RunHook, SaveConfig). Events are past
 // and state a fact (ObjectChanged, TaskDone). Messages are values and are never written
 // to once sent; they carry no context, func, PID or mutex. Messages that only two actors
-// of package actors exchange stay there, next to their handlers.
+// of package actors exchange stay there, next to their handlers; what runs alone ask for is in
+// package actors/work, next to the question.
 //
 // Also in here: what tasks do (task.go: the types of Work), what actors publish about
 // themselves (status.go), and what pages show (plan.go, inspection.go, render.go …).

@@ -258,12 +258,12 @@ func (c *Cluster) Delete(kind, namespace, name string) (bool, error) {
 	return c.server.Delete("", kind, namespace, name)
 }
 
-// CheckObjectPatches implements actors.Objects.
+// CheckObjectPatches implements work.Objects.
 func (c *Cluster) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
 	return c.client.CheckObjectPatches(ctx, patches)
 }
 
-// ApplyObjectPatches implements actors.Objects.
+// ApplyObjectPatches implements work.Objects.
 func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	c.mu.Lock()
 	refused := min(c.refuses, len(patches))

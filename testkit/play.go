@@ -15,6 +15,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/metrics"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 )
@@ -245,11 +246,15 @@ func (p *player) startBy(start func(*actors.Operator, context.Context) error) er
 	writes, cancel := context.WithCancel(context.Background())
 	p.lifetime, p.writes = writes, cancel
 	world := actors.World{
-		Log: p.trace.logger(p.witness), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Plans: p.releases, ConfigMap: p.cluster, Secret: clusterSecret{p.cluster}, Objects: p.cluster, Notices: p.cluster,
-		Watch: p.cluster.WatchObjects, WentBack: p.cluster.WentBack, Metrics: p.metrics,
-		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Writes: writes, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
+		Services: work.Services{
+			Log: p.trace.logger(p.witness), Hooks: p.hooks, Releases: p.releases, Plans: p.releases, Objects: p.cluster, Metrics: p.metrics,
+			Width: p.width, Writes: writes, IgnoredRelease: "operator-itself",
+			Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
+		},
+		ReleaseWatch: p.releases, ConfigMap: p.cluster, Secret: clusterSecret{p.cluster}, Notices: p.cluster,
+		Watch: p.cluster.WatchObjects, WentBack: p.cluster.WentBack,
+		Isolate: p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
 		AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: operatorConfigMap, Namespace: operatorNamespace,
-		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 	}
 	if p.lastValid {
 		world.LastValid = lastValid{p.cluster}

@@ -17,6 +17,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/metrics"
+	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -183,20 +184,23 @@ func newWorld(writes context.Context, c *Config, replica *replica, metrics *metr
 		kept = lastValid{client, c.Namespace, c.ConfigMap}
 	}
 	return actors.World{
-		Log: log, Hooks: runner, Releases: releases, Plans: releases, Drift: c.Drift, DriftPeriod: c.DriftPeriod, Metrics: metrics,
-		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept, Objects: patcher, JQLibrary: c.jqLibrary(),
+		Services: work.Services{
+			Log: log, Hooks: runner, Releases: releases, Objects: patcher, CRDs: actors.NewDefinitions(client, releases, c.crdOptions()),
+			Plans: releases, Metrics: metrics, Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
+			Width: c.ParallelModules, JQLibrary: c.jqLibrary(), HookTimeout: c.HookTimeout,
+		},
+		Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept,
 		Secret: valuesSecret{client, c.Namespace, c.secretName()}, Secrets: c.secrets,
-		Notices: client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
-		CRDs:    actors.NewDefinitions(client, releases, c.crdOptions()), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
+		Notices:      client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
+		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
-		HookTimeout: c.HookTimeout, SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
-		Writes: writes, Dirs: c.dirs, IgnoredRelease: c.HelmIgnoreRelease,
+		SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
 		AllowPurge: c.AllowPurge, PurgeShare: c.PurgeShare, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Crashed:    func() { replica.crashed(os.Exit) },
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
-		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
+		Isolate: c.FailurePolicy == "isolate",
 	}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"addon-operator/actors"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -166,12 +167,15 @@ func (p *play) world() (actors.World, error) {
 	r.hooks, r.releases, r.objects, r.given = runner, releases, client, p.scenario.Given.FromGlobalHooks
 	r.crds = actors.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
 	return actors.World{
-		Log: log, Hooks: r, Releases: r, ConfigMap: configMap{p}, Secret: secret{p}, Objects: r, CRDs: r, ReleaseWatch: releaseWatch{p.server}, HealDelay: time.Millisecond,
+		Services: work.Services{
+			Log: log, Hooks: r, Releases: r, Objects: r, CRDs: r, JQLibrary: p.options.JQLibrary,
+			Dirs: addons.Dirs{Modules: []string{p.modulesDir()}, Global: p.globalDir(), UnnumberedOrder: 1},
+		},
+		ConfigMap: configMap{p}, Secret: secret{p}, ReleaseWatch: releaseWatch{p.server}, HealDelay: time.Millisecond,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return p.server.WatchObjects(ctx, spec, notify, synced)
 		},
-		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, AllowPurge: true,
+		Dispatcher: p.dispatcher, AllowPurge: true,
 		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
-		Dirs:    addons.Dirs{Modules: []string{p.modulesDir()}, Global: p.globalDir(), UnnumberedOrder: 1},
 	}, nil
 }
