@@ -49,14 +49,16 @@ type Discovery struct {
 // or of config, answers when they have their values. The path of a module is known to all,
 // so nothing may be sent to it before that.
 type (
-	SpawnModules   struct{ Modules []addons.Module }
+	SpawnModules struct{ Modules []addons.Module }
+	// ModulesSpawned is the answer.
 	ModulesSpawned struct{ Err error }
 )
 
 // EndAsks asks converge to leave the scripts to the discovery that begins; it answers AsksEnded when
 // none of them runs.
 type (
-	EndAsks   struct{}
+	EndAsks struct{}
+	// AsksEnded is the answer.
 	AsksEnded struct{}
 )
 

@@ -35,13 +35,15 @@ func (s Services) Concerned(ctx context.Context, modules []addons.Module) (relea
 // EndPurges asks converge to give up the purges of modules whose directories are back; it
 // answers PurgesEnded when nothing of them runs. A Helm action in progress is waited for.
 type (
-	EndPurges   struct{ Modules []addons.Module }
+	EndPurges struct{ Modules []addons.Module }
+	// PurgesEnded is the answer.
 	PurgesEnded struct{}
 )
 
 // MayPurge asks converge whether a release is still one to purge; it answers Purgeable.
 type (
-	MayPurge  struct{ Release string }
+	MayPurge struct{ Release string }
+	// Purgeable is the answer.
 	Purgeable struct {
 		May bool
 		// Removed: it is of a module that was removed from under the operator.
@@ -81,6 +83,7 @@ func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err 
 // AwaitQuiet asks a module to answer ModuleQuiet as soon as nothing of it runs: two Helm
 // actions on its release at the same time would break it.
 type (
-	AwaitQuiet  struct{}
+	AwaitQuiet struct{}
+	// ModuleQuiet is the answer.
 	ModuleQuiet struct{}
 )
