@@ -43,6 +43,8 @@ COPY --from=build /out/ /
 # /modules and /global-hooks are the defaults of the operator; named here, they would win over
 # ADDON_OPERATOR_WORKING_DIR.
 ENV HOME=/tmp
+# For the start only: see cmd/operator/coldstart.go.
+ENV GOGC=400
 WORKDIR /
 USER 65532:65532
 EXPOSE 9650

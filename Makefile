@@ -84,7 +84,7 @@ quick: format vet-changed ## in seconds: format, vet of what changed, all tests 
 
 # go test begins packages in the order of the command line. The longest come first: one that is
 # left over at the end keeps a single processor busy.
-LONGEST := ./cmd/addon-operator ./helm ./examples ./kube ./actors ./testkit/scenario ./values
+LONGEST := ./cmd/e2e ./helm ./examples ./kube ./actors ./actors/scenario ./values
 
 # So many packages at a time, on two processors too: most of them wait for an API server, for hooks or
 # for a timer, and leave a processor idle.
@@ -151,7 +151,7 @@ vet-changed: ## go vet of the packages with changes against BASE=HEAD
 
 # The race detector sees goroutines that share memory. It compiles everything once more and makes tests ten
 # times slower, so it is asked about packages that begin goroutines, themselves or in their tests; nothing else can
-# race. The program of the end-to-end tests is their own test binary, hence has the detector. Not so the programs
+# race. The end-to-end tests build the program with the detector, when they have it. Not so the programs
 # that the tests of examples build by run.sh. Of the 140 tests of values, which begins none, two do.
 CONCURRENT := ^\s*go [a-z]|[.]Go\b|t[.]Parallel\b|httptest[.]New|actor[.]Context
 RACING      = $(if $(filter ./...,$(PACKAGES)),$(filter-out ./examples ./values ./$(DEVCLUSTER),$(shell \
@@ -177,7 +177,7 @@ race-libraries:
 .PHONY: test-full
 test-full: devcluster $(AFTER_TEST) ## tests that repeat, in full
 	@$(call GO_TEST,./helm) -run 'Killed|TooLarge' -args -kills 50
-	$(call GO_TEST,./cmd/addon-operator) -run 'LeaderIsKilled|HealingOutlives' -args -kills 20
+	$(call GO_TEST,./cmd/e2e) -run 'LeaderIsKilled|HealingOutlives' -args -kills 20
 	$(call GO_TEST,./actors) -run 'Random|Interleavings' -args -sequences 1000 -seeds 100
 	$(call GO_TEST,./values) -args -thorough
 	echo "test-full: ok ($$SECONDS s)"
@@ -191,7 +191,7 @@ differential: devcluster $(AFTER_TEST) ## 600 random steps, the stock Helm libra
 # The test counts its time itself, and ends a little after it: a round that has begun is played to its end.
 .PHONY: soak
 soak: devcluster ## the program under faults from a seed, for SOAK_TIME=10m, against a model; the same faults again by SOAK_SEED=N
-	@SOAK_TIME='$(SOAK_TIME)' SOAK_SEED='$(SOAK_SEED)' go test -vet=off -count=1 -v -timeout 24h ./cmd/addon-operator -run '^TestSoak$$'
+	@SOAK_TIME='$(SOAK_TIME)' SOAK_SEED='$(SOAK_SEED)' go test -vet=off -count=1 -v -timeout 24h ./cmd/e2e -run '^TestSoak$$'
 	echo "soak: ok ($$SECONDS s)"
 
 .PHONY: soak-short

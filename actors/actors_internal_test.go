@@ -14,6 +14,7 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -102,7 +103,7 @@ func TestWarmthIsACopy(t *testing.T) {
 	p := newTestProgram(nil)
 	m := addons.Module{Name: "a", Key: "a"}
 	pid := spawned(t, p, standbyPath, &standby{
-		Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log,
+		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log,
 		tree: &addons.Tree{Modules: []addons.Module{m}}, flags: map[string]bool{"aEnabled": true},
 		hooks: map[string][]hooks.Hook{"a": {}}, cold: map[string]string{}, count: 1,
 	})
@@ -117,11 +118,11 @@ func TestWarmthIsACopy(t *testing.T) {
 // converged: the operator is not ready, and nobody takes the new values for applied ones.
 func TestOvertakenAtTheLastStep(t *testing.T) {
 	p := newTestProgram(nil)
-	pid := spawned(t, p, convergePath, &converge{Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, tree: &addons.Tree{}, reload: 1, running: true})
+	pid := spawned(t, p, convergePath, &converge{runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, tree: &addons.Tree{}, reload: 1, phase: reloading})
 	p.Send(pid, messages.ConfigChanged{Global: true})
 	p.Send(pid, messages.ConvergeFinished{Reload: 1})
 	mustAsk[work.Discovery](t, p, pid, work.GetDiscovery{})
-	if s, _ := p.Inspector.Status(convergePath).(messages.ConvergeStatus); s.Ready || s.Phase != messages.ConvergeReloading {
+	if s, _ := p.Inspector.Status(convergePath).(view.ConvergeStatus); s.Ready || s.Phase != view.ConvergeReloading {
 		t.Errorf("it says: %s", s)
 	}
 }

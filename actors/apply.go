@@ -21,15 +21,18 @@ type application struct {
 	discarded bool
 }
 
-// applier is where owners differ: what a patch may touch, and what follows a change.
+// applier is where owners differ: what runs get to know, what a patch may touch, and what follows a change.
 type applier interface {
+	// known returns what the owner hands over to a run.
+	known() work.Known
 	// patches checks what the patches of a hook touch and returns the parts for the section.
 	patches(hooks.Result) (config, memory values.Patch, flags flagChanges, err error)
 	// committed is called after a result has become values.
 	committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges)
-	// late is called when a deferred Synchronization has succeeded: what was done without
-	// that hook is done again.
-	late(ctx actor.Context, cause messages.Cause)
+	// reconcile queues a run of the module, or a reload. It is also called when a deferred Synchronization has
+	// succeeded, or the snapshots are complete for which a hook was skipped: what was done without that hook
+	// is done again.
+	reconcile(ctx actor.Context, cause messages.Cause)
 }
 
 // flagChanges are the opinions of a global hook on enabled modules (D25).
@@ -39,13 +42,13 @@ type flagChanges struct {
 	configChanged bool
 }
 
-// applyHookResult is step 3 of a task's way: check everything, then commit (D26).
-func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) {
+// applyHookResult is step 3 of the way of a task (docs/architecture.md): check everything, then commit (D26).
+func (o *owner) applyHookResult(ctx actor.Context, a application) {
 	if o.applying != nil {
 		o.waiting = append(o.waiting, a)
 		return
 	}
-	config, memory, flags, err := self.patches(a.msg.Result)
+	config, memory, flags, err := o.self.patches(a.msg.Result)
 	if err == nil {
 		a.base = o.section
 		a.next, err = o.patched(config, memory, a.msg.Origin)
@@ -56,7 +59,7 @@ func (o *owner) applyHookResult(ctx actor.Context, self applier, a application) 
 	}
 	configChanged := len(config) > 0 && a.next.StoredChecksum() != o.section.StoredChecksum()
 	if !configChanged && len(flags.config) == 0 {
-		o.commit(ctx, self, a, false)
+		o.commit(ctx, a, false)
 		return
 	}
 	save := messages.SaveConfig{Flags: flags.config, Hook: a.msg.Hook}
@@ -98,7 +101,7 @@ func (o *owner) patched(config, memory values.Patch, by values.Origin) (*values.
 }
 
 // configSaved continues with the result that waited for the ConfigMap.
-func (o *owner) configSaved(ctx actor.Context, self applier, msg messages.ConfigSaved) {
+func (o *owner) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
 	a := o.applying
 	o.applying = nil
 	switch {
@@ -107,16 +110,16 @@ func (o *owner) configSaved(ctx actor.Context, self applier, msg messages.Config
 		o.setConfig(messages.SetConfig{Section: a.next.ConfigPart(), Origin: a.msg.Origin, Secret: a.next.SecretPart(), SecretOrigin: a.msg.Origin})
 	case a.discarded:
 	case msg.Conflict: // the new section has arrived before this answer
-		o.applyHookResult(ctx, self, *a)
+		o.applyHookResult(ctx, *a)
 	case msg.Err != nil:
 		o.refuse(*a, fmt.Errorf("hook %s: save config values: %w", a.msg.Hook, msg.Err))
 	default:
-		o.commitSaved(ctx, self, *a, msg.FlagsChanged)
+		o.commitSaved(ctx, *a, msg.FlagsChanged)
 	}
 	for o.applying == nil && len(o.waiting) > 0 {
 		next := o.waiting[0]
 		o.waiting = o.waiting[1:]
-		o.applyHookResult(ctx, self, next)
+		o.applyHookResult(ctx, next)
 	}
 }
 
@@ -130,9 +133,9 @@ func (o *owner) discardResults() {
 
 // commitSaved commits what has been written. While only flags were written, the section
 // may have got new config values; then the patches are applied to those.
-func (o *owner) commitSaved(ctx actor.Context, self applier, a application, flagsChanged bool) {
+func (o *owner) commitSaved(ctx actor.Context, a application, flagsChanged bool) {
 	if a.base != o.section {
-		config, memory, _, err := self.patches(a.msg.Result)
+		config, memory, _, err := o.self.patches(a.msg.Result)
 		if err == nil {
 			a.next, err = o.patched(config, memory, a.msg.Origin)
 		}
@@ -141,23 +144,23 @@ func (o *owner) commitSaved(ctx actor.Context, self applier, a application, flag
 			return
 		}
 	}
-	o.commit(ctx, self, a, flagsChanged)
+	o.commit(ctx, a, flagsChanged)
 }
 
-func (o *owner) commit(ctx actor.Context, self applier, a application, flagsChanged bool) {
+func (o *owner) commit(ctx actor.Context, a application, flagsChanged bool) {
 	changed := a.next.Checksum() != o.section.Checksum() // D27
 	o.setSection(a.next)
-	_, _, flags, _ := self.patches(a.msg.Result)
+	_, _, flags, _ := o.self.patches(a.msg.Result)
 	flags.configChanged = flagsChanged
 	o.unfinished.Commit(a.msg.Origin.Task)
-	now := o.hand()
+	now := o.self.known()
 	now.Changed = changed
 	o.program.Send(a.from, work.Handed{Known: now})
-	self.committed(ctx, a.msg, changed, flags)
+	o.self.committed(ctx, a.msg, changed, flags)
 }
 
 // refuse answers a run whose result has no effect (D26).
 func (o *owner) refuse(a application, err error) {
 	o.unfinished.End(a.msg.Origin.Task)
-	o.program.Send(a.from, work.Handed{Known: o.hand(), Err: err})
+	o.program.Send(a.from, work.Handed{Known: o.self.known(), Err: err})
 }

@@ -16,6 +16,8 @@ import (
 // recorder is an applier that notes what was committed.
 type recorder struct{ committedHooks []string }
 
+func (*recorder) known() work.Known { return work.Known{} }
+
 func (*recorder) patches(r hooks.Result) (config, memory values.Patch, _ flagChanges, err error) {
 	return r.ConfigPatch, r.ValuesPatch, flagChanges{}, nil
 }
@@ -24,7 +26,7 @@ func (r *recorder) committed(_ actor.Context, msg messages.ApplyHookResult, _ bo
 	r.committedHooks = append(r.committedHooks, msg.Hook)
 }
 
-func (*recorder) late(actor.Context, messages.Cause) {}
+func (*recorder) reconcile(actor.Context, messages.Cause) {}
 
 func patchOf(t *testing.T, text string) values.Patch {
 	t.Helper()
@@ -36,7 +38,7 @@ func patchOf(t *testing.T, text string) values.Patch {
 }
 
 // saving is an owner whose hook result waits for its write of the ConfigMap, request 7.
-func saving(t *testing.T) *owner {
+func saving(t *testing.T, self applier) *owner {
 	t.Helper()
 	section, err := values.NewSection("a", nil)
 	if err != nil {
@@ -44,8 +46,7 @@ func saving(t *testing.T) *owner {
 	}
 	log := slog.New(slog.DiscardHandler)
 	p := newProgram(supervisor.NewSystem(supervisor.Options{Log: log}), World{Services: work.Services{Log: log}})
-	o := newOwner(p, "a", "", section)
-	o.hand = o.known
+	o := newOwner(self, p, "a", "", log, section)
 	result := hooks.Result{
 		ConfigPatch: patchOf(t, `{"op": "add", "path": "/a/saved", "value": true}`),
 		ValuesPatch: patchOf(t, `{"op": "add", "path": "/a/inMemory", "value": true}`),
@@ -78,10 +79,11 @@ func TestResultOfACancelledRun(t *testing.T) {
 		"and it changed flags as well": {messages.ConfigSaved{FlagsChanged: true}, true},
 	} {
 		t.Run(situation, func(t *testing.T) {
-			o, self := saving(t), &recorder{}
+			self := &recorder{}
+			o := saving(t, self)
 			o.waiting = []application{*o.applying}
 			o.discardResults()
-			o.configSaved(nil, self, test.answer)
+			o.configSaved(nil, test.answer)
 			if o.applying != nil || len(o.waiting) != 0 {
 				t.Error("something still waits")
 			}

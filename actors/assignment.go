@@ -14,6 +14,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -43,7 +44,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 		}
 		return a.work(run)
 	}
-	o.Runs.Start(ctx, supervisor.Task{
+	o.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure, Begins: func() { o.handTo(a) }, Work: work,
 		Succeeded: func(ctx actor.Context, result any) {
 			if a.succeeded != nil {
@@ -85,7 +86,7 @@ type sender interface {
 	Send(to *actor.PID, message any)
 }
 
-// ended notifies the queue that nothing of a task runs any more, and nothing will.
+// ended notifies the queue that it need not wait for a task any more: nothing of it runs, or it is parked.
 func ended(ctx sender, t messages.Task, queue *actor.PID) {
 	ctx.Send(queue, messages.TaskDone{ID: t.ID})
 }
@@ -95,7 +96,7 @@ func refuse(ctx actor.Context, t messages.Task) { ended(ctx, t, ctx.Sender()) }
 
 // handTo hands over to an attempt that is about to begin.
 func (o *owner) handTo(a assignment) {
-	*a.Known = o.hand()
+	*a.Known = o.self.known()
 	if a.begins != nil {
 		a.begins()
 	}
@@ -106,7 +107,7 @@ func (o *owner) handTo(a assignment) {
 func (o *owner) startAlone(ctx actor.Context, a assignment) {
 	o.next = append(o.next, a)
 	for id := range o.alone {
-		o.Cancel(ctx, id)
+		o.runs.Cancel(ctx, id)
 	}
 	o.startNext(ctx)
 }
@@ -140,7 +141,7 @@ func (o *owner) noteFailure(t messages.Task, a supervisor.Attempt) {
 	o.logFailure(t, a)
 	o.program.noticeFailure(t, a)
 	kind, about := t.Work.Describe()
-	o.failing[t.ID] = messages.FailingTask{
+	o.failing[t.ID] = view.FailingTask{
 		Task: strings.TrimSpace(kind + " " + about), Attempts: a.Number, RetryAt: time.Now().Add(a.In), Error: a.Err.Error(),
 	}
 }
@@ -159,8 +160,8 @@ func (o *owner) logFailure(t messages.Task, a supervisor.Attempt) {
 }
 
 // listFailing lists the tasks that wait for another attempt.
-func (o *owner) listFailing() []messages.FailingTask {
-	var list []messages.FailingTask
+func (o *owner) listFailing() []view.FailingTask {
+	var list []view.FailingTask
 	for _, id := range slices.Sorted(maps.Keys(o.failing)) {
 		list = append(list, o.failing[id])
 	}
@@ -168,7 +169,7 @@ func (o *owner) listFailing() []messages.FailingTask {
 }
 
 func (o *owner) retryNow() {
-	if n := o.RetryNow(); n > 0 {
+	if n := o.runs.RetryNow(); n > 0 {
 		o.log.Info("configuration has changed: failed tasks are tried again now", "tasks", n)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"addon-operator/actors"
+	"addon-operator/actors/scenario"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
@@ -129,14 +130,13 @@ func startOperator(b *testing.B, kubeconfig, dir string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	trace, watcher := testkit.NewTrace(), kube.NewWatcher(client, log)
-	memory := testkit.NewCluster(trace)
+	watcher, memory := kube.NewWatcher(client, log), scenario.NewCluster(scenario.DefaultVersion, log)
 	operator := actors.New(actors.World{
 		Services: work.Services{
-			Log: log, Hooks: runner, Releases: testkit.NewReleases(trace), Objects: client, Writes: b.Context(),
+			Log: log, Hooks: runner, Releases: testkit.NewReleases(testkit.NewTrace()), Objects: client, Writes: b.Context(),
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(dir, "modules")}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
 		},
-		ConfigMap: memory,
+		ConfigMap: memory.ConfigMap,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},

@@ -17,6 +17,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -146,7 +147,7 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 }
 
 func (c *config) publish(ctx actor.Context) {
-	status := messages.ConfigStatus{Revision: c.revision, Refused: c.refusedAll(), OnlySecret: c.refused == "" && c.secret.refused != ""}
+	status := view.ConfigStatus{Revision: c.revision, Refused: c.refusedAll(), OnlySecret: c.refused == "" && c.secret.refused != ""}
 	if c.fromKept || c.secret.fromKept {
 		status.From = c.program.LastValid.String()
 	}

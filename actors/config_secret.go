@@ -16,6 +16,7 @@ import (
 	"addon-operator/actors/decide"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -358,7 +359,7 @@ func (c *config) refusedAll() string {
 	if c.secret.refused == "" {
 		return c.refused
 	}
-	text := messages.AboutSecret + c.secret.refused
+	text := view.AboutSecret + c.secret.refused
 	if c.refused != "" {
 		text = c.refused + "; " + text
 	}

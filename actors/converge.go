@@ -14,16 +14,15 @@ import (
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
 // converge owns 'reload all modules' (seed 001; steps 3 to 8 of seed 002): it puts the
 // steps into the main queue, finds out which modules are enabled, and knows whether the
 // first converge is over, which is readiness.
-//
-//	starting -first reload begins-> reloading -FinishReload-> idle -ReloadModules-> reloading
 type converge struct {
-	*supervisor.Runs
+	runs    *supervisor.Runs
 	program *program
 	log     *slog.Logger
 
@@ -56,12 +55,11 @@ type converge struct {
 	purges   decide.Purges
 	reminded int // how often a purge that is held back was reported
 	listed   bool
+	phase    convergePhase
 	reload   int // number of the last reload that has begun
 	// discoveredIn is the number of the last reload whose discovery counts.
 	discoveredIn int
 	asks         asks
-	waiting      bool // a ReloadModules task waits in the main queue
-	running      bool // steps of the last reload are in the main queue
 	restarts     restarts
 	began        time.Time
 	ready        bool // the first converge is over
@@ -71,14 +69,14 @@ type converge struct {
 
 func newConverge(p *program, b *boot) *converge {
 	return &converge{
-		Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log,
+		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, phase: created,
 		tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, globalProblems: b.problems, unused: map[string][]string{},
 	}
 }
 
 // Receive implements actor.Actor.
 func (c *converge) Receive(ctx actor.Context) {
-	if c.Runs.Receive(ctx) {
+	if c.runs.Receive(ctx) {
 		c.askScripts(ctx)
 		c.publish()
 		return
@@ -134,7 +132,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case messages.ConvergeFinished:
 		c.finished(ctx, msg)
 	case messages.RetryNow:
-		c.RetryNow()
+		c.runs.RetryNow()
 	default:
 		unhandled(ctx, c.log)
 	}
@@ -168,13 +166,19 @@ func (c *converge) startUp(ctx actor.Context) {
 // progress, in place of its pending steps (F4, F10), unless that has happened too often
 // (restarts.go). One that waits is enough (F9).
 func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
-	if c.waiting {
+	next := requested
+	switch c.phase {
+	case starting, requested, overtaken:
 		return
+	case created:
+		next = starting
+	case reloading:
+		if c.postpones(cause) {
+			return
+		}
+		next = overtaken
 	}
-	restart := c.running
-	if restart && c.postpones(cause) {
-		return
-	}
+	restart := next == overtaken
 	if restart {
 		c.log.Info("reload of all modules starts again", "cause", cause)
 		ctx.Send(c.program.PID(queuePath+messages.MainQueue), messages.DropTasks{Reload: c.reload})
@@ -185,7 +189,7 @@ func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 		c.restarts.count++
 		c.program.Metrics.Converge.Restarted(cause)
 	}
-	c.waiting = true
+	c.become(next)
 }
 
 // job makes what a run of converge needs.
@@ -228,7 +232,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 
 func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
 	queue := ctx.Sender()
-	c.Runs.Start(ctx, supervisor.Task{
+	c.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure, Work: work,
 		Succeeded: func(ctx actor.Context, result any) {
 			if succeeded != nil {
@@ -257,7 +261,8 @@ func (c *converge) failed(t messages.Task, a supervisor.Attempt) {
 
 // beginReload puts beforeAll hooks and the discovery at the head of main (G3, G4, F5).
 func (c *converge) beginReload(ctx actor.Context, cause messages.Cause) {
-	c.waiting, c.running, c.cause = false, true, cause
+	c.become(reloading)
+	c.cause = cause
 	c.reload++
 	c.began = time.Now()
 	if c.reload > 1 {
@@ -305,7 +310,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		}
 		c.others = d.Others
 	}
-	if c.waiting {
+	if c.phase == overtaken {
 		return
 	}
 	steps := c.steps(ctx, d.Enabled)
@@ -384,10 +389,10 @@ func (c *converge) logSteps(s decide.Steps, d work.Discovery, gone []string) {
 // finished ends a reload, and the first converge (G8), unless it was overtaken by a newer
 // one at its last step: what that is for has not been seen to yet (F10).
 func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
-	if msg.Reload != c.reload || c.waiting {
+	if msg.Reload != c.reload || c.phase == overtaken {
 		return
 	}
-	c.running = false
+	c.become(idle)
 	c.span.End(nil)
 	c.program.Metrics.Converge.Ended(c.cause, c.began)
 	log, text := c.log, "converged"
@@ -408,7 +413,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	}
 }
 
-// configChanged is step 16. Modules that were just switched off are stopped at once, so
+// configChanged reacts to an edit (G16). Modules that were just switched off are stopped at once, so
 // that a module which keeps failing does not delay the reload that deletes it (E11, F8).
 func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) {
 	c.config = msg.Flags
@@ -419,9 +424,9 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 	}
 	c.program.tell(ctx, c.tree.Modules, messages.RetryNow{})
 	ctx.Send(c.program.PID(globalPath), messages.RetryNow{})
-	c.RetryNow()
+	c.runs.RetryNow()
 	switch {
-	case c.reload == 0:
+	case !c.phase.begun():
 		c.log.Info("config values changed before the first reload: they are used by it", "cause", cause)
 	case msg.Global || msg.FlagsChanged || reload:
 		for _, name := range msg.Modules { // the reload may have to wait for a run that only the script can end
@@ -466,20 +471,14 @@ func (c *converge) runModules(ctx actor.Context, names []string, cause messages.
 // HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
 // status is published here.
 func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	c.Runs.HandleFailure(system, sup, child, stats, reason, message)
+	c.runs.HandleFailure(system, sup, child, stats, reason, message)
 	c.publish()
 }
 
 func (c *converge) publish() {
-	s := messages.ConvergeStatus{Phase: messages.ConvergeIdle, Ready: c.ready, Reload: c.reload, Enabled: c.enabled, HeldPurge: c.heldPurge(), Off: c.off, Problems: c.problems}
+	s := view.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.reload, Enabled: c.enabled, HeldPurge: c.heldPurge(), Off: c.off, Problems: c.problems}
 	if next := c.restarts.postponed; next != nil {
 		s.Postponed = next.String()
-	}
-	switch {
-	case c.running || c.waiting && c.reload > 0:
-		s.Phase = messages.ConvergeReloading
-	case c.reload == 0:
-		s.Phase = messages.ConvergeStarting
 	}
 	c.program.Inspector.Publish(c.program.PID(convergePath), s)
 }

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/testkit"
 )
 
@@ -21,7 +21,7 @@ import (
 func TestCrashOverEachMessage(t *testing.T) {
 	t.Parallel()
 	// What this lifecycle does not have: pages, timers after failures, and what the random model kills in (TestRandom).
-	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown getKnownConfig whichModule " +
+	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown getKnownConfig " +
 		"AwaitSnapshots SynchronizeLater SnapshotsComplete SetAside asideDue BindingDeferred watchAgain watchOverflowed " +
 		"askAgain keepAgain delayedReload remindHeld slowedDue fought GetHooks retireModule ConfigFlagsSaved scriptAgreed")
 	handled := handledMessages(t)
@@ -52,7 +52,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 
 // left is what the operator has made of the cluster.
 func left(p *testkit.Played) string {
-	maps.DeleteFunc(p.Phases, func(_ string, phase messages.Phase) bool { return phase == messages.Disabled }) // one whose directory is gone has no actor after a start
+	maps.DeleteFunc(p.Phases, func(_ string, phase view.Phase) bool { return phase == view.Disabled }) // one whose directory is gone has no actor after a start
 	return fmt.Sprint(p.Phases, p.Queues, p.Releases, p.ConfigMap, p.Converge.Phase, p.Converge.Ready)
 }
 

@@ -3,6 +3,7 @@ package actors
 import (
 	"fmt"
 	"hash/fnv"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"addon-operator/helm/dryrun"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -53,7 +55,7 @@ type driftState struct {
 	checked time.Time
 	failed  string // why the last look failed
 	found   []dryrun.Change
-	told    []messages.DriftedObject // without values, as it was reported
+	told    []view.DriftedObject // without values, as it was reported
 	// correcting are the objects that the next run puts back; cause is that of the last
 	// correction, which was at corrected, until objects have stayed as they are for a while.
 	correcting []helm.Object
@@ -77,21 +79,21 @@ func driftDelay(module string, d time.Duration) time.Duration {
 	return d + d/10*time.Duration(sum.Sum32()%steps)/steps
 }
 
-// seekDriftLater begins to wait for the next look.
-func (m *module) seekDriftLater(d time.Duration) {
-	if !m.program.seeksDrift() {
+// lookLater begins to wait for the next look at a module.
+func (d *driftState) lookLater(p *program, module string, in time.Duration) {
+	if !p.seeksDrift() {
 		return
 	}
-	m.drift.number++
-	due, self := driftDue{m.drift.number}, m.program.owner(m.name)
-	time.AfterFunc(driftDelay(m.name, d), func() { m.program.Send(self, due) })
+	d.number++
+	due, to := driftDue{d.number}, p.owner(module)
+	time.AfterFunc(driftDelay(module, in), func() { p.Send(to, due) })
 }
 
 // stopDrift ends the look in progress and the waiting for the next one.
 func (m *module) stopDrift(ctx actor.Context) {
 	m.drift.number++
 	if m.drift.task != "" {
-		m.Cancel(ctx, m.drift.task)
+		m.owner.runs.Cancel(ctx, m.drift.task)
 	}
 }
 
@@ -113,7 +115,7 @@ func (m *module) driftDue(ctx actor.Context, msg driftDue) {
 }
 
 func (m *module) mayDrift() bool {
-	return m.phase == messages.Ready && m.maintenance == "" && m.last.Action != "" && len(m.alone)+len(m.next) == 0
+	return m.life.phase == view.Ready && m.maintenance == "" && m.last.Action != "" && len(m.owner.alone)+len(m.owner.next) == 0
 }
 
 func (m *module) executeDrift(ctx actor.Context, a assignment, j work.ModuleJob) {
@@ -126,24 +128,23 @@ func (m *module) executeDrift(ctx actor.Context, a assignment, j work.ModuleJob)
 	a.succeeded = m.driftLooked
 	a.failed = func(at supervisor.Attempt) {
 		m.drift.failed = at.Err.Error()
-		m.seekDriftLater(m.program.DriftPeriod)
+		m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
 	}
-	m.start(ctx, a)
+	m.owner.start(ctx, m.unlessGone(a))
 }
 
 // driftLooked takes over what a look has found.
 func (m *module) driftLooked(ctx actor.Context, result any) {
 	found, _ := result.(work.DriftFound)
 	if !m.mayDrift() || !found.Known {
-		m.seekDriftLater(m.program.DriftPeriod)
+		m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
 		return
 	}
 	d := &m.drift
 	d.checked, d.failed, d.found = time.Now(), "", found.Changes
 	m.program.Metrics.Modules.Drifted(m.name, len(found.Changes))
 	told := plan.Drifted(found.Changes)
-	m.reportDrift(told)
-	d.told = told
+	d.report(m.log, m.program.Drift, told)
 	switch {
 	case len(told) == 0:
 		if time.Since(d.corrected) >= m.program.DriftPeriod { // a look right after it proves nothing
@@ -153,22 +154,23 @@ func (m *module) driftLooked(ctx actor.Context, result any) {
 		m.correctDrift(ctx)
 		return
 	}
-	m.seekDriftLater(m.program.DriftPeriod)
+	m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
 }
 
-// reportDrift logs what was not logged before.
-func (m *module) reportDrift(told []messages.DriftedObject) {
-	same := func(a, b messages.DriftedObject) bool {
+// report logs what was not logged before.
+func (d *driftState) report(log *slog.Logger, mode string, told []view.DriftedObject) {
+	same := func(a, b view.DriftedObject) bool {
 		return a.Object == b.Object && slices.Equal(a.Fields, b.Fields)
 	}
 	for _, object := range told {
-		if m.program.Drift == DriftCorrect || !slices.ContainsFunc(m.drift.told, func(old messages.DriftedObject) bool { return same(old, object) }) {
-			m.log.Warn("an object of the module was changed by others", "object", object.Object, "fields", object.Fields, "drift", m.program.Drift)
+		if mode == DriftCorrect || !slices.ContainsFunc(d.told, func(old view.DriftedObject) bool { return same(old, object) }) {
+			log.Warn("an object of the module was changed by others", "object", object.Object, "fields", object.Fields, "drift", mode)
 		}
 	}
-	if len(told) == 0 && len(m.drift.told) > 0 {
-		m.log.Info("the objects of the module are as it deployed them again")
+	if len(told) == 0 && len(d.told) > 0 {
+		log.Info("the objects of the module are as it deployed them again")
 	}
+	d.told = told
 }
 
 // correctDrift queues the run that puts back what was found. In a fight it waits, longer
@@ -193,7 +195,7 @@ func (m *module) correctDrift(ctx actor.Context) {
 	}
 	m.program.Metrics.Converge.Looped(cause)
 	m.log.Warn("fields are changed again after each correction: corrections are slowed down; metadata.managedFields of the object names the writer", "in", delay, "drift", cause.Detail)
-	m.runLater(t, delay)
+	m.delayed.queue(m.program, t, delay)
 }
 
 // fightDelay is how long a correction waits that was needed again and again.
@@ -211,17 +213,16 @@ func fightDelay(c messages.Cause, longest time.Duration) time.Duration {
 	return min(d, longest)
 }
 
-func describeDrift(told []messages.DriftedObject) string {
+func describeDrift(told []view.DriftedObject) string {
 	if len(told) == 1 {
 		return told[0].String()
 	}
 	return fmt.Sprintf("%s and %d more objects", told[0], len(told)-1)
 }
 
-// answerDrift answers GetDrift.
-func (m *module) answerDrift(secrets bool) messages.Drift {
-	d := m.drift
-	answer := messages.Drift{Mode: m.program.Drift, Checked: d.checked, Error: d.failed, Objects: plan.Drift(d.found, m.program.Secrets.Hider(), secrets)}
+// answer answers GetDrift.
+func (d *driftState) answer(p *program, secrets bool) messages.Drift {
+	answer := messages.Drift{Mode: p.Drift, Checked: d.checked, Error: d.failed, Objects: plan.Drift(d.found, p.Secrets.Hider(), secrets)}
 	if answer.Mode == "" {
 		answer.Mode = DriftOff
 	}

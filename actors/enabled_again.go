@@ -66,7 +66,7 @@ func (a *asks) index(module string) int {
 // askScripts begins to ask the next script that is due, unless one is being asked.
 func (c *converge) askScripts(ctx actor.Context) {
 	a := &c.asks
-	for len(a.due) > 0 && a.asked == nil && c.discoveredIn == c.reload && !c.Ending() {
+	for len(a.due) > 0 && a.asked == nil && c.discoveredIn == c.reload && !c.runs.Ending() {
 		next := a.due[0]
 		a.due = slices.Delete(a.due, 0, 1)
 		m, before, ok := c.askable(next.module)
@@ -84,7 +84,7 @@ func (c *converge) askScript(ctx actor.Context, changed sectionChanged, m addons
 	t := c.program.task(messages.Converge, messages.DiscoverModules{}, changed.cause)
 	t.Queue = "" // it is in none
 	j := c.job(t)
-	c.Runs.Start(ctx, supervisor.Task{
+	c.runs.Start(ctx, supervisor.Task{
 		ID: c.asks.id(), AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
 			return j.EnabledScript(run, m, c.program.global.Load(), before)
@@ -180,7 +180,7 @@ func (c *converge) endAsks(ctx actor.Context) {
 	c.awaitAsks = append(c.awaitAsks, ctx.Sender())
 	c.asks.due = nil
 	if a := c.asks; a.asked != nil {
-		c.Cancel(ctx, a.id())
+		c.runs.Cancel(ctx, a.id())
 	}
 	c.answerAsksEnded(ctx)
 }

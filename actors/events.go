@@ -11,8 +11,8 @@ import (
 	"addon-operator/messages"
 )
 
-// objectChanged is step 1 of a task's way: a change becomes a task in the queue of the
-// binding, or waits until the Synchronization has succeeded.
+// objectChanged is step 1 of the way of a task (docs/architecture.md): a change becomes a task in the queue of the
+// binding, or is held while a Synchronization runs, or is dropped because the next one shows it.
 func (m *monitors) objectChanged(ctx actor.Context, msg messages.ObjectChanged) {
 	mon := m.watches[msg.Watch]
 	switch {
@@ -98,19 +98,18 @@ func eventTrigger(mon *monitor, msg messages.ObjectChanged) messages.Trigger {
 // kindOf is the kind as the API server spells it, whatever the hook wrote (C22).
 func kindOf(mon *monitor) string { return cmp.Or(mon.watch.State().Kind, mon.binding.Kind) }
 
-// unlock lets events through; those that the Synchronization run saw are dropped (C40).
+// unlock ends the Synchronization of a binding: each held event becomes a task, unless the run saw it (C40).
 func (m *monitors) unlock(ctx actor.Context, msg messages.UnlockBinding) {
 	mon := m.watches[msg.Watch]
 	if mon == nil || mon.open {
 		return
 	}
 	mon.seen = max(mon.seen, msg.Seen)
-	for len(mon.held) > 0 {
-		if change := mon.held[0]; change.Seq > mon.seen {
+	for _, change := range mon.held {
+		if change.Seq > mon.seen {
 			m.queueEvent(ctx, mon, change)
 			mon.seen = change.Seq
 		}
-		mon.held = mon.held[1:]
 	}
 	m.resyncLater(ctx, msg.Watch, mon)
 	if mon.flooded {

@@ -2,19 +2,24 @@ package actors
 
 import (
 	"fmt"
+	"log/slog"
 	"maps"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
 // globalHooks owns the global values and the global hooks and supervises their runs.
 type globalHooks struct {
-	*owner
+	owner   *owner
+	program *program
+	log     *slog.Logger
 
 	started bool // the first beforeAll waits for nothing any more (F14)
 	// flags are the opinions of global hooks on enabled modules, by flag key (D25).
@@ -30,36 +35,36 @@ type globalHooks struct {
 }
 
 func newGlobalHooks(p *program, workingDir string, section *values.Section, found []hooks.Hook) *globalHooks {
-	g := &globalHooks{owner: newOwner(p, messages.GlobalHooks, workingDir, section), flags: map[string]bool{}, flagsBy: map[string]string{}}
-	g.hooks, g.hand = found, g.known
+	g := &globalHooks{program: p, log: p.Log, flags: map[string]bool{}, flagsBy: map[string]string{}}
+	g.owner = newOwner(g, p, messages.GlobalHooks, workingDir, p.Log, section)
+	g.owner.hooks = found
 	p.global.Store(section)
 	return g
 }
 
 // Receive implements actor.Actor.
 func (g *globalHooks) Receive(ctx actor.Context) {
-	if g.owner.receive(ctx, g) {
-		g.publish()
-		return
-	}
-	switch msg := ctx.Message().(type) {
-	case messages.ExecuteTask:
-		g.execute(ctx, msg.Task)
-	case messages.GetValues:
-		ctx.Respond(g.values())
-		return
-	default:
-		unhandled(ctx, g.log)
+	if !g.owner.receive(ctx) {
+		g.receive(ctx)
 	}
 	g.publish()
 }
 
+func (g *globalHooks) receive(ctx actor.Context) {
+	switch msg := ctx.Message().(type) {
+	case messages.ExecuteTask:
+		g.execute(ctx, msg.Task)
+	default:
+		unhandled(ctx, g.log)
+	}
+}
+
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
-	j := g.job(t)
+	j := g.owner.job(t)
 	a := assignment{Job: j, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunHook:
-		hook, err := g.hook(work.Hook)
+		hook, err := g.owner.hook(work.Hook)
 		if err != nil {
 			g.log.Error("task refused", "task", t.String(), "err", err)
 			refuse(ctx, t)
@@ -70,8 +75,8 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		}
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.RunHook(run, hook, work) }
 	case messages.SynchronizeHook:
-		hook, err := g.hook(work.Hook)
-		if err != nil || g.needless(work) {
+		hook, err := g.owner.hook(work.Hook)
+		if err != nil || g.owner.needless(work) {
 			refuse(ctx, t)
 			return
 		}
@@ -88,19 +93,19 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		refuse(ctx, t)
 		return
 	}
-	g.start(ctx, a)
+	g.owner.start(ctx, a)
 }
 
 func (g *globalHooks) startedUp(ctx actor.Context, _ any) {
 	g.started = true
-	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.hooks})
+	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.owner.hooks})
 }
 
 // beginAfterAll remembers the values before the first afterAll hook of a reload.
 func (g *globalHooks) beginAfterAll(reload int) {
 	if g.afterAll.reload != reload {
 		g.afterAll.reload = reload
-		g.afterAll.checksum = g.section.Checksum()
+		g.afterAll.checksum = g.owner.section.Checksum()
 		g.afterAll.flagsChanged = false
 	}
 }
@@ -109,9 +114,12 @@ func (g *globalHooks) beginAfterAll(reload int) {
 func (g *globalHooks) finishReload(ctx actor.Context, reload int) {
 	g.beginAfterAll(reload) // there may be no afterAll hook
 	a := g.afterAll
-	changed := a.flagsChanged || a.checksum != g.section.Checksum()
+	changed := a.flagsChanged || a.checksum != g.owner.section.Checksum()
 	ctx.Send(g.program.PID(convergePath), messages.ConvergeFinished{Reload: reload, GlobalChanged: changed})
 }
+
+// known implements applier.
+func (g *globalHooks) known() work.Known { return g.owner.known() }
 
 // patches implements applier: a global hook may touch global and *Enabled flags (D20).
 func (g *globalHooks) patches(r hooks.Result) (config, memory values.Patch, flags flagChanges, err error) {
@@ -124,7 +132,7 @@ func (g *globalHooks) patches(r hooks.Result) (config, memory values.Patch, flag
 	return config, memory, flags, nil
 }
 
-// committed implements applier: event 13 (G13, G18).
+// committed implements applier (G13, G18).
 func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, flags flagChanges) {
 	converge := g.program.PID(convergePath)
 	flagsChanged := flags.configChanged
@@ -145,8 +153,8 @@ func (g *globalHooks) committed(ctx actor.Context, msg messages.ApplyHookResult,
 	}
 }
 
-// late implements applier.
-func (g *globalHooks) late(ctx actor.Context, cause messages.Cause) {
+// reconcile implements applier.
+func (g *globalHooks) reconcile(ctx actor.Context, cause messages.Cause) {
 	ctx.Send(g.program.PID(convergePath), messages.ReloadModules{Cause: cause})
 }
 
@@ -169,13 +177,13 @@ func (g *globalHooks) setFlags(flags []values.Flag, hook string) (changed bool) 
 // HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
 // status is published here.
 func (g *globalHooks) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	g.owner.HandleFailure(system, sup, child, stats, reason, message)
+	g.owner.runs.HandleFailure(system, sup, child, stats, reason, message)
 	g.publish()
 }
 
 func (g *globalHooks) publish() {
-	g.program.Inspector.Publish(g.program.owner(messages.GlobalHooks), messages.GlobalStatus{
-		Hooks: len(g.hooks), Runs: g.Runs.Len(),
-		Values: g.section.Checksum()[:8], Failing: g.listFailing(),
+	g.program.Inspector.Publish(g.program.owner(messages.GlobalHooks), view.GlobalStatus{
+		Hooks: len(g.owner.hooks), Runs: g.owner.runs.Len(),
+		Values: g.owner.section.Checksum()[:8], Failing: g.owner.listFailing(),
 	})
 }

@@ -14,21 +14,13 @@ type directoryGone struct{ err error }
 
 // answerQuiet is called after every message: runs end by one.
 func (m *module) answerQuiet(ctx actor.Context) {
-	if m.Runs.Len() > 0 {
+	if m.owner.runs.Len() > 0 {
 		return
 	}
 	for _, pid := range m.awaitQuiet {
 		ctx.Send(pid, work.ModuleQuiet{})
 	}
 	m.awaitQuiet = nil
-}
-
-// start is owner.start for tasks that need the module's files.
-func (m *module) start(ctx actor.Context, a assignment) { m.owner.start(ctx, m.unlessGone(a)) }
-
-// startAlone is owner.startAlone for tasks that need the module's files.
-func (m *module) startAlone(ctx actor.Context, a assignment) {
-	m.owner.startAlone(ctx, m.unlessGone(a))
 }
 
 // unlessGone ends a task that failed when the directory of its module is gone. No

@@ -15,10 +15,11 @@ import (
 	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // healer is notified of objects of releases that are gone, and of releases that another client
-// changed, and lets their modules run again (event 15, H13). Watching is helm's business;
+// changed, and lets their modules run again (G15, H13). Watching is helm's business;
 // here is known whose an object is, and what the module was doing when it went.
 //
 // What counts depends on where the run of the module is:
@@ -297,7 +298,7 @@ func describeObjects(gone []helm.Object) string {
 }
 
 func (h *healer) publish(ctx actor.Context) {
-	status := messages.HealerStatus{Objects: len(h.owners)}
+	status := view.HealerStatus{Objects: len(h.owners)}
 	for _, name := range slices.Sorted(maps.Keys(h.patients)) {
 		if p := h.patients[name]; len(p.gone)+len(p.doubtful) > 0 {
 			status.Ailing = append(status.Ailing, name)
@@ -308,16 +309,16 @@ func (h *healer) publish(ctx actor.Context) {
 
 // liveHealer is what the healer publishes: watches change without a message.
 type liveHealer struct {
-	status messages.HealerStatus
+	status view.HealerStatus
 	watch  ReleaseWatch
 }
 
-// Healer implements messages.HealerReporter.
-func (l liveHealer) Healer() messages.HealerStatus {
+// Healer implements view.HealerReporter.
+func (l liveHealer) Healer() view.HealerStatus {
 	s := l.status
 	if l.watch != nil {
 		for _, k := range l.watch.WatchedKinds() {
-			s.Watches = append(s.Watches, messages.ReleaseWatch{Resource: k.Resource, Objects: k.Objects, Problem: k.Problem, Polled: k.Polled})
+			s.Watches = append(s.Watches, view.ReleaseWatch{Resource: k.Resource, Objects: k.Objects, Problem: k.Problem, Polled: k.Polled})
 		}
 	}
 	return s

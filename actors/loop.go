@@ -80,7 +80,7 @@ func (m *module) runAgain(ctx actor.Context, head bool, t messages.Task) {
 		return
 	}
 	m.program.looping(m.log, "run of "+m.name, t.Cause, d)
-	m.runLater(t, d)
+	m.delayed.queue(m.program, t, d)
 }
 
 // tellUnstable reports a chart that renders differently from the same inputs, and queues the
@@ -99,20 +99,22 @@ func (m *module) tellUnstable(t messages.Task, o helm.Outcome) {
 		return
 	}
 	m.program.looping(m.log, "render of "+m.name, again.Cause, o.Again)
-	m.runLater(again, o.Again)
+	m.delayed.queue(m.program, again, o.Again)
 }
 
-// runLater queues a module run after a delay, unless one begins before.
-func (m *module) runLater(t messages.Task, d time.Duration) {
-	m.stopDelayed()
-	queue := m.program.PID(queuePath + t.Queue)
-	m.delayed = time.AfterFunc(d, func() { m.program.Send(queue, messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}}) })
+// delayedRun is a module run that waits, unless one begins before.
+type delayedRun struct{ timer *time.Timer }
+
+// queue queues a run after a delay, in place of one that waits already.
+func (d *delayedRun) queue(p *program, t messages.Task, in time.Duration) {
+	d.stop()
+	to := p.PID(queuePath + t.Queue)
+	d.timer = time.AfterFunc(in, func() { p.Send(to, messages.Enqueue{Queue: t.Queue, Tasks: []messages.Task{t}}) })
 }
 
-func (m *module) stopDelayed() {
-	if m.delayed != nil {
-		m.delayed.Stop()
-		m.delayed = nil
+func (d *delayedRun) stop() {
+	if d.timer != nil {
+		d.timer.Stop()
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"addon-operator/actors/decide"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // A module under maintenance (H15) goes on with its hooks, but its release is left alone:
@@ -36,7 +37,7 @@ type retireModule struct{}
 
 // retire ends what a module does without deleting its release.
 func (m *module) retire(ctx actor.Context) {
-	if m.phase == messages.Disabled && !m.wanted {
+	if m.life.phase == view.Disabled {
 		return
 	}
 	m.forget(ctx)

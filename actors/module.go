@@ -2,6 +2,7 @@ package actors
 
 import (
 	"fmt"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -20,22 +22,23 @@ import (
 // runs. It lives as long as the process: disabling is a message, never a stop, because
 // a new actor of the same name would get late messages of the old one.
 type module struct {
-	*owner
-	delayed *time.Timer // of a run that goes round in circles
+	owner   *owner
+	program *program
+	name    string
+	log     *slog.Logger
+	delayed delayedRun // one that goes round in circles
 	loading loading
 
-	module      addons.Module
-	phase       messages.Phase
-	loaded      bool            // its hooks were asked for their configuration
-	loads       int             // counts these attempts
-	started     bool            // its start-up execution was finished once (X13)
-	begun       bool            // it was forgotten in the middle of a run or a delete
-	wanted      bool            // the last discovery has enabled it
-	missedTasks []messages.Task // while it was suspended
+	module addons.Module
+	life   moduleLife
+	loaded bool            // its hooks were asked for their configuration
+	loads  int             // counts these attempts
+	begun  bool            // it was forgotten in the middle of a run or a delete
+	missed []messages.Task // while it was suspended
 	// awaitQuiet are runs that wait until nothing of the module runs.
 	awaitQuiet []*actor.PID
 	last       helm.Outcome
-	lastRun    *messages.ModuleRun
+	lastRun    *view.ModuleRun
 	succeeded  time.Time // the last run that did
 	failed     time.Time
 
@@ -55,63 +58,47 @@ type adoptModule struct {
 
 // newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
 func newModule(p *program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
-	m := &module{owner: newOwner(p, dir.Name, dir.Root, section), module: dir, phase: messages.Disabled}
-	m.hand = m.known
+	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir}
+	m.life = moduleLife{log: m.log, phase: view.Disabled}
+	m.owner = newOwner(m, p, dir.Name, dir.Root, m.log, section)
 	if warm != nil {
-		m.hooks, m.loaded = warm, true
+		m.owner.hooks, m.loaded = warm, true
 		p.Metrics.Hooks.Loaded(dir.Name, warm)
 	}
 	return m
 }
 
-// reset forgets what belongs to an enabled module only (E11).
-func (m *module) reset() {
-	m.hooks, m.loaded, m.started = nil, false, false
-	m.synchronized, m.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
-	m.section = m.section.WithoutPatches()
-	m.unfinished.Clear()
-	m.last, m.missedTasks, m.fights = helm.Outcome{}, nil, nil
-	m.succeeded, m.failed = time.Time{}, time.Time{}
-}
-
 // Receive implements actor.Actor.
 func (m *module) Receive(ctx actor.Context) {
-	if m.owner.receive(ctx, m) {
-		m.answerQuiet(ctx)
-		m.publish()
-		return
+	if !m.owner.receive(ctx) && !m.receive(ctx) {
+		unhandled(ctx, m.log)
 	}
+	m.answerQuiet(ctx)
+	m.publish()
+}
+
+// receive handles the messages that only modules understand, and reports whether it was one.
+func (m *module) receive(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
 	case messages.ExecuteTask:
 		m.execute(ctx, msg.Task)
-	case messages.GetValues:
-		ctx.Respond(m.values())
-		return
 	case work.GetHooks:
 		m.getHooks(ctx)
 	case work.StartedUp:
-		if m.Lives(msg.Task) { // else the schedules have just been stopped
-			ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.hooks})
-		}
+		m.startSchedules(ctx, msg.Task)
 	case messages.EnableModule:
-		m.resume(ctx)
-		if !m.wanted { // its hooks may have been loaded while another replica led
-			m.nameQueues(ctx)
-		}
-		m.wanted = true
-		m.loadHooks(ctx)
+		m.enable(ctx)
 	case messages.SuspendModule:
 		m.suspend(ctx)
 	case messages.ResumeModule:
 		m.resume(ctx)
 	case adoptModule:
 		m.forget(ctx) // its hooks have other paths, and may be other hooks
-		m.module, m.section = msg.module, msg.section
+		m.module, m.owner.section = msg.module, msg.section
 	case forgetModule:
 		m.forget(ctx)
 	case messages.GetDrift:
-		ctx.Respond(m.answerDrift(msg.Secrets))
-		return
+		ctx.Respond(m.drift.answer(m.program, msg.Secrets))
 	case driftDue:
 		m.driftDue(ctx, msg)
 	case retireModule:
@@ -119,26 +106,33 @@ func (m *module) Receive(ctx actor.Context) {
 	case objectsGone:
 		m.gone = append(m.gone, msg.objects...)
 	case work.ObjectsBack:
-		m.objectsBack(msg)
+		m.gone = slices.DeleteFunc(m.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
 	case fought:
 		m.fights = msg.fights
 	case messages.SetMaintenance:
 		m.setMaintenance(ctx, msg.Mode)
 	case scriptAgreed:
-		m.runChanged(ctx, msg.cause)
+		m.reconcile(ctx, msg.cause)
 	case work.AwaitQuiet:
 		m.awaitQuiet = append(m.awaitQuiet, ctx.Sender())
 	default:
-		unhandled(ctx, m.log)
+		return false
 	}
-	m.answerQuiet(ctx)
-	m.publish()
+	return true
 }
 
-// known implements owner.hand.
+// startSchedules is called by the run of a task, which may have been cancelled meanwhile: then the schedules have
+// just been stopped.
+func (m *module) startSchedules(ctx actor.Context, task string) {
+	if m.owner.runs.Lives(task) {
+		ctx.Send(m.program.PID(schedulePath), messages.StartSchedules{Owner: m.name, Hooks: m.owner.hooks})
+	}
+}
+
+// known implements applier.
 func (m *module) known() work.Known {
 	k := m.owner.known()
-	k.Loaded, k.Started, k.Begun = m.loaded, m.started, m.begun
+	k.Loaded, k.Started, k.Begun = m.loaded, m.life.started(), m.begun
 	k.Maintenance, k.CRDsDue = m.maintenance, m.crdsDue
 	k.Gone = slices.Clone(m.gone)
 	if m.program.Drift == DriftCorrect {
@@ -155,23 +149,23 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
 	case messages.DeleteModule:
-		if !m.off() { // switched on again since this was queued (E14); a reload finds out what is due
+		if !m.life.off() { // switched on again since this was queued (E14); a reload finds out what is due
 			refuse(ctx, t)
 			ctx.Send(m.program.PID(convergePath), messages.ReloadModules{Cause: t.Cause})
 			return
 		}
-		m.become(messages.Deleting)
+		m.life.become(view.Deleting)
 		// Again, for a Helm action that ended after the module was suspended.
 		m.forgetRelease()
 		a.work = func(run *supervisor.Run) (any, error) { return j.DeleteModule(run) }
 		a.succeeded, a.failed, a.parks, a.release = m.deleted, m.countFailure, m.program.Isolate, true
-		m.startAlone(ctx, a)
+		m.owner.startAlone(ctx, m.unlessGone(a))
 	case messages.CheckDrift:
 		m.executeDrift(ctx, a, j)
 	case messages.RunHook:
 		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.RunHook(run, hook, work) })
 	case messages.SynchronizeHook:
-		if m.needless(work) {
+		if m.owner.needless(work) {
 			refuse(ctx, t)
 			return
 		}
@@ -185,68 +179,66 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 // moduleJob makes what a run needs to take the module through its life. The directory, and
 // the root it lies in, may be others than at the start.
 func (m *module) moduleJob(t messages.Task) work.ModuleJob {
-	j := work.ModuleJob{Job: m.job(t), Module: m.module}
+	j := work.ModuleJob{Job: m.owner.job(t), Module: m.module}
 	j.WorkingDir = m.module.Root
 	return j
 }
 
 // executeHook begins a task that runs one hook.
 func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
-	hook, err := m.hook(name)
-	if err != nil || m.off() {
-		m.missed(a.Task)
-		m.unqueued(a.Task)
+	hook, err := m.owner.hook(name)
+	if err != nil || m.life.off() {
+		m.miss(a.Task)
+		m.owner.unqueued(a.Task)
 		refuse(ctx, a.Task)
 		return
 	}
 	a.work = func(run *supervisor.Run) (any, error) { return nil, work(run, hook) }
 	a.cancelled = func(ctx actor.Context) {
 		ctx.Send(a.queue, messages.SetAside{ID: a.Task.ID}) // nothing: all of it is kept here, or due again, or dropped
-		m.missed(a.Task)
-		if !m.off() && !m.Ending() { // switched on again while the run was ending
-			m.again(ctx, a.Task)
+		m.miss(a.Task)
+		if !m.life.off() && !m.owner.runs.Ending() { // switched on again while the run was ending
+			m.program.again(ctx, a.Task)
 		}
 	}
-	m.start(ctx, a)
+	m.owner.start(ctx, m.unlessGone(a))
 }
 
 func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
-	switch {
-	case !m.wanted || m.phase == messages.Suspended || m.phase == messages.Deleting:
+	switch m.life.phase {
+	case view.Disabled, view.Suspended, view.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
 		// even when its delete has failed and is parked.
 		refuse(ctx, a.Task)
 		return
-	case m.started:
-		m.become(messages.Running)
-	default:
-		m.become(messages.Starting)
+	case view.Waiting:
+		m.life.become(view.Starting)
+	case view.Ready:
+		m.life.become(view.Running)
 	}
-	m.stopDelayed()
+	m.delayed.stop()
 	m.stopDrift(ctx)
-	m.lastRun = &messages.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain()}
+	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain()}
 	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
 	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
 	a.cancelled = m.runEnded
 	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
 	a.begins = func() { m.program.Send(m.program.PID(healerPath), runBegan{m.name}) }
-	m.startAlone(ctx, a)
+	m.owner.startAlone(ctx, m.unlessGone(a))
 }
 
 // ran ends a module run.
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(work.ModuleRan)
 	m.runEnded(ctx)
-	m.started, m.succeeded = true, time.Now()
+	m.succeeded = time.Now()
 	if !outcome.Untouched {
 		m.last, m.crdsDue = outcome.Release, false
 		m.tellUnstable(t, outcome.Release)
 		m.drift.correcting = nil
-		m.seekDriftLater(driftMoment)
+		m.drift.lookLater(m.program, m.name, driftMoment)
 	}
-	if m.phase != messages.Suspended {
-		m.become(messages.Ready)
-	}
+	m.life.become(view.Ready)
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
 		run.Release = outcome.Describe()
@@ -260,11 +252,11 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 }
 
 func (m *module) runEnded(ctx actor.Context) {
-	if m.maintenance != "" || m.off() { // whatever Helm did before that began
+	if m.maintenance != "" || m.life.off() { // whatever Helm did before that began
 		m.forgetRelease()
 		return
 	}
-	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.hooks) > 0})
+	ctx.Send(m.program.PID(healerPath), runEnded{m.name, len(m.owner.hooks) > 0})
 }
 
 // forgetRelease says to the healer that the objects have no owner any more.
@@ -273,28 +265,14 @@ func (m *module) forgetRelease() {
 	m.program.Send(m.program.PID(healerPath), moduleGone{m.name})
 }
 
-// objectsBack notes what Helm has applied again.
-func (m *module) objectsBack(msg work.ObjectsBack) {
-	m.gone = slices.DeleteFunc(m.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
-}
-
 func (m *module) countFailure(supervisor.Attempt) {
 	m.failed = time.Now()
-	m.program.Metrics.Modules.Failed(m.name, m.phase)
-}
-
-// become is the only way to change the phase.
-func (m *module) become(to messages.Phase) {
-	if m.phase == to {
-		return
-	}
-	m.log.Debug("phase", "from", m.phase, "to", to)
-	m.phase = to
+	m.program.Metrics.Modules.Failed(m.name, m.life.phase)
 }
 
 // patches implements applier: a hook of a module may touch its own section only (D20).
 func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagChanges, err error) {
-	key := m.section.Key()
+	key := m.owner.section.Key()
 	if config, err = r.ConfigPatch.ForModule(key); err != nil {
 		return nil, nil, flagChanges{}, fmt.Errorf("config values patch: %w", err)
 	}
@@ -304,47 +282,36 @@ func (m *module) patches(r hooks.Result) (config, memory values.Patch, _ flagCha
 	return config, memory, flagChanges{}, nil
 }
 
-// committed implements applier: event 14 (G14, G18). An enabled script is asked again first (E6).
+// committed implements applier (G14, G18). An enabled script is asked again first (E6).
 func (m *module) committed(ctx actor.Context, msg messages.ApplyHookResult, changed bool, _ flagChanges) {
 	switch {
-	case !changed || m.off():
+	case !changed || m.life.off():
 	case m.module.EnabledScript != "":
 		ctx.Send(m.program.PID(convergePath), sectionChanged{m.name, msg.Cause, msg.Triggers})
 	case msg.Triggers:
-		m.runChanged(ctx, msg.Cause)
+		m.reconcile(ctx, msg.Cause)
 	}
 }
 
-// runChanged queues the run of a module whose values have changed.
-func (m *module) runChanged(ctx actor.Context, cause messages.Cause) {
-	if !m.off() {
+// reconcile implements applier.
+func (m *module) reconcile(ctx actor.Context, cause messages.Cause) {
+	if !m.life.off() {
 		m.runAgain(ctx, false, m.program.task(m.name, messages.RunModule{}, cause))
-	}
-}
-
-// late implements applier.
-func (m *module) late(ctx actor.Context, cause messages.Cause) {
-	if !m.off() {
-		m.program.enqueue(ctx, false, m.program.task(m.name, messages.RunModule{}, cause))
 	}
 }
 
 // HandleFailure implements actor.SupervisorStrategy; a failure is no message, so the
 // status is published here.
 func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
-	m.owner.HandleFailure(system, sup, child, stats, reason, message)
+	m.owner.runs.HandleFailure(system, sup, child, stats, reason, message)
 	m.publish()
 }
 
 func (m *module) publish() {
-	phase := m.phase
-	if phase == messages.Disabled && m.wanted {
-		phase = messages.Waiting
-	}
-	m.program.Inspector.Publish(m.program.owner(m.name), messages.ModuleStatus{
-		Phase: phase, Order: m.module.Order, Hooks: len(m.hooks), Runs: m.Runs.Len(), Release: m.last.Revision,
-		Values: m.section.Checksum()[:8], Failing: m.listFailing(), Parked: len(m.parked) > 0, LastRun: m.lastRun,
-		Enabled: m.wanted, Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
+	m.program.Inspector.Publish(m.program.owner(m.name), view.ModuleStatus{
+		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks), Runs: m.owner.runs.Len(), Release: m.last.Revision,
+		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, LastRun: m.lastRun,
+		Enabled: m.life.enabled(), Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
 		Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights,
 	})
 }

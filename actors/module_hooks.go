@@ -9,7 +9,7 @@ import (
 
 	"addon-operator/actors/work"
 	"addon-operator/hooks"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -36,7 +36,7 @@ func (m *module) getHooks(ctx actor.Context) {
 	case m.loaded:
 		ctx.Respond(work.Handed{Known: m.known()})
 		return
-	case m.off() && m.phase != messages.Deleting:
+	case m.life.off() && m.life.phase != view.Deleting:
 		ctx.Respond(work.Handed{Known: m.known(), Err: errNotLoaded})
 		return
 	}
@@ -48,14 +48,14 @@ func (m *module) getHooks(ctx actor.Context) {
 // loadHooks begins to load the hooks, unless it has begun. Those who need the hooks
 // get a failure as answer. When none waits yet, the next run asks again.
 func (m *module) loadHooks(ctx actor.Context) {
-	if m.loaded || m.Has(m.loading.id) {
+	if m.loaded || m.owner.runs.Has(m.loading.id) {
 		return
 	}
 	mod := m.module
 	turn, needed := context.WithCancel(context.Background())
 	m.loads++
 	m.loading.id, m.loading.needed, m.loading.err = "load-hooks-"+strconv.Itoa(m.loads), needed, nil
-	m.Start(ctx, supervisor.Task{
+	m.owner.runs.Start(ctx, supervisor.Task{
 		ID: m.loading.id, AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
 			defer context.AfterFunc(run.Context(), needed)()
@@ -67,10 +67,10 @@ func (m *module) loadHooks(ctx actor.Context) {
 			return work.LoadModuleHooks(run.Context(), m.program.Hooks, mod, m.log)
 		},
 		Succeeded: func(ctx actor.Context, result any) {
-			m.hooks, _ = result.([]hooks.Hook)
+			m.owner.hooks, _ = result.([]hooks.Hook)
 			m.loaded = true
-			m.nameQueues(ctx)
-			m.program.Metrics.Hooks.Loaded(m.name, m.hooks)
+			m.program.nameQueues(ctx, m.name, m.owner.hooks)
+			m.program.Metrics.Hooks.Loaded(m.name, m.owner.hooks)
 		},
 		Failed: func(a supervisor.Attempt) { m.loading.err = a.Err },
 		Ended: func(ctx actor.Context, _ supervisor.Outcome) {
@@ -88,7 +88,7 @@ func (m *module) loadEnded(ctx actor.Context) {
 	}
 	answer := work.Handed{Known: m.known()}
 	if !m.loaded {
-		if m.loading.err == nil && !m.Ending() {
+		if m.loading.err == nil && !m.owner.runs.Ending() {
 			m.loadHooks(ctx)
 			return
 		}

@@ -2,37 +2,33 @@ package actors
 
 import (
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/helm"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
 // How a module is switched off and on. Flags suspend it at once, before the reload that
 // deletes it: a task that keeps failing must not delay that. Until then nothing is lost.
 
-// missed keeps a task that ends because the module is switched off: when it is switched
-// on again before it was deleted, nothing has happened (E14), and the task is due. Of the
-// ticks of a schedule one is: the reload may be held up for days.
-func (m *module) missed(t messages.Task) {
-	if m.phase != messages.Suspended || slices.ContainsFunc(m.missedTasks, func(kept messages.Task) bool { return repeats(t, kept) }) {
-		return
+// miss keeps a task that has ended because the module is switched off: when it is switched on again before it was
+// deleted, nothing has happened (E14), and the task is due. Of the ticks of a schedule one is: the reload may be held up for days.
+func (m *module) miss(t messages.Task) {
+	if m.life.phase == view.Suspended && !slices.ContainsFunc(m.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
+		m.missed = m.program.wait(m.missed, t)
 	}
-	m.missedTasks = m.program.wait(m.missedTasks, t)
 }
 
-// catchUp queues the tasks again that were missed.
-func (m *module) catchUp(ctx actor.Context) {
-	for _, t := range m.missedTasks {
-		m.again(ctx, t)
+// again queues tasks that did not end as they should.
+func (p *program) again(ctx actor.Context, tasks ...messages.Task) {
+	for _, t := range tasks {
+		t.ID = p.runs.NewTaskID()
+		p.enqueue(ctx, false, t)
 	}
-	m.missedTasks = nil
-}
-
-func (m *module) again(ctx actor.Context, t messages.Task) {
-	t.ID = m.program.runs.NewTaskID()
-	m.program.enqueue(ctx, false, t)
 }
 
 // deleted ends a delete: nothing of the module is left but its static values, and under
@@ -42,72 +38,77 @@ func (m *module) deleted(ctx actor.Context, result any) {
 		m.retire(ctx)
 		return
 	}
-	m.stopListening(ctx)
-	m.reset()
-	m.wanted, m.begun = false, false
-	m.become(messages.Disabled)
+	m.clear(ctx)
+	m.begun = false
+	m.life.become(view.Disabled)
 	ctx.Send(m.program.PID(convergePath), messages.ModuleDeleted{Name: m.name})
 	m.log.Info("module is deleted")
-}
-
-func (m *module) off() bool {
-	return m.phase == messages.Disabled || m.phase == messages.Suspended || m.phase == messages.Deleting
 }
 
 // suspend cancels what runs: the module is about to be disabled. A delete goes on. A module
 // whose first run has not begun must not begin it; the reload that follows enables it again
 // when it is switched on by then.
 func (m *module) suspend(ctx actor.Context) {
-	if m.phase == messages.Disabled && m.wanted {
+	if m.life.phase == view.Waiting {
 		m.forget(ctx)
 	}
-	if m.off() {
+	if m.life.off() {
 		return
 	}
 	m.forgetRelease()
-	m.become(messages.Suspended)
+	m.life.become(view.Suspended)
 	m.loading = loading{} // it is cancelled, and who waits for it
-	m.discardResults()
-	m.dropNext(ctx)
-	m.CancelAll(ctx, supervisor.ErrCancelled)
+	m.owner.discardResults()
+	m.owner.dropNext(ctx)
+	m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled)
 }
 
 // forget ends everything of a module, as when its directory is gone.
 func (m *module) forget(ctx actor.Context) {
 	m.loading = loading{} // it is cancelled, and who waits for it
-	m.discardResults()
-	m.dropNext(ctx)
-	m.CancelAll(ctx, supervisor.ErrCancelled)
-	m.stopListening(ctx)
-	m.begun = m.begun || m.loaded && m.phase != messages.Disabled
-	m.reset()
-	m.wanted = false
-	m.become(messages.Disabled)
+	m.owner.discardResults()
+	m.owner.dropNext(ctx)
+	m.owner.runs.CancelAll(ctx, supervisor.ErrCancelled)
+	m.begun = m.begun || m.loaded && m.life.phase != view.Disabled && m.life.phase != view.Waiting
+	m.clear(ctx)
+	m.life.become(view.Disabled)
 }
 
-// stopListening ends the watches, schedules and queues of the module's hooks (G6.4).
-func (m *module) stopListening(ctx actor.Context) {
-	m.stopDelayed()
+// clear ends the watches, schedules and queues of the module's hooks (G6.4), and forgets what belongs to an
+// enabled module only (E11).
+func (m *module) clear(ctx actor.Context) {
+	m.delayed.stop()
 	m.forgetDrift(ctx)
-	m.leaveQueues(ctx)
+	m.program.leaveQueues(ctx, m.name, m.owner.hooks)
 	ctx.Send(m.program.PID(monitorsPath), messages.Unwatch{Owner: m.name})
 	m.forgetRelease()
 	ctx.Send(m.program.PID(schedulePath), messages.StopSchedules{Owner: m.name})
 	m.program.Metrics.ForgetModule(m.name)
+	m.owner.reset()
+	m.loaded, m.missed, m.fights = false, nil, nil
+	m.last, m.succeeded, m.failed = helm.Outcome{}, time.Time{}, time.Time{}
+}
+
+// enable begins to load the hooks, so that they are there when the run begins.
+func (m *module) enable(ctx actor.Context) {
+	m.resume(ctx)
+	if m.life.phase == view.Disabled {
+		m.program.nameQueues(ctx, m.name, m.owner.hooks) // they may have been loaded while another replica led
+		m.life.become(view.Waiting)
+	}
+	m.loadHooks(ctx)
 }
 
 // resume undoes suspend: the flag was switched back before the reload came (E14). A
 // delete that has begun cannot be undone: what is left of it is cancelled, and the
 // module starts from the beginning.
 func (m *module) resume(ctx actor.Context) {
-	switch {
-	case m.phase == messages.Deleting:
+	switch m.life.phase {
+	case view.Deleting:
 		m.forget(ctx)
-	case m.phase == messages.Suspended && m.started:
-		m.catchUp(ctx)
-		m.become(messages.Ready)
-	case m.phase == messages.Suspended:
-		m.catchUp(ctx)
-		m.become(messages.Starting)
+	case view.Suspended:
+		m.program.again(ctx, m.missed...)
+		m.missed = nil
+		m.life.become(m.life.resumes)
 	}
 }

@@ -18,8 +18,10 @@ import (
 )
 
 // monitors owns the watches of all kubernetes bindings. It starts them when a hook asks
-// for its snapshots for the first time, holds their events back until the
-// Synchronization of the binding has succeeded (C40), and turns events into tasks.
+// for its snapshots for the first time, and turns events into tasks once the
+// Synchronization of the binding has succeeded. Events of before a Synchronization run gets
+// its snapshots are dropped, because the snapshots contain them; those that come while it
+// runs are held until its end (C40).
 //
 // Filtering and comparing happened before, in package kube: what arrives here is a
 // change that counts.
@@ -53,7 +55,8 @@ type monitor struct {
 	runs     map[int64]bool // Synchronization runs that show it to the hook now
 	open     bool           // events flow
 	seen     uint64         // the last change that the Synchronization run saw, or that became an event
-	held     []messages.ObjectChanged
+	// held is what came while a Synchronization runs, in order.
+	held []messages.ObjectChanged
 	// flooded: too many events came; dropped of them were held until then.
 	flooded            bool
 	heldBytes, dropped int

@@ -9,6 +9,7 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 func (m *monitors) publish(ctx actor.Context) {
@@ -35,9 +36,9 @@ type liveBinding struct {
 	tooLarge string
 }
 
-// Monitors implements messages.MonitorsReporter.
-func (l liveMonitors) Monitors() messages.MonitorsStatus {
-	s := messages.MonitorsStatus{Waiting: l.waiting}
+// Monitors implements view.MonitorsReporter.
+func (l liveMonitors) Monitors() view.MonitorsStatus {
+	s := view.MonitorsStatus{Waiting: l.waiting}
 	for _, b := range l.bindings {
 		s.Bindings = append(s.Bindings, b.state())
 	}

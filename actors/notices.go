@@ -9,6 +9,7 @@ import (
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -41,7 +42,7 @@ func (p *program) noticeFailure(t messages.Task, a supervisor.Attempt) {
 }
 
 // noticeEnd reports the success of a task whose failure was reported.
-func (p *program) noticeEnd(t messages.Task, failed messages.FailingTask, outcome supervisor.Outcome) {
+func (p *program) noticeEnd(t messages.Task, failed view.FailingTask, outcome supervisor.Outcome) {
 	if outcome == supervisor.Done && failed.Attempts >= noticeAfter {
 		p.notify(kube.Notice{Reason: reasonOf(t, "Recovered"), Message: fmt.Sprintf("%s has succeeded after %d failed attempts", t, failed.Attempts)})
 	}

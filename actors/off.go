@@ -7,7 +7,7 @@ import (
 	"addon-operator/actors/decide"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -63,6 +63,6 @@ func (c *converge) explainOff() {
 // discoveryFailed remembers why no module can be enabled for now.
 func (c *converge) discoveryFailed(err error) {
 	c.program.Metrics.Converge.DiscoveryFailed.Inc()
-	c.discoveryFails = messages.DiscoveryFails(err)
+	c.discoveryFails = view.DiscoveryFails(err)
 	c.explainOff()
 }

@@ -14,6 +14,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -119,15 +120,15 @@ func (o *Operator) Inspector() *supervisor.Inspector { return o.program.Inspecto
 func (o *Operator) Metrics() *metrics.Metrics { return o.program.Metrics }
 
 // HangingHooks lists the hooks and enabled scripts that have been running for a minute or more.
-func (o *Operator) HangingHooks() []messages.RunningHook { return o.program.runs.Hanging() }
+func (o *Operator) HangingHooks() []view.RunningHook { return o.program.runs.Hanging() }
 
 // Hide gives a text without the secrets in the values.
 func (o *Operator) Hide(text string) string { return o.program.Secrets.Hide(text) }
 
 // Converge is what the converge actor says about itself; before the start, what that waits
 // for.
-func (o *Operator) Converge() messages.ConvergeStatus {
-	status, started := o.program.Inspector.Status(convergePath).(messages.ConvergeStatus)
+func (o *Operator) Converge() view.ConvergeStatus {
+	status, started := o.program.Inspector.Status(convergePath).(view.ConvergeStatus)
 	if waits := o.waits.Load(); !started && waits != nil {
 		status.Waits = *waits
 	}
@@ -298,7 +299,7 @@ func (o *operator) shutDown(ctx actor.Context) {
 }
 
 func (o *operator) publish(ctx actor.Context) {
-	status := messages.OperatorStatus{Stopping: o.stopping, StandBy: o.standby}
+	status := view.OperatorStatus{Stopping: o.stopping, StandBy: o.standby}
 	o.program.Inspector.Publish(ctx.Self(), liveOperator{status, o.program.Leadership})
 }
 

@@ -12,6 +12,7 @@ import (
 	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -22,23 +23,22 @@ import (
 // Results of hooks are applied one after the other: a result that must be written to
 // the ConfigMap waits for the config actor, and the ones behind it wait for that (D28).
 type owner struct {
-	*supervisor.Runs
+	runs    *supervisor.Runs
+	self    applier // the actor whose part it is
 	program *program
 	name    string // module name, or messages.GlobalHooks
 	log     *slog.Logger
 	// workingDir is WORKING_DIR of its hooks: the root in which they are searched (C23).
 	workingDir string
-	// hand returns what runs get to know; modules and global hooks differ.
-	hand func() work.Known
 
 	applying *application
 	waiting  []application // behind the one that is being applied
 	awaiting []*actor.PID  // runs that wait for all Synchronization runs
 	queued   map[string]bool
-	failing  map[string]messages.FailingTask // by task
-	parked   map[string]bool                 // tasks that their queue no longer waits for
-	alone    map[string]bool                 // tasks in progress that need the release for themselves
-	next     []assignment                    // wait for the end of these
+	failing  map[string]view.FailingTask // by task
+	parked   map[string]bool             // tasks that their queue no longer waits for
+	alone    map[string]bool             // tasks in progress that need the release for themselves
+	next     []assignment                // wait for the end of these
 
 	section      *values.Section
 	converged    convergedValues
@@ -55,43 +55,41 @@ type convergedValues struct {
 	at      time.Time
 }
 
-func newOwner(p *program, name, workingDir string, section *values.Section) *owner {
-	log := p.Log
-	if name != messages.GlobalHooks {
-		log = log.With("module", name)
-	}
+func newOwner(self applier, p *program, name, workingDir string, log *slog.Logger, section *values.Section) *owner {
 	return &owner{
-		Runs: supervisor.NewRuns(p.System, log), program: p, name: name, log: log, workingDir: workingDir, section: section,
+		runs: supervisor.NewRuns(p.System, log), self: self, program: p, name: name, log: log, workingDir: workingDir, section: section,
 		synchronized: map[messages.BindingKey]bool{}, deferred: map[messages.BindingKey]bool{},
-		queued: map[string]bool{}, failing: map[string]messages.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{},
+		queued: map[string]bool{}, failing: map[string]view.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{},
 	}
 }
 
-// receive handles the messages that all owners understand; self does what differs. It
+// receive handles the messages that all owners understand. It
 // reports whether the message was one of them.
-func (o *owner) receive(ctx actor.Context, self applier) bool {
-	if o.Runs.Receive(ctx) {
+func (o *owner) receive(ctx actor.Context) bool {
+	if o.runs.Receive(ctx) {
 		return true
 	}
 	switch msg := ctx.Message().(type) {
 	case messages.ApplyHookResult:
-		o.applyHookResult(ctx, self, application{msg: msg, from: ctx.Sender()})
+		o.applyHookResult(ctx, application{msg: msg, from: ctx.Sender()})
 	case messages.ConfigSaved:
-		o.configSaved(ctx, self, msg)
+		o.configSaved(ctx, msg)
 	case messages.SetConfig:
 		o.setConfig(msg)
 	case messages.BindingSynchronized:
-		o.bindingSynchronized(ctx, self, msg)
+		o.bindingSynchronized(ctx, msg)
 	case messages.BindingDeferred:
 		o.bindingDeferred(ctx, msg)
 	case messages.SnapshotsComplete:
-		self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Hook})
+		o.self.reconcile(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Hook})
 	case messages.AwaitSynchronized:
 		o.awaitSynchronized(ctx, msg)
 	case messages.RetryNow:
 		o.retryNow()
 	case work.HandOver:
-		ctx.Respond(work.Handed{Known: o.hand()})
+		ctx.Respond(work.Handed{Known: o.self.known()})
+	case messages.GetValues:
+		ctx.Respond(o.values())
 	case messages.ListHooks:
 		ctx.Respond(messages.HookList{Hooks: o.hooks})
 	case messages.RememberValues:
@@ -100,6 +98,14 @@ func (o *owner) receive(ctx actor.Context, self applier) bool {
 		return false
 	}
 	return true
+}
+
+// reset forgets what belongs to an enabled module only.
+func (o *owner) reset() {
+	o.hooks = nil
+	o.synchronized, o.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
+	o.section = o.section.WithoutPatches()
+	o.unfinished.Clear()
 }
 
 // setConfig replaces the ConfigMap layer; saved patches are replayed over it (D22). The

@@ -12,6 +12,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -31,14 +32,14 @@ type (
 // Plan returns what the running operator would do with the ConfigMap of the request, or
 // at the next reload without one. What hooks have set is known from their last runs. It
 // asks the actors for what they know, and changes nothing in them.
-func (o *Operator) Plan(ctx context.Context, request messages.PlanRequest) (messages.Plan, error) {
+func (o *Operator) Plan(ctx context.Context, request view.PlanRequest) (view.Plan, error) {
 	current, err := askFor[knownConfig](ctx, o, "config", getKnownConfig{})
 	if err != nil {
-		return messages.Plan{}, err
+		return view.Plan{}, err
 	}
 	known, err := o.collect(ctx)
 	if err != nil {
-		return messages.Plan{}, err
+		return view.Plan{}, err
 	}
 	known.Config = current.data
 	if request.Proposed == nil && current.refused != "" {
@@ -99,7 +100,7 @@ func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.
 	}
 	known.HookValues[m.Name] = ""
 	if len(got.Known.Hooks) > 0 {
-		known.HookValues[m.Name] = messages.HookValuesRemembered
+		known.HookValues[m.Name] = view.HookValuesRemembered
 	}
 	return nil
 }
@@ -111,7 +112,7 @@ func (w World) plannable(ctx context.Context, tree *addons.Tree) (plan.Known, er
 		return plan.Known{}, err
 	}
 	return plan.Known{
-		Helm: w.Plans, Scripts: w.Hooks, Sections: map[string]*values.Section{}, HookValues: map[string]string{},
+		Helm: w.Plans, Script: w.Hooks.Enabled, Sections: map[string]*values.Section{}, HookValues: map[string]string{},
 		Reload: decide.Reload{Tree: tree, Deployed: setOf(releases), Ignored: w.IgnoredRelease, AllowPurge: w.AllowPurge, PurgeShare: w.PurgeShare},
 	}, nil
 }
@@ -119,25 +120,25 @@ func (w World) plannable(ctx context.Context, tree *addons.Tree) (plan.Known, er
 // Plan returns what an operator that is started now would do. No hooks have run for
 // it, so what they would set is unknown. The ConfigMap is read from the cluster, unless
 // one is proposed; running modules are known by their releases.
-func Plan(ctx context.Context, w World, request messages.PlanRequest) (messages.Plan, error) {
+func Plan(ctx context.Context, w World, request view.PlanRequest) (view.Plan, error) {
 	tree, err := addons.Load(w.Dirs)
 	if err != nil {
-		return messages.Plan{}, err
+		return view.Plan{}, err
 	}
 	b := &boot{tree: tree, sections: map[string]*values.Section{}}
 	if err := b.makeSections(); err != nil {
-		return messages.Plan{}, err
+		return view.Plan{}, err
 	}
 	current, err := w.ConfigMap.Read(ctx)
 	if err != nil {
-		return messages.Plan{}, fmt.Errorf("read the ConfigMap: %w", err)
+		return view.Plan{}, fmt.Errorf("read the ConfigMap: %w", err)
 	}
 	if err := b.layerSecret(ctx, w); err != nil {
-		return messages.Plan{}, err
+		return view.Plan{}, err
 	}
 	known, err := w.plannable(ctx, tree)
 	if err != nil {
-		return messages.Plan{}, err
+		return view.Plan{}, err
 	}
 	known.Config, known.Sections = current.Data, b.sections
 	known.Enabling.Scripts = map[string]bool{} // each may say true

@@ -34,8 +34,8 @@ func (c *converge) purgeLater(ctx actor.Context, t messages.Task) {
 // the module, and what it has removed would be taken for what the run has installed.
 func (c *converge) endPurges(ctx actor.Context, modules []addons.Module) {
 	for _, m := range modules {
-		if id := c.purging[m.Name]; c.Has(id) {
-			c.Cancel(ctx, id)
+		if id := c.purging[m.Name]; c.runs.Has(id) {
+			c.runs.Cancel(ctx, id)
 			c.ending = append(c.ending, id)
 		}
 		delete(c.purging, m.Name) // one that has not begun is refused
@@ -45,7 +45,7 @@ func (c *converge) endPurges(ctx actor.Context, modules []addons.Module) {
 }
 
 func (c *converge) answerPurgesEnded(ctx actor.Context) {
-	c.ending = slices.DeleteFunc(c.ending, func(id string) bool { return !c.Has(id) })
+	c.ending = slices.DeleteFunc(c.ending, func(id string) bool { return !c.runs.Has(id) })
 	if len(c.ending) > 0 {
 		return
 	}

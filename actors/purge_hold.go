@@ -13,6 +13,7 @@ import (
 	"addon-operator/actors/decide"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // Absence is not an order to delete (P1): a volume that is not mounted looks like modules
@@ -76,12 +77,12 @@ func (c *converge) noticeHeld(ctx actor.Context) {
 }
 
 // heldPurge is the report about the purges that are held back; nil for none.
-func (c *converge) heldPurge() *messages.HeldPurge {
+func (c *converge) heldPurge() *view.HeldPurge {
 	g := c.purges
 	if len(g.Held) == 0 {
 		return nil
 	}
-	return &messages.HeldPurge{
+	return &view.HeldPurge{
 		Releases: g.Held, Why: g.Why,
 		Confirm: fmt.Sprintf("kubectl annotate --overwrite configmap -n %s %s %s=%s", c.program.Namespace, c.program.ConfigMapName, kube.ConfirmPurgeAnnotation, decide.Confirmation(g.Held)),
 	}
@@ -93,7 +94,7 @@ type confirmPurge struct{ value string }
 // confirmPurge has the next reload look at a confirmation. It begins at once.
 func (c *converge) confirmPurge(ctx actor.Context, value string) {
 	c.purges.Confirmed = value
-	if c.reload > 0 {
+	if c.phase.begun() {
 		c.requestReload(ctx, messages.Cause{Activation: messages.ByConfigMap, Detail: kube.ConfirmPurgeAnnotation})
 	}
 }

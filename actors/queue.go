@@ -8,6 +8,7 @@ import (
 
 	"addon-operator/actors/metrics"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // queue is a FIFO of tasks with one in progress (F1). It does not know what a task
@@ -181,7 +182,7 @@ func (q *queue) next(ctx actor.Context) {
 }
 
 func (q *queue) publish(ctx actor.Context) {
-	s := messages.QueueStatus{Length: len(q.pending), Since: q.since}
+	s := view.QueueStatus{Length: len(q.pending), Since: q.since}
 	s.Triggers, s.Crowded = q.count()
 	s.Aside = len(q.aside)
 	if q.current != nil {

@@ -163,16 +163,16 @@ func (q *queue) tellEmpty(ctx actor.Context) {
 	q.ending = 0
 }
 
-// nameQueues notifies the root which queues the module's hooks name.
-func (m *module) nameQueues(ctx actor.Context) {
-	if names := queuesOf(m.hooks); len(names) > 0 {
-		ctx.Send(m.program.PID(operatorPath), useQueues{m.name, names})
+// nameQueues notifies the root which queues the hooks of a module name.
+func (p *program) nameQueues(ctx actor.Context, module string, found []hooks.Hook) {
+	if names := queuesOf(found); len(names) > 0 {
+		ctx.Send(p.PID(operatorPath), useQueues{module, names})
 	}
 }
 
 // leaveQueues notifies it that the hooks are gone.
-func (m *module) leaveQueues(ctx actor.Context) {
-	if len(queuesOf(m.hooks)) > 0 {
-		ctx.Send(m.program.PID(operatorPath), useQueues{owner: m.name})
+func (p *program) leaveQueues(ctx actor.Context, module string, found []hooks.Hook) {
+	if len(queuesOf(found)) > 0 {
+		ctx.Send(p.PID(operatorPath), useQueues{owner: module})
 	}
 }

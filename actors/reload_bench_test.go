@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"addon-operator/actors"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // BenchmarkReload measures what the runtime adds between two steps: all modules run again,
@@ -26,7 +26,11 @@ func BenchmarkReload(b *testing.B) {
 	n := 0
 	for b.Loop() {
 		n++
-		reloads += reload(b, operator, func() { cluster.SetConfigMap(map[string]string{"global": fmt.Sprint("turn: ", n)}) })
+		reloads += reload(b, operator, func() {
+			if err := cluster.ConfigMap.Set(map[string]string{"global": fmt.Sprint("turn: ", n)}); err != nil {
+				b.Fatal(err)
+			}
+		})
 		began := time.Now()
 		if err := exec.Command(script).Run(); err != nil {
 			b.Fatal(err)
@@ -45,7 +49,7 @@ func reload(b *testing.B, operator *actors.Operator, edit func()) time.Duration 
 	began := time.Now()
 	edit()
 	for {
-		if c := operator.Converge(); c.Reload > before && c.Phase == messages.ConvergeIdle {
+		if c := operator.Converge(); c.Reload > before && c.Phase == view.ConvergeIdle {
 			return time.Since(began)
 		}
 		if time.Since(began) > time.Minute {

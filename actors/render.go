@@ -12,14 +12,15 @@ import (
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // Render renders the chart of a module with its values now. It renders in the
 // goroutine of who asks; no actor waits for it.
-func (o *Operator) Render(ctx context.Context, module string, request messages.RenderRequest) (messages.Rendered, error) {
+func (o *Operator) Render(ctx context.Context, module string, request view.RenderRequest) (view.Rendered, error) {
 	m, err := o.helmModule(ctx, module)
 	if err != nil {
-		return messages.Rendered{}, err
+		return view.Rendered{}, err
 	}
 	return plan.Render(ctx, o.program.Renderer, m, o.program.Secrets.Hider(), request)
 }

@@ -11,6 +11,7 @@ import (
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // schedule turns crontabs into messages: one entry for each distinct crontab, one timer for
@@ -60,7 +61,7 @@ func (s *schedule) Receive(ctx actor.Context) {
 	default:
 		unhandled(ctx, s.log)
 	}
-	s.program.Inspector.Publish(ctx.Self(), messages.ScheduleStatus{Crontabs: len(s.entries), Open: s.open})
+	s.program.Inspector.Publish(ctx.Self(), view.ScheduleStatus{Crontabs: len(s.entries), Open: s.open})
 }
 
 // setEntries makes the entries match the crontabs of all owners.

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"addon-operator/actors"
+	"addon-operator/actors/scenario"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/testkit"
@@ -45,7 +46,7 @@ func BenchmarkScrape(b *testing.B) {
 // manyModules starts an operator whose modules have two scripted hooks, each for beforeHelm
 // and afterHelm. Nothing but the operator itself costs time: hooks, Helm and the cluster are
 // in memory.
-func manyModules(b *testing.B, n int) (*actors.Operator, *testkit.Cluster) {
+func manyModules(b *testing.B, n int) (*actors.Operator, *scenario.Cluster) {
 	b.Helper()
 	dir, enabled := b.TempDir(), ""
 	modules := filepath.Join(dir, "modules")
@@ -61,13 +62,13 @@ func manyModules(b *testing.B, n int) (*actors.Operator, *testkit.Cluster) {
 	files[filepath.Join(modules, "values.yaml")] = enabled
 	writeFiles(b, files)
 	log, trace := slog.New(slog.DiscardHandler), testkit.NewTrace()
-	memory := testkit.NewCluster(trace)
+	memory := scenario.NewCluster(scenario.DefaultVersion, log)
 	operator := actors.New(actors.World{
 		Services: work.Services{
 			Log: log, Hooks: testkit.NewHooks(nil, trace), Releases: testkit.NewReleases(trace), Objects: memory, Writes: b.Context(),
 			Dirs: addons.Dirs{Modules: []string{modules}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
 		},
-		ConfigMap: memory,
+		ConfigMap: memory.ConfigMap,
 	})
 	untilReady(b, operator)
 	return operator, memory

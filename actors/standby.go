@@ -15,6 +15,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -27,7 +28,7 @@ import (
 // What only a hook or an enabled script decides is unknown here: a module that only a
 // hook switches on stays cold, one that its script switches off is warm in vain.
 type standby struct {
-	*supervisor.Runs
+	runs    *supervisor.Runs
 	program *program
 	log     *slog.Logger
 
@@ -66,14 +67,19 @@ type loadedHooks struct {
 
 func newStandby(p *program, b *boot) *standby {
 	return &standby{
-		Runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log,
+		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log,
 		tree: b.tree, globalHooks: b.globalHooks, flags: b.config.flags, hooks: map[string][]hooks.Hook{}, cold: map[string]string{},
 	}
 }
 
+// HandleFailure implements actor.SupervisorStrategy.
+func (s *standby) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, child *actor.PID, stats *actor.RestartStatistics, reason, message any) {
+	s.runs.HandleFailure(system, sup, child, stats, reason, message)
+}
+
 // Receive implements actor.Actor.
 func (s *standby) Receive(ctx actor.Context) {
-	if s.Runs.Receive(ctx) {
+	if s.runs.Receive(ctx) {
 		s.publish(ctx)
 		return
 	}
@@ -104,7 +110,7 @@ func (s *standby) wanted() []addons.Module {
 // warmUp loads what is missing and lets go of what is switched off. What comes while it
 // loads is seen to afterwards.
 func (s *standby) warmUp(ctx actor.Context) {
-	if s.Len() > 0 || s.Ending() {
+	if s.runs.Len() > 0 || s.runs.Ending() {
 		return
 	}
 	wanted := s.wanted()
@@ -120,7 +126,7 @@ func (s *standby) warmUp(ctx actor.Context) {
 		return
 	}
 	s.count++
-	s.Start(ctx, supervisor.Task{
+	s.runs.Start(ctx, supervisor.Task{
 		ID: "warm-up-" + strconv.Itoa(s.count), AllowFailure: true,
 		Work:      func(run *supervisor.Run) (any, error) { return s.load(run, missing, first), nil },
 		Succeeded: func(ctx actor.Context, result any) { s.loaded(ctx, result) },
@@ -178,7 +184,7 @@ func (s *standby) loaded(ctx actor.Context, result any) {
 }
 
 func (s *standby) publish(ctx actor.Context) {
-	status := messages.StandbyStatus{Warm: s.warm, Modules: len(s.hooks), Wanted: len(s.wanted())}
+	status := view.StandbyStatus{Warm: s.warm, Modules: len(s.hooks), Wanted: len(s.wanted())}
 	for _, why := range s.cold {
 		status.Cold = append(status.Cold, why)
 	}
@@ -248,12 +254,12 @@ func (o *operator) retire(ctx actor.Context, name string) {
 
 // liveOperator is what the root publishes.
 type liveOperator struct {
-	status     messages.OperatorStatus
-	leadership func() messages.Leadership
+	status     view.OperatorStatus
+	leadership func() view.Leadership
 }
 
-// Operator implements messages.OperatorReporter.
-func (l liveOperator) Operator() messages.OperatorStatus {
+// Operator implements view.OperatorReporter.
+func (l liveOperator) Operator() view.OperatorStatus {
 	s := l.status
 	if l.leadership != nil {
 		now := l.leadership()

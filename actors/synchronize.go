@@ -12,21 +12,21 @@ import (
 )
 
 // bindingSynchronized notes that a binding needs no further Synchronization run.
-func (o *owner) bindingSynchronized(ctx actor.Context, self applier, msg messages.BindingSynchronized) {
-	if !o.Lives(msg.Task) {
+func (o *owner) bindingSynchronized(ctx actor.Context, msg messages.BindingSynchronized) {
+	if !o.runs.Lives(msg.Task) {
 		return // the module was disabled, and starts again
 	}
 	o.synchronized[msg.Binding] = true
 	delete(o.deferred, msg.Binding)
 	if msg.Late {
-		self.late(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
+		o.self.reconcile(ctx, messages.Cause{Activation: messages.BySync, Detail: msg.Binding.Hook})
 	}
 	o.answerAwaiting(ctx)
 }
 
 // bindingDeferred notes that a binding is not waited for.
 func (o *owner) bindingDeferred(ctx actor.Context, msg messages.BindingDeferred) {
-	if !o.Lives(msg.Task) {
+	if !o.runs.Lives(msg.Task) {
 		return
 	}
 	o.deferred[msg.Binding] = true
@@ -62,7 +62,7 @@ func (o *owner) answerAwaiting(ctx actor.Context) {
 		}
 	}
 	for _, pid := range o.awaiting {
-		ctx.Send(pid, work.Handed{Known: o.hand()})
+		ctx.Send(pid, work.Handed{Known: o.self.known()})
 	}
 	o.awaiting = nil
 }

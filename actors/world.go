@@ -15,11 +15,12 @@ import (
 	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
-// World is all that the actors can touch outside their mailboxes. Command and testkit
+// World is all that the actors can touch outside their mailboxes. Package cmd/operator and testkit
 // fill it; nothing in it is changed afterwards.
 type World struct {
 	work.Services
@@ -58,7 +59,7 @@ type World struct {
 	// others go on. Without it the failing run stays at the head of main (seed 001).
 	Isolate bool
 	// Leadership returns who leads among several replicas; nil when this one is alone.
-	Leadership func() messages.Leadership
+	Leadership func() view.Leadership
 	// WarmUp reads ahead what a follower can; nil for nothing.
 	WarmUp func(ctx context.Context) error
 	// Dispatcher runs the mailboxes; nil for goroutines.

@@ -257,7 +257,7 @@ show() {
   kubectl -n "$namespace" get secrets -l owner=helm,status=deployed \
     -o custom-columns=RELEASE:.metadata.labels.name,REVISION:.metadata.labels.version,STATUS:.metadata.labels.status
   say "their objects (Pods stay pending: this cluster has no nodes)"
-  kubectl -n "$namespace" get deployments,cronjobs,services,configmaps,secrets,serviceaccounts -l heritage=addon-operator -o name
+  kubectl -n "$namespace" get deployments,cronjobs,services,configmaps,secrets,serviceaccounts -l addon-operator/module -o name
   say "the ConfigMap addon-operator: what people set"
   kubectl -n "$namespace" get configmap addon-operator -o json |
     jq -r 'if .data then .data | to_entries[] | "\(.key): |", (.value | rtrimstr("\n") | split("\n")[] | "  " + .)

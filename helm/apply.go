@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"slices"
 	"time"
 
@@ -136,45 +135,6 @@ func (c *Client) template(ctx context.Context, op *operation, m *Module) (chart 
 	return chart, manifest, nil
 }
 
-// load loads the chart of a module. Where the module's section is that of a subchart, which somebody has
-// written for Helm, the numbers in it become those that Helm reads from a file: templates ask for their types.
-func (c *Client) load(m *Module) (*charts.Chart, error) {
-	loaded, err := c.charts.Load(m.chart())
-	if err != nil {
-		return nil, err
-	}
-	if section, ok := m.Values[m.Key]; ok && loaded.HasSubchart(m.Key) {
-		m.Values = maps.Clone(m.Values)
-		m.Values[m.Key] = numbersOfHelm(section)
-	}
-	return loaded, nil
-}
-
-// numbersOfHelm copies values, with integers as float64. Those that a template would print as 1e+06 stay
-// integers (D4).
-func numbersOfHelm(value any) any {
-	const exponent = 1_000_000
-	switch v := value.(type) {
-	case int64:
-		if -exponent < v && v < exponent {
-			return float64(v)
-		}
-	case []any:
-		list := make([]any, len(v))
-		for i, element := range v {
-			list[i] = numbersOfHelm(element)
-		}
-		return list
-	case map[string]any:
-		fields := make(map[string]any, len(v))
-		for key, field := range v {
-			fields[key] = numbersOfHelm(field)
-		}
-		return fields
-	}
-	return value
-}
-
 // apply is one run of Apply after its manifest is known.
 type apply struct {
 	*operation
@@ -240,6 +200,9 @@ func (a *apply) check() (err error) {
 		return err
 	}
 	a.store = a.operation.store(state)
+	if a.manifest.volatile {
+		a.store.checksum = a.client.recorded
+	}
 	return a.findAbsent()
 }
 
@@ -465,10 +428,13 @@ func (a *apply) drop(c *corruptedError) (err error) {
 	return err
 }
 
-// readLegacyChecksum looks for the checksum of older operators, which kept it
-// in the values of the release (H6).
+// readLegacyChecksum understands the checksum of older operators, which counted the tests
+// of the chart, or kept it in the values of the release (H6).
 func (a *apply) readLegacyChecksum() error {
 	last, ok := a.store.state.Last()
+	if ok && last.Checksum == a.manifest.former {
+		a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = a.manifest.checksum })
+	}
 	if !ok || last.Status != release.StatusDeployed || last.labels[ChecksumLabel] != "" {
 		return nil
 	}

@@ -14,6 +14,9 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
 
 	"addon-operator/testkit/devclustertest"
 )
@@ -164,6 +167,84 @@ spec:
 		t.Errorf("template labels %v, selector %v", d.Spec.Template.Labels, d.Spec.Selector.MatchLabels)
 	}
 	f.apply(m, Skipped, 2)
+}
+
+// H6, H14: tests of the chart are no reason for a revision: neither those that have random names, nor
+// those that an older operator counted, nor a change of one.
+func TestApplyIgnoresHelmTests(t *testing.T) {
+	f := start(t)
+	m := module(t, "simple").with("text", "one")
+	write(t, m, "templates/tests/a.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: \"a-{{ randAlphaNum 9 | lower }}\", annotations: {helm.sh/hook: test-success}}}")
+	f.apply(m, Installed, 1)
+	f.restart()
+	f.apply(m, Skipped, 1)
+	write(t, m, "templates/tests/a.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: another, annotations: {helm.sh/hook: test}}}")
+	f.apply(m, Skipped, 1)
+	if p, err := f.client.Plan(t.Context(), m); err != nil || p.Action != Skipped {
+		t.Errorf("plan: %+v, %v", p, err)
+	}
+	f.editRecord("simple", 1, func(s *corev1.Secret) { s.Labels[ChecksumLabel] = mustRender(t, f.client, m).former })
+	f.restart()
+	f.apply(m, Skipped, 1)
+	f.apply(m.with("text", "two"), Upgraded, 2)
+}
+
+// H10: each object of a release has a label that no chart sets, with the name of the module. It is no reason
+// for a revision: what an older operator has installed gets it with the next one.
+func TestApplyMarksObjects(t *testing.T) {
+	f := start(t)
+	kind := devclustertest.Kind("Marked")
+	f.createCRDOf(kind)
+	m := moduleOf(t, "marked", `
+-- templates/a.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: marked, labels: {heritage: Helm, addon-operator/module: chart}}
+data: {text: {{ .Values.marked.text | quote }}}
+---
+apiVersion: `+groupOf(f.namespace)+`/v1
+kind: `+kind+`
+metadata: {name: marked}
+spec: {text: {{ .Values.marked.text | quote }}}
+`)
+	client, err := dynamic.NewForConfig(f.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := []dynamic.ResourceInterface{
+		client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}).Namespace(f.namespace),
+		client.Resource(schema.GroupVersionResource{Group: groupOf(f.namespace), Version: "v1", Resource: "things"}).Namespace(f.namespace),
+	}
+	marks := func(want string) {
+		t.Helper()
+		for _, of := range objects {
+			live, err := of.Get(t.Context(), "marked", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := live.GetLabels(); got[MarkLabel] != want || live.GetKind() == "ConfigMap" && got["heritage"] != "Helm" {
+				t.Errorf("labels of the %s: %v, want the mark %q", live.GetKind(), got, want)
+			}
+		}
+	}
+	f.apply(m.with("text", "one"), Installed, 1)
+	marks("marked")
+	for _, of := range objects {
+		if _, err := of.Patch(t.Context(), "marked", types.MergePatchType, []byte(`{"metadata":{"labels":{"`+MarkLabel+`":null}}}`), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f.restart()
+	f.apply(m.with("text", "one"), Skipped, 1)
+	if drifted, known, err := f.client.Drift(t.Context(), m.with("text", "one")); err != nil || !known || len(drifted) > 0 {
+		t.Errorf("drift %+v, known %v, %v", drifted, known, err)
+	}
+	marks("")
+	f.apply(m.with("text", "two"), Upgraded, 2)
+	marks("marked")
+	if drifted, known, err := f.client.Drift(t.Context(), m.with("text", "two")); err != nil || !known || len(drifted) > 0 {
+		t.Errorf("drift %+v, known %v, %v", drifted, known, err)
+	}
 }
 
 // H14: hooks of the chart run, and their objects may be absent.

@@ -83,6 +83,7 @@ func (k *cluster) build(text string, strict bool) (kube.ResourceList, error) {
 	list := make(kube.ResourceList, 0, len(objects))
 	var errs []error
 	for _, o := range objects {
+		k.op.mark(o, strict && !k.op.unmarked)
 		info, err := k.info(o)
 		switch {
 		case meta.IsNoMatchError(err) && k.op.client.dry != nil && strict:

@@ -38,6 +38,8 @@ type operation struct {
 	// merge3 compares custom resources with what is in the cluster, too. Helm only
 	// compares their old and new manifests, which would leave drift in them.
 	merge3 bool
+	// unmarked leaves MarkLabel out, which the objects may lack.
+	unmarked bool
 }
 
 func (c *Client) begin(ctx context.Context, name string) (*operation, error) {

@@ -79,7 +79,7 @@ func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, 
 	if err != nil {
 		return nil, false, err
 	}
-	a.merge3 = true
+	a.merge3, a.unmarked = true, true
 	if known, err = a.dryRunUpgrade(); err != nil || !known {
 		return nil, false, classify(ctx, m.Name, a.operation, err)
 	}

@@ -35,8 +35,9 @@ const checksumBytes = 20
 // rendered is what a chart makes of its values.
 type rendered struct {
 	checksum string
+	former   string   // the checksum that older operators made, with the tests of the chart
 	objects  []Object // without the objects of hooks (H14)
-	hooks    bool     // the chart has Helm hooks
+	hooks    bool     // the chart has Helm hooks, apart from tests
 	volatile bool     // lookup was used: the cluster is an input too
 	inputs   string   // checksum of all that it was made from
 	unstable *string  // what apply.unstable found; nil before
@@ -162,7 +163,14 @@ func (c *Client) digest(files map[string]string) (*rendered, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &rendered{hooks: len(hooks) > 0}
+	r := &rendered{former: c.sum(manifests, hooks)}
+	hooks = slices.DeleteFunc(hooks, isTest)
+	r.hooks, r.checksum = len(hooks) > 0, c.sum(manifests, hooks)
+	r.objects, err = c.checkObjects(manifests)
+	return r, err
+}
+
+func (c *Client) sum(manifests []releaseutil.Manifest, hooks []*release.Hook) string {
 	sum := sha256.New()
 	add := func(source, text string) { fmt.Fprint(sum, source, "\x00", text, "\x00") }
 	for _, m := range manifests {
@@ -174,9 +182,7 @@ func (c *Client) digest(files map[string]string) (*rendered, error) {
 	for _, label := range sortedKeys(c.options.Labels) {
 		fmt.Fprintf(sum, "%s=%s\x00", label, c.options.Labels[label])
 	}
-	r.checksum = hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
-	r.objects, err = c.checkObjects(manifests)
-	return r, err
+	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 }
 
 // checkObjects names all documents that cannot become objects, before anything

@@ -124,6 +124,15 @@ func TestRenderChecksum(t *testing.T) {
 	if mustRender(t, c, h).checksum == before {
 		t.Error("a removed hook does not change the checksum")
 	}
+	tests := module(t, "simple").with("text", "one")
+	write(t, tests, "templates/tests/a.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: \"{{ uuidv4 }}\", annotations: {helm.sh/hook: test}}}")
+	if with := mustRender(t, c, tests); with.checksum != base || with.hooks {
+		t.Errorf("a helm test changes the checksum to %s, want %s; or it counts as a hook: %v", with.checksum, base, with.hooks)
+	}
+	write(t, tests, "templates/tests/a.yaml", "{apiVersion: v1, kind: Pod, metadata: {name: a, annotations: {helm.sh/hook: \"test,pre-upgrade\"}}}")
+	if mustRender(t, c, tests).checksum == base {
+		t.Error("a hook that is not only a test does not change the checksum")
+	}
 }
 
 // H14: hooks are no objects that could be absent; lists are taken apart.

@@ -397,6 +397,7 @@ func strip(o *unstructured.Unstructured, namespace string) {
 		unstructured.RemoveNestedField(o.Object, "spec", field)
 	}
 	delete(o.Object, "status")
+	unstructured.RemoveNestedField(o.Object, "metadata", "labels", MarkLabel)
 	annotations := o.GetAnnotations()
 	for k, v := range annotations {
 		annotations[k] = strings.ReplaceAll(v, namespace, "NAMESPACE")

@@ -58,7 +58,8 @@ type store struct {
 	state   State
 	bodies  map[string]*release.Release // by name of the secret
 
-	historyMax int // revisions kept; 0 keeps all
+	historyMax int                           // revisions kept; 0 keeps all
+	checksum   func(*release.Release) string // of a new revision, where it is known only then; or nil
 }
 
 var _ driver.Driver = (*store)(nil)
@@ -111,6 +112,10 @@ func (s *store) Query(labels map[string]string) ([]*release.Release, error) {
 // Create writes a new revision, and at the same time makes room for it (H7);
 // driver.ErrReleaseExists when another writer was faster.
 func (s *store) Create(key string, rel *release.Release) error {
+	if s.checksum != nil {
+		rel.Labels = maps.Clone(rel.Labels)
+		rel.Labels[ChecksumLabel] = s.checksum(rel)
+	}
 	secret, err := s.secretOf(key, rel)
 	if err != nil {
 		return err

@@ -25,7 +25,10 @@ func (f *fixture) crds() dynamic.ResourceInterface {
 }
 
 // createCRD adds the kind Thing, and waits until it is served.
-func (f *fixture) createCRD() {
+func (f *fixture) createCRD() { f.createCRDOf("Thing") }
+
+// createCRDOf does the same for a kind of another name, for tests beside those that need Thing unknown.
+func (f *fixture) createCRDOf(kind string) {
 	f.Helper()
 	preserve := true
 	crd := &apiextensions.CustomResourceDefinition{
@@ -34,7 +37,7 @@ func (f *fixture) createCRD() {
 		Spec: apiextensions.CustomResourceDefinitionSpec{
 			Group: groupOf(f.namespace),
 			Scope: apiextensions.NamespaceScoped,
-			Names: apiextensions.CustomResourceDefinitionNames{Plural: "things", Singular: "thing", Kind: "Thing", ListKind: "ThingList"},
+			Names: apiextensions.CustomResourceDefinitionNames{Plural: "things", Singular: "thing", Kind: kind, ListKind: kind + "List"},
 			Versions: []apiextensions.CustomResourceDefinitionVersion{{
 				Name: "v1", Served: true, Storage: true,
 				Schema: &apiextensions.CustomResourceValidation{

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/releaseutil"
 
 	"addon-operator/helm/charts"
 )
@@ -39,6 +41,19 @@ func (c *Client) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]b
 // labels keep on the new revision what decides about the next one.
 func (a *apply) labels() map[string]string {
 	return map[string]string{ChecksumLabel: a.manifest.checksum, InputsLabel: a.manifest.inputs}
+}
+
+// recorded is the checksum of what Helm has rendered for a record. It renders once more than we do: a chart that
+// makes a password and looks it up later has got another one by then, which it finds from now on.
+func (c *Client) recorded(rel *release.Release) string {
+	const begin = "---\n# Source: "
+	var manifests []releaseutil.Manifest
+	for text := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSuffix(rel.Manifest, "\n"), begin), "\n"+begin) {
+		if name, content, ok := strings.Cut(text, "\n"); ok {
+			manifests = append(manifests, releaseutil.Manifest{Name: name, Content: content})
+		}
+	}
+	return c.sum(manifests, slices.DeleteFunc(slices.Clone(rel.Hooks), isTest))
 }
 
 // buildOf identifies a build of the operator: another build may render differently.

@@ -24,12 +24,12 @@ func parseConfig(scope Scope, data []byte, jqLibrary []string) (*Config, error) 
 	withdrawForeign(document, scope, config.Version)
 	switch config.Version {
 	case V1:
-		if err := checkShape(document, compiledV1, configV1Schema); err != nil {
+		if err := checkShape(document, formatV1); err != nil {
 			return nil, err
 		}
 		readV1(document, config)
 	case V0:
-		if err := checkShape(document, compiledV0, configV0Schema); err != nil {
+		if err := checkShape(document, formatV0); err != nil {
 			return nil, err
 		}
 		readV0(document, config)

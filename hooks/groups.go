@@ -30,8 +30,8 @@ type started struct {
 func (g *groups) start(cmd *exec.Cmd, gated bool) (*started, error) {
 	s := &started{begun: make(chan struct{}), killed: make(chan struct{})}
 	g.running.Store(s, nil)
+	defer close(s.begun) // also when may panics: kill waits for it
 	err := g.begin(s, cmd, gated)
-	close(s.begun)
 	if err != nil {
 		g.running.Delete(s)
 	}

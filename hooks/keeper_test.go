@@ -342,3 +342,14 @@ func TestKillDuringStarts(t *testing.T) {
 		t.Error("a process that has ended is kept")
 	}
 }
+
+// L5: a panic at the start of a hook, which fails its task, keeps nobody from killing the others.
+func TestKillAfterAPanicOfAStart(t *testing.T) {
+	g := &groups{may: func() error { panic("a bug") }}
+	func() {
+		defer func() { _ = recover() }() // as a run does
+		_, err := g.start(exec.Command("true"), true)
+		t.Errorf("started, %v", err)
+	}()
+	g.kill()
+}

@@ -1,19 +1,13 @@
 package hooks
 
 import (
-	"bytes"
 	_ "embed" // the schemas are files of their own so that editors and CI of hook authors can use them
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-
-	"github.com/santhosh-tekuri/jsonschema/v5"
 
 	"addon-operator/values"
 )
@@ -26,58 +20,24 @@ var configV0Schema []byte
 
 // A schema compiles in a millisecond, which counts with hundreds of hooks: once, at the first use.
 var (
-	compiledV1 = sync.OnceValues(func() (*jsonschema.Schema, error) { return compileSchema(configV1Schema) })
-	compiledV0 = sync.OnceValues(func() (*jsonschema.Schema, error) { return compileSchema(configV0Schema) })
+	formatV1 = sync.OnceValues(func() (*values.Format, error) { return values.NewFormat("hook configurations", configV1Schema) })
+	formatV0 = sync.OnceValues(func() (*values.Format, error) { return values.NewFormat("hook configurations", configV0Schema) })
 )
 
-func compileSchema(schema []byte) (*jsonschema.Schema, error) {
-	compiler := jsonschema.NewCompiler()
-	compiler.Draft = jsonschema.Draft7
-	if err := compiler.AddResource("config.json", bytes.NewReader(schema)); err != nil {
-		return nil, fmt.Errorf("schema of hook configurations: %w", err)
-	}
-	compiled, err := compiler.Compile("config.json")
-	if err != nil {
-		return nil, fmt.Errorf("schema of hook configurations: %w", err)
-	}
-	return compiled, nil
-}
-
-// checkShape validates a document against a schema, whose source explains it, and reports every violation in words.
-func checkShape(document place, compile func() (*jsonschema.Schema, error), schema []byte) error {
-	compiled, err := compile()
+// checkShape validates a document against a schema, and reports every violation in words.
+func checkShape(document place, format func() (*values.Format, error)) error {
+	schema, err := format()
 	if err != nil {
 		return err
 	}
-	var invalid *jsonschema.ValidationError
-	switch err := compiled.Validate(document.value); {
-	case err == nil:
-		return nil
-	case !errors.As(err, &invalid):
+	misfits, err := schema.Misfits(document.value)
+	if err != nil {
 		return fmt.Errorf("schema of hook configurations: %w", err)
 	}
-	var source map[string]any
-	if err := json.Unmarshal(schema, &source); err != nil {
-		return fmt.Errorf("schema of hook configurations: %w", err)
-	}
-	for _, leaf := range leafErrors(invalid) {
-		location, keyword := splitPointer(leaf.AbsoluteKeywordLocation)
-		rule, _ := resolve(source, location).(map[string]any)
-		explain(walk(document, leaf.InstanceLocation), rule, keyword, leaf.Message)
+	for _, m := range misfits {
+		explain(walk(document, m.At), m.Rule, m.Keyword, m.Message)
 	}
 	return nil
-}
-
-// leafErrors are those that name a keyword; the others only say that something below them is wrong.
-func leafErrors(err *jsonschema.ValidationError) []*jsonschema.ValidationError {
-	if len(err.Causes) == 0 {
-		return []*jsonschema.ValidationError{err}
-	}
-	var leaves []*jsonschema.ValidationError
-	for _, cause := range err.Causes {
-		leaves = append(leaves, leafErrors(cause)...)
-	}
-	return leaves
 }
 
 // explain says a violation of one keyword of a rule at one place of the document as a sentence.
@@ -198,9 +158,9 @@ func show(value any) string {
 	return string(text)
 }
 
-// walk follows a JSON pointer, as the schema validator writes it, from the document.
-func walk(from place, pointer string) place {
-	for _, token := range pointerTokens(pointer) {
+// walk follows keys and positions, from the document.
+func walk(from place, tokens []string) place {
+	for _, token := range tokens {
 		if list, ok := from.value.([]any); ok {
 			if i, err := strconv.Atoi(token); err == nil && i >= 0 && i < len(list) {
 				from = place{path: joinIndex(from.path, i), value: list[i], report: from.report}
@@ -210,36 +170,4 @@ func walk(from place, pointer string) place {
 		from = from.at(token)
 	}
 	return from
-}
-
-// splitPointer takes "file#/a/b/keyword" apart into "/a/b" and "keyword".
-func splitPointer(location string) (pointer, keyword string) {
-	_, pointer, _ = strings.Cut(location, "#")
-	i := strings.LastIndex(pointer, "/")
-	if i < 0 {
-		return "", pointer
-	}
-	return pointer[:i], pointer[i+1:]
-}
-
-func resolve(tree any, pointer string) any {
-	for _, token := range pointerTokens(pointer) {
-		object, _ := tree.(map[string]any)
-		tree = object[token]
-	}
-	return tree
-}
-
-func pointerTokens(pointer string) []string {
-	var tokens []string
-	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-		if pointer == "" {
-			break
-		}
-		if plain, err := url.PathUnescape(token); err == nil {
-			token = plain
-		}
-		tokens = append(tokens, strings.NewReplacer("~1", "/", "~0", "~").Replace(token))
-	}
-	return tokens
 }

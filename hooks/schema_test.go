@@ -62,7 +62,8 @@ func TestTheSchemaExplainsEveryProperty(t *testing.T) {
 			return true
 		}
 		pointer, _ := rule["$ref"].(string)
-		below, _ := resolve(schema, strings.TrimPrefix(pointer, "#")).(map[string]any)
+		definitions, _ := schema["$defs"].(map[string]any)
+		below, _ := definitions[strings.TrimPrefix(pointer, "#/$defs/")].(map[string]any)
 		text, _ := below[word].(string)
 		return text != "" && pointer != ""
 	}
@@ -153,15 +154,18 @@ func TestSchemasCloseEveryObject(t *testing.T) { // C7
 
 func TestPaths(t *testing.T) {
 	document := place{value: map[string]any{"a": []any{map[string]any{"b/c~d e.f": "x", "0": "y"}}}}
-	tests := map[string]struct{ pointer, path, value string }{
-		"an element":                   {"/a/0/0", "a[0].0", "y"},
-		"a key that needs every quote": {"/a/0/b~1c~0d%20e.f", `a[0]["b/c~d e.f"]`, "x"},
-		"an element that is not there": {"/a/7", "a.7", ""},
-		"the document":                 {"", "", ""},
+	tests := map[string]struct {
+		tokens      []string
+		path, value string
+	}{
+		"an element":                   {[]string{"a", "0", "0"}, "a[0].0", "y"},
+		"a key that needs every quote": {[]string{"a", "0", "b/c~d e.f"}, `a[0]["b/c~d e.f"]`, "x"},
+		"an element that is not there": {[]string{"a", "7"}, "a.7", ""},
+		"the document":                 {nil, "", ""},
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {
-			at := walk(document, test.pointer)
+			at := walk(document, test.tokens)
 			if at.path != test.path || at.text() != test.value {
 				t.Errorf("got %q, %q", at.path, at.text())
 			}

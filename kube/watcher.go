@@ -43,10 +43,13 @@ func NewWatcher(c *Client, log *slog.Logger) *Watcher {
 // synced is called when the first complete list of all parts of the
 // Watch is in the cache; the objects in it are not notified, Snapshot has them
 // (C36, C40). It is called again each time the Watch is complete after it was
-// not: a namespace began to match, a permission was lost and is back. From the first time on notify is called with each change; before, it may
-// be called with changes of parts that are complete already, which the
-// Snapshot taken in synced contains, as its seq shows. Both are called in
-// order from one goroutine of this Watch and may call anything of this package.
+// not: a namespace began to match, a permission was lost and is back.
+//
+// notify is called with each change from the first synced on. Before that it may be
+// called with changes of parts that are complete already; a Snapshot that is taken in
+// synced contains these, and its seq is not below theirs.
+//
+// Both are called in order from one goroutine of this Watch and may call anything of this package.
 // While one of them takes its time the changes queue up in memory; no other
 // Watch waits for it. Either may be nil.
 func (w *Watcher) Watch(ctx context.Context, spec Spec, notify func(Change), synced func()) (*Watch, error) {

@@ -2,20 +2,21 @@
 //
 // Commands are imperative and have one receiver (RunHook, SaveConfig). Events are past
 // and state a fact (ObjectChanged, TaskDone). Messages are values and are never written
-// to once sent; they carry no context, func, PID or mutex. Messages that only two actors
-// of package actors exchange stay there, next to their handlers; what runs alone ask for is in
-// package actors/work, next to the question.
+// to once sent; they carry no context, func, PID or mutex. Messages that only actors of
+// package actors exchange are declared there, next to their handlers: in the second part of
+// the table. What only runs ask for or tell is in package actors/work, next to the question: in the
+// third part. A test compares the table with the types, with what actors handle and with their answers.
 //
-// Also in here: what tasks do (task.go: the types of Work), what actors publish about
-// themselves (status.go), and what pages show (plan.go, inspection.go, render.go …).
-// They may describe, count and mask themselves for people; other behaviour is not allowed.
+// Also in here: what tasks do (task.go: the types of Work) and what messages consist of. They may
+// describe and count themselves for people; other behaviour is not allowed. What people are
+// shown but no actor is sent is in package view.
 //
 //	message              sender            receiver
 //
 //	StartUp              operator          converge
 //	ShutDown             cmd               operator
 //
-//	Enqueue              all owners        operator (spawns the queue), queue
+//	Enqueue              who makes tasks   queue; operator, which passes it on to queues but main
 //	DropTasks            converge          queue
 //	ExecuteTask          queue             owner
 //	TaskDone             owner             queue
@@ -45,6 +46,7 @@
 //	ModuleDeleted        module            converge
 //	RetryNow             converge          module, global-hooks, converge
 //
+//	SynchronizationEnded run, owners       monitors
 //	GetSnapshots         run               monitors
 //	Snapshots            monitors          run
 //	UnlockBinding        run               monitors
@@ -70,9 +72,93 @@
 //	ConfigChanged        config            converge
 //	SetConfig            config            module, global-hooks
 //	ConfigFlagsSaved     config            converge
-//
+//	CheckConfig          server            config
+//	ConfigChecked        config            server
 //
 //	ReloadModules        global, module    converge
 //	SetDynamicFlags      global-hooks      converge, config
 //	ConvergeFinished     global-hooks      converge
+//
+//	of package actors    sender            receiver
+//
+//	areYouReady          cmd               operator
+//	useQueues            module            operator
+//	queueEmpty           queue             operator
+//	asideDue             monitors          operator
+//	takeOver             cmd               operator
+//	endQueue             operator          queue
+//
+//	secretSeen           kube              config
+//	clusterWentBack      kube              config
+//	addSections          operator          config
+//	getConfig            cmd               config
+//	currentConfig        config            cmd
+//	getKnownConfig       server            config
+//	knownConfig          config            server
+//	scriptsAnswered      converge          config
+//	removeConfirmation   converge          config
+//	compareAgain         timer             config
+//	keepAgain            timer             config
+//	lead                 operator          config, monitors
+//
+//	confirmPurge         config            converge
+//	sectionChanged       module            converge
+//	askAgain             timer             converge
+//	delayedReload        timer             converge
+//	remindHeld           timer             converge
+//
+//	adoptModule          operator          module
+//	forgetModule         converge          module
+//	retireModule         converge          module
+//	scriptAgreed         converge          module
+//	objectsGone          healer            module
+//	fought               healer            module
+//	driftDue             timer             module
+//
+//	warmUp               standby           monitors
+//	dropWarm             converge          monitors
+//	resyncAll            config            monitors
+//	watchOverflowed      kube              monitors
+//	lookAgain            timer             monitors
+//	resyncDue            timer             monitors
+//	slowedDue            timer             monitors
+//	watchAgain           timer             monitors
+//
+//	objectGone           kube              healer
+//	releaseChanged       kube              healer
+//	runBegan             module            healer
+//	runEnded             module            healer
+//	moduleGone           module            healer
+//	healDue              timer             healer
+//	fightOver            timer             healer
+//
+//	entriesDue           timer             schedule
+//
+//	flagsMoved           config            standby
+//	getWarm              cmd               standby
+//	warmth               standby           cmd
+//
+//	of package work      sender            receiver
+//
+//	SpawnModules         discovery         operator
+//	ModulesSpawned       operator, config  discovery
+//
+//	GetDiscovery         run, server       converge
+//	Discovery            converge          run, server
+//	EndAsks              discovery         converge
+//	AsksEnded            converge          discovery
+//	EndPurges            discovery         converge
+//	PurgesEnded          converge          discovery
+//	MayPurge             run               converge
+//	Purgeable            converge          run
+//
+//	HandOver             run, server       module, global-hooks
+//	GetHooks             run               module
+//	Handed               module, global    run, server
+//	StartedUp            run               module
+//	AwaitQuiet           run               module
+//	ModuleQuiet          module            run
+//	ObjectsBack          run               module
+//
+//	ReleaseApplied       run               healer
 package messages

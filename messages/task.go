@@ -317,7 +317,8 @@ type SetAside struct {
 	Work RunHook
 }
 
-// TaskDone says to a queue that a task has ended and that nothing of it runs any more.
+// TaskDone says to a queue that it need not wait for a task any more: nothing of it runs, or it is
+// parked and is retried outside of the queue.
 type TaskDone struct {
 	ID string
 }

@@ -11,7 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"google.golang.org/protobuf/proto"
 
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // discreet is the last look at what leaves the process: known secrets are hidden in every page unless a user on the debug
@@ -34,7 +34,7 @@ func (s Source) discreet(who audience, next http.Handler) http.Handler {
 		}
 		w.Header().Del("Content-Length")
 		w.WriteHeader(page.status)
-		_, _ = w.Write([]byte(messages.Printable(text))) // the client has gone
+		_, _ = w.Write([]byte(view.Printable(text))) // the client has gone
 	})
 }
 
@@ -71,7 +71,7 @@ func (g discreetMetrics) shown(label string) string {
 	if g.hide != nil {
 		label = g.hide(label)
 	}
-	return messages.Printable(label)
+	return view.Printable(label)
 }
 
 // Gather implements prometheus.Gatherer.

@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/server"
 )
 
 // The page asks the module, and hands on whether secrets may be shown.
 func TestDriftPage(t *testing.T) {
 	inHouse(t, func(h *house) {
-		h.add("operator", "module/web", messages.ModuleStatus{Phase: messages.Ready})
+		h.add("operator", "module/web", view.ModuleStatus{Phase: view.Ready})
 		source := h.source()
 		var asked []any
 		source.Ask = func(_ context.Context, path string, question any) (any, error) {
@@ -50,7 +51,7 @@ func TestDriftPage(t *testing.T) {
 // exist.
 func TestPagesBeforeTheStart(t *testing.T) {
 	inHouse(t, func(h *house) {
-		h.converge = messages.ConvergeStatus{Waits: "the ConfigMap cannot be read: no"}
+		h.converge = view.ConvergeStatus{Waits: "the ConfigMap cannot be read: no"}
 		source := h.source()
 		source.Ask = func(context.Context, string, any) (any, error) { return nil, errors.New("there is no such actor") }
 		for _, path := range []string{"/global/values", "/global/list", "/hook/list", "/values/diff", "/module/web/values", "/module/web/render", "/module/web/drift", "/module/resource-monitor", "/plan"} {

@@ -30,14 +30,14 @@ type page struct {
 	usual string // "" is JSON
 }
 
-// view is something that has a form of its own for people. Without one, text is YAML.
-type view struct {
+// display is something that has a form of its own for people. Without one, text is YAML.
+type display struct {
 	data any
 	text func(io.Writer)
 }
 
 // MarshalJSON implements json.Marshaler.
-func (v view) MarshalJSON() ([]byte, error) { return json.Marshal(v.data) }
+func (d display) MarshalJSON() ([]byte, error) { return json.Marshal(d.data) }
 
 // ServeHTTP implements http.Handler.
 func (p page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -120,7 +120,7 @@ func answer(w http.ResponseWriter, format string, found any, err error) {
 
 func writeText(w http.ResponseWriter, found any) {
 	const plain = "text/plain; charset=utf-8"
-	v, ok := found.(view)
+	v, ok := found.(display)
 	if !ok || v.text == nil {
 		writeYAML(w, plain, found)
 		return

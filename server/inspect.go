@@ -14,23 +14,24 @@ import (
 	"text/tabwriter"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
 // moduleEntry is a module in the list of modules.
 type moduleEntry struct {
 	Name string `json:"name"`
-	messages.ModuleStatus
+	view.ModuleStatus
 	// Off says why it is off; empty when it is not.
 	Off string `json:"off,omitempty"`
 	// Problems are what is wrong with its files, and with what its hooks watch.
 	Problems []string `json:"problems,omitempty"`
 	// Hanging are the runs of its hooks that last too long.
-	Hanging []messages.RunningHook `json:"hanging,omitempty"`
+	Hanging []view.RunningHook `json:"hanging,omitempty"`
 }
 
 // hanging lists the hooks that run for too long.
-func (s Source) hanging() []messages.RunningHook {
+func (s Source) hanging() []view.RunningHook {
 	if s.Hanging == nil {
 		return nil
 	}
@@ -44,10 +45,10 @@ func listModules(tree []*supervisor.Node) []moduleEntry {
 	problems := problemsIn(tree)
 	walk(tree, func(n *supervisor.Node) {
 		switch status := n.Status.(type) {
-		case messages.ModuleStatus:
+		case view.ModuleStatus:
 			_, name, _ := strings.Cut(n.Path, "/module/")
 			all = append(all, moduleEntry{Name: name, ModuleStatus: status})
-		case messages.ConvergeStatus:
+		case view.ConvergeStatus:
 			off = status.Off
 		}
 	})
@@ -65,13 +66,13 @@ func problemsIn(tree []*supervisor.Node) map[string][]string {
 	problems := map[string][]string{}
 	walk(tree, func(n *supervisor.Node) {
 		switch status := n.Status.(type) {
-		case messages.ConvergeStatus:
+		case view.ConvergeStatus:
 			for owner, list := range status.Problems {
 				problems[owner] = slices.Concat(list, problems[owner])
 			}
-		case messages.MonitorsReporter:
+		case view.MonitorsReporter:
 			for _, b := range status.Monitors().Bindings {
-				if problem := b.Problem(); problem != "" {
+				if problem := view.BindingProblem(b); problem != "" {
 					problems[b.Owner] = append(problems[b.Owner], "hook "+b.Hook+": "+problem)
 				}
 			}
@@ -112,12 +113,12 @@ func (s Source) moduleList(*http.Request) (any, error) {
 	if config := s.configStatus(); config.Refused != "" {
 		data["config"] = config
 	}
-	return view{data, lines(enabled)}, nil
+	return display{data, lines(enabled)}, nil
 }
 
 // configStatus is what config says about itself; empty before the start.
-func (s Source) configStatus() messages.ConfigStatus {
-	status, _ := s.Inspector.Status("operator/config").(messages.ConfigStatus)
+func (s Source) configStatus() view.ConfigStatus {
+	status, _ := s.Inspector.Status("operator/config").(view.ConfigStatus)
 	return status
 }
 
@@ -183,13 +184,13 @@ func noPart(page string, known []string) error {
 }
 
 // hooksOf asks an owner for its hooks.
-func (s Source) hooksOf(ctx context.Context, owner string) ([]messages.HookInfo, error) {
+func (s Source) hooksOf(ctx context.Context, owner string) ([]view.HookInfo, error) {
 	list, err := question[messages.HookList](ctx, s, ownerPath(owner), messages.ListHooks{})
-	return list.Describe(owner), err
+	return view.DescribeHooks(owner, list), err
 }
 
 // allHooks asks all owners, global first, then modules in their order; or one of them.
-func (s Source) allHooks(ctx context.Context, only string) ([]messages.HookInfo, error) {
+func (s Source) allHooks(ctx context.Context, only string) ([]view.HookInfo, error) {
 	owners := []string{globalOwner}
 	for _, m := range listModules(s.Inspector.Tree()) {
 		owners = append(owners, m.Name)
@@ -201,7 +202,7 @@ func (s Source) allHooks(ctx context.Context, only string) ([]messages.HookInfo,
 		}
 		owners = []string{s.nameOf(only, own)}
 	}
-	all := []messages.HookInfo{}
+	all := []view.HookInfo{}
 	for _, owner := range owners {
 		found, err := s.hooksOf(ctx, owner)
 		if err != nil {
@@ -223,7 +224,7 @@ func (s Source) hookList(r *http.Request) (any, error) {
 		}
 	}
 	s.addProblems(all)
-	return view{map[string]any{"hooks": all}, hookLines(all)}, err
+	return display{map[string]any{"hooks": all}, hookLines(all)}, err
 }
 
 // globalList answers /global/list.
@@ -234,16 +235,16 @@ func (s Source) globalList(r *http.Request) (any, error) {
 	for _, h := range all {
 		names = append(names, h.Hook)
 	}
-	return view{map[string]any{"globalHooks": names, "hooks": all}, lines(names)}, err
+	return display{map[string]any{"globalHooks": names, "hooks": all}, lines(names)}, err
 }
 
 // addProblems adds what keeps hooks from their snapshots.
-func (s Source) addProblems(all []messages.HookInfo) {
+func (s Source) addProblems(all []view.HookInfo) {
 	byHook := map[string][]string{}
 	walk(s.Inspector.Tree(), func(n *supervisor.Node) {
-		if reporter, ok := n.Status.(messages.MonitorsReporter); ok {
+		if reporter, ok := n.Status.(view.MonitorsReporter); ok {
 			for _, b := range reporter.Monitors().Bindings {
-				if problem := b.Problem(); problem != "" {
+				if problem := view.BindingProblem(b); problem != "" {
 					byHook[b.Hook] = append(byHook[b.Hook], problem)
 				}
 			}
@@ -254,7 +255,7 @@ func (s Source) addProblems(all []messages.HookInfo) {
 	}
 }
 
-func hookLines(all []messages.HookInfo) func(io.Writer) {
+func hookLines(all []view.HookInfo) func(io.Writer) {
 	return func(w io.Writer) {
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, h := range all {
@@ -315,7 +316,7 @@ func (s Source) snapshots(r *http.Request, owner, hook string) (any, error) {
 	byHook := map[string]map[string]snapshotDump{}
 	for _, b := range dump.Bindings {
 		if !showSecrets(r) {
-			b = b.Masked()
+			b = view.MaskedSnapshot(b)
 		}
 		out := snapshotDump{Kind: b.Kind, State: b.Phase, Message: b.Message, Objects: []json.RawMessage{}}
 		for _, o := range b.Snapshot {
@@ -369,7 +370,7 @@ type rank struct {
 // graph draws the order of modules in the language of Graphviz.
 func (s Source) graph(*http.Request) (any, error) {
 	ranks := []rank{}
-	phase := map[string]messages.Phase{}
+	phase := map[string]view.Phase{}
 	for _, m := range listModules(s.Inspector.Tree()) {
 		phase[m.Name] = m.Phase
 		if last := len(ranks) - 1; last >= 0 && ranks[last].Order == m.Order {
@@ -378,12 +379,12 @@ func (s Source) graph(*http.Request) (any, error) {
 		}
 		ranks = append(ranks, rank{m.Order, []string{m.Name}})
 	}
-	return view{map[string]any{"orders": ranks}, func(w io.Writer) {
+	return display{map[string]any{"orders": ranks}, func(w io.Writer) {
 		fmt.Fprintln(w, "digraph modules {\n  rankdir=LR; node [shape=box];")
 		for i, r := range ranks {
 			for _, name := range r.Modules {
 				style := ""
-				if phase[name] == messages.Disabled {
+				if phase[name] == view.Disabled {
 					style = ", style=dashed"
 				}
 				fmt.Fprintf(w, "  %q [label=\"%d %s\\n%s\"%s];\n", name, r.Order, name, phase[name], style)

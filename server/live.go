@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -80,7 +81,7 @@ func (s Source) liveData(who audience, actors bool) livePageData {
 	switch {
 	case follower:
 		data.Summary = leadership.String()
-	case converge.Phase == messages.ConvergeReloading:
+	case converge.Phase == view.ConvergeReloading:
 		data.Summary = fmt.Sprintf("reloading all modules, %d tasks to do", queueLength(tree, messages.MainQueue))
 	case converge.Ready:
 		data.Summary = "converged"
@@ -107,22 +108,22 @@ func notices(tree []*supervisor.Node) []string {
 	var all []string
 	walk(tree, func(n *supervisor.Node) {
 		switch status := n.Status.(type) {
-		case messages.ConfigStatus:
+		case view.ConfigStatus:
 			if notice := status.Notice(); notice != "" {
 				all = append(all, notice)
 			}
-		case messages.ConvergeStatus:
+		case view.ConvergeStatus:
 			if status.HeldPurge != nil {
 				all = append(all, "A person must decide: "+status.HeldPurge.String())
 			}
 			for _, problem := range status.Problems[messages.GlobalHooks] {
 				all = append(all, "Global hooks: "+problem)
 			}
-		case messages.MonitorsReporter:
+		case view.MonitorsReporter:
 			for _, b := range status.Monitors().Incomplete() {
 				all = append(all, "The snapshot of a binding is not what the cluster has: "+b.String())
 			}
-		case messages.GlobalStatus:
+		case view.GlobalStatus:
 			for _, f := range status.Failing {
 				all = append(all, "Global hooks: "+f.String())
 			}
@@ -141,9 +142,9 @@ func liveModules(list []moduleEntry) []liveModule {
 		switch {
 		case len(m.Failing) > 0, len(m.Hanging) > 0:
 			row.Class = "bad"
-		case m.Phase == messages.Ready:
+		case m.Phase == view.Ready:
 			row.Class = "good"
-		case m.Phase == messages.Disabled:
+		case m.Phase == view.Disabled:
 			row.Class = "dim"
 		default:
 			row.Class = "busy"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -34,23 +35,23 @@ func (s Source) tree(who audience) []*supervisor.Node {
 		case supervisor.RunStatus:
 			status.Error = hidden(status.Error)
 			n.Status = status
-		case messages.ModuleStatus:
+		case view.ModuleStatus:
 			status.Failing = hideErrors(status.Failing)
 			n.Status = status
-		case messages.GlobalStatus:
+		case view.GlobalStatus:
 			status.Failing = hideErrors(status.Failing)
 			n.Status = status
-		case messages.StandbyStatus: // why a module is cold may be what its hooks printed
+		case view.StandbyStatus: // why a module is cold may be what its hooks printed
 			status.Cold = slices.Clone(status.Cold)
 			for i, why := range status.Cold {
 				name, _, _ := strings.Cut(why, ":")
 				status.Cold[i] = name + ": " + hidden(why)
 			}
 			n.Status = status
-		case messages.ConvergeStatus: // as the reason of a refusal, a problem of a schema may show a value
+		case view.ConvergeStatus: // as the reason of a refusal, a problem of a schema may show a value
 			status.Problems = hideProblems(status.Problems)
 			n.Status = status
-		case messages.ConfigStatus: // the reason may show the value that a schema refuses
+		case view.ConfigStatus: // the reason may show the value that a schema refuses
 			status.Refused = hidden(status.Refused)
 			n.Status = status
 		}
@@ -58,7 +59,7 @@ func (s Source) tree(who audience) []*supervisor.Node {
 	return tree
 }
 
-func hideErrors(tasks []messages.FailingTask) []messages.FailingTask {
+func hideErrors(tasks []view.FailingTask) []view.FailingTask {
 	out := slices.Clone(tasks)
 	for i := range out {
 		out[i].Error = hidden(out[i].Error)
@@ -84,7 +85,7 @@ func hidden(err string) string {
 // namedQueue is a queue with its name, taken from a dump.
 type namedQueue struct {
 	name string
-	messages.QueueStatus
+	view.QueueStatus
 }
 
 // queues lists the queues, main first, then by name (J5), and the runs by task.
@@ -92,7 +93,7 @@ func queues(tree []*supervisor.Node) (all []namedQueue, runs map[string]supervis
 	runs = map[string]supervisor.RunStatus{}
 	walk(tree, func(n *supervisor.Node) {
 		switch s := n.Status.(type) {
-		case messages.QueueStatus:
+		case view.QueueStatus:
 			_, name, _ := strings.Cut(n.Path, "/queue/")
 			all = append(all, namedQueue{name, s})
 		case supervisor.RunStatus:
@@ -159,19 +160,19 @@ func writeQueueList(w io.Writer, all []namedQueue, runs map[string]supervisor.Ru
 func writeConditions(w io.Writer, tree []*supervisor.Node) {
 	walk(tree, func(n *supervisor.Node) {
 		switch s := n.Status.(type) {
-		case messages.OperatorReporter:
+		case view.OperatorReporter:
 			if text := s.Operator().String(); text != "" {
 				fmt.Fprintf(w, "operator: %s\n", text)
 			}
-		case messages.StandbyStatus:
+		case view.StandbyStatus:
 			fmt.Fprintf(w, "stand-by: %s\n", s)
-		case messages.ConvergeStatus:
+		case view.ConvergeStatus:
 			fmt.Fprintf(w, "converge: %s\n", s)
-		case messages.ConfigStatus:
+		case view.ConfigStatus:
 			fmt.Fprintf(w, "config: %s\n", s)
-		case messages.MonitorsReporter:
+		case view.MonitorsReporter:
 			fmt.Fprintf(w, "monitors: %s\n", s.Monitors())
-		case messages.ModuleStatus:
+		case view.ModuleStatus:
 			_, name, _ := strings.Cut(n.Path, "/module/")
 			fmt.Fprintf(w, "module %s: %s\n", name, s)
 		}

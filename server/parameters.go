@@ -8,12 +8,12 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // Parameters are what people may change while the operator runs (J4).
 type Parameters interface {
-	List() []messages.Parameter
+	List() []view.Parameter
 	// Set refuses a value that the parameter cannot have. After back the old value returns;
 	// 0 means never.
 	Set(name, value string, back time.Duration) error
@@ -26,8 +26,8 @@ func (s Source) configList(*http.Request) (any, error) {
 	return parameterView(s.Parameters.List()), nil
 }
 
-func parameterView(list []messages.Parameter) view {
-	return view{map[string]any{"parameters": list}, func(w io.Writer) {
+func parameterView(list []view.Parameter) display {
+	return display{map[string]any{"parameters": list}, func(w io.Writer) {
 		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, p := range list {
 			until := ""
@@ -67,5 +67,5 @@ func (s Source) configSet(r *http.Request) (any, error) {
 	if err := s.Parameters.Set(name, value, back); err != nil {
 		return nil, badRequest("%w", err)
 	}
-	return parameterView(slices.DeleteFunc(s.Parameters.List(), func(p messages.Parameter) bool { return p.Name != name })), nil
+	return parameterView(slices.DeleteFunc(s.Parameters.List(), func(p view.Parameter) bool { return p.Name != name })), nil
 }

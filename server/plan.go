@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // maxData bounds the data of a proposed ConfigMap, as the API server does; maxProposal the JSON of it, which has quotes.
@@ -16,7 +17,7 @@ const (
 // plan shows what the operator would do: with the ConfigMap in force, or with POST, with
 // the data of a ConfigMap in the body. It changes nothing.
 func (s Source) plan(r *http.Request) (any, error) {
-	request := messages.PlanRequest{Secrets: showSecrets(r)}
+	request := view.PlanRequest{Secrets: showSecrets(r)}
 	if r.Method == http.MethodPost {
 		var err error
 		if request.Proposed, err = proposal(r); err != nil {

@@ -12,37 +12,38 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/server"
 )
 
 // The page hands the question on as it is asked, and refuses what is no ConfigMap. It is not
 // served before the operator knows its modules.
 func TestPlanPage(t *testing.T) {
-	var asked []messages.PlanRequest
+	var asked []view.PlanRequest
 	source := server.Source{
 		Metrics: prometheus.NewRegistry(), HookMetrics: prometheus.NewRegistry(),
-		Converge: func() messages.ConvergeStatus { return messages.ConvergeStatus{Phase: messages.ConvergeIdle} },
-		Plan: func(_ context.Context, r messages.PlanRequest) (messages.Plan, error) {
+		Converge: func() view.ConvergeStatus { return view.ConvergeStatus{Phase: view.ConvergeIdle} },
+		Plan: func(_ context.Context, r view.PlanRequest) (view.Plan, error) {
 			asked = append(asked, r)
 			if r.Proposed["fail"] != "" {
-				return messages.Plan{}, errors.New("no way")
+				return view.Plan{}, errors.New("no way")
 			}
-			return messages.Plan{Modules: []messages.ModulePlan{{Module: "web", Step: messages.StepStart}}}, nil
+			return view.Plan{Modules: []view.ModulePlan{{Module: "web", Step: view.StepStart}}}, nil
 		},
 	}
 	for _, c := range []struct {
 		method, url, body string
 		status            int
 		want              string
-		asked             *messages.PlanRequest
+		asked             *view.PlanRequest
 	}{
-		{"GET", "/plan", "", 200, `"module": "web"`, &messages.PlanRequest{}},
-		{"GET", "/plan?output=yaml&show-secrets=true", "", 200, "module: web", &messages.PlanRequest{Secrets: true}},
-		{"POST", "/plan", `{"webEnabled": "true"}`, 200, `"step": "start"`, &messages.PlanRequest{Proposed: map[string]string{"webEnabled": "true"}}},
-		{"POST", "/plan", `{}`, 200, `"step": "start"`, &messages.PlanRequest{Proposed: map[string]string{}}},
+		{"GET", "/plan", "", 200, `"module": "web"`, &view.PlanRequest{}},
+		{"GET", "/plan?output=yaml&show-secrets=true", "", 200, "module: web", &view.PlanRequest{Secrets: true}},
+		{"POST", "/plan", `{"webEnabled": "true"}`, 200, `"step": "start"`, &view.PlanRequest{Proposed: map[string]string{"webEnabled": "true"}}},
+		{"POST", "/plan", `{}`, 200, `"step": "start"`, &view.PlanRequest{Proposed: map[string]string{}}},
 		{"POST", "/plan", `{"web": {"a": 1}}`, 400, "a JSON object of texts", nil},
 		{"POST", "/plan", `{"web": "` + strings.Repeat("x", 1<<20) + `"}`, 400, "the data has 1048579 bytes; a ConfigMap holds at most 1048576", nil},
-		{"POST", "/plan", `{"fail": "yes"}`, 503, "no way", &messages.PlanRequest{Proposed: map[string]string{"fail": "yes"}}},
+		{"POST", "/plan", `{"fail": "yes"}`, 503, "no way", &view.PlanRequest{Proposed: map[string]string{"fail": "yes"}}},
 	} {
 		asked = nil
 		answer := httptest.NewRecorder()
@@ -54,7 +55,7 @@ func TestPlanPage(t *testing.T) {
 			t.Errorf("%s %s %s: asked %+v, want %+v", c.method, c.url, c.body, asked, c.asked)
 		}
 	}
-	source.Converge = func() messages.ConvergeStatus { return messages.ConvergeStatus{} }
+	source.Converge = func() view.ConvergeStatus { return view.ConvergeStatus{} }
 	answer := httptest.NewRecorder()
 	server.Debug(source).ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/plan", http.NoBody))
 	if answer.Code != http.StatusServiceUnavailable || !strings.Contains(answer.Body.String(), "has not started its modules yet") {
@@ -73,7 +74,7 @@ func TestCheckPage(t *testing.T) {
 	var asked []any
 	source := server.Source{
 		Metrics: prometheus.NewRegistry(), HookMetrics: prometheus.NewRegistry(),
-		Converge: func() messages.ConvergeStatus { return messages.ConvergeStatus{Phase: messages.ConvergeIdle} },
+		Converge: func() view.ConvergeStatus { return view.ConvergeStatus{Phase: view.ConvergeIdle} },
 		Ask: func(_ context.Context, path string, question any) (any, error) {
 			asked = append(asked, question)
 			if path != "config" {

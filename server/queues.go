@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -30,7 +31,7 @@ type taskEntry struct {
 	Index int `json:"index"`
 	// Description is for people; what is in it stands in the fields below, too.
 	Description string `json:"description"`
-	messages.QueuedTask
+	view.QueuedTask
 	Failures int    `json:"failures,omitempty"`
 	Error    string `json:"error,omitempty"`
 }
@@ -51,7 +52,7 @@ type otherQueues struct {
 func (s Source) queueList(r *http.Request) (any, error) {
 	all, runs := queues(s.Inspector.Tree())
 	dump := dumpQueues(all, runs, r.URL.Query().Get("showEmpty") == "true")
-	return view{dump, func(w io.Writer) { writeQueueList(w, all, runs) }}, nil
+	return display{dump, func(w io.Writer) { writeQueueList(w, all, runs) }}, nil
 }
 
 // queueOne answers /queue/NAME.
@@ -66,7 +67,7 @@ func (s Source) queueOne(r *http.Request) (any, error) {
 	if i < 0 {
 		return nil, unknown("queue", name, known)
 	}
-	return view{dumpQueue(all[i], runs), func(w io.Writer) { writeQueueList(w, all[i:i+1], runs) }}, nil
+	return display{dumpQueue(all[i], runs), func(w io.Writer) { writeQueueList(w, all[i:i+1], runs) }}, nil
 }
 
 func dumpQueues(all []namedQueue, runs map[string]supervisor.RunStatus, showEmpty bool) queueDump {
@@ -115,7 +116,7 @@ func describeRun(run supervisor.RunStatus) string {
 }
 
 // describeTask is a line about a task: kind, queue, what it is about, failures.
-func describeTask(queue string, t messages.QueuedTask, run supervisor.RunStatus) string {
+func describeTask(queue string, t view.QueuedTask, run supervisor.RunStatus) string {
 	about := t.About
 	if about == "" {
 		about = t.Owner

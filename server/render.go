@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // renderTimeout is long enough for a chart that asks the cluster a lot.
@@ -24,18 +24,18 @@ func (s Source) renderPage(r *http.Request) (any, error) {
 		return nil, notFound("there is nothing to render")
 	}
 	asked := func(name string) bool { return r.URL.Query().Get(name) == "true" }
-	o := messages.RenderRequest{Diff: asked("diff"), Broken: asked("debug"), Secrets: showSecrets(r)}
+	o := view.RenderRequest{Diff: asked("diff"), Broken: asked("debug"), Secrets: showSecrets(r)}
 	ctx, cancel := context.WithTimeout(r.Context(), renderTimeout)
 	defer cancel()
 	rendered, err := s.Render(ctx, s.nameOf(r.PathValue("name"), own), o)
 	if err != nil {
 		return nil, &pageError{http.StatusUnprocessableEntity, err}
 	}
-	return view{rendered, func(w io.Writer) { writeRendered(w, rendered, o) }}, nil
+	return display{rendered, func(w io.Writer) { writeRendered(w, rendered, o) }}, nil
 }
 
 // writeRendered writes objects as kubectl reads them, or what differs.
-func writeRendered(w io.Writer, rendered messages.Rendered, o messages.RenderRequest) {
+func writeRendered(w io.Writer, rendered view.Rendered, o view.RenderRequest) {
 	if !o.Diff {
 		fmt.Fprint(w, rendered.Text)
 		return

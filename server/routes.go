@@ -145,7 +145,7 @@ func noFormat(extension string) error {
 func (s Source) discovery(who audience) func(*http.Request) (any, error) {
 	return func(*http.Request) (any, error) {
 		routes := slices.DeleteFunc(s.routes(who), func(r Route) bool { return r.Help == "" })
-		return view{routes, func(w io.Writer) {
+		return display{routes, func(w io.Writer) {
 			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 			for _, r := range routes {
 				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.Method, r.Path, r.Query, r.Help)

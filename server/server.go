@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -23,26 +24,26 @@ import (
 type Source struct {
 	Inspector *supervisor.Inspector
 	// Converge returns the state of the converge; it answers before the start, too.
-	Converge func() messages.ConvergeStatus
+	Converge func() view.ConvergeStatus
 	// Metrics of the operator, and what hooks report.
 	Metrics, HookMetrics prometheus.Gatherer
 	Version              string
 	// Authorize guards the public pages but probes; nil when everybody may see them.
 	Authorize Authorize
 	// Hanging lists the hooks that run for too long; nil when this is not observed.
-	Hanging func() []messages.RunningHook
+	Hanging func() []view.RunningHook
 	// Plan returns what the operator would do.
-	Plan func(ctx context.Context, request messages.PlanRequest) (messages.Plan, error)
+	Plan func(ctx context.Context, request view.PlanRequest) (view.Plan, error)
 	// Ask gives a question to the actor with this path below the root.
 	Ask func(ctx context.Context, path string, question any) (any, error)
 	// Render renders the chart of a module with its values now; nil when it is not available.
-	Render func(ctx context.Context, module string, request messages.RenderRequest) (messages.Rendered, error)
+	Render func(ctx context.Context, module string, request view.RenderRequest) (view.Rendered, error)
 	// Parameters can be changed while the operator runs; nil when there are none.
 	Parameters Parameters
 	// Hide gives a text without known secrets; nil when there are none.
 	Hide func(string) string
 	// Leadership returns who leads among several replicas; nil when this one is alone.
-	Leadership func() messages.Leadership
+	Leadership func() view.Leadership
 }
 
 // Public serves probes, metrics and the list of queues: nothing in it holds values. Everybody
@@ -116,19 +117,19 @@ func (s Source) converge(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
-	case !c.Ready && c.Phase == messages.ConvergeReloading:
+	case !c.Ready && c.Phase == view.ConvergeReloading:
 		text(w, http.StatusOK, fmt.Sprintf("STARTUP_CONVERGE_IN_PROGRESS: %d tasks\n", tasks))
 	case !c.Ready:
 		text(w, http.StatusOK, "STARTUP_CONVERGE_NOT_STARTED\n")
-	case c.Phase == messages.ConvergeReloading:
+	case c.Phase == view.ConvergeReloading:
 		text(w, http.StatusOK, fmt.Sprintf("STARTUP_CONVERGE_DONE\nCONVERGE_IN_PROGRESS: %d tasks\n", tasks))
 	default:
 		text(w, http.StatusOK, "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n")
 	}
 }
 
-func convergeJSON(c messages.ConvergeStatus, tasks int) map[string]any {
-	reloading := c.Phase == messages.ConvergeReloading
+func convergeJSON(c view.ConvergeStatus, tasks int) map[string]any {
+	reloading := c.Phase == view.ConvergeReloading
 	count := func(yes bool) int {
 		if yes {
 			return tasks
@@ -147,7 +148,7 @@ func convergeJSON(c messages.ConvergeStatus, tasks int) map[string]any {
 // actors is the dump of all mailboxes.
 func (s Source) actors(*http.Request) (any, error) {
 	tree := s.Inspector.Tree()
-	return view{tree, func(w io.Writer) { _ = supervisor.WriteText(w, tree) }}, nil // the client has gone
+	return display{tree, func(w io.Writer) { _ = supervisor.WriteText(w, tree) }}, nil // the client has gone
 }
 
 func (s Source) queueText(w http.ResponseWriter, who audience) {

@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/server"
 	"addon-operator/supervisor"
 )
@@ -27,7 +28,7 @@ type house struct {
 	t        *testing.T
 	system   *supervisor.System
 	root     *actor.PID
-	converge messages.ConvergeStatus
+	converge view.ConvergeStatus
 }
 
 // spawnNamed asks an actor to spawn a child with a status.
@@ -83,7 +84,7 @@ func (h *house) source() server.Source {
 	operator.MustRegister(one)
 	hooks.MustRegister(two)
 	return server.Source{
-		Inspector: h.system.Inspector, Converge: func() messages.ConvergeStatus { return h.converge },
+		Inspector: h.system.Inspector, Converge: func() view.ConvergeStatus { return h.converge },
 		Metrics: operator, HookMetrics: hooks, Version: "v1.2.3",
 	}
 }
@@ -107,15 +108,15 @@ func TestHealthz(t *testing.T) {
 func TestReadyz(t *testing.T) {
 	const notReady = "not ready: the first converge is not over\n"
 	for name, c := range map[string]struct {
-		converge messages.ConvergeStatus
+		converge view.ConvergeStatus
 		status   int
 		body     string
 	}{
-		"before the start":           {messages.ConvergeStatus{}, 500, notReady},
-		"without a ConfigMap":        {messages.ConvergeStatus{Waits: "the ConfigMap cannot be read: no"}, 500, "not ready: the ConfigMap cannot be read: no\n"},
-		"during the first converge":  {messages.ConvergeStatus{Phase: messages.ConvergeReloading, Reload: 1}, 500, notReady},
-		"after it":                   {messages.ConvergeStatus{Phase: messages.ConvergeIdle, Reload: 1, Ready: true}, 200, "ok\n"},
-		"during a reload after that": {messages.ConvergeStatus{Phase: messages.ConvergeReloading, Reload: 2, Ready: true}, 200, "ok\n"},
+		"before the start":           {view.ConvergeStatus{}, 500, notReady},
+		"without a ConfigMap":        {view.ConvergeStatus{Waits: "the ConfigMap cannot be read: no"}, 500, "not ready: the ConfigMap cannot be read: no\n"},
+		"during the first converge":  {view.ConvergeStatus{Phase: view.ConvergeReloading, Reload: 1}, 500, notReady},
+		"after it":                   {view.ConvergeStatus{Phase: view.ConvergeIdle, Reload: 1, Ready: true}, 200, "ok\n"},
+		"during a reload after that": {view.ConvergeStatus{Phase: view.ConvergeReloading, Reload: 2, Ready: true}, 200, "ok\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(h *house) {
@@ -129,9 +130,9 @@ func TestReadyz(t *testing.T) {
 }
 
 // reporter is the status of monitors, which is made when it is looked at.
-type reporter struct{ messages.MonitorsStatus }
+type reporter struct{ view.MonitorsStatus }
 
-func (r reporter) Monitors() messages.MonitorsStatus { return r.MonitorsStatus }
+func (r reporter) Monitors() view.MonitorsStatus { return r.MonitorsStatus }
 
 // furnish fills the house with an operator in the middle of its work.
 func (h *house) furnish() {
@@ -143,15 +144,15 @@ func (h *house) furnish() {
 	for i := range 2 {
 		many = append(many, task("1", "web", messages.PurgeRelease{Release: "old"}, time.Duration(i)*time.Hour))
 	}
-	h.converge = messages.ConvergeStatus{Phase: messages.ConvergeReloading, Reload: 1}
+	h.converge = view.ConvergeStatus{Phase: view.ConvergeReloading, Reload: 1}
 	h.add("operator", "converge", h.converge)
-	h.add("operator", "config", messages.ConfigStatus{Revision: "17", Refused: "key dns: wrong"})
-	h.add("operator", "monitors", reporter{messages.MonitorsStatus{Waiting: 1}})
-	h.add("operator", "module/run", messages.ModuleStatus{Phase: messages.Running, Release: 2})
+	h.add("operator", "config", view.ConfigStatus{Revision: "17", Refused: "key dns: wrong"})
+	h.add("operator", "monitors", reporter{view.MonitorsStatus{Waiting: 1}})
+	h.add("operator", "module/run", view.ModuleStatus{Phase: view.Running, Release: 2})
 	h.add("operator/module/run", "run/7", supervisor.RunStatus{Step: "helm", Attempt: 1})
-	h.add("operator", "queue/slow", messages.QueueStatus{Length: 102, Head: many})
-	h.add("operator", "queue/a/b", messages.QueueStatus{})
-	h.add("operator", "queue/main", messages.QueueStatus{Length: 2, InProgress: true, Since: now.Add(-5 * time.Second), Head: []messages.Task{
+	h.add("operator", "queue/slow", view.QueueStatus{Length: 102, Head: many})
+	h.add("operator", "queue/a/b", view.QueueStatus{})
+	h.add("operator", "queue/main", view.QueueStatus{Length: 2, InProgress: true, Since: now.Add(-5 * time.Second), Head: []messages.Task{
 		task("7", "run", messages.RunModule{}, 10*time.Second), task("8", messages.GlobalHooks, messages.FinishReload{}, 9*time.Second),
 	}})
 	time.Sleep(30 * time.Second)
@@ -202,33 +203,33 @@ func TestPagesOfAnEmptyHouse(t *testing.T) {
 
 // J3: the words that scripts know.
 func TestStatusConverge(t *testing.T) {
-	reloading, idle := messages.ConvergeReloading, messages.ConvergeIdle
+	reloading, idle := view.ConvergeReloading, view.ConvergeIdle
 	for name, c := range map[string]struct {
-		converge   messages.ConvergeStatus
+		converge   view.ConvergeStatus
 		text, json string
 	}{
 		"before the start": {
-			messages.ConvergeStatus{}, "STARTUP_CONVERGE_NOT_STARTED\n",
+			view.ConvergeStatus{}, "STARTUP_CONVERGE_NOT_STARTED\n",
 			`{"CONVERGE_IN_PROGRESS":0,"CONVERGE_WAIT_TASK":false,"STARTUP_CONVERGE_DONE":false,"STARTUP_CONVERGE_IN_PROGRESS":0,"STARTUP_CONVERGE_NOT_STARTED":true}`,
 		},
 		"first converge": {
-			messages.ConvergeStatus{Phase: reloading}, "STARTUP_CONVERGE_IN_PROGRESS: 3 tasks\n",
+			view.ConvergeStatus{Phase: reloading}, "STARTUP_CONVERGE_IN_PROGRESS: 3 tasks\n",
 			`{"CONVERGE_IN_PROGRESS":0,"CONVERGE_WAIT_TASK":false,"STARTUP_CONVERGE_DONE":false,"STARTUP_CONVERGE_IN_PROGRESS":3,"STARTUP_CONVERGE_NOT_STARTED":false}`,
 		},
 		"a later reload": {
-			messages.ConvergeStatus{Phase: reloading, Ready: true}, "STARTUP_CONVERGE_DONE\nCONVERGE_IN_PROGRESS: 3 tasks\n",
+			view.ConvergeStatus{Phase: reloading, Ready: true}, "STARTUP_CONVERGE_DONE\nCONVERGE_IN_PROGRESS: 3 tasks\n",
 			`{"CONVERGE_IN_PROGRESS":3,"CONVERGE_WAIT_TASK":false,"STARTUP_CONVERGE_DONE":true,"STARTUP_CONVERGE_IN_PROGRESS":0,"STARTUP_CONVERGE_NOT_STARTED":false}`,
 		},
 		"idle": {
-			messages.ConvergeStatus{Phase: idle, Ready: true}, "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n",
+			view.ConvergeStatus{Phase: idle, Ready: true}, "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n",
 			`{"CONVERGE_IN_PROGRESS":0,"CONVERGE_WAIT_TASK":true,"STARTUP_CONVERGE_DONE":true,"STARTUP_CONVERGE_IN_PROGRESS":0,"STARTUP_CONVERGE_NOT_STARTED":false}`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(h *house) {
 				h.converge = c.converge
-				h.add("operator", "queue/other", messages.QueueStatus{Length: 5})
-				h.add("operator", "queue/main", messages.QueueStatus{Length: 3})
+				h.add("operator", "queue/other", view.QueueStatus{Length: 5})
+				h.add("operator", "queue/main", view.QueueStatus{Length: 3})
 				handler := server.Public(h.source())
 				if status, body := h.get(handler, "/status/converge"); status != http.StatusOK || body != c.text {
 					t.Errorf("got %d %q, want %q", status, body, c.text)
@@ -303,13 +304,13 @@ func TestPublicHidesDebugPages(t *testing.T) {
 func TestPublicHidesErrors(t *testing.T) {
 	inHouse(t, func(h *house) {
 		const secret = "password is hunter2"
-		failing := []messages.FailingTask{{Task: "RunModule", Attempts: 2, Error: secret}}
-		h.add("operator", "module/dns", messages.ModuleStatus{Phase: messages.Running, Failing: failing})
-		h.add("operator", "global-hooks", messages.GlobalStatus{Failing: failing})
-		h.add("operator", "standby", messages.StandbyStatus{Wanted: 1, Cold: []string{"dns is cold: " + secret}})
-		h.add("operator", "config", messages.ConfigStatus{Refused: "dns.size must match the pattern ^[0-9]+$, is \"hunter3\""})
+		failing := []view.FailingTask{{Task: "RunModule", Attempts: 2, Error: secret}}
+		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Running, Failing: failing})
+		h.add("operator", "global-hooks", view.GlobalStatus{Failing: failing})
+		h.add("operator", "standby", view.StandbyStatus{Wanted: 1, Cold: []string{"dns is cold: " + secret}})
+		h.add("operator", "config", view.ConfigStatus{Refused: "dns.size must match the pattern ^[0-9]+$, is \"hunter3\""})
 		h.add("operator/module/dns", "run/7", supervisor.RunStatus{Attempt: 1, Error: secret, RetryAt: time.Now()})
-		h.add("operator", "queue/main", messages.QueueStatus{Length: 1, InProgress: true, Head: []messages.Task{{ID: "7", Owner: "dns", Work: messages.RunModule{}}}})
+		h.add("operator", "queue/main", view.QueueStatus{Length: 1, InProgress: true, Head: []messages.Task{{ID: "7", Owner: "dns", Work: messages.RunModule{}}}})
 		synctest.Wait()
 		for _, path := range []string{"/queue", "/readyz?verbose", "/", "/?actors"} {
 			if _, body := h.get(server.Public(h.source()), path); strings.Contains(body, secret) {

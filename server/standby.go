@@ -6,13 +6,14 @@ import (
 	"strings"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
 // standby shows who leads, when it is another replica than this one.
-func (s Source) standby() (messages.Leadership, bool) {
+func (s Source) standby() (view.Leadership, bool) {
 	if s.Leadership == nil {
-		return messages.Leadership{}, false
+		return view.Leadership{}, false
 	}
 	l := s.Leadership()
 	return l, !l.Leading
@@ -40,7 +41,7 @@ func (s Source) readiness() (status int, word string) {
 // unable says why a follower could not lead now; empty when it could. Hooks that cannot be
 // loaded and watches that fail are no reason: it is unknown whether a leader needs them, and
 // the update that helps would wait for them, too.
-func (s Source) unable(l messages.Leadership) string {
+func (s Source) unable(l view.Leadership) string {
 	if l.Problem != "" {
 		return l.String() // it says so
 	}
@@ -48,11 +49,11 @@ func (s Source) unable(l messages.Leadership) string {
 	var syncing []messages.BindingState
 	walk(s.tree(public), func(n *supervisor.Node) {
 		switch status := n.Status.(type) {
-		case messages.StandbyStatus:
+		case view.StandbyStatus:
 			if why = ""; !status.Warm {
 				why = "hooks are being loaded"
 			}
-		case messages.MonitorsReporter:
+		case view.MonitorsReporter:
 			syncing = status.Monitors().Syncing()
 		}
 	})

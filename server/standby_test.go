@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/server"
 	"addon-operator/supervisor"
 )
@@ -21,16 +22,16 @@ func source(t *testing.T) server.Source {
 	system := supervisor.NewSystem(supervisor.Options{Log: slog.New(slog.DiscardHandler)})
 	t.Cleanup(system.Close)
 	return server.Source{
-		Inspector: system.Inspector, Converge: func() messages.ConvergeStatus { return messages.ConvergeStatus{} },
+		Inspector: system.Inspector, Converge: func() view.ConvergeStatus { return view.ConvergeStatus{} },
 		Metrics: prometheus.NewRegistry(), HookMetrics: prometheus.NewRegistry(),
 	}
 }
 
 // follower serves the pages of a replica whose leader is at an address.
-func follower(t *testing.T, l messages.Leadership) (public, debug *httptest.Server) {
+func follower(t *testing.T, l view.Leadership) (public, debug *httptest.Server) {
 	t.Helper()
 	s := source(t)
-	s.Leadership = func() messages.Leadership { return l }
+	s.Leadership = func() view.Leadership { return l }
 	public, debug = httptest.NewServer(server.Public(s)), httptest.NewServer(server.Debug(s))
 	t.Cleanup(public.Close)
 	t.Cleanup(debug.Close)
@@ -39,27 +40,27 @@ func follower(t *testing.T, l messages.Leadership) (public, debug *httptest.Serv
 
 // L3: a follower is ready when it could lead, whatever its leader does.
 func TestReadinessOfAFollower(t *testing.T) {
-	led := messages.Leadership{Self: "b", Leader: "a", Address: "10.0.0.1:9650"}
+	led := view.Leadership{Self: "b", Leader: "a", Address: "10.0.0.1:9650"}
 	list := messages.BindingState{Owner: "dns", Hook: "h.sh", Binding: "pods", Kind: "Pod", Phase: "syncing"}
 	failing := list
 	failing.Phase, failing.Message = "forbidden", "not allowed to list pods"
 	for name, c := range map[string]struct {
-		leadership messages.Leadership
+		leadership view.Leadership
 		waits      string
-		standby    *messages.StandbyStatus
+		standby    *view.StandbyStatus
 		bindings   []messages.BindingState
 		status     int
 		says       string
 	}{
-		"warm":                      {led, "", &messages.StandbyStatus{Warm: true}, nil, 200, "ok: stand-by; a (10.0.0.1:9650) leads"},
-		"no leader":                 {messages.Leadership{Self: "b"}, "", &messages.StandbyStatus{Warm: true}, nil, 200, "ok: stand-by; no leader"},
+		"warm":                      {led, "", &view.StandbyStatus{Warm: true}, nil, 200, "ok: stand-by; a (10.0.0.1:9650) leads"},
+		"no leader":                 {view.Leadership{Self: "b"}, "", &view.StandbyStatus{Warm: true}, nil, 200, "ok: stand-by; no leader"},
 		"before the start":          {led, "", nil, nil, 500, "a (10.0.0.1:9650) leads since 0001-01-01T00:00:00Z; it starts"},
 		"no API server":             {led, "the ConfigMap cannot be read", nil, nil, 500, "not ready: the ConfigMap cannot be read"},
-		"hooks are loaded":          {led, "", &messages.StandbyStatus{Wanted: 1}, nil, 500, "; hooks are being loaded"},
-		"a snapshot is filled":      {led, "", &messages.StandbyStatus{Warm: true}, []messages.BindingState{list}, 500, "; snapshots are being filled: 1, first dns h.sh/pods Pod: syncing"},
-		"a watch fails":             {led, "", &messages.StandbyStatus{Warm: true}, []messages.BindingState{failing}, 200, "ok: stand-by"},
-		"hooks that are cold":       {led, "", &messages.StandbyStatus{Warm: true, Wanted: 1, Cold: []string{"dns is cold: broken"}}, nil, 200, "ok: stand-by"},
-		"the Lease is out of reach": {messages.Leadership{Self: "b", Leader: "a", Problem: "forbidden"}, "", &messages.StandbyStatus{Warm: true}, nil, 500, "; it cannot compete for the lease: forbidden"},
+		"hooks are loaded":          {led, "", &view.StandbyStatus{Wanted: 1}, nil, 500, "; hooks are being loaded"},
+		"a snapshot is filled":      {led, "", &view.StandbyStatus{Warm: true}, []messages.BindingState{list}, 500, "; snapshots are being filled: 1, first dns h.sh/pods Pod: syncing"},
+		"a watch fails":             {led, "", &view.StandbyStatus{Warm: true}, []messages.BindingState{failing}, 200, "ok: stand-by"},
+		"hooks that are cold":       {led, "", &view.StandbyStatus{Warm: true, Wanted: 1, Cold: []string{"dns is cold: broken"}}, nil, 200, "ok: stand-by"},
+		"the Lease is out of reach": {view.Leadership{Self: "b", Leader: "a", Problem: "forbidden"}, "", &view.StandbyStatus{Warm: true}, nil, 500, "; it cannot compete for the lease: forbidden"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inHouse(t, func(h *house) {
@@ -67,9 +68,9 @@ func TestReadinessOfAFollower(t *testing.T) {
 				if c.standby != nil {
 					h.add("operator", "standby", *c.standby)
 				}
-				h.add("operator", "monitors", reporter{messages.MonitorsStatus{Bindings: c.bindings}})
+				h.add("operator", "monitors", reporter{view.MonitorsStatus{Bindings: c.bindings}})
 				s := h.source()
-				s.Leadership = func() messages.Leadership { return c.leadership }
+				s.Leadership = func() view.Leadership { return c.leadership }
 				for _, page := range []string{"/readyz", "/readyz?verbose"} {
 					if status, body := h.get(server.Public(s), page); status != c.status || !strings.Contains(body, c.says) {
 						t.Errorf("%s: %d %q, want %d %q", page, status, body, c.status, c.says)
@@ -85,7 +86,7 @@ func TestReadinessOfAFollower(t *testing.T) {
 
 // Pages that only a leader can fill say so; the others are there.
 func TestPagesOfAFollower(t *testing.T) {
-	public, debug := follower(t, messages.Leadership{Self: "b", Leader: "a", Address: "10.0.0.1:9650"})
+	public, debug := follower(t, view.Leadership{Self: "b", Leader: "a", Address: "10.0.0.1:9650"})
 	for _, path := range []string{"/queue", "/queue/list.json", "/module/list.json", "/module/dns/values.yaml", "/global/values.yaml", "/values/explain"} {
 		expectPage(t, debug.URL+path, http.StatusServiceUnavailable, "this replica is stand-by; a (10.0.0.1:9650) leads")
 	}
@@ -97,7 +98,7 @@ func TestPagesOfAFollower(t *testing.T) {
 
 // A leader with a Lease says so, and as whom; one without a Lease says nothing.
 func TestPagesOfALeader(t *testing.T) {
-	public, debug := follower(t, messages.Leadership{Self: "b", Leader: "b", Leading: true, Since: time.Now()})
+	public, debug := follower(t, view.Leadership{Self: "b", Leader: "b", Leading: true, Since: time.Now()})
 	expectPage(t, public.URL+"/", http.StatusOK, "leader b since")
 	expectPage(t, debug.URL+"/module/list.json", http.StatusOK, `"leadership"`)
 }

@@ -34,7 +34,7 @@ type Node struct {
 	// Messages waiting in the two parts of the mailbox.
 	UserMessages   int `json:"userMessages"`
 	SystemMessages int `json:"systemMessages"`
-	// Messages handled, and how often the actor was restarted.
+	// Messages handled, and how often a run was restarted; other actors never are.
 	Processed int64 `json:"processed"`
 	Restarts  int32 `json:"restarts"`
 	// LastFailure and, for a bug, the stack where it happened.
@@ -71,7 +71,7 @@ func (in *Inspector) Tree() []*Node {
 	return roots
 }
 
-// Restarts is the number of restarts of all actors since the start, runs included.
+// Restarts is the number of restarts of all runs since the start; other actors are never restarted.
 func (in *Inspector) Restarts() int64 { return in.restarts.Load() }
 
 func (p *probe) node(now time.Time) *Node {

@@ -34,7 +34,7 @@ type Task struct {
 	AllowFailure bool
 	// Work does the task. It may block, must return soon after the run's context is done
 	// and is called again for each attempt. Its goroutine is the run's own: it must not
-	// touch its owner's fields, only [Run.Ask] it.
+	// touch its owner's fields, only [Ask] it.
 	Work func(*Run) (result any, err error)
 	// Begins is called in the owner's goroutine before each attempt, to hand over what Work
 	// needs. Optional.

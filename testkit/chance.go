@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"addon-operator/actors/scenario"
 	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/kube/objectpatch"
@@ -39,7 +40,7 @@ func (r *Releases) deploy(m helm.Module, outcome *helm.Outcome) error {
 	}
 	version := ""
 	ctx := kube.ReportWritten(context.Background(), func(w kube.Written) { version = w.Version })
-	_, err = r.cluster.client.ApplyObjectPatches(ctx, patches) // no hook's, so fail-objects does not count it
+	_, err = r.cluster.Client.ApplyObjectPatches(ctx, patches) // no hook's, so fail-objects does not count it
 	written(version)
 	return err
 }
@@ -60,7 +61,7 @@ func (r *Releases) undeploy(name string) error {
 		return nil
 	}
 	o := objectNamed(name + "-a")
-	_, err := r.cluster.Delete("ConfigMap", o.Namespace, o.Name)
+	_, err := r.cluster.Delete(scenario.Reference{Kind: "ConfigMap", Namespace: o.Namespace, Name: o.Name})
 	return err
 }
 
@@ -103,31 +104,9 @@ func (r *Releases) pace(name string, old deployed) (helm.Outcome, bool) {
 }
 
 func (p *player) stepPace(rest string) error {
-	name, text, _ := strings.Cut(rest, " ")
-	wait, err := time.ParseDuration(text)
+	name, wait, err := scenario.Line{Rest: rest}.NameAndDuration()
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()
 	p.releases.paced[name] = wait
 	return err
-}
-
-func (p *player) stepChance(name string) error {
-	p.releases.mu.Lock()
-	defer p.releases.mu.Unlock()
-	p.releases.chance[name] = true
-	return nil
-}
-
-func (p *player) stepSettle(name string) error {
-	p.releases.mu.Lock()
-	defer p.releases.mu.Unlock()
-	delete(p.releases.chance, name)
-	return nil
-}
-
-func (p *player) stepDeploys(name string) error {
-	p.releases.mu.Lock()
-	defer p.releases.mu.Unlock()
-	p.releases.deploys[name] = true
-	return nil
 }

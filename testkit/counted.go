@@ -171,8 +171,8 @@ func sum(series map[string]float64) (n float64) {
 func (p *player) showCounts(string) error {
 	c, err := countsOf(p.metrics)
 	for _, labels := range keys(c.timed, c.ended()) {
-		p.trace.Add("%s: %v success, %v failed, %v allowed, %v timed", labels, c.success[labels], c.failed[labels], c.allowed[labels], c.timed[labels])
+		p.Trace.Add("%s: %v success, %v failed, %v allowed, %v timed", labels, c.success[labels], c.failed[labels], c.allowed[labels], c.timed[labels])
 	}
-	p.trace.Add("old names: %v failed, %v allowed", c.oldFailed, c.oldAllowed)
+	p.Trace.Add("old names: %v failed, %v allowed", c.oldFailed, c.oldAllowed)
 	return err
 }

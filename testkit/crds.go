@@ -5,12 +5,13 @@ import (
 	"path/filepath"
 	"time"
 
+	"addon-operator/actors/scenario"
 	"addon-operator/helm"
 )
 
 // crds installs the definitions of modules, which takes a while and changes nothing.
 type crds struct {
-	trace *Trace
+	trace *scenario.Trace
 	takes time.Duration
 }
 
@@ -32,7 +33,7 @@ func (c *crds) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
 // stepSlowCRDs has modules bring CRDs, and says how long their installation takes.
 func (p *player) stepSlowCRDs(text string) (err error) {
 	if p.crds == nil {
-		p.crds = &crds{trace: p.trace}
+		p.crds = &crds{trace: p.Trace}
 	}
 	p.crds.takes, err = time.ParseDuration(text)
 	return err

@@ -2,9 +2,7 @@ package testkit
 
 import (
 	"context"
-	"errors"
 	"reflect"
-	"sync/atomic"
 
 	"github.com/asynkron/protoactor-go/actor"
 )
@@ -15,7 +13,6 @@ import (
 
 // death is what the player knows of it.
 type death struct {
-	dead     atomic.Bool
 	stopping bool // a stop had begun before
 	burying  bool
 	died     bool // and was not started again since
@@ -24,34 +21,31 @@ type death struct {
 
 // forget keeps an actor of a dead operator from handling a message; what the library says about
 // the end of actors it must hear.
-func (d *death) forget(message any) {
-	if d.dead.Load() && reflect.TypeOf(message).Kind() != reflect.Pointer {
+func (p *player) forget(message any) {
+	if p.Faults.Died() && reflect.TypeOf(message).Kind() != reflect.Pointer {
 		panic("dead")
 	}
 }
 
-// errDead ends what a dead operator was doing.
-var errDead = errors.New("the operator is dead")
-
 // die may be called in the goroutine of an actor.
 func (p *player) die() {
-	if p.operator != nil && !p.death.dead.Swap(true) {
-		p.trace.mute(true)
+	if p.Operator != nil && !p.Faults.Dead.Swap(true) {
+		p.Trace.Muted.Store(true)
 	}
 }
 
 // bury ends what is left of an operator that has died.
 func (p *player) bury() {
-	if !p.death.dead.Load() || p.death.burying {
+	if !p.Faults.Dead.Load() || p.death.burying {
 		return
 	}
 	p.death.burying = true
-	p.writes()
-	p.operator.Send("", &actor.PoisonPill{})
+	p.End()
+	p.Operator.Send("", &actor.PoisonPill{})
 	if p.death.stopping { // whoever waits for that does the rest
 		return
 	}
-	if err := p.await(func() error { return p.operator.Stop(context.Background()) }); err != nil {
+	if err := p.Await(func() error { return p.Operator.Stop(context.Background()) }); err != nil {
 		p.t.Error(err)
 	}
 	p.rise()
@@ -60,11 +54,11 @@ func (p *player) bury() {
 
 // rise makes room for the next operator.
 func (p *player) rise() {
-	if p.death.dead.Load() {
+	if p.Faults.Dead.Load() {
 		p.witness.note("stop", "")
 	}
-	p.operator = nil
+	p.Operator = nil
 	p.death.burying = false
-	p.death.dead.Store(false)
-	p.trace.mute(false)
+	p.Faults.Dead.Store(false)
+	p.Trace.Muted.Store(false)
 }

@@ -74,26 +74,18 @@ func (p *player) stepChange(rest string) error {
 	return err
 }
 
-// stepUnchange undoes all these changes.
-func (p *player) stepUnchange(string) error {
-	p.releases.mu.Lock()
-	defer p.releases.mu.Unlock()
-	clear(p.releases.changed)
-	return nil
-}
-
 // stepShowDrift prints what a module knows of its drift.
 func (p *player) stepShowDrift(name string) error {
-	return p.await(func() error {
-		got, err := p.operator.Ask(context.Background(), "module/"+name, messages.GetDrift{})
+	return p.Await(func() error {
+		got, err := p.Operator.Ask(context.Background(), "module/"+name, messages.GetDrift{})
 		if err != nil {
 			return err
 		}
 		drift, _ := got.(messages.Drift)
-		p.trace.Add("drift of %s: mode %s, checked %v, error %q", name, drift.Mode, !drift.Checked.IsZero(), drift.Error)
+		p.Trace.Add("drift of %s: mode %s, checked %v, error %q", name, drift.Mode, !drift.Checked.IsZero(), drift.Error)
 		for _, o := range drift.Objects {
 			for _, f := range o.Fields {
-				p.trace.Add("  %s %s: %v, the chart says %v", o.Object, f.Path, f.Found, f.Chart)
+				p.Trace.Add("  %s %s: %v, the chart says %v", o.Object, f.Path, f.Found, f.Chart)
 			}
 		}
 		return nil

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/testkit"
 )
 
@@ -72,7 +72,7 @@ func ExampleCheck() {
 // What the examples above show is true.
 func TestExamples(t *testing.T) {
 	played := counter().Step("object Pod default/a", "start", "advance 1h").Play(t, 0)
-	if got := played.Releases["counter"]; !strings.Contains(got, `"pods":1`) || played.Phases["counter"] != messages.Ready {
+	if got := played.Releases["counter"]; !strings.Contains(got, `"pods":1`) || played.Phases["counter"] != view.Ready {
 		t.Errorf("the release has %s, phases %v\n%s", got, played.Phases, played.Trace)
 	}
 	testkit.Check(t, 5,

@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -35,11 +36,11 @@ func (w world) violations(p *Played) (list []string) {
 	}
 	enabled := w.enabled()
 	expect("the modules that are enabled", fmt.Sprint(enabled), fmt.Sprint(p.Converge.Enabled))
-	expect("converge", messages.ConvergeIdle+" true", fmt.Sprintf("%s %t", p.Converge.Phase, p.Converge.Ready))
+	expect("converge", view.ConvergeIdle+" true", fmt.Sprintf("%s %t", p.Converge.Phase, p.Converge.Ready))
 	for name, phase := range p.Phases {
-		want := messages.Disabled
+		want := view.Disabled
 		if slices.Contains(enabled, name) {
-			want = messages.Ready
+			want = view.Ready
 		}
 		expect("phase of "+name, string(want), string(phase))
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"addon-operator/actors/scenario"
 	"addon-operator/hooks"
 	"addon-operator/values"
 )
@@ -51,7 +52,7 @@ func marked(run hooks.Run, result hooks.Result, operations ...string) hooks.Resu
 	config, _, _ := values.ParsePatch([]byte("[" + mark + "]"))
 	result.ValuesPatch = append(result.ValuesPatch[:len(result.ValuesPatch):len(result.ValuesPatch)], changes...)
 	result.ConfigPatch = append(result.ConfigPatch[:len(result.ConfigPatch):len(result.ConfigPatch)], config...)
-	object := `{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "` + operatorNamespace + `", "name": "` + failedObject + `"}, "data": {"x": "y"}}}`
+	object := `{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "` + scenario.Namespace + `", "name": "` + failedObject + `"}, "data": {"x": "y"}}}`
 	result.ObjectPatches = append(result.ObjectPatches[:len(result.ObjectPatches):len(result.ObjectPatches)], strings.Join(append([]string{object}, operations...), "\n")...)
 	return result
 }
@@ -70,7 +71,7 @@ func (h *Hooks) spoil(run hooks.Run, result hooks.Result) hooks.Result {
 }
 
 // seen checks what a run is shown: nothing of a failed run.
-func (w *witness) seen(run hooks.Run, cluster *Cluster) {
+func (w *witness) seen(run hooks.Run) {
 	for _, given := range []any{run.Values, run.ConfigValues} {
 		all, _ := given.(map[string]any)
 		for key, section := range all {
@@ -79,7 +80,7 @@ func (w *witness) seen(run hooks.Run, cluster *Cluster) {
 			}
 		}
 	}
-	cluster.lacking(w, run)
+	w.lacking(run)
 }
 
 // problem notes what must not be in any script.

@@ -77,8 +77,8 @@ func (r *Releases) WatchedKinds() []kube.WatchedKind {
 	return []kube.WatchedKind{{Resource: "configmaps", Objects: 2*len(r.deployed) - len(slices.Collect(maps.Keys(r.absent)))}}
 }
 
-// Vanish deletes objects of releases; back says that another client creates them again at once.
-func (r *Releases) Vanish(back bool, names ...string) {
+// vanish deletes objects of releases; back says that another client creates them again at once.
+func (r *Releases) vanish(back bool, names ...string) {
 	r.mu.Lock()
 	news := r.news
 	for _, name := range names {
@@ -94,8 +94,8 @@ func (r *Releases) Vanish(back bool, names ...string) {
 	}
 }
 
-// Tamper changes the records of a release, as the helm command line does.
-func (r *Releases) Tamper(name string) {
+// tamper changes the records of a release, as the helm command line does.
+func (r *Releases) tamper(name string) {
 	r.mu.Lock()
 	old := r.deployed[name]
 	old.revision++
@@ -113,6 +113,6 @@ func (p *player) stepVanish(rest string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("no object is named")
 	}
-	p.releases.Vanish(false, names...)
+	p.releases.vanish(false, names...)
 	return nil
 }

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"addon-operator/actors/scenario"
 	"addon-operator/hooks"
 	"addon-operator/kube/objectpatch"
 	"addon-operator/values"
@@ -19,57 +19,32 @@ import (
 // ones itself, and it makes runs fail or last as the steps say.
 type Hooks struct {
 	real  *hooks.Runner
-	trace *Trace
+	trace *scenario.Trace
 
 	mu    sync.Mutex
-	fails map[string]int
-	slow  map[string]time.Duration
-	panic map[string]int
 	runs  map[string]int // of scripted hooks by name and binding
 	wrong map[string]wrongRuns
 
 	jitter  jitter
 	witness *witness
-	disk    *disk      // nil: files are read where they lie
-	cluster *Cluster   // nil: hooks write nothing themselves
-	sched   *Scheduler // nil: whoever wakes goes on
-	dead    *atomic.Bool
+	disk    *disk             // nil: files are read where they lie
+	cluster *scenario.Cluster // nil: hooks write nothing themselves
+	sched   *scheduler        // nil: whoever wakes goes on
+	faults  *scenario.Faults
 }
 
 // NewHooks makes a runner; processes may be nil when all hooks are scripted.
-func NewHooks(processes *hooks.Runner, trace *Trace) *Hooks {
+func NewHooks(processes *hooks.Runner, trace *scenario.Trace) *Hooks {
 	return &Hooks{
-		real: processes, trace: trace, fails: map[string]int{}, slow: map[string]time.Duration{},
-		panic: map[string]int{}, runs: map[string]int{}, wrong: map[string]wrongRuns{}, witness: newWitness(), dead: &atomic.Bool{},
+		real: processes, trace: trace, runs: map[string]int{}, wrong: map[string]wrongRuns{}, witness: newWitness(),
 	}
-}
-
-// Fail makes the next n runs of a hook, or of the enabled script of a module, fail.
-func (h *Hooks) Fail(name string, n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.fails[name] = n
-}
-
-// Panic makes the next n runs of a hook panic, as a mistake of ours would.
-func (h *Hooks) Panic(name string, n int) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.panic[name] = n
-}
-
-// Slow makes runs of a hook last.
-func (h *Hooks) Slow(name string, d time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.slow[name] = d
 }
 
 // begin waits as long as the hook is slow, and reports whether it must fail.
 func (h *Hooks) begin(ctx context.Context, name string) error {
+	d := h.faults.Lasts(scenario.FaultOfHook + name)
 	h.mu.Lock()
-	d := h.slow[name]
-	if !strings.HasSuffix(name, askConfig) || d > 0 { // mostly that costs nothing
+	if !strings.HasSuffix(name, scenario.AskConfig) || d > 0 { // mostly that costs nothing
 		d += h.jitter.next(name)
 	}
 	h.mu.Unlock()
@@ -77,26 +52,24 @@ func (h *Hooks) begin(ctx context.Context, name string) error {
 		h.trace.Add("hook %s is killed", name)
 		return fmt.Errorf("hook %s: %w", name, context.Cause(ctx))
 	}
-	if h.dead.Load() {
-		return errDead
+	if h.faults.Died() {
+		return scenario.ErrDead
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.panic[name] > 0 {
-		h.panic[name]--
+	if h.faults.Take(faultOfMistake+name, 1) > 0 {
 		panic("it was told to panic")
 	}
-	if h.fails[name] > 0 {
-		h.fails[name]--
+	if h.faults.Take(scenario.FaultOfHook+name, 1) > 0 {
 		return &hooks.ExitError{Hook: name, Code: 1, Stderr: "it was told to fail"}
 	}
 	return nil
 }
 
-// askConfig is the option of the question for the configuration of a hook.
-const askConfig = " --config"
-
-func configOf(hook string) string { return hook + askConfig }
+// Faults that only scripts of testkit have: runs of hooks that panic, and actions of Helm that need an
+// API whose server does not answer.
+const (
+	faultOfMistake = "panic "
+	faultOfAway    = "away "
+)
 
 // sleep reports false when the hook was killed first.
 func (h *Hooks) sleep(ctx context.Context, name string, d time.Duration) (slept bool) {
@@ -105,16 +78,16 @@ func (h *Hooks) sleep(ctx context.Context, name string, d time.Duration) (slept 
 		slept = true
 	case <-ctx.Done():
 	}
-	h.sched.Await("hook " + name) // others may end at the same time
+	h.sched.await("hook " + name) // others may end at the same time
 	return slept
 }
 
 // Configure implements work.HookRunner.
 func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error) {
-	if err := h.begin(ctx, configOf(file.Name)); err != nil {
+	if err := h.begin(ctx, file.Name+scenario.AskConfig); err != nil {
 		return nil, err
 	}
-	h.sched.Await("config " + file.Name)
+	h.sched.await("config " + file.Name)
 	s, err := h.disk.script(file.Path)
 	if err != nil {
 		return nil, err
@@ -132,10 +105,10 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 // Run implements work.HookRunner.
 func (h *Hooks) Run(ctx context.Context, run hooks.Run) (result hooks.Result, err error) {
 	contexts := describe(run.Contexts)
-	h.sched.Await("hook " + run.Hook.Name) // that of another queue may begin at the same time
+	h.sched.await("hook " + run.Hook.Name) // that of another queue may begin at the same time
 	h.trace.Add("hook %s: %s", run.Hook.Name, strings.Join(contexts, " + "))
 	ended := false // a panic is no success
-	h.witness.seen(run, h.cluster)
+	h.witness.seen(run)
 	leave := h.witness.hookRun(ctx, run, contexts)
 	defer func() { leave(ended && err == nil) }()
 	result, err = h.run(ctx, run)
@@ -180,13 +153,13 @@ func (h *Hooks) play(run hooks.Run, s *script) (result hooks.Result, err error) 
 	if err := h.kubectl(all.Kubectl); err != nil {
 		return result, err
 	}
-	if result.ValuesPatch, err = patchOf(all.Values); err != nil {
+	if result.ValuesPatch, err = scenario.PatchOf(all.Values); err != nil {
 		return result, err
 	}
 	if result.ObjectPatches, err = objectPatches(all.Objects); err != nil {
 		return result, err
 	}
-	result.ConfigPatch, err = patchOf(all.Config)
+	result.ConfigPatch, err = scenario.PatchOf(all.Config)
 	return result, err
 }
 
@@ -203,7 +176,7 @@ func (h *Hooks) kubectl(operations []any) error {
 	if err != nil {
 		return err
 	}
-	_, err = h.cluster.client.ApplyObjectPatches(context.Background(), patches) // not the operator's, so fail-objects does not count it
+	_, err = h.cluster.Client.ApplyObjectPatches(context.Background(), patches) // not the operator's, so fail-objects does not count it
 	return err
 }
 
@@ -234,18 +207,6 @@ func countObjects(c hooks.Context) int {
 		n += len(objects)
 	}
 	return n
-}
-
-func patchOf(ops []any) (values.Patch, error) {
-	if len(ops) == 0 {
-		return nil, nil
-	}
-	text, err := values.JSON(ops)
-	if err != nil {
-		return nil, err
-	}
-	patch, _, err := values.ParsePatch(text)
-	return patch, err
 }
 
 // Enabled implements work.HookRunner.

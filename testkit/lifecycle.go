@@ -3,14 +3,16 @@ package testkit
 import (
 	"bytes"
 	"flag"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/pmezard/go-difflib/difflib"
 	"golang.org/x/tools/txtar"
+
+	"addon-operator/actors/scenario"
 )
 
 // update rewrites golden traces. Look at the difference before you commit it: each
@@ -18,18 +20,28 @@ import (
 var update = flag.Bool("update", false, "rewrite the golden traces of lifecycle scripts")
 
 // Lifecycle plays every script that matches the pattern and compares its trace with the
-// one in the archive.
-func Lifecycle(t *testing.T, pattern string) {
+// one in the archive. It returns the changes of phases that actors have made in all scripts, as
+// "module: ready to running", or nil if not all scripts were played.
+func Lifecycle(t *testing.T, pattern string) (transitions map[string]bool) {
 	paths, err := filepath.Glob(pattern)
 	if err != nil || len(paths) == 0 {
 		t.Fatalf("no lifecycle scripts match %s (%v)", pattern, err)
 	}
+	played := 0
+	transitions = map[string]bool{}
 	for _, path := range paths {
-		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) { lifecycle(t, path) })
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txtar"), func(t *testing.T) {
+			played++
+			maps.Copy(transitions, lifecycle(t, path))
+		})
 	}
+	if played < len(paths) {
+		return nil
+	}
+	return transitions
 }
 
-func lifecycle(t *testing.T, path string) {
+func lifecycle(t *testing.T, path string) (transitions map[string]bool) {
 	archive, err := txtar.ParseFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -57,22 +69,12 @@ func lifecycle(t *testing.T, path string) {
 		t.Fatalf("%s has no trace; go test -update writes it\n%s", path, got)
 	default:
 		if text := string(archive.Files[want].Data); text != got {
-			t.Errorf("the trace of %s differs (-want +got); go test -update rewrites it\n%s", path, Diff(text, got))
+			t.Errorf("the trace of %s differs (-want +got); go test -update rewrites it\n%s", path, scenario.Diff(text, got, "expected", "played"))
 		}
-		return
+		return played.transitions
 	}
 	if err := os.WriteFile(path, txtar.Format(archive), 0o644); err != nil {
 		t.Fatal(err)
 	}
-}
-
-// Diff shows the lines in which two traces differ, with what stands around them.
-func Diff(want, got string) string {
-	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
-		A: difflib.SplitLines(want), B: difflib.SplitLines(got), FromFile: "expected", ToFile: "played", Context: 3,
-	})
-	if err != nil {
-		return err.Error()
-	}
-	return text
+	return played.transitions
 }

@@ -31,5 +31,5 @@ func (p *player) count(receiver *actor.PID, message any, asked bool) {
 		p.counted++
 		line += ", answered"
 	}
-	p.trace.Add("%3d %s", p.counted, line)
+	p.Trace.Add("%3d %s", p.counted, line)
 }

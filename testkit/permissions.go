@@ -8,30 +8,28 @@ import (
 	"addon-operator/hooks"
 )
 
-// notePermission notes since when a kind is forbidden, by the steps forbid and permit.
-func (c *Cluster) notePermission(step string) {
-	verb, kind, _ := strings.Cut(step, " ")
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	switch _, known := c.forbidden[kind]; {
-	case verb == "forbid" && !known:
-		c.forbidden[kind] = time.Now()
-	case verb == "permit":
-		delete(c.forbidden, kind)
+// deny takes a permission from the operator, or gives it back.
+func (p *player) deny(rest string, denied bool) error {
+	p.witness.mu.Lock()
+	switch _, known := p.witness.forbidden[rest]; {
+	case denied && !known:
+		p.witness.forbidden[rest] = time.Now()
+	case !denied:
+		delete(p.witness.forbidden, rest)
 	}
+	p.witness.mu.Unlock()
+	kind, namespace, _ := strings.Cut(rest, " ")
+	return p.Cluster.Server.Deny(kind, namespace, denied)
 }
 
 // lacking checks that no hook is shown a snapshot that lacks what the operator may no longer read
 // (C17). What was forbidden only just now may come with it.
-func (c *Cluster) lacking(w *witness, run hooks.Run) {
-	if c == nil {
-		return
-	}
+func (w *witness) lacking(run hooks.Run) {
 	const justNow = time.Second
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, b := range run.Hook.Config.Kubernetes {
-		since, forbidden := c.forbidden[b.Kind]
+		w.mu.Lock()
+		since, forbidden := w.forbidden[b.Kind]
+		w.mu.Unlock()
 		if !forbidden || time.Since(since) < justNow {
 			continue
 		}

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"addon-operator/helm"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -35,7 +35,7 @@ func (r *Releases) PlanRemoval(_ context.Context, name string, purge bool) (helm
 // stepPlan prints what the operator would do: with the ConfigMap in force, or with the one
 // in a file.
 func (p *player) stepPlan(name string) error {
-	request := messages.PlanRequest{}
+	request := view.PlanRequest{}
 	if name != "" {
 		data, err := p.configMapFile(name)
 		if err != nil {
@@ -43,19 +43,19 @@ func (p *player) stepPlan(name string) error {
 		}
 		request.Proposed = data
 	}
-	return p.await(func() error {
-		f, err := p.operator.Plan(context.Background(), request)
+	return p.Await(func() error {
+		f, err := p.Operator.Plan(context.Background(), request)
 		if err != nil {
 			return err
 		}
 		if f.Refused != "" {
-			p.trace.Add("refused: %s", firstLine(f.Refused))
+			p.Trace.Add("refused: %s", firstLine(f.Refused))
 		}
 		for _, note := range f.Notes {
-			p.trace.Add("note: %s", firstLine(note))
+			p.Trace.Add("note: %s", firstLine(note))
 		}
 		for _, m := range f.Modules {
-			p.trace.Add("would %s %s: %s; release %s (%s) hooks %q %q %s", m.Step, m.Module, m.Why, m.Release, m.Reason, m.HookValues, m.Notes, m.Error+m.Unknown)
+			p.Trace.Add("would %s %s: %s; release %s (%s) hooks %q %q %s", m.Step, m.Module, m.Why, m.Release, m.Reason, m.HookValues, m.Notes, m.Error+m.Unknown)
 		}
 		return nil
 	})

@@ -2,8 +2,8 @@ package testkit
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -15,6 +15,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/metrics"
+	"addon-operator/actors/scenario"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
@@ -33,42 +34,34 @@ func Play(t *testing.T, archive *txtar.Archive, seed uint64) *Played {
 // parsed at the first play; later ones write again what steps have changed.
 type Stage struct {
 	disk   *disk
-	script []line
+	steps  map[string]step
+	script []scenario.Line
 	runner *hooks.Runner
-}
-
-// line is a step of a script.
-type line struct {
-	number     int
-	text, rest string
-	step       step
 }
 
 // NewStage prepares to play a script. Its directory is removed when the test ends.
 func NewStage(t *testing.T, archive *txtar.Archive) *Stage {
 	t.Helper()
-	s := &Stage{disk: newDisk(t.TempDir(), archive)}
+	s := &Stage{disk: newDisk(t.TempDir(), archive), steps: steps()}
 	if f := s.disk.original["script"]; f != nil {
-		s.script = parseSteps(t, string(f.data))
+		s.script = s.parseSteps(t, string(f.data))
 	}
 	return s
 }
 
 // parseSteps reads the steps of a script.
-func parseSteps(t *testing.T, script string) (lines []line) {
+func (s *Stage) parseSteps(t *testing.T, script string) (lines []scenario.Line) {
 	t.Helper()
-	words := steps()
 	for i, text := range strings.Split(script, "\n") {
 		text = strings.TrimSpace(text)
 		if text == "" || strings.HasPrefix(text, "#") {
 			continue
 		}
 		verb, rest, _ := strings.Cut(text, " ")
-		step, ok := words[verb]
-		if !ok {
+		if s.steps[verb] == nil {
 			t.Fatalf("script line %d: unknown step %q", i+1, verb)
 		}
-		lines = append(lines, line{i + 1, text, strings.TrimSpace(rest), step})
+		lines = append(lines, scenario.Line{Place: fmt.Sprintf("script line %d: %s", i+1, text), Verb: verb, Rest: strings.TrimSpace(rest)})
 	}
 	return lines
 }
@@ -82,10 +75,10 @@ func (s *Stage) Play(t *testing.T, seed uint64) *Played {
 // PlaySteps plays other steps with the files of the script.
 func (s *Stage) PlaySteps(t *testing.T, script string, seed uint64) *Played {
 	t.Helper()
-	return s.play(t, parseSteps(t, script), seed)
+	return s.play(t, s.parseSteps(t, script), seed)
 }
 
-func (s *Stage) play(t *testing.T, script []line, seed uint64) *Played {
+func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played {
 	t.Helper()
 	if err := s.disk.reset(); err != nil {
 		t.Fatal(err)
@@ -98,31 +91,36 @@ func (s *Stage) play(t *testing.T, script []line, seed uint64) *Played {
 			played.Problems = append(played.Problems, p.witness.problems...)
 			played.unsprung = p.traps.unsprung()
 		}()
-		p.play(script)
+		if err := p.Play(t.Context(), script, p.step); err != nil {
+			t.Fatal(err)
+		}
 		played.look(p)
 		played.looked = p.looked
-		played.Problems = append(played.Problems, miscounted(p.metrics, p.trace.String(), p.witness.runs)...)
-		played.Trace = strings.ReplaceAll(p.trace.String(), s.disk.dir, "$DIR")
+		played.Problems = append(played.Problems, miscounted(p.metrics, p.traced(), p.witness.runs)...)
+		played.Trace = strings.ReplaceAll(p.traced(), s.disk.dir, "$DIR")
 	})
 	return played
 }
 
 // player plays one script.
 type player struct {
+	*scenario.Engine
 	t        *testing.T
+	steps    map[string]step
 	disk     *disk
-	trace    *Trace
-	sched    *Scheduler
-	cluster  *Cluster
+	sched    *scheduler
+	news     lateNews
 	releases *Releases
 	hooks    *Hooks
 	crds     *crds // nil: modules bring none
 	metrics  *metrics.Metrics
-	operator *actors.Operator
-	lifetime context.Context // of the operator
-	writes   context.CancelFunc
 	witness  *witness
 	isolate  bool
+	// unordered traces are sorted within an instant.
+	unordered bool
+	wentBack  []func(watch string) // who wants to know; the operator asks before a step begins
+	// secretForbidden: the operator may not read the Secret with values.
+	secretForbidden bool
 	// away is the ConfigMap between configmap-away and configmap-back.
 	away map[string]string
 	// allowPurge: no purge is held back.
@@ -142,15 +140,16 @@ type player struct {
 }
 
 func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
-	trace := NewTrace()
+	trace, cluster := NewTrace(), scenario.NewCluster(scenario.DefaultVersion, nil)
 	p := &player{
-		t: t, disk: s.disk, trace: trace, sched: NewScheduler(seed), witness: newWitness(),
-		cluster: NewCluster(trace), releases: NewReleases(trace), metrics: metrics.New(metrics.DefaultPrefix),
+		Engine: scenario.NewEngine(cluster, trace), t: t, steps: s.steps, disk: s.disk, sched: newScheduler(seed), witness: newWitness(),
+		releases: NewReleases(trace), metrics: metrics.New(metrics.DefaultPrefix),
 	}
+	p.Cast, cluster.Note, cluster.Deliver = p, trace.Add, p.news.tell
 	p.metrics.ShowOldNames()
 	p.traps = &traps{laid: map[trap]bool{}}
 	if s.runner == nil || s.disk.hasPrograms() { // it logs into the trace of one play
-		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.logger(p.witness)})
+		runner, err := hooks.NewRunner(hooks.Options{TmpDir: filepath.Join(s.disk.dir, "tmp"), Log: trace.Logger(slog.LevelDebug, p.witness.logLine)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -159,64 +158,70 @@ func newPlayer(t *testing.T, s *Stage, seed uint64) *player {
 	p.hooks = NewHooks(s.runner, trace)
 	p.hooks.disk, p.hooks.sched, p.releases.sched = s.disk, p.sched, p.sched
 	p.hooks.witness, p.releases.witness = p.witness, p.witness
-	p.hooks.cluster, p.releases.cluster = p.cluster, p.cluster
-	p.hooks.dead, p.releases.dead, p.cluster.dead = &p.death.dead, &p.death.dead, &p.death.dead
+	p.hooks.cluster, p.releases.cluster = cluster, cluster
+	p.hooks.faults, p.releases.faults = p.Faults, p.Faults
 	return p
 }
 
-func (p *player) play(script []line) {
-	for _, line := range script {
-		if p.respawn && p.death.died && p.operator == nil {
-			p.death.died, p.death.risen = false, true
-			if err := p.start(); err != nil {
-				p.t.Fatal(err)
-			}
-			p.settle()
-		}
-		p.trace.Heading(line.text)
-		p.releases.noteStep()
-		p.cluster.notePermission(line.text)
-		counting := p.counting // by the step before
-		if err := line.step(p, line.rest); err != nil {
-			p.t.Fatalf("script line %d: %s: %v", line.number, line.text, err)
+// step does one step.
+func (p *player) step(l scenario.Line) error {
+	if p.respawn && p.death.died && p.Operator == nil {
+		p.death.died, p.death.risen = false, true
+		if err := p.start(); err != nil {
+			return err
 		}
 		p.settle()
-		p.counting = p.counting && !counting
 	}
+	_, text, _ := strings.Cut(l.Place, ": ")
+	p.Trace.AddLine(heading + text)
+	p.releases.noteStep()
+	counting := p.counting // by the step before
+	if err := p.steps[l.Verb](p, l.Rest); err != nil {
+		return err
+	}
+	p.settle()
+	p.counting = p.counting && !counting
+	return nil
 }
 
 // busyLoop is more turns than any step needs at one instant.
 const busyLoop = 100_000
+
+// Settle implements scenario.Cast.
+func (p *player) Settle(context.Context) error {
+	p.settle()
+	return nil
+}
 
 // settle takes turns until nothing happens any more at this instant.
 func (p *player) settle() {
 	for range busyLoop {
 		synctest.Wait()
 		p.bury()
-		if !p.sched.Turn() {
+		if !p.sched.turn() {
 			return
 		}
 	}
-	p.t.Fatalf("the actors are busy for ever at one instant; the trace so far:\n%s", p.trace)
+	p.t.Fatalf("the actors are busy for ever at one instant; the trace so far:\n%s", p.Trace)
 }
 
-// advance lets virtual time pass; what is due is done at its time.
-func (p *player) advance(d time.Duration) {
+// Advance implements scenario.Cast: what is due is done at its time.
+func (p *player) Advance(_ context.Context, d time.Duration) error {
 	end := time.NewTimer(d)
 	defer end.Stop()
 	for {
 		p.settle()
 		select {
-		case <-p.sched.Wake():
+		case <-p.sched.woken():
 		case <-end.C:
 			p.settle()
-			return
+			return nil
 		}
 	}
 }
 
-// await settles, and lets time pass, until something has returned.
-func (p *player) await(f func() error) error {
+// Await implements scenario.Cast: it settles, and lets time pass, until something has returned.
+func (p *player) Await(f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
 	for {
@@ -224,47 +229,58 @@ func (p *player) await(f func() error) error {
 		select {
 		case err := <-done:
 			return err
-		case <-p.sched.Wake():
+		case <-p.sched.woken():
 		case <-time.After(time.Second):
 		}
 	}
 }
 
-func (p *player) start() error {
-	return p.startBy((*actors.Operator).Start)
+func (p *player) stepStart(string) error {
+	p.witness.note("start", "")
+	return p.start()
 }
 
-func (p *player) standBy() error {
+func (p *player) start() error { return p.startBy((*actors.Operator).Start) }
+
+func (p *player) stepStandby(string) error {
+	p.witness.note("start", "")
 	return p.startBy((*actors.Operator).StandBy)
 }
 
 func (p *player) startBy(start func(*actors.Operator, context.Context) error) error {
-	if p.operator != nil {
-		return errors.New("it is running")
+	err := p.Start(start)
+	if err == nil && p.Refused != nil {
+		p.Trace.Add("start refused: %s", strings.ReplaceAll(p.Refused.Error(), "\n", "\n          "))
 	}
+	return err
+}
+
+// World implements scenario.Cast.
+func (p *player) World() (actors.World, error) {
 	p.witness.oneByOne = !p.isolate && p.width <= 1
-	writes, cancel := context.WithCancel(context.Background())
-	p.lifetime, p.writes = writes, cancel
 	world := actors.World{
 		Services: work.Services{
-			Log: p.trace.logger(p.witness), Hooks: p.hooks, Releases: p.releases, Plans: p.releases, Objects: p.cluster, Metrics: p.metrics,
-			Width: p.width, Writes: writes, IgnoredRelease: "operator-itself",
+			Log: p.Trace.Logger(slog.LevelDebug, p.witness.logLine), Hooks: p.hooks, Releases: p.releases, Plans: p.releases, Metrics: p.metrics,
+			Width: p.width, IgnoredRelease: "operator-itself",
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 		},
-		ReleaseWatch: p.releases, ConfigMap: p.cluster, Secret: clusterSecret{p.cluster}, Notices: p.cluster,
-		Watch: p.cluster.WatchObjects, WentBack: p.cluster.WentBack,
-		Isolate: p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
-		AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: operatorConfigMap, Namespace: operatorNamespace,
+		ReleaseWatch: p.releases, Notices: notices{p.Trace},
+		WentBack: p.onWentBack,
+		Isolate:  p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
+		AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
+	}
+	if p.secretForbidden {
+		world.Secret = forbiddenSecret{p.Cluster.Secret}
 	}
 	if p.lastValid {
-		world.LastValid = lastValid{p.cluster}
+		world.LastValid = lastValid{p.Cluster}
 	}
 	if p.crds != nil {
 		world.CRDs = p.crds
 	}
 	world.Observe = func(receiver *actor.PID, message any, asked bool) func() {
 		p.sched.interrupt(receiver.Id)
-		p.death.forget(message)
+		p.forget(message)
 		if p.counting {
 			p.count(receiver, message, asked)
 		}
@@ -274,28 +290,21 @@ func (p *player) startBy(start func(*actors.Operator, context.Context) error) er
 		return func() {}
 	}
 	world.Crashed = p.die
-	operator := actors.New(world)
-	p.operator = operator
-	if err := p.await(func() error { return start(operator, writes) }); err != nil && p.operator == operator {
-		p.trace.Add("start refused: %s", strings.ReplaceAll(err.Error(), "\n", "\n          "))
-		p.operator = nil
-	}
-	return nil
+	return world, nil
 }
 
 func (p *player) stop() error {
-	if p.operator == nil {
+	if p.Operator == nil {
 		return nil
 	}
-	operator := p.operator
+	actors := p.Operator.Inspector()
 	p.death.stopping = true
-	err := p.await(func() error { return operator.Stop(context.Background()) })
-	p.death.stopping = false
-	if n := len(operator.Inspector().Tree()); n > 0 && err == nil {
+	err := p.Stop(context.Background())
+	if n := len(actors.Tree()); n > 0 && err == nil {
 		err = fmt.Errorf("%d actors are left", n)
 	}
+	p.death.stopping = false
 	p.rise()
-	p.writes()
 	return err
 }
 

@@ -5,7 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"addon-operator/messages"
+	"addon-operator/actors/scenario"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -14,10 +15,10 @@ type Played struct {
 	Trace string
 	// Phases of modules, by name; tasks in queues that are not empty; what converge and
 	// monitors say about themselves. All are empty when the operator did not run.
-	Phases   map[string]messages.Phase
+	Phases   map[string]view.Phase
 	Queues   map[string]string
-	Converge messages.ConvergeStatus
-	Monitors messages.MonitorsStatus
+	Converge view.ConvergeStatus
+	Monitors view.MonitorsStatus
 	// Releases are the values of each release, as JSON.
 	Releases  map[string]string
 	ConfigMap map[string]string
@@ -32,32 +33,30 @@ type Played struct {
 	failed   bool      // an object of a failed run of a hook is there
 	looked   []*Played // by steps in the script
 	unsprung []string
+
+	transitions map[string]bool
 }
 
 // look takes stock.
 func (r *Played) look(p *player) {
-	r.Phases, r.Queues, r.Releases = map[string]messages.Phase{}, map[string]string{}, map[string]string{}
-	if p.operator != nil {
-		r.lookAt(p.operator.Inspector().Tree())
-	}
+	r.Phases, r.Queues, r.Releases = map[string]view.Phase{}, map[string]string{}, map[string]string{}
+	p.Visit(r.lookAt)
 	p.releases.mu.Lock()
 	for name, d := range p.releases.deployed {
 		r.Releases[name] = d.values
 	}
 	p.releases.mu.Unlock()
-	r.ConfigMap = p.cluster.ConfigMap()
-	r.failed = p.cluster.server.ConfigMap(operatorNamespace, failedObject).Data != nil
+	r.ConfigMap = p.Cluster.ConfigMap.Data()
+	r.failed = p.Cluster.Server.ConfigMap(scenario.Namespace, failedObject).Data != nil
 	r.Runs = p.witness.ran()
 	p.witness.mu.Lock()
+	r.transitions = maps.Clone(p.witness.transitions)
 	r.events = slices.Clone(p.witness.events)
 	for _, run := range p.witness.runs {
 		run.wasCut = run.cut() // its context ends with the play
 		r.hookRuns = append(r.hookRuns, run)
 	}
 	p.witness.mu.Unlock()
-	p.trace.mu.Lock()
-	r.Problems = append(r.Problems, p.trace.unhandled...)
-	p.trace.mu.Unlock()
 }
 
 // stepLook keeps what is there now, for those who compare it with a model.
@@ -68,22 +67,19 @@ func (p *player) stepLook(string) error {
 	return nil
 }
 
-func (r *Played) lookAt(nodes []*supervisor.Node) {
-	for _, n := range nodes {
-		path := strings.TrimPrefix(n.Path, "operator/")
-		switch status := n.Status.(type) {
-		case messages.ModuleStatus:
-			r.Phases[strings.TrimPrefix(path, "module/")] = status.Phase
-		case messages.QueueStatus:
-			if status.Length > 0 {
-				r.Queues[strings.TrimPrefix(path, "queue/")] = status.String()
-			}
-		case messages.ConvergeStatus:
-			r.Converge = status
-		case messages.MonitorsReporter:
-			r.Monitors = status.Monitors()
+func (r *Played) lookAt(n *supervisor.Node) {
+	path := strings.TrimPrefix(n.Path, "operator/")
+	switch status := n.Status.(type) {
+	case view.ModuleStatus:
+		r.Phases[strings.TrimPrefix(path, "module/")] = status.Phase
+	case view.QueueStatus:
+		if status.Length > 0 {
+			r.Queues[strings.TrimPrefix(path, "queue/")] = status.String()
 		}
-		r.lookAt(n.Children)
+	case view.ConvergeStatus:
+		r.Converge = status
+	case view.MonitorsReporter:
+		r.Monitors = status.Monitors()
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	"addon-operator/actors/scenario"
 	"addon-operator/helm"
 	"addon-operator/values"
 )
@@ -17,14 +17,12 @@ import (
 // Releases keeps releases in memory. Like the real one it does nothing when nothing
 // changed; here the values stand for the rendered manifest.
 type Releases struct {
-	trace *Trace
-	sched *Scheduler // nil: whoever wakes goes on
+	trace  *scenario.Trace
+	sched  *scheduler // nil: whoever wakes goes on
+	faults *scenario.Faults
 
 	mu       sync.Mutex
 	deployed map[string]deployed
-	fails    map[string]int
-	away     map[string]int // actions that need an API whose server does not answer
-	slow     map[string]time.Duration
 	absent   map[helm.Object]bool // healing.go
 	changed  map[helm.Object]bool // drift.go
 	stubborn map[helm.Object]int  // corrections that are undone at once
@@ -32,10 +30,9 @@ type Releases struct {
 
 	jitter  jitter
 	witness *witness
-	dead    *atomic.Bool
-	cluster *Cluster        // nil: releases have no objects in it
-	deploys map[string]bool // releases that have their first object in the cluster
-	chance  map[string]bool // releases of charts that render by chance
+	cluster *scenario.Cluster // nil: releases have no objects in it
+	deploys map[string]bool   // releases that have their first object in the cluster
+	chance  map[string]bool   // releases of charts that render by chance
 	paced   map[string]time.Duration
 	applied map[string][]time.Time // the latest upgrades
 	stepped []time.Time            // the latest steps of the script
@@ -49,45 +46,17 @@ type deployed struct {
 }
 
 // NewReleases makes an empty store.
-func NewReleases(trace *Trace) *Releases {
+func NewReleases(trace *scenario.Trace) *Releases {
 	return &Releases{
-		trace: trace, deployed: map[string]deployed{}, fails: map[string]int{}, away: map[string]int{}, slow: map[string]time.Duration{},
+		trace: trace, deployed: map[string]deployed{},
 		absent: map[helm.Object]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{},
-		witness: newWitness(), dead: &atomic.Bool{},
+		witness: newWitness(),
 	}
-}
-
-// Fail makes the next n actions on a release fail.
-func (r *Releases) Fail(name string, n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.fails[name] = n
-}
-
-// Away makes the next n actions on a release fail because the server of an API does not answer.
-func (r *Releases) Away(name string, n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.away[name] = n
-}
-
-// Slow makes actions on a release last. Like the real ones they are not cancelled.
-func (r *Releases) Slow(name string, d time.Duration) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.slow[name] = d
-}
-
-// Put installs a release as an earlier operator did; a foreign one, as a person does.
-func (r *Releases) Put(name string, foreign bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.deployed[name] = deployed{revision: 1, foreign: foreign}
 }
 
 func (r *Releases) begin(ctx context.Context, name string) error {
 	r.mu.Lock()
-	d := r.slow[name] + r.jitter.next("helm "+name)
+	d := r.faults.Lasts(scenario.FaultOfHelm+name) + r.jitter.next(scenario.FaultOfHelm+name)
 	r.mu.Unlock()
 	err := error(nil)
 	select {
@@ -95,21 +64,17 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
-	r.sched.Await("helm " + name) // others may end at the same time
-	if r.dead.Load() {
-		err = errDead
+	r.sched.await("helm " + name) // others may end at the same time
+	if r.faults.Died() {
+		err = scenario.ErrDead
 	}
 	if err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.fails[name] > 0 {
-		r.fails[name]--
+	if r.faults.Take(scenario.FaultOfHelm+name, 1) > 0 {
 		return errors.New("it was told to fail")
 	}
-	if r.away[name] > 0 {
-		r.away[name]--
+	if r.faults.Take(faultOfAway+name, 1) > 0 {
 		return &helm.Error{Kind: helm.Away, Release: name, Err: errors.New("APIService v1.things is not available")}
 	}
 	return nil

@@ -9,9 +9,9 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// Scheduler is a dispatcher that hands out turns one at a time, so that a test decides
+// scheduler is a dispatcher that hands out turns one at a time, so that a test decides
 // in which order mailboxes run. It is called from timers and runs too, hence the lock.
-type Scheduler struct {
+type scheduler struct {
 	mu      sync.Mutex
 	ready   []func()   // mailboxes with messages, in the order of arrival
 	waiting []waiter   // goroutines that wait for their turn, by name
@@ -28,18 +28,18 @@ type waiter struct {
 	turn chan struct{}
 }
 
-var _ actor.Dispatcher = (*Scheduler)(nil)
+var _ actor.Dispatcher = (*scheduler)(nil)
 
-// NewScheduler returns a scheduler that draws the order from a seed; seed 0 keeps the
+// newScheduler returns a scheduler that draws the order from a seed; seed 0 keeps the
 // order of arrival.
-func NewScheduler(seed uint64) *Scheduler {
-	s := &Scheduler{wake: make(chan struct{}, 1)}
-	s.Draw(seed)
+func newScheduler(seed uint64) *scheduler {
+	s := &scheduler{wake: make(chan struct{}, 1)}
+	s.seed(seed)
 	return s
 }
 
-// Draw draws the order from a seed from now on. Seed 0 changes nothing.
-func (s *Scheduler) Draw(seed uint64) {
+// seed draws the order from a seed from now on. Seed 0 changes nothing.
+func (s *scheduler) seed(seed uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if seed != 0 && s.rnd == nil {
@@ -48,17 +48,17 @@ func (s *Scheduler) Draw(seed uint64) {
 }
 
 // Schedule implements actor.Dispatcher.
-func (s *Scheduler) Schedule(turn func()) {
+func (s *scheduler) Schedule(turn func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ready = append(s.ready, turn)
 	s.becameReady()
 }
 
-// Await blocks the goroutine until it is its turn. Goroutines that wake at one instant
+// await blocks the goroutine until it is its turn. Goroutines that wake at one instant
 // come in an order that cannot be repeated; those that wait here go on in that of their names.
 // A nil scheduler lets each go on at once.
-func (s *Scheduler) Await(name string) {
+func (s *scheduler) await(name string) {
 	if s == nil {
 		return
 	}
@@ -73,36 +73,36 @@ func (s *Scheduler) Await(name string) {
 
 // interrupt is called between two messages of a mailbox. The library empties a mailbox in
 // one turn; when the order is drawn, it may end after each message, and others come first.
-func (s *Scheduler) interrupt(mailbox string) {
+func (s *scheduler) interrupt(mailbox string) {
 	if s.drawsBreak() {
-		s.Await(mailbox)
+		s.await(mailbox)
 	}
 }
 
 // drawsBreak is true once in eight times: a break costs as much as a turn.
-func (s *Scheduler) drawsBreak() bool {
+func (s *scheduler) drawsBreak() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.rnd != nil && s.rnd.IntN(8) == 0
 }
 
-func (s *Scheduler) becameReady() {
+func (s *scheduler) becameReady() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Wake receives when there may be a turn to take.
-func (s *Scheduler) Wake() <-chan struct{} { return s.wake }
+// woken receives when there may be a turn to take.
+func (s *scheduler) woken() <-chan struct{} { return s.wake }
 
 // Throughput implements actor.Dispatcher. The library makes a pause after so many messages,
 // but no end: a turn lasts until the mailbox is empty.
-func (s *Scheduler) Throughput() int { return 1 }
+func (s *scheduler) Throughput() int { return 1 }
 
-// Turn lets one mailbox, or one goroutine that waits, go on. It reports false when there
+// turn lets one mailbox, or one goroutine that waits, go on. It reports false when there
 // is none.
-func (s *Scheduler) Turn() bool {
+func (s *scheduler) turn() bool {
 	turn := s.draw()
 	if turn == nil {
 		return false
@@ -112,7 +112,7 @@ func (s *Scheduler) Turn() bool {
 }
 
 // draw takes out who is next: in the order of arrival, goroutines that wait come first.
-func (s *Scheduler) draw() func() {
+func (s *scheduler) draw() func() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := len(s.waiting) + len(s.ready)
@@ -135,7 +135,7 @@ func (s *Scheduler) draw() func() {
 }
 
 // run runs a mailbox in a goroutine that is idle, or in a new one.
-func (s *Scheduler) run(mailbox func()) {
+func (s *scheduler) run(mailbox func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if last := len(s.idle) - 1; last >= 0 {
@@ -156,7 +156,7 @@ func (s *Scheduler) run(mailbox func()) {
 }
 
 // end lets the goroutines go that are idle: nothing will run any more.
-func (s *Scheduler) end() {
+func (s *scheduler) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, next := range s.idle {

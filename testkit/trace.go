@@ -1,48 +1,29 @@
 package testkit
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
+	"addon-operator/actors/scenario"
 	"addon-operator/messages"
 )
 
-// Trace collects what happens, each line with its virtual time.
-type Trace struct {
-	mu    sync.Mutex
-	began time.Time
-	lines strings.Builder
-	// Unhandled counts messages that an actor did not know: always a mistake.
-	unhandled []string
-	// unordered traces are sorted within an instant.
-	unordered bool
-	muted     bool
+// NewTrace begins a trace now: each line has its virtual time.
+func NewTrace() *scenario.Trace {
+	began := time.Now()
+	return &scenario.Trace{Stamp: func(line string) string {
+		if strings.HasPrefix(line, heading) {
+			return line
+		}
+		return fmt.Sprintf("%6s  %s", time.Since(began).Round(time.Millisecond), withoutVersions(line))
+	}}
 }
 
-// mute leaves out lines until further notice.
-func (t *Trace) mute(muted bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.muted = muted
-}
-
-// NewTrace begins a trace now.
-func NewTrace() *Trace { return &Trace{began: time.Now()} }
-
-// Add appends a line.
-func (t *Trace) Add(format string, args ...any) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.muted {
-		return
-	}
-	fmt.Fprintf(&t.lines, "%6s  %s\n", time.Since(t.began).Round(time.Millisecond), withoutVersions(fmt.Sprintf(format, args...)))
-}
+// heading begins a line that is a step of the script.
+const heading = "> "
 
 // withoutVersions takes the numbers of versions out of a line: they show how many objects
 // there are, which is not what a script is about.
@@ -53,23 +34,6 @@ func withoutVersions(line string) string {
 		return line
 	}
 	return before + mark + "N" + withoutVersions(strings.TrimLeft(after, "0123456789"))
-}
-
-// Heading appends a line without a time: a step of the script.
-func (t *Trace) Heading(text string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	fmt.Fprintf(&t.lines, "> %s\n", text)
-}
-
-// String is the whole trace.
-func (t *Trace) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.unordered {
-		return sortInstants(t.lines.String())
-	}
-	return t.lines.String()
 }
 
 // sortInstants sorts the lines between two headings that have the same time.
@@ -95,10 +59,13 @@ func instant(line string) string {
 	return before
 }
 
-// logger writes warnings, errors and a few milestones into the trace. The witness hears of
-// refused results.
-func (t *Trace) logger(w *witness) *slog.Logger {
-	return slog.New(traceHandler{trace: t, witness: w})
+// traced returns the text of the whole trace.
+func (p *player) traced() string {
+	text := p.Trace.String() + "\n"
+	if p.unordered {
+		return sortInstants(text)
+	}
+	return text
 }
 
 // isMilestone reports whether a trace shows an Info message.
@@ -113,56 +80,36 @@ func isMilestone(message string) bool {
 	return false
 }
 
-type traceHandler struct {
-	trace   *Trace
-	witness *witness
-	attrs   []slog.Attr
-}
-
-func (h traceHandler) Enabled(_ context.Context, level slog.Level) bool {
-	return level >= slog.LevelInfo
-}
-
-func (h traceHandler) Handle(_ context.Context, r slog.Record) error {
-	if r.Level < slog.LevelWarn && !isMilestone(r.Message) {
-		return nil
+// logLine shows warnings, errors and a few milestones. The witness hears of changes of phases, of refused
+// results, and of bugs, as a message that an actor did not know.
+func (w *witness) logLine(r slog.Record, attrs []slog.Attr) string {
+	if actor, ok := strings.CutSuffix(r.Message, " changes phase"); ok {
+		w.phaseChanges(actor, r)
+	}
+	if r.Level < slog.LevelInfo || r.Level < slog.LevelWarn && !isMilestone(r.Message) {
+		return ""
 	}
 	line, module := r.Message, messages.GlobalHooks
-	add := func(a slog.Attr) bool {
-		if a.Key == "module" {
-			module = a.Value.String()
-		}
+	for _, a := range attrs {
 		switch a.Key {
 		case "took", "stack", "revision", "attempt-id": // differ from run to run, or mean nothing here
-		default:
-			line += fmt.Sprintf(" %s=%s", a.Key, firstLine(a.Value.String()))
+			continue
+		case "module":
+			module = a.Value.String()
 		}
-		return true
+		line += fmt.Sprintf(" %s=%s", a.Key, firstLine(a.Value.String()))
 	}
-	for _, a := range h.attrs {
-		add(a)
-	}
-	r.Attrs(add)
 	if r.Level >= slog.LevelWarn {
 		line = r.Level.String() + " " + line
 	}
 	if strings.Contains(line, "its result is refused") {
-		h.witness.note("refused", module)
+		w.note("refused", module)
 	}
-	if r.Message == "unhandled message" {
-		h.trace.mu.Lock()
-		h.trace.unhandled = append(h.trace.unhandled, line)
-		h.trace.mu.Unlock()
+	if r.Message == "unhandled message" || strings.HasPrefix(r.Message, "bug: ") {
+		w.problem("%s", line)
 	}
-	h.trace.Add("%s", line)
-	return nil
+	return line
 }
-
-func (h traceHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return traceHandler{h.trace, h.witness, append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)}
-}
-
-func (h traceHandler) WithGroup(string) slog.Handler { return h }
 
 func firstLine(s string) string {
 	line, _, more := strings.Cut(s, "\n")

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,6 +24,10 @@ type witness struct {
 	contexts map[string]int // hook runs by hook and binding context
 	runs     []hookRun      // those that have ended
 	problems []string
+	// transitions are the phases that actors have gone from and to, as the script has them.
+	transitions map[string]bool
+	// forbidden are the kinds that the operator may not read, and since when.
+	forbidden map[string]time.Time
 	// oneByOne: nothing runs in parallel with the main queue, so its tasks exclude each other.
 	oneByOne bool
 }
@@ -38,7 +44,7 @@ type event struct {
 }
 
 func newWitness() *witness {
-	return &witness{busy: map[string]string{}, contexts: map[string]int{}, oneByOne: true}
+	return &witness{busy: map[string]string{}, contexts: map[string]int{}, forbidden: map[string]time.Time{}, transitions: map[string]bool{}, oneByOne: true}
 }
 
 // enter notes that something begins which holds the given things alone. The function it
@@ -124,4 +130,16 @@ func (w *witness) ran() []string {
 		list = append(list, fmt.Sprintf("%s (%d times)", name, w.contexts[name]))
 	}
 	return list
+}
+
+// phaseChanges notes that an actor goes from one phase to another.
+func (w *witness) phaseChanges(actor string, r slog.Record) {
+	var phases []string
+	r.Attrs(func(a slog.Attr) bool {
+		phases = append(phases, a.Value.String())
+		return true
+	})
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.transitions[actor+": "+strings.Join(phases, " to ")] = true
 }

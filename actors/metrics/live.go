@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
@@ -19,16 +20,16 @@ type Sources struct {
 	// Critical: a module whose run fails holds the others up.
 	Critical bool
 	// Leadership returns who leads; nil when this replica is alone.
-	Leadership func() messages.Leadership
+	Leadership func() view.Leadership
 	// Hanging lists the hooks that hang, the longest first.
-	Hanging func() []messages.RunningHook
+	Hanging func() []view.RunningHook
 }
 
 // Watch adds the metrics of what the sources say. An operator that comes later with the same
 // metrics takes the place of the one before.
 func (m *Metrics) Watch(s Sources) {
 	if s.Leadership == nil { // who is alone leads
-		s.Leadership = func() messages.Leadership { return messages.Leadership{Leading: true} }
+		s.Leadership = func() view.Leadership { return view.Leadership{Leading: true} }
 	}
 	if m.live.sources.Swap(&s) != nil {
 		return
@@ -146,7 +147,7 @@ func (l *live) bindings() func(scrape) {
 	states := l.state("kube_binding_state", "1 for the state of a binding's snapshot: syncing, complete, waiting-for-kind, forbidden, too-large, stale.", append(labels, "state")...)
 	type key struct{ module, hook, binding, queue, kind string }
 	return func(s scrape) {
-		monitors := published[messages.MonitorsReporter](s)
+		monitors := published[view.MonitorsReporter](s)
 		if monitors == nil {
 			return
 		}
@@ -175,7 +176,7 @@ func (l *live) queues() func(scrape) {
 	many := l.state("tasks_queue_compaction_tasks_by_hook", "Triggers that wait for a hook, when there are more than 20 of them; its next run serves them all.", "queue_name", "hook")
 	triggers := l.state("tasks_queue_triggers", "Events and ticks that wait in a queue; the task of a hook carries all that wait for it.", "queue")
 	return func(s scrape) {
-		named(s, func(queue string, q messages.QueueStatus) {
+		named(s, func(queue string, q view.QueueStatus) {
 			if len(q.Head) > 0 {
 				kind, _ := q.Head[0].Work.Describe()
 				s.emit(head, 1, queue, messages.ModuleOf(q.Head[0].Owner), kind, q.Head[0].Hook())
@@ -201,7 +202,7 @@ func (l *live) modules() func(scrape) {
 	maintenance := l.state("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
 	parked := l.state("module_parked", "1 while the module is retried outside of the main queue (module failure policy isolate, or an API that it needs does not answer).", "module")
 	return func(s scrape) {
-		named(s, func(name string, m messages.ModuleStatus) {
+		named(s, func(name string, m view.ModuleStatus) {
 			s.emit(info, 1, name, strconv.FormatBool(m.Enabled), strconv.FormatBool(s.Critical))
 			s.emit(enabled, number(m.Enabled), name, m.Version)
 			if m.Maintenance != "" { // also of a disabled module, whose release is kept
@@ -227,14 +228,14 @@ func (l *live) converge() func(scrape) {
 	held := l.state("purges_held", "Releases without a module directory that are not purged until a person allows it.")
 	refused := l.state("config_values_refused", "1 while the ConfigMap is refused, or deleted, and the last valid values are in force.")
 	return func(s scrape) {
-		now := published[messages.ConvergeStatus](s)
-		s.emit(converged, number(now.Ready && now.Phase == messages.ConvergeIdle))
+		now := published[view.ConvergeStatus](s)
+		s.emit(converged, number(now.Ready && now.Phase == view.ConvergeIdle))
 		releases := 0
 		if now.HeldPurge != nil {
 			releases = len(now.HeldPurge.Releases)
 		}
 		s.emit(held, float64(releases))
-		s.emit(refused, number(published[messages.ConfigStatus](s).Refused != ""))
+		s.emit(refused, number(published[view.ConfigStatus](s).Refused != ""))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"addon-operator/helm"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // Modules counts runs of modules, and what happened to the objects of their releases.
@@ -37,8 +38,8 @@ func (m Modules) Ran(module string, c messages.Cause, began time.Time) {
 }
 
 // Failed counts a failed run or delete, by the phase of the module.
-func (m Modules) Failed(module string, phase messages.Phase) {
-	if phase == messages.Deleting {
+func (m Modules) Failed(module string, phase view.Phase) {
+	if phase == view.Deleting {
 		m.deletesFailed.WithLabelValues(module).Inc()
 		return
 	}

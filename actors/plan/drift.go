@@ -3,14 +3,15 @@ package plan
 import (
 	"addon-operator/helm/dryrun"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
 // Drifted names the objects and fields that others changed, without values.
-func Drifted(changes []dryrun.Change) []messages.DriftedObject {
-	var out []messages.DriftedObject
+func Drifted(changes []dryrun.Change) []view.DriftedObject {
+	var out []view.DriftedObject
 	for _, c := range changes {
-		out = append(out, messages.DriftedObject{Object: c.Object.String(), Fields: paths(c.Fields(false))})
+		out = append(out, view.DriftedObject{Object: c.Object.String(), Fields: paths(c.Fields(false))})
 	}
 	return out
 }

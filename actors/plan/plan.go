@@ -18,7 +18,7 @@ import (
 	"addon-operator/helm/charts"
 	"addon-operator/helm/dryrun"
 	"addon-operator/hooks"
-	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -29,18 +29,14 @@ type Helm interface {
 	Drift(ctx context.Context, m helm.Module) (drifted []dryrun.Change, known bool, err error)
 }
 
-// Scripts runs enabled scripts. Package hooks implements it.
-type Scripts interface {
-	Enabled(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)
-}
-
 // width is how many charts are planned at the same time.
 const width = 4
 
 // Known is what a plan is made from.
 type Known struct {
-	Helm    Helm // nil: there are no plans
-	Scripts Scripts
+	Helm Helm // nil: there are no plans
+	// Script runs an enabled script. Package hooks implements it.
+	Script func(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)
 	// Reload is what is known of the next reload. A plan finds out itself which modules are enabled or
 	// under maintenance.
 	Reload decide.Reload
@@ -70,28 +66,28 @@ type planner struct {
 
 // Make plans with the ConfigMap in force, or with the proposed one of the request. It goes the way of
 // a reload: flags, enabled scripts, steps, charts.
-func Make(ctx context.Context, known Known, request messages.PlanRequest) (messages.Plan, error) {
+func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan, error) {
 	p := &planner{Known: known, secrets: request.Secrets}
 	p.HookValues = maps.Clone(p.HookValues)
 	if err := p.lookForHooks(); err != nil {
-		return messages.Plan{}, err
+		return view.Plan{}, err
 	}
 	if refused := p.propose(p.choose(request.Proposed)); refused != "" {
-		return messages.Plan{Refused: refused, Modules: []messages.ModulePlan{}}, nil
+		return view.Plan{Refused: refused, Modules: []view.ModulePlan{}}, nil
 	}
 	if p.Helm == nil {
-		return messages.Plan{}, errors.New("this operator cannot make plans: it has no Helm")
+		return view.Plan{}, errors.New("this operator cannot make plans: it has no Helm")
 	}
 	script := func(m addons.Module, before []string) (hooks.Answer, error) {
-		return p.Scripts.Enabled(ctx, decide.Script(m, p.Sections[values.GlobalKey], p.Sections[m.Key], before))
+		return p.Script(ctx, decide.Script(m, p.Sections[values.GlobalKey], p.Sections[m.Key], before))
 	}
 	enabled, verdicts, err := decide.Enabled(p.Reload.Tree.Modules, p.Enabling.Dynamic, p.config.Flags, script)
 	if err != nil {
-		return messages.Plan{}, fmt.Errorf("enabled scripts: %s", p.hide(err.Error()))
+		return view.Plan{}, fmt.Errorf("enabled scripts: %s", p.hide(err.Error()))
 	}
 	p.Reload.Enabled, p.Reload.Maintenance = enabled, p.config.Maintenance
 	steps, _ := p.Reload.Steps()
-	plan := messages.Plan{Notes: p.Notes, Modules: p.modules(steps, verdicts)}
+	plan := view.Plan{Notes: p.Notes, Modules: p.modules(steps, verdicts)}
 	var group errgroup.Group
 	group.SetLimit(width)
 	for i := range plan.Modules {
@@ -101,7 +97,7 @@ func Make(ctx context.Context, known Known, request messages.PlanRequest) (messa
 		})
 	}
 	if err := group.Wait(); err != nil {
-		return messages.Plan{}, err
+		return view.Plan{}, err
 	}
 	plan.Count()
 	return plan, nil
@@ -159,13 +155,13 @@ func (p *planner) hide(text string) string {
 }
 
 // modules are the modules of a plan in the order in which their turn comes.
-func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict) []messages.ModulePlan {
-	plans := []messages.ModulePlan{}
+func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict) []view.ModulePlan {
+	plans := []view.ModulePlan{}
 	for _, name := range steps.Run {
 		m := p.module(name)
-		plan := messages.ModulePlan{Module: name, Step: messages.StepRun, Why: "enabled by " + verdicts[name].Source, HookValues: p.HookValues[name]}
+		plan := view.ModulePlan{Module: name, Step: view.StepRun, Why: "enabled by " + verdicts[name].Source, HookValues: p.HookValues[name]}
 		if !p.Running(*m, p.Reload.Deployed[name]) {
-			plan.Step = messages.StepStart
+			plan.Step = view.StepStart
 		}
 		plans = append(plans, plan)
 	}
@@ -177,18 +173,15 @@ func (p *planner) modules(steps decide.Steps, verdicts map[string]decide.Verdict
 		}
 		return "there is no module directory"
 	}
-	for _, name := range steps.Delete {
-		plans = append(plans, messages.ModulePlan{Module: name, Step: messages.StepStop, Why: disabled(name)})
+	add := func(names []string, step, but string) {
+		for _, name := range names {
+			plans = append(plans, view.ModulePlan{Module: name, Step: step, Why: disabled(name) + but})
+		}
 	}
-	for _, name := range steps.Purge {
-		plans = append(plans, messages.ModulePlan{Module: name, Step: messages.StepPurge, Why: disabled(name)})
-	}
-	for _, name := range steps.Held {
-		plans = append(plans, messages.ModulePlan{Module: name, Step: messages.StepKeep, Why: disabled(name) + ", but its purge is held back: " + steps.HeldWhy})
-	}
-	for _, name := range steps.Keep {
-		plans = append(plans, messages.ModulePlan{Module: name, Step: messages.StepKeep, Why: disabled(name) + ", but under maintenance"})
-	}
+	add(steps.Delete, view.StepStop, "")
+	add(steps.Purge, view.StepPurge, "")
+	add(steps.Held, view.StepKeep, ", but its purge is held back: "+steps.HeldWhy)
+	add(steps.Keep, view.StepKeep, ", but under maintenance")
 	return plans
 }
 
@@ -201,18 +194,18 @@ func (p *planner) module(name string) *addons.Module {
 }
 
 // complete adds to a step what Helm would do.
-func (p *planner) complete(ctx context.Context, step *messages.ModulePlan) {
+func (p *planner) complete(ctx context.Context, step *view.ModulePlan) {
 	switch step.Step {
-	case messages.StepKeep:
-	case messages.StepStop, messages.StepPurge:
-		would, err := p.Helm.PlanRemoval(ctx, step.Module, step.Step == messages.StepPurge)
+	case view.StepKeep:
+	case view.StepStop, view.StepPurge:
+		would, err := p.Helm.PlanRemoval(ctx, step.Module, step.Step == view.StepPurge)
 		p.describe(step, would, err)
 	default:
 		p.planRun(ctx, step, *p.module(step.Module))
 	}
 }
 
-func (p *planner) planRun(ctx context.Context, step *messages.ModulePlan, m addons.Module) {
+func (p *planner) planRun(ctx context.Context, step *view.ModulePlan, m addons.Module) {
 	if decide.Maintained(m, p.config.Maintenance) != "" {
 		step.Notes = append(step.Notes, "it is under maintenance: its release is left alone")
 		return
@@ -220,10 +213,10 @@ func (p *planner) planRun(ctx context.Context, step *messages.ModulePlan, m addo
 	if !charts.Exists(m.Dir) {
 		return
 	}
-	if step.Step == messages.StepStart && bringsCRDs(m, p.merged(m)) {
+	if step.Step == view.StepStart && bringsCRDs(m, p.merged(m)) {
 		step.Notes = append(step.Notes, "its CRDs would be installed first")
 	}
-	if !p.validForHelm(step, values.GlobalKey, p.globalUnknown) || !p.validForHelm(step, m.Key, step.HookValues == messages.HookValuesUnknown) {
+	if !p.validForHelm(step, values.GlobalKey, p.globalUnknown) || !p.validForHelm(step, m.Key, step.HookValues == view.HookValuesUnknown) {
 		return
 	}
 	would, err := p.Helm.Plan(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: p.merged(m)})
@@ -248,7 +241,7 @@ func bringsCRDs(m addons.Module, merged map[string]any) bool {
 
 // validForHelm checks a section before a chart is rendered with it. When it is incomplete
 // because hooks have not run, what is wrong with it proves nothing.
-func (p *planner) validForHelm(step *messages.ModulePlan, key string, incomplete bool) bool {
+func (p *planner) validForHelm(step *view.ModulePlan, key string, incomplete bool) bool {
 	err := p.Sections[key].ValidateForHelm()
 	switch {
 	case err == nil:
@@ -266,7 +259,7 @@ func (p *planner) merged(m addons.Module) map[string]any {
 	return map[string]any{values.GlobalKey: p.Sections[values.GlobalKey].Merged(), m.Key: p.Sections[m.Key].Merged()}
 }
 
-func (p *planner) describe(step *messages.ModulePlan, would helm.Plan, err error) {
+func (p *planner) describe(step *view.ModulePlan, would helm.Plan, err error) {
 	switch {
 	case helm.IsAway(err): // what was found until then would not be done
 		step.Unknown = p.hide(err.Error())
@@ -280,7 +273,7 @@ func (p *planner) describe(step *messages.ModulePlan, would helm.Plan, err error
 	}
 	for _, c := range would.Changes {
 		c.Mask = p.hider.Object
-		object := messages.ObjectPlan{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(p.secrets)}
+		object := view.ObjectPlan{Object: c.Object.String(), Verb: string(c.Verb), Note: c.Note, Diff: c.Diff(p.secrets)}
 		if c.Verb == dryrun.Changed {
 			object.Fields = paths(c.Fields(p.secrets))
 		}
@@ -308,7 +301,7 @@ func (p *planner) lookForHooks() error {
 			return err
 		}
 		if len(files) > 0 {
-			p.HookValues[m.Name] = messages.HookValuesUnknown
+			p.HookValues[m.Name] = view.HookValuesUnknown
 		}
 	}
 	return nil

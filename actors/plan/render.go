@@ -1,15 +1,22 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"reflect"
+	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/helm"
-	"addon-operator/messages"
+	"addon-operator/helm/dryrun"
+	"addon-operator/helm/manifest"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -20,13 +27,13 @@ type Renderer interface {
 }
 
 // Render renders the chart of a module, and compares it with the deployed release if that is asked.
-func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values.Hider, request messages.RenderRequest) (messages.Rendered, error) {
+func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values.Hider, request view.RenderRequest) (view.Rendered, error) {
 	documents, err := renderer.Show(ctx, m)
 	if err != nil {
-		return messages.Rendered{}, fmt.Errorf("render: %w", err)
+		return view.Rendered{}, fmt.Errorf("render: %w", err)
 	}
 	mask := hider.Object
-	rendered := messages.Rendered{Module: m.Name, Objects: []any{}}
+	rendered := view.Rendered{Module: m.Name, Objects: []any{}}
 	var text strings.Builder
 	var errs []error
 	for _, d := range documents {
@@ -63,7 +70,7 @@ type shownDocument struct {
 	objects []any
 }
 
-func showDocument(d helm.Document, request messages.RenderRequest, mask func(map[string]any) map[string]any) (shownDocument, error) {
+func showDocument(d helm.Document, request view.RenderRequest, mask func(map[string]any) map[string]any) (shownDocument, error) {
 	switch {
 	case d.Err != nil && request.Broken && request.Secrets:
 		return shownDocument{text: d.Text}, nil
@@ -93,4 +100,45 @@ func showDocument(d helm.Document, request messages.RenderRequest, mask func(map
 		shown.text += string(text)
 	}
 	return shown, nil
+}
+
+// diffObjects returns what differs between the objects of two renders, sorted by name. mask hides
+// secrets in an object; nil shows them.
+func diffObjects(before, after []map[string]any, mask func(map[string]any) map[string]any) []view.ObjectDiff {
+	old, now := byName(before), byName(after)
+	names := maps.Clone(old)
+	maps.Copy(names, now)
+	changes := []view.ObjectDiff{}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if reflect.DeepEqual(old[name], now[name]) {
+			continue
+		}
+		action := "changed"
+		switch {
+		case old[name] == nil:
+			action = "added"
+		case now[name] == nil:
+			action = "removed"
+		}
+		changes = append(changes, view.ObjectDiff{Object: name, Action: action, Diff: diffObject(old[name], now[name], mask)})
+	}
+	return changes
+}
+
+// byName is a map from "Kind namespace/name" to the object.
+func byName(objects []map[string]any) map[string]map[string]any {
+	out := make(map[string]map[string]any, len(objects))
+	for _, object := range objects {
+		out[manifest.Of(&unstructured.Unstructured{Object: object}).String()] = object
+	}
+	return out
+}
+
+// diffObject is the difference of two objects as YAML. A secret that differs is hidden on both
+// sides, also where only one of them looks like one, and it is said that it differs.
+func diffObject(before, after map[string]any, mask func(map[string]any) map[string]any) string {
+	if mask != nil {
+		before, after = dryrun.HideBoth(before, after, mask)
+	}
+	return cmp.Or(dryrun.Unified(before, after, "deployed", "now"), "only hidden values differ; ask with show-secrets\n")
 }

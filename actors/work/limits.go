@@ -9,7 +9,7 @@ import (
 )
 
 // Limits are the token buckets of an owner's hooks by their names (C10). They live as long as the
-// owner's state, so that a bucket does not fill up by a restart of an actor; runs share them.
+// owner, so that a bucket does not fill up when a run is tried again; runs share them.
 type Limits struct{ hooks sync.Map }
 
 // of returns the bucket of a hook: a token each executionMinInterval, executionBurst of

@@ -92,7 +92,7 @@ func (j ModuleJob) loadHooks(run *supervisor.Run) (err error) {
 	return j.ask(run, GetHooks{})
 }
 
-// startUp is step 5.1: onStartup hooks, Synchronization, then schedules tick.
+// startUp is G5.1: onStartup hooks, Synchronization, then schedules tick.
 func (j ModuleJob) startUp(run *supervisor.Run) error {
 	if err := j.runOrders(run, hooks.OnStartup); err != nil {
 		return err
@@ -129,7 +129,7 @@ func (j ModuleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) err
 	return nil
 }
 
-// applyRelease is step 5.3. Helm sees the values without the list of enabled modules
+// applyRelease is G5.3. Helm sees the values without the list of enabled modules
 // (D9) and is not cancelled in the middle: only the end of the grace period stops it.
 func (j ModuleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, untouched bool, err error) {
 	if !charts.Exists(j.Module.Dir) {

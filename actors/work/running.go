@@ -10,6 +10,7 @@ import (
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // runningHooks are the hooks and enabled scripts that run now, so that one that hangs is reported: it may hold
@@ -20,17 +21,17 @@ type runningHooks struct {
 }
 
 type runningHook struct {
-	messages.RunningHook
+	view.RunningHook
 	report atomic.Pointer[time.Timer]
 }
 
 // begin notes a hook whose process is about to start; the caller calls ended when that is gone. The log has a line after a
 // minute, and then each time that the run has taken twice as long.
-func (r *runningHooks) begin(h messages.RunningHook) (ended func()) {
+func (r *runningHooks) begin(h view.RunningHook) (ended func()) {
 	h.Began = time.Now()
 	running := &runningHook{RunningHook: h}
 	r.all.Store(running, true)
-	r.report(running, messages.HangsAfter)
+	r.report(running, view.HangsAfter)
 	return func() {
 		r.all.Delete(running)
 		running.report.Load().Stop() // if it goes off at this moment, it finds that the run has ended
@@ -52,14 +53,14 @@ func (r *runningHooks) report(h *runningHook, in time.Duration) {
 }
 
 // Hanging lists the hooks and enabled scripts that have been running for a minute or more, the longest first.
-func (s *Shared) Hanging() []messages.RunningHook {
-	var out []messages.RunningHook
+func (s *Shared) Hanging() []view.RunningHook {
+	var out []view.RunningHook
 	for key := range s.running.all.Range {
 		if h, _ := key.(*runningHook); h.Hangs() {
 			out = append(out, h.RunningHook)
 		}
 	}
-	slices.SortFunc(out, func(a, b messages.RunningHook) int {
+	slices.SortFunc(out, func(a, b view.RunningHook) int {
 		return cmp.Or(a.Began.Compare(b.Began), cmp.Compare(a.Hook, b.Hook), cmp.Compare(a.Binding, b.Binding))
 	})
 	return out
@@ -71,7 +72,7 @@ func (j Job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
 	if hook.Config != nil {
 		limit = cmp.Or(hook.Config.Settings.Timeout, limit)
 	}
-	return j.running.begin(messages.RunningHook{Module: messages.ModuleOf(j.Owner), Hook: hook.Name, Binding: binding, Limit: limitText(limit)})
+	return j.running.begin(view.RunningHook{Module: messages.ModuleOf(j.Owner), Hook: hook.Name, Binding: binding, Limit: limitText(limit)})
 }
 
 func limitText(limit time.Duration) string {

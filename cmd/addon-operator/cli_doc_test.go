@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"addon-operator/cmd/cli"
 	"addon-operator/server"
 )
 
@@ -125,7 +126,7 @@ func TestHelpOfEveryCommand(t *testing.T) {
 		if cmd.Short == "" || strings.HasSuffix(cmd.Short, ".") || cmd.Short[0] < 'A' || cmd.Short[0] > 'Z' {
 			t.Errorf("%s: its sentence is %q", name, cmd.Short)
 		}
-		if cmd.Example == "" && topOf(cmd).GroupID != groupRun {
+		if cmd.Example == "" && topOf(cmd).GroupID != cli.GroupRun {
 			t.Errorf("%s has no example", name)
 		}
 		for line := range strings.Lines(cmd.Example) {

@@ -2,82 +2,55 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"addon-operator/values"
+	"addon-operator/cmd/cli"
+	"addon-operator/cmd/local"
+	"addon-operator/cmd/operator"
+	"addon-operator/cmd/rbac"
+	"addon-operator/cmd/remote"
 )
-
-// usageError is a mistake in the words of the command line.
-type usageError struct{ error }
-
-func (e usageError) Unwrap() error { return e.error }
 
 // command builds the command line. lookup reads environment variables.
 func command(lookup func(string) (string, bool)) *cobra.Command {
-	var dumpActors bool
-	var output string
-	cfg := &Config{}
-	root := &cobra.Command{
-		Use:   "addon-operator",
-		Short: "Keeps the add-ons of a Kubernetes cluster installed",
-		Long: `addon-operator turns Helm charts into modules: charts with hooks that run at the
+	root, cfg := cli.Root(version, lookup)
+	root.Short = "Keeps the add-ons of a Kubernetes cluster installed"
+	root.Long = `addon-operator turns Helm charts into modules: charts with hooks that run at the
 start, on schedules, on Kubernetes events and around Helm, an enabled script, values
-and schemas. Without a command it starts the operator.`,
-		SilenceErrors: true, SilenceUsage: true,
-		Args: noArgs,
-	}
-	opts := cfg.declare(root.PersistentFlags())
-	names := &completer{cfg, opts, lookup}
-	root.PersistentPreRunE = func(*cobra.Command, []string) error {
-		cfg.chooseSocket(opts, lookup)
-		return opts.fromEnvironment(lookup)
-	}
-	start := func(cmd *cobra.Command, _ []string) error {
-		if err := cfg.complete(opts, lookup); err != nil {
-			return err
+and schemas. Without a command it starts the operator.`
+	start := operator.Start(cfg)
+	root.RunE = start.RunE
+	remote.DumpActors(cfg, root)
+
+	values, hook := remote.Values(cfg), remote.Hook(cfg)
+	values.AddCommand(local.CheckValues(cfg))
+	hook.AddCommand(local.HookConfig(cfg), local.HookRun(cfg))
+	add := func(group string, commands ...*cobra.Command) {
+		for _, cmd := range commands {
+			cmd.GroupID = group
 		}
-		return run(cmd.Context(), cfg)
+		root.AddCommand(commands...)
 	}
-	root.RunE = func(cmd *cobra.Command, args []string) error {
-		if dumpActors {
-			return dump(cmd.Context(), cmd.OutOrStdout(), cfg, output)
-		}
-		return start(cmd, args)
-	}
-	root.Flags().BoolVar(&dumpActors, "dump-actors", false, "print every mailbox of the running operator and exit")
-	root.Flags().StringVarP(&output, "output", "o", "text", "format of --dump-actors: text, json or yaml")
-	root.AddCommand(
-		&cobra.Command{Use: "start", Short: "Start the operator (the default)", Args: noArgs, RunE: start},
-		&cobra.Command{Use: "version", Short: "Print the version", Args: noArgs, Run: func(cmd *cobra.Command, _ []string) {
-			fmt.Fprintln(cmd.OutOrStdout(), "addon-operator", version)
-		}},
-		whyCommand(cfg, names),
-		planCommand(cfg, opts, lookup),
-		valuesCommand(cfg, opts, lookup),
-		rbacCommand(cfg, opts, lookup),
-		moduleCommand(cfg, names), globalCommand(cfg), queueCommand(cfg, names),
-		configCommand(cfg, names), logCommand(cfg), rawCommand(cfg, names),
-		testCommand(cfg), hookCommand(cfg, names), initCommand(), apiserverCommand(), keepCommand(cfg),
-	)
-	describe(root)
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	add(cli.GroupRun, start, versionCommand(), rbac.Command(cfg), operator.KeepHooks(cfg))
+	add(cli.GroupLook, remote.Why(cfg), remote.Plan(cfg, operator.Plan), values, hook, remote.Module(cfg), remote.Global(cfg),
+		remote.Queue(cfg), remote.Config(cfg), remote.Log(cfg), remote.Raw(cfg))
+	add(cli.GroupMake, local.Init(), local.Test(cfg), local.APIServer())
+	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), globalFlags, shortGlobalFlags, 1))
 	return root
 }
 
-// noArgs takes what is left for a command that was not found, and proposes one.
-func noArgs(cmd *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return nil
-	}
-	var known []string
-	for _, c := range cmd.Commands() {
-		if c.IsAvailableCommand() {
-			known = append(known, c.Name())
-		}
-	}
-	if near := values.Nearest(args[0], known); near != "" {
-		return usageError{fmt.Errorf("unknown command or argument %q; did you mean %s?", args[0], near)}
-	}
-	return usageError{fmt.Errorf("unknown command or argument %q", args[0])}
+func versionCommand() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: cli.NoArgs, Run: func(cmd *cobra.Command, _ []string) {
+		fmt.Fprintln(cmd.OutOrStdout(), "addon-operator", version)
+	}}
 }
+
+// globalFlags is the part of the library's template that lists the options of the operator,
+// which every command knows: the program itself documents them once.
+const globalFlags = `Global Flags:
+{{.InheritedFlags.FlagUsages | trimTrailingWhitespaces}}`
+
+const shortGlobalFlags = `Options of the operator, as --debug-address and --modules-dir, hold for every command:
+  {{.Root.Name}} --help`

@@ -2,11 +2,29 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"strings"
 	"testing"
+
+	"addon-operator/cmd/cli"
 )
+
+// variables is an environment that is not the one of this process.
+type variables map[string]string
+
+func (v variables) lookup(name string) (string, bool) {
+	value, ok := v[name]
+	return value, ok
+}
+
+// configured reads options as the program does.
+func configured(env variables) (*cli.Config, error) {
+	_, cfg := cli.Root(version, env.lookup)
+	if err := cfg.Read(); err != nil {
+		return nil, err
+	}
+	return cfg, cfg.Complete()
+}
 
 // commanded runs a command line that ends before the operator would start.
 func commanded(env variables, args ...string) (output string, err error) {
@@ -67,12 +85,5 @@ func TestExitCodes(t *testing.T) {
 func TestVersion(t *testing.T) {
 	if out, err := commanded(nil, "version"); out != "addon-operator dev\n" || err != nil {
 		t.Errorf("got %q, %v", out, err)
-	}
-}
-
-func TestUsageErrorKeepsItsCause(t *testing.T) {
-	cause := errors.New("cause")
-	if !errors.Is(usageError{cause}, cause) {
-		t.Error("the cause is lost")
 	}
 }

@@ -8,19 +8,18 @@ import (
 	"os/signal"
 	"syscall"
 
+	"addon-operator/cmd/cli"
 	"addon-operator/hooks"
 )
 
 // version is set by the linker.
 var version = "dev"
 
-// Exit codes.
+// Exit codes. A cli.ExitError is another one.
 const (
 	exitStopped = 0
 	exitRefused = 1 // start-up refused, or a command failed
 	exitUsage   = 2
-	exitLost    = 3 // another replica leads, or may: start again as stand-by
-	exitCrashed = 4 // a bug in an actor
 )
 
 func main() { os.Exit(runCommand()) }
@@ -36,30 +35,26 @@ func runCommand() int {
 }
 
 func exitCode(err error) int {
-	var usage usageError
-	var code exitError
+	var code cli.ExitError
 	switch {
 	case err == nil:
 		return exitStopped
-	case errors.Is(err, errLeadershipLost):
-		return exitLost
 	case errors.As(err, &code):
 		return int(code)
-	case errors.As(err, &usage):
+	case errors.As(err, new(cli.UsageError)):
 		return exitUsage
 	}
 	return exitRefused
 }
 
-// report prints why the program ends and, after a usage error, whose help to read.
+// report prints why the program ends and, after a usage error, whose help to read. What ends
+// with an exit code of its own has said why.
 func report(command string, err error) {
-	var usage usageError
-	var code exitError
-	switch {
-	case err == nil, errors.Is(err, errLeadershipLost), errors.As(err, &code): // the log, or the output, has it
-	case errors.As(err, &usage):
-		fmt.Fprintf(os.Stderr, "addon-operator: %s\nSee '%s --help'.\n", hooks.Printable(err.Error()), command)
-	default:
-		fmt.Fprintf(os.Stderr, "addon-operator: %s\n", hooks.Printable(err.Error()))
+	if err == nil || errors.As(err, new(cli.ExitError)) {
+		return
+	}
+	fmt.Fprintf(os.Stderr, "addon-operator: %s\n", hooks.Printable(err.Error()))
+	if errors.As(err, new(cli.UsageError)) {
+		fmt.Fprintf(os.Stderr, "See '%s --help'.\n", command)
 	}
 }

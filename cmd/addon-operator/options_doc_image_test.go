@@ -77,8 +77,7 @@ func TestImage(t *testing.T) {
 	}
 	// A variable of the image looks like one that somebody has set: it would switch
 	// ADDON_OPERATOR_WORKING_DIR off (A2), and win over weaker names of its option (B4).
-	_, flags := declared()
-	flags.VisitAll(func(f *pflag.Flag) {
+	program().PersistentFlags().VisitAll(func(f *pflag.Flag) {
 		for _, variable := range regexp.MustCompile(`\$([A-Z_]+)`).FindAllStringSubmatch(f.Usage, -1) {
 			if strings.Contains(sets, variable[1]+"=") {
 				t.Errorf("the image sets %s", variable[1])
@@ -223,7 +222,7 @@ func dockerignore(t *testing.T) func(name string) bool {
 // part of it does not travel to the builder: neither history nor programs nor tests.
 func TestSourcesOfTheImage(t *testing.T) {
 	ignored := dockerignore(t)
-	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "cmd", "actors", "testkit", "testkit/devcluster", "testkit/devcluster/ldflags", "server/live.html", "cmd/addon-operator/skeleton"} {
+	for _, name := range []string{"go.mod", "go.sum", "LICENSE", "cmd", "actors", "testkit", "testkit/devcluster", "testkit/devcluster/ldflags", "server/live.html", "cmd/local/skeleton"} {
 		if _, err := os.Stat(repository + name); err != nil || ignored(name) {
 			t.Errorf("%s is left out, or is not there: %v", name, err)
 		}

@@ -3,9 +3,7 @@ package main
 import (
 	"flag"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -57,10 +55,21 @@ func firstDifference(got, want string) string {
 	return ""
 }
 
-// declared are all options with what was declared about them.
-func declared() (*options, *pflag.FlagSet) {
-	flags := pflag.NewFlagSet("doc", pflag.ContinueOnError)
-	return (&Config{}).declare(flags), flags
+// declaredOption is an option with its environment variables, the strongest first.
+type declaredOption struct {
+	*pflag.Flag
+	variables []string
+}
+
+// declared are all options in the order of their declarations.
+func declared() (all []declaredOption) {
+	flags := program().PersistentFlags()
+	flags.SortFlags = false
+	flags.VisitAll(func(f *pflag.Flag) {
+		_, list, _ := strings.Cut(strings.TrimSuffix(f.Usage, "]"), " [$")
+		all = append(all, declaredOption{f, strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune("$, ", r) })})
+	})
+	return all
 }
 
 // sentence is the help of an option without the list of its variables.
@@ -82,20 +91,18 @@ func between(t *testing.T, document, begin, end, content string) string {
 
 // docs/running.md tells all options, from their declarations (B3).
 func TestRunningTellsAllOptions(t *testing.T) {
-	opts, flags := declared()
 	var table strings.Builder
 	table.WriteString("| flag | environment | default | meaning |\n|---|---|---|---|\n")
-	for _, name := range opts.order {
-		flag := flags.Lookup(name)
+	for _, flag := range declared() {
 		var variables []string
-		for _, variable := range opts.env[name] {
+		for _, variable := range flag.variables {
 			variables = append(variables, "`"+variable+"`")
 		}
 		value := ""
 		if flag.DefValue != "" {
 			value = "`" + flag.DefValue + "`"
 		}
-		fmt.Fprintf(&table, "| `--%s` | %s | %s | %s |\n", name, strings.Join(variables, ", "), value, strings.ReplaceAll(sentence(flag), "|", `\|`))
+		fmt.Fprintf(&table, "| `--%s` | %s | %s | %s |\n", flag.Name, strings.Join(variables, ", "), value, strings.ReplaceAll(sentence(flag.Flag), "|", `\|`))
 	}
 	const path = "docs/running.md"
 	document, err := os.ReadFile(repository + path)
@@ -103,27 +110,4 @@ func TestRunningTellsAllOptions(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, path, between(t, string(document), "<!-- options -->", "<!-- end of options -->", table.String()))
-}
-
-// Every variable that a page of docs or the chart names belongs to an option, or is one
-// of those that hooks get.
-func TestDocumentedVariablesExist(t *testing.T) {
-	opts, _ := declared()
-	known := append(slices.Collect(maps.Keys(unservedVariables())), "ADDON_OPERATOR_POD")
-	for _, name := range opts.order {
-		known = append(known, opts.env[name]...)
-	}
-	for _, path := range []string{"docs/running.md", "docs/troubleshooting.md", "docs/high-availability.md", "deploy/chart/values.yaml", "deploy/chart/templates/deployment.yaml", "Dockerfile"} {
-		text, err := os.ReadFile(repository + path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		words := strings.FieldsFunc(string(text), func(r rune) bool { return r != '_' && (r < 'A' || r > 'Z') && (r < '0' || r > '9') })
-		for _, word := range words {
-			ours := strings.HasPrefix(word, "ADDON_OPERATOR_") || strings.HasPrefix(word, "HELM_") || strings.HasPrefix(word, "KUBE_")
-			if ours && !slices.Contains(known, word) {
-				t.Errorf("%s names %s, which no option has", path, word)
-			}
-		}
-	}
 }

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	networkingv1 "k8s.io/api/networking/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -36,21 +35,6 @@ func TestChartSecuresMetrics(t *testing.T) {
 		t.Errorf("secure %t, certificate mounted %t, probes %s and %s", cfg.SecureMetrics, mounted, c.LivenessProbe.HTTPGet.Scheme, c.ReadinessProbe.HTTPGet.Scheme)
 	}
 	all := rendered(t, values)
-	granted := map[string]bool{}
-	for document := range strings.SplitSeq(all["rbac.yaml"], "\n---\n") {
-		var r rbacv1.ClusterRole
-		if err := yaml.Unmarshal([]byte(document), &r); err != nil {
-			t.Fatal(err)
-		}
-		for _, rule := range r.Rules {
-			granted[r.Kind+" "+rule.APIGroups[0]+" "+rule.Resources[0]+" "+strings.Join(rule.Verbs, ",")] = true
-		}
-	}
-	for _, d := range reviewDemands() {
-		if need := "ClusterRole " + d.resource.Group + " " + d.resource.Resource + " " + strings.Join(d.verbs, ","); !granted[need] {
-			t.Errorf("not granted: %s", need)
-		}
-	}
 	for _, want := range []string{"nonResourceURLs: [/metrics, /metrics/hooks]", "kubernetes.io/service-account-token"} {
 		if !strings.Contains(all["metricsreader.yaml"], want) {
 			t.Errorf("no %s for Prometheus", want)
@@ -88,22 +72,5 @@ func TestChartHasANetworkPolicy(t *testing.T) {
 	}
 	if rendered(t, "networkPolicy: {create: false}")["networkpolicy.yaml"] != "" {
 		t.Error("it cannot be switched off")
-	}
-}
-
-// J11: so does 'rbac generate', when it has the option.
-func TestRulesOfSecureMetrics(t *testing.T) {
-	for env, want := range map[string]bool{"": false, "true": true} {
-		_, args := laidOut(t, "")
-		out, err := commanded(variables{"ADDON_OPERATOR_SECURE_METRICS": env}, args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rules := ruled(t, out)
-		for _, rule := range []string{"authentication.k8s.io | tokenreviews |  | create", "authorization.k8s.io | subjectaccessreviews |  | create"} {
-			if strings.Contains(rules, rule) != want {
-				t.Errorf("option %q:\n%s", env, rules)
-			}
-		}
 	}
 }

@@ -1,0 +1,57 @@
+package actors
+
+import "addon-operator/messages/view"
+
+// convergePhase is where 'reload all modules' is.
+//
+//	created -StartUp-> starting -ReloadModules-> reloading -FinishReload-> idle
+//	idle -requestReload-> requested -ReloadModules-> reloading
+//	reloading -requestReload-> overtaken -ReloadModules-> reloading
+//
+// In starting, requested and overtaken the task ReloadModules waits in the main queue, and one is enough (F9). In
+// reloading the steps of the reload are there. What is left of the steps of one that is overtaken is dropped, and what
+// has begun ends without effect (F10).
+type convergePhase string
+
+const (
+	created   convergePhase = "created"
+	starting  convergePhase = "starting"
+	idle      convergePhase = "idle"
+	requested convergePhase = "requested"
+	reloading convergePhase = "reloading"
+	overtaken convergePhase = "overtaken"
+)
+
+func convergeTransitions(from convergePhase) []convergePhase {
+	switch from {
+	case created:
+		return []convergePhase{starting}
+	case idle:
+		return []convergePhase{requested}
+	case starting, requested, overtaken:
+		return []convergePhase{reloading}
+	case reloading:
+		return []convergePhase{idle, overtaken}
+	}
+	return nil
+}
+
+// become is the only way to change the phase.
+func (c *converge) become(to convergePhase) {
+	changePhase(c.log, "converge", c.phase, to, convergeTransitions(c.phase))
+	c.phase = to
+}
+
+// begun: the first reload has.
+func (p convergePhase) begun() bool { return p != created && p != starting }
+
+// shown is the phase as people see it.
+func (p convergePhase) shown() string {
+	switch p {
+	case created, starting:
+		return view.ConvergeStarting
+	case idle:
+		return view.ConvergeIdle
+	}
+	return view.ConvergeReloading
+}

@@ -1,0 +1,114 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// clock is the time of a scenario. It stands still until a step advances it; then
+// everything that becomes due happens at its time, one instant after the other.
+type clock struct {
+	now   time.Time
+	ticks map[string]time.Time // when crontabs fire next
+	tries map[string]time.Time // when failed runs are tried again, by path and attempt
+}
+
+// startOfTime is a Thursday.
+func startOfTime() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
+
+func newClock() *clock {
+	return &clock{now: startOfTime(), ticks: map[string]time.Time{}, tries: map[string]time.Time{}}
+}
+
+// mostInstants is more than any scenario needs: a tick each second for three hours.
+const mostInstants = 10_000
+
+// Advance implements Cast: crontabs fire, and failed tasks are tried again.
+func (p *play) Advance(ctx context.Context, d time.Duration) error {
+	if p.Operator == nil {
+		return errNotRunning
+	}
+	end := p.clock.now.Add(d)
+	for range mostInstants {
+		due := p.clock.next(p.recorder.schedules(), p.waiting())
+		if due.IsZero() || due.After(end) {
+			p.clock.now = end
+			return nil
+		}
+		p.clock.now = due
+		p.happen(due)
+		if err := p.Settle(ctx); err != nil {
+			return fmt.Errorf("at %s: %w", due.Sub(startOfTime()), err)
+		}
+	}
+	return fmt.Errorf("advance: more than %d things become due in %s; let less time pass, or tick", mostInstants, d)
+}
+
+// next is the first instant at which something is due; zero when nothing ever is. What is
+// seen for the first time counts from now.
+func (c *clock) next(schedules map[string]crontab, waiting map[string]supervisor.RunStatus) (first time.Time) {
+	earlier := func(t time.Time) {
+		if t.IsZero() {
+			return // a crontab that no day fits, such as the 30th of February
+		}
+		if first.IsZero() || t.Before(first) {
+			first = t
+		}
+	}
+	for crontab, at := range schedules {
+		if c.ticks[crontab].IsZero() {
+			c.ticks[crontab] = at.schedule.Next(c.now)
+		}
+		earlier(c.ticks[crontab])
+	}
+	kept := map[string]time.Time{}
+	for path, status := range waiting {
+		key := fmt.Sprintf("%s %d", path, status.Attempt)
+		if kept[key] = c.tries[key]; kept[key].IsZero() {
+			kept[key] = c.now.Add(delay(status.Attempt))
+		}
+		earlier(kept[key])
+	}
+	c.tries = kept
+	return first
+}
+
+// delay is how long a task waits after so many attempts that failed (F7).
+func delay(attempts int) (d time.Duration) {
+	delays := supervisor.Backoff()
+	for range attempts {
+		d = delays.NextBackOff()
+	}
+	return d
+}
+
+// happen does what is due now. All failed tasks of an owner are tried again together.
+func (p *play) happen(now time.Time) {
+	for key, due := range p.clock.tries {
+		if owner, _, ok := strings.Cut(strings.TrimPrefix(key, "operator/"), "/run/"); ok && !due.After(now) {
+			p.Operator.Send(owner, messages.RetryNow{})
+		}
+	}
+	for crontab, at := range p.recorder.schedules() {
+		if due := p.clock.ticks[crontab]; !due.IsZero() && !due.After(now) {
+			p.Operator.Send("schedule", messages.ScheduleFired{Crontab: crontab})
+			p.clock.ticks[crontab] = at.schedule.Next(now)
+		}
+	}
+}
+
+// waiting are the runs that failed and wait for their next try, by path.
+func (p *play) waiting() map[string]supervisor.RunStatus {
+	found := map[string]supervisor.RunStatus{}
+	p.Visit(func(n *supervisor.Node) {
+		if status, ok := n.Status.(supervisor.RunStatus); ok && !status.RetryAt.IsZero() {
+			found[n.Path] = status
+		}
+	})
+	return found
+}

@@ -1,0 +1,253 @@
+package scenario
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/actors"
+	"addon-operator/kube"
+	"addon-operator/kube/apiserver"
+	"addon-operator/kube/objectpatch"
+)
+
+// Where the operator of a script lives.
+const (
+	Namespace     = "addon-operator"
+	ConfigMapName = "addon-operator"
+)
+
+// DefaultVersion is the version of Kubernetes of scripts that name none.
+const DefaultVersion = "v1.33.0"
+
+// Cluster is an API server in memory as the operator of a script sees it. The client is the
+// one of the operator; watches are notified in the goroutine that makes a change, so that a trace
+// is the same each time.
+type Cluster struct {
+	Server    *apiserver.Server
+	Client    *kube.Client
+	ConfigMap Settings // of the operator
+	Secret    Settings // with values
+	// Faults may be nil: then no operation on objects fails.
+	Faults *Faults
+	// Note is called with what the operator writes to its ConfigMap and its Secret. It may be nil.
+	Note func(format string, args ...any)
+	// Deliver is given the events of watches, to call them in their order. Nil: at once.
+	Deliver func(event func())
+}
+
+// NewCluster makes an empty cluster of this version of Kubernetes.
+func NewCluster(version string, log *slog.Logger) *Cluster {
+	c := &Cluster{Server: apiserver.New(version)}
+	c.Server.EnsureNamespace(Namespace)
+	// The configuration names an address; nothing else can be wrong with it.
+	c.Client, _ = kube.Connect(kube.Options{Config: c.Server.RESTConfig(), QPS: -1, Log: log})
+	c.ConfigMap = Settings{c, "ConfigMap", c.Client.ReadConfigMap, c.Client.WriteConfigMap, c.Server.ConfigMap, c.Server.WatchConfigMap}
+	c.Secret = Settings{c, "Secret", c.Client.ReadSecret, c.Client.WriteSecret, c.Server.Secret, c.Server.WatchSecret}
+	return c
+}
+
+func (c *Cluster) note(format string, args ...any) {
+	if c.Note != nil {
+		c.Note(format, args...)
+	}
+}
+
+func (c *Cluster) deliver(event func()) {
+	if c.Deliver == nil {
+		event()
+		return
+	}
+	c.Deliver(event)
+}
+
+// Settings are the ConfigMap of the operator, or the Secret with values: for the operator
+// (actors.ConfigMap, actors.Secret), and for people who edit them.
+type Settings struct {
+	cluster *Cluster
+	kind    string
+	read    func(ctx context.Context, namespace, name string) (kube.ConfigMap, error)
+	write   func(ctx context.Context, namespace, name string, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
+	now     func(namespace, name string) kube.ConfigMap
+	watch   func(ctx context.Context, namespace, name string, notify func(kube.ConfigMap))
+}
+
+// Read implements actors.ConfigMap and actors.Secret.
+func (s Settings) Read(ctx context.Context) (kube.ConfigMap, error) {
+	return s.read(ctx, Namespace, ConfigMapName)
+}
+
+// Watch implements actors.ConfigMap and actors.Secret.
+func (s Settings) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
+	s.watch(ctx, Namespace, ConfigMapName, func(content kube.ConfigMap) {
+		s.cluster.deliver(func() { notify(content) })
+	})
+}
+
+// Write implements actors.ConfigMap and actors.Secret.
+func (s Settings) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
+	written, err := s.write(ctx, Namespace, ConfigMapName, base, set)
+	for _, key := range slices.Sorted(maps.Keys(set)) {
+		switch {
+		case err != nil:
+		case set[key] == nil:
+			s.cluster.note("%s: operator removes %s", strings.ToLower(s.kind), key)
+		default:
+			s.cluster.note("%s: operator writes %s=%q", strings.ToLower(s.kind), key, *set[key])
+		}
+	}
+	return written, err
+}
+
+// RemoveConfirmation implements actors.ConfigMap.
+func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
+	left, err := s.cluster.Client.RemoveConfirmation(ctx, Namespace, ConfigMapName, value)
+	if err == nil {
+		s.cluster.note("configmap: operator removes the annotation %s=%s", kube.ConfirmPurgeAnnotation, value)
+	}
+	return left, err
+}
+
+// NoteWritten implements actors.ConfigMap.
+func (s Settings) NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error) {
+	return s.cluster.Client.NoteWritten(ctx, Namespace, ConfigMapName, text)
+}
+
+// Data is the content; nil when the object does not exist.
+func (s Settings) Data() map[string]string { return s.now(Namespace, ConfigMapName).Data }
+
+// Set replaces the content, as a person would; nil deletes the object.
+func (s Settings) Set(data map[string]string) error {
+	if data == nil {
+		_, err := s.cluster.Delete(Reference{APIVersion: "v1", Kind: s.kind, Namespace: Namespace, Name: ConfigMapName})
+		return err
+	}
+	annotations := map[string]any{}
+	if written := s.now(Namespace, ConfigMapName).Written; written != "" {
+		annotations[kube.WrittenAnnotation] = written
+	}
+	return s.apply(data, annotations)
+}
+
+// Annotate adds an annotation, as a person would; the object is created when there is none.
+func (s Settings) Annotate(name, value string) error {
+	return s.apply(s.Data(), map[string]any{name: value})
+}
+
+func (s Settings) apply(data map[string]string, annotations map[string]any) error {
+	texts := map[string]any{}
+	for key, text := range data {
+		if s.kind == "Secret" {
+			text = base64.StdEncoding.EncodeToString([]byte(text))
+		}
+		texts[key] = text
+	}
+	metadata := map[string]any{"namespace": Namespace, "name": ConfigMapName}
+	if len(annotations) > 0 {
+		metadata["annotations"] = annotations
+	}
+	return s.cluster.Apply(map[string]any{"apiVersion": "v1", "kind": s.kind, "data": texts, "metadata": metadata})
+}
+
+// Edit changes keys, as a person would; nil removes one.
+func (s Settings) Edit(keys map[string]*string) error {
+	data := s.Data()
+	for key, text := range keys {
+		switch {
+		case text == nil:
+			delete(data, key)
+		case data == nil:
+			data = map[string]string{key: *text}
+		default:
+			data[key] = *text
+		}
+	}
+	if data == nil {
+		return nil // there was nothing to remove
+	}
+	return s.Set(data)
+}
+
+// Reference names an object. Without apiVersion it is of the first kind of that name.
+type Reference struct {
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	Namespace  string `json:"namespace"`
+	Name       string `json:"name"`
+}
+
+// ParseReference reads KIND NAMESPACE/NAME, or KIND NAME.
+func ParseReference(text string) Reference {
+	kind, name, _ := strings.Cut(text, " ")
+	if namespace, name, ok := strings.Cut(name, "/"); ok {
+		return Reference{Kind: kind, Namespace: namespace, Name: name}
+	}
+	return Reference{Kind: kind, Name: name}
+}
+
+// String names the object.
+func (r Reference) String() string {
+	return strings.TrimSpace(r.Kind + " " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/"))
+}
+
+// Object is an object that has nothing but its name.
+func (r Reference) Object() map[string]any {
+	meta := map[string]any{"name": r.Name}
+	if r.Namespace != "" {
+		meta["namespace"] = r.Namespace
+	}
+	return map[string]any{"kind": r.Kind, "metadata": meta}
+}
+
+// Apply creates or changes an object. One without apiVersion is of the first kind of its
+// name.
+func (c *Cluster) Apply(object map[string]any) error {
+	if _, ok := object["apiVersion"]; !ok {
+		word, _ := object["kind"].(string)
+		apiVersion, kind, found := c.Server.Kind(word)
+		if !found {
+			return fmt.Errorf("there is no kind %q; the step 'kind %s' makes it", word, word)
+		}
+		object = maps.Clone(object)
+		object["apiVersion"], object["kind"] = apiVersion, kind
+	}
+	return c.Server.Apply(object)
+}
+
+// Delete removes an object. It reports whether it existed.
+func (c *Cluster) Delete(r Reference) (bool, error) {
+	return c.Server.Delete(r.APIVersion, r.Kind, r.Namespace, r.Name)
+}
+
+// CheckObjectPatches implements work.Objects.
+func (c *Cluster) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
+	return c.Client.CheckObjectPatches(ctx, patches)
+}
+
+// ApplyObjectPatches implements work.Objects.
+func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
+	refused := c.Faults.Take(FaultOfObjects, len(patches))
+	select {
+	case <-time.After(c.Faults.Lasts(FaultOfObjects)):
+	case <-ctx.Done():
+	}
+	if c.Faults.Died() {
+		return patches, ErrDead
+	}
+	left, err = c.Client.ApplyObjectPatches(ctx, patches[refused:])
+	if refused > 0 {
+		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the API server was told to refuse it", patches[0]), err)
+	}
+	return left, err
+}
+
+// WatchObjects is the Watch of actors.World.
+func (c *Cluster) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+	return c.Server.WatchObjects(ctx, spec, func(change kube.Change) { c.deliver(func() { notify(change) }) }, synced)
+}

@@ -1,0 +1,203 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"addon-operator/actors"
+	"addon-operator/supervisor"
+)
+
+// Cast is who plays with the actors: real hooks, charts and Helm in package scenario, scripted
+// hooks and releases in memory in package testkit. They differ in what time is, too.
+type Cast interface {
+	// World is what an operator needs that is about to start, but for what an Engine has.
+	World() (actors.World, error)
+	// Await calls f while the play goes on, and returns what f does.
+	Await(f func() error) error
+	// Settle returns when nothing happens any more until a step or time changes something.
+	Settle(ctx context.Context) error
+	// Advance lets time pass.
+	Advance(ctx context.Context, d time.Duration) error
+}
+
+// Engine plays the steps of a script with its cast.
+type Engine struct {
+	Cast     Cast
+	Cluster  *Cluster
+	Faults   *Faults
+	Trace    *Trace
+	Operator *actors.Operator // nil while none runs
+	Refused  error            // why the latest start was refused
+
+	Lifetime context.Context    // of the operator that was started last, and of what it writes
+	End      context.CancelFunc // ends it
+}
+
+// NewEngine makes an engine with an empty cluster, whose cast is to be set.
+func NewEngine(cluster *Cluster, trace *Trace) *Engine {
+	e := &Engine{Cluster: cluster, Faults: NewFaults(), Trace: trace}
+	cluster.Faults = e.Faults
+	return e
+}
+
+// errNotRunning is what steps return that need the operator.
+var errNotRunning = errors.New("the operator does not run, because its start was refused")
+
+// Start starts the operator. That it refuses to start is no error but noted. Begin is given the lifetime.
+func (e *Engine) Start(begin func(*actors.Operator, context.Context) error) error {
+	if e.Operator != nil {
+		return errors.New("it is running")
+	}
+	world, err := e.Cast.World()
+	if err != nil {
+		return err
+	}
+	world.ConfigMap = e.Cluster.ConfigMap
+	if world.Secret == nil {
+		world.Secret = e.Cluster.Secret
+	}
+	if world.Objects == nil {
+		world.Objects = e.Cluster
+	}
+	world.Watch = e.Cluster.WatchObjects
+	e.Lifetime, e.End = context.WithCancel(context.Background())
+	world.Writes = e.Lifetime
+	operator := actors.New(world)
+	e.Operator, e.Refused = operator, nil
+	err = e.Cast.Await(func() error { return begin(operator, e.Lifetime) })
+	if err != nil && e.Operator == operator { // it has not died over that
+		e.Operator, e.Refused = nil, err
+		e.End()
+	}
+	return nil
+}
+
+// Stop stops the operator, if it runs.
+func (e *Engine) Stop(ctx context.Context) error {
+	if e.Operator == nil {
+		return nil
+	}
+	operator := e.Operator
+	err := e.Cast.Await(func() error { return operator.Stop(ctx) })
+	e.Operator = nil
+	e.End()
+	return err
+}
+
+// Visit shows what each actor says of itself, parents first.
+func (e *Engine) Visit(see func(*supervisor.Node)) {
+	if e.Operator == nil {
+		return
+	}
+	var visit func([]*supervisor.Node)
+	visit = func(nodes []*supervisor.Node) {
+		for _, n := range nodes {
+			see(n)
+			visit(n.Children)
+		}
+	}
+	visit(e.Operator.Inspector().Tree())
+}
+
+// Line is a step of a script, however that is written.
+type Line struct {
+	Place string // for errors
+	Verb  string
+	Rest  string // the other words
+	Data  any    // of steps that words do not say
+}
+
+// NameAndNumber reads the words as NAME N. The name may be missing.
+func (l Line) NameAndNumber() (string, int, error) {
+	name, text := l.last()
+	n, err := strconv.Atoi(text)
+	return name, n, err
+}
+
+// NameAndDuration reads the words as NAME DURATION. The name may be missing.
+func (l Line) NameAndDuration() (string, time.Duration, error) {
+	name, text := l.last()
+	d, err := time.ParseDuration(text)
+	return name, d, err
+}
+
+func (l Line) last() (before, last string) {
+	space := strings.LastIndex(l.Rest, " ")
+	return l.Rest[:max(space, 0)], l.Rest[space+1:]
+}
+
+// Step does what a line says.
+type Step func(ctx context.Context, e *Engine, line Line) error
+
+// Steps are what all scripts can do, by verb.
+func Steps() map[string]Step {
+	return map[string]Step{
+		"advance":      advance,
+		"delete":       remove,
+		"fail":         Failing(FaultOfHook, ""),
+		"fail-config":  Failing(FaultOfHook, AskConfig),
+		"fail-helm":    Failing(FaultOfHelm, ""),
+		"fail-objects": Failing(FaultOfObjects, ""),
+		"slow":         slowing(FaultOfHook, ""),
+		"slow-config":  slowing(FaultOfHook, AskConfig),
+		"slow-helm":    slowing(FaultOfHelm, ""),
+		"slow-objects": slowing(FaultOfObjects, ""),
+	}
+}
+
+// Failing makes the next actions of a kind fail: VERB NAME N.
+func Failing(kind, end string) Step {
+	return func(_ context.Context, e *Engine, line Line) error {
+		name, n, err := line.NameAndNumber()
+		e.Faults.Fail(kind+name+end, n)
+		return err
+	}
+}
+
+// slowing lets the actions of a kind take long: VERB NAME DURATION.
+func slowing(kind, end string) Step {
+	return func(_ context.Context, e *Engine, line Line) error {
+		name, d, err := line.NameAndDuration()
+		e.Faults.Slow(kind+name+end, d)
+		return err
+	}
+}
+
+func advance(ctx context.Context, e *Engine, line Line) error {
+	d, err := time.ParseDuration(line.Rest)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("advance: %q is no duration such as 90s or 1h30m", line.Rest)
+	}
+	return e.Cast.Advance(ctx, d)
+}
+
+func remove(_ context.Context, e *Engine, line Line) error {
+	r, ok := line.Data.(Reference)
+	if !ok {
+		r = ParseReference(line.Rest)
+	}
+	found, err := e.Cluster.Delete(r)
+	if err == nil && !found {
+		err = fmt.Errorf("delete: there is no %s", r)
+	}
+	return err
+}
+
+// Play does the steps one after the other, and lets happen what comes of each.
+func (e *Engine) Play(ctx context.Context, lines []Line, step func(Line) error) error {
+	for _, line := range lines {
+		err := step(line)
+		if err == nil {
+			err = e.Cast.Settle(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", line.Place, err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,85 @@
+package scenario
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Faults are what goes wrong because a script says so: actions that fail, and that take long.
+// An action is named by its kind, such as FaultOfHook, and its hook or release. Nil Faults
+// are none.
+type Faults struct {
+	mu    sync.Mutex
+	fail  map[string]int // how often an action will fail
+	lasts map[string]time.Duration
+	// Dead: the operator has died, and what it does fails.
+	Dead atomic.Bool
+}
+
+// ErrDead ends what an operator was doing when it died.
+var ErrDead = errors.New("the operator is dead")
+
+// Died reports whether the operator has died.
+func (f *Faults) Died() bool { return f != nil && f.Dead.Load() }
+
+// The kinds of actions.
+const (
+	FaultOfHook    = "hook "
+	FaultOfHelm    = "helm "
+	FaultOfObjects = "objects " // all object patches; there is no name
+)
+
+// AskConfig ends the name of the question for the configuration of a hook.
+const AskConfig = " --config"
+
+// NewFaults makes an empty set.
+func NewFaults() *Faults { return &Faults{fail: map[string]int{}, lasts: map[string]time.Duration{}} }
+
+// Fail makes the next n actions fail.
+func (f *Faults) Fail(action string, n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail[action] = n
+}
+
+// Slow makes an action take so long from now on.
+func (f *Faults) Slow(action string, d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.lasts[action] = d
+}
+
+// Take returns how many of the next n actions fail, and counts them.
+func (f *Faults) Take(action string, n int) int {
+	if f == nil {
+		return 0
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n = min(n, f.fail[action])
+	f.fail[action] -= n
+	return n
+}
+
+// TakeFile is Take for one action on a file: the script may name it by the end of its path.
+func (f *Faults) TakeFile(kind, path string) bool {
+	for more := true; more; _, path, more = strings.Cut(path, "/") {
+		if f.Take(kind+path, 1) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Lasts is how long an action takes.
+func (f *Faults) Lasts(action string) time.Duration {
+	if f == nil {
+		return 0
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.lasts[action]
+}

@@ -1,0 +1,153 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"addon-operator/values"
+)
+
+// Scenario is a file. Its schema is module-test.v1.schema.json.
+type Scenario struct {
+	Description string `json:"description"`
+	Given       given  `json:"given"`
+	Steps       []step `json:"steps"`
+	Expect      expect `json:"expect"`
+
+	path   string // of the file
+	name   string // MODULE/FILE
+	unit   unit
+	broken error // why the file is no scenario
+}
+
+// Name is the name of the module and that of the file, without .yaml.
+func (s *Scenario) Name() string { return s.name }
+
+// Path is where the file lies.
+func (s *Scenario) Path() string { return s.path }
+
+// tree is a map of JSON whose integers stay integers.
+type tree map[string]any
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *tree) UnmarshalJSON(data []byte) error {
+	var into map[string]any
+	err := utiljson.Unmarshal(data, &into)
+	*t = into
+	return err
+}
+
+// trees is one tree or a list of them.
+type trees []tree
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (t *trees) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
+		return json.Unmarshal(data, (*[]tree)(t))
+	}
+	*t = make(trees, 1)
+	return json.Unmarshal(data, &(*t)[0])
+}
+
+type given struct {
+	KubernetesVersion string   `json:"kubernetesVersion"`
+	Objects           []tree   `json:"objects"`
+	ConfigMap         tree     `json:"configMap"`
+	Values            tree     `json:"values"`
+	FromGlobalHooks   tree     `json:"fromGlobalHooks"`
+	Modules           []string `json:"modules"`
+	GlobalHooks       bool     `json:"globalHooks"`
+}
+
+type step struct {
+	Apply     trees      `json:"apply"`
+	Delete    *Reference `json:"delete"`
+	ConfigMap tree       `json:"configMap"`
+	Tick      string     `json:"tick"`
+	Advance   string     `json:"advance"`
+	FailHook  *failHook  `json:"failHook"`
+	FailHelm  *failHelm  `json:"failHelm"`
+	Retry     bool       `json:"retry"`
+	Restart   bool       `json:"restart"`
+	Expect    *expect    `json:"expect"`
+}
+
+type failHook struct {
+	Hook  string `json:"hook"`
+	Times int    `json:"times"`
+}
+
+type failHelm struct {
+	Module string `json:"module"`
+	Times  int    `json:"times"`
+}
+
+type expect struct {
+	Hooks     []run             `json:"hooks"`
+	Values    tree              `json:"values"`
+	ConfigMap tree              `json:"configMap"`
+	Objects   []tree            `json:"objects"`
+	Absent    []Reference       `json:"absent"`
+	Rendered  string            `json:"rendered"`
+	Metrics   []metric          `json:"metrics"`
+	Log       []string          `json:"log"`
+	Modules   map[string]string `json:"modules"`
+	Failing   map[string]string `json:"failing"`
+	Refused   string            `json:"refused"`
+}
+
+type run struct {
+	Hook          string `json:"hook"`
+	Binding       string `json:"binding"`
+	Context       tree   `json:"context"`
+	Contexts      []tree `json:"contexts"`
+	ValuesPatch   []tree `json:"valuesPatch"`
+	ConfigPatch   []tree `json:"configPatch"`
+	ObjectPatches []tree `json:"objectPatches"`
+	Fails         any    `json:"fails"` // nil, bool or text
+	Times         *int   `json:"times"`
+}
+
+type metric struct {
+	Name   string            `json:"name"`
+	Labels map[string]string `json:"labels"`
+	Value  *float64          `json:"value"`
+}
+
+// parse reads a scenario. One that is wrong in its form knows all that is; it is there all
+// the same, so that the others are played and a report has it as a failure.
+func parse(path string) *Scenario {
+	s := &Scenario{}
+	data, err := os.ReadFile(path)
+	if err == nil {
+		s, err = parseBytes(data)
+	}
+	if err != nil {
+		s = &Scenario{Description: "the file is no scenario", broken: fmt.Errorf("%s: %w", path, err)}
+	}
+	s.path = path
+	return s
+}
+
+func parseBytes(data []byte) (*Scenario, error) {
+	document, err := values.ParseYAML(data)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkShape(document); err != nil {
+		return nil, err
+	}
+	text, err := values.JSON(document)
+	if err != nil {
+		return nil, err
+	}
+	s := &Scenario{}
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, err
+	}
+	return s, nil
+}

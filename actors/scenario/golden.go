@@ -1,0 +1,149 @@
+package scenario
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/pmezard/go-difflib/difflib"
+	dto "github.com/prometheus/client_model/go"
+
+	"addon-operator/helm"
+	"addon-operator/values"
+)
+
+// checkRendered compares all objects of the release of the module with a golden file.
+func (p *play) checkRendered(name string) []string {
+	if name == "" {
+		return nil
+	}
+	path := filepath.Join(filepath.Dir(p.scenario.path), name)
+	got, err := p.rendered()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	if p.options.Update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			return []string{err.Error()}
+		}
+		return nil
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		return []string{fmt.Sprintf("%v; run the test with --update to write it", err)}
+	}
+	if string(want) == got {
+		return nil
+	}
+	return []string{"the objects differ; --update rewrites the file\n" + Diff(string(want), got, name, "rendered now")}
+}
+
+// Diff shows the lines in which two texts differ, with what stands around them.
+func Diff(want, got, nameOfWant, nameOfGot string) string {
+	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{
+		A: difflib.SplitLines(want), B: difflib.SplitLines(got), FromFile: nameOfWant, ToFile: nameOfGot, Context: 3,
+	})
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// rendered are the objects of the release, without what differs from run to run.
+func (p *play) rendered() (string, error) {
+	release := nameOf(p.scenario.unit.module)
+	var documents []string
+	for _, object := range p.Cluster.Server.Objects() {
+		meta, _ := object["metadata"].(map[string]any)
+		notes, _ := meta["annotations"].(map[string]any)
+		if notes["meta.helm.sh/release-name"] != release {
+			continue
+		}
+		for _, key := range []string{"uid", "resourceVersion", "creationTimestamp", "generation"} {
+			delete(meta, key)
+		}
+		if labels, ok := meta["labels"].(map[string]any); ok {
+			delete(labels, helm.MarkLabel) // the same on all objects
+		}
+		delete(notes, "meta.helm.sh/release-name")
+		delete(notes, "meta.helm.sh/release-namespace")
+		if len(notes) == 0 {
+			delete(meta, "annotations")
+		}
+		text, err := values.YAML(object)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", identity(object), err)
+		}
+		documents = append(documents, string(text))
+	}
+	slices.Sort(documents)
+	return strings.Join(documents, "---\n"), nil
+}
+
+// checkMetrics looks for what hooks have reported.
+func (p *play) checkMetrics(want []metric) (problems []string) {
+	if len(want) == 0 {
+		return nil
+	}
+	if p.Operator == nil {
+		return []string{errNotRunning.Error()}
+	}
+	families, err := p.Operator.Metrics().HookRegistry.Gather()
+	if err != nil {
+		return []string{err.Error()}
+	}
+	var all []string
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			all = append(all, f.GetName()+labelText(m)+" "+fmt.Sprint(amount(m)))
+		}
+	}
+	for _, w := range want {
+		if !slices.ContainsFunc(families, func(f *dto.MetricFamily) bool {
+			return f.GetName() == w.Name && slices.ContainsFunc(f.GetMetric(), w.is)
+		}) {
+			problems = append(problems, fmt.Sprintf("there is no metric %s like it; %s", w.Name, thereAre(all)))
+		}
+	}
+	return problems
+}
+
+func thereAre(list []string) string {
+	if len(list) == 0 {
+		return "there are none"
+	}
+	return "there are:\n    " + strings.Join(list, "\n    ")
+}
+
+// labelText shows labels as they are written in metrics: {hook="a.sh",module="a"}.
+func labelText(m *dto.Metric) string {
+	var labels []string
+	for _, l := range m.GetLabel() {
+		labels = append(labels, fmt.Sprintf("%s=%q", l.GetName(), l.GetValue()))
+	}
+	return "{" + strings.Join(labels, ",") + "}"
+}
+
+func (w metric) is(m *dto.Metric) bool {
+	for name, value := range w.Labels {
+		if !slices.ContainsFunc(m.GetLabel(), func(l *dto.LabelPair) bool { return l.GetName() == name && l.GetValue() == value }) {
+			return false
+		}
+	}
+	return w.Value == nil || *w.Value == amount(m)
+}
+
+// amount is the value of a gauge or counter, and how many a histogram has counted.
+func amount(m *dto.Metric) float64 {
+	switch {
+	case m.Gauge != nil:
+		return m.Gauge.GetValue()
+	case m.Counter != nil:
+		return m.Counter.GetValue()
+	case m.Histogram != nil:
+		return float64(m.Histogram.GetSampleCount())
+	}
+	return m.GetUntyped().GetValue()
+}

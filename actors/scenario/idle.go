@@ -1,0 +1,113 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+)
+
+// dispatcher runs each mailbox that has work in a goroutine, as the default one, and
+// counts them.
+type dispatcher struct {
+	busy  atomic.Int64
+	turns atomic.Uint64
+}
+
+// Schedule implements actor.Dispatcher.
+func (d *dispatcher) Schedule(turn func()) {
+	d.busy.Add(1)
+	d.turns.Add(1)
+	go func() {
+		defer d.busy.Add(-1)
+		turn()
+	}()
+}
+
+// Throughput implements actor.Dispatcher.
+func (d *dispatcher) Throughput() int { return 300 }
+
+// quiet is how long nothing must happen until runs that are in progress, but wait for
+// something that a failed task holds up, count as idle.
+const quiet = 500 * time.Millisecond
+
+// Settle implements Cast: it returns when the operator has nothing to do until something happens: no
+// mailbox has work, nothing outside is under way, and every run waits for its next try.
+func (p *play) Settle(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, p.options.StepTimeout)
+	defer cancel()
+	changed := time.Now()
+	for last := p.activity(); ; {
+		idle := p.dispatcher.busy.Load() == 0 && p.recorder.underWay.Load() == 0
+		working := len(p.working())
+		now := p.activity()
+		if now != last || !idle {
+			last, changed = now, time.Now()
+		}
+		if idle && now == last && (working == 0 && time.Since(changed) > 0 && p.stillIdle(now) || time.Since(changed) > quiet) {
+			return nil
+		}
+		select {
+		case <-time.After(time.Millisecond):
+		case <-ctx.Done():
+			return fmt.Errorf("the operator is not idle after %s:\n  %s", p.options.StepTimeout, strings.Join(p.working(), "\n  "))
+		}
+	}
+}
+
+// activity changes whenever anything happens.
+func (p *play) activity() [2]uint64 {
+	return [2]uint64{p.dispatcher.turns.Load(), p.recorder.done.Load()}
+}
+
+// stillIdle looks a second time: a mailbox may have got work while runs were counted.
+func (p *play) stillIdle(before [2]uint64) bool {
+	return p.dispatcher.busy.Load() == 0 && p.recorder.underWay.Load() == 0 && p.activity() == before
+}
+
+// working are the runs that are in progress, and the modules that are about to be healed.
+func (p *play) working() (list []string) {
+	p.Visit(func(n *supervisor.Node) {
+		if healer, ok := n.Status.(view.HealerReporter); ok {
+			for _, module := range healer.Healer().Ailing {
+				list = append(list, n.Path+": objects of "+module+" are absent")
+			}
+		}
+		if !strings.Contains(n.Path, "/run/") {
+			return
+		}
+		status, _ := n.Status.(supervisor.RunStatus)
+		if status.RetryAt.IsZero() {
+			list = append(list, fmt.Sprintf("%s: %s", n.Path, status))
+		}
+	})
+	return list
+}
+
+// failing are the tasks that wait for their next try, by owner.
+func (p *play) failing() map[string]string {
+	found := map[string]string{}
+	add := func(owner string, tasks []view.FailingTask) {
+		for _, t := range tasks {
+			found[owner] += t.Task + ": " + t.Error + "\n"
+		}
+	}
+	p.Visit(func(n *supervisor.Node) {
+		switch status := n.Status.(type) {
+		case view.ModuleStatus:
+			add(n.Path[strings.LastIndex(n.Path, "/")+1:], status.Failing)
+		case view.GlobalStatus:
+			add(messages.GlobalHooks, status.Failing)
+		case supervisor.RunStatus: // of converge, which publishes no list
+			if strings.Contains(n.Path, "/"+messages.Converge+"/run/") && !status.RetryAt.IsZero() {
+				found[messages.Converge] += status.Error + "\n"
+			}
+		}
+	})
+	return found
+}

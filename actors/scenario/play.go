@@ -1,0 +1,165 @@
+package scenario
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"addon-operator/actors"
+	"addon-operator/actors/work"
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+)
+
+const defaultStepLimit = time.Minute
+
+// play is one play of a scenario.
+type play struct {
+	scenario *Scenario
+	options  Options
+	dir      string
+	keys     []string // of the modules that are there
+	names    []string
+
+	*Engine
+	log        *slog.Logger
+	recorder   *recorder
+	clock      *clock
+	dispatcher *dispatcher
+
+	problems []string
+	seen     []hookRun
+}
+
+func newPlay(s *Scenario, o Options) *play {
+	trace := &Trace{}
+	p := &play{scenario: s, options: o, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock()}
+	p.Engine = NewEngine(NewCluster(cmp.Or(s.Given.KubernetesVersion, DefaultVersion), p.log), trace)
+	p.Cast, p.recorder = p, newRecorder(p.Engine, s.Given.FromGlobalHooks)
+	return p
+}
+
+// run plays the scenario in a directory of its own.
+func (p *play) run(ctx context.Context) (err error) {
+	if p.dir, err = os.MkdirTemp("", "scenario-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(p.dir)) }()
+	if err := p.writeDirs(); err != nil {
+		return err
+	}
+	if err := p.prepare(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.Cluster.Server.Close()) }()
+	if err := p.start(ctx); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	lines := make([]Line, len(p.scenario.Steps))
+	for i, step := range p.scenario.Steps {
+		lines[i] = p.line(fmt.Sprintf("steps[%d]", i), step)
+	}
+	if err := p.Play(ctx, lines, func(line Line) error { return p.step(ctx, line) }); err != nil {
+		return err
+	}
+	p.check(ctx, "expect", p.scenario.Expect)
+	return nil
+}
+
+// prepare makes the cluster and what is given there.
+func (p *play) prepare() error {
+	g := p.scenario.Given
+	for i, object := range g.Objects {
+		if err := p.Cluster.Server.Apply(object); err != nil {
+			return fmt.Errorf("given.objects[%d]: %w", i, err)
+		}
+	}
+	if g.ConfigMap != nil {
+		if err := p.editConfigMap(g.ConfigMap); err != nil {
+			return fmt.Errorf("given.configMap: %w", err)
+		}
+	}
+	if err := p.Cluster.Server.Start(""); err != nil {
+		return err
+	}
+	return p.Cluster.Server.WriteKubeconfig(p.kubeconfig(), Namespace)
+}
+
+func (p *play) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
+
+// start starts the operator and waits until it has converged.
+func (p *play) start(ctx context.Context) error {
+	if tree, err := addons.Load(p.dirs()); err == nil { // the operator reports the error: it refuses to start
+		if err := actors.CheckTree(tree); err != nil {
+			return err
+		}
+	}
+	if err := p.Start(func(o *actors.Operator, _ context.Context) error { return o.Start(ctx) }); err != nil || p.Refused != nil {
+		return err
+	}
+	return p.Settle(ctx)
+}
+
+func (p *play) stop() error {
+	ctx, cancel := context.WithTimeout(context.Background(), p.options.StepTimeout)
+	defer cancel()
+	return p.Stop(ctx)
+}
+
+func (p *play) restart(ctx context.Context) error {
+	if err := p.stop(); err != nil {
+		return err
+	}
+	return p.start(ctx)
+}
+
+// Await implements Cast: what happens, happens by itself.
+func (p *play) Await(f func() error) error { return f() }
+
+// World implements Cast: it is the one of the real operator, but for time and for watches, which
+// are notified of changes without a connection.
+func (p *play) World() (actors.World, error) {
+	client := p.Cluster.Client
+	releases, err := helm.New(helm.Options{
+		Config: client.RESTConfig(), Namespace: Namespace, HistoryMax: 10, Timeout: p.options.StepTimeout,
+		Labels: map[string]string{"heritage": "addon-operator"}, Log: p.log,
+	})
+	if err != nil {
+		return actors.World{}, err
+	}
+	runner, err := hooks.NewRunner(hooks.Options{
+		TmpDir: filepath.Join(p.dir, "tmp"), Log: p.log, Timeout: p.options.StepTimeout, JQLibrary: p.options.JQLibrary,
+		Env: []string{
+			"KUBECONFIG=" + p.kubeconfig(), "KUBECACHEDIR=" + filepath.Join(p.dir, "kube-cache"),
+			"ADDON_OPERATOR_NAMESPACE=" + Namespace, "ADDON_OPERATOR_CONFIG_MAP=" + ConfigMapName,
+		},
+	})
+	if err != nil {
+		return actors.World{}, err
+	}
+	r := p.recorder
+	r.hooks, r.releases = runner, releases
+	r.crds = actors.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
+	return actors.World{
+		Services: work.Services{
+			Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.dirs(),
+		},
+		ReleaseWatch: releaseWatch{p.Cluster.Server}, HealDelay: time.Millisecond,
+		Dispatcher: p.dispatcher, AllowPurge: true,
+		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
+	}, nil
+}
+
+func (p *play) dirs() addons.Dirs {
+	return addons.Dirs{Modules: []string{p.modulesDir()}, Global: p.globalDir(), UnnumberedOrder: 1}
+}

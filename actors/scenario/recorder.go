@@ -1,0 +1,289 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/robfig/cron/v3"
+	"k8s.io/apimachinery/pkg/util/yaml"
+
+	"addon-operator/actors/work"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube/objectpatch"
+	"addon-operator/values"
+)
+
+// recorder stands between the actors and what they touch: it notes the runs of hooks,
+// makes them fail, and knows whether anything is under way.
+type recorder struct {
+	hooks    *hooks.Runner
+	releases work.Releases
+	cluster  *Cluster
+	crds     work.CRDs
+	given    tree // what the hook givenHook patches
+
+	underWay atomic.Int64
+	done     atomic.Uint64 // actions that have ended
+
+	mu       sync.Mutex
+	runs     []hookRun
+	crontabs map[string]crontab
+}
+
+// hookRun is a run of a hook that has ended.
+type hookRun struct {
+	hook                     string
+	contexts                 []any // as the hook read them
+	valuesPatch, configPatch []any
+	objectPatches            []any
+	err                      error
+}
+
+func newRecorder(e *Engine, given tree) *recorder {
+	return &recorder{cluster: e.Cluster, given: given, crontabs: map[string]crontab{}}
+}
+
+// action notes that something is under way until the function it returns is called.
+func (r *recorder) action() (end func()) {
+	r.underWay.Add(1)
+	return func() {
+		r.done.Add(1)
+		r.underWay.Add(-1)
+	}
+}
+
+// Configure implements work.HookRunner. It takes time out of the configuration:
+// crontabs fire by steps, nothing is repeated and nothing waits for its turn.
+func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error) {
+	defer r.action()()
+	if filepath.Base(file.Path) == givenHook {
+		config, err := hooks.ParseConfig(scope, []byte(`{"configVersion": "v1", "onStartup": 0}`))
+		return []hooks.Hook{{File: file, Config: config}}, err
+	}
+	found, err := r.hooks.Configure(ctx, file, workingDir, scope)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, hook := range found {
+		r.withoutTime(hook.Config)
+	}
+	return found, err
+}
+
+// withoutTime is called with the lock.
+func (r *recorder) withoutTime(config *hooks.Config) {
+	for i, s := range config.Schedules {
+		known := r.crontabs[s.Crontab]
+		if !slices.Contains(known.bindings, s.Name) {
+			r.crontabs[s.Crontab] = crontab{s.Parsed, append(slices.Clip(known.bindings), s.Name)}
+		}
+		config.Schedules[i].Parsed = never{}
+	}
+	for i := range config.Kubernetes {
+		config.Kubernetes[i].ResynchronizationPeriod = 0
+	}
+	config.Settings.ExecutionMinInterval, config.Settings.ExecutionBurst = 0, 0
+}
+
+// never is a crontab that does not fire by itself.
+type never struct{}
+
+// Next implements cron.Schedule: the zero time is never.
+func (never) Next(time.Time) time.Time { return time.Time{} }
+
+// Run implements work.HookRunner.
+func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
+	defer r.action()()
+	if filepath.Base(run.Hook.Path) == givenHook {
+		patch, err := globalPatch(r.given)
+		return hooks.Result{ValuesPatch: patch}, err
+	}
+	var result hooks.Result
+	var err error
+	if r.cluster.Faults.TakeFile(FaultOfHook, run.Hook.Name) {
+		err = &hooks.ExitError{Hook: run.Hook.Name, Code: 1, Stderr: "the scenario makes it fail"}
+	} else {
+		result, err = r.hooks.Run(ctx, run)
+	}
+	if ctx.Err() == nil {
+		r.note(run, result, err)
+	}
+	return result, err
+}
+
+// isFile reports whether a path ends with the parts of another.
+func isFile(path, end string) bool { return path == end || strings.HasSuffix(path, "/"+end) }
+
+func (r *recorder) note(run hooks.Run, result hooks.Result, err error) {
+	noted := hookRun{hook: run.Hook.Name, err: err}
+	for _, c := range run.Contexts {
+		noted.contexts = append(noted.contexts, plain(c))
+	}
+	for _, op := range result.ValuesPatch {
+		noted.valuesPatch = append(noted.valuesPatch, plain(op))
+	}
+	for _, op := range result.ConfigPatch {
+		noted.configPatch = append(noted.configPatch, plain(op))
+	}
+	noted.objectPatches = documents(result.ObjectPatches)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.runs = append(r.runs, noted)
+}
+
+// documents are the object patches as the hook wrote them, JSON or YAML. What cannot be
+// read has made the run fail.
+func documents(text []byte) (list []any) {
+	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
+	for {
+		var document map[string]any
+		if err := decoder.Decode(&document); err != nil {
+			return list
+		}
+		if document != nil {
+			list = append(list, plain(document))
+		}
+	}
+}
+
+// plain is a value as the tree of its JSON.
+func plain(value any) any {
+	data, err := json.Marshal(value)
+	if err != nil {
+		return err.Error()
+	}
+	out, err := values.ParseJSON(data)
+	if err != nil {
+		return err.Error()
+	}
+	return out
+}
+
+// globalPatch adds the keys of a section to the global values.
+func globalPatch(section tree) (values.Patch, error) {
+	var ops []any
+	for key, value := range section {
+		key = strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
+		ops = append(ops, map[string]any{"op": "add", "path": "/" + values.GlobalKey + "/" + key, "value": value})
+	}
+	return PatchOf(ops)
+}
+
+// PatchOf is the patch of these operations.
+func PatchOf(ops []any) (values.Patch, error) {
+	if len(ops) == 0 {
+		return nil, nil
+	}
+	text, err := values.JSON(ops)
+	if err != nil {
+		return nil, err
+	}
+	patch, _, err := values.ParsePatch(text)
+	return patch, err
+}
+
+// Enabled implements work.HookRunner.
+func (r *recorder) Enabled(ctx context.Context, s hooks.EnabledScript) (hooks.Answer, error) {
+	defer r.action()()
+	return r.hooks.Enabled(ctx, s)
+}
+
+// Apply implements work.Releases.
+func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
+	defer r.action()()
+	if err := r.helmMustFail(m.Name); err != nil {
+		return helm.Outcome{}, err
+	}
+	return r.releases.Apply(ctx, m)
+}
+
+// Uninstall implements work.Releases.
+func (r *recorder) Uninstall(ctx context.Context, release string) (bool, error) {
+	defer r.action()()
+	if err := r.helmMustFail(release); err != nil {
+		return false, err
+	}
+	return r.releases.Uninstall(ctx, release)
+}
+
+// Purge implements work.Releases.
+func (r *recorder) Purge(ctx context.Context, release string) (bool, error) {
+	defer r.action()()
+	if err := r.helmMustFail(release); err != nil {
+		return false, err
+	}
+	return r.releases.Purge(ctx, release)
+}
+
+// Ours implements work.Releases.
+func (r *recorder) Ours(ctx context.Context, releases []string) ([]string, error) {
+	defer r.action()()
+	return r.releases.Ours(ctx, releases)
+}
+
+// Releases implements work.Releases.
+func (r *recorder) Releases(ctx context.Context) ([]string, error) {
+	defer r.action()()
+	return r.releases.Releases(ctx)
+}
+
+// CheckObjectPatches implements work.Objects.
+func (r *recorder) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
+	return r.cluster.CheckObjectPatches(ctx, patches)
+}
+
+// ApplyObjectPatches implements work.Objects.
+func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
+	defer r.action()()
+	return r.cluster.ApplyObjectPatches(ctx, patches)
+}
+
+// EnsureCRDs implements work.CRDs.
+func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
+	defer r.action()()
+	return r.crds.EnsureCRDs(ctx, modules)
+}
+
+// EnsureSubcharts implements work.CRDs.
+func (r *recorder) EnsureSubcharts(ctx context.Context, m helm.Module) error {
+	defer r.action()()
+	return r.crds.EnsureSubcharts(ctx, m)
+}
+
+// takeRuns are the runs since it was called last.
+func (r *recorder) takeRuns() []hookRun {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	runs := r.runs
+	r.runs = nil
+	return runs
+}
+
+// crontab is one of a hook that has been loaded.
+type crontab struct {
+	schedule cron.Schedule
+	bindings []string // their names
+}
+
+// schedules are the crontabs of all hooks.
+func (r *recorder) schedules() map[string]crontab {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return maps.Clone(r.crontabs)
+}
+
+func (r *recorder) helmMustFail(release string) error {
+	if r.cluster.Faults.Take(FaultOfHelm+release, 1) == 0 {
+		return nil
+	}
+	return fmt.Errorf("release %s: the scenario makes Helm fail", release)
+}

@@ -1,0 +1,94 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Options say how scenarios are played.
+type Options struct {
+	Update      bool          // rewrite golden files
+	Parallel    int           // scenarios at the same time; 0: one for each processor
+	StepTimeout time.Duration // until the operator must be idle after a step; 0: a minute
+	JQLibrary   []string      // directories of modules that jq expressions import
+	CRDSkip     []string      // beginnings of names of files in crds/ that are no definitions
+}
+
+// Result is what came of one scenario.
+type Result struct {
+	Scenario *Scenario
+	// Problems are empty when the scenario passed; each says where and what.
+	Problems []string
+	Took     time.Duration
+	// Runs are the runs of hooks, Log the lines of the operator's log.
+	Runs []string
+	Log  string
+}
+
+// Passed reports whether all is as expected.
+func (r Result) Passed() bool { return len(r.Problems) == 0 }
+
+// Play plays scenarios. The results are in their order; done, which may be nil, is called
+// of each as soon as it is there, in any order and one at a time.
+func Play(ctx context.Context, scenarios []*Scenario, o Options, done func(Result)) []Result {
+	if o.Parallel <= 0 {
+		o.Parallel = runtime.GOMAXPROCS(0)
+	}
+	if o.StepTimeout <= 0 {
+		o.StepTimeout = defaultStepLimit
+	}
+	results := make([]Result, len(scenarios))
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	slots := make(chan struct{}, o.Parallel)
+	for i, s := range scenarios {
+		slots <- struct{}{}
+		all.Go(func() {
+			defer func() { <-slots }()
+			results[i] = playOne(ctx, s, o)
+			mu.Lock()
+			defer mu.Unlock()
+			if done != nil {
+				done(results[i])
+			}
+		})
+	}
+	all.Wait()
+	return results
+}
+
+func playOne(ctx context.Context, s *Scenario, o Options) Result {
+	if s.broken != nil {
+		return Result{Scenario: s, Problems: []string{s.broken.Error()}}
+	}
+	began := time.Now()
+	p := newPlay(s, o)
+	if err := p.run(ctx); err != nil {
+		p.problems = append(p.problems, p.readable(err.Error()))
+	}
+	result := Result{Scenario: s, Problems: p.problems, Took: time.Since(began), Log: p.readable(p.Trace.String())}
+	for _, r := range append(p.seen, p.recorder.takeRuns()...) {
+		result.Runs = append(result.Runs, r.String())
+	}
+	return result
+}
+
+// String says what came of the scenario, in words for a terminal.
+func (r Result) String() string {
+	word := "ok  "
+	if !r.Passed() {
+		word = "FAIL"
+	}
+	text := fmt.Sprintf("%s  %s: %s (%s)\n", word, r.Scenario.Name(), r.Scenario.Description, r.Took.Round(time.Millisecond))
+	for _, problem := range r.Problems {
+		text += "      " + strings.ReplaceAll(strings.TrimRight(problem, "\n"), "\n", "\n      ") + "\n"
+	}
+	return text
+}
+
+// Schema is the JSON Schema of scenario files.
+func Schema() []byte { return append([]byte(nil), schemaText...) }

@@ -1,0 +1,255 @@
+package scenario
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The schema that editors use is the one that validates.
+func TestSchemaIsPublished(t *testing.T) {
+	published, err := os.ReadFile("../../docs/module-test.v1.schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(published, schemaText) {
+		t.Error("docs/module-test.v1.schema.json is not actors/scenario/module-test.v1.schema.json; copy it")
+	}
+}
+
+// Every mistake is reported with its place and what to do.
+func TestParseRefuses(t *testing.T) {
+	for name, c := range map[string]struct{ text, want string }{
+		"nothing":               {"", "the scenario"},
+		"no description":        {"steps: []", "description"},
+		"an unknown key":        {"description: a\nstep: []", "step is unknown; did you mean steps?"},
+		"an unknown step":       {"description: a\nsteps: [{aply: {}}]", "steps[0].aply is unknown; did you mean apply?"},
+		"nothing alike":         {"description: a\ngiven: {zzzzzzzzz: 1}", "given.zzzzzzzzz is unknown; write one of configMap,"},
+		"two steps in one":      {"description: a\nsteps: [{tick: a, retry: true}]", "steps[0] must have one key only"},
+		"no duration":           {"description: a\nsteps: [{advance: soon}]", "steps[0].advance: the text does not fit; So much time passes, as 90s"},
+		"an empty step":         {"description: a\nsteps: [{}]", "steps[0] is empty"},
+		"a wrong type":          {"description: a\nexpect: {log: a}", "expect.log: expected array"},
+		"an object that is not": {"description: a\nexpect: {objects: [{kind: a}]}", "expect.objects[0]: missing properties: 'metadata'"},
+		"a golden file outside": {"description: a\nexpect: {rendered: ../a.golden.yaml}", "expect.rendered"},
+		"a key twice":           {"description: a\ndescription: b", "description"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := parseBytes([]byte(c.text))
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %s", err, c.want)
+			}
+		})
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("description: a\nsteps:\n- apply: [{kind: A, metadata: {name: b}}]\n- delete: {kind: A, name: b}\nexpect: {hooks: [{hook: a, fails: x}]}"))
+	f.Add([]byte("description: a\nexpect: {values: {a: 1}}"))
+	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = parseBytes(data) })
+}
+
+func TestDifference(t *testing.T) {
+	got := map[string]any{"a": int64(1), "b": []any{map[string]any{"c": "x", "d": true}}, "e/f": "text", "n": nil}
+	for name, c := range map[string]struct {
+		want tree
+		says string // nothing: they are alike
+	}{
+		"a part":             {tree{"a": int64(1)}, ""},
+		"numbers are equal":  {tree{"a": float64(1)}, ""},
+		"part of an element": {tree{"b": []any{map[string]any{"c": "x"}}}, ""},
+		"absent":             {tree{"z": nil, "n": nil}, ""},
+		"a text that fits":   {tree{"e/f": map[string]any{"$regex": "^t"}}, ""},
+		"another value":      {tree{"b": []any{map[string]any{"c": "y"}}}, `b[0].c must be "y", is "x"`},
+		"a longer list":      {tree{"b": []any{}}, "b must be []"},
+		"not absent":         {tree{"a": nil}, "a must be absent, is 1"},
+		"missing":            {tree{"z": true}, "z must be true, is absent; there are [a b e/f n]"},
+		"no map":             {tree{"a": map[string]any{"b": true}}, `a must be {"b":true}, is 1`},
+		"a text that is not": {tree{"e/f": map[string]any{"$regex": "^x"}}, `["e/f"] must match ^x, is "text"`},
+		"no pattern":         {tree{"a": map[string]any{"$regex": "("}}, "a: $regex"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list := strings.Join(difference("", c.want, got), "\n")
+			if (c.says == "") != (list == "") || !strings.Contains(list, c.says) {
+				t.Errorf("got %q, want %q", list, c.says)
+			}
+		})
+	}
+}
+
+// module writes the files of a modules directory and plays its scenarios.
+func module(t *testing.T, o Options, files map[string]string) []Result {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "modules")
+	for name, text := range files {
+		path := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mode := os.FileMode(0o644)
+		if strings.HasPrefix(text, "#!") {
+			mode = 0o755
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found, err := Find(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Play(t.Context(), found, o, nil)
+}
+
+// writer is a hook that writes what its configuration wants into all result files.
+const writer = `#!/bin/sh
+if [ "$1" = --config ]; then
+  echo '{"configVersion": "v1", "beforeHelm": 1, "schedule": [{"name": "often", "crontab": "* * * * * *"}]}'
+  exit
+fi
+echo '{"op": "add", "path": "/a/seen", "value": 1}' >"$VALUES_JSON_PATCH_PATH"
+echo '{"name": "seen", "set": 3, "labels": {"of": "a"}}' >"$METRICS_PATH"
+cat >"$KUBERNETES_PATCH_PATH" <<EOF
+{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": "default", "name": "made"}, "data": {"by": "hook"}}}
+EOF
+echo "it ran"
+`
+
+// What a hook writes is applied as in a cluster; time passes only by steps.
+func TestWhatHooksWrite(t *testing.T) {
+	for _, r := range module(t, Options{}, map[string]string{
+		"010-a/hooks/writer.sh": writer,
+		"010-a/tests/good.yaml": `
+description: everything is applied
+steps:
+- expect:
+    hooks: [{hook: writer.sh, binding: beforeHelm, times: 1, valuesPatch: [{op: add, path: /a/seen}]}]
+    values: {a: {seen: 1}}
+    metrics: [{name: seen, labels: {of: a}, value: 3}]
+    objects: [{kind: ConfigMap, metadata: {name: made}, data: {by: hook}}]
+    log: [it ran]
+    modules: {a: ready}
+- tick: often
+- failHook: {hook: writer.sh}
+- tick: "* * * * * *"
+- expect:
+    hooks: [{hook: writer.sh, binding: often, times: 1, fails: true}, {hook: writer.sh, times: 1, fails: false}]
+    failing: {a: the scenario makes it fail}
+- retry: true
+expect:
+  hooks: [{hook: hooks/writer.sh, times: 1}]
+`,
+	}) {
+		if !r.Passed() {
+			t.Errorf("%s\n%s", r, r.Log)
+		}
+	}
+}
+
+// Every expectation can fail, and says where and what.
+func TestExpectationsFail(t *testing.T) {
+	scenario := func(expect string) string { return "description: d\nexpect: " + expect }
+	cases := map[string]struct{ expect, says string }{
+		"hooks":     {"{hooks: [{hook: writer.sh, binding: often}]}", "expect.hooks: [0] writer.sh often: there is no such run; these ran:\n    010-a/hooks/writer.sh beforeHelm"},
+		"times":     {"{hooks: [{hook: writer.sh, times: 2}]}", "there must be 2 such runs, there are 1"},
+		"patch":     {"{hooks: [{hook: writer.sh, valuesPatch: []}]}", "valuesPatch must be []"},
+		"values":    {"{values: {a: {seen: 2}}}", "expect.values: a.seen must be 2, is 1"},
+		"configmap": {"{configMap: {a: {x: 1}}}", `expect.configMap: a must be {"x":1}`},
+		"objects":   {"{objects: [{kind: ConfigMap, metadata: {name: made}, data: {by: me}}]}", `ConfigMap made.data.by must be "me", is "hook"`},
+		"no-object": {"{objects: [{kind: ConfigMap, metadata: {name: other}}]}", "there is no ConfigMap other; there are [v1 ConfigMap default/made]"},
+		"absent":    {"{absent: [{kind: ConfigMap, name: made}]}", "v1 ConfigMap default/made must not be there"},
+		"metrics":   {"{metrics: [{name: seen, value: 4}]}", "there is no metric seen like it; there are:\n    seen{"},
+		"log":       {"{log: [it flew]}", `"it flew" is not in the log`},
+		"modules":   {"{modules: {a: disabled}}", "a must be disabled, is ready"},
+		"failing":   {"{failing: {a: x}}", "a must fail, but does not"},
+		"refused":   {"{refused: x}", "nothing is refused"},
+		"rendered":  {"{rendered: none.golden.yaml}", "run the test with --update"},
+	}
+	files := map[string]string{"010-a/hooks/writer.sh": writer}
+	for name, c := range cases {
+		files["010-a/tests/"+name+".yaml"] = scenario(c.expect)
+	}
+	for _, r := range module(t, Options{}, files) {
+		name := strings.TrimPrefix(r.Scenario.Name(), "010-a/")
+		if got := strings.Join(r.Problems, "\n"); !strings.Contains(got, cases[name].says) {
+			t.Errorf("%s: got %q, want %q", name, got, cases[name].says)
+		}
+	}
+}
+
+// What the scenario itself does wrong is reported with its place.
+func TestScenariosThatCannotBePlayed(t *testing.T) {
+	cases := map[string]struct{ rest, says string }{
+		"kind":      {"given: {objects: [{apiVersion: v1, kind: Thing, metadata: {name: a}}]}", "given.objects[0]: v1 Thing: there is no such kind"},
+		"namespace": {"given: {objects: [{apiVersion: v1, kind: Secret, metadata: {name: a}}]}", "add metadata.namespace"},
+		"module":    {"given: {modules: [b]}", "given.modules: there is no module b"},
+		"delete":    {"steps: [{delete: {kind: Secret, namespace: default, name: a}}]", "steps[0]: delete: there is no Secret default/a"},
+		"tick":      {"steps: [{tick: never}]", `no hook has a schedule "never"; there are often (* * * * * *)`},
+		"fails":     {"steps: [{failHook: {hook: writer.sh, times: 9}}, {tick: often}]", "expect.failing: a fails: RunHook 010-a/hooks/writer.sh"},
+	}
+	files := map[string]string{"010-a/hooks/writer.sh": writer}
+	for name, c := range cases {
+		files["010-a/tests/"+name+".yaml"] = "description: d\n" + c.rest
+	}
+	for _, r := range module(t, Options{}, files) {
+		name := strings.TrimPrefix(r.Scenario.Name(), "010-a/")
+		if got := strings.Join(r.Problems, "\n"); !strings.Contains(got, cases[name].says) {
+			t.Errorf("%s: got %q, want %q", name, got, cases[name].says)
+		}
+	}
+}
+
+// A script that cannot be run fails every scenario of its module, though an operator would start without it.
+func TestScriptWithoutItsXBit(t *testing.T) {
+	results := module(t, Options{}, map[string]string{
+		"010-a/enabled":          "echo true\n", // only what begins with #! is executable here
+		"010-a/tests/plain.yaml": "description: d",
+	})
+	if got := strings.Join(results[0].Problems, "\n"); !strings.Contains(got, "010-a/enabled is not executable") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// A hook that hangs ends the scenario with what it is about.
+func TestHookThatHangs(t *testing.T) {
+	results := module(t, Options{StepTimeout: 3 * time.Second}, map[string]string{
+		"010-a/hooks/hangs.sh":  "#!/bin/sh\n[ \"$1\" = --config ] && echo '{\"configVersion\": \"v1\", \"beforeHelm\": 1}' || exec sleep 60\n",
+		"010-a/tests/hang.yaml": "description: d",
+	})
+	if got := strings.Join(results[0].Problems, "\n"); !strings.Contains(got, "hangs.sh") {
+		t.Errorf("got %q", got)
+	}
+}
+
+// The kinds that a module brings are there for its chart, its hooks and the scenario.
+func TestOwnKinds(t *testing.T) {
+	for _, r := range module(t, Options{}, map[string]string{
+		"010-a/crds/things.yaml": `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: things.example.org}
+spec:
+  group: example.org
+  scope: Namespaced
+  names: {kind: Thing, plural: things, singular: thing}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+`,
+		"010-a/Chart.yaml":           "apiVersion: v2\nname: a\nversion: 0.1.0\n",
+		"010-a/templates/thing.yaml": "apiVersion: example.org/v1\nkind: Thing\nmetadata: {name: one}\nspec: {size: 1}\n",
+		"010-a/tests/kinds.yaml": `
+description: d
+steps:
+- apply: {apiVersion: example.org/v1, kind: Thing, metadata: {namespace: default, name: two}}
+expect:
+  objects:
+  - {kind: Thing, metadata: {namespace: addon-operator, name: one}, spec: {size: 1}}
+  - {kind: Thing, metadata: {namespace: default, name: two}}
+`,
+	}) {
+		if !r.Passed() {
+			t.Errorf("%s\n%s", r, r.Log)
+		}
+	}
+}

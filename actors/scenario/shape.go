@@ -1,0 +1,87 @@
+package scenario
+
+import (
+	_ "embed" // the schema is a file of its own so that editors can use it
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"addon-operator/values"
+)
+
+//go:embed module-test.v1.schema.json
+var schemaText []byte
+
+// checkShape validates a document against the schema. The error has every violation,
+// with its place and what to do.
+func checkShape(document any) error {
+	format, err := values.NewFormat("scenarios", schemaText)
+	if err != nil {
+		return err
+	}
+	misfits, err := format.Misfits(document)
+	if err != nil || len(misfits) == 0 {
+		return err
+	}
+	var problems []string
+	for _, m := range misfits {
+		problems = append(problems, explain(m)...)
+	}
+	slices.Sort(problems)
+	return errors.New(strings.Join(slices.Compact(problems), "\n  "))
+}
+
+// explain says a violation in words, with the place as people write it: steps[0].apply.
+func explain(m values.Misfit) []string {
+	place := placeOf(m.At)
+	switch m.Keyword {
+	case "additionalProperties":
+		known, _ := m.Rule["properties"].(map[string]any)
+		names := slices.Sorted(maps.Keys(known))
+		var out []string
+		for _, quoted := range regexp.MustCompile(`'([^']*)'`).FindAllStringSubmatch(m.Message, -1) {
+			out = append(out, joined(place, quoted[1])+" is unknown; "+nearest(quoted[1], names))
+		}
+		return out
+	case "maxProperties":
+		return []string{place + " must have one key only: write a list element for each thing that happens"}
+	case "minProperties":
+		return []string{place + " is empty: say what happens"}
+	case "pattern":
+		meaning, _ := m.Rule["description"].(string)
+		return []string{place + ": the text does not fit; " + meaning}
+	}
+	if place == "" {
+		place = "the scenario"
+	}
+	return []string{place + ": " + m.Message}
+}
+
+func joined(place, key string) string {
+	if place == "" {
+		return key
+	}
+	return place + "." + key
+}
+
+// placeOf joins keys and positions: steps[0].apply.
+func placeOf(tokens []string) (place string) {
+	for _, token := range tokens {
+		if strings.Trim(token, "0123456789") == "" {
+			place += "[" + token + "]"
+		} else {
+			place = joined(place, token)
+		}
+	}
+	return place
+}
+
+// nearest proposes the name that was probably meant.
+func nearest(name string, known []string) string {
+	if best := values.Nearest(name, known); best != "" {
+		return "did you mean " + best + "?"
+	}
+	return "write one of " + strings.Join(known, ", ")
+}

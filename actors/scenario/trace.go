@@ -1,0 +1,95 @@
+package scenario
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// Trace collects what happens in a play, in lines.
+type Trace struct {
+	// Stamp completes a line, such as with the time. It may be nil.
+	Stamp func(line string) string
+	// Muted: lines are left out.
+	Muted atomic.Bool
+
+	mu    sync.Mutex
+	lines []string
+}
+
+// Add appends a line.
+func (t *Trace) Add(format string, args ...any) { t.AddLine(fmt.Sprintf(format, args...)) }
+
+// AddLine appends a line as it is, but for the stamp.
+func (t *Trace) AddLine(line string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.Muted.Load() {
+		return
+	}
+	if t.Stamp != nil {
+		line = t.Stamp(line)
+	}
+	t.lines = append(t.lines, line)
+}
+
+// String is the whole trace.
+func (t *Trace) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return strings.Join(t.lines, "\n")
+}
+
+// Logger returns a logger whose records of a level and above become lines. Format makes a line
+// of a record and all its attributes; "" is none.
+func (t *Trace) Logger(level slog.Level, format func(r slog.Record, attrs []slog.Attr) string) *slog.Logger {
+	return slog.New(handler{trace: t, level: level, format: format})
+}
+
+type handler struct {
+	trace  *Trace
+	level  slog.Level
+	format func(slog.Record, []slog.Attr) string
+	attrs  []slog.Attr
+}
+
+// Enabled implements slog.Handler.
+func (h handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
+
+// Handle implements slog.Handler.
+func (h handler) Handle(_ context.Context, r slog.Record) error {
+	all := h.attrs[:len(h.attrs):len(h.attrs)]
+	r.Attrs(func(a slog.Attr) bool {
+		all = append(all, a)
+		return true
+	})
+	if line := h.format(r, all); line != "" {
+		h.trace.AddLine(line)
+	}
+	return nil
+}
+
+// WithAttrs implements slog.Handler.
+func (h handler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	h.attrs = append(h.attrs[:len(h.attrs):len(h.attrs)], attrs...)
+	return h
+}
+
+// WithGroup implements slog.Handler; the operator uses no groups.
+func (h handler) WithGroup(string) slog.Handler { return h }
+
+// logLine is a line of the log as authors of modules see it.
+func logLine(r slog.Record, attrs []slog.Attr) string {
+	line := r.Level.String() + " " + r.Message
+	for _, a := range attrs {
+		switch a.Key {
+		case "took", "task": // differ from run to run and mean nothing here
+		default:
+			line += fmt.Sprintf(" %s=%v", a.Key, a.Value)
+		}
+	}
+	return line
+}

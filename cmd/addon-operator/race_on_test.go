@@ -1,6 +1,0 @@
-//go:build race
-
-package main_test
-
-// overhead is by how much the race detector multiplies the memory of a program.
-const overhead = 10

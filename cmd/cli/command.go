@@ -1,0 +1,87 @@
+package cli
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/values"
+)
+
+// Groups of commands in help texts.
+const (
+	GroupRun  = "run"
+	GroupLook = "look"
+	GroupMake = "make"
+)
+
+// Root makes the command above all others, with the options of the operator; lookup reads
+// environment variables.
+func Root(version string, lookup func(string) (string, bool)) (*cobra.Command, *Config) {
+	root := &cobra.Command{Use: "addon-operator", SilenceErrors: true, SilenceUsage: true, Args: NoArgs}
+	c := New(version, root.PersistentFlags(), lookup)
+	root.PersistentPreRunE = func(*cobra.Command, []string) error { return c.Read() }
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError{err} })
+	root.AddGroup(&cobra.Group{ID: GroupRun, Title: "Run the operator:"}, &cobra.Group{ID: GroupLook, Title: "Look into a running operator:"},
+		&cobra.Group{ID: GroupMake, Title: "Write and check modules, without a cluster:"})
+	return root, c
+}
+
+// UsageError is a mistake in the command line.
+type UsageError struct{ error }
+
+// Usagef formats a UsageError.
+func Usagef(format string, args ...any) error { return UsageError{fmt.Errorf(format, args...)} }
+
+// Unwrap returns the cause.
+func (e UsageError) Unwrap() error { return e.error }
+
+// ExitError is the end of a command whose exit code says something that needs no text.
+type ExitError int
+
+// Error implements error.
+func (e ExitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// Group is a command that only has others below it.
+func Group(use, short string) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: NoArgs, RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() }}
+}
+
+// NoArgs takes what is left for a command that was not found, and proposes one.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	var known []string
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			known = append(known, c.Name())
+		}
+	}
+	if near := values.Nearest(args[0], known); near != "" {
+		return Usagef("unknown command or argument %q; did you mean %s?", args[0], near)
+	}
+	return Usagef("unknown command or argument %q", args[0])
+}
+
+// OneArg wants exactly one argument; what says in words which.
+func OneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return Usagef("%s needs %s", strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name()+" "), what)
+		}
+		return nil
+	}
+}
+
+// Log is the log of a command on a terminal: without times.
+func Log(cmd *cobra.Command, level slog.Level) *slog.Logger {
+	return slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level, ReplaceAttr: func(groups []string, a slog.Attr) slog.Attr {
+		if len(groups) == 0 && a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}}))
+}

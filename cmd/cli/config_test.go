@@ -1,0 +1,311 @@
+package cli
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// repository is the root of the repository, seen from the directory of this package.
+const repository = "../../"
+
+// variables is an environment that is not the one of this process.
+type variables map[string]string
+
+func (v variables) lookup(name string) (string, bool) {
+	value, ok := v[name]
+	return value, ok
+}
+
+// configured reads options as the program does.
+func configured(env variables, args ...string) (*Config, error) {
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	cfg := New("test", flags, env.lookup)
+	if err := flags.Parse(args); err != nil {
+		return nil, err
+	}
+	if err := cfg.Read(); err != nil {
+		return nil, err
+	}
+	return cfg, cfg.Complete()
+}
+
+// must adds what is required.
+func must(t *testing.T, env variables, args ...string) *Config {
+	t.Helper()
+	cfg, err := configured(env, append(args, "--namespace=addons")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// B1: flag, then environment, then default.
+func TestPrecedence(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  variables
+		args []string
+		want string
+	}{
+		"default":                {nil, nil, "addon-operator"},
+		"environment":            {variables{"ADDON_OPERATOR_CONFIG_MAP": "env"}, nil, "env"},
+		"flag":                   {nil, []string{"--config-map=flag"}, "flag"},
+		"both":                   {variables{"ADDON_OPERATOR_CONFIG_MAP": "env"}, []string{"--config-map", "flag"}, "flag"},
+		"flag with the default":  {variables{"ADDON_OPERATOR_CONFIG_MAP": "env"}, []string{"--config-map=addon-operator"}, "addon-operator"},
+		"empty variable: absent": {variables{"ADDON_OPERATOR_CONFIG_MAP": ""}, nil, "addon-operator"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := must(t, c.env, c.args...).ConfigMap; got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+// B3, B4, B5: all spellings of a variable count; the strongest is the first.
+func TestAliases(t *testing.T) {
+	field := func(name string) func(*Config) any {
+		return func(c *Config) any { return reflect.ValueOf(c).Elem().FieldByName(name).Interface() }
+	}
+	for option, c := range map[string]struct {
+		vars []string
+		get  func(*Config) any
+	}{
+		"modules-dir":               {[]string{"MODULES_DIR", "ADDON_OPERATOR_MODULES_DIR"}, field("ModulesDir")},
+		"global-hooks-dir":          {[]string{"GLOBAL_HOOKS_DIR", "ADDON_OPERATOR_GLOBAL_HOOKS_DIR", "SHELL_OPERATOR_HOOKS_DIR"}, field("GlobalHooksDir")},
+		"namespace":                 {[]string{"ADDON_OPERATOR_NAMESPACE", "SHELL_OPERATOR_NAMESPACE"}, field("Namespace")},
+		"tmp-dir":                   {[]string{"ADDON_OPERATOR_TMP_DIR", "SHELL_OPERATOR_TMP_DIR"}, field("TmpDir")},
+		"listen address":            {[]string{"ADDON_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_ADDRESS"}, field("ListenAddress")},
+		"debug-address":             {[]string{"DEBUG_HTTP_SERVER_ADDR", "ADDON_OPERATOR_DEBUG_ADDRESS"}, field("DebugAddress")},
+		"debug-unix-socket":         {[]string{"DEBUG_UNIX_SOCKET"}, field("DebugSocket")},
+		"prometheus-metrics-prefix": {[]string{"ADDON_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX"}, field("MetricsPrefix")},
+		"kube-config":               {[]string{"KUBE_CONFIG", "KUBECONFIG"}, field("Kubeconfig")},
+		"kube-context":              {[]string{"KUBE_CONTEXT"}, field("KubeContext")},
+		"kube-server":               {[]string{"KUBE_SERVER"}, field("KubeServer")},
+		"helm-ignore-release":       {[]string{"HELM_IGNORE_RELEASE"}, field("HelmIgnoreRelease")},
+		"log-level":                 {[]string{"LOG_LEVEL", "RLOG_LOG_LEVEL"}, field("LogLevel")},
+		"log-type":                  {[]string{"LOG_TYPE"}, field("LogType")},
+	} {
+		t.Run(option, func(t *testing.T) {
+			env := variables{}
+			for _, name := range slices.Backward(c.vars) { // from the weakest
+				env[name] = "from-" + name
+				cfg, err := configured(env)
+				if err != nil && !strings.Contains(err.Error(), "namespace") {
+					t.Fatal(err)
+				}
+				if got := c.get(cfg); got != env[name] {
+					t.Errorf("with %q: got %v", slices.Sorted(maps.Keys(env)), got)
+				}
+			}
+		})
+	}
+	for _, name := range []string{"UNNUMBERED_MODULES_ORDER", "UNNUMBERED_MODULE_ORDER", "ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER"} { // A5
+		if got := must(t, variables{name: "77"}).Dirs.UnnumberedOrder; got != 77 {
+			t.Errorf("%s: order %d", name, got)
+		}
+	}
+}
+
+// B3, X10: what counts when nothing is given.
+func TestDefaults(t *testing.T) {
+	c := must(t, nil)
+	want := Config{
+		ModulesDir: "/modules", GlobalHooksDir: "/global-hooks", TmpDir: "/tmp/addon-operator", ConfigMap: "addon-operator",
+		ListenAddress: "0.0.0.0", ListenPort: 9650, DebugAddress: "127.0.0.1:9115", DebugSocket: "/var/run/addon-operator/debug.socket",
+		MetricsPrefix: "addon_operator_", KubeQPS: 100, KubeBurst: 200, HelmHistoryMax: 10, HelmTimeout: 20 * time.Minute,
+		LogLevel: "info", ExtraLabels: "heritage=addon-operator",
+	}
+	got := Config{
+		ModulesDir: c.ModulesDir, GlobalHooksDir: c.GlobalHooksDir, TmpDir: c.TmpDir, ConfigMap: c.ConfigMap,
+		ListenAddress: c.ListenAddress, ListenPort: c.ListenPort, DebugAddress: c.DebugAddress, DebugSocket: c.DebugSocket,
+		MetricsPrefix: c.MetricsPrefix, KubeQPS: c.KubeQPS, KubeBurst: c.KubeBurst, HelmHistoryMax: c.HelmHistoryMax, HelmTimeout: c.HelmTimeout,
+		LogLevel: c.LogLevel, ExtraLabels: c.ExtraLabels,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+}
+
+// A2: the old single root counts when it is given, and for what is not given itself.
+func TestWorkingDir(t *testing.T) {
+	for name, c := range map[string]struct {
+		env             variables
+		args            []string
+		modules, global string
+	}{
+		"not given":         {nil, nil, "/modules", "/global-hooks"},
+		"by flag":           {nil, []string{"--working-dir=/old"}, "/old/modules", "/old/global-hooks"},
+		"by variable":       {variables{"ADDON_OPERATOR_WORKING_DIR": "/old/"}, nil, "/old/modules", "/old/global-hooks"},
+		"its default given": {nil, []string{"--working-dir=/addons"}, "/addons/modules", "/addons/global-hooks"},
+		"modules given":     {variables{"MODULES_DIR": "/m"}, []string{"--working-dir=/old"}, "/m", "/old/global-hooks"},
+		"both given":        {variables{"MODULES_DIR": "/m", "SHELL_OPERATOR_HOOKS_DIR": "/g"}, []string{"--working-dir=/old"}, "/m", "/g"},
+		"several roots":     {nil, []string{"--modules-dir=/a::/b"}, "/a /b", "/global-hooks"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dirs := must(t, c.env, c.args...).Dirs
+			if got := strings.Join(dirs.Modules, " "); got != c.modules || dirs.Global != c.global {
+				t.Errorf("got %s and %s, want %s and %s", got, dirs.Global, c.modules, c.global)
+			}
+		})
+	}
+}
+
+// B3: old deployments write yes and no.
+func TestBooleans(t *testing.T) {
+	for text, want := range map[string]bool{"yes": true, "Yes": true, "true": true, "1": true, "on": true, "no": false, "false": false, "0": false, "off": false} {
+		if got := must(t, nil, "--debug-keep-tmp-files="+text).KeepTmpFiles; got != want {
+			t.Errorf("flag %s: %v", text, got)
+		}
+		if got := must(t, variables{"DEBUG_KEEP_TMP_FILES": text}).KeepTmpFiles; got != want {
+			t.Errorf("variable %s: %v", text, got)
+		}
+	}
+	if !must(t, nil, "--log-no-time").LogNoTime {
+		t.Error("a flag without a value means yes")
+	}
+	if got := must(t, nil, "--debug=yes", "--log-level=error").LogLevel; got != "debug" {
+		t.Errorf("--debug=yes: log level %s", got)
+	}
+}
+
+// Design 7: only these two are switched off by an empty variable.
+func TestDebugPagesCanBeSwitchedOff(t *testing.T) {
+	for name, c := range map[string]*Config{
+		"by variable": must(t, variables{"ADDON_OPERATOR_DEBUG_ADDRESS": "", "DEBUG_UNIX_SOCKET": ""}),
+		"by flag":     must(t, variables{"ADDON_OPERATOR_DEBUG_ADDRESS": "x:1"}, "--debug-address=", "--debug-unix-socket="),
+	} {
+		if c.DebugAddress != "" || c.DebugSocket != "" {
+			t.Errorf("%s: %q, %q", name, c.DebugAddress, c.DebugSocket)
+		}
+	}
+}
+
+// A mistake is told with the name of what was set.
+func TestWrongValues(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  variables
+		args []string
+		want []string
+	}{
+		"no namespace":               {nil, []string{"--namespace="}, []string{"ADDON_OPERATOR_NAMESPACE", "--namespace"}},                       // B8
+		"helm 2":                     {variables{"TILLER_NAMESPACE": "x", "HELM2": "yes"}, nil, []string{"TILLER_NAMESPACE", "HELM2", "Helm 2"}}, // B7
+		"unserved, and it matters":   {variables{"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS": "Static,KubeConfig"}, nil, []string{"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS", "remove it"}},
+		"records in a database":      {variables{"HELM_DRIVER": "sql"}, nil, []string{`HELM_DRIVER="sql"`, "not supported", "configmap"}},
+		"number":                     {variables{"ADDON_OPERATOR_LISTEN_PORT": "many"}, nil, []string{`ADDON_OPERATOR_LISTEN_PORT="many"`}},
+		"duration":                   {variables{"HELM_TIMEOUT": "20"}, nil, []string{`HELM_TIMEOUT="20"`}},
+		"boolean":                    {variables{"LOG_NO_TIME": "maybe"}, nil, []string{`LOG_NO_TIME="maybe"`, "true or false"}},
+		"grace period":               {nil, []string{"--grace-period=0s"}, []string{"grace-period"}},
+		"requests, none at all":      {nil, []string{"--kube-client-burst=0"}, []string{"kube-client-burst must be 1 or more, not 0"}},
+		"requests, less than none":   {nil, []string{"--object-patcher-kube-client-qps=-1"}, []string{"object-patcher-kube-client-qps must be 1 or more"}},
+		"history":                    {nil, []string{"--helm-history-max=-1"}, []string{"helm-history-max must be 0 or more"}},
+		"no time for Helm":           {nil, []string{"--helm-timeout=0s"}, []string{"helm-timeout must be above 0"}},
+		"port":                       {nil, []string{"--prometheus-listen-port=65536"}, []string{"prometheus-listen-port must be a port below 65536"}},
+		"prefix of metrics":          {nil, []string{"--prometheus-metrics-prefix=my-"}, []string{"prometheus-metrics-prefix", `"my-"`}},
+		"no prefix of metrics":       {nil, []string{"--prometheus-metrics-prefix="}, []string{"prometheus-metrics-prefix"}},
+		"labels":                     {nil, []string{"--helm-extra-labels=a=b,c"}, []string{"helm-extra-labels", `"c"`}},
+		"everything is told at once": {variables{"HELM2": "yes"}, []string{"--namespace=", "--grace-period=-1s"}, []string{"HELM2", "namespace", "grace-period"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := configured(c.env, append([]string{"--namespace=addons"}, c.args...)...)
+			if err == nil {
+				t.Fatal("no error")
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %s", err, want)
+				}
+			}
+		})
+	}
+}
+
+// A weaker variable that is wrong does no harm when a flag or a stronger one counts.
+func TestOnlyWhatCountsIsRead(t *testing.T) {
+	if got := must(t, variables{"HELM_HISTORY_MAX": "x"}, "--helm-history-max=3").HelmHistoryMax; got != 3 {
+		t.Errorf("got %d", got)
+	}
+	if got := must(t, variables{"ADDON_OPERATOR_LISTEN_PORT": "1", "SHELL_OPERATOR_LISTEN_PORT": "x"}).ListenPort; got != 1 {
+		t.Errorf("got %d", got)
+	}
+}
+
+func TestParseLabels(t *testing.T) {
+	for text, want := range map[string]map[string]string{
+		"":                    {},
+		"a=b":                 {"a": "b"},
+		" a = b , c=d=e,, f=": {"a": "b", "c": "d=e", "f": ""},
+	} {
+		if got, err := ParseLabels(text); err != nil || !maps.Equal(got, want) {
+			t.Errorf("%q: got %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"a", "=b", "a=b,c"} {
+		if got, err := ParseLabels(text); err == nil {
+			t.Errorf("%q: got %v", text, got)
+		}
+	}
+}
+
+// Each option names its variables in the help, and no variable stands for two options.
+func TestHelpOfOptions(t *testing.T) {
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	owner := map[string]string{}
+	for _, o := range New("test", flags, nil).declared {
+		if o.help == "" {
+			t.Errorf("--%s has no help", o.name)
+		}
+		for name := range strings.FieldsSeq(o.variables) {
+			if !strings.Contains(flags.Lookup(o.name).Usage, "$"+name) {
+				t.Errorf("the help of --%s does not name %s", o.name, name)
+			}
+			if other := owner[name]; other != "" {
+				t.Errorf("%s stands for --%s and --%s", name, other, o.name)
+			}
+			owner[name] = o.name
+		}
+	}
+	if len(owner) == 0 {
+		t.Error("there are no options")
+	}
+}
+
+// Other operators have names of their own. Those of one that has hooks but no modules
+// stand in for a few of ours and change none of our defaults; nothing is built from the
+// others. B4, B9, B10.
+func TestVariablesOfOtherOperators(t *testing.T) {
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	var standIns []string
+	for _, o := range New("test", flags, nil).declared {
+		name := o.name
+		for i, variable := range strings.Fields(o.variables) {
+			switch {
+			case strings.HasPrefix(variable, "SHELL_OPERATOR_"):
+				standIns = append(standIns, variable)
+				if i == 0 {
+					t.Errorf("%s is the strongest name of --%s", variable, name)
+				}
+			case strings.HasPrefix(variable, "D8_"), strings.HasPrefix(variable, "VALIDATING_WEBHOOK_"), strings.HasPrefix(variable, "CONVERSION_WEBHOOK_"):
+				t.Errorf("--%s listens to %s", name, variable)
+			}
+		}
+		if value := flags.Lookup(name).DefValue; strings.Contains(value, "shell") {
+			t.Errorf("--%s is %s unless set", name, value)
+		}
+	}
+	slices.Sort(standIns)
+	want := []string{"SHELL_OPERATOR_HOOKS_DIR", "SHELL_OPERATOR_LISTEN_ADDRESS", "SHELL_OPERATOR_LISTEN_PORT", "SHELL_OPERATOR_NAMESPACE", "SHELL_OPERATOR_PROMETHEUS_METRICS_PREFIX", "SHELL_OPERATOR_TMP_DIR"}
+	if !slices.Equal(standIns, want) {
+		t.Errorf("stand-ins %q, want %q", standIns, want)
+	}
+	for name, want := range map[string]string{"prometheus-listen-port": "9650", "prometheus-metrics-prefix": "addon_operator_", "tmp-dir": "/tmp/addon-operator"} {
+		if got := flags.Lookup(name).DefValue; got != want {
+			t.Errorf("--%s is %s unless set, want %s", name, got, want)
+		}
+	}
+}

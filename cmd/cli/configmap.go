@@ -1,0 +1,55 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"addon-operator/values"
+)
+
+// ReadConfigMap reads the data of a ConfigMap from a manifest, or from a file that
+// holds only the data.
+func ReadConfigMap(path string) (map[string]string, error) {
+	if path == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the proposed ConfigMap: %w", err)
+	}
+	tree, err := values.ParseYAML(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	content, ok := tree.(map[string]any)
+	if kind, isManifest := content["kind"]; ok && isManifest {
+		if kind != "ConfigMap" {
+			return nil, fmt.Errorf("%s: kind is %v, not ConfigMap", path, kind)
+		}
+		data := content["data"]
+		if data == nil {
+			return nil, nil
+		}
+		content, ok = data.(map[string]any)
+	}
+	if !ok {
+		return nil, fmt.Errorf("%s: it must be the manifest of a ConfigMap, or its data: a map of keys to texts", path)
+	}
+	return Texts(path, content)
+}
+
+// Texts are the data of a manifest, all of which must be texts.
+func Texts(path string, content map[string]any) (map[string]string, error) {
+	data := make(map[string]string, len(content))
+	var errs []error
+	for key, value := range content {
+		text, ok := value.(string)
+		if !ok {
+			errs = append(errs, fmt.Errorf("%s: data.%s is no text; write a vertical bar after the colon (%s: |) or quotes", path, key, key))
+			continue
+		}
+		data[key] = text
+	}
+	return data, errors.Join(errs...)
+}

@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"addon-operator/values"
+)
+
+// unserved is a variable that existing installations set and that this operator does not
+// serve: what it would have done, and what to do now.
+type unserved struct {
+	advice  string
+	refused bool                    // a start without it would do something else than was asked for
+	same    func(value string) bool // values that ask for what happens anyway; nil: none does
+}
+
+// unservedVariables by name. Empty values count as absent, as everywhere.
+func unservedVariables() map[string]unserved {
+	off := func(value string) bool { return isBoolean(value, false) }
+	helm2 := unserved{advice: "it belongs to Helm 2, which is not supported; remove it", refused: true} // B7
+	watched := unserved{advice: "it is not needed: deleted objects are seen by watches; remove it"}
+	return map[string]unserved{
+		"TILLER_NAMESPACE": helm2, "TILLER_LISTEN_PORT": helm2, "TILLER_PROBE_LISTEN_PORT": helm2, "TILLER_MAX_HISTORY": helm2, "HELM2": helm2,
+		"HELM_MONITOR_KUBE_CLIENT_QPS": watched, "HELM_MONITOR_KUBE_CLIENT_BURST": watched,
+		"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS": {
+			advice:  "other rules than Static, DynamicallyEnabled, KubeConfig and ScriptEnabled, all of them, cannot be chosen; with this list other modules would run; remove it when that is what you want",
+			refused: true, same: everyExtender,
+		},
+		"STRICT_CHECK_VALUES_MODE_ENABLED": {
+			advice: "values are checked against their schemas before each run, and addon-operator values check does it before a roll-out; remove it", same: off,
+		},
+		"ADDON_OPERATOR_STRICT_CHECK_VALUES_MODE_ENABLED": {
+			advice: "values are checked against their schemas before each run, and addon-operator values check does it before a roll-out; remove it", same: off,
+		},
+		"USE_NELM": {advice: "the Helm library is the only engine; remove it", same: off},
+		"ADDON_OPERATOR_ADMISSION_SERVER_ENABLED": {
+			advice: "webhooks are not served (docs/rules.md, chapter O); remove it", same: off,
+		},
+		"DEBUG_KUBERNETES_API": {advice: "set LOG_LEVEL=debug to see what is asked of the API server; remove it", same: off},
+		"QUEUE_ACTIONS_METRICS": {
+			advice: "the metrics of queues are always served; drop them in Prometheus if they are too many; remove it",
+			same:   func(value string) bool { return isBoolean(value, true) },
+		},
+	}
+}
+
+func isBoolean(value string, want bool) bool {
+	var b boolean
+	return b.Set(value) == nil && bool(b) == want
+}
+
+// everyExtender reports whether a list names exactly the rules that are always applied.
+func everyExtender(value string) bool {
+	names := map[string]bool{}
+	for name := range strings.SplitSeq(value, ",") {
+		names[strings.TrimSpace(name)] = true
+	}
+	return maps.Equal(names, map[string]bool{"Static": true, "DynamicallyEnabled": true, "KubeConfig": true, "ScriptEnabled": true})
+}
+
+// refuseVariables returns an error for every variable with which the operator must not start.
+func refuseVariables(lookup func(string) (string, bool)) error {
+	var errs []error
+	known := unservedVariables()
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if value, _ := lookup(name); known[name].asksFor(value) && known[name].refused {
+			errs = append(errs, fmt.Errorf("environment variable %s: %s", name, known[name].advice))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (u unserved) asksFor(value string) bool {
+	return value != "" && (u.same == nil || !u.same(value))
+}
+
+// WarnOfVariables logs every variable that looks like one of the operator's and that it does
+// not read. Values are not logged: a variable for hooks may hold a password.
+func (c *Config) WarnOfVariables(log *slog.Logger, environ []string) {
+	served := c.variables()
+	known := unservedVariables()
+	meant := slices.Concat(served, slices.Sorted(maps.Keys(known)))
+	for _, entry := range slices.Sorted(slices.Values(environ)) {
+		name, value, _ := strings.Cut(entry, "=")
+		switch u, unserved := known[name]; {
+		case value == "" || slices.Contains(served, name):
+		case unserved && u.asksFor(value):
+			log.Warn("an environment variable is not served", "variable", name, "advice", u.advice)
+		case unserved:
+		case looksLikeOurs(name):
+			hint := "it is not an option of the operator; hooks see it"
+			if near := values.Nearest(name, meant); near != "" {
+				hint = "did you mean " + near + "?"
+			}
+			log.Warn("an environment variable is not read", "variable", name, "hint", hint)
+		case nearOption(name, served) != "":
+			log.Warn("an environment variable is not read", "variable", name, "hint", "did you mean "+nearOption(name, served)+"?")
+		}
+	}
+}
+
+// looksLikeOurs reports whether a name has the prefix of the operator's variables. Those that
+// Kubernetes sets in every Pod for a Service called addon-operator-… are no one's mistake.
+func looksLikeOurs(name string) bool {
+	if !strings.HasPrefix(name, "ADDON_OPERATOR_") && !strings.HasPrefix(name, "SHELL_OPERATOR_") {
+		return false
+	}
+	return !regexp.MustCompile(`_SERVICE_HOST$|_SERVICE_PORT(_.+)?$|_PORT$|_PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?$`).MatchString(name)
+}
+
+// nearOption is the option that was probably meant by a name that no other program is known
+// to read: it has the beginning of the option's name.
+func nearOption(name string, served []string) string {
+	near := values.Nearest(name, served)
+	mine, _, _ := strings.Cut(name, "_")
+	its, _, _ := strings.Cut(near, "_")
+	if near == "" || mine != its {
+		return ""
+	}
+	return near
+}

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/lmittmann/tint"
+	"golang.org/x/term"
+
+	"addon-operator/supervisor"
+)
+
+// Logger makes the log of the operator: readable text on a terminal, JSON elsewhere. Its level
+// can be changed. Each text goes through hide. A failure that repeats is written at growing
+// distances, but for level debug.
+func (c *Config) Logger(w io.Writer, hide func(string) string) (*slog.Logger, *slog.LevelVar, error) {
+	level := &slog.LevelVar{}
+	if err := level.UnmarshalText([]byte(strings.ToUpper(c.LogLevel))); err != nil {
+		return nil, nil, Usagef("log-level: %q is none of debug, info, warn, error", c.LogLevel)
+	}
+	kind := c.LogType
+	if kind == "auto" {
+		kind = "json"
+		if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			kind = "color"
+		}
+	}
+	noTime := func(groups []string, a slog.Attr) slog.Attr {
+		if c.LogNoTime && len(groups) == 0 && a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}
+	discreet := func(h slog.Handler) *slog.Logger {
+		return slog.New(supervisor.Sparing(discreetLog{h, hide}))
+	}
+	switch kind {
+	case "json":
+		plain := func(groups []string, a slog.Attr) slog.Attr { return readable(noTime(groups, a)) }
+		return discreet(slog.NewJSONHandler(w, &slog.HandlerOptions{Level: level, ReplaceAttr: plain})), level, nil
+	case "text", "color":
+		return discreet(tint.NewHandler(w, &tint.Options{Level: level, ReplaceAttr: noTime, NoColor: kind == "text", TimeFormat: "15:04:05.000"})), level, nil
+	}
+	return nil, nil, Usagef("log-type: %q is none of auto, text, color, json", c.LogType)
+}
+
+// readable writes durations as people read them, and empty lists as lists.
+func readable(a slog.Attr) slog.Attr {
+	switch v := a.Value.Any().(type) {
+	case time.Duration:
+		return slog.String(a.Key, v.String())
+	case []string:
+		if v == nil {
+			return slog.Any(a.Key, []string{})
+		}
+	}
+	return a
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// option is one option of the operator. Precedence is flag, environment, default (B1).
+type option struct {
+	name, variables, help string // variables are separated by spaces, the strongest first
+	// orNone: an empty variable is a choice, too. For all others it counts as absent, because
+	// that is how templates of manifests leave one out.
+	orNone  bool
+	declare func(flags *pflag.FlagSet, name, help string)
+}
+
+func text(p *string, name, variables, def, help string) option {
+	return option{name: name, variables: variables, help: help, declare: func(flags *pflag.FlagSet, name, help string) { flags.StringVar(p, name, def, help) }}
+}
+
+// textOrNone is an option that is switched off by an empty text.
+func textOrNone(p *string, name, variables, def, help string) option {
+	o := text(p, name, variables, def, help+"; empty switches it off")
+	o.orNone = true
+	return o
+}
+
+func number(p *int, name, variables string, def int, help string) option {
+	return option{name: name, variables: variables, help: help, declare: func(flags *pflag.FlagSet, name, help string) { flags.IntVar(p, name, def, help) }}
+}
+
+func duration(p *time.Duration, name, variables string, def time.Duration, help string) option {
+	return option{name: name, variables: variables, help: help, declare: func(flags *pflag.FlagSet, name, help string) { flags.DurationVar(p, name, def, help) }}
+}
+
+// yes is a switch whose default is what the field holds.
+func yes(p *bool, name, variables, help string) option {
+	return option{name: name, variables: variables, help: help, declare: func(flags *pflag.FlagSet, name, help string) {
+		flags.Var((*boolean)(p), name, help)
+		flags.Lookup(name).NoOptDefVal = "true"
+	}}
+}
+
+// New declares the options; lookup reads environment variables. In the help text of an
+// option its variables follow the sentence.
+func New(version string, flags *pflag.FlagSet, lookup func(string) (string, bool)) *Config {
+	c := &Config{Version: version, OldMetrics: true, flags: flags, lookup: lookup}
+	c.declared = c.options()
+	for _, o := range c.declared {
+		help := o.help
+		if names := strings.Fields(o.variables); len(names) > 0 {
+			help += " [$" + strings.Join(names, ", $") + "]"
+		}
+		o.declare(flags, o.name, help)
+	}
+	return c
+}
+
+// Read sets the options that no flag gave from the environment.
+func (c *Config) Read() error {
+	defer c.completeDirs()
+	for _, o := range c.declared {
+		if c.flags.Changed(o.name) {
+			continue
+		}
+		variable, value, ok := o.variable(c.lookup)
+		if !ok {
+			continue
+		}
+		if err := c.flags.Lookup(o.name).Value.Set(value); err != nil {
+			return UsageError{fmt.Errorf("environment variable %s=%q: %w", variable, value, err)}
+		}
+	}
+	return nil
+}
+
+// variable finds the strongest environment variable that is set for an option.
+func (o option) variable(lookup func(string) (string, bool)) (variable, value string, ok bool) {
+	for _, variable := range strings.Fields(o.variables) {
+		if value, ok := lookup(variable); ok && (value != "" || o.orNone) {
+			return variable, value, true
+		}
+	}
+	return "", "", false
+}
+
+// variables are all environment variables that stand for an option.
+func (c *Config) variables() (all []string) {
+	for _, o := range c.declared {
+		all = append(all, strings.Fields(o.variables)...)
+	}
+	return all
+}
+
+// Given reports whether an option was set by flag or environment.
+func (c *Config) Given(name string) bool {
+	i := slices.IndexFunc(c.declared, func(o option) bool { return o.name == name })
+	_, _, ok := c.declared[i].variable(c.lookup)
+	return ok || c.flags.Changed(name)
+}
+
+// boolean accepts yes and no in addition to true and false, as old deployments write them.
+type boolean bool
+
+// String implements pflag.Value.
+func (b *boolean) String() string { return fmt.Sprint(bool(*b)) }
+
+// Type implements pflag.Value.
+func (b *boolean) Type() string { return "bool" }
+
+// Set implements pflag.Value.
+func (b *boolean) Set(text string) error {
+	switch strings.ToLower(text) {
+	case "true", "yes", "on", "1":
+		*b = true
+	case "false", "no", "off", "0":
+		*b = false
+	default:
+		return fmt.Errorf("must be true or false, not %q", text)
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// Tests run about in the order of the names of their files. The only one that takes more than a
+// minute is in this file, so that it does not begin when all others are done.
+
+// A hook that hangs: from the first minute on it is reported everywhere, its time limit ends it with all that it has started,
+// and when memory runs out the kernel takes it before the operator. It inherits nothing that is only for the operator.
+// C23, C29.
+func TestHookThatHangs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes more than a minute")
+	}
+	h := newHouse(t, `
+-- modules/values.yaml --
+stuckEnabled: true
+-- modules/010-stuck/hooks/hang.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then
+  echo '{"configVersion": "v1", "onStartup": 1, "settings": {"timeout": "75s"}}'
+  exit
+fi
+[[ ! -e $OUT/once ]] || exit 0
+: > "$OUT/once"
+env > "$OUT/environment"
+bash -c 'cat /proc/$$/oom_score_adj' > "$OUT/score"
+sleep 1000 "$@" & echo $! > "$OUT/child"
+wait
+`)
+	o := h.start("OTEL_EXPORTER_OTLP_HEADERS=authorization=secret", "OF_THE_OPERATOR=1", "GOMEMLIMIT=400MiB")
+	h.eventually("the child of the hook", func() error {
+		if h.read("out/child") == "" {
+			return errNotYet
+		}
+		return nil
+	})
+	if got := strings.TrimSpace(h.read("out/score")); got != "1000" {
+		t.Errorf("the oom_score_adj of what the hook starts is %s, want 1000", got)
+	}
+	if seen := h.read("out/environment"); strings.Contains(seen, "authorization") || !strings.Contains(seen, "OF_THE_OPERATOR=1") || !strings.Contains(seen, "VALUES_PATH=") {
+		t.Errorf("the environment of the hook:\n%s", seen)
+	}
+	if out := o.ask("module list"); strings.Contains(out, "hangs") {
+		t.Errorf("it hangs from the beginning:\n%s", out)
+	}
+	// The log says when: asking for all metrics for a minute keeps the operator busy.
+	awaitOr(h, 2*patience, func() bool { return o.count("WARN hook hangs") > 0 })
+	hangs := o.metricNow("addon_operator_hook_hanging_seconds", `hook="010-stuck/hooks/hang.sh"`, `module="stuck"`, `binding="onStartup"`)
+	if hangs == "" {
+		t.Error("no metric tells that the hook hangs")
+	}
+	o.expect("WARN hook hangs", "hook=010-stuck/hooks/hang.sh", "module=stuck", "runningFor=1m0s", "limit=1m15s")
+	const told = "hook 010-stuck/hooks/hang.sh (onStartup) hangs: it has been running for 1m"
+	o.ask("module list", "PROBLEM", told)
+	o.ask("hook list", "PROBLEM", told)
+	for _, page := range []string{"/", "/readyz?verbose"} {
+		if _, body := get(o.public + page); !strings.Contains(body, told) {
+			t.Errorf("%s does not tell it:\n%s", page, body)
+		}
+	}
+	o.expect("ERROR", "will retry", "hook 010-stuck/hooks/hang.sh: ended because it took longer than 1m15s (settings.timeout of the hook)")
+	o.ready()
+	h.eventually("the end of the child", func() error {
+		if _, err := os.Stat("/proc/" + strings.TrimSpace(h.read("out/child"))); err == nil {
+			return fmt.Errorf("it runs")
+		}
+		return nil
+	})
+	if o.metricNow("addon_operator_hook_hanging_seconds") != "" {
+		t.Error("the metric stays though nothing hangs")
+	}
+	if got := o.metricNow("go_gc_gomemlimit_bytes"); !strings.HasSuffix(got, " 4.194304e+08") {
+		t.Errorf("GOMEMLIMIT does not count: %q", got)
+	}
+}

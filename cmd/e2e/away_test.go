@@ -1,0 +1,250 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"addon-operator/kube/apiserver"
+)
+
+// aggregated is an API server of its own behind the one of the cluster.
+type aggregated struct {
+	*apiserver.Server
+	house *house
+	down  atomic.Bool
+}
+
+// sideGroup is its group; the name of its APIService is sideService.
+const (
+	sideGroup   = "side.example.com"
+	sideService = "v1beta1." + sideGroup
+)
+
+// aggregate starts an API server in memory and registers it with the cluster, which the test
+// has for itself.
+func aggregate(h *house) *aggregated {
+	h.t.Helper()
+	a := &aggregated{Server: apiserver.New("v1.36.0"), house: h}
+	a.EnsureNamespace(h.namespace)
+	err := a.Apply(map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things." + sideGroup},
+		"spec": map[string]any{
+			"group": sideGroup, "scope": "Namespaced", "names": map[string]any{"plural": "things", "singular": "thing", "kind": "Thing"},
+			"versions": []any{map[string]any{"name": "v1beta1", "served": true, "storage": true}},
+		},
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	web := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.down.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		a.ServeHTTP(w, r)
+	}))
+	h.t.Cleanup(web.CloseClientConnections)
+	port := web.Listener.Addr().(*net.TCPAddr).Port
+	h.write("service.yaml", fmt.Sprintf(`apiVersion: v1
+kind: Service
+metadata: {name: side, namespace: %s}
+spec: {type: ExternalName, externalName: 127.0.0.1, ports: [{port: %d}]}
+---
+apiVersion: apiregistration.k8s.io/v1
+kind: APIService
+metadata: {name: %s}
+spec:
+  group: %s
+  version: v1beta1
+  groupPriorityMinimum: 100
+  versionPriority: 100
+  insecureSkipTLSVerify: true
+  service: {name: side, namespace: %s, port: %d}
+`, h.namespace, port, sideService, sideGroup, h.namespace, port))
+	h.kubectl("apply", "-f", h.path("service.yaml"))
+	a.await("True")
+	return a
+}
+
+// goDown ends all connections and answers none, until come.
+func (a *aggregated) goDown() {
+	a.down.Store(true)
+	a.await("False")
+}
+
+func (a *aggregated) come() {
+	a.down.Store(false)
+	a.await("True")
+}
+
+// await waits until the cluster says whether it reaches the server; a change of the
+// APIService makes it look at once.
+func (a *aggregated) await(available string) {
+	a.house.t.Helper()
+	n := 0
+	a.house.eventually("APIService available: "+available, func() error {
+		n++
+		patch := fmt.Appendf(nil, `{"metadata": {"annotations": {"test/looks": "%s%d"}}}`, available, n)
+		data, err := a.house.client.CoreV1().RESTClient().Patch(types.MergePatchType).
+			AbsPath("/apis/apiregistration.k8s.io/v1/apiservices/" + sideService).Body(patch).DoRaw(a.house.ctx)
+		if err != nil {
+			return err
+		}
+		var service struct {
+			Status struct {
+				Conditions []metav1.Condition `json:"conditions"`
+			} `json:"status"`
+		}
+		if err := json.Unmarshal(data, &service); err != nil {
+			return err
+		}
+		for _, c := range service.Status.Conditions {
+			if c.Type == "Available" && string(c.Status) == available {
+				return nil
+			}
+		}
+		return fmt.Errorf("%+v", service.Status.Conditions)
+	})
+}
+
+const awayHouse = `
+-- modules/values.yaml --
+guardEnabled: true
+thingsEnabled: true
+moreEnabled: true
+plainEnabled: true
+-- modules/010-guard/values.yaml --
+guard: {size: small}
+-- modules/010-guard/Chart.yaml --
+name: guard
+version: 1.0.0
+-- modules/010-guard/templates/cm.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: guard}
+data: {size: {{ .Values.guard.size }}}
+---
+{{- if .Capabilities.APIVersions.Has "side.example.com/v1beta1" }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: guarded-by-version}
+{{- end }}
+---
+{{- if .Capabilities.APIVersions.Has "side.example.com/v1beta1/Thing" }}
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: guarded-by-kind}
+{{- end }}
+-- modules/020-things/Chart.yaml --
+name: things
+version: 1.0.0
+-- modules/020-things/templates/thing.yaml --
+apiVersion: side.example.com/v1beta1
+kind: Thing
+metadata: {name: thing}
+-- modules/025-more/values.yaml --
+more: {size: small}
+-- modules/025-more/Chart.yaml --
+name: more
+version: 1.0.0
+-- modules/025-more/templates/thing.yaml --
+apiVersion: side.example.com/v1beta1
+kind: Thing
+metadata: {name: more}
+spec: {size: {{ .Values.more.size }}}
+-- modules/030-plain/values.yaml --
+plain: {size: small}
+-- modules/030-plain/Chart.yaml --
+name: plain
+version: 1.0.0
+-- modules/030-plain/templates/cm.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: plain}
+data: {size: {{ .Values.plain.size }}, apps: {{ .Capabilities.APIVersions.Has "apps/v1/Deployment" | quote }}}
+`
+
+// has is whether a thing exists.
+func (a *aggregated) has(name string) bool {
+	return a.Object(sideGroup+"/v1beta1", "Thing", a.house.namespace, name) != nil
+}
+
+// guarded expects both objects that the chart has only while the API is there.
+func (a *aggregated) guarded() {
+	a.house.t.Helper()
+	for _, name := range []string{"guarded-by-version", "guarded-by-kind"} {
+		if err := a.house.try("get", "configmap", "-n", a.house.namespace, name); err != nil {
+			a.house.t.Errorf("an object went with its API: %v", err)
+		}
+	}
+}
+
+// While an aggregated API is down, nothing that depends on it is deleted or forgotten: charts
+// see the kinds that it had, or wait when nobody knows them; a module whose object it holds
+// keeps its release until the object can be deleted. Other modules go on. P13.
+func TestAggregatedAPIIsDown(t *testing.T) {
+	h, _ := ownHouse(t, awayHouse)
+	side := aggregate(h)
+	o := h.start("ADDON_OPERATOR_DRIFT=report").ready()
+	h.awaitRevisions("things", "1:deployed")
+	if !side.has("thing") || !side.has("more") {
+		t.Fatal("the things are not deployed")
+	}
+	side.guarded()
+
+	side.goDown()
+	h.setConfig(map[string]string{"guard": "size: big"})
+	h.awaitConfigMap("guard", "size", "big")
+	side.guarded()
+	h.setConfig(map[string]string{"thingsEnabled": "false", "more": "size: big", "plain": "size: big"})
+	o.expect("task failed", "module=more", sideGroup+"/v1beta1", sideService)
+	o.expect("task failed", "module=things", sideGroup+"/v1beta1", sideService)
+	o.expect("module is parked", "module=things")
+	h.awaitConfigMap("plain", "size", "big")
+	h.awaitRevisions("things", "1:deployed")
+	h.awaitRevisions("more", "1:deployed")
+	if n := o.count("release is not as the module left it"); n > 0 {
+		t.Errorf("objects of the API count as absent: %d times", n)
+	}
+	expectAll(t, o.ask("module list"), "things", sideService)
+	expectAll(t, o.ask("why things"), sideService)
+
+	o.kill()
+	h.setConfig(map[string]string{"guard": "size: huge", "plain": "size: huge"})
+	o = h.start()
+	o.expect("task failed", "module=guard", sideGroup+"/v1beta1", sideService)
+	o.expect("task failed", "module=more", sideGroup+"/v1beta1", sideService)
+	o.expect("task failed", "module=things", sideGroup+"/v1beta1", sideService)
+	h.awaitConfigMap("plain", "size", "huge")
+	o.ready()
+	plan := o.command("plan")
+	expectAll(t, plan, "cannot be foretold", sideService)
+	if strings.Contains(plan, "delete") && !strings.Contains(plan, "0 to delete") {
+		t.Errorf("the plan deletes:\n%s", plan)
+	}
+	expectAll(t, o.command("rbac", "generate"), "module things", "so the kinds of the API "+sideGroup, "warning: the kinds of "+sideGroup, sideService)
+	h.awaitConfigMap("guard", "size", "big")
+	side.guarded()
+	h.awaitRevisions("things", "1:deployed")
+	h.awaitRevisions("more", "1:deployed")
+	if !side.has("thing") || !side.has("more") {
+		t.Error("a thing is gone")
+	}
+
+	side.come()
+	h.awaitConfigMap("guard", "size", "huge")
+	side.guarded()
+	h.awaitRevisions("things", "")
+	h.awaitRevisions("more", "1:superseded 2:deployed")
+	if side.has("thing") || !side.has("more") {
+		t.Errorf("the thing is there: %t, the other one: %t", side.has("thing"), side.has("more"))
+	}
+}

@@ -1,0 +1,206 @@
+package e2e
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// craftRecord writes a release record of revision 1 whose JSON is what these parts give together. It is packed while it is
+// made: it may be larger than there is memory.
+func (h *house) craftRecord(name string, parts ...io.Reader) {
+	h.t.Helper()
+	var packed bytes.Buffer
+	packer := gzip.NewWriter(&packed)
+	if _, err := io.Copy(packer, io.MultiReader(parts...)); err != nil {
+		h.t.Fatal(err)
+	}
+	if err := packer.Close(); err != nil {
+		h.t.Fatal(err)
+	}
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   "sh.helm.release.v1." + name + ".v1",
+			Labels: map[string]string{"name": name, "owner": "helm", "status": "deployed", "version": "1", "moduleChecksum": "0123456789abcdef"},
+		},
+		Type: "helm.sh/release.v1",
+		Data: map[string][]byte{"release": []byte(base64.StdEncoding.EncodeToString(packed.Bytes()))},
+	}
+	if _, err := h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// repeated is a text that is repeated some times.
+func repeated(text string, times int) io.Reader {
+	chunk := []byte(strings.Repeat(text, 1000))
+	var all []io.Reader
+	for range times / 1000 {
+		all = append(all, bytes.NewReader(chunk))
+	}
+	return io.MultiReader(all...)
+}
+
+// Who may write Secrets in the operator's namespace can make a release record that stands for more than there is memory. It
+// is a corrupted one. H5, D39.
+func TestBombInAReleaseRecord(t *testing.T) {
+	withoutRaceDetector(t)
+	const head = `{"name":"one","namespace":"n","version":1,"info":{"status":"deployed"},"chart":{"metadata":{"name":"one","version":"1","apiVersion":"v2"}},`
+	text := strings.NewReader
+	for what, record := range map[string][]io.Reader{
+		"a long text":                      {text(head + `"manifest":"`), repeated(" ", 200_000_000), text(`"}`)},
+		"many short values":                {text(head + `"config":{"l":[0`), repeated(",0", 100_000_000), text(`]}}`)},
+		"short values in 30 MB":            {text(head + `"config":{"l":[0`), repeated(",[]", 10_000_000), text(`]}}`)},
+		"aliases":                          {text(head + `"manifest":"kind: A\nmetadata: {name: a}\nbig: &a `), repeated("x", 600_000), text(`\nl: [`), repeated("*a,", 99_000), text(`]\n"}`)},
+		"lists of aliases":                 {text(head + `"manifest":"kind: A\nmetadata: {name: a}\na: &a [`), repeated("x,", 1_000), text(`]\nb: &b [`), repeated("*a,", 1000), text(`]\nl: [`), repeated("*b,", 3_000), text(`]\n"}`)},
+		"many documents":                   {text(head + `"manifest":"`), repeated(`kind: A\nmetadata: {name: a}\n---\n`, 400_000), text(`"}`)},
+		"hooks":                            {text(head + `"hooks":[{}`), repeated(`,{}`, 9_000_000), text(`]}`)},
+		"values in a list of the manifest": {text(head + `"manifest":"kind: A\nmetadata: {name: a}\nl: [`), repeated(`0,`, 10_000_000), text(`]\n"}`)},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := newHouse(t, "configmap")
+			h.craftRecord("one", record...)
+			o := h.start()
+			peak := bounded(o)
+			o.ready()
+			h.awaitConfigMap("one", "size", "1")
+			expectPeak(t, what, peak)
+		})
+	}
+}
+
+// A chart that prints a text of the ConfigMap as it is lets its writers add YAML. The module fails. H3, D39.
+func TestBombInARenderedManifest(t *testing.T) {
+	withoutRaceDetector(t)
+	h := newHouse(t, "configmap")
+	h.write("modules/020-two/templates/extra.yaml", "{{ .Values.two.extra }}\n")
+	o := h.start()
+	peak := bounded(o)
+	o.ready()
+	h.setConfig(map[string]string{"two": "extra: |\n  apiVersion: v1\n  kind: ConfigMap\n  metadata: {name: extra}\n  " + strings.ReplaceAll(aliasBomb(99_000), "\n", "\n  ") + "\n"})
+	o.expect("ERROR", "will retry", "module=two", "two/templates/extra.yaml: the manifest is larger than 16 MiB, with all aliases written out")
+	if out := o.command("module", "render", "two"); !strings.Contains(out, "larger than 16 MiB") {
+		t.Errorf("module render says %s", out)
+	}
+	expectPeak(t, "aliases in a rendered manifest", peak)
+	h.setConfig(map[string]string{"two": "extra: '{kind: ConfigMap, apiVersion: v1, metadata: {name: extra}, data: {a: b}}'"})
+	h.eventually("the object of the fixed chart", func() error {
+		if h.configMap("extra") == nil {
+			return errNotYet
+		}
+		return nil
+	})
+}
+
+// A long list that fits none of the alternatives of its schema is refused without an explanation of each element. D38, D39.
+func TestFloodOfViolations(t *testing.T) {
+	withoutRaceDetector(t)
+	for what, c := range map[string]struct{ schema, values string }{
+		"nested anyOf and oneOf": {"anyOf: [" + strings.Repeat("{oneOf: [{type: string}, {type: object, required: [a]}, {enum: [a, b]}, {anyOf: [{type: boolean}, {type: array}]}]},", 8) + "]",
+			"l: [" + strings.Repeat("1,", 120_000) + "]\n"},
+		"anyOf": {"anyOf: [{type: string}, {type: object}]", "l: [" + strings.Repeat("1,", 120_000) + "]\n"},
+		"objects": {"type: object, additionalProperties: false, required: [a, b, c, d, e, f, g], properties: {a: {type: string}, b: {anyOf: [{type: string}, {type: boolean}]}}",
+			"l: [" + strings.Repeat("{b: 1, x: 1},", 25_000) + "]\n"},
+		"patterns": {`type: object, patternProperties: {"^(a|aa)+$": {type: string}, "^(([a-z])+.)+[A-Z]([a-z])+$": {type: string}}, additionalProperties: false`,
+			"l: [" + strings.Repeat("{"+strings.Repeat("a", 1000)+"!: 1},", 800) + "]\n"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := newHouse(t, "configmap")
+			h.write("modules/010-one/openapi/config-values.yaml", "type: object\nproperties: {l: {type: array, items: {"+c.schema+"}}}\n")
+			o := h.start()
+			peak := bounded(o)
+			o.ready()
+			h.setConfig(map[string]string{"one": c.values})
+			o.expect("ERROR", "the ConfigMap is refused")
+			expectPeak(t, what, peak)
+		})
+	}
+}
+
+// pipe makes a named pipe; a reader waits for somebody who writes.
+func (h *house) pipe(name string) {
+	h.t.Helper()
+	h.mkdir(filepath.ToSlash(filepath.Dir(name)))
+	if err := syscall.Mkfifo(h.path(name), 0o644); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// What a start reads and what is no file, or never ends, ends the start with a word. A19, D39.
+func TestStartDoesNotWaitForPipesAndDevices(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.remove("modules/values.yaml")
+	h.pipe("modules/values.yaml")
+	h.pipe("modules/010-one/openapi/values.yaml")
+	h.mkdir("modules/030-zero")
+	if err := os.Symlink("/dev/zero", h.path("modules/030-zero/values.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	o := h.start()
+	peak := bounded(o)
+	if code := o.exit(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	const says = ": it is no regular file, nor a link to one"
+	expectAll(t, strings.Join(o.output.lines(), "\n"), h.path("modules/values.yaml")+says,
+		h.path("modules/010-one/openapi/values.yaml")+says, h.path("modules/030-zero/values.yaml")+says)
+	expectPeak(t, "a start", peak)
+}
+
+// A module whose chart or whose definitions stand for more than there is memory fails with a word, as does one with a pipe
+// in the place of a file; the operator goes on. A17, M1, D39.
+func TestBombInTheFilesOfAModule(t *testing.T) {
+	withoutRaceDetector(t)
+	crd := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: bombs.example.com}\nspec:\n"
+	for what, c := range map[string]struct {
+		prepare func(h *house)
+		says    string
+	}{
+		"aliases in Chart.yaml": {func(h *house) {
+			h.write("modules/010-one/Chart.yaml", "name: one\nversion: 0.1.0\napiVersion: v2\n"+aliasBomb(99_000))
+		}, "Chart.yaml: the manifest is larger than 16 MiB"},
+		"aliases in the values of a subchart": {func(h *house) {
+			h.write("modules/010-one/charts/sub/Chart.yaml", "name: sub\nversion: 0.1.0\napiVersion: v2\n")
+			h.write("modules/010-one/charts/sub/values.yaml", aliasBomb(99_000))
+		}, "charts/sub/values.yaml: the manifest is larger than 16 MiB"},
+		"many files": {func(h *house) {
+			large := strings.Repeat("x", 4<<20)
+			for i := range 17 {
+				h.write(fmt.Sprint("modules/010-one/files/", i), large)
+			}
+		}, "its files have more than 64 MiB; list in .helmignore what no template reads"},
+		"a pipe as .helmignore":  {func(h *house) { h.pipe("modules/010-one/.helmignore") }, ".helmignore is no regular file"},
+		"a pipe as a definition": {func(h *house) { h.pipe("modules/020-two/crds/a.yaml") }, "crds/a.yaml: it is no regular file"},
+		"aliases in a definition": {func(h *house) {
+			h.write("modules/020-two/crds/a.yaml", crd+"  "+strings.ReplaceAll(aliasBomb(99_000), "\n", "\n  "))
+		}, "crds/a.yaml: document 1: the document is larger than 4 MiB"},
+		"a long definition": {func(h *house) {
+			h.write("modules/020-two/crds/a.yaml", crd+"  l:\n"+strings.Repeat("  - {description: something}\n", 400_000))
+		}, "bytes, more than 4 MiB, which no API server takes"},
+		"a long file of definitions": {func(h *house) {
+			h.write("modules/020-two/crds/a.yaml", strings.Repeat(crd+"---\n", 200_000))
+		}, "more than 16 MiB; divide it into several files"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			h := newHouse(t, "configmap")
+			c.prepare(h)
+			o := h.start()
+			peak := bounded(o)
+			expectAll(t, o.expect("ERROR", "will retry"), c.says)
+			expectPeak(t, what, peak)
+			if code := o.terminate(); code != 0 {
+				t.Errorf("exit code %d after SIGTERM, want 0", code)
+			}
+		})
+	}
+}

@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"fmt"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// ask runs a command as a person would in the Pod, over the unix socket; want are parts of
+// what it prints.
+func (o *operator) ask(command string, want ...string) string {
+	o.house.t.Helper()
+	cmd := exec.Command(program(), strings.Fields(command)...)
+	cmd.Env = append(slices.Clone(o.env), "ADDON_OPERATOR_DEBUG_ADDRESS=unix:"+o.house.socket())
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		o.house.t.Errorf("%s: %v\n%s", command, err, out)
+	}
+	for _, text := range want {
+		if !strings.Contains(string(out), text) {
+			o.house.t.Errorf("%s: no %q in\n%s", command, text, out)
+		}
+	}
+	return string(out)
+}
+
+// Issue 8, point 4: a person looks into a running operator, from modules to manifests, and
+// changes how much it logs. J4, J6.
+func TestLookIntoARunningOperator(t *testing.T) {
+	h := newHouse(t, `
+-- modules/values.yaml --
+wellEnabled: true
+-- modules/010-well/Chart.yaml --
+apiVersion: v2
+name: well
+version: 1.0.0
+-- modules/010-well/values.yaml --
+well: {size: 1, password: s3cret}
+-- modules/010-well/templates/all.yaml --
+apiVersion: v1
+kind: Secret
+metadata: {name: well}
+stringData: {password: {{ .Values.well.password }}}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: well}
+data: {size: {{ .Values.well.size | quote }}}
+-- modules/010-well/hooks/watch.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then
+  echo '{"configVersion": "v1", "kubernetes": [{"name": "secrets", "kind": "Secret", "nameSelector": {"matchNames": ["well"]}, "namespace": {"nameSelector": {"matchNames": ["'"$NAMESPACE"'"]}}}]}'
+fi
+-- modules/020-off/README.md --
+`)
+	o := h.start("LOG_LEVEL=warn").ready()
+	o.ask("module list", "well  10     ready", "off   20     disabled")
+	o.ask("hook list", "010-well/hooks/watch.sh", "kubernetes", "secrets")
+	o.ask("module values well", "size: 1", "password: '***'")
+	o.ask("module values well --show-secrets", "s3cret")
+	o.ask("module resource-monitor", h.namespace+"/ConfigMap/well", h.namespace+"/Secret/well", "No monitor")
+	o.ask("module graph", `"well" -> "off"`)
+	o.ask("queue list", `Queue "main" is empty.`)
+	o.ask("raw /discovery", "/module/list")
+	h.eventually("the snapshot has the Secret", func() error {
+		if out := o.ask("module snapshots well", "complete"); !strings.Contains(out, "1\n") {
+			return fmt.Errorf("it is %s", out)
+		}
+		return nil
+	})
+	if out := o.ask("hook snapshots 010-well/hooks/watch.sh -o yaml", "kind: Secret"); strings.Contains(out, "czNjcmV0") {
+		t.Errorf("the snapshot shows a secret:\n%s", out)
+	}
+	o.ask("module render well", "kind: ConfigMap", `size: "1"`, "password: '***'")
+	o.ask("module render well --diff", "Nothing differs from the deployed release, revision 1.")
+
+	o.ask("log level debug 10m", "log.level is debug until ")
+	o.ask("log level", "log.level is debug until ")
+	h.setConfig(map[string]string{"well": "password: other"})
+	o.expect("release step") // at debug level
+	h.awaitRevisions("well", "1:superseded 2:deployed")
+	o.ask("why well", "module well: ", "because of ConfigMap")
+	h.setConfig(map[string]string{"well": "size: many\nsizee: 1\n: ["})
+	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("Refused", "Warning") })
+	h.setConfig(map[string]string{"well": "size: 2"})
+	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("Accepted", "Normal") })
+}
+
+// hasEvent looks for an event on the ConfigMap of the operator.
+func (h *house) hasEvent(reason, eventType string) error {
+	list, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
+	if err != nil {
+		return err
+	}
+	for _, e := range list.Items {
+		if e.Reason == reason && e.Type == eventType && e.InvolvedObject.Kind == "ConfigMap" && e.InvolvedObject.UID != "" {
+			return nil
+		}
+	}
+	return fmt.Errorf("there are %v", eventTexts(list.Items))
+}
+
+func eventTexts(events []corev1.Event) (all []string) {
+	for _, e := range events {
+		all = append(all, e.Type+" "+e.Reason+": "+e.Message)
+	}
+	return all
+}

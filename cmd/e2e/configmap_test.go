@@ -1,0 +1,350 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const reloadJournal = "beforeAll one two afterAll"
+
+// What a person changes decides what is done again. G16, D14, D15, F9.
+func TestConfigMapIsEdited(t *testing.T) {
+	h := newHouse(t, "configmap")
+	o := h.start().ready()
+	h.awaitJournal(reloadJournal)
+
+	journal := reloadJournal
+	edit := func(what string, texts map[string]string, does string) {
+		t.Helper()
+		h.setConfig(texts)
+		o.expect("config values changed")
+		journal = strings.TrimSpace(journal + " " + does)
+		h.eventually(what, func() error {
+			if got := h.journal(); got != journal {
+				return fmt.Errorf("the journal is %q, want %q", got, journal)
+			}
+			return nil
+		})
+	}
+	edit("a module's section", map[string]string{"one": "size: 2"}, "one")
+	h.awaitConfigMap("one", "size", "2")
+	edit("the global section", map[string]string{"global": "zone: b"}, reloadJournal)
+	h.awaitConfigMap("one", "zone", "b")
+	edit("sections of both modules", map[string]string{"one": "size: 3", "two": "any: thing"}, "one two")
+	edit("a flag", map[string]string{"twoEnabled": "false"}, "beforeAll one afterAll")
+	edit("everything", map[string]string{"global": "zone: c", "one": "size: 4", "twoEnabled": ""}, reloadJournal)
+	h.awaitConfigMap("one", "size", "4")
+
+	// A deletion alone changes nothing; an empty ConfigMap confirms it (P1).
+	h.deleteConfigMap("addon-operator")
+	o.expect("WARN", "the ConfigMap is deleted")
+	h.setConfig(map[string]string{})
+	h.awaitJournal(journal + " " + reloadJournal)
+	h.awaitConfigMap("one", "size", "1")
+	h.awaitConfigMap("one", "zone", "a")
+}
+
+// enabledOnlyThere is a ConfigMap without which both modules are off.
+const enabledOnlyThere = `
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: addon-operator}
+data:
+  oneEnabled: "true"
+  twoEnabled: "true"
+  one: "size: 2"
+`
+
+// 'kubectl replace --force' deletes the ConfigMap and creates it again. With the same content
+// nothing happens, however long it is away; a deletion is told, and no order to uninstall
+// modules that are enabled only there. P1, D13, D15.
+func TestConfigMapIsReplacedByForce(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/values.yaml", "global: {zone: a}\n")
+	h.write("cm.yaml", enabledOnlyThere)
+	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
+	o := h.start().ready()
+	h.awaitJournal(reloadJournal)
+
+	h.deleteConfigMap("addon-operator")
+	o.expect("WARN", "the last valid values stay in force", "the ConfigMap is deleted", "create an empty ConfigMap to remove all overrides")
+	h.awaitRefusal(o)
+	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_errors_total 1\n") {
+		t.Error("config_values_errors_total does not count the deletion")
+	}
+	h.awaitEvent("Warning Refused", "create an empty ConfigMap to remove all overrides")
+	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
+	o.expect("the ConfigMap has its last valid content again")
+	h.awaitEvent("Normal Accepted", "in force")
+
+	for range 3 {
+		h.kubectl("replace", "--force", "-n", h.namespace, "-f", h.path("cm.yaml"))
+	}
+	h.setConfig(map[string]string{"two": "x: y"}) // the operator handles it after the replacements
+	h.awaitJournal(reloadJournal + " two")
+	h.awaitRevisions("one", "1:deployed")
+
+	h.deleteConfigMap("addon-operator")
+	h.awaitRefusal(o)
+	h.kubectl("create", "configmap", "addon-operator", "-n", h.namespace)
+	o.expect("config values changed", "flags=true")
+	h.awaitRevisions("one", "")
+}
+
+// awaitRefusal waits until the operator says that it is ready, and that the ConfigMap is refused.
+func (h *house) awaitRefusal(o *operator) {
+	h.t.Helper()
+	h.eventually("a refusal in /readyz?verbose", func() error {
+		if status, body := get(o.public + "/readyz?verbose"); status != http.StatusOK || !strings.Contains(body, "REFUSED") {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		return nil
+	})
+}
+
+// awaitEvent waits for an event whose text, 'TYPE REASON: MESSAGE', has all these parts. That on
+// a ConfigMap that is deleted has no UID.
+func (h *house) awaitEvent(parts ...string) {
+	h.t.Helper()
+	h.eventually(fmt.Sprintf("an event with %q", parts), func() error {
+		list, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		texts := eventTexts(list.Items)
+		if !slices.ContainsFunc(texts, func(text string) bool { return containsAll(text, parts) }) {
+			return fmt.Errorf("there are %v", texts)
+		}
+		return nil
+	})
+}
+
+// A hook that saves values while the ConfigMap is deleted does not take away what people wrote.
+// P1, D24.
+func TestConfigMapIsDeletedAndAHookSaves(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/values.yaml", "global: {zone: a}\n")
+	h.write("modules/020-two/hooks/save.sh", `#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "schedule": [{"crontab": "* * * * * *", "queue": "side"}]}'; exit; fi
+if [[ -e $OUT/save ]]; then echo '{"op": "add", "path": "/two/password", "value": "secret"}' > "$CONFIG_VALUES_JSON_PATCH_PATH"; fi
+`)
+	h.write("cm.yaml", enabledOnlyThere)
+	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
+	o := h.start().ready()
+	h.deleteConfigMap("addon-operator")
+	o.expect("WARN", "the ConfigMap is deleted")
+
+	h.write("out/save", "")
+	o.expect("the ConfigMap has its last valid content again")
+	want := map[string]string{"oneEnabled": "true", "twoEnabled": "true", "one": "size: 2", "two": "password: secret\n"}
+	if got := h.config(); !maps.Equal(got, want) {
+		t.Errorf("the ConfigMap is %q, want %q", got, want)
+	}
+	h.awaitRevisions("one", "1:deployed")
+}
+
+// Whoever replaces the text of a section and drops the password that a hook once made is told of
+// it, also when the operator was not running. The warning has no value. D24.
+func TestHookValueIsRemoved(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/values.yaml", "global: {zone: a}\ntwoEnabled: true\n")
+	h.write("modules/020-two/hooks/password.sh", `#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
+if ! grep -q password "$CONFIG_VALUES_PATH"; then
+  echo '{"op": "add", "path": "/two/password", "value": "generated-'$RANDOM'"}' > "$CONFIG_VALUES_JSON_PATCH_PATH"
+fi
+if ! grep -q licence "$CONFIG_VALUES_PATH"; then
+  echo '{"op": "add", "path": "/two/licence", "value": "generated-'$RANDOM'"}' >> "$CONFIG_VALUES_JSON_PATCH_PATH"
+fi
+`)
+	h.write("modules/020-two/openapi/config-values.yaml", "type: object\nadditionalProperties: true\nproperties:\n  licence: {type: string, x-secret: true}\n")
+	writes, err := h.client.CoreV1().ConfigMaps(h.namespace).Watch(h.ctx, metav1.ListOptions{FieldSelector: "metadata.name=addon-operator"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := h.start().ready()
+	for event := range writes.ResultChan() { // who wrote it comes with the value, so that a crash cannot come in between
+		cm, ok := event.Object.(*corev1.ConfigMap)
+		if !ok || !strings.Contains(cm.Data["two"], "password: generated") {
+			continue
+		}
+		if note := cm.Annotations["addon-operator/written-by-hooks"]; !strings.Contains(note, "password.sh") {
+			t.Errorf("the value is written with the note %q", note)
+		}
+		break
+	}
+	writes.Stop()
+	h.kubectl("patch", "configmap", "addon-operator", "-n", h.namespace, "--type=merge", "-p", `{"data":{"two":"own: 1"}}`)
+	line := o.expect("WARN", "an edit of the ConfigMap or the Secret removed what a hook had written", "keys=two.password", "hook=020-two/hooks/password.sh")
+	h.awaitEvent("Warning HookValueRemoved", "two.password", "020-two/hooks/password.sh")
+	h.eventually("another password", func() error {
+		if text := h.config()["two"]; !strings.Contains(text, "generated") {
+			return errNotYet
+		}
+		return nil
+	})
+	o.terminate()
+	h.kubectl("patch", "configmap", "addon-operator", "-n", h.namespace, "--type=merge", "-p", `{"data":{"two":"own: 2"}}`)
+	o = h.start().ready()
+	line += o.expect("WARN", "an edit of the ConfigMap or the Secret removed what a hook had written", "keys=two.password")
+	if text := h.secretData()["two"]; !strings.Contains(text, "licence: generated") {
+		t.Fatalf("the Secret is %q", text)
+	}
+	h.setSecret(map[string]string{"two": "own: 3"})
+	line += o.expect("WARN", "an edit of the ConfigMap or the Secret removed what a hook had written", "keys=two.licence")
+	if strings.Contains(line, "generated") {
+		t.Errorf("a value is in the log: %s", line)
+	}
+}
+
+// An invalid ConfigMap is refused as a whole while the operator runs; it says what is
+// wrong until that is fixed. D16, D36, D38.
+func TestInvalidConfigMapIsRefused(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.setConfig(map[string]string{"one": "size: 2"})
+	o := h.start().ready()
+
+	h.setConfig(map[string]string{"one": "size: hunter2\nteir: gold", "global": "zone: b"})
+	line := o.expect("ERROR", "the ConfigMap is refused")
+	expectAll(t, line, "one.size", "one.teir")
+	if strings.Contains(line, "hunter2") {
+		t.Errorf("a value is in the log: %s", line)
+	}
+	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_errors_total 1\n") {
+		t.Error("config_values_errors_total is not 1")
+	}
+	h.awaitRefusal(o)
+
+	h.setConfig(map[string]string{"one": "size: 3"})
+	o.expect("config values changed", "global=true", "modules=[one]")
+	h.awaitJournal(reloadJournal + " " + reloadJournal)
+	h.awaitConfigMap("one", "size", "3")
+	h.awaitConfigMap("one", "zone", "b")
+
+	h.setConfig(map[string]string{"bad-key": "a: b", "one": "size: 4", "twoEnabled": "perhaps", "global": "zone: [b"})
+	expectAll(t, o.expect("ERROR", "the ConfigMap is refused"), "bad-key", "badKey", "twoEnabled", "must be true or false", "global", "line 1")
+	h.setConfig(map[string]string{"bad-key": "", "one": "size: 3", "twoEnabled": "", "global": "zone: b"})
+	o.expect("the ConfigMap has its last valid content again")
+	h.awaitJournal(reloadJournal + " " + reloadJournal)
+}
+
+// At the start the operator refuses to run with invalid values. D16, D36.
+func TestInvalidConfigMapAtTheStart(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.setConfig(map[string]string{"one": "size: 0", "global": "zone: 3\nregion: x"})
+	o := h.start()
+	if code := o.exit(); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	expectAll(t, strings.Join(o.output.lines(), "\n"), "one.size", "global.zone", "global.region", "ConfigMap",
+		h.path("global-hooks/openapi/config-values.yaml"), h.path("modules/010-one/openapi/config-values.yaml"))
+	if h.journal() != "" {
+		t.Errorf("hooks were run: %s", h.journal())
+	}
+}
+
+// With the option, a ConfigMap that is not valid at the start, or is gone, is no outage: the last
+// valid values are in force, and every status tells it, until the ConfigMap is fixed. P3, P1.
+func TestStartWithLastValidConfig(t *testing.T) {
+	const option = "ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG=true"
+	h := newHouse(t, "configmap")
+	h.write("modules/values.yaml", "global: {zone: a}\n")
+	h.write("cm.yaml", enabledOnlyThere)
+	h.kubectl("create", "-n", h.namespace, "-f", h.path("cm.yaml"))
+	h.start(option).ready().terminate()
+	h.awaitRevisions("one", "1:deployed")
+	secret, err := h.client.CoreV1().Secrets(h.namespace).Get(h.ctx, "addon-operator-last-valid", metav1.GetOptions{})
+	if err != nil || secret.Type != "addon-operator/last-valid-config" || string(secret.Data["config.one"]) != "size: 2" {
+		t.Fatalf("the last valid values were not kept: %v, %v", secret, err)
+	}
+
+	h.setConfig(map[string]string{"one": "size: big"})
+	o := h.start(option)
+	o.expect("ERROR", "the operator starts with the last valid values", "Secret "+h.namespace+"/addon-operator-last-valid", "one.size")
+	o.ready()
+	const refused = "REFUSED since the start"
+	if _, body := get(o.public + "/readyz?verbose"); !strings.Contains(body, refused) || strings.Contains(body, "one.size") {
+		t.Errorf("/readyz?verbose does not tell it, or shows why:\n%s", body)
+	}
+	const notice = "The ConfigMap is refused since the start, the last valid values of Secret "
+	if _, body := get(o.public + "/"); !strings.Contains(body, notice) {
+		t.Errorf("the page does not tell it:\n%s", body)
+	}
+	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_refused 1\n") {
+		t.Error("config_values_refused is not 1")
+	}
+	if list := o.command("module", "list"); !strings.HasPrefix(list, notice) || !strings.Contains(list, "one.size") {
+		t.Errorf("module list does not begin with it:\n%s", list)
+	}
+	h.awaitEvent("Warning Refused", "has started with the last valid values", "one.size")
+	h.setConfig(map[string]string{"one": "size: 3"})
+	h.awaitConfigMap("one", "size", "3")
+	h.awaitEvent("Normal Accepted", "in force")
+	if _, body := get(o.public + "/metrics"); !strings.Contains(body, "addon_operator_config_values_refused 0\n") {
+		t.Error("config_values_refused is not 0 again")
+	}
+	o.terminate()
+
+	h.deleteConfigMap("addon-operator")
+	o = h.start(option).ready()
+	h.awaitRefusal(o)
+	h.awaitConfigMap("one", "size", "3")
+	h.kubectl("create", "configmap", "addon-operator", "-n", h.namespace)
+	o.expect("config values changed", "flags=true")
+	h.awaitRevisions("one", "")
+}
+
+// Without a ConfigMap there are only static values; the first config patch creates it.
+// D13, D24, D25.
+func TestMissingConfigMapIsCreatedByAConfigPatch(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.start().ready().terminate()
+	if h.config() != nil {
+		t.Fatal("the operator made a ConfigMap for nothing")
+	}
+	h.write("global-hooks/hooks/save.sh", `#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
+cat > "$CONFIG_VALUES_JSON_PATCH_PATH" <<END
+{"op": "add", "path": "/global/zone", "value": "saved"}
+{"op": "add", "path": "/twoEnabled", "value": false}
+END
+`)
+	o := h.start().ready()
+	h.awaitConfigMap("addon-operator", "global", "zone: saved\n")
+	h.awaitConfigMap("addon-operator", "twoEnabled", "false")
+	h.awaitConfigMap("one", "zone", "saved")
+	h.eventually("the journal of the hooks", func() error {
+		// The watch may tell of the ConfigMap in the middle of the reload, which then starts again.
+		again := o.count("reload of all modules starts again")
+		want := fmt.Sprintf("^%s( beforeAll( one)?){%d} beforeAll one afterAll$", reloadJournal, again)
+		if got := h.journal(); !regexp.MustCompile(want).MatchString(got) {
+			return fmt.Errorf("is %q, want %s", got, want)
+		}
+		return nil
+	})
+}
+
+// The values of a disabled module are not looked at; when a hook enables it, they hold
+// this module only, and not the process. D37.
+func TestInvalidValuesOfAModuleThatAHookEnables(t *testing.T) {
+	h := newHouse(t, "configmap")
+	h.write("modules/values.yaml", "global: {zone: a}\ntwoEnabled: true\n")
+	h.write("global-hooks/hooks/enable.sh", `#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "onStartup": 1}'; exit; fi
+echo '[{"op": "add", "path": "/oneEnabled", "value": true}]' > "$VALUES_JSON_PATCH_PATH"
+`)
+	h.setConfig(map[string]string{"one": "size: big"})
+	o := h.start()
+	expectAll(t, o.expect("ERROR", "will retry", "module=one"), "one.size", h.path("modules/010-one/openapi/config-values.yaml"))
+	h.setConfig(map[string]string{"one": "size: 5"})
+	o.ready()
+	h.awaitConfigMap("one", "size", "5")
+}

@@ -1,0 +1,180 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Seed 001, "Modules discovery" and its examples. E2, E3, E6, X4, X12, A18, D9.
+func TestFlagsDecideWhichModulesRun(t *testing.T) {
+	h := newHouse(t, "discovery")
+	h.setConfig(map[string]string{
+		"global":                "param1: 200\n",
+		"someModule":            "param1: \"Long string\"\nparam2: \"FOO\"\n",
+		"someModuleEnabled":     "true",
+		"byConfigmapEnabled":    "true",
+		"offByConfigmapEnabled": "false",
+		"oldWord":               "false",
+	})
+	o := h.start().ready()
+
+	o.expect("modules discovered", "run=[own-file common-file by-configmap script-on not-executable]")
+	if got := h.journal(); got != "some-module script-on" {
+		t.Errorf("scripts ran: %q; want that of the module that its flag switches off left alone", got)
+	}
+	if n := o.count("011-not-executable/enabled is not executable", "chmod +x"); n != 1 {
+		t.Errorf("%d warnings of the script without x bit, want 1", n)
+	}
+	sameJSON(t, "VALUES_PATH of an enabled script", h.read("out/values.json"),
+		`{"global":{"param1":200, "enabledModules":["own-file","common-file","by-configmap"]}, "scriptOn":{"list":[1,2]}}`)
+	sameJSON(t, "CONFIG_VALUES_PATH of an enabled script", h.read("out/config.json"), `{"global":{"param1":200}, "scriptOn":{}}`)
+	if got := strings.TrimSpace(h.read("out/pwd")); got != h.path("modules/010-script-on") {
+		t.Errorf("an enabled script works in %s, want its module's directory", got)
+	}
+}
+
+// Seed 001, "Enabled script": the answer follows the values of the module; a module that it
+// switches off is deleted. E6, E7, G6.
+func TestEnabledScriptOfSeed001(t *testing.T) {
+	h := newHouse(t, "seed001_script")
+	o := h.start().ready()
+	h.awaitRevisions("simple-module", "1:deployed")
+
+	h.setConfig(map[string]string{"simpleModule": "param2: stopMePlease"})
+	o.expect("modules discovered", "delete=[simple-module]")
+	h.awaitRevisions("simple-module", "")
+	h.awaitJournal("afterDeleteHelm")
+}
+
+// Seed 004, "Values example" and "Enabled script example". X2, X19, D17–D19.
+func TestSampleOfSeed004(t *testing.T) {
+	h := newHouse(t, "seed004")
+	h.setConfig(map[string]string{
+		"global":                 "globParam1: globalValue1\n",
+		"simpleOneModule":        "param3: value_3\nparam2: newValue_1\n",
+		"simpleOneModuleEnabled": "true",
+	})
+	o := h.start().ready()
+
+	sameJSON(t, "VALUES_PATH", h.read("out/values.json"),
+		`{"global":{"globParam1":"globalValue1", "enabledModules":["simple-one-module"]},
+		  "simpleOneModule":{"param1":"value_1", "param2":"newValue_1", "param3":"value_3"}}`)
+	sameJSON(t, "the context of a v0 hook", h.read("out/context.json"), `[{"binding":"beforeHelm"}]`)
+	if got, want := h.daemonSetEnv(), "[globalValue1 value_1 patchedValue_2 value_3]"; got != want {
+		t.Errorf("the DaemonSet has %s, want %s", got, want)
+	}
+	o.expect("WARN", "MODULE_ENABLED_RESULT", "answer=true")
+	o.expect("WARN", "simpleOneModule.param2", "hook=001-simple-one-module/hooks/module-hooks.sh")
+
+	// Saved patches lie above the ConfigMap, in the values of the script, too (D5).
+	h.setConfig(map[string]string{"simpleOneModule": "param2: stopMePlease", "global": "globParam1: other"})
+	h.eventually("the upgrade", func() error {
+		if got := h.daemonSetEnv(); !strings.HasPrefix(got, "[other value_1 patchedValue_2") {
+			return fmt.Errorf("the DaemonSet has %s", got)
+		}
+		return nil
+	})
+}
+
+func (h *house) daemonSetEnv() string {
+	h.t.Helper()
+	set, err := h.client.AppsV1().DaemonSets(h.namespace).Get(h.ctx, "simple", metav1.GetOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var values []string
+	for _, v := range set.Spec.Template.Spec.Containers[0].Env {
+		values = append(values, v.Value)
+	}
+	return fmt.Sprint(values)
+}
+
+// Roots may be several, relative, and hold links; what is skipped is named. A1, A3, A9–A11.
+func TestSeveralRootsWithLinks(t *testing.T) {
+	h := newHouse(t, "web")
+	h.write("elsewhere/chart/values.yaml", "linked: {size: through a link}\n")
+	h.write("elsewhere/chart/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: linked}\ndata: {size: {{ .Values.linked.size }}}\n")
+	h.write("more/values.yaml", "linkedEnabled: true\nweb: {size: below that of the module}\n")
+	h.write("more/500-web/values.yaml", "web: {size: second}\n")
+	h.write("more/note.txt", "")
+	for link, target := range map[string]string{"more/005-linked": "../elsewhere/chart", "more/dangling": "../nowhere"} {
+		if err := os.Symlink(target, h.path(link)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := h.start("MODULES_DIR=modules::more:", "GLOBAL_HOOKS_DIR=global-hooks").ready()
+	o.expect("modules discovered", "run=[linked web]")
+	h.awaitConfigMap("linked", "size", "through a link")
+	h.awaitConfigMap("web", "size", "small")
+	for _, name := range []string{"more/dangling", "more/note.txt", "more/500-web"} {
+		if n := o.count("WARN", h.path(name)); n != 1 {
+			t.Errorf("%d warnings of %s, want 1", n, name)
+		}
+	}
+}
+
+// A script that fails, or says neither word, holds the discovery; it is asked again. E6.
+func TestEnabledScriptFails(t *testing.T) {
+	h := newHouse(t, "web")
+	h.write("modules/010-web/enabled", "#!/bin/bash\necho yes > $MODULE_ENABLED_RESULT\n")
+	o := h.start()
+	expectAll(t, o.expect("ERROR", "will retry", "DiscoverModules"), "web/enabled", `wrote "yes" to MODULE_ENABLED_RESULT; write true or false`)
+	h.write("modules/010-web/enabled", "#!/bin/bash\necho 'no such cluster' >&2; exit 4\n")
+	h.setConfig(map[string]string{"global": "retry: 1"})
+	expectAll(t, o.expect("ERROR", "will retry", "DiscoverModules"), "web/enabled", "exit code 4", "no such cluster")
+	h.write("modules/010-web/enabled", "#!/bin/bash\necho true > $MODULE_ENABLED_RESULT\n")
+	h.setConfig(map[string]string{"global": "retry: 2"})
+	o.ready()
+	h.awaitRevisions("web", "1:deployed")
+}
+
+// An enabled script that reads its own section is asked when that section changes: the module goes and comes with it,
+// and no other module runs. The same answer costs no reload. E6.
+func TestEnabledScriptReadsItsSection(t *testing.T) {
+	h := newHouse(t, `
+-- modules/values.yaml --
+webEnabled: true
+otherEnabled: true
+-- modules/010-web/Chart.yaml --
+name: web
+version: 0.1.0
+-- modules/010-web/templates/cm.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: web}
+data: {size: {{ .Values.web.size | quote }}}
+-- modules/010-web/values.yaml --
+web: {size: 1, wanted: true}
+-- modules/010-web/enabled --
+#!/usr/bin/env bash
+echo asked >> "$OUT/asked"
+if grep -q '"wanted": *false' "$CONFIG_VALUES_PATH"; then echo false; else echo true; fi > "$MODULE_ENABLED_RESULT"
+-- modules/020-other/hooks/h.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
+echo ran >> "$OUT/other"
+`)
+	o := h.start().ready()
+	h.awaitRevisions("web", "1:deployed")
+	h.setConfig(map[string]string{"web": "size: 2\n"})
+	h.awaitConfigMap("web", "size", "2")
+	h.awaitLines("out/asked", "asked", "asked")
+	h.awaitLines("out/other", "ran")
+
+	h.setConfig(map[string]string{"web": "wanted: false\nsize: 3\n"})
+	o.expect("enabled script gives another answer", "module=web", "enabled=false")
+	o.expect("module is deleted", "module=web")
+	h.awaitRevisions("web", "")
+	o.ask("why web", "module web is off: its enabled script says false")
+
+	h.setConfig(map[string]string{"web": "wanted: true\nsize: 4\n"})
+	h.awaitConfigMap("web", "size", "4")
+	h.awaitRevisions("web", "1:deployed")
+	if n := o.count("ERROR"); n != 0 {
+		t.Errorf("%d errors", n)
+	}
+}

@@ -1,0 +1,2 @@
+// Package e2e has no code, only tests: they run the program against a real API server.
+package e2e

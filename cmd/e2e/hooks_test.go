@@ -1,0 +1,439 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// ownHouse is a house on a cluster of its own, which the test may kill.
+func ownHouse(t *testing.T, name string) (*house, *devclustertest.Cluster) {
+	t.Helper()
+	h := newHouse(t, name)
+	cluster := devclustertest.StartOwn(t)
+	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.kubeconfig, h.client = cluster.Kubeconfig(), client
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: h.namespace}}
+	if _, err := client.CoreV1().Namespaces().Create(h.ctx, namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	return h, cluster
+}
+
+// lines are the lines of a file that hooks write.
+func (h *house) lines(name string) []string {
+	h.t.Helper()
+	return strings.FieldsFunc(h.read(name), func(r rune) bool { return r == '\n' })
+}
+
+// awaitLine waits for a line of a file that hooks write.
+func (h *house) awaitLine(name, want string) {
+	h.t.Helper()
+	h.eventually("a line in "+name, func() error {
+		if lines := h.lines(name); !slices.Contains(lines, want) {
+			return fmt.Errorf("has %q, want %q", lines, want)
+		}
+		return nil
+	})
+}
+
+// metric is the value of a series of /metrics whose line begins with the name and has all
+// these parts; "" when there is none.
+func (o *operator) metric(name string, parts ...string) string {
+	o.house.t.Helper()
+	_, body := get(o.public + "/metrics")
+	for _, line := range strings.Split(body, "\n") {
+		if strings.HasPrefix(line, name) && containsAll(line, parts) {
+			return line[strings.LastIndexByte(line, ' ')+1:]
+		}
+	}
+	return ""
+}
+
+// Both protocols on Pods, ConfigMaps and a kind whose definition comes five seconds after
+// the start: the hooks of that kind wait, the others do not. C15, C16, C19, C31, C32.
+func TestHooksOfBothProtocols(t *testing.T) {
+	h := newHouse(t, "hooks")
+	widget := devclustertest.Kind("Widget") // the hooks name it without its API version
+	for _, name := range []string{"widgets.yaml", "widget.yaml"} {
+		h.write(name, strings.NewReplacer("WIDGETS", strings.ToLower(widget)+"s", "WIDGET", widget).Replace(h.read(name)))
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web"}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}}}
+	if _, err := h.client.CoreV1().Pods(h.namespace).Create(h.ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	o := h.start("WIDGET=" + widget).ready()
+	h.awaitLine("out/v1", "pods Synchronization web")
+	h.awaitLine("out/v1", "configmaps Synchronization ")
+	_, verbose := get(o.public + "/readyz?verbose")
+	expectAll(t, verbose, "waiting-for-kind")
+	if got := o.metric("addon_operator_kube_binding_state", `binding="widgets"`, `state="waiting-for-kind"`); got != "1" {
+		t.Errorf("kube_binding_state of widgets: %q", got)
+	}
+
+	t.Cleanup(func() { // the definition belongs to the cluster, which other tests share
+		if err := h.tryIn(context.Background(), "delete", "--ignore-not-found", "-f", h.path("widgets.yaml")); err != nil {
+			t.Error(err)
+		}
+	})
+	five := time.NewTimer(5 * time.Second)
+	defer five.Stop()
+	h.createConfigMap("a", "x", map[string]string{"app": "watched"})
+	h.awaitLine("out/v1", "configmaps Added a")
+	h.awaitLine("out/v0", "cm add "+h.namespace+"/ConfigMap/a")
+	<-five.C
+	h.kubectl("apply", "-f", h.path("widgets.yaml"))
+	h.awaitLine("out/v1", "widgets Synchronization ")
+	h.eventually("a widget", func() error { return h.try("apply", "-n", h.namespace, "-f", h.path("widget.yaml")) })
+	h.awaitLine("out/v1", "widgets Added w")
+	h.awaitLine("out/v0", "widget add "+h.namespace+"/"+widget+"/w")
+	if err := h.client.CoreV1().Pods(h.namespace).Delete(h.ctx, "web", metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Fatal(err)
+	}
+	h.awaitLine("out/v1", "pods Deleted web")
+	h.awaitLine("out/v0", "pod delete "+h.namespace+"/Pod/web")
+	if got := o.metric("addon_operator_kube_binding_state", `binding="widgets"`); got != "1" {
+		t.Errorf("kube_binding_state of widgets: %q", got)
+	}
+	if lines := h.lines("out/v0"); len(lines) != 3 {
+		t.Errorf("the v0 hooks saw %q", lines)
+	}
+}
+
+// Each object reaches the hook exactly once, though the API server is killed and comes
+// back while they are created. Issue 3.5.
+func TestThousandConfigMapsAcrossACrashOfTheAPIServer(t *testing.T) {
+	h, cluster := ownHouse(t, "burst")
+	o := h.start().ready()
+	h.awaitLine("out/seen", "synchronized 0")
+	const total = 1000
+	names := make(chan string)
+	var workers sync.WaitGroup
+	for range 8 {
+		workers.Go(func() {
+			for name := range names {
+				h.createUntilThere(name)
+			}
+		})
+	}
+	for i := range total {
+		if i == total/2 {
+			cluster.Restart(t)
+		}
+		names <- fmt.Sprintf("burst-%04d", i)
+	}
+	close(names)
+	workers.Wait()
+	h.eventually("all ConfigMaps in the hook", func() error {
+		if n := len(h.lines("out/seen")) - 1; n < total {
+			return fmt.Errorf("%d of %d", n, total)
+		}
+		return nil
+	})
+	h.createUntilThere("last") // whatever is told twice comes before it
+	h.awaitLine("out/seen", "Added last")
+	seen := map[string]int{}
+	for _, line := range h.lines("out/seen")[1:] {
+		seen[line]++
+	}
+	for line, n := range seen {
+		if n != 1 {
+			t.Errorf("%q: %d times", line, n)
+		}
+	}
+	if len(seen) != total+1 {
+		t.Errorf("%d objects reached the hook, want %d", len(seen), total+1)
+	}
+	if !o.running() {
+		t.Error("the operator has ended")
+	}
+}
+
+// createUntilThere creates a ConfigMap, also while the API server is away. A creation whose
+// answer was lost is one.
+func (h *house) createUntilThere(name string) {
+	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"app": "watched"}}}
+	deadline := time.Now().Add(patience)
+	for {
+		_, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, cm, metav1.CreateOptions{})
+		if err == nil || apierrors.IsAlreadyExists(err) {
+			return
+		}
+		if time.Now().After(deadline) {
+			h.t.Errorf("create %s: %v", name, err)
+			return
+		}
+		select {
+		case <-h.ctx.Done():
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// Hooks that misbehave in queues of their own: each gets a clear error or none, and the
+// good one beside them is not slowed. C26–C29, issue 3 'bad input'.
+func TestHooksThatMisbehave(t *testing.T) {
+	h := newHouse(t, "misbehaving")
+	// Of the grace period hooks have 10 s, which the stubborn one needs to the end. The rest is
+	// for what a slow machine has still to read of 100 MB.
+	o := h.start("ADDON_OPERATOR_HOOK_TIMEOUT=1s", "ADDON_OPERATOR_GRACE_PERIOD=30s").ready()
+	wants := map[string]string{
+		"hangs":    "ended because it took longer than 1s (settings.timeout of the hook)",
+		"stubborn": "ended because it took longer than 1s (ADDON_OPERATOR_HOOK_TIMEOUT)",
+		"half":     "VALUES_JSON_PATCH_PATH: ",
+		"metrics":  `METRICS_PATH: metric 1: {"name":"n"}: action is missing`,
+		"signal":   "ended by signal 11 (segmentation fault)",
+		"foreign":  "values patch: ",
+		"large":    "METRICS_PATH: the hook wrote more than 16777216 bytes",
+	}
+	for name, want := range wants {
+		h.eventually("the error of "+name, func() error {
+			if o.count("ERROR", "task failed, will retry", "010-bad/hooks/"+name+".sh", want) == 0 {
+				return fmt.Errorf("no error with %q", want)
+			}
+			return nil
+		})
+	}
+	h.eventually("the error of big", func() error { // D39
+		if o.count("ERROR", "task failed, will retry", "015-big/hooks/big.sh", "VALUES_JSON_PATCH_PATH: patch: the text has", "more than 4 MiB") == 0 {
+			return errNotYet
+		}
+		return nil
+	})
+	for _, name := range []string{"daemon", "binary", "removes"} {
+		h.awaitLine("out/done", name)
+		h.eventually("the success of "+name, func() error {
+			if o.metric("addon_operator_module_hook_success_total", "/hooks/"+name+".sh") == "" {
+				return errNotYet
+			}
+			return nil
+		})
+		if n := o.count("ERROR", "/hooks/"+name+".sh"); n != 0 {
+			t.Errorf("%s: %d errors", name, n)
+		}
+	}
+	if o.count("WARN", "kept its output open", "/hooks/daemon.sh") == 0 {
+		t.Error("nobody is told of the daemon")
+	}
+	if o.count(`\x00\xff`) == 0 {
+		t.Error("the binary output is not in the log")
+	}
+	h.createConfigMap("probe", "x", map[string]string{"app": "watched"})
+	h.awaitLine("out/good", "Added probe")
+	h.eventually("the counter of the failures", func() error {
+		if o.metric("addon_operator_module_hook_errors_total", "hangs.sh") == "" {
+			return errNotYet
+		}
+		return nil
+	})
+	if o.metric("addon_operator_module_hook_success_total", "good.sh") == "" {
+		t.Error("the good hook is not counted")
+	}
+	if left := h.runningHooks(); left != "" {
+		t.Errorf("processes outlive their runs: %s", left)
+	}
+}
+
+// runningHooks are processes of a hook that was killed long ago, by the mark they carry.
+func (h *house) runningHooks() string {
+	return strings.Join(processesWith(h.t, h.path("modules")+"/stubborn-child"), " ")
+}
+
+func processesWith(t *testing.T, argument string) (found []string) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		t.Skip("no /proc")
+	}
+	for _, entry := range entries {
+		line, err := os.ReadFile("/proc/" + entry.Name() + "/cmdline")
+		if err == nil && strings.Contains(string(line), argument) {
+			found = append(found, entry.Name())
+		}
+	}
+	return found
+}
+
+// A filter that fails, or loops, on one object: that object comes without a result, all
+// others as always, and the failures are counted and shown. An object of a megabyte
+// arrives whole. C37, C39.
+func TestFiltersThatMisbehave(t *testing.T) {
+	h := newHouse(t, "filters")
+	o := h.start().ready()
+	watched := map[string]string{"app": "watched"}
+	h.createConfigMap("fails", "x", watched)
+	h.createConfigMap("loops", "x", watched)
+	h.createConfigMap("large", strings.Repeat("x", 1_000_000), watched)
+	h.createConfigMap("fine", "x", watched)
+	for _, hook := range []string{"out/failing", "out/looping"} {
+		h.awaitLine(hook, "large 1000000")
+		h.awaitLine(hook, "fine 1")
+	}
+	h.awaitLine("out/plain", "large 1000000")
+	o.expect("filter failed on an object, it has no filter result", "name=fails")
+	h.eventually("the count of failures", func() error {
+		failing := o.metric("addon_operator_kube_jq_filter_errors_total", `binding="failing"`)
+		looping := o.metric("addon_operator_kube_jq_filter_errors_total", `binding="looping"`)
+		plain := o.metric("addon_operator_kube_jq_filter_errors_total", `binding="plain"`)
+		if failing != "1" || looping != "1" || plain != "0" {
+			return fmt.Errorf("failing %q, looping %q, plain %q", failing, looping, plain)
+		}
+		return nil
+	})
+	_, verbose := get(o.public + "/readyz?verbose")
+	expectAll(t, verbose, "jqFilter failed 1 times")
+}
+
+// Without a permission the binding says which verb on which resource is missing; other
+// hooks and the module go on; with the permission the hook catches up. C17.
+func TestForbiddenBindings(t *testing.T) {
+	h := newHouse(t, "forbidden")
+	h.grant("operator", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets", "events"}, Verbs: []string{"*"}})
+	h.kubeconfig = h.serviceAccount("operator")
+	o := h.start().ready()
+	h.awaitLine("out/allowed", "synchronized")
+	h.createConfigMap("a", "x", map[string]string{"app": "watched"})
+	h.awaitLine("out/allowed", "Added a")
+	if got := h.read("out/denied"); got != "" {
+		t.Errorf("the hook ran without its snapshot: %s", got)
+	}
+	h.eventually("a state that tells what is missing", func() error { // between two lists, it is the right to watch
+		if _, verbose := get(o.public + "/readyz?verbose"); !containsAll(verbose, []string{"forbidden", "not allowed to list", "pods"}) {
+			return errors.New(verbose)
+		}
+		return nil
+	})
+	if got := o.metric("addon_operator_kube_binding_state", `binding="pods"`, `state="forbidden"`); got != "1" {
+		t.Errorf("kube_binding_state of pods: %q", got)
+	}
+	h.grant("pods", rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}})
+	h.awaitLine("out/denied", "Synchronization")
+}
+
+// grant lets the ServiceAccount operator do something in the namespace of the house.
+func (h *house) grant(name string, rule rbacv1.PolicyRule) {
+	h.t.Helper()
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{rule}}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: "operator", Namespace: h.namespace}},
+	}
+	_, err := h.client.RbacV1().Roles(h.namespace).Create(h.ctx, role, metav1.CreateOptions{})
+	if err == nil {
+		_, err = h.client.RbacV1().RoleBindings(h.namespace).Create(h.ctx, binding, metav1.CreateOptions{})
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// serviceAccount makes a ServiceAccount and returns a kubeconfig with its token.
+func (h *house) serviceAccount(name string) string {
+	h.t.Helper()
+	accounts := h.client.CoreV1().ServiceAccounts(h.namespace)
+	if _, err := accounts.Create(h.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
+		h.t.Fatal(err)
+	}
+	token, err := accounts.CreateToken(h.ctx, name, &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	config, err := clientcmd.LoadFromFile(h.kubeconfig)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for user := range config.AuthInfos {
+		config.AuthInfos[user] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
+	}
+	path := h.path("kubeconfig-of-" + name)
+	if err := clientcmd.WriteToFile(*config, path); err != nil {
+		h.t.Fatal(err)
+	}
+	return path
+}
+
+// What hooks write to KUBERNETES_PATCH_PATH: all operations, also of a hook that fails for
+// those with ignoreHookError, and nothing of a file that is wrong somewhere. K1–K9, X27.
+func TestObjectPatchesOfHooks(t *testing.T) {
+	h := newHouse(t, "patches")
+	h.createConfigMap("status", "old", nil)
+	h.createConfigMap("victim", "x", nil)
+	h.createConfigMap("counter", "1", nil)
+	o := h.start("JQ_LIBRARY_PATH=" + h.path("jq"))
+	o.expect("ERROR", "patches/hooks/refused.sh", "KUBERNETES_PATCH_PATH: document 2: unknown operation")
+	if got := h.configMap("half"); got != nil {
+		t.Errorf("a part of a refused file was applied: %v", got)
+	}
+	o.expect("ERROR", "patches/hooks/fails.sh", "exit code 1: on purpose")
+	h.awaitConfigMap("status", "key", "failed")
+	if got := h.configMap("never"); got != nil {
+		t.Errorf("a failed hook was obeyed: %v", got)
+	}
+	o.ready()
+	h.awaitConfigMap("made", "key", "merged")
+	h.awaitConfigMap("counter", "key", "2")
+	if got := h.configMap("victim"); got != nil {
+		t.Errorf("it was not deleted: %v", got)
+	}
+	if status, body := get(o.public + "/metrics/hooks"); status != http.StatusOK || !strings.Contains(body, `patched_total{hook="010-patches/hooks/good.sh",module="patches"} 1`) {
+		t.Errorf("%d %s", status, body)
+	}
+}
+
+// A wrong option is refused at the start, by its name; files that a killed operator left
+// are removed. B3.
+func TestOptionsOfHooks(t *testing.T) {
+	h := newHouse(t, "modules/none/README.md\n-- modules/values.yaml --\n")
+	o := h.start("ADDON_OPERATOR_SHELL_CHROOT_DIR=" + h.path("elsewhere"))
+	if code := o.exit(); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	expectAll(t, strings.Join(o.output.lines(), "\n"), "must lie below shell-chroot-dir", "tmp-dir", "modules-dir", "global-hooks-dir")
+	h.write("tmp/run-killed-123/values.json", `{"secret": true}`)
+	o = h.start().ready()
+	o.expect("files of a run that an earlier operator could not finish are removed")
+	if h.read("tmp/run-killed-123/values.json") != "" {
+		t.Error("the file is still there")
+	}
+}
+
+// kubectl runs kubectl as the admin.
+func (h *house) kubectl(args ...string) {
+	h.t.Helper()
+	if err := h.try(args...); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) try(args ...string) error { return h.tryIn(h.ctx, args...) }
+
+func (h *house) tryIn(ctx context.Context, args ...string) error {
+	cmd := exec.CommandContext(ctx, h.tools+"/kubectl", append([]string{"--kubeconfig", h.kubeconfig}, args...)...)
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("kubectl %v: %w\n%s", args, err, output)
+	}
+	return nil
+}

@@ -1,0 +1,282 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// house is what one test gives to the operator: directories, a namespace of a real
+// cluster, an environment.
+type house struct {
+	t          *testing.T
+	ctx        context.Context // ends with the test
+	dir        string
+	namespace  string
+	kubeconfig string
+	tools      string // a directory with kubectl and jq
+	client     kubernetes.Interface
+	sieve      func(line []byte) bool // of the log of the next operator that starts
+	within     []string               // a command that executes its last argument, the operator; nil for none
+}
+
+// newHouse unpacks testdata/NAME.txtar (or NAME itself, when it has several lines) and
+// makes a namespace. The test runs in parallel with others.
+func newHouse(t *testing.T, name string) *house {
+	t.Helper()
+	t.Parallel()
+	cluster := devclustertest.Start(t)
+	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := &house{t: t, ctx: t.Context(), dir: t.TempDir(), kubeconfig: cluster.Kubeconfig(), tools: cluster.Tools(t), client: client}
+	h.namespace = cluster.Namespace(t)
+	t.Cleanup(func() { _ = os.Remove(h.socket()) }) // an operator that is killed leaves it
+	archive := txtar.Parse([]byte(name))
+	if !strings.Contains(name, "\n") {
+		if archive, err = txtar.ParseFile(filepath.Join("testdata", name+".txtar")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{"modules", "global-hooks", "out"} {
+		h.mkdir(dir)
+	}
+	for _, file := range archive.Files {
+		h.write(file.Name, string(file.Data))
+	}
+	return h
+}
+
+// environment is what the operator of this house needs. Hooks write what they see into
+// the directory $OUT.
+func (h *house) environment() []string {
+	return []string{
+		"GORACE=" + os.Getenv("GORACE"), // see program_test.go
+		"PATH=" + h.tools + string(os.PathListSeparator) + os.Getenv("PATH"), "HOME=" + h.dir, "OUT=" + h.path("out"), "NAMESPACE=" + h.namespace,
+		"KUBECONFIG=" + h.kubeconfig, "ADDON_OPERATOR_NAMESPACE=" + h.namespace,
+		"MODULES_DIR=" + h.path("modules"), "GLOBAL_HOOKS_DIR=" + h.path("global-hooks"), "ADDON_OPERATOR_TMP_DIR=" + h.path("tmp"),
+		"DEBUG_UNIX_SOCKET=" + h.socket(),
+	}
+}
+
+// socket is where the operator of this house answers. The path of a socket has at most 107
+// characters, those of tests are longer.
+func (h *house) socket() string { return filepath.Join(os.TempDir(), h.namespace+".socket") }
+
+func (h *house) path(name string) string { return filepath.Join(h.dir, filepath.FromSlash(name)) }
+
+func (h *house) mkdir(name string) {
+	h.t.Helper()
+	if err := os.MkdirAll(h.path(name), 0o755); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// write writes a file; what begins like a script is executable.
+func (h *house) write(name, content string) {
+	h.t.Helper()
+	h.mkdir(filepath.Dir(name))
+	mode := os.FileMode(0o644)
+	if strings.HasPrefix(content, "#!") {
+		mode = 0o755
+	}
+	// A program that another test starts meanwhile would have the script open for a moment, too,
+	// and nobody could execute it (ETXTBSY).
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(h.path(name), []byte(content), mode); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) remove(name string) {
+	h.t.Helper()
+	if err := os.RemoveAll(h.path(name)); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// read returns a file, or "" while there is none.
+func (h *house) read(name string) string {
+	data, err := os.ReadFile(h.path(name))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		h.t.Fatal(err)
+	}
+	return string(data)
+}
+
+// journal are the lines that hooks have written to out/journal, in one string.
+func (h *house) journal() string { return strings.Join(strings.Fields(h.read("out/journal")), " ") }
+
+var errNotYet = errors.New("not yet")
+
+// eventually polls until the condition has no more to say.
+func (h *house) eventually(what string, condition func() error) {
+	h.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		err := condition()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			h.t.Fatalf("waited %s for %s: %v", patience, what, err)
+		}
+		select {
+		case <-h.ctx.Done():
+			h.t.Fatalf("waiting for %s: %v", what, h.ctx.Err())
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// awaitJournal waits until hooks have written exactly these lines, apart by spaces.
+func (h *house) awaitJournal(want string) {
+	h.t.Helper()
+	h.eventually("the journal of the hooks", func() error {
+		if got := h.journal(); got != want {
+			return fmt.Errorf("is %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// setConfig writes keys of the operator's ConfigMap as a person with kubectl would; it
+// creates the ConfigMap, and removes keys that have no text.
+func (h *house) setConfig(texts map[string]string) {
+	h.t.Helper()
+	maps := h.client.CoreV1().ConfigMaps(h.namespace)
+	h.eventually("a write without a conflict", func() error {
+		cm, err := maps.Get(h.ctx, "addon-operator", metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			cm = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "addon-operator"}, Data: texts}
+			_, err = maps.Create(h.ctx, cm, metav1.CreateOptions{})
+			return err
+		}
+		if err != nil {
+			return err
+		}
+		if cm.Data == nil {
+			cm.Data = map[string]string{}
+		}
+		for key, text := range texts {
+			cm.Data[key] = text
+			if text == "" {
+				delete(cm.Data, key)
+			}
+		}
+		_, err = maps.Update(h.ctx, cm, metav1.UpdateOptions{})
+		return err
+	})
+}
+
+// config reads the operator's ConfigMap.
+func (h *house) config() map[string]string {
+	h.t.Helper()
+	return h.configMap("addon-operator")
+}
+
+// configMap reads the data of a ConfigMap; nil while there is none.
+func (h *house) configMap(name string) map[string]string {
+	h.t.Helper()
+	cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return cm.Data
+}
+
+// awaitConfigMap waits for a value in a ConfigMap, which charts of tests deploy to show
+// what they were rendered with.
+func (h *house) awaitConfigMap(name, key, want string) {
+	h.t.Helper()
+	h.eventually("ConfigMap "+name, func() error {
+		if data := h.configMap(name); data == nil || data[key] != want {
+			return fmt.Errorf("has %v, want %s: %q", data, key, want)
+		}
+		return nil
+	})
+}
+
+// revisions are the revisions of a Helm release with their status, such as
+// "1:superseded 2:deployed"; "" when there is no release.
+func (h *house) revisions(release string) string {
+	h.t.Helper()
+	secrets, err := h.client.CoreV1().Secrets(h.namespace).List(h.ctx, metav1.ListOptions{LabelSelector: "owner=helm,name=" + release})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	var all []string
+	for _, s := range secrets.Items {
+		all = append(all, s.Labels["version"]+":"+s.Labels["status"])
+	}
+	slices.SortFunc(all, func(a, b string) int { return revision(a) - revision(b) })
+	return strings.Join(all, " ")
+}
+
+func revision(text string) int {
+	number, _, _ := strings.Cut(text, ":")
+	n, _ := strconv.Atoi(number) // labels of Helm are numbers
+	return n
+}
+
+func (h *house) awaitRevisions(release, want string) {
+	h.t.Helper()
+	h.eventually("release "+release, func() error {
+		if got := h.revisions(release); got != want {
+			return fmt.Errorf("has %q, want %q", got, want)
+		}
+		return nil
+	})
+}
+
+// expectAll complains about each text that is missing.
+func expectAll(t *testing.T, text string, wanted ...string) {
+	t.Helper()
+	for _, want := range wanted {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in:\n%s", want, text)
+		}
+	}
+}
+
+// freePort is a port that nobody listens on. It is below those that the kernel gives to
+// connections, and above those of test clusters: one of these could be taken until the operator listens.
+func freePort(t *testing.T) string {
+	t.Helper()
+	const lowest, highest = 30000, 32000
+	for range 100 {
+		port := strconv.FormatInt(lowest+(int64(os.Getpid())*100+nextPort.Add(1))%(highest-lowest), 10)
+		if listener, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil { //nolint:noctx // closed at once
+			_ = listener.Close()
+			return port
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+// nextPort makes each test ask for another one; the process ID does it for two runs of them.
+var nextPort atomic.Int64 //nolint:gochecknoglobals // ports are global

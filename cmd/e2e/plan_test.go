@@ -1,0 +1,200 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// gate stands before the API server and keeps a log of what would change something there.
+type gate struct {
+	kubeconfig string
+
+	mu     sync.Mutex
+	writes []string
+}
+
+func newGate(t *testing.T) *gate {
+	t.Helper()
+	config := devclustertest.Start(t).RESTConfig()
+	upstream, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := &gate{kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	proxy := &httputil.ReverseProxy{
+		Transport: transport, FlushInterval: -1, Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(upstream) },
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.URL.Query().Get("dryRun") != "All" {
+			g.mu.Lock()
+			g.writes = append(g.writes, r.Method+" "+r.URL.Path)
+			g.mu.Unlock()
+		}
+		defer func() { _ = recover() }() // the proxy aborts a watch that its client left
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.CloseClientConnections)
+	err = clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: server.URL}},
+		Contexts: map[string]*clientcmdapi.Context{"c": {Cluster: "c"}}, CurrentContext: "c",
+	}, g.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+// closed expects that nothing was written since the last call.
+func (g *gate) closed(t *testing.T) {
+	t.Helper()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.writes) > 0 {
+		t.Errorf("a plan wrote to the cluster: %q", g.writes)
+	}
+	g.writes = nil
+}
+
+func (g *gate) forget() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.writes = nil
+}
+
+// plan runs the command and returns its output and exit code; env is that of the operator.
+func (h *house) plan(env []string, args ...string) (stdout, stderr string, code int) {
+	h.t.Helper()
+	var out, problems strings.Builder
+	cmd := exec.Command(program(), append([]string{"plan"}, args...)...)
+	cmd.Env, cmd.Dir, cmd.Stdout, cmd.Stderr = env, h.dir, &out, &problems
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		h.t.Fatal(err)
+	}
+	stable := strings.NewReplacer(h.namespace, "NAMESPACE", h.dir, "DIR")
+	return stable.Replace(out.String()), problems.String(), cmd.ProcessState.ExitCode()
+}
+
+var update = flag.Bool("update", false, "rewrite golden files")
+
+// golden compares with a file of testdata; -update writes it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+// The running operator tells what it would do with another ConfigMap: the reasons, the order
+// and the objects; then it does exactly that. Secrets are masked, nothing is written, and the
+// exit code tells whether anything would be done.
+func TestPlanOfTheRunningOperator(t *testing.T) {
+	h, g := newHouse(t, "plan"), newGate(t)
+	h.setConfig(map[string]string{"frozenMaintenance": "NoResourceReconciliation"})
+	o := h.start("KUBECONFIG=" + g.kubeconfig).ready()
+	h.awaitRevisions("web", "1:deployed")
+	h.awaitConfigMap("web", "fromHook", "hook")
+	g.forget()
+
+	if out, _, code := h.plan(o.env, "--detailed-exitcode"); code != 0 || !strings.Contains(out, "Nothing would be done. Modules: 3 unchanged, 0 kept") {
+		t.Errorf("nothing to do: exit code %d\n%s", code, out)
+	}
+	out, problems, code := h.plan(o.env, "-f", "next.yaml", "--detailed-exitcode")
+	if code != 2 || problems != "" {
+		t.Errorf("exit code %d, want 2: %s", code, problems)
+	}
+	golden(t, "plan_running.golden", out)
+	if shown, _, _ := h.plan(o.env, "-f", "next.yaml", "--show-secrets"); !strings.Contains(shown, "+  password: hunter2") || strings.Contains(out, "hunter2") {
+		t.Errorf("secrets: masked\n%s\nshown\n%s", out, shown)
+	}
+	out, problems, code = h.plan(o.env, "-f", "bad.yaml")
+	if code != 1 || !strings.Contains(out, "refused as a whole") || !strings.Contains(out, "size") || !strings.Contains(problems, "would be refused") {
+		t.Errorf("a ConfigMap that is refused: exit code %d\n%s%s", code, out, problems)
+	}
+	var plan struct {
+		Modules []struct{ Module, Step, Release string }
+		Summary map[string]int
+	}
+	out, _, _ = h.plan(o.env, "-f", "next.yaml", "-o", "json")
+	if err := json.Unmarshal([]byte(out), &plan); err != nil || plan.Summary["stop"] != 1 {
+		t.Errorf("JSON: %v\n%s", err, out)
+	}
+	g.closed(t)
+	journal := h.journal()
+
+	// What was planned is what happens.
+	h.setConfig(map[string]string{"web": "size: big", "oldEnabled": "false", "extraEnabled": "true", "frozenEnabled": "false"})
+	o.expect("modules discovered", "keep=[frozen]", "run=[web extra]", "delete=[old]")
+	h.awaitRevisions("web", "1:superseded 2:deployed")
+	h.awaitRevisions("extra", "1:deployed")
+	h.awaitRevisions("old", "")
+	h.eventually("the second converge", func() error {
+		if out, _, code := h.plan(o.env, "--detailed-exitcode"); code != 0 {
+			return fmt.Errorf("a plan still has: %s", out)
+		}
+		return nil
+	})
+	if before := "onStartup beforeHelm"; journal != before {
+		t.Errorf("a plan ran hooks: %q, want %q", journal, before)
+	}
+}
+
+// Without an operator the plan is made from files and the cluster. Values of hooks are
+// unknown, and it says so; hooks are not run, enabled scripts are.
+func TestPlanFromFiles(t *testing.T) {
+	h, g := newHouse(t, "plan"), newGate(t)
+	env := append(h.environment(), "KUBECONFIG="+g.kubeconfig, "ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:"+freePort(t))
+	out, problems, code := h.plan(env, "--detailed-exitcode")
+	if code != 2 || problems != "" {
+		t.Errorf("exit code %d, want 2: %s", code, problems)
+	}
+	golden(t, "plan_files.golden", out)
+	if colored, _, _ := h.plan(env, "--color", "always"); !strings.Contains(colored, "\x1b[32m") || strings.Contains(out, "\x1b[") {
+		t.Error("colors are not as asked for")
+	}
+	if _, problems, code := h.plan(env, "--from", "operator"); code != 1 || !strings.Contains(problems, "no operator answers") {
+		t.Errorf("there is no operator: exit code %d, %s", code, problems)
+	}
+	if _, problems, code := h.plan(env, "--from", "moon", "-o", "xml"); code != 2 || !containsAll(problems, []string{"from:", "output:"}) {
+		t.Errorf("bad flags: exit code %d, %s", code, problems)
+	}
+	g.closed(t)
+	if h.journal() != "" || slices.Contains([]string{h.revisions("web"), h.revisions("old")}, "1:deployed") {
+		t.Errorf("a plan did something: hooks %q, releases %q", h.journal(), h.revisions("web"))
+	}
+}

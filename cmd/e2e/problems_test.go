@@ -1,0 +1,55 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// A likely mistake with which an operator works all the same is a problem that people see: a second module of one
+// name, files without their x bit, a default that cannot be valid, a kind that the cluster does not have; in the list of
+// modules and hooks, by why, on the page, and as an Event. A rule that is not evaluated is named. A11, A15, A18, C16, D34, D35, J12.
+func TestProblemsAreShown(t *testing.T) {
+	h := newHouse(t, `
+-- modules/values.yaml --
+dnsEnabled: true
+watchEnabled: true
+-- modules/010-dns/openapi/config-values.yaml --
+x-deckhouse-validations: [{expression: self.a > 1, message: no}]
+properties: {a: {type: integer, default: 5}, b: {type: object, properties: {c: {type: integer, default: many}}}}
+-- modules/020-dns/README.md --
+-- modules/030-watch/enabled --
+a script without its x bit
+-- modules/030-watch/hooks/h.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then
+  echo '{"configVersion": "v1", "kubernetes": [{"name": "absent", "apiVersion": "absent.example.com/v1", "kind": "NeverThere"}]}'
+fi
+-- modules/030-watch/hooks/forgotten.sh --
+a script without its x bit
+`)
+	o := h.start().ready()
+	o.expect("WARN", "x-deckhouse-validations at /", "010-dns/openapi/config-values.yaml", "not evaluated")
+	double := `module "dns" in ` + h.path("modules/020-dns") + " is ignored: " + h.path("modules/010-dns")
+	fault := "/properties/b/properties/c/default: must be an integer, is a text"
+	o.ask("why dns", "problem: "+double, "problem: schema "+h.path("modules/010-dns/openapi/config-values.yaml")+": "+fault)
+	missing := "hook 030-watch/hooks/h.sh: binding absent: waiting for absent.example.com/v1/NeverThere"
+	enabled, unused := h.path("modules/030-watch/enabled")+" is not executable", h.path("modules/030-watch/hooks/forgotten.sh")+" is not executable"
+	o.ask("why watch", "problem: "+missing, "problem: "+enabled, "problem: "+unused)
+	o.ask("module list", `module "dns" in `, "(and 1 more: addon-operator why dns)", "(and 2 more: addon-operator why watch)")
+	o.ask("hook list", "binding absent: waiting for absent.example.com")
+	_, page := get(o.public + "/")
+	expectAll(t, page, missing, "its files have 2 problems")
+	_, page = get("http://" + o.debug + "/")
+	expectAll(t, page, missing, "is ignored", fault)
+	h.eventually("an Event", func() error {
+		list, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
+		texts := strings.Join(eventTexts(list.Items), "\n")
+		if err != nil || !containsAll(texts, []string{"Warning ModuleProblem: module dns: ", "Warning ModuleProblem: module watch: "}) {
+			return fmt.Errorf("%w; there are:\n%s", err, texts)
+		}
+		return nil
+	})
+}

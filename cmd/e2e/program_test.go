@@ -1,0 +1,73 @@
+package e2e
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const (
+	// programVariable says to all tests where the program is, sourcesVariable which files it
+	// is made of.
+	programVariable, sourcesVariable = "ADDON_OPERATOR_E2E_PROGRAM", "ADDON_OPERATOR_E2E_SOURCES"
+	// Without noRaceSleep, each program with the race detector sleeps for a second at its end.
+	raceVariable, noRaceSleep = "GORACE", "atexit_sleep_ms=0"
+	// together is the number of tests at a time: they wait more than they compute.
+	together = "6"
+)
+
+// TestMain builds the program, with the race detector when the tests have it.
+func TestMain(m *testing.M) { os.Exit(runTests(m)) }
+
+func runTests(m *testing.M) int {
+	flag.Parse()
+	if flag.Lookup("test.list").Value.String() != "" {
+		return m.Run() // names need no program
+	}
+	if !slices.ContainsFunc(os.Args, func(arg string) bool { return strings.Contains(arg, "parallel") }) {
+		_ = flag.Set("test.parallel", together) // the flag exists in every test binary
+	}
+	dir, err := os.MkdirTemp("", "addon-operator-e2e-")
+	if err == nil {
+		defer os.RemoveAll(dir)
+		path := filepath.Join(dir, "addon-operator")
+		err = errors.Join(os.Setenv(programVariable, path), os.Setenv(raceVariable, noRaceSleep), build(path))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+func build(path string) error {
+	const source = "../addon-operator"
+	args := []string{"build", "-o", path}
+	if overhead > 1 {
+		args = append(args, "-race")
+	}
+	if out, err := exec.Command("go", append(args, source)...).CombinedOutput(); err != nil {
+		return fmt.Errorf("build the program: %w\n%s", err, out)
+	}
+	const files = `{{with .Module}}{{if .Main}}{{.GoMod}} {{range $.GoFiles}}{{$.Dir}}/{{.}} {{end}}{{range $.EmbedFiles}}{{$.Dir}}/{{.}} {{end}}{{end}}{{end}}`
+	out, err := exec.Command("go", "list", "-deps", "-f", files, source).Output()
+	if err != nil {
+		return fmt.Errorf("list the sources of the program: %w", err)
+	}
+	return os.Setenv(sourcesVariable, string(out))
+}
+
+// program is the path of the program. Each test that asks for it looks at the sources: go test
+// remembers what a test has looked at, and runs it again when that has changed.
+func program() string {
+	for _, file := range strings.Fields(os.Getenv(sourcesVariable)) {
+		_, _ = os.Stat(file)
+	}
+	return os.Getenv(programVariable)
+}

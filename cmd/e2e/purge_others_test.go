@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/cli"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// helmInstall is what a person does with the helm command line: a release whose only object
+// is a ConfigMap of its name.
+func (h *house) helmInstall(name string) {
+	h.t.Helper()
+	settings := cli.New()
+	settings.KubeConfig = h.kubeconfig
+	settings.SetNamespace(h.namespace)
+	cfg := &action.Configuration{}
+	if err := cfg.Init(settings.RESTClientGetter(), h.namespace, "secrets", h.t.Logf); err != nil {
+		h.t.Fatal(err)
+	}
+	install := action.NewInstall(cfg)
+	install.ReleaseName, install.Namespace = name, h.namespace
+	template := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {precious: data}\n"
+	_, err := install.Run(&chart.Chart{
+		Metadata:  &chart.Metadata{APIVersion: "v2", Name: name, Version: "1.0.0"},
+		Templates: []*chart.File{{Name: "templates/cm.yaml", Data: []byte(template)}},
+	}, map[string]any{})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// craft writes a release record that nothing was installed for: it looks like one of an
+// operator, names somebody else's ConfigMap, and brings a hook that makes a cluster-admin.
+func (h *house) craft(name, stranger, binding string) {
+	h.t.Helper()
+	rel := &release.Release{
+		Name: name, Namespace: h.namespace, Version: 1,
+		Info:     &release.Info{Status: release.StatusDeployed},
+		Chart:    &chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: name, Version: "1.0.0"}},
+		Labels:   map[string]string{"moduleChecksum": "0123456789abcdef"},
+		Manifest: "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: " + stranger + "}\n",
+		Hooks: []*release.Hook{{
+			Name: binding, Kind: "ClusterRoleBinding", Path: name + "/templates/hook.yaml",
+			Events: []release.HookEvent{release.HookPreDelete, release.HookPostDelete},
+			Manifest: "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRoleBinding\nmetadata: {name: " + binding + "}\n" +
+				"roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}\n" +
+				"subjects: [{kind: ServiceAccount, name: nobody, namespace: " + h.namespace + "}]\n",
+			DeletePolicies: []release.HookDeletePolicy{release.HookBeforeHookCreation},
+		}},
+	}
+	records := driver.NewSecrets(h.client.CoreV1().Secrets(h.namespace))
+	if err := records.Create("sh.helm.release.v1."+name+".v1", rel); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// A start purges the release of a removed module and a crafted record, and does no harm: a
+// person's release and a stranger's object stay, and no hook of a record runs. P2, E10, G7, H6.
+func TestPurgeDoesNoHarm(t *testing.T) {
+	h := newHouse(t, "web")
+	h.start().ready().terminate()
+	h.awaitRevisions("web", "1:deployed")
+	h.remove("modules/010-web")
+
+	stranger := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "stranger"}, Data: map[string]string{"precious": "data"}}
+	if _, err := h.client.CoreV1().ConfigMaps(h.namespace).Create(h.ctx, stranger, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	h.helmInstall("vault")
+	binding := "harm-" + h.namespace
+	h.craft("crafted", "stranger", binding)
+
+	o := h.start("ADDON_OPERATOR_ALLOW_PURGE=yes").ready() // the root is empty (P1)
+	o.expect("INFO releases that no addon-operator has installed are left alone", "releases=[vault]")
+	o.expect("modules discovered", "purge=[web crafted]")
+	o.expect("WARN objects do not name this release as their owner", "release=crafted", "objects=[ConfigMap "+h.namespace+"/stranger]")
+	h.awaitRevisions("web", "")
+	h.awaitRevisions("crafted", "")
+	h.awaitJournal(startedJournal)
+	if h.configMap("web") != nil {
+		t.Error("the object of the purged module is still there")
+	}
+	harmless := func() {
+		t.Helper()
+		for _, name := range []string{"stranger", "vault"} {
+			if h.configMap(name)["precious"] != "data" {
+				t.Errorf("ConfigMap %s is gone", name)
+			}
+		}
+		if got := h.revisions("vault"); got != "1:deployed" {
+			t.Errorf("the person's release has revisions %q", got)
+		}
+		if _, err := h.client.RbacV1().ClusterRoleBindings().Get(h.ctx, binding, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+			t.Errorf("the hook of the crafted record has run: %v", err)
+			_ = h.client.RbacV1().ClusterRoleBindings().Delete(h.ctx, binding, metav1.DeleteOptions{})
+		}
+	}
+	harmless()
+
+	// Reloads do not say it again, and a plan knows it, too.
+	h.setConfig(map[string]string{"global": "any: change"})
+	o.expect("converged", "cause=ConfigMap")
+	if n := o.count("no addon-operator has installed"); n != 1 {
+		t.Errorf("the log tells %d times of the person's release, want once", n)
+	}
+	if plan := o.command("plan"); !strings.Contains(plan, "Nothing would be done") || strings.Contains(plan, "vault") {
+		t.Errorf("the plan speaks of the person's release:\n%s", plan)
+	}
+	harmless()
+}

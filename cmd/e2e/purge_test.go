@@ -1,0 +1,168 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// withSelf adds a second module without hooks to the house of web.txtar.
+func (h *house) withSelf() {
+	h.t.Helper()
+	h.write("modules/values.yaml", "webEnabled: true\nselfEnabled: true\n")
+	h.write("modules/020-self/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: self}\n")
+}
+
+// A start with an empty modules directory purges nothing. It is seen from every side, and the
+// command that the Event prints allows the purge, without a restart. P1, P1.2, E10.
+func TestEmptyModulesDirectoryPurgesNothing(t *testing.T) {
+	h := newHouse(t, "web")
+	h.withSelf()
+	h.setConfig(map[string]string{"global": "any: text"})
+	h.start().ready().terminate()
+	h.mkdir("empty")
+
+	o := h.start("MODULES_DIR=" + h.path("empty")).ready()
+	why := "there is no module in " + h.path("empty")
+	o.expect("WARN", "a purge is held back", "releases=[self web]", why)
+	o.expect("converged, but a purge is held back", "held=[self web]", "modules=0")
+	held := "the purge of 2 releases is held back, because " + why + ": self, web; to allow it: kubectl annotate"
+	expectAll(t, o.dump(), held)
+	expectAll(t, o.command("module", "list"), "There are no modules.", held)
+	expectAll(t, o.command("module", "list", "-o", "json"), `"heldPurge"`, why)
+	expectAll(t, o.command("plan"), "! keep self", "! keep web", why)
+	expectAll(t, o.command("why", "web"), "web has no directory any more", held)
+	_, ready := get(o.public + "/readyz?verbose")
+	expectAll(t, ready, "converge: idle, reload 1, ready; "+held)
+	if got := o.metric("addon_operator_purges_held"); got != "2" {
+		t.Errorf("the metric tells of %s releases", got)
+	}
+	if status, _ := get(o.public + "/readyz"); status != http.StatusOK {
+		t.Errorf("not ready: %d", status)
+	}
+
+	h.setConfig(map[string]string{"global": "any: change"}) // each reload decides the same
+	o.expect("converged, but a purge is held back", "held=[self web]")
+	if web, self := h.revisions("web"), h.revisions("self"); web != "1:deployed" || self != "1:deployed" {
+		t.Errorf("the releases are %q and %q", web, self)
+	}
+	if n := o.count("WARN", "a purge is held back"); n != 1 {
+		t.Errorf("the log warns %d times", n)
+	}
+
+	h.kubectl("annotate", "-n", h.namespace, "configmap", "addon-operator", "addon-operator/confirm-purge=web,self")
+	o.expect("WARN", "a confirmation is for another purge")
+	h.awaitNoConfirmation()
+
+	h.kubectl(strings.Fields(h.confirmation())...)
+	h.awaitRevisions("web", "")
+	h.awaitRevisions("self", "")
+	o.expect("converged", "modules=0")
+	h.awaitNoConfirmation()
+	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("PurgeConfirmed", "Normal") })
+	if got := o.metric("addon_operator_purges_held"); got != "0" {
+		t.Errorf("after the purge the metric tells of %s releases", got)
+	}
+	h.awaitJournal(startedJournal)
+}
+
+// confirmation is the command that the Event of a purge that is held back prints, without
+// "kubectl".
+func (h *house) confirmation() string {
+	h.t.Helper()
+	var command string
+	h.eventually("an event with a command", func() error {
+		list, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if _, after, ok := strings.Cut(e.Message, "to allow it: kubectl "); ok && e.Reason == "PurgeHeld" && e.Type == "Warning" {
+				command = after
+				return nil
+			}
+		}
+		return fmt.Errorf("there are %v", eventTexts(list.Items))
+	})
+	return command
+}
+
+func (h *house) awaitNoConfirmation() {
+	h.t.Helper()
+	h.eventually("the end of the confirmation", func() error {
+		cm, err := h.client.CoreV1().ConfigMaps(h.namespace).Get(h.ctx, "addon-operator", metav1.GetOptions{})
+		if err == nil && len(cm.Annotations) > 0 {
+			err = errors.New("the annotation is still there")
+		}
+		return err
+	})
+}
+
+// One empty root of several is enough; the modules of the others go on as usual, and a
+// disabled one is deleted. What was held back stays while not all directories are back, also
+// when no root is empty any more; when all are, nothing is held back. P1, E10, X31.
+func TestRootIsEmptiedAtRunTime(t *testing.T) {
+	h := newHouse(t, "web")
+	h.withSelf()
+	h.write("more/030-other/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n")
+	h.write("more/040-stays/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: stays}\n")
+	h.write("more/values.yaml", "otherEnabled: true\nstaysEnabled: true\n")
+	o := h.start("MODULES_DIR=" + h.path("modules") + ":" + h.path("more")).ready()
+	o.expect("converged", "modules=4")
+
+	h.rename("modules/010-web", "kept-web")
+	h.rename("modules/020-self", "kept-self")
+	h.setConfig(map[string]string{"otherEnabled": "false"})
+	o.expect("WARN", "a purge is held back", "releases=[self web]", "there is no module in "+h.path("modules"))
+	o.expect("converged, but a purge is held back", "modules=1")
+	h.awaitRevisions("other", "")
+	expectAll(t, o.command("module", "list"), "its directory is gone; its purge is held back", "\nNote: the purge of 2 releases is held back")
+	if web, self := h.revisions("web"), h.revisions("self"); web != "1:deployed" || self != "1:deployed" {
+		t.Errorf("the releases are %q and %q", web, self)
+	}
+
+	h.rename("kept-web", "modules/010-web")
+	h.setConfig(map[string]string{"web": "size: big", "global": "any: change"})
+	h.awaitConfigMap("web", "size", "big")
+	o.expect("converged")
+	if self := h.revisions("self"); self != "1:deployed" {
+		t.Errorf("while one of two directories is back, the release of the other is %q", self)
+	}
+	h.awaitEvent("Warning PurgeHeld", "the purge of 1 release is held back, because not all directories are back since it was held back: self;")
+
+	h.rename("kept-self", "modules/020-self")
+	h.setConfig(map[string]string{"global": "any: other change"})
+	o.expect("no purge is held back any more")
+	o.expect("converged", "modules=3")
+	h.awaitRevisions("web", "1:superseded 2:deployed")
+	h.awaitRevisions("self", "1:deployed")
+}
+
+// The options: a share of 100 percent lets everything go but what an empty root would take;
+// ADDON_OPERATOR_ALLOW_PURGE lets go of that, too. P1.1, E10.
+func TestPurgeIsAllowedByOptions(t *testing.T) {
+	h := newHouse(t, "web")
+	h.withSelf()
+	h.write("modules/030-last/templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: last}\n")
+	h.write("modules/values.yaml", "webEnabled: true\nselfEnabled: true\nlastEnabled: true\n")
+	h.start().ready().terminate()
+	h.remove("modules/010-web")
+	h.remove("modules/020-self")
+
+	o := h.start().ready()
+	o.expect("WARN", "a purge is held back", "they are 2 of 3 releases, and one reload may purge 25%")
+	o.terminate()
+	h.start("ADDON_OPERATOR_PURGE_SHARE=100").ready().terminate()
+	h.awaitRevisions("web", "")
+	h.awaitRevisions("self", "")
+	h.remove("modules/030-last")
+	o = h.start("ADDON_OPERATOR_PURGE_SHARE=100").ready()
+	o.expect("WARN", "a purge is held back", "releases=[last]")
+	o.terminate()
+	h.start("ADDON_OPERATOR_ALLOW_PURGE=yes").ready()
+	h.awaitRevisions("last", "")
+}

@@ -1,0 +1,223 @@
+package e2e
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"addon-operator/testkit/devclustertest"
+)
+
+// This file holds the tests of high availability; replicas_harness_test.go has what
+// they do to replicas.
+
+// leaderKills is how often TestLeaderIsKilled kills.
+var leaderKills = flag.Int("kills", 3, "kills of TestLeaderIsKilled, and one of TestHealingOutlivesTheAPIServer more for each ten; make check asks for 20")
+
+// Three replicas; the leader is killed again and again at random moments while events and
+// edits flow. No two of them act at the same time, the hook sees in the end what there
+// is, and the release is of the last values. Issue 8, "Proof"; L1, L4, L5.
+func TestLeaderIsKilled(t *testing.T) {
+	kills := *leaderKills
+	h := newHouse(t, "replicas")
+	r := startReplicas(h, 3, hasty...)
+	first := r.awaitConverged()
+	t.Logf("cold: %s from the leadership to the end of the first converge", first.between("this replica leads", "INFO converged"))
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	type end struct {
+		n   int
+		err error
+	}
+	traffic := make(chan end, 1)
+	go func() {
+		n, err := h.traffic(ctx)
+		traffic <- end{n, err}
+	}()
+	var takeovers, converges []time.Duration
+	for range kills {
+		r.follower()
+		leader := r.awaitLeader()
+		moment := time.NewTimer(rand.N(300 * time.Millisecond))
+		<-moment.C
+		killed := time.Now()
+		r.kill(leader)
+		next := r.awaitLeader()
+		takeovers = append(takeovers, time.Since(killed))
+		if d := next.between("this replica leads", "INFO converged"); d > 0 {
+			converges = append(converges, d)
+		}
+	}
+	last := r.awaitConverged()
+	converges = append(converges, last.between("this replica leads", "INFO converged"))
+	stop()
+	ended := <-traffic
+	if ended.err != nil {
+		t.Fatal(ended.err)
+	}
+	r.awaitConverged()
+	h.awaitState()
+	h.awaitConfigMap("work", "size", strconv.Itoa(ended.n))
+	h.eventually("a release without anything pending", func() error {
+		r.tend()
+		if got := h.revisions("work"); !strings.HasSuffix(got, ":deployed") || strings.Count(got, "deployed") != 1 || strings.Contains(got, "pending") {
+			return fmt.Errorf("%s", got)
+		}
+		return nil
+	})
+	terms := h.oneAfterAnother()
+	r.settle()
+	slices.Sort(takeovers)
+	slices.Sort(converges)
+	t.Logf("%d kills, %d replicas started, %d of them ran hooks, %d edits; takeover after SIGKILL: median %s, longest %s (lease 2s); warm: median %s from the leadership to the end of the first converge",
+		kills, r.started, terms, ended.n, takeovers[len(takeovers)/2].Round(time.Millisecond), takeovers[len(takeovers)-1].Round(time.Millisecond), converges[len(converges)/2])
+}
+
+// A leader that is stopped beyond its lease, in the middle of a hook: the hook is dead, and
+// the leader too, before the next leader acts. L5.
+func TestStoppedLeaderIsDeadBeforeTheNextActs(t *testing.T) {
+	h := newHouse(t, "replicas")
+	r := startReplicas(h, 2, patient...)
+	r.awaitConverged()
+	r.follower()
+	h.write("out/long", "")
+	if err := h.object("first", true); err != nil {
+		t.Fatal(err)
+	}
+	stopped := r.awaitLongHook(nil)
+	if err := stopped.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitLongHook(stopped)
+	if code := stopped.exit(); !stopped.killedByKeeper() {
+		t.Errorf("the stopped leader ended with exit code %d, want it killed by its keeper", code)
+	}
+	h.remove("out/long")
+	h.setConfig(map[string]string{"work": "size: 7"})
+	r.awaitConverged()
+	h.awaitConfigMap("work", "size", "7")
+	h.awaitState()
+	h.oneAfterAnother()
+	r.settle()
+}
+
+// A leader that is stopped in the middle of a hook until its time is over, and woken up
+// while nobody else leads yet: its hooks are dead, and it does nothing more but end. L4, L5.
+func TestStoppedLeaderDoesNotActWhenItWakesUp(t *testing.T) {
+	h := newHouse(t, "replicas")
+	r := startReplicas(h, 1, lingering...)
+	r.awaitConverged()
+	h.write("out/long", "")
+	if err := h.object("first", true); err != nil {
+		t.Fatal(err)
+	}
+	leader := r.awaitLongHook(nil)
+	if err := leader.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	hook := h.path("modules/010-work/hooks/act.sh")
+	h.eventually("the end of the hook of the stopped leader", func() error {
+		if left := processesWith(t, hook); len(left) > 0 {
+			return fmt.Errorf("processes %v", left)
+		}
+		return nil
+	})
+	beats := len(h.beats())
+	if err := leader.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	if code := leader.exit(); code != 3 {
+		t.Errorf("exit code %d, want 3", code)
+	}
+	if n := leader.count("the leadership is lost"); n != 1 {
+		t.Errorf("the woken leader tells %d times of its loss, want once", n)
+	}
+	if more := len(h.beats()) - beats; more > 0 {
+		t.Errorf("%d beats of hooks after the leader had been woken up", more)
+	}
+}
+
+// A leader that is asked to end gives the lease back, so that the follower takes over at
+// once, though the lease lasts for minutes; until then it is ready, says
+// who leads, and writes nothing. L1, L2, L3.
+func TestFollowerTakesOverAtOnce(t *testing.T) {
+	h := newHouse(t, "replicas")
+	r := startReplicas(h, 1, lasting...)
+	leader := r.awaitConverged()
+	follower := r.add()
+	follower.expect("stand-by is warm", "modules=1", "cold=0")
+	h.eventually("a follower that is ready", func() error {
+		if status, body := get(follower.public + "/readyz"); status != 200 || !strings.Contains(body, "ok: stand-by; replica-1 (") {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		return nil
+	})
+	_, verbose := get(follower.public + "/readyz?verbose")
+	expectAll(t, verbose, "operator: stand-by; replica-1", "stand-by: hooks of 1 of 1 module are loaded", "monitors: 1 binding")
+	for o, want := range map[*operator]string{leader: "1", follower: "0"} {
+		_, page := get(o.public + "/metrics")
+		expectAll(t, page, "addon_operator_leader "+want+"\n", "addon_operator_leader_transitions_total 0\n")
+	}
+	status, body := get("http://" + follower.debug + "/module/work/values.yaml")
+	if status != 503 || !strings.Contains(body, "ask the leader") {
+		t.Errorf("values of a follower: %d %s", status, body)
+	}
+	expectAll(t, follower.command("why", "work"), "this replica is stand-by; replica-1")
+	expectAll(t, follower.command("queue", "list"), "this replica is stand-by; replica-1")
+	expectAll(t, follower.command("--dump-actors"), "stand-by; replica-1", "standby")
+	expectAll(t, leader.command("--dump-actors"), "leader replica-1 since")
+	expectAll(t, leader.command("module", "list"), "This replica is the leader replica-1 since")
+
+	if code := leader.terminate(); code != 0 {
+		t.Errorf("exit code %d, want 0", code)
+	}
+	if n := leader.count("could not be released"); n > 0 {
+		t.Error("the lease was not released")
+	}
+	follower.expect("this replica leads")
+	follower.ready()
+	_, page := get(follower.public + "/metrics")
+	expectAll(t, page, "addon_operator_leader 1\n", "addon_operator_leader_transitions_total 1\n")
+	t.Logf("warm: %s from the leadership to the end of the first converge", follower.between("this replica leads", "INFO converged"))
+	h.oneAfterAnother()
+}
+
+// The API server is away for longer than the lease: the leader kills its hooks and ends,
+// the followers stay; when it is back, one leads, and what happened meanwhile is not
+// lost. L4.
+func TestAPIServerIsAwayLongerThanTheLease(t *testing.T) {
+	h := newHouse(t, "replicas")
+	line := newLine(t, devclustertest.Start(t).RESTConfig().Host)
+	r := startReplicas(h, 2, append([]string{"KUBE_SERVER=" + line.url}, patient...)...)
+	r.awaitConverged()
+	r.follower()
+	h.write("out/long", "")
+	if err := h.object("before", true); err != nil {
+		t.Fatal(err)
+	}
+	leader := r.awaitLongHook(nil)
+	line.cut()
+	if code := leader.exit(); code != 3 {
+		t.Errorf("exit code %d, want 3", code)
+	}
+	leader.expect("the leadership is lost")
+	h.remove("out/long")
+	if err := h.object("meanwhile", true); err != nil {
+		t.Fatal(err)
+	}
+	h.setConfig(map[string]string{"work": "size: 5"})
+	line.mend()
+	r.awaitConverged()
+	h.awaitState()
+	h.awaitConfigMap("work", "size", "5")
+	h.oneAfterAnother()
+	r.settle()
+}

@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// tokenOf makes a ServiceAccount and returns its token.
+func (h *house) tokenOf(account string) string {
+	h.t.Helper()
+	config, err := clientcmd.LoadFromFile(h.serviceAccount(account))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, user := range config.AuthInfos {
+		return user.Token
+	}
+	h.t.Fatal("no token")
+	return ""
+}
+
+// grantAll lets a ServiceAccount do something in the whole cluster.
+func (h *house) grantAll(account string, rules ...rbacv1.PolicyRule) {
+	h.t.Helper()
+	name := h.namespace + ":" + account
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Name: account, Namespace: h.namespace}},
+	}
+	_, err := h.client.RbacV1().ClusterRoles().Create(h.ctx, role, metav1.CreateOptions{})
+	if err == nil {
+		_, err = h.client.RbacV1().ClusterRoleBindings().Create(h.ctx, binding, metav1.CreateOptions{})
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.t.Cleanup(func() {
+		err := errors.Join(
+			h.client.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{}),
+			h.client.RbacV1().ClusterRoles().Delete(context.Background(), name, metav1.DeleteOptions{}),
+		)
+		if err != nil {
+			h.t.Error(err)
+		}
+	})
+}
+
+// Secure metrics, against a real API server: TLS, probes for everybody, and everything else for those who may. J11.
+func TestSecureMetrics(t *testing.T) {
+	h := newHouse(t, "-- modules/values.yaml --\n")
+	reader, stranger := h.tokenOf("reader"), h.tokenOf("stranger")
+	h.grantAll("reader", rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
+	h.awaitAllowed("reader", authorizationv1.SubjectAccessReviewSpec{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/metrics", Verb: "get"}})
+	o := h.start("ADDON_OPERATOR_SECURE_METRICS=true")
+	client := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	ask := func(path, token string) (status int, body string) {
+		request, err := http.NewRequestWithContext(h.ctx, http.MethodGet, strings.Replace(o.public, "http:", "https:", 1)+path, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			request.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := client.Do(request)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer resp.Body.Close()
+		data, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return 0, err.Error()
+		}
+		return resp.StatusCode, string(data)
+	}
+	h.eventually("readiness", func() error {
+		if status, body := ask("/readyz", ""); status != http.StatusOK {
+			return fmt.Errorf("%d %s", status, body)
+		}
+		return nil
+	})
+	for _, c := range []struct {
+		path, token string
+		status      int
+		says        string
+	}{
+		{"/healthz", "", 200, "ok"},
+		{"/readyz?verbose", "", 401, "Authorization: Bearer"},
+		{"/metrics", "", 401, "Authorization: Bearer"},
+		{"/metrics", "no.real.token", 401, "does not know this token"},
+		{"/metrics", stranger, 403, "may not get the nonResourceURL /metrics"},
+		{"/metrics", reader, 200, "addon_operator_live_ticks"},
+		{"/queue", reader, 403, "may not get the nonResourceURL /queue"},
+		{"/", "", 401, "Authorization: Bearer"},
+	} {
+		if status, body := ask(c.path, c.token); status != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("%s: %d %.200s; want %d %s", c.path, status, body, c.status, c.says)
+		}
+	}
+	if status, body := get(o.public + "/metrics"); status == http.StatusOK {
+		t.Errorf("it answers without TLS: %d %.100s", status, body)
+	}
+	o.ask("module list", "There are no modules.") // by the socket, as before
+	if log := strings.Join(o.output.lines(), "\n"); strings.Contains(log, stranger) || strings.Contains(log, reader) {
+		t.Error("the log has a token")
+	}
+}

@@ -1,0 +1,77 @@
+package e2e
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// sameJSON compares documents without regard to space and the order of keys.
+func sameJSON(t *testing.T, what, got, want string) {
+	t.Helper()
+	var a, b any
+	if err := json.Unmarshal([]byte(got), &a); err != nil {
+		t.Fatalf("%s: %v in %q", what, err, got)
+	}
+	if err := json.Unmarshal([]byte(want), &b); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(a, b) {
+		t.Errorf("%s is\n%s\nwant\n%s", what, got, want)
+	}
+}
+
+// Seed 000, "Example": what hooks and charts see of files and ConfigMap, and what a config
+// patch writes. D5, D8, D9, D14, D24, X20; G5.4, T2, T5.
+func TestExampleOfSeed000(t *testing.T) {
+	h := newHouse(t, "seed000")
+	const (
+		global    = "# chosen by the team of the cluster\nparam1: 200   # do not lower\n"
+		leftAlone = "{a: 1,   b: [1,2]} # of a module that does not exist\n"
+	)
+	h.setConfig(map[string]string{
+		"global":     global,
+		"someModule": "param1: \"Long string\"\nparam2: \"FOO\"\n",
+		"notThere":   leftAlone,
+	})
+	o := h.start().ready()
+	h.eventually("the run after the patch", func() error {
+		if h.journal() != "run run" {
+			return errNotYet
+		}
+		return nil
+	})
+
+	sameJSON(t, "CONFIG_VALUES_PATH of the first run", h.read("out/1.config.json"),
+		`{"global":{"param1":200}, "someModule":{"param1":"Long string", "param2":"FOO"}}`)
+	sameJSON(t, "VALUES_PATH of the first run", h.read("out/1.values.json"),
+		`{"global":{"param1":200, "param2":"Yes", "enabledModules":["some-module"]}, "someModule":{"param1":"Long string", "param2":"FOO"}}`)
+	sameJSON(t, "CONFIG_VALUES_PATH of the next run", h.read("out/2.config.json"),
+		`{"global":{"param1":200}, "someModule":{"param1":"Long string", "param2":"FOO", "param3":"newValue"}}`)
+	sameJSON(t, "VALUES_PATH of the next run", h.read("out/2.values.json"),
+		`{"global":{"param1":200, "param2":"Yes", "enabledModules":["some-module"]}, "someModule":{"param1":"Long string", "param2":"FOO", "param3":"newValue"}}`)
+
+	config := h.config()
+	if config["global"] != global || config["notThere"] != leftAlone {
+		t.Errorf("the texts of other keys have changed: %q", config)
+	}
+	if want := "param1: Long string\nparam2: FOO\nparam3: newValue\n"; config["someModule"] != want {
+		t.Errorf("someModule is %q, want %q", config["someModule"], want)
+	}
+
+	deployment, err := h.client.AppsV1().Deployments(h.namespace).Get(h.ctx, "some-module", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *deployment.Spec.Replicas != 200 {
+		t.Errorf("replicas: %d, want 200", *deployment.Spec.Replicas)
+	}
+	h.awaitRevisions("some-module", "1:superseded 2:deployed")
+	sameJSON(t, "what the chart sees", h.configMap("what-the-chart-sees")["values"],
+		`{"global":{"param1":200, "param2":"Yes"}, "someModule":{"param1":"Long string", "param2":"FOO", "param3":"newValue"}}`)
+	if n := o.count("config values changed"); n != 0 {
+		t.Errorf("the operator's own write was taken for a change, %d times", n)
+	}
+}

@@ -1,0 +1,110 @@
+package local
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/kube/apiserver"
+)
+
+// memoryVersion is the Kubernetes version that the API server in memory reports: the one
+// whose libraries this program is built with.
+const memoryVersion = "v1.36.3"
+
+// memoryCluster are the flags of the command apiserver.
+type memoryCluster struct {
+	dir, address string
+	parent       int
+}
+
+// APIServer serves a cluster in memory to kubectl and to another operator process.
+func APIServer() *cobra.Command {
+	m := &memoryCluster{}
+	cmd := &cobra.Command{
+		Use: "apiserver", Short: "Serve a Kubernetes API in memory, to try modules out", Args: cli.NoArgs,
+		Long: `Serves the Kubernetes API on loopback from memory and writes DIR/kubeconfig. It is up
+in milliseconds and needs no cluster. Objects are saved in DIR/objects.json at the end and
+loaded at the next start.
+
+It stores, lists, watches and patches every kind, CustomResourceDefinitions included. It
+has no admission, no defaults, no validation by schema, no access control and no
+controllers: a Deployment gets no Pods. 'make run CLUSTER=real' has a real API server.`,
+		Example:           "  addon-operator apiserver --dir /tmp/cluster",
+		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it has no environment
+		RunE:              func(cmd *cobra.Command, _ []string) error { return m.serve(cmd) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&m.dir, "dir", "", "directory for the kubeconfig and the saved objects (required)")
+	f.StringVar(&m.address, "address", "127.0.0.1:0", "loopback address and port; port 0: any free port")
+	f.IntVar(&m.parent, "parent-pid", 0, "end when this process is gone; 0: run until SIGTERM or SIGINT")
+	return cmd
+}
+
+func (m *memoryCluster) serve(cmd *cobra.Command) error {
+	if m.dir == "" {
+		return cli.Usagef("--dir is required: the directory for the kubeconfig and the saved objects")
+	}
+	if !onLoopback(m.address) {
+		return cli.Usagef("--address must be on the loopback interface, such as 127.0.0.1:0, not %s", m.address)
+	}
+	if err := os.MkdirAll(m.dir, 0o700); err != nil {
+		return err
+	}
+	dir, err := filepath.Abs(m.dir)
+	if err != nil {
+		return err
+	}
+	server, objects := apiserver.New(memoryVersion), filepath.Join(dir, "objects.json")
+	if err := server.Load(objects); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := server.Protect(); err != nil {
+		return err
+	}
+	if err := server.Start(m.address); err != nil {
+		return err
+	}
+	defer server.Close()
+	kubeconfig := filepath.Join(dir, "kubeconfig")
+	if err := server.WriteKubeconfig(kubeconfig, "default"); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "API server ready, in memory: KUBECONFIG=%s server=%s version=%s\n", kubeconfig, server.URL(), memoryVersion)
+	m.wait(cmd.Context())
+	return server.Save(objects)
+}
+
+// wait returns when the context has ended or the parent process is gone.
+func (m *memoryCluster) wait(ctx context.Context) {
+	direct := m.parent == os.Getppid()
+	tick := time.NewTicker(250 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			switch {
+			case m.parent == 0:
+			case direct && os.Getppid() != m.parent, errors.Is(syscall.Kill(m.parent, 0), syscall.ESRCH):
+				return
+			}
+		}
+	}
+}
+
+// onLoopback reports whether only processes of this machine reach an address.
+func onLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
+}

@@ -1,0 +1,324 @@
+package local
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/hooks"
+	"addon-operator/values"
+)
+
+// trial is one hook that is tried by hand.
+type trial struct {
+	global                         bool
+	workingDir                     string
+	binding, context, values, conf string
+	hook                           string
+}
+
+func (t *trial) flags(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&t.global, "global", false, "it is a global hook, not one of a module")
+	cmd.Flags().StringVar(&t.workingDir, "hook-working-dir", "", "WORKING_DIR of the hook (default: the directory that holds hooks/, or for a module the one above)")
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) != 1 {
+			return cli.Usagef("%s needs the path of one hook", cmd.CommandPath())
+		}
+		return nil
+	}
+}
+
+// HookConfig asks a hook for its configuration.
+func HookConfig(c *cli.Config) *cobra.Command {
+	t := &trial{}
+	cmd := &cobra.Command{
+		Use: "config PATH", Short: "Ask a hook for its configuration, check it and print its bindings",
+		Example: "  addon-operator hook config modules/010-dns/hooks/nodes.sh",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.withRunner(c, cmd, func(runner *hooks.Runner) error {
+				found, err := t.load(cmd.Context(), runner, args[0])
+				for _, hook := range found {
+					if hook.Batch != "" {
+						fmt.Fprintf(cmd.OutOrStdout(), "hook %s\n", hook.Name)
+					}
+					printBindings(cmd.OutOrStdout(), hook.Config)
+				}
+				return err
+			})
+		},
+	}
+	t.flags(cmd)
+	return cmd
+}
+
+// HookRun runs a hook once.
+func HookRun(c *cli.Config) *cobra.Command {
+	t := &trial{}
+	cmd := &cobra.Command{
+		Use: "run PATH", Short: "Run a hook once, with the files it would get, and print what it writes",
+		Long: `Runs a hook once with files as the operator makes them and prints what it wrote. Nothing
+is applied to values or objects; a hook that calls kubectl talks to the cluster of your
+KUBECONFIG. Without --context the hook gets one context of the binding.`,
+		Example: "  addon-operator hook run modules/010-dns/hooks/nodes.sh --binding beforeHelm --values values.yaml",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return t.withRunner(c, cmd, func(runner *hooks.Runner) error { return t.run(cmd, runner, args[0]) })
+		},
+	}
+	t.flags(cmd)
+	cmd.Flags().StringVar(&t.binding, "binding", "", "binding it runs for: onStartup, beforeHelm …, or the name of a schedule or kubernetes binding")
+	cmd.Flags().StringVar(&t.hook, "hook", "", "the hook to run, when the file has several: its number, or the end of its name")
+	cmd.Flags().StringVar(&t.context, "context", "", "file with binding contexts: JSON or YAML, one or a list")
+	cmd.Flags().StringVar(&t.values, "values", "", "file with merged values: JSON or YAML, with the keys global and that of the module")
+	cmd.Flags().StringVar(&t.conf, "config-values", "", "file with the values of the ConfigMap, in the same form")
+	return cmd
+}
+
+// withRunner gives a runner whose files go away afterwards.
+func (t *trial) withRunner(c *cli.Config, cmd *cobra.Command, use func(*hooks.Runner) error) error {
+	dir, err := os.MkdirTemp("", "addon-operator-hook-")
+	if err != nil {
+		return err
+	}
+	log := cli.Log(cmd, slog.LevelInfo)
+	runner, err := hooks.NewRunner(hooks.Options{TmpDir: dir, Log: log, Timeout: c.HookTimeout, JQLibrary: c.JQDirs()})
+	if err == nil {
+		err = use(runner)
+	}
+	return errors.Join(err, os.RemoveAll(dir))
+}
+
+// load asks a file for the configuration of its hooks.
+func (t *trial) load(ctx context.Context, runner *hooks.Runner, path string) ([]hooks.Hook, error) {
+	absolute, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := os.Stat(absolute)
+	if err != nil {
+		return nil, err
+	}
+	if info.IsDir() || info.Mode()&0o111 == 0 {
+		return nil, fmt.Errorf("%s is not executable, so the operator would not take it for a hook; chmod +x it", path)
+	}
+	scope := hooks.Module
+	if t.global {
+		scope = hooks.Global
+	}
+	if t.workingDir == "" {
+		t.workingDir = workingDirOf(absolute, scope)
+	}
+	return runner.Configure(ctx, hooks.File{Name: path, Path: absolute}, t.workingDir, scope)
+}
+
+// chosen is the one hook to run, of a file that may have several.
+func (t *trial) chosen(found []hooks.Hook) (hooks.Hook, error) {
+	names := make([]string, 0, len(found))
+	for _, hook := range found {
+		names = append(names, hook.Name)
+		if t.hook == hook.Batch || strings.HasSuffix(hook.Name, ":"+t.hook) {
+			return hook, nil
+		}
+	}
+	if t.hook == "" && len(found) == 1 {
+		return found[0], nil
+	}
+	return hooks.Hook{}, cli.Usagef("choose one hook of the file by --hook: %s", strings.Join(names, ", "))
+}
+
+// workingDirOf guesses the root in which a hook was searched: MODULES for
+// MODULES/MODULE/hooks/…, else the directory of the hook.
+func workingDirOf(path string, scope hooks.Scope) string {
+	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if filepath.Base(dir) != "hooks" {
+			continue
+		}
+		if scope == hooks.Global {
+			return dir
+		}
+		return filepath.Dir(filepath.Dir(dir))
+	}
+	return filepath.Dir(path)
+}
+
+func printBindings(w io.Writer, c *hooks.Config) {
+	fmt.Fprintf(w, "configVersion: %s\n", c.Version)
+	for _, b := range []hooks.BindingType{hooks.OnStartup, hooks.BeforeAll, hooks.BeforeHelm, hooks.AfterHelm, hooks.AfterAll, hooks.BeforeDeleteHelm, hooks.AfterDeleteHelm} {
+		if order, ok := c.Order(b); ok {
+			fmt.Fprintf(w, "%s: order %v\n", b, order)
+		}
+	}
+	for _, s := range c.Schedules {
+		fmt.Fprintf(w, "schedule %q: %s%s\n", s.Name, s.Crontab, common(s.Binding))
+	}
+	for _, k := range c.Kubernetes {
+		kind := strings.TrimSpace(k.APIVersion + " " + k.Kind)
+		fmt.Fprintf(w, "kubernetes %q: %s%s", k.Name, kind, common(k.Binding))
+		for _, part := range []struct {
+			name string
+			list []string
+		}{{"names", k.Names}, {"namespaces", k.Namespaces}, {"events", k.Events}} {
+			if len(part.list) > 0 {
+				fmt.Fprintf(w, ", %s %s", part.name, strings.Join(part.list, " "))
+			}
+		}
+		if k.Filter != nil {
+			fmt.Fprint(w, ", jqFilter")
+		}
+		fmt.Fprintln(w)
+	}
+	if c.Settings != (hooks.Settings{}) {
+		fmt.Fprintf(w, "settings: executionMinInterval %s, executionBurst %d, timeout %s\n", c.Settings.ExecutionMinInterval, c.Settings.ExecutionBurst, c.Settings.Timeout)
+	}
+	for _, warning := range c.Warnings {
+		fmt.Fprintf(w, "warning: %s\n", warning)
+	}
+}
+
+// common is what a binding has in addition to its trigger.
+func common(b hooks.Binding) string {
+	text := ", queue " + b.Queue
+	if b.Group != "" {
+		text += ", group " + b.Group
+	}
+	if len(b.Snapshots) > 0 {
+		text += ", snapshots " + strings.Join(b.Snapshots, " ")
+	}
+	if b.AllowFailure {
+		text += ", allowFailure"
+	}
+	return text
+}
+
+func (t *trial) run(cmd *cobra.Command, runner *hooks.Runner, path string) error {
+	merged, err1 := readTree(t.values)
+	config, err2 := readTree(t.conf)
+	if err := errors.Join(err1, err2); err != nil {
+		return err
+	}
+	found, err := t.load(cmd.Context(), runner, path)
+	if err != nil {
+		return err
+	}
+	hook, err := t.chosen(found)
+	if err != nil {
+		return err
+	}
+	contexts, err := t.contexts(hook.Config)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if err := section(out, "binding context", contexts); err != nil {
+		return err
+	}
+	result, err := runner.Run(cmd.Context(), hooks.Run{Hook: hook, WorkingDir: t.workingDir, Contexts: contexts, Values: merged, ConfigValues: config})
+	if err != nil {
+		return err
+	}
+	for _, warning := range result.Warnings {
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: %s\n", warning)
+	}
+	err = errors.Join(section(out, "values patch", result.ValuesPatch), section(out, "config values patch", result.ConfigPatch), section(out, "metrics", result.Metrics))
+	if len(result.ObjectPatches) > 0 {
+		fmt.Fprintf(out, "object patches:\n%s\n", result.ObjectPatches)
+	}
+	return err
+}
+
+// section prints a list, if it has elements.
+func section[T any](w io.Writer, title string, list []T) error {
+	if len(list) == 0 {
+		return nil
+	}
+	data, err := json.MarshalIndent(list, "", "  ")
+	if err != nil {
+		return fmt.Errorf("%s: %w", title, err)
+	}
+	_, err = fmt.Fprintf(w, "%s:\n%s\n", title, data)
+	return err
+}
+
+// contexts are those of the file, or one that the binding stands for.
+func (t *trial) contexts(c *hooks.Config) ([]hooks.Context, error) {
+	if err := t.checkBinding(c); err != nil {
+		return nil, err
+	}
+	if t.context == "" {
+		return t.madeUp(c)
+	}
+	data, err := os.ReadFile(t.context)
+	if err != nil {
+		return nil, fmt.Errorf("--context: %w", err)
+	}
+	contexts, err := hooks.ParseContexts(data)
+	if err != nil {
+		return nil, fmt.Errorf("--context: %s: %w", t.context, err)
+	}
+	for i := range contexts {
+		if t.binding != "" {
+			contexts[i].Binding = t.binding
+		}
+	}
+	return contexts, nil
+}
+
+// madeUp is the context of a binding whose context needs no objects.
+func (t *trial) madeUp(c *hooks.Config) ([]hooks.Context, error) {
+	made := hooks.Context{Binding: t.binding}
+	isSchedule := slices.ContainsFunc(c.Schedules, func(s hooks.Schedule) bool { return s.Name == t.binding })
+	_, isOrder := c.Order(hooks.BindingType(t.binding))
+	switch {
+	case t.binding == "":
+		return nil, cli.Usagef("hook run needs --binding or --context")
+	case isSchedule && c.Version == hooks.V1:
+		made.Type = hooks.TypeSchedule
+	case !isOrder && !isSchedule:
+		return nil, cli.Usagef("binding %s is about objects: give the hook some, in a file for --context", t.binding)
+	}
+	return []hooks.Context{made}, nil
+}
+
+// checkBinding refuses a binding that the hook does not have.
+func (t *trial) checkBinding(c *hooks.Config) error {
+	var names []string
+	for b := range c.Orders {
+		names = append(names, string(b))
+	}
+	for _, s := range c.Schedules {
+		names = append(names, s.Name)
+	}
+	for _, k := range c.Kubernetes {
+		names = append(names, k.Name)
+	}
+	slices.Sort(names)
+	if t.binding != "" && !slices.Contains(names, t.binding) {
+		return cli.Usagef("--binding: the hook has no binding %q; it has %s", t.binding, strings.Join(slices.Compact(names), ", "))
+	}
+	return nil
+}
+
+// readTree reads a file of values; without a path there are none.
+func readTree(path string) (any, error) {
+	if path == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	tree, err := values.ParseYAML(data)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return tree, nil
+}

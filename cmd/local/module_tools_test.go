@@ -1,0 +1,141 @@
+package local
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"addon-operator/cmd/cli"
+)
+
+// Exit codes of the program.
+const exitStopped, exitRefused, exitUsage = 0, 1, 2
+
+func exitCode(err error) int {
+	switch {
+	case err == nil:
+		return exitStopped
+	case errors.As(err, new(cli.UsageError)):
+		return exitUsage
+	}
+	return exitRefused
+}
+
+// commanded runs a command line.
+func commanded(args ...string) (output string, err error) {
+	root, c := cli.Root("test", func(string) (string, bool) { return "", false })
+	hook, values := cli.Group("hook", ""), cli.Group("values", "")
+	hook.AddCommand(HookConfig(c), HookRun(c))
+	values.AddCommand(CheckValues(c))
+	root.AddCommand(Init(), Test(c), hook, values)
+	var out bytes.Buffer
+	root.SetOut(&out)
+	root.SetErr(io.Discard)
+	root.SetArgs(args)
+	err = root.Execute()
+	return out.String(), err
+}
+
+// The exit codes of the commands for authors of modules, and what they say.
+func TestModuleToolsRefuse(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, err := commanded("init", "module", "010-a"); err != nil {
+		t.Fatal(err)
+	}
+	hook := "modules/010-a/hooks/count-nodes.sh"
+	for name, text := range map[string]string{
+		"wrong.yaml": "descripton: a", "fails.yaml": "description: a\nexpect: {values: {a: {nodes: 7}}}",
+		"order.sh": "#!/bin/sh\n[ \"$1\" = --config ] && echo 'onStartup: 1'\nexit 0\n",
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, c := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"a name that is none":       {[]string{"init", "module", "My_Module"}, exitUsage, "My_Module"},
+		"no name":                   {[]string{"init", "module"}, exitUsage, "one name"},
+		"a module that exists":      {[]string{"init", "module", "010-a"}, exitRefused, "exists"},
+		"no scenarios":              {[]string{"test", "modules/010-a/hooks"}, exitRefused, "there are no scenarios"},
+		"a path that is not there":  {[]string{"test", "nowhere"}, exitRefused, "nowhere"},
+		"a scenario with a mistake": {[]string{"test", "wrong.yaml"}, exitRefused, "1 of 1 scenarios failed"},
+		"no such scenario":          {[]string{"test", "--run", "zzz"}, exitUsage, "zzz"},
+		"no expression":             {[]string{"test", "--run", "("}, exitUsage, "--run"},
+		"all is well":               {[]string{"test", "modules"}, exitStopped, ""},
+		"no hook":                   {[]string{"hook", "config"}, exitUsage, "one hook"},
+		"not executable":            {[]string{"hook", "config", "modules/010-a/Chart.yaml"}, exitRefused, "chmod +x"},
+		"no binding":                {[]string{"hook", "run", hook}, exitUsage, "--binding or --context"},
+		"another binding":           {[]string{"hook", "run", hook, "--binding", "pods"}, exitUsage, "it has nodes"},
+		"a binding about objects":   {[]string{"hook", "run", hook, "--binding", "nodes"}, exitUsage, "--context"},
+		"values with a mistake":     {[]string{"hook", "run", hook, "--binding", "nodes", "--values", hook}, exitRefused, hook},
+		"an order binding":          {[]string{"hook", "run", "order.sh", "--binding", "onStartup"}, exitStopped, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := commanded(c.args...)
+			if got := exitCode(err); got != c.code {
+				t.Errorf("exit code %d, want %d: %v", got, c.code, err)
+			}
+			if err != nil && !strings.Contains(err.Error(), c.says) {
+				t.Errorf("got %v, want %s", err, c.says)
+			}
+		})
+	}
+}
+
+// A file that is no scenario is a failure like others: the rest is played, and a pipeline
+// finds it in the report.
+func TestMalformedScenarioIsReported(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, err := commanded("init", "module", "010-a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("modules/010-a/tests/wrong.yaml", []byte("descripton: a"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := commanded("test", "--junit", "results.xml")
+	if exitCode(err) != exitRefused || !strings.Contains(err.Error(), "1 of 2 scenarios failed") {
+		t.Errorf("got %v", err)
+	}
+	for _, want := range []string{"ok    010-a/count-nodes", "FAIL  010-a/wrong", "descripton is unknown; did you mean description?"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the output has no %q:\n%s", want, out)
+		}
+	}
+	var suite junitSuite
+	data, err := os.ReadFile("results.xml")
+	if err == nil {
+		err = xml.Unmarshal(data, &suite)
+	}
+	if err != nil || suite.Tests != 2 || suite.Failures != 1 || suite.Cases[1].Failure == nil || !strings.Contains(suite.Cases[1].Failure.Text, "did you mean description?") {
+		t.Errorf("results.xml: %v %s", err, data)
+	}
+}
+
+// M1: files in crds/ that are no definitions by their names disturb a test as little as the
+// operator.
+func TestScenariosSkipFilesThatAreNoDefinitions(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, err := commanded("init", "module", "010-a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir("modules/010-a/crds", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile("modules/010-a/crds/doc-ru-a.yaml", []byte("spec: {versions: []}"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := commanded("test"); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	out, err := commanded("test", "--crd-filters=_")
+	if exitCode(err) != exitRefused || !strings.Contains(out, "doc-ru-a.yaml") {
+		t.Errorf("with another filter: %v\n%s", err, out)
+	}
+}

@@ -1,0 +1,147 @@
+package local
+
+import (
+	"encoding/xml"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/actors/scenario"
+	"addon-operator/cmd/cli"
+)
+
+// playing are the flags of the command test.
+type playing struct {
+	run, junit       string
+	verbose          bool
+	scenario.Options // update, parallel, step timeout
+}
+
+// Test plays the scenarios of modules.
+func Test(c *cli.Config) *cobra.Command {
+	t := &playing{}
+	cmd := &cobra.Command{
+		Use: "test [PATH…]", Short: "Play the tests of modules, without a cluster",
+		Long: `Plays the scenarios in MODULE/tests/*.yaml below the paths (default: the current
+directory), each with a cluster in memory: real hooks, charts and values. The exit code
+is 1 when one fails. docs/testing-modules.md shows how to write them.`,
+		Example: "  addon-operator test modules/010-dns --run copies --verbose",
+		RunE:    func(cmd *cobra.Command, args []string) error { return t.play(cmd, c, args) },
+	}
+	f := cmd.Flags()
+	f.StringVarP(&t.run, "run", "r", "", "play only scenarios whose name, MODULE/FILE, matches this regular expression")
+	f.BoolVarP(&t.Update, "update", "u", false, "rewrite golden files in place of comparing with them")
+	f.BoolVarP(&t.verbose, "verbose", "v", false, "show the runs of hooks and the log of each scenario")
+	f.StringVar(&t.junit, "junit", "", "write the results to this file, as JUnit XML")
+	f.IntVarP(&t.Parallel, "parallel", "p", 0, "scenarios played at the same time; 0: one for each processor")
+	f.DurationVar(&t.StepTimeout, "step-timeout", time.Minute, "time until the operator must be idle after a step")
+	return cmd
+}
+
+func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error {
+	pattern, err := regexp.Compile(t.run)
+	if err != nil {
+		return cli.Usagef("--run: %w", err)
+	}
+	if t.Parallel < 0 {
+		return cli.Usagef("--parallel must be 0 or more, not %d", t.Parallel)
+	}
+	if len(paths) == 0 {
+		paths = []string{"."}
+	}
+	scenarios, err := scenario.Find(paths...)
+	if err != nil {
+		return err
+	}
+	scenarios = slices.DeleteFunc(scenarios, func(s *scenario.Scenario) bool { return !pattern.MatchString(s.Name()) })
+	if len(scenarios) == 0 {
+		return cli.Usagef("--run: no scenario is called like %s", t.run)
+	}
+	t.JQLibrary, t.CRDSkip = c.JQDirs(), c.CRDPrefixes()
+	began := time.Now()
+	out := cmd.OutOrStdout()
+	results := scenario.Play(cmd.Context(), scenarios, t.Options, func(r scenario.Result) {
+		fmt.Fprint(out, r)
+		if t.verbose {
+			fmt.Fprint(out, indented("hooks", r.Runs), indented("log", strings.Split(r.Log, "\n")))
+		}
+	})
+	failed := 0
+	for _, r := range results {
+		if !r.Passed() {
+			failed++
+		}
+	}
+	if t.junit != "" {
+		if err := writeJUnit(t.junit, results); err != nil {
+			return fmt.Errorf("--junit: %w", err)
+		}
+	}
+	took := time.Since(began).Round(time.Millisecond)
+	if failed > 0 {
+		return fmt.Errorf("%d of %d scenarios failed, in %s", failed, len(results), took)
+	}
+	_, err = fmt.Fprintf(out, "%d scenarios passed, in %s\n", len(results), took)
+	return err
+}
+
+func indented(title string, lines []string) string {
+	if strings.Join(lines, "") == "" {
+		return ""
+	}
+	return "      " + title + ":\n        " + strings.Join(lines, "\n        ") + "\n"
+}
+
+// junitSuite is the root of a JUnit file as CI systems read it.
+type junitSuite struct {
+	XMLName  xml.Name    `xml:"testsuite"`
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Time     string      `xml:"time,attr"`
+	Cases    []junitCase `xml:"testcase"`
+}
+
+type junitCase struct {
+	Class   string        `xml:"classname,attr"`
+	Name    string        `xml:"name,attr"`
+	File    string        `xml:"file,attr"`
+	Time    string        `xml:"time,attr"`
+	Failure *junitFailure `xml:"failure,omitempty"`
+	Output  string        `xml:"system-out,omitempty"`
+}
+
+type junitFailure struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+func writeJUnit(path string, results []scenario.Result) error {
+	suite := junitSuite{Name: "addon-operator", Tests: len(results)}
+	total := time.Duration(0)
+	for _, r := range results {
+		module, name := filepath.Split(r.Scenario.Name())
+		c := junitCase{Class: strings.TrimSuffix(module, "/"), Name: name + ": " + r.Scenario.Description, File: r.Scenario.Path(), Time: seconds(r.Took), Output: r.Log}
+		if !r.Passed() {
+			suite.Failures++
+			first, _, _ := strings.Cut(r.Problems[0], "\n")
+			c.Failure = &junitFailure{Message: first, Text: strings.Join(r.Problems, "\n")}
+		}
+		total += r.Took
+		suite.Cases = append(suite.Cases, c)
+	}
+	suite.Time = seconds(total)
+	text, err := xml.MarshalIndent(suite, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append([]byte(xml.Header), append(text, '\n')...), 0o644)
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.3f", d.Seconds()) }

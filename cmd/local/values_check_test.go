@@ -1,0 +1,167 @@
+package local
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"addon-operator/cmd/cli"
+)
+
+// checked runs values check over files; cm.yaml is the proposed ConfigMap, secret.yaml the Secret.
+func checked(t *testing.T, files map[string]string) (string, error) {
+	t.Helper()
+	dir := t.TempDir()
+	err := errors.Join(os.MkdirAll(filepath.Join(dir, "modules"), 0o755), os.MkdirAll(filepath.Join(dir, "global"), 0o755))
+	args := []string{"values", "check", "--modules-dir", filepath.Join(dir, "modules"), "--global-hooks-dir", filepath.Join(dir, "global")}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o644))
+		if name == "cm.yaml" {
+			args = append(args, "--config-map", path)
+		}
+		if name == "secret.yaml" {
+			args = append(args, "--secret", path)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := commanded(args...)
+	if err != nil {
+		err = errors.New(strings.ReplaceAll(err.Error(), dir+"/", ""))
+	}
+	return out, err
+}
+
+// Issue 4, offline: files, schemas and a proposed ConfigMap without a cluster.
+func TestCheckAccepts(t *testing.T) {
+	big := "list:\n" + strings.Repeat("- a line of text that somebody needs\n", 1<<20/40)
+	for name, files := range map[string]map[string]string{
+		"no ConfigMap":   {"modules/010-dns/values.yaml": "dns: {a: 1}"},
+		"a manifest":     {"modules/010-dns/values.yaml": "dns: {a: 1}", "cm.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: addon-operator}\ndata:\n  dns: |\n    a: 2\n"},
+		"only data":      {"modules/010-dns/values.yaml": "dns: {a: 1}", "cm.yaml": "dns: |\n  a: 2\ndnsEnabled: 'true'\n"},
+		"an empty one":   {"modules/010-dns/values.yaml": "dns: {a: 1}", "cm.yaml": "kind: ConfigMap\n"},
+		"an unknown key": {"modules/010-dns/values.yaml": "dns: {a: 1}", "cm.yaml": "noModule: 'a: 1'\n"},
+		"1 MiB of it":    {"modules/010-dns/values.yaml": "dns: {}", "cm.yaml": "dnsEnabled: 'true'\ndns: |\n  " + strings.ReplaceAll(big, "\n", "\n  ")},
+		"a disabled module": { // D37
+			"modules/010-dns/openapi/config-values.yaml": "{type: object, properties: {a: {type: integer}}}", "cm.yaml": "dns: 'a: text'\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if out, err := checked(t, files); out != "The values are valid: global ones, and those of 1 modules.\n" || err != nil {
+				t.Errorf("%q, %v", out, err)
+			}
+		})
+	}
+}
+
+// Issue 4, bad input: everything that is wrong is told, with its file, key and path.
+func TestCheckRefuses(t *testing.T) {
+	var bomb strings.Builder
+	bomb.WriteString("dns:\n  a: &a [x, x, x, x, x, x, x, x, x]\n")
+	for c := 'b'; c < 'k'; c++ {
+		fmt.Fprintf(&bomb, "  %c: &%c [%s]\n", c, c, strings.TrimSuffix(strings.Repeat("*"+string(c-1)+", ", 9), ", "))
+	}
+	const on = "dnsEnabled: true\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  []string
+	}{
+		"broken YAML": {map[string]string{"modules/010-dns/values.yaml": "dns: [1"}, []string{"modules/010-dns/values.yaml: line 1"}},
+		"a bomb":      {map[string]string{"modules/010-dns/values.yaml": bomb.String()}, []string{"modules/010-dns/values.yaml", "larger than 4 MiB"}},
+		"a bomb in the ConfigMap": {
+			map[string]string{"modules/values.yaml": on, "modules/010-dns/values.yaml": "", "cm.yaml": "dns: |\n  " + strings.ReplaceAll(strings.TrimPrefix(bomb.String(), "dns:\n"), "\n", "\n  ")},
+			[]string{"ConfigMap key dns", "larger than 4 MiB"},
+		},
+		"duplicate keys":         {map[string]string{"modules/values.yaml": "dns: {a: 1}\ndns: {b: 2}\n", "modules/010-dns/x": ""}, []string{`line 2: key "dns" is already set in line 1`}},
+		"not camelCase":          {map[string]string{"modules/010-my-dns/x": "", "cm.yaml": "my-dns: 'a: 1'"}, []string{"ConfigMap key my-dns", "did you mean myDns?"}},
+		"no schema":              {map[string]string{"modules/010-dns/openapi/values.yaml": "type: objekt"}, []string{"modules/010-dns/openapi/values.yaml: /type"}},
+		"a loop of $ref":         {map[string]string{"modules/010-dns/openapi/values.yaml": "definitions: {a: {$ref: '#/definitions/b'}, b: {$ref: '#/definitions/a'}}\nproperties: {x: {$ref: '#/definitions/a'}}"}, []string{"modules/010-dns/openapi/values.yaml", "refers to itself"}},
+		"two modules of one key": {map[string]string{"modules/010-my-dns/x": "", "modules/020-myDns/x": ""}, []string{"020-myDns", `rename the module to "my-dns"`}},
+		"no text in data":        {map[string]string{"modules/010-dns/x": "", "cm.yaml": "dns: {a: 1}\nother: 5"}, []string{"data.dns is no text", "data.other is no text", "vertical bar"}},
+		"another kind":           {map[string]string{"modules/010-dns/x": "", "cm.yaml": "kind: Secret"}, []string{"kind is Secret, not ConfigMap"}},
+		"no map":                 {map[string]string{"modules/010-dns/x": "", "cm.yaml": "[]"}, []string{"it must be the manifest of a ConfigMap"}},
+		"violations of several modules": {
+			map[string]string{
+				"modules/values.yaml": on + "webEnabled: true\nglobal: {size: many}\n", "modules/010-dns/openapi/config-values.yaml": "{type: object, required: [zone], properties: {zone: {type: string}, size: {type: integer}}}",
+				"modules/020-web/openapi/config-values.yaml": "{type: object, properties: {password: {type: string, minLength: 9}}}",
+				"global/openapi/config-values.yaml":          "{type: object, properties: {size: {type: integer}}}",
+				"cm.yaml":                                    "dns: 'size: x'\nweb: 'password: s3cret'\n",
+			},
+			[]string{"dns.zone: is required", "dns.size: must be an integer, is a text", "web.password: must have at least 9 characters", "global.size: must be an integer", "modules/010-dns/openapi/config-values.yaml"},
+		},
+		"a broken module and the values of another": {
+			map[string]string{
+				"modules/values.yaml": on + "webEnabled: true\n", "modules/010-dns/openapi/config-values.yaml": "type: objekt",
+				"modules/020-web/openapi/config-values.yaml": "{type: object, properties: {size: {type: integer}}}", "modules/020-web/values.yaml": "web: {size: x}",
+				"modules/030-db/values.yaml": "db: 5", "global/values.yaml": "", "cm.yaml": "webEnabled: 'yes and no'\ndns: 'a: ['\n",
+			},
+			[]string{"modules/010-dns/openapi/config-values.yaml: /type", "modules/030-db/values.yaml", "ConfigMap key dns", "ConfigMap key webEnabled"},
+		},
+		"values of one module, a schema of another": {
+			map[string]string{
+				"modules/values.yaml": "webEnabled: true\n", "modules/010-dns/openapi/config-values.yaml": "type: objekt",
+				"modules/020-web/openapi/config-values.yaml": "{type: object, properties: {size: {type: integer}}}", "cm.yaml": "web: 'size: x'\n",
+			},
+			[]string{"modules/010-dns/openapi/config-values.yaml: /type", "web.size: must be an integer"},
+		},
+		"what nobody means": {
+			map[string]string{"modules/010-dns/enabled": "#!/bin/sh\n", "modules/010-dns/hooks/a.sh": "#!/bin/sh\n", "modules/020-dns/x": "", "global/g.sh": "#!/bin/sh\n"},
+			[]string{"010-dns/enabled is not executable", "hooks/a.sh is not executable", "020-dns is ignored", "g.sh is not executable"},
+		},
+		"defaults that do not fit": {
+			map[string]string{"modules/010-dns/openapi/values.yaml": "{properties: {a: {type: integer, default: x}, b: {default: [1, 2], maxItems: 1}}}", "global/openapi/values.yaml": "{properties: {z: {enum: [a], default: b}}}"},
+			[]string{"modules/010-dns/openapi/values.yaml: /properties/a/default: must be an integer, is a text; correct the default, or the schema", "/properties/b/default: must have at most 1 elements", "global/openapi/values.yaml: /properties/z/default: must be one of"},
+		},
+		"files and ConfigMap at once": {map[string]string{"modules/010-dns/values.yaml": "dns: 5", "cm.yaml": "a-b: x"}, []string{"modules/010-dns/values.yaml", "ConfigMap key a-b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			out, err := checked(t, c.files)
+			var usage cli.UsageError
+			if err == nil || errors.As(err, &usage) || out != "" {
+				t.Fatalf("%q, %v", out, err)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("%v\nlacks %s", err, want)
+				}
+			}
+			if strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("a secret is told: %v", err)
+			}
+		})
+	}
+}
+
+// D40: a password that lies only in the Secret is there, whatever form the file has; what is wrong in
+// it is told, and no text of it.
+func TestCheckWithSecret(t *testing.T) {
+	const schema = "{type: object, required: [password], properties: {password: {type: string, maxLength: 9, x-secret: true}, size: {type: integer}}}"
+	for name, c := range map[string]struct{ secret, want string }{
+		"none":                {"", "dns.password: is required"},
+		"stringData":          {"kind: Secret\nstringData: {dns: 'password: hunter2'}\n", ""},
+		"base64":              {"kind: Secret\ndata: {dns: cGFzc3dvcmQ6IGh1bnRlcjI=}\n", ""},
+		"stringData wins":     {"kind: Secret\nstringData: {dns: 'password: hunter2'}\ndata: {dns: eDogMQ==}\n", ""},
+		"only data":           {"dns: |\n  password: hunter2\n", ""},
+		"not valid":           {"dns: 'password: hunter2hunter2'\n", "dns.password: must have at most 9"},
+		"a flag":              {"dnsEnabled: 'true'\n", "key dnsEnabled of the Secret: flags and maintenance modes belong into the ConfigMap"},
+		"another kind":        {"kind: ConfigMap\ndata: {dns: 'password: hunter2'}\n", "secret.yaml: kind is ConfigMap, not Secret"},
+		"no base64":           {"kind: Secret\ndata: {dns: '!hunter2'}\n", "secret.yaml: it is no manifest of a Secret"},
+		"the list of another": {"- hunter2\n", "secret.yaml: it must be the manifest of a Secret"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			files := map[string]string{"modules/010-dns/openapi/config-values.yaml": schema, "cm.yaml": "dnsEnabled: 'true'\ndns: 'size: 1'\n"}
+			if c.secret != "" {
+				files["secret.yaml"] = c.secret
+			}
+			_, err := checked(t, files)
+			if text := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && !strings.Contains(text, c.want) || strings.Contains(text, "hunter2") {
+				t.Errorf("%s, want %q", text, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,341 @@
+package operator
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/helm"
+	"addon-operator/server"
+)
+
+// renderedByHand stands for Helm.
+type renderedByHand struct{}
+
+func (renderedByHand) Show(_ context.Context, m helm.Module) ([]helm.Document, error) {
+	secret := map[string]any{"apiVersion": "v1", "kind": "Secret", "metadata": map[string]any{"name": m.Name}, "stringData": map[string]any{"a": "s3cret"}}
+	return []helm.Document{{Source: m.Name + "/templates/secret.yaml", Text: "kind: Secret # s3cret\n", Objects: []map[string]any{secret}}}, nil
+}
+
+func (renderedByHand) Deployed(_ context.Context, name string) (objects []map[string]any, revision int, err error) {
+	old := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": map[string]any{"url": "a"}}
+	return []map[string]any{old}, 3, nil
+}
+
+// asked are the paths under which a route is asked for, in the house of the tests.
+func asked(r server.Route) []string {
+	fill := strings.NewReplacer("/module/{name}", "/module/ingress", "/hook/{name}", "/hook/010-ingress/hooks/h.sh", "/queue/{name}", "/queue/main")
+	path := fill.Replace(r.Path)
+	switch r.Path {
+	case "/global/{page}":
+		return []string{"/global/values", "/global/config", "/global/patches", "/global/snapshots"}
+	case "/module/{name}/{page}":
+		return []string{path[:len("/module/ingress/")] + "values", "/module/ingress/config", "/module/ingress/patches", "/module/ingress/snapshots", "/module/ingress/status", "/module/dns-server/snapshots", "/module/dnsServer/values"}
+	case "/values/explain":
+		return []string{path + "?path=ingress"}
+	}
+	return []string{path}
+}
+
+// J4: every page of the debug address answers as JSON, YAML and text, by its extension and
+// by a parameter, and never shows a secret that was not asked for.
+func TestEveryPageInEveryFormat(t *testing.T) {
+	r := startRunning(t)
+	types := map[string]string{"json": "application/json", "yaml": "application/yaml", "text": "text/plain; charset=utf-8"}
+	pages := 0
+	for _, route := range server.Routes() {
+		if route.Method != http.MethodGet || route.Public && route.Path != "/discovery" || strings.HasPrefix(route.Path, "/debug/") {
+			continue
+		}
+		for _, path := range asked(route) {
+			bare, query, _ := strings.Cut(path, "?")
+			for format, contentType := range types {
+				for _, spelling := range []string{bare + "." + format + "?" + query, bare + "?output=" + format + "&" + query} {
+					pages++
+					status, header, body := r.fetch(http.MethodGet, spelling, nil)
+					if status != http.StatusOK || header.Get("Content-Type") != contentType || body == "" {
+						t.Errorf("%s: %d, %s, %q", spelling, status, header.Get("Content-Type"), body)
+					}
+					if err := parses(format, body); err != nil {
+						t.Errorf("%s: %v\n%s", spelling, err, body)
+					}
+					if strings.Contains(body, "s3cret") {
+						t.Errorf("%s shows a secret:\n%s", spelling, body)
+					}
+				}
+			}
+		}
+	}
+	if pages < 100 {
+		t.Errorf("only %d pages", pages)
+	}
+}
+
+func parses(format, body string) error {
+	var tree any
+	switch format {
+	case "json":
+		return json.Unmarshal([]byte(body), &tree)
+	case "yaml":
+		return yaml.Unmarshal([]byte(body), &tree)
+	}
+	return nil
+}
+
+func (r *running) fetch(method, path string, form url.Values) (status int, header http.Header, body string) {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), method, r.pages.URL+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if form != nil {
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return resp.StatusCode, resp.Header, string(text)
+}
+
+// What there is not is answered by a sentence that names what was probably meant.
+func TestUnknownNames(t *testing.T) {
+	r := startRunning(t)
+	for path, want := range map[string]string{
+		"/module/ingres/values":                  `404 there is no module "ingres"; did you mean ingress?`,
+		"/module/ingres/render":                  `404 there is no module "ingres"; did you mean ingress?`,
+		"/module/nothing/snapshots":              `404 there is no module "nothing"; there are: dns-server, ingress`,
+		"/module/ingress/valeus":                 `404 there is no page "valeus"; did you mean values?`,
+		"/module/ingress/values.xml":             `404 the format "xml" is none of json, yaml, text`,
+		"/module/list.xml":                       `404 the format "xml" is none of json, yaml, text`,
+		"/module/list?output=xml":                `400 the format "xml" is none of json, yaml, text`,
+		"/graph?format=png":                      `400 the format "png" is none of json, yaml, text`,
+		"/modul/list":                            `404 there is no page /modul/list; did you mean /module/list?; /discovery lists all`,
+		"/favicon":                               `404 there is no page /favicon; /discovery lists all`,
+		"/global/nothing":                        `404 there is no page "nothing"; there are: values, config, patches, snapshots, list`,
+		"/queue/mian":                            `404 there is no queue "mian"; did you mean main?`,
+		"/hook/010-ingress/hooks/g.sh/snapshots": `404 there is no hook "010-ingress/hooks/g.sh"; did you mean 010-ingress/hooks/h.sh?`,
+		"/hook/h.sh/snapshots":                   `404 there is no hook "h.sh"; did you mean 010-ingress/hooks/h.sh?`,
+		"/hook/h.sh":                             `404 there is no page /hook/h.sh; there are /hook/list and /hook/NAME/snapshots`,
+		"/hook/list?module=ingres":               `404 there is no module "ingres"; did you mean ingress?`,
+		"/module/dns-server/render":              `422 module dns-server has no chart, so there is nothing to render`,
+		"/module/global/render":                  `404 there is nothing to render`,
+		"/config/set":                            `405 /config/set is asked by POST only`,
+	} {
+		status, header, body := r.fetch(http.MethodGet, path, nil)
+		if got := fmt.Sprint(status, " ", strings.TrimSpace(body)); got != want || header.Get("Content-Type") != "text/plain; charset=utf-8" {
+			t.Errorf("%s: %s, want %s", path, got, want)
+		}
+	}
+	for command, want := range map[string]string{
+		"why ingres":           `there is no module "ingres"; did you mean ingress?`,
+		"module values ingres": `there is no module "ingres"; did you mean ingress?`,
+		"queue list mian":      `there is no queue "mian"; did you mean main?`,
+		"raw modul/list":       `there is no page /modul/list; did you mean /module/list?; /discovery lists all`,
+	} {
+		_, err := r.run(strings.Fields(command)...)
+		if err == nil || err.Error() != want || errors.As(err, new(cli.UsageError)) { // J6
+			t.Errorf("%s: %v", command, err)
+		}
+	}
+}
+
+// J4: parameters are changed by POST, with names that exist and values they can have.
+func TestParametersAreChanged(t *testing.T) {
+	r := startRunning(t)
+	for query, want := range map[string]string{
+		"":                           `400 say what to set: name=NAME&value=VALUE, and duration=10m for a time`,
+		"name=log.level&value=loud":  `400 log.level: "loud" is none of debug, info, warn, error`,
+		"name=log.levle&value=debug": `404 there is no parameter "log.levle"; did you mean log.level?`,
+		"name=log.level&value=debug&duration=ten": `400 the duration must be above 0 and have units, as 90s or 10m, not "ten"`,
+		"name=log.level&value=debug&duration=-1s": `400 the duration must be above 0 and have units, as 90s or 10m, not "-1s"`,
+	} {
+		form, err := url.ParseQuery(query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, where := range []string{"the query", "a form"} {
+			path, sent := "/config/set?"+query, url.Values(nil)
+			if where == "a form" {
+				path, sent = "/config/set", form
+			}
+			if status, _, body := r.fetch(http.MethodPost, path, sent); fmt.Sprint(status, " ", strings.TrimSpace(body)) != want {
+				t.Errorf("%s in %s: %d %s", query, where, status, body)
+			}
+		}
+	}
+	r.want("log level", "log.level is info")
+	r.want("log level debug", "log.level is debug")
+	r.want("config set log.level WARN 10m", "log.level is warn until TIME, then info again")
+	r.want("config list", "NAME VALUE DEFAULT UNTIL CHOICES MEANING\nlog.level warn info TIME debug|info|warn|error what is logged")
+	r.want("log level info", "log.level is info")
+	for _, args := range []string{"log level loud", "config set log.levle debug"} {
+		if _, err := r.run(strings.Fields(args)...); err == nil || errors.As(err, new(cli.UsageError)) {
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.pages.URL+"/config/set?name=log.level&value=debug", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Sec-Fetch-Site", "cross-site")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp.Body.Close(); resp.StatusCode != http.StatusForbidden {
+		t.Errorf("a page of another site changes a parameter: %s", resp.Status)
+	}
+}
+
+// J6: what the commands print for people.
+func TestTables(t *testing.T) {
+	r := startRunning(t)
+	r.want("hook list", `
+MODULE   HOOK                    BINDING     ON         NAME    QUEUE  PROBLEM
+global   g.sh                    schedule    0 3 * * *  -       main   -
+ingress  010-ingress/hooks/h.sh  onStartup   1          -       -      -
+                                 schedule    0 3 * * *  tick    slow
+                                 kubernetes  Secret     tokens  main`)
+	r.want("hook list --module dns-server", "No hooks are loaded. Those of a module are once it is enabled.")
+	r.want("global list", "MODULE HOOK BINDING ON NAME QUEUE PROBLEM\nglobal g.sh schedule 0 3 * * * - main -")
+	r.want("raw /global/list.text", "g.sh")
+	r.want("module snapshots ingress", `
+HOOK                    BINDING  KIND    STATE     OBJECTS
+010-ingress/hooks/h.sh  tokens   Secret  complete  1`)
+	r.want("hook snapshots 010-ingress/hooks/h.sh -o yaml", `
+010-ingress/hooks/h.sh:
+  tokens:
+    kind: Secret
+    objects:
+    - filterResult:
+        a: '***'
+    state: complete`)
+	r.want("hook snapshots 010-ingress/hooks/h.sh -o json --show-secrets", `{"010-ingress/hooks/h.sh": {"tokens": {"kind": "Secret", "state": "complete", "objects": [{"filterResult": {"a": "s3cret"}}]}}}`)
+	r.want("global snapshots", "No hook watches anything.")
+	r.want("module values dns-server -o table", "PATH VALUE\nzone \"cluster.local\"")
+	r.want("module patches ingress -o table", `
+OP   PATH            VALUE          HOOK                    TASK  SINCE
+add  /ingress/nodes  ["one","two"]  010-ingress/hooks/h.sh  4     TIME`)
+	r.want("module patches dns-server -o text", "No hook has patched these values.")
+	r.want("module resource-monitor", "MODULE OBJECT\ndns-server No monitor\ningress default/ConfigMap/ingress-a\ningress default/ConfigMap/ingress-b")
+	r.want("module render ingress", "---\n# Source: ingress/templates/secret.yaml\napiVersion: v1\nkind: Secret\nmetadata:\n  name: ingress\nstringData:\n  a: '***'")
+	r.want("module render ingress --show-secrets", "---\n# Source: ingress/templates/secret.yaml\nkind: Secret # s3cret")
+	r.want("module render ingress --diff", `
+ConfigMap ingress is removed
+--- deployed
++++ now
+@@ -1,6 +0,0 @@
+-apiVersion: v1
+-data:
+-  url: a
+-kind: ConfigMap
+-metadata:
+-  name: ingress
+Secret ingress is added
+--- deployed
++++ now
+@@ -0,0 +1,6 @@
++apiVersion: v1
++kind: Secret
++metadata:
++  name: ingress
++stringData:
++  a: '***'`)
+	r.want("module graph -o json", `{"orders": [{"order": 10, "modules": ["ingress"]}, {"order": 20, "modules": ["dns-server"]}]}`)
+	r.want("module graph", `digraph modules { rankdir=LR; node [shape=box]; "ingress" [label="10 ingress\nready"]; "dns-server" [label="20 dns-server\ndisabled", style=dashed]; "ingress" -> "dns-server"; }`)
+	r.want("why dns-server", "module dns-server is off: no flag anywhere (dnsServerEnabled)")
+	r.want("raw module/dns-server/values", `{"zone": "cluster.local"}`)
+	if out, err := r.run("module", "list"); err != nil || !strings.HasPrefix(squeeze(out), squeeze("NAME ORDER STATE REVISION HOOKS RAN WHY-OFF PROBLEM ingress 10 ready")) {
+		t.Errorf("module list: %v\n%s", err, out)
+	}
+	if out, err := r.run("why", "ingress", "-o", "yaml"); err != nil || !strings.Contains(out, "phase: ready") || !strings.Contains(out, "name: ingress") {
+		t.Errorf("why: %v\n%s", err, out)
+	}
+}
+
+// A shell completes the names of the running operator, or those on disk.
+func TestCompletion(t *testing.T) {
+	r := startRunning(t)
+	for args, want := range map[string][]string{
+		"module values ":         {"dns-server", "ingress"},
+		"module values ingress ": nil,
+		"why ":                   {"dns-server", "ingress"},
+		"values explain ":        {"dns-server", "ingress"},
+		"hook snapshots ":        {"010-ingress/hooks/h.sh"},
+		"hook list --module ":    {"dns-server", "ingress", "global"},
+		"queue list ":            {"main"},
+		"config set ":            {"log.level"},
+		"config set log.level ":  {"debug", "info", "warn", "error"},
+		"log level ":             {"debug"},
+		"module list -o ":        {"table", "json", "yaml"},
+		"raw ":                   {"/module/list"},
+		"module ":                {"values", "render", "snapshots"},
+	} {
+		words := strings.Split(args, " ")
+		r.completes(args, append([]string{"__complete", "--debug-address", strings.TrimPrefix(r.pages.URL, "http://")}, words...), want)
+	}
+	none := []string{"__complete", "--debug-address", "127.0.0.1:1", "--modules-dir", r.dir + "/modules", "--global-hooks-dir", r.dir + "/global-hooks"}
+	r.completes("without an operator", append(none, "module", "values", ""), []string{"dns-server", "ingress"})
+	r.completes("without an operator", append(none, "hook", "snapshots", ""), nil)
+}
+
+func (r *running) completes(what string, args, want []string) {
+	r.t.Helper()
+	out, err := commanded(args...)
+	if err != nil {
+		r.t.Errorf("%s: %v", what, err)
+	}
+	for _, name := range want {
+		if !strings.Contains("\n"+out, "\n"+name) {
+			r.t.Errorf("%s: %q is not in\n%s", what, name, out)
+		}
+	}
+	if want == nil && !strings.HasPrefix(out, ":") {
+		r.t.Errorf("%s: something is in\n%s", what, out)
+	}
+}
+
+// Watching prints again and again until it is interrupted, which is no failure.
+func TestWatch(t *testing.T) {
+	r := startRunning(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	out := &counting{enough: 3, done: cancel}
+	root := program(nil)
+	root.SetOut(out)
+	root.SetArgs([]string{"queue", "main", "--watch", "--every", "1ms", "--debug-address", strings.TrimPrefix(r.pages.URL, "http://")})
+	if err := root.ExecuteContext(ctx); err != nil {
+		t.Error(err)
+	}
+	if out.written < out.enough {
+		t.Errorf("printed %d times", out.written)
+	}
+}
+
+// counting calls done when enough was written.
+type counting struct {
+	written, enough int
+	done            func()
+}
+
+func (c *counting) Write(p []byte) (int, error) {
+	if c.written++; c.written == c.enough {
+		c.done()
+	}
+	return len(p), nil
+}

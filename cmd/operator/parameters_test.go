@@ -1,0 +1,86 @@
+package operator
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"addon-operator/cmd/cli"
+)
+
+// J4: the level of the log changes at once, goes back by itself when that was asked for,
+// and a later change replaces an earlier one with its time.
+func TestLogLevelAtRunTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out bytes.Buffer
+		c := cli.Config{LogLevel: "info", LogType: "text"}
+		log, level, err := c.Logger(&out, strings.Clone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := &parameters{log: slog.New(slog.DiscardHandler)}
+		p.addLogLevel(level)
+		logs := func() string {
+			out.Reset()
+			log.Debug("debug")
+			log.Info("info")
+			log.Warn("warn")
+			return strings.Join(strings.Fields(out.String()), " ")
+		}
+		set := func(value string, back time.Duration) {
+			t.Helper()
+			if err := p.Set("log.level", value, back); err != nil {
+				t.Error(err)
+			}
+		}
+		want := func(what string, texts ...string) {
+			t.Helper()
+			got := logs()
+			for _, level := range []string{"debug", "info", "warn"} {
+				if strings.Contains(got, level) != strings.Contains(strings.Join(texts, " "), level) {
+					t.Errorf("%s: %s", what, got)
+				}
+			}
+		}
+		want("as started", "info", "warn")
+		set("debug", 0)
+		want("changed for good", "debug", "info", "warn")
+		<-time.After(time.Hour) // virtual
+		want("an hour later", "debug", "info", "warn")
+		set("WARN", time.Minute)
+		want("for a minute", "warn")
+		if list := p.List(); len(list) != 1 || list[0].Value != "warn" || list[0].Default != "info" || !list[0].Until.Equal(time.Now().Add(time.Minute)) {
+			t.Errorf("the list is %+v", list)
+		}
+		<-time.After(30 * time.Second) // virtual
+		set("debug", time.Minute)
+		<-time.After(45 * time.Second) // virtual
+		want("the first minute is over, the second is not", "debug", "info", "warn")
+		<-time.After(16 * time.Second) // virtual
+		want("both are over", "info", "warn")
+		set("debug", time.Minute)
+		set("info", time.Minute)
+		if list := p.List(); !list[0].Until.IsZero() {
+			t.Errorf("the default goes back to itself at %s", list[0].Until)
+		}
+	})
+}
+
+func TestParametersRefuse(t *testing.T) {
+	p := &parameters{log: slog.New(slog.DiscardHandler)}
+	p.addLogLevel(&slog.LevelVar{})
+	for _, c := range []struct{ name, value, want string }{
+		{"log.level", "loud", `log.level: "loud" is none of debug, info, warn, error`},
+		{"log.colour", "red", "there is no parameter log.colour"},
+	} {
+		if err := p.Set(c.name, c.value, 0); err == nil || err.Error() != c.want {
+			t.Errorf("got %v, want %s", err, c.want)
+		}
+	}
+	if got := p.List()[0].Value; got != "info" {
+		t.Errorf("the level is %s", got)
+	}
+}

@@ -1,0 +1,138 @@
+package operator
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// predecessor proves that the process which ran here before, usually in the same Pod
+// before its container was restarted, has ended. Then its Lease is free, and there is no wait
+// until it expires (L4).
+//
+// Who leads writes its identity into a file below the directory for temporary files, and
+// keeps a lock on it. The kernel takes the lock away when the process and its keeper, which
+// kills the hooks, have both ended, and not before. So who gets the lock may read there
+// whose Lease is free. A name, even the uid of a Pod, would only say that the other process
+// should have ended.
+//
+// Elsewhere nothing is proven: a new Pod has an empty directory. Where the directory is
+// shared with other machines, the boot ID in the file differs; only the own kernel is
+// trusted with the lock. A nil predecessor proves nothing.
+type predecessor struct {
+	log  *slog.Logger
+	file *os.File
+	boot string
+
+	mu     sync.Mutex
+	locked bool
+	self   string // identity to be written
+}
+
+// newPredecessor opens the file of this place; nil where there can be none.
+func newPredecessor(log *slog.Logger, dir, name string) *predecessor {
+	boot := bootID()
+	if boot == "" {
+		return nil
+	}
+	err := os.MkdirAll(dir, 0o700)
+	var file *os.File
+	if err == nil {
+		file, err = os.OpenFile(filepath.Join(dir, "lease-"+filepath.Base(name)), os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW, 0o600)
+	}
+	if err != nil {
+		log.Warn("after a crash this replica waits until its own lease expires: whose it was cannot be remembered", "err", err)
+		return nil
+	}
+	return &predecessor{log: log, file: file, boot: boot}
+}
+
+// bootID is another one after each start of the kernel; "" where it is unknown.
+func bootID() string {
+	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// open is what the keeper must keep open.
+func (p *predecessor) open() *os.File {
+	if p == nil {
+		return nil
+	}
+	return p.file
+}
+
+// await calls ended with the identity of the process that was here before, when that is
+// known to have ended: at once, or later from another goroutine.
+func (p *predecessor) await(ended func(identity string)) {
+	if p == nil {
+		return
+	}
+	switch err := p.lock(syscall.LOCK_NB); {
+	case err == nil:
+		p.found(ended)
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		go func() {
+			if p.lock(0) == nil {
+				p.found(ended)
+			}
+		}()
+	default:
+		p.log.Debug("the file of the last leader cannot be locked", "path", p.file.Name(), "err", err)
+	}
+}
+
+func (p *predecessor) lock(how int) error {
+	for {
+		if err := syscall.Flock(int(p.file.Fd()), syscall.LOCK_EX|how); !errors.Is(err, syscall.EINTR) {
+			return err
+		}
+	}
+}
+
+// found is called with the lock.
+func (p *predecessor) found(ended func(string)) {
+	const enough = 1 << 10
+	text, err := io.ReadAll(io.NewSectionReader(p.file, 0, enough))
+	identity, boot, _ := strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n")
+	p.mu.Lock()
+	p.locked = true
+	p.write()
+	p.mu.Unlock()
+	if err == nil && identity != "" && boot == p.boot {
+		ended(identity)
+	}
+}
+
+// leads writes down that the process with this identity leads.
+func (p *predecessor) leads(identity string) {
+	if p == nil {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.self = identity
+	p.write()
+}
+
+// write writes when there is something to write, and never overwrites the file of another process.
+func (p *predecessor) write() {
+	if !p.locked || p.self == "" {
+		return
+	}
+	text := p.self + "\n" + p.boot + "\n"
+	_, err := p.file.WriteAt([]byte(text), 0)
+	if err == nil {
+		err = p.file.Truncate(int64(len(text)))
+	}
+	if err != nil {
+		p.log.Warn("after a crash this replica waits until its own lease expires: whose it is cannot be written down", "err", err)
+	}
+}

@@ -1,0 +1,44 @@
+package operator
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/cmd/remote"
+)
+
+// program has the commands that ask a running operator, and prints to out.
+func program(out io.Writer) *cobra.Command {
+	root, c := cli.Root("test", func(string) (string, bool) { return "", false })
+	root.RunE = Start(c).RunE
+	remote.DumpActors(c, root)
+	root.AddCommand(remote.Why(c), remote.Plan(c, Plan), remote.Values(c), remote.Hook(c), remote.Module(c), remote.Global(c),
+		remote.Queue(c), remote.Config(c), remote.Log(c), remote.Raw(c))
+	root.SetOut(out)
+	root.SetErr(io.Discard)
+	return root
+}
+
+// commanded runs a command line.
+func commanded(args ...string) (output string, err error) {
+	var out bytes.Buffer
+	root := program(&out)
+	root.SetArgs(args)
+	err = root.Execute()
+	return out.String(), err
+}
+
+// leaves are the commands that do something.
+func leaves(cmd *cobra.Command) (all []*cobra.Command) {
+	for _, sub := range cmd.Commands() {
+		if sub.HasSubCommands() {
+			all = append(all, leaves(sub)...)
+		} else {
+			all = append(all, sub)
+		}
+	}
+	return all
+}

@@ -1,0 +1,263 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/actors"
+	"addon-operator/cmd/cli"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages/view"
+)
+
+// leadershipLost ends the process at once (L4): it is started again as stand-by.
+const leadershipLost cli.ExitError = 3
+
+// crashed is the exit code after a bug in an actor.
+const crashed cli.ExitError = 4
+
+// replica is the part of this process among several of which one leads. Without a Lease
+// it has no fence and no keeper, and leads from the start.
+type replica struct {
+	config   *cli.Config
+	log      *slog.Logger
+	identity string
+	fence    *kube.Fence
+	keeper   *hooks.Keeper
+	lease    *kube.Lease
+	runner   *hooks.Runner
+	former   *predecessor
+	reviewer *kube.Reviewer // of secure metrics, whether this replica leads or not
+	started  func()         // is called once, when files are read
+}
+
+// newReplica makes what the clients and the hooks of a replica are bound to.
+func newReplica(c *cli.Config, log *slog.Logger) (*replica, error) {
+	r := &replica{config: c, log: log, started: coldStart()}
+	if !c.HA {
+		return r, nil
+	}
+	address, err := advertised(c)
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil && c.PodName == "" {
+		return nil, fmt.Errorf("the name of this replica: %w; set ADDON_OPERATOR_POD", err)
+	}
+	name := cmp.Or(c.PodName, host)
+	r.identity = identityOf(name, address)
+	r.former = newPredecessor(log, c.TmpDir, name)
+	program, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("start the process that guards hooks: %w", err)
+	}
+	if r.keeper, err = hooks.StartKeeper(log, r.former.open(), program, keepName, "--log-type="+c.LogType, "--log-no-time="+strconv.FormatBool(c.LogNoTime)); err != nil {
+		return nil, err
+	}
+	r.fence = kube.NewFence(func(until time.Time) {
+		r.keeper.Until(until, until.Add((c.LeaseDuration-c.LeaseRenewDeadline)/2))
+	})
+	return r, nil
+}
+
+// identityOf makes the text by which the others know this process and reach it: none of
+// its parts has an underscore but perhaps the name.
+func identityOf(name, address string) string {
+	const digits = 8
+	return name + "_" + address + "_" + strings.ToLower(rand.Text()[:digits])
+}
+
+// nameAndAddress takes an identity apart.
+func nameAndAddress(identity string) (name, address string) {
+	rest := identity[:max(0, strings.LastIndex(identity, "_"))]
+	i := strings.LastIndex(rest, "_")
+	if i < 0 {
+		return identity, "" // not one of ours
+	}
+	return rest[:i], rest[i+1:]
+}
+
+// advertised is where other replicas reach the probes of this one.
+func advertised(c *cli.Config) (string, error) {
+	host := cmp.Or(c.AdvertiseAddress, c.ListenAddress)
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		found, err := firstAddress()
+		if err != nil {
+			return "", fmt.Errorf("the address of this replica: %w; set ADDON_OPERATOR_ADVERTISE_ADDRESS", err)
+		}
+		host = found
+	}
+	return net.JoinHostPort(host, strconv.Itoa(c.ListenPort)), nil
+}
+
+func firstAddress() (string, error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", err
+	}
+	for _, a := range all {
+		if network, ok := a.(*net.IPNet); ok && network.IP.IsGlobalUnicast() {
+			return network.IP.String(), nil
+		}
+	}
+	return "127.0.0.1", nil
+}
+
+// may is asked before hooks and enabled scripts run.
+func (r *replica) may() func() error {
+	if r.fence == nil {
+		return nil
+	}
+	return r.fence.Check
+}
+
+// join gives the replica what it was waiting for.
+func (r *replica) join(client *kube.Client, runner *hooks.Runner) (err error) {
+	r.runner = runner
+	if r.config.SecureMetrics {
+		if r.reviewer, err = client.NewReviewer(); err != nil {
+			return err
+		}
+	}
+	if r.fence != nil {
+		r.lease, err = client.NewLease(r.config.Lease(r.identity))
+	}
+	return err
+}
+
+// leadership is what pages and metrics show; nil without an election.
+func (r *replica) leadership() func() view.Leadership {
+	if r.lease == nil {
+		return nil
+	}
+	return func() view.Leadership {
+		s := r.lease.Status()
+		l := view.Leadership{Leading: s.Leading, Since: s.Since, Transitions: s.Transitions, Problem: s.Problem}
+		l.Self, _ = nameAndAddress(s.Identity)
+		l.Leader, l.Address = nameAndAddress(s.Holder)
+		return l
+	}
+}
+
+// bind ends ctx when the leadership is lost. Until then no more than a moment passes: what
+// runs is killed first, because the time until another replica acts is short (L5).
+func (r *replica) bind(ctx context.Context) (bound context.Context, unbind func()) {
+	if r.fence == nil {
+		return ctx, func() {}
+	}
+	bound, cancel := context.WithCancelCause(ctx)
+	lost := r.fence.Lost()
+	stop := context.AfterFunc(lost, func() {
+		r.runner.Kill()
+		cause := context.Cause(lost)
+		if errors.Is(cause, kube.ErrReleased) {
+			return // in good order
+		}
+		r.log.Error("the leadership is lost: hooks were killed, nothing more is written; this process ends, to be started again as stand-by", "err", cause, "exitCode", int(leadershipLost))
+		cancel(fmt.Errorf("%w: %w", leadershipLost, cause))
+	})
+	return bound, func() { stop(); cancel(nil) }
+}
+
+// start begins to act, at once or when this replica leads. It returns early when ctx ends.
+//
+// Where the Lease has no holder, taking it must cost the start next to nothing. So the
+// Lease is looked at while files are read and hooks are asked, and what only a follower
+// needs is started only by one that has to wait. The Lease is not taken before all that
+// is read: it could not act.
+func (r *replica) start(ctx context.Context, operator *actors.Operator) error {
+	if r.lease == nil {
+		defer r.started()
+		return operator.Start(ctx)
+	}
+	looked := make(chan struct{})
+	go func() {
+		r.former.await(r.lease.Ended)
+		r.lease.Look(ctx)
+		close(looked)
+	}()
+	err := operator.Load(ctx)
+	r.started()
+	if err != nil {
+		return err
+	}
+	<-looked
+	r.lease.Compete(ctx)
+	err = r.lead(ctx, operator)
+	if err != nil && ctx.Err() == nil {
+		r.leave() // another replica may be able to
+	}
+	return err
+}
+
+func (r *replica) lead(ctx context.Context, operator *actors.Operator) error {
+	begin := operator.Start
+	if !r.lease.AtOnce(ctx) {
+		if err := operator.StandBy(ctx); err != nil {
+			return err
+		}
+		r.log.Info("stand-by begins", "identity", r.identity, "lease", r.config.LeaseName)
+		begin = operator.Lead
+	}
+	if err := r.lease.Await(ctx); err != nil {
+		return err
+	}
+	r.former.leads(r.identity)
+	r.log.Info("this replica leads", "identity", r.identity, "lease", r.config.LeaseName)
+	return begin(ctx)
+}
+
+// leave gives the lease back after everything has ended, so that another replica takes
+// over at once. What did not end in time is killed before.
+func (r *replica) leave() {
+	if r.lease == nil {
+		return
+	}
+	r.runner.Kill()
+	r.keeper.Close() // nothing is left to guard, and the last steps may outlast the lease
+	r.lease.Release()
+}
+
+func (r *replica) close() { r.keeper.Close() }
+
+// crashed ends the process after the crash of an actor, as a kill would. The Lease is not released: what Helm
+// has sent may be on its way, so another replica waits until the Lease expires. A container that is restarted
+// in this Pod need not: it knows when this process has ended (predecessor.go).
+func (r *replica) crashed(exit func(code int)) {
+	// A kill waits for hooks that are being started, which may hang with their file system: the end must not.
+	const killTime = 5 * time.Second
+	time.AfterFunc(killTime, func() { exit(int(crashed)) })
+	r.runner.Kill() // alone, there is no Keeper that would
+	exit(int(crashed))
+}
+
+// keepName is the command behind hooks.StartKeeper, its only caller.
+const keepName = "keep-hooks"
+
+// KeepHooks is the process that guards the hooks of a replica.
+func KeepHooks(c *cli.Config) *cobra.Command {
+	return &cobra.Command{
+		Use: keepName, Hidden: true, Args: cli.NoArgs,
+		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it has no environment
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			log, _, err := c.Logger(os.Stderr, (&actors.Secrets{}).Hide)
+			if err != nil {
+				return err
+			}
+			return hooks.Keep(log, cmd.InOrStdin(), os.Getppid())
+		},
+	}
+}

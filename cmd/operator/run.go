@@ -1,0 +1,366 @@
+package operator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/spf13/cobra"
+
+	"addon-operator/actors"
+	"addon-operator/actors/metrics"
+	"addon-operator/actors/work"
+	"addon-operator/cmd/cli"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages/view"
+	"addon-operator/server"
+)
+
+// hookGrace is the time a hook has between TERM and KILL; it must fit into the grace
+// period of the process.
+const hookGrace = 10 * time.Second
+
+// Start is the command that starts the operator.
+func Start(c *cli.Config) *cobra.Command {
+	return &cobra.Command{Use: "start", Short: "Start the operator (the default)", Args: cli.NoArgs, RunE: func(cmd *cobra.Command, _ []string) error {
+		if err := c.Complete(); err != nil {
+			return err
+		}
+		return run(cmd.Context(), c)
+	}}
+}
+
+// run starts the operator and returns when it has stopped.
+func run(ctx context.Context, c *cli.Config) error {
+	if err := c.CheckDebugAddress(); err != nil { // commands may ask any address
+		return err
+	}
+	secrets := &actors.Secrets{}
+	log, level, err := c.Logger(os.Stderr, secrets.Hide)
+	if err != nil {
+		return err
+	}
+	c.WarnOfVariables(log, os.Environ())
+	kube.RedirectKlog(log)
+	limitMemory(log)
+	changeable := &parameters{log: log}
+	changeable.addLogLevel(level)
+	log.Info("addon-operator starts", "version", c.Version, "modulesDir", c.ModulesDir, "globalHooksDir", c.GlobalHooksDir, "namespace", c.Namespace)
+	metrics := newMetrics(c)
+	writes, stopWrites := context.WithCancel(context.Background())
+	defer stopWrites()
+	replica, err := newReplica(c, log)
+	if err != nil {
+		return err
+	}
+	defer replica.close()
+	world, err := newWorld(writes, c, replica, metrics)
+	if err != nil {
+		return err
+	}
+	world.Secrets = secrets
+	changeable.addKeepFiles(c, replica.runner)
+	var lastTraces func()
+	if world.Tracer, lastTraces, err = newTracer(ctx, c, secrets, log); err != nil {
+		return err
+	}
+	defer lastTraces()
+	ctx, unbind := replica.bind(ctx)
+	defer unbind()
+	operator := actors.New(world)
+	// The pages are served to the end: a stop that takes long is when people look.
+	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
+	defer closePages()
+	if err := serve(pages, c, operator, changeable, world.Leadership, replica.reviewer, log); err != nil {
+		return err
+	}
+	if err := replica.start(ctx, operator); err != nil && ctx.Err() == nil {
+		return err
+	}
+	go returnMemory(ctx, operator)
+	<-ctx.Done()
+	if cause := context.Cause(ctx); errors.Is(cause, leadershipLost) {
+		return cause // there is no time for an orderly stop
+	}
+	defer replica.leave()
+	return stop(c, operator, stopWrites, log)
+}
+
+// Plan makes a plan without a running operator.
+func Plan(ctx context.Context, c *cli.Config, log *slog.Logger, question view.PlanRequest) (view.Plan, error) {
+	world, err := newWorld(ctx, c, &replica{config: c, log: log}, metrics.New(c.MetricsPrefix))
+	if err != nil {
+		return view.Plan{}, err
+	}
+	return actors.Plan(ctx, world, question)
+}
+
+// returnMemory gives memory back a moment after each reload: listing many objects and
+// installing many charts leaves far more garbage than it keeps, once, and the process
+// then idles on what it took. Collecting more often all the time would cost CPU where it
+// is wanted, during a converge.
+func returnMemory(ctx context.Context, operator *actors.Operator) {
+	const pause = 5 * time.Second
+	ticker := time.NewTicker(pause)
+	defer ticker.Stop()
+	done := 0
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if c := operator.Converge(); c.Ready && c.Phase == view.ConvergeIdle && c.Reload != done {
+			done = c.Reload
+			debug.FreeOSMemory()
+		}
+	}
+}
+
+// stop ends the operator within the grace period: when it is over, Helm must stop
+// writing at once; what is left after that is left behind.
+func stop(c *cli.Config, operator *actors.Operator, stopWrites func(), log *slog.Logger) error {
+	deadline := time.AfterFunc(c.GracePeriod, func() {
+		log.Warn("the grace period is over: Helm stops writing")
+		stopWrites()
+	})
+	defer deadline.Stop()
+	const last = 3 * time.Second
+	ctx, cancel := context.WithTimeout(context.Background(), c.GracePeriod+last)
+	defer cancel()
+	if err := operator.Stop(ctx); err != nil {
+		return fmt.Errorf("not everything stopped within the grace period: %w", err)
+	}
+	log.Info("addon-operator has stopped")
+	return nil
+}
+
+// newMetrics makes the metrics, those of the process and of all clients of the API server
+// included; both are global to the process.
+func newMetrics(c *cli.Config) *metrics.Metrics {
+	m := metrics.New(c.MetricsPrefix)
+	m.ShowVersion(c.Version)
+	m.Reports.Limit = c.HookSeries
+	if c.OldMetrics {
+		m.ShowOldNames()
+	}
+	m.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	kube.ObserveRequests(m.Client)
+	return m
+}
+
+// newWorld connects the actors with what lies outside.
+func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *metrics.Metrics) (actors.World, error) {
+	log := replica.log
+	client, err := kube.Connect(kube.Options{
+		Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer,
+		QPS: float32(c.KubeQPS), Burst: c.KubeBurst, UserAgent: "addon-operator/" + c.Version, Log: log,
+		Watches: metrics.Client, Fence: replica.fence,
+	})
+	if err != nil {
+		return actors.World{}, err
+	}
+	labels, err := cli.ParseLabels(c.ExtraLabels)
+	if err != nil {
+		return actors.World{}, err
+	}
+	presence := kube.NewPresence(client, absencePoll)
+	releases, err := helm.New(helm.Options{
+		Config: client.RESTConfig(), Namespace: c.Namespace, Driver: c.HelmDriver, HistoryMax: c.HelmHistoryMax, Timeout: c.HelmTimeout, Labels: labels, Log: log, Watcher: client, Presence: presence,
+	})
+	if err != nil {
+		return actors.World{}, err
+	}
+	inherit, err := hooks.ParseInherit(c.HookEnv)
+	if err != nil {
+		return actors.World{}, err
+	}
+	runner, err := hooks.NewRunner(hooks.Options{
+		TmpDir: c.TmpDir, KeepFiles: c.KeepTmpFiles, ProxyJSON: c.LogProxyHook, Grace: min(hookGrace, c.GracePeriod/2), Log: log,
+		Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.JQDirs(), Inherit: inherit, May: replica.may(), Keeper: replica.keeper,
+	})
+	if err == nil {
+		err = replica.join(client, runner)
+	}
+	if err != nil {
+		return actors.World{}, err
+	}
+	patcher, err := client.WithLimits(kube.Limits{QPS: float32(c.PatchQPS), Burst: c.PatchBurst, Timeout: c.PatchTimeout})
+	if err != nil {
+		return actors.World{}, err
+	}
+	watcher := kube.NewWatcher(client, log)
+	var kept actors.LastValid
+	if c.StartWithLastValid {
+		kept = lastValid{client, c.Namespace, c.ConfigMap}
+	}
+	return actors.World{
+		Services: work.Services{
+			Log: log, Hooks: runner, Releases: releases, Plans: releases, Metrics: metrics, Objects: patcher, JQLibrary: c.JQDirs(),
+			CRDs: actors.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
+			Writes: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
+		},
+		Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept,
+		Secret:       valuesSecret{client, c.Namespace, c.SecretName()},
+		Notices:      client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
+		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
+		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+			return watcher.Watch(ctx, spec, notify, synced)
+		},
+		SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
+		AllowPurge: c.AllowPurge, PurgeShare: c.PurgeShare, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
+		Crashed:    func() { replica.crashed(os.Exit) },
+		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
+		Isolate: c.FailurePolicy == "isolate",
+	}, nil
+}
+
+// absencePoll is how often objects of releases are asked for that may not be
+// watched.
+const absencePoll = time.Minute
+
+// releaseWatch knows the releases, and the watches of their objects.
+type releaseWatch struct {
+	*helm.Client
+	*kube.Presence
+}
+
+// configMap is the ConfigMap of the options.
+type configMap struct {
+	client          *kube.Client
+	namespace, name string
+}
+
+// Read implements actors.ConfigMap.
+func (m configMap) Read(ctx context.Context) (kube.ConfigMap, error) {
+	return m.client.ReadConfigMap(ctx, m.namespace, m.name)
+}
+
+// Watch implements actors.ConfigMap.
+func (m configMap) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
+	m.client.WatchConfigMap(ctx, m.namespace, m.name, notify)
+}
+
+// Write implements actors.ConfigMap.
+func (m configMap) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
+	return m.client.WriteConfigMap(ctx, m.namespace, m.name, base, set)
+}
+
+// RemoveConfirmation implements actors.ConfigMap.
+func (m configMap) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
+	return m.client.RemoveConfirmation(ctx, m.namespace, m.name, value)
+}
+
+// NoteWritten implements actors.ConfigMap.
+func (m configMap) NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error) {
+	return m.client.NoteWritten(ctx, m.namespace, m.name, text)
+}
+
+// lastValid is the Secret with the last valid contents.
+type lastValid configMap
+
+// Read implements actors.LastValid.
+func (v lastValid) Read(ctx context.Context) (*kube.LastValid, error) {
+	return v.client.ReadLastValid(ctx, v.namespace, v.name)
+}
+
+// Write implements actors.LastValid.
+func (v lastValid) Write(ctx context.Context, kept kube.LastValid) error {
+	return v.client.WriteLastValid(ctx, v.namespace, v.name, kept)
+}
+
+// String implements actors.LastValid.
+func (v lastValid) String() string {
+	return fmt.Sprintf("Secret %s/%s", v.namespace, kube.LastValidName(v.name))
+}
+
+// valuesSecret is the Secret of the options.
+type valuesSecret struct {
+	client          *kube.Client
+	namespace, name string
+}
+
+// Read implements actors.Secret.
+func (s valuesSecret) Read(ctx context.Context) (kube.ConfigMap, error) {
+	return s.client.ReadSecret(ctx, s.namespace, s.name)
+}
+
+// Watch implements actors.Secret.
+func (s valuesSecret) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
+	s.client.WatchSecret(ctx, s.namespace, s.name, notify)
+}
+
+// Write implements actors.Secret.
+func (s valuesSecret) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
+	return s.client.WriteSecret(ctx, s.namespace, s.name, base, set)
+}
+
+// serve opens the addresses before the start, so that probes are answered from the
+// beginning (G0).
+func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, changeable *parameters, leadership func() view.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
+	source := server.Source{
+		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: c.Version,
+		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Parameters: changeable,
+		Leadership: leadership, Hide: operator.Hide,
+		Plan:    operator.Plan,
+		Hanging: operator.HangingHooks,
+	}
+	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
+	var err error
+	if c.SecureMetrics {
+		err = serveSecurely(ctx, c, public, source, reviewer, log)
+	} else {
+		err = server.Serve(ctx, public, server.Public(source), log)
+	}
+	if c.DebugAddress != "" {
+		err = errors.Join(err, server.Serve(ctx, c.DebugAddress, debug, log))
+	}
+	if err != nil {
+		return err
+	}
+	if c.DebugSocket != "" {
+		// Next to the loopback address the socket is a convenience: a file system that is
+		// read-only must not keep the operator from starting.
+		if err := server.Serve(ctx, "unix:"+c.DebugSocket, debug, log); err != nil {
+			log.Warn("the debug socket is not served", "err", err)
+		}
+	}
+	return nil
+}
+
+// serveSecurely opens the public address with TLS; the API server says who may see its pages (J11).
+func serveSecurely(ctx context.Context, c *cli.Config, address string, source server.Source, reviewer *kube.Reviewer, log *slog.Logger) error {
+	certificate, err := server.SelfSigned()
+	if c.TLSCert != "" {
+		certificate, err = server.CertificateFiles(c.TLSCert, c.TLSKey, log)
+	}
+	if err != nil {
+		return err
+	}
+	source.Authorize = func(ctx context.Context, token, verb, path string) (int, error) {
+		verdict, err := reviewer.Review(ctx, token, verb, path)
+		switch {
+		case errors.Is(err, kube.ErrBusy):
+			return http.StatusTooManyRequests, err
+		case err != nil:
+			log.Warn("a page is refused: the token cannot be checked now", "page", path, "err", err)
+			return http.StatusServiceUnavailable, errors.New("the API server cannot check the token; the log of the operator says why")
+		case verdict == kube.Allowed:
+			return http.StatusOK, nil
+		case verdict == kube.Refused:
+			return http.StatusForbidden, nil
+		}
+		return http.StatusUnauthorized, nil
+	}
+	return server.ServeTLS(ctx, address, server.Public(source), certificate, log)
+}

@@ -1,0 +1,73 @@
+package operator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	otelresource "go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
+	"addon-operator/actors"
+	"addon-operator/cmd/cli"
+)
+
+// lastSpans is how long the stop may wait for a collector of traces.
+const lastSpans = 2 * time.Second
+
+// newTracer makes what traces the operator, and what sends the last spans at the stop. It
+// is nil unless the standard variables of OpenTelemetry name an endpoint; the library reads
+// all of them itself: headers, certificates, sampling, attributes, sizes of batches.
+func newTracer(ctx context.Context, c *cli.Config, secrets *actors.Secrets, log *slog.Logger) (tracer trace.Tracer, stop func(), err error) {
+	if !tracing(os.Getenv, log) {
+		return nil, func() {}, nil
+	}
+	// The library has one handler of its errors for the whole process.
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+		log.Warn("traces cannot be sent; check OTEL_EXPORTER_OTLP_ENDPOINT", "err", err)
+	}))
+	exporter, err := otlptracehttp.New(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("export traces: %w; check the variables OTEL_EXPORTER_OTLP_…", err)
+	}
+	named, err := otelresource.New(ctx, otelresource.WithTelemetrySDK(), otelresource.WithAttributes(
+		attribute.String("service.name", "addon-operator"), attribute.String("service.version", c.Version), attribute.String("k8s.namespace.name", c.Namespace),
+	), otelresource.WithFromEnv()) // what a person says wins
+	if err != nil {
+		return nil, nil, fmt.Errorf("describe the source of traces: %w; check OTEL_RESOURCE_ATTRIBUTES", err)
+	}
+	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(discreetExporter{exporter, secrets.Hide}), sdktrace.WithResource(named))
+	stop = func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSpans)
+		defer cancel()
+		if err := provider.Shutdown(ctx); err != nil {
+			log.Warn("the last traces are lost", "err", err)
+		}
+	}
+	return provider.Tracer("addon-operator", trace.WithInstrumentationVersion(c.Version)), stop, nil
+}
+
+// tracing reports whether the variables ask for traces that the operator can send.
+func tracing(getenv func(string) string, log *slog.Logger) bool {
+	endpoint := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"), getenv("OTEL_EXPORTER_OTLP_ENDPOINT"))
+	exporter := cmp.Or(getenv("OTEL_TRACES_EXPORTER"), "otlp")
+	if endpoint == "" || exporter == "none" || strings.EqualFold(getenv("OTEL_SDK_DISABLED"), "true") {
+		return false
+	}
+	protocol := cmp.Or(getenv("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), getenv("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf")
+	if exporter != "otlp" || protocol != "http/protobuf" {
+		// The variables are often set for everything in a cluster: no reason not to start.
+		log.Warn("no traces are sent: the operator speaks OTLP by http/protobuf only; set OTEL_EXPORTER_OTLP_TRACES_PROTOCOL to that, and the endpoint to the port for HTTP, which mostly is 4318",
+			"exporter", exporter, "protocol", protocol)
+		return false
+	}
+	return true
+}

@@ -1,0 +1,236 @@
+package rbac
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/addons"
+	"addon-operator/cmd/cli"
+	"addon-operator/helm"
+	"addon-operator/helm/charts"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/kube/apiserver"
+	"addon-operator/values"
+)
+
+// rbacOptions are those of 'rbac generate' alone.
+type rbacOptions struct {
+	account, name string
+	output        string
+	values        []string
+	offline       bool
+	watch         bool
+}
+
+// Command groups what can be asked about permissions.
+func Command(c *cli.Config) *cobra.Command {
+	cmd := cli.Group("rbac", "Find out which permissions the operator needs")
+	var o rbacOptions
+	generate := &cobra.Command{
+		Use: "generate", Short: "Print the least roles for the modules and global hooks on disk",
+		Long: `Prints roles and bindings for the ServiceAccount of the operator: what it needs itself,
+what the kubernetes bindings of hooks watch (each hook is asked with --config), and what
+the charts of modules create (each is rendered, with the values that lie on disk and once
+more with each file of --values). Comments say for whom each rule is. Nothing is written
+to a cluster; with a kubeconfig its kinds are known, too.`,
+		Example: "  addon-operator rbac generate --modules-dir ./modules --global-hooks-dir ./global-hooks | kubectl apply -f -",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return generateRBAC(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), c, o)
+		},
+	}
+	flags := generate.Flags()
+	flags.StringVar(&o.account, "service-account", "addon-operator", "ServiceAccount of the operator")
+	flags.StringVar(&o.name, "name", "addon-operator-modules", "name of the roles")
+	flags.StringVarP(&o.output, "output", "o", "yaml", "format: yaml")
+	flags.StringArrayVar(&o.values, "values", nil, "file with values that hooks would find out, such as {global: {…}}; can be given several times")
+	flags.BoolVar(&o.offline, "offline", false, "know the kinds of Kubernetes only, although there is a kubeconfig")
+	flags.BoolVar(&o.watch, "watch-charts", false, "also let the operator watch the kinds of charts in the whole cluster, to see deleted objects at once and not within a minute")
+	cmd.AddCommand(generate)
+	return cmd
+}
+
+// generator collects demands.
+type generator struct {
+	config  *cli.Config
+	options rbacOptions
+	tree    *addons.Tree
+	runner  *hooks.Runner
+	extra   []any // values of the files of --values
+	demands []demand
+
+	cluster kube.Discovery // with the kinds that modules bring
+	kinds   *kube.Client   // resolves words by what it serves
+	chart   *helm.Client   // applies charts to an API server in memory that has its kinds
+
+	record  string              // the last release record; "": none
+	lookups []apiserver.Request // objects that the last chart asked for
+}
+
+func generateRBAC(ctx context.Context, out, warnings io.Writer, c *cli.Config, o rbacOptions) error {
+	if o.output != "yaml" {
+		return cli.Usagef("output: %q is not yaml", o.output)
+	}
+	if c.Namespace == "" {
+		c.Namespace = "addon-operator"
+	}
+	tmp, err := os.MkdirTemp("", "addon-operator-rbac-")
+	if err != nil {
+		return fmt.Errorf("temporary directory: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	g, err := newGenerator(ctx, c, o, tmp)
+	if err != nil {
+		return err
+	}
+	for _, warning := range g.tree.Warnings {
+		fmt.Fprintln(warnings, "warning:", warning)
+	}
+	for _, gv := range g.cluster.Away {
+		fmt.Fprintf(warnings, "warning: the kinds of %s are unknown, because APIService %s.%s is not available: rules for them may be missing\n", gv, gv.Version, gv.Group)
+	}
+	g.demands = append(g.demands, baseDemands(c)...)
+	if c.SecureMetrics {
+		g.demands = append(g.demands, reviewDemands()...)
+	}
+	errs := []error{g.hooks(ctx, "global hook", g.tree.Global.HooksDir, "", g.tree.Global.Dir, hooks.Global)}
+	for _, m := range g.tree.Modules {
+		errs = append(errs, g.hooks(ctx, "hook", m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module), g.module(ctx, m))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	return manifest{o.name, c.Namespace, o.account}.write(out, roles(g.demands))
+}
+
+func newGenerator(ctx context.Context, c *cli.Config, o rbacOptions, tmp string) (*generator, error) {
+	tree, err := addons.Load(c.Dirs)
+	if err != nil {
+		return nil, err
+	}
+	g := &generator{config: c, options: o, tree: tree}
+	g.runner, err = hooks.NewRunner(hooks.Options{TmpDir: tmp, Log: slog.New(slog.DiscardHandler), Timeout: c.HookTimeout, Chroot: c.ChrootDir, JQLibrary: c.JQDirs()})
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range o.values {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("values: %w", err)
+		}
+		tree, err := values.ParseYAML(data)
+		if err != nil {
+			return nil, fmt.Errorf("values: %s: %w", file, err)
+		}
+		g.extra = append(g.extra, tree)
+	}
+	return g, g.serveHelm(ctx)
+}
+
+// withoutCluster reports whether only the kinds of Kubernetes itself are known.
+func (g *generator) withoutCluster() bool {
+	return g.options.offline || g.config.Kubeconfig == ""
+}
+
+// hooks adds what the kubernetes bindings of a directory of hooks watch.
+func (g *generator) hooks(ctx context.Context, what, dir, prefix, workingDir string, scope hooks.Scope) error {
+	files, _, err := hooks.Find(dir, prefix, scope)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, file := range files {
+		found, err := g.runner.Configure(ctx, file, workingDir, scope)
+		errs = append(errs, err)
+		for _, hook := range found {
+			for _, b := range hook.Config.Kubernetes {
+				errs = append(errs, g.binding(ctx, b, fmt.Sprintf("%s %s watches (binding %s)", what, hook.Name, b.Name)))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (g *generator) binding(ctx context.Context, b hooks.KubernetesBinding, why string) error {
+	found, namespaced, err := g.kinds.FindKind(ctx, b.APIVersion, b.Kind)
+	if err != nil {
+		return fmt.Errorf("%s: %w", why, g.unknown(b.APIVersion, b.Kind))
+	}
+	d := demand{resource: found.GroupResource(), verbs: readVerbs(), why: why}
+	if b.NamespaceLabels != nil {
+		g.demands = append(g.demands, demand{resource: schema.GroupResource{Resource: "namespaces"}, verbs: readVerbs(), why: why})
+	}
+	if len(b.Namespaces) == 0 || b.NamespaceLabels != nil || !namespaced {
+		g.demands = append(g.demands, d)
+		return nil
+	}
+	for _, namespace := range b.Namespaces {
+		d.namespace = namespace
+		g.demands = append(g.demands, d)
+	}
+	return nil
+}
+
+func (g *generator) unknown(apiVersion, kind string) error {
+	name := strings.TrimPrefix(apiVersion+"/"+kind, "/")
+	if g.withoutCluster() {
+		return fmt.Errorf("%s is no kind of Kubernetes itself; give --kube-config of a cluster that has it", name)
+	}
+	for _, gv := range g.cluster.Away {
+		if apiVersion == "" || strings.HasPrefix(apiVersion, gv.Group+"/") {
+			return fmt.Errorf("it is unknown now whether the cluster has %s: APIService %s.%s is not available; try again when it is", name, gv.Version, gv.Group)
+		}
+	}
+	return fmt.Errorf("the cluster has no %s; install its definition first, or put it into crds/ of a module", name)
+}
+
+// module adds what a module's definitions and chart need.
+func (g *generator) module(ctx context.Context, m addons.Module) error {
+	if !charts.Exists(m.Dir) {
+		return nil
+	}
+	sections, err := g.sections(m)
+	if err != nil {
+		return err
+	}
+	layers := append([]any{nil}, g.extra...)
+	for _, layer := range layers {
+		merged, _ := values.Merge(sections, layer).(map[string]any)
+		_, err := g.chart.Apply(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged})
+		record, lookups := g.record, g.lookups
+		g.record, g.lookups = "", nil
+		if record == "" {
+			return fmt.Errorf("module %s: render its chart with the values on disk: %w; values that hooks find out can be given with --values", m.Name, err)
+		}
+		if err := g.objects(ctx, m, record); err != nil {
+			return err
+		}
+		for _, asked := range lookups {
+			g.demands = append(g.demands, demand{asked.Namespace, asked.GroupResource(), "", []string{asked.Verb}, "chart of module " + m.Name})
+		}
+	}
+	return nil
+}
+
+// sections are the values that lie on disk, as the chart gets them.
+func (g *generator) sections(m addons.Module) (map[string]any, error) {
+	global, err := values.NewSection(values.GlobalKey, g.tree.Global.Schemas, g.tree.Global.Static...)
+	if err != nil {
+		return nil, err
+	}
+	own, err := values.NewSection(m.Key, m.Schemas, m.Static...)
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{values.GlobalKey: global.Merged(), m.Key: own.Merged()}, nil
+}

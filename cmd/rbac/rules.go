@@ -1,0 +1,277 @@
+package rbac
+
+import (
+	"bufio"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/kube"
+)
+
+// demand is one thing the operator must be allowed to do, and for whom.
+type demand struct {
+	namespace string // empty: in the whole cluster
+	resource  schema.GroupResource
+	names     string // resourceNames, separated by commas; empty: all objects
+	verbs     []string
+	why       string
+}
+
+func allVerbs() []string {
+	return []string{"get", "list", "watch", "create", "update", "patch", "delete"}
+}
+
+func readVerbs() []string { return []string{"get", "list", "watch"} }
+
+// baseDemands is what the operator needs without any module: the ConfigMap and the
+// release records in its namespace, the Secret with the last valid content of the ConfigMap,
+// events, its lease; and to hear of new kinds. The chart in deploy/ grants the same; a test
+// compares them.
+//
+// The ConfigMap and the lease are granted by name: lists and watches of a single object by
+// its name, as the operator's are, count as those of that object. To create is the one verb
+// for which a name does not count.
+func baseDemands(c *cli.Config) []demand {
+	own := func(group, resource, why string, verbs ...string) demand {
+		return demand{c.Namespace, schema.GroupResource{Group: group, Resource: resource}, "", verbs, why}
+	}
+	named := func(name string, d demand) demand {
+		d.names = name
+		return d
+	}
+	// What has no fixed name: records of releases, and what is created.
+	unnamed := func(resource, created string) demand {
+		if resource == c.HelmDriver.Resource().Resource {
+			return own("", resource, "the records of releases, and "+created, allVerbs()...)
+		}
+		return own("", resource, created, "create")
+	}
+	return []demand{
+		named(c.ConfigMap, own("", "configmaps", "the ConfigMap with values", "get", "list", "watch", "update", "patch")),
+		unnamed("configmaps", "the ConfigMap with values, when there is none"),
+		unnamed("secrets", "the Secret with the last valid content of the ConfigMap, when there is none"),
+		named(kube.LastValidName(c.ConfigMap), own("", "secrets", "the last valid content of the ConfigMap", "get", "update")),
+		// The rule for the records of releases, which have no fixed names, grants it, too, but may be
+		// narrowed by who keeps them elsewhere.
+		named(c.SecretName(), own("", "secrets", "the Secret with values", "get", "list", "watch", "update")),
+		own("", "events", "what a person must know, on the ConfigMap and on the Pod of the operator", "get", "create", "update", "patch"),
+		own("", "pods", "the Pod of the operator, to show events on it", "get"),
+		named(c.LeaseName, own("coordination.k8s.io", "leases", "the lease of the one that acts", "get", "list", "watch", "update", "patch")),
+		own("coordination.k8s.io", "leases", "the lease of the one that acts, when there is none", "create"),
+		{"", schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "", readVerbs(), "to hear of new kinds"},
+		{"", schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}, "", readVerbs(), "to hear of new kinds"},
+	}
+}
+
+// reviewDemands is what secure metrics need in addition.
+func reviewDemands() []demand {
+	const why = "secure metrics: who asks, and what he may"
+	return []demand{
+		{"", schema.GroupResource{Group: "authentication.k8s.io", Resource: "tokenreviews"}, "", []string{"create"}, why},
+		{"", schema.GroupResource{Group: "authorization.k8s.io", Resource: "subjectaccessreviews"}, "", []string{"create"}, why},
+	}
+}
+
+// rule is a rule of a role with the reasons for it.
+type rule struct {
+	groups, resources, names, verbs, why []string
+}
+
+// role is a Role, or a ClusterRole when it has no namespace.
+type role struct {
+	namespace string
+	rules     []rule
+}
+
+// roles sums demands up: what several ask for becomes one rule, and what the whole
+// cluster grants is not granted a second time in a namespace.
+func roles(demands []demand) []role {
+	type key struct {
+		namespace, names string
+		resource         schema.GroupResource
+	}
+	verbs, why := map[key][]string{}, map[key][]string{}
+	merge := func(k key, d demand) {
+		verbs[k] = append(verbs[k], d.verbs...)
+		why[k] = append(why[k], d.why)
+	}
+	for _, d := range demands {
+		if d.namespace == "" {
+			merge(key{"", d.names, d.resource}, d)
+		}
+	}
+	for _, d := range demands {
+		all := key{"", "", d.resource}
+		if d.namespace != "" && !covers(verbs[all], d.verbs) {
+			merge(key{d.namespace, d.names, d.resource}, d)
+		}
+	}
+	byNamespace := map[string][]rule{}
+	for k := range verbs {
+		one := rule{
+			groups: []string{k.resource.Group}, resources: []string{k.resource.Resource}, names: strings.FieldsFunc(k.names, isComma),
+			verbs: inOrder(verbs[k]), why: unique(why[k]),
+		}
+		byNamespace[k.namespace] = append(byNamespace[k.namespace], one)
+	}
+	var all []role
+	for namespace, rules := range byNamespace {
+		all = append(all, role{namespace, joined(rules)})
+	}
+	slices.SortFunc(all, func(a, b role) int { return cmp.Compare(a.namespace, b.namespace) })
+	return all
+}
+
+func isComma(r rune) bool { return r == ',' }
+
+func covers(granted, wanted []string) bool {
+	return !slices.ContainsFunc(wanted, func(verb string) bool { return !slices.Contains(granted, verb) && !slices.Contains(granted, "*") })
+}
+
+// joined puts rules together that differ in the resource only.
+func joined(rules []rule) []rule {
+	slices.SortFunc(rules, func(a, b rule) int {
+		return cmp.Or(slices.Compare(a.why, b.why), slices.Compare(a.groups, b.groups), slices.Compare(a.verbs, b.verbs),
+			slices.Compare(a.names, b.names), slices.Compare(a.resources, b.resources))
+	})
+	var out []rule
+	for _, r := range rules {
+		if last := len(out) - 1; last >= 0 && slices.Equal(out[last].why, r.why) && slices.Equal(out[last].groups, r.groups) &&
+			slices.Equal(out[last].verbs, r.verbs) && slices.Equal(out[last].names, r.names) {
+			out[last].resources = append(out[last].resources, r.resources...)
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// inOrder sorts verbs as people write them; others follow by name.
+func inOrder(verbs []string) []string {
+	rank := func(verb string) int {
+		if i := slices.Index(allVerbs(), verb); i >= 0 {
+			return i
+		}
+		return len(allVerbs())
+	}
+	verbs = unique(verbs)
+	if slices.Contains(verbs, "*") {
+		return []string{"*"}
+	}
+	slices.SortFunc(verbs, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
+	return verbs
+}
+
+func unique(texts []string) []string {
+	texts = slices.Clone(texts)
+	slices.Sort(texts)
+	return slices.Compact(texts)
+}
+
+// manifest is what turns roles into objects.
+type manifest struct {
+	name, namespace, account string // of the roles; of the ServiceAccount
+}
+
+// write prints roles and their bindings as YAML; each rule says for whom it is.
+func (m manifest) write(out io.Writer, all []role) error {
+	w := &lines{out: bufio.NewWriter(out)}
+	w.line("# Rules for ServiceAccount %s in namespace %s, made by 'addon-operator rbac generate'.", m.account, m.namespace)
+	w.line("# What hooks do by themselves, with kubectl or KUBERNETES_PATCH_PATH, cannot be read from them:")
+	w.line("# add it by hand, in the chart of the operator under rbac.extraRules.")
+	for _, r := range all {
+		kind, name := "ClusterRole", m.namespace+":"+m.name
+		if r.namespace != "" {
+			kind, name = "Role", m.name
+		}
+		w.line("---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s", kind, scalar(name))
+		w.inNamespace(r.namespace)
+		w.line("rules:")
+		for _, one := range r.rules {
+			w.rule(one)
+		}
+		w.line("---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %sBinding\nmetadata:\n  name: %s", kind, scalar(name))
+		w.inNamespace(r.namespace)
+		w.line("roleRef:\n  apiGroup: rbac.authorization.k8s.io\n  kind: %s\n  name: %s", kind, scalar(name))
+		w.line("subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s", scalar(m.account), scalar(m.namespace))
+	}
+	return errors.Join(w.err, w.out.Flush())
+}
+
+// lines writes YAML and remembers the first error.
+type lines struct {
+	out *bufio.Writer
+	err error
+}
+
+func (w *lines) line(format string, args ...any) {
+	if _, err := fmt.Fprintf(w.out, format+"\n", args...); w.err == nil {
+		w.err = err
+	}
+}
+
+func (w *lines) inNamespace(namespace string) {
+	if namespace != "" {
+		w.line("  namespace: %s", scalar(namespace))
+	}
+}
+
+func (w *lines) rule(r rule) {
+	for _, why := range r.why {
+		w.line("# %s", strings.ReplaceAll(why, "\n", " "))
+	}
+	w.line("- apiGroups: %s\n  resources: %s", sequence(r.groups), sequence(r.resources))
+	if len(r.names) > 0 {
+		w.line("  resourceNames: %s", sequence(r.names))
+	}
+	w.line("  verbs: %s", sequence(r.verbs))
+}
+
+func sequence(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = scalar(text)
+	}
+	return "[" + strings.Join(quoted, ", ") + "]"
+}
+
+// scalar writes a text so that YAML reads it as the same text.
+func scalar(text string) string {
+	if regexp.MustCompile(`^[a-z][a-z0-9./:-]*[a-z0-9]$`).MatchString(text) && text != "true" && text != "false" && text != "null" && text != "yes" && text != "no" && text != "on" && text != "off" {
+		return text
+	}
+	return strconv.Quote(text)
+}
+
+// ownRules reads the rules of a role that a chart creates: RBAC does not allow to grant what
+// he does not hold.
+func ownRules(document []byte, namespace, why string) ([]demand, error) {
+	var granted rbacv1.ClusterRole
+	if err := yaml.Unmarshal(document, &granted); err != nil {
+		return nil, err
+	}
+	var demands []demand
+	for _, r := range granted.Rules {
+		for _, group := range r.APIGroups {
+			for _, name := range r.Resources {
+				demands = append(demands, demand{namespace, schema.GroupResource{Group: group, Resource: name}, strings.Join(r.ResourceNames, ","), r.Verbs, why})
+			}
+		}
+	}
+	needsEscalate := granted.AggregationRule != nil || slices.ContainsFunc(granted.Rules, func(r rbacv1.PolicyRule) bool { return len(r.NonResourceURLs) > 0 })
+	if needsEscalate { // it will hold what is unknown now
+		demands = append(demands, demand{namespace, schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterroles"}, granted.Name, []string{"escalate"}, why})
+	}
+	return demands, nil
+}

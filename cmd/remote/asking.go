@@ -1,0 +1,182 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/hooks"
+)
+
+// asking is what the commands share that ask the running operator.
+type asking struct {
+	config  *cli.Config
+	output  string
+	formats []string
+	secrets bool
+	watch   bool
+	every   time.Duration
+}
+
+// flags declares the flags of pages that hold values; the first format is the default.
+func (a *asking) flags(cmd *cobra.Command, formats ...string) {
+	a.format(cmd, formats...)
+	cmd.Flags().BoolVar(&a.secrets, "show-secrets", false, "show what is, or looks like, a secret")
+}
+
+// format declares the flag for the format only: for pages that hold no values.
+func (a *asking) format(cmd *cobra.Command, formats ...string) {
+	a.formats = formats
+	cmd.Flags().StringVarP(&a.output, "output", "o", formats[0], "format: "+strings.Join(formats, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // it was declared a line above
+}
+
+// watching declares the flags for looking again and again.
+func (a *asking) watching(cmd *cobra.Command) {
+	cmd.Flags().BoolVarP(&a.watch, "watch", "w", false, "look again and again, until Ctrl-C")
+	cmd.Flags().DurationVar(&a.every, "every", time.Second, "with --watch: how often")
+}
+
+// page asks for a debug page.
+func (a *asking) page(ctx context.Context, path string, query url.Values) ([]byte, error) {
+	if query == nil {
+		query = url.Values{}
+	}
+	if a.secrets {
+		query.Set("show-secrets", "true")
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
+	return get(ctx, a.config, path)
+}
+
+// print writes an answer as it is, or as YAML, or with a function as a table.
+func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) error) error {
+	switch a.output {
+	case "table", "text":
+		return table(printable{w}, body)
+	case "yaml":
+		text, err := yaml.JSONToYAML(body)
+		if err != nil {
+			return fmt.Errorf("the operator's answer: %w", err)
+		}
+		body = text
+	}
+	_, err := w.Write(body)
+	return err
+}
+
+// printable writes text in which nothing commands the terminal: names from tenants are in it.
+type printable struct{ io.Writer }
+
+// Write implements io.Writer. Tables are written in whole lines.
+func (p printable) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(p.Writer, hooks.Printable(string(text))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// writeData writes what a command has made itself as JSON or YAML.
+func writeData(w io.Writer, format string, data any) error {
+	body, err := json.MarshalIndent(data, "", "  ")
+	if err != nil {
+		return err
+	}
+	body = append(body, '\n')
+	return (&asking{output: format}).print(w, body, asIs)
+}
+
+// checked refuses a format that there is not, before anybody is asked. Table and text are
+// two words for the form that people read.
+func (a *asking) checked() error {
+	if i := slices.IndexFunc(a.formats, func(f string) bool { return f == "table" || f == "text" }); i >= 0 && (a.output == "table" || a.output == "text") {
+		a.output = a.formats[i]
+	}
+	if !slices.Contains(a.formats, a.output) {
+		return cli.Usagef("output: %q is none of %s", a.output, strings.Join(a.formats, ", "))
+	}
+	if a.watch && a.every <= 0 {
+		return cli.Usagef("every must be above 0, not %s", a.every)
+	}
+	return nil
+}
+
+// show asks for a page and prints it, with --watch again and again.
+func (a *asking) show(cmd *cobra.Command, path string, query url.Values, table func(io.Writer, []byte) error) error {
+	if err := a.checked(); err != nil {
+		return err
+	}
+	if !a.watch {
+		return a.showOnce(cmd, path, query, table)
+	}
+	ticker := time.NewTicker(a.every)
+	defer ticker.Stop()
+	for {
+		if isTerminal(cmd.OutOrStdout()) {
+			fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J\x1b[3J") // home, clear, forget what was scrolled away
+		}
+		if err := a.showOnce(cmd, path, query, table); err != nil {
+			return err
+		}
+		select {
+		case <-cmd.Context().Done():
+			return nil
+		case <-ticker.C:
+		}
+	}
+}
+
+func (a *asking) showOnce(cmd *cobra.Command, path string, query url.Values, table func(io.Writer, []byte) error) error {
+	body, err := a.page(cmd.Context(), path, query)
+	if err != nil && a.watch && errors.Is(cmd.Context().Err(), context.Canceled) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return a.print(cmd.OutOrStdout(), body, table)
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd()))
+}
+
+// asIs prints what the operator has made for people.
+func asIs(w io.Writer, body []byte) error {
+	_, err := w.Write(body)
+	return err
+}
+
+// made is the page that the operator makes for people when text is asked for; of other
+// formats print makes what is wanted.
+func (a *asking) made(path string) string {
+	if a.output == "text" || a.output == "table" {
+		return path + ".text"
+	}
+	return path + ".json"
+}
+
+// decoded reads an answer; numbers stay as they are written.
+func decoded(body []byte, into any) error {
+	decoder := json.NewDecoder(strings.NewReader(string(body)))
+	decoder.UseNumber()
+	if err := decoder.Decode(into); err != nil {
+		return fmt.Errorf("the operator's answer: %w", err)
+	}
+	return nil
+}

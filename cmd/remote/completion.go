@@ -1,0 +1,121 @@
+package remote
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/addons"
+	"addon-operator/cmd/cli"
+	"addon-operator/messages/view"
+)
+
+// completer finds the names that a shell can complete: those of the running operator or,
+// of modules, those on disk when none answers. What goes wrong completes nothing.
+type completer struct {
+	config *cli.Config
+}
+
+// completionLimit is how long a user who has pressed Tab waits.
+const completionLimit = time.Second
+
+// names finds names to complete.
+type names func(ctx context.Context) []string
+
+// first completes the first argument.
+func first(find names) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return find(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func fixed(all ...string) names { return func(context.Context) []string { return all } }
+
+// ask reads a page. Flags were read, the environment was not: the shell asks before the
+// command would.
+func (c *completer) ask(ctx context.Context, path string, into any) bool {
+	if c.config.Read() != nil {
+		return false
+	}
+	if ctx == nil {
+		ctx = context.Background()
+	}
+	ctx, cancel := context.WithTimeout(ctx, completionLimit)
+	defer cancel()
+	body, err := get(ctx, c.config, path)
+	return err == nil && json.Unmarshal(body, into) == nil
+}
+
+func (c *completer) modules(ctx context.Context) []string {
+	var list struct{ Modules []struct{ Name string } }
+	var found []string
+	if c.ask(ctx, "/module/list", &list) {
+		for _, m := range list.Modules {
+			found = append(found, m.Name)
+		}
+		return found
+	}
+	tree, err := addons.Load(c.config.Dirs)
+	if err != nil {
+		return nil
+	}
+	for _, m := range tree.Modules {
+		found = append(found, m.Name)
+	}
+	return found
+}
+
+func (c *completer) hooks(ctx context.Context) []string {
+	var list struct{ Hooks []view.HookInfo }
+	c.ask(ctx, "/hook/list", &list)
+	var found []string
+	for _, h := range list.Hooks {
+		found = append(found, h.Hook)
+	}
+	return found
+}
+
+func (c *completer) queues(ctx context.Context) []string {
+	var list struct{ Active, Empty []struct{ Name string } }
+	c.ask(ctx, "/queue/list?showEmpty=true", &list)
+	var found []string
+	for _, q := range append(list.Active, list.Empty...) {
+		found = append(found, q.Name)
+	}
+	return found
+}
+
+// parameter completes the name of a parameter, then its value.
+func (c *completer) parameter(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	var list struct{ Parameters []view.Parameter }
+	c.ask(cmd.Context(), "/config/list", &list)
+	var found []string
+	for _, p := range list.Parameters {
+		switch {
+		case len(args) == 0:
+			found = append(found, p.Name+"\t"+p.Help)
+		case len(args) == 1 && args[0] == p.Name:
+			found = p.Choices
+		}
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
+}
+
+// pages completes paths of pages.
+func (c *completer) pages(ctx context.Context) []string {
+	var list []struct{ Method, Path, Help string }
+	c.ask(ctx, "/discovery.json", &list)
+	var found []string
+	for _, r := range list {
+		if r.Method == http.MethodGet {
+			found = append(found, r.Path+"\t"+r.Help)
+		}
+	}
+	return found
+}

@@ -1,0 +1,119 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"addon-operator/cmd/cli"
+)
+
+// answerLimit is how long an answer may take; a render that asks the cluster is the
+// slowest.
+const answerLimit = 70 * time.Second
+
+// endpoint is where the running operator answers.
+type endpoint struct {
+	client *http.Client
+	host   string // for URLs
+	where  string // for people
+	option string // that says where
+}
+
+// endpointOf is the debug address or, when that is switched off or only the socket is
+// given, the unix socket.
+func endpointOf(c *cli.Config) (endpoint, error) {
+	socket, overSocket := strings.CutPrefix(c.DebugAddress, "unix:")
+	if c.DebugAddress == "" || c.Given("debug-unix-socket") && !c.Given("debug-address") {
+		socket, overSocket = c.DebugSocket, true
+	}
+	if !overSocket {
+		return endpoint{http.DefaultClient, c.DebugAddress, c.DebugAddress, "--debug-address ($ADDON_OPERATOR_DEBUG_ADDRESS)"}, nil
+	}
+	if socket == "" {
+		return endpoint{}, errors.New("both debug-address and debug-unix-socket are switched off: the operator cannot be asked")
+	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", socket)
+	}
+	// Each question makes a new one: a connection that is kept would never be used again,
+	// and with --watch one more would stay open with each look, here and in the operator.
+	return endpoint{&http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}, "socket", socket, "--debug-unix-socket ($DEBUG_UNIX_SOCKET)"}, nil
+}
+
+// get reads a debug page of the running operator.
+func get(ctx context.Context, c *cli.Config, path string) ([]byte, error) {
+	return send(ctx, c, answerLimit, http.MethodGet, path, "", "")
+}
+
+// errUnreachable says that no operator answers.
+type errUnreachable struct{ error }
+
+// Unwrap returns the cause.
+func (e errUnreachable) Unwrap() error { return e.error }
+
+// send asks the running operator, for at most a time.
+func send(ctx context.Context, c *cli.Config, limit time.Duration, method, path, contentType, content string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	to, err := endpointOf(c)
+	if err != nil {
+		return nil, errUnreachable{err}
+	}
+	req, err := http.NewRequestWithContext(ctx, method, "http://"+to.host+path, strings.NewReader(content))
+	if err != nil {
+		return nil, cli.Usagef("ask %s for %s: %w; check --debug-address", to.where, path, err)
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	resp, err := to.client.Do(req)
+	if err != nil {
+		return nil, to.unreachable(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return body, to.refused(resp, body)
+}
+
+// unreachable says what to do when the operator does not answer.
+func (e endpoint) unreachable(err error) error {
+	var inner *url.Error
+	if errors.As(err, &inner) {
+		err = inner.Err // the URL says no more than the address
+	}
+	if errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("no operator can be asked on %s: %w; the socket is for the user that the operator runs as: use its user, or --debug-address", e.where, err)
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
+		return errUnreachable{fmt.Errorf("no operator answers on %s: %w; is it running, and is %s the one it was started with? "+
+			"One in a cluster is asked in its Pod, kubectl -n NAMESPACE exec deployment/addon-operator -- addon-operator …, or through kubectl -n NAMESPACE port-forward deployment/addon-operator 9115", e.where, err, e.option)}
+	}
+	return fmt.Errorf("no operator answers on %s: %w", e.where, err)
+}
+
+// refused is the sentence that the operator answers with when there is no page.
+func (e endpoint) refused(resp *http.Response, body []byte) error {
+	sentence := strings.TrimSpace(string(body))
+	switch resp.StatusCode {
+	case http.StatusOK:
+		return nil
+	case http.StatusBadRequest, http.StatusNotFound, http.StatusUnprocessableEntity, http.StatusServiceUnavailable:
+		if sentence != "" && strings.HasPrefix(resp.Header.Get("Content-Type"), "text/plain") {
+			return errors.New(sentence)
+		}
+	}
+	return fmt.Errorf("%s answered %s; is that the debug address of an operator? It said: %.200q", e.where, resp.Status, sentence)
+}

@@ -1,0 +1,59 @@
+package remote
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/actors"
+	"addon-operator/cmd/cli"
+	"addon-operator/messages"
+)
+
+// moduleDrift shows what others changed of a module's objects.
+func moduleDrift(c *cli.Config, names *completer) *cobra.Command {
+	a := &asking{config: c}
+	cmd := &cobra.Command{
+		Use: "drift NAME", Short: "Print which fields of a module's objects others have changed",
+		Long: `Prints what the last look for drift has found: fields that the chart sets and that have
+another value in the cluster. The option --drift says whether anybody looks.`,
+		Example:           "  addon-operator module drift ingress-nginx",
+		Args:              cli.OneArg("the name of one module, as 'dns' of 010-dns"),
+		ValidArgsFunction: first(names.modules),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.show(cmd, "/module/"+url.PathEscape(args[0])+"/drift", nil, driftTable)
+		},
+	}
+	a.format(cmd, "table", "json", "yaml")
+	cmd.Flags().BoolVar(&a.secrets, "show-secrets", false, "show the values of Secrets")
+	return cmd
+}
+
+func driftTable(w io.Writer, body []byte) error {
+	var drift messages.Drift
+	if err := decoded(body, &drift); err != nil {
+		return err
+	}
+	switch {
+	case drift.Mode == actors.DriftOff:
+		_, err := fmt.Fprintln(w, "Drift is not checked: the option --drift is off.")
+		return err
+	case drift.Error != "":
+		return fmt.Errorf("the last look for drift failed: %s", drift.Error)
+	case drift.Checked.IsZero():
+		_, err := fmt.Fprintln(w, "Not checked yet: the module must have run, and not be under maintenance.")
+		return err
+	case len(drift.Objects) == 0:
+		_, err := fmt.Fprintf(w, "No object was changed (%s).\n", at(drift.Checked))
+		return err
+	}
+	var rows [][]string
+	for _, object := range drift.Objects {
+		for _, field := range object.Fields {
+			rows = append(rows, []string{object.Object, field.Path, shown(field.Found), shown(field.Chart)})
+		}
+	}
+	return table(w, "", "OBJECT FIELD FOUND CHART", rows)
+}

@@ -1,0 +1,130 @@
+package remote
+
+import (
+	"fmt"
+	"io"
+	"net/url"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/values"
+)
+
+// Values explains and changes values; the command that checks them without an operator comes below it, too.
+func Values(c *cli.Config) *cobra.Command {
+	names := &completer{c}
+	cmd := cli.Group("values", "Check, explain and change values")
+	cmd.AddCommand(explainCommand(c, names), diffCommand(c, names), setCommand(c, names), unsetCommand(c, names))
+	return cmd
+}
+
+func explainCommand(c *cli.Config, names *completer) *cobra.Command {
+	a := &asking{config: c}
+	cmd := &cobra.Command{
+		Use: "explain [MODULE] PATH", Short: "Print where values come from, and what they override",
+		Long: `Prints for each value at a path of the running operator which layer it comes from: a
+file, the ConfigMap, a default of a schema or a hook; for hooks the task and the time;
+and below it what it overrides. A path to a map explains everything in it, "*" stands
+for any key. The path begins with global or with the module, unless MODULE is given.`,
+		Example: "  addon-operator values explain global.clusterName\n  addon-operator values explain ingress-nginx controller.replicas",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) < 1 || len(args) > 2 {
+				return cli.Usagef("explain needs a path, as global.a.b, or a module and a path")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query := url.Values{"path": {args[len(args)-1]}}
+			if len(args) == 2 {
+				query.Set("module", args[0])
+			}
+			return a.show(cmd, "/values/explain", query, explainTable)
+		},
+		ValidArgsFunction: first(names.modules),
+	}
+	a.flags(cmd, "table", "json", "yaml")
+	return cmd
+}
+
+func diffCommand(c *cli.Config, names *completer) *cobra.Command {
+	a := &asking{config: c}
+	cmd := &cobra.Command{
+		Use: "diff [MODULE]", Short: "Print which values changed since the last converge, and who changed them",
+		Example: "  addon-operator values diff\n  addon-operator values diff ingress-nginx -o yaml",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usagef("diff takes one module, or none for all")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query := url.Values{}
+			if len(args) == 1 {
+				query.Set("module", args[0])
+			}
+			return a.show(cmd, "/values/diff", query, diffTable)
+		},
+		ValidArgsFunction: first(names.modules),
+	}
+	a.flags(cmd, "table", "json", "yaml")
+	return cmd
+}
+
+// explainTable has a line for each source; what is overridden stands below what overrides it.
+func explainTable(w io.Writer, body []byte) error {
+	var leaves []values.Leaf
+	if err := decoded(body, &leaves); err != nil {
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "PATH\tVALUE\tLAYER\tFROM\tTASK\tSINCE")
+	for _, leaf := range leaves {
+		path := leaf.Path
+		for _, source := range leaf.Sources {
+			value := shown(source.Value)
+			if source.Removed {
+				value = "(removed)"
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", path, value, source.Layer, from(source), orDash(source.Task), at(source.Time))
+			path = "  overrides"
+		}
+	}
+	return table.Flush()
+}
+
+// diffTable has a line for each changed value.
+func diffTable(w io.Writer, body []byte) error {
+	var diffs []struct {
+		Since   time.Time
+		Changes []values.Change
+	}
+	if err := decoded(body, &diffs); err != nil {
+		return err
+	}
+	if len(diffs) == 0 {
+		_, err := fmt.Fprintln(w, "No values changed since the last converge.")
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "PATH\tBEFORE\tNOW\tLAYER\tFROM\tTASK\tSINCE")
+	for _, diff := range diffs {
+		for _, c := range diff.Changes {
+			before, now := shown(c.Before), shown(c.After)
+			if c.Added {
+				before = "(none)"
+			}
+			if c.Gone {
+				now = "(none)"
+			}
+			by := values.Source{}
+			if c.By != nil {
+				by = *c.By
+			}
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", c.Path, before, now, orDash(by.Layer), from(by), orDash(by.Task), at(by.Time))
+		}
+	}
+	return table.Flush()
+}

@@ -1,0 +1,128 @@
+package remote
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"addon-operator/hooks"
+	"addon-operator/messages/view"
+)
+
+// The colors of a plan, as a terminal knows them.
+const (
+	red, green, yellow, plain = "\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[0m"
+)
+
+// planText collects the lines of a plan.
+type planText struct {
+	strings.Builder
+	colored bool
+}
+
+func (t *planText) line(color, format string, args ...any) {
+	text := hooks.Printable(fmt.Sprintf(format, args...))
+	if t.colored && color != "" {
+		text = color + text + plain
+	}
+	t.WriteString(text + "\n")
+}
+
+// mark shows an outcome in one character and a color.
+func mark(what string) (sign, color string) {
+	switch what {
+	case view.StepStart, "create":
+		return "+", green
+	case view.StepStop, view.StepPurge, "delete":
+		return "-", red
+	case view.StepKeep:
+		return "!", yellow
+	}
+	return "~", yellow
+}
+
+// writePlan prints a plan for people. Modules that would not be touched are counted.
+func writePlan(w io.Writer, f view.Plan, source string, colored bool) error {
+	t := &planText{colored: colored}
+	t.line("", "Plan of %s.", source)
+	for _, note := range f.Notes {
+		t.line(yellow, "Note: %s.", note)
+	}
+	if f.Refused == "" {
+		for _, m := range f.Modules {
+			if m.Touches() || m.Step == view.StepKeep || m.Error != "" {
+				t.module(m)
+			}
+		}
+		t.summary(f)
+	} else {
+		t.line(red, "The ConfigMap would be refused as a whole, and nothing would be done:\n%s", f.Refused)
+	}
+	_, err := io.WriteString(w, t.String())
+	return err
+}
+
+func (t *planText) module(m view.ModulePlan) {
+	sign, color := mark(m.Step)
+	step, reason := m.Step, ""
+	if step == view.StepRun {
+		step = "upgrade"
+	}
+	if m.Reason != "" && (m.Step == view.StepStart || m.Step == view.StepRun) {
+		reason = fmt.Sprintf("; its release would be %s: %s", m.Release, m.Reason)
+	}
+	t.line(color, "\n%s %s %s: %s%s", sign, step, m.Module, m.Why, reason)
+	if m.HookValues == view.HookValuesUnknown {
+		t.line(yellow, "    values of hooks unknown: its hooks have not run")
+	}
+	for _, note := range m.Notes {
+		t.line("", "    %s", note)
+	}
+	for _, o := range m.Objects {
+		t.object(o)
+	}
+	if m.Unknown != "" {
+		t.line(yellow, "    its release cannot be foretold: %s", strings.ReplaceAll(m.Unknown, "\n", "\n      "))
+	}
+	if m.Error != "" {
+		t.line(red, "    it would fail: %s", strings.ReplaceAll(m.Error, "\n", "\n      "))
+	}
+}
+
+func (t *planText) object(o view.ObjectPlan) {
+	sign, color := mark(o.Verb)
+	note := ""
+	if o.Note != "" {
+		note = " (" + o.Note + ")"
+	}
+	t.line(color, "    %s %s%s", sign, o.Object, note)
+	const headings = 2 // they repeat the name
+	lines := strings.Split(strings.TrimSuffix(o.Diff, "\n"), "\n")
+	for _, line := range lines[min(headings, len(lines)):] {
+		color := ""
+		switch {
+		case strings.HasPrefix(line, "+"):
+			color = green
+		case strings.HasPrefix(line, "-"):
+			color = red
+		}
+		t.line(color, "        %s", line)
+	}
+}
+
+func (t *planText) summary(f view.Plan) {
+	s := f.Summary
+	t.line("", "")
+	if !f.Changes() && s.Failing+s.Unknown == 0 {
+		t.line("", "Nothing would be done. Modules: %d unchanged, %d kept.", s.Unchanged, s.Keep)
+		return
+	}
+	t.line("", "Modules: %d to start, %d to upgrade, %d to stop, %d to purge, %d kept, %d unchanged.", s.Start, s.Upgrade, s.Stop, s.Purge, s.Keep, s.Unchanged)
+	t.line("", "Objects: %d to create, %d to change, %d to delete.", s.Create, s.Change, s.Delete)
+	if s.Unknown > 0 {
+		t.line(yellow, "Modules whose release cannot be foretold: %d.", s.Unknown)
+	}
+	if s.Failing > 0 {
+		t.line(red, "Modules that would fail: %d.", s.Failing)
+	}
+}

@@ -1,0 +1,281 @@
+package remote
+
+import (
+	"fmt"
+	"net/url"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+)
+
+// Module shows modules of the running operator (J6).
+func Module(c *cli.Config) *cobra.Command {
+	names := &completer{c}
+	cmd := cli.Group("module", "Show modules of the running operator: their state, values, snapshots, manifests")
+	cmd.AddCommand(moduleList(c), moduleRender(c, names), moduleDrift(c, names), monitorCommand(c), graphCommand(c))
+	for _, s := range []part{
+		{page: "values", short: "Print the merged values of a module", table: valueTable},
+		{page: "config", short: "Print what the ConfigMap says about a module", table: valueTable},
+		{page: "patches", short: "Print the saved patches of the hooks of a module", table: patchTable},
+		{page: "snapshots", short: "Print what the kubernetes bindings of the hooks of a module see", table: snapshotTable, tableFirst: true},
+	} {
+		cmd.AddCommand(s.ofModule(c, names))
+	}
+	return cmd
+}
+
+func moduleList(c *cli.Config) *cobra.Command {
+	a := &asking{config: c}
+	cmd := &cobra.Command{
+		Use: "list", Short: "Print all modules and how they are", Args: cli.NoArgs,
+		Long: `Prints all modules in the order they run, also those that are disabled.
+
+STATE is one of
+
+    disabled   it is off
+    waiting    it is on, and its first run has not begun
+    starting   in its first run, or waits to try that again
+    running    in a later run, or waits to try that again
+    ready      its last run has succeeded
+    suspended  it was switched off, and the reload that deletes it is on its way
+    deleting   its release is being removed
+
+Behind it may stand parked (it fails, and others go on without it), maintenance and drift.
+A purge of releases without a module directory that waits for a confirmation is shown below the table,
+and with a Lease which replica leads.`,
+		Example: "  addon-operator module list\n  addon-operator module list --watch\n  addon-operator module list -o json | jq -r '.enabledModules[]'",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.show(cmd, "/module/list", nil, moduleTable) },
+	}
+	a.format(cmd, "table", "json", "yaml")
+	a.watching(cmd)
+	return cmd
+}
+
+// part is a page of what an owner of values has.
+type part struct {
+	page, short string
+	table       tableWriter
+	tableFirst  bool
+}
+
+// formats of a part: values are read as YAML, lists as tables.
+func (s part) formats() []string {
+	if s.tableFirst {
+		return []string{"table", "yaml", "json"}
+	}
+	return []string{"yaml", "json", "table"}
+}
+
+func (s part) ofModule(c *cli.Config, names *completer) *cobra.Command {
+	a := &asking{config: c}
+	var global bool
+	cmd := &cobra.Command{
+		Use: s.page + " NAME", Short: s.short,
+		Example: "  addon-operator module " + s.page + " ingress-nginx\n  addon-operator module " + s.page + " ingress-nginx -o json",
+		Args:    cli.OneArg("the name of one module, as 'dns' of 010-dns"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query := url.Values{}
+			if global {
+				query.Set("global", "true")
+			}
+			return a.show(cmd, "/module/"+url.PathEscape(args[0])+"/"+s.page, query, s.table)
+		},
+		ValidArgsFunction: first(names.modules),
+	}
+	a.flags(cmd, s.formats()...)
+	if s.page == "values" || s.page == "config" {
+		cmd.Flags().BoolVarP(&global, "global", "g", false, "with the global values, each below its key")
+	}
+	return cmd
+}
+
+func moduleRender(c *cli.Config, names *completer) *cobra.Command {
+	a := &asking{config: c}
+	var diff, broken bool
+	cmd := &cobra.Command{
+		Use: "render NAME", Short: "Print what the chart of a module makes of its values now",
+		Long: `Prints the manifest that Helm would get now, without applying it. With --diff it prints
+instead what differs from the deployed release: what the next run of the module would
+bring.`,
+		Example: "  addon-operator module render ingress-nginx\n  addon-operator module render ingress-nginx --diff",
+		Args:    cli.OneArg("the name of one module, as 'dns' of 010-dns"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query := url.Values{}
+			if diff {
+				query.Set("diff", "true")
+			}
+			if broken {
+				query.Set("debug", "true")
+			}
+			if err := a.checked(); err != nil {
+				return err
+			}
+			return a.show(cmd, a.made("/module/"+url.PathEscape(args[0])+"/render"), query, asIs)
+		},
+		ValidArgsFunction: first(names.modules),
+	}
+	a.flags(cmd, "text", "json", "yaml")
+	cmd.Flags().BoolVar(&diff, "diff", false, "print what differs from the deployed release")
+	cmd.Flags().BoolVar(&broken, "debug-text", false, "print also what templates make that is no YAML; with --show-secrets")
+	return cmd
+}
+
+func monitorCommand(c *cli.Config) *cobra.Command {
+	a := &asking{config: c}
+	cmd := &cobra.Command{
+		Use: "resource-monitor", Short: "Print the objects of releases that are watched for deletion", Args: cli.NoArgs,
+		Example: "  addon-operator module resource-monitor",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.show(cmd, "/module/resource-monitor", nil, monitorTable)
+		},
+	}
+	a.format(cmd, "table", "json", "yaml")
+	return cmd
+}
+
+func graphCommand(c *cli.Config) *cobra.Command {
+	a := &asking{config: c}
+	cmd := &cobra.Command{
+		Use: "graph", Short: "Print the order of the modules, for Graphviz", Args: cli.NoArgs,
+		Example: "  addon-operator module graph | dot -Tsvg > modules.svg",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := a.checked(); err != nil {
+				return err
+			}
+			return a.show(cmd, a.made("/graph"), nil, asIs)
+		},
+	}
+	a.format(cmd, "text", "json", "yaml")
+	return cmd
+}
+
+// Global shows the global values and hooks of the running operator (J6).
+func Global(c *cli.Config) *cobra.Command {
+	cmd := cli.Group("global", "Show the global values and hooks of the running operator")
+	for _, s := range []part{
+		{page: "list", short: "Print the global hooks and what they run on", table: hookTable, tableFirst: true},
+		{page: "values", short: "Print the merged global values", table: valueTable},
+		{page: "config", short: "Print what the ConfigMap says about global values", table: valueTable},
+		{page: "patches", short: "Print the saved patches of global hooks", table: patchTable},
+		{page: "snapshots", short: "Print what the kubernetes bindings of global hooks see", table: snapshotTable, tableFirst: true},
+	} {
+		a := &asking{config: c}
+		sub := &cobra.Command{
+			Use: s.page, Short: s.short, Args: cli.NoArgs, Example: "  addon-operator global " + s.page,
+			RunE: func(cmd *cobra.Command, _ []string) error { return a.show(cmd, "/global/"+s.page, nil, s.table) },
+		}
+		a.flags(sub, s.formats()...)
+		cmd.AddCommand(sub)
+	}
+	return cmd
+}
+
+// Queue shows the queues of the running operator (J6).
+func Queue(c *cli.Config) *cobra.Command {
+	names := &completer{c}
+	cmd := cli.Group("queue", "Show the queues of the running operator")
+	var empty bool
+	a := &asking{config: c}
+	list := &cobra.Command{
+		Use: "list [NAME]", Short: "Print all queues and their tasks, or one queue",
+		Example: "  addon-operator queue list\n  addon-operator queue list --watch\n  addon-operator queue list slow -o yaml",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usagef("queue list takes the name of one queue, or none for all")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query := url.Values{}
+			if empty {
+				query.Set("showEmpty", "true")
+			}
+			name := "list"
+			if len(args) == 1 {
+				name = url.PathEscape(args[0])
+			}
+			return a.queue(cmd, name, query)
+		},
+		ValidArgsFunction: first(names.queues),
+	}
+	list.Flags().BoolVarP(&empty, "show-empty", "e", false, "as JSON and YAML: with queues that are empty")
+	b := &asking{config: c}
+	main := &cobra.Command{
+		Use: "main", Short: "Print the tasks of the main queue", Args: cli.NoArgs, Example: "  addon-operator queue main",
+		RunE: func(cmd *cobra.Command, _ []string) error { return b.queue(cmd, "main", nil) },
+	}
+	for a, cmd := range map[*asking]*cobra.Command{a: list, b: main} {
+		a.format(cmd, "text", "json", "yaml")
+		a.watching(cmd)
+	}
+	cmd.AddCommand(list, main)
+	return cmd
+}
+
+// queue prints a page of queues; the operator makes the text.
+func (a *asking) queue(cmd *cobra.Command, name string, query url.Values) error {
+	if err := a.checked(); err != nil {
+		return err
+	}
+	return a.show(cmd, a.made("/queue/"+name), query, asIs)
+}
+
+// Raw prints any page.
+func Raw(c *cli.Config) *cobra.Command {
+	names := &completer{c}
+	return &cobra.Command{
+		Use: "raw PATH", Short: "Print a page of the debug address as it is",
+		Long:    "Prints a page of the debug address as it is. Without this command: curl on the debug address.",
+		Example: "  addon-operator raw /discovery\n  addon-operator raw '/readyz?verbose'\n  addon-operator raw /module/dns/values.yaml",
+		Args:    cli.OneArg("the path of one page, as /discovery, which lists all"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			path := args[0]
+			if path == "" || path[0] != '/' {
+				path = "/" + path
+			}
+			body, err := get(cmd.Context(), c, path)
+			if err != nil {
+				return err
+			}
+			return asIs(cmd.OutOrStdout(), body)
+		},
+		ValidArgsFunction: first(names.pages),
+	}
+}
+
+// Hook lists the hooks of the running operator; commands that try one without an operator come below it, too.
+func Hook(c *cli.Config) *cobra.Command {
+	names := &completer{c}
+	a, b := &asking{config: c}, &asking{config: c}
+	var module string
+	list := &cobra.Command{
+		Use: "list", Short: "Print the hooks of the running operator and what they run on", Args: cli.NoArgs,
+		Example: "  addon-operator hook list\n  addon-operator hook list --module dns",
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			query := url.Values{}
+			if module != "" {
+				query.Set("module", module)
+			}
+			return a.show(cmd, "/hook/list", query, hookTable)
+		},
+	}
+	a.format(list, "table", "json", "yaml")
+	list.Flags().StringVar(&module, "module", "", "only those of this module, or of 'global'")
+	_ = list.RegisterFlagCompletionFunc("module", func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+		return append(names.modules(cmd.Context()), "global"), cobra.ShellCompDirectiveNoFileComp
+	}) // it was declared a line above
+	snapshots := &cobra.Command{
+		Use: "snapshots NAME", Short: "Print what the kubernetes bindings of a hook of the running operator see",
+		Example: "  addon-operator hook snapshots 010-dns/hooks/nodes.sh -o yaml",
+		Args:    cli.OneArg("the name of one hook, as 'hook list' prints it"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return b.show(cmd, fmt.Sprintf("/hook/%s/snapshots", (&url.URL{Path: args[0]}).EscapedPath()), nil, snapshotTable)
+		},
+		ValidArgsFunction: first(names.hooks),
+	}
+	b.flags(snapshots, "table", "yaml", "json")
+	cmd := cli.Group("hook", "Try a hook by hand, or list those of the running operator")
+	cmd.AddCommand(list, snapshots)
+	return cmd
+}

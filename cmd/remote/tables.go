@@ -1,0 +1,297 @@
+package remote
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"addon-operator/messages/view"
+	"addon-operator/values"
+)
+
+// tableWriter makes a table of the JSON of a page.
+type tableWriter func(w io.Writer, body []byte) error
+
+// table writes a head and rows in columns; without rows it says that there is nothing.
+func table(w io.Writer, nothing, head string, rows [][]string) error {
+	if len(rows) == 0 {
+		_, err := fmt.Fprintln(w, nothing)
+		return err
+	}
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, strings.Join(strings.Fields(head), "\t"))
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = orDash(cell)
+		}
+		fmt.Fprintln(out, strings.Join(row, "\t"))
+	}
+	return out.Flush()
+}
+
+// listedModule is a module in the answer of /module/list.
+type listedModule struct {
+	Name string
+	view.ModuleStatus
+	Off      string
+	Hanging  []view.RunningHook
+	Problems []string
+}
+
+// problem is what a person should know first of the module; empty when all is well.
+func (m listedModule) problem(held *view.HeldPurge) string {
+	switch {
+	case held != nil && slices.Contains(held.Releases, m.Name):
+		return "its directory is gone; its purge is held back"
+	case len(m.Hanging) > 0:
+		return shortened(m.Hanging[0].String(), 100)
+	case len(m.Failing) > 0:
+		f := m.Failing[0]
+		return shortened(fmt.Sprintf("%s failed %d times: %s", f.Task, f.Attempts, f.Error), 100)
+	case len(m.Fights) > 0:
+		return m.Fights[0]
+	}
+	return firstOf(m.Problems, "why "+m.Name)
+}
+
+// firstOf is the first of several problems, and says where the others are listed.
+func firstOf(problems []string, where string) string {
+	switch len(problems) {
+	case 0:
+		return ""
+	case 1:
+		return shortened(problems[0], 100)
+	}
+	return shortened(problems[0], 100) + fmt.Sprintf(" (and %d more: addon-operator %s)", len(problems)-1, where)
+}
+
+func moduleTable(w io.Writer, body []byte) error {
+	var list struct {
+		Modules        []listedModule
+		HeldPurge      *view.HeldPurge
+		GlobalProblems []string
+		Leadership     *view.Leadership
+		Config         view.ConfigStatus
+	}
+	if err := decoded(body, &list); err != nil {
+		return err
+	}
+	if notice := list.Config.Notice(); notice != "" {
+		fmt.Fprintf(w, "%s\n\n", notice)
+	}
+	var rows [][]string
+	for _, m := range list.Modules {
+		state, release, ran := string(m.Phase), "", ""
+		if m.Parked {
+			state += ", parked"
+		}
+		if m.Maintenance != "" {
+			state += ", maintenance"
+		}
+		if len(m.Drift) > 0 {
+			state += ", drift"
+		}
+		if m.Release > 0 {
+			release = fmt.Sprint(m.Release)
+		}
+		if m.LastRun != nil {
+			ran = ago(m.LastRun.Began)
+		}
+		rows = append(rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, shortened(m.Off, 100), m.problem(list.HeldPurge)})
+	}
+	err := table(w, "There are no modules.", "NAME ORDER STATE REVISION HOOKS RAN WHY-OFF PROBLEM", rows)
+	if err == nil && list.Leadership != nil {
+		_, err = fmt.Fprintf(w, "\nThis replica is the %s.\n", list.Leadership)
+	}
+	if err == nil && list.HeldPurge != nil { // of releases that need not be in the table
+		_, err = fmt.Fprintf(w, "\nNote: %s\n", list.HeldPurge)
+	}
+	for _, problem := range list.GlobalProblems {
+		fmt.Fprintf(w, "\nGlobal hooks: %s\n", problem)
+	}
+	return err
+}
+
+func hookTable(w io.Writer, body []byte) error {
+	var list struct{ Hooks []view.HookInfo }
+	if err := decoded(body, &list); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, h := range list.Hooks {
+		for i, b := range h.Bindings {
+			owner, hook, problem := h.Owner, h.Hook, firstOf(h.Problems, "hook snapshots "+h.Hook)
+			switch {
+			case i > 0:
+				owner, hook, problem = " ", " ", " "
+			case h.Hanging != nil:
+				problem = shortened(h.Hanging.String(), 100)
+			}
+			name := b.Name
+			if name == b.Type {
+				name = ""
+			}
+			rows = append(rows, []string{owner, hook, b.Type, b.On, name, b.Queue, problem})
+		}
+	}
+	return table(w, "No hooks are loaded. Those of a module are once it is enabled.", "MODULE HOOK BINDING ON NAME QUEUE PROBLEM", rows)
+}
+
+func snapshotTable(w io.Writer, body []byte) error {
+	var byHook map[string]map[string]struct {
+		Kind, State, Message string
+		Objects              []json.RawMessage
+	}
+	if err := decoded(body, &byHook); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, hook := range slices.Sorted(maps.Keys(byHook)) {
+		for _, binding := range slices.Sorted(maps.Keys(byHook[hook])) {
+			b := byHook[hook][binding]
+			rows = append(rows, []string{hook, binding, b.Kind, strings.TrimSuffix(b.State+": "+b.Message, ": "), fmt.Sprint(len(b.Objects))})
+		}
+	}
+	return table(w, "No hook watches anything.", "HOOK BINDING KIND STATE OBJECTS", rows)
+}
+
+func patchTable(w io.Writer, body []byte) error {
+	var patches []struct {
+		Op, Path, Hook, Task string
+		Value                *any
+		Time                 time.Time
+	}
+	if err := decoded(body, &patches); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, p := range patches {
+		value := ""
+		if p.Value != nil {
+			value = shown(*p.Value)
+		}
+		rows = append(rows, []string{p.Op, p.Path, value, p.Hook, p.Task, at(p.Time)})
+	}
+	return table(w, "No hook has patched these values.", "OP PATH VALUE HOOK TASK SINCE", rows)
+}
+
+// valueTable has a line for each value.
+func valueTable(w io.Writer, body []byte) error {
+	var tree any
+	if err := decoded(body, &tree); err != nil {
+		return err
+	}
+	var rows [][]string
+	flatten("", tree, func(path string, value any) { rows = append(rows, []string{path, shown(value)}) })
+	return table(w, "There are no values.", "PATH VALUE", rows)
+}
+
+// flatten visits what is no map, and empty maps, in the order of the paths.
+func flatten(path string, tree any, visit func(path string, value any)) {
+	m, ok := tree.(map[string]any)
+	if !ok || len(m) == 0 {
+		if path != "" {
+			visit(path, tree)
+		}
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		below := key
+		if path != "" {
+			below = path + "." + key
+		}
+		flatten(below, m[key], visit)
+	}
+}
+
+func parametersIn(body []byte) ([]view.Parameter, error) {
+	var list struct{ Parameters []view.Parameter }
+	err := decoded(body, &list)
+	return list.Parameters, err
+}
+
+func parameterTable(w io.Writer, body []byte) error {
+	list, err := parametersIn(body)
+	if err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, p := range list {
+		until := ""
+		if !p.Until.IsZero() {
+			until = at(p.Until)
+		}
+		rows = append(rows, []string{p.Name, p.Value, p.Default, until, strings.Join(p.Choices, "|"), p.Help})
+	}
+	return table(w, "Nothing can be changed.", "NAME VALUE DEFAULT UNTIL CHOICES MEANING", rows)
+}
+
+func monitorTable(w io.Writer, body []byte) error {
+	var byModule map[string]any
+	if err := decoded(body, &byModule); err != nil {
+		return err
+	}
+	var rows [][]string
+	for _, module := range slices.Sorted(maps.Keys(byModule)) {
+		ids, ok := byModule[module].([]any)
+		if !ok {
+			rows = append(rows, []string{module, fmt.Sprint(byModule[module])})
+		}
+		for _, id := range ids {
+			rows = append(rows, []string{module, fmt.Sprint(id)})
+		}
+	}
+	return table(w, "There are no modules.", "MODULE OBJECT", rows)
+}
+
+// from names the file, the hook or the state of the ConfigMap that said it.
+func from(s values.Source) string {
+	revision := ""
+	if s.Revision != "" {
+		revision = "resourceVersion " + s.Revision
+	}
+	return orDash(cmp.Or(s.File, s.Hook, revision))
+}
+
+func at(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.Format(time.RFC3339)
+}
+
+func ago(t time.Time) string { return time.Since(t).Round(time.Second).String() + " ago" }
+
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return text
+}
+
+// shown is a value in a cell of a table: JSON, shortened.
+func shown(v any) string {
+	const longest = 60
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(v); err != nil {
+		return err.Error()
+	}
+	return shortened(out.String(), longest)
+}
+
+// shortened is a text in one line of bearable length.
+func shortened(text string, longest int) string {
+	line := []rune(strings.Join(strings.Fields(text), " "))
+	if len(line) > longest {
+		return string(line[:longest-1]) + "…"
+	}
+	return string(line)
+}

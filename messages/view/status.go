@@ -1,0 +1,439 @@
+package view
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/messages"
+)
+
+// Phase is where a module is in its life. actors/module_phase.go draws what leads from one to the next.
+type Phase string
+
+// The phases of a module.
+const (
+	Disabled  Phase = "disabled"
+	Waiting   Phase = "waiting"  // an enabled module whose first run has not begun
+	Starting  Phase = "starting" // its first run: onStartup and Synchronization hooks, then as running
+	Running   Phase = "running"  // beforeHelm, Helm, afterHelm
+	Ready     Phase = "ready"
+	Suspended Phase = "suspended" // switched off; the reload that deletes it is on its way
+	Deleting  Phase = "deleting"
+)
+
+// QueueStatus is what a queue publishes about itself. Its first task is in progress
+// when InProgress is set.
+type QueueStatus struct {
+	Length     int
+	InProgress bool
+	// Since when the task in progress is at the head.
+	Since time.Time
+	// Head holds up to 100 tasks.
+	Head []messages.Task
+	// Triggers that the waiting tasks of hooks carry.
+	Triggers int
+	// Aside are tasks of hooks that wait for a complete snapshot; they are no part of Length.
+	Aside int
+	// Crowded are the hooks for which many of them wait, and how many. It is not changed.
+	Crowded map[string]int
+}
+
+// QueuedTask is one task of a queue as debug pages show it.
+type QueuedTask struct {
+	ID    string `json:"id"`
+	Kind  string `json:"kind"`
+	Owner string `json:"owner"`
+	About string `json:"about,omitempty"`
+	// Triggers are the events and ticks that one run of the hook will serve; 0 for other tasks.
+	Triggers int            `json:"triggers,omitempty"`
+	Cause    messages.Cause `json:"cause"`
+	QueuedAt time.Time      `json:"queuedAt"`
+}
+
+// Tasks lists up to 100 tasks, the one in progress first.
+func (s QueueStatus) Tasks() []QueuedTask {
+	out := make([]QueuedTask, 0, len(s.Head))
+	for _, t := range s.Head {
+		kind, about := t.Work.Describe()
+		work, _ := t.Work.(messages.RunHook)
+		out = append(out, QueuedTask{ID: t.ID, Kind: kind, Owner: t.Owner, About: about, Triggers: work.Carried(), Cause: t.Cause, QueuedAt: t.QueuedAt})
+	}
+	return out
+}
+
+// MarshalJSON shows the tasks as [QueueStatus.Tasks] does.
+func (s QueueStatus) MarshalJSON() ([]byte, error) {
+	return json.Marshal(struct {
+		Length     int          `json:"length"`
+		InProgress bool         `json:"inProgress"`
+		Since      time.Time    `json:"since,omitzero"`
+		Tasks      []QueuedTask `json:"tasks"`
+		Aside      int          `json:"waitForSnapshots,omitempty"`
+	}{s.Length, s.InProgress, s.Since, s.Tasks(), s.Aside})
+}
+
+// String implements fmt.Stringer.
+func (s QueueStatus) String() string {
+	text := count(s.Length, "task")
+	switch {
+	case s.Length == 0:
+		text = "empty"
+	case s.InProgress:
+		text += ", in progress: " + s.Head[0].String()
+	}
+	if s.Triggers > 1 {
+		text += "; " + count(s.Triggers, "trigger") + " wait"
+	}
+	if s.Aside > 0 {
+		text += "; set aside until snapshots are complete: " + count(s.Aside, "task")
+	}
+	return text
+}
+
+// FailingTask is a task that failed and is tried again.
+type FailingTask struct {
+	Task string `json:"task"`
+	// Attempts that failed.
+	Attempts int       `json:"attempts"`
+	RetryAt  time.Time `json:"retryAt"`
+	Error    string    `json:"error"`
+}
+
+// String implements fmt.Stringer.
+func (f FailingTask) String() string {
+	return fmt.Sprintf("BACKOFF %s: attempt %d failed, next at %s: %s", f.Task, f.Attempts, f.RetryAt.Format(time.TimeOnly), head(f.Error))
+}
+
+// ModuleStatus is what a module publishes about itself.
+type ModuleStatus struct {
+	Phase Phase `json:"phase"`
+	// Order is the number of its directory: modules run in this order.
+	Order int `json:"order"`
+	// Runs in progress, hooks loaded.
+	Runs  int `json:"runs"`
+	Hooks int `json:"hooks"`
+	// Release is the revision of the last Helm action, 0 for none.
+	Release int `json:"releaseRevision,omitempty"`
+	// Values is the beginning of the checksum of the merged values.
+	Values  string        `json:"valuesChecksum"`
+	Failing []FailingTask `json:"failing,omitempty"`
+	// Maintenance is the mode of maintenance the module is under, empty for none (H15).
+	Maintenance string `json:"maintenance,omitempty"`
+	// Drift are objects of the release that others changed, as far as they are watched.
+	Drift []DriftedObject `json:"drift,omitempty"`
+	// Fights say which objects of the release something else deletes after each heal.
+	Fights []string `json:"fights,omitempty"`
+	// Parked: its run failed and is retried outside of the main queue (policy isolate).
+	Parked bool `json:"parked,omitempty"`
+	// LastRun is the last module run that began, with the chain of its causes.
+	LastRun *ModuleRun `json:"lastRun,omitempty"`
+	// Enabled by the last discovery, and not deleted since; Version is that of the chart that
+	// was applied last.
+	Enabled bool   `json:"enabled"`
+	Version string `json:"chartVersion,omitempty"`
+	// Succeeded and Failed are when a run of the module last did so.
+	Succeeded time.Time `json:"succeeded,omitzero"`
+	Failed    time.Time `json:"failed,omitzero"`
+}
+
+// ModuleRun is one run of a module.
+type ModuleRun struct {
+	Began  time.Time        `json:"began"`
+	Causes []messages.Cause `json:"causes"`
+	// Release says what became of the release, empty while the run lasts.
+	Release string `json:"release,omitempty"`
+}
+
+// String implements fmt.Stringer.
+func (s ModuleStatus) String() string {
+	text := string(s.Phase)
+	if s.Maintenance != "" {
+		text += " MAINTENANCE=" + s.Maintenance
+	}
+	if s.Parked {
+		text += " PARKED"
+	}
+	if s.Release > 0 {
+		text += fmt.Sprintf(" revision=%d", s.Release)
+	}
+	if n := len(s.Drift); n > 0 {
+		text += fmt.Sprintf(" DRIFT=%s", count(n, "object"))
+	}
+	for _, f := range s.Fights {
+		text += " FIGHT " + f
+	}
+	for _, f := range s.Failing {
+		text += " " + f.String()
+	}
+	return text
+}
+
+// GlobalStatus is what the global hooks publish about themselves.
+type GlobalStatus struct {
+	Hooks int `json:"hooks"`
+	Runs  int `json:"runs"`
+	// Values is the beginning of the checksum of the global values.
+	Values  string        `json:"valuesChecksum"`
+	Failing []FailingTask `json:"failing,omitempty"`
+}
+
+// String implements fmt.Stringer.
+func (s GlobalStatus) String() string {
+	text := count(s.Hooks, "hook")
+	for _, f := range s.Failing {
+		text += " " + f.String()
+	}
+	return text
+}
+
+// The phases of converge.
+const (
+	ConvergeStarting  = "starting"
+	ConvergeReloading = "reloading"
+	ConvergeIdle      = "idle"
+)
+
+// ConvergeStatus is what converge publishes about itself.
+type ConvergeStatus struct {
+	// Phase is starting, reloading or idle.
+	Phase string `json:"phase"`
+	// Ready: the first converge is over.
+	Ready   bool     `json:"ready"`
+	Reload  int      `json:"reload"`
+	Enabled []string `json:"enabledModules"`
+	// Off says of each module that is not enabled, or is switched off, which rule decided it. It is not changed.
+	Off map[string]string `json:"off,omitempty"`
+	// Problems are what is wrong on disk, by module or GlobalHooks. It is not changed.
+	Problems map[string][]string `json:"problems,omitempty"`
+	// Waits is what the start waits for before there is anything to converge.
+	Waits string `json:"waits,omitempty"`
+	// Postponed is the cause of a reload that begins when this one has ended, empty for none:
+	// reloads were started again too often (F10).
+	Postponed string `json:"postponed,omitempty"`
+	// HeldPurge is what the last reload would have purged (P1); nil for nothing.
+	HeldPurge *HeldPurge `json:"heldPurge,omitempty"`
+}
+
+// DiscoveryFails says why a module stays off while it is unknown whether it is enabled.
+func DiscoveryFails(err error) string { return "the discovery fails: " + head(err.Error()) }
+
+// HeldPurge is a purge that waits until a person allows it.
+type HeldPurge struct {
+	// Releases that would go, sorted.
+	Releases []string `json:"releases"`
+	// Why they stay, and Confirm, the command that allows to purge them.
+	Why     string `json:"why"`
+	Confirm string `json:"confirm"`
+}
+
+// String implements fmt.Stringer. It is short enough for an Event.
+func (h HeldPurge) String() string {
+	const shown = 10
+	names := strings.Join(h.Releases[:min(shown, len(h.Releases))], ", ")
+	if more := len(h.Releases) - shown; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("the purge of %s is held back, because %s: %s; to allow it: %s", count(len(h.Releases), "release"), h.Why, names, h.Confirm)
+}
+
+// String implements fmt.Stringer.
+func (s ConvergeStatus) String() string {
+	ready := "not ready"
+	if s.Ready {
+		ready = "ready"
+	}
+	text := fmt.Sprintf("%s, reload %d, %s", s.Phase, s.Reload, ready)
+	if s.Postponed != "" {
+		text += "; the next reload waits until this one has ended: " + s.Postponed
+	}
+	if s.HeldPurge != nil {
+		text += "; " + s.HeldPurge.String()
+	}
+	for _, owner := range slices.Sorted(maps.Keys(s.Problems)) {
+		text += "; " + owner + ": " + head(strings.Join(s.Problems[owner], "; "))
+	}
+	return text
+}
+
+// AboutSecret begins a refusal of the Secret with values, where that of the ConfigMap stands, too.
+const AboutSecret = "the Secret with values: "
+
+// ConfigStatus is what config publishes about itself.
+type ConfigStatus struct {
+	// Revision is the resourceVersion of the ConfigMap that is in force.
+	Revision string `json:"resourceVersion"`
+	// Refused says why a newer content, or the deletion, is not in force.
+	Refused string `json:"refused,omitempty"`
+	// OnlySecret: the Secret with values is refused, and the ConfigMap is in force.
+	OnlySecret bool `json:"onlySecret,omitempty"`
+	// From names where the values in force come from when the operator started with the last
+	// valid ones (P3).
+	From string `json:"lastValidFrom,omitempty"`
+}
+
+// String implements fmt.Stringer.
+func (s ConfigStatus) String() string {
+	switch {
+	case s.From != "":
+		return fmt.Sprintf("REFUSED since the start, the last valid values of %s are in force: %s", s.From, head(s.Refused))
+	case s.Refused != "":
+		return "REFUSED: " + head(s.Refused)
+	}
+	return "resourceVersion " + s.Revision
+}
+
+// Notice is the sentence for people while the ConfigMap or the Secret with values is not in force; empty when it is.
+func (s ConfigStatus) Notice() string {
+	what, why := "The ConfigMap", s.Refused
+	if s.OnlySecret {
+		what, why = "The Secret with values", strings.TrimPrefix(why, AboutSecret)
+	}
+	switch {
+	case s.From != "":
+		return fmt.Sprintf("%s is refused since the start, the last valid values of %s are in force: %s", what, s.From, why)
+	case s.Refused != "":
+		return what + " is refused, its last valid content stays in force: " + why
+	}
+	return ""
+}
+
+// MonitorsStatus is what monitors publishes about itself.
+type MonitorsStatus struct {
+	Bindings []messages.BindingState `json:"bindings"`
+	// Waiting are runs that wait for snapshots.
+	Waiting int `json:"waitingRuns"`
+}
+
+// MonitorsReporter is a status that is made when it is looked at, because watches change
+// without a message.
+type MonitorsReporter interface{ Monitors() MonitorsStatus }
+
+// complete counts the bindings whose snapshots are what the cluster has.
+func (s MonitorsStatus) complete() (n int) {
+	for _, b := range s.Bindings {
+		if b.Phase == "complete" {
+			n++
+		}
+	}
+	return n
+}
+
+// Incomplete are the bindings whose snapshot is not what the cluster has.
+func (s MonitorsStatus) Incomplete() []messages.BindingState {
+	var list []messages.BindingState
+	for _, b := range s.Bindings {
+		if b.Phase != "complete" || b.FilterErrors > 0 {
+			list = append(list, b)
+		}
+	}
+	return list
+}
+
+// Syncing are the bindings whose first list is on its way; none of them has failed.
+func (s MonitorsStatus) Syncing() []messages.BindingState {
+	return slices.DeleteFunc(slices.Clone(s.Bindings), func(b messages.BindingState) bool { return b.Phase != "syncing" || b.Message != "" })
+}
+
+// String implements fmt.Stringer.
+func (s MonitorsStatus) String() string {
+	text := count(len(s.Bindings), "binding")
+	if len(s.Bindings) > 0 {
+		text += fmt.Sprintf(", %d complete", s.complete())
+	}
+	if s.Waiting > 0 {
+		text += fmt.Sprintf(", %d runs wait", s.Waiting)
+	}
+	for _, b := range s.Incomplete() {
+		text += "; " + b.String()
+	}
+	return text
+}
+
+// BindingProblem says why the snapshot is not what the cluster has, or empty: a first list that is on its way is none.
+func BindingProblem(b messages.BindingState) string {
+	if b.Phase == "complete" || b.Phase == "syncing" && b.Message == "" {
+		return ""
+	}
+	if b.Phase == "waiting-for-kind" { // its message says so
+		return fmt.Sprintf("binding %s: %s", b.Binding, head(b.Message))
+	}
+	return strings.TrimSuffix(fmt.Sprintf("binding %s is %s: %s", b.Binding, b.Phase, head(b.Message)), ": ")
+}
+
+// ScheduleStatus is what schedule publishes about itself.
+type ScheduleStatus struct {
+	Crontabs int  `json:"crontabs"`
+	Open     bool `json:"open"`
+}
+
+// String implements fmt.Stringer.
+func (s ScheduleStatus) String() string {
+	text := count(s.Crontabs, "crontab")
+	if !s.Open {
+		text += ", ticks are dropped until the first converge is over"
+	}
+	return text
+}
+
+// ReleaseWatch is one watch of objects of releases.
+type ReleaseWatch struct {
+	Resource string `json:"resource"`
+	Objects  int    `json:"objects"`
+	// Problem says why the watch is not up to date; Polled, that the objects are asked for
+	// each minute instead, because they may not be watched.
+	Problem string `json:"problem,omitempty"`
+	Polled  bool   `json:"polled,omitempty"`
+}
+
+// HealerStatus is what the healer publishes about itself.
+type HealerStatus struct {
+	// Objects of all releases.
+	Objects int            `json:"objects"`
+	Watches []ReleaseWatch `json:"watches"`
+	// Ailing are modules whose releases lack objects that Helm did not apply again yet.
+	Ailing []string `json:"ailing,omitempty"`
+}
+
+// HealerReporter is a status that is made when it is looked at, because watches change
+// without a message.
+type HealerReporter interface{ Healer() HealerStatus }
+
+// String implements fmt.Stringer.
+func (s HealerStatus) String() string {
+	text := fmt.Sprintf("%d watches, %d objects", len(s.Watches), s.Objects)
+	if len(s.Ailing) > 0 {
+		text += "; objects are absent of " + strings.Join(s.Ailing, ", ")
+	}
+	for _, w := range s.Watches {
+		switch {
+		case w.Polled:
+			text += "; " + w.Resource + " may not be watched and are asked for each minute"
+		case w.Problem != "":
+			text += "; " + w.Resource + ": " + head(w.Problem)
+		}
+	}
+	return text
+}
+
+// head brings an error, which may have many lines, into one of bearable length. Its
+// beginning says where it happened, its end why.
+func head(s string) string {
+	const beginning, end = 500, 150
+	line := strings.Join(strings.Fields(strings.ReplaceAll(s, "\n", " ⏎ ")), " ")
+	if runes := []rune(line); len(runes) > beginning+end {
+		return string(runes[:beginning]) + " … " + string(runes[len(runes)-end:])
+	}
+	return line
+}
+
+// count writes a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

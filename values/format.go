@@ -1,0 +1,71 @@
+package values
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/santhosh-tekuri/jsonschema/v5"
+)
+
+// Format is a kind of document that the operator itself defines, such as the configuration of a hook, with its
+// JSON Schema (draft 7). Its documents are small, and are read once: the library validates them.
+type Format struct {
+	compiled *jsonschema.Schema
+	source   any
+}
+
+// Misfit is one thing in a document that the schema of its format does not allow.
+type Misfit struct {
+	At      []string       // the keys and positions that lead to it
+	Rule    map[string]any // the part of the schema that is offended
+	Keyword string         // the one of the rule
+	Message string         // in the words of the library
+}
+
+// NewFormat compiles a schema. An error names what the schema is of.
+func NewFormat(of string, schema []byte) (*Format, error) {
+	const name = "format.json"
+	compiler := jsonschema.NewCompiler()
+	compiler.Draft = jsonschema.Draft7
+	f := &Format{}
+	err := errors.Join(json.Unmarshal(schema, &f.source), compiler.AddResource(name, bytes.NewReader(schema)))
+	if err == nil {
+		f.compiled, err = compiler.Compile(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("schema of %s: %w", of, err)
+	}
+	return f, nil
+}
+
+// Misfits lists all that is wrong with a document. The error is not about the document but means that it
+// could not be checked.
+func (f *Format) Misfits(document any) ([]Misfit, error) {
+	var invalid *jsonschema.ValidationError
+	if err := f.compiled.Validate(document); !errors.As(err, &invalid) {
+		return nil, err
+	}
+	return f.leaves(invalid), nil
+}
+
+// leaves are the errors that name a keyword; the others only say that something below them is wrong.
+func (f *Format) leaves(e *jsonschema.ValidationError) (all []Misfit) {
+	for _, cause := range e.Causes {
+		all = append(all, f.leaves(cause)...)
+	}
+	if len(e.Causes) > 0 {
+		return all
+	}
+	_, location, _ := strings.Cut(e.AbsoluteKeywordLocation, "#")
+	m := Misfit{At: located(e.InstanceLocation), Message: e.Message}
+	rule := located(location)
+	if last := len(rule) - 1; last >= 0 {
+		rule, m.Keyword = rule[:last], rule[last]
+	}
+	found, _ := lookup(f.source, rule)
+	m.Rule, _ = found.(map[string]any)
+	return []Misfit{m}
+}
