@@ -4,8 +4,8 @@
 // and state a fact (ObjectChanged, TaskDone). Messages are values and are never written
 // to once sent; they carry no context, func, PID or mutex. Messages that only actors of
 // package actors exchange are declared there, next to their handlers: in the second part of
-// the table. What only runs ask for or tell is in package actors/work, next to the question: in the
-// third part. A test compares the table with the types, with what actors handle and with their answers.
+// the table. What belongs to runs, such as their questions, is in package actors/work: in the third
+// part. A test compares the table with the types, with what actors handle and with their answers.
 //
 // Also in here: what tasks do (task.go: the types of Work) and what messages consist of. They may
 // describe and count themselves for people; other behaviour is not allowed. What people are
