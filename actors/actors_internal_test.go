@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/metrics"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -29,7 +30,7 @@ func newTestProgram(before func(*actor.PID, any)) *program {
 	}
 	return newProgram(
 		supervisor.NewSystem(supervisor.Options{Log: log, Observe: observe}),
-		World{Log: log, ConfigMap: noConfigMap{}, Metrics: metrics.New(metrics.DefaultPrefix)},
+		World{Services: work.Services{Log: log, Metrics: metrics.New(metrics.DefaultPrefix)}, ConfigMap: noConfigMap{}},
 	)
 }
 
@@ -78,7 +79,7 @@ func TestNoModulesWhileStopping(t *testing.T) {
 	var spawn *actor.Future
 	p = newTestProgram(func(root *actor.PID, message any) {
 		if _, ok := message.(messages.ShutDown); ok { // the question comes right behind it
-			spawn = p.Actors.Root.RequestFuture(root, spawnModules{}, time.Minute)
+			spawn = p.Actors.Root.RequestFuture(root, work.SpawnModules{}, time.Minute)
 		}
 	})
 	b := &boot{tree: &addons.Tree{}, sections: map[string]*values.Section{}}
@@ -91,7 +92,7 @@ func TestNoModulesWhileStopping(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := spawn.Result()
-	if answer, ok := got.(modulesSpawned); err != nil || !ok || answer.err == nil {
+	if answer, ok := got.(work.ModulesSpawned); err != nil || !ok || answer.Err == nil {
 		t.Errorf("modules were spawned: %v, %v", got, err)
 	}
 }
@@ -120,7 +121,7 @@ func TestOvertakenAtTheLastStep(t *testing.T) {
 	pid := spawned(t, p, convergePath, &converge{runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, tree: &addons.Tree{}, reload: 1, phase: reloading})
 	p.Send(pid, messages.ConfigChanged{Global: true})
 	p.Send(pid, messages.ConvergeFinished{Reload: 1})
-	mustAsk[discovery](t, p, pid, getDiscovery{})
+	mustAsk[work.Discovery](t, p, pid, work.GetDiscovery{})
 	if s, _ := p.Inspector.Status(convergePath).(view.ConvergeStatus); s.Ready || s.Phase != view.ConvergeReloading {
 		t.Errorf("it says: %s", s)
 	}
@@ -141,8 +142,8 @@ func TestThawedDuringTheFirstDiscovery(t *testing.T) {
 	pid := spawned(t, p, convergePath, newConverge(p, b))
 	p.Send(pid, messages.StartUp{})
 	p.Send(pid, messages.ConfigChanged{}) // nothing is under maintenance
-	mustAsk[discovery](t, p, pid, getDiscovery{})
-	if state := mustAsk[handed](t, p, modulePID, handOver{}).known; state.maintenance != "" || !state.crdsDue {
+	mustAsk[work.Discovery](t, p, pid, work.GetDiscovery{})
+	if state := mustAsk[work.Handed](t, p, modulePID, work.HandOver{}).Known; state.Maintenance != "" || !state.CRDsDue {
 		t.Errorf("the module is in %+v", state)
 	}
 }
@@ -156,7 +157,7 @@ func TestWorkingDirOfAMovedModule(t *testing.T) {
 	}
 	owner := newModule(newTestProgram(nil), m, section, nil)
 	owner.module.Dir, owner.module.Root = "/two/a", "/two"
-	if got := owner.moduleJob(messages.Task{}).workingDir; got != "/two" {
+	if got := owner.moduleJob(messages.Task{}).WorkingDir; got != "/two" {
 		t.Errorf("WORKING_DIR is %s", got)
 	}
 }

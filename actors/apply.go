@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -23,7 +24,7 @@ type application struct {
 // applier is where owners differ: what runs get to know, what a patch may touch, and what follows a change.
 type applier interface {
 	// known returns what the owner hands over to a run.
-	known() known
+	known() work.Known
 	// patches checks what the patches of a hook touch and returns the parts for the section.
 	patches(hooks.Result) (config, memory values.Patch, flags flagChanges, err error)
 	// committed is called after a result has become values.
@@ -151,15 +152,15 @@ func (o *owner) commit(ctx actor.Context, a application, flagsChanged bool) {
 	o.setSection(a.next)
 	_, _, flags, _ := o.self.patches(a.msg.Result)
 	flags.configChanged = flagsChanged
-	o.unfinished.commit(a.msg.Origin.Task)
+	o.unfinished.Commit(a.msg.Origin.Task)
 	now := o.self.known()
-	now.changed = changed
-	o.program.Send(a.from, handed{known: now})
+	now.Changed = changed
+	o.program.Send(a.from, work.Handed{Known: now})
 	o.self.committed(ctx, a.msg, changed, flags)
 }
 
 // refuse answers a run whose result has no effect (D26).
 func (o *owner) refuse(a application, err error) {
-	o.unfinished.end(a.msg.Origin.Task)
-	o.program.Send(a.from, handed{o.self.known(), err})
+	o.unfinished.End(a.msg.Origin.Task)
+	o.program.Send(a.from, work.Handed{Known: o.self.known(), Err: err})
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -15,7 +16,7 @@ import (
 // recorder is an applier that notes what was committed.
 type recorder struct{ committedHooks []string }
 
-func (*recorder) known() known { return known{} }
+func (*recorder) known() work.Known { return work.Known{} }
 
 func (*recorder) patches(r hooks.Result) (config, memory values.Patch, _ flagChanges, err error) {
 	return r.ConfigPatch, r.ValuesPatch, flagChanges{}, nil
@@ -44,7 +45,7 @@ func saving(t *testing.T, self applier) *owner {
 		t.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	p := newProgram(supervisor.NewSystem(supervisor.Options{Log: log}), World{Log: log})
+	p := newProgram(supervisor.NewSystem(supervisor.Options{Log: log}), World{Services: work.Services{Log: log}})
 	o := newOwner(self, p, "a", "", log, section)
 	result := hooks.Result{
 		ConfigPatch: patchOf(t, `{"op": "add", "path": "/a/saved", "value": true}`),

@@ -5,6 +5,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/messages"
 )
 
@@ -24,7 +25,7 @@ func (q *queue) setAside(msg messages.SetAside) {
 
 // keepAside sets a task aside.
 func (q *queue) keepAside(ctx actor.Context, t messages.Task) {
-	t.ID = q.program.newTaskID() // its owner has done the other
+	t.ID = q.program.runs.NewTaskID() // its owner has done the other
 	q.aside = q.program.wait(q.aside, t)
 	ctx.Send(q.program.PID(monitorsPath), messages.AwaitSnapshots{Owner: t.Owner, Hook: t.Hook(), Queue: q.name})
 }
@@ -50,7 +51,7 @@ func (q *queue) bringBack(msg messages.SnapshotsComplete) {
 		}
 		if msg.Resync {
 			w, _ := t.Work.(messages.RunHook)
-			w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), isEvent)
+			w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), work.IsEvent)
 			t.Work = w
 		}
 		if joins(t) {

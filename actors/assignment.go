@@ -10,6 +10,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -19,7 +20,7 @@ import (
 
 // assignment is a task with what a run must do for it.
 type assignment struct {
-	job
+	work.Job
 	queue *actor.PID
 	work  func(*supervisor.Run) (any, error)
 	// begins, succeeded, failed and cancelled are optional; begins is called before each attempt.
@@ -36,9 +37,9 @@ type assignment struct {
 
 // start gives a task to a run. The queue hears of its end exactly once.
 func (o *owner) start(ctx actor.Context, a assignment) {
-	t := a.task
+	t := a.Task
 	work := func(run *supervisor.Run) (any, error) {
-		if err := a.goOn(run); err != nil {
+		if err := a.GoOn(run); err != nil {
 			return nil, err
 		}
 		return a.work(run)
@@ -95,7 +96,7 @@ func refuse(ctx actor.Context, t messages.Task) { ended(ctx, t, ctx.Sender()) }
 
 // handTo hands over to an attempt that is about to begin.
 func (o *owner) handTo(a assignment) {
-	*a.known = o.self.known()
+	*a.Known = o.self.known()
 	if a.begins != nil {
 		a.begins()
 	}
@@ -121,16 +122,16 @@ func (o *owner) startNext(ctx actor.Context) {
 	o.next = nil
 	last := len(waiting) - 1
 	for _, a := range waiting[:last] {
-		ended(ctx, a.task, a.queue)
+		ended(ctx, a.Task, a.queue)
 	}
-	o.alone[waiting[last].task.ID] = true
+	o.alone[waiting[last].Task.ID] = true
 	o.start(ctx, waiting[last])
 }
 
 // dropNext ends the tasks that have not begun.
 func (o *owner) dropNext(ctx actor.Context) {
 	for _, a := range o.next {
-		ended(ctx, a.task, a.queue)
+		ended(ctx, a.Task, a.queue)
 	}
 	o.next = nil
 }
@@ -175,3 +176,10 @@ func (o *owner) retryNow() {
 
 // errNoSuchWork is a mistake of ours: a task came to an owner that cannot do it.
 var errNoSuchWork = errors.New("bug: this owner cannot do this work")
+
+// dropEffects gives up what is left of a task that has ended.
+func (o *owner) dropEffects(t messages.Task) {
+	for _, s := range o.unfinished.Drop(t.ID) {
+		o.program.Send(o.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: o.name, Synchronization: s})
+	}
+}

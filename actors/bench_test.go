@@ -22,6 +22,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/scenario"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -131,8 +132,11 @@ func startOperator(b *testing.B, kubeconfig, dir string) {
 	}
 	watcher, memory := kube.NewWatcher(client, log), scenario.NewCluster(scenario.DefaultVersion, log)
 	operator := actors.New(actors.World{
-		Log: log, Hooks: runner, Releases: testkit.NewReleases(testkit.NewTrace()), ConfigMap: memory.ConfigMap, Objects: client, Writes: b.Context(),
-		Dirs: addons.Dirs{Modules: []string{filepath.Join(dir, "modules")}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
+		Services: work.Services{
+			Log: log, Hooks: runner, Releases: testkit.NewReleases(testkit.NewTrace()), Objects: client, Writes: b.Context(),
+			Dirs: addons.Dirs{Modules: []string{filepath.Join(dir, "modules")}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
+		},
+		ConfigMap: memory.ConfigMap,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},

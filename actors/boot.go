@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"addon-operator/actors/decide"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -88,10 +89,10 @@ func loadFiles(ctx context.Context, w World) (*boot, error) {
 	}
 	b := &boot{tree: tree, sections: map[string]*values.Section{}}
 	var errs []error
-	if b.globalHooks, err = loadHooks(ctx, w, tree.Global.HooksDir, "", tree.Global.Dir, hooks.Global, w.Log); err != nil {
+	if b.globalHooks, err = work.LoadHooks(ctx, w.Hooks, tree.Global.HooksDir, "", tree.Global.Dir, hooks.Global, w.Log); err != nil {
 		errs = append(errs, err)
 	}
-	b.problems = slices.Concat(tree.Global.Problems, unusedFiles(tree.Global.HooksDir, "", hooks.Global))
+	b.problems = slices.Concat(tree.Global.Problems, work.UnusedFiles(tree.Global.HooksDir, "", hooks.Global))
 	errs = append(errs, b.makeSections())
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
@@ -286,4 +287,9 @@ func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 	}
 	b.config = initialConfig{data: cm.Data, revision: cm.ResourceVersion, flags: doc.Flags, maintenance: doc.Maintenance, sections: templates, modules: b.tree.Modules, secret: b.secret}
 	return nil
+}
+
+// sectionFor makes the section of a module from what lies on disk.
+func sectionFor(m addons.Module) (*values.Section, error) {
+	return values.NewSection(m.Key, m.Schemas, m.Static...)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/decide"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -174,7 +175,7 @@ func (c *config) addSections(ctx actor.Context, msg addSections) {
 	c.tellMisplaced()
 	c.secretKnown()
 	if ctx.Sender() != nil {
-		ctx.Respond(modulesSpawned{})
+		ctx.Respond(work.ModulesSpawned{})
 	}
 }
 

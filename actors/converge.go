@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/decide"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -63,7 +64,7 @@ type converge struct {
 	began        time.Time
 	ready        bool // the first converge is over
 	cause        messages.Cause
-	span         span // of the start-up and the reload in progress
+	span         work.Span // of the start-up and the reload in progress
 }
 
 func newConverge(p *program, b *boot) *converge {
@@ -85,7 +86,7 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.explainOff()
 		c.listProblems()
 	case *actor.Stopping:
-		c.span.end(nil)
+		c.span.End(nil)
 	case messages.StartUp:
 		c.startUp(ctx)
 	case messages.ReloadModules:
@@ -100,17 +101,17 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.requestReload(ctx, msg.cause)
 	case messages.ExecuteTask:
 		c.execute(ctx, msg.Task)
-	case getDiscovery:
-		ctx.Respond(discovery{tree: c.tree, config: c.config, dynamic: c.dynamic, maintenance: c.maintenance, list: !c.listed, before: c.enabled, verdicts: c.verdicts, deployed: maps.Clone(c.deployed), purges: c.purges.Clone()})
+	case work.GetDiscovery:
+		ctx.Respond(work.Discovery{Tree: c.tree, Config: c.config, Dynamic: c.dynamic, Maintenance: c.maintenance, List: !c.listed, Before: c.enabled, Verdicts: c.verdicts, Deployed: maps.Clone(c.deployed), Purges: c.purges.Clone()})
 		return
-	case endPurges:
-		c.endPurges(ctx, msg.modules)
+	case work.EndPurges:
+		c.endPurges(ctx, msg.Modules)
 		return
-	case endAsks:
+	case work.EndAsks:
 		c.endAsks(ctx)
 		return
-	case mayPurge:
-		ctx.Respond(c.mayPurge(msg.release))
+	case work.MayPurge:
+		ctx.Respond(c.mayPurge(msg.Release))
 		return
 	case messages.ConfigChanged:
 		c.configChanged(ctx, msg)
@@ -142,15 +143,15 @@ func (c *converge) Receive(ctx actor.Context) {
 // startUp queues steps 1 and 2 and the first reload.
 func (c *converge) startUp(ctx actor.Context) {
 	cause := messages.Cause{Activation: messages.Startup}
-	c.span = c.program.convergeSpan(1, cause)
+	c.span = c.program.ConvergeSpan(1, cause)
 	c.log.Info("start-up begins", "globalHooks", len(c.globalHooks), "modules", len(c.tree.Modules))
 	c.tellMaintenance(ctx, c.maintenance) // who is thawed during the first discovery must know what it left out
 	var tasks []messages.Task
 	for _, hook := range hooks.ByOrder(c.globalHooks, hooks.OnStartup) {
-		tasks = append(tasks, c.program.task(messages.GlobalHooks, orderWork(hook, hooks.OnStartup), cause))
+		tasks = append(tasks, c.program.task(messages.GlobalHooks, work.OrderWork(hook, hooks.OnStartup), cause))
 	}
 	for _, hook := range c.globalHooks { // alphabetical, as they were found
-		for _, w := range synchronizations(hook) {
+		for _, w := range work.Synchronizations(hook) {
 			if hook.Config.Kubernetes[w.Bindings[0]].Queue == hooks.MainQueue {
 				tasks = append(tasks, c.program.task(messages.GlobalHooks, w, cause))
 			}
@@ -191,16 +192,21 @@ func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 	c.become(next)
 }
 
+// job makes what a run of converge needs.
+func (c *converge) job(t messages.Task) work.ReloadJob {
+	return work.ReloadJob{Job: work.Job{Shared: c.program.runs, Owner: messages.Converge, Task: t, Log: c.log}}
+}
+
 func (c *converge) execute(ctx actor.Context, t messages.Task) {
-	j := reloadJob{job{program: c.program, owner: messages.Converge, task: t, log: c.log}}
+	j := c.job(t)
 	switch work := t.Work.(type) {
 	case messages.ReloadModules:
 		c.beginReload(ctx, work.Cause)
 		refuse(ctx, t) // it is done: its steps are queued before it
 	case messages.DiscoverModules:
-		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.discover(run) }, func(ctx actor.Context, result any) { c.discovered(ctx, t, result) })
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Discover(run) }, func(ctx actor.Context, result any) { c.discovered(ctx, t, result) })
 	case messages.RunModules:
-		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.runModules(run, work.Names) }, nil)
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.RunModules(run, work.Names) }, nil)
 	case messages.PurgeRelease:
 		again := t.Queue == purgeQueue
 		if tried := c.purging[work.Release] != ""; tried != again {
@@ -210,7 +216,7 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 		if again {
 			c.purging[work.Release] = t.ID
 		}
-		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.purge(run, work.Release) },
+		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Purge(run, work.Release) },
 			func(_ actor.Context, purged any) {
 				delete(c.purging, work.Release)
 				if purged == true {
@@ -260,12 +266,12 @@ func (c *converge) beginReload(ctx actor.Context, cause messages.Cause) {
 	c.reload++
 	c.began = time.Now()
 	if c.reload > 1 {
-		c.span.end(nil) // it was overtaken, or is over
-		c.span = c.program.convergeSpan(c.reload, cause)
+		c.span.End(nil) // it was overtaken, or is over
+		c.span = c.program.ConvergeSpan(c.reload, cause)
 	}
 	var tasks []messages.Task
 	for _, hook := range hooks.ByOrder(c.globalHooks, hooks.BeforeAll) {
-		tasks = append(tasks, c.program.task(messages.GlobalHooks, orderWork(hook, hooks.BeforeAll), cause))
+		tasks = append(tasks, c.program.task(messages.GlobalHooks, work.OrderWork(hook, hooks.BeforeAll), cause))
 	}
 	tasks = append(tasks, c.program.task(messages.Converge, messages.DiscoverModules{}, cause))
 	for i := range tasks {
@@ -277,7 +283,7 @@ func (c *converge) beginReload(ctx actor.Context, cause messages.Cause) {
 // enqueue queues tasks as parts of the reload in progress.
 func (c *converge) enqueue(ctx actor.Context, head bool, tasks []messages.Task) {
 	for i := range tasks {
-		tasks[i].Trace = c.span.name()
+		tasks[i].Trace = c.span.Name()
 	}
 	c.program.enqueue(ctx, head, tasks...)
 }
@@ -286,36 +292,36 @@ func (c *converge) enqueue(ctx actor.Context, head bool, tasks []messages.Task) 
 // overtaken by a newer one, which discovers again (F10).
 func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	defer c.explainOff()
-	d, _ := result.(discovery)
-	gone := c.forgetRemoved(ctx, d.tree)
-	c.logNewWarnings(d.tree)
-	c.tree, c.discoveryFails = d.tree, ""
+	d, _ := result.(work.Discovery)
+	gone := c.forgetRemoved(ctx, d.Tree)
+	c.logNewWarnings(d.Tree)
+	c.tree, c.discoveryFails = d.Tree, ""
 	defer c.listProblems()
-	if d.list {
+	if d.List {
 		c.listed = true
-		for _, name := range d.releases {
+		for _, name := range d.Releases {
 			c.deployed[name] = true
 		}
-		for _, name := range d.others { // of a module that never adopted it, and is gone
+		for _, name := range d.Others { // of a module that never adopted it, and is gone
 			delete(c.deployed, name)
 		}
-		if len(d.others) > 0 && !slices.Equal(d.others, c.others) {
-			c.log.Info("releases that no addon-operator has installed are left alone", "releases", d.others)
+		if len(d.Others) > 0 && !slices.Equal(d.Others, c.others) {
+			c.log.Info("releases that no addon-operator has installed are left alone", "releases", d.Others)
 		}
-		c.others = d.others
+		c.others = d.Others
 	}
 	if c.phase == overtaken {
 		return
 	}
-	steps := c.steps(ctx, d.enabled)
+	steps := c.steps(ctx, d.Enabled)
 	c.logSteps(steps, d, gone)
-	c.enabled, c.verdicts, c.discoveredIn = d.enabled, d.verdicts, t.Reload
-	maps.DeleteFunc(c.unused, func(name string, _ []string) bool { return !slices.Contains(d.enabled, name) })
-	maps.Copy(c.unused, d.unused)
-	c.program.enabled.Store(&d.enabled)
-	ctx.Send(c.program.PID(configPath), scriptsAnswered{decide.Answers(d.verdicts)})
+	c.enabled, c.verdicts, c.discoveredIn = d.Enabled, d.Verdicts, t.Reload
+	maps.DeleteFunc(c.unused, func(name string, _ []string) bool { return !slices.Contains(d.Enabled, name) })
+	maps.Copy(c.unused, d.Unused)
+	c.program.enabled.Store(&d.Enabled)
+	ctx.Send(c.program.PID(configPath), scriptsAnswered{decide.Answers(d.Verdicts)})
 	c.tellMaintenance(ctx, c.maintenance)
-	for _, m := range d.tree.Modules {
+	for _, m := range d.Tree.Modules {
 		if !slices.Contains(steps.Run, m.Name) {
 			continue
 		}
@@ -328,13 +334,13 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	for _, name := range steps.Delete {
 		ctx.Send(c.program.owner(name), messages.SuspendModule{})
 	}
-	for _, m := range d.tree.Modules {
+	for _, m := range d.Tree.Modules {
 		if slices.Contains(steps.Keep, m.Name) {
 			ctx.Send(c.program.owner(m.Name), retireModule{})
 		}
 	}
 	afterAll := hooks.ByOrder(c.globalHooks, hooks.AfterAll)
-	c.enqueue(ctx, true, c.program.reloadTasks(steps, d.tree.Modules, t.Reload, afterAll, c.cause))
+	c.enqueue(ctx, true, c.program.reloadTasks(steps, d.Tree.Modules, t.Reload, afterAll, c.cause))
 }
 
 // forgetRemoved ends what modules do whose directories are gone; their releases are
@@ -356,7 +362,7 @@ func (c *converge) forgetRemoved(ctx actor.Context, next *addons.Tree) (gone []s
 // forgetModule notifies a module actor that its directory is gone.
 type forgetModule struct{}
 
-func (c *converge) logSteps(s decide.Steps, d discovery, gone []string) {
+func (c *converge) logSteps(s decide.Steps, d work.Discovery, gone []string) {
 	log := c.log
 	if len(gone) > 0 {
 		log = log.With("removed", gone)
@@ -373,7 +379,7 @@ func (c *converge) logSteps(s decide.Steps, d discovery, gone []string) {
 	}
 	news := !slices.Equal(off, c.told)
 	c.told = off
-	if slices.Equal(d.enabled, c.enabled) && len(s.Delete)+len(s.Purge) == 0 && c.ready && !news {
+	if slices.Equal(d.Enabled, c.enabled) && len(s.Delete)+len(s.Purge) == 0 && c.ready && !news {
 		log.Debug("modules discovered", "run", s.Run)
 		return
 	}
@@ -387,7 +393,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 		return
 	}
 	c.become(idle)
-	c.span.end(nil)
+	c.span.End(nil)
 	c.program.Metrics.Converge.Ended(c.cause, c.began)
 	log, text := c.log, "converged"
 	if held := c.purges.Held; len(held) > 0 {
@@ -403,7 +409,7 @@ func (c *converge) finished(ctx actor.Context, msg messages.ConvergeFinished) {
 	ctx.Send(c.program.PID(globalPath), messages.RememberValues{})
 	c.beginPostponed(ctx)
 	if msg.GlobalChanged {
-		c.reloadUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.cause).In(c.span.name()))
+		c.reloadUnlooped(ctx, messages.By(messages.ByHook, "afterAll hooks changed global values", c.cause).In(c.span.Name()))
 	}
 }
 

@@ -23,7 +23,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	// What this lifecycle does not have: pages, timers after failures, and what the random model kills in (TestRandom).
 	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown getKnownConfig " +
 		"AwaitSnapshots SynchronizeLater SnapshotsComplete SetAside asideDue BindingDeferred watchAgain watchOverflowed " +
-		"askAgain keepAgain delayedReload remindHeld slowedDue fought getHooks retireModule ConfigFlagsSaved scriptAgreed")
+		"askAgain keepAgain delayedReload remindHeld slowedDue fought GetHooks retireModule ConfigFlagsSaved scriptAgreed")
 	handled := handledMessages(t)
 	sprung := map[string]bool{}
 	for name, script := range map[string]*testkit.Script{"leads": crashScript("start"), "takes over": crashScript("standby")} {
@@ -124,7 +124,7 @@ func handledMessages(t *testing.T) []string {
 				return n.Name.Name == "Receive" || n.Name.Name == "receive"
 			case *ast.CaseClause:
 				for _, message := range n.List {
-					all[strings.TrimPrefix(types.ExprString(message), "messages.")] = true
+					all[strings.TrimPrefix(strings.TrimPrefix(types.ExprString(message), "messages."), "work.")] = true
 				}
 			}
 			return true

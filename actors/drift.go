@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/plan"
+	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/helm/dryrun"
 	"addon-operator/hooks"
@@ -65,12 +66,6 @@ type driftState struct {
 // driftDue is sent by a timer.
 type driftDue struct{ number int }
 
-// driftFound is the result of a look. known is false when the module must run anyway.
-type driftFound struct {
-	changes []dryrun.Change
-	known   bool
-}
-
 func (p *program) seeksDrift() bool {
 	return p.Plans != nil && (p.Drift == DriftReport || p.Drift == DriftCorrect)
 }
@@ -123,13 +118,13 @@ func (m *module) mayDrift() bool {
 	return m.life.phase == view.Ready && m.maintenance == "" && m.last.Action != "" && len(m.owner.alone)+len(m.owner.next) == 0
 }
 
-func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
+func (m *module) executeDrift(ctx actor.Context, a assignment, j work.ModuleJob) {
 	if !m.mayDrift() {
-		refuse(ctx, a.task)
+		refuse(ctx, a.Task)
 		return
 	}
-	m.drift.task = a.task.ID
-	a.work = func(run *supervisor.Run) (any, error) { return j.seekDrift(run) }
+	m.drift.task = a.Task.ID
+	a.work = func(run *supervisor.Run) (any, error) { return j.SeekDrift(run) }
 	a.succeeded = m.driftLooked
 	a.failed = func(at supervisor.Attempt) {
 		m.drift.failed = at.Err.Error()
@@ -138,28 +133,17 @@ func (m *module) executeDrift(ctx actor.Context, a assignment, j moduleJob) {
 	m.owner.start(ctx, m.unlessGone(a))
 }
 
-// seekDrift is the work of a CheckDrift task.
-func (j moduleJob) seekDrift(run *supervisor.Run) (driftFound, error) {
-	run.Step("look for drift")
-	merged, _ := j.known.values()
-	changes, known, err := j.program.Plans.Drift(run.Context(), helm.Module{Name: j.module.Name, Key: j.module.Key, Dir: j.module.Dir, Values: merged})
-	if err != nil {
-		return driftFound{}, fmt.Errorf("look for drift: %w", err)
-	}
-	return driftFound{changes, known}, nil
-}
-
 // driftLooked takes over what a look has found.
 func (m *module) driftLooked(ctx actor.Context, result any) {
-	found, _ := result.(driftFound)
-	if !m.mayDrift() || !found.known {
+	found, _ := result.(work.DriftFound)
+	if !m.mayDrift() || !found.Known {
 		m.drift.lookLater(m.program, m.name, m.program.DriftPeriod)
 		return
 	}
 	d := &m.drift
-	d.checked, d.failed, d.found = time.Now(), "", found.changes
-	m.program.Metrics.Modules.Drifted(m.name, len(found.changes))
-	told := plan.Drifted(found.changes)
+	d.checked, d.failed, d.found = time.Now(), "", found.Changes
+	m.program.Metrics.Modules.Drifted(m.name, len(found.Changes))
+	told := plan.Drifted(found.Changes)
 	d.report(m.log, m.program.Drift, told)
 	switch {
 	case len(told) == 0:

@@ -9,6 +9,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/decide"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -82,11 +83,11 @@ func (c *converge) askScripts(ctx actor.Context) {
 func (c *converge) askScript(ctx actor.Context, changed sectionChanged, m addons.Module, before []string) {
 	t := c.program.task(messages.Converge, messages.DiscoverModules{}, changed.cause)
 	t.Queue = "" // it is in none
-	j := reloadJob{job{program: c.program, owner: messages.Converge, task: t, log: c.log}}
+	j := c.job(t)
 	c.runs.Start(ctx, supervisor.Task{
 		ID: c.asks.id(), AllowFailure: true,
 		Work: func(run *supervisor.Run) (any, error) {
-			return j.enabledScript(run, m, j.program.global.Load(), before)
+			return j.EnabledScript(run, m, c.program.global.Load(), before)
 		},
 		Succeeded: func(ctx actor.Context, answer any) { c.scriptAnswered(ctx, changed, answer) },
 		Failed: func(at supervisor.Attempt) {
@@ -175,13 +176,6 @@ func (c *converge) sectionsChanged(names []string, cause messages.Cause) (run []
 	return run
 }
 
-// endAsks asks converge to leave the scripts to the discovery that begins; it answers asksEnded when
-// none of them runs.
-type (
-	endAsks   struct{}
-	asksEnded struct{}
-)
-
 func (c *converge) endAsks(ctx actor.Context) {
 	c.awaitAsks = append(c.awaitAsks, ctx.Sender())
 	c.asks.due = nil
@@ -196,7 +190,7 @@ func (c *converge) answerAsksEnded(ctx actor.Context) {
 		return
 	}
 	for _, pid := range c.awaitAsks {
-		ctx.Send(pid, asksEnded{})
+		ctx.Send(pid, work.AsksEnded{})
 	}
 	c.awaitAsks = nil
 }

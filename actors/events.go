@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 )
@@ -72,7 +73,7 @@ func (m *monitors) resyncHeld(ctx actor.Context, key messages.WatchKey, mon *mon
 		Hook: mon.hook.Name, Binding: hooks.OnKubernetes, Resync: []messages.KubernetesBinding{{Index: key.Binding.Index, Name: mon.binding.Name}},
 	}, messages.Cause{Activation: messages.BySync, Detail: "too many events of binding " + mon.binding.Name})
 	t.Queue, t.AllowFailure = mon.binding.Queue, mon.binding.AllowFailure
-	m.program.overflowed(t, []overflow{{binding: mon.binding.Name, events: mon.dropped}})
+	m.program.runs.Overflowed(t, []work.Overflow{{Binding: mon.binding.Name, Events: mon.dropped}})
 	m.program.enqueue(ctx, false, t)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -60,7 +61,7 @@ func (g *globalHooks) receive(ctx actor.Context) {
 
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	j := g.owner.job(t)
-	a := assignment{job: j, queue: ctx.Sender()}
+	a := assignment{Job: j, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunHook:
 		hook, err := g.owner.hook(work.Hook)
@@ -72,22 +73,16 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		if work.Binding == hooks.AfterAll {
 			g.beginAfterAll(t.Reload)
 		}
-		a.work = func(run *supervisor.Run) (any, error) { return nil, j.runHook(run, hook, work) }
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.RunHook(run, hook, work) }
 	case messages.SynchronizeHook:
 		hook, err := g.owner.hook(work.Hook)
 		if err != nil || g.owner.needless(work) {
 			refuse(ctx, t)
 			return
 		}
-		a.work = func(run *supervisor.Run) (any, error) { return nil, j.synchronize(run, hook, work) }
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.Synchronize(run, hook, work) }
 	case messages.AwaitSynchronization:
-		a.work = func(run *supervisor.Run) (any, error) {
-			run.Step("wait for Synchronization in other queues")
-			run, s := j.span(run, "wait for synchronization", about{})
-			err := j.ask(run, messages.AwaitSynchronized{Trace: traceOf(run)})
-			s.end(err)
-			return nil, err
-		}
+		a.work = func(run *supervisor.Run) (any, error) { return nil, j.AwaitSynchronized(run) }
 		a.succeeded = g.startedUp
 	case messages.FinishReload:
 		g.finishReload(ctx, t.Reload)
@@ -124,7 +119,7 @@ func (g *globalHooks) finishReload(ctx actor.Context, reload int) {
 }
 
 // known implements applier.
-func (g *globalHooks) known() known { return g.owner.known() }
+func (g *globalHooks) known() work.Known { return g.owner.known() }
 
 // patches implements applier: a global hook may touch global and *Enabled flags (D20).
 func (g *globalHooks) patches(r hooks.Result) (config, memory values.Patch, flags flagChanges, err error) {

@@ -1,12 +1,9 @@
 package actors
 
 import (
-	"fmt"
-	"io/fs"
-
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/addons"
+	"addon-operator/actors/work"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
 )
@@ -15,28 +12,13 @@ import (
 // was removed.
 type directoryGone struct{ err error }
 
-// stillThere distinguishes a module without hooks or chart from one whose directory was removed.
-func stillThere(m addons.Module) error {
-	if m.Gone() {
-		return fmt.Errorf("directory %s of the module: %w", m.Dir, fs.ErrNotExist)
-	}
-	return nil
-}
-
-// awaitQuiet asks a module to answer moduleQuiet as soon as nothing of it runs: two Helm
-// actions on its release at the same time would break it.
-type (
-	awaitQuiet  struct{}
-	moduleQuiet struct{}
-)
-
 // answerQuiet is called after every message: runs end by one.
 func (m *module) answerQuiet(ctx actor.Context) {
 	if m.owner.runs.Len() > 0 {
 		return
 	}
 	for _, pid := range m.awaitQuiet {
-		ctx.Send(pid, moduleQuiet{})
+		ctx.Send(pid, work.ModuleQuiet{})
 	}
 	m.awaitQuiet = nil
 }
@@ -55,9 +37,9 @@ func (m *module) unlessGone(a assignment) assignment {
 	}
 	a.succeeded = func(ctx actor.Context, result any) {
 		if gone, ok := result.(directoryGone); ok {
-			m.log.Warn("the directory of the module is gone: its task is dropped, all modules are discovered again", "task", a.task.String(), "err", gone.err)
+			m.log.Warn("the directory of the module is gone: its task is dropped, all modules are discovered again", "task", a.Task.String(), "err", gone.err)
 			m.forget(ctx)
-			ctx.Send(m.program.PID(convergePath), messages.ReloadModules{Cause: messages.By(messages.ByDirectory, m.name+" was removed", a.task.Cause)})
+			ctx.Send(m.program.PID(convergePath), messages.ReloadModules{Cause: messages.By(messages.ByDirectory, m.name+" was removed", a.Task.Cause)})
 			return
 		}
 		if succeeded != nil {

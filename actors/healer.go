@@ -12,6 +12,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -81,14 +82,8 @@ type (
 	objectGone     struct{ object helm.Object }
 	releaseChanged struct{ release string }
 	runBegan       struct{ module string }
-	releaseApplied struct {
-		module  string
-		objects []helm.Object
-		back    []helm.Object // of those that were gone
-	}
 	// objectsGone says to a module what Helm must apply again; a run that did sends objectsBack.
 	objectsGone struct{ objects []helm.Object }
-	objectsBack struct{ objects []helm.Object }
 	runEnded    struct {
 		module string
 		hooks  bool
@@ -117,7 +112,7 @@ func (h *healer) Receive(ctx actor.Context) {
 		h.releaseChanged(ctx, msg.release)
 	case runBegan:
 		h.runBegan(msg.module)
-	case releaseApplied:
+	case work.ReleaseApplied:
 		h.releaseApplied(ctx, msg)
 	case runEnded:
 		h.runEnded(ctx, msg)
@@ -194,17 +189,17 @@ func (h *healer) lost(ctx actor.Context, module string, p *patient, o helm.Objec
 	}
 }
 
-func (h *healer) releaseApplied(ctx actor.Context, msg releaseApplied) {
-	p := h.patient(msg.module)
-	h.disown(msg.module, p)
-	p.stage, p.objects, p.changed = after, msg.objects, false
-	for _, o := range msg.objects {
-		h.owners[o] = append(h.owners[o], msg.module)
+func (h *healer) releaseApplied(ctx actor.Context, msg work.ReleaseApplied) {
+	p := h.patient(msg.Module)
+	h.disown(msg.Module, p)
+	p.stage, p.objects, p.changed = after, msg.Objects, false
+	for _, o := range msg.Objects {
+		h.owners[o] = append(h.owners[o], msg.Module)
 	}
-	for _, o := range msg.back {
+	for _, o := range msg.Back {
 		delete(p.gone, o)
 	}
-	h.forgetFights(ctx, msg.module, p)
+	h.forgetFights(ctx, msg.Module, p)
 }
 
 func (h *healer) runEnded(ctx actor.Context, msg runEnded) {

@@ -8,6 +8,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -29,7 +30,7 @@ func TestGoneAtTheEndOfARun(t *testing.T) {
 		spawned(t, p, modulePath+"web", actor.ReceiveFunc(func(actor.Context) {}))
 		pid := spawned(t, p, healerPath, newHealer(t.Context(), p))
 		p.Send(pid, runBegan{"web"})
-		p.Send(pid, releaseApplied{"web", []helm.Object{o}, nil})
+		p.Send(pid, work.ReleaseApplied{Module: "web", Objects: []helm.Object{o}})
 		p.Send(pid, objectGone{o})
 		p.Send(pid, runEnded{"web", hooks})
 		if hooks {

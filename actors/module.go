@@ -8,6 +8,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -81,10 +82,10 @@ func (m *module) receive(ctx actor.Context) bool {
 	switch msg := ctx.Message().(type) {
 	case messages.ExecuteTask:
 		m.execute(ctx, msg.Task)
-	case getHooks:
+	case work.GetHooks:
 		m.getHooks(ctx)
-	case startedUp:
-		m.startSchedules(ctx, msg.task)
+	case work.StartedUp:
+		m.startSchedules(ctx, msg.Task)
 	case messages.EnableModule:
 		m.enable(ctx)
 	case messages.SuspendModule:
@@ -104,15 +105,15 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.retire(ctx)
 	case objectsGone:
 		m.gone = append(m.gone, msg.objects...)
-	case objectsBack:
-		m.gone = slices.DeleteFunc(m.gone, func(o helm.Object) bool { return slices.Contains(msg.objects, o) })
+	case work.ObjectsBack:
+		m.gone = slices.DeleteFunc(m.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
 	case fought:
 		m.fights = msg.fights
 	case messages.SetMaintenance:
 		m.setMaintenance(ctx, msg.Mode)
 	case scriptAgreed:
 		m.reconcile(ctx, msg.cause)
-	case awaitQuiet:
+	case work.AwaitQuiet:
 		m.awaitQuiet = append(m.awaitQuiet, ctx.Sender())
 	default:
 		return false
@@ -129,13 +130,13 @@ func (m *module) startSchedules(ctx actor.Context, task string) {
 }
 
 // known implements applier.
-func (m *module) known() known {
+func (m *module) known() work.Known {
 	k := m.owner.known()
-	k.loaded, k.started, k.begun = m.loaded, m.life.started(), m.begun
-	k.maintenance, k.crdsDue = m.maintenance, m.crdsDue
-	k.gone = slices.Clone(m.gone)
+	k.Loaded, k.Started, k.Begun = m.loaded, m.life.started(), m.begun
+	k.Maintenance, k.CRDsDue = m.maintenance, m.crdsDue
+	k.Gone = slices.Clone(m.gone)
 	if m.program.Drift == DriftCorrect {
-		k.drifted = m.drift.correcting
+		k.Drifted = m.drift.correcting
 	}
 	return k
 }
@@ -143,7 +144,7 @@ func (m *module) known() known {
 // execute begins a task. Tasks of a module that is switched off are dropped as done (E12).
 func (m *module) execute(ctx actor.Context, t messages.Task) {
 	j := m.moduleJob(t)
-	a := assignment{job: j.job, queue: ctx.Sender()}
+	a := assignment{Job: j.Job, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
 	case messages.RunModule:
 		m.executeRun(ctx, a, j)
@@ -156,19 +157,19 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 		m.life.become(view.Deleting)
 		// Again, for a Helm action that ended after the module was suspended.
 		m.forgetRelease()
-		a.work = func(run *supervisor.Run) (any, error) { return j.deleteModule(run) }
+		a.work = func(run *supervisor.Run) (any, error) { return j.DeleteModule(run) }
 		a.succeeded, a.failed, a.parks, a.release = m.deleted, m.countFailure, m.program.Isolate, true
 		m.owner.startAlone(ctx, m.unlessGone(a))
 	case messages.CheckDrift:
 		m.executeDrift(ctx, a, j)
 	case messages.RunHook:
-		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.runHook(run, hook, work) })
+		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.RunHook(run, hook, work) })
 	case messages.SynchronizeHook:
 		if m.owner.needless(work) {
 			refuse(ctx, t)
 			return
 		}
-		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.synchronize(run, hook, work) })
+		m.executeHook(ctx, a, work.Hook, func(run *supervisor.Run, hook hooks.Hook) error { return j.Synchronize(run, hook, work) })
 	default:
 		m.log.Error("task refused", "task", t.String(), "err", errNoSuchWork)
 		refuse(ctx, t)
@@ -177,9 +178,9 @@ func (m *module) execute(ctx actor.Context, t messages.Task) {
 
 // moduleJob makes what a run needs to take the module through its life. The directory, and
 // the root it lies in, may be others than at the start.
-func (m *module) moduleJob(t messages.Task) moduleJob {
-	j := moduleJob{m.owner.job(t), m.module}
-	j.workingDir = m.module.Root
+func (m *module) moduleJob(t messages.Task) work.ModuleJob {
+	j := work.ModuleJob{Job: m.owner.job(t), Module: m.module}
+	j.WorkingDir = m.module.Root
 	return j
 }
 
@@ -187,28 +188,28 @@ func (m *module) moduleJob(t messages.Task) moduleJob {
 func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
 	hook, err := m.owner.hook(name)
 	if err != nil || m.life.off() {
-		m.miss(a.task)
-		m.owner.unqueued(a.task)
-		refuse(ctx, a.task)
+		m.miss(a.Task)
+		m.owner.unqueued(a.Task)
+		refuse(ctx, a.Task)
 		return
 	}
 	a.work = func(run *supervisor.Run) (any, error) { return nil, work(run, hook) }
 	a.cancelled = func(ctx actor.Context) {
-		ctx.Send(a.queue, messages.SetAside{ID: a.task.ID}) // nothing: all of it is kept here, or due again, or dropped
-		m.miss(a.task)
+		ctx.Send(a.queue, messages.SetAside{ID: a.Task.ID}) // nothing: all of it is kept here, or due again, or dropped
+		m.miss(a.Task)
 		if !m.life.off() && !m.owner.runs.Ending() { // switched on again while the run was ending
-			m.program.again(ctx, a.task)
+			m.program.again(ctx, a.Task)
 		}
 	}
 	m.owner.start(ctx, m.unlessGone(a))
 }
 
-func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
+func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	switch m.life.phase {
 	case view.Disabled, view.Suspended, view.Deleting:
 		// A run that was queued before the module was disabled must not start it again, not
 		// even when its delete has failed and is parked.
-		refuse(ctx, a.task)
+		refuse(ctx, a.Task)
 		return
 	case view.Waiting:
 		m.life.become(view.Starting)
@@ -217,9 +218,9 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 	}
 	m.delayed.stop()
 	m.stopDrift(ctx)
-	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.task.Cause.Chain()}
-	a.work = func(run *supervisor.Run) (any, error) { return j.runModule(run) }
-	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.task, result) }
+	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain()}
+	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
+	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
 	a.cancelled = m.runEnded
 	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
 	a.begins = func() { m.program.Send(m.program.PID(healerPath), runBegan{m.name}) }
@@ -228,23 +229,23 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j moduleJob) {
 
 // ran ends a module run.
 func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
-	outcome, _ := result.(moduleRan)
+	outcome, _ := result.(work.ModuleRan)
 	m.runEnded(ctx)
 	m.succeeded = time.Now()
-	if !outcome.untouched {
-		m.last, m.crdsDue = outcome.release, false
-		m.tellUnstable(t, outcome.release)
+	if !outcome.Untouched {
+		m.last, m.crdsDue = outcome.Release, false
+		m.tellUnstable(t, outcome.Release)
 		m.drift.correcting = nil
 		m.drift.lookLater(m.program, m.name, driftMoment)
 	}
 	m.life.become(view.Ready)
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
-		run.Release = outcome.describe()
+		run.Release = outcome.Describe()
 		m.lastRun = &run
 	}
-	if outcome.changed { // G5.4: at once, as the next task
-		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.trace))
+	if outcome.Changed { // G5.4: at once, as the next task
+		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.Trace))
 		again.Reload, again.Trace = t.Reload, t.Trace
 		m.runAgain(ctx, true, again)
 	}
@@ -267,18 +268,6 @@ func (m *module) forgetRelease() {
 func (m *module) countFailure(supervisor.Attempt) {
 	m.failed = time.Now()
 	m.program.Metrics.Modules.Failed(m.name, m.life.phase)
-}
-
-// describe says what became of the release.
-func (r moduleRan) describe() string {
-	switch o := r.release; {
-	case r.untouched:
-		return "left alone: the module is under maintenance"
-	case o.Action == "":
-		return "no chart"
-	default:
-		return fmt.Sprintf("%s, revision %d: %s", o.Action, o.Revision, o.Reason)
-	}
 }
 
 // patches implements applier: a hook of a module may touch its own section only (D20).

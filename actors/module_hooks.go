@@ -7,6 +7,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -17,9 +18,6 @@ import (
 // In a large house the questions for --config take as long as all hooks of the first converge.
 // The modules' runs take turns, so that hooks are asked in alphabetical order (C3); who needs
 // its hooks at once does not wait for its turn.
-
-// getHooks asks a module for its hooks; they are loaded when they are not yet, and handed over.
-type getHooks struct{}
 
 // loading is what a module remembers while its hooks are loaded.
 type loading struct {
@@ -36,10 +34,10 @@ type loading struct {
 func (m *module) getHooks(ctx actor.Context) {
 	switch {
 	case m.loaded:
-		ctx.Respond(handed{known: m.known()})
+		ctx.Respond(work.Handed{Known: m.known()})
 		return
 	case m.life.off() && m.life.phase != view.Deleting:
-		ctx.Respond(handed{m.known(), errNotLoaded})
+		ctx.Respond(work.Handed{Known: m.known(), Err: errNotLoaded})
 		return
 	}
 	m.loading.awaiting = append(m.loading.awaiting, ctx.Sender())
@@ -66,7 +64,7 @@ func (m *module) loadHooks(ctx actor.Context) {
 				defer m.program.loads.Release(1)
 			}
 			run.Step("ask hooks for --config")
-			return loadModuleHooks(run.Context(), m.program.World, mod, m.log)
+			return work.LoadModuleHooks(run.Context(), m.program.Hooks, mod, m.log)
 		},
 		Succeeded: func(ctx actor.Context, result any) {
 			m.owner.hooks, _ = result.([]hooks.Hook)
@@ -88,15 +86,15 @@ func (m *module) loadEnded(ctx actor.Context) {
 	if len(m.loading.awaiting) == 0 {
 		return
 	}
-	answer := handed{known: m.known()}
+	answer := work.Handed{Known: m.known()}
 	if !m.loaded {
 		if m.loading.err == nil && !m.owner.runs.Ending() {
 			m.loadHooks(ctx)
 			return
 		}
-		answer.err = m.loading.err
-		if answer.err == nil {
-			answer.err = errNotLoaded
+		answer.Err = m.loading.err
+		if answer.Err == nil {
+			answer.Err = errNotLoaded
 		}
 	}
 	for _, pid := range m.loading.awaiting {

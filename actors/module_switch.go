@@ -26,7 +26,7 @@ func (m *module) miss(t messages.Task) {
 // again queues tasks that did not end as they should.
 func (p *program) again(ctx actor.Context, tasks ...messages.Task) {
 	for _, t := range tasks {
-		t.ID = p.newTaskID()
+		t.ID = p.runs.NewTaskID()
 		p.enqueue(ctx, false, t)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -147,7 +148,7 @@ func (m *monitors) Receive(ctx actor.Context) {
 
 func (m *monitors) getSnapshots(ctx actor.Context, msg messages.GetSnapshots) {
 	for i, b := range msg.Hook.Config.Kubernetes {
-		key := messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}
+		key := messages.WatchKey{Owner: msg.Owner, Binding: work.BindingKey(msg.Hook, i)}
 		if m.adopted(key, msg.Hook) {
 			continue
 		}
@@ -171,7 +172,7 @@ func (m *monitors) warmUp(ctx actor.Context, msg warmUp) {
 	}
 	for _, hook := range msg.hooks {
 		for i, b := range hook.Config.Kubernetes {
-			key := messages.WatchKey{Owner: msg.owner, Binding: bindingKey(hook, i)}
+			key := messages.WatchKey{Owner: msg.owner, Binding: work.BindingKey(hook, i)}
 			if m.watches[key] != nil {
 				continue
 			}
@@ -291,7 +292,7 @@ func (m *monitors) lookLater(ctx actor.Context) {
 // was lost since.
 func (m *monitors) blocked(msg messages.GetSnapshots) string {
 	for i, b := range msg.Hook.Config.Kubernetes {
-		mon := m.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
+		mon := m.watches[messages.WatchKey{Owner: msg.Owner, Binding: work.BindingKey(msg.Hook, i)}]
 		if mon == nil || mon.complete() {
 			continue
 		}
@@ -349,7 +350,7 @@ func (m *monitors) synchronizationEnded(msg messages.SynchronizationEnded) {
 
 func (m *monitors) snapshots(msg messages.GetSnapshots) (out messages.Snapshots, complete bool) {
 	for i, b := range msg.Hook.Config.Kubernetes {
-		mon := m.watches[messages.WatchKey{Owner: msg.Owner, Binding: bindingKey(msg.Hook, i)}]
+		mon := m.watches[messages.WatchKey{Owner: msg.Owner, Binding: work.BindingKey(msg.Hook, i)}]
 		switch {
 		case mon == nil: // its module was disabled meanwhile, and the run is being cancelled
 			return messages.Snapshots{Err: errors.New("the watches of this hook were stopped")}, true

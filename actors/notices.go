@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
@@ -78,19 +79,9 @@ func forEverybody(err error) string {
 	case errors.As(err, &invalid):
 		return invalid.Error()
 	}
-	var crds *crdError
+	var crds *work.CRDError
 	if errors.As(err, &crds) {
 		return crds.Error()
 	}
 	return "the log and 'addon-operator queue list' have the details"
 }
-
-// crdError is why the definitions of kinds that modules bring are not in the cluster. It
-// quotes files of modules and the API server.
-type crdError struct{ err error }
-
-// Error implements error.
-func (e *crdError) Error() string { return "CRDs of modules: " + e.err.Error() }
-
-// Unwrap returns the cause.
-func (e *crdError) Unwrap() error { return e.err }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"addon-operator/actors/decide"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/messages/view"
 	"addon-operator/values"
@@ -14,11 +15,11 @@ import (
 const shownOff = 30
 
 // listOff says in the order of modules which are off by a discovery, and why.
-func (c *converge) listOff(d discovery) []string {
+func (c *converge) listOff(d work.Discovery) []string {
 	var off []string
-	for _, m := range d.tree.Modules {
-		if !slices.Contains(d.enabled, m.Name) {
-			off = append(off, m.Name+": "+c.whyOff(d.verdicts[m.Name], m))
+	for _, m := range d.Tree.Modules {
+		if !slices.Contains(d.Enabled, m.Name) {
+			off = append(off, m.Name+": "+c.whyOff(d.Verdicts[m.Name], m))
 		}
 	}
 	if more := len(off) - shownOff; more > 0 {

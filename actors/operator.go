@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/metrics"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -34,7 +35,7 @@ func New(w World) *Operator {
 		w.Metrics = metrics.New(metrics.DefaultPrefix)
 	}
 	p := newProgram(system, w)
-	w.Metrics.Watch(metrics.Sources{Actors: system.Inspector, Critical: !w.Isolate, Leadership: w.Leadership, Hanging: p.running.hanging})
+	w.Metrics.Watch(metrics.Sources{Actors: system.Inspector, Critical: !w.Isolate, Leadership: w.Leadership, Hanging: p.runs.Hanging})
 	return &Operator{program: p}
 }
 
@@ -118,6 +119,9 @@ func (o *Operator) Inspector() *supervisor.Inspector { return o.program.Inspecto
 // Metrics are the figures of the operator.
 func (o *Operator) Metrics() *metrics.Metrics { return o.program.Metrics }
 
+// HangingHooks lists the hooks and enabled scripts that have been running for a minute or more.
+func (o *Operator) HangingHooks() []view.RunningHook { return o.program.runs.Hanging() }
+
 // Hide gives a text without the secrets in the values.
 func (o *Operator) Hide(text string) string { return o.program.Secrets.Hide(text) }
 
@@ -182,9 +186,9 @@ func (o *operator) Receive(ctx actor.Context) {
 		o.useQueues(ctx, msg)
 	case queueEmpty:
 		o.queueEmpty(ctx, msg)
-	case spawnModules:
-		if err := o.spawnModules(ctx, msg.modules); err != nil {
-			ctx.Respond(modulesSpawned{err})
+	case work.SpawnModules:
+		if err := o.spawnModules(ctx, msg.Modules); err != nil {
+			ctx.Respond(work.ModulesSpawned{Err: err})
 		}
 	case messages.ShutDown:
 		o.shutDown(ctx)

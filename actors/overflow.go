@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -53,7 +54,7 @@ func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 		}
 	}
 	if mon.shown && !m.standby { // else it was not shown, or its owner learns now that it comes later
-		for _, w := range synchronizations(mon.hook) {
+		for _, w := range work.Synchronizations(mon.hook) {
 			w.Late, w.Again, w.Instead = true, true, mon.hook.Config.Version != hooks.V0 // which knows no Synchronization
 			m.synchronizeLater(ctx, messages.SynchronizeLater{
 				Owner: msg.watch.Owner, Queue: mon.hook.Config.Kubernetes[w.Bindings[0]].Queue, Hook: mon.hook, Work: w,

@@ -3,11 +3,13 @@ package actors
 import (
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -43,8 +45,8 @@ type owner struct {
 	hooks        []hooks.Hook
 	synchronized map[messages.BindingKey]bool
 	deferred     map[messages.BindingKey]bool // these are not waited for
-	limits       limits
-	unfinished   unfinished
+	limits       work.Limits
+	unfinished   work.Unfinished
 }
 
 // convergedValues are the values at the end of the last converge, which people compare with.
@@ -84,8 +86,8 @@ func (o *owner) receive(ctx actor.Context) bool {
 		o.awaitSynchronized(ctx, msg)
 	case messages.RetryNow:
 		o.retryNow()
-	case handOver:
-		ctx.Respond(handed{known: o.self.known()})
+	case work.HandOver:
+		ctx.Respond(work.Handed{Known: o.self.known()})
 	case messages.GetValues:
 		ctx.Respond(o.values())
 	case messages.ListHooks:
@@ -103,7 +105,7 @@ func (o *owner) reset() {
 	o.hooks = nil
 	o.synchronized, o.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	o.section = o.section.WithoutPatches()
-	o.unfinished.clear()
+	o.unfinished.Clear()
 }
 
 // setConfig replaces the ConfigMap layer; saved patches are replayed over it (D22). The
@@ -145,6 +147,22 @@ func (o *owner) hook(name string) (hooks.Hook, error) {
 }
 
 // job makes what a run needs to run hooks of this owner.
-func (o *owner) job(t messages.Task) job {
-	return job{program: o.program, owner: o.name, workingDir: o.workingDir, task: t, known: &known{}, log: o.log, limits: &o.limits, unfinished: &o.unfinished}
+func (o *owner) job(t messages.Task) work.Job {
+	return work.Job{Shared: o.program.runs, Owner: o.name, WorkingDir: o.workingDir, Task: t, Known: &work.Known{}, Log: o.log, Limits: &o.limits, Unfinished: &o.unfinished}
+}
+
+// known is what an owner hands over; modules add to it.
+func (o *owner) known() work.Known {
+	return work.Known{
+		Global: o.program.global.Load(), Own: o.section, Enabled: o.program.enabledModules(),
+		Hooks: o.hooks, Synchronized: maps.Clone(o.synchronized), Deferred: maps.Clone(o.deferred),
+	}
+}
+
+// enabledModules are those that the last discovery has enabled.
+func (p *program) enabledModules() []string {
+	if names := p.enabled.Load(); names != nil {
+		return *names
+	}
+	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"addon-operator/actors/decide"
 	"addon-operator/actors/plan"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
 	"addon-operator/messages"
@@ -49,11 +50,11 @@ func (o *Operator) Plan(ctx context.Context, request view.PlanRequest) (view.Pla
 
 // collect asks the actors for what a plan is made from.
 func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
-	d, err := askFor[discovery](ctx, o, messages.Converge, getDiscovery{})
+	d, err := askFor[work.Discovery](ctx, o, messages.Converge, work.GetDiscovery{})
 	if err != nil {
 		return plan.Known{}, err
 	}
-	tree, err := d.tree.Refresh(o.program.Dirs)
+	tree, err := d.Tree.Refresh(o.program.Dirs)
 	if err != nil {
 		return plan.Known{}, err
 	}
@@ -61,14 +62,14 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	if err != nil {
 		return plan.Known{}, err
 	}
-	known.Enabling = decide.Enabling{Dynamic: d.dynamic, Scripts: decide.Answers(d.verdicts)}
-	known.Running = func(m addons.Module, _ bool) bool { return slices.Contains(d.before, m.Name) }
+	known.Enabling = decide.Enabling{Dynamic: d.Dynamic, Scripts: decide.Answers(d.Verdicts)}
+	known.Running = func(m addons.Module, _ bool) bool { return slices.Contains(d.Before, m.Name) }
 	known.GlobalHooksRan = true
-	maps.Copy(known.Reload.Deployed, d.deployed)
-	known.Reload.Purges = d.purges
+	maps.Copy(known.Reload.Deployed, d.Deployed)
+	known.Reload.Purges = d.Purges
 	known.Sections[values.GlobalKey] = o.program.global.Load()
 	for _, m := range tree.Modules {
-		old := slices.ContainsFunc(d.tree.Modules, func(old addons.Module) bool { return old.Name == m.Name && old.Dir == m.Dir })
+		old := slices.ContainsFunc(d.Tree.Modules, func(old addons.Module) bool { return old.Name == m.Name && old.Dir == m.Dir })
 		if err := o.collectFrom(ctx, &known, m, old); err != nil {
 			return plan.Known{}, err
 		}
@@ -89,16 +90,16 @@ func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.
 		known.Sections[m.Key] = section
 		return nil
 	}
-	got, err := askFor[handed](ctx, o, "module/"+m.Name, handOver{})
+	got, err := askFor[work.Handed](ctx, o, "module/"+m.Name, work.HandOver{})
 	if err != nil {
 		return err
 	}
-	known.Sections[m.Key] = got.known.own
-	if !got.known.started {
+	known.Sections[m.Key] = got.Known.Own
+	if !got.Known.Started {
 		return nil
 	}
 	known.HookValues[m.Name] = ""
-	if len(got.known.hooks) > 0 {
+	if len(got.Known.Hooks) > 0 {
 		known.HookValues[m.Name] = view.HookValuesRemembered
 	}
 	return nil
@@ -106,7 +107,7 @@ func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.
 
 // plannable is what files and the cluster say.
 func (w World) plannable(ctx context.Context, tree *addons.Tree) (plan.Known, error) {
-	releases, _, err := w.concerned(ctx, tree.Modules)
+	releases, _, err := w.Concerned(ctx, tree.Modules)
 	if err != nil {
 		return plan.Known{}, err
 	}

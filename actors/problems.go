@@ -3,12 +3,10 @@ package actors
 import (
 	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"addon-operator/addons"
-	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
 )
@@ -18,27 +16,6 @@ import (
 
 // shownProblems is how many problems of a module are shown; a schema may have a hundred.
 const shownProblems = 10
-
-// unusedFiles says which files in a directory of hooks look like hooks and are none. What cannot be read is reported by who
-// loads the hooks.
-func unusedFiles(dir, prefix string, scope hooks.Scope) []string {
-	_, unused, err := hooks.Find(dir, prefix, scope)
-	if err != nil {
-		return nil
-	}
-	return unused
-}
-
-// unusedFilesOf looks into the modules that are enabled from now on: their hooks are loaded next.
-func unusedFilesOf(d discovery) map[string][]string {
-	unused := map[string][]string{}
-	for _, m := range d.tree.Modules {
-		if slices.Contains(d.enabled, m.Name) && !slices.Contains(d.before, m.Name) {
-			unused[m.Name] = unusedFiles(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
-		}
-	}
-	return unused
-}
 
 // listProblems works out what is shown of the modules, and shows what is new as an Event, too. The map is not changed
 // afterwards.

@@ -170,7 +170,7 @@ func (q *queue) next(ctx actor.Context) {
 	now := time.Now()
 	head, rest, more := firstRun(q.pending[0])
 	if more {
-		rest.ID = q.program.newTaskID()
+		rest.ID = q.program.runs.NewTaskID()
 		q.pending[0] = rest
 	} else {
 		q.pending = slices.Delete(q.pending, 0, 1)

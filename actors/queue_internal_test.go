@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -73,7 +74,7 @@ func line(waiting []messages.Task) string {
 func TestWaiting(t *testing.T) {
 	order := func(id string) messages.Task {
 		hook := hooks.Hook{File: hooks.File{Name: "a.sh"}, Config: &hooks.Config{}}
-		return messages.Task{ID: id, Owner: "dns", Work: orderWork(hook, hooks.BeforeHelm)}
+		return messages.Task{ID: id, Owner: "dns", Work: work.OrderWork(hook, hooks.BeforeHelm)}
 	}
 	allowed := func(t messages.Task) messages.Task {
 		t.AllowFailure = true

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"addon-operator/actors/plan"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
@@ -29,23 +30,23 @@ func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, er
 	if o.program.Renderer == nil {
 		return helm.Module{}, errors.New("nothing can be rendered here")
 	}
-	d, err := askFor[discovery](ctx, o, messages.Converge, getDiscovery{})
+	d, err := askFor[work.Discovery](ctx, o, messages.Converge, work.GetDiscovery{})
 	if err != nil {
 		return helm.Module{}, err
 	}
-	i := slices.IndexFunc(d.tree.Modules, func(m addons.Module) bool { return m.Name == name })
+	i := slices.IndexFunc(d.Tree.Modules, func(m addons.Module) bool { return m.Name == name })
 	if i < 0 {
 		return helm.Module{}, fmt.Errorf("there is no module %s", name)
 	}
-	m := d.tree.Modules[i]
+	m := d.Tree.Modules[i]
 	if !charts.Exists(m.Dir) {
 		return helm.Module{}, fmt.Errorf("module %s has no chart, so there is nothing to render", name)
 	}
-	got, err := askFor[handed](ctx, o, "module/"+name, handOver{})
+	got, err := askFor[work.Handed](ctx, o, "module/"+name, work.HandOver{})
 	if err != nil {
 		return helm.Module{}, err
 	}
-	merged, _ := got.known.values()
+	merged, _ := got.Known.Values()
 	return helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged}, nil
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/scenario"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/testkit"
 )
@@ -63,8 +64,11 @@ func manyModules(b *testing.B, n int) (*actors.Operator, *scenario.Cluster) {
 	log, trace := slog.New(slog.DiscardHandler), testkit.NewTrace()
 	memory := scenario.NewCluster(scenario.DefaultVersion, log)
 	operator := actors.New(actors.World{
-		Log: log, Hooks: testkit.NewHooks(nil, trace), Releases: testkit.NewReleases(trace), ConfigMap: memory.ConfigMap, Objects: memory, Writes: b.Context(),
-		Dirs: addons.Dirs{Modules: []string{modules}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
+		Services: work.Services{
+			Log: log, Hooks: testkit.NewHooks(nil, trace), Releases: testkit.NewReleases(trace), Objects: memory, Writes: b.Context(),
+			Dirs: addons.Dirs{Modules: []string{modules}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
+		},
+		ConfigMap: memory.ConfigMap,
 	})
 	untilReady(b, operator)
 	return operator, memory

@@ -4,12 +4,13 @@ import (
 	"maps"
 	"slices"
 
+	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
 // Secrets are the texts that may never be shown: what is in the Secret with values, and what schemas mark with x-secret (D41).
 // Whoever writes to people hides them: the log, events, pages, traces and plans. The zero value knows none.
-type Secrets struct{ now shared[secrets] }
+type Secrets struct{ now supervisor.Shared[secrets] }
 
 // secrets are those of one moment.
 type secrets struct {
@@ -23,7 +24,7 @@ const maxPast = 1000
 
 // Know replaces the texts of one source.
 func (s *Secrets) Know(who string, texts []string) {
-	s.now.change(func(now secrets) secrets {
+	s.now.Change(func(now secrets) secrets {
 		before := now.known[who]
 		if slices.Equal(before, texts) {
 			return now
@@ -54,4 +55,4 @@ func (s *Secrets) Know(who string, texts []string) {
 func (s *Secrets) Hide(text string) string { return s.Hider().Text(text) }
 
 // Hider hides them in trees.
-func (s *Secrets) Hider() *values.Hider { return s.now.get().hider }
+func (s *Secrets) Hider() *values.Hider { return s.now.Get().hider }

@@ -5,13 +5,13 @@ import (
 	"encoding/json"
 	"log/slog"
 	"maps"
-	"path/filepath"
 	"slices"
 	"strconv"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/decide"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -156,7 +156,7 @@ func (s *standby) load(run *supervisor.Run, modules []addons.Module, first bool)
 	}
 	for _, m := range modules {
 		run.Step("load hooks of %s", m.Name)
-		found, err := loadModuleHooks(run.Context(), s.program.World, m, s.log.With("module", m.Name))
+		found, err := work.LoadModuleHooks(run.Context(), s.program.Hooks, m, s.log.With("module", m.Name))
 		if run.Context().Err() != nil {
 			return result // this replica leads, or stops
 		}
@@ -168,16 +168,6 @@ func (s *standby) load(run *supervisor.Run, modules []addons.Module, first bool)
 		result.hooks[m.Name] = found
 	}
 	return result
-}
-
-// loadModuleHooks finds the hooks of a module. A module may have none, but not for want of
-// its directory: it would be without hooks when the directory is back.
-func loadModuleHooks(ctx context.Context, w World, m addons.Module, log *slog.Logger) ([]hooks.Hook, error) {
-	found, err := loadHooks(ctx, w, m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module, log)
-	if err == nil {
-		err = stillThere(m)
-	}
-	return found, err
 }
 
 func (s *standby) loaded(ctx actor.Context, result any) {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 )
@@ -36,9 +37,9 @@ func (o *owner) bindingDeferred(ctx actor.Context, msg messages.BindingDeferred)
 func (o *owner) awaitSynchronized(ctx actor.Context, msg messages.AwaitSynchronized) {
 	o.awaiting = append(o.awaiting, ctx.Sender())
 	for _, hook := range o.hooks {
-		for _, w := range synchronizations(hook) {
+		for _, w := range work.Synchronizations(hook) {
 			queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
-			deferred := o.deferred[bindingKey(hook, w.Bindings[0])]
+			deferred := o.deferred[work.BindingKey(hook, w.Bindings[0])]
 			if queue == hooks.MainQueue || deferred || o.queued[queuedKey(w)] || o.allSynchronized(hook, w) {
 				continue
 			}
@@ -54,20 +55,20 @@ func (o *owner) awaitSynchronized(ctx actor.Context, msg messages.AwaitSynchroni
 func (o *owner) answerAwaiting(ctx actor.Context) {
 	for _, hook := range o.hooks {
 		for i, b := range hook.Config.Kubernetes {
-			key := bindingKey(hook, i)
+			key := work.BindingKey(hook, i)
 			if b.WaitForSynchronization && b.Queue != hooks.MainQueue && !o.synchronized[key] && !o.deferred[key] {
 				return
 			}
 		}
 	}
 	for _, pid := range o.awaiting {
-		ctx.Send(pid, handed{known: o.self.known()})
+		ctx.Send(pid, work.Handed{Known: o.self.known()})
 	}
 	o.awaiting = nil
 }
 
 func (o *owner) allSynchronized(hook hooks.Hook, w messages.SynchronizeHook) bool {
-	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !o.synchronized[bindingKey(hook, i)] })
+	return !slices.ContainsFunc(w.Bindings, func(i int) bool { return !o.synchronized[work.BindingKey(hook, i)] })
 }
 
 // unqueued notes that a Synchronization task has ended, or was dropped.
@@ -78,30 +79,6 @@ func (o *owner) unqueued(t messages.Task) {
 }
 
 func queuedKey(w messages.SynchronizeHook) string { return fmt.Sprint(w.Hook, w.Bindings) }
-
-func bindingKey(hook hooks.Hook, i int) messages.BindingKey {
-	return messages.BindingKey{Hook: hook.Name, Index: i}
-}
-
-// synchronizations are the Synchronization runs of a hook: one for each binding, in the
-// order of definition, and one for all bindings of a group that share a queue (C41, X24).
-func synchronizations(hook hooks.Hook) []messages.SynchronizeHook {
-	var out []messages.SynchronizeHook
-	byGroup := map[string]int{}
-	for i, b := range hook.Config.Kubernetes {
-		if b.Group != "" {
-			key := b.Group + "\x00" + b.Queue
-			if at, ok := byGroup[key]; ok {
-				out[at].Bindings = append(out[at].Bindings, i)
-				out[at].Names = append(out[at].Names, b.Name)
-				continue
-			}
-			byGroup[key] = len(out)
-		}
-		out = append(out, messages.SynchronizeHook{Hook: hook.Name, Bindings: []int{i}, Names: []string{b.Name}})
-	}
-	return out
-}
 
 // needless reports whether a Synchronization has succeeded already, and is no repetition:
 // after a flip the same one may have been queued twice.

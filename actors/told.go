@@ -3,11 +3,15 @@ package actors
 import (
 	"maps"
 	"time"
+
+	"addon-operator/supervisor"
 )
 
 // told decides when a repeated event is logged: at once, and then at
 // distances that double. Events are spared by who records them.
-type told struct{ known shared[map[string]telling] }
+type told struct {
+	known supervisor.Shared[map[string]telling]
+}
 
 type telling struct {
 	next, last time.Time
@@ -26,7 +30,7 @@ const (
 // due reports whether to report this event, which happened once more.
 func (t *told) due(what string, now time.Time) (due bool) {
 	over := func(_ string, k telling) bool { return now.Sub(k.last) > tellQuiet }
-	t.known.change(func(before map[string]telling) map[string]telling {
+	t.known.Change(func(before map[string]telling) map[string]telling {
 		known := map[string]telling{}
 		maps.Copy(known, before)
 		k, ok := known[what]

@@ -30,7 +30,7 @@ func TestTold(t *testing.T) {
 	for i := range 2 * tellKept {
 		list.due(fmt.Sprint(i), now)
 	}
-	if len(list.known.get()) > tellKept {
-		t.Errorf("%d are remembered", len(list.known.get()))
+	if len(list.known.Get()) > tellKept {
+		t.Errorf("%d are remembered", len(list.known.Get()))
 	}
 }

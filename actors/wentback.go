@@ -6,6 +6,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -67,10 +68,10 @@ func (m *monitors) resyncAll(ctx actor.Context, cause messages.Cause) {
 }
 
 func (m *monitors) resyncHook(ctx actor.Context, owner string, hook hooks.Hook, cause messages.Cause) {
-	for _, work := range synchronizations(hook) {
-		work.Again = true
-		t := m.program.task(owner, work, cause)
-		t.Queue = hook.Config.Kubernetes[work.Bindings[0]].Queue
+	for _, w := range work.Synchronizations(hook) {
+		w.Again = true
+		t := m.program.task(owner, w, cause)
+		t.Queue = hook.Config.Kubernetes[w.Bindings[0]].Queue
 		m.program.enqueue(ctx, false, t)
 	}
 }

@@ -3,22 +3,17 @@ package actors
 import (
 	"context"
 	"log/slog"
-	"strconv"
 	"sync/atomic"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 	"github.com/cenkalti/backoff/v4"
-	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
-	"addon-operator/actors/metrics"
 	"addon-operator/actors/plan"
-	"addon-operator/addons"
+	"addon-operator/actors/work"
 	"addon-operator/helm"
-	"addon-operator/hooks"
 	"addon-operator/kube"
-	"addon-operator/kube/objectpatch"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -28,15 +23,12 @@ import (
 // World is all that the actors can touch outside their mailboxes. Package cmd/operator and testkit
 // fill it; nothing in it is changed afterwards.
 type World struct {
-	Log       *slog.Logger
-	Hooks     HookRunner
-	Releases  Releases
+	work.Services
 	ConfigMap ConfigMap
 	// Secret is the Secret with values, the layer above the ConfigMap (D40); nil for none.
 	Secret Secret
 	// Secrets are the texts that are never shown; nil for a set of its own.
 	Secrets *Secrets
-	Objects Objects
 	// LastValid may be nil: then an invalid ConfigMap ends the start (D16).
 	LastValid LastValid
 	// ReleaseWatch may be nil: then releases are not healed.
@@ -48,28 +40,16 @@ type World struct {
 	Notices Notices
 	// Renderer may be nil: then charts cannot be rendered on request.
 	Renderer plan.Renderer
-	// Plans may be nil: then there are no plans, and nobody looks for drift.
-	Plans plan.Helm
 	// Drift says what to do with objects that others changed: DriftReport, DriftCorrect, or
 	// nothing; DriftPeriod is the time between two looks at a module.
 	Drift       string
 	DriftPeriod time.Duration
-	// CRDs may be nil: then modules bring none.
-	CRDs CRDs
 	// Watch begins to watch objects. It returns at once; notify and synced are called from
 	// one goroutine in order (kube.Watcher.Watch).
 	Watch func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (Watch, error)
 	// WentBack begins to report watches that saw the API server go back to an earlier state
 	// (kube.Client.WentBack). It may be nil: then this is not noticed.
 	WentBack func(ctx context.Context, notify func(watch string))
-	Metrics  *metrics.Metrics
-	// Writes is the context of what Helm does. It is done when Helm must stop writing at once: at the
-	// end of the grace period. Cancelling a task does not stop Helm in the middle.
-	Writes context.Context
-	// Dirs are searched again at each reload.
-	Dirs addons.Dirs
-	// IgnoredRelease is never purged: the release that deployed the operator itself (E10, B6).
-	IgnoredRelease string
 	// AllowPurge and PurgeShare say which purges are held back until a person allows them (P1).
 	AllowPurge bool
 	PurgeShare int
@@ -78,12 +58,6 @@ type World struct {
 	// Isolate parks a module whose run fails: it is retried outside of the main queue, and the
 	// others go on. Without it the failing run stays at the head of main (seed 001).
 	Isolate bool
-	// Width is how many modules of the same order may run side by side; 0 counts as 1.
-	Width int
-	// JQLibrary are directories of modules that the filters of object patches import.
-	JQLibrary []string
-	// Tracer makes spans of what the operator does; nil for none.
-	Tracer trace.Tracer
 	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() view.Leadership
 	// WarmUp reads ahead what a follower can; nil for nothing.
@@ -95,33 +69,11 @@ type World struct {
 	// Observe is called with each message before its actor handles it, and returns what to call when that
 	// is done; asked: a run waits for its answer. Optional.
 	Observe func(actor *actor.PID, message any, asked bool) (handled func())
-	// HookTimeout is the time limit that Hooks gives to hooks that set none, for the report of one that hangs; 0
-	// means none.
-	HookTimeout time.Duration
 	// SnapshotLimit is how many bytes the snapshot of one binding may take, and those of all bindings one and a half of it; 0
 	// means any number.
 	SnapshotLimit int
 	// Backoff makes the delays between the attempts at a task; nil for those of rule F7.
 	Backoff func() backoff.BackOff
-}
-
-// HookRunner runs executables. Package hooks implements it.
-type HookRunner interface {
-	Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error)
-	Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
-	Enabled(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)
-}
-
-// Releases installs and removes charts. Package helm implements it.
-type Releases interface {
-	Apply(ctx context.Context, m helm.Module) (helm.Outcome, error)
-	Uninstall(ctx context.Context, release string) (existed bool, err error)
-	// Purge is Uninstall for a release whose module is gone (G7); one that Ours does not
-	// know counts as missing.
-	Purge(ctx context.Context, release string) (existed bool, err error)
-	Releases(ctx context.Context) ([]string, error)
-	// Ours returns those of the given releases that an operator has installed.
-	Ours(ctx context.Context, releases []string) ([]string, error)
 }
 
 // ReleaseWatch reports what others do to releases and their objects (H13). Package helm
@@ -157,23 +109,6 @@ type LastValid interface {
 	String() string
 }
 
-// Objects changes objects for hooks (chapter k). Package kube implements it.
-type Objects interface {
-	// CheckObjectPatches says what cannot be right with operations, without writing.
-	CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error
-	// ApplyObjectPatches executes operations and returns those that have failed.
-	ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error)
-}
-
-// CRDs installs the definitions that modules bring and waits until their kinds are served
-// (chapter m). Definitions implements it.
-type CRDs interface {
-	// EnsureCRDs takes name, directory and values of each module.
-	EnsureCRDs(ctx context.Context, modules []helm.Module) error
-	// EnsureSubcharts installs those of subcharts that have been enabled since.
-	EnsureSubcharts(ctx context.Context, m helm.Module) error
-}
-
 // Watch is a running watch with its snapshot. Package kube implements it.
 type Watch interface {
 	Snapshot() (objects []kube.Object, seq uint64)
@@ -185,8 +120,7 @@ type Watch interface {
 type program struct {
 	*supervisor.System
 	World
-	tasks *atomic.Int64       // counts tasks, for their IDs
-	shows *atomic.Int64       // counts Synchronization runs, writes and runs of hooks, for their names
+	runs  *work.Shared
 	loads *semaphore.Weighted // of modules that load their hooks at the same time
 
 	// global are the global values, which global-hooks alone replaces; enabled are the modules that
@@ -194,8 +128,7 @@ type program struct {
 	global  atomic.Pointer[values.Section]
 	enabled atomic.Pointer[[]string]
 
-	running *runningHooks
-	told    told // of loops
+	told told // of loops
 	// secretOff: the Secret with values is not read or written.
 	secretOff atomic.Bool
 }
@@ -204,40 +137,32 @@ func newProgram(system *supervisor.System, w World) *program {
 	if w.Secrets == nil {
 		w.Secrets = &Secrets{}
 	}
-	return &program{System: system, World: w, tasks: &atomic.Int64{}, shows: &atomic.Int64{}, loads: semaphore.NewWeighted(int64(max(1, w.Width))), running: &runningHooks{log: w.Log}}
+	p := &program{System: system, World: w, loads: semaphore.NewWeighted(int64(max(1, w.Width)))}
+	p.runs = work.NewShared(w.Services, p.notify)
+	return p
 }
 
 // paths of the actors
 const (
-	operatorPath = "operator"
-	modulePath   = operatorPath + "/module/"
-	queuePath    = operatorPath + "/queue/"
-	globalPath   = operatorPath + "/" + messages.GlobalHooks
-	convergePath = operatorPath + "/" + messages.Converge
+	operatorPath = work.Root
+	modulePath   = work.ModulePath
+	queuePath    = work.QueuePath
+	globalPath   = work.GlobalPath
+	convergePath = work.ConvergePath
+	monitorsPath = work.MonitorsPath
+	healerPath   = work.HealerPath
 	configPath   = operatorPath + "/config"
-	monitorsPath = operatorPath + "/monitors"
 	schedulePath = operatorPath + "/schedule"
-	healerPath   = operatorPath + "/healer"
 	standbyPath  = operatorPath + "/standby"
 )
 
 // owner is the address of an owner of tasks.
-func (p *program) owner(name string) *actor.PID {
-	switch name {
-	case messages.GlobalHooks:
-		return p.PID(globalPath)
-	case messages.Converge:
-		return p.PID(convergePath)
-	}
-	return p.PID(modulePath + name)
-}
+func (p *program) owner(name string) *actor.PID { return p.PID(work.OwnerPath(name)) }
 
 // task makes a task for the main queue.
 func (p *program) task(owner string, work messages.Work, cause messages.Cause) messages.Task {
-	return messages.Task{ID: p.newTaskID(), Queue: messages.MainQueue, Owner: owner, Work: work, Cause: cause}
+	return p.runs.NewTask(owner, work, cause)
 }
-
-func (p *program) newTaskID() string { return strconv.FormatInt(p.tasks.Add(1), 10) }
 
 // enqueue sends tasks to their queue: the main queue always exists, others come and go, which
 // the operator sees to. The path from one sender to one queue is always the same, so the
@@ -255,20 +180,6 @@ func (p *program) enqueue(ctx actor.Context, head bool, tasks ...messages.Task) 
 		ctx.Send(to, messages.Enqueue{Queue: queue, Tasks: tasks[:n:n], Head: head})
 		tasks = tasks[n:]
 	}
-}
-
-// ask is supervisor.Run.Ask with a typed answer.
-func ask[Answer any](run *supervisor.Run, to *actor.PID, question any) (Answer, error) {
-	var none Answer
-	got, err := run.Ask(to, question)
-	if err != nil {
-		return none, err
-	}
-	answer, ok := got.(Answer)
-	if !ok {
-		return none, supervisor.UnexpectedAnswer(to, question, got)
-	}
-	return answer, nil
 }
 
 // unhandled is the last case of every actor: the lifecycle of the library is silent,

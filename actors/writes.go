@@ -1,20 +1,15 @@
 package actors
 
 import (
-	"context"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
-	"addon-operator/helm"
-	"addon-operator/hooks"
+	"addon-operator/actors/work"
 	"addon-operator/kube"
-	"addon-operator/kube/objectpatch"
 	"addon-operator/messages"
-	"addon-operator/supervisor"
 )
 
 // What the operator writes comes back as events of hooks that watch it. The write has a cause, and
@@ -118,61 +113,17 @@ func (w *writes) causeOf(name messages.ObjectName, msg messages.ObjectChanged) (
 	return messages.Cause{}, false
 }
 
-// writesOf notifies monitors that the object patches of a hook are about to be done; the caller calls
-// written when they are.
-func (j job) writesOf(run *supervisor.Run, hook hooks.Hook, objects []objectpatch.Patch) (ctx context.Context, written func()) {
-	begun := messages.ObjectsPatched{
-		Write: j.program.shows.Add(1),
-		Cause: messages.By(messages.ByHook, hook.Name+" patched objects", j.task.Cause).In(traceOf(run)),
-	}
-	for _, o := range objects {
-		begun.Objects = append(begun.Objects, messages.ObjectName{Kind: strings.ToLower(o.Kind), Namespace: o.Namespace, Name: o.Name})
-	}
-	monitors := j.program.PID(monitorsPath)
-	run.Tell(monitors, begun)
-	ended := messages.ObjectsWritten{Write: begun.Write}
-	ctx = kube.ReportWritten(run.Context(), func(o kube.Written) {
-		name := messages.ObjectName{Kind: strings.ToLower(o.Kind), Namespace: o.Namespace, Name: o.Name}
-		ended.Versions = append(ended.Versions, messages.ObjectVersion{ObjectName: name, Version: o.Version})
-	})
-	return ctx, func() { run.Tell(monitors, ended) }
-}
-
-// helmWrites is writesOf for an object of the release.
-func (j moduleJob) helmWrites(run *supervisor.Run, o helm.Object) (written func(version string)) {
-	name := messages.ObjectName{Kind: strings.ToLower(o.GVK.Kind), Namespace: o.Namespace, Name: o.Name}
-	begun := messages.ObjectsPatched{
-		Write: j.program.shows.Add(1), Objects: []messages.ObjectName{name},
-		Cause: messages.By(messages.ByHelm, "Helm wrote objects of release "+j.owner, j.task.Cause).In(traceOf(run)),
-	}
-	monitors := j.program.PID(monitorsPath)
-	run.Tell(monitors, begun)
-	return func(version string) {
-		ended := messages.ObjectsWritten{Write: begun.Write}
-		if version != "" {
-			ended.Versions = []messages.ObjectVersion{{ObjectName: name, Version: version}}
-		}
-		run.Tell(monitors, ended)
-	}
-}
-
-// tellRun notifies monitors that the process of a hook begins, if it watches anything; the caller
-// calls ended when it is over.
-func (j job) tellRun(run *supervisor.Run, hook hooks.Hook, contexts []hooks.Context) (ended func()) {
-	if len(hook.Config.Kubernetes) == 0 {
-		return func() {}
-	}
-	other := func(c hooks.Context) bool {
-		return c.Type != hooks.TypeEvent && c.Type != hooks.TypeGroup && c.WatchEvent == ""
-	}
-	monitors, id := j.program.PID(monitorsPath), j.program.shows.Add(1)
-	run.Tell(monitors, messages.HookBegan{Owner: j.owner, Hook: hook.Name, Run: id, ByEvents: !slices.ContainsFunc(contexts, other)})
-	return func() { run.Tell(monitors, messages.HookEnded{Owner: j.owner, Hook: hook.Name, Run: id}) }
-}
-
 // describeEvent is what a cause says of an event.
 func describeEvent(mon *monitor, msg messages.ObjectChanged) string {
 	return describeObject(mon.binding.Kind, msg.Namespace, msg.Name) + " " + msg.Event + ", binding " + mon.binding.Name
+}
+
+// describeObject names an object for people.
+func describeObject(kind, namespace, name string) string {
+	if namespace != "" {
+		name = namespace + "/" + name
+	}
+	return kind + " " + name
 }
 
 // slow lets an event that is part of a loop wait, and those of the same object that come meanwhile
@@ -225,7 +176,7 @@ func (e *slowedEvent) join(p *program, t messages.Task) {
 func (e slowedEvent) size() (n int) {
 	w, _ := e.task.Work.(messages.RunHook)
 	for _, t := range w.Triggers {
-		n += held(t)
+		n += work.Held(t)
 	}
 	return n
 }

@@ -4,7 +4,8 @@
 // and state a fact (ObjectChanged, TaskDone). Messages are values and are never written
 // to once sent; they carry no context, func, PID or mutex. Messages that only actors of
 // package actors exchange are declared there, next to their handlers: in the second part of
-// the table. A test compares it with the types, with what actors handle and with their answers.
+// the table. What belongs to runs, such as their questions, is in package actors/work: in the third
+// part. A test compares the table with the types, with what actors handle and with their answers.
 //
 // Also in here: what tasks do (task.go: the types of Work) and what messages consist of. They may
 // describe and count themselves for people; other behaviour is not allowed. What people are
@@ -81,8 +82,6 @@
 //	of package actors    sender            receiver
 //
 //	areYouReady          cmd               operator
-//	spawnModules         discovery         operator
-//	modulesSpawned       operator, config  discovery
 //	useQueues            module            operator
 //	queueEmpty           queue             operator
 //	asideDue             monitors          operator
@@ -102,32 +101,17 @@
 //	keepAgain            timer             config
 //	lead                 operator          config, monitors
 //
-//	getDiscovery         run, server       converge
-//	discovery            converge          run, server
-//	endAsks              discovery         converge
-//	asksEnded            converge          discovery
-//	endPurges            discovery         converge
-//	purgesEnded          converge          discovery
-//	mayPurge             run               converge
-//	purgeable            converge          run
 //	confirmPurge         config            converge
 //	sectionChanged       module            converge
 //	askAgain             timer             converge
 //	delayedReload        timer             converge
 //	remindHeld           timer             converge
 //
-//	handOver             run, server       module, global-hooks
-//	getHooks             run               module
-//	handed               module, global    run, server
-//	startedUp            run               module
 //	adoptModule          operator          module
 //	forgetModule         converge          module
 //	retireModule         converge          module
 //	scriptAgreed         converge          module
-//	awaitQuiet           run               module
-//	moduleQuiet          module            run
 //	objectsGone          healer            module
-//	objectsBack          run               module
 //	fought               healer            module
 //	driftDue             timer             module
 //
@@ -142,7 +126,6 @@
 //
 //	objectGone           kube              healer
 //	releaseChanged       kube              healer
-//	releaseApplied       run               healer
 //	runBegan             module            healer
 //	runEnded             module            healer
 //	moduleGone           module            healer
@@ -154,4 +137,28 @@
 //	flagsMoved           config            standby
 //	getWarm              cmd               standby
 //	warmth               standby           cmd
+//
+//	of package work      sender            receiver
+//
+//	SpawnModules         discovery         operator
+//	ModulesSpawned       operator, config  discovery
+//
+//	GetDiscovery         run, server       converge
+//	Discovery            converge          run, server
+//	EndAsks              discovery         converge
+//	AsksEnded            converge          discovery
+//	EndPurges            discovery         converge
+//	PurgesEnded          converge          discovery
+//	MayPurge             run               converge
+//	Purgeable            converge          run
+//
+//	HandOver             run, server       module, global-hooks
+//	GetHooks             run               module
+//	Handed               module, global    run, server
+//	StartedUp            run               module
+//	AwaitQuiet           run               module
+//	ModuleQuiet          module            run
+//	ObjectsBack          run               module
+//
+//	ReleaseApplied       run               healer
 package messages

@@ -34,7 +34,7 @@ type Task struct {
 	AllowFailure bool
 	// Work does the task. It may block, must return soon after the run's context is done
 	// and is called again for each attempt. Its goroutine is the run's own: it must not
-	// touch its owner's fields, only [Run.Ask] it.
+	// touch its owner's fields, only [Ask] it.
 	Work func(*Run) (result any, err error)
 	// Begins is called in the owner's goroutine before each attempt, to hand over what Work
 	// needs. Optional.
@@ -312,13 +312,8 @@ func (r *Run) Step(format string, args ...any) {
 	r.system.Inspector.Publish(r.self, RunStatus{Step: fmt.Sprintf(format, args...), Attempt: r.attempt})
 }
 
-// Ask sends a message to an actor and waits for its answer. It fails when the run is cancelled.
-func (r *Run) Ask(to *actor.PID, message any) (any, error) {
-	return r.system.Ask(r.ctx, to, message)
-}
-
-// Tell sends a message to an actor.
-func (r *Run) Tell(to *actor.PID, message any) { r.system.Send(to, message) }
+// Tell sends a message to the actor with the given path.
+func (r *Run) Tell(path string, message any) { r.system.Send(r.system.PID(path), message) }
 
 // Turn asks for a turn of the dispatcher, and returns what waits for it. Goroutines of a run
 // that work side by side begin with it, so that a test decides which is first.

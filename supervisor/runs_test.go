@@ -355,7 +355,7 @@ func TestTaskThatComesWhileTheOwnerStops(t *testing.T) {
 func TestRunAsksItsOwner(t *testing.T) {
 	onStage(t, func(s *stage) {
 		pid, runs := s.owner("owner")
-		other := s.spawn("other", func() actor.Actor {
+		s.spawn("other", func() actor.Actor {
 			return function(func(ctx actor.Context) {
 				if text, ok := ctx.Message().(string); ok && text != "silence" {
 					ctx.Respond("answer to " + text)
@@ -365,14 +365,20 @@ func TestRunAsksItsOwner(t *testing.T) {
 		s.do(pid, func(ctx actor.Context) {
 			runs().Start(ctx, s.task("t1", func(r *supervisor.Run) (any, error) {
 				r.Step("asks")
-				return r.Ask(other, "question")
+				return supervisor.Ask[string](r, "other", "question")
 			}))
 		})
 		s.expect("0s t1 works, 0 failed", "0s t1 succeeded: answer to question", "0s t1 ended: done")
 		s.do(pid, func(ctx actor.Context) {
+			allowed := s.task("t3", func(r *supervisor.Run) (any, error) { return supervisor.Ask[int](r, "other", "question") })
+			allowed.AllowFailure = true
+			runs().Start(ctx, allowed)
+		})
+		s.expect("0s t3 works, 0 failed", "0s t3 failed 1: bug: actor other answered string with string, final true, bug false, next in 0s", "0s t3 ended: failed, allowed")
+		s.do(pid, func(ctx actor.Context) {
 			runs().Start(ctx, s.task("t2", func(r *supervisor.Run) (any, error) {
-				r.Tell(other, "silence")
-				_, err := r.Ask(other, "silence")
+				r.Tell("other", "silence")
+				_, err := supervisor.Ask[string](r, "other", "silence")
 				s.note("%v", err)
 				return nil, err
 			}))

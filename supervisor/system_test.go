@@ -150,15 +150,6 @@ func TestNamesOfRootsAreUnique(t *testing.T) {
 	})
 }
 
-func TestUnexpectedAnswer(t *testing.T) {
-	onStage(t, func(s *stage) {
-		err := supervisor.UnexpectedAnswer(s.PID("echo"), "question", 5)
-		if got, want := err.Error(), "bug: actor echo answered string with int"; got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
-	})
-}
-
 // Design 2: a bug in an actor that is no run ends the process, and is logged with its stack before; neither
 // the actor nor its supervisor handles anything in between. A typed failure is no excuse.
 func TestCrashEndsTheProcess(t *testing.T) {

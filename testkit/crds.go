@@ -15,10 +15,10 @@ type crds struct {
 	takes time.Duration
 }
 
-// EnsureSubcharts implements actors.CRDs.
+// EnsureSubcharts implements work.CRDs.
 func (c *crds) EnsureSubcharts(context.Context, helm.Module) error { return nil }
 
-// EnsureCRDs implements actors.CRDs.
+// EnsureCRDs implements work.CRDs.
 func (c *crds) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
 	for _, m := range modules {
 		c.trace.Add("CRDs of %s", filepath.Base(m.Dir))

@@ -82,7 +82,7 @@ func (h *Hooks) sleep(ctx context.Context, name string, d time.Duration) (slept 
 	return slept
 }
 
-// Configure implements actors.HookRunner.
+// Configure implements work.HookRunner.
 func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error) {
 	if err := h.begin(ctx, file.Name+scenario.AskConfig); err != nil {
 		return nil, err
@@ -102,7 +102,7 @@ func (h *Hooks) Configure(ctx context.Context, file hooks.File, workingDir strin
 	return []hooks.Hook{{File: file, Config: config}}, nil
 }
 
-// Run implements actors.HookRunner.
+// Run implements work.HookRunner.
 func (h *Hooks) Run(ctx context.Context, run hooks.Run) (result hooks.Result, err error) {
 	contexts := describe(run.Contexts)
 	h.sched.await("hook " + run.Hook.Name) // that of another queue may begin at the same time
@@ -209,7 +209,7 @@ func countObjects(c hooks.Context) int {
 	return n
 }
 
-// Enabled implements actors.HookRunner.
+// Enabled implements work.HookRunner.
 func (h *Hooks) Enabled(ctx context.Context, e hooks.EnabledScript) (answer hooks.Answer, err error) {
 	name := e.Module + "/enabled"
 	leave := h.witness.enter("the enabled script of "+e.Module, "discovery")

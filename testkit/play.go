@@ -16,6 +16,7 @@ import (
 	"addon-operator/actors"
 	"addon-operator/actors/metrics"
 	"addon-operator/actors/scenario"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/hooks"
 )
@@ -258,11 +259,15 @@ func (p *player) startBy(start func(*actors.Operator, context.Context) error) er
 func (p *player) World() (actors.World, error) {
 	p.witness.oneByOne = !p.isolate && p.width <= 1
 	world := actors.World{
-		Log: p.Trace.Logger(slog.LevelDebug, p.witness.logLine), Hooks: p.hooks, Releases: p.releases, ReleaseWatch: p.releases, Plans: p.releases, Notices: notices{p.Trace},
-		WentBack: p.onWentBack, Metrics: p.metrics,
-		Isolate: p.isolate, Width: p.width, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched, IgnoredRelease: "operator-itself",
+		Services: work.Services{
+			Log: p.Trace.Logger(slog.LevelDebug, p.witness.logLine), Hooks: p.hooks, Releases: p.releases, Plans: p.releases, Metrics: p.metrics,
+			Width: p.width, IgnoredRelease: "operator-itself",
+			Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
+		},
+		ReleaseWatch: p.releases, Notices: notices{p.Trace},
+		WentBack: p.onWentBack,
+		Isolate:  p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
 		AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
-		Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 	}
 	if p.secretForbidden {
 		world.Secret = forbiddenSecret{p.Cluster.Secret}

@@ -80,7 +80,7 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 	return nil
 }
 
-// Apply implements actors.Releases.
+// Apply implements work.Releases.
 func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outcome, err error) {
 	leave := r.witness.enter("helm upgrade of "+m.Name, "release "+m.Name, "module "+m.Name)
 	defer func() { leave(event{module: m.Name, what: "install", ok: err == nil}) }()
@@ -127,14 +127,14 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	return outcome, r.deploy(m, &outcome)
 }
 
-// Uninstall implements actors.Releases.
+// Uninstall implements work.Releases.
 func (r *Releases) Uninstall(ctx context.Context, name string) (existed bool, err error) {
 	leave := r.witness.enter("helm uninstall of "+name, "release "+name, "module "+name)
 	defer func() { leave(event{module: name, what: "uninstall", ok: err == nil}) }()
 	return r.uninstall(ctx, name)
 }
 
-// Purge implements actors.Releases.
+// Purge implements work.Releases.
 func (r *Releases) Purge(ctx context.Context, name string) (existed bool, err error) {
 	if r.isForeign(name) {
 		r.trace.Add("helm leaves %s alone", name)
@@ -149,7 +149,7 @@ func (r *Releases) isForeign(name string) bool {
 	return r.deployed[name].foreign
 }
 
-// Ours implements actors.Releases.
+// Ours implements work.Releases.
 func (r *Releases) Ours(_ context.Context, releases []string) (ours []string, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,7 +174,7 @@ func (r *Releases) uninstall(ctx context.Context, name string) (bool, error) {
 	return existed, r.undeploy(name)
 }
 
-// Releases implements actors.Releases.
+// Releases implements work.Releases.
 func (r *Releases) Releases(context.Context) ([]string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

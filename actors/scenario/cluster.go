@@ -225,12 +225,12 @@ func (c *Cluster) Delete(r Reference) (bool, error) {
 	return c.Server.Delete(r.APIVersion, r.Kind, r.Namespace, r.Name)
 }
 
-// CheckObjectPatches implements actors.Objects.
+// CheckObjectPatches implements work.Objects.
 func (c *Cluster) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
 	return c.Client.CheckObjectPatches(ctx, patches)
 }
 
-// ApplyObjectPatches implements actors.Objects.
+// ApplyObjectPatches implements work.Objects.
 func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	refused := c.Faults.Take(FaultOfObjects, len(patches))
 	select {

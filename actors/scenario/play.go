@@ -13,6 +13,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"addon-operator/actors"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -150,8 +151,11 @@ func (p *play) World() (actors.World, error) {
 	r.hooks, r.releases = runner, releases
 	r.crds = actors.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
 	return actors.World{
-		Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, ReleaseWatch: releaseWatch{p.Cluster.Server}, HealDelay: time.Millisecond,
-		Dispatcher: p.dispatcher, JQLibrary: p.options.JQLibrary, AllowPurge: true, Dirs: p.dirs(),
+		Services: work.Services{
+			Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.dirs(),
+		},
+		ReleaseWatch: releaseWatch{p.Cluster.Server}, HealDelay: time.Millisecond,
+		Dispatcher: p.dispatcher, AllowPurge: true,
 		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
 	}, nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/robfig/cron/v3"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
-	"addon-operator/actors"
+	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube/objectpatch"
@@ -27,9 +27,9 @@ import (
 // makes them fail, and knows whether anything is under way.
 type recorder struct {
 	hooks    *hooks.Runner
-	releases actors.Releases
+	releases work.Releases
 	cluster  *Cluster
-	crds     actors.CRDs
+	crds     work.CRDs
 	given    tree // what the hook givenHook patches
 
 	underWay atomic.Int64
@@ -62,7 +62,7 @@ func (r *recorder) action() (end func()) {
 	}
 }
 
-// Configure implements actors.HookRunner. It takes time out of the configuration:
+// Configure implements work.HookRunner. It takes time out of the configuration:
 // crontabs fire by steps, nothing is repeated and nothing waits for its turn.
 func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error) {
 	defer r.action()()
@@ -100,7 +100,7 @@ type never struct{}
 // Next implements cron.Schedule: the zero time is never.
 func (never) Next(time.Time) time.Time { return time.Time{} }
 
-// Run implements actors.HookRunner.
+// Run implements work.HookRunner.
 func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
 	defer r.action()()
 	if filepath.Base(run.Hook.Path) == givenHook {
@@ -191,13 +191,13 @@ func PatchOf(ops []any) (values.Patch, error) {
 	return patch, err
 }
 
-// Enabled implements actors.HookRunner.
+// Enabled implements work.HookRunner.
 func (r *recorder) Enabled(ctx context.Context, s hooks.EnabledScript) (hooks.Answer, error) {
 	defer r.action()()
 	return r.hooks.Enabled(ctx, s)
 }
 
-// Apply implements actors.Releases.
+// Apply implements work.Releases.
 func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {
 	defer r.action()()
 	if err := r.helmMustFail(m.Name); err != nil {
@@ -206,7 +206,7 @@ func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	return r.releases.Apply(ctx, m)
 }
 
-// Uninstall implements actors.Releases.
+// Uninstall implements work.Releases.
 func (r *recorder) Uninstall(ctx context.Context, release string) (bool, error) {
 	defer r.action()()
 	if err := r.helmMustFail(release); err != nil {
@@ -215,7 +215,7 @@ func (r *recorder) Uninstall(ctx context.Context, release string) (bool, error) 
 	return r.releases.Uninstall(ctx, release)
 }
 
-// Purge implements actors.Releases.
+// Purge implements work.Releases.
 func (r *recorder) Purge(ctx context.Context, release string) (bool, error) {
 	defer r.action()()
 	if err := r.helmMustFail(release); err != nil {
@@ -224,36 +224,36 @@ func (r *recorder) Purge(ctx context.Context, release string) (bool, error) {
 	return r.releases.Purge(ctx, release)
 }
 
-// Ours implements actors.Releases.
+// Ours implements work.Releases.
 func (r *recorder) Ours(ctx context.Context, releases []string) ([]string, error) {
 	defer r.action()()
 	return r.releases.Ours(ctx, releases)
 }
 
-// Releases implements actors.Releases.
+// Releases implements work.Releases.
 func (r *recorder) Releases(ctx context.Context) ([]string, error) {
 	defer r.action()()
 	return r.releases.Releases(ctx)
 }
 
-// CheckObjectPatches implements actors.Objects.
+// CheckObjectPatches implements work.Objects.
 func (r *recorder) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
 	return r.cluster.CheckObjectPatches(ctx, patches)
 }
 
-// ApplyObjectPatches implements actors.Objects.
+// ApplyObjectPatches implements work.Objects.
 func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	defer r.action()()
 	return r.cluster.ApplyObjectPatches(ctx, patches)
 }
 
-// EnsureCRDs implements actors.CRDs.
+// EnsureCRDs implements work.CRDs.
 func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
 	defer r.action()()
 	return r.crds.EnsureCRDs(ctx, modules)
 }
 
-// EnsureSubcharts implements actors.CRDs.
+// EnsureSubcharts implements work.CRDs.
 func (r *recorder) EnsureSubcharts(ctx context.Context, m helm.Module) error {
 	defer r.action()()
 	return r.crds.EnsureSubcharts(ctx, m)

@@ -17,6 +17,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/metrics"
+	"addon-operator/actors/work"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -204,20 +205,23 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		kept = lastValid{client, c.Namespace, c.ConfigMap}
 	}
 	return actors.World{
-		Log: log, Hooks: runner, Releases: releases, Plans: releases, Drift: c.Drift, DriftPeriod: c.DriftPeriod, Metrics: metrics,
-		ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept, Objects: patcher, JQLibrary: c.JQDirs(),
-		Secret:  valuesSecret{client, c.Namespace, c.SecretName()},
-		Notices: client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
-		CRDs:    actors.NewDefinitions(client, releases, c.CRDOptions()), ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
+		Services: work.Services{
+			Log: log, Hooks: runner, Releases: releases, Plans: releases, Metrics: metrics, Objects: patcher, JQLibrary: c.JQDirs(),
+			CRDs: actors.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
+			Writes: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
+		},
+		Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept,
+		Secret:       valuesSecret{client, c.Namespace, c.SecretName()},
+		Notices:      client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
+		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
-		HookTimeout: c.HookTimeout, SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
-		Writes: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
+		SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
 		AllowPurge: c.AllowPurge, PurgeShare: c.PurgeShare, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Crashed:    func() { replica.crashed(os.Exit) },
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
-		Isolate: c.FailurePolicy == "isolate", Width: c.ParallelModules,
+		Isolate: c.FailurePolicy == "isolate",
 	}, nil
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"addon-operator/actors"
 	"addon-operator/actors/scenario"
+	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/kube"
@@ -87,12 +88,14 @@ func startRunning(t *testing.T) *running {
 	}
 	releases := testkit.NewReleases(trace)
 	operator := actors.New(actors.World{
-		Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(nil, trace), Releases: releases, Plans: releases, ConfigMap: r.cluster.ConfigMap,
+		Services: work.Services{
+			Log: slog.New(slog.DiscardHandler), Hooks: testkit.NewHooks(nil, trace), Releases: releases, Plans: releases, Writes: t.Context(),
+			Dirs: addons.Dirs{Modules: []string{filepath.Join(r.dir, "modules")}, Global: filepath.Join(r.dir, "global-hooks"), UnnumberedOrder: 1},
+		},
+		ConfigMap: r.cluster.ConfigMap,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return r.cluster.WatchObjects(ctx, spec, notify, synced)
 		},
-		Writes:   t.Context(),
-		Dirs:     addons.Dirs{Modules: []string{filepath.Join(r.dir, "modules")}, Global: filepath.Join(r.dir, "global-hooks"), UnnumberedOrder: 1},
 		Renderer: renderedByHand{},
 	})
 	changeable := &parameters{log: slog.New(slog.DiscardHandler)}

@@ -1,4 +1,4 @@
-package actors
+package work
 
 import (
 	"context"
@@ -18,22 +18,22 @@ import (
 	"addon-operator/values"
 )
 
-// job is the work of one task as a run does it.
-type job struct {
-	program    *program
-	owner      string
-	workingDir string
-	task       messages.Task
-	known      *known // what the owner has handed over last
-	log        *slog.Logger
-	limits     *limits
-	unfinished *unfinished
+// Job is the work of one task as a run does it.
+type Job struct {
+	*Shared
+	Owner      string
+	WorkingDir string // of its hooks
+	Task       messages.Task
+	Known      *Known // what the owner has handed over last
+	Log        *slog.Logger
+	Limits     *Limits
+	Unfinished *Unfinished
 }
 
-// runHook is the work of a RunHook task. Synchronizations that replace events come first; each
+// RunHook is the work of a RunHook task. Synchronizations that replace events come first; each
 // has a run of its own (C41).
-func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) error {
-	if _, done := j.unfinished.take(j.task.ID, hook, triggersStep(w.Binding)); done {
+func (j Job) RunHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) error {
+	if _, done := j.Unfinished.take(j.Task.ID, hook, triggersStep(w.Binding)); done {
 		return nil
 	}
 	for _, b := range w.Resync {
@@ -41,7 +41,7 @@ func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) e
 			continue // the module was disabled and enabled, with another hook; its start has synchronized it
 		}
 		work := messages.SynchronizeHook{Hook: hook.Name, Bindings: []int{b.Index}, Names: []string{b.Name}, Again: true, Instead: true}
-		if err := j.synchronize(run, hook, work); err != nil {
+		if err := j.Synchronize(run, hook, work); err != nil {
 			return err
 		}
 	}
@@ -59,11 +59,11 @@ func (j job) runHook(run *supervisor.Run, hook hooks.Hook, w messages.RunHook) e
 	}
 	triggers := w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes
 	done := len(w.Resync)
-	w, dropped := limited(w, len(w.Triggers), maxContexts, inFile(snapshots))
+	w, dropped := Limited(w, len(w.Triggers), maxContexts, inFile(snapshots))
 	if len(dropped) > 0 {
-		j.program.overflowed(j.task, dropped)
+		j.Overflowed(j.Task, dropped)
 		w.Resync = w.Resync[done:]
-		return j.runHook(run, hook, w)
+		return j.RunHook(run, hook, w)
 	}
 	return j.execute(run, w.Binding, contexts(w.Triggers, snapshots), triggers, effects{hook: hook, step: triggersStep(w.Binding)})
 }
@@ -77,7 +77,7 @@ func inFile(snapshots messages.Snapshots) func(messages.Trigger) int {
 		}
 	}
 	return func(t messages.Trigger) int {
-		n := held(t)
+		n := Held(t)
 		for _, name := range t.Snapshots {
 			n += sizes[name]
 		}
@@ -90,32 +90,32 @@ func inFile(snapshots messages.Snapshots) func(messages.Trigger) int {
 // order hooks run again with the module, or the reload, that is due then, and what events and
 // ticks have triggered runs (C17). A Synchronization of all bindings, when that is due, stands
 // for the events, and brings the module, or the reload, too.
-func (j job) skip(run *supervisor.Run, hook hooks.Hook, w messages.RunHook, reason error, resync bool) {
-	j.log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", hook.Name, "binding", w.Binding, "err", reason)
+func (j Job) skip(run *supervisor.Run, hook hooks.Hook, w messages.RunHook, reason error, resync bool) {
+	j.Log.Warn("hook is skipped: one of its bindings has no complete snapshot", "hook", hook.Name, "binding", w.Binding, "err", reason)
 	if w.Binding != hooks.OnSchedule && w.Binding != hooks.OnKubernetes {
 		if !resync {
-			run.Tell(j.program.PID(monitorsPath), messages.AwaitSnapshots{Owner: j.owner, Hook: hook.Name})
+			run.Tell(MonitorsPath, messages.AwaitSnapshots{Owner: j.Owner, Hook: hook.Name})
 		}
 		return
 	}
 	w.Resync = nil // these were deferred one by one
 	if resync {
-		w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), isEvent)
+		w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), IsEvent)
 	}
 	if len(w.Triggers) > 0 {
 		w.Binding = w.Triggers[0].Binding
-		run.Tell(j.program.PID(queuePath+j.task.Queue), messages.SetAside{ID: j.task.ID, Work: w})
+		run.Tell(QueuePath+j.Task.Queue, messages.SetAside{ID: j.Task.ID, Work: w})
 	}
 }
 
 // runOrder runs a hook for one of its order bindings.
-func (j job) runOrder(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType) error {
-	return j.runHook(run, hook, orderWork(hook, binding))
+func (j Job) runOrder(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType) error {
+	return j.RunHook(run, hook, OrderWork(hook, binding))
 }
 
-// orderWork is the work of an order binding: one context with the snapshots of all
+// OrderWork is the work of an order binding: one context with the snapshots of all
 // kubernetes bindings of the hook (C31).
-func orderWork(hook hooks.Hook, binding hooks.BindingType) messages.RunHook {
+func OrderWork(hook hooks.Hook, binding hooks.BindingType) messages.RunHook {
 	return messages.RunHook{Hook: hook.Name, Binding: binding, Triggers: []messages.Trigger{{
 		Context:   hooks.Context{Binding: string(binding)},
 		Snapshots: hook.Config.OrderSnapshots(binding),
@@ -123,7 +123,7 @@ func orderWork(hook hooks.Hook, binding hooks.BindingType) messages.RunHook {
 }
 
 // snapshotsFor takes the snapshots that any of the triggers asks for, once, now (C35).
-func (j job) snapshotsFor(run *supervisor.Run, hook hooks.Hook, triggers []messages.Trigger) (messages.Snapshots, error) {
+func (j Job) snapshotsFor(run *supervisor.Run, hook hooks.Hook, triggers []messages.Trigger) (messages.Snapshots, error) {
 	if !slices.ContainsFunc(triggers, func(t messages.Trigger) bool { return len(t.Snapshots) > 0 }) {
 		return messages.Snapshots{}, nil
 	}
@@ -167,9 +167,9 @@ func join(a, b []hooks.Object) []hooks.Object {
 }
 
 // snapshots waits until all bindings of a hook are complete.
-func (j job) snapshots(run *supervisor.Run, hook hooks.Hook, synchronization messages.Synchronization) (messages.Snapshots, error) {
+func (j Job) snapshots(run *supervisor.Run, hook hooks.Hook, synchronization messages.Synchronization) (messages.Snapshots, error) {
 	run.Step("%s: wait for snapshots", hook.Name)
-	got, err := ask[messages.Snapshots](run, j.program.PID(monitorsPath), messages.GetSnapshots{Owner: j.owner, Hook: hook, Synchronization: synchronization})
+	got, err := supervisor.Ask[messages.Snapshots](run, MonitorsPath, messages.GetSnapshots{Owner: j.Owner, Hook: hook, Synchronization: synchronization})
 	if err == nil {
 		err = got.Err
 	}
@@ -179,7 +179,7 @@ func (j job) snapshots(run *supervisor.Run, hook hooks.Hook, synchronization mes
 	if err != nil {
 		return got, fmt.Errorf("hook %s: snapshots: %w", hook.Name, err)
 	}
-	return got, j.ask(run, handOver{}) // that may have taken a while
+	return got, j.ask(run, HandOver{}) // that may have taken a while
 }
 
 // waitingError says that a snapshot cannot be complete for now.
@@ -191,22 +191,22 @@ type waitingError struct {
 // Error implements error.
 func (e *waitingError) Error() string { return e.reason }
 
-// synchronize runs a hook for the objects that are there already and lets the events of
+// Synchronize runs a hook for the objects that are there already and lets the events of
 // these bindings through afterwards (C40). A failure that the binding allows counts as
 // a success (F12).
-func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.SynchronizeHook) error {
-	if e, done := j.unfinished.take(j.task.ID, hook, synchronizationStep(w)); done {
+func (j Job) Synchronize(run *supervisor.Run, hook hooks.Hook, w messages.SynchronizeHook) error {
+	if e, done := j.Unfinished.take(j.Task.ID, hook, synchronizationStep(w)); done {
 		j.synchronized(run, w, e)
 		return nil
 	}
-	synchronization := messages.Synchronization{Run: j.program.shows.Add(1)}
+	synchronization := messages.Synchronization{Run: j.shows.Add(1)}
 	for _, i := range w.Bindings {
-		synchronization.Bindings = append(synchronization.Bindings, bindingKey(hook, i))
+		synchronization.Bindings = append(synchronization.Bindings, BindingKey(hook, i))
 	}
 	e := effects{hook: hook, step: synchronizationStep(w), synchronization: synchronization}
 	defer func() {
-		if _, due := j.unfinished.due(j.task.ID); !due { // else the next attempt goes on, and its events stay held
-			run.Tell(j.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: j.owner, Synchronization: synchronization})
+		if _, due := j.Unfinished.due(j.Task.ID); !due { // else the next attempt goes on, and its events stay held
+			run.Tell(MonitorsPath, messages.SynchronizationEnded{Owner: j.Owner, Synchronization: synchronization})
 		}
 	}()
 	snapshots, err := j.snapshots(run, hook, synchronization)
@@ -225,7 +225,7 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 	e.allowFailure = first.AllowFailure
 	if w.Instead || slices.ContainsFunc(w.Bindings, func(i int) bool { return hook.Config.Kubernetes[i].ExecuteOnSynchronization }) {
 		c := synchronizationContext(first, snapshots, w.Bindings[0])
-		j.task.AllowFailure = first.AllowFailure // a copy; the task may be a module run, which allows nothing
+		j.Task.AllowFailure = first.AllowFailure // a copy; the task may be a module run, which allows nothing
 		err := j.execute(run, hooks.OnKubernetes, []hooks.Context{c}, w.Late || w.Again, e)
 		if cause := context.Cause(run.Context()); cause != nil {
 			return cause // the hook was killed, which is no failure that may be allowed
@@ -234,7 +234,7 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 			return err
 		}
 		if err != nil {
-			j.unfinished.end(j.task.ID)
+			j.Unfinished.End(j.Task.ID)
 			j.allowed(hook, first.Name, err)
 		}
 	}
@@ -243,33 +243,33 @@ func (j job) synchronize(run *supervisor.Run, hook hooks.Hook, w messages.Synchr
 }
 
 // allowed says that a Synchronization has failed and that its binding allows it.
-func (j job) allowed(hook hooks.Hook, binding string, err error) {
-	j.log.Warn("hook failed at Synchronization; its failure is allowed", "hook", hook.Name, "binding", binding, "err", err)
+func (j Job) allowed(hook hooks.Hook, binding string, err error) {
+	j.Log.Warn("hook failed at Synchronization; its failure is allowed", "hook", hook.Name, "binding", binding, "err", err)
 }
 
 // synchronized ends a Synchronization whose hook ran in an earlier attempt at the task.
-func (j job) synchronized(run *supervisor.Run, w messages.SynchronizeHook, e effects) {
+func (j Job) synchronized(run *supervisor.Run, w messages.SynchronizeHook, e effects) {
 	j.openBindings(run, w, e)
-	run.Tell(j.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: j.owner, Synchronization: e.synchronization})
+	run.Tell(MonitorsPath, messages.SynchronizationEnded{Owner: j.Owner, Synchronization: e.synchronization})
 }
 
 // openBindings lets the events through that the hook has not seen at its Synchronization.
-func (j job) openBindings(run *supervisor.Run, w messages.SynchronizeHook, e effects) {
+func (j Job) openBindings(run *supervisor.Run, w messages.SynchronizeHook, e effects) {
 	for i, key := range e.synchronization.Bindings {
-		run.Tell(j.program.PID(monitorsPath), messages.UnlockBinding{Watch: messages.WatchKey{Owner: j.owner, Binding: key}, Seen: e.seen[i]})
-		run.Tell(j.program.owner(j.owner), messages.BindingSynchronized{Binding: key, Late: w.Late, Task: j.task.ID})
+		run.Tell(MonitorsPath, messages.UnlockBinding{Watch: messages.WatchKey{Owner: j.Owner, Binding: key}, Seen: e.seen[i]})
+		run.Tell(OwnerPath(j.Owner), messages.BindingSynchronized{Binding: key, Late: w.Late, Task: j.Task.ID})
 	}
 }
 
 // deferSynchronization lets everybody else go on: the Synchronization is queued when the
 // binding is complete.
-func (j job) deferSynchronization(run *supervisor.Run, hook hooks.Hook, w messages.SynchronizeHook, reason error) {
-	j.log.Warn("Synchronization of a hook is deferred; other hooks do not wait for it", "hook", hook.Name, "bindings", w.Names, "err", reason)
+func (j Job) deferSynchronization(run *supervisor.Run, hook hooks.Hook, w messages.SynchronizeHook, reason error) {
+	j.Log.Warn("Synchronization of a hook is deferred; other hooks do not wait for it", "hook", hook.Name, "bindings", w.Names, "err", reason)
 	w.Late = w.Late || !w.Again // else nothing went on without it
 	queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
-	run.Tell(j.program.PID(monitorsPath), messages.SynchronizeLater{Owner: j.owner, Queue: queue, Hook: hook, Work: w})
+	run.Tell(MonitorsPath, messages.SynchronizeLater{Owner: j.Owner, Queue: queue, Hook: hook, Work: w})
 	for _, i := range w.Bindings {
-		run.Tell(j.program.owner(j.owner), messages.BindingDeferred{Binding: bindingKey(hook, i), Task: j.task.ID})
+		run.Tell(OwnerPath(j.Owner), messages.BindingDeferred{Binding: BindingKey(hook, i), Task: j.Task.ID})
 	}
 }
 
@@ -286,10 +286,10 @@ func synchronizationContext(b hooks.KubernetesBinding, snapshots messages.Snapsh
 
 // execute runs a hook once, has its result applied, and counts how that ended: as exactly one
 // of success, error and allowed error, unless the hook was ended with its module or the operator.
-func (j job) execute(run *supervisor.Run, binding hooks.BindingType, contexts []hooks.Context, triggers bool, e effects) (err error) {
+func (j Job) execute(run *supervisor.Run, binding hooks.BindingType, contexts []hooks.Context, triggers bool, e effects) (err error) {
 	hook := e.hook
 	run, s := j.span(run, "hook run", about{hook: hook.Name, binding: contexts[0].Binding})
-	defer func() { s.end(err) }()
+	defer func() { s.End(err) }()
 	prepared, err := j.prepare(run, hook, binding, contexts)
 	if err != nil {
 		return err
@@ -298,7 +298,7 @@ func (j job) execute(run *supervisor.Run, binding hooks.BindingType, contexts []
 	outcome := errors.New("bug: it panicked") // until it returns
 	defer func() {
 		if outcome == nil || run.Context().Err() == nil {
-			j.program.Metrics.Hooks.Ended(j.owner, hook.Name, contexts[0].Binding, j.task, used, outcome)
+			j.Metrics.Hooks.Ended(j.Owner, hook.Name, contexts[0].Binding, j.Task, used, outcome)
 		}
 	}()
 	outcome = j.runAndApply(run, prepared, binding, triggers, &used, e)
@@ -308,7 +308,7 @@ func (j job) execute(run *supervisor.Run, binding hooks.BindingType, contexts []
 // runAndApply runs a hook: what can be checked without writing is checked before anything has an
 // effect; then ConfigMap, values, flags, objects, metrics (D26). Of a failure before the commit
 // nothing is left. What fails after it is kept with the task.
-func (j job) runAndApply(run *supervisor.Run, prepared hooks.Run, binding hooks.BindingType, triggers bool, used *hooks.Usage, e effects) error {
+func (j Job) runAndApply(run *supervisor.Run, prepared hooks.Run, binding hooks.BindingType, triggers bool, used *hooks.Usage, e effects) error {
 	hook := e.hook
 	result, err := j.process(run, prepared)
 	*used = result.Usage
@@ -321,15 +321,15 @@ func (j job) runAndApply(run *supervisor.Run, prepared hooks.Run, binding hooks.
 	if err := j.checkObjects(run, e.objects); err != nil {
 		return fmt.Errorf("hook %s: its result is refused: object patches: %w", hook.Name, err)
 	}
-	if err := j.program.Metrics.Reports.Check(result.Metrics); err != nil {
+	if err := j.Metrics.Reports.Check(result.Metrics); err != nil {
 		return fmt.Errorf("hook %s: its result is refused: %w", hook.Name, err)
 	}
 	e.metrics = result.Metrics
-	j.unfinished.begin(j.task.ID, e)
+	j.Unfinished.begin(j.Task.ID, e)
 	err = j.ask(run, messages.ApplyHookResult{
-		Hook: hook.Name, Binding: binding, Triggers: triggers, Reload: j.task.Reload,
-		Cause:  messages.By(messages.ByHook, hook.Name+" changed "+changedPaths(result), j.task.Cause).In(traceOf(run)),
-		Result: result, Origin: values.Origin{Hook: hook.Name, Task: j.task.ID, Time: time.Now()},
+		Hook: hook.Name, Binding: binding, Triggers: triggers, Reload: j.Task.Reload,
+		Cause:  messages.By(messages.ByHook, hook.Name+" changed "+changedPaths(result), j.Task.Cause).In(traceOf(run)),
+		Result: result, Origin: values.Origin{Hook: hook.Name, Task: j.Task.ID, Time: time.Now()},
 	})
 	if err != nil {
 		return err
@@ -337,27 +337,27 @@ func (j job) runAndApply(run *supervisor.Run, prepared hooks.Run, binding hooks.
 	if err := j.finish(run, e); err != nil {
 		return err
 	}
-	j.unfinished.end(j.task.ID)
+	j.Unfinished.End(j.Task.ID)
 	return nil
 }
 
-func (j job) objectPatches(hook hooks.Hook, result hooks.Result) ([]objectpatch.Patch, error) {
-	objects, err := objectpatch.Parse(result.ObjectPatches, j.program.JQLibrary...)
+func (j Job) objectPatches(hook hooks.Hook, result hooks.Result) ([]objectpatch.Patch, error) {
+	objects, err := objectpatch.Parse(result.ObjectPatches, j.JQLibrary...)
 	if err != nil {
 		return nil, fmt.Errorf("hook %s: its result is refused: KUBERNETES_PATCH_PATH: %w", hook.Name, err)
 	}
 	return objects, nil
 }
 
-func (j job) checkObjects(run *supervisor.Run, objects []objectpatch.Patch) error {
+func (j Job) checkObjects(run *supervisor.Run, objects []objectpatch.Patch) error {
 	if len(objects) == 0 {
 		return nil
 	}
-	return j.program.Objects.CheckObjectPatches(run.Context(), objects)
+	return j.Objects.CheckObjectPatches(run.Context(), objects)
 }
 
 // patchObjects executes operations and returns those that have failed.
-func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []objectpatch.Patch) (left []objectpatch.Patch, err error) {
+func (j Job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	if len(objects) == 0 {
 		return nil, nil
 	}
@@ -365,10 +365,10 @@ func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []object
 	ctx, written := j.writesOf(run, hook, objects)
 	defer written()
 	about := []any{"hook", hook.Name}
-	if j.owner != messages.GlobalHooks {
-		about = append([]any{"module", j.owner}, about...)
+	if j.Owner != messages.GlobalHooks {
+		about = append([]any{"module", j.Owner}, about...)
 	}
-	left, err = j.program.Objects.ApplyObjectPatches(kube.WithAbout(ctx, about...), objects)
+	left, err = j.Objects.ApplyObjectPatches(kube.WithAbout(ctx, about...), objects)
 	if err != nil {
 		return left, fmt.Errorf("hook %s: object patches: %w", hook.Name, err)
 	}
@@ -377,7 +377,7 @@ func (j job) patchObjects(run *supervisor.Run, hook hooks.Hook, objects []object
 
 // patchDespite applies what a hook that failed wants to be applied all the same:
 // operations with ignoreHookError, for example its own word in a status (K9).
-func (j job) patchDespite(run *supervisor.Run, hook hooks.Hook, result hooks.Result) error {
+func (j Job) patchDespite(run *supervisor.Run, hook hooks.Hook, result hooks.Result) error {
 	objects, err := j.objectPatches(hook, result)
 	if err != nil {
 		return err
@@ -410,74 +410,50 @@ func changedPaths(r hooks.Result) string {
 }
 
 // prepare waits for the turn of a hook and takes the values as they are then.
-func (j job) prepare(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context) (hooks.Run, error) {
-	if limit := j.limits.of(hook); limit != nil && !limit.Allow() {
+func (j Job) prepare(run *supervisor.Run, hook hooks.Hook, binding hooks.BindingType, contexts []hooks.Context) (hooks.Run, error) {
+	if limit := j.Limits.of(hook); limit != nil && !limit.Allow() {
 		run.Step("%s: waits for its turn (executionMinInterval)", hook.Name)
 		if err := limit.Wait(run.Context()); err != nil {
 			return hooks.Run{}, fmt.Errorf("hook %s: wait for its turn: %w", hook.Name, err)
 		}
-		if err := j.ask(run, handOver{}); err != nil {
+		if err := j.ask(run, HandOver{}); err != nil {
 			return hooks.Run{}, err
 		}
 	}
 	run.Step("%s: %s", hook.Name, binding)
-	merged, config := j.known.values()
-	if j.owner != messages.GlobalHooks {
-		merged[values.GlobalKey] = decide.WithEnabledModules(merged[values.GlobalKey], j.known.enabled)
+	merged, config := j.Known.Values()
+	if j.Owner != messages.GlobalHooks {
+		merged[values.GlobalKey] = decide.WithEnabledModules(merged[values.GlobalKey], j.Known.Enabled)
 	}
 	return hooks.Run{
-		Hook: hook, WorkingDir: j.workingDir, Contexts: contexts, Values: merged, ConfigValues: config,
+		Hook: hook, WorkingDir: j.WorkingDir, Contexts: contexts, Values: merged, ConfigValues: config,
 		Labels: j.labels(hook.Name, contexts[0].Binding), Env: traceEnvironment(run),
 	}, nil
 }
 
 // process runs the executable.
-func (j job) process(run *supervisor.Run, prepared hooks.Run) (hooks.Result, error) {
+func (j Job) process(run *supervisor.Run, prepared hooks.Run) (hooks.Result, error) {
 	defer j.hookBegins(prepared.Hook, prepared.Contexts[0].Binding)()
 	defer j.tellRun(run, prepared.Hook, prepared.Contexts)()
-	result, err := j.program.Hooks.Run(run.Context(), prepared)
+	result, err := j.Hooks.Run(run.Context(), prepared)
 	for _, warning := range result.Warnings {
-		j.log.Warn(warning, "hook", prepared.Hook.Name)
+		j.Log.Warn(warning, "hook", prepared.Hook.Name)
 	}
 	return result, err
 }
 
-func (j job) labels(hook, binding string) []slog.Attr {
-	labels := []slog.Attr{slog.String("hook", hook), slog.String("binding", binding), slog.String("queue", j.task.Queue), slog.String("task", j.task.ID)}
-	if j.owner != messages.GlobalHooks {
-		labels = append([]slog.Attr{slog.String("module", j.owner)}, labels...)
+func (j Job) labels(hook, binding string) []slog.Attr {
+	labels := []slog.Attr{slog.String("hook", hook), slog.String("binding", binding), slog.String("queue", j.Task.Queue), slog.String("task", j.Task.ID)}
+	if j.Owner != messages.GlobalHooks {
+		labels = append([]slog.Attr{slog.String("module", j.Owner)}, labels...)
 	}
 	return labels
 }
 
-// loadHooks finds the hooks of a directory and asks each for its configuration (C1, C3).
-func loadHooks(ctx context.Context, w World, dir, prefix, workingDir string, scope hooks.Scope, log *slog.Logger) ([]hooks.Hook, error) {
-	files, warnings, err := hooks.Find(dir, prefix, scope)
-	if err != nil {
-		return nil, err
-	}
-	for _, warning := range warnings {
-		log.Warn(warning)
-	}
-	found := make([]hooks.Hook, 0, len(files))
-	var errs []error
-	for _, file := range files {
-		inFile, err := w.Hooks.Configure(ctx, file, workingDir, scope)
-		errs = append(errs, err)
-		for _, hook := range inFile {
-			for _, warning := range hook.Config.Warnings {
-				log.Warn(warning, "hook", hook.Name)
-			}
-		}
-		found = append(found, inFile...)
-	}
-	return found, errors.Join(errs...)
-}
-
-// describeObject names an object for people.
-func describeObject(kind, namespace, name string) string {
-	if namespace != "" {
-		name = namespace + "/" + name
-	}
-	return kind + " " + name
+// AwaitSynchronized is the work of an AwaitSynchronization task.
+func (j Job) AwaitSynchronized(run *supervisor.Run) (err error) {
+	run.Step("wait for Synchronization in other queues")
+	run, s := j.span(run, "wait for synchronization", about{})
+	defer func() { s.End(err) }()
+	return j.ask(run, messages.AwaitSynchronized{Trace: traceOf(run)})
 }

@@ -1,4 +1,4 @@
-package actors
+package work
 
 import (
 	"fmt"
@@ -29,9 +29,9 @@ type effects struct {
 	committed bool
 }
 
-// unfinished are the effects of the tasks of an owner. Its runs share them.
-type unfinished struct {
-	tasks shared[map[string]taskEffects]
+// Unfinished are the effects of the tasks of an owner. Its runs share them.
+type Unfinished struct {
+	tasks supervisor.Shared[map[string]taskEffects]
 }
 
 // taskEffects are those of one task.
@@ -44,8 +44,8 @@ type taskEffects struct {
 }
 
 // of replaces the effects of a task; one without any is forgotten.
-func (u *unfinished) of(task string, next func(taskEffects) taskEffects) {
-	u.tasks.change(func(before map[string]taskEffects) map[string]taskEffects {
+func (u *Unfinished) of(task string, next func(taskEffects) taskEffects) {
+	u.tasks.Change(func(before map[string]taskEffects) map[string]taskEffects {
 		tasks := map[string]taskEffects{}
 		maps.Copy(tasks, before)
 		tasks[task] = next(tasks[task])
@@ -57,12 +57,12 @@ func (u *unfinished) of(task string, next func(taskEffects) taskEffects) {
 }
 
 // begin keeps the effects of a result that is about to be committed.
-func (u *unfinished) begin(task string, e effects) {
+func (u *Unfinished) begin(task string, e effects) {
 	u.of(task, func(t taskEffects) taskEffects { return taskEffects{&e, t.done} })
 }
 
 // change changes the effects that are not done, if there are any.
-func (u *unfinished) change(task string, change func(*effects)) {
+func (u *Unfinished) change(task string, change func(*effects)) {
 	u.of(task, func(t taskEffects) taskEffects {
 		if t.current != nil {
 			e := *t.current
@@ -73,14 +73,14 @@ func (u *unfinished) change(task string, change func(*effects)) {
 	})
 }
 
-// commit is called by the owner: the values of the result are in force.
-func (u *unfinished) commit(task string) {
+// Commit is called by the owner: the values of the result are in force.
+func (u *Unfinished) Commit(task string) {
 	u.change(task, func(e *effects) { e.committed = true })
 }
 
 // due returns the effects that a retry of the task must finish first.
-func (u *unfinished) due(task string) (effects, bool) {
-	t := u.tasks.get()[task]
+func (u *Unfinished) due(task string) (effects, bool) {
+	t := u.tasks.Get()[task]
 	if t.current == nil || !t.current.committed {
 		return effects{}, false
 	}
@@ -88,7 +88,7 @@ func (u *unfinished) due(task string) (effects, bool) {
 }
 
 // finished notes that a retry has finished them; the run is to leave the step out.
-func (u *unfinished) finished(task string) {
+func (u *Unfinished) finished(task string) {
 	u.of(task, func(t taskEffects) taskEffects { return taskEffects{done: t.all()} })
 }
 
@@ -102,7 +102,7 @@ func (t taskEffects) all() []effects {
 
 // take reports whether a step of the task was done by an earlier attempt, and forgets it: the
 // step after it is next.
-func (u *unfinished) take(task string, hook hooks.Hook, step string) (e effects, done bool) {
+func (u *Unfinished) take(task string, hook hooks.Hook, step string) (e effects, done bool) {
 	u.of(task, func(t taskEffects) taskEffects {
 		i := slices.IndexFunc(t.done, func(e effects) bool { return e.hook.Name == hook.Name && e.step == step })
 		if done = i >= 0; done {
@@ -113,23 +113,29 @@ func (u *unfinished) take(task string, hook hooks.Hook, step string) (e effects,
 	return e, done
 }
 
-// end drops the effects of the hook that is running: all is done, or nothing of it has an effect.
-func (u *unfinished) end(task string) {
+// End drops the effects of the hook that is running: all is done, or nothing of it has an effect.
+func (u *Unfinished) End(task string) {
 	u.of(task, func(t taskEffects) taskEffects { return taskEffects{done: t.done} })
 }
 
-// drop forgets a task and returns what was kept of it.
-func (u *unfinished) drop(task string) (dropped []effects) {
+// Drop forgets a task, and returns the Synchronizations that what was kept of it was for.
+func (u *Unfinished) Drop(task string) (begun []messages.Synchronization) {
+	var dropped []effects
 	u.of(task, func(t taskEffects) taskEffects {
 		dropped = t.all()
 		return taskEffects{}
 	})
-	return dropped
+	for _, e := range dropped {
+		if len(e.synchronization.Bindings) > 0 {
+			begun = append(begun, e.synchronization)
+		}
+	}
+	return begun
 }
 
-// clear drops all effects: the module is switched off, or removed.
-func (u *unfinished) clear() {
-	u.tasks.change(func(map[string]taskEffects) map[string]taskEffects { return nil })
+// Clear drops all effects: the module is switched off, or removed.
+func (u *Unfinished) Clear() {
+	u.tasks.Change(func(map[string]taskEffects) map[string]taskEffects { return nil })
 }
 
 // triggersStep and synchronizationStep name the runs of a hook in a task.
@@ -139,9 +145,9 @@ func synchronizationStep(w messages.SynchronizeHook) string {
 	return fmt.Sprint("Synchronization ", w.Bindings)
 }
 
-// goOn finishes what an earlier attempt at the task has left of a hook's result.
-func (j job) goOn(run *supervisor.Run) error {
-	e, due := j.unfinished.due(j.task.ID)
+// GoOn finishes what an earlier attempt at the task has left of a hook's result.
+func (j Job) GoOn(run *supervisor.Run) error {
+	e, due := j.Unfinished.due(j.Task.ID)
 	if !due {
 		return nil
 	}
@@ -151,35 +157,26 @@ func (j job) goOn(run *supervisor.Run) error {
 		err = nil
 	}
 	if err == nil {
-		j.unfinished.finished(j.task.ID)
+		j.Unfinished.finished(j.Task.ID)
 	}
 	return err
 }
 
 // finish has the effects of a committed result; what fails is left for the next attempt.
-func (j job) finish(run *supervisor.Run, e effects) error {
+func (j Job) finish(run *supervisor.Run, e effects) error {
 	left, err := j.patchObjects(run, e.hook, e.objects)
 	if err != nil {
-		j.unfinished.change(j.task.ID, func(e *effects) { e.objects = left })
-		if e.allowFailure || j.task.AllowFailure {
+		j.Unfinished.change(j.Task.ID, func(e *effects) { e.objects = left })
+		if e.allowFailure || j.Task.AllowFailure {
 			return fmt.Errorf("%w (all else of its result is in force)", err)
 		}
 		return fmt.Errorf("%w (all else of its result is in force; this is tried again, without another run of the hook)", err)
 	}
-	if dropped := j.program.Metrics.Reports.Add(j.owner, e.hook.Name, e.metrics); dropped > 0 {
-		j.log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", e.hook.Name, "dropped", dropped, "option", "ADDON_OPERATOR_HOOK_METRICS_SERIES")
+	if dropped := j.Metrics.Reports.Add(j.Owner, e.hook.Name, e.metrics); dropped > 0 {
+		j.Log.Warn("metrics of a hook are dropped: it reports more series than a hook may have", "hook", e.hook.Name, "dropped", dropped, "option", "ADDON_OPERATOR_HOOK_METRICS_SERIES")
 	}
 	if len(e.objects) > 0 {
-		return j.ask(run, handOver{}) // that may have taken a while
+		return j.ask(run, HandOver{}) // that may have taken a while
 	}
 	return nil
-}
-
-// dropEffects gives up what is left of a task that has ended.
-func (o *owner) dropEffects(t messages.Task) {
-	for _, e := range o.unfinished.drop(t.ID) {
-		if len(e.synchronization.Bindings) > 0 {
-			o.program.Send(o.program.PID(monitorsPath), messages.SynchronizationEnded{Owner: o.name, Synchronization: e.synchronization})
-		}
-	}
 }

@@ -1,8 +1,7 @@
-package actors
+package work
 
 import (
 	"errors"
-	"log/slog"
 	"testing"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -14,12 +13,12 @@ import (
 
 // Without a tracer spans cost nothing.
 func TestNoSpansNoCost(t *testing.T) {
-	j := job{program: &program{World: World{Log: slog.New(slog.DiscardHandler)}}, owner: "m", task: messages.Task{Cause: messages.Cause{Activation: messages.Startup}}}
+	j := Job{Shared: &Shared{}, Owner: "m", Task: messages.Task{Cause: messages.Cause{Activation: messages.Startup}}}
 	run, failed := &supervisor.Run{}, errors.New("failed")
 	allocations := testing.AllocsPerRun(100, func() {
 		inner, s := j.span(run, "hook run", about{hook: "h", binding: "b"})
 		s.note(func() []attribute.KeyValue { return []attribute.KeyValue{attribute.Int("x", 1)} })
-		if s.end(failed); inner != run || s.name() != "" {
+		if s.End(failed); inner != run || s.Name() != "" {
 			t.Fatal("there is a span")
 		}
 	})
@@ -30,11 +29,11 @@ func TestNoSpansNoCost(t *testing.T) {
 
 // BenchmarkNoSpan is what a span costs while nobody traces.
 func BenchmarkNoSpan(b *testing.B) {
-	j, run := job{program: &program{}, owner: "m"}, &supervisor.Run{}
+	j, run := Job{Shared: &Shared{}, Owner: "m"}, &supervisor.Run{}
 	b.ReportAllocs()
 	for b.Loop() {
 		_, s := j.span(run, "hook run", about{hook: "h", binding: "b"})
-		s.end(nil)
+		s.End(nil)
 	}
 }
 

@@ -1,4 +1,4 @@
-package actors
+package work
 
 import (
 	"cmp"
@@ -52,10 +52,10 @@ func (r *runningHooks) report(h *runningHook, in time.Duration) {
 	}))
 }
 
-// hanging lists those that run for a minute or more, the longest first.
-func (r *runningHooks) hanging() []view.RunningHook {
+// Hanging lists the hooks and enabled scripts that have been running for a minute or more, the longest first.
+func (s *Shared) Hanging() []view.RunningHook {
 	var out []view.RunningHook
-	for key := range r.all.Range {
+	for key := range s.running.all.Range {
 		if h, _ := key.(*runningHook); h.Hangs() {
 			out = append(out, h.RunningHook)
 		}
@@ -66,16 +66,13 @@ func (r *runningHooks) hanging() []view.RunningHook {
 	return out
 }
 
-// HangingHooks lists the hooks and enabled scripts that have been running for a minute or more.
-func (o *Operator) HangingHooks() []view.RunningHook { return o.program.running.hanging() }
-
 // hookBegins notes a hook, or an enabled script when it has no configuration.
-func (j job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
-	limit := j.program.HookTimeout
+func (j Job) hookBegins(hook hooks.Hook, binding string) (ended func()) {
+	limit := j.HookTimeout
 	if hook.Config != nil {
 		limit = cmp.Or(hook.Config.Settings.Timeout, limit)
 	}
-	return j.program.running.begin(view.RunningHook{Module: messages.ModuleOf(j.owner), Hook: hook.Name, Binding: binding, Limit: limitText(limit)})
+	return j.running.begin(view.RunningHook{Module: messages.ModuleOf(j.Owner), Hook: hook.Name, Binding: binding, Limit: limitText(limit)})
 }
 
 func limitText(limit time.Duration) string {

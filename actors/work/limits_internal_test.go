@@ -1,4 +1,4 @@
-package actors
+package work
 
 import (
 	"testing"
@@ -13,7 +13,7 @@ func TestLimits(t *testing.T) {
 	hook := func(interval time.Duration, burst int) hooks.Hook {
 		return hooks.Hook{File: hooks.File{Name: "a.sh"}, Config: &hooks.Config{Settings: hooks.Settings{ExecutionMinInterval: interval, ExecutionBurst: burst}}}
 	}
-	var l limits
+	var l Limits
 	if got := l.of(hook(0, 5)); got != nil {
 		t.Errorf("a bucket without an interval: %v", got)
 	}

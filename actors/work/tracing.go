@@ -1,4 +1,4 @@
-package actors
+package work
 
 import (
 	"context"
@@ -15,13 +15,13 @@ import (
 // Spans of traces. A converge is one span that begins in one message and ends in another;
 // its tasks carry its name (Task.Trace), as text, because messages hold no contexts. What
 // events cause has a trace of its own, with a link to the span that led to it
-// (Cause.Trace). With World.Tracer nil all of this costs a comparison.
+// (Cause.Trace). With Services.Tracer nil all of this costs a comparison.
 
-// span is a part of a trace; the zero value is none.
-type span struct{ trace.Span }
+// Span is a part of a trace; the zero value is none.
+type Span struct{ trace.Span }
 
-// end ends the span; err, if not nil, is why it failed.
-func (s span) end(err error) {
+// End ends the span; err, if not nil, is why it failed.
+func (s Span) End(err error) {
 	if s.Span == nil {
 		return
 	}
@@ -30,7 +30,7 @@ func (s span) end(err error) {
 		first, _, _ := strings.Cut(err.Error(), "\n")
 		s.SetStatus(codes.Error, first)
 	}
-	s.End()
+	s.Span.End()
 }
 
 // about describes a span; fields that do not apply are empty.
@@ -51,30 +51,30 @@ func (a about) attributes() []attribute.KeyValue {
 
 // span begins a part of the job: of the part that run is in, or, as the first one, of what
 // the task is a part of. The run that it returns is in the new part.
-func (j job) span(run *supervisor.Run, name string, of about) (*supervisor.Run, span) {
-	if j.program.Tracer == nil {
-		return run, span{}
+func (j Job) span(run *supervisor.Run, name string, of about) (*supervisor.Run, Span) {
+	if j.Tracer == nil {
+		return run, Span{}
 	}
 	if of.module == "" {
-		of.module = messages.ModuleOf(j.owner)
+		of.module = messages.ModuleOf(j.Owner)
 	}
 	ctx, options := run.Context(), []trace.SpanStartOption{trace.WithAttributes(of.attributes()...)}
 	if !trace.SpanContextFromContext(ctx).IsValid() {
-		ctx = trace.ContextWithRemoteSpanContext(ctx, spanContext(j.task.Trace))
+		ctx = trace.ContextWithRemoteSpanContext(ctx, spanContext(j.Task.Trace))
 		options = append(options, j.taskOptions(run)...)
 	}
-	ctx, s := j.program.Tracer.Start(ctx, name, options...)
-	return run.With(ctx), span{s}
+	ctx, s := j.Tracer.Start(ctx, name, options...)
+	return run.With(ctx), Span{s}
 }
 
 // taskOptions are for the first span of an attempt.
-func (j job) taskOptions(run *supervisor.Run) []trace.SpanStartOption {
+func (j Job) taskOptions(run *supervisor.Run) []trace.SpanStartOption {
 	options := []trace.SpanStartOption{trace.WithAttributes(
-		attribute.String("queue", j.task.Queue), attribute.String("task", j.task.ID), attribute.Int("attempt", run.Attempt()+1),
-		attribute.String("activation", j.task.Cause.First().Activation), attribute.String("cause", j.task.Cause.String()),
+		attribute.String("queue", j.Task.Queue), attribute.String("task", j.Task.ID), attribute.Int("attempt", run.Attempt()+1),
+		attribute.String("activation", j.Task.Cause.First().Activation), attribute.String("cause", j.Task.Cause.String()),
 	)}
-	if j.task.Trace == "" {
-		options = append(options, linkTo(j.task.Cause)...)
+	if j.Task.Trace == "" {
+		options = append(options, linkTo(j.Task.Cause)...)
 	}
 	return options
 }
@@ -89,20 +89,20 @@ func linkTo(c messages.Cause) []trace.SpanStartOption {
 	return nil
 }
 
-// convergeSpan begins the span of a reload, the start-up before the first one included.
-func (p *program) convergeSpan(reload int, cause messages.Cause) span {
-	if p.Tracer == nil {
-		return span{}
+// ConvergeSpan begins the span of a reload, the start-up before the first one included.
+func (s Services) ConvergeSpan(reload int, cause messages.Cause) Span {
+	if s.Tracer == nil {
+		return Span{}
 	}
 	options := append(linkTo(cause), trace.WithNewRoot(), trace.WithAttributes(
 		attribute.Int("reload", reload), attribute.String("activation", cause.First().Activation), attribute.String("cause", cause.String()),
 	))
-	_, s := p.Tracer.Start(context.Background(), "converge", options...)
-	return span{s}
+	_, began := s.Tracer.Start(context.Background(), "converge", options...)
+	return Span{began}
 }
 
-// name is the span as text, for tasks and causes: a W3C traceparent. It is empty for none.
-func (s span) name() string {
+// Name is the span as text, for tasks and causes: a W3C traceparent. It is empty for none.
+func (s Span) Name() string {
 	if s.Span == nil {
 		return ""
 	}
@@ -145,7 +145,7 @@ func traceEnvironment(run *supervisor.Run) []string {
 }
 
 // note adds what became of it to a span.
-func (s span) note(attributes func() []attribute.KeyValue) {
+func (s Span) note(attributes func() []attribute.KeyValue) {
 	if s.Span != nil {
 		s.SetAttributes(attributes()...)
 	}

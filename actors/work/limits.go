@@ -1,4 +1,4 @@
-package actors
+package work
 
 import (
 	"sync"
@@ -8,13 +8,13 @@ import (
 	"addon-operator/hooks"
 )
 
-// limits are the token buckets of an owner's hooks by their names (C10). They live as long as the
+// Limits are the token buckets of an owner's hooks by their names (C10). They live as long as the
 // owner, so that a bucket does not fill up when a run is tried again; runs share them.
-type limits struct{ hooks sync.Map }
+type Limits struct{ hooks sync.Map }
 
 // of returns the bucket of a hook: a token each executionMinInterval, executionBurst of
 // them at most; nil when the hook sets no limit.
-func (l *limits) of(hook hooks.Hook) *rate.Limiter {
+func (l *Limits) of(hook hooks.Hook) *rate.Limiter {
 	s := hook.Config.Settings
 	if s.ExecutionMinInterval <= 0 {
 		return nil

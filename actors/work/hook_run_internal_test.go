@@ -1,4 +1,4 @@
-package actors
+package work
 
 import (
 	"reflect"
@@ -83,7 +83,7 @@ func TestSynchronizations(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			hook := hooks.Hook{File: hooks.File{Name: "a.sh"}, Config: &hooks.Config{Kubernetes: c.bindings}}
-			if got := synchronizations(hook); !reflect.DeepEqual(got, c.want) {
+			if got := Synchronizations(hook); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %+v, want %+v", got, c.want)
 			}
 		})

@@ -1,0 +1,47 @@
+package actors
+
+import (
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/decide"
+	"addon-operator/actors/work"
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// reloadTasks are the tasks that the steps of a reload become, in order (E8, X21).
+func (p *program) reloadTasks(steps decide.Steps, modules []addons.Module, reload int, afterAll []hooks.Hook, cause messages.Cause) []messages.Task {
+	var tasks []messages.Task
+	add := func(owner string, work messages.Work) {
+		t := p.task(owner, work, cause)
+		t.Reload = reload
+		tasks = append(tasks, t)
+	}
+	for _, group := range steps.Groups(modules, p.Width) {
+		if len(group) == 1 {
+			add(group[0], messages.RunModule{})
+		} else {
+			add(messages.Converge, messages.RunModules{Names: group})
+		}
+	}
+	for _, name := range steps.Delete {
+		add(name, messages.DeleteModule{})
+	}
+	for _, name := range steps.Purge {
+		add(messages.Converge, messages.PurgeRelease{Release: name})
+		tasks[len(tasks)-1].AllowFailure = true // retried outside of the main queue (E10)
+	}
+	for _, hook := range afterAll {
+		add(messages.GlobalHooks, work.OrderWork(hook, hooks.AfterAll))
+	}
+	add(messages.GlobalHooks, messages.FinishReload{})
+	return tasks
+}
+
+// tell sends the same message to the actors of all modules.
+func (p *program) tell(ctx actor.Context, modules []addons.Module, message any) {
+	for _, m := range modules {
+		ctx.Send(p.owner(m.Name), message)
+	}
+}

@@ -1,0 +1,223 @@
+package work
+
+import (
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"addon-operator/actors/decide"
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/helm/charts"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// GetDiscovery asks converge for what a discovery begins with; a retry asks again,
+// because flags may have changed since. It answers [Discovery].
+type GetDiscovery struct{}
+
+// Discovery is the input of a DiscoverModules task and, completed, its result.
+type Discovery struct {
+	Tree    *addons.Tree
+	Config  map[string]bool
+	Dynamic map[string]bool
+	// Maintenance are the modes in the ConfigMap (H15).
+	Maintenance map[string]string
+	// List asks for the releases in the cluster: once at the start, and when the set of
+	// module directories has changed (E10).
+	List bool
+	// Before are the modules that were enabled by the last discovery.
+	Before []string
+	// Deployed are the modules and releases that have something in the cluster (E9).
+	Deployed map[string]bool
+	// Global are the values that enabled scripts see.
+	Global *values.Section
+	// Purges is what is known of those that are held back.
+	Purges decide.Purges
+
+	Enabled  []string
+	Verdicts map[string]decide.Verdict
+	Releases []string            // of modules and of operators
+	Others   []string            // releases that are left alone
+	Unused   map[string][]string // files of modules that look like hooks and are none
+}
+
+// SpawnModules asks the operator for the actors of modules. ModulesSpawned, of the operator
+// or of config, answers when they have their values. The path of a module is known to all,
+// so nothing may be sent to it before that.
+type (
+	SpawnModules struct{ Modules []addons.Module }
+	// ModulesSpawned is the answer.
+	ModulesSpawned struct{ Err error }
+)
+
+// EndAsks asks converge to leave the scripts to the discovery that begins; it answers AsksEnded when
+// none of them runs.
+type (
+	EndAsks struct{}
+	// AsksEnded is the answer.
+	AsksEnded struct{}
+)
+
+// ReloadJob is a job of converge: a step of a reload that concerns several modules, or a
+// release without one.
+type ReloadJob struct{ Job }
+
+// Discover is the work of a DiscoverModules task (G4).
+func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
+	run, s := j.span(run, "discovery", about{})
+	defer func() { s.End(err) }()
+	run.Step("find modules")
+	d, err = supervisor.Ask[Discovery](run, ConvergePath, GetDiscovery{})
+	if err != nil {
+		return d, err
+	}
+	tree, err := d.Tree.Refresh(j.Dirs)
+	if err != nil {
+		return d, err
+	}
+	if !sameModules(tree, d.Tree) {
+		d.List = true
+	}
+	d.Tree = tree
+	// Also without scripts: converge knows of an edit of global values before global-hooks may have
+	// it, and the modules that run next must see it.
+	global, err := supervisor.Ask[messages.Values](run, GlobalPath, messages.GetValues{})
+	if err != nil {
+		return d, err
+	}
+	d.Global = global.Section
+	run.Step("wait until nothing purges a module that is back")
+	if _, err := supervisor.Ask[PurgesEnded](run, ConvergePath, EndPurges{tree.Modules}); err != nil {
+		return d, err
+	}
+	run.Step("wait until no enabled script runs")
+	if _, err := supervisor.Ask[AsksEnded](run, ConvergePath, EndAsks{}); err != nil {
+		return d, err
+	}
+	spawned, err := supervisor.Ask[ModulesSpawned](run, Root, SpawnModules{tree.Modules})
+	if err != nil {
+		return d, err
+	}
+	if spawned.Err != nil {
+		return d, spawned.Err
+	}
+	if d.List {
+		run.Step("list releases")
+		if d.Releases, d.Others, err = j.Concerned(run.Context(), tree.Modules); err != nil {
+			return d, err
+		}
+	}
+	script := func(m addons.Module, before []string) (hooks.Answer, error) {
+		return j.EnabledScript(run, m, d.Global, before)
+	}
+	if d.Enabled, d.Verdicts, err = decide.Enabled(d.Tree.Modules, d.Dynamic, d.Config, script); err != nil {
+		return d, err
+	}
+	d.Unused = unusedFilesOf(d)
+	return d, j.ensureCRDs(run, d)
+}
+
+// ensureCRDs installs the CRDs of modules that became enabled, before any module runs
+// or is deleted (M2). They stay when it is disabled (M5). Those of a module under
+// maintenance wait for its first run after it (H15).
+func (j ReloadJob) ensureCRDs(run *supervisor.Run, d Discovery) error {
+	return j.installCRDs(run, d, d.Global, func(name string) bool { return slices.Contains(d.Enabled, name) && !slices.Contains(d.Before, name) })
+}
+
+// installCRDs installs those of some modules, unless they are under maintenance.
+func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Section, of func(name string) bool) error {
+	if j.CRDs == nil {
+		return nil
+	}
+	var modules []helm.Module
+	for _, m := range d.Tree.Modules {
+		if !of(m.Name) || decide.Maintained(m, d.Maintenance) != "" {
+			continue
+		}
+		chart := helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
+		if charts.HasSubcharts(m.Dir) { // which of them are enabled is a matter of values
+			own, err := supervisor.Ask[messages.Values](run, OwnerPath(m.Name), messages.GetValues{})
+			if err != nil {
+				return err
+			}
+			chart.Values, _ = (&Known{Global: global, Own: own.Section}).Values()
+		}
+		modules = append(modules, chart)
+	}
+	if len(modules) == 0 {
+		return nil
+	}
+	run.Step("CRDs of %d modules", len(modules))
+	if err := j.CRDs.EnsureCRDs(run.Context(), modules); err != nil {
+		return &CRDError{err}
+	}
+	return nil
+}
+
+// EnabledScript asks the enabled script of a module, which sees the modules that are enabled before it.
+func (j ReloadJob) EnabledScript(run *supervisor.Run, m addons.Module, global *values.Section, before []string) (answer hooks.Answer, err error) {
+	run, s := j.span(run, "enabled script", about{module: m.Name})
+	defer func() { s.End(err) }()
+	run.Step("enabled script of %s", m.Name)
+	of := j.Job
+	of.Owner = m.Name
+	own, err := supervisor.Ask[messages.Values](run, OwnerPath(m.Name), messages.GetValues{})
+	if err != nil {
+		return answer, err
+	}
+	defer of.hookBegins(hooks.Hook{File: hooks.File{Name: m.Name + "/enabled"}}, "")()
+	script := decide.Script(m, global, own.Section, before)
+	script.Labels, script.Env = of.labels("enabled", ""), traceEnvironment(run)
+	return j.Hooks.Enabled(run.Context(), script)
+}
+
+func sameModules(a, b *addons.Tree) bool {
+	if len(a.Modules) != len(b.Modules) {
+		return false
+	}
+	for i := range a.Modules {
+		if a.Modules[i].Dir != b.Modules[i].Dir {
+			return false
+		}
+	}
+	return true
+}
+
+// RunModules is the work of a RunModules task: to each module it is what a queue is.
+// It ends when all of them have ended.
+func (j ReloadJob) RunModules(run *supervisor.Run, names []string) (err error) {
+	run, s := j.span(run, "modules side by side", about{})
+	defer func() { s.End(err) }()
+	run.Step("%d modules, %d side by side", len(names), j.Width)
+	var group errgroup.Group
+	group.SetLimit(j.Width)
+	for _, name := range names {
+		begin := run.Turn()
+		group.Go(func() error {
+			begin()
+			return j.runOne(run, name)
+		})
+	}
+	return group.Wait()
+}
+
+func (j ReloadJob) runOne(run *supervisor.Run, name string) error {
+	t := j.NewTask(name, messages.RunModule{}, j.Task.Cause)
+	t.Reload, t.QueuedAt, t.Trace = j.Task.Reload, j.Task.QueuedAt, traceOf(run)
+	_, err := supervisor.Ask[messages.TaskDone](run, OwnerPath(name), messages.ExecuteTask{Task: t})
+	return err
+}
+
+// CRDError is why the definitions of kinds that modules bring are not in the cluster. It
+// quotes files of modules and the API server.
+type CRDError struct{ err error }
+
+// Error implements error.
+func (e *CRDError) Error() string { return "CRDs of modules: " + e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *CRDError) Unwrap() error { return e.err }

@@ -1,0 +1,26 @@
+package work
+
+import (
+	"fmt"
+
+	"addon-operator/helm"
+	"addon-operator/helm/dryrun"
+	"addon-operator/supervisor"
+)
+
+// DriftFound is the result of a look. Known is false when the module must run anyway.
+type DriftFound struct {
+	Changes []dryrun.Change
+	Known   bool
+}
+
+// SeekDrift is the work of a CheckDrift task.
+func (j ModuleJob) SeekDrift(run *supervisor.Run) (DriftFound, error) {
+	run.Step("look for drift")
+	merged, _ := j.Known.Values()
+	changes, known, err := j.Plans.Drift(run.Context(), helm.Module{Name: j.Module.Name, Key: j.Module.Key, Dir: j.Module.Dir, Values: merged})
+	if err != nil {
+		return DriftFound{}, fmt.Errorf("look for drift: %w", err)
+	}
+	return DriftFound{changes, known}, nil
+}

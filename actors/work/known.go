@@ -1,0 +1,64 @@
+package work
+
+import (
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+	"addon-operator/values"
+)
+
+// Known is all that a run may know of its owner, as one value that is never written to. The owner
+// hands it over before each attempt, and again with each answer to its run. So a run asks its owner
+// for nothing that it has, and what it has checked is what it uses: nothing changes in between.
+type Known struct {
+	// Global and Own are the sections of values (D2); those of global hooks are the same.
+	Global, Own *values.Section
+	Enabled     []string // modules, in the order they run (D9)
+
+	Hooks        []hooks.Hook
+	Loaded       bool // the hooks of a module are asked for their configuration when it is enabled
+	Synchronized map[messages.BindingKey]bool
+	Deferred     map[messages.BindingKey]bool // their Synchronization is not waited for: it comes later
+
+	// The rest is of modules only. Started: the start-up execution was finished once since the
+	// module was enabled (X13). Begun: hooks may have run since it was last deleted.
+	Started, Begun bool
+	Maintenance    string // the mode, empty for none (H15)
+	CRDsDue        bool   // CRDs were not installed under maintenance
+	// Gone are objects of the release that Helm must apply again, Drifted those to put back.
+	Gone, Drifted []helm.Object
+
+	// Changed: hooks of this attempt have changed the values of their owner.
+	Changed bool
+}
+
+// Handed answers whatever a run asks its owner for. What the run knows from now on comes with it,
+// also with an error.
+type Handed struct {
+	Known Known
+	Err   error
+}
+
+// HandOver asks an owner for what its runs know. A run asks when it has waited for others than its
+// owner, so that a hook sees the values as they are when its process starts.
+type HandOver struct{}
+
+// ask asks the owner of the run, and takes what it hands over.
+func (j Job) ask(run *supervisor.Run, question any) error {
+	got, err := supervisor.Ask[Handed](run, OwnerPath(j.Owner), question)
+	if err != nil {
+		return err
+	}
+	got.Known.Changed = got.Known.Changed || j.Known.Changed
+	*j.Known = got.Known
+	return got.Err
+}
+
+// Values are those that hooks of the owner see: merged ones, and the ConfigMap's alone (D2, D8).
+// The list of enabled modules is added for hooks of modules only and never stored (D9).
+func (k *Known) Values() (merged, config map[string]any) {
+	merged = map[string]any{values.GlobalKey: k.Global.Merged(), k.Own.Key(): k.Own.Merged()}
+	config = map[string]any{values.GlobalKey: k.Global.Config(), k.Own.Key(): k.Own.Config()}
+	return merged, config
+}

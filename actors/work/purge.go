@@ -1,0 +1,89 @@
+package work
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"addon-operator/addons"
+	"addon-operator/supervisor"
+)
+
+// Concerned lists the releases that are the operator's business: those called like a module,
+// which may adopt them (H7), the ignored one, which is never purged, and those that an operator has
+// installed. others are all the rest.
+func (s Services) Concerned(ctx context.Context, modules []addons.Module) (releases, others []string, err error) {
+	all, err := s.Releases.Releases(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("list releases: %w", err)
+	}
+	for _, name := range all {
+		if name == s.IgnoredRelease || slices.ContainsFunc(modules, func(m addons.Module) bool { return m.Name == name }) {
+			releases = append(releases, name)
+		} else {
+			others = append(others, name)
+		}
+	}
+	ours, err := s.Releases.Ours(ctx, others)
+	if err != nil {
+		return nil, nil, fmt.Errorf("find out who has installed releases: %w", err)
+	}
+	others = slices.DeleteFunc(others, func(name string) bool { return slices.Contains(ours, name) })
+	return append(releases, ours...), others, nil
+}
+
+// EndPurges asks converge to give up the purges of modules whose directories are back; it
+// answers PurgesEnded when nothing of them runs. A Helm action in progress is waited for.
+type (
+	EndPurges struct{ Modules []addons.Module }
+	// PurgesEnded is the answer.
+	PurgesEnded struct{}
+)
+
+// MayPurge asks converge whether a release is still one to purge; it answers Purgeable.
+type (
+	MayPurge struct{ Release string }
+	// Purgeable is the answer.
+	Purgeable struct {
+		May bool
+		// Removed: it is of a module that was removed from under the operator.
+		Removed bool
+	}
+)
+
+// Purge uninstalls a release. What still runs of a module that was removed, which may be
+// Helm, ends first.
+func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err error) {
+	run, s := j.span(run, "purge", about{module: release})
+	defer func() { s.End(err) }()
+	due, err := supervisor.Ask[Purgeable](run, ConvergePath, MayPurge{release})
+	if err != nil || !due.May {
+		return false, err
+	}
+	if due.Removed {
+		run.Step("wait until nothing of %s runs", release)
+		if _, err := supervisor.Ask[ModuleQuiet](run, OwnerPath(release), AwaitQuiet{}); err != nil {
+			return false, fmt.Errorf("purge release %s: %w", release, err)
+		}
+		if due, err = supervisor.Ask[Purgeable](run, ConvergePath, MayPurge{release}); err != nil || !due.May {
+			return false, err
+		}
+	}
+	run.Step("helm uninstall %s", release)
+	existed, err := j.Releases.Purge(j.Writes, release)
+	if err != nil {
+		return false, fmt.Errorf("purge release %s: %w", release, err)
+	}
+	if existed {
+		j.Log.Info("release without a module directory is purged", "release", release)
+	}
+	return true, nil
+}
+
+// AwaitQuiet asks a module to answer ModuleQuiet as soon as nothing of it runs: two Helm
+// actions on its release at the same time would break it.
+type (
+	AwaitQuiet struct{}
+	// ModuleQuiet is the answer.
+	ModuleQuiet struct{}
+)

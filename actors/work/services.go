@@ -1,0 +1,130 @@
+package work
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"addon-operator/actors/metrics"
+	"addon-operator/actors/plan"
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/kube/objectpatch"
+	"addon-operator/messages"
+)
+
+// Services are what runs use: processes, Helm, the cluster, what is counted. Command and testkit fill
+// them as a part of actors.World; nothing in them is changed afterwards.
+type Services struct {
+	Log      *slog.Logger
+	Hooks    HookRunner
+	Releases Releases
+	Objects  Objects
+	// CRDs may be nil: then modules bring none.
+	CRDs CRDs
+	// Plans may be nil: then there are no plans, and nobody looks for drift.
+	Plans   plan.Helm
+	Metrics *metrics.Metrics
+	// Tracer makes spans of what the operator does; nil for none.
+	Tracer trace.Tracer
+	// Writes is the context of what Helm does. It is done when Helm must stop writing at once: at the
+	// end of the grace period. Cancelling a task does not stop Helm in the middle.
+	Writes context.Context
+	// Dirs are searched again at each reload.
+	Dirs addons.Dirs
+	// IgnoredRelease is never purged: the release that deployed the operator itself (E10, B6).
+	IgnoredRelease string
+	// Width is how many modules of the same order may run side by side; 0 counts as 1.
+	Width int
+	// JQLibrary are directories of modules that the filters of object patches import.
+	JQLibrary []string
+	// HookTimeout is the time limit that Hooks gives to hooks that set none, for the report of one that hangs; 0
+	// means none.
+	HookTimeout time.Duration
+}
+
+// Shared is what all runs of a process share. But for what is atomic it is not written to after the start.
+type Shared struct {
+	Services
+	notify  func(kube.Notice)
+	tasks   atomic.Int64 // counts tasks, for their IDs
+	shows   atomic.Int64 // counts Synchronization runs, writes and runs of hooks, for their names
+	running runningHooks
+}
+
+// NewShared makes it; notify shows a notice to people.
+func NewShared(s Services, notify func(kube.Notice)) *Shared {
+	return &Shared{Services: s, notify: notify, running: runningHooks{log: s.Log}}
+}
+
+// NewTask makes a task for the main queue.
+func (s *Shared) NewTask(owner string, work messages.Work, cause messages.Cause) messages.Task {
+	return messages.Task{ID: s.NewTaskID(), Queue: messages.MainQueue, Owner: owner, Work: work, Cause: cause}
+}
+
+// NewTaskID makes a name that no other task has.
+func (s *Shared) NewTaskID() string { return strconv.FormatInt(s.tasks.Add(1), 10) }
+
+// Paths of the actors that runs speak to, and of all below the root.
+const (
+	Root         = "operator"
+	ModulePath   = Root + "/module/"
+	QueuePath    = Root + "/queue/"
+	GlobalPath   = Root + "/" + messages.GlobalHooks
+	ConvergePath = Root + "/" + messages.Converge
+	MonitorsPath = Root + "/monitors"
+	HealerPath   = Root + "/healer"
+)
+
+// OwnerPath is the address of an owner of tasks.
+func OwnerPath(name string) string {
+	switch name {
+	case messages.GlobalHooks:
+		return GlobalPath
+	case messages.Converge:
+		return ConvergePath
+	}
+	return ModulePath + name
+}
+
+// HookRunner runs executables. Package hooks implements it.
+type HookRunner interface {
+	Configure(ctx context.Context, file hooks.File, workingDir string, scope hooks.Scope) ([]hooks.Hook, error)
+	Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
+	Enabled(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)
+}
+
+// Releases installs and removes charts. Package helm implements it.
+type Releases interface {
+	Apply(ctx context.Context, m helm.Module) (helm.Outcome, error)
+	Uninstall(ctx context.Context, release string) (existed bool, err error)
+	// Purge is Uninstall for a release whose module is gone (G7); one that Ours does not
+	// know counts as missing.
+	Purge(ctx context.Context, release string) (existed bool, err error)
+	Releases(ctx context.Context) ([]string, error)
+	// Ours returns those of the given releases that an operator has installed.
+	Ours(ctx context.Context, releases []string) ([]string, error)
+}
+
+// Objects changes objects for hooks (chapter k). Package kube implements it.
+type Objects interface {
+	// CheckObjectPatches says what cannot be right with operations, without writing.
+	CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error
+	// ApplyObjectPatches executes operations and returns those that have failed.
+	ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error)
+}
+
+// CRDs installs the definitions that modules bring and waits until their kinds are served
+// (chapter m). Definitions implements it.
+type CRDs interface {
+	// EnsureCRDs takes name, directory and values of each module.
+	EnsureCRDs(ctx context.Context, modules []helm.Module) error
+	// EnsureSubcharts installs those of subcharts that have been enabled since.
+	EnsureSubcharts(ctx context.Context, m helm.Module) error
+}
