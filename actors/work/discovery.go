@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"addon-operator/actors/decide"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
@@ -138,7 +139,7 @@ func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Sectio
 		if !of(m.Name) || decide.Maintained(m, d.Maintenance) != "" {
 			continue
 		}
-		chart := helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
+		chart := plan.HelmModule(m, nil)
 		if charts.HasSubcharts(m.Dir) { // which of them are enabled is a matter of values
 			own, err := supervisor.Ask[messages.Values](run, OwnerPath(m.Name), messages.GetValues{})
 			if err != nil {

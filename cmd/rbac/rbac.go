@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
@@ -199,6 +200,7 @@ func (g *generator) module(ctx context.Context, m addons.Module) error {
 	if !charts.Exists(m.Dir) {
 		return nil
 	}
+	g.demands = append(g.demands, namespaceDemands(g.config, m)...)
 	sections, err := g.sections(m)
 	if err != nil {
 		return err
@@ -206,7 +208,7 @@ func (g *generator) module(ctx context.Context, m addons.Module) error {
 	layers := append([]any{nil}, g.extra...)
 	for _, layer := range layers {
 		merged, _ := values.Merge(sections, layer).(map[string]any)
-		_, err := g.chart.Apply(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged})
+		_, err := g.chart.Apply(ctx, plan.HelmModule(m, merged))
 		record, lookups := g.record, g.lookups
 		g.record, g.lookups = "", nil
 		if record == "" {

@@ -7,11 +7,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
 	"addon-operator/kube"
@@ -57,14 +59,29 @@ func (g *generator) serveHelm(ctx context.Context) error {
 func (g *generator) review(r apiserver.Request) error {
 	switch {
 	case r.Verb == "get" || r.Verb == "list":
-		if !strings.Contains(r.Labels, "owner=helm") { // the records of releases: there are none
+		ofHelm := strings.Contains(r.Labels, "owner=") // the records of releases, and where they lie: there are none
+		if !ofHelm && !g.isHome(r) {
 			g.lookups = append(g.lookups, r)
 		}
 		return nil
+	case r.Verb == "create" && (r.Resource == "namespaces" || pointsToRelease(r)):
+		return nil // of a module with a namespace of its own; namespaceDemands has it
 	case r.Verb == "create" && r.Resource == "secrets":
 		g.record, _, _ = unstructured.NestedString(r.Object, "data", "release")
 	}
 	return apierrors.NewForbidden(r.GroupResource(), r.Name, errors.New("this is a dry run"))
+}
+
+// isHome reports whether somebody looks at the namespace that a module names.
+func (g *generator) isHome(r apiserver.Request) bool {
+	named := func(m addons.Module) bool { return m.File.Namespace == r.Name }
+	return r.Resource == "namespaces" && r.Name != "" && slices.ContainsFunc(g.tree.Modules, named)
+}
+
+// pointsToRelease reports whether Helm wants to store where a release lies.
+func pointsToRelease(r apiserver.Request) bool {
+	owner, _, _ := unstructured.NestedString(r.Object, "metadata", "labels", "owner")
+	return r.Resource == "secrets" && owner == "addon-operator"
 }
 
 // releaseRecord is the part of Helm's record that lists objects.
