@@ -21,6 +21,10 @@
 //	ExecuteTask          queue             owner
 //	TaskDone             owner             queue
 //	SetAside             run               queue
+//	TaskWaits            owner             queue
+//	GetTurn              run               queue
+//	Turn                 queue             run
+//	ReloadHeld           queue             converge
 //
 //	ListHooks            server            module, global-hooks
 //	HookList             module, global    server
@@ -105,6 +109,7 @@
 //	sectionChanged       module            converge
 //	askAgain             timer             converge
 //	delayedReload        timer             converge
+//	postponedDue         timer             converge
 //	remindHeld           timer             converge
 //
 //	adoptModule          operator          module
@@ -161,4 +166,6 @@
 //	ObjectsBack          run               module
 //
 //	ReleaseApplied       run               healer
+//	GetReleased          run               healer
+//	Released             healer            run
 package messages

@@ -60,6 +60,9 @@
 //	settle RELEASE                its chart renders the same text each time from now on
 //	deploys RELEASE               its ConfigMap default/RELEASE-a is in the cluster, with the size in its values
 //	vanish OBJECT...              delete objects of releases; a release r has r-a and r-b
+//	brings RELEASE KIND           its chart has the definition of a kind
+//	uses RELEASE KIND             its chart has an object of a kind
+//	delete-kind KIND              delete the definition, and with it the objects of the kind
 //	replace OBJECT                delete one and create another of its name
 //	tamper RELEASE                another client writes the records of a release
 //	panic HOOK N                  the next N runs of a hook panic, as a mistake of ours would

@@ -189,7 +189,7 @@ func (j ModuleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 		Writes: func(o helm.Object) func(string) { return j.helmWrites(run, o) },
 	})
 	if err != nil {
-		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.restoreCRDs(run, err))
+		return outcome, errors.Join(fmt.Errorf("helm: %w%s", err, j.runProviders(run, err)), j.restoreCRDs(run, err))
 	}
 	if len(outcome.Healed) > 0 {
 		j.Metrics.Modules.Redeployed(j.Owner)
