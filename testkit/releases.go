@@ -25,6 +25,7 @@ type Releases struct {
 	deployed map[string]deployed
 	absent   map[helm.Object]bool // healing.go
 	kinds    kindsOf              // needs.go
+	stuck    map[string]bool      // releases whose installs and upgrades fail
 	changed  map[helm.Object]bool // drift.go
 	stubborn map[helm.Object]int  // corrections that are undone at once
 	news     helm.News
@@ -50,7 +51,7 @@ type deployed struct {
 func NewReleases(trace *scenario.Trace) *Releases {
 	return &Releases{
 		trace: trace, deployed: map[string]deployed{},
-		absent: map[helm.Object]bool{}, kinds: kindsOf{map[string]string{}, map[string]string{}}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{},
+		absent: map[helm.Object]bool{}, kinds: kindsOf{map[string]string{}, map[string]string{}}, stuck: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{},
 		witness: newWitness(),
 	}
 }
@@ -95,6 +96,10 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.stuck[m.Name] {
+		r.trace.Add("helm fails for %s", m.Name)
+		return helm.Outcome{}, errors.New("it fails for good")
+	}
 	if err := r.unknownKind(m.Name); err != nil {
 		r.trace.Add("helm fails for %s: %s", m.Name, err)
 		return helm.Outcome{}, err

@@ -106,6 +106,7 @@ func faultSteps() map[string]step {
 		"brings":          (*player).stepBrings,
 		"uses":            (*player).stepUses,
 		"delete-kind":     (*player).stepDeleteKind,
+		"stick-helm":      (*player).stepStickHelm,
 		"vanish":          (*player).stepVanish,
 		"replace":         func(p *player, name string) error { p.releases.vanish(true, name); return nil },
 		"tamper":          func(p *player, name string) error { p.releases.tamper(name); return nil },
