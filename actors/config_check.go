@@ -11,6 +11,7 @@ import (
 
 	"addon-operator/actors/decide"
 	"addon-operator/addons"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -68,7 +69,7 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 }
 
 // CheckTree says what is wrong in a tree with which an operator starts all the same, without the
-// module, the script or the hook that was meant.
+// module, the script or the hook that was meant, or with a chart that cannot be installed (H21).
 func CheckTree(tree *addons.Tree) error {
 	var errs []error
 	for _, problem := range tree.Problems {
@@ -84,8 +85,13 @@ func CheckTree(tree *addons.Tree) error {
 	if tree.Global.HooksDir != "" {
 		look(tree.Global.HooksDir, "", hooks.Global)
 	}
+	var cache charts.Cache
 	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
 		look(m.HooksDir(), m.Base+"/hooks", hooks.Module)
+		if charts.Exists(m.Dir) {
+			_, err := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -135,6 +135,9 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load chart in %s: %w", m.Dir, err)
 	}
+	if err := checkDependencies(loaded, m.Dir); err != nil {
+		return nil, fmt.Errorf("load chart in %s: %w", m.Dir, err)
+	}
 	if m.Key != "" {
 		delete(loaded.Values, m.Key)
 		delete(loaded.Values, m.Key+"Enabled")
