@@ -20,7 +20,7 @@ import (
 // check validates a content of the ConfigMap: keys, YAML, and the schemas of global and
 // of the modules that are enabled (D16, D37).
 func (c *config) check(data map[string]string) (values.Document, error) {
-	return decide.Check(data, c.secret.known, c.sections, c.modules, c.enabling)
+	return decide.Check(data, c.secret.known, c.sections, c.modules, c.rules())
 }
 
 // scriptsAnswered says to config what a discovery has found out.
@@ -63,7 +63,9 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 			b.sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
 		}
 	}
-	doc, err := decide.Check(data, secret, b.sections, tree.Modules, decide.Enabling{Scripts: map[string]bool{}}) // each script may say true
+	rules := b.chartRules(&charts.Cache{})
+	rules.static = true
+	doc, err := decide.Check(data, secret, b.sections, tree.Modules, decide.Enabling{Scripts: map[string]bool{}, Charts: rules.check}) // each script may say true
 	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
 	return errors.Join(staticErr, err)
 }

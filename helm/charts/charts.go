@@ -58,6 +58,8 @@ type Chart struct {
 	stamp  [sha256.Size]byte
 	digest [sha256.Size]byte
 	chart  *chart.Chart
+
+	schemas compiled
 }
 
 // Metadata is what Chart.yaml says; not to be changed.
