@@ -29,14 +29,40 @@ func configSchema(c *fetch.Chart, key string) (string, error) {
 `
 	if tree, ok := ofSchema(c.Schema); ok && takes(tree, c.Values) {
 		text, err := values.YAML(tree)
-		return fmt.Sprintf(head, key, "values.schema.json of the chart, without what it requires") + string(text), err
+		return fmt.Sprintf(head, key, "values.schema.json of the chart, without what it requires") + shortTypes(string(text)), err
 	}
 	tree := ofDefaults(c.Values, c.Subcharts)
 	if !takes(tree, c.Values) {
 		tree = open()
 	}
 	text, err := values.YAML(tree)
-	return fmt.Sprintf(head, key, "the default values of the chart") + string(text), err
+	return fmt.Sprintf(head, key, "the default values of the chart") + shortTypes(string(text)), err
+}
+
+// shortTypes writes lists of types on one line.
+func shortTypes(text string) string {
+	var out strings.Builder
+	var types []string
+	for line := range strings.Lines(text) {
+		item, isItem := strings.CutPrefix(strings.TrimSpace(line), "- ")
+		switch {
+		case types != nil && isItem:
+			types = append(types, item)
+			continue
+		case types != nil:
+			fmt.Fprintf(&out, " [%s]\n", strings.Join(types, ", "))
+			types = nil
+		}
+		if strings.TrimSpace(line) == "type:" {
+			types = []string{}
+			line = strings.TrimSuffix(line, "\n")
+		}
+		out.WriteString(line)
+	}
+	if types != nil {
+		fmt.Fprintf(&out, " [%s]\n", strings.Join(types, ", "))
+	}
+	return out.String()
 }
 
 // takes reports whether a schema can be used, and has nothing against some values.
@@ -50,7 +76,7 @@ func takes(tree map[string]any, defaults map[string]any) bool {
 		return false
 	}
 	section, err := sectionOf("chart", schemas, defaults)
-	return err == nil && section != nil
+	return err == nil && section.ValidateConfig() == nil
 }
 
 func sectionOf(key string, schemas *values.Schemas, content map[string]any) (*values.Section, error) {
