@@ -104,6 +104,7 @@ func faultSteps() map[string]step {
 		"chance":          onReleases(func(r *Releases, name string) { r.chance[name] = true }),
 		"deploys":         onReleases(func(r *Releases, name string) { r.deploys[name] = true }),
 		"vanish":          (*player).stepVanish,
+		"hook-waits":      (*player).stepHookWaits,
 		"replace":         func(p *player, name string) error { p.releases.vanish(true, name); return nil },
 		"tamper":          func(p *player, name string) error { p.releases.tamper(name); return nil },
 		"change":          (*player).stepChange,
