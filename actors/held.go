@@ -30,9 +30,12 @@ type turn struct {
 	from *actor.PID
 }
 
-// begun are the tasks that are not done: the one in progress first, then those that are held.
+// begun are the tasks that are not done: those that wait for Helm hooks, the one in progress, and those that are held.
 func (q *queue) begun() []messages.Task {
 	var all []messages.Task
+	for _, b := range q.beside {
+		all = append(all, b.Task)
+	}
 	if q.current != nil {
 		all = append(all, *q.current)
 	}
@@ -44,20 +47,33 @@ func (q *queue) begun() []messages.Task {
 
 // taskWaits lets others go past the task in progress.
 func (q *queue) taskWaits(ctx actor.Context, msg messages.TaskWaits) {
-	if q.current == nil || q.current.ID != msg.ID {
+	var waits held
+	i := slices.IndexFunc(q.beside, func(b besideTask) bool { return b.ID == msg.ID && len(b.waiting) == 0 })
+	switch {
+	case q.current != nil && q.current.ID == msg.ID:
+		waits = held{*q.current, q.since}
+		q.current, q.left = nil, nil
+	case i >= 0: // it had waited for a Helm hook, and then failed
+		waits = held{q.beside[i].Task, q.beside[i].since}
+		q.beside = slices.Delete(q.beside, i, i+1)
+	default:
 		return
 	}
-	q.held = append(q.held, held{*q.current, q.since})
-	if q.current.Reload != 0 {
-		ctx.Send(q.program.PID(convergePath), messages.ReloadHeld{Reload: q.current.Reload})
+	q.held = append(q.held, waits)
+	if waits.Reload != 0 {
+		ctx.Send(q.program.PID(convergePath), messages.ReloadHeld{Reload: waits.Reload})
 	}
-	q.current, q.left = nil, nil
+}
+
+// busy reports whether no other task may begin.
+func (q *queue) busy() bool {
+	return q.current != nil || slices.ContainsFunc(q.beside, func(b besideTask) bool { return len(b.waiting) == 0 })
 }
 
 // getTurn begins the next attempt at a task, or makes it wait. An attempt at what the queue does not hold,
 // because it is parked, begins at once.
 func (q *queue) getTurn(ctx actor.Context, msg messages.GetTurn) {
-	if q.current != nil && q.isHeld(msg.ID) {
+	if q.busy() && q.isHeld(msg.ID) {
 		q.turns = append(q.turns, turn{msg.ID, ctx.Sender()})
 		return
 	}
@@ -67,7 +83,7 @@ func (q *queue) getTurn(ctx actor.Context, msg messages.GetTurn) {
 
 // grantTurn begins the attempt that has waited longest, if its task still waits for it.
 func (q *queue) grantTurn(ctx actor.Context) {
-	for len(q.turns) > 0 && q.current == nil {
+	for len(q.turns) > 0 && !q.busy() {
 		first := q.turns[0]
 		q.turns = slices.Delete(q.turns, 0, 1)
 		q.resume(first.task)
@@ -88,13 +104,6 @@ func (q *queue) resume(id string) {
 	task := q.held[i].Task
 	q.current, q.since = &task, q.held[i].since
 	q.held = slices.Delete(q.held, i, i+1)
-}
-
-// nextPlace is the place of the first task that goes past all that are held; -1 when there is none.
-func (q *queue) nextPlace() int {
-	return slices.IndexFunc(q.pending, func(t messages.Task) bool {
-		return !slices.ContainsFunc(q.held, func(h held) bool { return !passes(t, h.Task) })
-	})
 }
 
 // passes reports whether a task goes past one that waits for its next attempt.

@@ -27,6 +27,7 @@ type queue struct {
 	ending  int       // the number of an endQueue that is not answered yet; 0 for none
 	aside   []messages.Task
 	left    *messages.RunHook // of the current task, to be set aside
+	beside  []besideTask      // tasks that wait for Helm hooks (waiting.go)
 }
 
 func newQueue(p *program, name string) *queue { return &queue{program: p, name: name} }
@@ -45,6 +46,8 @@ func (q *queue) Receive(ctx actor.Context) {
 		q.taskWaits(ctx, msg)
 	case messages.GetTurn:
 		q.getTurn(ctx, msg)
+	case messages.LetPass:
+		q.letPass(msg)
 	case messages.SetAside:
 		q.setAside(msg)
 	case messages.SnapshotsComplete:
@@ -171,6 +174,7 @@ func (q *queue) count() (triggers int, many map[string]int) {
 
 func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
 	q.held = slices.DeleteFunc(q.held, func(h held) bool { return h.ID == msg.ID })
+	q.besideDone(msg.ID)
 	if q.current == nil || q.current.ID != msg.ID {
 		return
 	}
@@ -190,17 +194,17 @@ func (q *queue) next(ctx actor.Context) {
 	if q.current == nil && len(q.held) == 0 {
 		q.joinAside()
 	}
-	place := q.nextPlace()
-	if q.current != nil || place < 0 {
+	at := q.nextPending()
+	if at < 0 {
 		return
 	}
 	now := time.Now()
-	head, rest, more := firstRun(q.pending[place])
+	head, rest, more := firstRun(q.pending[at])
 	if more {
 		rest.ID = q.program.runs.NewTaskID()
-		q.pending[place] = rest
+		q.pending[at] = rest
 	} else {
-		q.pending = slices.Delete(q.pending, place, place+1)
+		q.pending = slices.Delete(q.pending, at, at+1)
 	}
 	q.current, q.since = &head, now
 	q.program.Metrics.Queues.Acted(q.name, metrics.RemoveFirst, now)
@@ -213,7 +217,13 @@ func (q *queue) publish(ctx actor.Context) {
 	s := view.QueueStatus{Length: len(begun) + len(q.pending), Since: q.since, InProgress: len(begun) > 0, Head: begun}
 	s.Triggers, s.Crowded = q.count()
 	s.Aside = len(q.aside)
-	if q.current == nil && len(q.held) > 0 {
+	if q.name == messages.MainQueue {
+		q.program.mainWaits.Store(len(q.beside) > 0)
+	}
+	switch {
+	case len(q.beside) > 0:
+		s.Since = q.beside[0].since
+	case q.current == nil && len(q.held) > 0:
 		s.Since = q.held[0].since
 	}
 	s.Head = append(s.Head, q.pending[:min(len(q.pending), shownTasks)]...)

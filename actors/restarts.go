@@ -33,7 +33,8 @@ const heldReload = 30 * time.Second
 // postpones reports whether a reload must wait for the end of the one in progress.
 func (c *converge) postpones(ctx actor.Context, cause messages.Cause) bool {
 	r := &c.restarts
-	if r.count < maxRestarts || r.held == c.reload && cause.First().Activation == messages.ByConfigMap {
+	if r.count < maxRestarts || c.program.mainWaits.Load() || // then the one in progress cannot end
+		r.held == c.reload && cause.First().Activation == messages.ByConfigMap {
 		return false
 	}
 	if r.postponed == nil {

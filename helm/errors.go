@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 
@@ -32,6 +33,7 @@ const (
 	Unavailable Kind = "unavailable" // the API server cannot be reached or is overloaded: try again
 	Away        Kind = "away"        // the kinds of a needed API are unknown: its server does not answer; try again
 	Conflict    Kind = "conflict"    // another client wrote the release or an object at the same time: try again
+	Waiting     Kind = "waiting"     // a Helm hook has not finished: the next Apply goes on waiting for it
 	Failed      Kind = "failed"      // a Helm hook failed, or anything Helm gives no reason for
 )
 
@@ -197,11 +199,28 @@ func (c *Client) servedIn(text string) string {
 	if found == nil {
 		return ""
 	}
-	versions := c.kinds.VersionsOf(found[1])
+	versions := slices.DeleteFunc(c.kinds.VersionsOf(found[1]), func(version string) bool {
+		return !mayReplace(version, found[2])
+	})
 	if len(versions) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("the API server serves %s in %s: take a chart for this version of Kubernetes, or change the template", found[1], strings.Join(versions, ", "))
+}
+
+// mayReplace is true for two versions of one group, and for groups of Kubernetes itself, which moves its
+// kinds between them. Other kinds of one name have nothing to do with each other.
+func mayReplace(served, asked string) bool {
+	group := func(apiVersion string) string {
+		group, _, found := strings.Cut(apiVersion, "/")
+		if !found {
+			return ""
+		}
+		return group
+	}
+	ofKubernetes := func(group string) bool { return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io") }
+	a, b := group(served), group(asked)
+	return a == b || ofKubernetes(a) && ofKubernetes(b)
 }
 
 // shorten keeps the beginning and the end of a long text: the name of the

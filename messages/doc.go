@@ -25,6 +25,7 @@
 //	GetTurn              run               queue
 //	Turn                 queue             run
 //	ReloadHeld           queue             converge
+//	LetPass              module            queue
 //
 //	ListHooks            server            module, global-hooks
 //	HookList             module, global    server
@@ -164,6 +165,7 @@
 //	AwaitQuiet           run               module
 //	ModuleQuiet          module            run
 //	ObjectsBack          run               module
+//	HookWaits            run               module
 //
 //	ReleaseApplied       run               healer
 //	GetReleased          run               healer

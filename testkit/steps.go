@@ -108,6 +108,7 @@ func faultSteps() map[string]step {
 		"delete-kind":     (*player).stepDeleteKind,
 		"stick-helm":      (*player).stepStickHelm,
 		"vanish":          (*player).stepVanish,
+		"hook-waits":      (*player).stepHookWaits,
 		"replace":         func(p *player, name string) error { p.releases.vanish(true, name); return nil },
 		"tamper":          func(p *player, name string) error { p.releases.tamper(name); return nil },
 		"change":          (*player).stepChange,
