@@ -216,13 +216,13 @@ func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configEr
 func (b *boot) blame(cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
 	switch {
 	case cm.Exists():
-		_, config = decide.Check(cm.Data, kept.Secret, b.templates(), b.tree.Modules, decide.Enabling{})
+		_, config = b.schemas().Check(cm.Data, kept.Secret)
 	case len(kept.Config) > 0:
 		config = errDeletedBefore
 	}
 	switch {
 	case b.secret.exists():
-		_, secret = decide.Check(kept.Config, b.secret.data, b.templates(), b.tree.Modules, decide.Enabling{})
+		_, secret = b.schemas().Check(kept.Config, b.secret.data)
 	case len(kept.Secret) > 0:
 		secret = errSecretDeletedBefore
 	}
@@ -238,6 +238,10 @@ func (b *boot) templates() map[string]*values.Section {
 		return b.config.sections
 	}
 	return b.sections
+}
+
+func (b *boot) schemas() decide.Schemas {
+	return decide.Schemas{Sections: b.templates(), Modules: b.tree.Modules}
 }
 
 // startRefused says what to do about values with which the operator does not start.
@@ -267,7 +271,7 @@ func readLastValid(ctx context.Context, w World, waits func(string)) (kept *kube
 
 // useConfigMap validates a content of the ConfigMap and gives each section its part.
 func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
-	doc, err := decide.Check(cm.Data, b.secret.data, b.sections, b.tree.Modules, decide.Enabling{})
+	doc, err := b.schemas().Check(cm.Data, b.secret.data)
 	if err != nil {
 		return err
 	}
