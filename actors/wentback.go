@@ -60,7 +60,7 @@ func (m *monitors) resyncAll(ctx actor.Context, cause messages.Cause) {
 	type owned struct{ owner, hook string }
 	seen := map[owned]bool{}
 	for key, mon := range m.watches {
-		if o := (owned{key.Owner, mon.hook.Name}); mon.open && !mon.warm && !seen[o] {
+		if o := (owned{key.Owner, mon.hook.Name}); mon.phase == open && !seen[o] {
 			seen[o] = true
 			m.resyncHook(ctx, key.Owner, mon.hook, cause)
 		}

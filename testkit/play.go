@@ -128,12 +128,14 @@ type player struct {
 	// lastValid: the last valid content of the ConfigMap is kept, and a start may use it.
 	lastValid bool
 	width     int
-	traps     *traps
-	death     death
-	respawn   bool      // an operator that has died is started again at the next step
-	looked    []*Played // by the step look
-	counting  bool      // messages are counted and traced
-	counted   int
+	// snapshotLimit is in bytes.
+	snapshotLimit int
+	traps         *traps
+	death         death
+	respawn       bool      // an operator that has died is started again at the next step
+	looked        []*Played // by the step look
+	counting      bool      // messages are counted and traced
+	counted       int
 
 	drift       string
 	driftPeriod time.Duration
@@ -267,7 +269,7 @@ func (p *player) World() (actors.World, error) {
 		ReleaseWatch: p.releases, Notices: notices{p.Trace},
 		WentBack: p.onWentBack,
 		Isolate:  p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
-		AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
+		SnapshotLimit: p.snapshotLimit, AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
 	}
 	if p.secretForbidden {
 		world.Secret = forbiddenSecret{p.Cluster.Secret}

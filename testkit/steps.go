@@ -43,21 +43,22 @@ func shared(do scenario.Step) step {
 // processSteps start, stop and disturb the operator and its clock.
 func processSteps() map[string]step {
 	return map[string]step{
-		"start":     (*player).stepStart,
-		"standby":   (*player).stepStandby,
-		"lead":      (*player).stepLead,
-		"stop":      func(p *player, _ string) error { p.witness.note("stop", ""); return p.stop() },
-		"calm":      (*player).stepCalm,
-		"kill":      func(p *player, _ string) error { p.die(); return nil },
-		"crash":     (*player).stepCrash,
-		"respawn":   func(p *player, _ string) error { p.respawn = true; return nil },
-		"seed":      (*player).stepSeed,
-		"jitter":    (*player).stepJitter,
-		"unordered": func(p *player, _ string) error { p.unordered = true; return nil },
-		"isolate":   func(p *player, _ string) error { p.isolate = true; return nil },
-		"width":     (*player).stepWidth,
-		"settle":    onReleases(func(r *Releases, name string) { delete(r.chance, name) }),
-		"pace":      (*player).stepPace,
+		"start":          (*player).stepStart,
+		"standby":        (*player).stepStandby,
+		"lead":           (*player).stepLead,
+		"stop":           func(p *player, _ string) error { p.witness.note("stop", ""); return p.stop() },
+		"calm":           (*player).stepCalm,
+		"kill":           func(p *player, _ string) error { p.die(); return nil },
+		"crash":          (*player).stepCrash,
+		"respawn":        func(p *player, _ string) error { p.respawn = true; return nil },
+		"seed":           (*player).stepSeed,
+		"jitter":         (*player).stepJitter,
+		"unordered":      func(p *player, _ string) error { p.unordered = true; return nil },
+		"isolate":        func(p *player, _ string) error { p.isolate = true; return nil },
+		"width":          (*player).stepWidth,
+		"snapshot-limit": func(p *player, text string) (err error) { p.snapshotLimit, err = strconv.Atoi(text); return err },
+		"settle":         onReleases(func(r *Releases, name string) { delete(r.chance, name) }),
+		"pace":           (*player).stepPace,
 	}
 }
 
