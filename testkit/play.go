@@ -118,7 +118,8 @@ type player struct {
 	isolate  bool
 	// unordered traces are sorted within an instant.
 	unordered bool
-	wentBack  []func(watch string) // who wants to know; the operator asks before a step begins
+	restores  restores
+	messages  messageCount
 	// secretForbidden: the operator may not read the Secret with values.
 	secretForbidden bool
 	// away is the ConfigMap between configmap-away and configmap-back.
@@ -134,8 +135,6 @@ type player struct {
 	death         death
 	respawn       bool      // an operator that has died is started again at the next step
 	looked        []*Played // by the step look
-	counting      bool      // messages are counted and traced
-	counted       int
 
 	drift       string
 	driftPeriod time.Duration
@@ -177,12 +176,12 @@ func (p *player) step(l scenario.Line) error {
 	_, text, _ := strings.Cut(l.Place, ": ")
 	p.Trace.AddLine(heading + text)
 	p.releases.noteStep()
-	counting := p.counting // by the step before
+	counting := p.messages.on // by the step before
 	if err := p.steps[l.Verb](p, l.Rest); err != nil {
 		return err
 	}
 	p.settle()
-	p.counting = p.counting && !counting
+	p.messages.on = p.messages.on && !counting
 	return nil
 }
 
@@ -237,14 +236,14 @@ func (p *player) Await(f func() error) error {
 	}
 }
 
-func (p *player) stepStart(string) error {
+func stepStart(p *player, _ string) error {
 	p.witness.note("start", "")
 	return p.start()
 }
 
 func (p *player) start() error { return p.startBy((*actors.Operator).Start) }
 
-func (p *player) stepStandby(string) error {
+func stepStandby(p *player, _ string) error {
 	p.witness.note("start", "")
 	return p.startBy((*actors.Operator).StandBy)
 }
@@ -267,7 +266,7 @@ func (p *player) World() (actors.World, error) {
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ReleaseWatch: p.releases, Notices: notices{p.Trace},
-		WentBack: p.onWentBack,
+		WentBack: p.restores.subscribe,
 		Isolate:  p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
 		SnapshotLimit: p.snapshotLimit, AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
 	}
@@ -283,9 +282,7 @@ func (p *player) World() (actors.World, error) {
 	world.Observe = func(receiver *actor.PID, message any, asked bool) func() {
 		p.sched.interrupt(receiver.Id)
 		p.forget(message)
-		if p.counting {
-			p.count(receiver, message, asked)
-		}
+		p.messages.count(receiver, message, asked)
 		if len(p.traps.laid) > 0 { // each message costs more
 			return p.traps.observe(receiver, message)
 		}
