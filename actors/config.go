@@ -31,7 +31,8 @@ type config struct {
 
 	configMap, secret *layer
 	// schemas are what both are checked against, doc is what is in force of both.
-	schemas decide.Schemas
+	schemas decide.Schemas // see rules
+	global  addons.Global
 	doc     values.Document
 
 	kept      kept
@@ -55,6 +56,7 @@ func newConfig(ctx context.Context, p *program, initial initialConfig, standby b
 			known: initial.secret.data, revision: initial.secret.revision, refused: initial.secretRefused, fromKept: initial.secretRefused != "",
 		},
 		schemas:   decide.Schemas{Sections: initial.sections, Modules: initial.modules},
+		global:    initial.global,
 		written:   written{report: report},
 		confirmed: confirmation{report: report},
 		misplaced: misplaced{report: report},
@@ -153,7 +155,7 @@ func (c *config) Receive(ctx actor.Context) {
 // checked answers who wants to write a content of the ConfigMap.
 func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 	var answer messages.ConfigChecked
-	if _, err := c.schemas.Check(msg.Data, c.secret.known); err != nil {
+	if _, err := c.rules().Check(msg.Data, c.secret.known); err != nil {
 		answer.Refused = err.Error()
 	}
 	answer.Deleted, answer.LastValid = c.configMap.isDeleted(), maps.Clone(c.configMap.known)
@@ -259,13 +261,13 @@ func (c *config) other(l *layer) *layer {
 // check validates a content of one layer together with the other: at first with the content of the other that was refused,
 // which is returned if it is valid now. Who moves a value changes both, one after the other.
 func (c *config) check(l *layer, data map[string]string) (doc values.Document, with *kube.ConfigMap, err error) {
-	other := c.other(l)
+	other, rules := c.other(l), c.rules()
 	if other.candidate != nil {
-		if doc, err := c.schemas.Check(c.order(l, data, other.candidate.Data)); err == nil {
+		if doc, err := rules.Check(c.order(l, data, other.candidate.Data)); err == nil {
 			return doc, other.candidate, nil
 		}
 	}
-	doc, err = c.schemas.Check(c.order(l, data, other.known))
+	doc, err = rules.Check(c.order(l, data, other.known))
 	return doc, nil, err
 }
 

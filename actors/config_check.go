@@ -9,6 +9,7 @@ import (
 
 	"addon-operator/actors/decide"
 	"addon-operator/addons"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -28,14 +29,15 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 			b.sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
 		}
 	}
-	everyScript := decide.Enabling{Scripts: map[string]bool{}} // each may say true
-	doc, err := decide.Schemas{Sections: b.sections, Modules: tree.Modules, Enabling: everyScript}.Check(data, secret)
+	rules := b.chartRules(&charts.Cache{})
+	rules.static = true
+	doc, err := b.schemas(decide.Enabling{Scripts: map[string]bool{}, Charts: rules.check}).Check(data, secret) // each script may say true
 	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
 	return errors.Join(staticErr, err)
 }
 
 // CheckTree says what is wrong in a tree with which an operator starts all the same, without the
-// module, the script or the hook that was meant.
+// module, the script or the hook that was meant, or with a chart that cannot be installed (H21).
 func CheckTree(tree *addons.Tree) error {
 	var errs []error
 	for _, problem := range tree.Problems {
@@ -51,8 +53,13 @@ func CheckTree(tree *addons.Tree) error {
 	if tree.Global.HooksDir != "" {
 		look(tree.Global.HooksDir, "", hooks.Global)
 	}
+	var cache charts.Cache
 	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
 		look(m.HooksDir(), m.Base+"/hooks", hooks.Module)
+		if charts.Exists(m.Dir) {
+			_, err := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

@@ -9,12 +9,15 @@ import (
 	"addon-operator/values"
 )
 
-// Enabling is what decides, besides files and ConfigMap, which modules are enabled.
+// Enabling is what decides, besides files and ConfigMap, which modules are enabled, and what must hold for these.
 type Enabling struct {
 	Dynamic map[string]bool // flags of global hooks, by key (E4)
 	// Scripts are the answers of the enabled scripts at the last discovery, by module; nil
 	// before the first one. A script that is not in it may say true.
 	Scripts map[string]bool
+	// Charts says what the schemas in the chart of an enabled module refuse of a content that is valid by all other rules
+	// (H22). Nil: nobody asks.
+	Charts func(m addons.Module, doc values.Document) error
 }
 
 // Concerns reports whether the section of a module must be valid, because something enables the
@@ -65,6 +68,14 @@ func (s Schemas) Check(config, secret map[string]string) (values.Document, error
 		}
 		if err := checkSection(section, doc); err != nil {
 			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 || s.Enabling.Charts == nil {
+		return doc, errors.Join(errs...)
+	}
+	for _, m := range s.Modules {
+		if s.Enabling.Concerns(m, doc.Flags) {
+			errs = append(errs, s.Enabling.Charts(m, doc))
 		}
 	}
 	return doc, errors.Join(errs...)
@@ -118,7 +129,7 @@ func (s Schemas) Change(before, after values.Document) Change {
 	change := Change{Flags: !maps.Equal(before.Flags, after.Flags), Maintenance: !maps.Equal(before.Maintenance, after.Maintenance)}
 	for _, key := range slices.Sorted(maps.Keys(s.Sections)) {
 		switch {
-		case !changed(before, after, key):
+		case !Changed(before, after, key):
 			continue
 		case key == values.GlobalKey:
 			change.Global = true
@@ -152,7 +163,7 @@ func (s Schemas) InvalidOff(before, after values.Document) []InvalidModule {
 	var invalid []InvalidModule
 	for _, m := range s.Modules {
 		section := s.Sections[m.Key]
-		if section == nil || !changed(before, after, m.Key) || !SwitchedOn(m, nil, after.Flags).Enabled || s.Enabling.Concerns(m, after.Flags) {
+		if section == nil || !Changed(before, after, m.Key) || !SwitchedOn(m, nil, after.Flags).Enabled || s.Enabling.Concerns(m, after.Flags) {
 			continue
 		}
 		if err := checkSection(section, after); err != nil {
@@ -162,8 +173,8 @@ func (s Schemas) InvalidOff(before, after values.Document) []InvalidModule {
 	return invalid
 }
 
-// changed reports whether two contents of ConfigMap and Secret differ in the section with a key.
-func changed(before, after values.Document, key string) bool {
+// Changed reports whether two contents of ConfigMap and Secret differ in the section with a key.
+func Changed(before, after values.Document, key string) bool {
 	return values.Checksum(before.Sections[key]) != values.Checksum(after.Sections[key]) || values.Checksum(before.Secrets[key]) != values.Checksum(after.Secrets[key])
 }
 
