@@ -44,6 +44,9 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 		}
 		return a.work(run)
 	}
+	if a.release {
+		o.changing[t.ID] = a
+	}
 	o.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure, Begins: func() { o.handTo(a) }, Work: work,
 		Succeeded: func(ctx actor.Context, result any) {
@@ -56,15 +59,19 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			if a.failed != nil {
 				a.failed(at)
 			}
+			o.failedWaiting(a, at)
 			if (a.parks || a.release && helm.IsAway(at.Err)) && !o.parked[t.ID] {
-				o.parked[t.ID] = true
 				o.program.notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules go on: %s", t, forEverybody(at.Err))})
 				o.log.Warn("module is parked: it is retried outside of the queue, the others go on")
-				ended(o.program, t, a.queue)
+				o.park(a)
 			}
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			o.unqueued(t)
+			if a.release {
+				delete(o.changing, t.ID)
+				o.hookWait = nil
+			}
 			if a.cancelled != nil && outcome == supervisor.Cancelled {
 				a.cancelled(ctx)
 			}

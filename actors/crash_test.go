@@ -93,7 +93,7 @@ runs:
 		"configmap-set a size: 1", "configmap-set dEnabled true", "object Pod d/two", "advance 1s",
 		"vanish a-a", "change c-a", "tamper c", "advance 30s",
 		"forbid Pod", "object Pod d/three", "advance 1s", "permit Pod", "advance 10s",
-		"slow-helm a 10s", "configmap-set global x: 1", "advance 1s", "configmap-set global x: 2", "advance 20s", "slow-helm a 0s",
+		"hook-waits c 2s", "slow-helm a 10s", "configmap-set global x: 1", "advance 1s", "configmap-set global x: 2", "advance 20s", "slow-helm a 0s",
 		"configmap-set b wanted: false", "advance 5s", "configmap-set b wanted: true", "advance 5s",
 		"secret-set a token: x", "configmap-set aMaintenance NoResourceReconciliation", "configmap-set a size: 2", "advance 5s",
 		"configmap-remove aMaintenance", "write modules/050-e/Chart.yaml chart.yaml", "configmap-set eEnabled true", "advance 5s",

@@ -311,7 +311,7 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 func (m *module) publish() {
 	m.program.Inspector.Publish(m.program.owner(m.name), view.ModuleStatus{
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks), Runs: m.owner.runs.Len(), Release: m.last.Revision,
-		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, LastRun: m.lastRun,
+		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, Waiting: m.owner.hookWait, LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
 		Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights,
 	})

@@ -25,6 +25,7 @@ type queue struct {
 	ending  int       // the number of an endQueue that is not answered yet; 0 for none
 	aside   []messages.Task
 	left    *messages.RunHook // of the current task, to be set aside
+	beside  []besideTask      // tasks that wait for Helm hooks (waiting.go)
 }
 
 func newQueue(p *program, name string) *queue { return &queue{program: p, name: name} }
@@ -39,6 +40,8 @@ func (q *queue) Receive(ctx actor.Context) {
 		q.drop(msg)
 	case messages.TaskDone:
 		q.taskDone(ctx, msg)
+	case messages.LetPass:
+		q.letPass(msg)
 	case messages.SetAside:
 		q.setAside(msg)
 	case messages.SnapshotsComplete:
@@ -148,6 +151,7 @@ func (q *queue) count() (triggers int, many map[string]int) {
 }
 
 func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
+	q.besideDone(msg.ID)
 	if q.current == nil || q.current.ID != msg.ID {
 		return
 	}
@@ -167,13 +171,17 @@ func (q *queue) next(ctx actor.Context) {
 	if q.current != nil || len(q.pending) == 0 {
 		return
 	}
+	at := q.nextPending()
+	if at < 0 {
+		return
+	}
 	now := time.Now()
-	head, rest, more := firstRun(q.pending[0])
+	head, rest, more := firstRun(q.pending[at])
 	if more {
 		rest.ID = q.program.runs.NewTaskID()
-		q.pending[0] = rest
+		q.pending[at] = rest
 	} else {
-		q.pending = slices.Delete(q.pending, 0, 1)
+		q.pending = slices.Delete(q.pending, at, at+1)
 	}
 	q.current, q.since = &head, now
 	q.program.Metrics.Queues.Acted(q.name, metrics.RemoveFirst, now)
@@ -185,6 +193,14 @@ func (q *queue) publish(ctx actor.Context) {
 	s := view.QueueStatus{Length: len(q.pending), Since: q.since}
 	s.Triggers, s.Crowded = q.count()
 	s.Aside = len(q.aside)
+	if q.name == messages.MainQueue {
+		q.program.mainWaits.Store(len(q.beside) > 0)
+	}
+	for _, b := range q.beside {
+		s.Length++
+		s.Head = append(s.Head, b.Task)
+		s.InProgress, s.Since = true, q.beside[0].since
+	}
 	if q.current != nil {
 		s.Length++
 		s.InProgress = true

@@ -26,7 +26,7 @@ type restarts struct {
 // postpones reports whether a reload must wait for the end of the one in progress.
 func (c *converge) postpones(cause messages.Cause) bool {
 	r := &c.restarts
-	if r.count < maxRestarts {
+	if r.count < maxRestarts || c.program.mainWaits.Load() { // then the one in progress cannot end
 		return false
 	}
 	if r.postponed == nil {

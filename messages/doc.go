@@ -21,6 +21,7 @@
 //	ExecuteTask          queue             owner
 //	TaskDone             owner             queue
 //	SetAside             run               queue
+//	LetPass              module            queue
 //
 //	ListHooks            server            module, global-hooks
 //	HookList             module, global    server
@@ -159,6 +160,7 @@
 //	AwaitQuiet           run               module
 //	ModuleQuiet          module            run
 //	ObjectsBack          run               module
+//	HookWaits            run               module
 //
 //	ReleaseApplied       run               healer
 package messages

@@ -317,6 +317,15 @@ type SetAside struct {
 	Work RunHook
 }
 
+// LetPass says to the main queue that the run or delete of a module waits for a Helm hook, or does not any more.
+// Meanwhile tasks that need not wait for it go on.
+type LetPass struct {
+	// ID is that of the task, or of none when a run of several modules has begun it.
+	ID    string
+	Owner string
+	Waits bool
+}
+
 // TaskDone says to a queue that it need not wait for a task any more: nothing of it runs, or it is
 // parked and is retried outside of the queue.
 type TaskDone struct {

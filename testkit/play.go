@@ -105,17 +105,18 @@ func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played 
 // player plays one script.
 type player struct {
 	*scenario.Engine
-	t        *testing.T
-	steps    map[string]step
-	disk     *disk
-	sched    *scheduler
-	news     lateNews
-	releases *Releases
-	hooks    *Hooks
-	crds     *crds // nil: modules bring none
-	metrics  *metrics.Metrics
-	witness  *witness
-	isolate  bool
+	t         *testing.T
+	steps     map[string]step
+	disk      *disk
+	sched     *scheduler
+	news      lateNews
+	releases  *Releases
+	hooks     *Hooks
+	crds      *crds // nil: modules bring none
+	metrics   *metrics.Metrics
+	witness   *witness
+	isolate   bool
+	hookWaits bool // Helm hooks do: what follows a wait may run beside the main queue
 	// unordered traces are sorted within an instant.
 	unordered bool
 	restores  restores
@@ -258,7 +259,7 @@ func (p *player) startBy(start func(*actors.Operator, context.Context) error) er
 
 // World implements scenario.Cast.
 func (p *player) World() (actors.World, error) {
-	p.witness.oneByOne = !p.isolate && p.width <= 1
+	p.witness.oneByOne = !p.isolate && p.width <= 1 && !p.hookWaits
 	world := actors.World{
 		Services: work.Services{
 			Log: p.Trace.Logger(slog.LevelDebug, p.witness.logLine), Hooks: p.hooks, Releases: p.releases, Plans: p.releases, Metrics: p.metrics,

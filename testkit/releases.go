@@ -34,8 +34,10 @@ type Releases struct {
 	deploys map[string]bool   // releases that have their first object in the cluster
 	chance  map[string]bool   // releases of charts that render by chance
 	paced   map[string]time.Duration
-	applied map[string][]time.Time // the latest upgrades
-	stepped []time.Time            // the latest steps of the script
+	applied map[string][]time.Time   // the latest upgrades
+	stepped []time.Time              // the latest steps of the script
+	hooks   map[string]time.Duration // how long Helm hooks take (hookwait.go)
+	jobs    map[string]*hookJob
 }
 
 type deployed struct {
@@ -49,7 +51,7 @@ type deployed struct {
 func NewReleases(trace *scenario.Trace) *Releases {
 	return &Releases{
 		trace: trace, deployed: map[string]deployed{},
-		absent: map[helm.Object]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{},
+		absent: map[helm.Object]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{},
 		witness: newWitness(),
 	}
 }
@@ -92,10 +94,18 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		r.trace.Add("helm fails for %s", m.Name)
 		return helm.Outcome{}, err
 	}
+	sum := values.Checksum(m.Values)
+	r.mu.Lock()
+	last, there := r.deployed[m.Name]
+	r.mu.Unlock()
+	if !there || last.checksum != sum {
+		if err := r.awaitHook(ctx, m.Name, sum, m.HookWaits); err != nil {
+			return helm.Outcome{}, err
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	old, exists := r.deployed[m.Name]
-	sum := values.Checksum(m.Values)
 	if exists && old.checksum == sum {
 		if outcome, healed := r.heal(m, old); healed {
 			return outcome, nil
@@ -128,7 +138,7 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 }
 
 // Uninstall implements work.Releases.
-func (r *Releases) Uninstall(ctx context.Context, name string) (existed bool, err error) {
+func (r *Releases) Uninstall(ctx context.Context, name string, _ helm.HookWaits) (existed bool, err error) {
 	leave := r.witness.enter("helm uninstall of "+name, "release "+name, "module "+name)
 	defer func() { leave(event{module: name, what: "uninstall", ok: err == nil}) }()
 	return r.uninstall(ctx, name)
@@ -140,7 +150,7 @@ func (r *Releases) Purge(ctx context.Context, name string) (existed bool, err er
 		r.trace.Add("helm leaves %s alone", name)
 		return false, nil
 	}
-	return r.Uninstall(ctx, name)
+	return r.Uninstall(ctx, name, helm.HookWaits{})
 }
 
 func (r *Releases) isForeign(name string) bool {

@@ -105,6 +105,7 @@ func faultSteps() map[string]step {
 		"chance":          onReleases(func(r *Releases, name string) { r.chance[name] = true }),
 		"deploys":         onReleases(func(r *Releases, name string) { r.deploys[name] = true }),
 		"vanish":          stepVanish,
+		"hook-waits":      stepHookWaits,
 		"replace":         func(p *player, name string) error { p.releases.vanish(true, name); return nil },
 		"tamper":          func(p *player, name string) error { p.releases.tamper(name); return nil },
 		"change":          stepChange,

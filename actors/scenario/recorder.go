@@ -203,12 +203,12 @@ func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 }
 
 // Uninstall implements work.Releases.
-func (r *recorder) Uninstall(ctx context.Context, release string) (bool, error) {
+func (r *recorder) Uninstall(ctx context.Context, release string, waits helm.HookWaits) (bool, error) {
 	defer r.action()()
 	if err := r.helmMustFail(release); err != nil {
 		return false, err
 	}
-	return r.releases.Uninstall(ctx, release)
+	return r.releases.Uninstall(ctx, release, waits)
 }
 
 // Purge implements work.Releases.
