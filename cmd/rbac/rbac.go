@@ -72,7 +72,8 @@ type generator struct {
 
 	cluster kube.Discovery // with the kinds that modules bring
 	kinds   *kube.Client   // resolves words by what it serves
-	chart   *helm.Client   // applies charts to an API server in memory that has its kinds
+	// chart applies charts to an API server in memory that has its kinds, as releases of a namespace; empty is the operator's.
+	chart func(namespace string) (*helm.Client, error)
 
 	record  string              // the last release record; "": none
 	lookups []apiserver.Request // objects that the last chart asked for
@@ -201,6 +202,10 @@ func (g *generator) module(ctx context.Context, m addons.Module) error {
 		return nil
 	}
 	g.demands = append(g.demands, namespaceDemands(g.config, m)...)
+	client, err := g.chart(m.File.Namespace)
+	if err != nil {
+		return err
+	}
 	sections, err := g.sections(m)
 	if err != nil {
 		return err
@@ -208,7 +213,7 @@ func (g *generator) module(ctx context.Context, m addons.Module) error {
 	layers := append([]any{nil}, g.extra...)
 	for _, layer := range layers {
 		merged, _ := values.Merge(sections, layer).(map[string]any)
-		_, err := g.chart.Apply(ctx, plan.HelmModule(m, merged))
+		_, err := client.Apply(ctx, plan.HelmModule(m, merged))
 		record, lookups := g.record, g.lookups
 		g.record, g.lookups = "", nil
 		if record == "" {

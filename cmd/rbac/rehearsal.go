@@ -1,19 +1,18 @@
 package rbac
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
 	"addon-operator/kube"
@@ -50,8 +49,10 @@ func (g *generator) serveHelm(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("helm-extra-labels: %w", err)
 	}
-	g.chart, err = helm.New(helm.Options{Config: stage.RESTConfig(), Namespace: c.Namespace, Labels: labels})
-	return err
+	g.chart = func(namespace string) (*helm.Client, error) {
+		return helm.New(helm.Options{Config: stage.RESTConfig(), Namespace: cmp.Or(namespace, c.Namespace), Labels: labels})
+	}
+	return nil
 }
 
 // review takes the release record out of what Helm wants to store, notes what is looked up,
@@ -59,29 +60,14 @@ func (g *generator) serveHelm(ctx context.Context) error {
 func (g *generator) review(r apiserver.Request) error {
 	switch {
 	case r.Verb == "get" || r.Verb == "list":
-		ofHelm := strings.Contains(r.Labels, "owner=") // the records of releases, and where they lie: there are none
-		if !ofHelm && !g.isHome(r) {
+		if !strings.Contains(r.Labels, "owner=") { // the records of releases, and where they lie: there are none
 			g.lookups = append(g.lookups, r)
 		}
 		return nil
-	case r.Verb == "create" && (r.Resource == "namespaces" || pointsToRelease(r)):
-		return nil // of a module with a namespace of its own; namespaceDemands has it
 	case r.Verb == "create" && r.Resource == "secrets":
 		g.record, _, _ = unstructured.NestedString(r.Object, "data", "release")
 	}
 	return apierrors.NewForbidden(r.GroupResource(), r.Name, errors.New("this is a dry run"))
-}
-
-// isHome reports whether somebody looks at the namespace that a module names.
-func (g *generator) isHome(r apiserver.Request) bool {
-	named := func(m addons.Module) bool { return m.File.Namespace == r.Name }
-	return r.Resource == "namespaces" && r.Name != "" && slices.ContainsFunc(g.tree.Modules, named)
-}
-
-// pointsToRelease reports whether Helm wants to store where a release lies.
-func pointsToRelease(r apiserver.Request) bool {
-	owner, _, _ := unstructured.NestedString(r.Object, "metadata", "labels", "owner")
-	return r.Resource == "secrets" && owner == "addon-operator"
 }
 
 // releaseRecord is the part of Helm's record that lists objects.
