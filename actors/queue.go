@@ -78,7 +78,7 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 			q.current != nil && repeats(t, *q.current) {
 			continue
 		}
-		q.pending = q.program.wait(q.pending, t)
+		q.pending = q.program.mergeIntoWaiting(q.pending, t)
 	}
 	if msg.Head {
 		q.pending = slices.Concat(first, q.pending)
@@ -136,7 +136,7 @@ const crowd = 20
 func (q *queue) count() (triggers int, many map[string]int) {
 	for _, t := range q.pending {
 		w, ok := t.Work.(messages.RunHook)
-		if !ok || !joins(t) {
+		if !ok || !carriesTriggers(t) {
 			continue
 		}
 		triggers += w.Carried()
@@ -166,7 +166,7 @@ func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
 
 func (q *queue) next(ctx actor.Context) {
 	if q.current == nil {
-		q.joinAside()
+		q.mergeAside()
 	}
 	if q.current != nil || len(q.pending) == 0 {
 		return
