@@ -99,7 +99,7 @@ func (r *Releases) pace(name string, old deployed) (helm.Outcome, bool) {
 	wait := r.paced[name]
 	delete(r.paced, name)
 	return helm.Outcome{
-		Action: helm.Skipped, Revision: old.revision, Objects: objectsOf(name), Unstable: name + "/templates/cm.yaml, line 4 of its output", Again: wait,
+		Action: helm.Skipped, Revision: old.revision, Objects: r.objectsOf(name), Unstable: name + "/templates/cm.yaml, line 4 of its output", Again: wait,
 	}, wait > 0
 }
 

@@ -226,6 +226,11 @@ func (r *recorder) Ours(ctx context.Context, releases []string) ([]string, error
 	return r.releases.Ours(ctx, releases)
 }
 
+// Objects implements work.Releases.
+func (r *recorder) Objects(ctx context.Context, m helm.Module) ([]helm.Object, error) {
+	return r.releases.Objects(ctx, m)
+}
+
 // Releases implements work.Releases.
 func (r *recorder) Releases(ctx context.Context) ([]string, error) {
 	defer r.action()()
