@@ -116,14 +116,16 @@ func (q *queue) besideDone(id string) {
 	q.beside = slices.DeleteFunc(q.beside, func(b besideTask) bool { return b.ID == id })
 }
 
-// nextPending is the place of the task to begin; negative when none may.
+// nextPending is the place of the task to begin; negative when none may: the first that may go past all that wait for
+// Helm hooks, or for their next attempt.
 func (q *queue) nextPending() int {
-	if slices.ContainsFunc(q.beside, func(b besideTask) bool { return len(b.waiting) == 0 }) {
+	if q.busy() {
 		return -1
 	}
 	order := q.program.enabledModules()
 	return slices.IndexFunc(q.pending, func(t messages.Task) bool {
-		return !slices.ContainsFunc(q.beside, func(b besideTask) bool { return !b.letsPass(t, order) })
+		return !slices.ContainsFunc(q.beside, func(b besideTask) bool { return !b.letsPass(t, order) }) &&
+			!slices.ContainsFunc(q.held, func(h held) bool { return !passes(t, h.Task) })
 	})
 }
 

@@ -21,6 +21,10 @@
 //	ExecuteTask          queue             owner
 //	TaskDone             owner             queue
 //	SetAside             run               queue
+//	TaskWaits            owner             queue
+//	GetTurn              run               queue
+//	Turn                 queue             run
+//	ReloadHeld           queue             converge
 //	LetPass              module            queue
 //
 //	ListHooks            server            module, global-hooks
@@ -106,6 +110,7 @@
 //	sectionChanged       module            converge
 //	askAgain             timer             converge
 //	delayedReload        timer             converge
+//	postponedDue         timer             converge
 //	remindHeld           timer             converge
 //
 //	adoptModule          operator          module
@@ -163,4 +168,6 @@
 //	HookWaits            run               module
 //
 //	ReleaseApplied       run               healer
+//	GetReleased          run               healer
+//	Released             healer            run
 package messages

@@ -24,6 +24,8 @@ type Releases struct {
 	mu       sync.Mutex
 	deployed map[string]deployed
 	absent   map[helm.Object]bool // healing.go
+	kinds    kindsOf              // needs.go
+	stuck    map[string]bool      // releases whose installs and upgrades fail
 	changed  map[helm.Object]bool // drift.go
 	stubborn map[helm.Object]int  // corrections that are undone at once
 	news     helm.News
@@ -51,7 +53,7 @@ type deployed struct {
 func NewReleases(trace *scenario.Trace) *Releases {
 	return &Releases{
 		trace: trace, deployed: map[string]deployed{},
-		absent: map[helm.Object]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{},
+		absent: map[helm.Object]bool{}, kinds: kindsOf{map[string]string{}, map[string]string{}}, stuck: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{},
 		witness: newWitness(),
 	}
 }
@@ -105,6 +107,14 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.stuck[m.Name] {
+		r.trace.Add("helm fails for %s", m.Name)
+		return helm.Outcome{}, errors.New("it fails for good")
+	}
+	if err := r.unknownKind(m.Name); err != nil {
+		r.trace.Add("helm fails for %s: %s", m.Name, err)
+		return helm.Outcome{}, err
+	}
 	old, exists := r.deployed[m.Name]
 	if exists && old.checksum == sum {
 		if outcome, healed := r.heal(m, old); healed {
@@ -113,12 +123,12 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		if outcome, corrected := r.correct(m, old); corrected {
 			return outcome, nil
 		}
-		return helm.Outcome{Action: helm.Skipped, Revision: old.revision, Objects: objectsOf(m.Name)}, nil
+		return helm.Outcome{Action: helm.Skipped, Revision: old.revision, Objects: r.objectsOf(m.Name)}, nil
 	}
 	if outcome, paced := r.pace(m.Name, old); paced {
 		return outcome, nil
 	}
-	for _, o := range objectsOf(m.Name) {
+	for _, o := range r.objectsOf(m.Name) {
 		delete(r.absent, o)
 	}
 	text, err := values.JSON(m.Values)
@@ -133,7 +143,7 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	}
 	r.trace.Add("helm %s %s %s", action, m.Name, text)
 	r.countUpgrade(m.Name, string(text))
-	outcome := helm.Outcome{Action: action, Revision: now.revision, Reason: "values", Objects: objectsOf(m.Name)}
+	outcome := helm.Outcome{Action: action, Revision: now.revision, Reason: "values", Objects: r.objectsOf(m.Name)}
 	return outcome, r.deploy(m, &outcome)
 }
 
@@ -177,11 +187,16 @@ func (r *Releases) uninstall(ctx context.Context, name string) (bool, error) {
 		return false, err
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	_, existed := r.deployed[name]
+	tell, err := func() {}, r.undeploy(name)
+	if kind := r.kinds.brings[name]; r.knowsKind(kind) {
+		tell = r.loseKind(kind)
+	}
 	delete(r.deployed, name)
 	r.trace.Add("helm uninstall %s", name)
-	return existed, r.undeploy(name)
+	r.mu.Unlock()
+	tell()
+	return existed, err
 }
 
 // Releases implements work.Releases.

@@ -192,7 +192,7 @@ func (j ModuleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 		HookWaits: j.hookWaits(run),
 	})
 	if err != nil {
-		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.restoreCRDs(run, err))
+		return outcome, errors.Join(fmt.Errorf("helm: %w%s", err, j.runProviders(run, err)), j.restoreCRDs(run, err))
 	}
 	if len(outcome.Healed) > 0 {
 		j.Metrics.Modules.Redeployed(j.Owner)

@@ -110,6 +110,8 @@ type Releases interface {
 	Releases(ctx context.Context) ([]string, error)
 	// Ours returns those of the given releases that an operator has installed.
 	Ours(ctx context.Context, releases []string) ([]string, error)
+	// Objects are those that the chart of a module has with its values; nothing is written.
+	Objects(ctx context.Context, m helm.Module) ([]helm.Object, error)
 }
 
 // Objects changes objects for hooks (chapter k). Package kube implements it.
