@@ -103,7 +103,7 @@ func (r *Releases) pace(name string, old deployed) (helm.Outcome, bool) {
 	}, wait > 0
 }
 
-func (p *player) stepPace(rest string) error {
+func stepPace(p *player, rest string) error {
 	name, wait, err := scenario.Line{Rest: rest}.NameAndDuration()
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()

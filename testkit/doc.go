@@ -72,6 +72,7 @@
 //	last-valid                    keep the last valid ConfigMap and start with it (before start)
 //	isolate                       park modules that fail (before start)
 //	width N                       modules of one order that run side by side (before start)
+//	snapshot-limit BYTES          what the snapshot of a binding may take (before start)
 //	why MODULE                    print what led to the last run of a module, or why it is off
 //	plan [FILE]                   print what the operator would do, with another ConfigMap
 //	drift MODE PERIOD             look for drift (before start)

@@ -52,7 +52,7 @@ func (r *Releases) correct(m helm.Module, old deployed) (helm.Outcome, bool) {
 }
 
 // stepDrift sets the mode before start.
-func (p *player) stepDrift(rest string) error {
+func stepDrift(p *player, rest string) error {
 	mode, period, _ := strings.Cut(rest, " ")
 	p.drift = mode
 	var err error
@@ -61,7 +61,7 @@ func (p *player) stepDrift(rest string) error {
 }
 
 // stepChange changes an object of a release as another client, and again after N corrections.
-func (p *player) stepChange(rest string) error {
+func stepChange(p *player, rest string) error {
 	name, times, again := strings.Cut(rest, " ")
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *player) stepChange(rest string) error {
 }
 
 // stepShowDrift prints what a module knows of its drift.
-func (p *player) stepShowDrift(name string) error {
+func stepShowDrift(p *player, name string) error {
 	return p.Await(func() error {
 		got, err := p.Operator.Ask(context.Background(), "module/"+name, messages.GetDrift{})
 		if err != nil {

@@ -104,7 +104,7 @@ func (r *Releases) tamper(name string) {
 	}
 }
 
-func (p *player) stepVanish(rest string) error {
+func stepVanish(p *player, rest string) error {
 	names := strings.Fields(rest)
 	if len(names) == 0 {
 		return fmt.Errorf("no object is named")

@@ -21,7 +21,7 @@ type hookJob struct {
 }
 
 // stepHookWaits: the Helm hook of a release takes that long from now on.
-func (p *player) stepHookWaits(rest string) error {
+func stepHookWaits(p *player, rest string) error {
 	name, text, _ := strings.Cut(rest, " ")
 	d, err := time.ParseDuration(text)
 	if err != nil {

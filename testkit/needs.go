@@ -99,9 +99,9 @@ func (r *Releases) loseKind(kind string) (tell func()) {
 }
 
 // stepBrings and stepUses say which kind the chart of a module brings, or uses: RELEASE KIND.
-func (p *player) stepBrings(rest string) error { return p.setKindOf(p.releases.kinds.brings, rest) }
+func stepBrings(p *player, rest string) error { return p.setKindOf(p.releases.kinds.brings, rest) }
 
-func (p *player) stepUses(rest string) error { return p.setKindOf(p.releases.kinds.uses, rest) }
+func stepUses(p *player, rest string) error { return p.setKindOf(p.releases.kinds.uses, rest) }
 
 func (p *player) setKindOf(of map[string]string, rest string) error {
 	release, kind, ok := strings.Cut(rest, " ")
@@ -115,7 +115,7 @@ func (p *player) setKindOf(of map[string]string, rest string) error {
 }
 
 // stepDeleteKind deletes the definition of a kind, as a person does by mistake.
-func (p *player) stepDeleteKind(kind string) error {
+func stepDeleteKind(p *player, kind string) error {
 	tell := func() {}
 	p.releases.mu.Lock()
 	if p.releases.knowsKind(kind) {

@@ -96,7 +96,7 @@ func (d *draw) endOrder() {
 }
 
 // stepStickHelm lets all installs and upgrades of a release fail from now on.
-func (p *player) stepStickHelm(release string) error {
+func stepStickHelm(p *player, release string) error {
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()
 	p.releases.stuck[release] = true
