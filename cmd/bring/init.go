@@ -1,6 +1,7 @@
 package bring
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -66,19 +67,21 @@ func (o New) Make(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("init module: %w", err)
 	}
-	root, err := o.make(ctx, w, given)
+	var text bytes.Buffer // whoever stops reading does not end it in the middle
+	root, err := o.make(ctx, &text, given)
 	if err != nil {
 		if made != "" {
 			_ = os.Remove(made) // only when it is empty
 		}
 		return fmt.Errorf("init module: %w", err)
 	}
-	_, err = fmt.Fprintf(w, "\nTry it: addon-operator test %s\n", root)
+	fmt.Fprintf(&text, "\nTry it: addon-operator test %s\n", root)
+	_, err = text.WriteTo(w)
 	return err
 }
 
 func (o New) make(ctx context.Context, w io.Writer, given string) (root string, err error) {
-	s, err := newStage(o.Dir)
+	s, err := newStage(o.Dir, filepath.Join(o.Dir, "..", "global-hooks"))
 	if s != nil {
 		defer s.close()
 	}
