@@ -12,6 +12,7 @@ import (
 	"addon-operator/cmd/bring"
 	"addon-operator/cmd/cli"
 	"addon-operator/cmd/local"
+	"addon-operator/cmd/remote"
 	"addon-operator/helm/fetch/fetchtest"
 )
 
@@ -31,7 +32,7 @@ func home(t *testing.T) {
 func commanded(args ...string) (string, error) {
 	root, c := cli.Root("test", func(string) (string, bool) { return "", false })
 	module, values := cli.Group("module", ""), cli.Group("values", "")
-	module.AddCommand(bring.UpgradeChart(c))
+	module.AddCommand(bring.UpgradeChart(c, remote.WriteObjects))
 	values.AddCommand(local.CheckValues(c))
 	root.AddCommand(local.Init(), local.Test(c), module, values)
 	var out bytes.Buffer

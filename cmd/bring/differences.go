@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/actors/scenario"
-	"addon-operator/cmd/remote"
 	"addon-operator/helm/dryrun"
 	"addon-operator/helm/manifest"
 	"addon-operator/messages/view"
@@ -79,7 +78,7 @@ func (u *upgrade) showObjects(ctx context.Context) error {
 		return nil
 	}
 	fmt.Fprintln(u.out, "\nObjects, with the values on disk:")
-	return remote.WriteObjects(u.out, objects)
+	return u.print(u.out, objects)
 }
 
 // render renders the module with its old or its new chart.

@@ -32,15 +32,7 @@ func Flags(f *pflag.FlagSet, r *fetch.Request) {
 	f.BoolVar(&r.InsecureSkipTLS, "insecure-skip-tls-verify", false, "do not verify the certificate of the server")
 	f.BoolVar(&r.PlainHTTP, "plain-http", false, "reach the registry without TLS")
 	f.BoolVar(&r.Verify, "verify", false, "verify the signature of the archive")
-	f.StringVar(&r.Keyring, "keyring", keyring(), "public keys for --verify")
-}
-
-// keyring is where Helm looks for keys.
-func keyring() string {
-	if home := os.Getenv("GNUPGHOME"); home != "" {
-		return filepath.Join(home, "pubring.gpg")
-	}
-	return filepath.Join("$HOME", ".gnupg", "pubring.gpg")
+	f.StringVar(&r.Keyring, "keyring", "", "file with public keys for --verify (default: pubring.gpg of GnuPG)")
 }
 
 // New is how a module is made of a chart.
@@ -53,7 +45,6 @@ type New struct {
 
 // Make makes the module and reports what it wrote.
 func (o New) Make(ctx context.Context, w io.Writer) error {
-	o.Keyring = os.ExpandEnv(o.Keyring)
 	if o.Base != "" {
 		if _, _, err := names(o.Base); err != nil {
 			return cli.Usagef("init module %s: %w", o.Base, err)

@@ -2,6 +2,7 @@ package bring
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -66,7 +67,7 @@ func isTest(object map[string]any) bool {
 }
 
 // namespaceOf is where the release would be.
-func namespaceOf(addons.Module) string { return scenario.Namespace }
+func namespaceOf(m addons.Module) string { return cmp.Or(m.File.Namespace, scenario.Namespace) }
 
 // definitions are those of crds/, which Helm does not render.
 func definitions(client *helm.Client, m helm.Module) (found []map[string]any, err error) {

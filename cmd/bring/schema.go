@@ -46,6 +46,7 @@ func configSchema(c *fetch.Chart, key string) (string, error) {
 func shortTypes(text string) string {
 	var out strings.Builder
 	var types []string
+	indent := 0 // of the key
 	end := func() {
 		switch {
 		case len(types) > 0:
@@ -57,13 +58,14 @@ func shortTypes(text string) string {
 	}
 	for line := range strings.Lines(text) {
 		item, isItem := strings.CutPrefix(strings.TrimSpace(line), "- ")
-		if types != nil && isItem {
+		column := len(line) - len(strings.TrimLeft(line, " "))
+		if types != nil && isItem && column > indent {
 			types = append(types, item)
 			continue
 		}
 		end()
 		if strings.TrimSpace(line) == "type:" {
-			types = []string{}
+			types, indent = []string{}, column
 			line = strings.TrimSuffix(line, "\n")
 		}
 		out.WriteString(line)
@@ -83,11 +85,11 @@ func taking(tree map[string]any, defaults map[string]any) (string, bool) {
 	if err != nil {
 		return "", false
 	}
-	section, err := sectionOf("chart", schemas, defaults)
+	section, err := sectionOf(schemas, defaults)
 	return short, err == nil && section.ValidateConfig() == nil
 }
 
-func sectionOf(key string, schemas *values.Schemas, content map[string]any) (*values.Section, error) {
+func sectionOf(schemas *values.Schemas, content map[string]any) (*values.Section, error) {
 	text, err := values.YAML(content) // to the numbers of the project
 	if err != nil {
 		return nil, err
@@ -99,7 +101,7 @@ func sectionOf(key string, schemas *values.Schemas, content map[string]any) (*va
 	if tree == nil {
 		tree = map[string]any{}
 	}
-	return values.NewSection(key, schemas, values.Layer{Source: "chart", Value: tree})
+	return values.NewSection("chart", schemas, values.Layer{Source: "chart", Value: tree})
 }
 
 func open() map[string]any {

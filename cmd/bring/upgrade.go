@@ -18,6 +18,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm/fetch"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -25,13 +26,17 @@ import (
 type upgrading struct {
 	fetch.Request
 	config                     *cli.Config
+	print                      Printer
 	dryRun, force, updateTests bool
 	secrets                    bool
 }
 
+// Printer prints what would happen to objects, as plans are printed.
+type Printer func(io.Writer, []view.ObjectPlan) error
+
 // UpgradeChart brings the chart in a module to another version.
-func UpgradeChart(c *cli.Config) *cobra.Command {
-	u := &upgrading{config: c}
+func UpgradeChart(c *cli.Config, printer Printer) *cobra.Command {
+	u := &upgrading{config: c, print: printer}
 	cmd := &cobra.Command{
 		Use: "upgrade-chart NAME", Short: "Replace the chart in chart/ of a module on disk by another version, and show what changes",
 		Long: `Fetches another version of the chart from where module.yaml says it is from, and replaces
@@ -45,7 +50,6 @@ happen there.`,
 		Example: "  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --dry-run\n  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --update-tests",
 		Args:    cli.OneArg("the name of a module"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			u.Keyring = os.ExpandEnv(u.Keyring)
 			var text bytes.Buffer // whoever stops reading does not end it in the middle
 			err := u.run(cmd.Context(), &text, args[0])
 			_, writeErr := text.WriteTo(cmd.OutOrStdout())

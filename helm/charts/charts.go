@@ -190,6 +190,11 @@ func digestOf(c *chart.Chart, global map[string]any) (digest [sha256.Size]byte, 
 	return digest, nil
 }
 
+// Read loads the chart in a directory within the same limits, also one that lacks dependencies. It is not kept.
+func Read(dir string) (*chart.Chart, error) {
+	return read(Module{Name: filepath.Base(dir), Dir: dir})
+}
+
 func read(m Module) (*chart.Chart, error) {
 	if err := checkSize(m); err != nil {
 		return nil, err

@@ -34,8 +34,8 @@ type Request struct {
 	PassCredentials            bool // also to other hosts than that of the repository
 	CAFile, CertFile, KeyFile  string
 	InsecureSkipTLS, PlainHTTP bool
-	Verify                     bool // the archive must be signed, by a key of Keyring
-	Keyring                    string
+	Verify                     bool   // the archive must be signed, by a key of Keyring
+	Keyring                    string // file with public keys; empty for that of GnuPG
 }
 
 // Origin says where a chart came from. What a machine alone knows is not in it: the path of a
@@ -128,7 +128,10 @@ func sectionsOf(parent, sub *chart.Chart) (keys []string) {
 
 // defaults are those of a chart over those of its subcharts, as Helm merges them.
 func defaults(c *chart.Chart) map[string]any {
-	all := runtime.DeepCopyJSON(c.Values)
+	all := map[string]any{}
+	if c.Values != nil {
+		all = runtime.DeepCopyJSON(c.Values)
+	}
 	for _, sub := range c.Dependencies() {
 		for _, key := range sectionsOf(c, sub) {
 			own, _ := all[key].(map[string]any)
@@ -141,17 +144,16 @@ func defaults(c *chart.Chart) map[string]any {
 	return all
 }
 
-// load reads a chart as the operator will, within its limits.
+// load reads a chart as the operator will, within its limits. Dependencies may be missing.
 func load(dir string) (*chart.Chart, error) {
 	if _, err := os.Stat(filepath.Join(dir, "Chart.yaml")); err != nil {
 		return nil, errors.New("there is no Chart.yaml: it is no chart")
 	}
-	loaded, err := new(charts.Cache).Load(charts.Module{Name: filepath.Base(dir), Dir: dir})
+	loaded, err := charts.Read(dir)
 	if err != nil {
 		return nil, err
 	}
-	c := loaded.Copy()
-	return c, c.Validate()
+	return loaded, loaded.Validate()
 }
 
 // fetcher gets one chart.
@@ -173,6 +175,13 @@ func newFetcher(ctx context.Context, r Request) (*fetcher, error) {
 	}
 	if r.Version == "" && r.Devel {
 		r.Version = ">0.0.0-0"
+	}
+	if r.Keyring == "" {
+		gnupg := os.Getenv("GNUPGHOME")
+		if home, err := os.UserHomeDir(); gnupg == "" && err == nil {
+			gnupg = filepath.Join(home, ".gnupg")
+		}
+		r.Keyring = filepath.Join(gnupg, "pubring.gpg")
 	}
 	return &fetcher{Request: r, ctx: ctx, settings: cli.New(), tmp: tmp}, nil
 }
