@@ -144,14 +144,14 @@ func defaults(c *chart.Chart) map[string]any {
 	return all
 }
 
-// load reads a chart as the operator will, within its limits. Dependencies may be missing.
+// load reads a chart as the operator will, within its limits; its dependencies may be missing yet.
 func load(dir string) (*chart.Chart, error) {
 	if _, err := os.Stat(filepath.Join(dir, "Chart.yaml")); err != nil {
 		return nil, errors.New("there is no Chart.yaml: it is no chart")
 	}
-	loaded, err := charts.Read(dir)
+	loaded, err := charts.Read(charts.Module{Name: filepath.Base(dir), Dir: dir})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("load chart in %s: %w", dir, err)
 	}
 	return loaded, loaded.Validate()
 }
