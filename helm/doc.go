@@ -27,7 +27,7 @@
 // and observe.go what callers learn, warned.go what the API server warns of, foreign.go charts of others, show.go, plan.go and dryrun.go what would
 // happen.
 //
-// The packages below know no releases: charts reads directories, manifest what was
+// The packages below know no releases: charts reads directories, fetch gets charts of others, manifest what was
 // rendered, kinds asks the API server what it serves, dryrun turns writes into dry
 // runs.
 package helm

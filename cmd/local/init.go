@@ -78,8 +78,8 @@ it is given. Repositories, logins, plugins and HELM_* variables are those of Hel
 
 // withoutChart is a flag that was given and means nothing without a chart of others.
 func withoutChart(f *pflag.FlagSet) (name string) {
-	f.Visit(func(flag *pflag.Flag) {
-		if flag.Name != "dir" {
+	f.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed && flag.Name != "dir" {
 			name = flag.Name
 		}
 	})
