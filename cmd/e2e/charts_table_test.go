@@ -93,7 +93,7 @@ func TestTableOfCharts(t *testing.T) {
 		t.Fatalf("the table does not begin with %q:\n%s", tableHead, table)
 	}
 	last := ""
-	for row := range strings.Lines(strings.TrimSpace(rows) + "\n") {
+	for row := range strings.Lines(strings.TrimSpace(rows)) {
 		cells := strings.Split(strings.Trim(strings.TrimSpace(row), "|"), "|")
 		if len(cells) != strings.Count(strings.Split(tableHead, "\n")[1], "---") {
 			t.Errorf("%d cells: %s", len(cells), row)
@@ -104,9 +104,6 @@ func TestTableOfCharts(t *testing.T) {
 			t.Errorf("a row in the wrong order, without a version, or with an unknown result: %s", row)
 		}
 		last = name
-	}
-	if last == "" {
-		t.Error("no rows")
 	}
 }
 
