@@ -27,7 +27,7 @@ func TestBringAChartIsTrue(t *testing.T) {
 	registry := fetchtest.Registry(t, false, podinfo(t, "6.9.0"), podinfo(t, "6.9.1"))
 	var script strings.Builder
 	for _, block := range regexp.MustCompile("(?s)```bash\n(.*?)```").FindAllStringSubmatch(section, -1) {
-		commands := strings.ReplaceAll(block[1], "oci://ghcr.io/stefanprodan/charts", registry)
+		commands := strings.ReplaceAll(block[1], "oci://registry.example.com/charts", registry)
 		script.WriteString(regexp.MustCompile(`(?m)^.* --version .*$`).ReplaceAllString(commands, "$0 --plain-http"))
 	}
 	bin, err := filepath.Abs(repository + "bin")
