@@ -60,6 +60,8 @@ type Chart struct {
 	chart  *chart.Chart
 
 	schemas compiled
+	reading sync.Once // see Unread
+	readers *readers
 }
 
 // Metadata is what Chart.yaml says; not to be changed.
