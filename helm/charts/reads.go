@@ -224,10 +224,9 @@ func (t *templates) lookup(args []parse.Node, in parse.Node, keys []parse.Node) 
 // dict makes a context for another template: .Values in it is what that one reads as .Values.
 func (t *templates) dict(args []parse.Node) {
 	for i := 0; i < len(args); i++ {
-		key, ok := args[i].(*parse.StringNode)
-		if ok && key.Text == "Values" && i+1 < len(args) {
-			if at, isValues := valuesPath(args[i+1]); isValues && len(at) == 0 {
-				i++
+		if key, ok := args[i].(*parse.StringNode); ok && key.Text == "Values" && i+1 < len(args) {
+			i++ // what else is given as .Values has been read before
+			if at, isValues := valuesPath(args[i]); isValues && len(at) == 0 {
 				continue
 			}
 		}

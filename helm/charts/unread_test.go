@@ -35,6 +35,7 @@ func TestUnread(t *testing.T) {
 		"a condition":         {"-- templates/a.yaml --\n{{ if and .Values.m.a (not .Values.m.b) }}{{ else if .Values.m.c }}{{ end }}", "a: 1\nb: 1\nc: 1\nd: 1", []string{"m.d"}},
 		"a helper":            {"-- templates/_h.tpl --\n{{ define \"h\" }}{{ .Values.m.a }}{{ end }}\n-- templates/a.yaml --\n{{ include \"h\" . }}{{ template \"h\" (dict \"Values\" $.Values) }}", "a: 1\nb: 1", []string{"m.b"}},
 		"another context":     {"-- templates/a.yaml --\n{{ .ctx.Values.m.a }}", "a: 1\nb: 1", []string{"m.b"}},
+		"values of a helper":  {"-- templates/a.yaml --\n{{ $v := .Values.m.sub }}{{ include \"h\" (dict \"Values\" $v) }}", "sub: {x: 1}\nb: 1", []string{"m.b"}},
 		"another name":        {"-- templates/a.yaml --\n{{ include \"h\" (dict \"v\" .Values) }}", "b: 1", nil},
 		"looked for by name":  {"-- templates/a.yaml --\n{{ get $ \"Values\" }}", "b: 1", nil},
 		"tpl of a value":      {"-- templates/a.yaml --\n{{ tpl .Values.m.text . }}", "text: '{{ .Values.m.a }}'\na: 1\nb: 1", []string{"m.b"}},
