@@ -47,7 +47,7 @@ func (r chartRules) check(m addons.Module, doc values.Document) error {
 	if own == nil || global == nil {
 		return nil
 	}
-	found, err := loaded.Violations(m.Key, map[string]any{values.GlobalKey: global.Merged(), m.Key: own.Merged()})
+	found, err := loaded.Violations(map[string]any{values.GlobalKey: global.Merged(), m.Key: own.Merged()})
 	if err != nil && r.static && !errors.Is(err, charts.ErrElsewhere) {
 		return fmt.Errorf("chart of module %s in %s: %w", m.Name, m.Dir, err)
 	}
@@ -65,7 +65,7 @@ func (r chartRules) check(m addons.Module, doc values.Document) error {
 
 // mayHaveSchema is quick: most charts have none.
 func mayHaveSchema(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "values.schema.json"))
+	_, err := os.Stat(filepath.Join(charts.Root(dir), "values.schema.json"))
 	return err == nil || charts.HasSubcharts(dir)
 }
 
@@ -83,7 +83,7 @@ func refusal(m addons.Module, doc values.Document, found []charts.Violation) err
 	}
 	var errs []error
 	for _, at := range order {
-		var err error = &values.ValidationError{Section: at.key, Schema: filepath.Join(m.Dir, at.file), Violations: byPlace[at]}
+		var err error = &values.ValidationError{Section: at.key, Schema: filepath.Join(charts.Root(m.Dir), at.file), Violations: byPlace[at]}
 		switch {
 		case doc.Sections[at.key] != nil:
 			err = fmt.Errorf("ConfigMap key %s: %w", at.key, err)

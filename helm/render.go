@@ -154,7 +154,7 @@ func valuesFor(m Module, ch *charts.Chart, use *chart.Chart, r chartutil.Release
 		return values, err
 	}
 	own, _ := values["Values"].(chartutil.Values)
-	found, err := ch.ViolationsIn(m.Key, use, own)
+	found, err := ch.ViolationsIn(use, own)
 	if len(found) > 0 {
 		var texts []string
 		for _, v := range found {
@@ -293,7 +293,7 @@ func (c *Client) renderProblem(ctx context.Context, op *operation, m Module, err
 		return classify(ctx, m.Name, op, err)
 	}
 	text := strings.ReplaceAll(strings.TrimSpace(err.Error()), "\n", "; ")
-	return &Error{Kind: Render, Release: m.Name, Err: &opaque{text: "chart in " + m.Dir + ": " + shorten(text), cause: err}}
+	return &Error{Kind: Render, Release: m.Name, Err: &opaque{text: "chart in " + charts.Root(m.Dir) + ": " + shorten(text), cause: err}}
 }
 
 func sortedKeys[V any](m map[string]V) []string {

@@ -312,10 +312,12 @@ func (r *readers) execute(texts []string, into *templates) {
 	}
 	for own := range r.own {
 		for _, f := range own.Files {
-			if text := string(f.Data); strings.Contains(text, "{{") && strings.Contains(text, "Values") && !strings.HasPrefix(f.Name, "crds/") {
-				if !parseTemplate("file", text, into, into) && !isProse(f.Name) {
-					into.reads.add()
-				}
+			text := string(f.Data)
+			if isProse(f.Name) || !strings.Contains(text, "{{") || !strings.Contains(text, "Values") {
+				continue
+			}
+			if !parseTemplate("file", text, into, into) {
+				into.reads.add()
 			}
 		}
 	}
@@ -326,9 +328,10 @@ func (r *readers) execute(texts []string, into *templates) {
 	}
 }
 
-// isProse reports files that explain templates and are none.
+// isProse reports files that no template executes: they explain the chart to people, are definitions, or try it.
 func isProse(name string) bool {
-	return slices.Contains([]string{".md", ".gotmpl", ".txt"}, path.Ext(name))
+	first, _, _ := strings.Cut(name, "/")
+	return slices.Contains([]string{".md", ".gotmpl"}, path.Ext(name)) || slices.Contains([]string{"crds", "ci", "unittests", "tests"}, first)
 }
 
 // sum adds what is read of the values of one chart, which lie at a place.

@@ -22,21 +22,22 @@ type Unread struct {
 // maxUnread bounds what is reported of one chart.
 const maxUnread = 20
 
-// Unread looks for values that reach nothing: of the section of the module with a key, as a person has set it, and of the
-// sections of subcharts in the values.yaml of the chart. merged are all values of the module: texts in them may be templates.
+// Unread looks for values that reach nothing: of the section of the module, as a person has set it, and of the sections of
+// subcharts in the values.yaml of a chart that is the module. merged are all values of the module: texts in them may be templates.
 // What is not certain is left out.
-func (c *Chart) Unread(key string, section any, merged map[string]any) []Unread {
+func (c *Chart) Unread(section any, merged map[string]any) []Unread {
+	key := c.module.Key
 	c.reading.Do(func() { c.readers = readersOf(c.chart) })
 	all := c.readers.all(c.chart, textsIn([]any{merged, c.chart.Values}))
 	top := all
-	if prefix := c.prefix(key); len(prefix) > 0 { // the section is the values of the chart
+	if c.inner { // the section is the values of the chart
 		top = &reads{below: map[string]*reads{key: all}}
 	}
-	u := &unread{known: c.defaults(key)}
-	if section != nil && !c.missesSection(u, top, key, section) {
+	u := &unread{known: c.defaults()}
+	if section != nil && !c.missesSection(u, top, section) {
 		u.walk(top, u.known, section, []string{key})
 	}
-	if len(c.prefix(key)) == 0 {
+	if !c.inner {
 		for _, sub := range c.chart.Dependencies() {
 			for _, name := range sections(c.chart, sub) {
 				if own, ok := c.chart.Values[name]; ok && name != key {
@@ -85,7 +86,8 @@ func (u *unread) add(r *reads, defaults map[string]any, at []string, hint string
 }
 
 // missesSection reports a section of which nothing arrives, and says where the chart reads its values.
-func (c *Chart) missesSection(u *unread, top *reads, key string, section any) bool {
+func (c *Chart) missesSection(u *unread, top *reads, section any) bool {
+	key := c.module.Key
 	fields, isMap := section.(map[string]any)
 	_, isDefault := u.known[key]
 	switch {
@@ -112,9 +114,9 @@ func (c *Chart) missesSection(u *unread, top *reads, key string, section any) bo
 
 // defaults are what the values.yaml of charts say, in the place where they are in the values of the module. Those of a chart
 // that is the module are the module's own words, and no default.
-func (c *Chart) defaults(key string) map[string]any {
-	if len(c.prefix(key)) > 0 {
-		return map[string]any{key: defaultsOf(c.chart)}
+func (c *Chart) defaults() map[string]any {
+	if c.inner {
+		return map[string]any{c.module.Key: defaultsOf(c.chart)}
 	}
 	return defaultsBelow(c.chart)
 }

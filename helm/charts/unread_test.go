@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 )
 
 // H23: what nothing reads is named, and what may be read is not.
@@ -51,6 +50,7 @@ func TestUnread(t *testing.T) {
 		"below a subchart":    {strings.ReplaceAll(wrapper, "sub", "m"), "sise: 2\nimage: {tag: b, tga: c}\nglobal: {a: 1}\ndeep: {er: {x: 1, most: 1}}", []string{"m.deep.er.x", "m.image.tga", "m.sise"}},
 		"in values.yaml":      {wrapper + "-- values.yaml --\nsub: {sise: 1, size: 2}\nother: 1\n", "{}", []string{"sub.sise"}},
 		"an alias":            {strings.Replace(wrapper, "-- Chart.yaml --\n{apiVersion: v2, name: wrapper, version: 0.1.0}\n", aliased, 1) + "-- values.yaml --\nother: {sise: 1, size: 2}\nmy: {switch: true}\ntags: {t: true}\n", "{}", []string{"other.sise"}},
+		"in chart/":           {"-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 0.1.0}\n-- chart/values.yaml --\nsize: 1\n" + strings.ReplaceAll(strings.ReplaceAll(wrapper[strings.Index(wrapper, "-- charts"):], "-- charts", "-- chart/charts"), "size", "tall") + "-- chart/templates/a.yaml --\n{{ .Values.size }}\n", "size: 2\nsise: 3\nsub: {tall: 1, tal: 2}\nglobal: {x: 1}", []string{"m.sise", "m.sub.tal"}},
 		"of the parent":       {wrapper + "-- templates/b.yaml --\n{{ .Values.sub.extra }}{{ .Subcharts.sub.Values.more }}\n-- values.yaml --\nsub: {extra: 1}\n", "{}", nil},
 		"imported":            {strings.Replace(wrapper, "{apiVersion: v2, name: wrapper, version: 0.1.0}", "{apiVersion: v2, name: wrapper, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0, import-values: [data]}]}", 1) + "-- values.yaml --\nsub: {exports: {data: {a: 1}}}\n", "{}", nil},
 	} {
@@ -61,7 +61,7 @@ func TestUnread(t *testing.T) {
 			}
 			section := valuesOf(t, c.section)
 			var got []string
-			for _, u := range loaded.Unread("m", section, map[string]any{"m": section}) {
+			for _, u := range loaded.Unread(section, map[string]any{"m": section}) {
 				got = append(got, strings.TrimSuffix(u.Path+": "+u.Hint, ": "))
 			}
 			if !slices.EqualFunc(got, c.want, strings.HasPrefix) {
@@ -75,22 +75,25 @@ func TestUnread(t *testing.T) {
 func TestUnreadOfForeignCharts(t *testing.T) {
 	eachForeignChart(t, func(t *testing.T, dir string, values map[string]any) {
 		name := filepath.Base(dir)
-		m := moduleOf(t, name, "-- Chart.yaml --\n{apiVersion: v2, name: wrapper, version: 0.1.0}\n")
-		if err := os.CopyFS(filepath.Join(m.Dir, "charts", name), os.DirFS(dir)); err != nil {
-			t.Fatal(err)
-		}
-		loaded, err := new(Cache).Load(m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		began := time.Now()
-		for _, u := range loaded.Unread(name, values, map[string]any{name: values}) {
-			t.Errorf("%s %s", u.Path, u.Hint)
-		}
-		t.Log(time.Since(began))
-		values["thisIsNoKeyOfAnyChart"] = true
-		if found := loaded.Unread(name, values, map[string]any{name: values}); len(found) != 1 {
-			t.Logf("a wrong key is not noticed: %v", found)
+		for _, place := range []string{"charts/" + name, "chart"} {
+			m := moduleOf(t, name, "")
+			if place != "chart" {
+				write(t, m, "Chart.yaml", "{apiVersion: v2, name: wrapper, version: 0.1.0}\n")
+			}
+			if err := os.CopyFS(filepath.Join(m.Dir, place), os.DirFS(dir)); err != nil {
+				t.Fatal(err)
+			}
+			loaded, err := new(Cache).Load(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, u := range loaded.Unread(values, map[string]any{name: values}) {
+				t.Errorf("%s: %s %s", place, u.Path, u.Hint)
+			}
+			wrong := map[string]any{"thisIsNoKeyOfAnyChart": true}
+			if found := loaded.Unread(wrong, map[string]any{name: wrong}); len(found) != 1 {
+				t.Logf("%s: a wrong key is not noticed", place)
+			}
 		}
 	})
 }
