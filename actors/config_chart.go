@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +20,7 @@ import (
 // chartRules checks values against the values.schema.json of charts and their subcharts, before anything is written (H22).
 // Helm does the same in the middle of a run.
 type chartRules struct {
-	charts *charts.Cache
+	charts *charts.Cache // nil for one of its own
 	// section gives the section with a key and its part of ConfigMap and Secret; nil when there is none. whole reports whether
 	// it has what hooks set: without it nothing is certain.
 	section func(key string, doc values.Document) (s *values.Section, whole bool)
@@ -38,7 +39,8 @@ func (r chartRules) check(m addons.Module, doc values.Document) error {
 	if !mayHaveSchema(m.Dir) {
 		return nil
 	}
-	loaded, err := r.charts.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	cache := cmp.Or(r.charts, &charts.Cache{})
+	loaded, err := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
 	if err != nil || !loaded.HasSchema() {
 		return nil // what does not load is a problem of the module alone
 	}
@@ -179,8 +181,8 @@ func onlyCharts(err error) bool {
 
 // planRules are what a plan asks about a ConfigMap that is proposed: the sections are as the plan knows them, the Secret
 // included.
-func planRules(cache *charts.Cache, known plan.Known, tree *addons.Tree) func(addons.Module, values.Document) error {
-	rules := chartRules{charts: cache, section: func(key string, doc values.Document) (*values.Section, bool) {
+func planRules(known plan.Known, tree *addons.Tree) func(addons.Module, values.Document) error {
+	rules := chartRules{charts: known.Charts, section: func(key string, doc values.Document) (*values.Section, bool) {
 		whole := key == values.GlobalKey && known.GlobalHooksRan || hookless(tree.Global, tree.Modules, key)
 		for _, m := range tree.Modules {
 			if _, ran := known.HookValues[m.Name]; ran && m.Key == key {

@@ -10,6 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/decide"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
@@ -67,6 +68,14 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 	rules.static = true
 	doc, err := decide.Check(data, secret, b.sections, tree.Modules, decide.Enabling{Scripts: map[string]bool{}, Charts: rules.check}) // each script may say true
 	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
+	if err == nil {
+		global := stored(b.sections[values.GlobalKey], doc)
+		for _, m := range tree.Modules {
+			for _, text := range plan.Unread(rules.charts, m, global, stored(b.sections[m.Key], doc)) {
+				warn.Warn(text, "module", m.Name)
+			}
+		}
+	}
 	return errors.Join(staticErr, err)
 }
 

@@ -97,6 +97,14 @@ func (t *templates) node(n parse.Node) {
 		t.branch(&n.BranchNode)
 	case *parse.TemplateNode:
 		t.node(n.Pipe)
+	default:
+		t.value(n)
+	}
+}
+
+// value notes what an expression reads.
+func (t *templates) value(n parse.Node) {
+	switch n := n.(type) {
 	case *parse.PipeNode:
 		if n == nil {
 			return

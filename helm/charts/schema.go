@@ -331,10 +331,11 @@ func alternatives(e *jsonschema.ValidationError, keyword string) flaw {
 		var texts []string
 		for _, f := range flaws(cause) {
 			one.missing = one.missing || f.missing
-			texts = append(texts, strings.TrimPrefix(strings.Join(append(f.at[min(len(f.at), len(one.at)):], ""), ".")+" "+f.message, " "))
+			inner := strings.Join(f.at[min(len(f.at), len(one.at)):], ".")
+			texts = append(texts, strings.TrimPrefix(inner+" "+f.message, " "))
 		}
 		if text := strings.Join(texts, " and "); !slices.Contains(reasons, text) {
-			reasons = append(reasons, strings.ReplaceAll(text, ". ", " "))
+			reasons = append(reasons, text)
 		}
 	}
 	one.message = shortened("fits none of the alternatives of " + keyword + ": " + strings.Join(reasons, "; or "))
@@ -358,6 +359,19 @@ func sentence(k jsonschema.ErrorKind) (text string, missing bool) {
 		return "must match the pattern " + k.Want, false
 	case *kind.Format:
 		return "must have the format " + k.Want, false
+	case *kind.UniqueItems:
+		return "must not have equal elements", false
+	case *kind.DependentRequired:
+		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop), true
+	case *kind.Dependency:
+		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop), true
+	}
+	return limit(k)
+}
+
+// limit is sentence for keywords with a number.
+func limit(k jsonschema.ErrorKind) (text string, missing bool) {
+	switch k := k.(type) {
 	case *kind.MinLength:
 		return fmt.Sprintf("must have at least %d characters", k.Want), false
 	case *kind.MaxLength:
@@ -378,15 +392,8 @@ func sentence(k jsonschema.ErrorKind) (text string, missing bool) {
 		return "must be more than " + k.Want.RatString(), false
 	case *kind.ExclusiveMaximum:
 		return "must be less than " + k.Want.RatString(), false
-	case *kind.UniqueItems:
-		return "must not have equal elements", false
-	case *kind.DependentRequired:
-		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop), true
-	case *kind.Dependency:
-		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop), true
 	}
-	keyword := strings.Join(k.KeywordPath(), "/")
-	return "does not fit the keyword " + cmp.Or(keyword, "of the schema"), true
+	return "does not fit the keyword " + cmp.Or(strings.Join(k.KeywordPath(), "/"), "of the schema"), true
 }
 
 // typeNames words types as the operator's own schemas do.

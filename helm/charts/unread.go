@@ -12,7 +12,7 @@ import (
 // Unread is a value that a person has set and that nothing reads: no template of the chart or of a subchart.
 type Unread struct {
 	Path string // in the merged values of the module, like podinfo.replicas
-	// Key is the last element of Path, and Known what is read, or has a default, next to it: what may have been meant.
+	// Key is the last element of Path, and Known what is read next to it: what may have been meant.
 	Key   string
 	Known []string
 	// Hint is what to do when the whole section does not arrive; empty otherwise.
@@ -69,7 +69,7 @@ func (u *unread) walk(r *reads, known, set any, at []string) {
 	case isDefault && (next == nil || !isMap):
 		return
 	case next == nil:
-		u.add(r, defaults, at, "")
+		u.add(r, at, "")
 		return
 	}
 	for _, key := range slices.Sorted(maps.Keys(fields)) {
@@ -77,11 +77,9 @@ func (u *unread) walk(r *reads, known, set any, at []string) {
 	}
 }
 
-func (u *unread) add(r *reads, defaults map[string]any, at []string, hint string) {
-	known := slices.Concat(slices.Collect(maps.Keys(r.below)), slices.Collect(maps.Keys(defaults)))
-	slices.Sort(known)
+func (u *unread) add(r *reads, at []string, hint string) {
 	u.found = append(u.found, Unread{
-		Path: strings.TrimPrefix(strings.Join(dotted(at), ""), "."), Key: at[len(at)-1], Known: slices.Compact(known), Hint: hint,
+		Path: strings.TrimPrefix(strings.Join(dotted(at), ""), "."), Key: at[len(at)-1], Known: slices.Sorted(maps.Keys(r.below)), Hint: hint,
 	})
 }
 
@@ -108,7 +106,7 @@ func (c *Chart) missesSection(u *unread, top *reads, section any) bool {
 			break
 		}
 	}
-	u.add(&reads{}, nil, []string{key}, hint)
+	u.add(&reads{}, []string{key}, hint)
 	return true
 }
 
