@@ -40,8 +40,8 @@ func (r chartRules) check(m addons.Module, doc values.Document) error {
 		return nil
 	}
 	cache := cmp.Or(r.charts, &charts.Cache{})
-	loaded, err := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
-	if err != nil || !loaded.HasSchema() {
+	loaded, _ := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	if loaded == nil || !loaded.HasSchema() {
 		return nil // what does not load is a problem of the module alone
 	}
 	own, ownWhole := r.section(m.Key, doc)

@@ -228,6 +228,18 @@ func (m manifest) write(out io.Writer, all []role) error {
 	return errors.Join(w.err, w.out.Flush())
 }
 
+// lines writes YAML and remembers the first error.
+type lines struct {
+	out *bufio.Writer
+	err error
+}
+
+func (w *lines) line(format string, args ...any) {
+	if _, err := fmt.Fprintf(w.out, format+"\n", args...); w.err == nil {
+		w.err = err
+	}
+}
+
 // wide lists the rules that allow everything of something, above all others, with who asks for them.
 func (w *lines) wide(all []role) {
 	first := true
@@ -248,18 +260,6 @@ func (w *lines) wide(all []role) {
 				w.line("# - %s: apiGroups %s, resources %s, verbs %s in %s", strings.ReplaceAll(why, "\n", " "), sequence(one.groups), sequence(one.resources), sequence(one.verbs), where)
 			}
 		}
-	}
-}
-
-// lines writes YAML and remembers the first error.
-type lines struct {
-	out *bufio.Writer
-	err error
-}
-
-func (w *lines) line(format string, args ...any) {
-	if _, err := fmt.Fprintf(w.out, format+"\n", args...); w.err == nil {
-		w.err = err
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 // H23: what nothing reads is named, and what may be read is not.
 func TestUnread(t *testing.T) {
 	const (
-		wrapper = "-- Chart.yaml --\n{apiVersion: v2, name: wrapper, version: 0.1.0}\n-- charts/sub/Chart.yaml --\n{apiVersion: v2, name: sub, version: 0.1.0}\n-- charts/sub/values.yaml --\nsize: 1\nimage: {tag: a}\n-- charts/sub/templates/a.yaml --\n{{ .Values.size }}{{ .Values.image.tag }}{{ .Values.deep.er.most }}\n"
+		sub     = "-- charts/sub/Chart.yaml --\n{apiVersion: v2, name: sub, version: 0.1.0}\n-- charts/sub/values.yaml --\nsize: 1\nimage: {tag: a}\n-- charts/sub/templates/a.yaml --\n{{ .Values.size }}{{ .Values.image.tag }}{{ .Values.deep.er.most }}\n"
+		wrapper = "-- Chart.yaml --\n{apiVersion: v2, name: wrapper, version: 0.1.0}\n" + sub
 		aliased = "-- Chart.yaml --\n{apiVersion: v2, name: wrapper, version: 0.1.0, dependencies: [{name: sub, alias: other, version: 0.1.0, condition: 'my.switch,my.second', tags: [t]}]}\n"
 	)
 	for name, c := range map[string]struct {
@@ -50,7 +51,7 @@ func TestUnread(t *testing.T) {
 		"below a subchart":    {strings.ReplaceAll(wrapper, "sub", "m"), "sise: 2\nimage: {tag: b, tga: c}\nglobal: {a: 1}\ndeep: {er: {x: 1, most: 1}}", []string{"m.deep.er.x", "m.image.tga", "m.sise"}},
 		"in values.yaml":      {wrapper + "-- values.yaml --\nsub: {sise: 1, size: 2}\nother: 1\n", "{}", []string{"sub.sise"}},
 		"an alias":            {strings.Replace(wrapper, "-- Chart.yaml --\n{apiVersion: v2, name: wrapper, version: 0.1.0}\n", aliased, 1) + "-- values.yaml --\nother: {sise: 1, size: 2}\nmy: {switch: true}\ntags: {t: true}\n", "{}", []string{"other.sise"}},
-		"in chart/":           {"-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 0.1.0}\n-- chart/values.yaml --\nsize: 1\n" + strings.ReplaceAll(strings.ReplaceAll(wrapper[strings.Index(wrapper, "-- charts"):], "-- charts", "-- chart/charts"), "size", "tall") + "-- chart/templates/a.yaml --\n{{ .Values.size }}\n", "size: 2\nsise: 3\nsub: {tall: 1, tal: 2}\nglobal: {x: 1}", []string{"m.sise", "m.sub.tal"}},
+		"in chart/":           {"-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 0.1.0}\n-- chart/values.yaml --\nsize: 1\n" + strings.ReplaceAll(strings.ReplaceAll(sub, "-- charts", "-- chart/charts"), "size", "tall") + "-- chart/templates/a.yaml --\n{{ .Values.size }}\n", "size: 2\nsise: 3\nsub: {tall: 1, tal: 2}\nglobal: {x: 1}", []string{"m.sise", "m.sub.tal"}},
 		"of the parent":       {wrapper + "-- templates/b.yaml --\n{{ .Values.sub.extra }}{{ .Subcharts.sub.Values.more }}\n-- values.yaml --\nsub: {extra: 1}\n", "{}", nil},
 		"imported":            {strings.Replace(wrapper, "{apiVersion: v2, name: wrapper, version: 0.1.0}", "{apiVersion: v2, name: wrapper, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0, import-values: [data]}]}", 1) + "-- values.yaml --\nsub: {exports: {data: {a: 1}}}\n", "{}", nil},
 	} {
