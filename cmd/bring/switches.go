@@ -2,6 +2,7 @@ package bring
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,7 +89,7 @@ func valuesFile(chart, key string, defaults map[string]any, given string) (strin
 	}
 	own, isMap := taken.(map[string]any)
 	if !isMap && taken != nil {
-		return "", fmt.Errorf("they must be a map")
+		return "", errors.New("they must be a map")
 	}
 	if len(own) > 0 {
 		block, err := nested(given, own)
