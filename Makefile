@@ -198,6 +198,17 @@ soak-short: SOAK_TIME = 40s
 soak-short: SOAK_SEED ?= 13
 soak-short: soak
 
+# Charts of others, which are no part of this repository: .ci/fetch-charts says where some are from. Without
+# CHARTS these tests play the charts of the repository, as make test does. A report of each chart goes to the table
+# in docs/charts.md, or to the file CHARTS_TABLE with the same two marks.
+.PHONY: charts
+charts: devcluster ## the charts in CHARTS=DIR (DIR/NAME or DIR/NAME.tgz, with NAME.values.yaml next to it) as modules, compared with Helm
+	@export CHARTS='$(if $(CHARTS),$(abspath $(CHARTS)))' CHARTS_TABLE='$(if $(CHARTS_TABLE),$(abspath $(CHARTS_TABLE)))' code=0
+	go test -vet=off -count=1 -v $(LIMIT) ./cmd/e2e -run '^TestForeignCharts$$' || code=$$?
+	go test -vet=off -count=1 -v $(LIMIT) ./helm -run '^TestForeignCharts$$' || code=$$?
+	[ "$$code" = 0 ] || exit "$$code"
+	echo "charts: ok ($$SECONDS s)"
+
 .PHONY: test-image
 test-image: ## the build steps of the Dockerfile, twice, in folders: the same bytes each time
 	@IMAGE_TEST=1 $(LOW) go test -vet=off ./cmd/addon-operator -run ImageIsBuilt

@@ -154,7 +154,7 @@ func valuesFor(m Module, ch *charts.Chart, use *chart.Chart, r chartutil.Release
 		return values, err
 	}
 	own, _ := values["Values"].(chartutil.Values)
-	found, err := ch.ViolationsIn(m.Key, use, own)
+	found, err := ch.ViolationsIn(use, own)
 	if len(found) > 0 {
 		var texts []string
 		for _, v := range found {
@@ -168,28 +168,18 @@ func valuesFor(m Module, ch *charts.Chart, use *chart.Chart, r chartutil.Release
 	return values, nil
 }
 
-// sortFiles sorts rendered files as Helm does, which parses them: values may have made them too large for that.
-func sortFiles(files map[string]string) ([]*release.Hook, []releaseutil.Manifest, error) {
-	for _, name := range sortedKeys(files) {
-		if err := manifest.Check(files[name]); err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
-		}
-	}
-	return releaseutil.SortManifests(files, nil, releaseutil.InstallOrder)
-}
-
 // digest sorts rendered files as Helm does, checks them, and sums them up with
 // the labels that will be set on their objects (H6, H10).
 func (c *Client) digest(files map[string]string) (*rendered, error) {
 	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
-	hooks, manifests, err := sortFiles(files)
+	found, err := sortFiles(files)
 	if err != nil {
 		return nil, err
 	}
-	r := &rendered{former: c.sum(manifests, hooks)}
-	hooks = slices.DeleteFunc(hooks, isTest)
-	r.hooks, r.checksum = len(hooks) > 0, c.sum(manifests, hooks)
-	r.objects, err = c.checkObjects(manifests)
+	r := &rendered{former: c.sum(found.manifests, found.hooks)}
+	hooks := slices.DeleteFunc(found.hooks, isTest)
+	r.hooks, r.checksum = len(hooks) > 0, c.sum(found.manifests, hooks)
+	r.objects, err = c.checkObjects(found)
 	return r, err
 }
 
@@ -210,22 +200,15 @@ func (c *Client) sum(manifests []releaseutil.Manifest, hooks []*release.Hook) st
 
 // checkObjects names all documents that cannot become objects, before anything
 // is stored or sent.
-func (c *Client) checkObjects(manifests []releaseutil.Manifest) ([]Object, error) {
+func (c *Client) checkObjects(found *sorted) ([]Object, error) {
 	var objects []Object
 	var errs []error
 	sources := map[Object]string{}
-	for _, m := range manifests {
-		found, err := manifest.Parse(m.Content)
-		if err != nil {
+	for i, m := range found.manifests {
+		for _, err := range found.parsed[i].errs {
 			errs = append(errs, fmt.Errorf("%s: %w", m.Name, err))
-			continue
 		}
-		for _, u := range found {
-			o := manifest.Of(u)
-			if err := checkObject(u); err != nil {
-				errs = append(errs, fmt.Errorf("%s: %w", m.Name, err))
-				continue
-			}
+		for _, o := range found.parsed[i].objects {
 			id := c.identity(o)
 			if first, ok := sources[id]; ok {
 				errs = append(errs, fmt.Errorf("%s: %s is defined already in %s; remove one of them", m.Name, o, first))

@@ -73,7 +73,7 @@ func TestRenderErrors(t *testing.T) {
 		{"values.schema.json", `-- values.schema.json --
 {"properties":{"m":{"required":["host"]}}}
 -- templates/a.yaml --
-`, []string{"missing property 'host'"}},
+`, []string{"m.host: is required"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

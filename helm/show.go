@@ -45,7 +45,7 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 	maps.DeleteFunc(files, func(name, text string) bool {
 		return strings.HasSuffix(name, "NOTES.txt") || strings.TrimSpace(text) == ""
 	})
-	hooks, manifests, err := sortFiles(files)
+	found, err := sortFiles(files)
 	if err != nil { // one of them is broken, and no order is known
 		var all []Document
 		for _, name := range slices.Sorted(maps.Keys(files)) {
@@ -54,10 +54,10 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 		return all, nil
 	}
 	var all []Document
-	for _, m := range manifests {
+	for _, m := range found.manifests {
 		all = append(all, document(m.Name, m.Content))
 	}
-	for _, h := range hooks {
+	for _, h := range found.hooks {
 		d := document(h.Path, h.Manifest)
 		d.Hook = true
 		all = append(all, d)

@@ -261,7 +261,7 @@ func (h *house) runningHooks() string {
 	return strings.Join(processesWith(h.t, h.path("modules")+"/stubborn-child"), " ")
 }
 
-func processesWith(t *testing.T, argument string) (found []string) {
+func processesWith(t testing.TB, argument string) (found []string) {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")
 	if err != nil {

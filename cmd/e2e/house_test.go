@@ -27,7 +27,7 @@ import (
 // house is what one test gives to the operator: directories, a namespace of a real
 // cluster, an environment.
 type house struct {
-	t          *testing.T
+	t          testing.TB
 	ctx        context.Context // ends with the test
 	dir        string
 	namespace  string
@@ -43,7 +43,12 @@ type house struct {
 func newHouse(t *testing.T, name string) *house {
 	t.Helper()
 	t.Parallel()
-	cluster := devclustertest.Start(t)
+	return houseOn(t, devclustertest.Start(t), name)
+}
+
+// houseOn is newHouse on a cluster, also for benchmarks.
+func houseOn(t testing.TB, cluster *devclustertest.Cluster, name string) *house {
+	t.Helper()
 	client, err := kubernetes.NewForConfig(cluster.RESTConfig())
 	if err != nil {
 		t.Fatal(err)
@@ -253,7 +258,7 @@ func (h *house) awaitRevisions(release, want string) {
 }
 
 // expectAll complains about each text that is missing.
-func expectAll(t *testing.T, text string, wanted ...string) {
+func expectAll(t testing.TB, text string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {
 		if !strings.Contains(text, want) {
@@ -264,7 +269,7 @@ func expectAll(t *testing.T, text string, wanted ...string) {
 
 // freePort is a port that nobody listens on. It is below those that the kernel gives to
 // connections, and above those of test clusters: one of these could be taken until the operator listens.
-func freePort(t *testing.T) string {
+func freePort(t testing.TB) string {
 	t.Helper()
 	const lowest, highest = 30000, 32000
 	for range 100 {

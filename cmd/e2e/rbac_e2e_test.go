@@ -65,7 +65,7 @@ func (h *house) generated(args ...string) []*unstructured.Unstructured {
 	return objectsIn(h.t, out)
 }
 
-func objectsIn(t *testing.T, text []byte) (all []*unstructured.Unstructured) {
+func objectsIn(t testing.TB, text []byte) (all []*unstructured.Unstructured) {
 	t.Helper()
 	decoder := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096)
 	for {

@@ -3,7 +3,7 @@ package manifest
 import (
 	"errors"
 	"fmt"
-	"regexp"
+	"iter"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -23,10 +23,6 @@ var (
 	errTooLarge  = fmt.Errorf("the manifest is larger than %d MiB, with all aliases written out", MaxSize>>20)
 	errTooMany   = fmt.Errorf("the manifest has more than %d lines and elements of lists and maps", MaxParts)
 	errInCircles = errors.New("an anchor contains itself")
-
-	// anchors and aliases are what may be one; few texts have both.
-	anchors = regexp.MustCompile(`(?m)(?:^|[\s,\[{:])&[^\s,\[\]{}]`)
-	aliases = regexp.MustCompile(`(?m)(?:^|[\s,\[{:])\*[^\s,\[\]{}]`)
 )
 
 // Check refuses a text that would take much more memory than a cluster has use for, before it is parsed. Parse and everything of Helm's that
@@ -46,7 +42,7 @@ func Check(text string) error {
 		return nil
 	}
 	for document := range strings.SplitSeq(text, "\n---") {
-		if !anchors.MatchString(document) || !aliases.MatchString(document) {
+		if !hasAlias(document) {
 			continue
 		}
 		var root yaml.Node
@@ -58,6 +54,53 @@ func Check(text string) error {
 		}
 	}
 	return nil
+}
+
+// hasAlias reports whether a document may have an alias: an anchor, and a reference to one of that name. Shell
+// commands and regular expressions in texts look like one or the other.
+func hasAlias(document string) bool {
+	anchors := map[string]bool{}
+	for name := range marked(document, '&') {
+		anchors[name] = true
+	}
+	if len(anchors) == 0 {
+		return false
+	}
+	for name := range marked(document, '*') {
+		if anchors[name] {
+			return true
+		}
+	}
+	return false
+}
+
+// marked are the names behind a mark that begins a word.
+func marked(text string, mark byte) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := 0; ; i++ {
+			found := strings.IndexByte(text[i:], mark)
+			if found < 0 {
+				return
+			}
+			i += found
+			if i > 0 && !strings.ContainsRune(" \t\r\n\f\v,[{:", rune(text[i-1])) {
+				continue
+			}
+			rest := text[i+1:]
+			end := strings.IndexFunc(rest, func(r rune) bool { return !isNameSign(r) })
+			if end < 0 {
+				end = len(rest)
+			}
+			if end > 0 && !yield(rest[:end]) {
+				return
+			}
+		}
+	}
+}
+
+// isNameSign reports what the parser takes for a part of the name of an anchor.
+func isNameSign(r rune) bool {
+	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-'
 }
 
 // expansion knows how large the nodes behind anchors are; those that are being measured have the size -1.

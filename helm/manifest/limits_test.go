@@ -15,6 +15,7 @@ func TestLimits(t *testing.T) {
 		"in the second document":  {"kind: A\n---\nbig: &a " + strings.Repeat("x", 1_000_000) + "\nl: [" + strings.Repeat("*a,", 17) + "]\n", "larger than 16 MiB"},
 		"aliases of aliases":      {"a: &a [x,x,x,x,x,x,x,x,x,x]\nb: &b [" + strings.Repeat("*a,", 1000) + "]\nl: [" + strings.Repeat("*b,", 1000) + "]\n", "larger than 16 MiB"},
 		"as keys that are merged": {"a: &a {k: " + strings.Repeat("x", 1_000_000) + "}\nl: [" + strings.Repeat("{<<: *a},", 17) + "]\n", "larger than 16 MiB"},
+		"a name of all signs":     {"a: &A_1-z " + strings.Repeat("x", 1_000_000) + "\nl: [" + strings.Repeat("*A_1-z,", 17) + "]\n", "larger than 16 MiB"},
 		"circles":                 {"a: &a [*a]\n", "an anchor contains itself"},
 		"a long text":             {strings.Repeat(" ", MaxSize+1), "larger than 16 MiB"},
 		"many lines":              {strings.Repeat("\n", MaxParts+1), "more than 500000 lines"},

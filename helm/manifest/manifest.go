@@ -66,16 +66,30 @@ func Parse(text string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
+// IsStream reports whether a document that Helm takes for one may be several to others.
+func IsStream(document string) bool {
+	return strings.HasPrefix(document, "---") || strings.Contains(document, "\n---")
+}
+
+// Tree parses one document that is within the limits; data is the same in JSON.
+func Tree(document string) (tree any, data []byte, err error) {
+	if data, err = yaml.YAMLToJSON([]byte(document)); err == nil {
+		err = utiljson.Unmarshal(data, &tree)
+	}
+	return tree, data, err
+}
+
 // parseDocument never quotes the document in an error: it may be a Secret.
 func parseDocument(document []byte) ([]*unstructured.Unstructured, error) {
-	data, err := yaml.YAMLToJSON(document)
+	tree, _, err := Tree(string(document))
 	if err != nil {
 		return nil, err
 	}
-	var tree any
-	if err := utiljson.Unmarshal(data, &tree); err != nil {
-		return nil, err
-	}
+	return FromTree(tree)
+}
+
+// FromTree makes objects of a parsed document, which becomes theirs. A list is flattened, and nothing is no object.
+func FromTree(tree any) ([]*unstructured.Unstructured, error) {
 	if tree == nil {
 		return nil, nil
 	}

@@ -1,0 +1,458 @@
+package e2e
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/kube/fake"
+	"helm.sh/helm/v3/pkg/release"
+	"helm.sh/helm/v3/pkg/storage"
+	"helm.sh/helm/v3/pkg/storage/driver"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/helm/manifest"
+	"addon-operator/values"
+)
+
+// foreignChart is a chart of another author, and the module that holds it.
+type foreignChart struct {
+	name      string         // of the module and its release
+	key       string         // of its values
+	dir       string         // of the chart
+	namespace string         // of the release
+	values    map[string]any // from NAME.values.yaml
+	version   string
+	rendered  string // what Helm makes of it without a cluster
+	provides  []string
+	edit      map[string]any // values that change objects; nil: none were found
+	edited    string         // their path
+
+	refused  string   // why Helm refuses it; empty when it does not
+	problems []string // differences from Helm, and what did not come about
+	notes    []string // what a person must know
+	manifest string   // of the last release
+	revision int
+	byChance bool // it renders something else each time
+}
+
+// with are the values of a chart after a change.
+func (c *foreignChart) with(change map[string]any) map[string]any {
+	return chartutil.CoalesceTables(chartutil.CoalesceTables(map[string]any{}, change), c.values)
+}
+
+func (c *foreignChart) problem(format string, args ...any) {
+	c.problems = append(c.problems, fmt.Sprintf(format, args...))
+}
+
+func (c *foreignChart) note(format string, args ...any) {
+	c.notes = append(c.notes, fmt.Sprintf(format, args...))
+}
+
+// newForeignChart loads a chart and the values next to it.
+func newForeignChart(t testing.TB, name, dir string) *foreignChart {
+	t.Helper()
+	key, err := values.Key(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &foreignChart{name: name, key: key, dir: dir}
+	text, err := os.ReadFile(dir + ".values.yaml")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, &c.values); err != nil {
+		t.Fatalf("%s.values.yaml: %v", dir, err)
+	}
+	if c.values == nil {
+		c.values = map[string]any{}
+	}
+	ch, err := loader.LoadDir(dir)
+	if err != nil {
+		t.Fatalf("%s: %v", dir, err)
+	}
+	c.version = ch.Metadata.Version
+	c.rendered, _ = renderAlone(c) // a chart may need a cluster for that
+	for _, crd := range ch.CRDObjects() {
+		c.provides = append(c.provides, kindsDefined(string(crd.File.Data))...)
+	}
+	c.provides = append(c.provides, kindsDefined(c.rendered)...)
+	return c
+}
+
+// renderAlone renders a chart with Helm and without a cluster.
+func renderAlone(c *foreignChart) (string, error) {
+	ch, err := loader.LoadDir(c.dir)
+	if err != nil {
+		return "", err
+	}
+	version, err := chartutil.ParseKubeVersion("v1.36.0")
+	if err != nil {
+		return "", err
+	}
+	install := action.NewInstall(&action.Configuration{Log: func(string, ...any) {}})
+	install.ReleaseName, install.Namespace = c.name, cmp.Or(c.namespace, "default")
+	install.DryRun, install.ClientOnly, install.KubeVersion = true, true, version
+	rel, err := install.Run(ch, chartutil.CoalesceTables(map[string]any{}, c.values))
+	if err != nil {
+		return "", err
+	}
+	return rel.Manifest, nil
+}
+
+// kindsDefined are the names of the CustomResourceDefinitions in a text.
+func kindsDefined(text string) (names []string) {
+	for _, o := range objectsOf(text) {
+		if o.GetKind() == "CustomResourceDefinition" {
+			names = append(names, o.GetName())
+		}
+	}
+	return names
+}
+
+// objectsOf are the objects of a manifest that Helm has rendered; what is none counts as nothing.
+func objectsOf(text string) []*unstructured.Unstructured {
+	objects, err := manifest.Parse(text)
+	if err != nil {
+		return nil
+	}
+	return objects
+}
+
+// idsOf are the names of objects.
+func idsOf(text string) []string {
+	var ids []string
+	for _, o := range objectsOf(text) {
+		ids = append(ids, manifest.Of(o).String())
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// stockHelm is the Helm library on the cluster of a test.
+type stockHelm struct {
+	*house
+	*stockShared
+	capabilities *chartutil.Capabilities
+}
+
+// takes reports whether Helm renders a chart, and looks for a value that a person may change: one that changes
+// objects, and makes and removes none.
+func (s *stockHelm) takes(c *foreignChart) bool {
+	s.t.Helper()
+	first, err := s.install(c, c.values)
+	if err != nil {
+		c.refused = err.Error()
+		return false
+	}
+	second, err := s.install(c, c.values)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ch, err := loader.LoadDir(c.dir)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	const most = 60 // values that are tried
+	candidates := candidatesIn(chartutil.CoalesceTables(chartutil.CoalesceTables(map[string]any{}, c.values), ch.Values), nil)
+	slices.SortStableFunc(candidates, func(a, b candidate) int { return cmp.Compare(a.rank, b.rank) })
+	for _, try := range candidates[:min(most, len(candidates))] {
+		changed, err := s.install(c, c.with(try.value()))
+		if err == nil && slices.Equal(idsOf(changed), idsOf(first)) && len(lineDifferences(second, first, changed)) > 0 {
+			c.edit, c.edited = try.value(), strings.Join(try.path, ".")
+			break
+		}
+	}
+	return true
+}
+
+// candidate is a value that could be changed.
+type candidate struct {
+	path []string
+	to   any
+	rank int // low for what is changed most often and does the least harm
+}
+
+// value is the change as values.
+func (c candidate) value() map[string]any {
+	result := c.to
+	for _, name := range slices.Backward(c.path) {
+		result = map[string]any{name: result}
+	}
+	return result.(map[string]any)
+}
+
+func candidatesIn(tree map[string]any, path []string) (found []candidate) {
+	const depth = 4
+	if len(path) == depth {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(tree)) {
+		below := append(slices.Clone(path), name)
+		lower := strings.ToLower(name)
+		switch v := tree[name].(type) {
+		case map[string]any:
+			if strings.HasSuffix(lower, "annotations") {
+				found = append(found, candidate{below, map[string]any{"example.com/edited": "yes"}, 1 + len(path)})
+				continue
+			}
+			found = append(found, candidatesIn(v, below)...)
+		case string:
+			if lower == "tag" {
+				found = append(found, candidate{below, "edited", 2 + len(path)})
+			}
+			if lower == "text" {
+				found = append(found, candidate{below, "edited", 0})
+			}
+		case float64, int64:
+			if lower == "replicas" || lower == "replicacount" {
+				found = append(found, candidate{below, int64(3), 2 + len(path)})
+			}
+		}
+	}
+	return found
+}
+
+// lineDifferences compares two manifests, but for the lines that chance makes: those in which two renders of
+// the first differ.
+func lineDifferences(again, want, got string) (found []string) {
+	third, first, second := strings.Split(again, "\n"), strings.Split(want, "\n"), strings.Split(got, "\n")
+	if len(first) != len(second) {
+		return []string{fmt.Sprintf("%d lines, want %d", len(second), len(first))}
+	}
+	for i := range first {
+		if first[i] != second[i] && (i >= len(third) || first[i] == third[i]) {
+			found = append(found, fmt.Sprintf("line %d is %q, want %q", i+1, second[i], first[i]))
+		}
+	}
+	return found
+}
+
+// stockShared is what all actions of the Helm library share.
+type stockShared struct {
+	rest   *rest.Config
+	cached discovery.CachedDiscoveryInterface
+	mapper meta.RESTMapper
+}
+
+func newStockShared(config *rest.Config) (*stockShared, error) {
+	config.QPS = -1
+	client, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	cached := memory.NewMemCacheClient(client)
+	return &stockShared{rest: config, cached: cached, mapper: restmapper.NewDeferredDiscoveryRESTMapper(cached)}, nil
+}
+
+func newStockHelm(h *house, config *rest.Config) *stockHelm {
+	h.t.Helper()
+	shared, err := newStockShared(config)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return &stockHelm{house: h, stockShared: shared}
+}
+
+// stockGetter gives Helm what it needs for one namespace.
+type stockGetter struct {
+	*stockShared
+	namespace string
+}
+
+func (g stockGetter) ToRESTConfig() (*rest.Config, error) { return g.rest, nil }
+func (g stockGetter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
+	return g.cached, nil
+}
+func (g stockGetter) ToRESTMapper() (meta.RESTMapper, error) { return g.mapper, nil }
+func (g stockGetter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
+	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.namespace}}
+	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), overrides)
+}
+
+// configuration is what Helm's actions work with. A blind one takes no look at the objects of a
+// manifest, which saves a request for each.
+func (s *stockHelm) configuration(namespace string, blind bool) *action.Configuration {
+	s.t.Helper()
+	cfg := &action.Configuration{}
+	if err := cfg.Init(stockGetter{s.stockShared, namespace}, namespace, "secret", func(string, ...any) {}); err != nil {
+		s.t.Fatal(err)
+	}
+	if cfg.Capabilities = s.capabilities; blind {
+		cfg.KubeClient = &fake.PrintingKubeClient{Out: io.Discard}
+	}
+	return cfg
+}
+
+// discover asks the API server for its kinds.
+func (s *stockHelm) discover() {
+	s.t.Helper()
+	s.cached.Invalidate()
+	s.capabilities = nil
+	cfg := s.configuration(s.namespace, true)
+	install := action.NewInstall(cfg) // the library offers no other way
+	install.ReleaseName, install.Namespace, install.DryRun, install.DryRunOption = "nothing", s.namespace, true, "server"
+	_, err := install.Run(&chart.Chart{Metadata: &chart.Metadata{APIVersion: "v2", Name: "nothing", Version: "1.0.0"}}, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.capabilities = cfg.Capabilities
+}
+
+// install is the manifest of helm install --dry-run=server.
+func (s *stockHelm) install(c *foreignChart, with map[string]any) (string, error) {
+	s.t.Helper()
+	rel, err := s.dryRun(c, with, true)
+	if err != nil {
+		return "", err
+	}
+	return rel.Manifest, nil
+}
+
+func (s *stockHelm) dryRun(c *foreignChart, with map[string]any, blind bool) (*release.Release, error) {
+	s.t.Helper()
+	install := action.NewInstall(s.configuration(c.namespace, blind))
+	install.ReleaseName, install.Namespace, install.DryRun, install.DryRunOption = c.name, c.namespace, true, "server"
+	install.TakeOwnership = true
+	ch, err := loader.LoadDir(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	return install.Run(ch, chartutil.CoalesceTables(map[string]any{}, with))
+}
+
+// upgrade is helm upgrade --dry-run=server with other values.
+func (s *stockHelm) upgrade(c *foreignChart, with map[string]any) (*release.Release, error) {
+	s.t.Helper()
+	upgrade := action.NewUpgrade(s.configuration(c.namespace, true))
+	upgrade.Namespace, upgrade.DryRun, upgrade.DryRunOption, upgrade.ResetValues = c.namespace, true, "server", true
+	ch, err := loader.LoadDir(c.dir)
+	if err != nil {
+		return nil, err
+	}
+	return upgrade.Run(c.name, ch, with)
+}
+
+// recorded is the newest record of a release.
+func (s *stockHelm) recorded(c *foreignChart) (*release.Release, error) {
+	s.t.Helper()
+	client, err := kubernetes.NewForConfig(s.rest)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return storage.Init(driver.NewSecrets(client.CoreV1().Secrets(c.namespace))).Last(c.name)
+}
+
+// compare notes where our record differs from what Helm renders, which is render called twice.
+func (s *stockHelm) compare(c *foreignChart, what, first, second string) {
+	s.t.Helper()
+	ours, err := s.recorded(c)
+	if err != nil {
+		c.problem("%s: no record: %v", what, err)
+		return
+	}
+	c.manifest = ours.Manifest
+	const most = 5
+	for i, text := range lineDifferences(second, first, ours.Manifest) {
+		if i == most {
+			c.problem("%s: and more lines", what)
+			break
+		}
+		c.problem("%s: the manifest differs from that of Helm: %s", what, text)
+	}
+}
+
+// foreignCharts are those of a directory: DIR/NAME and DIR/NAME.tgz.
+func foreignCharts(t testing.TB, dir string) (all []*foreignChart) {
+	t.Helper()
+	archives, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "*", chartutil.ChartfileName))
+	if err != nil || len(found)+len(archives) == 0 {
+		t.Fatalf("no charts in %s: %v", dir, err)
+	}
+	for _, file := range found {
+		all = append(all, newForeignChart(t, moduleName(filepath.Base(filepath.Dir(file))), filepath.Dir(file)))
+	}
+	for _, file := range archives {
+		unpacked := t.TempDir()
+		ch, err := loader.LoadFile(file)
+		if err == nil {
+			err = chartutil.ExpandFile(unpacked, file)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		// values for podinfo-6.7.1.tgz are in podinfo-6.7.1.values.yaml or podinfo.values.yaml
+		for _, base := range []string{strings.TrimSuffix(file, ".tgz"), filepath.Join(dir, ch.Name())} {
+			text, err := os.ReadFile(base + ".values.yaml")
+			if err == nil {
+				if err := os.WriteFile(filepath.Join(unpacked, ch.Name()+".values.yaml"), text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+		}
+		all = append(all, newForeignChart(t, moduleName(ch.Name()), filepath.Join(unpacked, ch.Name())))
+	}
+	return all
+}
+
+// moduleName makes a name of a module from that of a chart.
+func moduleName(chart string) string {
+	return strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(chart), "-"), "-")
+}
+
+// inOrder sorts charts: those that define kinds come before those that do not.
+func inOrder(all []*foreignChart) {
+	slices.SortStableFunc(all, func(a, b *foreignChart) int {
+		return cmp.Compare(min(len(b.provides), 1), min(len(a.provides), 1))
+	})
+}
+
+// withoutConflicts divides charts into groups without two that make the same object.
+func withoutConflicts(all []*foreignChart) (groups [][]*foreignChart) {
+	var made []map[string]bool
+	for _, c := range all {
+		ids := c.claims()
+		place := slices.IndexFunc(made, func(taken map[string]bool) bool {
+			return !slices.ContainsFunc(ids, func(id string) bool { return taken[id] })
+		})
+		if place < 0 {
+			place = len(groups)
+			groups, made = append(groups, nil), append(made, map[string]bool{})
+		}
+		groups[place] = append(groups[place], c)
+		for _, id := range ids {
+			made[place][id] = true
+		}
+	}
+	return groups
+}
+
+// claims are the objects and kinds that only one chart of a cluster can make.
+func (c *foreignChart) claims() []string { return append(idsOf(c.rendered), c.provides...) }
