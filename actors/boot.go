@@ -181,12 +181,17 @@ func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits f
 	if b.secret.off {
 		kept.Secret = nil
 	}
-	configErr, secretErr := b.blame(w.Charts, cm, *kept, refused)
+	return b.replace(w, cm, *kept, refused)
+}
+
+// replace puts the last valid contents in force, unless nothing is wrong with those that were read.
+func (b *boot) replace(w World, cm kube.ConfigMap, kept kube.LastValid, refused error) error {
+	configErr, secretErr := b.blame(w.Charts, cm, kept, refused)
 	if configErr == nil && secretErr == nil {
 		return nil
 	}
 	seen := *b
-	err = b.useKept(w, cm, *kept, configErr, secretErr)
+	err := b.useKept(w, cm, kept, configErr, secretErr)
 	if !onlyCharts(err) {
 		return err
 	}
@@ -194,7 +199,7 @@ func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits f
 		return b.startAnyway(w, cm, refused)
 	}
 	b.anyway = true
-	return b.useKept(w, cm, *kept, configErr, secretErr)
+	return b.useKept(w, cm, kept, configErr, secretErr)
 }
 
 // startAnyway begins with values that only schemas of charts refuse, and ends the start for all others. What is wrong with the
@@ -204,7 +209,9 @@ func (b *boot) startAnyway(w World, cm kube.ConfigMap, refused error) error {
 		return b.startRefused(refused)
 	}
 	b.anyway = true
-	return b.startRefused(b.useConfigMap(w, cm))
+	err := b.startRefused(b.useConfigMap(w, cm))
+	b.config.written = cm.Written
+	return err
 }
 
 // useKept puts the last valid contents in force, in place of those that the errors are about.

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,7 +20,7 @@ import (
 // chartRules checks values against the values.schema.json of charts and their subcharts, before anything is written (H22).
 // Helm does the same in the middle of a run.
 type chartRules struct {
-	charts *charts.Cache
+	charts *charts.Cache // nil for one of its own
 	// section gives the section with a key and its part of ConfigMap and Secret; nil when there is none. whole reports whether
 	// it has what hooks set: without it nothing is certain.
 	section func(key string, doc values.Document) (s *values.Section, whole bool)
@@ -38,8 +39,9 @@ func (r chartRules) check(m addons.Module, doc values.Document) error {
 	if !mayHaveSchema(m.Dir) {
 		return nil
 	}
-	loaded, err := r.charts.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
-	if err != nil || !loaded.HasSchema() {
+	cache := cmp.Or(r.charts, &charts.Cache{})
+	loaded, _ := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	if loaded == nil || !loaded.HasSchema() {
 		return nil // what does not load is a problem of the module alone
 	}
 	own, ownWhole := r.section(m.Key, doc)
@@ -47,7 +49,7 @@ func (r chartRules) check(m addons.Module, doc values.Document) error {
 	if own == nil || global == nil {
 		return nil
 	}
-	found, err := loaded.Violations(m.Key, map[string]any{values.GlobalKey: global.Merged(), m.Key: own.Merged()})
+	found, err := loaded.Violations(map[string]any{values.GlobalKey: global.Merged(), m.Key: own.Merged()})
 	if err != nil && r.static && !errors.Is(err, charts.ErrElsewhere) {
 		return fmt.Errorf("chart of module %s in %s: %w", m.Name, m.Dir, err)
 	}
@@ -65,7 +67,7 @@ func (r chartRules) check(m addons.Module, doc values.Document) error {
 
 // mayHaveSchema is quick: most charts have none.
 func mayHaveSchema(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "values.schema.json"))
+	_, err := os.Stat(filepath.Join(charts.Root(dir), "values.schema.json"))
 	return err == nil || charts.HasSubcharts(dir)
 }
 
@@ -83,7 +85,7 @@ func refusal(m addons.Module, doc values.Document, found []charts.Violation) err
 	}
 	var errs []error
 	for _, at := range order {
-		var err error = &values.ValidationError{Section: at.key, Schema: filepath.Join(m.Dir, at.file), Violations: byPlace[at]}
+		var err error = &values.ValidationError{Section: at.key, Schema: filepath.Join(charts.Root(m.Dir), at.file), Violations: byPlace[at]}
 		switch {
 		case doc.Sections[at.key] != nil:
 			err = fmt.Errorf("ConfigMap key %s: %w", at.key, err)
@@ -178,8 +180,8 @@ func onlyCharts(err error) bool {
 
 // planRules are what a plan asks about a ConfigMap that is proposed: the sections are as the plan knows them, the Secret
 // included.
-func planRules(cache *charts.Cache, known plan.Known, tree *addons.Tree) func(addons.Module, values.Document) error {
-	rules := chartRules{charts: cache, section: func(key string, doc values.Document) (*values.Section, bool) {
+func planRules(known plan.Known, tree *addons.Tree) func(addons.Module, values.Document) error {
+	rules := chartRules{charts: known.Charts, section: func(key string, doc values.Document) (*values.Section, bool) {
 		whole := key == values.GlobalKey && known.GlobalHooksRan || hookless(tree.Global, tree.Modules, key)
 		for _, m := range tree.Modules {
 			if _, ran := known.HookValues[m.Name]; ran && m.Key == key {

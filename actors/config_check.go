@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"addon-operator/actors/decide"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
@@ -33,6 +34,14 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 	rules.static = true
 	doc, err := b.schemas(decide.Enabling{Scripts: map[string]bool{}, Charts: rules.check}).Check(data, secret) // each script may say true
 	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
+	if err == nil {
+		global := stored(b.sections[values.GlobalKey], doc)
+		for _, m := range tree.Modules {
+			for _, text := range plan.Unread(rules.charts, m, global, stored(b.sections[m.Key], doc)) {
+				warn.Warn(text, "module", m.Name)
+			}
+		}
+	}
 	return errors.Join(staticErr, err)
 }
 

@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -75,7 +74,7 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 			return plan.Known{}, err
 		}
 	}
-	known.Enabling.Charts = planRules(o.program.Charts, known, tree)
+	known.Enabling.Charts = planRules(known, tree)
 	if !o.Converge().Ready {
 		known.Notes = append(known.Notes, "the first converge is not over: hooks that have not run yet may set other values")
 	}
@@ -114,7 +113,7 @@ func (w World) plannable(ctx context.Context, tree *addons.Tree) (plan.Known, er
 		return plan.Known{}, err
 	}
 	return plan.Known{
-		Helm: w.Plans, Script: w.Hooks.Enabled, Sections: map[string]*values.Section{}, HookValues: map[string]string{},
+		Helm: w.Plans, Charts: w.Charts, Script: w.Hooks.Enabled, Sections: map[string]*values.Section{}, HookValues: map[string]string{},
 		Reload: decide.Reload{Tree: tree, Deployed: setOf(releases), Ignored: w.IgnoredRelease, AllowPurge: w.AllowPurge, PurgeShare: w.PurgeShare},
 	}, nil
 }
@@ -144,7 +143,7 @@ func Plan(ctx context.Context, w World, request view.PlanRequest) (view.Plan, er
 	}
 	known.Config, known.Sections = current.Data, b.sections
 	known.Enabling.Scripts = map[string]bool{} // each may say true
-	known.Enabling.Charts = planRules(cmp.Or(w.Charts, &charts.Cache{}), known, tree)
+	known.Enabling.Charts = planRules(known, tree)
 	known.Reload.Purges.Confirmed = current.ConfirmPurge
 	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing
 	known.Running = func(m addons.Module, release bool) bool {

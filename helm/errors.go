@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -95,6 +96,9 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 			advice = served
 		}
 	}
+	if op != nil && kind != Cancelled {
+		advice = cmp.Or(op.client.failedWebhook(ctx, text), advice)
+	}
 	if advice != "" {
 		text += "; " + advice
 	}
@@ -182,14 +186,48 @@ func adviceFor(kind Kind, text string) string {
 		return "Kubernetes never changes this field: undo the change, or delete the object and it is created again at the next try; to have that done for you, name its kind in the annotation " + RecreateAnnotation + " of Chart.yaml"
 	case kind == Conflict:
 		return "another client works on this release; run only one operator, and no helm command at the same time"
+	case kind == Invalid && isRemovedKind(text):
+		return "this version of Kubernetes does not have this kind: take a chart for it, or remove the object from the templates"
 	case kind == Invalid && strings.Contains(text, "no matches for kind"):
 		return "install the CRD of this kind first (put it into the crds directory of a module that runs earlier), or remove the object from the templates"
 	case kind == Invalid && strings.Contains(text, "is forbidden"):
-		return "grant the operator's service account this permission, or fix the object"
+		return forbiddenAdvice(text)
 	case kind == Invalid && strings.Contains(text, "Too long: may not be more than 1048576 bytes"):
 		return "the rendered manifest is larger than a release record may be: split the module"
 	}
 	return ""
+}
+
+// isRemovedKind recognises kinds of Kubernetes itself: no definition can bring a group without a dot.
+func isRemovedKind(text string) bool {
+	found := regexp.MustCompile(`no matches for kind "[^"]+" in version "([^"]+)"`).FindStringSubmatch(text)
+	if found == nil {
+		return false
+	}
+	group, _, _ := strings.Cut(found[1], "/")
+	return !strings.Contains(group, ".")
+}
+
+// forbiddenAdvice follows the reason for which an object is forbidden: only some are permissions of the operator.
+func forbiddenAdvice(text string) string {
+	for _, reason := range []struct{ word, advice string }{
+		{"attempting to grant RBAC permissions not currently held", "the operator can only grant what it may do itself: 'addon-operator rbac generate' prints the rules that it needs"},
+		{"because it is being terminated", "the namespace is being deleted: wait until it is gone, or find out what its finalizers wait for"},
+		{"exceeded quota", "raise the ResourceQuota of the namespace, or request less"},
+		{"violates PodSecurity", "change the Pod, or the level of Pod Security in the labels of the namespace"},
+		{"ValidatingAdmissionPolicy", "an admission policy of the cluster refuses the object: change the values, the chart or the policy"},
+		{" usage per ", "change the requests and limits in the values, or the LimitRange of the namespace"},
+		{"no PriorityClass with name", "create the PriorityClass, or name another one in the values"},
+		{"error looking up service account", "create the ServiceAccount, or name another one in the values"},
+	} {
+		if strings.Contains(text, reason.word) {
+			return reason.advice
+		}
+	}
+	if strings.Contains(text, " cannot ") {
+		return "grant the operator's service account this permission: 'addon-operator rbac generate' prints all that are needed"
+	}
+	return "fix the object, or what refuses it"
 }
 
 // servedIn is the advice for a kind that exists, but not in the version that the chart names: a

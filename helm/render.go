@@ -154,7 +154,7 @@ func valuesFor(m Module, ch *charts.Chart, use *chart.Chart, r chartutil.Release
 		return values, err
 	}
 	own, _ := values["Values"].(chartutil.Values)
-	found, err := ch.ViolationsIn(m.Key, use, own)
+	found, err := ch.ViolationsIn(use, own)
 	if len(found) > 0 {
 		var texts []string
 		for _, v := range found {

@@ -93,8 +93,8 @@ func (p *Presence) MayExist(kind schema.GroupKind, name types.NamespacedName) bo
 	return ok || k.err != nil && !apierrors.IsNotFound(k.err)
 }
 
-// Want remembers which objects an owner has, for the kinds that must be polled;
-// none forgets the owner.
+// Want remembers which objects an owner has, for the kinds that must be polled, and for watches that are
+// slower than whoever deletes an object that was just created; none forgets the owner.
 func (p *Presence) Want(owner string, objects map[schema.GroupKind][]types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -103,6 +103,11 @@ func (p *Presence) Want(owner string, objects map[schema.GroupKind][]types.Names
 		return
 	}
 	p.wanted[owner] = objects
+	for kind, names := range objects {
+		if k := p.kinds[kind]; k != nil {
+			k.expect(names)
+		}
+	}
 }
 
 // of returns the watch of a kind; it begins with the first who asks. When that
@@ -120,10 +125,13 @@ func (p *Presence) of(m *meta.RESTMapping) *presentKind {
 		}
 		k.stop()
 	}
-	k := &presentKind{presence: p, mapping: m, live: map[types.NamespacedName]struct{}{}, ready: make(chan struct{})}
+	k := &presentKind{presence: p, mapping: m, live: map[types.NamespacedName]struct{}{}, expected: map[types.NamespacedName]struct{}{}, ready: make(chan struct{})}
 	var ctx context.Context
 	ctx, k.stop = context.WithCancel(p.ctx)
 	p.kinds[kind] = k
+	for _, objects := range p.wanted {
+		k.expect(objects[kind])
+	}
 	p.client.WatchMetadata(ctx, m.Resource, "", p.labels, k)
 	return k
 }
@@ -171,6 +179,20 @@ type presentKind struct {
 	mu   sync.Mutex
 	live map[types.NamespacedName]struct{}
 	err  error // live is out of date
+	// expected are wanted objects that the watch has not shown yet.
+	expected map[types.NamespacedName]struct{}
+}
+
+// expect notes objects that exist, and that the watch will show. The watch of a kind that is new may take seconds to
+// begin; what is deleted until then is gone without an event.
+func (k *presentKind) expect(names []types.NamespacedName) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, name := range names {
+		if _, ok := k.live[name]; !ok {
+			k.expected[name] = struct{}{}
+		}
+	}
 }
 
 // Set implements MetadataStore.
@@ -182,15 +204,18 @@ func (k *presentKind) Set(m *metav1.PartialObjectMetadata) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.live[nameOf(m)] = struct{}{}
+	delete(k.expected, nameOf(m))
 }
 
 // Unset implements MetadataStore.
 func (k *presentKind) Unset(m *metav1.PartialObjectMetadata) {
 	k.mu.Lock()
 	_, existed := k.live[nameOf(m)]
+	_, expected := k.expected[nameOf(m)]
 	delete(k.live, nameOf(m))
+	delete(k.expected, nameOf(m))
 	k.mu.Unlock()
-	if existed {
+	if existed || expected {
 		k.notify(nameOf(m))
 	}
 }
@@ -204,6 +229,32 @@ func (k *presentKind) Replace(all []*metav1.PartialObjectMetadata, _ string) {
 		}
 	}
 	k.swap(fresh)
+	k.mu.Lock()
+	maps.DeleteFunc(k.expected, func(name types.NamespacedName, _ struct{}) bool { _, there := fresh[name]; return there })
+	unseen := slices.Collect(maps.Keys(k.expected))
+	k.mu.Unlock()
+	k.ask(unseen) // the list may be older than they are
+}
+
+// ask reports those of the objects that do not exist.
+func (k *presentKind) ask(names []types.NamespacedName) {
+	k.presence.mu.Lock()
+	ctx := k.presence.ctx
+	k.presence.mu.Unlock()
+	for _, name := range names {
+		_, err := k.presence.client.metadata.Resource(k.mapping.Resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+		if apierrors.IsNotFound(err) {
+			k.lose(name)
+		}
+	}
+}
+
+// lose forgets an object that does not exist, and reports it.
+func (k *presentKind) lose(name types.NamespacedName) {
+	k.mu.Lock()
+	delete(k.expected, name)
+	k.mu.Unlock()
+	k.notify(name)
 }
 
 func (k *presentKind) swap(fresh map[types.NamespacedName]struct{}) {
@@ -248,6 +299,12 @@ func (k *presentKind) Failed(err error) {
 	switch {
 	case apierrors.IsNotFound(err):
 		k.swap(map[types.NamespacedName]struct{}{})
+		k.mu.Lock()
+		unseen := slices.Collect(maps.Keys(k.expected))
+		k.mu.Unlock()
+		for _, name := range unseen {
+			k.lose(name)
+		}
 	case apierrors.IsForbidden(err):
 		if first {
 			k.presence.client.log.Warn("objects of releases may not be watched and are asked for from time to time: grant list and watch of this kind in all namespaces to see deletions at once",
@@ -266,18 +323,12 @@ func (k *presentKind) poll() {
 	}
 	k.polled = time.Now()
 	p.mu.Lock()
-	ctx := p.ctx
 	var names []types.NamespacedName
 	for _, objects := range p.wanted {
 		names = append(names, objects[k.mapping.GroupVersionKind.GroupKind()]...)
 	}
 	p.mu.Unlock()
-	for _, name := range names {
-		_, err := p.client.metadata.Resource(k.mapping.Resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			k.notify(name)
-		}
-	}
+	k.ask(names)
 }
 
 func nameOf(m *metav1.PartialObjectMetadata) types.NamespacedName {

@@ -35,6 +35,8 @@ const width = 4
 // Known is what a plan is made from.
 type Known struct {
 	Helm Helm // nil: there are no plans
+	// Charts are those of the modules, to look at their values; nil: nobody does.
+	Charts *charts.Cache
 	// Script runs an enabled script. Package hooks implements it.
 	Script func(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)
 	// Reload is what is known of the next reload. A plan finds out itself which modules are enabled or
@@ -99,8 +101,23 @@ func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan
 	if err := group.Wait(); err != nil {
 		return view.Plan{}, err
 	}
+	plan.Notes = append(plan.Notes, p.unread(plan.Modules)...)
 	plan.Count()
 	return plan, nil
+}
+
+// unread names values that reach nothing (H23), of modules that would run or go on.
+func (p *planner) unread(modules []view.ModulePlan) (notes []string) {
+	for _, step := range modules {
+		if step.Step != view.StepStart && step.Step != view.StepRun {
+			continue
+		}
+		m := *p.module(step.Module)
+		for _, text := range Unread(p.Charts, m, p.Sections[values.GlobalKey], p.Sections[m.Key]) {
+			notes = append(notes, p.hide("module "+m.Name+": "+text))
+		}
+	}
+	return notes
 }
 
 // choose returns the data of the ConfigMap that is planned with. Hooks write into the one

@@ -154,6 +154,7 @@ func (j ModuleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, unto
 	began := time.Now()
 	outcome, err = j.apply(run)
 	j.Metrics.Helm.Ran(j.Owner, j.Task.Cause, began)
+	j.warnUnread(outcome, err)
 	if err != nil {
 		return outcome, false, err
 	}
@@ -185,7 +186,7 @@ func (j ModuleJob) ownCRDs(run *supervisor.Run) error {
 // apply runs Helm, and says to the healer which objects the release has.
 func (j ModuleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 	merged, _ := j.Known.Values()
-	outcome, err := j.Releases.Apply(j.Writes, helm.Module{
+	outcome, err := j.Releases.Apply(j.WriteContext, helm.Module{
 		Name: j.Owner, Key: j.Module.Key, Dir: j.Module.Dir, Values: merged, Gone: j.Known.Gone, Drifted: j.Known.Drifted,
 		Began:     func(o helm.Operation) func(error) { return j.operation(run, o) },
 		Writes:    func(o helm.Object) func(string) { return j.helmWrites(run, o) },
@@ -280,7 +281,7 @@ func (j ModuleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error)
 		return true, nil
 	}
 	run.Step("helm uninstall")
-	existed, err := j.Releases.Uninstall(j.Writes, j.Owner, j.hookWaits(run))
+	existed, err := j.Releases.Uninstall(j.WriteContext, j.Owner, j.hookWaits(run))
 	if err != nil {
 		return false, fmt.Errorf("helm uninstall: %w", err)
 	}

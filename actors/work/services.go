@@ -13,6 +13,7 @@ import (
 	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/kube/objectpatch"
@@ -25,7 +26,9 @@ type Services struct {
 	Log      *slog.Logger
 	Hooks    HookRunner
 	Releases Releases
-	Objects  Objects
+	// Charts are those of the modules, to look at their values; nil: nobody does.
+	Charts  *charts.Cache
+	Objects Objects
 	// CRDs may be nil: then modules bring none.
 	CRDs CRDs
 	// Plans may be nil: then there are no plans, and nobody looks for drift.
@@ -33,9 +36,9 @@ type Services struct {
 	Metrics *metrics.Metrics
 	// Tracer makes spans of what the operator does; nil for none.
 	Tracer trace.Tracer
-	// Writes is the context of what Helm does. It is done when Helm must stop writing at once: at the
+	// WriteContext is the context of what Helm does. It is done when Helm must stop writing at once: at the
 	// end of the grace period. Cancelling a task does not stop Helm in the middle.
-	Writes context.Context
+	WriteContext context.Context
 	// Dirs are searched again at each reload.
 	Dirs addons.Dirs
 	// IgnoredRelease is never purged: the release that deployed the operator itself (E10, B6).
@@ -56,6 +59,7 @@ type Shared struct {
 	tasks   atomic.Int64 // counts tasks, for their IDs
 	shows   atomic.Int64 // counts Synchronization runs, writes and runs of hooks, for their names
 	running runningHooks
+	unread  unreadValues
 }
 
 // NewShared makes it; notify shows a notice to people.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"addon-operator/cmd/bring"
 	"addon-operator/cmd/cli"
 	"addon-operator/cmd/local"
 	"addon-operator/cmd/operator"
@@ -24,7 +25,8 @@ and schemas. Without a command it starts the operator.`
 	root.RunE = start.RunE
 	remote.DumpActors(cfg, root)
 
-	values, hook := remote.Values(cfg), remote.Hook(cfg)
+	values, hook, module := remote.Values(cfg), remote.Hook(cfg), remote.Module(cfg)
+	module.AddCommand(bring.UpgradeChart(cfg, remote.WriteObjects))
 	values.AddCommand(local.CheckValues(cfg))
 	hook.AddCommand(local.HookConfig(cfg), local.HookRun(cfg))
 	add := func(group string, commands ...*cobra.Command) {
@@ -34,7 +36,7 @@ and schemas. Without a command it starts the operator.`
 		root.AddCommand(commands...)
 	}
 	add(cli.GroupRun, start, versionCommand(), rbac.Command(cfg), operator.KeepHooks(cfg))
-	add(cli.GroupLook, remote.Why(cfg), remote.Plan(cfg, operator.Plan), values, hook, remote.Module(cfg), remote.Global(cfg),
+	add(cli.GroupLook, remote.Why(cfg), remote.Plan(cfg, operator.Plan), values, hook, module, remote.Global(cfg),
 		remote.Queue(cfg), remote.Config(cfg), remote.Log(cfg), remote.Raw(cfg))
 	add(cli.GroupMake, local.Init(), local.Test(cfg), local.APIServer())
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), globalFlags, shortGlobalFlags, 1))

@@ -1,6 +1,7 @@
 package bring
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -31,15 +32,7 @@ func Flags(f *pflag.FlagSet, r *fetch.Request) {
 	f.BoolVar(&r.InsecureSkipTLS, "insecure-skip-tls-verify", false, "do not verify the certificate of the server")
 	f.BoolVar(&r.PlainHTTP, "plain-http", false, "reach the registry without TLS")
 	f.BoolVar(&r.Verify, "verify", false, "verify the signature of the archive")
-	f.StringVar(&r.Keyring, "keyring", keyring(), "public keys for --verify")
-}
-
-// keyring is where Helm looks for keys.
-func keyring() string {
-	if home := os.Getenv("GNUPGHOME"); home != "" {
-		return filepath.Join(home, "pubring.gpg")
-	}
-	return filepath.Join("$HOME", ".gnupg", "pubring.gpg")
+	f.StringVar(&r.Keyring, "keyring", "", "file with public keys for --verify (default: pubring.gpg of GnuPG)")
 }
 
 // New is how a module is made of a chart.
@@ -52,7 +45,6 @@ type New struct {
 
 // Make makes the module and reports what it wrote.
 func (o New) Make(ctx context.Context, w io.Writer) error {
-	o.Keyring = os.ExpandEnv(o.Keyring)
 	if o.Base != "" {
 		if _, _, err := names(o.Base); err != nil {
 			return cli.Usagef("init module %s: %w", o.Base, err)
@@ -66,19 +58,21 @@ func (o New) Make(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("init module: %w", err)
 	}
-	root, err := o.make(ctx, w, given)
+	var text bytes.Buffer // whoever stops reading does not end it in the middle
+	root, err := o.make(ctx, &text, given)
 	if err != nil {
 		if made != "" {
 			_ = os.Remove(made) // only when it is empty
 		}
 		return fmt.Errorf("init module: %w", err)
 	}
-	_, err = fmt.Fprintf(w, "\nTry it: addon-operator test %s\n", root)
+	fmt.Fprintf(&text, "\nTry it: addon-operator test %s\n", root)
+	_, err = text.WriteTo(w)
 	return err
 }
 
 func (o New) make(ctx context.Context, w io.Writer, given string) (root string, err error) {
-	s, err := newStage(o.Dir)
+	s, err := newStage(o.Dir, filepath.Join(o.Dir, "..", "global-hooks"))
 	if s != nil {
 		defer s.close()
 	}

@@ -32,17 +32,17 @@ type stage struct {
 	modules string
 }
 
-func newStage(dir string) (*stage, error) {
+func newStage(dir, global string) (*stage, error) {
 	root, err := os.MkdirTemp(dir, ".addon-operator-") // modules directories are read without hidden ones
 	if err != nil {
 		return nil, err
 	}
 	s := &stage{root: root, modules: filepath.Join(root, "modules")}
-	return s, errors.Join(os.MkdirAll(s.modules, 0o755), s.share(dir))
+	return s, errors.Join(os.MkdirAll(s.modules, 0o755), s.share(dir, global))
 }
 
 // share lets the test of the new module find what it finds in the place where the module will be.
-func (s *stage) share(dir string) error {
+func (s *stage) share(dir, global string) error {
 	common, err := os.ReadFile(filepath.Join(dir, "values.yaml"))
 	if err == nil {
 		err = os.WriteFile(filepath.Join(s.modules, "values.yaml"), common, 0o644)
@@ -50,7 +50,7 @@ func (s *stage) share(dir string) error {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	global, err := filepath.Abs(filepath.Join(dir, "..", "global-hooks"))
+	global, err = filepath.Abs(global)
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func (n *newModule) write(name, text string) error {
 // fill writes everything beside chart/.
 func (n *newModule) fill(ctx context.Context) error {
 	c := n.chart
-	own, err := valuesFile(c.Origin.String(), n.key, c.Values, n.given)
+	own, err := valuesFile(c.Name, n.key, c.Values, n.given)
 	if err != nil {
 		return fmt.Errorf("values: %w", err)
 	}
@@ -270,7 +270,7 @@ func (n *newModule) plan(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		out.WriteString("given: # kinds that others bring\n" + indented(string(text)))
+		out.WriteString("given: # what others bring\n" + indented(string(text)))
 	}
 	fmt.Fprintf(&out, "expect:\n  modules: {%s: ready}\n", n.name)
 	if same {
@@ -279,11 +279,11 @@ func (n *newModule) plan(ctx context.Context) (string, error) {
 	}
 	var objects []any
 	for _, id := range names {
-		metadata := map[string]any{"name": id.name}
-		if id.namespace != "" {
-			metadata["namespace"] = id.namespace
+		metadata := map[string]any{"name": id.Name}
+		if id.Namespace != "" {
+			metadata["namespace"] = id.Namespace
 		}
-		objects = append(objects, map[string]any{"kind": id.kind, "metadata": metadata})
+		objects = append(objects, map[string]any{"kind": id.GVK.Kind, "metadata": metadata})
 	}
 	text, err := values.YAML(map[string]any{"objects": objects})
 	out.WriteString(indented(string(text)))

@@ -2,6 +2,7 @@ package bring
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -26,7 +27,7 @@ import (
 
 // rendered is what the chart of a module makes of the values on disk.
 type rendered struct {
-	objects []map[string]any // without those of Helm's hooks and tests
+	objects []map[string]any // without hooks
 	hooks   []map[string]any
 	crds    []map[string]any // in crds/, of the chart and of its subcharts
 }
@@ -48,19 +49,26 @@ func render(ctx context.Context, m addons.Module, merged map[string]any) (r rend
 	}
 	var errs []error
 	for _, d := range documents {
-		if d.Err != nil {
+		switch {
+		case d.Err != nil:
 			errs = append(errs, d.Err)
-		} else if d.Hook {
-			r.hooks = append(r.hooks, d.Objects...)
-		} else {
+		case d.Hook:
+			r.hooks = append(r.hooks, slices.DeleteFunc(d.Objects, isTest)...)
+		default:
 			r.objects = append(r.objects, d.Objects...)
 		}
 	}
 	return r, errors.Join(errs...)
 }
 
+// isTest reports whether an object belongs to 'helm test', which nobody runs here.
+func isTest(object map[string]any) bool {
+	u := unstructured.Unstructured{Object: object}
+	return strings.HasPrefix(u.GetAnnotations()["helm.sh/hook"], "test")
+}
+
 // namespaceOf is where the release would be.
-func namespaceOf(addons.Module) string { return scenario.Namespace }
+func namespaceOf(m addons.Module) string { return cmp.Or(m.File.Namespace, scenario.Namespace) }
 
 // definitions are those of crds/, which Helm does not render.
 func definitions(client *helm.Client, m helm.Module) (found []map[string]any, err error) {
@@ -109,22 +117,13 @@ func mergedOf(m addons.Module, global addons.Global) (map[string]any, error) {
 	return merged, nil
 }
 
-// identity names an object.
-type identity struct{ kind, namespace, name, group string }
-
-func identify(object map[string]any) identity {
-	u := unstructured.Unstructured{Object: object}
-	return identity{u.GetKind(), u.GetNamespace(), u.GetName(), u.GroupVersionKind().Group}
-}
-
-// String is how plans name an object.
-func (i identity) String() string {
-	return strings.TrimSuffix(i.kind+" "+strings.TrimPrefix(i.namespace+"/"+i.name, "/"), " ")
+func identify(object map[string]any) manifest.Object {
+	return manifest.Of(&unstructured.Unstructured{Object: object})
 }
 
 // stable are the objects that both of two renders have, and whether the renders are the same.
-func stable(a, b rendered) (names []identity, same bool) {
-	known := map[identity]string{}
+func stable(a, b rendered) (names []manifest.Object, same bool) {
+	known := map[manifest.Object]string{}
 	for _, o := range a.objects {
 		text, _ := values.YAML(o) // what cannot be written differs
 		known[identify(o)] = string(text)
@@ -141,8 +140,8 @@ func stable(a, b rendered) (names []identity, same bool) {
 	return names, same
 }
 
-// strangers are stubs of the definitions of kinds that the chart uses and neither Kubernetes nor the chart
-// itself has: in a cluster, somebody else brings them.
+// strangers are what the chart uses and neither Kubernetes nor the chart itself has, because in a cluster somebody else
+// brings it: namespaces, and stubs of the definitions of kinds.
 func strangers(ctx context.Context, r rendered) (stubs []map[string]any, err error) {
 	known := map[schema.GroupKind]bool{}
 	for _, o := range slices.Concat(r.crds, r.objects, r.hooks) {
@@ -152,6 +151,7 @@ func strangers(ctx context.Context, r rendered) (stubs []map[string]any, err err
 			known[schema.GroupKind{Group: group, Kind: kind}] = true
 		}
 	}
+	stubs = namespaces(r)
 	client, err := kube.Connect(kube.Options{Config: apiserver.New(scenario.DefaultVersion).RESTConfig(), QPS: -1})
 	if err != nil {
 		return nil, err
@@ -169,6 +169,23 @@ func strangers(ctx context.Context, r rendered) (stubs []map[string]any, err err
 		stubs = append(stubs, stub(gvk))
 	}
 	return stubs, nil
+}
+
+// namespaces are those of the objects that the chart does not make.
+func namespaces(r rendered) (all []map[string]any) {
+	there := map[string]bool{"": true, scenario.Namespace: true}
+	for _, o := range r.objects {
+		if o["kind"] == "Namespace" {
+			there[identify(o).Name] = true
+		}
+	}
+	for _, o := range slices.Concat(r.objects, r.hooks) {
+		if name := identify(o).Namespace; !there[name] {
+			there[name] = true
+			all = append(all, map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}})
+		}
+	}
+	return all
 }
 
 // stub is a definition that takes everything.

@@ -2,6 +2,7 @@ package bring
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"regexp"
@@ -27,59 +28,68 @@ func configSchema(c *fetch.Chart, key string) (string, error) {
 # Made from %s. Edit it as you like:
 # 'module upgrade-chart' makes it again as long as nobody has edited it.
 `
-	if tree, ok := ofSchema(c.Schema); ok && takes(tree, c.Values) {
-		text, err := values.YAML(tree)
-		return fmt.Sprintf(head, key, "values.schema.json of the chart, without what it requires") + shortTypes(string(text)), err
+	if tree, ok := ofSchema(c.Schema); ok {
+		if text, ok := taking(tree, c.Values); ok {
+			return fmt.Sprintf(head, key, "values.schema.json of the chart, without what it requires") + text, nil
+		}
 	}
-	tree := ofDefaults(c.Values, c.Subcharts)
-	if !takes(tree, c.Values) {
-		tree = open()
+	text, ok := taking(ofDefaults(c.Values, c.Subcharts), c.Values)
+	if !ok {
+		if text, ok = taking(open(), nil); !ok {
+			return "", errors.New("no schema can be made")
+		}
 	}
-	text, err := values.YAML(tree)
-	return fmt.Sprintf(head, key, "the default values of the chart") + shortTypes(string(text)), err
+	return fmt.Sprintf(head, key, "the default values of the chart") + text, nil
 }
 
 // shortTypes writes lists of types on one line.
 func shortTypes(text string) string {
 	var out strings.Builder
 	var types []string
+	indent := 0 // of the key
+	end := func() {
+		switch {
+		case len(types) > 0:
+			fmt.Fprintf(&out, " [%s]\n", strings.Join(types, ", "))
+		case types != nil: // a property of this name
+			out.WriteString("\n")
+		}
+		types = nil
+	}
 	for line := range strings.Lines(text) {
 		item, isItem := strings.CutPrefix(strings.TrimSpace(line), "- ")
-		switch {
-		case types != nil && isItem:
+		column := len(line) - len(strings.TrimLeft(line, " "))
+		if types != nil && isItem && column > indent {
 			types = append(types, item)
 			continue
-		case types != nil:
-			fmt.Fprintf(&out, " [%s]\n", strings.Join(types, ", "))
-			types = nil
 		}
+		end()
 		if strings.TrimSpace(line) == "type:" {
-			types = []string{}
+			types, indent = []string{}, column
 			line = strings.TrimSuffix(line, "\n")
 		}
 		out.WriteString(line)
 	}
-	if types != nil {
-		fmt.Fprintf(&out, " [%s]\n", strings.Join(types, ", "))
-	}
+	end()
 	return out.String()
 }
 
-// takes reports whether a schema can be used, and has nothing against some values.
-func takes(tree map[string]any, defaults map[string]any) bool {
+// taking is the text of a schema that can be used, and has nothing against some values.
+func taking(tree, defaults map[string]any) (string, bool) {
 	text, err := values.YAML(tree)
 	if err != nil {
-		return false
+		return "", false
 	}
-	schemas, err := values.CompileSchemas(values.SchemaFile{Path: schemaFile, Data: text}, values.SchemaFile{})
+	short := shortTypes(string(text))
+	schemas, err := values.CompileSchemas(values.SchemaFile{Path: schemaFile, Data: []byte(short)}, values.SchemaFile{})
 	if err != nil {
-		return false
+		return "", false
 	}
-	section, err := sectionOf("chart", schemas, defaults)
-	return err == nil && section.ValidateConfig() == nil
+	section, err := sectionOf(schemas, defaults)
+	return short, err == nil && section.ValidateConfig() == nil
 }
 
-func sectionOf(key string, schemas *values.Schemas, content map[string]any) (*values.Section, error) {
+func sectionOf(schemas *values.Schemas, content map[string]any) (*values.Section, error) {
 	text, err := values.YAML(content) // to the numbers of the project
 	if err != nil {
 		return nil, err
@@ -91,7 +101,7 @@ func sectionOf(key string, schemas *values.Schemas, content map[string]any) (*va
 	if tree == nil {
 		tree = map[string]any{}
 	}
-	return values.NewSection(key, schemas, values.Layer{Source: "chart", Value: tree})
+	return values.NewSection("chart", schemas, values.Layer{Source: "chart", Value: tree})
 }
 
 func open() map[string]any {

@@ -1,7 +1,9 @@
 package bring
 
 import (
+	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -88,7 +90,7 @@ func valuesFile(chart, key string, defaults map[string]any, given string) (strin
 	}
 	own, isMap := taken.(map[string]any)
 	if !isMap && taken != nil {
-		return "", fmt.Errorf("they must be a map")
+		return "", errors.New("they must be a map")
 	}
 	if len(own) > 0 {
 		block, err := nested(given, own)
@@ -137,7 +139,7 @@ func nested(given string, own map[string]any) (string, error) {
 	}
 	if tree, err := values.ParseYAML([]byte("a:\n" + moved.String())); err == nil {
 		below, _ := tree.(map[string]any)
-		if got, err := values.YAML(below["a"]); err == nil && string(got) == string(want) {
+		if got, err := values.YAML(below["a"]); err == nil && bytes.Equal(got, want) {
 			return moved.String(), nil
 		}
 	}

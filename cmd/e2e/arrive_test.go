@@ -1,8 +1,11 @@
 package e2e
 
 import (
+	"context"
 	"strings"
 	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // A chart of which a part is not there fails alone, before anything is written, and says what to do: in the log, the list of
@@ -94,4 +97,101 @@ replicaCount: 1
 	h.awaitConfigMap("dns", "zone", "c")
 	h.setConfig(map[string]string{"podinfo": "replicaCount: 2\n"})
 	h.awaitConfigMap("podinfo", "replicas", "2")
+}
+
+// A value that no template reads is named: in the log, once, in the plan and by the check, with what was probably meant. It is
+// no error. H23.
+func TestValuesThatReachNothing(t *testing.T) {
+	h := newHouse(t, `
+-- modules/values.yaml --
+dropInEnabled: true
+ingressNginxEnabled: true
+podinfoEnabled: true
+-- modules/010-drop-in/Chart.yaml --
+{apiVersion: v2, name: drop-in, version: 0.1.0}
+-- modules/010-drop-in/values.yaml --
+replicaCount: 1
+-- modules/010-drop-in/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: drop-in}, data: {replicas: {{ .Values.replicaCount | quote }}}}
+-- modules/020-ingress-nginx/Chart.yaml --
+{apiVersion: v2, name: wrapper, version: 0.1.0}
+-- modules/020-ingress-nginx/charts/ingress-nginx/Chart.yaml --
+{apiVersion: v2, name: ingress-nginx, version: 0.1.0}
+-- modules/020-ingress-nginx/charts/ingress-nginx/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: ingress}, data: {replicas: {{ .Values.replicaCount | quote }}}}
+-- modules/030-podinfo/chart/Chart.yaml --
+{apiVersion: v2, name: podinfo, version: 0.1.0}
+-- modules/030-podinfo/chart/values.yaml --
+image: {tag: none}
+-- modules/030-podinfo/chart/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: podinfo}, data: {replicas: {{ .Values.replicaCount | quote }}, tag: {{ .Values.image.tag | quote }}}}
+-- cm.yaml --
+dropIn: 'replicaCount: 3'
+ingressNginx: 'replicaCount: 3'
+podinfo: '{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}'
+`)
+	says := []string{
+		"the value dropIn reaches nothing: the chart reads .Values.replicaCount, not .Values.dropIn.replicaCount; put the chart as it is into the directory chart/ of the module: then the section dropIn is what it reads",
+		"the value ingressNginx reaches nothing: the subchart ingress-nginx gets the section ingress-nginx, which only a values.yaml can have; put the chart as it is into the directory chart/",
+		"the value podinfo.replicaCuont reaches nothing: no template of the chart reads it; did you mean replicaCount?",
+		"the value podinfo.image.pullPolicy reaches nothing",
+	}
+	o := h.start().ready()
+	h.setConfig(map[string]string{"dropIn": "replicaCount: 3", "ingressNginx": "replicaCount: 3", "podinfo": "{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}"})
+	h.awaitConfigMap("podinfo", "tag", "a")
+	for _, text := range says {
+		h.eventually("a warning about "+text, func() error {
+			if o.count("WARN", text) == 0 {
+				return errNotYet
+			}
+			return nil
+		})
+	}
+	h.setConfig(map[string]string{"podinfo": "{replicaCuont: 3, image: {tag: b, pullPolicy: Always}}"})
+	h.awaitConfigMap("podinfo", "tag", "b")
+	if out, _, code := h.plan(o.env); code != 0 || !containsAll(out, says) {
+		t.Errorf("plan: exit code %d\n%s", code, out)
+	}
+	if out := o.command("values", "check", "--config-map", h.path("cm.yaml")); !containsAll(out, append(says, "The values are valid")) {
+		t.Errorf("values check:\n%s", out)
+	}
+	if n := o.count("WARN", says[2]); n != 1 {
+		t.Errorf("logged %d times", n)
+	}
+}
+
+// A webhook that nobody answers fails the objects of others: the error names the module that brought it, and to disable that
+// one cures it. H24.
+func TestWebhookWithoutService(t *testing.T) {
+	h := newHouse(t, `
+-- modules/values.yaml --
+guardEnabled: true
+webEnabled: true
+-- modules/020-web/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: web, labels: {guarded: "yes"}}}
+`)
+	h.write("modules/010-guard/templates/hook.yaml", `apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingWebhookConfiguration
+metadata: {name: `+h.namespace+`}
+webhooks:
+- name: guard.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  failurePolicy: Fail
+  timeoutSeconds: 2
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+h.namespace+`}}
+  objectSelector: {matchLabels: {guarded: "yes"}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  clientConfig: {service: {name: nobody, namespace: `+h.namespace+`}}
+`)
+	t.Cleanup(func() {
+		_ = h.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(), h.namespace, metav1.DeleteOptions{})
+	})
+	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
+	says := "the webhook guard.example.com is in ValidatingWebhookConfiguration " + h.namespace + ", which module guard brought; wait until the Pods of its service run, or disable the module"
+	o.expect("ERROR", "module=web", says)
+	o.ask("why web", "which module guard brought")
+	h.setConfig(map[string]string{"guardEnabled": "false"})
+	h.awaitRevisions("guard", "")
+	h.awaitRevisions("web", "1:deployed")
 }

@@ -155,6 +155,13 @@ func idsOf(text string) []string {
 	return ids
 }
 
+// stockHelm is the Helm library on the cluster of a test.
+type stockHelm struct {
+	*house
+	*stockShared
+	capabilities *chartutil.Capabilities
+}
+
 // takes reports whether Helm renders a chart, and looks for a value that a person may change: one that changes
 // objects, and makes and removes none.
 func (s *stockHelm) takes(c *foreignChart) bool {
@@ -264,13 +271,6 @@ func newStockShared(config *rest.Config) (*stockShared, error) {
 	return &stockShared{rest: config, cached: cached, mapper: restmapper.NewDeferredDiscoveryRESTMapper(cached)}, nil
 }
 
-// stockHelm is the Helm library on the cluster of a test.
-type stockHelm struct {
-	*house
-	*stockShared
-	capabilities *chartutil.Capabilities
-}
-
 func newStockHelm(h *house, config *rest.Config) *stockHelm {
 	h.t.Helper()
 	shared, err := newStockShared(config)
@@ -370,7 +370,7 @@ func (s *stockHelm) recorded(c *foreignChart) (*release.Release, error) {
 }
 
 // compare notes where our record differs from what Helm renders, which is render called twice.
-func (s *stockHelm) compare(c *foreignChart, what string, first, second string) {
+func (s *stockHelm) compare(c *foreignChart, what, first, second string) {
 	s.t.Helper()
 	ours, err := s.recorded(c)
 	if err != nil {

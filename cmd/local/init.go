@@ -38,7 +38,7 @@ which says where it is from, values.yaml with what people change first, a schema
 of all objects, and a README.md. NAME is then that of the chart, with the next number, unless
 it is given. Repositories, logins, plugins and HELM_* variables are those of Helm.`,
 		Example: `  addon-operator init module 010-dns
-  addon-operator init module --from-chart oci://ghcr.io/stefanprodan/charts/podinfo --version 6.9.0
+  addon-operator init module --from-chart oci://registry.example.com/charts/podinfo --version 6.9.0
   addon-operator init module 020-web --from-chart nginx --repo https://charts.example.com --values values.yaml
   addon-operator test modules`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -78,8 +78,8 @@ it is given. Repositories, logins, plugins and HELM_* variables are those of Hel
 
 // withoutChart is a flag that was given and means nothing without a chart of others.
 func withoutChart(f *pflag.FlagSet) (name string) {
-	f.Visit(func(flag *pflag.Flag) {
-		if flag.Name != "dir" {
+	f.VisitAll(func(flag *pflag.Flag) {
+		if flag.Changed && flag.Name != "dir" {
 			name = flag.Name
 		}
 	})

@@ -25,8 +25,9 @@ func CheckValues(c *cli.Config) *cobra.Command {
 		Long: `Validates values.yaml files and schemas below the modules and global hooks directories
 and, when they are given, a proposed ConfigMap and the Secret with values above it: manifests,
 or only their data (texts, for the Secret not in base64). What a schema requires may lie in the
-Secret, so give that, too, when there is one. Every violation is printed; the exit code is 1
-when there is one.`,
+Secret, so give that, too, when there is one. Charts are checked as well: their dependencies,
+and values.schema.json of charts and subcharts. Every violation is printed; the exit code is 1
+when there is one. A value that no template reads is a warning.`,
 		Example: "  addon-operator values check --modules-dir ./modules --global-hooks-dir ./global-hooks --config-map cm.yaml",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -206,14 +206,14 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	}
 	return actors.World{
 		Services: work.Services{
-			Log: log, Hooks: runner, Releases: releases, Plans: releases, Metrics: metrics, Objects: patcher, JQLibrary: c.JQDirs(),
+			Log: log, Hooks: runner, Releases: releases, Charts: releases.Charts(), Plans: releases, Metrics: metrics, Objects: patcher, JQLibrary: c.JQDirs(),
 			CRDs: actors.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
-			Writes: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
+			WriteContext: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		},
 		Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept,
 		Secret:       valuesSecret{client, c.Namespace, c.SecretName()},
 		Notices:      client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
-		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases, Charts: releases.Charts(),
+		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},

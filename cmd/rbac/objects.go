@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -18,7 +19,6 @@ import (
 	"addon-operator/helm/charts"
 	helmmanifest "addon-operator/helm/manifest"
 	"addon-operator/kube"
-	"addon-operator/values"
 )
 
 // object is what a rule needs to know of a manifest.
@@ -144,13 +144,12 @@ func (g *generator) subcharts(m addons.Module) error {
 	if err != nil {
 		return fmt.Errorf("module %s: %w", m.Name, err)
 	}
-	sections, err := g.sections(m)
+	layers, err := g.layers(m)
 	if err != nil {
 		return err
 	}
 	seen := map[string]bool{}
-	for _, layer := range append([]any{nil}, g.extra...) {
-		merged, _ := values.Merge(sections, layer).(map[string]any)
+	for _, merged := range layers {
 		files, err := loaded.SubchartCRDs(merged)
 		if err != nil {
 			return fmt.Errorf("module %s: %w", m.Name, err)
@@ -168,20 +167,29 @@ func (g *generator) subcharts(m addons.Module) error {
 	return nil
 }
 
+// definition is the part of a CustomResourceDefinition that says which kinds there are.
+type definition struct {
+	Kind     string `json:"kind"`
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Spec struct {
+		Group string `json:"group"`
+		Scope string `json:"scope"`
+		Names struct {
+			Plural     string   `json:"plural"`
+			Kind       string   `json:"kind"`
+			ShortNames []string `json:"shortNames"`
+		} `json:"names"`
+		Versions []struct {
+			Name string `json:"name"`
+		} `json:"versions"`
+	} `json:"spec"`
+}
+
 func (g *generator) definitions(why string, data []byte) error {
 	for _, document := range documents(string(data)) {
-		var crd struct {
-			Kind     string
-			Metadata struct{ Name string }
-			Spec     struct {
-				Group, Scope string
-				Names        struct {
-					Plural, Kind string
-					ShortNames   []string
-				}
-				Versions []struct{ Name string }
-			}
-		}
+		var crd definition
 		if err := yaml.Unmarshal(document, &crd); err != nil {
 			return err
 		}
@@ -194,15 +202,29 @@ func (g *generator) definitions(why string, data []byte) error {
 			demand{"", definitions, "", []string{"create"}, why},
 			demand{"", definitions, crd.Metadata.Name, []string{"patch"}, why},
 			demand{"", status, crd.Metadata.Name, []string{"patch"}, why})
-		for _, v := range crd.Spec.Versions {
-			names := crd.Spec.Names
-			g.cluster.Kinds = append(g.cluster.Kinds, &metav1.APIResourceList{
-				GroupVersion: schema.GroupVersion{Group: crd.Spec.Group, Version: v.Name}.String(),
-				APIResources: []metav1.APIResource{{Name: names.Plural, Kind: names.Kind, Namespaced: crd.Spec.Scope == "Namespaced", ShortNames: names.ShortNames}},
-			})
-		}
+		g.know(crd)
 	}
 	return nil
+}
+
+// know adds the kinds of a definition, and reports whether one was new.
+func (g *generator) know(crd definition) (added bool) {
+	names := crd.Spec.Names
+	for _, v := range crd.Spec.Versions {
+		gv := schema.GroupVersion{Group: crd.Spec.Group, Version: v.Name}.String()
+		known := slices.ContainsFunc(g.cluster.Kinds, func(list *metav1.APIResourceList) bool {
+			return list.GroupVersion == gv && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == names.Plural })
+		})
+		if known {
+			continue
+		}
+		added = true
+		g.cluster.Kinds = append(g.cluster.Kinds, &metav1.APIResourceList{
+			GroupVersion: gv,
+			APIResources: []metav1.APIResource{{Name: names.Plural, Kind: names.Kind, Namespaced: crd.Spec.Scope == "Namespaced", ShortNames: names.ShortNames}},
+		})
+	}
+	return added
 }
 
 // documents splits a stream of YAML.

@@ -41,8 +41,9 @@ func Command(c *cli.Config) *cobra.Command {
 		Long: `Prints roles and bindings for the ServiceAccount of the operator: what it needs itself,
 what the kubernetes bindings of hooks watch (each hook is asked with --config), and what
 the charts of modules create (each is rendered, with the values that lie on disk and once
-more with each file of --values). Comments say for whom each rule is. Nothing is written
-to a cluster; with a kubeconfig its kinds are known, too.`,
+more with each file of --values). Definitions of kinds may lie in any module, also in
+templates. Comments say for whom each rule is; rules with a * are listed on top. Nothing is
+written to a cluster; with a kubeconfig its kinds are known, too.`,
 		Example: "  addon-operator rbac generate --modules-dir ./modules --global-hooks-dir ./global-hooks | kubectl apply -f -",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -183,8 +184,11 @@ func (g *generator) binding(ctx context.Context, b hooks.KubernetesBinding, why 
 
 func (g *generator) unknown(apiVersion, kind string) error {
 	name := strings.TrimPrefix(apiVersion+"/"+kind, "/")
+	if group, _, grouped := strings.Cut(apiVersion, "/"); apiVersion != "" && (!grouped || !strings.Contains(group, ".")) {
+		return fmt.Errorf("%s is no kind of this version of Kubernetes; correct its apiVersion or kind", name)
+	}
 	if g.withoutCluster() {
-		return fmt.Errorf("%s is no kind of Kubernetes itself; give --kube-config of a cluster that has it", name)
+		return fmt.Errorf("%s is no kind of Kubernetes itself, and no module brings its definition; add the module that does, or give --kube-config of a cluster that has it", name)
 	}
 	for _, gv := range g.cluster.Away {
 		if apiVersion == "" || strings.HasPrefix(apiVersion, gv.Group+"/") {
@@ -199,13 +203,11 @@ func (g *generator) module(ctx context.Context, m addons.Module) error {
 	if !charts.Exists(m.Dir) {
 		return nil
 	}
-	sections, err := g.sections(m)
+	layers, err := g.layers(m)
 	if err != nil {
 		return err
 	}
-	layers := append([]any{nil}, g.extra...)
-	for _, layer := range layers {
-		merged, _ := values.Merge(sections, layer).(map[string]any)
+	for _, merged := range layers {
 		_, err := g.chart.Apply(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged})
 		record, lookups := g.record, g.lookups
 		g.record, g.lookups = "", nil
@@ -220,6 +222,19 @@ func (g *generator) module(ctx context.Context, m addons.Module) error {
 		}
 	}
 	return nil
+}
+
+// layers are the values that lie on disk, and these once more with each file of --values.
+func (g *generator) layers(m addons.Module) (all []map[string]any, err error) {
+	sections, err := g.sections(m)
+	if err != nil {
+		return nil, err
+	}
+	for _, layer := range append([]any{nil}, g.extra...) {
+		merged, _ := values.Merge(sections, layer).(map[string]any)
+		all = append(all, merged)
+	}
+	return all, nil
 }
 
 // sections are the values that lie on disk, as the chart gets them.

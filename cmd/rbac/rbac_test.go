@@ -120,7 +120,7 @@ func TestRulesOfModules(t *testing.T) {
 		},
 		"the Pods of a hook of Helm": {
 			"-- modules/a/templates/a.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: a\n  annotations: {helm.sh/hook: pre-install}",
-			"addons |  | pods |  | list",
+			"addons |  | pods |  | get,list",
 		},
 		"values decide what is rendered": {
 			"-- modules/a/values.yaml --\na: {kind: Ingress}\n-- modules/a/templates/a.yaml --\napiVersion: networking.k8s.io/v1\nkind: {{ .Values.a.kind }}\nmetadata: {name: a}",
@@ -209,7 +209,7 @@ func TestRulesAreRefused(t *testing.T) {
 		usage   bool
 		says    string
 	}{
-		"an unknown kind of a binding": {"-- modules/a/hooks/h.sh --\n" + strings.Replace(hookOf, "BINDING", `{"kind":"Wigdet"}`, 1), nil, false, "a/hooks/h.sh watches (binding kubernetes): Wigdet is no kind of Kubernetes itself; give --kube-config"},
+		"an unknown kind of a binding": {"-- modules/a/hooks/h.sh --\n" + strings.Replace(hookOf, "BINDING", `{"kind":"Wigdet"}`, 1), nil, false, "a/hooks/h.sh watches (binding kubernetes): Wigdet is no kind of Kubernetes itself, and no module brings its definition; add the module that does, or give --kube-config"},
 		"an unknown kind of a chart":   {"-- modules/a/templates/a.yaml --\napiVersion: acme.io/v1\nkind: Widget\nmetadata: {name: a}", nil, false, "Widget"},
 		"a chart that cannot render":   {"-- modules/a/templates/a.yaml --\n{{ fail \"no zone\" }}", nil, false, "no zone"},
 		"a hook without a config":      {"-- modules/a/hooks/h.sh --\n#!/bin/sh\nexit 3", nil, false, "a/hooks/h.sh"},
@@ -284,4 +284,47 @@ func FuzzScalar(f *testing.F) {
 			t.Errorf("%q comes back as %q, %v", text, back, err)
 		}
 	})
+}
+
+// The definition of a kind may lie in the templates of another module, which may come later, or in those of a subchart, and
+// show only when another kind is there. Nothing but files is asked. Rules with a * stand on top, with who asks for them.
+func TestKindsOfTemplates(t *testing.T) {
+	const crd = "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: NAMEs.example.com}, spec: {group: example.com, scope: SCOPE, names: {plural: NAMEs, kind: NAME}, versions: [{name: v1}]}}"
+	things := strings.NewReplacer("NAME", "thing", "SCOPE", "Namespaced").Replace(crd)
+	others := strings.NewReplacer("NAME", "other", "SCOPE", "Cluster").Replace(crd)
+	_, args := laidOut(t, `
+-- modules/010-uses/templates/a.yaml --
+{apiVersion: example.com/v1, kind: thing, metadata: {name: a}}
+---
+{apiVersion: example.com/v1, kind: other, metadata: {name: a}}
+---
+{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: wide}, rules: [{apiGroups: ["*"], resources: ["*"], verbs: ["*"]}]}
+-- modules/020-brings/chart/Chart.yaml --
+{apiVersion: v2, name: brings, version: 0.1.0}
+-- modules/020-brings/chart/charts/crds/Chart.yaml --
+{apiVersion: v2, name: crds, version: 0.1.0}
+-- modules/020-brings/chart/charts/crds/templates/crd.yaml --
+`+things+`
+-- modules/030-later/templates/crd.yaml --
+{{ if .Capabilities.APIVersions.Has "example.com/v1/thing" }}
+`+others+`
+{{ end }}
+`)
+	out, err := commanded(variables{}, append(args, "--offline", "--namespace", "addons")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules := ruled(t, out)
+	for _, want := range []string{"addons | example.com | things |  | " + all7, "| example.com | others |  | " + all7, "| * | * |  | *"} {
+		if !strings.Contains(rules, want) {
+			t.Errorf("the rules lack %s:\n%s", want, rules)
+		}
+	}
+	const top = `# - chart of module uses grants it with ClusterRole wide: apiGroups ["*"], resources ["*"], verbs ["*"] in the whole cluster`
+	if head, _, _ := strings.Cut(out, "---"); !strings.Contains(head, top) {
+		t.Errorf("the head is\n%s", head)
+	}
+	if first, _, _ := strings.Cut(rules, "\n"); !strings.HasPrefix(first, "| * | *") {
+		t.Errorf("the first rule is %q", first)
+	}
 }

@@ -11,9 +11,12 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
+	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
 )
@@ -39,17 +42,81 @@ func (g *generator) serveHelm(ctx context.Context) error {
 	if err := g.ownKinds(); err != nil {
 		return err
 	}
+	for range maxRounds {
+		if err := g.serve(); err != nil {
+			return err
+		}
+		if more, err := g.templateKinds(ctx); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
+// maxRounds bounds how often kinds may lead to templates that bring more kinds.
+const maxRounds = 5
+
+// serve makes the API server with the kinds that are known so far.
+func (g *generator) serve() (err error) {
 	stage := apiserver.NewOf(g.cluster)
 	stage.OnRequest(g.review)
 	if g.kinds, err = kube.Connect(kube.Options{Config: stage.RESTConfig(), QPS: -1}); err != nil {
 		return err
 	}
-	labels, err := cli.ParseLabels(c.ExtraLabels)
+	labels, err := cli.ParseLabels(g.config.ExtraLabels)
 	if err != nil {
 		return fmt.Errorf("helm-extra-labels: %w", err)
 	}
-	g.chart, err = helm.New(helm.Options{Config: stage.RESTConfig(), Namespace: c.Namespace, Labels: labels})
+	g.chart, err = helm.New(helm.Options{Config: stage.RESTConfig(), Namespace: g.config.Namespace, Labels: labels})
 	return err
+}
+
+// templateKinds adds the kinds whose definitions templates make: the objects of them may be those of any module. more reports
+// that there are some: templates may ask for them.
+func (g *generator) templateKinds(ctx context.Context) (more bool, err error) {
+	for _, m := range g.tree.Modules {
+		if !mentionsDefinitions(m) {
+			continue
+		}
+		layers, err := g.layers(m)
+		if err != nil {
+			return false, err
+		}
+		for _, merged := range layers {
+			documents, err := g.chart.Show(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged})
+			if err != nil {
+				break // module says so
+			}
+			for _, d := range documents {
+				for _, o := range d.Objects {
+					more = g.addKinds(o) || more
+				}
+			}
+		}
+	}
+	g.lookups = nil
+	return more, nil
+}
+
+// mentionsDefinitions spares the render of charts that cannot make any.
+func mentionsDefinitions(m addons.Module) bool {
+	if !charts.Exists(m.Dir) {
+		return false
+	}
+	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	return err == nil && loaded.Mentions("CustomResourceDefinition")
+}
+
+// addKinds adds the kinds of an object that is a definition, unless they are known.
+func (g *generator) addKinds(o map[string]any) (added bool) {
+	if o["kind"] != "CustomResourceDefinition" {
+		return false
+	}
+	var crd definition
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o, &crd); err != nil {
+		return false // the API server says what is wrong with it
+	}
+	return g.know(crd)
 }
 
 // review takes the release record out of what Helm wants to store, notes what is looked up,

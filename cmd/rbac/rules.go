@@ -127,10 +127,28 @@ func roles(demands []demand) []role {
 	}
 	var all []role
 	for namespace, rules := range byNamespace {
-		all = append(all, role{namespace, joined(rules)})
+		one := role{namespace, joined(rules)}
+		slices.SortStableFunc(one.rules, func(a, b rule) int { return before(a.isWide(), b.isWide()) })
+		all = append(all, one)
 	}
 	slices.SortFunc(all, func(a, b role) int { return cmp.Compare(a.namespace, b.namespace) })
 	return all
+}
+
+// isWide reports a rule for all groups, resources or verbs: whoever applies it should know who asks for it.
+func (r rule) isWide() bool {
+	return slices.Contains(r.groups, "*") || slices.Contains(r.resources, "*") || slices.Contains(r.verbs, "*")
+}
+
+// before sorts what is so before what is not.
+func before(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case a:
+		return -1
+	}
+	return 1
 }
 
 func isComma(r rune) bool { return r == ',' }
@@ -190,6 +208,7 @@ func (m manifest) write(out io.Writer, all []role) error {
 	w.line("# Rules for ServiceAccount %s in namespace %s, made by 'addon-operator rbac generate'.", m.account, m.namespace)
 	w.line("# What hooks do by themselves, with kubectl or KUBERNETES_PATCH_PATH, cannot be read from them:")
 	w.line("# add it by hand, in the chart of the operator under rbac.extraRules.")
+	w.wide(all)
 	for _, r := range all {
 		kind, name := "ClusterRole", m.namespace+":"+m.name
 		if r.namespace != "" {
@@ -218,6 +237,29 @@ type lines struct {
 func (w *lines) line(format string, args ...any) {
 	if _, err := fmt.Fprintf(w.out, format+"\n", args...); w.err == nil {
 		w.err = err
+	}
+}
+
+// wide lists the rules that allow everything of something, above all others, with who asks for them.
+func (w *lines) wide(all []role) {
+	first := true
+	for _, r := range all {
+		for _, one := range r.rules {
+			if !one.isWide() {
+				continue
+			}
+			if first {
+				w.line("#\n# These rules have a *; look at them first:")
+			}
+			first = false
+			where := "the whole cluster"
+			if r.namespace != "" {
+				where = "namespace " + r.namespace
+			}
+			for _, why := range one.why {
+				w.line("# - %s: apiGroups %s, resources %s, verbs %s in %s", strings.ReplaceAll(why, "\n", " "), sequence(one.groups), sequence(one.resources), sequence(one.verbs), where)
+			}
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package remote
 import (
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"addon-operator/hooks"
@@ -39,6 +40,16 @@ func mark(what string) (sign, color string) {
 		return "!", yellow
 	}
 	return "~", yellow
+}
+
+// WriteObjects prints what would happen to objects, as a plan does.
+func WriteObjects(w io.Writer, objects []view.ObjectPlan) error {
+	t := &planText{colored: isTerminal(w) && os.Getenv("NO_COLOR") == ""}
+	for _, o := range objects {
+		t.object(o)
+	}
+	_, err := io.WriteString(w, t.String())
+	return err
 }
 
 // writePlan prints a plan for people. Modules that would not be touched are counted.

@@ -57,6 +57,8 @@ type Chart struct {
 	inner  bool // it lies in chart/
 
 	schemas compiled
+	reading sync.Once // see Unread
+	readers *readers
 }
 
 // Metadata is what Chart.yaml says; not to be changed.
@@ -74,6 +76,15 @@ func (c *Chart) HasSubchart(section string) bool {
 	named := func(sub *chart.Chart) bool { return sub.Name() == section }
 	return slices.ContainsFunc(c.chart.Dependencies(), named) ||
 		slices.ContainsFunc(c.chart.Metadata.Dependencies, func(d *chart.Dependency) bool { return d != nil && d.Alias == section })
+}
+
+// Mentions reports whether a text is in a template or in another file that templates may print, here or in a subchart.
+func (c *Chart) Mentions(text string) bool { return mentions(c.chart, []byte(text)) }
+
+func mentions(ch *chart.Chart, text []byte) bool {
+	has := func(f *chart.File) bool { return !strings.HasPrefix(f.Name, "crds/") && bytes.Contains(f.Data, text) }
+	return slices.ContainsFunc(ch.Templates, has) || slices.ContainsFunc(ch.Files, has) ||
+		slices.ContainsFunc(ch.Dependencies(), func(sub *chart.Chart) bool { return mentions(sub, text) })
 }
 
 // File is a file of a chart.

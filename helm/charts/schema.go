@@ -37,7 +37,7 @@ type Violation struct {
 	// Path is in the merged values of the module, like podinfo.ports[0].
 	Path    string
 	Message string // holds no value
-	// File is the schema, from the directory of the chart: charts/podinfo/values.schema.json.
+	// File is the schema, from Root: charts/podinfo/values.schema.json.
 	File string
 	// Missing: more values might cure it.
 	Missing bool
@@ -59,14 +59,13 @@ func hasSchema(ch *chart.Chart) bool {
 	return ch.Schema != nil || slices.ContainsFunc(ch.Dependencies(), hasSchema)
 }
 
-// Violations checks the merged values of a module, of which key is the own section, against the schemas of the chart and of
-// the subcharts that these values enable. An error says that it could not be checked: ErrElsewhere, or that values or schemas
+// Violations checks the merged values of a module against the schemas of the chart and of the subcharts that they enable. An error says that it could not be checked: ErrElsewhere, or that values or schemas
 // cannot be read, which Helm refuses.
-func (c *Chart) Violations(key string, merged map[string]any) ([]Violation, error) {
+func (c *Chart) Violations(merged map[string]any) ([]Violation, error) {
 	if !c.HasSchema() {
 		return nil, nil
 	}
-	top, err := c.top(key, merged)
+	top, err := c.Values(merged)
 	if err != nil {
 		return nil, err
 	}
@@ -78,12 +77,12 @@ func (c *Chart) Violations(key string, merged map[string]any) ([]Violation, erro
 	if err != nil {
 		return nil, fmt.Errorf("values of the chart: %w", err)
 	}
-	return c.ViolationsIn(key, use, values)
+	return c.ViolationsIn(use, values)
 }
 
 // ViolationsIn is Violations for a copy of the chart without disabled subcharts, and the values that templates get.
-func (c *Chart) ViolationsIn(key string, use *chart.Chart, values map[string]any) ([]Violation, error) {
-	s := &schemas{chart: c, prefix: c.prefix(key)}
+func (c *Chart) ViolationsIn(use *chart.Chart, values map[string]any) ([]Violation, error) {
+	s := &schemas{chart: c, prefix: c.prefix()}
 	s.check(use, values, nil, "")
 	slices.SortStableFunc(s.found, func(a, b Violation) int {
 		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
@@ -91,11 +90,13 @@ func (c *Chart) ViolationsIn(key string, use *chart.Chart, values map[string]any
 	return s.found[:min(len(s.found), maxViolations)], errors.Join(s.errs...)
 }
 
-// top gives the values that Helm gets of merged ones.
-func (*Chart) top(_ string, merged map[string]any) (map[string]any, error) { return merged, nil }
-
 // prefix is where in merged values those of the chart lie.
-func (*Chart) prefix(string) []string { return nil }
+func (c *Chart) prefix() []string {
+	if c.inner {
+		return []string{c.module.Key}
+	}
+	return nil
+}
 
 // schemas checks a chart and its subcharts, as Helm walks through them.
 type schemas struct {
@@ -330,10 +331,11 @@ func alternatives(e *jsonschema.ValidationError, keyword string) flaw {
 		var texts []string
 		for _, f := range flaws(cause) {
 			one.missing = one.missing || f.missing
-			texts = append(texts, strings.TrimPrefix(strings.Join(append(f.at[min(len(f.at), len(one.at)):], ""), ".")+" "+f.message, " "))
+			inner := strings.Join(f.at[min(len(f.at), len(one.at)):], ".")
+			texts = append(texts, strings.TrimPrefix(inner+" "+f.message, " "))
 		}
 		if text := strings.Join(texts, " and "); !slices.Contains(reasons, text) {
-			reasons = append(reasons, strings.ReplaceAll(text, ". ", " "))
+			reasons = append(reasons, text)
 		}
 	}
 	one.message = shortened("fits none of the alternatives of " + keyword + ": " + strings.Join(reasons, "; or "))
@@ -357,6 +359,19 @@ func sentence(k jsonschema.ErrorKind) (text string, missing bool) {
 		return "must match the pattern " + k.Want, false
 	case *kind.Format:
 		return "must have the format " + k.Want, false
+	case *kind.UniqueItems:
+		return "must not have equal elements", false
+	case *kind.DependentRequired:
+		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop), true
+	case *kind.Dependency:
+		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop), true
+	}
+	return limit(k)
+}
+
+// limit is sentence for keywords with a number.
+func limit(k jsonschema.ErrorKind) (text string, missing bool) {
+	switch k := k.(type) {
 	case *kind.MinLength:
 		return fmt.Sprintf("must have at least %d characters", k.Want), false
 	case *kind.MaxLength:
@@ -377,15 +392,8 @@ func sentence(k jsonschema.ErrorKind) (text string, missing bool) {
 		return "must be more than " + k.Want.RatString(), false
 	case *kind.ExclusiveMaximum:
 		return "must be less than " + k.Want.RatString(), false
-	case *kind.UniqueItems:
-		return "must not have equal elements", false
-	case *kind.DependentRequired:
-		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop), true
-	case *kind.Dependency:
-		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop), true
 	}
-	keyword := strings.Join(k.KeywordPath(), "/")
-	return "does not fit the keyword " + cmp.Or(keyword, "of the schema"), true
+	return "does not fit the keyword " + cmp.Or(strings.Join(k.KeywordPath(), "/"), "of the schema"), true
 }
 
 // typeNames words types as the operator's own schemas do.

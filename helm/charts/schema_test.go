@@ -76,7 +76,7 @@ size: 1
 				t.Fatal(err)
 			}
 			values := valuesOf(t, c.values)
-			found, err := loaded.Violations("web", values)
+			found, err := loaded.Violations(values)
 			var got []string
 			for _, v := range found {
 				got = append(got, strings.TrimSuffix(v.String(), file))
@@ -88,6 +88,26 @@ size: 1
 				t.Errorf("Helm: %v", err)
 			}
 		})
+	}
+}
+
+// H22: of a chart in chart/ the section is the values, and global is shared.
+func TestViolationsOfInnerChart(t *testing.T) {
+	m := moduleOf(t, "m", "-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 0.1.0}\n-- chart/values.schema.json --\n"+
+		`{"properties": {"size": {"type": "integer"}, "global": {"properties": {"zone": {"type": "string"}}}}}`+"\n"+
+		"-- chart/charts/sub/Chart.yaml --\n{apiVersion: v2, name: sub, version: 0.1.0}\n-- chart/charts/sub/values.schema.json --\n"+`{"required": ["a"]}`+"\n")
+	loaded, err := new(Cache).Load(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found, err := loaded.Violations(valuesOf(t, "m: {size: a, sub: {}}\nglobal: {zone: 1}\n"))
+	want := []Violation{
+		{"global", "global.zone", "must be a text, is a number", "values.schema.json", false},
+		{"m", "m.size", "must be an integer, is a text", "values.schema.json", false},
+		{"m", "m.sub.a", "is required", "charts/sub/values.schema.json", true},
+	}
+	if err != nil || !slices.Equal(found, want) {
+		t.Errorf("%+v, %v", found, err)
 	}
 }
 
@@ -105,7 +125,7 @@ func TestViolationsAreBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found, err := loaded.Violations("m", valuesOf(t, c.values))
+			found, err := loaded.Violations(valuesOf(t, c.values))
 			got := fmt.Sprint(found)
 			if err != nil {
 				got = err.Error()
@@ -120,12 +140,15 @@ func TestViolationsAreBounded(t *testing.T) {
 // Public charts take their own values: CHARTS=DIR.
 func TestViolationsOfForeignCharts(t *testing.T) {
 	eachForeignChart(t, func(t *testing.T, dir string, values map[string]any) {
-		m := Module{Name: filepath.Base(dir), Key: "own", Dir: dir}
+		m := Module{Name: filepath.Base(dir), Key: "own", Dir: t.TempDir()}
+		if err := os.CopyFS(filepath.Join(m.Dir, "chart"), os.DirFS(dir)); err != nil {
+			t.Fatal(err)
+		}
 		loaded, err := new(Cache).Load(m)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found, err := loaded.Violations("own", values); err != nil || len(found) > 0 {
+		if found, err := loaded.Violations(map[string]any{"own": values}); err != nil || len(found) > 0 {
 			t.Errorf("%q, %v", found, err)
 		}
 	})

@@ -139,11 +139,11 @@ func copyDir(from, to string) error {
 
 // copyFile writes a file that was read below root. A link is followed, but not out of the chart.
 func copyFile(root, to string, f *chart.File) error {
-	real, err := filepath.EvalSymlinks(filepath.Join(root, filepath.FromSlash(f.Name)))
+	target, err := filepath.EvalSymlinks(filepath.Join(root, filepath.FromSlash(f.Name)))
 	if err != nil {
 		return err
 	}
-	if !strings.HasPrefix(real, root+string(filepath.Separator)) {
+	if !strings.HasPrefix(target, root+string(filepath.Separator)) {
 		return fmt.Errorf("%s is a link to a place outside of the chart", f.Name)
 	}
 	return writeFile(to, f.Name, f.Data)

@@ -53,7 +53,7 @@ func locked(lock *chart.Lock, declared []*chart.Dependency, i int) (string, erro
 		return d.Version, nil
 	}
 	if len(lock.Dependencies) != len(declared) || lock.Dependencies[i] == nil || lock.Dependencies[i].Name != d.Name || !matches(d.Version, lock.Dependencies[i].Version) {
-		return "", fmt.Errorf("Chart.lock does not fit the dependency %s %s of Chart.yaml; 'helm dependency update' writes a new one", d.Name, d.Version)
+		return "", fmt.Errorf("the dependency %s %s of Chart.yaml does not fit Chart.lock; 'helm dependency update' writes a new one", d.Name, d.Version)
 	}
 	return lock.Dependencies[i].Version, nil
 }

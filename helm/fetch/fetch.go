@@ -1,6 +1,7 @@
 package fetch
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,10 @@ import (
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/cli"
 	"helm.sh/helm/v3/pkg/registry"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"addon-operator/helm/charts"
 )
@@ -31,8 +34,8 @@ type Request struct {
 	PassCredentials            bool // also to other hosts than that of the repository
 	CAFile, CertFile, KeyFile  string
 	InsecureSkipTLS, PlainHTTP bool
-	Verify                     bool // the archive must be signed, by a key of Keyring
-	Keyring                    string
+	Verify                     bool   // the archive must be signed, by a key of Keyring
+	Keyring                    string // file with public keys; empty for that of GnuPG
 }
 
 // Origin says where a chart came from. What a machine alone knows is not in it: the path of a
@@ -53,6 +56,8 @@ type Chart struct {
 	Metadata *chart.Metadata
 	// Values are the defaults: values.yaml of the chart.
 	Values map[string]any
+	// All are the defaults with those of subcharts below their sections.
+	All map[string]any
 	// Schema is values.schema.json; nil when there is none.
 	Schema []byte
 	// Subcharts are the sections of the values that belong to subcharts.
@@ -102,14 +107,41 @@ func (c *Chart) read(dir string) error {
 	c.Metadata, c.Values, c.Schema = loaded.Metadata, loaded.Values, loaded.Schema
 	c.Name, c.Version = loaded.Metadata.Name, loaded.Metadata.Version
 	for _, sub := range loaded.Dependencies() {
-		c.Subcharts = append(c.Subcharts, sub.Name())
+		c.Subcharts = append(c.Subcharts, sectionsOf(loaded, sub)...)
 	}
-	for _, d := range loaded.Metadata.Dependencies {
-		if d != nil && d.Alias != "" {
-			c.Subcharts = append(c.Subcharts, d.Alias)
+	c.All = defaults(loaded)
+	return nil
+}
+
+// sectionsOf are the keys of the values of a subchart, one for each alias.
+func sectionsOf(parent, sub *chart.Chart) (keys []string) {
+	for _, d := range parent.Metadata.Dependencies {
+		if d != nil && d.Name == sub.Name() {
+			keys = append(keys, cmp.Or(d.Alias, d.Name))
 		}
 	}
-	return nil
+	if keys == nil {
+		keys = []string{sub.Name()}
+	}
+	return keys
+}
+
+// defaults are those of a chart over those of its subcharts, as Helm merges them.
+func defaults(c *chart.Chart) map[string]any {
+	all := map[string]any{}
+	if c.Values != nil {
+		all = runtime.DeepCopyJSON(c.Values)
+	}
+	for _, sub := range c.Dependencies() {
+		for _, key := range sectionsOf(c, sub) {
+			own, _ := all[key].(map[string]any)
+			if own == nil {
+				own = map[string]any{}
+			}
+			all[key] = chartutil.CoalesceTables(own, defaults(sub))
+		}
+	}
+	return all
 }
 
 // load reads a chart as the operator will, within its limits; its dependencies may be missing yet.
@@ -143,6 +175,13 @@ func newFetcher(ctx context.Context, r Request) (*fetcher, error) {
 	}
 	if r.Version == "" && r.Devel {
 		r.Version = ">0.0.0-0"
+	}
+	if r.Keyring == "" {
+		gnupg := os.Getenv("GNUPGHOME")
+		if home, err := os.UserHomeDir(); gnupg == "" && err == nil {
+			gnupg = filepath.Join(home, ".gnupg")
+		}
+		r.Keyring = filepath.Join(gnupg, "pubring.gpg")
 	}
 	return &fetcher{Request: r, ctx: ctx, settings: cli.New(), tmp: tmp}, nil
 }

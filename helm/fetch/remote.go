@@ -217,7 +217,7 @@ func (f *fetcher) getters(entry *repo.Entry) (getter.Providers, error) {
 
 // transport is what Helm would make of the TLS files, with connections that are bounded and end with the request.
 func (f *fetcher) transport(entry *repo.Entry) (*http.Transport, error) {
-	config := &tls.Config{InsecureSkipVerify: entry.InsecureSkipTLSverify} //nolint:gosec // a flag of Helm
+	config := &tls.Config{InsecureSkipVerify: entry.InsecureSkipTLSverify}
 	if entry.CertFile != "" && entry.KeyFile != "" {
 		pair, err := tls.LoadX509KeyPair(entry.CertFile, entry.KeyFile)
 		if err != nil {
@@ -243,7 +243,7 @@ func (f *fetcher) transport(entry *repo.Entry) (*http.Transport, error) {
 			if err != nil {
 				return nil, err
 			}
-			stop := context.AfterFunc(f.ctx, func() { conn.Close() })
+			stop := context.AfterFunc(f.ctx, func() { _ = conn.Close() })
 			return &boundedConn{Conn: conn, left: maxDownload, stop: stop}, nil
 		},
 	}, nil

@@ -1,0 +1,209 @@
+package bring
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"addon-operator/actors/scenario"
+	"addon-operator/helm/dryrun"
+	"addon-operator/helm/manifest"
+	"addon-operator/messages/view"
+	"addon-operator/values"
+)
+
+// showDefaults prints the defaults of the chart that change.
+func (u *upgrade) showDefaults() {
+	const top = "values" // what is compared is no object: a default may be called status
+	change := dryrun.Change{Before: map[string]any{top: u.old.All}, After: map[string]any{top: u.fresh.All}, Verb: dryrun.Changed}
+	fields := change.Fields(true)
+	if len(fields) == 0 {
+		fmt.Fprintln(u.out, "\nDefaults of the chart: no change.")
+		return
+	}
+	fmt.Fprintln(u.out, "\nDefaults of the chart:")
+	for _, f := range fields {
+		path := strings.TrimPrefix(strings.TrimPrefix(f.Path, top), ".")
+		switch {
+		case f.Before == nil:
+			fmt.Fprintf(u.out, "    + %s: %s\n", path, brief(f.After))
+		case f.After == nil:
+			fmt.Fprintf(u.out, "    - %s: %s\n", path, brief(f.Before))
+		default:
+			fmt.Fprintf(u.out, "    ~ %s: %s -> %s\n", path, brief(f.Before), brief(f.After))
+		}
+	}
+}
+
+// brief is a value on a line.
+func brief(value any) string {
+	const longest = 200
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	if len(text) > longest {
+		return strings.ToValidUTF8(string(text[:longest]), "") + "…"
+	}
+	return string(text)
+}
+
+// showObjects prints how definitions and objects change. An error says that the new chart does not render with the
+// values on disk, but the old one did.
+func (u *upgrade) showObjects(ctx context.Context) error {
+	before, oldErr := u.render(ctx, false)
+	after, newErr := u.render(ctx, true)
+	switch {
+	case newErr != nil && oldErr == nil && !u.force:
+		return fmt.Errorf("upgrade-chart: nothing is written: the new chart does not render with the values on disk: %w; change them first, or give --force", newErr)
+	case newErr != nil || oldErr != nil:
+		_, err := fmt.Fprintf(u.out, "\nObjects are unknown: the chart does not render with the values on disk: %v\n", errors.Join(oldErr, newErr))
+		return err
+	}
+	if lines := definitionChanges(before.crds, after.crds); len(lines) > 0 {
+		fmt.Fprintln(u.out, "\nDefinitions in crds/:")
+		for _, line := range lines {
+			fmt.Fprintln(u.out, "    "+line)
+		}
+	}
+	objects := u.objectChanges(slices.Concat(before.objects, before.hooks), slices.Concat(after.objects, after.hooks))
+	if len(objects) == 0 {
+		fmt.Fprintln(u.out, "\nObjects: no change with the values on disk.")
+		return nil
+	}
+	fmt.Fprintln(u.out, "\nObjects, with the values on disk:")
+	return u.print(u.out, objects)
+}
+
+// render renders the module with its old or its new chart.
+func (u *upgrade) render(ctx context.Context, fresh bool) (rendered, error) {
+	m, global := u.module, u.global
+	if fresh {
+		staged, stagedGlobal, err := u.stage.load(u.module.Base)
+		if err != nil {
+			return rendered{}, errors.New(strings.ReplaceAll(err.Error(), u.stage.modules, u.module.Root))
+		}
+		m, global = staged, stagedGlobal
+	}
+	merged, err := mergedOf(m, global)
+	if err != nil {
+		return rendered{}, err
+	}
+	return render(ctx, m, merged)
+}
+
+// objectChanges compares objects. One that differs from render to render is shown, too.
+func (u *upgrade) objectChanges(before, after []map[string]any) (plans []view.ObjectPlan) {
+	old, fresh := byIdentity(before), byIdentity(after)
+	all := maps.Clone(old)
+	maps.Copy(all, fresh)
+	keys := slices.SortedFunc(maps.Keys(all), func(a, b manifest.Object) int { return strings.Compare(a.String(), b.String()) })
+	for _, key := range keys {
+		change := dryrun.Change{Object: key, Before: old[key], After: fresh[key], Verb: dryrun.Changed}
+		switch {
+		case change.Before == nil:
+			change.Verb = dryrun.Created
+		case change.After == nil:
+			change.Verb = dryrun.Deleted
+		case len(change.Fields(u.secrets)) == 0:
+			continue
+		}
+		plans = append(plans, view.ObjectPlan{Object: key.String(), Verb: string(change.Verb), Diff: change.Diff(u.secrets)})
+	}
+	return plans
+}
+
+// byIdentity maps objects by group, kind and name: another version of a kind is the same object.
+func byIdentity(objects []map[string]any) map[manifest.Object]map[string]any {
+	all := make(map[manifest.Object]map[string]any, len(objects))
+	for _, o := range objects {
+		key := identify(o)
+		if key.GVK.Version = ""; key.Namespace == scenario.Namespace {
+			key.Namespace = ""
+		}
+		all[key] = o
+	}
+	return all
+}
+
+// definitionChanges names the definitions that come, go and change.
+func definitionChanges(before, after []map[string]any) (lines []string) {
+	old, fresh := byIdentity(before), byIdentity(after)
+	all := maps.Clone(old)
+	maps.Copy(all, fresh)
+	for key := range all {
+		a, was := old[key]
+		b, is := fresh[key]
+		switch {
+		case !was:
+			lines = append(lines, fmt.Sprintf("+ %s (%s)", key.Name, versionsOf(b)))
+		case !is:
+			lines = append(lines, fmt.Sprintf("- %s: it stays in the cluster with its objects", key.Name))
+		case versionsOf(a) != versionsOf(b):
+			lines = append(lines, fmt.Sprintf("~ %s: %s -> %s", key.Name, versionsOf(a), versionsOf(b)))
+		case len(dryrun.Change{Before: a, After: b, Verb: dryrun.Changed}.Fields(true)) > 0:
+			lines = append(lines, fmt.Sprintf("~ %s: its schema or description changes", key.Name))
+		}
+	}
+	slices.SortFunc(lines, func(a, b string) int { return strings.Compare(a[1:], b[1:]) })
+	return lines
+}
+
+// versionsOf are the versions that a definition serves.
+func versionsOf(definition map[string]any) string {
+	list, _, _ := unstructured.NestedSlice(definition, "spec", "versions")
+	var names []string
+	for _, v := range list {
+		version, _ := v.(map[string]any)
+		if name, _ := version["name"].(string); version["served"] == true {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// gone are the values of the module, in files, that the old chart has and the new one does not.
+func (u *upgrade) gone() (lines []string) {
+	for _, layer := range u.module.Static {
+		section, _ := layer.Value.(map[string]any)
+		visit(nil, section, func(path []string) {
+			if known := knownPrefix(u.old.All, path); len(known) > 0 && len(knownPrefix(u.fresh.All, known)) < len(known) {
+				lines = append(lines, fmt.Sprintf("%s in %s", values.Dotted(append([]string{u.module.Key}, path...)), layer.Source))
+			}
+		})
+	}
+	slices.Sort(lines)
+	return slices.Compact(lines)
+}
+
+// visit calls see with the path of each value that is no map.
+func visit(path []string, tree map[string]any, see func(path []string)) {
+	for name, value := range tree {
+		here := append(slices.Clone(path), name)
+		if below, ok := value.(map[string]any); ok && len(below) > 0 {
+			visit(here, below, see)
+			continue
+		}
+		see(here)
+	}
+}
+
+// knownPrefix is the part of a path that there is.
+func knownPrefix(tree map[string]any, path []string) []string {
+	for i, name := range path {
+		value, ok := tree[name]
+		if !ok {
+			return path[:i]
+		}
+		if tree, ok = value.(map[string]any); !ok {
+			return path[:i+1]
+		}
+	}
+	return path
+}

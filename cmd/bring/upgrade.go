@@ -1,0 +1,339 @@
+package bring
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/actors/scenario"
+	"addon-operator/addons"
+	"addon-operator/cmd/cli"
+	"addon-operator/helm/fetch"
+	"addon-operator/messages/view"
+	"addon-operator/values"
+)
+
+// upgrading are the flags of module upgrade-chart.
+type upgrading struct {
+	fetch.Request
+	config                     *cli.Config
+	print                      Printer
+	dryRun, force, updateTests bool
+	secrets                    bool
+}
+
+// Printer prints what would happen to objects, as plans are printed.
+type Printer func(io.Writer, []view.ObjectPlan) error
+
+// UpgradeChart brings the chart in a module to another version.
+func UpgradeChart(c *cli.Config, printer Printer) *cobra.Command {
+	u := &upgrading{config: c, print: printer}
+	cmd := &cobra.Command{
+		Use: "upgrade-chart NAME", Short: "Replace the chart in chart/ of a module on disk by another version, and show what changes",
+		Long: `Fetches another version of the chart from where module.yaml says it is from, and replaces
+chart/ below the modules directory. It shows which defaults, definitions and objects change
+with the values on disk, and which values of yours the chart no longer has. values.yaml, hooks,
+tests and a schema that was edited stay as they are. Nothing is written when the chart does
+not render with the values on disk and did so before, unless --force is given.
+
+The running operator and its cluster are not asked: 'addon-operator plan' shows what would
+happen there.`,
+		Example: "  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --dry-run\n  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --update-tests",
+		Args:    cli.OneArg("the name of a module"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var text bytes.Buffer // whoever stops reading does not end it in the middle
+			err := u.run(cmd.Context(), &text, args[0])
+			_, writeErr := text.WriteTo(cmd.OutOrStdout())
+			return errors.Join(err, writeErr)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&u.Ref, "from-chart", "", "where the new version is, as for init module, when module.yaml does not say it or it has moved")
+	f.BoolVar(&u.dryRun, "dry-run", false, "show what changes, and write nothing")
+	f.BoolVar(&u.force, "force", false, "write the new chart although it does not render with the values on disk")
+	f.BoolVarP(&u.updateTests, "update-tests", "u", false, "rewrite the golden files of the tests of the module")
+	f.BoolVar(&u.secrets, "show-secrets", false, "show the values of Secrets")
+	Flags(f, &u.Request)
+	return cmd
+}
+
+// upgrade is a module that gets another chart.
+type upgrade struct {
+	*upgrading
+	module     addons.Module
+	global     addons.Global
+	stage      *stage
+	old, fresh *fetch.Chart
+	schema     string // the new text of the schema; empty: the file stays as it is
+	out        io.Writer
+}
+
+func (u *upgrading) run(ctx context.Context, out io.Writer, name string) error {
+	m, global, err := u.find(name)
+	if err != nil {
+		return err
+	}
+	request, err := u.request(m)
+	if err != nil {
+		return err
+	}
+	s, err := newStage(m.Root, u.config.Dirs.Global)
+	if s != nil {
+		defer s.close()
+	}
+	if err != nil {
+		return fmt.Errorf("upgrade-chart: %w", err)
+	}
+	up := &upgrade{upgrading: u, module: m, global: global, stage: s, out: out}
+	if up.old, err = fetch.Read(filepath.Join(m.Dir, chartDir)); err != nil {
+		return fmt.Errorf("upgrade-chart: %s: %w", filepath.Join(m.Dir, chartDir), err)
+	}
+	if up.fresh, err = fetch.Get(ctx, request, filepath.Join(up.dir(), chartDir)); err != nil {
+		return fmt.Errorf("upgrade-chart: %w", err)
+	}
+	if up.fresh.Name != up.old.Name {
+		return fmt.Errorf("upgrade-chart: %s is another chart than %s; bring it to a module of its own", up.fresh.Origin, up.old.Name)
+	}
+	return up.run(ctx)
+}
+
+// find returns a module on disk, also when others there are broken.
+func (u *upgrading) find(name string) (addons.Module, addons.Global, error) {
+	tree, err := addons.Load(u.config.Dirs)
+	all := slices.Concat(tree.Modules, tree.Broken)
+	var known []string
+	for _, m := range all {
+		if m.Name == name || m.Base == name {
+			if _, err := os.Stat(filepath.Join(m.Dir, chartDir, "Chart.yaml")); err != nil {
+				return m, tree.Global, fmt.Errorf("module %s has no chart of others: there is no %s", m.Name, filepath.Join(m.Dir, chartDir, "Chart.yaml"))
+			}
+			return m, tree.Global, nil
+		}
+		known = append(known, m.Name)
+	}
+	if err != nil {
+		return addons.Module{}, tree.Global, err
+	}
+	hint := ""
+	if near := values.Near(name, known); near != "" {
+		hint = "; did you mean " + near + "?"
+	}
+	return addons.Module{}, tree.Global, fmt.Errorf("there is no module %s in %s%s", name, u.config.ModulesDir, hint)
+}
+
+// request is where the new version is fetched.
+func (u *upgrading) request(m addons.Module) (fetch.Request, error) {
+	r := u.Request
+	if r.Ref != "" {
+		return r, nil
+	}
+	file, err := addons.ReadModuleFile(m.Dir)
+	from := file.Chart
+	switch {
+	case err != nil:
+		return r, err
+	case r.Repo == "" && (from.Repository == "" || from.Name == ""):
+		return r, cli.Usagef("%s does not say where the chart is from; give --from-chart, or write chart.repository and chart.name there", filepath.Join(m.Dir, "module.yaml"))
+	case r.Repo == "" && strings.HasSuffix(from.Repository, ".tgz"):
+		return r, cli.Usagef("the chart is from one archive, %s; give the one of the new version with --from-chart", from.Repository)
+	}
+	if r.Repo == "" {
+		r.Repo = from.Repository
+	}
+	if r.Ref = from.Name; r.Ref == "" {
+		r.Ref = m.Name
+	}
+	return r, nil
+}
+
+func (u *upgrade) dir() string { return filepath.Join(u.stage.modules, u.module.Base) }
+
+func (u *upgrade) run(ctx context.Context) error {
+	fmt.Fprintf(u.out, "%s: %s -> %s\n", u.module.Name, u.old.Origin, u.fresh.Version)
+	u.fresh.Describe(u.out)
+	if err := u.prepare(); err != nil {
+		return fmt.Errorf("upgrade-chart: %w", err)
+	}
+	if err := u.show(ctx); err != nil {
+		return err
+	}
+	if u.dryRun {
+		_, err := fmt.Fprintln(u.out, "\nNothing is written.")
+		return err
+	}
+	if err := u.replace(); err != nil {
+		return fmt.Errorf("upgrade-chart: %w", err)
+	}
+	return u.tests(ctx)
+}
+
+// prepare puts the module with its new chart on the stage.
+func (u *upgrade) prepare() error {
+	for _, name := range []string{"values.yaml", "openapi/config-values.yaml", "openapi/values.yaml"} {
+		text, err := os.ReadFile(filepath.Join(u.module.Dir, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err == nil {
+			err = u.write(name, text)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if err := u.schemas(); err != nil {
+		return err
+	}
+	text, err := os.ReadFile(filepath.Join(u.module.Dir, "module.yaml"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return u.write("module.yaml", []byte(moduleFile(u.fresh.Origin)))
+	}
+	if err != nil {
+		return err
+	}
+	edited, err := editProvenance(string(text), u.fresh.Origin)
+	if err != nil {
+		return err
+	}
+	return u.write("module.yaml", []byte(edited))
+}
+
+func (u *upgrade) write(name string, text []byte) error {
+	path := filepath.Join(u.dir(), filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, text, 0o644)
+}
+
+// editProvenance changes what module.yaml says of the chart, and nothing else. The repository stays when the new
+// chart is from a path.
+func editProvenance(text string, o fetch.Origin) (string, error) {
+	const file = "file" // the text is edited as a section is
+	for _, f := range []struct{ name, value string }{{"repository", o.Repository}, {"name", o.Name}, {"version", o.Version}, {"digest", o.Digest}} {
+		if f.name == "repository" && f.value == "" {
+			continue
+		}
+		edit := values.Edit{Path: []string{file, "chart", f.name}, Value: f.value, Remove: f.value == ""}
+		edited, err := edit.Apply(map[string]string{file: text})
+		if err != nil {
+			return "", fmt.Errorf("module.yaml: %w", err)
+		}
+		if edited.Text != nil {
+			text = *edited.Text
+		}
+	}
+	return text, nil
+}
+
+// schemas makes the schema again, if it is still the one that was made of the old chart.
+func (u *upgrade) schemas() error {
+	known, err := os.ReadFile(filepath.Join(u.module.Dir, filepath.FromSlash(schemaFile)))
+	if err != nil {
+		return nil //nolint:nilerr // somebody has removed it: the module has no schema
+	}
+	before, err := configSchema(u.old, u.module.Key)
+	if err != nil {
+		return err
+	}
+	after, err := configSchema(u.fresh, u.module.Key)
+	if err != nil || before != string(known) || before == after {
+		return err
+	}
+	u.schema = after
+	return u.write(schemaFile, []byte(after))
+}
+
+// replace moves the new chart to its place, and puts the old one back when something fails.
+func (u *upgrade) replace() (err error) {
+	target, aside := filepath.Join(u.module.Dir, chartDir), filepath.Join(u.stage.root, "before")
+	if err := os.Rename(target, aside); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(u.dir(), chartDir), target); err != nil {
+		return errors.Join(err, os.Rename(aside, target))
+	}
+	undo := func(err error) error {
+		return errors.Join(err, os.RemoveAll(target), os.Rename(aside, target))
+	}
+	if u.schema != "" {
+		if err := os.Rename(filepath.Join(u.dir(), filepath.FromSlash(schemaFile)), filepath.Join(u.module.Dir, filepath.FromSlash(schemaFile))); err != nil {
+			return undo(err)
+		}
+	}
+	if err := os.Rename(filepath.Join(u.dir(), "module.yaml"), filepath.Join(u.module.Dir, "module.yaml")); err != nil {
+		return undo(err)
+	}
+	_, err = fmt.Fprintf(u.out, "\n%s holds %s now.\n", target, u.fresh.Origin)
+	return err
+}
+
+// tests rewrites golden files, if that is wanted.
+func (u *upgrade) tests(ctx context.Context) error {
+	dir := filepath.Join(u.module.Dir, "tests")
+	if _, err := os.Stat(dir); err != nil {
+		return nil //nolint:nilerr // there are no tests
+	}
+	if !u.updateTests {
+		_, err := fmt.Fprintf(u.out, "Try it: addon-operator test %s; with --update it rewrites golden files.\n", u.module.Dir)
+		return err
+	}
+	scenarios, err := scenario.Find(u.module.Dir)
+	if err != nil {
+		return err
+	}
+	failed := 0
+	scenario.Play(ctx, scenarios, scenario.Options{Update: true, JQLibrary: u.config.JQDirs(), CRDSkip: u.config.CRDPrefixes()}, func(r scenario.Result) {
+		if fmt.Fprint(u.out, r); !r.Passed() {
+			failed++
+		}
+	})
+	if failed > 0 {
+		return fmt.Errorf("the chart is replaced, but tests of the module fail: %d", failed)
+	}
+	return nil
+}
+
+// show prints what changes.
+func (u *upgrade) show(ctx context.Context) error {
+	u.showDefaults()
+	u.showSchema()
+	if err := u.showObjects(ctx); err != nil {
+		return err
+	}
+	gone := u.gone()
+	if len(gone) > 0 {
+		fmt.Fprintln(u.out, "\nValues of yours that the chart no longer has:")
+		for _, line := range gone {
+			fmt.Fprintln(u.out, "    "+line)
+		}
+	}
+	return nil
+}
+
+func (u *upgrade) showSchema() {
+	_, err := os.Stat(filepath.Join(u.module.Dir, filepath.FromSlash(schemaFile)))
+	switch {
+	case u.schema != "":
+		fmt.Fprintf(u.out, "\nSchema: %s is made again.\n", schemaFile)
+	case err == nil:
+		if text, err := configSchema(u.old, u.module.Key); err == nil && u.edited(text) {
+			fmt.Fprintf(u.out, "\nSchema: %s was edited and stays as it is.\n", schemaFile)
+		}
+	}
+}
+
+// edited reports whether the schema on disk is another one than that which was made.
+func (u *upgrade) edited(made string) bool {
+	text, err := os.ReadFile(filepath.Join(u.module.Dir, filepath.FromSlash(schemaFile)))
+	return err == nil && string(text) != made
+}

@@ -1,0 +1,392 @@
+package charts
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"text/template/parse"
+
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// Which values the templates of a chart read. What cannot be known for certain counts as read: a value that is said to reach
+// nothing must reach nothing (H23).
+
+// maxTexts bounds the texts in values that are parsed because a chart may execute them.
+const maxTexts = 1000
+
+// reads are paths below .Values: a tree, in which all below a whole one is read.
+type reads struct {
+	whole bool
+	below map[string]*reads
+}
+
+func (r *reads) add(path ...string) {
+	for _, element := range path {
+		if r.whole {
+			return
+		}
+		if r.below == nil {
+			r.below = map[string]*reads{}
+		}
+		next := r.below[element]
+		if next == nil {
+			next = &reads{}
+			r.below[element] = next
+		}
+		r = next
+	}
+	r.whole, r.below = true, nil
+}
+
+// merge adds all that others read.
+func (r *reads) merge(others *reads, at ...string) {
+	if others.whole {
+		r.add(at...)
+		return
+	}
+	for key, next := range others.below {
+		r.merge(next, append(slices.Clip(at), key)...)
+	}
+}
+
+// templates are what the templates of one or more charts read.
+type templates struct {
+	reads   *reads
+	tpl     bool // texts from values or files are executed
+	foreign bool // another chart's files may be executed
+}
+
+// parseTemplate notes what a file reads. Templates with a name may be executed with the values of every chart of a tree, what
+// is outside of them with those of its own chart.
+func parseTemplate(name, text string, named, own *templates) (ok bool) {
+	tree := parse.New(name)
+	tree.Mode = parse.SkipFuncCheck
+	all := map[string]*parse.Tree{}
+	if _, err := tree.Parse(text, "", "", all); err != nil {
+		return false
+	}
+	for defined, one := range all {
+		to := named
+		if defined == name {
+			to = own
+		}
+		to.node(one.Root)
+	}
+	return true
+}
+
+// node notes what a part of a template reads.
+func (t *templates) node(n parse.Node) {
+	switch n := n.(type) {
+	case *parse.ListNode:
+		if n == nil {
+			return
+		}
+		for _, child := range n.Nodes {
+			t.node(child)
+		}
+	case *parse.ActionNode:
+		t.node(n.Pipe)
+	case *parse.IfNode:
+		t.branch(&n.BranchNode)
+	case *parse.RangeNode:
+		t.branch(&n.BranchNode)
+	case *parse.WithNode:
+		t.branch(&n.BranchNode)
+	case *parse.TemplateNode:
+		t.node(n.Pipe)
+	default:
+		t.value(n)
+	}
+}
+
+// value notes what an expression reads.
+func (t *templates) value(n parse.Node) {
+	switch n := n.(type) {
+	case *parse.PipeNode:
+		if n == nil {
+			return
+		}
+		for _, command := range n.Cmds {
+			t.command(command)
+		}
+	case *parse.CommandNode:
+		t.command(n)
+	case *parse.FieldNode, *parse.VariableNode, *parse.ChainNode:
+		t.chain(n)
+	case *parse.StringNode:
+		if n.Text == "Values" { // somebody looks for it in a map
+			t.reads.add()
+		}
+	}
+}
+
+func (t *templates) branch(n *parse.BranchNode) {
+	t.node(n.Pipe)
+	t.node(n.List)
+	t.node(n.ElseList)
+}
+
+func (t *templates) chain(n parse.Node) {
+	if at, ok := valuesPath(n); ok {
+		t.reads.add(at...)
+		return
+	}
+	if chain, ok := n.(*parse.ChainNode); ok {
+		t.node(chain.Node)
+	}
+}
+
+// valuesPath is the path below .Values that a node stands for: .Values.a, $.Values.a, .ctx.Values.a, (.Values).a. What a chart
+// reads of a subchart with .Subcharts is the section of that one.
+func valuesPath(n parse.Node) (at []string, ok bool) {
+	switch n := n.(type) {
+	case *parse.FieldNode:
+		return below(n.Ident)
+	case *parse.VariableNode:
+		return below(n.Ident[1:])
+	case *parse.ChainNode:
+		if at, ok := valuesPath(n.Node); ok {
+			return append(slices.Clip(at), n.Field...), true
+		}
+		return below(n.Field)
+	case *parse.PipeNode:
+		if len(n.Cmds) == 1 && len(n.Cmds[0].Args) == 1 && len(n.Decl) == 0 {
+			return valuesPath(n.Cmds[0].Args[0])
+		}
+	}
+	return nil, false
+}
+
+func below(identifiers []string) (at []string, ok bool) {
+	if i := slices.Index(identifiers, "Subcharts"); i >= 0 {
+		return identifiers[i+1 : min(i+2, len(identifiers))], true
+	}
+	i := slices.Index(identifiers, "Values")
+	if i < 0 {
+		return nil, false
+	}
+	return identifiers[i+1:], true
+}
+
+// command notes what a call reads: functions that look for a key read nothing else.
+func (t *templates) command(c *parse.CommandNode) {
+	name := ""
+	if function, ok := c.Args[0].(*parse.IdentifierNode); ok {
+		name = function.Ident
+	}
+	args := c.Args
+	switch name {
+	case "index":
+		if len(args) >= 3 {
+			args = t.lookup(args, args[1], args[2:])
+		}
+	case "get", "hasKey", "set":
+		if len(args) >= 3 {
+			args = t.lookup(args, args[1], args[2:3])
+		}
+	case "dig":
+		if len(args) >= 4 {
+			args = t.lookup(args, args[len(args)-1], args[1:len(args)-2])
+		}
+	case "dict":
+		t.dict(args[1:])
+		return
+	case "tpl":
+		t.tpl = true
+	case "include":
+		t.includes(args)
+	}
+	for _, arg := range args {
+		t.node(arg)
+	}
+}
+
+// lookup notes keys that are looked for in values, and returns what else the call reads.
+func (t *templates) lookup(args []parse.Node, in parse.Node, keys []parse.Node) []parse.Node {
+	at, ok := valuesPath(in)
+	if !ok {
+		return args
+	}
+	at = slices.Clone(at)
+	rest := []parse.Node{}
+	for _, arg := range args {
+		if arg != in && !slices.Contains(keys, arg) {
+			rest = append(rest, arg)
+		}
+	}
+	for i, key := range keys {
+		text, ok := key.(*parse.StringNode)
+		if !ok {
+			rest = append(rest, keys[i:]...)
+			break
+		}
+		at = append(at, text.Text)
+	}
+	t.reads.add(at...)
+	return rest
+}
+
+// dict makes a context for another template: .Values in it is what that one reads as .Values.
+func (t *templates) dict(args []parse.Node) {
+	for i := 0; i < len(args); i++ {
+		if key, ok := args[i].(*parse.StringNode); ok && key.Text == "Values" && i+1 < len(args) {
+			i++ // what else is given as .Values has been read before
+			if at, isValues := valuesPath(args[i]); isValues && len(at) == 0 {
+				continue
+			}
+		}
+		t.node(args[i])
+	}
+}
+
+// includes notes when another chart's files may be executed: the name of a file is computed, as a rule from those of the own
+// chart.
+func (t *templates) includes(args []parse.Node) {
+	if len(args) < 2 {
+		return
+	}
+	if text, ok := args[1].(*parse.StringNode); ok {
+		t.foreign = t.foreign || strings.Contains(text.Text, "/")
+		return
+	}
+	t.foreign = t.foreign || !strings.Contains(args[1].String(), ".Template.BasePath")
+}
+
+// readers are all templates of a chart and its subcharts.
+type readers struct {
+	named  *templates
+	own    map[*chart.Chart]*templates
+	broken bool
+}
+
+// readersOf parses the templates of a chart and its subcharts.
+func readersOf(ch *chart.Chart) *readers {
+	r := &readers{named: &templates{reads: &reads{}}, own: map[*chart.Chart]*templates{}}
+	r.parse(ch, ch.Name())
+	return r
+}
+
+func (r *readers) parse(ch *chart.Chart, dir string) {
+	own := &templates{reads: &reads{}}
+	r.own[ch] = own
+	for _, t := range ch.Templates {
+		if !parseTemplate(path.Join(dir, t.Name), string(t.Data), r.named, own) {
+			r.broken = true
+		}
+	}
+	for _, sub := range ch.Dependencies() {
+		r.parse(sub, path.Join(dir, "charts", sub.Name()))
+	}
+}
+
+// tpl reports whether a template executes texts.
+func (r *readers) tpl() bool {
+	return r.named.tpl || slices.ContainsFunc(slices.Collect(maps.Values(r.own)), func(t *templates) bool { return t.tpl })
+}
+
+// foreign reports whether charts may execute each other's files.
+func (r *readers) foreign() bool {
+	return r.named.foreign || slices.ContainsFunc(slices.Collect(maps.Values(r.own)), func(t *templates) bool { return t.foreign })
+}
+
+// all sums up what is read of the values of a chart: by its templates, by those of its subcharts in their sections, and by
+// Chart.yaml. texts are those that tpl may execute. Nothing is known of a chart that cannot be parsed.
+func (r *readers) all(ch *chart.Chart, texts []string) *reads {
+	sum := &reads{}
+	everywhere := &templates{reads: &reads{}}
+	everywhere.reads.merge(r.named.reads)
+	if r.tpl() {
+		r.execute(texts, everywhere)
+	}
+	if r.foreign() {
+		for _, own := range r.own {
+			everywhere.reads.merge(own.reads)
+		}
+	}
+	if r.broken {
+		everywhere.reads.add()
+	}
+	r.sum(ch, everywhere.reads, sum, nil)
+	return sum
+}
+
+// execute reads texts that are templates: in values, and in files of charts.
+func (r *readers) execute(texts []string, into *templates) {
+	if len(texts) > maxTexts {
+		into.reads.add()
+	}
+	for own := range r.own {
+		for _, f := range own.Files {
+			text := string(f.Data)
+			if isProse(f.Name) || !strings.Contains(text, "{{") || !strings.Contains(text, "Values") {
+				continue
+			}
+			if !parseTemplate("file", text, into, into) {
+				into.reads.add()
+			}
+		}
+	}
+	for _, text := range texts[:min(len(texts), maxTexts)] {
+		if strings.Contains(text, "Values") && !parseTemplate("value", text, into, into) {
+			into.reads.add()
+		}
+	}
+}
+
+// isProse reports files that no template executes: they explain the chart to people, are definitions, or try it.
+func isProse(name string) bool {
+	first, _, _ := strings.Cut(name, "/")
+	return slices.Contains([]string{".md", ".gotmpl"}, path.Ext(name)) || slices.Contains([]string{"crds", "ci", "unittests", "tests"}, first)
+}
+
+// sum adds what is read of the values of one chart, which lie at a place.
+func (r *readers) sum(ch *chart.Chart, everywhere, into *reads, at []string) {
+	into.merge(everywhere, at...)
+	if own := r.own[ch]; own != nil {
+		into.merge(own.reads, at...)
+	}
+	into.add(append(slices.Clip(at), "global")...)
+	into.add(append(slices.Clip(at), "tags")...)
+	for _, d := range ch.Metadata.Dependencies {
+		if d == nil {
+			continue
+		}
+		for condition := range strings.SplitSeq(d.Condition, ",") {
+			if condition = strings.TrimSpace(condition); condition != "" {
+				into.add(append(slices.Clip(at), strings.Split(condition, ".")...)...)
+			}
+		}
+		if len(d.ImportValues) > 0 {
+			into.add(append(slices.Clip(at), sectionOf(d))...)
+		}
+	}
+	for _, sub := range ch.Dependencies() {
+		for _, section := range sections(ch, sub) {
+			r.sum(sub, everywhere, into, append(slices.Clip(at), section))
+		}
+	}
+}
+
+func sectionOf(d *chart.Dependency) string {
+	if d.Alias != "" {
+		return d.Alias
+	}
+	return d.Name
+}
+
+// sections are the names under which a chart has the values of a subchart.
+func sections(ch, sub *chart.Chart) []string {
+	var names []string
+	for _, d := range ch.Metadata.Dependencies {
+		if d != nil && d.Name == sub.Name() {
+			names = append(names, sectionOf(d))
+		}
+	}
+	if len(names) == 0 {
+		names = []string{sub.Name()}
+	}
+	return names
+}

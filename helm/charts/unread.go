@@ -1,0 +1,167 @@
+package charts
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// Unread is a value that a person has set and that nothing reads: no template of the chart or of a subchart.
+type Unread struct {
+	Path string // in the merged values of the module, like podinfo.replicas
+	// Key is the last element of Path, and Known what is read next to it: what may have been meant.
+	Key   string
+	Known []string
+	// Hint is what to do when the whole section does not arrive; empty otherwise.
+	Hint string
+}
+
+// maxUnread bounds what is reported of one chart.
+const maxUnread = 20
+
+// Unread looks for values that reach nothing: of the section of the module, as a person has set it, and of the sections of
+// subcharts in the values.yaml of a chart that is the module. merged are all values of the module: texts in them may be templates.
+// What is not certain is left out.
+func (c *Chart) Unread(section any, merged map[string]any) []Unread {
+	key := c.module.Key
+	c.reading.Do(func() { c.readers = readersOf(c.chart) })
+	all := c.readers.all(c.chart, textsIn([]any{merged, c.chart.Values}))
+	top := all
+	if c.inner { // the section is the values of the chart
+		top = &reads{below: map[string]*reads{key: all}}
+	}
+	u := &unread{known: c.defaults()}
+	if section != nil && !c.missesSection(u, top, section) {
+		u.walk(top, u.known, section, []string{key})
+	}
+	if !c.inner {
+		for _, sub := range c.chart.Dependencies() {
+			for _, name := range sections(c.chart, sub) {
+				if own, ok := c.chart.Values[name]; ok && name != key {
+					u.walk(top, u.known, own, []string{name})
+				}
+			}
+		}
+	}
+	slices.SortFunc(u.found, func(a, b Unread) int { return strings.Compare(a.Path, b.Path) })
+	return u.found[:min(len(u.found), maxUnread)]
+}
+
+// unread collects.
+type unread struct {
+	known map[string]any // defaults of the charts in their sections
+	found []Unread
+}
+
+// walk compares set values with what is read, and with defaults: what a chart has a default for is no mistake.
+func (u *unread) walk(r *reads, known, set any, at []string) {
+	element := at[len(at)-1]
+	next := r.below[element]
+	defaults, _ := known.(map[string]any)
+	below, isDefault := defaults[element]
+	fields, isMap := set.(map[string]any)
+	switch {
+	case r.whole || next != nil && (next.whole || !isMap):
+		return
+	case isDefault && (next == nil || !isMap):
+		return
+	case next == nil:
+		u.add(r, at, "")
+		return
+	}
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		u.walk(next, below, fields[key], append(slices.Clip(at), key))
+	}
+}
+
+func (u *unread) add(r *reads, at []string, hint string) {
+	u.found = append(u.found, Unread{
+		Path: strings.TrimPrefix(strings.Join(dotted(at), ""), "."), Key: at[len(at)-1], Known: slices.Sorted(maps.Keys(r.below)), Hint: hint,
+	})
+}
+
+// missesSection reports a section of which nothing arrives, and says where the chart reads its values.
+func (c *Chart) missesSection(u *unread, top *reads, section any) bool {
+	key := c.module.Key
+	fields, isMap := section.(map[string]any)
+	_, isDefault := u.known[key]
+	switch {
+	case top.below[key] != nil:
+		return false
+	case top.whole || isDefault || isMap && len(fields) == 0:
+		return true
+	}
+	const way = "; put the chart as it is into the directory chart/ of the module: then the section %s is what it reads"
+	hint := "no template reads .Values." + key
+	if len(c.chart.Dependencies()) > 0 {
+		sub := c.chart.Dependencies()[0]
+		hint = fmt.Sprintf("the subchart %s gets the section %s, which only a values.yaml can have"+way, sub.Name(), sections(c.chart, sub)[0], key)
+	}
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if top.below[field] != nil && field != "global" && field != "tags" {
+			hint = fmt.Sprintf("the chart reads .Values.%s, not .Values.%s.%s"+way, field, key, field, key)
+			break
+		}
+	}
+	u.add(&reads{}, []string{key}, hint)
+	return true
+}
+
+// defaults are what the values.yaml of charts say, in the place where they are in the values of the module. Those of a chart
+// that is the module are the module's own words, and no default.
+func (c *Chart) defaults() map[string]any {
+	if c.inner {
+		return map[string]any{c.module.Key: defaultsOf(c.chart)}
+	}
+	return defaultsBelow(c.chart)
+}
+
+func defaultsOf(ch *chart.Chart) map[string]any { return laid(defaultsBelow(ch), ch.Values) }
+
+func defaultsBelow(ch *chart.Chart) map[string]any {
+	all := map[string]any{}
+	for _, sub := range ch.Dependencies() {
+		for _, name := range sections(ch, sub) {
+			all[name] = defaultsOf(sub)
+		}
+	}
+	return all
+}
+
+// laid are maps with the keys of both.
+func laid(below, above map[string]any) map[string]any {
+	all := maps.Clone(below)
+	for key, value := range above {
+		lower, ok1 := all[key].(map[string]any)
+		upper, ok2 := value.(map[string]any)
+		switch {
+		case ok1 && ok2:
+			all[key] = laid(lower, upper)
+		case !ok1:
+			all[key] = value
+		}
+	}
+	return all
+}
+
+// textsIn collects texts that may be templates.
+func textsIn(value any) (texts []string) {
+	switch v := value.(type) {
+	case string:
+		if strings.Contains(v, "{{") {
+			return []string{v}
+		}
+	case []any:
+		for _, element := range v {
+			texts = append(texts, textsIn(element)...)
+		}
+	case map[string]any:
+		for _, field := range v {
+			texts = append(texts, textsIn(field)...)
+		}
+	}
+	return texts
+}

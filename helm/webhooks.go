@@ -1,0 +1,66 @@
+package helm
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"regexp"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+)
+
+// webhookTimeout bounds the question whose webhook has failed.
+const webhookTimeout = 5 * time.Second
+
+// failedWebhook is the advice for a write that the API server has refused because it could not call an admission webhook: who
+// brought the webhook. It is empty for all other errors. Without the permission to list the configurations only the webhook
+// is named.
+func (c *Client) failedWebhook(ctx context.Context, text string) string {
+	found := regexp.MustCompile(`failed calling webhook \\?"([^"\\]+)\\?"`).FindStringSubmatch(text)
+	if found == nil {
+		return ""
+	}
+	const way = "; wait until the Pods of its service run, or disable the module, which takes the webhook away"
+	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
+	defer cancel()
+	client, err := dynamic.NewForConfig(c.over(c.transport))
+	if err != nil {
+		return ""
+	}
+	for _, kind := range []string{"Validating", "Mutating"} {
+		resource := map[string]string{"Validating": "validatingwebhookconfigurations", "Mutating": "mutatingwebhookconfigurations"}[kind]
+		list, err := client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			continue
+		}
+		for _, configuration := range list.Items {
+			if !hasWebhook(configuration, found[1]) {
+				continue
+			}
+			who := fmt.Sprintf("the webhook %s is in %sWebhookConfiguration %s", found[1], kind, configuration.GetName())
+			them := configuration.GetAnnotations()
+			if them[ownerName] == "" {
+				return who + ", which is not of a module; make its service answer, or delete it"
+			}
+			if in := them[ownerNamespace]; cmp.Or(in, c.options.Namespace) != c.options.Namespace && configuration.GetLabels()[MarkLabel] == "" {
+				return fmt.Sprintf("%s of release %s in namespace %s; make its service answer, or uninstall that release", who, them[ownerName], in)
+			}
+			return who + ", which module " + cmp.Or(configuration.GetLabels()[MarkLabel], them[ownerName]) + " brought" + way
+		}
+	}
+	return "make the service of webhook " + found[1] + " answer, or delete its configuration"
+}
+
+func hasWebhook(configuration unstructured.Unstructured, name string) bool {
+	webhooks, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
+	for _, w := range webhooks {
+		if fields, _ := w.(map[string]any); fields["name"] == name {
+			return true
+		}
+	}
+	return false
+}
