@@ -35,6 +35,25 @@ type assignment struct {
 	release bool
 }
 
+// attemptFailed notes a failed attempt. The queue goes on without a task that parks.
+func (o *owner) attemptFailed(a assignment, at supervisor.Attempt) {
+	t := a.Task
+	o.noteFailure(t, at)
+	if a.failed != nil {
+		a.failed(at)
+	}
+	o.failedWaiting(a, at)
+	switch parks := a.parks || a.release && helm.IsAway(at.Err); {
+	case o.parked[t.ID] || at.Final || helm.IsWaiting(at.Err) && !parks:
+	case parks:
+		o.program.notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules go on: %s", t, forEverybody(at.Err))})
+		o.log.Warn("module is parked: it is retried outside of the queue, the others go on")
+		o.park(a)
+	default:
+		o.program.waits(t)
+	}
+}
+
 // start gives a task to a run. The queue hears of its end exactly once.
 func (o *owner) start(ctx actor.Context, a assignment) {
 	t := a.Task
@@ -57,22 +76,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 				a.succeeded(ctx, result)
 			}
 		},
-		Failed: func(at supervisor.Attempt) {
-			o.noteFailure(t, at)
-			if a.failed != nil {
-				a.failed(at)
-			}
-			o.failedWaiting(a, at)
-			switch parks := a.parks || a.release && helm.IsAway(at.Err); {
-			case o.parked[t.ID] || at.Final || helm.IsWaiting(at.Err) && !parks:
-			case parks:
-				o.program.notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules go on: %s", t, forEverybody(at.Err))})
-				o.log.Warn("module is parked: it is retried outside of the queue, the others go on")
-				o.park(a)
-			default:
-				o.program.waits(t)
-			}
-		},
+		Failed: func(at supervisor.Attempt) { o.attemptFailed(a, at) },
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			o.unqueued(t)
 			if a.release {

@@ -347,7 +347,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		}
 		rel, err = a.upgradeLast()
 	}
-	if err = a.waited(err); err != nil {
+	if err := a.waited(err); err != nil {
 		return Outcome{}, err
 	}
 	if last, _ := a.store.state.Last(); last.Status != release.StatusDeployed {

@@ -174,16 +174,8 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 	u.Timeout = op.client.options.Timeout
 	u.IgnoreNotFound = true
 	u.DisableHooks = !hooks || op.client.dry != nil
-	if last.Status != release.StatusUninstalled && len(others) > 0 {
-		objects, err := manifest.Parse(newest.Manifest)
-		if err != nil {
-			return err
-		}
-		var kept []Object
-		for _, o := range objects {
-			kept = append(kept, manifest.Of(o))
-		}
-		if err := op.removeLeftovers(others, kept, spareNothing); err != nil {
+	if last.Status != release.StatusUninstalled {
+		if err := op.removeDropped(others, newest); err != nil {
 			return err
 		}
 	}
@@ -196,6 +188,22 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 		return op.waited(errors.Join(append([]error{err}, k.undeleted...)...))
 	}
 	return nil
+}
+
+// removeDropped deletes the objects of older manifests that the newest revision has no longer.
+func (op *operation) removeDropped(others []string, newest *release.Release) error {
+	if len(others) == 0 {
+		return nil
+	}
+	objects, err := manifest.Parse(newest.Manifest)
+	if err != nil {
+		return err
+	}
+	var kept []Object
+	for _, o := range objects {
+		kept = append(kept, manifest.Of(o))
+	}
+	return op.removeLeftovers(others, kept, spareNothing)
 }
 
 // goOnDeleting goes on with the hooks of an uninstall that did not wait for their end. What other operations have left

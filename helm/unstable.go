@@ -68,10 +68,11 @@ func buildOf() string {
 	return ""
 }
 
-// unequal reports an upgrade whose only reason is that the same inputs gave another manifest.
+// unequal reports an upgrade whose only reason is that the same inputs gave another manifest. A revision that has
+// failed, or whose Helm hook waits, is another reason.
 func (a *apply) unequal() bool {
 	last, ok := a.store.state.Last()
-	return ok && last.Checksum != "" && last.Checksum != a.manifest.checksum && last.labels[InputsLabel] == a.manifest.inputs &&
+	return ok && last.Status == release.StatusDeployed && last.Checksum != "" && last.Checksum != a.manifest.checksum && last.labels[InputsLabel] == a.manifest.inputs &&
 		len(a.absent) == 0 && len(a.module.Drifted) == 0
 }
 

@@ -49,11 +49,12 @@ func render(ctx context.Context, m addons.Module, merged map[string]any) (r rend
 	}
 	var errs []error
 	for _, d := range documents {
-		if d.Err != nil {
+		switch {
+		case d.Err != nil:
 			errs = append(errs, d.Err)
-		} else if d.Hook {
+		case d.Hook:
 			r.hooks = append(r.hooks, slices.DeleteFunc(d.Objects, isTest)...)
-		} else {
+		default:
 			r.objects = append(r.objects, d.Objects...)
 		}
 	}

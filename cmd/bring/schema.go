@@ -75,7 +75,7 @@ func shortTypes(text string) string {
 }
 
 // taking is the text of a schema that can be used, and has nothing against some values.
-func taking(tree map[string]any, defaults map[string]any) (string, bool) {
+func taking(tree, defaults map[string]any) (string, bool) {
 	text, err := values.YAML(tree)
 	if err != nil {
 		return "", false

@@ -1,6 +1,7 @@
 package bring
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -31,7 +32,7 @@ func judge(t *testing.T, c *fetch.Chart, given string) string {
 		t.Fatal(err)
 	}
 	if merged, _ := values.YAML(section.Merged()); tree != nil {
-		if want, _ := values.YAML(tree); string(merged) != string(want) {
+		if want, _ := values.YAML(tree); !bytes.Equal(merged, want) {
 			t.Errorf("the schema changes values:\n%s", merged)
 		}
 	}

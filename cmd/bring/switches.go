@@ -1,6 +1,7 @@
 package bring
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -138,7 +139,7 @@ func nested(given string, own map[string]any) (string, error) {
 	}
 	if tree, err := values.ParseYAML([]byte("a:\n" + moved.String())); err == nil {
 		below, _ := tree.(map[string]any)
-		if got, err := values.YAML(below["a"]); err == nil && string(got) == string(want) {
+		if got, err := values.YAML(below["a"]); err == nil && bytes.Equal(got, want) {
 			return moved.String(), nil
 		}
 	}

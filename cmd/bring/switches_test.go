@@ -1,6 +1,7 @@
 package bring
 
 import (
+	"bytes"
 	"strings"
 	"testing"
 
@@ -34,7 +35,7 @@ sub: {enabled: true, deep: {deeper: {deepest: {replicas: 1}}}}
 	}
 	tree := parsed(t, text)
 	got, _ := values.YAML(tree["web"])
-	if want, _ := values.YAML(parsed(t, given)); string(got) != string(want) {
+	if want, _ := values.YAML(parsed(t, given)); !bytes.Equal(got, want) {
 		t.Errorf("the values became\n%s", got)
 	}
 	if _, err := valuesFile("web", "web", defaults, "[1]"); err == nil {

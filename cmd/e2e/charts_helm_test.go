@@ -95,6 +95,10 @@ func newForeignChart(t testing.TB, name, dir string) *foreignChart {
 	}
 	c.version = ch.Metadata.Version
 	c.rendered, _ = renderAlone(c) // a chart may need a cluster for that
+	// Definitions of subcharts that are off are none.
+	if err := chartutil.ProcessDependenciesWithMerge(ch, chartutil.CoalesceTables(map[string]any{}, c.values)); err != nil {
+		return c // Helm says why
+	}
 	for _, crd := range ch.CRDObjects() {
 		c.provides = append(c.provides, kindsDefined(string(crd.File.Data))...)
 	}
@@ -149,6 +153,13 @@ func idsOf(text string) []string {
 	}
 	slices.Sort(ids)
 	return ids
+}
+
+// stockHelm is the Helm library on the cluster of a test.
+type stockHelm struct {
+	*house
+	*stockShared
+	capabilities *chartutil.Capabilities
 }
 
 // takes reports whether Helm renders a chart, and looks for a value that a person may change: one that changes
@@ -260,13 +271,6 @@ func newStockShared(config *rest.Config) (*stockShared, error) {
 	return &stockShared{rest: config, cached: cached, mapper: restmapper.NewDeferredDiscoveryRESTMapper(cached)}, nil
 }
 
-// stockHelm is the Helm library on the cluster of a test.
-type stockHelm struct {
-	*house
-	*stockShared
-	capabilities *chartutil.Capabilities
-}
-
 func newStockHelm(h *house, config *rest.Config) *stockHelm {
 	h.t.Helper()
 	shared, err := newStockShared(config)
@@ -366,7 +370,7 @@ func (s *stockHelm) recorded(c *foreignChart) (*release.Release, error) {
 }
 
 // compare notes where our record differs from what Helm renders, which is render called twice.
-func (s *stockHelm) compare(c *foreignChart, what string, first, second string) {
+func (s *stockHelm) compare(c *foreignChart, what, first, second string) {
 	s.t.Helper()
 	ours, err := s.recorded(c)
 	if err != nil {
@@ -434,24 +438,55 @@ func inOrder(all []*foreignChart) {
 	})
 }
 
-// withoutConflicts divides charts into groups without two that make the same object.
+// withoutConflicts divides charts into groups without two that make the same object, and without one whose webhooks
+// refuse objects of another: nobody serves them.
 func withoutConflicts(all []*foreignChart) (groups [][]*foreignChart) {
-	var made []map[string]bool
 	for _, c := range all {
-		ids := c.claims()
-		place := slices.IndexFunc(made, func(taken map[string]bool) bool {
-			return !slices.ContainsFunc(ids, func(id string) bool { return taken[id] })
+		place := slices.IndexFunc(groups, func(group []*foreignChart) bool {
+			return !slices.ContainsFunc(group, func(other *foreignChart) bool {
+				return overlap(c.claims(), other.claims()) || overlap(c.guards(), other.resources()) || overlap(c.resources(), other.guards())
+			})
 		})
 		if place < 0 {
-			place = len(groups)
-			groups, made = append(groups, nil), append(made, map[string]bool{})
+			place, groups = len(groups), append(groups, nil)
 		}
 		groups[place] = append(groups[place], c)
-		for _, id := range ids {
-			made[place][id] = true
-		}
 	}
 	return groups
+}
+
+func overlap(some, others []string) bool {
+	return slices.ContainsFunc(some, func(s string) bool { return slices.Contains(others, s) })
+}
+
+// guards are the resources that the webhooks of a chart are asked about, as group/plural.
+func (c *foreignChart) guards() (all []string) {
+	for _, o := range objectsOf(c.rendered) {
+		webhooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
+		for _, webhook := range webhooks {
+			fields, _ := webhook.(map[string]any)
+			rules, _, _ := unstructured.NestedSlice(fields, "rules")
+			for _, rule := range rules {
+				fields, _ := rule.(map[string]any)
+				groups, _, _ := unstructured.NestedStringSlice(fields, "apiGroups")
+				resources, _, _ := unstructured.NestedStringSlice(fields, "resources")
+				for _, group := range groups {
+					for _, resource := range resources {
+						all = append(all, group+"/"+resource)
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// resources are those of the objects of a chart, as far as plurals are regular.
+func (c *foreignChart) resources() (all []string) {
+	for _, o := range objectsOf(c.rendered) {
+		all = append(all, o.GroupVersionKind().Group+"/"+strings.ToLower(o.GetKind())+"s")
+	}
+	return all
 }
 
 // claims are the objects and kinds that only one chart of a cluster can make.

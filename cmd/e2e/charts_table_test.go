@@ -22,12 +22,7 @@ const (
 // row is the line of a chart in the table.
 func (c *foreignChart) row() string {
 	result := asWithHelm
-	var know []string
-	for _, note := range c.notes {
-		if note != "" {
-			know = append(know, note)
-		}
-	}
+	know := slices.Clone(c.notes)
 	switch {
 	case c.refused != "":
 		result, know = refusedToo, []string{c.refused}
@@ -110,7 +105,7 @@ func TestTableOfCharts(t *testing.T) {
 // What goes wrong is shown in one cell, whatever signs it has.
 func TestRowOfAChart(t *testing.T) {
 	for want, c := range map[string]*foreignChart{
-		"| a | 1.0.0 | runs as with Helm |  |\n":                   {name: "a", version: "1.0.0", notes: []string{""}},
+		"| a | 1.0.0 | runs as with Helm |  |\n":                   {name: "a", version: "1.0.0"},
 		"| a | 1.0.0 | differs | keeps x; line 1 is \"a / b\" |\n": {name: "a", version: "1.0.0", notes: []string{"keeps x"}, problems: []string{"line 1 is\n\"a | b\""}},
 		"| a | 1.0.0 | refused by Helm, too | no such value |\n":   {name: "a", version: "1.0.0", notes: []string{"keeps x"}, refused: "no such value"},
 	} {

@@ -39,6 +39,9 @@ const chartsVariable = "CHARTS"
 // switched off leaves what Helm leaves, and can be switched on again. The charts of testdata/charts and of
 // helm/testdata/foreign are ours, and have the constructs that public charts use.
 func TestForeignCharts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("needs an API server")
+	}
 	dir := os.Getenv(chartsVariable)
 	var all []*foreignChart
 	if dir != "" {
@@ -166,6 +169,7 @@ func newChartsPlay(h *house, cluster *devclustertest.Cluster, group []*foreignCh
 		if !p.helm.takes(c) {
 			continue
 		}
+		p.makeNamespaces(c)
 		p.charts = append(p.charts, c)
 		p.vendor(c, 10*(i+1))
 		flags[c.key+"Enabled"] = true
@@ -176,6 +180,27 @@ func newChartsPlay(h *house, cluster *devclustertest.Cluster, group []*foreignCh
 	}
 	h.write("modules/values.yaml", yamlOf(flags))
 	return p
+}
+
+// makeNamespaces makes the namespaces that objects of a chart name, as a person must do for Helm.
+func (p *chartsPlay) makeNamespaces(c *foreignChart) {
+	p.t.Helper()
+	text, err := p.helm.install(c, c.values)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	for _, o := range objectsOf(text) {
+		name := o.GetNamespace()
+		if name == "" || name == c.namespace {
+			continue
+		}
+		_, err := p.client.CoreV1().Namespaces().Create(p.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		if err == nil {
+			c.note("needs the namespace %s", name)
+		} else if !apierrors.IsAlreadyExists(err) {
+			p.t.Fatal(err)
+		}
+	}
 }
 
 func (p *chartsPlay) start() {
@@ -339,7 +364,9 @@ func (p *chartsPlay) install() {
 		if c.byChance = sumOf(first) != sumOf(second); c.byChance {
 			c.note("renders something else each time, and has a revision after each change of an input")
 		}
-		c.note("%s", hooksOf(first))
+		if jobs := hooksOf(first); jobs != "" {
+			c.note("waits for its hooks: %s", jobs)
+		}
 	}
 }
 
@@ -366,10 +393,7 @@ func hooksOf(rel *release.Release) string {
 			jobs = append(jobs, hook.Kind+" "+hook.Name)
 		}
 	}
-	if len(jobs) == 0 {
-		return ""
-	}
-	return "waits for its hooks: " + strings.Join(jobs, ", ")
+	return strings.Join(jobs, ", ")
 }
 
 // restart starts the operator again, which makes no revision. What a chart renders by chance is applied when an
