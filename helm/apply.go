@@ -50,6 +50,9 @@ const (
 	Installed Action = "installed"
 	Upgraded  Action = "upgraded"
 	Skipped   Action = "skipped"
+	// Adopted is a release of Helm that is as the module wants it: its newest record got our labels, and nothing else
+	// was written.
+	Adopted Action = "adopted"
 )
 
 // Outcome is what Apply did and why.
@@ -145,6 +148,7 @@ type apply struct {
 	surveyed bool
 	presumed bool   // the objects do not exist, as far as is known
 	store    *store // over the state; the state is store.state
+	adoption
 }
 
 // run takes steps until the release is as it should be. A corrupted record is
@@ -158,8 +162,14 @@ func (a *apply) run() (Outcome, error) {
 		if err := a.readLegacyChecksum(); err != nil {
 			return Outcome{}, err
 		}
+		if err := a.recognise(); err != nil {
+			return Outcome{}, err
+		}
 		step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
-		step, reason = insist(step, reason, a.module.Drifted)
+		step, reason = insist(step, reason+a.differs, a.module.Drifted)
+		if step == StepSkip && a.adopts {
+			return a.adopt()
+		}
 		if step == StepSkip {
 			last, _ := a.store.state.Last()
 			return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
@@ -426,27 +436,4 @@ func (a *apply) drop(c *corruptedError) (err error) {
 		return nil
 	}
 	return err
-}
-
-// readLegacyChecksum understands the checksum of older operators, which counted the tests
-// of the chart, or kept it in the values of the release (H6).
-func (a *apply) readLegacyChecksum() error {
-	last, ok := a.store.state.Last()
-	if ok && last.Checksum == a.manifest.former {
-		a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = a.manifest.checksum })
-	}
-	if !ok || last.Status != release.StatusDeployed || last.labels[ChecksumLabel] != "" {
-		return nil
-	}
-	rel, err := a.store.body(last)
-	var corrupted *corruptedError
-	if errors.As(err, &corrupted) {
-		return nil // the upgrade that follows drops it
-	}
-	if err != nil {
-		return err
-	}
-	sum, _ := rel.Config[legacyChecksumKey].(string)
-	a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = sum })
-	return nil
 }

@@ -40,6 +40,8 @@ type operation struct {
 	merge3 bool
 	// unmarked leaves MarkLabel out, which the objects may lack.
 	unmarked bool
+	// unlabelled leaves Options.Labels out.
+	unlabelled bool
 }
 
 func (c *Client) begin(ctx context.Context, name string) (*operation, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/kube"
@@ -92,10 +93,8 @@ func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, er
 // them to what a person makes of the release, or the checksum among the values of the
 // newest one (H6). A record that cannot be read has no mark.
 func (s *store) ours() (bool, error) {
-	for _, r := range s.state.Revisions {
-		if r.labels[ChecksumLabel] != "" || r.labels[revisionLabel] != "" {
-			return true, nil
-		}
+	if s.marked() {
+		return true, nil
 	}
 	last, ok := s.state.Last()
 	if !ok {
@@ -111,6 +110,11 @@ func (s *store) ours() (bool, error) {
 	}
 	_, ok = rel.Config[legacyChecksumKey]
 	return ok, nil
+}
+
+// marked reports whether a revision has our labels.
+func (s *store) marked() bool {
+	return slices.ContainsFunc(s.state.Revisions, func(r Revision) bool { return r.labels[ChecksumLabel] != "" || r.labels[revisionLabel] != "" })
 }
 
 // uninstall deletes the objects of the newest revision, and what older ones left.
