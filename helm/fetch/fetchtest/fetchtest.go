@@ -1,0 +1,153 @@
+// Package fetchtest serves charts on loopback, as a chart repository and as a registry do, for tests.
+package fetchtest
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	ocirepository "github.com/google/go-containerregistry/pkg/registry"
+	"golang.org/x/tools/txtar"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/registry"
+	"helm.sh/helm/v3/pkg/repo"
+)
+
+// User and Password are what protected servers want.
+const (
+	User     = "somebody"
+	Password = "open sesame"
+)
+
+// Dir writes the files of a txtar archive to a directory.
+func Dir(t testing.TB, archive string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, f := range txtar.Parse([]byte(archive)).Files {
+		path := filepath.Join(dir, filepath.FromSlash(f.Name))
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, f.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// Pack packs headers, each with its content, as they are.
+func Pack(t testing.TB, entries ...Entry) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	packed := gzip.NewWriter(&out)
+	archive := tar.NewWriter(packed)
+	for _, e := range entries {
+		header := e.Header
+		header.Size, header.Mode = int64(len(e.Data)), 0o644
+		if err := archive.WriteHeader(&header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := archive.Write(e.Data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := packed.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// Entry is a file of an archive.
+type Entry struct {
+	tar.Header
+	Data []byte
+}
+
+// Chart packs the files of a txtar archive, as 'helm package' does, below the name of the chart.
+func Chart(t testing.TB, name, archive string) []byte {
+	t.Helper()
+	var entries []Entry
+	for _, f := range txtar.Parse([]byte(archive)).Files {
+		entries = append(entries, Entry{tar.Header{Name: name + "/" + f.Name, Typeflag: tar.TypeReg}, f.Data})
+	}
+	return Pack(t, entries...)
+}
+
+// protected refuses everybody else.
+func protected(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if user, password, _ := r.BasicAuth(); user != User || password != Password {
+			w.Header().Set("WWW-Authenticate", `Basic realm="charts"`)
+			http.Error(w, "who are you?", http.StatusUnauthorized)
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}
+
+func serve(t testing.TB, h http.Handler, secret bool) string {
+	t.Helper()
+	if secret {
+		h = protected(h)
+	}
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+// Repository serves archives, and the index of a chart repository over them. It returns its URL.
+func Repository(t testing.TB, secret bool, archives ...[]byte) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, data := range archives {
+		c, err := loader.LoadArchive(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, c.Name()+"-"+c.Metadata.Version+".tgz"), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	index, err := repo.IndexDirectory(dir, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	index.SortEntries()
+	if err := index.WriteFile(filepath.Join(dir, "index.yaml"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return serve(t, http.FileServer(http.Dir(dir)), secret)
+}
+
+// Registry serves archives as artifacts of a registry without TLS. It returns the address below which the charts
+// are: oci://HOST/charts.
+func Registry(t testing.TB, secret bool, archives ...[]byte) string {
+	t.Helper()
+	host := strings.TrimPrefix(serve(t, ocirepository.New(ocirepository.Logger(log.New(io.Discard, "", 0))), secret), "http://")
+	client, err := registry.NewClient(registry.ClientOptPlainHTTP(), registry.ClientOptBasicAuth(User, Password),
+		registry.ClientOptCredentialsFile(filepath.Join(t.TempDir(), "registry.json")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, data := range archives {
+		c, err := loader.LoadArchive(bytes.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := client.Push(data, host+"/charts/"+c.Name()+":"+c.Metadata.Version); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return "oci://" + host + "/charts"
+}

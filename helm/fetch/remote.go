@@ -1,0 +1,282 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"helm.sh/helm/v3/pkg/downloader"
+	"helm.sh/helm/v3/pkg/getter"
+	"helm.sh/helm/v3/pkg/registry"
+	"helm.sh/helm/v3/pkg/repo"
+)
+
+const (
+	// maxDownload bounds what one connection brings, in bytes: Helm keeps an answer in memory, however long it is. The
+	// index of a large repository has 30 MiB.
+	maxDownload = 128 << 20
+	// patience bounds one download, as Helm does.
+	patience = 2 * time.Minute
+)
+
+// entryOf is a repository by its URL: what 'helm repo add' knows of it, with the credentials of the request above.
+func (f *fetcher) entryOf(address string) *repo.Entry {
+	entry := &repo.Entry{URL: address}
+	if known, err := repo.LoadFile(f.settings.RepositoryConfig); err == nil {
+		for _, e := range known.Repositories {
+			if strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(address, "/") {
+				entry = e
+			}
+		}
+	}
+	return f.overlaid(entry)
+}
+
+// named is a repository by the name that 'helm repo add' gave it.
+func (f *fetcher) named(name string) (*repo.Entry, error) {
+	known, err := repo.LoadFile(f.settings.RepositoryConfig)
+	if err != nil && !os.IsNotExist(rootCause(err)) {
+		return nil, err
+	}
+	if known != nil {
+		if entry := known.Get(name); entry != nil && entry.URL != "" {
+			return f.overlaid(entry), nil
+		}
+	}
+	return nil, fmt.Errorf("there is no repository %s: 'helm repo add %s URL', or give its URL with --repo", name, name)
+}
+
+func rootCause(err error) error {
+	for {
+		below := errors.Unwrap(err)
+		if below == nil {
+			return err
+		}
+		err = below
+	}
+}
+
+// overlaid is an entry with what the request says.
+func (f *fetcher) overlaid(entry *repo.Entry) *repo.Entry {
+	e := *entry
+	for field, value := range map[*string]string{&e.Username: f.Username, &e.Password: f.Password, &e.CAFile: f.CAFile, &e.CertFile: f.CertFile, &e.KeyFile: f.KeyFile} {
+		if value != "" {
+			*field = value
+		}
+	}
+	e.PassCredentialsAll = e.PassCredentialsAll || f.PassCredentials
+	e.InsecureSkipTLSverify = e.InsecureSkipTLSverify || f.InsecureSkipTLS
+	return &e
+}
+
+// fromRepository downloads a chart of a repository, whose index is read anew: 'helm repo update' is not needed.
+func (f *fetcher) fromRepository(entry *repo.Entry, name, version string) (string, error) {
+	getters, err := f.getters(entry)
+	if err != nil {
+		return "", err
+	}
+	entry.Name = "repository"
+	r, err := repo.NewChartRepository(entry, getters)
+	if err != nil {
+		return "", err
+	}
+	r.CachePath = filepath.Join(f.tmp, "cache")
+	file, err := r.DownloadIndexFile()
+	if err != nil {
+		return "", fmt.Errorf("%s is no chart repository, or cannot be reached: %w", shown(entry.URL), hidden(err))
+	}
+	index, err := repo.LoadIndexFile(file)
+	if err != nil {
+		return "", err
+	}
+	found, err := index.Get(name, version)
+	switch {
+	case err != nil && version != "":
+		return "", fmt.Errorf("the repository %s has no chart %s with the version %s", shown(entry.URL), name, version)
+	case err != nil:
+		return "", fmt.Errorf("the repository %s has no chart %s; --devel counts pre-releases, too", shown(entry.URL), name)
+	case len(found.URLs) == 0:
+		return "", fmt.Errorf("the repository %s has no address for %s %s", shown(entry.URL), name, found.Version)
+	}
+	address, err := repo.ResolveReferenceURL(entry.URL, found.URLs[0])
+	if err != nil {
+		return "", err
+	}
+	if registry.IsOCI(address) {
+		return f.fromRegistry(address, "")
+	}
+	archive, err := f.to(address, getters, entry)
+	if err != nil {
+		return "", err
+	}
+	return archive, checkDigest(archive, found.Digest)
+}
+
+// checkDigest compares an archive with what the index says of it, if anything.
+func checkDigest(archive, want string) error {
+	want = strings.TrimPrefix(want, "sha256:")
+	if want == "" {
+		return nil
+	}
+	data, err := readArchive(archive)
+	if err != nil {
+		return err
+	}
+	if got := strings.TrimPrefix(digest(data), "sha256:"); !strings.EqualFold(got, want) {
+		return fmt.Errorf("the archive has the digest sha256:%s, but the index of its repository says sha256:%s", got, want)
+	}
+	return nil
+}
+
+// fromURL downloads an archive by its own address.
+func (f *fetcher) fromURL(address string) (string, error) {
+	entry := f.overlaid(&repo.Entry{URL: address})
+	getters, err := f.getters(entry)
+	if err != nil {
+		return "", err
+	}
+	return f.to(address, getters, entry)
+}
+
+// fromRegistry downloads a chart of a registry. An address with a tag or digest needs no version.
+func (f *fetcher) fromRegistry(ref, version string) (string, error) {
+	entry := f.overlaid(&repo.Entry{URL: ref})
+	transport, err := f.transport(entry)
+	if err != nil {
+		return "", err
+	}
+	options := []registry.ClientOption{
+		registry.ClientOptEnableCache(true),
+		registry.ClientOptCredentialsFile(f.settings.RegistryConfig),
+		registry.ClientOptHTTPClient(&http.Client{Transport: transport, Timeout: patience}),
+		registry.ClientOptBasicAuth(f.Username, f.Password),
+	}
+	if f.PlainHTTP {
+		options = append(options, registry.ClientOptPlainHTTP())
+	}
+	client, err := registry.NewClient(options...)
+	if err != nil {
+		return "", err
+	}
+	f.registry = client
+	d := f.downloader(getter.All(f.settings), getter.WithRegistryClient(client))
+	archive, _, err := d.DownloadTo(ref, version, f.tmp)
+	if err != nil && (strings.Contains(err.Error(), "credential") || strings.Contains(err.Error(), "401")) {
+		host, _, _ := strings.Cut(strings.TrimPrefix(ref, registry.OCIScheme+"://"), "/")
+		err = fmt.Errorf("%w; 'helm registry login %s' or --username and --password let you in", hidden(err), host)
+	}
+	return archive, wrapped(ref, hidden(err))
+}
+
+// to downloads an archive. Credentials go to the host of the repository only, unless they are to be passed to others.
+func (f *fetcher) to(address string, getters getter.Providers, entry *repo.Entry) (string, error) {
+	var options []getter.Option
+	if entry.PassCredentialsAll || sameHost(address, entry.URL) {
+		options = append(options, getter.WithBasicAuth(entry.Username, entry.Password))
+	}
+	archive, _, err := f.downloader(getters, options...).DownloadTo(address, "", f.tmp)
+	return archive, wrapped(address, hidden(err))
+}
+
+func sameHost(a, b string) bool {
+	x, err1 := url.Parse(a)
+	y, err2 := url.Parse(b)
+	return err1 == nil && err2 == nil && x.Scheme == y.Scheme && x.Host == y.Host
+}
+
+// downloader is Helm's, without the repositories of 'helm repo add': it would read the index of each.
+func (f *fetcher) downloader(getters getter.Providers, options ...getter.Option) *downloader.ChartDownloader {
+	d := &downloader.ChartDownloader{
+		Out: new(bytes.Buffer), Keyring: f.Keyring, Getters: getters, Options: options, RegistryClient: f.registry,
+		RepositoryConfig: filepath.Join(f.tmp, "none.yaml"), RepositoryCache: filepath.Join(f.tmp, "cache"),
+	}
+	if f.Verify {
+		d.Verify = downloader.VerifyAlways
+	}
+	return d
+}
+
+// getters are those of Helm and of its plugins; downloads by HTTP are bounded.
+func (f *fetcher) getters(entry *repo.Entry) (getter.Providers, error) {
+	transport, err := f.transport(entry)
+	if err != nil {
+		return nil, err
+	}
+	return getter.All(f.settings, getter.WithTransport(transport), getter.WithTimeout(patience)), nil
+}
+
+// transport is what Helm would make of the TLS files, with connections that are bounded and end with the request.
+func (f *fetcher) transport(entry *repo.Entry) (*http.Transport, error) {
+	config := &tls.Config{InsecureSkipVerify: entry.InsecureSkipTLSverify} //nolint:gosec // a flag of Helm
+	if entry.CertFile != "" && entry.KeyFile != "" {
+		pair, err := tls.LoadX509KeyPair(entry.CertFile, entry.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("client certificate: %w", err)
+		}
+		config.Certificates = []tls.Certificate{pair}
+	}
+	if entry.CAFile != "" {
+		pem, err := os.ReadFile(entry.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("CA file: %w", err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("CA file %s holds no certificate", entry.CAFile)
+		}
+	}
+	dialer := &net.Dialer{Timeout: 30 * time.Second}
+	return &http.Transport{
+		DisableCompression: true, Proxy: http.ProxyFromEnvironment, TLSClientConfig: config,
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			conn, err := dialer.DialContext(ctx, network, address)
+			if err != nil {
+				return nil, err
+			}
+			stop := context.AfterFunc(f.ctx, func() { conn.Close() })
+			return &boundedConn{Conn: conn, left: maxDownload, stop: stop}, nil
+		},
+	}, nil
+}
+
+// boundedConn ends after so many bytes.
+type boundedConn struct {
+	net.Conn
+	left int
+	stop func() bool
+}
+
+// Read implements net.Conn.
+func (c *boundedConn) Read(into []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, fmt.Errorf("more than %d MiB arrived", maxDownload>>20)
+	}
+	n, err := c.Conn.Read(into)
+	c.left -= n
+	return n, err
+}
+
+// Close implements net.Conn.
+func (c *boundedConn) Close() error {
+	c.stop()
+	return c.Conn.Close()
+}
+
+// hidden takes user, password and parameters out of the URL of an error.
+func hidden(err error) error {
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		failed.URL = shown(failed.URL)
+	}
+	return err
+}
