@@ -291,5 +291,12 @@ func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 
 // sectionFor makes the section of a module from what lies on disk.
 func sectionFor(m addons.Module) (*values.Section, error) {
-	return values.NewSection(m.Key, m.Schemas, m.Static...)
+	section, err := values.NewSection(m.Key, m.Schemas, m.Static...)
+	if err != nil {
+		return nil, err
+	}
+	if path, read := m.Defaults(); read != nil {
+		section = section.OverChart(path, read)
+	}
+	return section, nil
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/kube"
 )
 
@@ -32,7 +33,7 @@ func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) err
 	var files []kube.CRDFile
 	sums := map[string][sha256.Size]byte{}
 	for _, m := range modules {
-		dirs = append(dirs, m.Dir)
+		dirs = append(dirs, charts.Root(m.Dir))
 		found, sum := d.subcharts(m)
 		files, sums[m.Name] = append(files, found...), sum
 	}
@@ -67,7 +68,7 @@ func (d *Definitions) ensure(ctx context.Context, files []kube.CRDFile, dirs []s
 func (d *Definitions) subcharts(m helm.Module) (files []kube.CRDFile, sum [sha256.Size]byte) {
 	all := sha256.New()
 	for _, f := range d.releases.SubchartCRDs(m) {
-		files = append(files, kube.CRDFile{Name: filepath.Join(m.Dir, f.Name), Data: f.Data})
+		files = append(files, kube.CRDFile{Name: filepath.Join(charts.Root(m.Dir), f.Name), Data: f.Data})
 		fmt.Fprintf(all, "%s\x00%d\x00%s", f.Name, len(f.Data), f.Data)
 	}
 	all.Sum(sum[:0])

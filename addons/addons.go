@@ -65,6 +65,8 @@ type Module struct {
 	Dir, Root, Base string
 	// EnabledScript is the absolute path of the executable enabled script, or empty (A18).
 	EnabledScript string
+	// File is what module.yaml says (A21).
+	File ModuleFile
 	// Static are the sections of the module in values.yaml files, lowest first (D5: 1, 2).
 	Static []values.Layer
 	// Flags are the opinions of values.yaml files on <key>Enabled, lowest first (E3).

@@ -125,6 +125,14 @@ func (t *Tree) loadModule(m *Module) error {
 	t.adviseOn(m.Schemas, &m.problems)
 	m.EnabledScript, err = t.enabledScript(m)
 	errs = append(errs, err)
+	if m.File, err = ReadModuleFile(m.Dir); err == nil {
+		err = checkChart(m)
+	}
+	errs = append(errs, err)
+	if innerChart(m.Dir) != "" {
+		t.warnUnread(m, doc.Others)
+		m.strange = nil
+	}
 	return errors.Join(errs...)
 }
 

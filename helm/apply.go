@@ -20,8 +20,8 @@ import (
 type Module struct {
 	Name   string         // name of the module, and of its release (H1)
 	Key    string         // key of its section in Values (A6); see H2
-	Dir    string         // directory of the chart
-	Values map[string]any // merged and validated; not changed
+	Dir    string         // of the module; package charts knows where the chart lies in it (A20)
+	Values map[string]any // its section and global, merged and validated; not changed
 	// Gone are objects that News reported since the last Apply. They are applied
 	// again even when they exist: who brought them back, or took the labels off
 	// them, may have changed more (H13).

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 
@@ -197,11 +198,28 @@ func (c *Client) servedIn(text string) string {
 	if found == nil {
 		return ""
 	}
-	versions := c.kinds.VersionsOf(found[1])
+	versions := slices.DeleteFunc(c.kinds.VersionsOf(found[1]), func(version string) bool {
+		return !mayReplace(version, found[2])
+	})
 	if len(versions) == 0 {
 		return ""
 	}
 	return fmt.Sprintf("the API server serves %s in %s: take a chart for this version of Kubernetes, or change the template", found[1], strings.Join(versions, ", "))
+}
+
+// mayReplace is true for two versions of one group, and for groups of Kubernetes itself, which moves its
+// kinds between them. Other kinds of one name have nothing to do with each other.
+func mayReplace(served, asked string) bool {
+	group := func(apiVersion string) string {
+		group, _, found := strings.Cut(apiVersion, "/")
+		if !found {
+			return ""
+		}
+		return group
+	}
+	ofKubernetes := func(group string) bool { return !strings.Contains(group, ".") || strings.HasSuffix(group, ".k8s.io") }
+	a, b := group(served), group(asked)
+	return a == b || ofKubernetes(a) && ofKubernetes(b)
 }
 
 // shorten keeps the beginning and the end of a long text: the name of the

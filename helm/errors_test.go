@@ -142,3 +142,21 @@ func TestNewErrors(t *testing.T) {
 		t.Errorf("error = %v", err)
 	}
 }
+
+func TestMayReplace(t *testing.T) {
+	for _, c := range []struct {
+		served, asked string
+		want          bool
+	}{
+		{"policy/v1", "policy/v1beta1", true},
+		{"networking.k8s.io/v1", "extensions/v1beta1", true},
+		{"v1", "apps/v1", true},
+		{"cert-manager.io/v1", "cert-manager.io/v1alpha2", true},
+		{"other.example.com/v1", "own.example.com/v1", false},
+		{"networking.istio.io/v1", "networking.k8s.io/v1", false},
+	} {
+		if got := mayReplace(c.served, c.asked); got != c.want {
+			t.Errorf("%s in place of %s: %t", c.served, c.asked, got)
+		}
+	}
+}

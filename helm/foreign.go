@@ -1,7 +1,6 @@
 package helm
 
 import (
-	"maps"
 	"slices"
 
 	"helm.sh/helm/v3/pkg/release"
@@ -12,43 +11,14 @@ import (
 
 // What charts of others need that were not written for an operator.
 
-// load loads the chart of a module. Where the module's section is that of a subchart, which somebody has
-// written for Helm, the numbers in it become those that Helm reads from a file: templates ask for their types.
+// load loads the chart of a module, and makes of the module's values those that Helm gets.
 func (c *Client) load(m *Module) (*charts.Chart, error) {
 	loaded, err := c.charts.Load(m.chart())
 	if err != nil {
 		return nil, err
 	}
-	if section, ok := m.Values[m.Key]; ok && loaded.HasSubchart(m.Key) {
-		m.Values = maps.Clone(m.Values)
-		m.Values[m.Key] = numbersOfHelm(section)
-	}
-	return loaded, nil
-}
-
-// numbersOfHelm copies values, with integers as float64. Those that a template would print as 1e+06 stay
-// integers (D4).
-func numbersOfHelm(value any) any {
-	const exponent = 1_000_000
-	switch v := value.(type) {
-	case int64:
-		if -exponent < v && v < exponent {
-			return float64(v)
-		}
-	case []any:
-		list := make([]any, len(v))
-		for i, element := range v {
-			list[i] = numbersOfHelm(element)
-		}
-		return list
-	case map[string]any:
-		fields := make(map[string]any, len(v))
-		for key, field := range v {
-			fields[key] = numbersOfHelm(field)
-		}
-		return fields
-	}
-	return value
+	m.Values, err = loaded.Values(m.Values)
+	return loaded, err
 }
 
 // MarkLabel is on every object of every release, with the name of the module. It is no part of the

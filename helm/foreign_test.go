@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"sigs.k8s.io/yaml"
 
+	"addon-operator/helm/charts"
 	"addon-operator/helm/kinds"
 	"addon-operator/helm/manifest"
 	"addon-operator/testkit/devclustertest"
@@ -58,6 +59,35 @@ func TestForeignCharts(t *testing.T) {
 			t.Cleanup(func() {
 				_ = f.crds().Delete(context.Background(), "things."+groupOf(f.namespace), metav1.DeleteOptions{})
 			})
+			f.playLikeHelm(m)
+		})
+	}
+}
+
+// A chart in chart/ of a module with a dash in its name is what Helm installs of the chart itself: its values
+// are those of the section, global is shared, the names are those of release and chart. A20.
+func TestChartAsItIs(t *testing.T) {
+	for _, name := range []string{"family", "workloads"} {
+		t.Run(name, func(t *testing.T) {
+			archive, err := txtar.ParseFile("testdata/foreign/" + name + ".txtar")
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := start(t)
+			m := Module{Name: "my-" + name, Key: "my" + name, Dir: t.TempDir(), Values: map[string]any{
+				"global":    map[string]any{"domain": "example.org", "shared": int64(1)},
+				"my" + name: map[string]any{"child": map[string]any{"port": int64(9090)}, "global": map[string]any{"own": int64(2)}},
+			}}
+			own := strings.NewReplacer("GROUP", groupOf(f.namespace), "KIND", devclustertest.Kind("Thing"))
+			for _, file := range archive.Files {
+				write(t, m, "chart/"+file.Name, own.Replace(string(file.Data)))
+			}
+			write(t, m, "values.yaml", "my"+name+": {}\nglobal: {domain: example.net}\n")
+			write(t, m, "chart/templates/print.yaml", `apiVersion: v1
+kind: ConfigMap
+metadata: {name: "{{ .Release.Name }}-{{ .Chart.Name }}"}
+data: {values: {{ .Values | toYaml | quote }}}
+`)
 			f.playLikeHelm(m)
 		})
 	}
@@ -174,9 +204,13 @@ func (f *fixture) wantNoop(m Module) {
 // stockInstall is helm install, or helm install --dry-run=server.
 func (f *fixture) stockInstall(m Module, dry bool) (*release.Release, error) {
 	f.Helper()
-	ch, err := loader.LoadDir(m.Dir)
+	ch, err := loader.LoadDir(charts.Root(m.Dir))
 	if err != nil {
 		f.Fatal(err)
+	}
+	values := m.Values
+	if charts.Root(m.Dir) != m.Dir {
+		values = f.valuesFile(m)
 	}
 	install := action.NewInstall(f.stock())
 	install.ReleaseName, install.Namespace, install.Timeout = m.Name, f.namespace, time.Minute
@@ -184,7 +218,21 @@ func (f *fixture) stockInstall(m Module, dry bool) (*release.Release, error) {
 	if dry {
 		install.DryRun, install.DryRunOption = true, "server"
 	}
-	return install.Run(ch, m.Values)
+	return install.Run(ch, values)
+}
+
+// valuesFile are the values that a person gives to helm install for what a module with chart/ gets.
+func (f *fixture) valuesFile(m Module) (values map[string]any) {
+	f.Helper()
+	text, err := yaml.Marshal(m.Values[m.Key])
+	if err == nil {
+		err = yaml.Unmarshal(text, &values)
+	}
+	if err != nil {
+		f.Fatal(err)
+	}
+	values["global"] = map[string]any{"domain": "example.org", "shared": 1.0, "own": 2.0}
+	return values
 }
 
 func (f *fixture) lastRelease(name string) *release.Release {

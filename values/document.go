@@ -20,6 +20,8 @@ type Document struct {
 	Maintenance map[string]string
 	// Strange are keys of a module's own file that look like flags and are not its own: the chart's, or misspelt.
 	Strange []string
+	// Others are all keys of a module's own file that are not its own, up to 100.
+	Others []string
 }
 
 // Stored is what ConfigMap and Secret together hold of a section (D40); nil for nothing.
@@ -54,6 +56,9 @@ func ParseFile(path string, data []byte, only ...string) (Document, error) {
 	var problems []error
 	for _, key := range sortedKeys(content) {
 		if len(only) > 0 && !concerns(key, only) {
+			if len(document.Others) < maxProblems {
+				document.Others = append(document.Others, key)
+			}
 			if _, isFlag := flagOwner(key); isFlag && len(document.Strange) < maxProblems {
 				document.Strange = append(document.Strange, key)
 			}

@@ -3,6 +3,7 @@ package values
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 // The layers as they are called in an explanation (D5).
 const (
+	LayerChart     = "chart"     // below 1: the values.yaml of a chart in chart/
 	LayerFile      = "file"      // 1 and 2: values.yaml
 	LayerDefault   = "default"   // 3 and 5: a schema
 	LayerConfigMap = "ConfigMap" // 4: written by a person or, with a hook, by a config patch
@@ -45,11 +47,15 @@ type Leaf struct {
 //
 // Nothing is kept for it but the layers and the origins of patches: the answer is computed on request.
 func (s *Section) Explain(path string) ([]Leaf, error) {
+	s, below, err := s.overChart()
+	if err != nil {
+		return nil, err
+	}
 	pattern, err := s.pattern(path)
 	if err != nil {
 		return nil, err
 	}
-	stages := s.stages()
+	stages := s.stages(below)
 	var leaves []Leaf
 	for _, at := range s.explained(stages, pattern) {
 		leaves = append(leaves, s.leaf(stages, at))
@@ -58,6 +64,40 @@ func (s *Section) Explain(path string) ([]Leaf, error) {
 		return nil, s.unknown(pattern)
 	}
 	return leaves, nil
+}
+
+// chartValues are those that a chart has itself.
+type chartValues struct {
+	file string
+	read func() (any, error)
+}
+
+// OverChart lets Explain show what a chart says about values that no layer sets (A20): read returns
+// it from the values.yaml of the chart, each time. No layer knows of it: Helm lays the section over it.
+func (s *Section) OverChart(file string, read func() (any, error)) *Section {
+	changed := *s
+	changed.chart = &chartValues{file, read}
+	return &changed
+}
+
+// overChart is the section with the values of its chart below, as Helm gets it, and these alone. Those that
+// the chart says about global are explained nowhere: all modules may override them.
+func (s *Section) overChart() (whole *Section, below any, err error) {
+	if s.chart == nil {
+		return s, nil, nil
+	}
+	if below, err = s.chart.read(); err != nil {
+		return nil, nil, err
+	}
+	defaults, ok := below.(map[string]any)
+	if !ok {
+		return s, nil, nil
+	}
+	defaults = maps.Clone(defaults)
+	delete(defaults, GlobalKey)
+	changed := *s
+	changed.merged = Merge(defaults, s.merged)
+	return &changed, defaults, nil
 }
 
 // stage is the section after one more layer has spoken.
@@ -71,8 +111,8 @@ type stage struct {
 	reach     pointer // the container above the first list on its path: elsewhere it has no effect
 }
 
-// stages builds the section up once more, keeping each step (see layered).
-func (s *Section) stages() []stage {
+// stages builds the section up once more, keeping each step (see layered), over what its chart says.
+func (s *Section) stages(below any) []stage {
 	var all []stage
 	var tree any
 	add := func(next stage) {
@@ -109,7 +149,13 @@ func (s *Section) stages() []stage {
 			operation: &s.saved[i], path: mustPointer(operation.Path)[1:], reach: mustPointer(aboveLists(operation.Path))[1:],
 		})
 	}
-	return all
+	if below == nil {
+		return all
+	}
+	for i := range all {
+		all[i].tree = Merge(below, all[i].tree)
+	}
+	return slices.Insert(all, 0, stage{source: Source{Layer: LayerChart, File: s.chart.file}, tree: below, layer: below})
 }
 
 // says returns what a stage has to do with a path: whether it set it, also to what it was before, or took it away.

@@ -1,6 +1,7 @@
 package values
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -233,4 +234,37 @@ func FuzzParsePath(f *testing.F) {
 			t.Fatalf("%q is %q, printed as %s, read as %q: %v", text, path, printed, again, err)
 		}
 	})
+}
+
+// A20: what a chart says itself is the lowest layer of an explanation, and of nothing else.
+func TestExplainChart(t *testing.T) {
+	schemas := schemasOf(t, "{additionalProperties: true, properties: {level: {default: info}}}", "")
+	base, err := NewSection("m", schemas, Layer{Source: "values.yaml", Value: yamlTree(t, "{replicas: 2, image: {tag: b}}")})
+	wantError(t, err)
+	own := base.OverChart("chart/values.yaml", func() (any, error) {
+		return yamlTree(t, "{replicas: 1, level: debug, image: {tag: a, name: web}, global: {a: 1}, list: [1]}"), nil
+	})
+	if own.Checksum() != base.Checksum() {
+		t.Errorf("the values have changed: %v", own.Merged())
+	}
+	wantStory(t, own, "",
+		"m.image.name: chart chart/values.yaml \"web\"",
+		"m.image.tag: file values.yaml \"b\" < chart chart/values.yaml \"a\"",
+		"m.level: default openapi/config-values.yaml \"info\" < chart chart/values.yaml \"debug\"",
+		"m.list: chart chart/values.yaml [1]",
+		"m.replicas: file values.yaml 2 < chart chart/values.yaml 1")
+	wantStory(t, own, "m.list[0]", "m.list[0]: chart chart/values.yaml 1")
+	own, err = own.WithConfig(yamlTree(t, "{image: {name: other}}"), Origin{Revision: "7", Time: at(1)})
+	wantError(t, err)
+	wantStory(t, own, "image.name", "m.image.name: ConfigMap rv7@12:01 \"other\" < chart chart/values.yaml \"web\"")
+	own, err = own.Patch(patchOf(t, `[{"op":"remove","path":"/m/replicas"}]`), hookOrigin("one.sh", 2))
+	wantError(t, err)
+	wantStory(t, own, "replicas", "m.replicas: patch one.sh#2@12:02 1 < file values.yaml 2 < chart chart/values.yaml 1")
+	if _, err := own.Explain("none"); err == nil || !strings.Contains(err.Error(), "there is no m.none; m has image, level, list, replicas") {
+		t.Errorf("a path that is nowhere: %v", err)
+	}
+	broken := base.OverChart("chart/values.yaml", func() (any, error) { return nil, errors.New("broken") })
+	if _, err := broken.Explain("replicas"); err == nil {
+		t.Error("a chart that cannot be read is passed over in silence")
+	}
 }

@@ -28,6 +28,7 @@ type Section struct {
 	configBy    Origin
 	secretBy    Origin
 	configSaved Patch
+	chart       *chartValues // below everything; nil = the chart has no values of its own
 
 	configured any // layers 1 to 4
 	unpatched  any // layers 1 to 5

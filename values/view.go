@@ -107,7 +107,7 @@ func (s *Section) Diff(before *Section) []Change {
 	}
 	eachLeaf(before.merged, nil, differs)
 	eachLeaf(s.merged, nil, differs)
-	stages := s.stages()
+	stages := s.stages(nil)
 	var changes []Change
 	for _, text := range sortedKeys(paths) {
 		path := paths[text]

@@ -225,7 +225,7 @@ func (p *planner) planRun(ctx context.Context, step *view.ModulePlan, m addons.M
 
 // bringsCRDs reports whether a module, or a subchart that its values enable, has definitions.
 func bringsCRDs(m addons.Module, merged map[string]any) bool {
-	if entries, err := os.ReadDir(filepath.Join(m.Dir, "crds")); err == nil && len(entries) > 0 {
+	if entries, err := os.ReadDir(charts.CRDs(m.Dir)); err == nil && len(entries) > 0 {
 		return true
 	}
 	if !charts.HasSubcharts(m.Dir) {

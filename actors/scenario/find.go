@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"addon-operator/helm/charts"
 )
 
 // unit is what a scenario is about: a module, or the global hooks.
@@ -60,7 +62,7 @@ func filesAt(path string) ([]string, error) {
 		switch {
 		case err != nil:
 			return err
-		case entry.IsDir() && file != path && (strings.HasPrefix(entry.Name(), ".") || isOfChart(entry.Name())):
+		case entry.IsDir() && file != path && (strings.HasPrefix(entry.Name(), ".") || isOfChart(file)):
 			return filepath.SkipDir
 		case !entry.IsDir() && filepath.Ext(file) == ".yaml" && filepath.Base(filepath.Dir(file)) == testsDir && !isGolden(file):
 			found = append(found, file)
@@ -72,7 +74,10 @@ func filesAt(path string) ([]string, error) {
 
 // isOfChart reports whether a directory belongs to a chart, whose own tests are templates:
 // 'helm create' writes templates/tests/test-connection.yaml.
-func isOfChart(name string) bool { return name == "templates" || name == "charts" }
+func isOfChart(dir string) bool {
+	name := filepath.Base(dir)
+	return name == "templates" || name == "charts" || charts.Root(filepath.Dir(dir)) == dir
+}
 
 // isGolden reports whether a file is one that scenarios compare with.
 func isGolden(file string) bool { return strings.HasSuffix(file, ".golden.yaml") }

@@ -73,7 +73,7 @@ func TestValuesAreSet(t *testing.T) {
 		}
 		return nil
 	})
-	run("values", "unset", "two")
+	expectAll(t, run("values", "unset", "two"), "is written")
 	expect(want)
 
 	h.deleteConfigMap("addon-operator")

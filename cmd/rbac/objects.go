@@ -112,7 +112,7 @@ func (g *generator) bind(o object, made map[rbacv1.RoleRef]bool, why string) {
 // install these.
 func (g *generator) ownKinds() error {
 	for _, m := range g.tree.Modules {
-		files, err := kube.CRDFiles(filepath.Join(m.Dir, "crds"), g.config.CRDPrefixes())
+		files, err := kube.CRDFiles(charts.CRDs(m.Dir), g.config.CRDPrefixes())
 		if err != nil {
 			return fmt.Errorf("module %s: %w", m.Name, err)
 		}
@@ -158,7 +158,7 @@ func (g *generator) subcharts(m addons.Module) error {
 			}
 			seen[f.Name] = true
 			if err := g.definitions(path.Dir(f.Name)+" of module "+m.Name, f.Data); err != nil {
-				return fmt.Errorf("%s: %w", filepath.Join(m.Dir, f.Name), err)
+				return fmt.Errorf("%s: %w", filepath.Join(charts.Root(m.Dir), f.Name), err)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -30,27 +31,21 @@ const synthesisedVersion = "0.2.0"
 // maxDepth stops a walk through symbolic links that point upwards.
 const maxDepth = 32
 
-// Exists reports whether a module directory holds a chart: a Chart.yaml, or at
-// least a templates directory (A17).
-func Exists(dir string) bool {
-	if info, err := os.Stat(filepath.Join(dir, "Chart.yaml")); err == nil && !info.IsDir() {
-		return true
-	}
-	info, err := os.Stat(filepath.Join(dir, "templates"))
-	return err == nil && info.IsDir()
-}
+// Exists reports whether a module directory holds a chart: a Chart.yaml, at
+// least a templates directory (A17), or a directory chart (A20).
+func Exists(dir string) bool { return Root(dir) != dir || isChart(dir) }
 
-// HasSubcharts reports whether a chart in a directory may have subcharts.
+// HasSubcharts reports whether the chart of a module may have subcharts.
 func HasSubcharts(dir string) bool {
-	entries, err := os.ReadDir(filepath.Join(dir, "charts"))
+	entries, err := os.ReadDir(filepath.Join(Root(dir), "charts"))
 	return err == nil && len(entries) > 0 && Exists(dir)
 }
 
-// Module says where the chart of a module lies.
+// Module says which module a chart is of.
 type Module struct {
 	Name string // of the module, and of a chart without Chart.yaml
 	Key  string // of the module's section in the values
-	Dir  string
+	Dir  string // of the module; its chart lies in Root
 }
 
 // Chart is a chart as it lies in the cache.
@@ -58,6 +53,8 @@ type Chart struct {
 	stamp  [sha256.Size]byte
 	digest [sha256.Size]byte
 	chart  *chart.Chart
+	module Module
+	inner  bool // it lies in chart/
 }
 
 // Metadata is what Chart.yaml says; not to be changed.
@@ -83,10 +80,15 @@ type File struct {
 	Data []byte
 }
 
-// SubchartCRDs returns the definitions in crds/ of the subcharts that values enable, at any depth.
-func (c *Chart) SubchartCRDs(values map[string]any) ([]File, error) {
+// SubchartCRDs returns the definitions in crds/ of the subcharts that the merged values of the module enable, at any
+// depth. Their names begin in Root.
+func (c *Chart) SubchartCRDs(merged map[string]any) ([]File, error) {
 	if len(crdsBelow(c.chart)) == 0 {
 		return nil, nil
+	}
+	values, err := c.Values(merged)
+	if err != nil {
+		return nil, err
 	}
 	use := c.Copy()
 	if err := chartutil.ProcessDependenciesWithMerge(use, values); err != nil {
@@ -117,13 +119,16 @@ type Cache struct {
 }
 
 // Load returns the chart of a module, the same pointer while no file of it changes.
-// Its default values lack the module's own section and flag: those values reach the
-// chart merged and patched already, and a key that a hook removed would come back
-// through the defaults (H2).
+//
+// The default values of a chart that is the module lack the module's own section and flag:
+// those values reach the chart merged and patched already, and a key that a hook removed
+// would come back through the defaults (H2). A chart in chart/ has its own defaults, and over
+// them what the values.yaml of the module says of global.
 func (c *Cache) Load(m Module) (*Chart, error) {
-	stamp, err := stampOf(m.Dir)
+	isInner := m.isInner()
+	stamp, err := stampOf(m, isInner)
 	if err != nil {
-		return nil, fmt.Errorf("read chart directory %s: %w", m.Dir, err)
+		return nil, fmt.Errorf("read chart directory %s: %w", Root(m.Dir), err)
 	}
 	c.mu.Lock()
 	known := c.byDir[m.Dir]
@@ -133,13 +138,25 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	}
 	loaded, err := read(m)
 	if err != nil {
-		return nil, fmt.Errorf("load chart in %s: %w", m.Dir, err)
+		return nil, fmt.Errorf("load chart in %s: %w", Root(m.Dir), err)
 	}
-	if m.Key != "" {
+	fresh := &Chart{stamp: stamp, chart: loaded, module: m, inner: isInner}
+	var global map[string]any
+	switch {
+	case isInner:
+		if global, err = globalBeside(m); err != nil {
+			return nil, err
+		}
+		if len(global) > 0 {
+			loaded.Values = over(loaded.Values, map[string]any{globalKey: global})
+		}
+	case m.Key != "":
 		delete(loaded.Values, m.Key)
 		delete(loaded.Values, m.Key+"Enabled")
 	}
-	fresh := &Chart{stamp: stamp, digest: digestOf(loaded), chart: loaded}
+	if fresh.digest, err = digestOf(loaded, global); err != nil {
+		return nil, err
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.byDir == nil {
@@ -149,23 +166,32 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	return fresh, nil
 }
 
-func digestOf(c *chart.Chart) (digest [sha256.Size]byte) {
+// digestOf sums up the files of a chart, and what the module says of global beside it.
+func digestOf(c *chart.Chart, global map[string]any) (digest [sha256.Size]byte, err error) {
 	files := slices.SortedFunc(slices.Values(c.Raw), func(a, b *chart.File) int { return strings.Compare(a.Name, b.Name) })
 	sum := sha256.New()
 	for _, f := range files {
 		fmt.Fprintf(sum, "%d %s\x00%d\x00", len(f.Name), f.Name, len(f.Data))
 		sum.Write(f.Data)
 	}
+	if len(global) > 0 {
+		text, err := json.Marshal(global)
+		if err != nil {
+			return digest, err
+		}
+		sum.Write(text)
+	}
 	sum.Sum(digest[:0])
-	return digest
+	return digest, nil
 }
 
 func read(m Module) (*chart.Chart, error) {
 	if err := checkSize(m); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(m.Dir, "Chart.yaml")); err == nil {
-		return loader.LoadDir(m.Dir)
+	root := Root(m.Dir)
+	if _, err := os.Stat(filepath.Join(root, "Chart.yaml")); err == nil || root != m.Dir {
+		return loader.LoadDir(root)
 	}
 	metadata, err := yaml.Marshal(&chart.Metadata{APIVersion: chart.APIVersionV2, Name: m.Name, Version: synthesisedVersion})
 	if err != nil {
@@ -219,11 +245,11 @@ func ignoreRules(dir string) (*ignore.Rules, error) {
 	return rules, nil
 }
 
-// stampOf changes when a file of the directory appears, disappears, or changes
-// size or time.
-func stampOf(dir string) (stamp [sha256.Size]byte, err error) {
+// stampOf changes when a file of the chart of a module, or the values.yaml beside chart/, appears, disappears, or
+// changes size or time.
+func stampOf(m Module, isInner bool) (stamp [sha256.Size]byte, err error) {
 	sum := sha256.New()
-	err = walk(dir, "", func(name string, info fs.FileInfo) error {
+	note := func(name string, info fs.FileInfo) error {
 		if info.IsDir() {
 			return nil
 		}
@@ -231,7 +257,15 @@ func stampOf(dir string) (stamp [sha256.Size]byte, err error) {
 		numbers = binary.BigEndian.AppendUint64(numbers, uint64(info.ModTime().UnixNano()))
 		sum.Write(append(numbers, name...))
 		return nil
-	})
+	}
+	root := m.Dir
+	if isInner {
+		root = Root(m.Dir)
+		if info, err := os.Stat(filepath.Join(m.Dir, "values.yaml")); err == nil {
+			_ = note("../values.yaml", info)
+		}
+	}
+	err = walk(root, "", note)
 	sum.Sum(stamp[:0])
 	return stamp, err
 }

@@ -24,14 +24,15 @@ var subchartArchive = regexp.MustCompile(`(?:^|/)charts/[^/_.][^/]*\.tgz$`)
 
 // checkSize refuses a chart that is too large, or that stands for too much when its YAML is read, before Helm loads it.
 func checkSize(m Module) error {
-	rules, err := ignoreRules(m.Dir)
+	root := Root(m.Dir)
+	rules, err := ignoreRules(root)
 	if err != nil {
 		return err
 	}
-	_, err = os.Stat(filepath.Join(m.Dir, "Chart.yaml"))
-	synthesised := err != nil
+	_, err = os.Stat(filepath.Join(root, "Chart.yaml"))
+	synthesised := err != nil && root == m.Dir
 	var w weight
-	return walk(m.Dir, "", func(name string, info fs.FileInfo) error {
+	return walk(root, "", func(name string, info fs.FileInfo) error {
 		switch {
 		case rules.Ignore(name, info) || synthesised && isForeign(name):
 			return skip(info)
@@ -40,7 +41,7 @@ func checkSize(m Module) error {
 		case !info.Mode().IsRegular():
 			return irregular(name)
 		}
-		return w.add(name, info.Size(), func() ([]byte, error) { return os.ReadFile(filepath.Join(m.Dir, filepath.FromSlash(name))) })
+		return w.add(name, info.Size(), func() ([]byte, error) { return os.ReadFile(filepath.Join(root, filepath.FromSlash(name))) })
 	})
 }
 

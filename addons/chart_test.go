@@ -1,0 +1,99 @@
+package addons_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"addon-operator/addons"
+)
+
+const innerChart = "modules/010-web-app/chart/Chart.yaml"
+
+// A21: module.yaml is read strictly, and all mistakes are named with the fix.
+func TestModuleFile(t *testing.T) {
+	tree, _ := load(t, map[string]string{
+		innerChart:                        "",
+		"modules/010-web-app/module.yaml": "namespace: web\nchart: {repository: 'https://charts.example.com', name: web, version: 1.2.3, digest: 'sha256:0'}\n",
+		"modules/020-plain/module.yaml":   "# nothing yet\n",
+	})
+	want := addons.ModuleFile{Namespace: "web", Chart: addons.ChartSource{Repository: "https://charts.example.com", Name: "web", Version: "1.2.3", Digest: "sha256:0"}}
+	if got := module(t, tree, "web-app").File; got != want {
+		t.Errorf("got %+v", got)
+	}
+	if got := module(t, tree, "plain").File; got != (addons.ModuleFile{}) {
+		t.Errorf("an empty file says %+v", got)
+	}
+	for content, wants := range map[string][]string{
+		"namspace: web":                       {"key namspace is unknown; did you mean namespace?"},
+		"releases: 1":                         {"key releases is unknown; the known ones are chart, namespace"},
+		"chart: {Version: '1', namo: a}":      {"key chart.Version is unknown; did you mean chart.version?", "key chart.namo is unknown; did you mean chart.name?"},
+		"namespace: 5\nchart: {version: 1.0}": {"namespace must be a text; put it in quotes", "chart.version must be a text; put it in quotes"},
+		"namespace: My_Web":                   {`namespace "My_Web" cannot be the name of a namespace; use at most 63`},
+		"namespace: ''":                       {`namespace "" cannot be the name of a namespace`},
+		"chart: web":                          {"chart must be a map of digest, name, repository, version"},
+		"- namespace":                         {"the file must be a map of chart, namespace"},
+		"namespace: [":                        {"line 1"},
+	} {
+		got := loadError(t, map[string]string{innerChart: "", "modules/010-web-app/module.yaml": content})
+		for _, part := range append(wants, "modules/010-web-app/module.yaml: ") {
+			if !strings.Contains(got, part) {
+				t.Errorf("%q: got %q, want %q", content, got, part)
+			}
+		}
+	}
+}
+
+// A20: a module has one chart, and a whole one.
+func TestTwoCharts(t *testing.T) {
+	for _, name := range []string{"Chart.yaml", "templates/a.yaml", "crds/a.yaml", "charts/a.tgz"} {
+		got := loadError(t, map[string]string{innerChart: "", "modules/010-web-app/" + name: ""})
+		top, _, _ := strings.Cut(name, "/")
+		if !strings.Contains(got, "modules/010-web-app/"+top+" is not used, because the chart of the module lies in ") || !strings.Contains(got, "remove it") {
+			t.Errorf("%s: got %q", name, got)
+		}
+	}
+	if got := loadError(t, map[string]string{"modules/010-web-app/chart/": ""}); !strings.Contains(got, "chart is where the chart of the module lies, unchanged, but it has no Chart.yaml") {
+		t.Errorf("an empty chart/: %q", got)
+	}
+	if got := loadError(t, map[string]string{"modules/010-web-app/module.yaml": "chart: {name: web}"}); !strings.Contains(got, "bring the chart back") {
+		t.Errorf("chart/ is gone: %q", got)
+	}
+	tree, _ := load(t, map[string]string{"modules/010-web-app/templates/a.yaml": "", "modules/010-web-app/chart/a.png": ""})
+	if path, _ := module(t, tree, "web-app").Defaults(); path != "" {
+		t.Errorf("a directory of a chart counts as chart/: %s", path)
+	}
+}
+
+// A20: keys of values.yaml that no one reads are named, with where they belong.
+func TestUnreadValues(t *testing.T) {
+	tree, root := load(t, map[string]string{
+		innerChart:                        "",
+		"modules/010-web-app/values.yaml": "webApp: {a: 1}\nwebAppEnabled: true\nwebAppMaintenance: ''\nglobal: {a: 1}\nreplicaCount: 3\nweb-app: {b: 1}\nwebapp: {}\nwebApEnabled: true\n",
+	})
+	const lies = " is not read, because the chart of the module lies in chart/; "
+	expectWarnings(t, tree, root+"/modules/010-web-app/values.yaml: key replicaCount"+lies+"the values of the chart stand under webApp; move it there",
+		"key web-app"+lies+"did you mean webApp?", "key webApEnabled"+lies+"did you mean webAppEnabled?", "key webapp"+lies+"did you mean webApp?")
+	if got := len(module(t, tree, "web-app").Problems()); got != 4 {
+		t.Errorf("%d problems, want 4", got)
+	}
+}
+
+// A20: the values of the chart are read when somebody asks.
+func TestDefaultsOfChart(t *testing.T) {
+	tree, root := load(t, map[string]string{innerChart: ""})
+	path, read := module(t, tree, "web-app").Defaults()
+	if got, err := read(); err != nil || got != nil {
+		t.Errorf("without a values.yaml: %v, %v", got, err)
+	}
+	write(t, root, "modules/010-web-app/chart/values.yaml", "a: [")
+	if _, err := read(); err == nil || !strings.Contains(err.Error(), path) {
+		t.Errorf("a broken values.yaml: %v", err)
+	}
+	if err := os.WriteFile(path, []byte("a: 1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := read(); err != nil || got.(map[string]any)["a"] != int64(1) {
+		t.Errorf("got %v, %v", got, err)
+	}
+}

@@ -1,0 +1,150 @@
+package charts
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/helm/manifest"
+)
+
+// Where the chart of a module lies, and which values it gets, is decided here for all who load,
+// render, check or list a chart. There are two forms. The chart is the module's directory, and gets
+// the sections of the module and of global. Or it is the directory chart/ in it, unchanged as its
+// author has published it, and gets what is in the module's section as its own values (A20).
+
+// inner is the directory of a module that holds a chart of somebody else.
+const inner = "chart"
+
+// globalKey is the section that all modules and subcharts share, here as in Helm.
+const globalKey = "global"
+
+// Root is the directory of the chart of the module in dir, with Chart.yaml, templates, crds and
+// charts. It need not be there: see Exists. A directory chart in a chart that is the module is
+// chart/ only when it holds a Chart.yaml.
+func Root(dir string) string {
+	root := filepath.Join(dir, inner)
+	if info, err := os.Stat(root); err != nil || !info.IsDir() || !hasMetadata(root) && isChart(dir) {
+		return dir
+	}
+	return root
+}
+
+func hasMetadata(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, "Chart.yaml"))
+	return err == nil && !info.IsDir()
+}
+
+// isChart reports whether a directory is a chart itself (A17).
+func isChart(dir string) bool {
+	info, err := os.Stat(filepath.Join(dir, "templates"))
+	return hasMetadata(dir) || err == nil && info.IsDir()
+}
+
+// isInner reports whether the chart of the module lies in chart/.
+func (m Module) isInner() bool { return Root(m.Dir) != m.Dir }
+
+// CRDs is the directory with the definitions of the chart of the module in dir, which Helm installs
+// before the chart. Those of subcharts are elsewhere: see Chart.SubchartCRDs.
+func CRDs(dir string) string { return filepath.Join(Root(dir), "crds") }
+
+// Values are what Helm gets of the merged values of a module, which are not changed. The section of a
+// module whose chart lies in chart/ becomes the top level. Of what the section says of global and what
+// all modules share, the section wins. A section that is a list is an error: a chart has a map of values.
+//
+// Where somebody wrote the chart for Helm, the numbers become those that Helm reads from a file, because
+// templates ask for their types.
+func (c *Chart) Values(merged map[string]any) (map[string]any, error) {
+	section, there := merged[c.module.Key]
+	if !c.inner {
+		if there && c.HasSubchart(c.module.Key) {
+			merged = maps.Clone(merged)
+			merged[c.module.Key] = numbersOfHelm(section)
+		}
+		return merged, nil
+	}
+	own, isMap := section.(map[string]any)
+	if there && section != nil && !isMap {
+		return nil, fmt.Errorf("the values of the chart in %s are a map; the section %s is a list", Root(c.module.Dir), c.module.Key)
+	}
+	top := map[string]any{}
+	if shared, ok := merged[globalKey].(map[string]any); ok && len(shared) > 0 {
+		top[globalKey] = shared // else a chart that has no global sees none, as with Helm
+	}
+	numbers, _ := numbersOfHelm(over(top, own)).(map[string]any)
+	return numbers, nil
+}
+
+// over lays values above others, key by key.
+func over(below, above map[string]any) map[string]any {
+	out := make(map[string]any, len(below)+len(above))
+	maps.Copy(out, below)
+	for key, value := range above {
+		lower, ok1 := out[key].(map[string]any)
+		upper, ok2 := value.(map[string]any)
+		if ok1 && ok2 {
+			value = over(lower, upper)
+		}
+		out[key] = value
+	}
+	return out
+}
+
+// numbersOfHelm copies values, with integers as float64. Those that a template would print as 1e+06 stay
+// integers (D4).
+func numbersOfHelm(value any) any {
+	const exponent = 1_000_000
+	switch v := value.(type) {
+	case int64:
+		if -exponent < v && v < exponent {
+			return float64(v)
+		}
+	case []any:
+		list := make([]any, len(v))
+		for i, element := range v {
+			list[i] = numbersOfHelm(element)
+		}
+		return list
+	case map[string]any:
+		fields := make(map[string]any, len(v))
+		for key, field := range v {
+			fields[key] = numbersOfHelm(field)
+		}
+		return fields
+	}
+	return value
+}
+
+// globalBeside reads what the values.yaml of a module whose chart lies in chart/ says of global. In the
+// other form the file is the chart's own, and Helm reads it.
+func globalBeside(m Module) (map[string]any, error) {
+	file := filepath.Join(m.Dir, "values.yaml")
+	info, err := os.Stat(file)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, irregular(file)
+	}
+	data, err := os.ReadFile(file)
+	if err == nil {
+		err = manifest.Check(string(data))
+	}
+	var content struct {
+		Global map[string]any `json:"global"`
+	}
+	if err == nil {
+		err = yaml.Unmarshal(data, &content)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return content.Global, nil
+}
