@@ -8,8 +8,6 @@ import (
 	"maps"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -18,7 +16,6 @@ import (
 	"helm.sh/helm/v3/pkg/chart/loader"
 	"helm.sh/helm/v3/pkg/cli"
 	"helm.sh/helm/v3/pkg/postrender"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"addon-operator/testkit/devclustertest"
@@ -141,9 +138,9 @@ name: parent
 version: 1.0.0
 dependencies:
 - {name: sub, version: 0.1.0, alias: cache, condition: cache.enabled, repository: "https://charts.example.com"}
-- {name: off, version: 0.1.0, condition: off.enabled, repository: "https://charts.example.com"}
+- {name: extra, version: 0.1.0, condition: extra.enabled, repository: "https://charts.example.com"}
 -- values.yaml --
-off: {enabled: false}
+extra: {enabled: false}
 unset: default
 -- templates/cm.yaml --
 apiVersion: v1
@@ -157,9 +154,9 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: "{{ .Release.Name }}-sub"}
 data: {word: {{ .Values.word }}, zone: {{ .Values.global.zone }}}
--- charts/off/Chart.yaml --
-{apiVersion: v2, name: off, version: 0.1.0}
--- charts/off/templates/cm.yaml --
+-- charts/extra/Chart.yaml --
+{apiVersion: v2, name: extra, version: 0.1.0}
+-- charts/extra/templates/cm.yaml --
 {{ fail "it is off" }}
 `
 
@@ -314,8 +311,8 @@ func TestImportRefuses(t *testing.T) {
 		p.setStatus(release, status)
 	}
 	elsewhere := h.helm()
-	nobody := p
-	nobody.house = h.as("nobody-" + h.namespace)
+	nobody, weak := p, *h
+	weak.kubeconfig, nobody.house = h.serviceAccount("nobody"), &weak
 	for _, refused := range []struct {
 		person
 		args []string
@@ -325,11 +322,11 @@ func TestImportRefuses(t *testing.T) {
 		{p, []string{"taken"}, []string{"there is a module taken already"}},
 		{p, []string{"pending"}, []string{"revision 1, has the status pending-upgrade", "either Helm works on it now"}},
 		{p, []string{"failed"}, []string{"has the status failed", "repair it"}},
-		{p, []string{"plain", "--chart", other}, []string{"the release was made with the chart plain 1.2.3", "2.0.0"}},
+		{p, []string{"plain", "--chart", other}, []string{"was made with the chart plain 1.2.3: ", "has the version 2.0.0"}},
 		{p, []string{"plain", "--chart", "./no-such-chart"}, []string{"no-such-chart"}},
 		{p, []string{"plain", "--order=-1"}, []string{"order must be 0 or more"}},
 		{p, []string{"plain", "other"}, []string{"needs the name of one release"}},
-		{elsewhere, []string{"plain"}, []string{"there is no release plain in namespace NAMESPACE, in secrets", "there is one in secrets of namespace " + p.namespace}},
+		{elsewhere, []string{"plain"}, []string{"there is no release plain in namespace NAMESPACE, in secrets", "secrets of namespace " + p.namespace}},
 		{nobody, []string{"plain"}, []string{"is forbidden", "must be allowed to list and get secrets"}},
 	} {
 		out, failed := refused.importRelease(refused.args...)

@@ -223,7 +223,7 @@ func (i *importing) writeChart(ctx context.Context, dir string) (source addons.C
 	}
 	got, err := fetch.Get(ctx, fetch.Request{Ref: i.chart, Version: r.Version}, dir)
 	if err != nil {
-		return source, err
+		return source, fmt.Errorf("release %s was made with the chart %s %s: %w", i.name, r.Chart, r.Version, err)
 	}
 	if got.Name != r.Chart || got.Version != r.Version {
 		return source, fmt.Errorf("the release was made with the chart %s %s, and --chart is %s; take over what is deployed first, and upgrade it then", r.Chart, r.Version, got.Origin)
