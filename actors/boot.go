@@ -15,6 +15,7 @@ import (
 	"addon-operator/actors/decide"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/supervisor"
@@ -29,6 +30,7 @@ type boot struct {
 	config      initialConfig
 	secret      initialSecret
 	problems    []string // of what lies in the global directory
+	anyway      bool     // what schemas of charts refuse does not stop the start
 }
 
 // initialConfig is the ConfigMap as it was read at the start.
@@ -40,6 +42,7 @@ type initialConfig struct {
 	maintenance map[string]string
 	sections    map[string]*values.Section
 	modules     []addons.Module
+	global      addons.Global
 	// refused and secretRefused say why the ConfigMap, or the Secret with values, is not in force
 	// from the start: data and secret are the last valid contents that were kept (P3).
 	refused, secretRefused string
@@ -147,7 +150,7 @@ func waitFor(ctx context.Context, w World, what string, waits func(string), read
 func (b *boot) with(w World, current currentConfig) (*boot, error) {
 	next := *b
 	next.sections = maps.Clone(b.config.sections) // without their parts of the ConfigMap
-	next.secret = current.secret
+	next.secret, next.anyway = current.secret, true
 	return &next, next.startRefused(next.useConfigMap(w, kube.ConfigMap{ResourceVersion: current.revision, Data: current.known}))
 }
 
@@ -159,10 +162,12 @@ func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits f
 	refused := b.useConfigMap(w, cm)
 	b.config.written = cm.Written
 	if w.LastValid == nil || refused == nil && cm.Exists() && b.secret.exists() {
-		return b.startRefused(refused)
+		return b.startAnyway(w, cm, refused)
 	}
 	kept, err := readLastValid(ctx, w, waits)
 	switch {
+	case onlyCharts(refused) && kept == nil:
+		return b.startAnyway(w, cm, refused)
 	case err != nil && refused == nil && cm.Exists():
 		w.Log.Warn("it is unknown whether the Secret with values was deleted; the operator starts without its values", "err", err)
 		return nil
@@ -176,11 +181,30 @@ func (b *boot) useValid(ctx context.Context, w World, cm kube.ConfigMap, waits f
 	if b.secret.off {
 		kept.Secret = nil
 	}
-	configErr, secretErr := b.blame(cm, *kept, refused)
+	configErr, secretErr := b.blame(w.Charts, cm, *kept, refused)
 	if configErr == nil && secretErr == nil {
 		return nil
 	}
+	seen := *b
+	err = b.useKept(w, cm, *kept, configErr, secretErr)
+	if !onlyCharts(err) {
+		return err
+	}
+	if *b = seen; onlyCharts(refused) { // a chart has come that takes neither
+		return b.startAnyway(w, cm, refused)
+	}
+	b.anyway = true
 	return b.useKept(w, cm, *kept, configErr, secretErr)
+}
+
+// startAnyway begins with values that only schemas of charts refuse, and ends the start for all others. What is wrong with the
+// values of one chart, which may have come with a stricter schema, is no reason to leave all other modules alone.
+func (b *boot) startAnyway(w World, cm kube.ConfigMap, refused error) error {
+	if !onlyCharts(refused) {
+		return b.startRefused(refused)
+	}
+	b.anyway = true
+	return b.startRefused(b.useConfigMap(w, cm))
 }
 
 // useKept puts the last valid contents in force, in place of those that the errors are about.
@@ -213,16 +237,16 @@ func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configEr
 // blame says why the ConfigMap, and why the Secret, cannot be in force: each is looked at with the
 // last valid content of the other. When only both together are not valid, the Secret has to wait,
 // as it would in a running operator that sees it second.
-func (b *boot) blame(cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
+func (b *boot) blame(cache *charts.Cache, cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
 	switch {
 	case cm.Exists():
-		_, config = decide.Check(cm.Data, kept.Secret, b.templates(), b.tree.Modules, decide.Enabling{})
+		_, config = decide.Check(cm.Data, kept.Secret, b.templates(), b.tree.Modules, b.rules(cache))
 	case len(kept.Config) > 0:
 		config = errDeletedBefore
 	}
 	switch {
 	case b.secret.exists():
-		_, secret = decide.Check(kept.Config, b.secret.data, b.templates(), b.tree.Modules, decide.Enabling{})
+		_, secret = decide.Check(kept.Config, b.secret.data, b.templates(), b.tree.Modules, b.rules(cache))
 	case len(kept.Secret) > 0:
 		secret = errSecretDeletedBefore
 	}
@@ -267,7 +291,11 @@ func readLastValid(ctx context.Context, w World, waits func(string)) (kept *kube
 
 // useConfigMap validates a content of the ConfigMap and gives each section its part.
 func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
-	doc, err := decide.Check(cm.Data, b.secret.data, b.sections, b.tree.Modules, decide.Enabling{})
+	doc, err := decide.Check(cm.Data, b.secret.data, b.sections, b.tree.Modules, b.rules(w.Charts))
+	if b.anyway && onlyCharts(err) {
+		w.Log.Error("values do not fit the schema of a chart; the operator starts, the module fails until they are fixed", "err", err)
+		doc, err = decide.Check(cm.Data, b.secret.data, b.sections, b.tree.Modules, decide.Enabling{})
+	}
 	if err != nil {
 		return err
 	}
@@ -285,7 +313,7 @@ func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 		w.Secrets.Know(key, next.SecretTexts())
 		b.sections[key] = next
 	}
-	b.config = initialConfig{data: cm.Data, revision: cm.ResourceVersion, flags: doc.Flags, maintenance: doc.Maintenance, sections: templates, modules: b.tree.Modules, secret: b.secret}
+	b.config = initialConfig{data: cm.Data, revision: cm.ResourceVersion, flags: doc.Flags, maintenance: doc.Maintenance, sections: templates, modules: b.tree.Modules, global: b.tree.Global, secret: b.secret}
 	return nil
 }
 

@@ -36,8 +36,9 @@ type config struct {
 	// sections are templates to validate with: static values and schemas by key.
 	sections map[string]*values.Section
 	modules  []addons.Module
-	enabling decide.Enabling
-	refused  string // why the ConfigMap in the cluster, or its deletion, is not in force
+	global   addons.Global
+	enabling decide.Enabling // see rules
+	refused  string          // why the ConfigMap in the cluster, or its deletion, is not in force
 	// fromKept: known is the last valid content that an earlier process has kept (P3).
 	fromKept bool
 	kept     kept
@@ -55,7 +56,7 @@ type config struct {
 }
 
 func newConfig(ctx context.Context, p *program, initial initialConfig, standby bool) *config {
-	c := &config{program: p, log: p.Log, known: initial.data, sections: initial.sections, modules: initial.modules, revision: initial.revision, standby: standby, refused: initial.refused}
+	c := &config{program: p, log: p.Log, known: initial.data, sections: initial.sections, modules: initial.modules, global: initial.global, revision: initial.revision, standby: standby, refused: initial.refused}
 	c.secret = secretState{known: initial.secret.data, revision: initial.secret.revision, refused: initial.secretRefused, fromKept: initial.secretRefused != ""}
 	c.fromKept = initial.refused != ""
 	if c.fromKept || c.secret.fromKept {

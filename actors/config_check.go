@@ -11,6 +11,7 @@ import (
 
 	"addon-operator/actors/decide"
 	"addon-operator/addons"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -19,7 +20,7 @@ import (
 // check validates a content of the ConfigMap: keys, YAML, and the schemas of global and
 // of the modules that are enabled (D16, D37).
 func (c *config) check(data map[string]string) (values.Document, error) {
-	return decide.Check(data, c.secret.known, c.sections, c.modules, c.enabling)
+	return decide.Check(data, c.secret.known, c.sections, c.modules, c.rules())
 }
 
 // scriptsAnswered says to config what a discovery has found out.
@@ -62,13 +63,15 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 			b.sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
 		}
 	}
-	doc, err := decide.Check(data, secret, b.sections, tree.Modules, decide.Enabling{Scripts: map[string]bool{}}) // each script may say true
+	rules := b.chartRules(&charts.Cache{})
+	rules.static = true
+	doc, err := decide.Check(data, secret, b.sections, tree.Modules, decide.Enabling{Scripts: map[string]bool{}, Charts: rules.check}) // each script may say true
 	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
 	return errors.Join(staticErr, err)
 }
 
 // CheckTree says what is wrong in a tree with which an operator starts all the same, without the
-// module, the script or the hook that was meant.
+// module, the script or the hook that was meant, or with a chart that cannot be installed (H21).
 func CheckTree(tree *addons.Tree) error {
 	var errs []error
 	for _, problem := range tree.Problems {
@@ -84,8 +87,13 @@ func CheckTree(tree *addons.Tree) error {
 	if tree.Global.HooksDir != "" {
 		look(tree.Global.HooksDir, "", hooks.Global)
 	}
+	var cache charts.Cache
 	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
 		look(m.HooksDir(), m.Base+"/hooks", hooks.Module)
+		if charts.Exists(m.Dir) {
+			_, err := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+			errs = append(errs, err)
+		}
 	}
 	return errors.Join(errs...)
 }

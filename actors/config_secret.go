@@ -149,11 +149,11 @@ func (c *config) secretSeen(ctx actor.Context, content kube.ConfigMap) {
 	}
 	doc, config := values.Document{}, s.configCandidate
 	if config != nil {
-		doc, err = decide.Check(config.Data, content.Data, c.sections, c.modules, c.enabling)
+		doc, err = decide.Check(config.Data, content.Data, c.sections, c.modules, c.rules())
 	}
 	if config == nil || err != nil {
 		config = nil
-		doc, err = decide.Check(c.known, content.Data, c.sections, c.modules, c.enabling)
+		doc, err = decide.Check(c.known, content.Data, c.sections, c.modules, c.rules())
 	}
 	if err != nil {
 		s.candidate = &content
@@ -180,7 +180,7 @@ func (c *config) withCandidate(data map[string]string) (values.Document, bool) {
 	if c.secret.candidate == nil {
 		return values.Document{}, false
 	}
-	doc, err := decide.Check(data, c.secret.candidate.Data, c.sections, c.modules, c.enabling)
+	doc, err := decide.Check(data, c.secret.candidate.Data, c.sections, c.modules, c.rules())
 	return doc, err == nil
 }
 

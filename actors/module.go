@@ -232,6 +232,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(work.ModuleRan)
 	m.runEnded(ctx)
 	m.succeeded = time.Now()
+	m.program.ran.note(m.owner.section, m.program.global.Load())
 	if !outcome.Untouched {
 		m.last, m.crdsDue = outcome.Release, false
 		m.tellUnstable(t, outcome.Release)

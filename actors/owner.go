@@ -105,6 +105,7 @@ func (o *owner) reset() {
 	o.hooks = nil
 	o.synchronized, o.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	o.section = o.section.WithoutPatches()
+	o.program.ran.forget(o.section.Key())
 	o.unfinished.Clear()
 }
 

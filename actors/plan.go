@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -74,6 +75,7 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 			return plan.Known{}, err
 		}
 	}
+	known.Enabling.Charts = planRules(o.program.Charts, known, tree)
 	if !o.Converge().Ready {
 		known.Notes = append(known.Notes, "the first converge is not over: hooks that have not run yet may set other values")
 	}
@@ -142,6 +144,7 @@ func Plan(ctx context.Context, w World, request view.PlanRequest) (view.Plan, er
 	}
 	known.Config, known.Sections = current.Data, b.sections
 	known.Enabling.Scripts = map[string]bool{} // each may say true
+	known.Enabling.Charts = planRules(cmp.Or(w.Charts, &charts.Cache{}), known, tree)
 	known.Reload.Purges.Confirmed = current.ConfirmPurge
 	before, _ := values.ParseConfigMap(current.Data) // one that is refused has enabled nothing
 	known.Running = func(m addons.Module, release bool) bool {

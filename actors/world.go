@@ -13,6 +13,7 @@ import (
 	"addon-operator/actors/plan"
 	"addon-operator/actors/work"
 	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -27,6 +28,8 @@ type World struct {
 	ConfigMap ConfigMap
 	// Secret is the Secret with values, the layer above the ConfigMap (D40); nil for none.
 	Secret Secret
+	// Charts are those of the modules; nil for a cache of its own.
+	Charts *charts.Cache
 	// Secrets are the texts that are never shown; nil for a set of its own.
 	Secrets *Secrets
 	// LastValid may be nil: then an invalid ConfigMap ends the start (D16).
@@ -128,7 +131,8 @@ type program struct {
 	global  atomic.Pointer[values.Section]
 	enabled atomic.Pointer[[]string]
 
-	told told // of loops
+	told told        // of loops
+	ran  ranSections // what schemas of charts are compared with
 	// secretOff: the Secret with values is not read or written.
 	secretOff atomic.Bool
 }
@@ -136,6 +140,9 @@ type program struct {
 func newProgram(system *supervisor.System, w World) *program {
 	if w.Secrets == nil {
 		w.Secrets = &Secrets{}
+	}
+	if w.Charts == nil {
+		w.Charts = &charts.Cache{}
 	}
 	p := &program{System: system, World: w, loads: semaphore.NewWeighted(int64(max(1, w.Width)))}
 	p.runs = work.NewShared(w.Services, p.notify)

@@ -123,6 +123,7 @@ func (t *Tree) loadModule(m *Module) error {
 	m.Schemas, err = loadSchemas(m.Dir)
 	errs = append(errs, err)
 	t.adviseOn(m.Schemas, &m.problems)
+	t.lookForSubcharts(m)
 	m.EnabledScript, err = t.enabledScript(m)
 	errs = append(errs, err)
 	if m.File, err = ReadModuleFile(m.Dir); err == nil {
@@ -134,6 +135,21 @@ func (t *Tree) loadModule(m *Module) error {
 		m.strange = nil
 	}
 	return errors.Join(errs...)
+}
+
+// lookForSubcharts finds charts that nothing installs: charts/ holds the dependencies of the chart that lies next to it, and
+// without one the module has no release at all (A17).
+func (t *Tree) lookForSubcharts(m *Module) {
+	found, err := os.ReadDir(filepath.Join(m.Dir, "charts"))
+	if err != nil || len(found) == 0 {
+		return
+	}
+	for _, name := range []string{"Chart.yaml", "templates"} {
+		if _, err := os.Stat(filepath.Join(m.Dir, name)); err == nil {
+			return
+		}
+	}
+	t.problem(&m.problems, "%s has charts/, but neither Chart.yaml nor templates/, so nothing of it is installed; add a Chart.yaml that names the chart, or remove charts/", m.Dir)
 }
 
 // adviseOn passes on what is suspicious in schemas.

@@ -336,3 +336,19 @@ func TestMisspeltFlagOfAModule(t *testing.T) {
 	expectWarnings(t, tree, "010-dns-server/values.yaml has the flag dnsServreEnabled, which is not that of the module; it is ignored; did you mean dnsServerEnabled?",
 		"modules/values.yaml has the flag dnsSeverEnabled, but no such module exists; it is ignored; did you mean dnsServerEnabled?")
 }
+
+// A17: charts/ alone is no chart, and somebody surely meant one.
+func TestChartsWithoutChart(t *testing.T) {
+	tree, _ := load(t, map[string]string{
+		"modules/010-sub/charts/dns/Chart.yaml":   "{}",
+		"modules/020-made/charts/dns/Chart.yaml":  "{}",
+		"modules/020-made/templates/":             "",
+		"modules/030-named/charts/dns/Chart.yaml": "{}",
+		"modules/030-named/Chart.yaml":            "{}",
+		"modules/040-empty/charts/":               "",
+	})
+	expectWarnings(t, tree, "010-sub has charts/, but neither Chart.yaml nor templates/, so nothing of it is installed")
+	if got := module(t, tree, "sub").Problems(); len(got) != 1 || len(tree.Problems) != 1 {
+		t.Errorf("problems of the module: %q, of the tree: %q", got, tree.Problems)
+	}
+}

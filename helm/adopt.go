@@ -94,7 +94,7 @@ func (a *apply) objectsAs(rel *release.Release) (objectSet, error) {
 	const installed = "Install complete" // as Helm describes it, also after an uninstall that kept the history
 	install := rel.Version == 1 || rel.Info.Description == installed
 	options := chartutil.ReleaseOptions{Revision: rel.Version, IsInstall: install, IsUpgrade: !install}
-	files, err := a.client.renderAs(a.operation, a.module, a.chart.Copy(), &lookupClients{op: a.operation}, options)
+	files, err := a.client.renderAs(a.operation, a.module, a.chart, &lookupClients{op: a.operation}, options)
 	if err != nil {
 		return nil, err
 	}

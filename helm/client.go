@@ -154,6 +154,9 @@ func (c *Client) SubchartCRDs(m Module) []charts.File {
 	return files
 }
 
+// Charts are the loaded charts, for those who check values.
+func (c *Client) Charts() *charts.Cache { return c.charts }
+
 // WarmUp reads the kinds of the API server, so that the first Apply need not.
 func (c *Client) WarmUp(ctx context.Context) error {
 	_, err := c.kinds.Capabilities(ctx)

@@ -107,7 +107,7 @@ func (c *Client) render(op *operation, m Module, ch *charts.Chart) (*rendered, e
 
 func (c *Client) renderAnew(op *operation, m Module, ch *charts.Chart) (r *rendered, files map[string]string, err error) {
 	lookup := &lookupClients{op: op}
-	if files, err = c.renderFiles(op, m, ch.Copy(), lookup); err != nil {
+	if files, err = c.renderFiles(op, m, ch, lookup); err != nil {
 		return nil, nil, err
 	}
 	if r, err = c.digest(files); err != nil {
@@ -120,12 +120,13 @@ func (c *Client) renderAnew(op *operation, m Module, ch *charts.Chart) (r *rende
 // renderFiles renders with fixed values of .Release: with the real revision the
 // checksum would change at each upgrade. What each template printed is in the result,
 // by name.
-func (c *Client) renderFiles(op *operation, m Module, use *chart.Chart, lookup *lookupClients) (map[string]string, error) {
-	return c.renderAs(op, m, use, lookup, chartutil.ReleaseOptions{Revision: 1, IsUpgrade: true})
+func (c *Client) renderFiles(op *operation, m Module, ch *charts.Chart, lookup *lookupClients) (map[string]string, error) {
+	return c.renderAs(op, m, ch, lookup, chartutil.ReleaseOptions{Revision: 1, IsUpgrade: true})
 }
 
 // renderAs renders for a revision, of which the caller says the number and how it comes about.
-func (c *Client) renderAs(op *operation, m Module, use *chart.Chart, lookup *lookupClients, release chartutil.ReleaseOptions) (map[string]string, error) {
+func (c *Client) renderAs(op *operation, m Module, ch *charts.Chart, lookup *lookupClients, release chartutil.ReleaseOptions) (map[string]string, error) {
+	use := ch.Copy()
 	if v := use.Metadata.KubeVersion; v != "" && !chartutil.IsCompatibleRange(v, op.capabilities.KubeVersion.String()) {
 		return nil, fmt.Errorf("the chart requires Kubernetes %s (kubeVersion in Chart.yaml), the cluster has %s", v, op.capabilities.KubeVersion.String())
 	}
@@ -133,7 +134,7 @@ func (c *Client) renderAs(op *operation, m Module, use *chart.Chart, lookup *loo
 		return nil, fmt.Errorf("dependencies of the chart: %w", err)
 	}
 	release.Name, release.Namespace = m.Name, c.options.Namespace
-	values, err := chartutil.ToRenderValues(use, m.Values, release, op.capabilities)
+	values, err := valuesFor(m, ch, use, release, op.capabilities)
 	if err != nil {
 		return nil, err
 	}
@@ -148,6 +149,28 @@ func (c *Client) renderAs(op *operation, m Module, use *chart.Chart, lookup *loo
 		return nil, fmt.Errorf("the chart asks .Capabilities.APIVersions: %w", c.kinds.Reach(gvs[0].Group))
 	}
 	return files, err
+}
+
+// valuesFor are what templates see, checked against the schemas of the chart (H22). One that refers to other documents is
+// left to Helm, which loads them.
+func valuesFor(m Module, ch *charts.Chart, use *chart.Chart, r chartutil.ReleaseOptions, capabilities *chartutil.Capabilities) (chartutil.Values, error) {
+	values, err := chartutil.ToRenderValuesWithSchemaValidation(use, m.Values, r, capabilities, true)
+	if err != nil || !ch.HasSchema() {
+		return values, err
+	}
+	own, _ := values["Values"].(chartutil.Values)
+	found, err := ch.ViolationsIn(m.Key, use, own)
+	if len(found) > 0 {
+		var texts []string
+		for _, v := range found {
+			texts = append(texts, v.String())
+		}
+		return nil, fmt.Errorf("the values do not fit the schema of the chart: %s", strings.Join(texts, "; "))
+	}
+	if err != nil {
+		return chartutil.ToRenderValues(use, m.Values, r, capabilities)
+	}
+	return values, nil
 }
 
 // sortFiles sorts rendered files as Helm does, which parses them: values may have made them too large for that.

@@ -240,7 +240,7 @@ func texts(t *testing.T, c *Client, m Module) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := c.renderFiles(offline(t, c), m, loaded.Copy(), &lookupClients{})
+	files, err := c.renderFiles(offline(t, c), m, loaded, &lookupClients{})
 	if err != nil {
 		t.Fatal(err)
 	}

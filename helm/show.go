@@ -37,7 +37,7 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 	if m.Values == nil {
 		m.Values = map[string]any{}
 	}
-	files, err := c.renderFiles(op, m, loaded.Copy(), &lookupClients{op: op})
+	files, err := c.renderFiles(op, m, loaded, &lookupClients{op: op})
 	if err != nil {
 		return nil, c.renderProblem(ctx, op, m, err)
 	}

@@ -115,7 +115,7 @@ func (c *Client) unstable(op *operation, m Module, ch *charts.Chart, first *rend
 	if err != nil || second.checksum == first.checksum {
 		return ""
 	}
-	third, err := c.renderFiles(op, m, ch.Copy(), &lookupClients{op: op})
+	third, err := c.renderFiles(op, m, ch, &lookupClients{op: op})
 	if err != nil {
 		return ""
 	}

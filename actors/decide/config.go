@@ -7,12 +7,15 @@ import (
 	"addon-operator/values"
 )
 
-// Enabling is what decides, besides files and ConfigMap, which modules are enabled.
+// Enabling is what decides, besides files and ConfigMap, which modules are enabled, and what must hold for these.
 type Enabling struct {
 	Dynamic map[string]bool // flags of global hooks, by key (E4)
 	// Scripts are the answers of the enabled scripts at the last discovery, by module; nil
 	// before the first one. A script that is not in it may say true.
 	Scripts map[string]bool
+	// Charts says what the schemas in the chart of an enabled module refuse of a content that is valid by all other rules
+	// (H22). Nil: nobody asks.
+	Charts func(m addons.Module, doc values.Document) error
 }
 
 // Concerns reports whether the section of a module must be valid, because something enables the
@@ -55,6 +58,14 @@ func Check(config, secret map[string]string, sections map[string]*values.Section
 		}
 		if err := CheckSection(section, doc); err != nil {
 			errs = append(errs, err)
+		}
+	}
+	if len(errs) > 0 || by.Charts == nil {
+		return doc, errors.Join(errs...)
+	}
+	for _, m := range modules {
+		if by.Concerns(m, doc.Flags) {
+			errs = append(errs, by.Charts(m, doc))
 		}
 	}
 	return doc, errors.Join(errs...)

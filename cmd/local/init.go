@@ -11,8 +11,10 @@ import (
 	"text/template"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"addon-operator/actors/scenario"
+	"addon-operator/cmd/bring"
 	"addon-operator/cmd/cli"
 	"addon-operator/values"
 )
@@ -27,16 +29,34 @@ var skeleton embed.FS
 func Init() *cobra.Command {
 	cmd := cli.Group("init", "Write the beginning of something")
 	dir := "modules"
+	var from bring.New
 	module := &cobra.Command{
-		Use: "module NAME", Short: "Write a module with a chart, a hook, schemas and a test that passes",
-		Example: "  addon-operator init module 010-dns\n  addon-operator test modules",
+		Use: "module [NAME]", Short: "Write a module, with a chart of your own or a chart of others, that has a test that passes",
+		Long: `Writes a module with a chart, a hook, schemas and a test. With --from-chart it gets a chart
+of others, as 'helm pull' does, unchanged and with its dependencies, and writes module.yaml,
+which says where it is from, values.yaml with what people change first, a schema, a test
+of all objects, and a README.md. NAME is then that of the chart, with the next number, unless
+it is given. Repositories, logins, plugins and HELM_* variables are those of Helm.`,
+		Example: `  addon-operator init module 010-dns
+  addon-operator init module --from-chart oci://ghcr.io/stefanprodan/charts/podinfo --version 6.9.0
+  addon-operator init module 020-web --from-chart nginx --repo https://charts.example.com --values values.yaml
+  addon-operator test modules`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 {
+			if len(args) > 1 || len(args) == 0 && from.Ref == "" {
 				return cli.Usagef("init module needs one name, as 010-dns: the number is the order in which modules run")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if from.Ref != "" {
+				if from.Dir = dir; len(args) > 0 {
+					from.Base = args[0]
+				}
+				return from.Make(cmd.Context(), cmd.OutOrStdout())
+			}
+			if alone := withoutChart(cmd.LocalNonPersistentFlags()); alone != "" {
+				return cli.Usagef("--%s needs --from-chart", alone)
+			}
 			written, err := initModule(dir, args[0])
 			for _, path := range written {
 				fmt.Fprintln(cmd.OutOrStdout(), path)
@@ -47,9 +67,23 @@ func Init() *cobra.Command {
 			return err
 		},
 	}
-	module.Flags().StringVar(&dir, "dir", dir, "directory of modules")
+	f := module.Flags()
+	f.StringVar(&dir, "dir", dir, "directory of modules")
+	f.StringVar(&from.Ref, "from-chart", "", "chart of others: a directory, an archive, oci://HOST/PATH/CHART, REPO/CHART, the URL of an archive, or a name with --repo")
+	f.StringVar(&from.ValuesFile, "values", "", "file with values of the chart, as for helm install -f, which become those of the module")
+	bring.Flags(f, &from.Request)
 	cmd.AddCommand(module)
 	return cmd
+}
+
+// withoutChart is a flag that was given and means nothing without a chart of others.
+func withoutChart(f *pflag.FlagSet) (name string) {
+	f.Visit(func(flag *pflag.Flag) {
+		if flag.Name != "dir" {
+			name = flag.Name
+		}
+	})
+	return name
 }
 
 // initModule writes the files and returns their paths. A directory that exists is left alone.

@@ -117,6 +117,13 @@ func TestCheckRefuses(t *testing.T) {
 			map[string]string{"modules/010-dns/openapi/values.yaml": "{properties: {a: {type: integer, default: x}, b: {default: [1, 2], maxItems: 1}}}", "global/openapi/values.yaml": "{properties: {z: {enum: [a], default: b}}}"},
 			[]string{"modules/010-dns/openapi/values.yaml: /properties/a/default: must be an integer, is a text; correct the default, or the schema", "/properties/b/default: must have at most 1 elements", "global/openapi/values.yaml: /properties/z/default: must be one of"},
 		},
+		"charts that cannot be installed": { // H21, A17
+			map[string]string{
+				"modules/010-dns/Chart.yaml": "{apiVersion: v2, name: dns, version: 0.1.0, dependencies: [{name: bind, version: 1.0.0}]}", "modules/020-web/templates/a.yaml": "", "modules/020-web/values.yaml": "web: {}\nother: &a [1, *a]\n",
+				"modules/030-db/charts/db/Chart.yaml": "{apiVersion: v2, name: db, version: 0.1.0}",
+			},
+			[]string{"Chart.yaml declares the dependency bind, which is not in charts/; run 'helm dependency build modules/010-dns'", "load chart in modules/020-web", "modules/030-db has charts/, but neither Chart.yaml nor templates/"},
+		},
 		"files and ConfigMap at once": {map[string]string{"modules/010-dns/values.yaml": "dns: 5", "cm.yaml": "a-b: x"}, []string{"modules/010-dns/values.yaml", "ConfigMap key a-b"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -213,7 +213,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept,
 		Secret:       valuesSecret{client, c.Namespace, c.SecretName()},
 		Notices:      client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
-		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
+		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases, Charts: releases.Charts(),
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},

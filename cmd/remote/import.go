@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"addon-operator/addons"
+	"addon-operator/cmd/bring"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
 	"addon-operator/helm/fetch"
@@ -187,7 +188,7 @@ func (i *importing) write(ctx context.Context, dir string) (files []string, err 
 	if err != nil {
 		return nil, err
 	}
-	module := addons.ModuleFile{Namespace: i.namespace, Chart: source}
+	module := bring.ModuleFile(source, i.namespace)
 	section, err := values.ParseYAML(i.record.Values)
 	if err != nil {
 		return nil, fmt.Errorf("values of release %s: %w", i.name, err)
@@ -198,7 +199,7 @@ func (i *importing) write(ctx context.Context, dir string) (files []string, err 
 		return nil, err
 	}
 	text := fmt.Sprintf("# The values that were given to Helm for release %s, revision %d.\n%s: true\n%s", i.name, i.record.Revision, values.FlagKey(i.key), given)
-	if err := errors.Join(module.Write(dir), os.WriteFile(filepath.Join(dir, "values.yaml"), []byte(text), 0o644)); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "module.yaml"), []byte(module), 0o644), os.WriteFile(filepath.Join(dir, "values.yaml"), []byte(text), 0o644)); err != nil {
 		return nil, err
 	}
 	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
@@ -212,14 +213,14 @@ func (i *importing) write(ctx context.Context, dir string) (files []string, err 
 }
 
 // writeChart writes the chart of the release: from its record, or from where the user says that it is.
-func (i *importing) writeChart(ctx context.Context, dir string) (source addons.ChartSource, err error) {
+func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Origin, err error) {
 	r := i.record
 	if i.chart == "" && len(r.Absent) > 0 {
 		return source, fmt.Errorf("the chart %s %s has subcharts (%s), and Helm puts none into the record of a release; say where the chart is: --chart DIRECTORY, ARCHIVE, oci://… or REPO/CHART",
 			r.Chart, r.Version, strings.Join(r.Absent, ", "))
 	}
 	if i.chart == "" {
-		return addons.ChartSource{Name: r.Chart, Version: r.Version}, r.WriteChart(dir)
+		return fetch.Origin{Name: r.Chart, Version: r.Version}, r.WriteChart(dir)
 	}
 	got, err := fetch.Get(ctx, fetch.Request{Ref: i.chart, Version: r.Version}, dir)
 	if err != nil {
@@ -228,7 +229,7 @@ func (i *importing) writeChart(ctx context.Context, dir string) (source addons.C
 	if got.Name != r.Chart || got.Version != r.Version {
 		return source, fmt.Errorf("the release was made with the chart %s %s, and --chart is %s; take over what is deployed first, and upgrade it then", r.Chart, r.Version, got.Origin)
 	}
-	return addons.ChartSource{Repository: got.Repository, Name: got.Name, Version: got.Version, Digest: got.Digest}, nil
+	return got.Origin, nil
 }
 
 // plan tells what the first run of the module does, which lies below a directory of its own so far. why says why

@@ -55,6 +55,8 @@ type Chart struct {
 	chart  *chart.Chart
 	module Module
 	inner  bool // it lies in chart/
+
+	schemas compiled
 }
 
 // Metadata is what Chart.yaml says; not to be changed.
@@ -138,6 +140,9 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	}
 	loaded, err := read(m)
 	if err != nil {
+		return nil, fmt.Errorf("load chart in %s: %w", Root(m.Dir), err)
+	}
+	if err := checkDependencies(loaded, Root(m.Dir)); err != nil {
 		return nil, fmt.Errorf("load chart in %s: %w", Root(m.Dir), err)
 	}
 	fresh := &Chart{stamp: stamp, chart: loaded, module: m, inner: isInner}

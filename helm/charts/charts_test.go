@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"golang.org/x/tools/txtar"
+	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/chartutil"
 )
@@ -259,5 +260,33 @@ b
 		if slices.Sort(got); !slices.Equal(got, want) {
 			t.Errorf("enabled %v: %q, want %q", enabled, got, want)
 		}
+	}
+}
+
+// H21: a declared dependency that is not in charts/ is refused, as Helm does, enabled or not, and only at the top.
+func TestMissingDependencies(t *testing.T) {
+	const sub = "-- charts/sub/Chart.yaml --\n{apiVersion: v2, name: sub, version: 0.1.0"
+	for name, c := range map[string]struct{ files, want string }{
+		"there":             {"-- Chart.yaml --\n{apiVersion: v2, name: m, version: 0.1.0, dependencies: [{name: sub, alias: other, version: 0.1.0}]}\n" + sub + "}\n", ""},
+		"another version":   {"-- Chart.yaml --\n{apiVersion: v2, name: m, version: 0.1.0, dependencies: [{name: sub, version: 9.9.9}]}\n" + sub + "}\n", ""},
+		"of the subchart":   {"-- Chart.yaml --\n{apiVersion: v2, name: m, version: 0.1.0}\n" + sub + ", dependencies: [{name: redis, version: 1.0.0}]}\n", ""},
+		"without charts":    {"-- Chart.yaml --\n{apiVersion: v2, name: m, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0}]}\n", "Chart.yaml declares the dependency sub, which is not in charts/; run 'helm dependency build DIR'"},
+		"switched off":      {"-- Chart.yaml --\n{apiVersion: v2, name: m, version: 0.1.0, dependencies: [{name: redis, version: 0.1.0, condition: redis.enabled}, {name: sub}, {name: kafka}, {name: kafka, alias: b}]}\n-- values.yaml --\nredis: {enabled: false}\n" + sub + "}\n", "Chart.yaml declares the dependencies kafka, redis, which are not in charts/"},
+		"of a chart of old": {"-- Chart.yaml --\n{apiVersion: v1, name: m, version: 0.1.0}\n-- requirements.yaml --\ndependencies: [{name: sub, version: 0.1.0}]\n", "requirements.yaml declares the dependency sub"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := moduleOf(t, "m", c.files)
+			_, err := new(Cache).Load(m)
+			if err == nil && c.want != "" || err != nil && (c.want == "" || !strings.Contains(strings.ReplaceAll(err.Error(), m.Dir, "DIR"), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if err == nil {
+				return
+			}
+			loaded, loadErr := read(m) // Helm agrees
+			if loadErr != nil || action.CheckDependencies(loaded, loaded.Metadata.Dependencies) == nil {
+				t.Errorf("Helm would take it: %v", loadErr)
+			}
+		})
 	}
 }

@@ -1,0 +1,2 @@
+// Package bring makes modules of charts that others have published, and brings them to other versions.
+package bring

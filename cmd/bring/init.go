@@ -1,0 +1,183 @@
+package bring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/helm/fetch"
+	"addon-operator/values"
+)
+
+// Flags are those of Helm for a chart of others.
+func Flags(f *pflag.FlagSet, r *fetch.Request) {
+	f.StringVar(&r.Version, "version", "", "version of the chart, or a range such as ^1.2 (default: the newest)")
+	f.StringVar(&r.Repo, "repo", "", "URL of the chart repository in which the chart is")
+	f.BoolVar(&r.Devel, "devel", false, "count pre-releases when the newest version is chosen")
+	f.StringVar(&r.Username, "username", "", "user of the repository or registry")
+	f.StringVar(&r.Password, "password", "", "password of the repository or registry")
+	f.BoolVar(&r.PassCredentials, "pass-credentials", false, "pass user and password to all hosts")
+	f.StringVar(&r.CAFile, "ca-file", "", "CA of the server")
+	f.StringVar(&r.CertFile, "cert-file", "", "client certificate")
+	f.StringVar(&r.KeyFile, "key-file", "", "key of the client certificate")
+	f.BoolVar(&r.InsecureSkipTLS, "insecure-skip-tls-verify", false, "do not verify the certificate of the server")
+	f.BoolVar(&r.PlainHTTP, "plain-http", false, "reach the registry without TLS")
+	f.BoolVar(&r.Verify, "verify", false, "verify the signature of the archive")
+	f.StringVar(&r.Keyring, "keyring", keyring(), "public keys for --verify")
+}
+
+// keyring is where Helm looks for keys.
+func keyring() string {
+	if home := os.Getenv("GNUPGHOME"); home != "" {
+		return filepath.Join(home, "pubring.gpg")
+	}
+	return filepath.Join("$HOME", ".gnupg", "pubring.gpg")
+}
+
+// New is how a module is made of a chart.
+type New struct {
+	fetch.Request
+	Dir        string // of modules
+	Base       string // of the directory of the module; empty: the name of the chart, with the next number
+	ValuesFile string // values for helm install -f, which become those of the module; may be empty
+}
+
+// Make makes the module and reports what it wrote.
+func (o New) Make(ctx context.Context, w io.Writer) error {
+	o.Keyring = os.ExpandEnv(o.Keyring)
+	if o.Base != "" {
+		if _, _, err := names(o.Base); err != nil {
+			return cli.Usagef("init module %s: %w", o.Base, err)
+		}
+	}
+	given, err := readGiven(o.ValuesFile)
+	if err != nil {
+		return err
+	}
+	made, err := ensureDir(o.Dir)
+	if err != nil {
+		return fmt.Errorf("init module: %w", err)
+	}
+	root, err := o.make(ctx, w, given)
+	if err != nil {
+		if made != "" {
+			_ = os.Remove(made) // only when it is empty
+		}
+		return fmt.Errorf("init module: %w", err)
+	}
+	_, err = fmt.Fprintf(w, "\nTry it: addon-operator test %s\n", root)
+	return err
+}
+
+func (o New) make(ctx context.Context, w io.Writer, given string) (root string, err error) {
+	s, err := newStage(o.Dir)
+	if s != nil {
+		defer s.close()
+	}
+	if err != nil {
+		return "", err
+	}
+	arrived := filepath.Join(s.root, chartDir)
+	c, err := fetch.Get(ctx, o.Request, arrived)
+	if err != nil {
+		return "", err
+	}
+	if c.Metadata.Type == "library" {
+		return "", fmt.Errorf("%s is a library for other charts, and installs nothing", c.Origin)
+	}
+	n := &newModule{stage: s, base: o.Base, chart: c, given: given}
+	if n.base == "" {
+		n.base = nextBase(o.Dir, c.Name)
+	}
+	if n.name, n.key, err = names(n.base); err != nil {
+		return "", fmt.Errorf("the name of the chart, %s, cannot be that of a module; give one before --from-chart: %w", c.Name, err)
+	}
+	if err := o.free(n); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(n.dir(), 0o755); err != nil {
+		return "", err
+	}
+	if err := os.Rename(arrived, filepath.Join(n.dir(), chartDir)); err != nil {
+		return "", err
+	}
+	if err := n.fill(ctx); err != nil {
+		return "", err
+	}
+	root = filepath.Join(o.Dir, n.base)
+	if err := os.Rename(n.dir(), root); err != nil {
+		return "", err
+	}
+	c.Describe(w)
+	if c.Metadata.Deprecated {
+		n.note("the chart is deprecated by its authors")
+	}
+	for _, note := range n.notes {
+		fmt.Fprintln(w, "Note:", note)
+	}
+	return root, list(w, root)
+}
+
+// free refuses a directory that exists, and the name of another module.
+func (o New) free(n *newModule) error {
+	entries, err := os.ReadDir(o.Dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if name, _, err := names(e.Name()); e.Name() == n.base || err == nil && e.IsDir() && name == n.name {
+			return fmt.Errorf("%s exists; choose another name, or remove it", filepath.Join(o.Dir, e.Name()))
+		}
+	}
+	return nil
+}
+
+// names are the name and the key of a module in a directory.
+func names(base string) (name, key string, err error) {
+	number, rest, ok := strings.Cut(base, "-")
+	if name = base; ok && number != "" && strings.Trim(number, "0123456789") == "" {
+		name = rest
+	}
+	key, err = values.Key(name)
+	if err == nil && strings.ContainsAny(base, `/\`) {
+		err = errors.New("it is the name of a directory, not a path")
+	}
+	return name, key, err
+}
+
+func readGiven(path string) (string, error) {
+	if path == "" {
+		return "", nil
+	}
+	info, err := os.Stat(path)
+	if err == nil {
+		err = values.CheckSize(info.Size())
+	}
+	var text []byte
+	if err == nil {
+		text, err = os.ReadFile(path)
+	}
+	if err == nil {
+		_, err = values.ParseYAML(text)
+	}
+	if err != nil {
+		return "", fmt.Errorf("--values %s: %w", path, err)
+	}
+	return string(text), nil
+}
+
+// ensureDir makes a directory, and returns it when it was not there.
+func ensureDir(dir string) (made string, err error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return dir, os.MkdirAll(dir, 0o755)
+	}
+	return "", nil
+}

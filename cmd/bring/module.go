@@ -1,0 +1,328 @@
+package bring
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"addon-operator/actors/scenario"
+	"addon-operator/addons"
+	"addon-operator/helm/fetch"
+	"addon-operator/values"
+)
+
+// Names of files in a module.
+const (
+	chartDir   = "chart"
+	testFile   = "tests/objects.yaml"
+	goldenFile = "objects.golden.yaml"
+	testSchema = "module-test.v1.schema.json" // next to the tests, for editors
+)
+
+// stage is a place next to modules where one is made, with what concerns all of them. What becomes of it is moved at
+// the end: nothing half written is left behind.
+type stage struct {
+	root    string
+	modules string
+}
+
+func newStage(dir string) (*stage, error) {
+	root, err := os.MkdirTemp(dir, ".addon-operator-") // modules directories are read without hidden ones
+	if err != nil {
+		return nil, err
+	}
+	s := &stage{root: root, modules: filepath.Join(root, "modules")}
+	return s, errors.Join(os.MkdirAll(s.modules, 0o755), s.share(dir))
+}
+
+// share lets the test of the new module find what it finds in the place where the module will be.
+func (s *stage) share(dir string) error {
+	common, err := os.ReadFile(filepath.Join(dir, "values.yaml"))
+	if err == nil {
+		err = os.WriteFile(filepath.Join(s.modules, "values.yaml"), common, 0o644)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	global, err := filepath.Abs(filepath.Join(dir, "..", "global-hooks"))
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(global); err != nil || !info.IsDir() {
+		return os.Mkdir(s.global(), 0o755)
+	}
+	return os.Symlink(global, s.global())
+}
+
+func (s *stage) global() string { return filepath.Join(s.root, "global-hooks") }
+
+func (s *stage) close() { _ = os.RemoveAll(s.root) } // it is hidden, should it stay
+
+// load reads a module on the stage.
+func (s *stage) load(base string) (addons.Module, addons.Global, error) {
+	tree, err := addons.Load(addons.Dirs{Modules: []string{s.modules}, Global: s.global(), UnnumberedOrder: 1})
+	if err != nil {
+		return addons.Module{}, addons.Global{}, err
+	}
+	for _, m := range tree.Modules {
+		if m.Base == base {
+			return m, tree.Global, nil
+		}
+	}
+	return addons.Module{}, addons.Global{}, fmt.Errorf("%s is no module", base)
+}
+
+// newModule is a module that is being made of a chart.
+type newModule struct {
+	stage *stage
+	base  string // of its directory
+	name  string
+	key   string
+	chart *fetch.Chart
+	given string // values
+	notes []string
+}
+
+// nextBase is the name of the directory for a chart: its number is the next ten after the highest one.
+func nextBase(dir, name string) string {
+	const step = 10
+	highest := 0
+	entries, _ := os.ReadDir(dir) // a directory that is not there holds no modules
+	for _, e := range entries {
+		number, _, _ := strings.Cut(e.Name(), "-")
+		if n, err := strconv.Atoi(number); err == nil && n > highest {
+			highest = n
+		}
+	}
+	return fmt.Sprintf("%03d-%s", (highest/step+1)*step, name)
+}
+
+func (n *newModule) dir() string { return filepath.Join(n.stage.modules, n.base) }
+
+func (n *newModule) write(name, text string) error {
+	path := filepath.Join(n.dir(), filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
+// fill writes everything beside chart/.
+func (n *newModule) fill(ctx context.Context) error {
+	c := n.chart
+	own, err := valuesFile(c.Origin.String(), n.key, c.Values, n.given)
+	if err != nil {
+		return fmt.Errorf("values: %w", err)
+	}
+	schema, err := configSchema(c, n.key)
+	if err != nil {
+		return err
+	}
+	for name, text := range map[string]string{
+		"module.yaml": moduleFile(c.Origin), "values.yaml": own, schemaFile: schema, "README.md": readme(n.name, n.key, c),
+		filepath.Join("tests", testSchema): string(scenario.Schema()),
+	} {
+		if err := n.write(name, text); err != nil {
+			return err
+		}
+	}
+	return n.writeTest(ctx)
+}
+
+// moduleFile is module.yaml: where the chart is from.
+func moduleFile(o fetch.Origin) string {
+	var out strings.Builder
+	out.WriteString("# Where chart/ is from. 'addon-operator module upgrade-chart' writes it, and keeps the rest of this file.\n")
+	out.WriteString(provenance(o))
+	return out.String()
+}
+
+func provenance(o fetch.Origin) string {
+	var out strings.Builder
+	out.WriteString("chart:\n")
+	for _, f := range []struct{ key, value string }{{"repository", o.Repository}, {"name", o.Name}, {"version", o.Version}, {"digest", o.Digest}} {
+		if f.value != "" {
+			fmt.Fprintf(&out, "  %s: %s\n", f.key, quoted(f.value))
+		}
+	}
+	return out.String()
+}
+
+// quoted is a text in YAML: the version 1.10 is no number.
+func quoted(text string) string {
+	line, err := values.YAML(text)
+	if err != nil {
+		return strconv.Quote(text)
+	}
+	return strings.TrimSpace(string(line))
+}
+
+func readme(name, key string, c *fetch.Chart) string {
+	var out strings.Builder
+	fmt.Fprintf(&out, "# %s\n\n", name)
+	if text := strings.TrimSpace(c.Metadata.Description); text != "" {
+		fmt.Fprintf(&out, "%s\n\n", text)
+	}
+	from := ""
+	if c.Repository != "" {
+		from = " of " + c.Repository
+	}
+	fmt.Fprintf(&out, "`chart/` is the chart %s%s, unchanged; `module.yaml` has its version. Its values stand under `%s` in `values.yaml`\n"+
+		"here and in the ConfigMap; `chart/values.yaml` lists them.\n\n", c.Name, from, key)
+	fmt.Fprintf(&out, "    addon-operator values set %s true\n    addon-operator test .\n    addon-operator module upgrade-chart %s --version VERSION\n", values.FlagKey(key), name)
+	return out.String()
+}
+
+// writeTest writes the test that fits the chart, and plays it.
+func (n *newModule) writeTest(ctx context.Context) error {
+	t, err := n.plan(ctx)
+	if err != nil {
+		return err
+	}
+	for _, text := range []string{t, failingTest(n.name)} {
+		if err := n.write(testFile, text); err != nil {
+			return err
+		}
+		problems, err := n.play(ctx)
+		if err != nil {
+			return err
+		}
+		if problems == nil {
+			return nil
+		}
+		n.noteFailing(strings.Join(problems, "\n"))
+	}
+	n.notes = nil
+	n.note("no test is written: the module does neither succeed nor fail without a cluster")
+	return os.Remove(filepath.Join(n.dir(), filepath.FromSlash(testFile)))
+}
+
+func (n *newModule) noteFailing(reason string) {
+	n.note("the chart does not install with these values, and its test expects that; set what is missing in values.yaml, and expect the module to be ready:\n  %s",
+		strings.ReplaceAll(reason, "\n", "\n  "))
+}
+
+func (n *newModule) note(format string, args ...any) {
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), n.stage.modules+string(filepath.Separator), "")
+	n.notes = append(n.notes, text)
+}
+
+// play writes golden files, plays once more with them, and returns what is wrong.
+func (n *newModule) play(ctx context.Context) (problems []string, err error) {
+	for _, update := range []bool{true, false} {
+		scenarios, err := scenario.Find(filepath.Join(n.dir(), filepath.FromSlash(testFile)))
+		if err != nil {
+			return nil, err
+		}
+		results := scenario.Play(ctx, scenarios, scenario.Options{Update: update}, func(scenario.Result) {})
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if !results[0].Passed() {
+			_ = os.Remove(filepath.Join(n.dir(), "tests", goldenFile))
+			return results[0].Problems, nil
+		}
+	}
+	return nil, nil
+}
+
+const testHead = "# yaml-language-server: $schema=" + testSchema + "\n"
+
+// plan is the text of the test of a chart.
+func (n *newModule) plan(ctx context.Context) (string, error) {
+	m, global, err := n.stage.load(n.base)
+	if err != nil {
+		return "", err
+	}
+	merged, err := mergedOf(m, global)
+	if err != nil {
+		return "", err
+	}
+	first, err := render(ctx, m, merged)
+	if err != nil {
+		n.noteFailing(err.Error())
+		return failingTest(n.name), nil
+	}
+	second, err := render(ctx, m, merged)
+	if err != nil {
+		return "", err
+	}
+	stubs, err := strangers(ctx, first)
+	if err != nil {
+		return "", err
+	}
+	names, same := stable(first, second)
+	var out strings.Builder
+	out.WriteString(testHead)
+	if same {
+		fmt.Fprintf(&out, "description: The chart makes the objects of %s\n", goldenFile)
+	} else {
+		out.WriteString("description: The chart makes these objects; what is in them is random in part\n")
+	}
+	if len(stubs) > 0 {
+		text, err := values.YAML(map[string]any{"objects": anys(stubs)})
+		if err != nil {
+			return "", err
+		}
+		out.WriteString("given: # kinds that others bring\n" + indented(string(text)))
+	}
+	fmt.Fprintf(&out, "expect:\n  modules: {%s: ready}\n", n.name)
+	if same {
+		fmt.Fprintf(&out, "  rendered: %s\n", goldenFile)
+		return out.String(), nil
+	}
+	var objects []any
+	for _, id := range names {
+		metadata := map[string]any{"name": id.name}
+		if id.namespace != "" {
+			metadata["namespace"] = id.namespace
+		}
+		objects = append(objects, map[string]any{"kind": id.kind, "metadata": metadata})
+	}
+	text, err := values.YAML(map[string]any{"objects": objects})
+	out.WriteString(indented(string(text)))
+	return out.String(), err
+}
+
+func failingTest(name string) string {
+	return testHead + "description: The chart wants values that it does not have; set them in values.yaml, and expect modules and rendered here\nexpect:\n  failing: {" + name + ": \"\"}\n"
+}
+
+func indented(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(text) {
+		out.WriteString("  " + line)
+	}
+	return out.String()
+}
+
+func anys(objects []map[string]any) (all []any) {
+	for _, o := range objects {
+		all = append(all, o)
+	}
+	return all
+}
+
+// list writes what is in a new module, directories of the chart as one.
+func list(w io.Writer, root string) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || path == root {
+			return err
+		}
+		if entry.IsDir() {
+			if filepath.Dir(path) == root && entry.Name() == chartDir {
+				fmt.Fprintln(w, path+string(filepath.Separator))
+				return fs.SkipDir
+			}
+			return nil
+		}
+		_, err = fmt.Fprintln(w, path)
+		return err
+	})
+}

@@ -1,0 +1,193 @@
+package bring
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/actors/scenario"
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/helm/charts"
+	"addon-operator/helm/manifest"
+	"addon-operator/kube"
+	"addon-operator/kube/apiserver"
+	"addon-operator/values"
+)
+
+// rendered is what the chart of a module makes of the values on disk.
+type rendered struct {
+	objects []map[string]any // without those of Helm's hooks and tests
+	hooks   []map[string]any
+	crds    []map[string]any // in crds/, of the chart and of its subcharts
+}
+
+// render renders the chart of a module without a cluster.
+func render(ctx context.Context, m addons.Module, merged map[string]any) (r rendered, err error) {
+	server := apiserver.New(scenario.DefaultVersion)
+	client, err := helm.New(helm.Options{Config: server.RESTConfig(), Namespace: namespaceOf(m)})
+	if err != nil {
+		return r, err
+	}
+	module := helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged}
+	if r.crds, err = definitions(client, module); err != nil {
+		return r, err
+	}
+	documents, err := client.Show(ctx, module)
+	if err != nil {
+		return r, err
+	}
+	var errs []error
+	for _, d := range documents {
+		if d.Err != nil {
+			errs = append(errs, d.Err)
+		} else if d.Hook {
+			r.hooks = append(r.hooks, d.Objects...)
+		} else {
+			r.objects = append(r.objects, d.Objects...)
+		}
+	}
+	return r, errors.Join(errs...)
+}
+
+// namespaceOf is where the release would be.
+func namespaceOf(addons.Module) string { return scenario.Namespace }
+
+// definitions are those of crds/, which Helm does not render.
+func definitions(client *helm.Client, m helm.Module) (found []map[string]any, err error) {
+	var texts [][]byte
+	err = filepath.WalkDir(charts.CRDs(m.Dir), func(path string, entry fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err == nil && !entry.IsDir() && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) {
+			text, readErr := os.ReadFile(path)
+			texts, err = append(texts, text), readErr
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range client.SubchartCRDs(m) {
+		texts = append(texts, f.Data)
+	}
+	for _, text := range texts {
+		objects, err := manifest.Parse(string(bytes.TrimPrefix(text, []byte("\ufeff"))))
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range objects {
+			found = append(found, o.Object)
+		}
+	}
+	return found, nil
+}
+
+// mergedOf are the values of a module as they lie on disk.
+func mergedOf(m addons.Module, global addons.Global) (map[string]any, error) {
+	merged := map[string]any{}
+	for key, of := range map[string]struct {
+		schemas *values.Schemas
+		static  []values.Layer
+	}{values.GlobalKey: {global.Schemas, global.Static}, m.Key: {m.Schemas, m.Static}} {
+		section, err := values.NewSection(key, of.schemas, of.static...)
+		if err != nil {
+			return nil, err
+		}
+		merged[key] = section.Merged()
+	}
+	return merged, nil
+}
+
+// identity names an object.
+type identity struct{ kind, namespace, name, group string }
+
+func identify(object map[string]any) identity {
+	u := unstructured.Unstructured{Object: object}
+	return identity{u.GetKind(), u.GetNamespace(), u.GetName(), u.GroupVersionKind().Group}
+}
+
+// String is how plans name an object.
+func (i identity) String() string {
+	return strings.TrimSuffix(i.kind+" "+strings.TrimPrefix(i.namespace+"/"+i.name, "/"), " ")
+}
+
+// stable are the objects that both of two renders have, and whether the renders are the same.
+func stable(a, b rendered) (names []identity, same bool) {
+	known := map[identity]string{}
+	for _, o := range a.objects {
+		text, _ := values.YAML(o) // what cannot be written differs
+		known[identify(o)] = string(text)
+	}
+	same = len(a.objects) == len(b.objects)
+	for _, o := range b.objects {
+		text, _ := values.YAML(o)
+		before, there := known[identify(o)]
+		if there {
+			names = append(names, identify(o))
+		}
+		same = same && there && before == string(text)
+	}
+	return names, same
+}
+
+// strangers are stubs of the definitions of kinds that the chart uses and neither Kubernetes nor the chart
+// itself has: in a cluster, somebody else brings them.
+func strangers(ctx context.Context, r rendered) (stubs []map[string]any, err error) {
+	known := map[schema.GroupKind]bool{}
+	for _, o := range slices.Concat(r.crds, r.objects, r.hooks) {
+		group, _, _ := unstructured.NestedString(o, "spec", "group")
+		kind, _, _ := unstructured.NestedString(o, "spec", "names", "kind")
+		if o["kind"] == "CustomResourceDefinition" {
+			known[schema.GroupKind{Group: group, Kind: kind}] = true
+		}
+	}
+	client, err := kube.Connect(kube.Options{Config: apiserver.New(scenario.DefaultVersion).RESTConfig(), QPS: -1})
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range slices.Concat(r.objects, r.hooks) {
+		u := unstructured.Unstructured{Object: o}
+		gvk := u.GroupVersionKind()
+		if known[gvk.GroupKind()] {
+			continue
+		}
+		known[gvk.GroupKind()] = true
+		if _, _, err := client.FindKind(ctx, u.GetAPIVersion(), gvk.Kind); err == nil || gvk.Group == "" {
+			continue
+		}
+		stubs = append(stubs, stub(gvk))
+	}
+	return stubs, nil
+}
+
+// stub is a definition that takes everything.
+func stub(gvk schema.GroupVersionKind) map[string]any {
+	plural, _ := meta.UnsafeGuessKindToResource(gvk)
+	scope := "Namespaced"
+	if strings.HasPrefix(gvk.Kind, "Cluster") {
+		scope = "Cluster"
+	}
+	return map[string]any{
+		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+		"metadata": map[string]any{"name": plural.Resource + "." + gvk.Group},
+		"spec": map[string]any{
+			"group": gvk.Group, "scope": scope,
+			"names": map[string]any{"kind": gvk.Kind, "plural": plural.Resource, "singular": strings.ToLower(gvk.Kind)},
+			"versions": []any{map[string]any{
+				"name": gvk.Version, "served": true, "storage": true,
+				"schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object", "x-kubernetes-preserve-unknown-fields": true}},
+			}},
+		},
+	}
+}

@@ -1,0 +1,316 @@
+package bring
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"addon-operator/helm/fetch"
+	"addon-operator/values"
+)
+
+// schemaFile is where the schema lies, below the module.
+const schemaFile = "openapi/config-values.yaml"
+
+// maxNodes bounds a schema with all references written out. What is beyond may have any value.
+const maxNodes = 20_000
+
+// configSchema makes the schema of a module's section. It refuses nothing that the chart takes: the section holds what
+// differs from the defaults of the chart, so what the chart requires, and what depends on other values, is left to
+// the chart's own schema, which is checked with everything else before Helm installs.
+func configSchema(c *fetch.Chart, key string) (string, error) {
+	const head = `# What people may write under %q: in values.yaml, in the ConfigMap and in the Secret.
+# Made from %s. Edit it as you like:
+# 'module upgrade-chart' makes it again as long as nobody has edited it.
+`
+	if tree, ok := ofSchema(c.Schema); ok && takes(tree, c.Values) {
+		text, err := values.YAML(tree)
+		return fmt.Sprintf(head, key, "values.schema.json of the chart, without what it requires") + shortTypes(string(text)), err
+	}
+	tree := ofDefaults(c.Values, c.Subcharts)
+	if !takes(tree, c.Values) {
+		tree = open()
+	}
+	text, err := values.YAML(tree)
+	return fmt.Sprintf(head, key, "the default values of the chart") + shortTypes(string(text)), err
+}
+
+// shortTypes writes lists of types on one line.
+func shortTypes(text string) string {
+	var out strings.Builder
+	var types []string
+	for line := range strings.Lines(text) {
+		item, isItem := strings.CutPrefix(strings.TrimSpace(line), "- ")
+		switch {
+		case types != nil && isItem:
+			types = append(types, item)
+			continue
+		case types != nil:
+			fmt.Fprintf(&out, " [%s]\n", strings.Join(types, ", "))
+			types = nil
+		}
+		if strings.TrimSpace(line) == "type:" {
+			types = []string{}
+			line = strings.TrimSuffix(line, "\n")
+		}
+		out.WriteString(line)
+	}
+	if types != nil {
+		fmt.Fprintf(&out, " [%s]\n", strings.Join(types, ", "))
+	}
+	return out.String()
+}
+
+// takes reports whether a schema can be used, and has nothing against some values.
+func takes(tree map[string]any, defaults map[string]any) bool {
+	text, err := values.YAML(tree)
+	if err != nil {
+		return false
+	}
+	schemas, err := values.CompileSchemas(values.SchemaFile{Path: schemaFile, Data: text}, values.SchemaFile{})
+	if err != nil {
+		return false
+	}
+	section, err := sectionOf("chart", schemas, defaults)
+	return err == nil && section.ValidateConfig() == nil
+}
+
+func sectionOf(key string, schemas *values.Schemas, content map[string]any) (*values.Section, error) {
+	text, err := values.YAML(content) // to the numbers of the project
+	if err != nil {
+		return nil, err
+	}
+	tree, err := values.ParseYAML(text)
+	if err != nil {
+		return nil, err
+	}
+	if tree == nil {
+		tree = map[string]any{}
+	}
+	return values.NewSection(key, schemas, values.Layer{Source: "chart", Value: tree})
+}
+
+func open() map[string]any {
+	return map[string]any{"type": "object", "additionalProperties": true}
+}
+
+// nullable are types, and null: with it a value removes a default of the chart.
+func nullable(types ...any) []any { return append(types, "null") }
+
+// ofDefaults infers a schema. A default says what a value may look like, but charts look at values in many ways: text
+// is often a template of anything, and nothing or an empty map or list says nothing at all. So only these are refused:
+// something else in the place of a map with content, a map or list in the place of a number or of true and false, and
+// one of these in the place of a list. Keys that are not among the defaults are taken.
+func ofDefaults(defaults map[string]any, subcharts []string) map[string]any {
+	schema := inferred(defaults)
+	properties, _ := schema["properties"].(map[string]any)
+	for _, name := range append(slices.Clone(subcharts), values.GlobalKey) {
+		if _, there := properties[name]; there {
+			properties[name] = map[string]any{"type": nullable("object"), "additionalProperties": true}
+		}
+	}
+	schema["type"] = "object"
+	return schema
+}
+
+func inferred(value any) map[string]any {
+	switch v := value.(type) {
+	case map[string]any:
+		if len(v) == 0 {
+			return map[string]any{}
+		}
+		properties := make(map[string]any, len(v))
+		for name, below := range v {
+			properties[name] = inferred(below)
+		}
+		return map[string]any{"type": nullable("object"), "properties": properties, "additionalProperties": true}
+	case []any:
+		if len(v) > 0 {
+			return map[string]any{"type": nullable("array", "object", "string")}
+		}
+	case bool:
+		return map[string]any{"type": nullable("boolean", "string", "number")}
+	case float64, int64, int, json.Number:
+		return map[string]any{"type": nullable("number", "string", "boolean")}
+	}
+	return map[string]any{}
+}
+
+// ofSchema relaxes a values.schema.json.
+func ofSchema(text []byte) (map[string]any, bool) {
+	if len(text) == 0 {
+		return nil, false
+	}
+	tree, err := values.ParseYAML(text) // JSON is YAML
+	root, ok := tree.(map[string]any)
+	if err != nil || !ok {
+		return nil, false
+	}
+	r := relaxer{root: root, left: maxNodes}
+	schema := r.schema(root, true, nil)
+	schema["type"] = "object"
+	delete(schema, "enum")
+	if properties, ok := schema["properties"].(map[string]any); ok {
+		properties[values.GlobalKey] = map[string]any{"type": nullable("object"), "additionalProperties": true}
+	}
+	return schema, true
+}
+
+// relaxer makes a schema of a part of the values out of one of the whole. Each keyword that stays says something
+// about what is there; none of those that go does. References are written out: what they lead to means another
+// thing inside of lists, which are whole.
+type relaxer struct {
+	root map[string]any
+	left int // schemas that may still be made
+}
+
+// schema relaxes a schema at a place. In the elements of lists, partial is false.
+func (r *relaxer) schema(node any, partial bool, open []string) map[string]any {
+	out := map[string]any{}
+	from, ok := node.(map[string]any)
+	if r.left--; !ok || r.left < 0 {
+		return out
+	}
+	for _, keyword := range []string{"title", "description"} {
+		if text, ok := from[keyword].(string); ok {
+			out[keyword] = text
+		}
+	}
+	if ref, ok := from["$ref"].(string); ok {
+		if target, known := r.target(ref); known && !slices.Contains(open, ref) {
+			below := r.schema(target, partial, append(slices.Clip(open), ref))
+			maps.Copy(below, out)
+			return below
+		}
+		return out
+	}
+	r.kinds(out, from, partial)
+	for _, keyword := range []string{"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "minLength", "maxLength", "minItems", "maxItems", "uniqueItems"} {
+		if value, ok := from[keyword]; ok && value != nil {
+			out[keyword] = value
+		}
+	}
+	if pattern, ok := from["pattern"].(string); ok {
+		if _, err := regexp.Compile(pattern); err == nil {
+			out["pattern"] = pattern
+		}
+	}
+	if required, ok := from["required"].([]any); ok && !partial {
+		out["required"] = required
+	}
+	r.below(out, from, partial, open)
+	r.branches(out, from, partial, open)
+	return out
+}
+
+// kinds are which values there may be. Null removes a default of the chart, wherever one can be.
+func (r *relaxer) kinds(out, from map[string]any, partial bool) {
+	types, ok := from["type"].([]any)
+	if one, isOne := from["type"].(string); isOne {
+		types, ok = []any{one}, true
+	}
+	if ok {
+		if types = slices.Clone(types); partial && !slices.Contains(types, any("null")) {
+			types = nullable(types...)
+		}
+		if out["type"] = types; len(types) == 1 {
+			out["type"] = types[0]
+		}
+	}
+	list, ok := from["enum"].([]any)
+	if value, there := from["const"]; there {
+		list, ok = []any{value}, true
+	}
+	if ok {
+		if list = slices.Clone(list); partial && !slices.Contains(list, nil) {
+			list = append(list, nil)
+		}
+		out["enum"] = list
+	}
+}
+
+// below relaxes what speaks about parts of the value. Keys that a schema does not name are taken, unless it refuses them
+// itself.
+func (r *relaxer) below(out, from map[string]any, partial bool, open []string) {
+	declares := false
+	for _, keyword := range []string{"properties", "patternProperties"} {
+		named, _ := from[keyword].(map[string]any)
+		relaxed := map[string]any{}
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			if _, err := regexp.Compile(name); err == nil || keyword == "properties" {
+				relaxed[name] = r.schema(named[name], partial, open)
+			}
+		}
+		if len(relaxed) > 0 {
+			out[keyword], declares = relaxed, true
+		}
+	}
+	switch additional := from["additionalProperties"].(type) {
+	case map[string]any:
+		out["additionalProperties"] = r.schema(additional, partial, open)
+	case bool:
+		// false next to branches means their keys in one dialect and not in the other; a pattern that is left out
+		// may have been meant for any key.
+		patterns, _ := from["patternProperties"].(map[string]any)
+		kept, _ := out["patternProperties"].(map[string]any)
+		out["additionalProperties"] = additional || len(patterns) != len(kept)
+	default:
+		if declares || slices.ContainsFunc([]string{"allOf", "anyOf", "oneOf"}, func(k string) bool { return from[k] != nil }) {
+			out["additionalProperties"] = true
+		}
+	}
+	if items, ok := from["items"].(map[string]any); ok {
+		out["items"] = r.schema(items, false, open)
+	}
+}
+
+// branches relaxes alternatives: of relaxed ones, more than one may fit.
+func (r *relaxer) branches(out, from map[string]any, partial bool, open []string) {
+	for keyword, relaxed := range map[string]string{"allOf": "allOf", "anyOf": "anyOf", "oneOf": "anyOf"} {
+		list, _ := from[keyword].([]any)
+		if len(list) == 0 || keyword == "oneOf" && from["anyOf"] != nil {
+			continue
+		}
+		branches := make([]any, len(list))
+		for i, branch := range list {
+			branches[i] = r.schema(branch, partial, open)
+		}
+		out[relaxed] = branches
+	}
+}
+
+// target is the schema that a reference leads to, in the same file.
+func (r *relaxer) target(ref string) (any, bool) {
+	pointer, local := strings.CutPrefix(ref, "#")
+	if !local {
+		return nil, false
+	}
+	var node any = r.root
+	for _, element := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
+		if pointer == "" {
+			break
+		}
+		element = strings.NewReplacer("~1", "/", "~0", "~", "%25", "%", "%20", " ").Replace(element)
+		switch v := node.(type) {
+		case map[string]any:
+			below, ok := v[element]
+			if !ok {
+				return nil, false
+			}
+			node = below
+		case []any:
+			i, err := strconv.Atoi(element)
+			if err != nil || i < 0 || i >= len(v) {
+				return nil, false
+			}
+			node = v[i]
+		default:
+			return nil, false
+		}
+	}
+	return node, true
+}

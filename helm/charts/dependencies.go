@@ -1,0 +1,36 @@
+package charts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// checkDependencies refuses, as helm install does, a chart that declares a subchart which is not in charts/: without it the
+// release would be another one than the author meant, and maybe empty. Helm asks this of the chart itself only, not of its
+// subcharts, and whether the dependency is enabled or not.
+func checkDependencies(c *chart.Chart, dir string) error {
+	var missing []string
+	for _, d := range c.Metadata.Dependencies {
+		if d == nil || slices.ContainsFunc(c.Dependencies(), func(sub *chart.Chart) bool { return sub.Name() == d.Name }) {
+			continue
+		}
+		missing = append(missing, d.Name)
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	slices.Sort(missing)
+	file := "Chart.yaml"
+	if c.Metadata.APIVersion == chart.APIVersionV1 {
+		file = "requirements.yaml"
+	}
+	what, is := "the dependency", "is"
+	if missing = slices.Compact(missing); len(missing) > 1 {
+		what, is = "the dependencies", "are"
+	}
+	return fmt.Errorf("%s declares %s %s, which %s not in charts/; run 'helm dependency build %s', or remove what is not needed from %s",
+		file, what, strings.Join(missing, ", "), is, dir, file)
+}

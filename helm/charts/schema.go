@@ -1,0 +1,413 @@
+package charts
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/chartutil"
+)
+
+// The values.schema.json of a chart and of its subcharts, checked before Helm does it in the middle of a run: with the same
+// library in the same configuration, but bounded, without requests to the addresses that a schema names, and with messages
+// that hold no values, because they are shown as Events.
+
+const (
+	// maxChecks bounds the work on one schema: how often a part of it is compared with a part of the values.
+	maxChecks = 500_000
+	// maxViolations is how many violations are reported, and maxReason how long a message may be, in bytes.
+	maxViolations, maxReason = 100, 500
+)
+
+// Violation is one thing in the merged values of a module that a values.schema.json of its chart does not allow.
+type Violation struct {
+	// Key is the section that it is about: the key of the module, global, or that of a subchart in values.yaml of the chart.
+	Key string
+	// Path is in the merged values of the module, like podinfo.ports[0].
+	Path    string
+	Message string // holds no value
+	// File is the schema, from the directory of the chart: charts/podinfo/values.schema.json.
+	File string
+	// Missing: more values might cure it.
+	Missing bool
+}
+
+// String joins path, message and file.
+func (v Violation) String() string { return v.Path + ": " + v.Message + " (" + v.File + ")" }
+
+// ErrElsewhere is the error for a schema that refers to another document. Helm alone loads that, when it installs the chart.
+var ErrElsewhere = errors.New("the schema refers to another document, which is not loaded for this check")
+
+// errTooMuch is the error for a schema that takes too much work.
+var errTooMuch = errors.New("the check takes too much work")
+
+// HasSchema reports whether a schema says which values the chart, or a subchart at any depth, may have.
+func (c *Chart) HasSchema() bool { return hasSchema(c.chart) }
+
+func hasSchema(ch *chart.Chart) bool {
+	return ch.Schema != nil || slices.ContainsFunc(ch.Dependencies(), hasSchema)
+}
+
+// Violations checks the merged values of a module, of which key is the own section, against the schemas of the chart and of
+// the subcharts that these values enable. An error says that it could not be checked: ErrElsewhere, or that values or schemas
+// cannot be read, which Helm refuses.
+func (c *Chart) Violations(key string, merged map[string]any) ([]Violation, error) {
+	if !c.HasSchema() {
+		return nil, nil
+	}
+	top, err := c.top(key, merged)
+	if err != nil {
+		return nil, err
+	}
+	use := c.Copy()
+	if err := chartutil.ProcessDependenciesWithMerge(use, top); err != nil {
+		return nil, fmt.Errorf("dependencies of the chart: %w", err)
+	}
+	values, err := chartutil.CoalesceValues(use, top)
+	if err != nil {
+		return nil, fmt.Errorf("values of the chart: %w", err)
+	}
+	return c.ViolationsIn(key, use, values)
+}
+
+// ViolationsIn is Violations for a copy of the chart without disabled subcharts, and the values that templates get.
+func (c *Chart) ViolationsIn(key string, use *chart.Chart, values map[string]any) ([]Violation, error) {
+	s := &schemas{chart: c, prefix: c.prefix(key)}
+	s.check(use, values, nil, "")
+	slices.SortStableFunc(s.found, func(a, b Violation) int {
+		return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Message, b.Message))
+	})
+	return s.found[:min(len(s.found), maxViolations)], errors.Join(s.errs...)
+}
+
+// top gives the values that Helm gets of merged ones.
+func (*Chart) top(_ string, merged map[string]any) (map[string]any, error) { return merged, nil }
+
+// prefix is where in merged values those of the chart lie.
+func (*Chart) prefix(string) []string { return nil }
+
+// schemas checks a chart and its subcharts, as Helm walks through them.
+type schemas struct {
+	chart  *Chart
+	prefix []string
+	found  []Violation
+	errs   []error
+}
+
+func (s *schemas) check(ch *chart.Chart, values map[string]any, at []string, dir string) {
+	if ch.Schema != nil {
+		file := path.Join(dir, "values.schema.json")
+		found, err := s.chart.compiled(ch.Schema).validate(values)
+		if err != nil {
+			s.errs = append(s.errs, fmt.Errorf("%s: %w", file, err))
+		}
+		for _, v := range found {
+			s.add(v, values, at, file)
+		}
+	}
+	for _, sub := range ch.Dependencies() {
+		below := append(slices.Clip(at), sub.Name())
+		file := path.Join(dir, "charts", sub.Name())
+		switch own := values[sub.Name()].(type) {
+		case nil:
+		case map[string]any:
+			s.check(sub, own, below, file)
+		default:
+			s.add(flaw{message: "must be a map: it is the section of a subchart"}, values, below, file)
+		}
+	}
+}
+
+// add reports a flaw in values that lie at a place. Those of global that a subchart sees are those of all.
+func (s *schemas) add(f flaw, values map[string]any, at []string, file string) {
+	inner := place(values, f.at)
+	whole := append(slices.Clone(s.prefix), at...)
+	if len(f.at) > 0 && f.at[0] == "global" {
+		whole = nil
+	}
+	whole = append(whole, inner...)
+	v := Violation{Message: f.message, File: file, Missing: f.missing}
+	if len(whole) > 0 {
+		v.Key = whole[0]
+	}
+	v.Path = cmp.Or(strings.TrimPrefix(strings.Join(dotted(whole), ""), "."), "the values")
+	if !slices.Contains(s.found, v) {
+		s.found = append(s.found, v)
+	}
+}
+
+// place is a path whose indexes of lists are in brackets.
+func place(values any, at []string) []string {
+	out := make([]string, 0, len(at))
+	for _, element := range at {
+		switch v := values.(type) {
+		case []any:
+			i, err := strconv.Atoi(element)
+			if values = nil; err == nil && i >= 0 && i < len(v) {
+				values = v[i]
+			}
+			element = "[" + element + "]"
+		case map[string]any:
+			values = v[element]
+		}
+		out = append(out, element)
+	}
+	return out
+}
+
+func dotted(at []string) []string {
+	out := make([]string, len(at))
+	for i, element := range at {
+		if out[i] = element; !strings.HasPrefix(element, "[") {
+			out[i] = "." + shortened(element)
+		}
+	}
+	return out
+}
+
+func shortened(text string) string {
+	if len(text) <= maxReason {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxReason], "") + "…"
+}
+
+// compiled are the compiled schemas of a chart, by their checksums: a copy of a chart has the same.
+type compiled struct {
+	mu    sync.Mutex
+	bySum map[[sha256.Size]byte]*schema
+}
+
+func (c *Chart) compiled(data []byte) *schema {
+	c.schemas.mu.Lock()
+	defer c.schemas.mu.Unlock()
+	sum := sha256.Sum256(data)
+	known := c.schemas.bySum[sum]
+	if known == nil {
+		known = compile(data)
+		if c.schemas.bySum == nil {
+			c.schemas.bySum = map[[sha256.Size]byte]*schema{}
+		}
+		c.schemas.bySum[sum] = known
+	}
+	return known
+}
+
+// schema is one compiled values.schema.json.
+type schema struct {
+	compiled *jsonschema.Schema
+	err      error
+
+	mu   sync.Mutex // one check at a time: left is shared
+	left int
+}
+
+// compile does what Helm does, but for documents outside of the file.
+func compile(data []byte) (s *schema) {
+	s = &schema{}
+	defer func() {
+		if r := recover(); r != nil {
+			s.compiled, s.err = nil, fmt.Errorf("it is no schema: %v", r)
+		}
+	}()
+	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		s.err = fmt.Errorf("it is no JSON: %w", err)
+		return s
+	}
+	const name = "file:///values.schema.json"
+	compiler := jsonschema.NewCompiler()
+	compiler.UseLoader(nowhere{})
+	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
+		URL:     "addon-operator:work",
+		Compile: func(*jsonschema.CompilerContext, map[string]any) (jsonschema.SchemaExt, error) { return s, nil },
+	})
+	compiler.AssertVocabs()
+	if err := compiler.AddResource(name, document); err != nil {
+		s.err = err
+		return s
+	}
+	s.compiled, s.err = compiler.Compile(name)
+	var unloaded *jsonschema.LoadURLError
+	if errors.As(s.err, &unloaded) {
+		s.err = ErrElsewhere
+	}
+	return s
+}
+
+// nowhere loads nothing.
+type nowhere struct{}
+
+// Load implements jsonschema.URLLoader.
+func (nowhere) Load(string) (any, error) { return nil, ErrElsewhere }
+
+// Validate implements jsonschema.SchemaExt: it counts how often a part of the schema is compared with a value.
+func (s *schema) Validate(*jsonschema.ValidatorContext, any) {
+	if s.left--; s.left < 0 {
+		panic(errTooMuch)
+	}
+}
+
+// flaw is a violation in the values of one chart.
+type flaw struct {
+	at      []string
+	message string
+	missing bool
+}
+
+func (s *schema) validate(values map[string]any) (found []flaw, err error) {
+	if s.err != nil {
+		return nil, s.err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = maxChecks
+	defer func() {
+		if r := recover(); r == any(errTooMuch) {
+			found, err = []flaw{{message: errTooMuch.Error()}}, nil
+		} else if r != nil { // as Helm does
+			found, err = nil, fmt.Errorf("unable to validate: %v", r)
+		}
+	}()
+	var wrong *jsonschema.ValidationError
+	if err := s.compiled.Validate(values); errors.As(err, &wrong) {
+		return flaws(wrong), nil
+	} else if err != nil {
+		return nil, err
+	}
+	return nil, nil
+}
+
+// flaws lists what is wrong, at most one more than is reported.
+func flaws(e *jsonschema.ValidationError) (found []flaw) {
+	switch k := e.ErrorKind.(type) {
+	case *kind.Required:
+		for _, name := range k.Missing {
+			found = append(found, flaw{append(slices.Clone(e.InstanceLocation), name), "is required", true})
+		}
+		return found
+	case *kind.AdditionalProperties:
+		for _, name := range k.Properties {
+			found = append(found, flaw{append(slices.Clone(e.InstanceLocation), name), "is not a known key", false})
+		}
+		return found
+	case *kind.AnyOf:
+		return []flaw{alternatives(e, "anyOf")}
+	case *kind.OneOf:
+		if len(k.Subschemas) > 0 {
+			return []flaw{{e.InstanceLocation, "fits more than one of the alternatives of oneOf; exactly one must fit", true}}
+		}
+		return []flaw{alternatives(e, "oneOf")}
+	}
+	if len(e.Causes) == 0 {
+		message, missing := sentence(e.ErrorKind)
+		return []flaw{{e.InstanceLocation, shortened(message), missing}}
+	}
+	for _, cause := range e.Causes {
+		if found = append(found, flaws(cause)...); len(found) > maxViolations {
+			break
+		}
+	}
+	return found
+}
+
+// alternatives is one flaw: which of them the author wanted is unknown.
+func alternatives(e *jsonschema.ValidationError, keyword string) flaw {
+	one := flaw{at: e.InstanceLocation}
+	var reasons []string
+	for _, cause := range e.Causes {
+		var texts []string
+		for _, f := range flaws(cause) {
+			one.missing = one.missing || f.missing
+			texts = append(texts, strings.TrimPrefix(strings.Join(append(f.at[min(len(f.at), len(one.at)):], ""), ".")+" "+f.message, " "))
+		}
+		if text := strings.Join(texts, " and "); !slices.Contains(reasons, text) {
+			reasons = append(reasons, strings.ReplaceAll(text, ". ", " "))
+		}
+	}
+	one.message = shortened("fits none of the alternatives of " + keyword + ": " + strings.Join(reasons, "; or "))
+	return one
+}
+
+// sentence words what a keyword demands, without the value. missing reports whether more values might cure it.
+func sentence(k jsonschema.ErrorKind) (text string, missing bool) {
+	switch k := k.(type) {
+	case *kind.Type:
+		return "must be " + typeNames(k.Want) + ", is " + typeNames([]string{k.Got}), false
+	case *kind.Enum:
+		return "must be one of " + allJSON(k.Want), false
+	case *kind.Const:
+		return "must be " + allJSON([]any{k.Want}), false
+	case *kind.FalseSchema:
+		return "is not allowed", false
+	case *kind.Not:
+		return "is of a form that the schema excludes with not", false
+	case *kind.Pattern:
+		return "must match the pattern " + k.Want, false
+	case *kind.Format:
+		return "must have the format " + k.Want, false
+	case *kind.MinLength:
+		return fmt.Sprintf("must have at least %d characters", k.Want), false
+	case *kind.MaxLength:
+		return fmt.Sprintf("must have at most %d characters", k.Want), false
+	case *kind.MinItems:
+		return fmt.Sprintf("must have at least %d elements", k.Want), true
+	case *kind.MaxItems:
+		return fmt.Sprintf("must have at most %d elements", k.Want), false
+	case *kind.MinProperties:
+		return fmt.Sprintf("must have at least %d keys", k.Want), true
+	case *kind.MaxProperties:
+		return fmt.Sprintf("must have at most %d keys", k.Want), false
+	case *kind.Minimum:
+		return "must be at least " + k.Want.RatString(), false
+	case *kind.Maximum:
+		return "must be at most " + k.Want.RatString(), false
+	case *kind.ExclusiveMinimum:
+		return "must be more than " + k.Want.RatString(), false
+	case *kind.ExclusiveMaximum:
+		return "must be less than " + k.Want.RatString(), false
+	case *kind.UniqueItems:
+		return "must not have equal elements", false
+	case *kind.DependentRequired:
+		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop), true
+	case *kind.Dependency:
+		return fmt.Sprintf("needs %s, because it has %s", strings.Join(k.Missing, ", "), k.Prop), true
+	}
+	keyword := strings.Join(k.KeywordPath(), "/")
+	return "does not fit the keyword " + cmp.Or(keyword, "of the schema"), true
+}
+
+// typeNames words types as the operator's own schemas do.
+func typeNames(types []string) string {
+	words := map[string]string{
+		"object": "a map", "array": "a list", "string": "a text", "integer": "an integer", "number": "a number", "boolean": "a boolean",
+	}
+	names := make([]string, 0, len(types))
+	for _, t := range types {
+		names = append(names, cmp.Or(words[t], t))
+	}
+	return strings.Join(names, " or ")
+}
+
+func allJSON(values []any) string {
+	texts := make([]string, 0, len(values))
+	for _, v := range values {
+		text, err := json.Marshal(v)
+		if err != nil {
+			text = []byte("?")
+		}
+		texts = append(texts, string(text))
+	}
+	return strings.Join(texts, ", ")
+}

@@ -1,0 +1,151 @@
+package charts
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	"sigs.k8s.io/yaml"
+)
+
+// valuesOf parses values for a test.
+func valuesOf(t *testing.T, text string) map[string]any {
+	t.Helper()
+	values := map[string]any{}
+	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// takes reports whether Helm takes the values.
+func (c *Chart) takes(t *testing.T, values map[string]any) error {
+	t.Helper()
+	use := c.Copy()
+	if err := chartutil.ProcessDependenciesWithMerge(use, values); err != nil {
+		t.Fatal(err)
+	}
+	_, err := chartutil.ToRenderValues(use, values, chartutil.ReleaseOptions{Name: "m"}, nil)
+	return err
+}
+
+// H22: what a values.schema.json refuses is what Helm refuses, with the place in the module's values and without the value.
+func TestViolations(t *testing.T) {
+	const wrapper = `
+-- Chart.yaml --
+apiVersion: v2
+name: parent
+version: 0.1.0
+dependencies:
+- {name: sub, version: 0.1.0, alias: web, condition: web.enabled}
+-- charts/sub/Chart.yaml --
+{apiVersion: v2, name: sub, version: 0.1.0}
+-- charts/sub/values.yaml --
+size: 1
+-- charts/sub/values.schema.json --
+`
+	const file = " (charts/web/values.schema.json)"
+	for name, c := range map[string]struct {
+		schema, values string
+		want           []string
+	}{
+		"fits":             {`{"properties": {"size": {"type": "integer"}}}`, "web: {size: 2}", nil},
+		"defaults count":   {`{"required": ["size"], "properties": {"global": {"type": "object"}}}`, "web: {}", nil},
+		"switched off":     {`{"properties": {"size": {"type": "integer"}}}`, "web: {enabled: false, size: many}", nil},
+		"a wrong type":     {`{"properties": {"size": {"type": "integer"}}}`, "web: {size: hunter2}", []string{"web.size: must be an integer, is a text"}},
+		"an unknown key":   {`{"additionalProperties": false, "properties": {"size": {}, "global": {}}}`, "web: {sise: 2, other: 1}", []string{"web.other: is not a known key", "web.sise: is not a known key"}},
+		"required":         {`{"required": ["host", "size"]}`, "web: {}", []string{"web.host: is required"}},
+		"in a list":        {`{"properties": {"ports": {"items": {"properties": {"port": {"maximum": 9, "minimum": 0.5}}}}}}`, "web: {ports: [{port: 1}, {port: 10}, {port: 0}]}", []string{"web.ports[1].port: must be at most 9", "web.ports[2].port: must be at least 1/2"}},
+		"no secret":        {`{"properties": {"password": {"type": "string", "pattern": "^[0-9]+$", "minLength": 9}}}`, "web: {password: hunter2}", []string{"web.password: must have at least 9 characters", "web.password: must match the pattern ^[0-9]+$"}},
+		"alternatives":     {`{"properties": {"size": {"anyOf": [{"type": "string"}, {"type": "object", "required": ["max"]}]}}}`, "web: {size: true}", []string{"web.size: fits none of the alternatives of anyOf: must be a text, is a boolean; or must be a map, is a boolean"}},
+		"global":           {`{"properties": {"global": {"properties": {"zone": {"enum": ["a", "b"]}}}}}`, "global: {zone: c}\nweb: {}", []string{`global.zone: must be one of "a", "b"`}},
+		"draft 4":          {`{"$schema": "http://json-schema.org/draft-04/schema#", "properties": {"size": {"maximum": 3, "exclusiveMaximum": true}}}`, "web: {size: 3}", []string{"web.size: must be less than 3"}},
+		"formats are idle": {`{"$schema": "https://json-schema.org/draft/2020-12/schema", "properties": {"size": {"format": "email"}}}`, "web: {size: nobody}", nil},
+		"a reference":      {`{"$defs": {"n": {"type": "integer"}}, "properties": {"size": {"$ref": "#/$defs/n"}}}`, "web: {size: a}", []string{"web.size: must be an integer, is a text"}},
+		"one of two":       {`{"oneOf": [{"required": ["a"]}, {"required": ["b"]}]}`, "web: {a: 1, b: 1}", []string{"web: fits more than one of the alternatives of oneOf; exactly one must fit"}},
+		"excluded":         {`{"properties": {"size": {"not": {"const": 2}}, "a": false}}`, "web: {size: 2, a: 1}", []string{"web.a: is not allowed", "web.size: is of a form that the schema excludes with not"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			loaded, err := new(Cache).Load(moduleOf(t, "parent", wrapper+c.schema+"\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			values := valuesOf(t, c.values)
+			found, err := loaded.Violations("web", values)
+			var got []string
+			for _, v := range found {
+				got = append(got, strings.TrimSuffix(v.String(), file))
+			}
+			if err != nil || !slices.Equal(got, c.want) {
+				t.Errorf("%q, %v, want %q", got, err, c.want)
+			}
+			if err := loaded.takes(t, values); (err == nil) != (len(found) == 0) {
+				t.Errorf("Helm: %v", err)
+			}
+		})
+	}
+}
+
+// A schema that cannot be used here is left to Helm, and one that takes too much work is refused in bounded time.
+func TestViolationsAreBounded(t *testing.T) {
+	deep := strings.Repeat("{a: ", 40) + "1" + strings.Repeat("}", 40)
+	for name, c := range map[string]struct{ schema, values, want string }{
+		"elsewhere":     {`{"properties": {"a": {"$ref": "http://127.0.0.1:1/a.json"}}}`, "a: 1", ErrElsewhere.Error()},
+		"no JSON":       {`{`, "a: 1", "values.schema.json: it is no JSON"},
+		"no schema":     {`{"type": "objekt"}`, "a: 1", "values.schema.json: "},
+		"too much work": {`{"$defs": {"n": {"anyOf": [{"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["x"]}, {"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["y"]}]}}, "$ref": "#/$defs/n"}`, "a: " + deep, "[the values: the check takes too much work (values.schema.json)]"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			loaded, err := new(Cache).Load(moduleOf(t, "m", "-- templates/a.yaml --\n-- values.schema.json --\n"+c.schema+"\n"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found, err := loaded.Violations("m", valuesOf(t, c.values))
+			got := fmt.Sprint(found)
+			if err != nil {
+				got = err.Error()
+			}
+			if !strings.Contains(got, c.want) || name == "elsewhere" && !errors.Is(err, ErrElsewhere) {
+				t.Errorf("%s, %v; want %q", got, err, c.want)
+			}
+		})
+	}
+}
+
+// Public charts take their own values: CHARTS=DIR.
+func TestViolationsOfForeignCharts(t *testing.T) {
+	eachForeignChart(t, func(t *testing.T, dir string, values map[string]any) {
+		m := Module{Name: filepath.Base(dir), Key: "own", Dir: dir}
+		loaded, err := new(Cache).Load(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, err := loaded.Violations("own", values); err != nil || len(found) > 0 {
+			t.Errorf("%q, %v", found, err)
+		}
+	})
+}
+
+// eachForeignChart plays the charts in $CHARTS, with the values in NAME.values.yaml next to each.
+func eachForeignChart(t *testing.T, play func(t *testing.T, dir string, values map[string]any)) {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(os.Getenv("CHARTS"), "*", "Chart.yaml"))
+	if err != nil || os.Getenv("CHARTS") == "" {
+		t.Skip("CHARTS names no directory with charts")
+	}
+	for _, file := range found {
+		dir := filepath.Dir(file)
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			text, err := os.ReadFile(dir + ".values.yaml")
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+			play(t, dir, valuesOf(t, string(text)))
+		})
+	}
+}
