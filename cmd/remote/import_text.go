@@ -27,6 +27,7 @@ func (i *importing) report(files []string, first *view.ModulePlan, why string) s
 	}
 	line("%s %s:", written, filepath.Join(i.root, i.base))
 	inChart := func(file string) bool { return strings.HasPrefix(file, "chart/") }
+	definitions := slices.ContainsFunc(files, func(file string) bool { return inChart(file) && strings.Contains(file, "/crds/") })
 	count := len(files)
 	files = slices.DeleteFunc(files, inChart)
 	source := "as the record of the release has it"
@@ -43,6 +44,9 @@ func (i *importing) report(files []string, first *view.ModulePlan, why string) s
 	}
 	line("")
 	i.foretell(line, first, why)
+	if definitions {
+		line("Definitions in crds/ get the labels of the operator, and what the chart says where they say something else.")
+	}
 	i.next(line)
 	return out.String()
 }
