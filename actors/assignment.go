@@ -39,10 +39,16 @@ type assignment struct {
 func (o *owner) start(ctx actor.Context, a assignment) {
 	t := a.Task
 	work := func(run *supervisor.Run) (any, error) {
+		if err := a.AwaitTurn(run); err != nil {
+			return nil, err
+		}
 		if err := a.GoOn(run); err != nil {
 			return nil, err
 		}
 		return a.work(run)
+	}
+	if a.release {
+		o.changing[t.ID] = a
 	}
 	o.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure, Begins: func() { o.handTo(a) }, Work: work,
@@ -56,15 +62,23 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			if a.failed != nil {
 				a.failed(at)
 			}
-			if (a.parks || a.release && helm.IsAway(at.Err)) && !o.parked[t.ID] {
-				o.parked[t.ID] = true
+			o.failedWaiting(a, at)
+			switch parks := a.parks || a.release && helm.IsAway(at.Err); {
+			case o.parked[t.ID] || at.Final || helm.IsWaiting(at.Err) && !parks:
+			case parks:
 				o.program.notify(kube.Notice{Warning: true, Reason: "ModuleParked", Message: fmt.Sprintf("%s failed and is retried outside of the main queue; other modules go on: %s", t, forEverybody(at.Err))})
 				o.log.Warn("module is parked: it is retried outside of the queue, the others go on")
-				ended(o.program, t, a.queue)
+				o.park(a)
+			default:
+				o.program.waits(t)
 			}
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			o.unqueued(t)
+			if a.release {
+				delete(o.changing, t.ID)
+				o.hookWait = nil
+			}
 			if a.cancelled != nil && outcome == supervisor.Cancelled {
 				a.cancelled(ctx)
 			}
@@ -79,6 +93,11 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			o.startNext(ctx)
 		},
 	})
+}
+
+// waits says to the queue of a task that it waits for its next attempt.
+func (p *program) waits(t messages.Task) {
+	p.Send(p.PID(queuePath+t.Queue), messages.TaskWaits{ID: t.InQueue()})
 }
 
 // sender is the part of an actor's context, or of the system, that sends.

@@ -240,13 +240,13 @@ func (b *boot) useKept(w World, cm kube.ConfigMap, kept kube.LastValid, configEr
 func (b *boot) blame(cache *charts.Cache, cm kube.ConfigMap, kept kube.LastValid, refused error) (config, secret error) {
 	switch {
 	case cm.Exists():
-		_, config = decide.Check(cm.Data, kept.Secret, b.templates(), b.tree.Modules, b.rules(cache))
+		_, config = b.schemas(b.rules(cache)).Check(cm.Data, kept.Secret)
 	case len(kept.Config) > 0:
 		config = errDeletedBefore
 	}
 	switch {
 	case b.secret.exists():
-		_, secret = decide.Check(kept.Config, b.secret.data, b.templates(), b.tree.Modules, b.rules(cache))
+		_, secret = b.schemas(b.rules(cache)).Check(kept.Config, b.secret.data)
 	case len(kept.Secret) > 0:
 		secret = errSecretDeletedBefore
 	}
@@ -262,6 +262,10 @@ func (b *boot) templates() map[string]*values.Section {
 		return b.config.sections
 	}
 	return b.sections
+}
+
+func (b *boot) schemas(by decide.Enabling) decide.Schemas {
+	return decide.Schemas{Sections: b.templates(), Modules: b.tree.Modules, Enabling: by}
 }
 
 // startRefused says what to do about values with which the operator does not start.
@@ -291,10 +295,10 @@ func readLastValid(ctx context.Context, w World, waits func(string)) (kept *kube
 
 // useConfigMap validates a content of the ConfigMap and gives each section its part.
 func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
-	doc, err := decide.Check(cm.Data, b.secret.data, b.sections, b.tree.Modules, b.rules(w.Charts))
+	doc, err := b.schemas(b.rules(w.Charts)).Check(cm.Data, b.secret.data)
 	if b.anyway && onlyCharts(err) {
 		w.Log.Error("values do not fit the schema of a chart; the operator starts, the module fails until they are fixed", "err", err)
-		doc, err = decide.Check(cm.Data, b.secret.data, b.sections, b.tree.Modules, decide.Enabling{})
+		doc, err = b.schemas(decide.Enabling{}).Check(cm.Data, b.secret.data)
 	}
 	if err != nil {
 		return err

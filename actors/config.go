@@ -2,12 +2,10 @@ package actors
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -21,70 +19,86 @@ import (
 	"addon-operator/values"
 )
 
-// config owns the ConfigMap: it validates what people write into it, refuses a change
-// as a whole or sends every owner what changed, and is the only one who writes into it.
+// config owns the ConfigMap and the Secret with values: it validates what people write into them, refuses a change
+// of one as a whole or sends every owner what changed, and is the only one who writes into them.
 //
 // It may block on the API server: only runs that save values wait for it.
 type config struct {
 	program *program
 	log     *slog.Logger
+	report  *reporter
 	started func(self *actor.PID) // begins to watch, once in the life of the process
 
-	// known are the texts of all keys as owners know them: the last valid ones, and what
-	// the operator wrote itself.
-	known map[string]string
-	// sections are templates to validate with: static values and schemas by key.
-	sections map[string]*values.Section
-	modules  []addons.Module
-	global   addons.Global
-	enabling decide.Enabling // see rules
-	refused  string          // why the ConfigMap in the cluster, or its deletion, is not in force
-	// fromKept: known is the last valid content that an earlier process has kept (P3).
-	fromKept bool
-	kept     kept
-	written  written
-	revision string
-	// ahead is the resourceVersion of the last content that was written, or read outside of the
-	// watch: the watch may be behind it.
-	ahead   string
-	standby bool // another replica acts
+	configMap, secret *layer
+	// schemas are what both are checked against, doc is what is in force of both.
+	schemas decide.Schemas // see rules
+	global  addons.Global
+	doc     values.Document
+
+	kept      kept
+	written   written
+	confirmed confirmation
+	misplaced misplaced
 	// wentBack counts the watches that have seen the API server go back.
 	wentBack int
-	secret   secretState
-	// confirmPurge is the annotation that confirms a purge, as it was seen last.
-	confirmPurge string
 }
 
 func newConfig(ctx context.Context, p *program, initial initialConfig, standby bool) *config {
-	c := &config{program: p, log: p.Log, known: initial.data, sections: initial.sections, modules: initial.modules, global: initial.global, revision: initial.revision, standby: standby, refused: initial.refused}
-	c.secret = secretState{known: initial.secret.data, revision: initial.secret.revision, refused: initial.secretRefused, fromKept: initial.secretRefused != ""}
-	c.fromKept = initial.refused != ""
-	if c.fromKept || c.secret.fromKept {
+	report := &reporter{program: p, log: p.Log, standby: standby}
+	c := &config{
+		program: p, log: p.Log, report: report,
+		configMap: &layer{
+			layerWords: configMapWords(), report: report, store: p.ConfigMap, deleted: errDeleted,
+			known: initial.data, revision: initial.revision, refused: initial.refused, fromKept: initial.refused != "",
+		},
+		secret: &layer{
+			layerWords: secretWords(), report: report, deleted: errSecretDeleted,
+			known: initial.secret.data, revision: initial.secret.revision, refused: initial.secretRefused, fromKept: initial.secretRefused != "",
+		},
+		schemas:   decide.Schemas{Sections: initial.sections, Modules: initial.modules},
+		global:    initial.global,
+		written:   written{report: report},
+		confirmed: confirmation{report: report},
+		misplaced: misplaced{report: report},
+	}
+	if p.LastValid != nil {
+		c.configMap.deleted, c.secret.deleted = errDeletedBefore, errSecretDeletedBefore
+	}
+	if c.configMap.fromKept || c.secret.fromKept {
 		c.kept = kept{known: true, values: kube.LastValid{Config: initial.data, Secret: initial.secret.data}}
 	}
+	if !initial.secret.off && p.Secret != nil {
+		c.secret.store = p.Secret
+	}
+	var err error
+	if c.doc, err = decide.Parse(c.configMap.known, c.secret.known); err != nil { // the start has checked it
+		c.log.Error("bug: the initial values are not valid", "err", err)
+	}
 	c.started = func(self *actor.PID) {
-		if c.refused != "" {
-			c.noticeRefused(c.refused)
-		}
-		if c.secret.refused != "" {
-			c.noticeSecretRefused(c.secret.refused)
-		}
-		c.writtenBefore(initial.written)
-		c.warnLostBefore()
-		p.ConfigMap.Watch(ctx, func(cm kube.ConfigMap) {
-			p.Send(self, messages.ConfigMapSeen(cm))
-		})
+		c.configMap.noticeRefused()
+		c.secret.noticeRefused()
+		c.written.before(initial.written)
+		c.written.compare(values.Document{}, c.doc)
+		c.configMap.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, messages.ConfigMapSeen(content)) })
 		if p.WentBack != nil {
 			p.WentBack(ctx, func(watch string) { p.Send(self, clusterWentBack{watch}) })
 		}
-		if !initial.secret.off && p.Secret != nil {
-			p.Secret.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, secretSeen{content}) })
+		if c.secret.store != nil {
+			c.secret.store.Watch(ctx, func(content kube.ConfigMap) { p.Send(self, secretSeen{content}) })
 		}
-		c.tellMisplaced()
-		c.secretKnown()
+		c.sectionsKnown()
 	}
 	return c
 }
+
+// secretSeen is the content of the Secret as the API server shows it.
+type secretSeen struct{ content kube.ConfigMap }
+
+// LogValue keeps it out of logs.
+func (secretSeen) LogValue() slog.Value { return slog.StringValue("the Secret") }
+
+// scriptsAnswered says to config what a discovery has found out.
+type scriptsAnswered struct{ scripts map[string]bool }
 
 // Receive implements actor.Actor.
 func (c *config) Receive(ctx actor.Context) {
@@ -92,9 +106,9 @@ func (c *config) Receive(ctx actor.Context) {
 	case *actor.Started:
 		c.started(ctx.Self())
 	case messages.ConfigMapSeen:
-		c.seen(ctx, msg)
+		c.seen(ctx, c.configMap, kube.ConfigMap(msg))
 	case secretSeen:
-		c.secretSeen(ctx, msg.content)
+		c.seen(ctx, c.secret, msg.content)
 	case messages.SaveConfig:
 		ctx.Respond(c.save(ctx, msg))
 	case getConfig:
@@ -106,9 +120,11 @@ func (c *config) Receive(ctx actor.Context) {
 	case compareAgain:
 		c.compareAgain(ctx, msg)
 	case removeConfirmation:
-		c.removeConfirmation(ctx, msg)
+		if left, ok := c.confirmed.remove(msg.value); ok {
+			c.meet(ctx, c.configMap, left)
+		}
 	case getKnownConfig:
-		ctx.Respond(knownConfig{c.known, c.refusedAll()})
+		ctx.Respond(knownConfig{c.configMap.known, c.refused()})
 		return
 	case messages.CheckConfig:
 		ctx.Respond(c.checked(msg))
@@ -116,31 +132,35 @@ func (c *config) Receive(ctx actor.Context) {
 	case addSections:
 		c.addSections(ctx, msg)
 	case messages.SetDynamicFlags:
-		c.warnUnknownFlags(msg.Flags, msg.By)
-		c.enabling.Dynamic = msg.Flags
+		warnUnknownFlags(c.log, msg, c.schemas.Enabling.Dynamic, c.schemas.Sections)
+		c.schemas.Enabling.Dynamic = msg.Flags
 		c.enablingChanged(ctx)
 	case scriptsAnswered:
-		c.enabling.Scripts = msg.scripts
+		c.schemas.Enabling.Scripts = msg.scripts
 		c.enablingChanged(ctx)
 	case keepAgain:
 		c.kept.waits = false
 	default:
 		unhandled(ctx, c.log)
 	}
-	c.noteWritten(ctx)
+	if left, ok := c.written.note(c.configMap); ok {
+		c.meet(ctx, c.configMap, left)
+	}
 	c.publish(ctx)
-	c.keep(ctx)
+	if !c.report.standby {
+		c.kept.keep(ctx, c.program, kube.LastValid{Config: c.configMap.known, Secret: c.secret.known})
+	}
 }
 
 // checked answers who wants to write a content of the ConfigMap.
 func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 	var answer messages.ConfigChecked
-	if _, err := c.check(msg.Data); err != nil {
+	if _, err := c.rules().Check(msg.Data, c.secret.known); err != nil {
 		answer.Refused = err.Error()
 	}
-	answer.Deleted, answer.LastValid = c.refused == c.absence().Error(), maps.Clone(c.known)
+	answer.Deleted, answer.LastValid = c.configMap.isDeleted(), maps.Clone(c.configMap.known)
 	if path, err := values.ParsePath(msg.Path); err == nil && len(path) > 0 {
-		if section := c.knownSection(path[0]); section != nil {
+		if section := c.schemas.Section(path[0], c.doc); section != nil {
 			answer.Marked, answer.InSecret = section.Marked(path[1:]), section.InSecret(path[1:])
 		}
 	}
@@ -148,16 +168,23 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 }
 
 func (c *config) publish(ctx actor.Context) {
-	status := view.ConfigStatus{Revision: c.revision, Refused: c.refusedAll(), OnlySecret: c.refused == "" && c.secret.refused != ""}
-	if c.fromKept || c.secret.fromKept {
+	status := view.ConfigStatus{Revision: c.configMap.revision, Refused: c.refused(), OnlySecret: c.configMap.refused == "" && c.secret.refused != ""}
+	if c.configMap.fromKept || c.secret.fromKept {
 		status.From = c.program.LastValid.String()
 	}
 	c.program.Inspector.Publish(ctx.Self(), status)
 }
 
-// inForce notes that a content of the ConfigMap in the cluster is in force.
-func (c *config) inForce(revision string) {
-	c.refused, c.revision, c.fromKept, c.secret.configCandidate = "", revision, false, nil
+// refused says why the ConfigMap or the Secret in the cluster is not in force.
+func (c *config) refused() string {
+	var why []string
+	if c.configMap.refused != "" {
+		why = append(why, c.configMap.refused)
+	}
+	if c.secret.refused != "" {
+		why = append(why, view.AboutSecret+c.secret.refused)
+	}
+	return strings.Join(why, "; ")
 }
 
 // addSections adds to config the modules that were found after the start; each gets its
@@ -168,134 +195,103 @@ type addSections struct {
 }
 
 func (c *config) addSections(ctx actor.Context, msg addSections) {
-	c.modules = msg.modules
+	c.schemas.Modules = msg.modules
 	for key, section := range msg.sections {
-		c.sections[key] = section
+		c.schemas.Sections[key] = section
 		c.deliver(ctx, key)
 	}
-	c.tellMisplaced()
-	c.secretKnown()
+	c.sectionsKnown()
 	if ctx.Sender() != nil {
 		ctx.Respond(work.ModulesSpawned{})
 	}
 }
 
-// announceSection sends a section to its owner that the owner itself has changed, without knowing it.
-func (c *config) announceSection(ctx actor.Context, key string) {
-	changed := messages.ConfigChanged{Revision: c.revision}
-	if doc, err := c.document(); err == nil { // known is valid by definition
-		changed.Flags, changed.Maintenance = doc.Flags, doc.Maintenance
+// sectionsKnown looks for secrets in what is in force: their texts are not shown, and people are told of those in the ConfigMap.
+func (c *config) sectionsKnown() {
+	if c.secret.store != nil {
+		c.misplaced.warn(c.schemas.Misplaced(c.doc))
 	}
-	c.deliver(ctx, key)
-	if key == values.GlobalKey {
-		changed.Global = true
-	} else {
-		changed.Modules = []string{c.moduleName(key)}
+	for key := range c.schemas.Sections {
+		c.program.Secrets.Know("config/"+key, c.schemas.Section(key, c.doc).SecretTexts())
 	}
-	ctx.Send(c.program.PID(convergePath), changed)
 }
 
-func (c *config) deliver(ctx actor.Context, key string) {
-	doc, err := c.document()
-	if err != nil {
-		return // known is valid by definition
-	}
-	ctx.Send(c.owner(key), c.setConfig(doc, key))
-}
-
-// older compares two resourceVersions; an empty one, of a ConfigMap that does not exist,
-// is never older.
-func older(a, b string) bool {
-	x, errX := strconv.ParseUint(a, 10, 64)
-	y, errY := strconv.ParseUint(b, 10, 64)
-	return errX == nil && errY == nil && x < y
-}
-
-// errDeleted refuses the absence of a ConfigMap that had content: it may be between the two
-// halves of 'kubectl replace --force'. Absence is not an order to delete (P1). errDeletedBefore
-// is the same where the last valid content is kept over a restart (P3).
-var (
-	errDeleted       = errors.New("the ConfigMap is deleted; create it again before the operator restarts, or create an empty ConfigMap to remove all overrides")
-	errDeletedBefore = errors.New("the ConfigMap is deleted; create it again, or create an empty ConfigMap to remove all overrides")
-)
-
-// absence is the error for a ConfigMap that is deleted.
-func (c *config) absence() error {
-	if c.program.LastValid != nil {
-		return errDeletedBefore
-	}
-	return errDeleted
-}
-
-// seen handles a content of the ConfigMap that may be new. What the operator wrote
+// seen handles a content of the ConfigMap or the Secret that may be new. What the operator wrote
 // itself is known already and triggers nothing (D14). Without a ConfigMap from the start
 // nothing is known, and an absence changes nothing (D13).
-func (c *config) seen(ctx actor.Context, msg messages.ConfigMapSeen) {
-	if msg.WentBack {
-		c.ahead = ""
-	}
-	if older(msg.ResourceVersion, c.ahead) {
-		c.log.Debug("news of the ConfigMap is older than what is known, so it is dropped", "resourceVersion", msg.ResourceVersion, "known", c.ahead)
-		return // late news
-	}
-	if msg.ResourceVersion == "" && len(c.known) > 0 {
-		c.secret.configCandidate = nil
-		c.refuse(c.absence())
+func (c *config) seen(ctx actor.Context, l *layer, content kube.ConfigMap) {
+	if l.late(content) {
 		return
 	}
-	c.confirmationSeen(ctx, msg.ConfirmPurge)
-	c.writtenSeen(msg.Written)
-	if maps.Equal(msg.Data, c.known) {
-		if c.refused != "" {
-			c.log.Info("the ConfigMap has its last valid content again")
-			c.noticeAccepted()
-		}
-		c.inForce(msg.ResourceVersion)
+	if !content.Exists() && len(l.known) > 0 {
+		l.refuse(nil, l.deleted)
 		return
 	}
-	before, beforeErr := c.document()
-	if beforeErr != nil { // what is known was valid when it became known
-		c.log.Error("bug: the known values are not valid", "err", beforeErr)
+	if l == c.configMap {
+		c.confirmed.seen(ctx, content.ConfirmPurge)
+		c.written.seen(content.Written)
 	}
-	doc, withSecret := c.withCandidate(msg.Data)
-	var err error
-	if !withSecret {
-		doc, err = c.check(msg.Data)
+	if maps.Equal(content.Data, l.known) {
+		l.accept(content)
+		return
 	}
+	doc, other, err := c.check(l, content.Data)
 	if err != nil {
-		candidate := kube.ConfigMap(msg)
-		c.secret.configCandidate = &candidate
-		c.refuse(err)
+		l.refuse(&content, err)
 		return
 	}
-	c.warnLost(before, doc)
-	c.configAccepted(msg.ResourceVersion)
-	c.changed(ctx, before, doc)
-	c.known = maps.Clone(msg.Data)
-	if withSecret {
-		c.takeCandidate()
+	before := c.doc
+	c.written.compare(before, doc)
+	l.accept(content)
+	if other != nil {
+		c.other(l).accept(*other)
 	}
-	c.tellMisplaced()
-	c.secretKnown()
+	c.doc = doc
+	c.changed(ctx, before)
+	c.sectionsKnown()
+}
+
+func (c *config) other(l *layer) *layer {
+	if l == c.secret {
+		return c.configMap
+	}
+	return c.secret
+}
+
+// check validates a content of one layer together with the other: at first with the content of the other that was refused,
+// which is returned if it is valid now. Who moves a value changes both, one after the other.
+func (c *config) check(l *layer, data map[string]string) (doc values.Document, with *kube.ConfigMap, err error) {
+	other, rules := c.other(l), c.rules()
+	if other.candidate != nil {
+		if doc, err := rules.Check(c.order(l, data, other.candidate.Data)); err == nil {
+			return doc, other.candidate, nil
+		}
+	}
+	doc, err = rules.Check(c.order(l, data, other.known))
+	return doc, nil, err
+}
+
+// order returns what the ConfigMap and the Secret have, given what a layer and the other have.
+func (c *config) order(l *layer, its, others map[string]string) (inConfig, inSecret map[string]string) {
+	if l == c.secret {
+		return others, its
+	}
+	return its, others
+}
+
+// enablingChanged looks again at what was refused: the module it was refused for may be off.
+func (c *config) enablingChanged(ctx actor.Context) {
+	for _, l := range []*layer{c.configMap, c.secret} {
+		if l.candidate != nil {
+			c.seen(ctx, l, *l.candidate)
+		}
+	}
 }
 
 // meet handles a content that was not shown by the watch.
-func (c *config) meet(ctx actor.Context, cm kube.ConfigMap) {
-	c.seen(ctx, messages.ConfigMapSeen(cm))
-	c.goAhead(cm)
-}
-
-// goAhead notes that the content is known already: older news of the watch is late. A
-// ConfigMap that does not exist has no version.
-func (c *config) goAhead(cm kube.ConfigMap) {
-	if cm.Exists() {
-		c.ahead = cm.ResourceVersion
-	}
-}
-
-// noticeAccepted reports the end of a refusal that was reported.
-func (c *config) noticeAccepted() {
-	c.notify(kube.Notice{OnConfigMap: true, Reason: "Accepted", Message: "The values are valid again and in force"})
+func (c *config) meet(ctx actor.Context, l *layer, content kube.ConfigMap) {
+	c.seen(ctx, l, content)
+	l.goAhead(content)
 }
 
 // getConfig asks config of a follower for the content that is in force; it answers
@@ -308,121 +304,104 @@ type currentConfig struct {
 	secret   initialSecret
 }
 
-// current looks once more before this replica takes over: its watch may be late.
+// current looks once more before this replica takes over: its watches may be late.
 func (c *config) current(ctx actor.Context) currentConfig {
-	reading, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
-	defer cancel()
-	if cm, err := c.program.ConfigMap.Read(reading); err != nil {
-		c.log.Warn("the ConfigMap cannot be read now; this replica begins with what it saw last", "err", err)
-	} else if !older(cm.ResourceVersion, c.revision) {
-		c.meet(ctx, cm)
+	for _, l := range []*layer{c.configMap, c.secret} {
+		if l.store == nil {
+			continue
+		}
+		reading, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
+		content, err := l.store.Read(reading)
+		cancel()
+		if err != nil {
+			c.log.Warn(l.name+" cannot be read now; this replica begins with what it saw last", "err", err)
+		} else if !older(content.ResourceVersion, l.revision) {
+			c.meet(ctx, l, content)
+		}
 	}
-	c.currentSecret(ctx)
-	return currentConfig{c.known, c.revision, initialSecret{c.secret.known, c.secret.revision, c.program.secretOff.Load()}}
+	return currentConfig{c.configMap.known, c.configMap.revision, initialSecret{c.secret.known, c.secret.revision, c.secret.store == nil}}
 }
 
 // lead begins to announce what people write into the ConfigMap, and what came since the
 // owners were spawned.
 func (c *config) lead(ctx actor.Context, msg lead) {
-	c.standby = false
-	c.tellConfirmation(ctx, c.confirmPurge)
-	if c.refused != "" {
-		c.noticeRefused(c.refused)
-	}
-	c.warnLostBefore()
-	if c.secret.refused != "" {
-		c.noticeSecretRefused(c.secret.refused)
-	}
-	before, errBefore := decide.Parse(msg.known, msg.secret)
-	after, errAfter := c.document()
-	if err := errors.Join(errBefore, errAfter); err != nil { // both were valid when they became known
+	c.report.standby = false
+	c.confirmed.send(ctx)
+	c.configMap.noticeRefused()
+	c.written.compare(values.Document{}, c.doc)
+	c.secret.noticeRefused()
+	before, err := decide.Parse(msg.known, msg.secret)
+	if err != nil { // it was valid when it became known
 		c.log.Error("bug: the known content of the ConfigMap is not valid", "err", err)
 		return
 	}
-	c.announce(ctx, before, after)
-	c.secret.misplaced = nil // no Event was recorded
-	c.tellMisplaced()
+	c.announce(ctx, before)
+	c.misplaced.warned = nil // no Event was recorded
+	c.sectionsKnown()
 }
 
-// refuse keeps the last valid values in force; nothing is queued (D16, D36).
-func (c *config) refuse(err error) {
-	c.program.Metrics.Converge.ConfigRefused.Inc()
-	if c.refused == err.Error() {
+// changed notifies the actors concerned of what is new.
+func (c *config) changed(ctx actor.Context, before values.Document) {
+	warnUnknownKeys(c.log, c.doc, before, c.schemas.Sections)
+	for _, m := range c.schemas.InvalidOff(before, c.doc) {
+		c.log.Warn("the values of a module are not valid; they are accepted while a hook or its script switches it off, fix them before it is enabled or the operator restarts", "module", m.Name, "err", m.Err)
+	}
+	if c.report.standby {
+		ctx.Send(c.program.PID(standbyPath), flagsMoved{c.doc.Flags})
 		return
 	}
-	if errors.Is(err, c.absence()) {
-		c.log.Warn("the last valid values stay in force", "err", err)
-	} else {
-		c.log.Error("the ConfigMap is refused as a whole; the last valid values stay in force until it is fixed", "err", err)
-	}
-	c.noticeRefused(err.Error())
-	c.refused = err.Error()
-}
-
-func (c *config) noticeRefused(why string) {
-	what := "The values are refused as a whole, the last valid ones stay in force: "
-	switch {
-	case c.fromKept:
-		what = fmt.Sprintf("The operator has started with the last valid values, from %s, they stay in force: ", c.program.LastValid)
-	case why == c.absence().Error():
-		what = "The last valid values stay in force: "
-	}
-	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "Refused", Message: what + why})
-}
-
-// notify records an Event, unless that is for the leader to do.
-func (c *config) notify(n kube.Notice) {
-	if !c.standby {
-		c.program.notify(n)
-	}
+	c.announce(ctx, before)
 }
 
 // announce sends the owners of changed sections, then converge, what is new.
-func (c *config) announce(ctx actor.Context, before, after values.Document) {
-	changed := messages.ConfigChanged{
-		Flags: after.Flags, FlagsChanged: !maps.Equal(before.Flags, after.Flags), Maintenance: after.Maintenance, Revision: c.revision,
-	}
-	maintenance := !maps.Equal(before.Maintenance, after.Maintenance)
-	keys := slices.Sorted(maps.Keys(c.sections))
-	for _, key := range keys {
-		if !decide.Changed(before, after, key) {
-			continue
-		}
-		ctx.Send(c.owner(key), c.setConfig(after, key))
-		if key == values.GlobalKey {
-			changed.Global = true
-		} else {
-			changed.Modules = append(changed.Modules, c.moduleName(key))
-		}
-	}
-	log := c.log
-	switch {
-	case maintenance:
-		log = log.With("maintenance", true)
-	case !changed.Global && !changed.FlagsChanged && len(changed.Modules) == 0:
+func (c *config) announce(ctx actor.Context, before values.Document) {
+	change := c.schemas.Change(before, c.doc)
+	if !change.Any() {
 		return // only texts changed: comments, order of keys
 	}
-	log.Info("config values changed", "global", changed.Global, "modules", changed.Modules, "flags", changed.FlagsChanged, "revision", changed.Revision)
-	ctx.Send(c.program.PID(convergePath), changed)
-}
-
-// origin is that of what people wrote into the ConfigMap: which content, and since when it is in force.
-func (c *config) origin() values.Origin {
-	return values.Origin{Revision: c.revision, Time: time.Now()}
-}
-
-func (c *config) owner(key string) *actor.PID {
-	if key == values.GlobalKey {
-		return c.program.PID(globalPath)
+	log := c.log
+	if change.Maintenance {
+		log = log.With("maintenance", true)
 	}
-	return c.program.owner(c.moduleName(key))
+	log.Info("config values changed", "global", change.Global, "modules", change.Modules, "flags", change.Flags, "revision", c.configMap.revision)
+	c.send(ctx, change)
 }
 
-func (c *config) moduleName(key string) string {
-	for _, m := range c.modules {
-		if m.Key == key {
-			return m.Name
-		}
+// send gives owners their sections, then converge what that changes.
+func (c *config) send(ctx actor.Context, change decide.Change) {
+	for _, key := range change.Keys {
+		c.deliver(ctx, key)
 	}
-	return key
+	ctx.Send(c.program.PID(convergePath), messages.ConfigChanged{
+		Global: change.Global, Modules: change.Modules, Flags: c.doc.Flags, FlagsChanged: change.Flags, Maintenance: c.doc.Maintenance, Revision: c.configMap.revision,
+	})
+}
+
+// deliver gives an owner its parts of ConfigMap and Secret.
+func (c *config) deliver(ctx actor.Context, key string) {
+	owner, now := messages.GlobalHooks, time.Now()
+	if key != values.GlobalKey {
+		owner = c.schemas.ModuleName(key)
+	}
+	ctx.Send(c.program.owner(owner), messages.SetConfig{
+		Section: c.doc.Sections[key], Origin: values.Origin{Revision: c.configMap.revision, Time: now},
+		Secret: c.doc.Secrets[key], SecretOrigin: values.Origin{Revision: c.secret.revision, Time: now},
+	})
+}
+
+// misplaced is which values were reported that a schema marks as secrets while they lie in the ConfigMap (D41).
+type misplaced struct {
+	report *reporter
+	warned []string
+}
+
+// warn reports each of these paths once.
+func (m *misplaced) warn(paths []string) {
+	paths = slices.DeleteFunc(paths, func(path string) bool { return slices.Contains(m.warned, path) })
+	if len(paths) == 0 {
+		return
+	}
+	m.warned = append(m.warned, paths...)
+	m.report.log.Warn("values that a schema marks as secrets lie in the ConfigMap, where more people can read them; move them to the Secret", "paths", paths)
+	m.report.notify(kube.Notice{Warning: true, Reason: "SecretInConfigMap", Message: "The ConfigMap has values that a schema marks as secrets; move them to the Secret with values: " + strings.Join(paths, ", ")})
 }

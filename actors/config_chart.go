@@ -142,17 +142,16 @@ func (r *ranSections) of(key string) *values.Section {
 
 // rules are what config checks a new content by. What the charts say counts where the content changes something: a chart that
 // has come with a stricter schema must not stop edits of all other modules.
-func (c *config) rules() decide.Enabling {
-	rules := c.enabling
-	before, err := c.document()
+func (c *config) rules() decide.Schemas {
+	rules, before := c.schemas, c.doc
 	inForce := chartRules{charts: c.program.Charts, section: func(key string, doc values.Document) (*values.Section, bool) {
 		if ran := c.program.ran.of(key); ran != nil {
 			return stored(ran, doc), true
 		}
-		return stored(c.sections[key], doc), hookless(c.global, c.modules, key)
+		return stored(c.schemas.Sections[key], doc), hookless(c.global, c.schemas.Modules, key)
 	}}
-	rules.Charts = func(m addons.Module, doc values.Document) error {
-		if err == nil && c.enabling.Concerns(m, before.Flags) && !decide.Changed(before, doc, m.Key) && !decide.Changed(before, doc, values.GlobalKey) {
+	rules.Enabling.Charts = func(m addons.Module, doc values.Document) error {
+		if c.schemas.Enabling.Concerns(m, before.Flags) && !decide.Changed(before, doc, m.Key) && !decide.Changed(before, doc, values.GlobalKey) {
 			return nil
 		}
 		return inForce.check(m, doc)

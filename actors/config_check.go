@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
@@ -16,38 +14,6 @@ import (
 	"addon-operator/messages"
 	"addon-operator/values"
 )
-
-// check validates a content of the ConfigMap: keys, YAML, and the schemas of global and
-// of the modules that are enabled (D16, D37).
-func (c *config) check(data map[string]string) (values.Document, error) {
-	return decide.Check(data, c.secret.known, c.sections, c.modules, c.rules())
-}
-
-// scriptsAnswered says to config what a discovery has found out.
-type scriptsAnswered struct{ scripts map[string]bool }
-
-// enablingChanged looks again at what was refused: the module it was refused for may be off.
-func (c *config) enablingChanged(ctx actor.Context) {
-	if candidate := c.secret.configCandidate; candidate != nil {
-		c.seen(ctx, messages.ConfigMapSeen(*candidate))
-	}
-	if candidate := c.secret.candidate; candidate != nil {
-		c.secretSeen(ctx, *candidate)
-	}
-}
-
-// warnOff names new sections that are not valid and accepted, because only a hook or the script
-// has switched their modules off.
-func (c *config) warnOff(before, after values.Document) {
-	for _, m := range c.modules {
-		if !decide.Changed(before, after, m.Key) || c.sections[m.Key] == nil || !decide.SwitchedOn(m, nil, after.Flags).Enabled || c.enabling.Concerns(m, after.Flags) {
-			continue
-		}
-		if err := decide.CheckSection(c.sections[m.Key], after); err != nil {
-			c.log.Warn("the values of a module are not valid; they are accepted while a hook or its script switches it off, fix them before it is enabled or the operator restarts", "module", m.Name, "err", err)
-		}
-	}
-}
 
 // CheckConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with
 // values, or with the static values below them, without a cluster: every violation at once. What
@@ -65,7 +31,7 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 	}
 	rules := b.chartRules(&charts.Cache{})
 	rules.static = true
-	doc, err := decide.Check(data, secret, b.sections, tree.Modules, decide.Enabling{Scripts: map[string]bool{}, Charts: rules.check}) // each script may say true
+	doc, err := b.schemas(decide.Enabling{Scripts: map[string]bool{}, Charts: rules.check}).Check(data, secret) // each script may say true
 	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
 	return errors.Join(staticErr, err)
 }
@@ -124,23 +90,23 @@ func warnUnknownKeys(log *slog.Logger, doc, before values.Document, sections map
 }
 
 // warnUnknownFlags names flags of global hooks that belong to no module, with the hook.
-func (c *config) warnUnknownFlags(flags map[string]bool, by map[string]string) {
+func warnUnknownFlags(log *slog.Logger, msg messages.SetDynamicFlags, before map[string]bool, sections map[string]*values.Section) {
 	var known []string
-	for key := range c.sections {
+	for key := range sections {
 		known = append(known, values.FlagKey(key))
 	}
 	slices.Sort(known)
-	for _, key := range slices.Sorted(maps.Keys(flags)) {
-		_, told := c.enabling.Dynamic[key]
+	for _, key := range slices.Sorted(maps.Keys(msg.Flags)) {
+		_, told := before[key]
 		if told || slices.Contains(known, key) {
 			continue
 		}
 		// With the attribute err the log repeats it at growing distances: a hook may set it and take it back again and again.
-		about := []any{"hook", by[key], "err", "the flag is " + key}
+		about := []any{"hook", msg.By[key], "err", "the flag is " + key}
 		if meant := values.NearFlag(key, known); meant != "" {
 			about = append(about, "didYouMean", meant)
 		}
-		c.log.Warn("a global hook has set a flag for a module that does not exist; it is ignored", about...)
+		log.Warn("a global hook has set a flag for a module that does not exist; it is ignored", about...)
 	}
 }
 

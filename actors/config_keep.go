@@ -28,23 +28,21 @@ type kept struct {
 type keepAgain struct{}
 
 // keep writes what is in force where a restart finds it, when it is not there yet (P3).
-func (c *config) keep(ctx actor.Context) {
-	k := &c.kept
-	now := kube.LastValid{Config: c.known, Secret: c.secret.known}
-	if c.program.LastValid == nil || c.standby || k.waits || k.known && k.values.Equal(now) {
+func (k *kept) keep(ctx actor.Context, p *program, now kube.LastValid) {
+	if p.LastValid == nil || k.waits || k.known && k.values.Equal(now) {
 		return
 	}
-	writing, cancel := context.WithTimeout(c.program.Writes, keepTimeout)
+	writing, cancel := context.WithTimeout(p.Writes, keepTimeout)
 	defer cancel()
-	if err := c.program.LastValid.Write(writing, now); err != nil {
+	if err := p.LastValid.Write(writing, now); err != nil {
 		if k.delays == nil {
 			k.delays = supervisor.Backoff()
 		}
 		pause := k.delays.NextBackOff()
-		c.log.Warn("the last valid values cannot be kept, will retry; a restart with an invalid ConfigMap or Secret would end with exit code 1, or begin with older ones", "in", pause, "err", err)
+		p.Log.Warn("the last valid values cannot be kept, will retry; a restart with an invalid ConfigMap or Secret would end with exit code 1, or begin with older ones", "in", pause, "err", err)
 		k.waits = true
 		self := ctx.Self()
-		time.AfterFunc(pause, func() { c.program.Send(self, keepAgain{}) })
+		time.AfterFunc(pause, func() { p.Send(self, keepAgain{}) })
 		return
 	}
 	k.delays = nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -23,103 +22,107 @@ const writeTimeout = 30 * time.Second
 // meanwhile, the change is handled first, as if the watch had shown it. A ConfigMap that was
 // deleted comes back with all that is known: with the section alone it would be valid, and
 // take away everything else (P1).
+//
+// The Secret comes before the ConfigMap: what a patch moves out of there is in the Secret by then, so whatever fails after this,
+// no value is lost.
 func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
-	if msg.Key != "" && c.checksum(msg.Key) != msg.Base {
+	section := c.schemas.Section(msg.Key, c.doc)
+	if msg.Key != "" && (section == nil || section.StoredChecksum() != msg.Base) {
 		return messages.ConfigSaved{Conflict: true}
 	}
-	wroteSecret, answer := c.saveSecret(ctx, msg)
-	if answer != nil {
-		return *answer
+	inConfig, inSecret, err := texts(section, msg)
+	if err != nil {
+		return messages.ConfigSaved{Err: err}
 	}
-	saved := c.saveConfigMap(ctx, msg)
-	if wroteSecret && (saved.Err != nil || saved.Conflict) {
-		c.announceSection(ctx, msg.Key) // the owner does not know yet what has changed
+	before := c.doc
+	if len(inSecret) > 0 && c.secret.store != nil {
+		if saved := c.write(ctx, c.secret, msg, inSecret); saved.Conflict || saved.Err != nil {
+			return saved
+		}
+		c.sectionsKnown()
+	}
+	if len(inConfig) == 0 {
+		return messages.ConfigSaved{}
+	}
+	moved := c.schemas.Change(before, c.doc)
+	before = c.doc
+	saved := c.write(ctx, c.configMap, msg, inConfig)
+	switch {
+	case saved.Conflict || saved.Err != nil:
+		if moved.Any() {
+			c.send(ctx, moved) // the owner does not know yet what has changed
+		}
+	default:
+		warnUnknownKeys(c.log, c.doc, before, c.schemas.Sections)
+		if saved.FlagsChanged {
+			ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: c.doc.Flags})
+		}
 	}
 	return saved
 }
 
-// saveConfigMap writes what belongs into the ConfigMap.
-func (c *config) saveConfigMap(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
-	set, err := c.texts(msg)
-	if err != nil || len(set) == 0 {
-		return messages.ConfigSaved{Err: err}
+// write sets keys of a layer. When another writer changed one of them, that is handled first.
+func (c *config) write(ctx actor.Context, l *layer, msg messages.SaveConfig, set map[string]*string) messages.ConfigSaved {
+	known, flagsChanged := c.schemas.WithKeys(l.known, set)
+	doc, err := decide.Parse(c.order(l, known, c.other(l).known))
+	if err != nil {
+		return messages.ConfigSaved{Err: fmt.Errorf("%s would not be valid: %w", l.name, err)}
 	}
-	writeCtx, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
+	writing, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
 	defer cancel()
-	known, flagsChanged := c.withOwnWrite(set)
-	before, errBefore := c.document()
-	after, errAfter := decide.Parse(known, c.secret.known)
-	paths := c.written.paths
-	if errors.Join(errBefore, errAfter) == nil { // known is valid by definition
-		paths = wrote(paths, msg, before, after)
+	if l == c.secret {
+		msg.Flags = nil // they go into the ConfigMap
 	}
-	left, err := c.program.ConfigMap.Write(kube.WithWrittenNote(writeCtx, paths.Text()), c.known, set)
+	paths := wrote(c.written.paths, msg, c.doc, doc)
+	if l == c.configMap {
+		writing = kube.WithWrittenNote(writing, paths.Text())
+	}
+	left, err := l.store.Write(writing, l.known, set)
 	if errors.Is(err, kube.ErrConflict) {
-		c.meet(ctx, left)
-		if c.refused != "" {
-			return messages.ConfigSaved{Err: fmt.Errorf("the ConfigMap was changed and is not valid: %s", c.refused)}
+		c.meet(ctx, l, left)
+		if l.refused != "" {
+			return messages.ConfigSaved{Err: fmt.Errorf("%s was changed and is not valid: %s", l.name, l.refused)}
 		}
 		return messages.ConfigSaved{Conflict: true}
 	}
 	if err != nil {
 		return messages.ConfigSaved{Err: err}
 	}
-	c.goAhead(left)
-	c.known, c.written = known, written{paths: paths, noted: left.Written}
-	if errAfter == nil {
-		warnUnknownKeys(c.log, after, before, c.sections)
+	l.goAhead(left)
+	l.known, c.doc, c.written.paths = known, doc, paths
+	if l == c.configMap {
+		c.written.noted = left.Written
 	}
-	if flagsChanged && errAfter == nil {
-		ctx.Send(c.program.PID(convergePath), messages.ConfigFlagsSaved{Flags: after.Flags})
-	}
-	return messages.ConfigSaved{FlagsChanged: flagsChanged}
+	return messages.ConfigSaved{FlagsChanged: flagsChanged && l == c.configMap}
 }
 
-// checksum is that of a section as its owner knows it.
-func (c *config) checksum(key string) string {
-	if known := c.knownSection(key); known != nil {
-		return known.StoredChecksum()
-	}
-	return ""
-}
-
-// texts are the keys to write, in their form for the ConfigMap (D10).
-func (c *config) texts(msg messages.SaveConfig) (map[string]*string, error) {
-	set := map[string]*string{}
-	if msg.Key != "" && values.Checksum(msg.Section) != values.Checksum(c.knownSection(msg.Key).ConfigPart()) {
-		text, err := values.YAML(msg.Section)
-		if err != nil {
-			return nil, fmt.Errorf("section %s: %w", msg.Key, err)
+// texts are the keys of ConfigMap and Secret to write (D10, D41); nil removes a key.
+func texts(section *values.Section, msg messages.SaveConfig) (inConfig, inSecret map[string]*string, err error) {
+	inConfig, inSecret = map[string]*string{}, map[string]*string{}
+	if msg.Key != "" && values.Checksum(section.SecretPart()) != values.Checksum(msg.Secret) {
+		inSecret[msg.Key] = nil
+		if msg.Secret != nil {
+			if err := putYAML(inSecret, msg.Key, msg.Secret); err != nil {
+				return nil, nil, fmt.Errorf("section %s of the Secret: %w", msg.Key, err)
+			}
 		}
-		s := string(text)
-		set[msg.Key] = &s
+	}
+	if msg.Key != "" && values.Checksum(section.ConfigPart()) != values.Checksum(msg.Section) {
+		if err := putYAML(inConfig, msg.Key, msg.Section); err != nil {
+			return nil, nil, fmt.Errorf("section %s: %w", msg.Key, err)
+		}
 	}
 	for _, f := range msg.Flags {
-		set[f.Key] = nil
+		inConfig[f.Key] = nil
 		if f.Value != nil {
-			s := fmt.Sprint(*f.Value)
-			set[f.Key] = &s
+			inConfig[f.Key] = new(fmt.Sprint(*f.Value))
 		}
 	}
-	return set, nil
+	return inConfig, inSecret, nil
 }
 
-// withOwnWrite is what will be known when it is written, so that the watch shows nothing new.
-func (c *config) withOwnWrite(set map[string]*string) (known map[string]string, flagsChanged bool) {
-	known = maps.Clone(c.known)
-	if known == nil {
-		known = map[string]string{}
-	}
-	for key, text := range set {
-		old, had := known[key]
-		_, isSection := c.sections[key]
-		if text == nil {
-			delete(known, key)
-			flagsChanged = flagsChanged || had && !isSection
-			continue
-		}
-		known[key] = *text
-		flagsChanged = flagsChanged || !isSection && (!had || old != *text)
-	}
-	return known, flagsChanged
+func putYAML(set map[string]*string, key string, content any) error {
+	text, err := values.YAML(content)
+	set[key] = new(string(text))
+	return err
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/asynkron/protoactor-go/actor"
-
 	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/values"
@@ -18,32 +16,35 @@ import (
 
 // written is what config knows of the values that hooks wrote into the ConfigMap and the Secret.
 type written struct {
-	paths values.Written
+	report *reporter
+	paths  values.Written
 	// noted is the annotation as it was seen or written last.
 	noted string
 }
 
-// writtenBefore reads what an earlier process has noted.
-func (c *config) writtenBefore(annotation string) {
+// before reads what an earlier process has noted.
+func (w *written) before(annotation string) {
 	paths, err := values.ParseWritten(annotation)
 	if err != nil {
-		c.log.Warn("what hooks wrote before is not known: the annotation cannot be read; it is written again", "annotation", kube.WrittenAnnotation, "err", err)
+		w.report.log.Warn("what hooks wrote before is not known: the annotation cannot be read; it is written again", "annotation", kube.WrittenAnnotation, "err", err)
 	}
-	c.written = written{paths: paths, noted: annotation}
+	w.paths, w.noted = paths, annotation
 }
 
-// writtenSeen notes the annotation of the ConfigMap. A follower has it from the leader; who
+// seen notes the annotation of the ConfigMap. A follower has it from the leader; who
 // leads knows better, and writes it again when it is another.
-func (c *config) writtenSeen(annotation string) {
-	if c.standby && annotation != c.written.noted {
-		c.writtenBefore(annotation)
+func (w *written) seen(annotation string) {
+	if w.report.standby && annotation != w.noted {
+		w.before(annotation)
 	}
-	c.written.noted = annotation
+	w.noted = annotation
 }
 
 // wrote adds what a hook saves. before and after are the contents of ConfigMap and Secret.
 func wrote(paths values.Written, msg messages.SaveConfig, before, after values.Document) values.Written {
-	paths = wroteSection(paths, msg, before, after)
+	if msg.Key != "" {
+		paths = paths.Wrote(msg.Hook, msg.Key, before.Stored(msg.Key), after.Stored(msg.Key))
+	}
 	for _, f := range msg.Flags {
 		var value any
 		if f.Value != nil {
@@ -54,24 +55,17 @@ func wrote(paths values.Written, msg messages.SaveConfig, before, after values.D
 	return paths
 }
 
-// wroteSection is wrote without the flags.
-func wroteSection(paths values.Written, msg messages.SaveConfig, before, after values.Document) values.Written {
-	if msg.Key == "" {
-		return paths
-	}
-	return paths.Wrote(msg.Hook, msg.Key, before.Stored(msg.Key), after.Stored(msg.Key))
-}
-
 // shownLost is how many values one warning names.
 const shownLost = 10
 
-// warnLost warns of values that hooks wrote and that are gone by now, once.
-func (c *config) warnLost(before, after values.Document) {
-	if c.standby { // the leader warns
+// compare warns of values that hooks wrote and that are gone by now, once. before is the zero value where it is not known, as
+// for edits that no process saw, or another replica.
+func (w *written) compare(before, after values.Document) {
+	if w.report.standby { // the leader warns
 		return
 	}
-	lost, rest := c.written.paths.Compare(before, after)
-	c.written.paths = rest
+	lost, rest := w.paths.Compare(before, after)
+	w.paths = rest
 	byHook := map[string][]string{}
 	var hooks []string
 	for _, l := range lost {
@@ -86,35 +80,26 @@ func (c *config) warnLost(before, after values.Document) {
 		if more := len(paths) - shownLost; more > 0 {
 			names += fmt.Sprintf(" and %d more", more)
 		}
-		c.log.Warn("an edit of the ConfigMap or the Secret removed what a hook had written; the hook may make another value now", "keys", names, "hook", hook)
-		c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "HookValueRemoved", Message: fmt.Sprintf(
+		w.report.log.Warn("an edit of the ConfigMap or the Secret removed what a hook had written; the hook may make another value now", "keys", names, "hook", hook)
+		w.report.notify(kube.Notice{Warning: true, Reason: "HookValueRemoved", Message: fmt.Sprintf(
 			"An edit removed %s, written by hook %s, which may make another value now; put it back if that was not wanted", names, hook)})
 	}
 }
 
-// warnLostBefore is warnLost for edits that no process saw, or another replica.
-func (c *config) warnLostBefore() {
-	if doc, err := c.document(); err == nil { // known is valid by definition
-		c.warnLost(values.Document{}, doc)
-	}
-}
-
-// noteWritten writes the annotation when it says something else than config knows: a write of the ConfigMap brings its own,
+// note writes the annotation when it says something else than config knows: a write of the ConfigMap brings its own,
 // but one of the Secret does not, and an edit may have removed values. A ConfigMap
-// that is refused is left alone, and one that does not exist.
-func (c *config) noteWritten(ctx actor.Context) {
-	w := &c.written
+// that is refused is left alone, and one that does not exist. It returns what it has written.
+func (w *written) note(configMap *layer) (left kube.ConfigMap, ok bool) {
 	text := w.paths.Text()
-	if c.standby || c.refused != "" || c.revision == "" || text == w.noted {
-		return
+	if w.report.standby || configMap.refused != "" || configMap.revision == "" || text == w.noted {
+		return kube.ConfigMap{}, false
 	}
-	writing, cancel := context.WithTimeout(c.program.Writes, keepTimeout)
+	writing, cancel := context.WithTimeout(w.report.program.Writes, keepTimeout)
 	defer cancel()
 	w.noted = text // also after a failure: the next change writes all
-	left, err := c.program.ConfigMap.NoteWritten(writing, text)
+	left, err := w.report.program.ConfigMap.NoteWritten(writing, text)
 	if err != nil {
-		c.log.Warn("which values hooks wrote could not be noted at the ConfigMap; it is known until the operator restarts", "annotation", kube.WrittenAnnotation, "err", err)
-		return
+		w.report.log.Warn("which values hooks wrote could not be noted at the ConfigMap; it is known until the operator restarts", "annotation", kube.WrittenAnnotation, "err", err)
 	}
-	c.meet(ctx, left)
+	return left, err == nil
 }

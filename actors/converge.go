@@ -131,6 +131,10 @@ func (c *converge) Receive(ctx actor.Context) {
 		delete(c.deployed, msg.Name)
 	case messages.ConvergeFinished:
 		c.finished(ctx, msg)
+	case postponedDue:
+		c.postponedDue(ctx, msg)
+	case messages.ReloadHeld:
+		c.reloadHeld(ctx, msg)
 	case messages.RetryNow:
 		c.runs.RetryNow()
 	default:
@@ -173,23 +177,23 @@ func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 	case created:
 		next = starting
 	case reloading:
-		if c.postpones(cause) {
-			return
+		if !c.postpones(ctx, cause) {
+			c.restart(ctx, cause)
 		}
-		next = overtaken
+		return
 	}
-	restart := next == overtaken
-	if restart {
-		c.log.Info("reload of all modules starts again", "cause", cause)
-		ctx.Send(c.program.PID(queuePath+messages.MainQueue), messages.DropTasks{Reload: c.reload})
-	}
-	work := messages.ReloadModules{Cause: cause}
-	c.program.enqueue(ctx, restart, c.program.task(messages.Converge, work, cause))
-	if restart {
-		c.restarts.count++
-		c.program.Metrics.Converge.Restarted(cause)
-	}
+	c.program.enqueue(ctx, false, c.program.task(messages.Converge, messages.ReloadModules{Cause: cause}, cause))
 	c.become(next)
+}
+
+// restart replaces what is left of the reload in progress by the next one.
+func (c *converge) restart(ctx actor.Context, cause messages.Cause) {
+	c.log.Info("reload of all modules starts again", "cause", cause)
+	ctx.Send(c.program.PID(queuePath+messages.MainQueue), messages.DropTasks{Reload: c.reload})
+	c.program.enqueue(ctx, true, c.program.task(messages.Converge, messages.ReloadModules{Cause: cause}, cause))
+	c.restarts.count++
+	c.program.Metrics.Converge.Restarted(cause)
+	c.become(overtaken)
 }
 
 // job makes what a run of converge needs.
@@ -233,13 +237,24 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervisor.Run) (any, error), succeeded func(actor.Context, any)) {
 	queue := ctx.Sender()
 	c.runs.Start(ctx, supervisor.Task{
-		ID: t.ID, AllowFailure: t.AllowFailure, Work: work,
+		ID: t.ID, AllowFailure: t.AllowFailure,
+		Work: func(run *supervisor.Run) (any, error) {
+			if err := c.job(t).AwaitTurn(run); err != nil {
+				return nil, err
+			}
+			return work(run)
+		},
 		Succeeded: func(ctx actor.Context, result any) {
 			if succeeded != nil {
 				succeeded(ctx, result)
 			}
 		},
-		Failed: func(a supervisor.Attempt) { c.failed(t, a) },
+		Failed: func(a supervisor.Attempt) {
+			c.failed(t, a)
+			if !a.Final {
+				c.program.waits(t)
+			}
+		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			if outcome == supervisor.Allowed {
 				c.purgeLater(ctx, t)

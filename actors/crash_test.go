@@ -23,7 +23,7 @@ func TestCrashOverEachMessage(t *testing.T) {
 	// What this lifecycle does not have: pages, timers after failures, and what the random model kills in (TestRandom).
 	never := strings.Fields("ListMonitored DumpSnapshots ListHooks GetDrift CheckConfig ScheduleFired ShutDown getKnownConfig " +
 		"AwaitSnapshots SynchronizeLater SnapshotsComplete SetAside asideDue BindingDeferred watchAgain watchOverflowed " +
-		"askAgain keepAgain delayedReload remindHeld slowedDue fought GetHooks retireModule ConfigFlagsSaved scriptAgreed")
+		"askAgain keepAgain delayedReload postponedDue remindHeld slowedDue fought GetHooks retireModule ConfigFlagsSaved scriptAgreed")
 	handled := handledMessages(t)
 	sprung := map[string]bool{}
 	for name, script := range map[string]*testkit.Script{"leads": crashScript("start"), "takes over": crashScript("standby")} {
@@ -93,7 +93,8 @@ runs:
 		"configmap-set a size: 1", "configmap-set dEnabled true", "object Pod d/two", "advance 1s",
 		"vanish a-a", "change c-a", "tamper c", "advance 30s",
 		"forbid Pod", "object Pod d/three", "advance 1s", "permit Pod", "advance 10s",
-		"slow-helm a 10s", "configmap-set global x: 1", "advance 1s", "configmap-set global x: 2", "advance 20s", "slow-helm a 0s",
+		"brings b Rule", "uses c Rule", "tamper b", "advance 5s", "tamper c", "advance 5s", "fail-helm b 1", "delete-kind Rule", "fail-helm d 1", "advance 30s", "configmap-set global x: 0", "advance 10s",
+		"hook-waits c 2s", "slow-helm a 10s", "configmap-set global x: 1", "advance 1s", "configmap-set global x: 2", "advance 20s", "slow-helm a 0s",
 		"configmap-set b wanted: false", "advance 5s", "configmap-set b wanted: true", "advance 5s",
 		"secret-set a token: x", "configmap-set aMaintenance NoResourceReconciliation", "configmap-set a size: 2", "advance 5s",
 		"configmap-remove aMaintenance", "write modules/050-e/Chart.yaml chart.yaml", "configmap-set eEnabled true", "advance 5s",

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"iter"
 	"maps"
 	"strings"
 	"time"
@@ -62,16 +63,22 @@ type echo struct {
 // echoTurns is how many turns may be chance, because another client may write the object.
 const echoTurns = 5
 
+// loops finds what has led to events, from writes of the operator and from runs of hooks.
+type loops struct {
+	writes writes
+	runs   map[hookKey]*hookWindow // of processes of hooks that run, or ended lately
+}
+
 // linkOf finds what has led to an event.
-func (m *monitors) linkOf(mon *monitor, msg messages.ObjectChanged) link {
+func (l *loops) linkOf(mon *monitor, msg messages.ObjectChanged) link {
 	detail := describeEvent(mon, msg)
 	object := objectID{msg.Namespace, msg.Name}
 	name := messages.ObjectName{Kind: strings.ToLower(kindOf(mon)), Namespace: msg.Namespace, Name: msg.Name}
-	if parent, ok := m.writes.causeOf(name, msg); ok {
+	if parent, ok := l.writes.causeOf(name, msg); ok {
 		cause := messages.By(messages.ByKubernetes, detail, parent)
 		return link{cause, mon.pace(object, max(turns(cause), turns(parent))-allowedTurns), true}
 	}
-	if e := m.echoOf(mon, msg, object); e != nil && e.turns > echoTurns {
+	if e := l.echoOf(mon, msg, object); e != nil && e.turns > echoTurns {
 		if e.cause.Activation == "" {
 			e.cause = messages.Cause{Activation: messages.ByKubernetes, Detail: detail}
 		}
@@ -96,9 +103,9 @@ func (mon *monitor) pace(object objectID, over int) int {
 }
 
 // echoOf counts an event that comes while its hook runs, or right behind that; nil for others.
-func (m *monitors) echoOf(mon *monitor, msg messages.ObjectChanged, object objectID) *echo {
+func (l *loops) echoOf(mon *monitor, msg messages.ObjectChanged, object objectID) *echo {
 	e := mon.echoes[object]
-	if !m.runs[hookKey{msg.Watch.Owner, mon.hook.Name}].open(time.Now()) {
+	if !l.runs[hookKey{msg.Watch.Owner, mon.hook.Name}].open(time.Now()) {
 		delete(mon.echoes, object)
 		return nil
 	}
@@ -115,18 +122,15 @@ func (m *monitors) echoOf(mon *monitor, msg messages.ObjectChanged, object objec
 	return e
 }
 
-// hookBegan closes the books on the run before.
-func (m *monitors) hookBegan(msg messages.HookBegan) {
+// began closes the books on the run of a hook before this one. mons are the monitors of the hook.
+func (l *loops) began(msg messages.HookBegan, mons iter.Seq[*monitor]) {
 	key := hookKey{msg.Owner, msg.Hook}
-	w := m.runs[key]
+	w := l.runs[key]
 	if w == nil {
 		w = &hookWindow{running: map[int64]bool{}}
-		m.runs[key] = w
+		l.runs[key] = w
 	}
-	for watch, mon := range m.watches {
-		if watch.Owner != msg.Owner || watch.Binding.Hook != msg.Hook {
-			continue
-		}
+	for mon := range mons {
 		maps.DeleteFunc(mon.echoes, func(_ objectID, e *echo) bool { return e.seen == 0 && e.served })
 		for _, e := range mon.echoes {
 			if e.seen > 0 {
@@ -138,9 +142,14 @@ func (m *monitors) hookBegan(msg messages.HookBegan) {
 	w.running[msg.Run] = true
 }
 
-func (m *monitors) hookEnded(msg messages.HookEnded) {
-	if w := m.runs[hookKey{msg.Owner, msg.Hook}]; w != nil {
+func (l *loops) ended(msg messages.HookEnded) {
+	if w := l.runs[hookKey{msg.Owner, msg.Hook}]; w != nil {
 		delete(w.running, msg.Run)
 		w.ended = time.Now()
 	}
+}
+
+// forget forgets the hooks of an owner.
+func (l *loops) forget(owner string) {
+	maps.DeleteFunc(l.runs, func(key hookKey, _ *hookWindow) bool { return key.owner == owner })
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/messages"
@@ -89,8 +90,11 @@ type (
 		hooks  bool
 	}
 	moduleGone struct{ module string }
-	healDue    struct{ module string }
-	fightOver  struct {
+	healDue    struct {
+		module string
+		due    time.Time // of the timer; it does not count when there is another by now
+	}
+	fightOver struct {
 		module string
 		object helm.Object
 		times  int
@@ -119,11 +123,14 @@ func (h *healer) Receive(ctx actor.Context) {
 	case moduleGone:
 		h.forget(msg.module)
 	case healDue:
-		h.healDue(ctx, msg.module)
+		h.healDue(ctx, msg)
 	case fightOver:
 		h.fightOver(ctx, msg)
 	case messages.ListMonitored:
 		ctx.Respond(h.monitored())
+		return
+	case work.GetReleased:
+		ctx.Respond(h.released())
 		return
 	default:
 		unhandled(ctx, h.log)
@@ -245,13 +252,16 @@ func (h *healer) healLater(ctx actor.Context, module string, p *patient) {
 	if end := p.truce(); end.After(due) {
 		due = end
 	}
-	if due.Equal(p.due) {
-		return
+	if !due.Equal(p.due) {
+		h.healAt(ctx, module, p, due)
 	}
+}
+
+func (h *healer) healAt(ctx actor.Context, module string, p *patient, due time.Time) {
 	p.stopTimer()
 	self := ctx.Self()
 	p.due = due
-	p.timer = time.AfterFunc(time.Until(due), func() { h.program.Send(self, healDue{module}) })
+	p.timer = time.AfterFunc(time.Until(due), func() { h.program.Send(self, healDue{module, due}) })
 }
 
 func (p *patient) stopTimer() {
@@ -261,14 +271,48 @@ func (p *patient) stopTimer() {
 	p.due = time.Time{}
 }
 
-// healDue queues a run of the module. One that waits already serves it as well, and one
-// that runs is looked at when it has ended.
-func (h *healer) healDue(ctx actor.Context, module string) {
-	p := h.patients[module]
-	if p == nil || p.stage != resting || h.ctx.Err() != nil {
+// healDue heals the modules whose time has come, in their order: one cause, such as a CRD that is
+// deleted, may concern several. A module waits for those before it whose time comes in a moment.
+func (h *healer) healDue(ctx actor.Context, msg healDue) {
+	p := h.patients[msg.module]
+	if p == nil || !p.due.Equal(msg.due) || h.ctx.Err() != nil {
 		return
 	}
-	p.due = time.Time{}
+	now, moment := time.Now(), cmp.Or(h.program.HealDelay, healDelay)
+	soon := map[string][]decide.Object{}
+	for name, p := range h.patients {
+		if p.stage != resting || p.due.IsZero() || p.due.After(now.Add(moment)) {
+			continue
+		}
+		soon[name] = nil
+		for o := range p.gone {
+			soon[name] = append(soon[name], work.ObjectOf(o))
+		}
+	}
+	order := decide.HealOrder(h.program.enabledModules(), soon)
+	for i, name := range order {
+		if p := h.patients[name]; p.due.After(now) {
+			h.waitFor(ctx, p.due, now, order[i+1:])
+		} else {
+			h.heal(ctx, name, p)
+		}
+	}
+}
+
+// waitFor lets modules whose time has come wait for that of another one, unless they have waited long enough.
+func (h *healer) waitFor(ctx actor.Context, until, now time.Time, modules []string) {
+	longest := healNews * cmp.Or(h.program.HealDelay, healDelay)
+	for _, name := range modules {
+		if p := h.patients[name]; !p.due.After(now) && !until.After(p.first.Add(longest)) {
+			h.healAt(ctx, name, p, until)
+		}
+	}
+}
+
+// heal queues a run of the module. One that waits already serves it as well, and one
+// that runs is looked at when it has ended.
+func (h *healer) heal(ctx actor.Context, module string, p *patient) {
+	p.stopTimer()
 	for o := range p.doubtful {
 		if !h.program.ReleaseWatch.Present(o) {
 			h.lost(ctx, module, p, o)
@@ -287,8 +331,21 @@ func (h *healer) healDue(ctx actor.Context, module string) {
 	}
 	h.log.Warn("release is not as the module left it; the module runs again", "module", module, "cause", cause)
 	h.countHeals(ctx, module, p)
-	h.program.enqueue(ctx, false, h.program.task(module, messages.RunModule{}, cause))
+	t := h.program.task(module, messages.RunModule{}, cause)
+	t.Urgent = true
+	h.program.enqueue(ctx, false, t)
 	p.changed, p.first = false, time.Time{}
+}
+
+// released are the objects of the modules that have run.
+func (h *healer) released() work.Released {
+	all := map[string][]helm.Object{}
+	for name, p := range h.patients {
+		if p.objects != nil {
+			all[name] = p.objects
+		}
+	}
+	return work.Released{Objects: all}
 }
 
 func compareObjects(a, b helm.Object) int { return cmp.Compare(a.String(), b.String()) }

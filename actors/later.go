@@ -1,12 +1,32 @@
 package actors
 
 import (
+	"fmt"
 	"slices"
+	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
+	"addon-operator/kube"
 	"addon-operator/messages"
 )
+
+// snapshotWaiters are all who wait until snapshots are complete.
+type snapshotWaiters struct {
+	program *program
+	watches watches
+	runs    []snapshotRequest
+	later   []messages.SynchronizeLater // which others did not wait for
+	awaited []awaited
+	looking bool // a lookAgain is on its way
+}
+
+// snapshotRequest waits until all bindings of its hook are complete.
+type snapshotRequest struct {
+	from *actor.PID
+	msg  messages.GetSnapshots
+}
 
 // awaited is a queue or owner that waits for the snapshots of a hook.
 type awaited struct {
@@ -20,72 +40,164 @@ type asideDue struct {
 	done  messages.SnapshotsComplete
 }
 
-// synchronizeLater keeps a Synchronization that was deferred, once.
-func (m *monitors) synchronizeLater(ctx actor.Context, msg messages.SynchronizeLater) {
-	m.later = append(slices.DeleteFunc(m.later, deferred(msg.Owner, msg.Work)), msg)
-	m.queueLater(ctx)
+// lookAgain is sent by a timer while runs wait for snapshots: whether a kind is missing
+// or forbidden shows only in the state of its watch.
+type lookAgain struct{}
+
+const lookEvery = 500 * time.Millisecond
+
+// ask answers a run when its hook has all bindings complete (C36), or at once that one cannot be.
+func (s *snapshotWaiters) ask(ctx actor.Context, msg messages.GetSnapshots) {
+	if reason := s.blocked(msg); reason != "" {
+		ctx.Respond(s.refusal(msg, reason))
+		return
+	}
+	s.runs = append(s.runs, snapshotRequest{ctx.Sender(), msg})
+	s.answer(ctx)
 }
 
-// deferred finds a Synchronization among those that are kept.
+// cancel forgets a run that is over.
+func (s *snapshotWaiters) cancel(run int64) {
+	s.runs = slices.DeleteFunc(s.runs, func(r snapshotRequest) bool { return r.msg.Synchronization.Run == run })
+}
+
+// synchronize keeps a Synchronization that was deferred, once.
+func (s *snapshotWaiters) synchronize(ctx actor.Context, msg messages.SynchronizeLater) {
+	s.later = append(slices.DeleteFunc(s.later, deferred(msg.Owner, msg.Work)), msg)
+	s.queueLater(ctx)
+}
+
+// defers reports whether a Synchronization is kept.
+func (s *snapshotWaiters) defers(owner string, w messages.SynchronizeHook) bool {
+	return slices.ContainsFunc(s.later, deferred(owner, w))
+}
+
 func deferred(owner string, w messages.SynchronizeHook) func(messages.SynchronizeLater) bool {
 	return func(l messages.SynchronizeLater) bool {
 		return l.Owner == owner && l.Work.Hook == w.Hook && slices.Equal(l.Work.Bindings, w.Bindings)
 	}
 }
 
-func (m *monitors) awaitSnapshots(ctx actor.Context, msg messages.AwaitSnapshots) {
-	if !slices.ContainsFunc(m.awaited, func(a awaited) bool { return a.AwaitSnapshots == msg }) {
-		m.awaited = append(m.awaited, awaited{AwaitSnapshots: msg})
+func (s *snapshotWaiters) await(ctx actor.Context, msg messages.AwaitSnapshots) {
+	if !slices.ContainsFunc(s.awaited, func(a awaited) bool { return a.AwaitSnapshots == msg }) {
+		s.awaited = append(s.awaited, awaited{AwaitSnapshots: msg})
 	}
-	m.queueLater(ctx)
+	s.queueLater(ctx)
+}
+
+// missed notes that a hook has missed events: a Synchronization comes before what waits for its snapshots.
+func (s *snapshotWaiters) missed(owner, hook string) {
+	for i, a := range s.awaited {
+		if a.Owner == owner && a.Hook == hook {
+			s.awaited[i].resync = true
+		}
+	}
+}
+
+// unwatched lets go of what waits for the snapshots of an owner, which are gone.
+func (s *snapshotWaiters) unwatched(ctx actor.Context, owner string) {
+	s.later = slices.DeleteFunc(s.later, func(l messages.SynchronizeLater) bool { return l.Owner == owner })
+	s.serve(ctx)
+}
+
+// serve looks who waits no longer.
+func (s *snapshotWaiters) serve(ctx actor.Context) {
+	s.answer(ctx)
+	s.queueLater(ctx)
+}
+
+// lookAgain serves, and answers the runs whose snapshots cannot become complete for now.
+func (s *snapshotWaiters) lookAgain(ctx actor.Context) {
+	s.looking = false
+	s.runs = slices.DeleteFunc(s.runs, func(r snapshotRequest) bool {
+		reason := s.blocked(r.msg)
+		if reason != "" {
+			ctx.Send(r.from, s.refusal(r.msg, reason))
+		}
+		return reason != ""
+	})
+	s.serve(ctx)
+}
+
+func (s *snapshotWaiters) refusal(msg messages.GetSnapshots, reason string) messages.Snapshots {
+	return messages.Snapshots{Waiting: reason, Resync: !s.watches.filled(msg.Owner, msg.Hook.Name)}
+}
+
+// blocked says which binding of a hook waits for a kind or a permission: the first one, or one that
+// was lost since.
+func (s *snapshotWaiters) blocked(msg messages.GetSnapshots) string {
+	for i, b := range msg.Hook.Config.Kubernetes {
+		mon := s.watches[messages.WatchKey{Owner: msg.Owner, Binding: work.BindingKey(msg.Hook, i)}]
+		if mon == nil || mon.complete() {
+			continue
+		}
+		if mon.overflow != "" {
+			return fmt.Sprintf("binding %s: %s", b.Name, mon.overflow)
+		}
+		state := mon.watch.State()
+		if state.Phase == kube.Forbidden {
+			s.program.notify(kube.Notice{Warning: true, Reason: "SnapshotForbidden", Message: fmt.Sprintf("hook %s does not run, its binding %s may not be read: %s", msg.Hook.Name, b.Name, state.Message)})
+			return fmt.Sprintf("binding %s: %s; grant the operator's service account this permission, 'addon-operator rbac generate' prints all that are needed", b.Name, state.Message)
+		}
+		if state.Phase == kube.WaitingForKind && !mon.isFilled() { // once it was, it is empty: a kind that is gone has no objects
+			return fmt.Sprintf("binding %s: %s", b.Name, state.Message)
+		}
+	}
+	return ""
+}
+
+// answer gives snapshots to the runs whose hooks have all bindings complete (C36).
+func (s *snapshotWaiters) answer(ctx actor.Context) {
+	s.runs = slices.DeleteFunc(s.runs, func(r snapshotRequest) bool {
+		snapshots, complete := s.watches.snapshots(r.msg)
+		if complete {
+			for mon := range s.watches.shownBy(r.msg.Owner, r.msg.Synchronization) {
+				mon.show(r.msg.Synchronization.Run)
+			}
+			ctx.Send(r.from, snapshots)
+		}
+		return complete
+	})
+	s.lookLater(ctx)
 }
 
 // queueLater queues the deferred Synchronizations whose bindings are complete by now, and
 // notifies after them those that wait for the same.
-func (m *monitors) queueLater(ctx actor.Context) {
-	m.later = slices.DeleteFunc(m.later, func(l messages.SynchronizeLater) bool {
-		complete := m.complete(l.Owner, l.Hook.Name)
+func (s *snapshotWaiters) queueLater(ctx actor.Context) {
+	s.later = slices.DeleteFunc(s.later, func(l messages.SynchronizeLater) bool {
+		complete := s.watches.complete(l.Owner, l.Hook.Name)
 		if complete {
-			t := m.program.task(l.Owner, l.Work, messages.Cause{Activation: messages.BySync, Detail: "deferred"})
+			t := s.program.task(l.Owner, l.Work, messages.Cause{Activation: messages.BySync, Detail: "deferred"})
 			t.Queue = l.Queue
-			m.program.enqueue(ctx, false, t)
+			s.program.enqueue(ctx, false, t)
 		}
 		return complete
 	})
-	m.awaited = slices.DeleteFunc(m.awaited, func(a awaited) bool {
-		complete := m.complete(a.Owner, a.Hook)
+	s.awaited = slices.DeleteFunc(s.awaited, func(a awaited) bool {
+		complete := s.watches.complete(a.Owner, a.Hook)
 		if complete {
 			done := messages.SnapshotsComplete{Owner: a.Owner, Hook: a.Hook, Resync: a.resync}
 			if a.Queue != "" { // by the way of tasks, so that it does not overtake the Synchronizations
-				ctx.Send(m.program.PID(operatorPath), asideDue{a.Queue, done})
+				ctx.Send(s.program.PID(operatorPath), asideDue{a.Queue, done})
 			} else {
-				ctx.Send(m.program.owner(a.Owner), done)
+				ctx.Send(s.program.owner(a.Owner), done)
 			}
 		}
 		return complete
 	})
-	m.lookLater(ctx)
+	s.lookLater(ctx)
 }
 
-// complete reports whether all snapshots of a hook are complete now, or it has none.
-func (m *monitors) complete(owner, hook string) bool {
-	return m.each(owner, hook, (*monitor).complete)
-}
-
-// synced reports whether all snapshots of a hook were complete once, and are not too large.
-func (m *monitors) synced(owner, hook string) bool {
-	return m.each(owner, hook, func(mon *monitor) bool { return mon.synced })
-}
-
-func (m *monitors) each(owner, hook string, is func(*monitor) bool) bool {
-	for key, mon := range m.watches {
-		if key.Owner == owner && key.Binding.Hook == hook && !is(mon) {
-			return false
-		}
+// lookLater looks at the watches again while they are waited for, except for what the end of a
+// first list notifies.
+func (s *snapshotWaiters) lookLater(ctx actor.Context) {
+	due := len(s.runs) > 0 ||
+		slices.ContainsFunc(s.later, func(l messages.SynchronizeLater) bool { return s.watches.filled(l.Owner, l.Hook.Name) }) ||
+		slices.ContainsFunc(s.awaited, func(a awaited) bool { return s.watches.filled(a.Owner, a.Hook) })
+	if !due || s.looking {
+		return
 	}
-	return true
+	s.looking = true
+	self := ctx.Self()
+	time.AfterFunc(lookEvery, func() { s.program.Send(self, lookAgain{}) })
 }
-
-// complete reports whether the snapshot is, at this moment. It may be once and later not: a
-// permission is lost, or a namespace begins to match (C17).
-func (mon *monitor) complete() bool { return mon.synced && mon.watch.State().Whole() }

@@ -211,6 +211,12 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 		// even when its delete has failed and is parked.
 		refuse(ctx, a.Task)
 		return
+	}
+	if a.Task.Cause.Activation == messages.ByNeed && len(m.owner.alone) > 0 {
+		refuse(ctx, a.Task) // it runs, or fails and waits for its own next attempt: two that need each other do not spin
+		return
+	}
+	switch m.life.phase {
 	case view.Waiting:
 		m.life.become(view.Starting)
 	case view.Ready:
@@ -247,7 +253,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	}
 	if outcome.Changed { // G5.4: at once, as the next task
 		again := m.program.task(m.name, messages.RunModule{}, messages.By(messages.ByHook, "afterHelm hooks of "+m.name+" changed values", t.Cause).In(outcome.Trace))
-		again.Reload, again.Trace = t.Reload, t.Trace
+		again.Reload, again.Trace, again.Urgent = t.Reload, t.Trace, t.Urgent
 		m.runAgain(ctx, true, again)
 	}
 }
@@ -311,7 +317,7 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 func (m *module) publish() {
 	m.program.Inspector.Publish(m.program.owner(m.name), view.ModuleStatus{
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks), Runs: m.owner.runs.Len(), Release: m.last.Revision,
-		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, LastRun: m.lastRun,
+		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, Waiting: m.owner.hookWait, LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
 		Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights,
 	})

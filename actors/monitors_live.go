@@ -13,9 +13,9 @@ import (
 )
 
 func (m *monitors) publish(ctx actor.Context) {
-	live := liveMonitors{waiting: len(m.waiting)}
+	live := liveMonitors{waiting: len(m.waiters.runs)}
 	for key, mon := range m.watches {
-		live.bindings = append(live.bindings, liveBinding{key, mon.binding, mon.watch, len(mon.held), mon.tooLarge})
+		live.bindings = append(live.bindings, mon.live(key))
 	}
 	m.program.Inspector.Publish(ctx.Self(), live)
 }
@@ -34,6 +34,10 @@ type liveBinding struct {
 	held    int
 	// tooLarge stays while the watch is filled again, which is no news.
 	tooLarge string
+}
+
+func (mon *monitor) live(key messages.WatchKey) liveBinding {
+	return liveBinding{key, mon.binding, mon.watch, len(mon.held.events), mon.overflow}
 }
 
 // Monitors implements view.MonitorsReporter.

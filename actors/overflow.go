@@ -37,26 +37,20 @@ func againAfter(overflows int) time.Duration {
 // waits, and when it is complete again the hook has a Synchronization of all its bindings, for it has missed events (P5).
 func (m *monitors) overflowed(ctx actor.Context, msg watchOverflowed) {
 	mon := m.watches[msg.watch]
-	if mon == nil || mon.instance != msg.instance {
+	if mon == nil || mon.instance != msg.instance || mon.phase == tooLarge {
 		return
 	}
-	mon.watch.Stop()
-	mon.overflows++
+	shown := mon.isFilled() // else its owner learns now that it comes later, or that is on its way
+	mon.overflowed()
 	delay := againAfter(mon.overflows)
-	mon.tooLarge = mon.watch.State().Message + "; narrow the binding by selectors, keep less by jqFilter and keepFullObjectsInMemory: false, or raise ADDON_OPERATOR_SNAPSHOT_LIMIT"
-	mon.synced, mon.open, mon.seen, mon.slowed, mon.slowedBytes = false, false, 0, nil, 0
-	mon.forgetHeld()
-	m.log.Error("the snapshot of a binding is too large: its hook does not run", "owner", msg.watch.Owner, "hook", mon.hook.Name, "binding", mon.binding.Name, "kind", mon.binding.Kind, "err", mon.tooLarge, "again", delay)
-	m.program.notify(kube.Notice{Warning: true, Reason: "SnapshotTooLarge", Message: fmt.Sprintf("hook %s does not run, the snapshot of its binding %s is too large: %s", mon.hook.Name, mon.binding.Name, mon.tooLarge)})
-	for i, a := range m.awaited {
-		if a.Owner == msg.watch.Owner && a.Hook == mon.hook.Name {
-			m.awaited[i].resync = true
-		}
-	}
-	if mon.shown && !m.standby { // else it was not shown, or its owner learns now that it comes later
+	mon.overflow += "; narrow the binding by selectors, keep less by jqFilter and keepFullObjectsInMemory: false, or raise ADDON_OPERATOR_SNAPSHOT_LIMIT"
+	m.log.Error("the snapshot of a binding is too large: its hook does not run", "owner", msg.watch.Owner, "hook", mon.hook.Name, "binding", mon.binding.Name, "kind", mon.binding.Kind, "err", mon.overflow, "again", delay)
+	m.program.notify(kube.Notice{Warning: true, Reason: "SnapshotTooLarge", Message: fmt.Sprintf("hook %s does not run, the snapshot of its binding %s is too large: %s", mon.hook.Name, mon.binding.Name, mon.overflow)})
+	m.waiters.missed(msg.watch.Owner, mon.hook.Name)
+	if shown && !m.standby {
 		for _, w := range work.Synchronizations(mon.hook) {
 			w.Late, w.Again, w.Instead = true, true, mon.hook.Config.Version != hooks.V0 // which knows no Synchronization
-			m.synchronizeLater(ctx, messages.SynchronizeLater{
+			m.waiters.synchronize(ctx, messages.SynchronizeLater{
 				Owner: msg.watch.Owner, Queue: mon.hook.Config.Kubernetes[w.Bindings[0]].Queue, Hook: mon.hook, Work: w,
 			})
 		}
@@ -71,6 +65,7 @@ func (m *monitors) again(ctx actor.Context, msg watchAgain) {
 	if mon == nil || mon.instance != msg.instance {
 		return
 	}
+	mon.become(refilling)
 	if err := m.fill(ctx, msg.watch, mon); err != nil { // it was right the first time
 		m.log.Error("bug: a watch cannot be filled again", "hook", mon.hook.Name, "binding", mon.binding.Name, "err", err)
 	}

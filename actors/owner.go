@@ -39,6 +39,9 @@ type owner struct {
 	parked   map[string]bool             // tasks that their queue no longer waits for
 	alone    map[string]bool             // tasks in progress that need the release for themselves
 	next     []assignment                // wait for the end of these
+	changing map[string]assignment       // tasks in progress that change the release
+	hookWait *view.HookWait              // the Helm hook that one of them waits for; not written to
+	toldWait toldWait
 
 	section      *values.Section
 	converged    convergedValues
@@ -59,7 +62,7 @@ func newOwner(self applier, p *program, name, workingDir string, log *slog.Logge
 	return &owner{
 		runs: supervisor.NewRuns(p.System, log), self: self, program: p, name: name, log: log, workingDir: workingDir, section: section,
 		synchronized: map[messages.BindingKey]bool{}, deferred: map[messages.BindingKey]bool{},
-		queued: map[string]bool{}, failing: map[string]view.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{},
+		queued: map[string]bool{}, failing: map[string]view.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{}, changing: map[string]assignment{},
 	}
 }
 
@@ -86,6 +89,8 @@ func (o *owner) receive(ctx actor.Context) bool {
 		o.awaitSynchronized(ctx, msg)
 	case messages.RetryNow:
 		o.retryNow()
+	case work.HookWaits:
+		o.hookWaits(msg)
 	case work.HandOver:
 		ctx.Respond(work.Handed{Known: o.self.known()})
 	case messages.GetValues:

@@ -47,13 +47,18 @@ func Transitions() (all []string) {
 			all = append(all, "converge: "+string(from)+" to "+string(to))
 		}
 	}
+	for _, from := range []monitorPhase{filling, filled, showing, flooded, open, tooLarge, refilling} {
+		for _, to := range monitorTransitions(from) {
+			all = append(all, "monitor: "+string(from)+" to "+string(to))
+		}
+	}
 	slices.Sort(all)
 	return all
 }
 
 // The diagrams of phases are what the code allows.
 func TestPhasesAreDrawn(t *testing.T) {
-	got := slices.Concat(drawn(t, "converge", "converge_phase.go"), drawn(t, "module", "module_phase.go"))
+	got := slices.Concat(drawn(t, "converge", "converge_phase.go"), drawn(t, "module", "module_phase.go"), drawn(t, "monitor", "monitor_phase.go"))
 	if want := Transitions(); !slices.Equal(got, want) {
 		t.Errorf("drawn, but not allowed: %q\nallowed, but not drawn: %q", without(got, want), without(want, got))
 	}

@@ -103,30 +103,34 @@ func (c *converge) confirmPurge(ctx actor.Context, value string) {
 // that it cannot allow what comes later.
 type removeConfirmation struct{ value string }
 
-// confirmationSeen notes the annotation of a ConfigMap, valid or not.
-func (c *config) confirmationSeen(ctx actor.Context, value string) {
-	if value == c.confirmPurge {
-		return
-	}
-	if !c.standby {
-		c.tellConfirmation(ctx, value)
-	}
-	c.confirmPurge = value
+// confirmation is the annotation of the ConfigMap that confirms a purge, as config saw it last.
+type confirmation struct {
+	report *reporter
+	value  string
 }
 
-func (c *config) tellConfirmation(ctx actor.Context, value string) {
-	if value != "" {
-		ctx.Send(c.program.PID(convergePath), confirmPurge{value})
+// seen notes the annotation of a ConfigMap, valid or not.
+func (c *confirmation) seen(ctx actor.Context, value string) {
+	if value != c.value {
+		c.value = value
+		c.send(ctx)
 	}
 }
 
-func (c *config) removeConfirmation(ctx actor.Context, msg removeConfirmation) {
-	writing, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
+// send notifies converge of it, unless another replica leads.
+func (c *confirmation) send(ctx actor.Context) {
+	if c.value != "" && !c.report.standby {
+		ctx.Send(c.report.program.PID(convergePath), confirmPurge{c.value})
+	}
+}
+
+// remove takes it off the ConfigMap, which it returns.
+func (c *confirmation) remove(value string) (left kube.ConfigMap, ok bool) {
+	writing, cancel := context.WithTimeout(c.report.program.Writes, writeTimeout)
 	defer cancel()
-	left, err := c.program.ConfigMap.RemoveConfirmation(writing, msg.value)
+	left, err := c.report.program.ConfigMap.RemoveConfirmation(writing, value)
 	if err != nil {
-		c.log.Warn("the confirmation of a purge cannot be removed; remove the annotation by hand, or it is looked at again after a restart", "annotation", kube.ConfirmPurgeAnnotation, "err", err)
-		return
+		c.report.log.Warn("the confirmation of a purge cannot be removed; remove the annotation by hand, or it is looked at again after a restart", "annotation", kube.ConfirmPurgeAnnotation, "err", err)
 	}
-	c.meet(ctx, left)
+	return left, err == nil
 }

@@ -14,7 +14,7 @@ import (
 // queue is a FIFO of tasks with one in progress (F1). It does not know what a task
 // does: it asks the owner to execute the head and goes on when the owner says that
 // nothing of the task runs any more. The head stays the head while its owner retries
-// it, so order holds without effort (F6).
+// it, so order holds without effort (F6); what goes past it meanwhile is in held.go.
 type queue struct {
 	program *program
 	name    string
@@ -22,9 +22,12 @@ type queue struct {
 	pending []messages.Task
 	current *messages.Task
 	since   time.Time // the current task began
+	held    []held    // tasks that wait for their next attempt, while others go past them
+	turns   []turn    // attempts at these that wait for the current task
 	ending  int       // the number of an endQueue that is not answered yet; 0 for none
 	aside   []messages.Task
 	left    *messages.RunHook // of the current task, to be set aside
+	beside  []besideTask      // tasks that wait for Helm hooks (waiting.go)
 }
 
 func newQueue(p *program, name string) *queue { return &queue{program: p, name: name} }
@@ -39,6 +42,12 @@ func (q *queue) Receive(ctx actor.Context) {
 		q.drop(msg)
 	case messages.TaskDone:
 		q.taskDone(ctx, msg)
+	case messages.TaskWaits:
+		q.taskWaits(ctx, msg)
+	case messages.GetTurn:
+		q.getTurn(ctx, msg)
+	case messages.LetPass:
+		q.letPass(msg)
 	case messages.SetAside:
 		q.setAside(msg)
 	case messages.SnapshotsComplete:
@@ -71,8 +80,11 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 			first = append(first, t)
 			continue
 		}
-		if slices.ContainsFunc(q.pending, func(waiting messages.Task) bool { return serves(waiting, t) }) ||
-			q.current != nil && repeats(t, *q.current) {
+		if q.isServed(t) || slices.ContainsFunc(q.begun(), func(begun messages.Task) bool { return repeats(t, begun) }) {
+			continue
+		}
+		if at := q.placeOf(t, msg.Tasks); at < len(q.pending) {
+			q.pending = slices.Insert(q.pending, at, t)
 			continue
 		}
 		q.pending = q.program.wait(q.pending, t)
@@ -80,6 +92,19 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	if msg.Head {
 		q.pending = slices.Concat(first, q.pending)
 	}
+}
+
+// isServed reports whether a task that waits makes another one needless. The run that an urgent one needs
+// is urgent from then on; that of a group cannot be.
+func (q *queue) isServed(t messages.Task) bool {
+	i := slices.IndexFunc(q.pending, func(waiting messages.Task) bool {
+		_, group := waiting.Work.(messages.RunModules)
+		return serves(waiting, t) && !(t.Urgent && group)
+	})
+	if i >= 0 && t.Urgent {
+		q.pending[i].Urgent = true
+	}
+	return i >= 0
 }
 
 // serves reports whether a task makes another one needless: it runs all modules that the
@@ -148,6 +173,8 @@ func (q *queue) count() (triggers int, many map[string]int) {
 }
 
 func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
+	q.held = slices.DeleteFunc(q.held, func(h held) bool { return h.ID == msg.ID })
+	q.besideDone(msg.ID)
 	if q.current == nil || q.current.ID != msg.ID {
 		return
 	}
@@ -162,18 +189,22 @@ func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
 
 func (q *queue) next(ctx actor.Context) {
 	if q.current == nil {
+		q.grantTurn(ctx)
+	}
+	if q.current == nil && len(q.held) == 0 {
 		q.joinAside()
 	}
-	if q.current != nil || len(q.pending) == 0 {
+	at := q.nextPending()
+	if at < 0 {
 		return
 	}
 	now := time.Now()
-	head, rest, more := firstRun(q.pending[0])
+	head, rest, more := firstRun(q.pending[at])
 	if more {
 		rest.ID = q.program.runs.NewTaskID()
-		q.pending[0] = rest
+		q.pending[at] = rest
 	} else {
-		q.pending = slices.Delete(q.pending, 0, 1)
+		q.pending = slices.Delete(q.pending, at, at+1)
 	}
 	q.current, q.since = &head, now
 	q.program.Metrics.Queues.Acted(q.name, metrics.RemoveFirst, now)
@@ -182,13 +213,18 @@ func (q *queue) next(ctx actor.Context) {
 }
 
 func (q *queue) publish(ctx actor.Context) {
-	s := view.QueueStatus{Length: len(q.pending), Since: q.since}
+	begun := q.begun()
+	s := view.QueueStatus{Length: len(begun) + len(q.pending), Since: q.since, InProgress: len(begun) > 0, Head: begun}
 	s.Triggers, s.Crowded = q.count()
 	s.Aside = len(q.aside)
-	if q.current != nil {
-		s.Length++
-		s.InProgress = true
-		s.Head = append(s.Head, *q.current)
+	if q.name == messages.MainQueue {
+		q.program.mainWaits.Store(len(q.beside) > 0)
+	}
+	switch {
+	case len(q.beside) > 0:
+		s.Since = q.beside[0].since
+	case q.current == nil && len(q.held) > 0:
+		s.Since = q.held[0].since
 	}
 	s.Head = append(s.Head, q.pending[:min(len(q.pending), shownTasks)]...)
 	q.program.Inspector.Publish(ctx.Self(), s)

@@ -1,6 +1,8 @@
 package actors
 
 import (
+	"time"
+
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/kube"
@@ -21,12 +23,18 @@ type restarts struct {
 	// postponed is the latest cause of the reload that follows the one in progress; nil for none.
 	postponed *messages.Cause
 	told      bool
+	due       int // the last reload that was to be given up
+	held      int // the number of the last reload that has waited for an attempt at one of its steps
 }
 
+// heldReload is how long a reload that is postponed waits for one that is held up.
+const heldReload = 30 * time.Second
+
 // postpones reports whether a reload must wait for the end of the one in progress.
-func (c *converge) postpones(cause messages.Cause) bool {
+func (c *converge) postpones(ctx actor.Context, cause messages.Cause) bool {
 	r := &c.restarts
-	if r.count < maxRestarts {
+	if r.count < maxRestarts || c.program.mainWaits.Load() || // then the one in progress cannot end
+		r.held == c.reload && cause.First().Activation == messages.ByConfigMap {
 		return false
 	}
 	if r.postponed == nil {
@@ -37,7 +45,37 @@ func (c *converge) postpones(cause messages.Cause) bool {
 		c.program.notify(kube.Notice{Warning: true, Reason: "ReloadPostponed", Message: "Reloads of all modules are started again all the time, so each is finished before the next begins. What changes so often is: " + cause.String()})
 	}
 	r.postponed, r.told = &cause, true
+	c.unlessHeld(ctx)
 	return true
+}
+
+// reloadHeld is called when a step of a reload fails. A reload that waits for its end must not wait for good.
+func (c *converge) reloadHeld(ctx actor.Context, msg messages.ReloadHeld) {
+	c.restarts.held = msg.Reload
+	c.unlessHeld(ctx)
+}
+
+// unlessHeld begins the reload that is postponed after a while, when the one in progress is held up.
+func (c *converge) unlessHeld(ctx actor.Context) {
+	r := &c.restarts
+	if r.held != c.reload || r.postponed == nil || r.due == c.reload {
+		return
+	}
+	r.due = c.reload
+	self, due := ctx.Self(), postponedDue{c.reload}
+	time.AfterFunc(heldReload, func() { c.program.Send(self, due) })
+}
+
+// postponedDue says that a reload has been held up for a while.
+type postponedDue struct{ reload int }
+
+// postponedDue restarts a reload that is still held up.
+func (c *converge) postponedDue(ctx actor.Context, msg postponedDue) {
+	if r := &c.restarts; msg.reload == c.reload && c.phase == reloading && r.postponed != nil {
+		cause := *r.postponed
+		r.postponed = nil
+		c.restart(ctx, cause)
+	}
 }
 
 // beginPostponed asks for the reload that has waited for the end of another one.

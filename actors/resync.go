@@ -1,7 +1,6 @@
 package actors
 
 import (
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -40,7 +39,7 @@ func (m *monitors) resync(ctx actor.Context, due resyncDue) {
 	work := messages.SynchronizeHook{
 		Hook: mon.hook.Name, Bindings: []int{due.watch.Binding.Index}, Names: []string{mon.binding.Name}, Again: true,
 	}
-	if slices.ContainsFunc(m.later, deferred(due.watch.Owner, work)) {
+	if m.waiters.defers(due.watch.Owner, work) {
 		return // it waits for a snapshot
 	}
 	t := m.program.task(due.watch.Owner, work, messages.Cause{Activation: messages.BySync, Detail: "resynchronizationPeriod of binding " + mon.binding.Name})

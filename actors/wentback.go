@@ -42,10 +42,10 @@ func (c *config) compareAgain(ctx actor.Context, msg compareAgain) {
 	if msg.count != c.wentBack {
 		return
 	}
-	c.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "ClusterWentBack", Message: fmt.Sprintf("The API server has gone back to an earlier state, as after a restore of etcd (seen by %d watches, the last of %s): values, hooks and releases are compared again", msg.count, msg.watch)})
+	c.report.notify(kube.Notice{Warning: true, Reason: "ClusterWentBack", Message: fmt.Sprintf("The API server has gone back to an earlier state, as after a restore of etcd (seen by %d watches, the last of %s): values, hooks and releases are compared again", msg.count, msg.watch)})
 	c.wentBack = 0
 	c.kept.known = false // what is kept has gone back, too (P3)
-	if c.standby {
+	if c.report.standby {
 		return
 	}
 	c.log.Warn("the cluster has gone back to an earlier state: values, hooks and releases are compared again", "watches", msg.count)
@@ -60,7 +60,7 @@ func (m *monitors) resyncAll(ctx actor.Context, cause messages.Cause) {
 	type owned struct{ owner, hook string }
 	seen := map[owned]bool{}
 	for key, mon := range m.watches {
-		if o := (owned{key.Owner, mon.hook.Name}); mon.open && !mon.warm && !seen[o] {
+		if o := (owned{key.Owner, mon.hook.Name}); mon.phase == open && !seen[o] {
 			seen[o] = true
 			m.resyncHook(ctx, key.Owner, mon.hook, cause)
 		}

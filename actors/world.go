@@ -130,6 +130,8 @@ type program struct {
 	// the last discovery has enabled, by converge alone. Modules hand both over to their runs.
 	global  atomic.Pointer[values.Section]
 	enabled atomic.Pointer[[]string]
+	// mainWaits: a task of main waits for a Helm hook, and others go past it.
+	mainWaits atomic.Bool
 
 	told told        // of loops
 	ran  ranSections // what schemas of charts are compared with

@@ -131,32 +131,46 @@ func describeObject(kind, namespace, name string) string {
 // task, in which a Synchronization stands for the events, as in a queue.
 func (m *monitors) slow(ctx actor.Context, key messages.WatchKey, mon *monitor, object objectID, t messages.Task, l link) {
 	d := delayAfter(l.over)
-	if l.certain && !slices.ContainsFunc(mon.slowed, func(e slowedEvent) bool { return e.certain }) { // the others are of the same turn
+	if l.certain && !mon.slowed.certain() { // the others are of the same turn
 		m.program.looping(m.log, "events of "+key.Binding.Hook+" "+mon.binding.Name, t.Cause, d)
 	}
-	if len(mon.slowed) > 0 && mon.slowed[0].all {
-		mon.slowed[0].join(m.program, t)
-		return
-	}
-	e := slowedEvent{object: object, certain: l.certain, task: t, due: time.Now().Add(d)}
-	i := slices.IndexFunc(mon.slowed, func(other slowedEvent) bool { return other.object == object })
-	if i >= 0 {
-		e.due = mon.slowed[i].due
-	}
-	mon.slowed = append(mon.slowed, e)
-	mon.slowedBytes += e.size()
-	if len(mon.slowed) > maxTriggers || mon.slowedBytes > maxWaiting {
-		tasks := mon.release(func(slowedEvent) bool { return true })
-		one := slowedEvent{all: true, certain: true, task: tasks[0], due: e.due}
-		for _, t := range tasks[1:] {
-			one.join(m.program, t)
-		}
-		mon.slowed = []slowedEvent{one}
-	}
-	if i < 0 {
+	if mon.slowed.add(m.program, slowedEvent{object: object, certain: l.certain, task: t, due: time.Now().Add(d)}) {
 		self := ctx.Self()
 		time.AfterFunc(d, func() { m.program.Send(self, slowedDue{key, mon}) })
 	}
+}
+
+// slowedEvents wait because they are part of a loop.
+type slowedEvents struct {
+	list  []slowedEvent
+	bytes int
+}
+
+// certain reports whether one of them is a loop, and no suspicion.
+func (s *slowedEvents) certain() bool {
+	return slices.ContainsFunc(s.list, func(e slowedEvent) bool { return e.certain })
+}
+
+// add reports whether the event has a time of its own, and does not wait with others.
+func (s *slowedEvents) add(p *program, e slowedEvent) (alone bool) {
+	if len(s.list) > 0 && s.list[0].all {
+		s.list[0].join(p, e.task)
+		return false
+	}
+	i := slices.IndexFunc(s.list, func(other slowedEvent) bool { return other.object == e.object })
+	if i >= 0 {
+		e.due = s.list[i].due
+	}
+	s.list, s.bytes = append(s.list, e), s.bytes+e.size()
+	if len(s.list) > maxTriggers || s.bytes > maxWaiting {
+		tasks := s.release(func(slowedEvent) bool { return true })
+		one := slowedEvent{all: true, certain: true, task: tasks[0], due: e.due}
+		for _, t := range tasks[1:] {
+			one.join(p, t)
+		}
+		s.list = []slowedEvent{one}
+	}
+	return i < 0
 }
 
 // slowedEvent is an event that waits because it is part of a loop, or all of a binding as one task.
@@ -182,24 +196,23 @@ func (e slowedEvent) size() (n int) {
 }
 
 // release takes events out of those that wait, in their order.
-func (mon *monitor) release(which func(slowedEvent) bool) (tasks []messages.Task) {
-	kept := mon.slowed
-	mon.slowed, mon.slowedBytes = nil, 0
+func (s *slowedEvents) release(which func(slowedEvent) bool) (tasks []messages.Task) {
+	kept := s.list
+	*s = slowedEvents{}
 	for _, e := range kept {
 		if which(e) {
 			tasks = append(tasks, e.task)
 			continue
 		}
-		mon.slowed = append(mon.slowed, e)
-		mon.slowedBytes += e.size()
+		s.list, s.bytes = append(s.list, e), s.bytes+e.size()
 	}
 	return tasks
 }
 
 // overtaken are the events of an object that wait, when one comes that is no part of the loop. They
 // go before it, and with its cause: what it leads to must not wait.
-func (mon *monitor) overtaken(object objectID, cause messages.Cause) []messages.Task {
-	tasks := mon.release(func(e slowedEvent) bool { return e.all || e.object == object })
+func (s *slowedEvents) overtaken(object objectID, cause messages.Cause) []messages.Task {
+	tasks := s.release(func(e slowedEvent) bool { return e.all || e.object == object })
 	for i := range tasks {
 		tasks[i].Cause = cause
 	}
@@ -215,6 +228,6 @@ type slowedDue struct {
 func (m *monitors) slowedDue(ctx actor.Context, due slowedDue) {
 	if mon := m.watches[due.watch]; mon != nil && mon == due.mon {
 		now := time.Now()
-		m.program.enqueue(ctx, false, mon.release(func(e slowedEvent) bool { return !e.due.After(now) })...)
+		m.program.enqueue(ctx, false, mon.slowed.release(func(e slowedEvent) bool { return !e.due.After(now) })...)
 	}
 }

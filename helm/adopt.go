@@ -34,6 +34,23 @@ type adoption struct {
 	differs string // the end of a sentence: where it differs from that; or empty
 }
 
+// readOthers understands the newest revision when somebody else has made it: an older operator, or Helm.
+func (a *apply) readOthers() error {
+	if err := a.readLegacyChecksum(); err != nil {
+		return err
+	}
+	return a.recognise()
+}
+
+// skip ends an operation that has nothing to do, but for the labels of what is taken over.
+func (a *apply) skip(reason string) (Outcome, error) {
+	if a.adopts {
+		return a.adopt()
+	}
+	last, _ := a.store.state.Last()
+	return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
+}
+
 // recognise looks whether the newest revision, which is deployed and not ours, is what the module renders.
 func (a *apply) recognise() error {
 	a.adoption = adoption{}

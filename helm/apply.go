@@ -36,6 +36,8 @@ type Module struct {
 	// Drifted are objects that Drift reported: whatever the chart sets in them is
 	// put back.
 	Drifted []Object
+	// HookWaits is how to wait for Helm hooks.
+	HookWaits HookWaits
 }
 
 func (m Module) chart() charts.Module {
@@ -121,7 +123,7 @@ func (c *Client) prepare(ctx context.Context, m Module) (*apply, error) {
 	if err != nil {
 		return nil, err
 	}
-	op.merge3, op.writes = len(m.Drifted) > 0, m.Writes
+	op.merge3, op.writes, op.waits = len(m.Drifted) > 0, m.Writes, m.HookWaits
 	return &apply{operation: op, module: m, chart: loaded, manifest: manifest}, nil
 }
 
@@ -146,8 +148,11 @@ type apply struct {
 	manifest *rendered
 	absent   []Object
 	surveyed bool
-	presumed bool   // the objects do not exist, as far as is known
-	store    *store // over the state; the state is store.state
+	presumed bool             // the objects do not exist, as far as is known
+	keeps    map[string]keep  // hooks that StepResume goes on with
+	heals    bool             // only objects are put back: the hooks of the chart do not run
+	broken   *release.Release // the revision that failed before this operation; nil for none
+	store    *store           // over the state; the state is store.state
 	adoption
 }
 
@@ -159,20 +164,17 @@ func (a *apply) run() (Outcome, error) {
 		return Outcome{}, err
 	}
 	for range maxSteps {
-		if err := a.readLegacyChecksum(); err != nil {
-			return Outcome{}, err
-		}
-		if err := a.recognise(); err != nil {
+		if err := a.readOthers(); err != nil {
 			return Outcome{}, err
 		}
 		step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
 		step, reason = insist(step, reason+a.differs, a.module.Drifted)
-		if step == StepSkip && a.adopts {
-			return a.adopt()
+		step, reason, err := a.goOn(step, reason)
+		if err != nil {
+			return Outcome{}, err
 		}
 		if step == StepSkip {
-			last, _ := a.store.state.Last()
-			return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
+			return a.skip(reason)
 		}
 		if a.unequal() {
 			if outcome, held := a.hold(); held {
@@ -180,7 +182,7 @@ func (a *apply) run() (Outcome, error) {
 			}
 		}
 		level := slog.LevelDebug // the outcome has these
-		if step == StepUnlock || step == StepReinstall {
+		if step == StepUnlock || step == StepReinstall || step == StepResume {
 			level = slog.LevelInfo
 		}
 		a.log.Log(a.ctx, level, "release step", "step", string(step), "reason", reason)
@@ -315,6 +317,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		return Outcome{}, err
 	}
 	last, _ := a.store.state.Last()
+	unchanged := last.Status == release.StatusDeployed && last.Checksum == a.manifest.checksum
 	var rel *release.Release
 	did, unstable := Installed, ""
 	var healed []Object
@@ -323,17 +326,19 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		rel, err = a.install(nil)
 	case StepReinstall:
 		rel, err = a.reinstall()
+	case StepResume:
+		did, rel, err = a.resume()
 	default:
 		did = Upgraded
-		if last.Status == release.StatusDeployed && last.Checksum == a.manifest.checksum {
+		if a.heals = unchanged; a.heals {
 			healed = a.absent
 		}
 		if last.Checksum != a.manifest.checksum && a.client.dry == nil {
 			unstable = a.unstable()
 		}
-		rel, err = a.upgrade()
+		rel, err = a.upgradeLast()
 	}
-	if err != nil {
+	if err = a.waited(err); err != nil {
 		return Outcome{}, err
 	}
 	if last, _ := a.store.state.Last(); last.Status != release.StatusDeployed {
@@ -351,6 +356,9 @@ func (a *apply) install(earlier []string) (*release.Release, error) {
 	}
 	cfg, k := a.configuration(a.store)
 	k.applying, k.earlier, k.presumed, k.recreates = true, earlier, a.presumed, recreatedKinds(a.chart.Metadata())
+	if err := a.takeOverHooks(k); err != nil {
+		return nil, err
+	}
 	i := action.NewInstall(cfg)
 	i.ReleaseName = a.release
 	i.Namespace = a.client.options.Namespace
@@ -385,22 +393,53 @@ func (a *apply) reinstall() (*release.Release, error) {
 	if _, err := a.store.Delete(last.secret); err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return nil, err
 	}
+	a.broken = failed
 	return a.install([]string{failed.Manifest})
 }
 
-// upgrade runs Helm's upgrade. Its base is the last deployed revision; what
-// failed ones created since would be forgotten, so their manifests go along.
-func (a *apply) upgrade() (*release.Release, error) {
-	var earlier []string
+// takeOverHooks decides what becomes of the hooks that an earlier operation did not wait for to their end.
+func (a *apply) takeOverHooks(k *cluster) error {
+	if k.keeps = a.keeps; k.keeps != nil {
+		return nil
+	}
+	return k.settle(a.broken)
+}
+
+// sinceDeployed are the manifests of the last deployed revision and of those since; none when the newest is deployed.
+func (a *apply) sinceDeployed() (manifests []string, err error) {
 	for _, r := range a.store.state.sinceDeployed() {
 		rel, err := a.store.body(r)
 		if err != nil {
 			return nil, err
 		}
-		earlier = append(earlier, rel.Manifest)
+		manifests = append(manifests, rel.Manifest)
 	}
+	return manifests, nil
+}
+
+// upgradeLast upgrades the newest revision.
+func (a *apply) upgradeLast() (*release.Release, error) {
+	earlier, err := a.sinceDeployed()
+	if err != nil {
+		return nil, err
+	}
+	if last, _ := a.store.state.Last(); last.Status == release.StatusFailed {
+		if a.broken, err = a.store.body(last); err != nil {
+			return nil, err
+		}
+	}
+	return a.upgrade(earlier)
+}
+
+// upgrade runs Helm's upgrade. Its base is the last deployed revision; what
+// failed ones created since would be forgotten, so their manifests go along. Helm's hooks are for another
+// version of the release: when only objects are put back, none runs (H14).
+func (a *apply) upgrade(earlier []string) (*release.Release, error) {
 	cfg, k := a.configuration(a.store)
 	k.applying, k.earlier, k.recreates = true, earlier, recreatedKinds(a.chart.Metadata())
+	if err := a.takeOverHooks(k); err != nil {
+		return nil, err
+	}
 	u := action.NewUpgrade(cfg)
 	u.Namespace = a.client.options.Namespace
 	u.Timeout = a.client.options.Timeout
@@ -408,7 +447,7 @@ func (a *apply) upgrade() (*release.Release, error) {
 	u.SkipCRDs = true
 	u.TakeOwnership = true
 	u.DisableOpenAPIValidation = true
-	u.DisableHooks = a.client.dry != nil
+	u.DisableHooks = a.heals || a.client.dry != nil
 	u.Labels = a.labels()
 	return u.Run(a.release, a.chart.Copy(), a.module.Values)
 }

@@ -30,7 +30,8 @@ const writeWidth = 8
 //   - updates, which change the objects of one kind at the same time;
 //   - what happens to objects that left the chart: leftovers of failed revisions
 //     go too, objects that belong to another release by now stay;
-//   - waiting, which ends with the operation (wait.go).
+//   - waiting, which ends with the operation or before (wait.go);
+//   - hooks that an earlier operation has begun (resume.go).
 type cluster struct {
 	*kube.Client
 	op *operation
@@ -43,6 +44,13 @@ type cluster struct {
 	withdrawn error    // why an install was taken back as a whole
 	secrets   []string // texts of Secrets, never shown in errors
 	undeleted []error  // why objects could not be deleted; Helm only says that
+
+	// For hooks (resume.go): the records, what was built last, what is kept of an earlier operation, by the text
+	// of the hook, and the wait that was not waited for to its end.
+	releases *store
+	built    built
+	keeps    map[string]keep
+	cut      *waitError
 }
 
 var (
@@ -71,7 +79,14 @@ func (k *cluster) Build(manifest io.Reader, validate bool) (kube.ResourceList, e
 	if k.applying && k.target == "" {
 		k.target = text
 	}
-	return k.build(text, validate || k.applying && text == k.target)
+	list, err := k.build(text, validate || k.applying && text == k.target)
+	if validate { // only hooks are
+		for _, info := range list {
+			k.annotate(info, text)
+		}
+	}
+	k.built = built{text, list}
+	return list, err
 }
 
 func (k *cluster) build(text string, strict bool) (kube.ResourceList, error) {
@@ -135,6 +150,9 @@ func addLabels(o *unstructured.Unstructured, labels map[string]string) {
 // the objects do not exist, one that does is adopted (H7), or all is taken back
 // when it belongs to another release.
 func (k *cluster) Create(list kube.ResourceList) (*kube.Result, error) {
+	if k.keptHook(list) != keepNothing {
+		return &kube.Result{}, nil
+	}
 	if !k.presumed {
 		defer k.writes(nil, list)()
 		return k.Client.Create(list)

@@ -33,6 +33,7 @@ const (
 	Unavailable Kind = "unavailable" // the API server cannot be reached or is overloaded: try again
 	Away        Kind = "away"        // the kinds of a needed API are unknown: its server does not answer; try again
 	Conflict    Kind = "conflict"    // another client wrote the release or an object at the same time: try again
+	Waiting     Kind = "waiting"     // a Helm hook has not finished: the next Apply goes on waiting for it
 	Failed      Kind = "failed"      // a Helm hook failed, or anything Helm gives no reason for
 )
 

@@ -42,6 +42,7 @@ type operation struct {
 	unmarked bool
 	// unlabelled leaves Options.Labels out.
 	unlabelled bool
+	waits      HookWaits
 }
 
 func (c *Client) begin(ctx context.Context, name string) (*operation, error) {
@@ -122,7 +123,7 @@ func (op *operation) configuration(s *store) (*action.Configuration, *cluster) {
 	client := kube.New(getter{op})
 	client.Namespace = op.client.options.Namespace
 	client.Log = op.debug
-	op.cluster = &cluster{Client: client, op: op}
+	op.cluster = &cluster{Client: client, op: op, releases: s}
 	releases := storage.Init(s) // keeps all: the store makes room itself
 	releases.Log = op.debug
 	return &action.Configuration{
@@ -133,6 +134,15 @@ func (op *operation) configuration(s *store) (*action.Configuration, *cluster) {
 		Log:              op.debug,
 		HookOutputFunc:   op.hookOutput,
 	}, op.cluster
+}
+
+// waited is the error of an action whose hook has not finished, else the one that Helm gives. Helm joins
+// errors as text.
+func (op *operation) waited(err error) error {
+	if err == nil || op.cluster == nil || op.cluster.cut == nil || op.ctx.Err() != nil {
+		return err
+	}
+	return &Error{Kind: Waiting, Release: op.release, Err: op.cluster.cut}
 }
 
 // debug takes Helm's own log lines.

@@ -42,7 +42,7 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 	if err != nil {
 		return p, err
 	}
-	if a.store != nil && outcome.Action != Skipped {
+	if a.store != nil && outcome.Action != Skipped && !a.heals {
 		last, _ := a.store.state.Last()
 		if rel, err := a.store.body(last); err == nil {
 			p.Hooks = hooksOf(rel, outcome.Action)
@@ -57,7 +57,7 @@ func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan
 	if err != nil {
 		return Plan{}, err
 	}
-	existed, err := trial.remove(ctx, name, purge)
+	existed, err := trial.remove(ctx, name, purge, HookWaits{})
 	p := Plan{Changes: trial.dry.Changes(), Hooks: trial.dry.hooks}
 	if existed {
 		p.Action, p.Reason = Uninstalled, "its release is removed"

@@ -88,12 +88,12 @@ func TestTimeout(t *testing.T) {
 	f := start(t)
 	const short, long = 300 * time.Millisecond, time.Minute
 	f.client.options.Timeout = short
-	err := f.refuse(moduleOf(t, "hooked", podHook), Failed)
+	err := f.refuse(moduleOf(t, "hooked", podHook), Waiting)
 	if want := "did not finish within 300ms"; !strings.Contains(err.Error(), want) {
 		t.Errorf("%q is missing in: %v", want, err)
 	}
 	f.client.options.Timeout = long
-	// The hook of the next attempt is another pod, which the test must not take for the old one.
+	// Somebody deletes the pod: the next attempt makes another one.
 	if err := f.kube.CoreV1().Pods(f.namespace).Delete(t.Context(), "hook", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func (f *fixture) ofNobody(m Module) string {
 
 func (f *fixture) uninstalled(m Module) string {
 	f.Helper()
-	if _, err := f.client.Uninstall(f.Context(), m.Name); err != nil {
+	if _, err := f.client.Uninstall(f.Context(), m.Name, HookWaits{}); err != nil {
 		f.Fatal(err)
 	}
 	return "uninstalled, "

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"helm.sh/helm/v3/pkg/release"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/helm/manifest"
 )
@@ -60,6 +61,31 @@ func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
 		d := document(h.Path, h.Manifest)
 		d.Hook = true
 		all = append(all, d)
+	}
+	return all, nil
+}
+
+// Objects are those of the chart of a module with its values, without hooks (H14), as News reports them. It changes
+// nothing. Objects of a kind that the API server does not know keep the namespace that is written.
+func (c *Client) Objects(ctx context.Context, m Module) (all []Object, err error) {
+	documents, err := c.Show(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range documents {
+		if d.Err != nil {
+			return nil, d.Err
+		}
+		for _, object := range d.Objects {
+			if d.Hook {
+				continue
+			}
+			o := manifest.Of(&unstructured.Unstructured{Object: object})
+			if resolved, _, err := c.resolve(o); err == nil {
+				o = resolved
+			}
+			all = append(all, o)
+		}
 	}
 	return all, nil
 }

@@ -1,6 +1,7 @@
 package helm
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -60,6 +61,8 @@ type store struct {
 
 	historyMax int                           // revisions kept; 0 keeps all
 	checksum   func(*release.Release) string // of a new revision, where it is known only then; or nil
+	replaces   *Revision                     // the next revision is this one again; nil: a new one
+	writing    int                           // the revision that was created last; 0 for none
 }
 
 var _ driver.Driver = (*store)(nil)
@@ -116,6 +119,10 @@ func (s *store) Create(key string, rel *release.Release) error {
 		rel.Labels = maps.Clone(rel.Labels)
 		rel.Labels[ChecksumLabel] = s.checksum(rel)
 	}
+	s.writing = rel.Version
+	if s.replaces != nil && s.replaces.secret == key {
+		return s.recreate(key, rel)
+	}
 	secret, err := s.secretOf(key, rel)
 	if err != nil {
 		return err
@@ -134,6 +141,41 @@ func (s *store) Create(key string, rel *release.Release) error {
 	return s.keep(created, rel)
 }
 
+// replaceLast makes room for an operation that goes on with the newest revision: Helm does not see it, and writes
+// it again as a new one.
+func (s *store) replaceLast() error {
+	last, ok := s.state.Last()
+	if !ok {
+		return driver.ErrReleaseNotFound
+	}
+	if _, err := s.body(last); err != nil {
+		return err
+	}
+	s.replaces = &last
+	s.state.Revisions = slices.Clone(s.state.Revisions[:len(s.state.Revisions)-1])
+	return nil
+}
+
+// recreate is Create of a revision whose record exists. What is known of the runs of its hooks stays, or a kill at
+// this moment would run them again.
+func (s *store) recreate(key string, rel *release.Release) error {
+	old := *s.replaces
+	for _, h := range rel.Hooks {
+		for _, before := range s.bodies[key].Hooks {
+			if before.Path == h.Path && before.Manifest == h.Manifest {
+				h.LastRun = before.LastRun
+			}
+		}
+	}
+	return s.write(key, old, rel)
+}
+
+// revision is the one that the operation works on.
+func (s *store) revision() int {
+	last, _ := s.state.Last()
+	return cmp.Or(s.writing, last.Version)
+}
+
 // Update writes the changed status of a revision.
 func (s *store) Update(key string, rel *release.Release) error {
 	i := s.index(key)
@@ -143,11 +185,15 @@ func (s *store) Update(key string, rel *release.Release) error {
 	if rel.Chart == nil {
 		return fmt.Errorf("update release record %s: its body was never read", key)
 	}
+	return s.write(key, s.state.Revisions[i], rel)
+}
+
+// write replaces the record of a revision that did not change since it was read.
+func (s *store) write(key string, old Revision, rel *release.Release) error {
 	secret, err := s.secretOf(key, rel)
 	if err != nil {
 		return err
 	}
-	old := s.state.Revisions[i]
 	for _, label := range []string{"createdAt", revisionLabel} {
 		if v, ok := old.labels[label]; ok {
 			secret.Labels[label] = v

@@ -20,24 +20,25 @@ import (
 // missing release is no error: existed is false then. Whatever status a killed
 // operation left, Uninstall can be called again. Objects whose annotations do not name
 // the release as their owner stay.
-func (c *Client) Uninstall(ctx context.Context, name string) (existed bool, err error) {
-	return c.remove(ctx, name, false)
+func (c *Client) Uninstall(ctx context.Context, name string, waits HookWaits) (existed bool, err error) {
+	return c.remove(ctx, name, false, waits)
 }
 
 // Purge is Uninstall for a release whose module is gone (G7). No one asked for it, so
 // it trusts the record less: a release that Ours does not know counts as missing, and the
 // Helm hooks of the chart do not run.
 func (c *Client) Purge(ctx context.Context, name string) (existed bool, err error) {
-	return c.remove(ctx, name, true)
+	return c.remove(ctx, name, true, HookWaits{})
 }
 
 // remove is Uninstall and Purge.
-func (c *Client) remove(ctx context.Context, name string, purge bool) (existed bool, err error) {
+func (c *Client) remove(ctx context.Context, name string, purge bool, waits HookWaits) (existed bool, err error) {
 	defer c.locks.lock(name)()
 	op, err := c.begin(ctx, name)
 	if err != nil {
 		return false, err
 	}
+	op.waits = waits
 	state, err := c.records.reread(ctx, name)
 	if err != nil {
 		return false, classify(ctx, name, op, err)
@@ -164,10 +165,31 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 			return err
 		}
 	}
+	if hooks {
+		if err := op.goOnDeleting(k, newest); err != nil {
+			return err
+		}
+	}
 	if _, err := u.Run(op.release); err != nil {
-		return errors.Join(append([]error{err}, k.undeleted...)...)
+		return op.waited(errors.Join(append([]error{err}, k.undeleted...)...))
 	}
 	return nil
+}
+
+// goOnDeleting goes on with the hooks of an uninstall that did not wait for their end. What other operations have left
+// of theirs is deleted as its policy says.
+func (op *operation) goOnDeleting(k *cluster, newest *release.Release) error {
+	if newest.Info.Status == release.StatusDeployed {
+		return nil
+	}
+	if newest.Info.Status != release.StatusUninstalling {
+		return k.settle(newest)
+	}
+	waiting, err := k.goOn(newest, func(h *release.Hook) bool { return slices.Equal(h.Events, []release.HookEvent{release.HookPreDelete}) })
+	if len(waiting) > 0 {
+		op.log.Info("the uninstall goes on waiting for Helm hooks", "objects", waiting)
+	}
+	return err
 }
 
 // owned leaves out what an uninstall must not delete, though the record lists it: objects

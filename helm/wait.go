@@ -2,6 +2,7 @@ package helm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -24,23 +25,39 @@ import (
 const deletePoll = 250 * time.Millisecond
 
 // WatchUntilReady waits for the Jobs and Pods of a hook. Helm's own waits on
-// after the operation is cancelled.
+// after the operation is cancelled. A hook that an earlier operation has finished is
+// not waited for: it may be gone.
 func (k *cluster) WatchUntilReady(list kube.ResourceList, timeout time.Duration) error {
+	kept := k.keptHook(list)
+	defer k.passed(list)
+	if kept == keepDone {
+		return nil
+	}
 	for _, info := range list {
 		kind := info.Mapping.GroupVersionKind.Kind
 		if kind != "Job" && kind != "Pod" {
 			continue
 		}
-		if err := k.watchUntilDone(info, timeout); err != nil {
+		if err := k.watchUntilDone(info, timeout, kept == keepRunning); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (k *cluster) watchUntilDone(info *resource.Info, timeout time.Duration) error {
+// watchUntilDone waits for one Job or Pod. When it has not finished at the end of the timeout, or when
+// waiting is given up, k.cut says so: it has not failed, and nothing of it may be deleted.
+func (k *cluster) watchUntilDone(info *resource.Info, timeout time.Duration, known bool) error {
 	ctx, cancel := context.WithTimeout(k.op.ctx, timeout)
 	defer cancel()
+	ctx, leave := k.op.waits.bind(ctx)
+	defer leave()
+	seen := k.observe(info, timeout)
+	look := firstLook
+	if known {
+		look = 0
+	}
+	ended := seen.run(ctx, look)
 	only := fields.OneTermEqualSelector("metadata.name", info.Name)
 	source := cache.NewListWatchFromClient(info.Client, info.Mapping.Resource.Resource, info.Namespace, only)
 	_, err := watchtools.UntilWithSync(ctx, source, &unstructured.Unstructured{}, nil, func(e watch.Event) (bool, error) {
@@ -48,15 +65,27 @@ func (k *cluster) watchUntilDone(info *resource.Info, timeout time.Duration) err
 		if !ok || e.Type == watch.Deleted {
 			return e.Type == watch.Deleted, nil
 		}
+		seen.saw(u)
 		return finished(u)
 	})
+	interrupted := wait.Interrupted(err) || err != nil && ctx.Err() != nil
+	over := errors.Is(ctx.Err(), context.DeadlineExceeded)
+	leave()
+	ended()
+	if !interrupted {
+		return err
+	}
+	if over && seen.last().State == "" {
+		seen.refresh()
+	}
+	k.cut = &waitError{wait: seen.last()}
+	if over {
+		k.cut.timeout = timeout
+	}
 	if k.op.ctx.Err() != nil {
 		return k.op.ctx.Err()
 	}
-	if wait.Interrupted(err) {
-		return fmt.Errorf("%s did not finish within %s", objectOfInfo(info), timeout)
-	}
-	return err
+	return k.cut
 }
 
 // finished reports whether a Job or a Pod is done; a failed one is an error.
@@ -87,16 +116,21 @@ func finished(u *unstructured.Unstructured) (bool, error) {
 // WaitForDelete implements kube.InterfaceExt: hooks are deleted before they are
 // created again.
 func (k *cluster) WaitForDelete(list kube.ResourceList, timeout time.Duration) error {
+	if k.spares(list) {
+		return nil
+	}
+	ctx, leave := k.op.waits.bind(k.op.ctx)
+	defer leave()
 	for _, info := range list {
 		helper := resource.NewHelper(info.Client, info.Mapping)
-		err := wait.PollUntilContextTimeout(k.op.ctx, deletePoll, timeout, true, func(context.Context) (bool, error) {
+		err := wait.PollUntilContextTimeout(ctx, deletePoll, timeout, true, func(context.Context) (bool, error) {
 			_, err := helper.Get(info.Namespace, info.Name)
 			if apierrors.IsNotFound(err) {
 				return true, nil
 			}
 			return false, err
 		})
-		if wait.Interrupted(err) && k.op.ctx.Err() == nil {
+		if wait.Interrupted(err) && ctx.Err() == nil {
 			return fmt.Errorf("%s still exists %s after its deletion; does it have a finalizer?", objectOfInfo(info), timeout)
 		}
 		if err != nil {

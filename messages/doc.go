@@ -21,6 +21,11 @@
 //	ExecuteTask          queue             owner
 //	TaskDone             owner             queue
 //	SetAside             run               queue
+//	TaskWaits            owner             queue
+//	GetTurn              run               queue
+//	Turn                 queue             run
+//	ReloadHeld           queue             converge
+//	LetPass              module            queue
 //
 //	ListHooks            server            module, global-hooks
 //	HookList             module, global    server
@@ -105,6 +110,7 @@
 //	sectionChanged       module            converge
 //	askAgain             timer             converge
 //	delayedReload        timer             converge
+//	postponedDue         timer             converge
 //	remindHeld           timer             converge
 //
 //	adoptModule          operator          module
@@ -159,6 +165,9 @@
 //	AwaitQuiet           run               module
 //	ModuleQuiet          module            run
 //	ObjectsBack          run               module
+//	HookWaits            run               module
 //
 //	ReleaseApplied       run               healer
+//	GetReleased          run               healer
+//	Released             healer            run
 package messages

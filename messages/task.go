@@ -40,9 +40,21 @@ type Task struct {
 	Cause Cause
 	// Reload is the number of the reload this task is a step of, or 0.
 	Reload int
+	// Group is the ID of the RunModules task that this task is a part of, or empty.
+	Group string
+	// Urgent: a run that restores what other modules may need. It does not wait behind a task that fails.
+	Urgent bool
 	// Trace is the span that this task is a part of, as a W3C traceparent; empty without one.
 	Trace    string
 	QueuedAt time.Time
+}
+
+// InQueue is the ID of the task as its queue knows it.
+func (t Task) InQueue() string {
+	if t.Group != "" {
+		return t.Group
+	}
+	return t.ID
 }
 
 // Hook is the hook that the task runs, or empty.
@@ -132,6 +144,7 @@ const (
 	ByHelm        = "HelmRelease"
 	ByChance      = "UnstableRender"
 	ByScript      = "EnabledScript"
+	ByNeed        = "ModuleNeeded"
 )
 
 // LogValue logs a cause as text.
@@ -317,8 +330,34 @@ type SetAside struct {
 	Work RunHook
 }
 
+// LetPass says to the main queue that the run or delete of a module waits for a Helm hook, or does not any more.
+// Meanwhile tasks that need not wait for it go on.
+type LetPass struct {
+	// ID is that of the task, or of none when a run of several modules has begun it.
+	ID    string
+	Owner string
+	Waits bool
+}
+
 // TaskDone says to a queue that it need not wait for a task any more: nothing of it runs, or it is
 // parked and is retried outside of the queue.
 type TaskDone struct {
 	ID string
 }
+
+// TaskWaits says to a queue that an attempt at its task, or at a part of it, has failed, and that it
+// waits for the next one. Nothing of it runs meanwhile, so other tasks may go past it.
+type TaskWaits struct{ ID string }
+
+// GetTurn asks a queue whether the next attempt at a task that waits may begin. The answer is [Turn], as
+// soon as nothing that has gone past the task is in progress.
+type GetTurn struct{ ID string }
+
+// Turn answers GetTurn.
+type Turn struct {
+	// Waited: something was in progress.
+	Waited bool
+}
+
+// ReloadHeld says to converge that a step of a reload waits for its next attempt.
+type ReloadHeld struct{ Reload int }

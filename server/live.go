@@ -142,6 +142,8 @@ func liveModules(list []moduleEntry) []liveModule {
 		switch {
 		case len(m.Failing) > 0, len(m.Hanging) > 0:
 			row.Class = "bad"
+		case m.Waiting != nil:
+			row.Class = "busy"
 		case m.Phase == view.Ready:
 			row.Class = "good"
 		case m.Phase == view.Disabled:

@@ -37,6 +37,11 @@ func (s Source) tree(who audience) []*supervisor.Node {
 			n.Status = status
 		case view.ModuleStatus:
 			status.Failing = hideErrors(status.Failing)
+			if w := status.Waiting; w != nil {
+				shown := *w
+				shown.Message = ""
+				status.Waiting = &shown
+			}
 			n.Status = status
 		case view.GlobalStatus:
 			status.Failing = hideErrors(status.Failing)

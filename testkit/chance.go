@@ -99,11 +99,11 @@ func (r *Releases) pace(name string, old deployed) (helm.Outcome, bool) {
 	wait := r.paced[name]
 	delete(r.paced, name)
 	return helm.Outcome{
-		Action: helm.Skipped, Revision: old.revision, Objects: objectsOf(name), Unstable: name + "/templates/cm.yaml, line 4 of its output", Again: wait,
+		Action: helm.Skipped, Revision: old.revision, Objects: r.objectsOf(name), Unstable: name + "/templates/cm.yaml, line 4 of its output", Again: wait,
 	}, wait > 0
 }
 
-func (p *player) stepPace(rest string) error {
+func stepPace(p *player, rest string) error {
 	name, wait, err := scenario.Line{Rest: rest}.NameAndDuration()
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()

@@ -10,18 +10,21 @@ import (
 	"addon-operator/kube"
 )
 
-// onWentBack is the WentBack of actors.World.
-func (p *player) onWentBack(ctx context.Context, notify func(watch string)) {
-	p.wentBack = append(p.wentBack, func(watch string) {
+// restores are those who are notified of a cluster that is as it was before; the operator subscribes before a step begins.
+type restores []func(watch string)
+
+// subscribe is the WentBack of actors.World.
+func (r *restores) subscribe(ctx context.Context, notify func(watch string)) {
+	*r = append(*r, func(watch string) {
 		if ctx.Err() == nil {
 			notify(watch)
 		}
 	})
 }
 
-// goBack notifies that a watch has seen the cluster as it was before.
-func (p *player) goBack(watch string) {
-	for _, notify := range p.wentBack {
+// seen notifies that a watch has seen a restore.
+func (r *restores) seen(watch string) {
+	for _, notify := range *r {
 		notify(watch)
 	}
 }
@@ -81,7 +84,7 @@ const kindsGroup = "testkit.example.org"
 
 // setKind makes a kind that Kubernetes does not have exist or not. Watches of a kind that
 // comes into being are complete from then on.
-func (p *player) setKind(kind string, exists bool) error {
+func setKind(p *player, kind string, exists bool) error {
 	plural := strings.ToLower(kind) + "s"
 	if !exists {
 		_, err := p.Cluster.Delete(scenario.Reference{Kind: "CustomResourceDefinition", Name: plural + "." + kindsGroup})

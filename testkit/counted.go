@@ -168,7 +168,7 @@ func sum(series map[string]float64) (n float64) {
 }
 
 // showCounts writes how the runs of hooks were counted into the trace.
-func (p *player) showCounts(string) error {
+func showCounts(p *player, _ string) error {
 	c, err := countsOf(p.metrics)
 	for _, labels := range keys(c.timed, c.ended()) {
 		p.Trace.Add("%s: %v success, %v failed, %v allowed, %v timed", labels, c.success[labels], c.failed[labels], c.allowed[labels], c.timed[labels])

@@ -31,7 +31,7 @@ func (c *crds) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
 }
 
 // stepSlowCRDs has modules bring CRDs, and says how long their installation takes.
-func (p *player) stepSlowCRDs(text string) (err error) {
+func stepSlowCRDs(p *player, text string) (err error) {
 	if p.crds == nil {
 		p.crds = &crds{trace: p.Trace}
 	}

@@ -48,18 +48,23 @@
 //	fail-config HOOK N            the next N questions for its configuration fail
 //	slow-config HOOK DURATION     they take that long from now on
 //	fail-helm RELEASE N           the next N installs, upgrades or uninstalls fail
+//	stick-helm RELEASE            all installs and upgrades of it fail from now on
 //	fail-objects N                the API server refuses the next N operations on objects by hooks
 //	slow-objects DURATION         so long the operations on objects of a run of a hook take from now on
 //	refuse HOOK N OPERATION       the results of its next N runs have an object patch that is refused: a
 //	                              delete of an unknown kind, another kind, or a missing namespace
 //	away-helm RELEASE N           the next N of them need an API whose server does not answer
 //	slow-helm RELEASE DURATION    they take that long from now on
+//	hook-waits RELEASE DURATION   so long the Helm hook of its installs and upgrades takes from now on
 //	slow-crds DURATION            so long CRDs take from now on; before start: modules bring some
 //	chance RELEASE                its chart renders another text each time; ConfigMap default/RELEASE-a has it
 //	pace RELEASE DURATION         its next upgrade comes of nothing but chance and must wait so long
 //	settle RELEASE                its chart renders the same text each time from now on
 //	deploys RELEASE               its ConfigMap default/RELEASE-a is in the cluster, with the size in its values
 //	vanish OBJECT...              delete objects of releases; a release r has r-a and r-b
+//	brings RELEASE KIND           its chart has the definition of a kind
+//	uses RELEASE KIND             its chart has an object of a kind
+//	delete-kind KIND              delete the definition, and with it the objects of the kind
 //	replace OBJECT                delete one and create another of its name
 //	tamper RELEASE                another client writes the records of a release
 //	panic HOOK N                  the next N runs of a hook panic, as a mistake of ours would
@@ -67,6 +72,7 @@
 //	last-valid                    keep the last valid ConfigMap and start with it (before start)
 //	isolate                       park modules that fail (before start)
 //	width N                       modules of one order that run side by side (before start)
+//	snapshot-limit BYTES          what the snapshot of a binding may take (before start)
 //	why MODULE                    print what led to the last run of a module, or why it is off
 //	plan [FILE]                   print what the operator would do, with another ConfigMap
 //	drift MODE PERIOD             look for drift (before start)

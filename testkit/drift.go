@@ -24,7 +24,7 @@ func (r *Releases) Drift(_ context.Context, m helm.Module) ([]dryrun.Change, boo
 	}
 	r.trace.Add("look for drift of %s", m.Name)
 	var changes []dryrun.Change
-	for _, o := range objectsOf(m.Name) {
+	for _, o := range r.objectsOf(m.Name) {
 		if r.changed[o] {
 			data := func(x string) map[string]any { return map[string]any{"data": map[string]any{"x": x}} }
 			changes = append(changes, dryrun.Change{Object: o, Verb: dryrun.Changed, Before: data("somebody's"), After: data("the chart's")})
@@ -48,11 +48,11 @@ func (r *Releases) correct(m helm.Module, old deployed) (helm.Outcome, bool) {
 	old.revision++
 	r.deployed[m.Name] = old
 	r.trace.Add("helm corrects %s: %s", m.Name, namesOf(m.Drifted))
-	return helm.Outcome{Action: helm.Upgraded, Revision: old.revision, Reason: "drift", Objects: objectsOf(m.Name)}, true
+	return helm.Outcome{Action: helm.Upgraded, Revision: old.revision, Reason: "drift", Objects: r.objectsOf(m.Name)}, true
 }
 
 // stepDrift sets the mode before start.
-func (p *player) stepDrift(rest string) error {
+func stepDrift(p *player, rest string) error {
 	mode, period, _ := strings.Cut(rest, " ")
 	p.drift = mode
 	var err error
@@ -61,7 +61,7 @@ func (p *player) stepDrift(rest string) error {
 }
 
 // stepChange changes an object of a release as another client, and again after N corrections.
-func (p *player) stepChange(rest string) error {
+func stepChange(p *player, rest string) error {
 	name, times, again := strings.Cut(rest, " ")
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()
@@ -75,7 +75,7 @@ func (p *player) stepChange(rest string) error {
 }
 
 // stepShowDrift prints what a module knows of its drift.
-func (p *player) stepShowDrift(name string) error {
+func stepShowDrift(p *player, name string) error {
 	return p.Await(func() error {
 		got, err := p.Operator.Ask(context.Background(), "module/"+name, messages.GetDrift{})
 		if err != nil {

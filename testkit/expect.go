@@ -75,15 +75,15 @@ func (w world) historical(p *Played) []string {
 	return list
 }
 
-// directoryOf is the directory of a module of random scripts: a to f.
+// directoryOf is the directory of a module of random scripts: a to j.
 func directoryOf(module string) string {
-	return map[string]string{"a": "010-a", "b": "010-b", "c": "020-c", "d": "030-d", "e": "040-e", "f": "050-f"}[module]
+	return map[string]string{"a": "010-a", "b": "010-b", "c": "020-c", "d": "030-d", "e": "040-e", "f": "050-f", "g": "015-g", "h": "015-h", "i": "012-i", "j": "040-j"}[module]
 }
 
 // enabled follows the chain of flags (E3) and the script of c, in the order of directories.
 func (w world) enabled() []string {
 	var list []string
-	names := strings.Fields("a b c d e f")
+	names := strings.Fields("a b c d e f g h i j")
 	slices.SortFunc(names, func(a, b string) int {
 		return strings.Compare(w.now(directoryOf(a)), w.now(directoryOf(b)))
 	})

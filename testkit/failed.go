@@ -91,7 +91,7 @@ func (w *witness) problem(format string, args ...any) {
 }
 
 // stepRefuse: refuse HOOK N OPERATION.
-func (p *player) stepRefuse(rest string) error {
+func stepRefuse(p *player, rest string) error {
 	words := strings.Fields(rest)
 	const parts = 3
 	if len(words) != parts || wrongOperations()[words[2]] == "" {

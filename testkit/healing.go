@@ -20,14 +20,10 @@ func objectNamed(name string) helm.Object {
 	return helm.Object{GVK: schema.GroupVersionKind{Kind: "ConfigMap"}, Namespace: "default", Name: name}
 }
 
-func objectsOf(release string) []helm.Object {
-	return []helm.Object{objectNamed(release + "-a"), objectNamed(release + "-b")}
-}
-
 // heal applies what is absent, or what the operator says is.
 func (r *Releases) heal(m helm.Module, old deployed) (helm.Outcome, bool) {
 	var healed []helm.Object
-	for _, o := range objectsOf(m.Name) {
+	for _, o := range r.objectsOf(m.Name) {
 		if r.absent[o] || slices.Contains(m.Gone, o) {
 			healed = append(healed, o)
 			delete(r.absent, o)
@@ -40,7 +36,7 @@ func (r *Releases) heal(m helm.Module, old deployed) (helm.Outcome, bool) {
 	r.deployed[m.Name] = old
 	slices.SortFunc(healed, func(a, b helm.Object) int { return cmp.Compare(a.Name, b.Name) })
 	r.trace.Add("helm heals %s: %s", m.Name, namesOf(healed))
-	return helm.Outcome{Action: helm.Upgraded, Revision: old.revision, Reason: "absent", Objects: objectsOf(m.Name), Healed: healed}, true
+	return helm.Outcome{Action: helm.Upgraded, Revision: old.revision, Reason: "absent", Objects: r.objectsOf(m.Name), Healed: healed}, true
 }
 
 func namesOf(objects []helm.Object) string {
@@ -108,7 +104,7 @@ func (r *Releases) tamper(name string) {
 	}
 }
 
-func (p *player) stepVanish(rest string) error {
+func stepVanish(p *player, rest string) error {
 	names := strings.Fields(rest)
 	if len(names) == 0 {
 		return fmt.Errorf("no object is named")

@@ -6,30 +6,39 @@ import (
 	"strings"
 
 	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/actors/scenario"
 )
 
-// stepMessages counts and traces the messages between actors in the step that comes next.
-func (p *player) stepMessages(string) error {
-	p.counting, p.counted = true, 0
+// messageCount counts and traces the messages between actors during one step.
+type messageCount struct {
+	trace *scenario.Trace
+	on    bool
+	n     int
+}
+
+// stepMessages counts the messages of the step that comes next.
+func stepMessages(p *player, _ string) error {
+	p.messages = messageCount{trace: p.Trace, on: true}
 	return nil
 }
 
 // count traces a message, unless the library has sent it. A question counts its answer, too, and
 // is numbered by it.
-func (p *player) count(receiver *actor.PID, message any, asked bool) {
+func (c *messageCount) count(receiver *actor.PID, message any, asked bool) {
 	t := reflect.TypeOf(message)
-	if strings.HasSuffix(t.PkgPath(), "/actor") || t.Kind() == reflect.Pointer {
+	if !c.on || strings.HasSuffix(t.PkgPath(), "/actor") || t.Kind() == reflect.Pointer {
 		return
 	}
 	_, path, _ := strings.Cut(receiver.Id, "/")
-	p.counted++
+	c.n++
 	line := fmt.Sprintf("%s to %s", t.Name(), path)
 	if path == "" {
 		line = t.Name() + " to the root"
 	}
 	if asked {
-		p.counted++
+		c.n++
 		line += ", answered"
 	}
-	p.Trace.Add("%3d %s", p.counted, line)
+	c.trace.Add("%3d %s", c.n, line)
 }

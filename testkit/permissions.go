@@ -9,7 +9,7 @@ import (
 )
 
 // deny takes a permission from the operator, or gives it back.
-func (p *player) deny(rest string, denied bool) error {
+func deny(p *player, rest string, denied bool) error {
 	p.witness.mu.Lock()
 	switch _, known := p.witness.forbidden[rest]; {
 	case denied && !known:

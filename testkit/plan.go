@@ -34,7 +34,7 @@ func (r *Releases) PlanRemoval(_ context.Context, name string, purge bool) (helm
 
 // stepPlan prints what the operator would do: with the ConfigMap in force, or with the one
 // in a file.
-func (p *player) stepPlan(name string) error {
+func stepPlan(p *player, name string) error {
 	request := view.PlanRequest{}
 	if name != "" {
 		data, err := p.configMapFile(name)

@@ -105,20 +105,22 @@ func (s *Stage) play(t *testing.T, script []scenario.Line, seed uint64) *Played 
 // player plays one script.
 type player struct {
 	*scenario.Engine
-	t        *testing.T
-	steps    map[string]step
-	disk     *disk
-	sched    *scheduler
-	news     lateNews
-	releases *Releases
-	hooks    *Hooks
-	crds     *crds // nil: modules bring none
-	metrics  *metrics.Metrics
-	witness  *witness
-	isolate  bool
+	t         *testing.T
+	steps     map[string]step
+	disk      *disk
+	sched     *scheduler
+	news      lateNews
+	releases  *Releases
+	hooks     *Hooks
+	crds      *crds // nil: modules bring none
+	metrics   *metrics.Metrics
+	witness   *witness
+	isolate   bool
+	hookWaits bool // Helm hooks do: what follows a wait may run beside the main queue
 	// unordered traces are sorted within an instant.
 	unordered bool
-	wentBack  []func(watch string) // who wants to know; the operator asks before a step begins
+	restores  restores
+	messages  messageCount
 	// secretForbidden: the operator may not read the Secret with values.
 	secretForbidden bool
 	// away is the ConfigMap between configmap-away and configmap-back.
@@ -128,12 +130,12 @@ type player struct {
 	// lastValid: the last valid content of the ConfigMap is kept, and a start may use it.
 	lastValid bool
 	width     int
-	traps     *traps
-	death     death
-	respawn   bool      // an operator that has died is started again at the next step
-	looked    []*Played // by the step look
-	counting  bool      // messages are counted and traced
-	counted   int
+	// snapshotLimit is in bytes.
+	snapshotLimit int
+	traps         *traps
+	death         death
+	respawn       bool      // an operator that has died is started again at the next step
+	looked        []*Played // by the step look
 
 	drift       string
 	driftPeriod time.Duration
@@ -175,12 +177,12 @@ func (p *player) step(l scenario.Line) error {
 	_, text, _ := strings.Cut(l.Place, ": ")
 	p.Trace.AddLine(heading + text)
 	p.releases.noteStep()
-	counting := p.counting // by the step before
+	counting := p.messages.on // by the step before
 	if err := p.steps[l.Verb](p, l.Rest); err != nil {
 		return err
 	}
 	p.settle()
-	p.counting = p.counting && !counting
+	p.messages.on = p.messages.on && !counting
 	return nil
 }
 
@@ -235,14 +237,14 @@ func (p *player) Await(f func() error) error {
 	}
 }
 
-func (p *player) stepStart(string) error {
+func stepStart(p *player, _ string) error {
 	p.witness.note("start", "")
 	return p.start()
 }
 
 func (p *player) start() error { return p.startBy((*actors.Operator).Start) }
 
-func (p *player) stepStandby(string) error {
+func stepStandby(p *player, _ string) error {
 	p.witness.note("start", "")
 	return p.startBy((*actors.Operator).StandBy)
 }
@@ -257,7 +259,7 @@ func (p *player) startBy(start func(*actors.Operator, context.Context) error) er
 
 // World implements scenario.Cast.
 func (p *player) World() (actors.World, error) {
-	p.witness.oneByOne = !p.isolate && p.width <= 1
+	p.witness.oneByOne = !p.isolate && p.width <= 1 && !p.hookWaits
 	world := actors.World{
 		Services: work.Services{
 			Log: p.Trace.Logger(slog.LevelDebug, p.witness.logLine), Hooks: p.hooks, Releases: p.releases, Plans: p.releases, Metrics: p.metrics,
@@ -265,9 +267,9 @@ func (p *player) World() (actors.World, error) {
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ReleaseWatch: p.releases, Notices: notices{p.Trace},
-		WentBack: p.onWentBack,
+		WentBack: p.restores.subscribe,
 		Isolate:  p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
-		AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
+		SnapshotLimit: p.snapshotLimit, AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
 	}
 	if p.secretForbidden {
 		world.Secret = forbiddenSecret{p.Cluster.Secret}
@@ -281,9 +283,7 @@ func (p *player) World() (actors.World, error) {
 	world.Observe = func(receiver *actor.PID, message any, asked bool) func() {
 		p.sched.interrupt(receiver.Id)
 		p.forget(message)
-		if p.counting {
-			p.count(receiver, message, asked)
-		}
+		p.messages.count(receiver, message, asked)
 		if len(p.traps.laid) > 0 { // each message costs more
 			return p.traps.observe(receiver, message)
 		}

@@ -60,7 +60,7 @@ func (r *Played) look(p *player) {
 }
 
 // stepLook keeps what is there now, for those who compare it with a model.
-func (p *player) stepLook(string) error {
+func stepLook(p *player, _ string) error {
 	now := &Played{}
 	now.look(p)
 	p.looked = append(p.looked, now)

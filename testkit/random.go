@@ -21,7 +21,7 @@ var randomWorld []byte
 // It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks, their object
 // patches, Helm and the questions for configurations fail, be refused or last, switches modules,
 // removes, restores and renames directories, takes permissions away, and stops, kills and starts the
-// operator. One module is a troublemaker: see troublemaker.go. In the end, and in some scripts
+// operator. One module is a troublemaker: see troublemaker.go. Others need each other: see order.go. In the end, and in some scripts
 // in the middle, all is fixed, and time passes: then the cluster must be as the files, the ConfigMap,
 // the objects and the last results of hooks say, whatever happened.
 type Random struct {
@@ -55,6 +55,7 @@ type draw struct {
 	number  int
 	steady  bool // nothing is switched off, removed or killed, so all counters are kept
 	trouble trouble
+	order   order
 }
 
 // NewRandomStage is where random scripts are played: all have the same files.
@@ -87,6 +88,7 @@ func NewRandom(seed uint64) *Random {
 	}
 	d.steady = d.rnd.IntN(steady) == 0
 	d.beginTrouble()
+	d.beginOrder()
 	var worlds []world
 	if d.rnd.IntN(divided) == 0 {
 		d.drawSome()
@@ -143,7 +145,7 @@ func (d *draw) draw() {
 	if !d.steady {
 		steps = append(steps, d.flag, d.flag, d.flag, d.script, d.directory, d.awayAndBack, d.rename, d.restart, d.kill)
 	}
-	oneOf(d, append(steps, d.troubles()...)...)()
+	oneOf(d, append(append(steps, d.troubles()...), d.orders()...)...)()
 }
 
 func (d *draw) values() {
@@ -396,8 +398,11 @@ func (d *draw) mend() {
 	if !d.running {
 		d.start()
 	}
-	d.number++
-	d.set("global", fmt.Sprintf("x: %d", d.number))
+	d.endOrder()
+	if !d.steady || !d.order.begun { // else flags and time must do
+		d.number++
+		d.set("global", fmt.Sprintf("x: %d", d.number))
+	}
 	d.add("advance 5m")
 	d.add("calm 1s") // a schedule may just tick
 	d.add("show")

@@ -24,6 +24,8 @@ type Releases struct {
 	mu       sync.Mutex
 	deployed map[string]deployed
 	absent   map[helm.Object]bool // healing.go
+	kinds    kindsOf              // needs.go
+	stuck    map[string]bool      // releases whose installs and upgrades fail
 	changed  map[helm.Object]bool // drift.go
 	stubborn map[helm.Object]int  // corrections that are undone at once
 	news     helm.News
@@ -34,8 +36,10 @@ type Releases struct {
 	deploys map[string]bool   // releases that have their first object in the cluster
 	chance  map[string]bool   // releases of charts that render by chance
 	paced   map[string]time.Duration
-	applied map[string][]time.Time // the latest upgrades
-	stepped []time.Time            // the latest steps of the script
+	applied map[string][]time.Time   // the latest upgrades
+	stepped []time.Time              // the latest steps of the script
+	hooks   map[string]time.Duration // how long Helm hooks take (hookwait.go)
+	jobs    map[string]*hookJob
 }
 
 type deployed struct {
@@ -49,7 +53,7 @@ type deployed struct {
 func NewReleases(trace *scenario.Trace) *Releases {
 	return &Releases{
 		trace: trace, deployed: map[string]deployed{},
-		absent: map[helm.Object]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{},
+		absent: map[helm.Object]bool{}, kinds: kindsOf{map[string]string{}, map[string]string{}}, stuck: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{},
 		witness: newWitness(),
 	}
 }
@@ -92,10 +96,26 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		r.trace.Add("helm fails for %s", m.Name)
 		return helm.Outcome{}, err
 	}
+	sum := values.Checksum(m.Values)
+	r.mu.Lock()
+	last, there := r.deployed[m.Name]
+	r.mu.Unlock()
+	if !there || last.checksum != sum {
+		if err := r.awaitHook(ctx, m.Name, sum, m.HookWaits); err != nil {
+			return helm.Outcome{}, err
+		}
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.stuck[m.Name] {
+		r.trace.Add("helm fails for %s", m.Name)
+		return helm.Outcome{}, errors.New("it fails for good")
+	}
+	if err := r.unknownKind(m.Name); err != nil {
+		r.trace.Add("helm fails for %s: %s", m.Name, err)
+		return helm.Outcome{}, err
+	}
 	old, exists := r.deployed[m.Name]
-	sum := values.Checksum(m.Values)
 	if exists && old.checksum == sum {
 		if outcome, healed := r.heal(m, old); healed {
 			return outcome, nil
@@ -103,12 +123,12 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 		if outcome, corrected := r.correct(m, old); corrected {
 			return outcome, nil
 		}
-		return helm.Outcome{Action: helm.Skipped, Revision: old.revision, Objects: objectsOf(m.Name)}, nil
+		return helm.Outcome{Action: helm.Skipped, Revision: old.revision, Objects: r.objectsOf(m.Name)}, nil
 	}
 	if outcome, paced := r.pace(m.Name, old); paced {
 		return outcome, nil
 	}
-	for _, o := range objectsOf(m.Name) {
+	for _, o := range r.objectsOf(m.Name) {
 		delete(r.absent, o)
 	}
 	text, err := values.JSON(m.Values)
@@ -123,12 +143,12 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	}
 	r.trace.Add("helm %s %s %s", action, m.Name, text)
 	r.countUpgrade(m.Name, string(text))
-	outcome := helm.Outcome{Action: action, Revision: now.revision, Reason: "values", Objects: objectsOf(m.Name)}
+	outcome := helm.Outcome{Action: action, Revision: now.revision, Reason: "values", Objects: r.objectsOf(m.Name)}
 	return outcome, r.deploy(m, &outcome)
 }
 
 // Uninstall implements work.Releases.
-func (r *Releases) Uninstall(ctx context.Context, name string) (existed bool, err error) {
+func (r *Releases) Uninstall(ctx context.Context, name string, _ helm.HookWaits) (existed bool, err error) {
 	leave := r.witness.enter("helm uninstall of "+name, "release "+name, "module "+name)
 	defer func() { leave(event{module: name, what: "uninstall", ok: err == nil}) }()
 	return r.uninstall(ctx, name)
@@ -140,7 +160,7 @@ func (r *Releases) Purge(ctx context.Context, name string) (existed bool, err er
 		r.trace.Add("helm leaves %s alone", name)
 		return false, nil
 	}
-	return r.Uninstall(ctx, name)
+	return r.Uninstall(ctx, name, helm.HookWaits{})
 }
 
 func (r *Releases) isForeign(name string) bool {
@@ -167,11 +187,16 @@ func (r *Releases) uninstall(ctx context.Context, name string) (bool, error) {
 		return false, err
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	_, existed := r.deployed[name]
+	tell, err := func() {}, r.undeploy(name)
+	if kind := r.kinds.brings[name]; r.knowsKind(kind) {
+		tell = r.loseKind(kind)
+	}
 	delete(r.deployed, name)
 	r.trace.Add("helm uninstall %s", name)
-	return existed, r.undeploy(name)
+	r.mu.Unlock()
+	tell()
+	return existed, err
 }
 
 // Releases implements work.Releases.

@@ -43,32 +43,33 @@ func shared(do scenario.Step) step {
 // processSteps start, stop and disturb the operator and its clock.
 func processSteps() map[string]step {
 	return map[string]step{
-		"start":     (*player).stepStart,
-		"standby":   (*player).stepStandby,
-		"lead":      (*player).stepLead,
-		"stop":      func(p *player, _ string) error { p.witness.note("stop", ""); return p.stop() },
-		"calm":      (*player).stepCalm,
-		"kill":      func(p *player, _ string) error { p.die(); return nil },
-		"crash":     (*player).stepCrash,
-		"respawn":   func(p *player, _ string) error { p.respawn = true; return nil },
-		"seed":      (*player).stepSeed,
-		"jitter":    (*player).stepJitter,
-		"unordered": func(p *player, _ string) error { p.unordered = true; return nil },
-		"isolate":   func(p *player, _ string) error { p.isolate = true; return nil },
-		"width":     (*player).stepWidth,
-		"settle":    onReleases(func(r *Releases, name string) { delete(r.chance, name) }),
-		"pace":      (*player).stepPace,
+		"start":          stepStart,
+		"standby":        stepStandby,
+		"lead":           stepLead,
+		"stop":           func(p *player, _ string) error { p.witness.note("stop", ""); return p.stop() },
+		"calm":           stepCalm,
+		"kill":           func(p *player, _ string) error { p.die(); return nil },
+		"crash":          stepCrash,
+		"respawn":        func(p *player, _ string) error { p.respawn = true; return nil },
+		"seed":           stepSeed,
+		"jitter":         stepJitter,
+		"unordered":      func(p *player, _ string) error { p.unordered = true; return nil },
+		"isolate":        func(p *player, _ string) error { p.isolate = true; return nil },
+		"width":          stepWidth,
+		"snapshot-limit": func(p *player, text string) (err error) { p.snapshotLimit, err = strconv.Atoi(text); return err },
+		"settle":         onReleases(func(r *Releases, name string) { delete(r.chance, name) }),
+		"pace":           stepPace,
 	}
 }
 
 // inputSteps are what people and other programs change: the ConfigMap, objects, permissions, files.
 func inputSteps() map[string]step {
 	return map[string]step{
-		"configmap":        (*player).stepConfigMap,
-		"configmap-set":    (*player).stepConfigMapSet,
-		"configmap-remove": (*player).stepConfigMapRemove,
-		"configmap-away":   (*player).stepConfigMapAway,
-		"configmap-back":   (*player).stepConfigMapBack,
+		"configmap":        stepConfigMap,
+		"configmap-set":    stepConfigMapSet,
+		"configmap-remove": stepConfigMapRemove,
+		"configmap-away":   stepConfigMapAway,
+		"configmap-back":   stepConfigMapBack,
 		"secret-set":       func(p *player, rest string) error { return p.Cluster.Secret.Edit(keyAndText(rest)) },
 		"secret-remove":    func(p *player, key string) error { return p.Cluster.Secret.Edit(map[string]*string{key: nil}) },
 		"secret-forbidden": func(p *player, _ string) error { p.secretForbidden = true; return nil },
@@ -77,36 +78,41 @@ func inputSteps() map[string]step {
 		},
 		"allow-purge":  func(p *player, _ string) error { p.allowPurge = true; return nil },
 		"last-valid":   func(p *player, _ string) error { p.lastValid = true; return nil },
-		"apply":        (*player).stepApply,
+		"apply":        stepApply,
 		"object":       func(p *player, rest string) error { return p.Cluster.Apply(scenario.ParseReference(rest).Object()) },
-		"objects":      (*player).stepObjects,
-		"no-kind":      func(p *player, kind string) error { return p.setKind(kind, false) },
-		"kind":         func(p *player, kind string) error { return p.setKind(kind, true) },
-		"forbid":       func(p *player, rest string) error { return p.deny(rest, true) },
-		"permit":       func(p *player, rest string) error { return p.deny(rest, false) },
-		"go-back":      func(p *player, watch string) error { p.goBack(watch); return nil },
+		"objects":      stepObjects,
+		"no-kind":      func(p *player, kind string) error { return setKind(p, kind, false) },
+		"kind":         func(p *player, kind string) error { return setKind(p, kind, true) },
+		"forbid":       func(p *player, rest string) error { return deny(p, rest, true) },
+		"permit":       func(p *player, rest string) error { return deny(p, rest, false) },
+		"go-back":      func(p *player, watch string) error { p.restores.seen(watch); return nil },
 		"hold-news":    func(p *player, _ string) error { p.news.hold(); return nil },
 		"deliver-news": func(p *player, _ string) error { p.news.deliver(); return nil },
-		"remove":       (*player).stepRemove,
-		"rename":       (*player).stepRename,
-		"restore":      (*player).stepRestore,
-		"write":        (*player).stepWrite,
+		"remove":       stepRemove,
+		"rename":       stepRename,
+		"restore":      stepRestore,
+		"write":        stepWrite,
 	}
 }
 
 // faultSteps decide how hooks, Helm and the API server answer, and what is done to releases behind their back.
 func faultSteps() map[string]step {
 	return map[string]step{
-		"refuse":          (*player).stepRefuse,
+		"refuse":          stepRefuse,
 		"away-helm":       shared(scenario.Failing(faultOfAway, "")),
 		"panic":           shared(scenario.Failing(faultOfMistake, "")),
-		"slow-crds":       (*player).stepSlowCRDs,
+		"slow-crds":       stepSlowCRDs,
 		"chance":          onReleases(func(r *Releases, name string) { r.chance[name] = true }),
 		"deploys":         onReleases(func(r *Releases, name string) { r.deploys[name] = true }),
-		"vanish":          (*player).stepVanish,
+		"brings":          stepBrings,
+		"uses":            stepUses,
+		"delete-kind":     stepDeleteKind,
+		"stick-helm":      stepStickHelm,
+		"vanish":          stepVanish,
+		"hook-waits":      stepHookWaits,
 		"replace":         func(p *player, name string) error { p.releases.vanish(true, name); return nil },
 		"tamper":          func(p *player, name string) error { p.releases.tamper(name); return nil },
-		"change":          (*player).stepChange,
+		"change":          stepChange,
 		"unchange":        onReleases(func(r *Releases, _ string) { clear(r.changed) }),
 		"release":         onReleases(func(r *Releases, name string) { r.deployed[name] = deployed{revision: 1} }),
 		"foreign-release": onReleases(func(r *Releases, name string) { r.deployed[name] = deployed{revision: 1, foreign: true} }),
@@ -116,13 +122,13 @@ func faultSteps() map[string]step {
 // shownSteps print what the operator says of itself.
 func shownSteps() map[string]step {
 	return map[string]step{
-		"why":        (*player).stepWhy,
-		"plan":       (*player).stepPlan,
-		"drift":      (*player).stepDrift,
-		"show-drift": (*player).stepShowDrift,
-		"messages":   (*player).stepMessages,
-		"counts":     (*player).showCounts,
-		"look":       (*player).stepLook,
+		"why":        stepWhy,
+		"plan":       stepPlan,
+		"drift":      stepDrift,
+		"show-drift": stepShowDrift,
+		"messages":   stepMessages,
+		"counts":     showCounts,
+		"look":       stepLook,
 		"show":       func(p *player, _ string) error { p.show(); return nil },
 	}
 }
@@ -137,7 +143,7 @@ func onReleases(change func(r *Releases, name string)) step {
 	}
 }
 
-func (p *player) stepLead(string) error {
+func stepLead(p *player, _ string) error {
 	if p.Operator == nil {
 		return errors.New("the operator does not run")
 	}
@@ -153,7 +159,7 @@ func (p *player) stepLead(string) error {
 }
 
 // stepCalm lets time pass until no queue has a task.
-func (p *player) stepCalm(text string) error {
+func stepCalm(p *player, text string) error {
 	longest, err := time.ParseDuration(text)
 	for began := time.Now(); err == nil; _ = p.Advance(p.t.Context(), time.Millisecond) {
 		var now Played
@@ -173,7 +179,7 @@ func (p *player) file(name string) (*diskFile, error) {
 	return f, nil
 }
 
-func (p *player) stepConfigMap(name string) error {
+func stepConfigMap(p *player, name string) error {
 	data, err := p.configMapFile(name)
 	if err != nil {
 		return err
@@ -189,7 +195,7 @@ func (p *player) configMapFile(name string) (data map[string]string, err error) 
 	return data, yaml.UnmarshalStrict(f.data, &data)
 }
 
-func (p *player) stepConfigMapSet(rest string) error {
+func stepConfigMapSet(p *player, rest string) error {
 	keys := keyAndText(rest)
 	for key := range keys {
 		p.noteSwitch(key)
@@ -210,19 +216,19 @@ func (p *player) noteSwitch(key string) {
 	p.witness.note("switch", strings.TrimSuffix(key, "Enabled"))
 }
 
-func (p *player) stepConfigMapRemove(key string) error {
+func stepConfigMapRemove(p *player, key string) error {
 	p.noteSwitch(key)
 	return p.Cluster.ConfigMap.Edit(map[string]*string{key: nil})
 }
 
 // stepConfigMapAway deletes the ConfigMap as 'kubectl replace --force' does, which has read it before.
-func (p *player) stepConfigMapAway(string) error {
+func stepConfigMapAway(p *player, _ string) error {
 	p.away = p.Cluster.ConfigMap.Data()
 	return p.Cluster.ConfigMap.Set(nil)
 }
 
 // stepConfigMapBack creates the ConfigMap again, unless the operator has done so for a hook.
-func (p *player) stepConfigMapBack(string) (err error) {
+func stepConfigMapBack(p *player, _ string) (err error) {
 	if p.Cluster.ConfigMap.Data() == nil && p.away != nil {
 		err = p.Cluster.ConfigMap.Set(p.away)
 	}
@@ -230,7 +236,7 @@ func (p *player) stepConfigMapBack(string) (err error) {
 	return err
 }
 
-func (p *player) stepApply(name string) error {
+func stepApply(p *player, name string) error {
 	f, err := p.file(name)
 	if err != nil {
 		return err
@@ -247,7 +253,7 @@ func (p *player) stepApply(name string) error {
 	return nil
 }
 
-func (p *player) stepObjects(rest string) error {
+func stepObjects(p *player, rest string) error {
 	name, n, err := scenario.Line{Rest: rest}.NameAndNumber()
 	for i := 0; i < n && err == nil; i++ {
 		err = p.Cluster.Apply(scenario.ParseReference(name + "-" + strconv.Itoa(i+1)).Object())
@@ -255,42 +261,42 @@ func (p *player) stepObjects(rest string) error {
 	return err
 }
 
-func (p *player) stepSeed(text string) error {
+func stepSeed(p *player, text string) error {
 	seed, err := strconv.ParseUint(text, 10, 64)
 	p.sched.seed(seed)
 	return err
 }
 
-func (p *player) stepJitter(text string) error {
+func stepJitter(p *player, text string) error {
 	seed, err := strconv.ParseUint(text, 10, 64)
 	p.hooks.jitter, p.releases.jitter = newJitter(seed), newJitter(seed)
 	return err
 }
 
-func (p *player) stepRemove(path string) error {
+func stepRemove(p *player, path string) error {
 	p.witness.note("directory", path)
 	return p.disk.remove(path)
 }
 
-func (p *player) stepRename(rest string) error {
+func stepRename(p *player, rest string) error {
 	from, to, _ := strings.Cut(rest, " ")
 	p.witness.note("directory", from)
 	return p.disk.rename(from, to)
 }
 
 // stepRestore writes the files of the archive below a path again.
-func (p *player) stepRestore(path string) error {
+func stepRestore(p *player, path string) error {
 	p.witness.note("directory", path)
 	return p.disk.restore(path)
 }
 
-func (p *player) stepWidth(text string) (err error) {
+func stepWidth(p *player, text string) (err error) {
 	p.width, err = strconv.Atoi(text)
 	return err
 }
 
 // stepWhy prints why a module is off, or the causes of its last run.
-func (p *player) stepWhy(name string) error {
+func stepWhy(p *player, name string) error {
 	if why := p.Operator.Converge().Off[name]; why != "" {
 		p.Trace.Add("%s is off: %s", name, why)
 		return nil
@@ -306,7 +312,7 @@ func (p *player) stepWhy(name string) error {
 	return nil
 }
 
-func (p *player) stepWrite(rest string) error {
+func stepWrite(p *player, rest string) error {
 	path, name, _ := strings.Cut(rest, " ")
 	f, err := p.file(cmp.Or(name, path))
 	if err == nil {
@@ -315,7 +321,7 @@ func (p *player) stepWrite(rest string) error {
 	return err
 }
 
-func (p *player) stepCrash(rest string) error {
+func stepCrash(p *player, rest string) error {
 	at, err := parseTrap(rest)
 	p.traps.lay(at)
 	return err

@@ -2,6 +2,8 @@ package decide
 
 import (
 	"errors"
+	"maps"
+	"slices"
 
 	"addon-operator/addons"
 	"addon-operator/values"
@@ -37,47 +39,68 @@ func Parse(config, secret map[string]string) (values.Document, error) {
 	return doc, errors.Join(err, secretErr)
 }
 
+// Schemas are what contents of ConfigMap and Secret are checked against.
+type Schemas struct {
+	// Sections are static values and schemas by key, without ConfigMap and Secret.
+	Sections map[string]*values.Section
+	Modules  []addons.Module
+	Enabling Enabling
+}
+
 // Check validates ConfigMap and Secret together: keys, YAML, and the schemas of global and of the modules that they,
 // their files or anything else enables (D16, D37, D40).
-func Check(config, secret map[string]string, sections map[string]*values.Section, modules []addons.Module, by Enabling) (values.Document, error) {
+func (s Schemas) Check(config, secret map[string]string) (values.Document, error) {
 	doc, err := Parse(config, secret)
 	if err != nil {
 		return doc, err
 	}
 	keys := []string{values.GlobalKey}
-	for _, m := range modules {
-		if by.Concerns(m, doc.Flags) {
+	for _, m := range s.Modules {
+		if s.Enabling.Concerns(m, doc.Flags) {
 			keys = append(keys, m.Key)
 		}
 	}
 	var errs []error
 	for _, key := range keys {
-		section, ok := sections[key]
+		section, ok := s.Sections[key]
 		if !ok {
 			continue
 		}
-		if err := CheckSection(section, doc); err != nil {
+		if err := checkSection(section, doc); err != nil {
 			errs = append(errs, err)
 		}
 	}
-	if len(errs) > 0 || by.Charts == nil {
+	if len(errs) > 0 || s.Enabling.Charts == nil {
 		return doc, errors.Join(errs...)
 	}
-	for _, m := range modules {
-		if by.Concerns(m, doc.Flags) {
-			errs = append(errs, by.Charts(m, doc))
+	for _, m := range s.Modules {
+		if s.Enabling.Concerns(m, doc.Flags) {
+			errs = append(errs, s.Enabling.Charts(m, doc))
 		}
 	}
 	return doc, errors.Join(errs...)
 }
 
-// CheckSection validates a section with its parts of ConfigMap and Secret.
-func CheckSection(section *values.Section, doc values.Document) error {
+// checkSection validates a section with its parts of ConfigMap and Secret.
+func checkSection(section *values.Section, doc values.Document) error {
 	next, err := Stored(section, doc, values.Origin{}, values.Origin{})
 	if err != nil {
 		return err
 	}
 	return next.ValidateConfig()
+}
+
+// Section is a section with its parts of ConfigMap and Secret, or without them when they are not valid (D37); nil when there is
+// no such section.
+func (s Schemas) Section(key string, doc values.Document) *values.Section {
+	section := s.Sections[key]
+	if section == nil {
+		return nil
+	}
+	if stored, err := Stored(section, doc, values.Origin{}, values.Origin{}); err == nil {
+		return stored
+	}
+	return section
 }
 
 // Stored gives a section its parts of ConfigMap and Secret.
@@ -89,7 +112,96 @@ func Stored(section *values.Section, doc values.Document, by, secretBy values.Or
 	return next.WithSecret(doc.Secrets[section.Key()], secretBy)
 }
 
+// Change is the difference between two contents of ConfigMap and Secret.
+type Change struct {
+	Keys    []string // of the sections that differ
+	Global  bool     // the section of global is one of them
+	Modules []string // the names of the modules whose sections differ
+	// Flags and Maintenance report whether any flag, or any maintenance mode, differs.
+	Flags, Maintenance bool
+}
+
+// Any reports whether there is a difference besides comments and the order of keys.
+func (c Change) Any() bool { return len(c.Keys) > 0 || c.Flags || c.Maintenance }
+
+// Change compares two contents. Sections that belong to no module do not count.
+func (s Schemas) Change(before, after values.Document) Change {
+	change := Change{Flags: !maps.Equal(before.Flags, after.Flags), Maintenance: !maps.Equal(before.Maintenance, after.Maintenance)}
+	for _, key := range slices.Sorted(maps.Keys(s.Sections)) {
+		switch {
+		case !Changed(before, after, key):
+			continue
+		case key == values.GlobalKey:
+			change.Global = true
+		default:
+			change.Modules = append(change.Modules, s.ModuleName(key))
+		}
+		change.Keys = append(change.Keys, key)
+	}
+	return change
+}
+
+// ModuleName is the name of the module with a key.
+func (s Schemas) ModuleName(key string) string {
+	for _, m := range s.Modules {
+		if m.Key == key {
+			return m.Name
+		}
+	}
+	return key
+}
+
+// InvalidModule is a module whose section is accepted although it is not valid.
+type InvalidModule struct {
+	Name string
+	Err  error
+}
+
+// InvalidOff returns the modules whose new sections are not valid and accepted, because only a hook or the script has
+// switched them off.
+func (s Schemas) InvalidOff(before, after values.Document) []InvalidModule {
+	var invalid []InvalidModule
+	for _, m := range s.Modules {
+		section := s.Sections[m.Key]
+		if section == nil || !Changed(before, after, m.Key) || !SwitchedOn(m, nil, after.Flags).Enabled || s.Enabling.Concerns(m, after.Flags) {
+			continue
+		}
+		if err := checkSection(section, after); err != nil {
+			invalid = append(invalid, InvalidModule{m.Name, err})
+		}
+	}
+	return invalid
+}
+
 // Changed reports whether two contents of ConfigMap and Secret differ in the section with a key.
 func Changed(before, after values.Document, key string) bool {
 	return values.Checksum(before.Sections[key]) != values.Checksum(after.Sections[key]) || values.Checksum(before.Secrets[key]) != values.Checksum(after.Secrets[key])
+}
+
+// Misplaced returns the paths of the values that a schema marks as secrets while they lie in the ConfigMap (D41).
+func (s Schemas) Misplaced(doc values.Document) []string {
+	var paths []string
+	for _, key := range slices.Sorted(maps.Keys(s.Sections)) {
+		paths = append(paths, s.Section(key, doc).Misplaced()...)
+	}
+	return paths
+}
+
+// WithKeys is what the keys of a ConfigMap or Secret are after some are set; nil removes a key. flags reports whether this
+// changes one that is no section.
+func (s Schemas) WithKeys(before map[string]string, set map[string]*string) (after map[string]string, flags bool) {
+	after = map[string]string{}
+	maps.Copy(after, before)
+	for key, text := range set {
+		old, had := before[key]
+		if text == nil {
+			delete(after, key)
+		} else {
+			after[key] = *text
+		}
+		if _, isSection := s.Sections[key]; !isSection {
+			flags = flags || had != (text != nil) || had && old != *text
+		}
+	}
+	return after, flags
 }

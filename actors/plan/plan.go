@@ -124,7 +124,7 @@ func (p *planner) choose(proposed map[string]string) map[string]string {
 // propose gives every section its part of a ConfigMap. refused says why the operator
 // would not take it.
 func (p *planner) propose(data map[string]string) (refused string) {
-	doc, err := decide.Check(data, nil, p.Sections, p.Reload.Tree.Modules, p.Enabling)
+	doc, err := decide.Schemas{Sections: p.Sections, Modules: p.Reload.Tree.Modules, Enabling: p.Enabling}.Check(data, nil)
 	if err != nil {
 		return err.Error()
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"addon-operator/actors"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/values"
@@ -16,19 +17,19 @@ import (
 func (p *play) check(ctx context.Context, place string, e expect) {
 	report := func(part string, problems []string) {
 		for _, problem := range problems {
-			p.problems = append(p.problems, place+"."+part+": "+p.readable(problem))
+			p.problems = append(p.problems, place+"."+part+": "+p.files.readable(problem))
 		}
 	}
-	report("refused", p.checkRefused(e.Refused))
-	report("failing", p.checkFailing(e.Failing))
+	report("refused", checkRefused(p.Engine, e.Refused))
+	report("failing", checkFailing(failing(p.Engine), e.Failing))
 	report("hooks", p.checkHooks(e.Hooks))
 	report("values", p.checkValues(ctx, e.Values))
-	report("configMap", p.checkConfigMap(e.ConfigMap))
-	report("objects", p.checkObjects(e.Objects))
-	report("absent", p.checkAbsent(e.Absent))
+	report("configMap", checkConfigMap(p.Cluster.ConfigMap.Data(), e.ConfigMap))
+	report("objects", checkObjects(p.Cluster.Server.Objects, e.Objects))
+	report("absent", checkAbsent(p.Cluster.Server.Objects, e.Absent))
 	report("rendered", p.checkRendered(e.Rendered))
-	report("metrics", p.checkMetrics(e.Metrics))
-	report("modules", p.checkModules(e.Modules))
+	report("metrics", checkMetrics(p.Operator, e.Metrics))
+	report("modules", checkModules(p.Operator, e.Modules))
 	log := p.Trace.String()
 	for _, text := range e.Log {
 		if !strings.Contains(log, text) {
@@ -37,17 +38,11 @@ func (p *play) check(ctx context.Context, place string, e expect) {
 	}
 }
 
-// readable puts the places of the sources in the place of those of the copies.
-func (p *play) readable(text string) string {
-	text = strings.ReplaceAll(text, p.modulesDir(), p.scenario.unit.modules)
-	return strings.ReplaceAll(text, p.globalDir(), p.scenario.unit.global)
-}
-
-func (p *play) checkRefused(want string) []string {
+func checkRefused(e *Engine, want string) []string {
 	reason := ""
-	if p.Refused != nil {
-		reason = p.Refused.Error()
-	} else if status, ok := p.Operator.Inspector().Status("operator/config").(view.ConfigStatus); ok {
+	if e.Refused != nil {
+		reason = e.Refused.Error()
+	} else if status, ok := e.Operator.Inspector().Status("operator/config").(view.ConfigStatus); ok {
 		reason = status.Refused
 	}
 	switch {
@@ -62,8 +57,7 @@ func (p *play) checkRefused(want string) []string {
 }
 
 // checkFailing wants every task to succeed that is not expected to fail.
-func (p *play) checkFailing(want map[string]string) (problems []string) {
-	got := p.failing()
+func checkFailing(got, want map[string]string) (problems []string) {
 	for _, owner := range slices.Sorted(maps.Keys(got)) {
 		text, expected := want[owner]
 		switch {
@@ -87,10 +81,10 @@ func (p *play) checkValues(ctx context.Context, want tree) []string {
 		return nil
 	}
 	got := map[string]any{}
-	for i, path := range append([]string{messages.GlobalHooks}, p.modulePaths()...) {
+	for i, path := range append([]string{messages.GlobalHooks}, p.files.names...) {
 		key := values.GlobalKey
 		if i > 0 {
-			key = p.keys[i-1]
+			path, key = "module/"+path, p.files.keys[i-1]
 		}
 		if p.Operator == nil {
 			return []string{errNotRunning.Error()}
@@ -106,19 +100,7 @@ func (p *play) checkValues(ctx context.Context, want tree) []string {
 	return difference("", want, got)
 }
 
-func (p *play) modulePaths() []string {
-	var paths []string
-	for _, name := range p.names {
-		paths = append(paths, "module/"+name)
-	}
-	return paths
-}
-
-func (p *play) checkConfigMap(want tree) (problems []string) {
-	if want == nil {
-		return nil
-	}
-	data := p.Cluster.ConfigMap.Data()
+func checkConfigMap(data map[string]string, want tree) (problems []string) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		text, exists := data[key]
 		switch w := want[key].(type) {
@@ -143,8 +125,8 @@ func (p *play) checkConfigMap(want tree) (problems []string) {
 }
 
 // find looks for objects by kind and name; an absent apiVersion or namespace means any.
-func (p *play) find(apiVersion, kind, namespace, name string) (found map[string]any, alike []string) {
-	for _, object := range p.Cluster.Server.Objects() {
+func find(objects []map[string]any, apiVersion, kind, namespace, name string) (found map[string]any, alike []string) {
+	for _, object := range objects {
 		meta, _ := object["metadata"].(map[string]any)
 		if object["kind"] != kind || apiVersion != "" && object["apiVersion"] != apiVersion {
 			continue
@@ -158,7 +140,7 @@ func (p *play) find(apiVersion, kind, namespace, name string) (found map[string]
 	return nil, alike
 }
 
-func (p *play) checkObjects(want []tree) (problems []string) {
+func checkObjects(objects func() []map[string]any, want []tree) (problems []string) {
 	for _, w := range want {
 		text := func(object any, key string) string {
 			m, ok := object.(map[string]any)
@@ -173,7 +155,7 @@ func (p *play) checkObjects(want []tree) (problems []string) {
 		}
 		meta := w["metadata"]
 		kind, namespace, name := text(w, "kind"), text(meta, "namespace"), text(meta, "name")
-		got, alike := p.find(text(w, "apiVersion"), kind, namespace, name)
+		got, alike := find(objects(), text(w, "apiVersion"), kind, namespace, name)
 		if got == nil {
 			problems = append(problems, fmt.Sprintf("there is no %s; there are %v", Reference{Kind: kind, Namespace: namespace, Name: name}, alike))
 			continue
@@ -183,20 +165,20 @@ func (p *play) checkObjects(want []tree) (problems []string) {
 	return problems
 }
 
-func (p *play) checkAbsent(want []Reference) (problems []string) {
+func checkAbsent(objects func() []map[string]any, want []Reference) (problems []string) {
 	for _, r := range want {
-		if got, _ := p.find(r.APIVersion, r.Kind, r.Namespace, r.Name); got != nil {
+		if got, _ := find(objects(), r.APIVersion, r.Kind, r.Namespace, r.Name); got != nil {
 			problems = append(problems, fmt.Sprintf("%s must not be there", identity(got)))
 		}
 	}
 	return problems
 }
 
-func (p *play) checkModules(want map[string]string) (problems []string) {
+func checkModules(operator *actors.Operator, want map[string]string) (problems []string) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		phase := view.Disabled
-		if p.Operator != nil {
-			if status, ok := p.Operator.Inspector().Status("operator/module/" + name).(view.ModuleStatus); ok {
+		if operator != nil {
+			if status, ok := operator.Inspector().Status("operator/module/" + name).(view.ModuleStatus); ok {
 				phase = status.Phase
 			}
 		}

@@ -35,7 +35,7 @@ func (p *play) Advance(ctx context.Context, d time.Duration) error {
 	}
 	end := p.clock.now.Add(d)
 	for range mostInstants {
-		due := p.clock.next(p.recorder.schedules(), p.waiting())
+		due := p.clock.next(p.recorder.schedules(), waiting(p.Engine))
 		if due.IsZero() || due.After(end) {
 			p.clock.now = end
 			return nil
@@ -103,9 +103,9 @@ func (p *play) happen(now time.Time) {
 }
 
 // waiting are the runs that failed and wait for their next try, by path.
-func (p *play) waiting() map[string]supervisor.RunStatus {
+func waiting(e *Engine) map[string]supervisor.RunStatus {
 	found := map[string]supervisor.RunStatus{}
-	p.Visit(func(n *supervisor.Node) {
+	e.Visit(func(n *supervisor.Node) {
 		if status, ok := n.Status.(supervisor.RunStatus); ok && !status.RetryAt.IsZero() {
 			found[n.Path] = status
 		}

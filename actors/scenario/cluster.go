@@ -249,5 +249,7 @@ func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 
 // WatchObjects is the Watch of actors.World.
 func (c *Cluster) WatchObjects(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
+	overflowed := spec.Overflowed
+	spec.Overflowed = func() { c.deliver(overflowed) }
 	return c.Server.WatchObjects(ctx, spec, func(change kube.Change) { c.deliver(func() { notify(change) }) }, synced)
 }

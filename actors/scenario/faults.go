@@ -2,19 +2,20 @@ package scenario
 
 import (
 	"errors"
+	"maps"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"addon-operator/supervisor"
 )
 
 // Faults are what goes wrong because a script says so: actions that fail, and that take long.
 // An action is named by its kind, such as FaultOfHook, and its hook or release. Nil Faults
 // are none.
 type Faults struct {
-	mu    sync.Mutex
-	fail  map[string]int // how often an action will fail
-	lasts map[string]time.Duration
+	fail  supervisor.Shared[map[string]int] // how often an action will fail
+	lasts supervisor.Shared[map[string]time.Duration]
 	// Dead: the operator has died, and what it does fails.
 	Dead atomic.Bool
 }
@@ -36,32 +37,37 @@ const (
 const AskConfig = " --config"
 
 // NewFaults makes an empty set.
-func NewFaults() *Faults { return &Faults{fail: map[string]int{}, lasts: map[string]time.Duration{}} }
+func NewFaults() *Faults { return &Faults{} }
+
+// with is a copy of a map in which a key has a value.
+func with[V any](before map[string]V, key string, value V) map[string]V {
+	after := map[string]V{}
+	maps.Copy(after, before)
+	after[key] = value
+	return after
+}
 
 // Fail makes the next n actions fail.
 func (f *Faults) Fail(action string, n int) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.fail[action] = n
+	f.fail.Change(func(now map[string]int) map[string]int { return with(now, action, n) })
 }
 
 // Slow makes an action take so long from now on.
 func (f *Faults) Slow(action string, d time.Duration) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.lasts[action] = d
+	f.lasts.Change(func(now map[string]time.Duration) map[string]time.Duration { return with(now, action, d) })
 }
 
 // Take returns how many of the next n actions fail, and counts them.
 func (f *Faults) Take(action string, n int) int {
-	if f == nil {
+	if f == nil || f.fail.Get()[action] == 0 {
 		return 0
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	n = min(n, f.fail[action])
-	f.fail[action] -= n
-	return n
+	taken := 0
+	f.fail.Change(func(now map[string]int) map[string]int {
+		taken = min(n, now[action])
+		return with(now, action, now[action]-taken)
+	})
+	return taken
 }
 
 // TakeFile is Take for one action on a file: the script may name it by the end of its path.
@@ -79,7 +85,5 @@ func (f *Faults) Lasts(action string) time.Duration {
 	if f == nil {
 		return 0
 	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.lasts[action]
+	return f.lasts.Get()[action]
 }

@@ -9,26 +9,46 @@ import (
 	"slices"
 	"strings"
 
+	"addon-operator/addons"
 	"addon-operator/values"
 )
 
-// writeDirs copies what the scenario needs to a directory of its own, so that hooks
+// files are the directories of one play, in a directory of its own.
+type files struct {
+	scenario *Scenario
+	dir      string
+	keys     []string // of the modules that are there
+	names    []string
+}
+
+// write copies what the scenario needs to a directory of its own, so that hooks
 // cannot change their sources: the module with the others it names, values.yaml with the
 // given values, schemas and hooks of the global hooks directory.
-func (p *play) writeDirs() error {
-	for _, dir := range []string{p.modulesDir(), p.globalDir()} {
+func (f *files) write() error {
+	for _, dir := range []string{f.modulesDir(), f.globalDir()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
 			return err
 		}
 	}
-	return errors.Join(p.writeModules(), p.writeGlobal())
+	return errors.Join(f.writeModules(), f.writeGlobal())
 }
 
 // testsDir holds the scenarios of a module, or of the global hooks.
 const testsDir = "tests"
 
-func (p *play) modulesDir() string { return filepath.Join(p.dir, "modules") }
-func (p *play) globalDir() string  { return filepath.Join(p.dir, "global-hooks") }
+func (f *files) modulesDir() string { return filepath.Join(f.dir, "modules") }
+func (f *files) globalDir() string  { return filepath.Join(f.dir, "global-hooks") }
+func (f *files) kubeconfig() string { return filepath.Join(f.dir, "kubeconfig") }
+
+func (f *files) addonDirs() addons.Dirs {
+	return addons.Dirs{Modules: []string{f.modulesDir()}, Global: f.globalDir(), UnnumberedOrder: 1}
+}
+
+// readable puts the places of the sources in the place of those of the copies.
+func (f *files) readable(text string) string {
+	text = strings.ReplaceAll(text, f.modulesDir(), f.scenario.unit.modules)
+	return strings.ReplaceAll(text, f.globalDir(), f.scenario.unit.global)
+}
 
 // nameOf is the name of the module in a directory: dns of 010-dns.
 func nameOf(base string) string {
@@ -39,10 +59,10 @@ func nameOf(base string) string {
 	return base
 }
 
-func (p *play) writeModules() error {
-	u, flags := p.scenario.unit, map[string]any{}
+func (f *files) writeModules() error {
+	u, flags := f.scenario.unit, map[string]any{}
 	var foreign []string // keys of modules that are not there
-	wanted := slices.Clone(p.scenario.Given.Modules)
+	wanted := slices.Clone(f.scenario.Given.Modules)
 	if u.module != "" {
 		wanted = append(wanted, nameOf(u.module))
 	}
@@ -61,23 +81,23 @@ func (p *play) writeModules() error {
 		if i >= 0 {
 			wanted = slices.Delete(wanted, i, i+1)
 			flags[values.FlagKey(key)] = true
-			p.keys = append(p.keys, key)
-			p.names = append(p.names, name)
+			f.keys = append(f.keys, key)
+			f.names = append(f.names, name)
 		}
-		errs = append(errs, copyTree(filepath.Join(u.modules, base), filepath.Join(p.modulesDir(), base), testsDir))
+		errs = append(errs, copyTree(filepath.Join(u.modules, base), filepath.Join(f.modulesDir(), base), testsDir))
 	}
 	for _, name := range wanted {
 		errs = append(errs, fmt.Errorf("given.modules: there is no module %s in %s", name, u.modules))
 	}
-	return errors.Join(append(errs, p.writeValues(flags, foreign))...)
+	return errors.Join(append(errs, f.writeValues(flags, foreign))...)
 }
 
 // writeValues writes values.yaml: the real one, without what belongs to modules that are
 // not there, then the flags of those that are, then the given values.
-func (p *play) writeValues(flags map[string]any, foreign []string) error {
+func (f *files) writeValues(flags map[string]any, foreign []string) error {
 	var common any
-	if p.scenario.unit.modules != "" {
-		path := filepath.Join(p.scenario.unit.modules, "values.yaml")
+	if f.scenario.unit.modules != "" {
+		path := filepath.Join(f.scenario.unit.modules, "values.yaml")
 		data, err := os.ReadFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -94,23 +114,23 @@ func (p *play) writeValues(flags map[string]any, foreign []string) error {
 			}
 		}
 	}
-	merged := values.Merge(kept, flags, map[string]any(p.scenario.Given.Values))
+	merged := values.Merge(kept, flags, map[string]any(f.scenario.Given.Values))
 	text, err := values.YAML(merged)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(p.modulesDir(), "values.yaml"), text, 0o644)
+	return os.WriteFile(filepath.Join(f.modulesDir(), "values.yaml"), text, 0o644)
 }
 
 // givenHook is the name of a global hook that is no program: it patches what
 // given.fromGlobalHooks says.
 const givenHook = "given.fromGlobalHooks"
 
-func (p *play) writeGlobal() error {
-	from, to := p.scenario.unit.global, p.globalDir()
+func (f *files) writeGlobal() error {
+	from, to := f.scenario.unit.global, f.globalDir()
 	hooksDir := filepath.Join(to, "hooks")
 	if from != "" {
-		whole := p.scenario.unit.module == "" || p.scenario.Given.GlobalHooks
+		whole := f.scenario.unit.module == "" || f.scenario.Given.GlobalHooks
 		err := copyTree(filepath.Join(from, "openapi"), filepath.Join(to, "openapi"))
 		if whole {
 			err = copyTree(from, to, testsDir)
@@ -122,7 +142,7 @@ func (p *play) writeGlobal() error {
 			return err
 		}
 	}
-	if len(p.scenario.Given.FromGlobalHooks) == 0 {
+	if len(f.scenario.Given.FromGlobalHooks) == 0 {
 		return nil
 	}
 	if err := os.MkdirAll(hooksDir, 0o755); err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 	dto "github.com/prometheus/client_model/go"
 
+	"addon-operator/actors"
 	"addon-operator/helm"
 	"addon-operator/values"
 )
@@ -20,7 +21,7 @@ func (p *play) checkRendered(name string) []string {
 		return nil
 	}
 	path := filepath.Join(filepath.Dir(p.scenario.path), name)
-	got, err := p.rendered()
+	got, err := rendered(p.Cluster.Server.Objects(), nameOf(p.scenario.unit.module))
 	if err != nil {
 		return []string{err.Error()}
 	}
@@ -52,10 +53,9 @@ func Diff(want, got, nameOfWant, nameOfGot string) string {
 }
 
 // rendered are the objects of the release, without what differs from run to run.
-func (p *play) rendered() (string, error) {
-	release := nameOf(p.scenario.unit.module)
+func rendered(objects []map[string]any, release string) (string, error) {
 	var documents []string
-	for _, object := range p.Cluster.Server.Objects() {
+	for _, object := range objects {
 		meta, _ := object["metadata"].(map[string]any)
 		notes, _ := meta["annotations"].(map[string]any)
 		if notes["meta.helm.sh/release-name"] != release {
@@ -83,14 +83,14 @@ func (p *play) rendered() (string, error) {
 }
 
 // checkMetrics looks for what hooks have reported.
-func (p *play) checkMetrics(want []metric) (problems []string) {
+func checkMetrics(operator *actors.Operator, want []metric) (problems []string) {
 	if len(want) == 0 {
 		return nil
 	}
-	if p.Operator == nil {
+	if operator == nil {
 		return []string{errNotRunning.Error()}
 	}
-	families, err := p.Operator.Metrics().HookRegistry.Gather()
+	families, err := operator.Metrics().HookRegistry.Gather()
 	if err != nil {
 		return []string{err.Error()}
 	}

@@ -44,18 +44,18 @@ func (p *play) Settle(ctx context.Context) error {
 	changed := time.Now()
 	for last := p.activity(); ; {
 		idle := p.dispatcher.busy.Load() == 0 && p.recorder.underWay.Load() == 0
-		working := len(p.working())
+		runs := len(working(p.Engine))
 		now := p.activity()
 		if now != last || !idle {
 			last, changed = now, time.Now()
 		}
-		if idle && now == last && (working == 0 && time.Since(changed) > 0 && p.stillIdle(now) || time.Since(changed) > quiet) {
+		if idle && now == last && (runs == 0 && time.Since(changed) > 0 && p.stillIdle(now) || time.Since(changed) > quiet) {
 			return nil
 		}
 		select {
 		case <-time.After(time.Millisecond):
 		case <-ctx.Done():
-			return fmt.Errorf("the operator is not idle after %s:\n  %s", p.options.StepTimeout, strings.Join(p.working(), "\n  "))
+			return fmt.Errorf("the operator is not idle after %s:\n  %s", p.options.StepTimeout, strings.Join(working(p.Engine), "\n  "))
 		}
 	}
 }
@@ -71,8 +71,8 @@ func (p *play) stillIdle(before [2]uint64) bool {
 }
 
 // working are the runs that are in progress, and the modules that are about to be healed.
-func (p *play) working() (list []string) {
-	p.Visit(func(n *supervisor.Node) {
+func working(e *Engine) (list []string) {
+	e.Visit(func(n *supervisor.Node) {
 		if healer, ok := n.Status.(view.HealerReporter); ok {
 			for _, module := range healer.Healer().Ailing {
 				list = append(list, n.Path+": objects of "+module+" are absent")
@@ -90,14 +90,14 @@ func (p *play) working() (list []string) {
 }
 
 // failing are the tasks that wait for their next try, by owner.
-func (p *play) failing() map[string]string {
+func failing(e *Engine) map[string]string {
 	found := map[string]string{}
 	add := func(owner string, tasks []view.FailingTask) {
 		for _, t := range tasks {
 			found[owner] += t.Task + ": " + t.Error + "\n"
 		}
 	}
-	p.Visit(func(n *supervisor.Node) {
+	e.Visit(func(n *supervisor.Node) {
 		switch status := n.Status.(type) {
 		case view.ModuleStatus:
 			add(n.Path[strings.LastIndex(n.Path, "/")+1:], status.Failing)

@@ -26,9 +26,7 @@ const defaultStepLimit = time.Minute
 type play struct {
 	scenario *Scenario
 	options  Options
-	dir      string
-	keys     []string // of the modules that are there
-	names    []string
+	files    files
 
 	*Engine
 	log        *slog.Logger
@@ -42,7 +40,7 @@ type play struct {
 
 func newPlay(s *Scenario, o Options) *play {
 	trace := &Trace{}
-	p := &play{scenario: s, options: o, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock()}
+	p := &play{scenario: s, options: o, files: files{scenario: s}, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock()}
 	p.Engine = NewEngine(NewCluster(cmp.Or(s.Given.KubernetesVersion, DefaultVersion), p.log), trace)
 	p.Cast, p.recorder = p, newRecorder(p.Engine, s.Given.FromGlobalHooks)
 	return p
@@ -50,11 +48,11 @@ func newPlay(s *Scenario, o Options) *play {
 
 // run plays the scenario in a directory of its own.
 func (p *play) run(ctx context.Context) (err error) {
-	if p.dir, err = os.MkdirTemp("", "scenario-"); err != nil {
+	if p.files.dir, err = os.MkdirTemp("", "scenario-"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(p.dir)) }()
-	if err := p.writeDirs(); err != nil {
+	defer func() { err = errors.Join(err, os.RemoveAll(p.files.dir)) }()
+	if err := p.files.write(); err != nil {
 		return err
 	}
 	if err := p.prepare(); err != nil {
@@ -85,21 +83,19 @@ func (p *play) prepare() error {
 		}
 	}
 	if g.ConfigMap != nil {
-		if err := p.editConfigMap(g.ConfigMap); err != nil {
+		if err := editConfigMap(p.Cluster, g.ConfigMap); err != nil {
 			return fmt.Errorf("given.configMap: %w", err)
 		}
 	}
 	if err := p.Cluster.Server.Start(""); err != nil {
 		return err
 	}
-	return p.Cluster.Server.WriteKubeconfig(p.kubeconfig(), Namespace)
+	return p.Cluster.Server.WriteKubeconfig(p.files.kubeconfig(), Namespace)
 }
-
-func (p *play) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
 
 // start starts the operator and waits until it has converged.
 func (p *play) start(ctx context.Context) error {
-	if tree, err := addons.Load(p.dirs()); err == nil { // the operator reports the error: it refuses to start
+	if tree, err := addons.Load(p.files.addonDirs()); err == nil { // the operator reports the error: it refuses to start
 		if err := actors.CheckTree(tree); err != nil {
 			return err
 		}
@@ -138,9 +134,9 @@ func (p *play) World() (actors.World, error) {
 		return actors.World{}, err
 	}
 	runner, err := hooks.NewRunner(hooks.Options{
-		TmpDir: filepath.Join(p.dir, "tmp"), Log: p.log, Timeout: p.options.StepTimeout, JQLibrary: p.options.JQLibrary,
+		TmpDir: filepath.Join(p.files.dir, "tmp"), Log: p.log, Timeout: p.options.StepTimeout, JQLibrary: p.options.JQLibrary,
 		Env: []string{
-			"KUBECONFIG=" + p.kubeconfig(), "KUBECACHEDIR=" + filepath.Join(p.dir, "kube-cache"),
+			"KUBECONFIG=" + p.files.kubeconfig(), "KUBECACHEDIR=" + filepath.Join(p.files.dir, "kube-cache"),
 			"ADDON_OPERATOR_NAMESPACE=" + Namespace, "ADDON_OPERATOR_CONFIG_MAP=" + ConfigMapName,
 		},
 	})
@@ -152,14 +148,10 @@ func (p *play) World() (actors.World, error) {
 	r.crds = actors.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
 	return actors.World{
 		Services: work.Services{
-			Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.dirs(),
+			Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),
 		},
 		ReleaseWatch: releaseWatch{p.Cluster.Server}, HealDelay: time.Millisecond,
 		Dispatcher: p.dispatcher, AllowPurge: true,
 		Backoff: func() backoff.BackOff { return backoff.NewConstantBackOff(24 * time.Hour) },
 	}, nil
-}
-
-func (p *play) dirs() addons.Dirs {
-	return addons.Dirs{Modules: []string{p.modulesDir()}, Global: p.globalDir(), UnnumberedOrder: 1}
 }

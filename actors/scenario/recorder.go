@@ -5,11 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,6 +18,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube/objectpatch"
+	"addon-operator/supervisor"
 	"addon-operator/values"
 )
 
@@ -35,9 +34,8 @@ type recorder struct {
 	underWay atomic.Int64
 	done     atomic.Uint64 // actions that have ended
 
-	mu       sync.Mutex
-	runs     []hookRun
-	crontabs map[string]crontab
+	runs     supervisor.Shared[[]hookRun] // in their order
+	crontabs supervisor.Shared[map[string]crontab]
 }
 
 // hookRun is a run of a hook that has ended.
@@ -50,7 +48,7 @@ type hookRun struct {
 }
 
 func newRecorder(e *Engine, given tree) *recorder {
-	return &recorder{cluster: e.Cluster, given: given, crontabs: map[string]crontab{}}
+	return &recorder{cluster: e.Cluster, given: given}
 }
 
 // action notes that something is under way until the function it returns is called.
@@ -71,21 +69,21 @@ func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir st
 		return []hooks.Hook{{File: file, Config: config}}, err
 	}
 	found, err := r.hooks.Configure(ctx, file, workingDir, scope)
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	for _, hook := range found {
 		r.withoutTime(hook.Config)
 	}
 	return found, err
 }
 
-// withoutTime is called with the lock.
 func (r *recorder) withoutTime(config *hooks.Config) {
 	for i, s := range config.Schedules {
-		known := r.crontabs[s.Crontab]
-		if !slices.Contains(known.bindings, s.Name) {
-			r.crontabs[s.Crontab] = crontab{s.Parsed, append(slices.Clip(known.bindings), s.Name)}
-		}
+		r.crontabs.Change(func(now map[string]crontab) map[string]crontab {
+			bindings := now[s.Crontab].bindings
+			if !slices.Contains(bindings, s.Name) {
+				bindings = append(slices.Clip(bindings), s.Name)
+			}
+			return with(now, s.Crontab, crontab{s.Parsed, bindings})
+		})
 		config.Schedules[i].Parsed = never{}
 	}
 	for i := range config.Kubernetes {
@@ -135,9 +133,7 @@ func (r *recorder) note(run hooks.Run, result hooks.Result, err error) {
 		noted.configPatch = append(noted.configPatch, plain(op))
 	}
 	noted.objectPatches = documents(result.ObjectPatches)
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.runs = append(r.runs, noted)
+	r.runs.Change(func(runs []hookRun) []hookRun { return append(slices.Clip(runs), noted) })
 }
 
 // documents are the object patches as the hook wrote them, JSON or YAML. What cannot be
@@ -207,12 +203,12 @@ func (r *recorder) Apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 }
 
 // Uninstall implements work.Releases.
-func (r *recorder) Uninstall(ctx context.Context, release string) (bool, error) {
+func (r *recorder) Uninstall(ctx context.Context, release string, waits helm.HookWaits) (bool, error) {
 	defer r.action()()
 	if err := r.helmMustFail(release); err != nil {
 		return false, err
 	}
-	return r.releases.Uninstall(ctx, release)
+	return r.releases.Uninstall(ctx, release, waits)
 }
 
 // Purge implements work.Releases.
@@ -228,6 +224,11 @@ func (r *recorder) Purge(ctx context.Context, release string) (bool, error) {
 func (r *recorder) Ours(ctx context.Context, releases []string) ([]string, error) {
 	defer r.action()()
 	return r.releases.Ours(ctx, releases)
+}
+
+// Objects implements work.Releases.
+func (r *recorder) Objects(ctx context.Context, m helm.Module) ([]helm.Object, error) {
+	return r.releases.Objects(ctx, m)
 }
 
 // Releases implements work.Releases.
@@ -260,12 +261,12 @@ func (r *recorder) EnsureSubcharts(ctx context.Context, m helm.Module) error {
 }
 
 // takeRuns are the runs since it was called last.
-func (r *recorder) takeRuns() []hookRun {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	runs := r.runs
-	r.runs = nil
-	return runs
+func (r *recorder) takeRuns() (taken []hookRun) {
+	r.runs.Change(func(runs []hookRun) []hookRun {
+		taken = runs
+		return nil
+	})
+	return taken
 }
 
 // crontab is one of a hook that has been loaded.
@@ -275,11 +276,7 @@ type crontab struct {
 }
 
 // schedules are the crontabs of all hooks.
-func (r *recorder) schedules() map[string]crontab {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return maps.Clone(r.crontabs)
-}
+func (r *recorder) schedules() map[string]crontab { return r.crontabs.Get() }
 
 func (r *recorder) helmMustFail(release string) error {
 	if r.cluster.Faults.Take(FaultOfHelm+release, 1) == 0 {

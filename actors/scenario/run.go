@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -42,22 +41,26 @@ func Play(ctx context.Context, scenarios []*Scenario, o Options, done func(Resul
 		o.StepTimeout = defaultStepLimit
 	}
 	results := make([]Result, len(scenarios))
-	var mu sync.Mutex
-	var all sync.WaitGroup
-	slots := make(chan struct{}, o.Parallel)
-	for i, s := range scenarios {
-		slots <- struct{}{}
-		all.Go(func() {
-			defer func() { <-slots }()
-			results[i] = playOne(ctx, s, o)
-			mu.Lock()
-			defer mu.Unlock()
-			if done != nil {
-				done(results[i])
+	next, played := make(chan int), make(chan int)
+	for range min(o.Parallel, len(scenarios)) {
+		go func() {
+			for i := range next {
+				results[i] = playOne(ctx, scenarios[i], o)
+				played <- i
 			}
-		})
+		}()
 	}
-	all.Wait()
+	go func() {
+		defer close(next)
+		for i := range scenarios {
+			next <- i
+		}
+	}()
+	for range scenarios {
+		if i := <-played; done != nil {
+			done(results[i])
+		}
+	}
 	return results
 }
 
@@ -68,9 +71,9 @@ func playOne(ctx context.Context, s *Scenario, o Options) Result {
 	began := time.Now()
 	p := newPlay(s, o)
 	if err := p.run(ctx); err != nil {
-		p.problems = append(p.problems, p.readable(err.Error()))
+		p.problems = append(p.problems, p.files.readable(err.Error()))
 	}
-	result := Result{Scenario: s, Problems: p.problems, Took: time.Since(began), Log: p.readable(p.Trace.String())}
+	result := Result{Scenario: s, Problems: p.problems, Took: time.Since(began), Log: p.files.readable(p.Trace.String())}
 	for _, r := range append(p.seen, p.recorder.takeRuns()...) {
 		result.Runs = append(result.Runs, r.String())
 	}

@@ -53,7 +53,7 @@ func (p *play) step(ctx context.Context, line Line) error {
 		}
 		return err
 	case tree:
-		return p.editConfigMap(data)
+		return editConfigMap(p.Cluster, data)
 	}
 	switch line.Verb {
 	case "tick":
@@ -71,7 +71,7 @@ func (p *play) step(ctx context.Context, line Line) error {
 }
 
 // editConfigMap changes keys as a person would; null removes one.
-func (p *play) editConfigMap(keys tree) error {
+func editConfigMap(c *Cluster, keys tree) error {
 	texts := map[string]*string{}
 	for key, value := range keys {
 		switch v := value.(type) {
@@ -88,7 +88,7 @@ func (p *play) editConfigMap(keys tree) error {
 			texts[key] = &text
 		}
 	}
-	return p.Cluster.ConfigMap.Edit(texts)
+	return c.ConfigMap.Edit(texts)
 }
 
 // tick makes the crontabs fire that a schedule binding with this name has.
@@ -121,7 +121,7 @@ func (p *play) retry() error {
 	}
 	p.Operator.Send(messages.GlobalHooks, messages.RetryNow{})
 	p.Operator.Send(messages.Converge, messages.RetryNow{})
-	for _, name := range p.names {
+	for _, name := range p.files.names {
 		p.Operator.Send("module/"+name, messages.RetryNow{})
 	}
 	return nil

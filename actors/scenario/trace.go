@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
+
+	"addon-operator/supervisor"
 )
 
 // Trace collects what happens in a play, in lines.
@@ -16,8 +18,13 @@ type Trace struct {
 	// Muted: lines are left out.
 	Muted atomic.Bool
 
-	mu    sync.Mutex
-	lines []string
+	last supervisor.Shared[*traced]
+}
+
+// traced is a line, and the one before it.
+type traced struct {
+	line   string
+	before *traced
 }
 
 // Add appends a line.
@@ -25,22 +32,23 @@ func (t *Trace) Add(format string, args ...any) { t.AddLine(fmt.Sprintf(format, 
 
 // AddLine appends a line as it is, but for the stamp.
 func (t *Trace) AddLine(line string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
 	if t.Muted.Load() {
 		return
 	}
 	if t.Stamp != nil {
 		line = t.Stamp(line)
 	}
-	t.lines = append(t.lines, line)
+	t.last.Change(func(before *traced) *traced { return &traced{line, before} })
 }
 
 // String is the whole trace.
 func (t *Trace) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return strings.Join(t.lines, "\n")
+	var lines []string
+	for last := t.last.Get(); last != nil; last = last.before {
+		lines = append(lines, last.line)
+	}
+	slices.Reverse(lines)
+	return strings.Join(lines, "\n")
 }
 
 // Logger returns a logger whose records of a level and above become lines. Format makes a line

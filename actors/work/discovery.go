@@ -140,11 +140,10 @@ func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Sectio
 		}
 		chart := helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
 		if charts.HasSubcharts(m.Dir) { // which of them are enabled is a matter of values
-			own, err := supervisor.Ask[messages.Values](run, OwnerPath(m.Name), messages.GetValues{})
-			if err != nil {
+			var err error
+			if chart, err = chartOf(run, m, global); err != nil {
 				return err
 			}
-			chart.Values, _ = (&Known{Global: global, Own: own.Section}).Values()
 		}
 		modules = append(modules, chart)
 	}
@@ -156,6 +155,17 @@ func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Sectio
 		return &CRDError{err}
 	}
 	return nil
+}
+
+// chartOf is a module as Helm gets it, with its values now.
+func chartOf(run *supervisor.Run, m addons.Module, global *values.Section) (chart helm.Module, err error) {
+	chart = helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
+	own, err := supervisor.Ask[messages.Values](run, OwnerPath(m.Name), messages.GetValues{})
+	if err != nil {
+		return chart, err
+	}
+	chart.Values, _ = (&Known{Global: global, Own: own.Section}).Values()
+	return chart, nil
 }
 
 // EnabledScript asks the enabled script of a module, which sees the modules that are enabled before it.
@@ -207,7 +217,7 @@ func (j ReloadJob) RunModules(run *supervisor.Run, names []string) (err error) {
 
 func (j ReloadJob) runOne(run *supervisor.Run, name string) error {
 	t := j.NewTask(name, messages.RunModule{}, j.Task.Cause)
-	t.Reload, t.QueuedAt, t.Trace = j.Task.Reload, j.Task.QueuedAt, traceOf(run)
+	t.Reload, t.Group, t.QueuedAt, t.Trace = j.Task.Reload, j.Task.ID, j.Task.QueuedAt, traceOf(run)
 	_, err := supervisor.Ask[messages.TaskDone](run, OwnerPath(name), messages.ExecuteTask{Task: t})
 	return err
 }

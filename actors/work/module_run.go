@@ -13,6 +13,7 @@ import (
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -130,7 +131,8 @@ func (j ModuleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) err
 }
 
 // applyRelease is G5.3. Helm sees the values without the list of enabled modules
-// (D9) and is not cancelled in the middle: only the end of the grace period stops it.
+// (D9) and is not cancelled in the middle: only the end of the grace period stops it. But waiting for
+// Helm hooks ends with the task.
 func (j ModuleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, untouched bool, err error) {
 	if !charts.Exists(j.Module.Dir) {
 		return helm.Outcome{}, false, stillThere(j.Module) // H16
@@ -185,11 +187,12 @@ func (j ModuleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 	merged, _ := j.Known.Values()
 	outcome, err := j.Releases.Apply(j.Writes, helm.Module{
 		Name: j.Owner, Key: j.Module.Key, Dir: j.Module.Dir, Values: merged, Gone: j.Known.Gone, Drifted: j.Known.Drifted,
-		Began:  func(o helm.Operation) func(error) { return j.operation(run, o) },
-		Writes: func(o helm.Object) func(string) { return j.helmWrites(run, o) },
+		Began:     func(o helm.Operation) func(error) { return j.operation(run, o) },
+		Writes:    func(o helm.Object) func(string) { return j.helmWrites(run, o) },
+		HookWaits: j.hookWaits(run),
 	})
 	if err != nil {
-		return outcome, errors.Join(fmt.Errorf("helm: %w", err), j.restoreCRDs(run, err))
+		return outcome, errors.Join(fmt.Errorf("helm: %w%s", err, j.runProviders(run, err)), j.restoreCRDs(run, err))
 	}
 	if len(outcome.Healed) > 0 {
 		j.Metrics.Modules.Redeployed(j.Owner)
@@ -199,6 +202,22 @@ func (j ModuleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 		run.Tell(OwnerPath(j.Owner), ObjectsBack{j.Known.Gone})
 	}
 	return outcome, nil
+}
+
+// hookWaits is how Helm waits for its hooks: until the task is cancelled, and the module knows of it.
+func (j ModuleJob) hookWaits(run *supervisor.Run) helm.HookWaits {
+	return helm.HookWaits{
+		Until: run.Context().Done(),
+		Report: func(w *helm.HookWait) {
+			run.Tell(OwnerPath(j.Owner), HookWaits{j.Task.ID, (*view.HookWait)(w)})
+		},
+	}
+}
+
+// HookWaits says to a module what a Helm hook waits for; Wait is nil when that is over.
+type HookWaits struct {
+	Task string
+	Wait *view.HookWait
 }
 
 // ReleaseApplied says to the healer which objects a release has.
@@ -261,7 +280,7 @@ func (j ModuleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error)
 		return true, nil
 	}
 	run.Step("helm uninstall")
-	existed, err := j.Releases.Uninstall(j.Writes, j.Owner)
+	existed, err := j.Releases.Uninstall(j.Writes, j.Owner, j.hookWaits(run))
 	if err != nil {
 		return false, fmt.Errorf("helm uninstall: %w", err)
 	}

@@ -103,13 +103,15 @@ type HookRunner interface {
 // Releases installs and removes charts. Package helm implements it.
 type Releases interface {
 	Apply(ctx context.Context, m helm.Module) (helm.Outcome, error)
-	Uninstall(ctx context.Context, release string) (existed bool, err error)
+	Uninstall(ctx context.Context, release string, waits helm.HookWaits) (existed bool, err error)
 	// Purge is Uninstall for a release whose module is gone (G7); one that Ours does not
 	// know counts as missing.
 	Purge(ctx context.Context, release string) (existed bool, err error)
 	Releases(ctx context.Context) ([]string, error)
 	// Ours returns those of the given releases that an operator has installed.
 	Ours(ctx context.Context, releases []string) ([]string, error)
+	// Objects are those that the chart of a module has with its values; nothing is written.
+	Objects(ctx context.Context, m helm.Module) ([]helm.Object, error)
 }
 
 // Objects changes objects for hooks (chapter k). Package kube implements it.

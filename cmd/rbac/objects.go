@@ -89,6 +89,9 @@ func (g *generator) object(ctx context.Context, o object, why string) (namespace
 	if g.options.watch {
 		g.demands = append(g.demands, demand{"", found.GroupResource(), "", []string{"list", "watch"}, why + ", to see deleted objects at once"})
 	}
+	if o.Metadata.Annotations["helm.sh/hook"] != "" && o.Kind == "Job" {
+		g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: "pods"}, "", []string{"list"}, why + ", to say what it waits for"})
+	}
 	if o.Metadata.Annotations["helm.sh/hook-output-log-policy"] != "" {
 		g.demands = append(g.demands, demand{namespace, schema.GroupResource{Resource: "pods/log"}, "", []string{"get"}, why + ", the output of its hooks"})
 	}

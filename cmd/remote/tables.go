@@ -51,6 +51,8 @@ func (m listedModule) problem(held *view.HeldPurge) string {
 		return "its directory is gone; its purge is held back"
 	case len(m.Hanging) > 0:
 		return shortened(m.Hanging[0].String(), 100)
+	case m.Waiting != nil:
+		return shortened(m.Waiting.String(), 140) + ", " + m.Waiting.Times()
 	case len(m.Failing) > 0:
 		f := m.Failing[0]
 		return shortened(fmt.Sprintf("%s failed %d times: %s", f.Task, f.Attempts, f.Error), 100)

@@ -22,7 +22,8 @@ func Why(c *cli.Config) *cobra.Command {
 		Long: `Prints of a module that is off which rule decided it: no flag anywhere, a flag that is false
 and where, what its enabled script says, or what the discovery fails at. Then prints the chain of
 causes of the module's last run, the latest first: the release, the change of values, the hook, the
-binding, and the object, tick or edit that began it; what fails in it now; and the problems of its
+binding, and the object, tick or edit that began it; what fails in it now, or the Helm hook that
+it waits for, with the state of its Pod; and the problems of its
 files and of what its hooks watch.`,
 		Example: "  addon-operator why ingress-nginx",
 		Args:    cli.OneArg("the name of one module, as 'dns' of 010-dns"),
@@ -71,6 +72,9 @@ func describeRun(out io.Writer, name string, s view.ModuleStatus) {
 	fmt.Fprintf(out, "module %s: %s\nlast run began %s (%s)\nrelease: %s\n", name, s.Phase, s.LastRun.Began.Format(time.RFC3339), ago(s.LastRun.Began), release)
 	for i, cause := range s.LastRun.Causes {
 		fmt.Fprintf(out, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause)
+	}
+	if w := s.Waiting; w != nil {
+		fmt.Fprintf(out, "%s\n  since %s (%s), until %s; then the next attempt goes on waiting\n", w, w.Since.Format(time.RFC3339), ago(w.Since), w.Until.Format(time.RFC3339))
 	}
 	for _, f := range s.Failing {
 		fmt.Fprintf(out, "%s\n", f)

@@ -138,7 +138,7 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	if known != nil && known.stamp == stamp {
 		return known, nil
 	}
-	loaded, err := read(m)
+	loaded, err := Read(m)
 	if err != nil {
 		return nil, fmt.Errorf("load chart in %s: %w", Root(m.Dir), err)
 	}
@@ -190,7 +190,9 @@ func digestOf(c *chart.Chart, global map[string]any) (digest [sha256.Size]byte, 
 	return digest, nil
 }
 
-func read(m Module) (*chart.Chart, error) {
+// Read reads a chart within the limits of its files, without the question whether it is complete: its
+// declared dependencies may be missing.
+func Read(m Module) (*chart.Chart, error) {
 	if err := checkSize(m); err != nil {
 		return nil, err
 	}

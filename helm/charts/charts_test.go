@@ -79,7 +79,7 @@ ignored*
 -- enabled --
 `)
 	write(t, m, "templates/deep/a.yaml", "\ufeff# a byte order mark is no text")
-	loaded, err := read(m)
+	loaded, err := Read(m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +234,7 @@ a
 b
 `)
 	packed := moduleOf(t, "packed", "-- Chart.yaml --\n{apiVersion: v2, name: packed, version: 0.1.0}\n-- crds/c.yaml --\nc\n")
-	ch, err := read(packed)
+	ch, err := Read(packed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -283,7 +283,7 @@ func TestMissingDependencies(t *testing.T) {
 			if err == nil {
 				return
 			}
-			loaded, loadErr := read(m) // Helm agrees
+			loaded, loadErr := Read(m) // Helm agrees
 			if loadErr != nil || action.CheckDependencies(loaded, loaded.Metadata.Dependencies) == nil {
 				t.Errorf("Helm would take it: %v", loadErr)
 			}

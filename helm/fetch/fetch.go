@@ -112,17 +112,16 @@ func (c *Chart) read(dir string) error {
 	return nil
 }
 
-// load reads a chart as the operator will, within its limits.
+// load reads a chart as the operator will, within its limits; its dependencies may be missing yet.
 func load(dir string) (*chart.Chart, error) {
 	if _, err := os.Stat(filepath.Join(dir, "Chart.yaml")); err != nil {
 		return nil, errors.New("there is no Chart.yaml: it is no chart")
 	}
-	loaded, err := new(charts.Cache).Load(charts.Module{Name: filepath.Base(dir), Dir: dir})
+	loaded, err := charts.Read(charts.Module{Name: filepath.Base(dir), Dir: dir})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("load chart in %s: %w", dir, err)
 	}
-	c := loaded.Copy()
-	return c, c.Validate()
+	return loaded, loaded.Validate()
 }
 
 // fetcher gets one chart.

@@ -31,7 +31,9 @@ type Watch struct {
 
 	// The lock of the store guards these.
 	complete bool
+	tooLarge bool // more than the limit of the spec: nothing is kept any more
 	kept     map[key]kube.Object
+	bytes    int
 	seq      uint64
 	failures uint64 // of the filter
 }
@@ -153,11 +155,27 @@ func (w *Watch) begin() {
 	for _, at := range w.store.sortedKeys(k.resource()) {
 		if u := w.store.objects[at]; w.wants(u) {
 			w.kept[at], _ = w.keep(u)
+			w.bytes += size(w.kept[at])
 		}
+	}
+	if w.weigh() {
+		return
 	}
 	w.complete = true
 	w.synced()
 }
+
+// weigh gives up what is kept when it is too large, as kube.Watch does, and reports whether it was.
+func (w *Watch) weigh() bool {
+	if w.spec.Limit > 0 && w.bytes > w.spec.Limit {
+		w.tooLarge = true
+		clear(w.kept)
+		w.spec.Overflowed()
+	}
+	return w.tooLarge
+}
+
+func size(o kube.Object) int { return len(o.Name) + len(o.Object) + len(o.FilterResult) }
 
 func (w *Watch) wants(u *unstructured.Unstructured) bool {
 	if u == nil || !w.matches(u) {
@@ -196,7 +214,7 @@ func (w *Watch) keep(u *unstructured.Unstructured) (kube.Object, bool) {
 
 // see handles a change; the caller holds the store's lock.
 func (w *Watch) see(e event) {
-	if w.ctx.Err() != nil {
+	if w.ctx.Err() != nil || w.tooLarge {
 		return
 	}
 	if w.namespaces != nil && e.key.resource == namespaces {
@@ -239,7 +257,8 @@ func (w *Watch) seeObject(at key, now *unstructured.Unstructured) {
 			return
 		}
 		w.kept[at] = next
-		if had && w.same(old, next) {
+		w.bytes += size(next) - size(old)
+		if w.weigh() || had && w.same(old, next) {
 			return
 		}
 		change.Object, change.Type, change.Version = next, kube.Added, now.GetResourceVersion()
@@ -248,6 +267,7 @@ func (w *Watch) seeObject(at key, now *unstructured.Unstructured) {
 		}
 	case had:
 		delete(w.kept, at)
+		w.bytes -= size(old)
 	default:
 		return
 	}
@@ -279,6 +299,9 @@ func (w *Watch) Snapshot() ([]kube.Object, uint64) {
 func (w *Watch) State() kube.WatchState {
 	w.store.mu.Lock()
 	defer w.store.mu.Unlock()
+	if w.tooLarge {
+		return kube.WatchState{Phase: kube.TooLarge, Incomplete: true, Message: fmt.Sprintf("its objects take more than %d bytes", w.spec.Limit)}
+	}
 	k := w.kind()
 	if k != nil {
 		if namespace, refused := w.refused(k); refused {

@@ -127,8 +127,10 @@ type ModuleStatus struct {
 	Drift []DriftedObject `json:"drift,omitempty"`
 	// Fights say which objects of the release something else deletes after each heal.
 	Fights []string `json:"fights,omitempty"`
-	// Parked: its run failed and is retried outside of the main queue (policy isolate).
+	// Parked: its run failed, or a Helm hook of it waits, and it goes on outside of the main queue (policy isolate).
 	Parked bool `json:"parked,omitempty"`
+	// Waiting is the Helm hook that a run or delete waits for; nil for none.
+	Waiting *HookWait `json:"waiting,omitempty"`
 	// LastRun is the last module run that began, with the chain of its causes.
 	LastRun *ModuleRun `json:"lastRun,omitempty"`
 	// Enabled by the last discovery, and not deleted since; Version is that of the chart that
@@ -138,6 +140,38 @@ type ModuleStatus struct {
 	// Succeeded and Failed are when a run of the module last did so.
 	Succeeded time.Time `json:"succeeded,omitzero"`
 	Failed    time.Time `json:"failed,omitzero"`
+}
+
+// HookWait is the Job or Pod of a Helm hook that has not finished.
+type HookWait struct {
+	Object string `json:"object"` // Kind namespace/name
+	// Pod is the one that decides, empty while there is none. State is a word such as Unschedulable, Message says more.
+	Pod     string `json:"pod,omitempty"`
+	State   string `json:"state,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Since is when the Job or Pod was created; at Until this attempt ends, and the next one goes on waiting.
+	Since time.Time `json:"since"`
+	Until time.Time `json:"until"`
+}
+
+// Times say since when and until when.
+func (w HookWait) Times() string {
+	return fmt.Sprintf("since %s, until %s", w.Since.Local().Format(time.TimeOnly), w.Until.Local().Format(time.TimeOnly))
+}
+
+// String implements fmt.Stringer.
+func (w HookWait) String() string {
+	text := fmt.Sprintf("Helm hook %s has not finished", w.Object)
+	switch {
+	case w.Pod != "":
+		text += fmt.Sprintf(": Pod %s is %s", w.Pod, w.State)
+	case w.State != "":
+		text += ": " + w.State
+	}
+	if w.Message != "" {
+		text += " (" + w.Message + ")"
+	}
+	return text
 }
 
 // ModuleRun is one run of a module.
@@ -159,6 +193,9 @@ func (s ModuleStatus) String() string {
 	}
 	if s.Release > 0 {
 		text += fmt.Sprintf(" revision=%d", s.Release)
+	}
+	if s.Waiting != nil {
+		text += fmt.Sprintf(" WAITS %s, %s", s.Waiting, s.Waiting.Times())
 	}
 	if n := len(s.Drift); n > 0 {
 		text += fmt.Sprintf(" DRIFT=%s", count(n, "object"))

@@ -1,0 +1,153 @@
+package actors
+
+import (
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// A task that has failed stays before those behind it until its next attempt succeeds (F6). What may be
+// the cure for it does not wait, or the queue would wait for good: heals and providers, deletes, and
+// reloads that a person has asked for. While a task waits for its next attempt these go past it, one at a
+// time. The attempt waits in turn for the one in progress, so that the queue does one task at a time (F1).
+//
+//	current -TaskWaits-> held -GetTurn-> current
+//	                     held -TaskDone-> gone (it was cancelled, or is done anew by a reload)
+
+// held is a task that waits for its next attempt.
+type held struct {
+	messages.Task
+	since time.Time // it was first begun
+}
+
+// turn is an attempt that waits until nothing is in progress.
+type turn struct {
+	task string
+	from *actor.PID
+}
+
+// begun are the tasks that are not done: those that wait for Helm hooks, the one in progress, and those that are held.
+func (q *queue) begun() []messages.Task {
+	var all []messages.Task
+	for _, b := range q.beside {
+		all = append(all, b.Task)
+	}
+	if q.current != nil {
+		all = append(all, *q.current)
+	}
+	for _, h := range q.held {
+		all = append(all, h.Task)
+	}
+	return all
+}
+
+// taskWaits lets others go past the task in progress.
+func (q *queue) taskWaits(ctx actor.Context, msg messages.TaskWaits) {
+	var waits held
+	i := slices.IndexFunc(q.beside, func(b besideTask) bool { return b.ID == msg.ID && len(b.waiting) == 0 })
+	switch {
+	case q.current != nil && q.current.ID == msg.ID:
+		waits = held{*q.current, q.since}
+		q.current, q.left = nil, nil
+	case i >= 0: // it had waited for a Helm hook, and then failed
+		waits = held{q.beside[i].Task, q.beside[i].since}
+		q.beside = slices.Delete(q.beside, i, i+1)
+	default:
+		return
+	}
+	q.held = append(q.held, waits)
+	if waits.Reload != 0 {
+		ctx.Send(q.program.PID(convergePath), messages.ReloadHeld{Reload: waits.Reload})
+	}
+}
+
+// busy reports whether no other task may begin.
+func (q *queue) busy() bool {
+	return q.current != nil || slices.ContainsFunc(q.beside, func(b besideTask) bool { return len(b.waiting) == 0 })
+}
+
+// getTurn begins the next attempt at a task, or makes it wait. An attempt at what the queue does not hold,
+// because it is parked, begins at once.
+func (q *queue) getTurn(ctx actor.Context, msg messages.GetTurn) {
+	if q.busy() && q.isHeld(msg.ID) {
+		q.turns = append(q.turns, turn{msg.ID, ctx.Sender()})
+		return
+	}
+	q.resume(msg.ID)
+	ctx.Respond(messages.Turn{})
+}
+
+// grantTurn begins the attempt that has waited longest, if its task still waits for it.
+func (q *queue) grantTurn(ctx actor.Context) {
+	for len(q.turns) > 0 && !q.busy() {
+		first := q.turns[0]
+		q.turns = slices.Delete(q.turns, 0, 1)
+		q.resume(first.task)
+		ctx.Send(first.from, messages.Turn{Waited: true})
+	}
+}
+
+func (q *queue) isHeld(id string) bool {
+	return slices.ContainsFunc(q.held, func(h held) bool { return h.ID == id })
+}
+
+// resume makes a task that is held the one in progress.
+func (q *queue) resume(id string) {
+	i := slices.IndexFunc(q.held, func(h held) bool { return h.ID == id })
+	if i < 0 {
+		return
+	}
+	task := q.held[i].Task
+	q.current, q.since = &task, q.held[i].since
+	q.held = slices.Delete(q.held, i, i+1)
+}
+
+// passes reports whether a task goes past one that waits for its next attempt.
+func passes(t, waiting messages.Task) bool {
+	module := messages.ModuleOf(waiting.Owner)
+	_, reload := t.Work.(messages.ReloadModules)
+	_, deletes := t.Work.(messages.DeleteModule)
+	switch {
+	case reload || t.Reload > waiting.Reload:
+		return yieldsToReload(waiting)
+	case module != "" && t.Owner == waiting.Owner:
+		return false
+	}
+	// A heal that fails is no reason for anything to wait.
+	return t.Urgent || deletes || waiting.Urgent && waiting.Reload == 0
+}
+
+// yieldsToReload reports whether a reload goes past a task that waits: it does so past tasks of modules,
+// which it runs again or may switch off, and past events and ticks of global hooks. It does not go past its
+// own beginning, or that of the start.
+func yieldsToReload(waiting messages.Task) bool {
+	switch w := waiting.Work.(type) {
+	case messages.RunModules:
+		return true
+	case messages.RunHook:
+		return messages.ModuleOf(waiting.Owner) != "" || w.Binding == hooks.OnKubernetes || w.Binding == hooks.OnSchedule
+	}
+	return messages.ModuleOf(waiting.Owner) != ""
+}
+
+// placeOf is where a task comes in the line. A heal stands before those of modules that come later in the
+// order (H13), but for those that are queued together with it.
+func (q *queue) placeOf(t messages.Task, together []messages.Task) int {
+	if !t.Urgent {
+		return len(q.pending)
+	}
+	order := q.program.enabledModules()
+	mine := slices.Index(order, t.Owner)
+	i := slices.IndexFunc(q.pending, func(waiting messages.Task) bool {
+		return waiting.Urgent && slices.Index(order, waiting.Owner) > mine &&
+			!slices.ContainsFunc(together, func(other messages.Task) bool { return other.ID == waiting.ID })
+	})
+	if i < 0 {
+		return len(q.pending)
+	}
+	return i
+}

@@ -1,0 +1,125 @@
+package actors
+
+import (
+	"log/slog"
+	"time"
+
+	"addon-operator/hooks"
+	"addon-operator/messages"
+)
+
+// monitor is one binding of one hook: its watch, and which of its events become tasks.
+type monitor struct {
+	monitorLife
+	hook    hooks.Hook
+	binding hooks.KubernetesBinding
+	watch   Watch
+	// instance is the number of the watch: one that was stopped may have sent something just before.
+	instance  uint64
+	ahead     bool   // filled by a follower; the hook has not asked for it yet
+	overflow  string // why the snapshot is not kept; it stays while the watch is filled again
+	overflows int    // how often it was too large
+
+	runs map[int64]bool // Synchronization runs that show it to the hook now
+	seen uint64         // the last change that the Synchronization run saw, or that became an event
+	held heldEvents     // what came while a Synchronization runs
+
+	slowed slowedEvents       // those that are part of a loop, until they are due
+	paces  map[objectID]pace  // of objects that are part of a loop
+	echoes map[objectID]*echo // of objects that the hook seems to write itself
+	resync *time.Timer        // nil without resynchronizationPeriod, or before the first Synchronization
+}
+
+func newMonitor(log *slog.Logger, hook hooks.Hook, b hooks.KubernetesBinding) *monitor {
+	return &monitor{
+		monitorLife: monitorLife{log: log.With("hook", hook.Name, "binding", b.Name), phase: filling},
+		hook:        hook, binding: b, runs: map[int64]bool{}, paces: map[objectID]pace{}, echoes: map[objectID]*echo{},
+	}
+}
+
+// complete reports whether the snapshot is, at this moment. It may be once and later not: a
+// permission is lost, or a namespace begins to match (C17).
+func (mon *monitor) complete() bool { return mon.isFilled() && mon.watch.State().Whole() }
+
+// show is called when a Synchronization run gets its snapshots: what changes from now
+// on it does not see. Whatever changed before, the next one will see, too (C40).
+func (mon *monitor) show(run int64) {
+	if mon.phase == open {
+		return // one on top of the events, which go on
+	}
+	mon.runs[run] = true
+	if mon.phase == filled {
+		mon.become(showing)
+	}
+}
+
+// shown lets go of the events that were held for a run that has failed.
+func (mon *monitor) shown(run int64) {
+	delete(mon.runs, run)
+	if mon.isShowing() && len(mon.runs) == 0 {
+		mon.held = heldEvents{}
+		mon.become(filled)
+	}
+}
+
+// hold keeps an event until the Synchronization has succeeded.
+func (mon *monitor) hold(msg messages.ObjectChanged) {
+	if mon.held.add(msg, mon.hook.Config.Version == hooks.V0) {
+		mon.become(flooded)
+	}
+}
+
+// unlock ends the Synchronization. It returns the held events that the run did not see (C40), or how many were dropped because
+// they were too many.
+func (mon *monitor) unlock(seen uint64) (events []messages.ObjectChanged, dropped int) {
+	mon.seen = max(mon.seen, seen)
+	for _, change := range mon.held.events {
+		if change.Seq > mon.seen {
+			events = append(events, change)
+			mon.seen = change.Seq
+		}
+	}
+	dropped = mon.held.dropped
+	mon.held = heldEvents{}
+	clear(mon.runs)
+	mon.become(open)
+	return events, dropped
+}
+
+// overflowed stops the watch, whose snapshot is too large. It begins as if it was new when it is filled again.
+func (mon *monitor) overflowed() {
+	mon.watch.Stop()
+	mon.overflow = mon.watch.State().Message
+	mon.overflows++
+	mon.seen, mon.slowed, mon.held = 0, slowedEvents{}, heldEvents{}
+	clear(mon.runs)
+	mon.become(tooLarge)
+}
+
+func (mon *monitor) stop() {
+	mon.watch.Stop()
+	if mon.resync != nil {
+		mon.resync.Stop()
+	}
+}
+
+// heldEvents are in order. After too many only their number is known: another Synchronization replaces them.
+type heldEvents struct {
+	events         []messages.ObjectChanged
+	bytes, dropped int
+}
+
+// add holds another event, and reports whether that is one too many. In protocol v0, which has no Synchronization, the oldest go.
+func (h *heldEvents) add(msg messages.ObjectChanged, dropOldest bool) (flooded bool) {
+	size := func(c messages.ObjectChanged) int { return len(c.Object.Object) + len(c.Object.FilterResult) }
+	over := func() bool { return len(h.events) > maxTriggers || h.bytes > maxWaiting }
+	h.events = append(h.events, msg)
+	for h.bytes += size(msg); over() && dropOldest; h.events = h.events[1:] {
+		h.bytes -= size(h.events[0])
+	}
+	if !over() {
+		return false
+	}
+	*h = heldEvents{dropped: len(h.events)}
+	return true
+}

@@ -1,0 +1,71 @@
+package actors
+
+import "log/slog"
+
+// monitorPhase is how far the watch of a binding is, and what is done with its events.
+//
+//	filling -synced-> filled -GetSnapshots-> showing -UnlockBinding-> open
+//	showing -SynchronizationEnded-> filled     (the hook has failed)
+//	showing -ObjectChanged-> flooded -UnlockBinding-> open
+//	flooded -SynchronizationEnded-> filled
+//
+// Events are dropped until a Synchronization run gets the snapshot, which contains them. In showing they are held; in flooded there
+// were too many, so another Synchronization replaces them. In open they become tasks. Each snapshot may become too large:
+//
+//	filling -overflow-> tooLarge     filled -overflow-> tooLarge     open -overflow-> tooLarge
+//	showing -overflow-> tooLarge     flooded -overflow-> tooLarge
+//	tooLarge -watchAgain-> refilling -synced-> filled
+//	refilling -overflow-> tooLarge
+type monitorPhase string
+
+const (
+	filling   monitorPhase = "filling"
+	filled    monitorPhase = "filled"
+	showing   monitorPhase = "showing"
+	flooded   monitorPhase = "flooded"
+	open      monitorPhase = "open"
+	tooLarge  monitorPhase = "tooLarge"
+	refilling monitorPhase = "refilling"
+)
+
+func monitorTransitions(from monitorPhase) []monitorPhase {
+	switch from {
+	case filling, refilling:
+		return []monitorPhase{filled, tooLarge}
+	case filled:
+		return []monitorPhase{showing, tooLarge}
+	case showing:
+		return []monitorPhase{filled, flooded, open, tooLarge}
+	case flooded:
+		return []monitorPhase{filled, open, tooLarge}
+	case open:
+		return []monitorPhase{tooLarge}
+	case tooLarge:
+		return []monitorPhase{refilling}
+	}
+	return nil
+}
+
+// monitorLife is the phase of a monitor.
+type monitorLife struct {
+	log   *slog.Logger
+	phase monitorPhase
+}
+
+// become is the only way to change the phase.
+func (l *monitorLife) become(to monitorPhase) {
+	changePhase(l.log, "monitor", l.phase, to, monitorTransitions(l.phase))
+	l.phase = to
+}
+
+// isFilled: the snapshot was complete once, and was not too large since.
+func (l *monitorLife) isFilled() bool {
+	switch l.phase {
+	case filling, tooLarge, refilling:
+		return false
+	}
+	return true
+}
+
+// isShowing: a Synchronization run shows the snapshot to the hook.
+func (l *monitorLife) isShowing() bool { return l.phase == showing || l.phase == flooded }

@@ -1,0 +1,160 @@
+package actors
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"addon-operator/actors/work"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// A Helm hook may wait for a Job that does not finish soon, or never: its Pod finds no node, or no image. The run goes
+// on, but the main queue does not stand still with it. Under policy isolate the module is parked, as one that fails.
+// Under block the queue sets the task beside and goes on with what may be the cure, and with what has nothing to do with
+// it: deletes, reloads, global hooks, modules before this one, and a newer run of the same one, which replaces it.
+// Modules after it, and the end of a reload, wait.
+
+// toldWait is what was logged and reported of a hook that waits, so that nothing is told twice: a run that takes the
+// place of another one waits for the same Job.
+type toldWait struct {
+	object string
+	since  time.Time
+	states []string
+}
+
+// hookWaits shows what a Helm hook waits for, and lets the queue go on.
+func (o *owner) hookWaits(msg work.HookWaits) {
+	a, ok := o.changing[msg.Task]
+	if !ok || !o.runs.Lives(msg.Task) {
+		return
+	}
+	o.hookWait = msg.Wait
+	if msg.Wait == nil {
+		o.setBeside(a, false)
+		return
+	}
+	w := *msg.Wait
+	if o.toldWait.object != w.Object || !o.toldWait.since.Equal(w.Since) {
+		o.toldWait = toldWait{object: w.Object, since: w.Since}
+	}
+	if !slices.Contains(o.toldWait.states, w.State) {
+		o.toldWait.states = append(o.toldWait.states, w.State)
+		others := "modules after it wait, too"
+		if a.parks {
+			others = "other modules go on"
+		}
+		o.log.Warn("a Helm hook waits", "object", w.Object, "pod", w.Pod, "state", w.State, "message", w.Message, "since", w.Since.Format(time.RFC3339), "until", w.Until.Format(time.RFC3339))
+		o.program.notify(kube.Notice{Warning: true, Reason: "HelmHookWaits", Message: fmt.Sprintf("%s: %s; %s; %s", a.Task, w, w.Times(), others)})
+	}
+	if a.parks {
+		o.park(a)
+		return
+	}
+	o.setBeside(a, true)
+}
+
+// park lets the queue go on without a task that has not ended.
+func (o *owner) park(a assignment) {
+	if !o.parked[a.Task.ID] {
+		o.parked[a.Task.ID] = true
+		ended(o.program, a.Task, a.queue)
+	}
+}
+
+// setBeside says to main that a task waits, or does not any more. Its queue may be a run that runs several modules.
+func (o *owner) setBeside(a assignment, waits bool) {
+	if !o.parked[a.Task.ID] {
+		o.program.Send(o.program.PID(queuePath+messages.MainQueue), messages.LetPass{ID: a.Task.ID, Owner: o.name, Waits: waits})
+	}
+}
+
+// failedWaiting is called when an attempt has failed. One that has only waited too long waits on with the next.
+func (o *owner) failedWaiting(a assignment, at supervisor.Attempt) {
+	if !a.release {
+		return
+	}
+	o.hookWait = nil
+	o.setBeside(a, helm.IsWaiting(at.Err))
+}
+
+// besideTask is a task of a queue whose module waits for a Helm hook.
+type besideTask struct {
+	messages.Task
+	since   time.Time
+	waiting []string // the modules of it that do; none: the queue waits for the task again
+}
+
+// letPass notes that the task in progress, or one that is beside it, waits or does not any more.
+func (q *queue) letPass(msg messages.LetPass) {
+	concerns := func(t messages.Task) bool {
+		group, _ := t.Work.(messages.RunModules)
+		return t.ID == msg.ID || slices.Contains(group.Names, msg.Owner)
+	}
+	if q.current != nil && msg.Waits && concerns(*q.current) {
+		q.beside = append(q.beside, besideTask{Task: *q.current, since: q.since})
+		q.current = nil
+	}
+	for i := range q.beside {
+		b := &q.beside[i]
+		if !concerns(b.Task) {
+			continue
+		}
+		b.waiting = slices.DeleteFunc(slices.Clone(b.waiting), func(name string) bool { return name == msg.Owner })
+		if msg.Waits {
+			b.waiting = append(b.waiting, msg.Owner)
+		}
+	}
+}
+
+// besideDone forgets a task that has ended.
+func (q *queue) besideDone(id string) {
+	q.beside = slices.DeleteFunc(q.beside, func(b besideTask) bool { return b.ID == id })
+}
+
+// nextPending is the place of the task to begin; negative when none may: the first that may go past all that wait for
+// Helm hooks, or for their next attempt.
+func (q *queue) nextPending() int {
+	if q.busy() {
+		return -1
+	}
+	order := q.program.enabledModules()
+	return slices.IndexFunc(q.pending, func(t messages.Task) bool {
+		return !slices.ContainsFunc(q.beside, func(b besideTask) bool { return !b.letsPass(t, order) }) &&
+			!slices.ContainsFunc(q.held, func(h held) bool { return !passes(t, h.Task) })
+	})
+}
+
+// letsPass reports whether a task may begin while this one waits. order are the enabled modules.
+func (b besideTask) letsPass(t messages.Task, order []string) bool {
+	switch w := t.Work.(type) {
+	case messages.DeleteModule, messages.PurgeRelease, messages.ReloadModules, messages.DiscoverModules:
+		return true
+	case messages.FinishReload:
+		return false
+	case messages.RunModules: // those of one order run side by side
+		return slices.ContainsFunc(w.Names, func(name string) bool { return b.letsRun(name, order) })
+	case messages.RunModule:
+		return b.letsRun(t.Owner, order)
+	case messages.RunHook:
+		if t.Owner == messages.GlobalHooks {
+			return w.Binding != hooks.AfterAll
+		}
+	}
+	return t.Owner == messages.GlobalHooks || !slices.Contains(runs(b.Task), t.Owner) && b.letsRun(t.Owner, order)
+}
+
+// letsRun reports whether a module may run: it is this one, whose run takes the place of the one that waits, or it is
+// before this one. A delete is after all of them.
+func (b besideTask) letsRun(name string, order []string) bool {
+	of := runs(b.Task)
+	if len(of) == 0 || slices.Contains(of, name) {
+		return true
+	}
+	at := slices.Index(order, name)
+	return at >= 0 && !slices.ContainsFunc(of, func(waits string) bool { return at > slices.Index(order, waits) })
+}

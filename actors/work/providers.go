@@ -1,0 +1,109 @@
+package work
+
+import (
+	"slices"
+	"strings"
+
+	"addon-operator/actors/decide"
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/helm/charts"
+	"addon-operator/messages"
+	"addon-operator/supervisor"
+)
+
+// A module may fail because the cluster lacks what another module brings: the order of their directories is wrong,
+// or somebody has deleted it. That module runs first then, before whatever waits in the main queue: once
+// for each attempt that fails. It is known which objects the releases have; the charts of modules that
+// have not run are rendered.
+
+// GetReleased asks the healer for the objects of all releases. The answer is [Released].
+type GetReleased struct{}
+
+// Released are the objects of the modules that have run, as [helm.News] reports them. They are not changed.
+type Released struct{ Objects map[string][]helm.Object }
+
+// runProviders makes the modules run that provide what a run has failed for, and returns what to add to its error.
+func (j ModuleJob) runProviders(run *supervisor.Run, err error) string {
+	providers := j.providers(run, err)
+	if len(providers) == 0 {
+		return ""
+	}
+	var names, needs []string
+	for _, p := range providers {
+		t := j.NewTask(p.Module, messages.RunModule{}, messages.By(messages.ByNeed, j.Owner+" needs "+p.Need.String(), j.Task.Cause))
+		t.Urgent = true
+		run.Tell(QueuePath+messages.MainQueue, messages.Enqueue{Queue: messages.MainQueue, Tasks: []messages.Task{t}, Head: true})
+		names, needs = append(names, p.Module), append(needs, p.Need.String())
+	}
+	j.Log.Info("what the module needs is provided by others, which run first", "needs", needs, "providers", names)
+	return "; provided by: " + strings.Join(names, ", ") + " (runs first)"
+}
+
+func (j ModuleJob) providers(run *supervisor.Run, err error) []decide.Provider {
+	needs := needsOf(helm.NeedsOf(err))
+	if len(needs) == 0 {
+		return nil
+	}
+	d, err := supervisor.Ask[Discovery](run, ConvergePath, GetDiscovery{})
+	if err != nil {
+		return nil // it is cancelled
+	}
+	released, err := supervisor.Ask[Released](run, HealerPath, GetReleased{})
+	if err != nil {
+		return nil
+	}
+	provides := map[string][]decide.Object{}
+	for _, m := range d.Tree.Modules {
+		if m.Name == j.Owner || !slices.Contains(d.Before, m.Name) || decide.Maintained(m, d.Maintenance) != "" || !charts.Exists(m.Dir) {
+			continue
+		}
+		objects, ran := released.Objects[m.Name]
+		if !ran {
+			objects = j.rendered(run, m)
+		}
+		for _, o := range objects {
+			provides[m.Name] = append(provides[m.Name], ObjectOf(o))
+		}
+	}
+	providers := decide.Providers(j.Owner, needs, d.Before, provides)
+	slices.Reverse(providers) // each is queued before those that are queued already
+	return providers
+}
+
+// rendered are the objects of a module that has not run; none when its chart cannot be rendered yet.
+func (j ModuleJob) rendered(run *supervisor.Run, m addons.Module) []helm.Object {
+	chart, err := chartOf(run, m, j.Known.Global)
+	if err != nil {
+		return nil
+	}
+	objects, err := j.Releases.Objects(run.Context(), chart)
+	if err != nil {
+		j.Log.Debug("it is not known what a module provides: its chart cannot be rendered", "provider", m.Name, "err", err)
+	}
+	return objects
+}
+
+// ObjectOf is an object of a release as decisions know it.
+func ObjectOf(o helm.Object) decide.Object {
+	return decide.Object{Group: o.GVK.Group, Kind: o.GVK.Kind, Namespace: o.Namespace, Name: o.Name}
+}
+
+func needsOf(lacks helm.Needs) (needs []decide.Need) {
+	for _, k := range lacks.Kinds {
+		needs = append(needs, decide.Need{Group: k.Group, Kind: k.Kind})
+	}
+	for _, r := range lacks.Resources {
+		needs = append(needs, decide.Need{Resource: r.String()})
+	}
+	for _, name := range lacks.Namespaces {
+		needs = append(needs, decide.Need{Namespace: name})
+	}
+	for _, s := range lacks.Services {
+		needs = append(needs, decide.Need{Service: s.String()})
+	}
+	for _, a := range lacks.APIs {
+		needs = append(needs, decide.Need{API: a.Group})
+	}
+	return needs
+}

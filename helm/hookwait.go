@@ -1,0 +1,263 @@
+package helm
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/resource"
+)
+
+const (
+	// patience is how long a Helm hook may run before it counts as waiting. One whose Pod cannot start
+	// counts at once.
+	patience = 10 * time.Second
+	// firstLook is how long a hook runs before its Pods are looked at; most need less than that.
+	firstLook = time.Second
+	// podLook is the pause between two looks at the Pods of a hook.
+	podLook = 2 * time.Second
+	// hookPods is how many Pods of a Job are looked at.
+	hookPods = 20
+	// maxPodMessage bounds what is shown of the message of a Pod.
+	maxPodMessage = 300
+)
+
+// HookWaits is how an operation waits for the Jobs and Pods of Helm hooks.
+type HookWaits struct {
+	// Until is closed when the operation must not wait any longer. What it waits for goes on in the cluster, and
+	// the next operation on the release waits for the same. nil: the wait ends with the operation or its timeout.
+	Until <-chan struct{}
+	// Report is called when a hook has been waiting for a moment, whenever what is known of it changes, and
+	// with nil when the wait is over; never by two goroutines at the same time. Optional.
+	Report func(*HookWait)
+}
+
+// HookWait is a Helm hook that waits, as people see it.
+type HookWait struct {
+	Object  string // the Job or Pod: Kind namespace/name
+	Pod     string // name of the Pod that decides; empty while there is none
+	State   string // one word where Kubernetes has one: Unschedulable, ImagePullBackOff, Running
+	Message string // of the Pod, about its state; may be empty
+	// Since is when the Job or Pod was created, Until when this attempt gives up.
+	Since, Until time.Time
+}
+
+// state is what is known of it, empty for nothing.
+func (w HookWait) state() string {
+	text := w.State
+	if w.Pod != "" {
+		text = "Pod " + w.Pod + " is " + w.State
+	}
+	if w.Message != "" {
+		text += " (" + w.Message + ")"
+	}
+	return text
+}
+
+// waitError ends an operation whose hook has not finished. The Job or Pod is left as it is.
+type waitError struct {
+	wait    HookWait
+	timeout time.Duration // that is over; 0 when the wait was given up
+}
+
+// Error implements error.
+func (e *waitError) Error() string {
+	text := fmt.Sprintf("Helm hook %s did not finish within %s", e.wait.Object, e.timeout)
+	if e.timeout == 0 {
+		text = fmt.Sprintf("the wait for Helm hook %s was interrupted", e.wait.Object)
+	}
+	if e.wait.State != "" {
+		text += ": " + e.wait.state()
+	}
+	return text + "; it is left as it is, and the next attempt goes on waiting for it"
+}
+
+// IsWaiting reports that a Helm hook has not finished yet: nothing is wrong but that it takes so long.
+func IsWaiting(err error) bool {
+	var problem *Error
+	return errors.As(err, &problem) && problem.Kind == Waiting
+}
+
+// bind returns a context that ends with the waiting, too.
+func (w HookWaits) bind(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	if w.Until != nil {
+		go func() {
+			select {
+			case <-w.Until:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+	}
+	return ctx, cancel
+}
+
+// observer looks at the Pods of one hook while it waits, and reports them.
+type observer struct {
+	k     *cluster
+	info  *resource.Info
+	began time.Time
+
+	mu       sync.Mutex
+	object   *unstructured.Unstructured // as its watch has seen it last
+	now      HookWait
+	reported *HookWait
+}
+
+func (k *cluster) observe(info *resource.Info, timeout time.Duration) *observer {
+	now := time.Now()
+	return &observer{k: k, info: info, began: now, now: HookWait{Object: objectOfInfo(info).String(), Since: now, Until: now.Add(timeout)}}
+}
+
+// saw takes over what the watch of the Job or Pod says.
+func (o *observer) saw(u *unstructured.Unstructured) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.object = u
+	if created := u.GetCreationTimestamp(); !created.IsZero() {
+		o.now.Since = created.Time
+	}
+}
+
+// run looks again and again until ctx is done; ended waits for that.
+func (o *observer) run(ctx context.Context, at time.Duration) (ended func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		timer := time.NewTimer(at)
+		defer timer.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-timer.C:
+			}
+			o.look()
+			timer.Reset(podLook)
+		}
+	}()
+	return func() {
+		<-done
+		if o.reported != nil && o.k.op.waits.Report != nil {
+			o.k.op.waits.Report(nil)
+		}
+	}
+}
+
+// look finds out what the hook waits for, and reports news.
+func (o *observer) look() {
+	stuck := o.refresh()
+	now := o.last()
+	if o.k.op.waits.Report == nil || !stuck && time.Since(now.Since) < patience && time.Since(o.began) < patience {
+		return
+	}
+	if o.reported == nil || *o.reported != now {
+		o.reported = &now
+		o.k.op.waits.Report(&now)
+	}
+}
+
+// refresh finds out what the hook waits for.
+func (o *observer) refresh() (stuck bool) {
+	o.mu.Lock()
+	object := o.object
+	o.mu.Unlock()
+	pod, state, message, stuck := o.state(object)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.now.Pod, o.now.State, o.now.Message = pod, state, shortMessage(message, o.k.secrets)
+	return stuck
+}
+
+// last is what was seen last.
+func (o *observer) last() HookWait {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.now
+}
+
+// state says what a hook waits for. stuck: its Pod does not start without help.
+func (o *observer) state(object *unstructured.Unstructured) (pod, state, message string, stuck bool) {
+	if o.info.Mapping.GroupVersionKind.Kind == "Pod" {
+		p := &corev1.Pod{}
+		if object == nil || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, p) != nil {
+			return "", "", "", false
+		}
+		state, message, stuck = podState(p)
+		return "", state, message, stuck
+	}
+	pods, err := o.k.GetPodList(o.info.Namespace, metav1.ListOptions{LabelSelector: "job-name=" + o.info.Name, Limit: hookPods})
+	if apierrors.IsForbidden(err) {
+		return "", "its Pods may not be listed", "", false
+	}
+	if err != nil {
+		o.k.op.debug("the Pods of a Helm hook cannot be listed now: %v", err)
+		last := o.last()
+		return last.Pod, last.State, last.Message, false
+	}
+	return jobState(object, pods.Items)
+}
+
+// jobState says what a Job waits for: its newest Pod that has not ended.
+func jobState(job *unstructured.Unstructured, pods []corev1.Pod) (pod, state, message string, stuck bool) {
+	if job != nil {
+		if suspended, _, _ := unstructured.NestedBool(job.Object, "spec", "suspend"); suspended {
+			return "", "Suspended", "", true
+		}
+	}
+	if len(pods) == 0 {
+		return "", "no Pod yet", "", false
+	}
+	newest := slices.MaxFunc(pods, func(a, b corev1.Pod) int {
+		if ended(a) != ended(b) {
+			return before(ended(a), ended(b))
+		}
+		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+	})
+	state, message, stuck = podState(&newest)
+	return newest.Name, state, message, stuck
+}
+
+func ended(p corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded || p.DeletionTimestamp != nil
+}
+
+// podState is the word for the state of a Pod, as kubectl shows it. stuck: it does not start without help.
+func podState(p *corev1.Pod) (state, message string, stuck bool) {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason != "" {
+			return c.Reason, c.Message, true
+		}
+	}
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		w := c.State.Waiting
+		if w == nil || w.Reason == "" {
+			continue
+		}
+		starts := w.Reason == "ContainerCreating" || w.Reason == "PodInitializing"
+		return w.Reason, w.Message, !starts
+	}
+	if p.Status.Reason != "" {
+		return p.Status.Reason, p.Status.Message, false
+	}
+	return string(p.Status.Phase), p.Status.Message, false
+}
+
+// shortMessage is one line of a message without secrets of the chart.
+func shortMessage(text string, secrets []string) string {
+	text = mask(strings.Join(strings.Fields(text), " "), slices.Clone(secrets))
+	if len(text) > maxPodMessage {
+		text = strings.ToValidUTF8(text[:maxPodMessage], "") + "…"
+	}
+	return text
+}
