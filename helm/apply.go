@@ -18,10 +18,12 @@ import (
 
 // Module is what is installed as a release.
 type Module struct {
-	Name   string         // name of the module, and of its release (H1)
-	Key    string         // key of its section in Values (A6); see H2
-	Dir    string         // of the module; package charts knows where the chart lies in it (A20)
-	Values map[string]any // its section and global, merged and validated; not changed
+	Name string // name of the module, and of its release (H1)
+	Key  string // key of its section in Values (A6); see H2
+	// Namespace of the release, and of its objects that name none; empty is the operator's (H20).
+	Namespace string
+	Dir       string         // of the module; package charts knows where the chart lies in it (A20)
+	Values    map[string]any // its section and global, merged and validated; not changed
 	// Gone are objects that News reported since the last Apply. They are applied
 	// again even when they exist: who brought them back, or took the labels off
 	// them, may have changed more (H13).
@@ -88,7 +90,11 @@ const maxSteps = 100
 // run again and no stuck release is left, but nothing that may already serve or
 // store data is deleted, only what the chart no longer contains.
 func (c *Client) Apply(ctx context.Context, m Module) (Outcome, error) {
-	_, outcome, err := c.applyModule(ctx, m)
+	home, err := c.clientFor(ctx, m)
+	if err != nil {
+		return Outcome{}, err
+	}
+	_, outcome, err := home.applyModule(ctx, m)
 	return outcome, err
 }
 
@@ -161,6 +167,9 @@ type apply struct {
 // is installed over what exists.
 func (a *apply) run() (Outcome, error) {
 	if err := a.check(); err != nil {
+		return Outcome{}, err
+	}
+	if err := a.point(); err != nil {
 		return Outcome{}, err
 	}
 	for range maxSteps {
@@ -323,6 +332,9 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	var healed []Object
 	switch step {
 	case StepInstall:
+		if err := a.createNamespace(); err != nil {
+			return Outcome{}, err
+		}
 		rel, err = a.install(nil)
 	case StepReinstall:
 		rel, err = a.reinstall()

@@ -21,14 +21,22 @@ import (
 // operation left, Uninstall can be called again. Objects whose annotations do not name
 // the release as their owner stay.
 func (c *Client) Uninstall(ctx context.Context, name string, waits HookWaits) (existed bool, err error) {
-	return c.remove(ctx, name, false, waits)
+	home, err := c.clientOf(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	return home.remove(ctx, name, false, waits)
 }
 
 // Purge is Uninstall for a release whose module is gone (G7). No one asked for it, so
 // it trusts the record less: a release that Ours does not know counts as missing, and the
 // Helm hooks of the chart do not run.
 func (c *Client) Purge(ctx context.Context, name string) (existed bool, err error) {
-	return c.remove(ctx, name, true, HookWaits{})
+	home, err := c.clientOf(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	return home.remove(ctx, name, true, HookWaits{})
 }
 
 // remove is Uninstall and Purge.
@@ -44,6 +52,7 @@ func (c *Client) remove(ctx context.Context, name string, purge bool, waits Hook
 		return false, classify(ctx, name, op, err)
 	}
 	if len(state.Revisions) == 0 {
+		c.unpoint(ctx, name)
 		return false, nil
 	}
 	s := op.store(state)
@@ -63,6 +72,8 @@ func (c *Client) remove(ctx context.Context, name string, purge bool, waits Hook
 	c.want(name, nil)
 	if err != nil {
 		c.records.doubt(name)
+	} else {
+		c.unpoint(ctx, name)
 	}
 	return true, classify(ctx, name, op, err)
 }
@@ -78,8 +89,17 @@ func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, er
 		return nil, &Error{Kind: readKind(ctx, err), Err: err}
 	}
 	for _, name := range releases {
-		op := &operation{ctx: ctx, client: c, release: name, log: c.options.Log}
-		is, err := op.store(states[name]).ours()
+		home, err := c.clientOf(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		var is bool
+		if home == c {
+			op := &operation{ctx: ctx, client: c, release: name, log: c.options.Log}
+			is, err = op.store(states[name]).ours()
+		} else {
+			is, err = home.isOurs(ctx, name)
+		}
 		if err != nil {
 			return nil, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
 		}
@@ -92,8 +112,13 @@ func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, er
 
 // ours looks for the marks of an operator: its labels on any revision, because Helm copies
 // them to what a person makes of the release, or the checksum among the values of the
-// newest one (H6). A record that cannot be read has no mark.
+// newest one (H6). A record that cannot be read has no mark. Outside of the operator's namespace only the name of
+// the operator counts.
 func (s *store) ours() (bool, error) {
+	if s.operator != "" {
+		of := func(r Revision) bool { return r.labels[OperatorLabel] == s.operator }
+		return slices.ContainsFunc(s.state.Revisions, of), nil
+	}
 	if s.marked() {
 		return true, nil
 	}

@@ -40,7 +40,11 @@ func (c *Client) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]b
 
 // labels keep on the new revision what decides about the next one.
 func (a *apply) labels() map[string]string {
-	return map[string]string{ChecksumLabel: a.manifest.checksum, InputsLabel: a.manifest.inputs}
+	all := map[string]string{ChecksumLabel: a.manifest.checksum, InputsLabel: a.manifest.inputs}
+	if a.store.operator != "" {
+		all[OperatorLabel] = a.store.operator
+	}
+	return all
 }
 
 // recorded is the checksum of what Helm has rendered for a record. It renders once more than we do: a chart that

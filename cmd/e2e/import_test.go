@@ -195,7 +195,7 @@ func TestImportRelease(t *testing.T) {
 	kind := devclustertest.Kind("Imported")
 	definition := strings.ToLower(kind) + "s.imported.example.com"
 	t.Cleanup(func() { _ = h.tryIn(context.Background(), "delete", "crd", definition) })
-	p := person{house: h, namespace: h.namespace, driver: "secret"}
+	p := h.helm()
 	p.install("plain", plainRelease, "text: mine\nreplicas: 3\nadminPassword: hunter2\n")
 	parent := p.install("parent", parentRelease, "global: {zone: own}\ncache: {enabled: true, word: hello}\nunset: null\nmillion: 1000000\n")
 	p.install("leaves", strings.NewReplacer("KIND", strings.ToLower(kind), "Kind", kind).Replace(crdRelease), "")

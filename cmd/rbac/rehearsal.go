@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/base64"
@@ -48,8 +49,10 @@ func (g *generator) serveHelm(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("helm-extra-labels: %w", err)
 	}
-	g.chart, err = helm.New(helm.Options{Config: stage.RESTConfig(), Namespace: c.Namespace, Labels: labels})
-	return err
+	g.chart = func(namespace string) (*helm.Client, error) {
+		return helm.New(helm.Options{Config: stage.RESTConfig(), Namespace: cmp.Or(namespace, c.Namespace), Labels: labels})
+	}
+	return nil
 }
 
 // review takes the release record out of what Helm wants to store, notes what is looked up,
@@ -57,7 +60,7 @@ func (g *generator) serveHelm(ctx context.Context) error {
 func (g *generator) review(r apiserver.Request) error {
 	switch {
 	case r.Verb == "get" || r.Verb == "list":
-		if !strings.Contains(r.Labels, "owner=helm") { // the records of releases: there are none
+		if !strings.Contains(r.Labels, "owner=") { // the records of releases, and where they lie: there are none
 			g.lookups = append(g.lookups, r)
 		}
 		return nil
