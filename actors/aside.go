@@ -26,19 +26,19 @@ func (q *queue) setAside(msg messages.SetAside) {
 // keepAside sets a task aside.
 func (q *queue) keepAside(ctx actor.Context, t messages.Task) {
 	t.ID = q.program.runs.NewTaskID() // its owner has done the other
-	q.aside = q.program.wait(q.aside, t)
+	q.aside = q.program.mergeIntoWaiting(q.aside, t)
 	ctx.Send(q.program.PID(monitorsPath), messages.AwaitSnapshots{Owner: t.Owner, Hook: t.Hook(), Queue: q.name})
 }
 
-// joinAside lets the tasks at the head of the line join those that were set aside before.
-func (q *queue) joinAside() {
+// mergeAside merges the tasks at the head of the line into those that were set aside before.
+func (q *queue) mergeAside() {
 	for len(q.pending) > 0 {
 		head := q.pending[0]
-		if !slices.ContainsFunc(q.aside, func(t messages.Task) bool { return joinable(t, head) }) {
+		if !slices.ContainsFunc(q.aside, func(t messages.Task) bool { return mergeable(t, head) }) {
 			return
 		}
 		q.pending = slices.Delete(q.pending, 0, 1)
-		q.aside = q.program.wait(q.aside, head)
+		q.aside = q.program.mergeIntoWaiting(q.aside, head)
 	}
 }
 
@@ -54,7 +54,7 @@ func (q *queue) bringBack(msg messages.SnapshotsComplete) {
 			w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), work.IsEvent)
 			t.Work = w
 		}
-		if joins(t) {
+		if carriesTriggers(t) {
 			q.queueBefore(t)
 		}
 	}
@@ -63,11 +63,11 @@ func (q *queue) bringBack(msg messages.SnapshotsComplete) {
 
 // queueBefore adds a task; its triggers are older than those of one that waits for the same hook.
 func (q *queue) queueBefore(t messages.Task) {
-	i := slices.IndexFunc(q.pending, func(waiting messages.Task) bool { return joinable(t, waiting) })
+	i := slices.IndexFunc(q.pending, func(waiting messages.Task) bool { return mergeable(t, waiting) })
 	if i < 0 {
 		q.pending = append(q.pending, t)
 		return
 	}
-	both := q.program.wait([]messages.Task{t}, q.pending[i])
+	both := q.program.mergeIntoWaiting([]messages.Task{t}, q.pending[i])
 	q.pending[i] = both[0]
 }

@@ -56,13 +56,13 @@ func TestBroughtBack(t *testing.T) {
 }
 
 // C17, C40: what comes for a hook joins what was set aside for it before.
-func TestJoinAside(t *testing.T) {
+func TestMergeAside(t *testing.T) {
 	q := &queue{program: newTestProgram(nil)}
 	q.aside = []messages.Task{hookTask("1", triggerOf(hooks.OnKubernetes, "e1"))}
 	other := hookTask("3", triggerOf(hooks.OnKubernetes, "e3"))
 	other.Owner = "b"
 	q.pending = []messages.Task{hookTask("2", triggerOf(hooks.OnKubernetes, "e2")), other}
-	q.joinAside()
+	q.mergeAside()
 	if got := carried(q.aside); len(got) != 1 || got[0] != "h e1/Event,e2/Event" || len(q.pending) != 1 {
 		t.Errorf("set aside %q, in the line %q", got, carried(q.pending))
 	}

@@ -310,7 +310,7 @@ func (c *config) current(ctx actor.Context) currentConfig {
 		if l.store == nil {
 			continue
 		}
-		reading, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
+		reading, cancel := context.WithTimeout(c.program.WriteContext, writeTimeout)
 		content, err := l.store.Read(reading)
 		cancel()
 		if err != nil {

@@ -32,7 +32,7 @@ func (k *kept) keep(ctx actor.Context, p *program, now kube.LastValid) {
 	if p.LastValid == nil || k.waits || k.known && k.values.Equal(now) {
 		return
 	}
-	writing, cancel := context.WithTimeout(p.Writes, keepTimeout)
+	writing, cancel := context.WithTimeout(p.WriteContext, keepTimeout)
 	defer cancel()
 	if err := p.LastValid.Write(writing, now); err != nil {
 		if k.delays == nil {

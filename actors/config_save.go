@@ -68,7 +68,7 @@ func (c *config) write(ctx actor.Context, l *layer, msg messages.SaveConfig, set
 	if err != nil {
 		return messages.ConfigSaved{Err: fmt.Errorf("%s would not be valid: %w", l.name, err)}
 	}
-	writing, cancel := context.WithTimeout(c.program.Writes, writeTimeout)
+	writing, cancel := context.WithTimeout(c.program.WriteContext, writeTimeout)
 	defer cancel()
 	if l == c.secret {
 		msg.Flags = nil // they go into the ConfigMap

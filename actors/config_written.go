@@ -94,7 +94,7 @@ func (w *written) note(configMap *layer) (left kube.ConfigMap, ok bool) {
 	if w.report.standby || configMap.refused != "" || configMap.revision == "" || text == w.noted {
 		return kube.ConfigMap{}, false
 	}
-	writing, cancel := context.WithTimeout(w.report.program.Writes, keepTimeout)
+	writing, cancel := context.WithTimeout(w.report.program.WriteContext, keepTimeout)
 	defer cancel()
 	w.noted = text // also after a failure: the next change writes all
 	left, err := w.report.program.ConfigMap.NoteWritten(writing, text)

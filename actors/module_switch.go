@@ -19,7 +19,7 @@ import (
 // deleted, nothing has happened (E14), and the task is due. Of the ticks of a schedule one is: the reload may be held up for days.
 func (m *module) miss(t messages.Task) {
 	if m.life.phase == view.Suspended && !slices.ContainsFunc(m.missed, func(kept messages.Task) bool { return repeats(t, kept) }) {
-		m.missed = m.program.wait(m.missed, t)
+		m.missed = m.program.mergeIntoWaiting(m.missed, t)
 	}
 }
 

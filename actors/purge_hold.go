@@ -126,7 +126,7 @@ func (c *confirmation) send(ctx actor.Context) {
 
 // remove takes it off the ConfigMap, which it returns.
 func (c *confirmation) remove(value string) (left kube.ConfigMap, ok bool) {
-	writing, cancel := context.WithTimeout(c.report.program.Writes, writeTimeout)
+	writing, cancel := context.WithTimeout(c.report.program.WriteContext, writeTimeout)
 	defer cancel()
 	left, err := c.report.program.ConfigMap.RemoveConfirmation(writing, value)
 	if err != nil {

@@ -87,7 +87,7 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 			q.pending = slices.Insert(q.pending, at, t)
 			continue
 		}
-		q.pending = q.program.wait(q.pending, t)
+		q.pending = q.program.mergeIntoWaiting(q.pending, t)
 	}
 	if msg.Head {
 		q.pending = slices.Concat(first, q.pending)
@@ -158,7 +158,7 @@ const crowd = 20
 func (q *queue) count() (triggers int, many map[string]int) {
 	for _, t := range q.pending {
 		w, ok := t.Work.(messages.RunHook)
-		if !ok || !joins(t) {
+		if !ok || !carriesTriggers(t) {
 			continue
 		}
 		triggers += w.Carried()
@@ -192,7 +192,7 @@ func (q *queue) next(ctx actor.Context) {
 		q.grantTurn(ctx)
 	}
 	if q.current == nil && len(q.held) == 0 {
-		q.joinAside()
+		q.mergeAside()
 	}
 	at := q.nextPending()
 	if at < 0 {

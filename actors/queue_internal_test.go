@@ -105,7 +105,7 @@ func TestWaiting(t *testing.T) {
 			before := fmt.Sprint(c.added)
 			var waiting []messages.Task
 			for _, task := range c.added {
-				waiting = p.wait(waiting, task)
+				waiting = p.mergeIntoWaiting(waiting, task)
 			}
 			if got := line(waiting); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
@@ -122,7 +122,7 @@ func TestWaiting(t *testing.T) {
 func TestWaitingIsLimited(t *testing.T) {
 	p, told := quiet()
 	var waiting []messages.Task
-	add := func(task messages.Task) { waiting = p.wait(waiting, task) }
+	add := func(task messages.Task) { waiting = p.mergeIntoWaiting(waiting, task) }
 	add(event("rare", "dns", "a.sh", "rare"))
 	for i := range maxTriggers - 1 {
 		add(event(fmt.Sprint(i), "dns", "a.sh", "many"))
@@ -173,14 +173,14 @@ func TestWaitingOfProtocolV0(t *testing.T) {
 	p, told := quiet()
 	var waiting []messages.Task
 	for range maxTriggers {
-		waiting = p.wait(waiting, old("v", "a.sh", "x", hooks.Modified))
+		waiting = p.mergeIntoWaiting(waiting, old("v", "a.sh", "x", hooks.Modified))
 	}
-	waiting = p.wait(waiting, old("w", "a.sh", "x", hooks.Deleted))
+	waiting = p.mergeIntoWaiting(waiting, old("w", "a.sh", "x", hooks.Deleted))
 	if w := waiting[0].Work.(messages.RunHook); len(w.Triggers) != 1 || w.Triggers[0].Context.WatchEvent != hooks.Deleted {
 		t.Errorf("got %q", line(waiting))
 	}
 	for i := range maxTriggers {
-		waiting = p.wait(waiting, old("v", "a.sh", fmt.Sprint(i), hooks.Added))
+		waiting = p.mergeIntoWaiting(waiting, old("v", "a.sh", fmt.Sprint(i), hooks.Added))
 	}
 	w := waiting[0].Work.(messages.RunHook)
 	if len(w.Triggers) != maxTriggers || w.Triggers[0].Context.Resource.Name != "0" || len(told.notices) != 1 {
@@ -189,7 +189,7 @@ func TestWaitingOfProtocolV0(t *testing.T) {
 	// A tick that came before them stays, and is no reason to keep them.
 	ticked := []messages.Task{tick("t", "dns", "a.sh", "cron", 0)}
 	for i := range 2 * maxTriggers {
-		ticked = p.wait(ticked, old("v", "a.sh", fmt.Sprint(i), hooks.Added))
+		ticked = p.mergeIntoWaiting(ticked, old("v", "a.sh", fmt.Sprint(i), hooks.Added))
 	}
 	if all := ticked[0].Work.(messages.RunHook).Triggers; len(all) != maxTriggers || all[0].Binding != hooks.OnSchedule || all[1].Context.Resource.Name != fmt.Sprint(maxTriggers+1) {
 		t.Errorf("%d triggers wait behind a tick, want %d", len(all), maxTriggers)
@@ -210,10 +210,10 @@ func TestWaitingCopies(t *testing.T) {
 	w := one.Work.(messages.RunHook)
 	w.Triggers = w.Triggers[:1] // room for more
 	one.Work = w
-	first := p.wait(nil, one)
-	first = p.wait(first, event("2", "dns", "a.sh", "p2"))
-	second := p.wait(nil, one)
-	second = p.wait(second, event("3", "dns", "a.sh", "p3"))
+	first := p.mergeIntoWaiting(nil, one)
+	first = p.mergeIntoWaiting(first, event("2", "dns", "a.sh", "p2"))
+	second := p.mergeIntoWaiting(nil, one)
+	second = p.mergeIntoWaiting(second, event("3", "dns", "a.sh", "p3"))
 	if line(first) != "1 p1 p2" || line(second) != "1 p1 p3" {
 		t.Errorf("got %q and %q", line(first), line(second))
 	}
@@ -226,7 +226,7 @@ func BenchmarkWaiting(b *testing.B) {
 	for b.Loop() {
 		var waiting []messages.Task
 		for range 10_000 {
-			waiting = p.wait(waiting, task)
+			waiting = p.mergeIntoWaiting(waiting, task)
 		}
 	}
 }

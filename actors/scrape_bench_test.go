@@ -65,7 +65,7 @@ func manyModules(b *testing.B, n int) (*actors.Operator, *scenario.Cluster) {
 	memory := scenario.NewCluster(scenario.DefaultVersion, log)
 	operator := actors.New(actors.World{
 		Services: work.Services{
-			Log: log, Hooks: testkit.NewHooks(nil, trace), Releases: testkit.NewReleases(trace), Objects: memory, Writes: b.Context(),
+			Log: log, Hooks: testkit.NewHooks(nil, trace), Releases: testkit.NewReleases(trace), Objects: memory, WriteContext: b.Context(),
 			Dirs: addons.Dirs{Modules: []string{modules}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ConfigMap: memory.ConfigMap,

@@ -154,7 +154,7 @@ func (s *slowedEvents) certain() bool {
 // add reports whether the event has a time of its own, and does not wait with others.
 func (s *slowedEvents) add(p *program, e slowedEvent) (alone bool) {
 	if len(s.list) > 0 && s.list[0].all {
-		s.list[0].join(p, e.task)
+		s.list[0].merge(p, e.task)
 		return false
 	}
 	i := slices.IndexFunc(s.list, func(other slowedEvent) bool { return other.object == e.object })
@@ -166,7 +166,7 @@ func (s *slowedEvents) add(p *program, e slowedEvent) (alone bool) {
 		tasks := s.release(func(slowedEvent) bool { return true })
 		one := slowedEvent{all: true, certain: true, task: tasks[0], due: e.due}
 		for _, t := range tasks[1:] {
-			one.join(p, t)
+			one.merge(p, t)
 		}
 		s.list = []slowedEvent{one}
 	}
@@ -182,9 +182,9 @@ type slowedEvent struct {
 	due     time.Time
 }
 
-func (e *slowedEvent) join(p *program, t messages.Task) {
-	joined := p.wait([]messages.Task{e.task}, t)
-	e.task = joined[0] // both are for the same hook and binding
+func (e *slowedEvent) merge(p *program, t messages.Task) {
+	merged := p.mergeIntoWaiting([]messages.Task{e.task}, t)
+	e.task = merged[0] // both are for the same hook and binding
 }
 
 func (e slowedEvent) size() (n int) {

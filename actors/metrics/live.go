@@ -200,7 +200,8 @@ func (l *live) modules() func(scrape) {
 	succeeded := l.state("module_last_success_timestamp_seconds", "When a run of the module last succeeded.", "module")
 	failed := l.state("module_last_failure_timestamp_seconds", "When a run or the delete of the module last failed.", "module")
 	maintenance := l.state("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
-	parked := l.state("module_parked", "1 while the module is retried outside of the main queue (module failure policy isolate, or an API that it needs does not answer).", "module")
+	parked := l.state("module_parked", "1 while the module is outside of the main queue, because it fails or its Helm hook waits (module failure policy isolate), or an API that it needs does not answer.", "module")
+	hookWaits := l.state("module_helm_hook_waits", "1 while a Helm hook of the module does not finish. Job and state of its Pod are shown by addon-operator module list.", "module")
 	return func(s scrape) {
 		named(s, func(name string, m view.ModuleStatus) {
 			s.emit(info, 1, name, strconv.FormatBool(m.Enabled), strconv.FormatBool(s.Critical))
@@ -212,6 +213,7 @@ func (l *live) modules() func(scrape) {
 				return // I9
 			}
 			s.emit(parked, number(m.Parked), name)
+			s.emit(hookWaits, number(m.Waiting != nil), name)
 			if !m.Succeeded.IsZero() {
 				s.emit(succeeded, unix(m.Succeeded), name)
 			}

@@ -66,7 +66,7 @@ func (e *Engine) Start(begin func(*actors.Operator, context.Context) error) erro
 	}
 	world.Watch = e.Cluster.WatchObjects
 	e.Lifetime, e.End = context.WithCancel(context.Background())
-	world.Writes = e.Lifetime
+	world.WriteContext = e.Lifetime
 	operator := actors.New(world)
 	e.Operator, e.Refused = operator, nil
 	err = e.Cast.Await(func() error { return begin(operator, e.Lifetime) })

@@ -152,14 +152,14 @@ func pick(snapshots messages.Snapshots, names []string) map[string][]hooks.Objec
 	}
 	for _, b := range snapshots.Bindings {
 		if _, wanted := picked[b.Name]; wanted {
-			picked[b.Name] = join(picked[b.Name], b.Objects)
+			picked[b.Name] = concat(picked[b.Name], b.Objects)
 		}
 	}
 	return picked
 }
 
-// join shares the list of a single binding: snapshots can be large.
-func join(a, b []hooks.Object) []hooks.Object {
+// concat shares the list of a single binding: snapshots can be large.
+func concat(a, b []hooks.Object) []hooks.Object {
 	if len(a) == 0 {
 		return b
 	}

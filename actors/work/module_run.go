@@ -191,7 +191,7 @@ func (j ModuleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 	m.Began = func(o helm.Operation) func(error) { return j.operation(run, o) }
 	m.Writes = func(o helm.Object) func(string) { return j.helmWrites(run, o) }
 	m.HookWaits = j.hookWaits(run)
-	outcome, err := j.Releases.Apply(j.Writes, m)
+	outcome, err := j.Releases.Apply(j.WriteContext, m)
 	if err != nil {
 		return outcome, errors.Join(fmt.Errorf("helm: %w%s", err, j.runProviders(run, err)), j.restoreCRDs(run, err))
 	}
@@ -281,7 +281,7 @@ func (j ModuleJob) DeleteModule(run *supervisor.Run) (untouched bool, err error)
 		return true, nil
 	}
 	run.Step("helm uninstall")
-	existed, err := j.Releases.Uninstall(j.Writes, j.Owner, j.hookWaits(run))
+	existed, err := j.Releases.Uninstall(j.WriteContext, j.Owner, j.hookWaits(run))
 	if err != nil {
 		return false, fmt.Errorf("helm uninstall: %w", err)
 	}

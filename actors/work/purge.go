@@ -84,7 +84,7 @@ func (j ReloadJob) Purge(run *supervisor.Run, release string) (purged bool, err 
 		}
 	}
 	run.Step("helm uninstall %s", release)
-	existed, err := j.Releases.Purge(j.Writes, release)
+	existed, err := j.Releases.Purge(j.WriteContext, release)
 	if err != nil {
 		return false, fmt.Errorf("purge release %s: %w", release, err)
 	}

@@ -33,9 +33,9 @@ type Services struct {
 	Metrics *metrics.Metrics
 	// Tracer makes spans of what the operator does; nil for none.
 	Tracer trace.Tracer
-	// Writes is the context of what Helm does. It is done when Helm must stop writing at once: at the
+	// WriteContext is the context of what Helm does. It is done when Helm must stop writing at once: at the
 	// end of the grace period. Cancelling a task does not stop Helm in the middle.
-	Writes context.Context
+	WriteContext context.Context
 	// Dirs are searched again at each reload.
 	Dirs addons.Dirs
 	// IgnoredRelease is never purged: the release that deployed the operator itself (E10, B6).

@@ -211,7 +211,7 @@ func TestPodIsRestricted(t *testing.T) {
 func TestEnvironmentOfThePod(t *testing.T) {
 	for name, values := range map[string]string{
 		"defaults": "",
-		"changed":  "gracePeriodSeconds: 120\noptions: {KUBE_CLIENT_QPS: 7, LOG_NO_TIME: true, ADDON_OPERATOR_MODULE_FAILURE_POLICY: isolate}",
+		"changed":  "gracePeriodSeconds: 120\noptions: {KUBE_CLIENT_QPS: 7, LOG_NO_TIME: true, ADDON_OPERATOR_MODULE_FAILURE_POLICY: block}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := deployment(t, values)
@@ -235,8 +235,11 @@ func TestEnvironmentOfThePod(t *testing.T) {
 			if stop := *d.Spec.Template.Spec.TerminationGracePeriodSeconds; float64(stop) < cfg.GracePeriod.Seconds()+5 {
 				t.Errorf("Kubernetes kills after %d s, the operator needs %s", stop, cfg.GracePeriod)
 			}
-			if name == "changed" && (cfg.KubeQPS != 7 || !cfg.LogNoTime || cfg.FailurePolicy != "isolate") {
+			if name == "changed" && (cfg.KubeQPS != 7 || !cfg.LogNoTime || cfg.FailurePolicy != "block") {
 				t.Errorf("options are lost: %+v", cfg)
+			}
+			if name == "defaults" && cfg.FailurePolicy != "isolate" {
+				t.Errorf("the failure policy is %s: a Helm hook that waits holds the modules after it up", cfg.FailurePolicy)
 			}
 		})
 	}

@@ -208,7 +208,7 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		Services: work.Services{
 			Log: log, Hooks: runner, Releases: releases, Plans: releases, Metrics: metrics, Objects: patcher, JQLibrary: c.JQDirs(),
 			CRDs: actors.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
-			Writes: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
+			WriteContext: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		},
 		Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept,
 		Secret:       valuesSecret{client, c.Namespace, c.SecretName()},

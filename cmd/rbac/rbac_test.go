@@ -120,7 +120,7 @@ func TestRulesOfModules(t *testing.T) {
 		},
 		"the Pods of a hook of Helm": {
 			"-- modules/a/templates/a.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata:\n  name: a\n  annotations: {helm.sh/hook: pre-install}",
-			"addons |  | pods |  | list",
+			"addons |  | pods |  | get,list",
 		},
 		"values decide what is rendered": {
 			"-- modules/a/values.yaml --\na: {kind: Ingress}\n-- modules/a/templates/a.yaml --\napiVersion: networking.k8s.io/v1\nkind: {{ .Values.a.kind }}\nmetadata: {name: a}",

@@ -41,7 +41,7 @@ STATE is one of
     suspended  it was switched off, and the reload that deletes it is on its way
     deleting   its release is being removed
 
-Behind it may stand parked (it fails, and others go on without it), maintenance and drift.
+Behind it may stand parked (it fails or waits, and others go on without it), maintenance and drift.
 A purge of releases without a module directory that waits for a confirmation is shown below the table,
 and with a Lease which replica leads.`,
 		Example: "  addon-operator module list\n  addon-operator module list --watch\n  addon-operator module list -o json | jq -r '.enabledModules[]'",

@@ -18,26 +18,26 @@ const (
 	maxWaiting  = 8 << 20
 )
 
-// joins reports whether a task takes part in joining: only what schedules and Kubernetes
+// carriesTriggers reports whether a task may be merged with others: only what schedules and Kubernetes
 // events trigger does.
-func joins(t messages.Task) bool {
+func carriesTriggers(t messages.Task) bool {
 	w, ok := t.Work.(messages.RunHook)
 	return ok && (w.Binding == hooks.OnSchedule || w.Binding == hooks.OnKubernetes) && w.Carried() > 0
 }
 
-// joinable reports whether two tasks can be one: they are for the same hook of the same owner,
+// mergeable reports whether two tasks can be one: they are for the same hook of the same owner,
 // whatever its file is called, and have the same allowFailure (C43).
-func joinable(a, b messages.Task) bool {
-	return joins(a) && joins(b) && a.Owner == b.Owner && a.Hook() == b.Hook() && a.AllowFailure == b.AllowFailure
+func mergeable(a, b messages.Task) bool {
+	return carriesTriggers(a) && carriesTriggers(b) && a.Owner == b.Owner && a.Hook() == b.Hook() && a.AllowFailure == b.AllowFailure
 }
 
-// wait adds a task to those that wait, or lets one of them, which keeps its place, carry the
+// mergeIntoWaiting adds a task to those that wait, or lets one of them, which keeps its place, carry the
 // triggers of it as well.
-func (p *program) wait(waiting []messages.Task, t messages.Task) []messages.Task {
+func (p *program) mergeIntoWaiting(waiting []messages.Task, t messages.Task) []messages.Task {
 	w, _ := t.Work.(messages.RunHook)
-	i := slices.IndexFunc(waiting, func(other messages.Task) bool { return joinable(other, t) })
+	i := slices.IndexFunc(waiting, func(other messages.Task) bool { return mergeable(other, t) })
 	if i < 0 {
-		if joins(t) {
+		if carriesTriggers(t) {
 			w.Triggers = slices.Clip(w.Triggers) // the first append copies: others know this message
 			t.Work = w
 		}
@@ -76,7 +76,7 @@ func withTrigger(w messages.RunHook, t messages.Trigger) messages.RunHook {
 // a run of its own (C20); rest goes on waiting then.
 func firstRun(t messages.Task) (now, rest messages.Task, more bool) {
 	w, _ := t.Work.(messages.RunHook)
-	if !joins(t) || len(w.Triggers) < 2 || w.Triggers[0].Context.Type != "" {
+	if !carriesTriggers(t) || len(w.Triggers) < 2 || w.Triggers[0].Context.Type != "" {
 		return t, messages.Task{}, false
 	}
 	now, rest = t, t
