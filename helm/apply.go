@@ -54,6 +54,9 @@ const (
 	Installed Action = "installed"
 	Upgraded  Action = "upgraded"
 	Skipped   Action = "skipped"
+	// Adopted is a release of Helm that is as the module wants it: its newest record got our labels, and nothing else
+	// was written.
+	Adopted Action = "adopted"
 )
 
 // Outcome is what Apply did and why.
@@ -156,6 +159,7 @@ type apply struct {
 	heals    bool             // only objects are put back: the hooks of the chart do not run
 	broken   *release.Release // the revision that failed before this operation; nil for none
 	store    *store           // over the state; the state is store.state
+	adoption
 }
 
 // run takes steps until the release is as it should be. A corrupted record is
@@ -169,18 +173,17 @@ func (a *apply) run() (Outcome, error) {
 		return Outcome{}, err
 	}
 	for range maxSteps {
-		if err := a.readLegacyChecksum(); err != nil {
+		if err := a.readOthers(); err != nil {
 			return Outcome{}, err
 		}
 		step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
-		step, reason = insist(step, reason, a.module.Drifted)
+		step, reason = insist(step, reason+a.differs, a.module.Drifted)
 		step, reason, err := a.goOn(step, reason)
 		if err != nil {
 			return Outcome{}, err
 		}
 		if step == StepSkip {
-			last, _ := a.store.state.Last()
-			return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
+			return a.skip(reason)
 		}
 		if a.unequal() {
 			if outcome, held := a.hold(); held {
@@ -484,27 +487,4 @@ func (a *apply) drop(c *corruptedError) (err error) {
 		return nil
 	}
 	return err
-}
-
-// readLegacyChecksum understands the checksum of older operators, which counted the tests
-// of the chart, or kept it in the values of the release (H6).
-func (a *apply) readLegacyChecksum() error {
-	last, ok := a.store.state.Last()
-	if ok && last.Checksum == a.manifest.former {
-		a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = a.manifest.checksum })
-	}
-	if !ok || last.Status != release.StatusDeployed || last.labels[ChecksumLabel] != "" {
-		return nil
-	}
-	rel, err := a.store.body(last)
-	var corrupted *corruptedError
-	if errors.As(err, &corrupted) {
-		return nil // the upgrade that follows drops it
-	}
-	if err != nil {
-		return err
-	}
-	sum, _ := rel.Config[legacyChecksumKey].(string)
-	a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = sum })
-	return nil
 }

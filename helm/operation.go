@@ -40,7 +40,9 @@ type operation struct {
 	merge3 bool
 	// unmarked leaves MarkLabel out, which the objects may lack.
 	unmarked bool
-	waits    HookWaits
+	// unlabelled leaves Options.Labels out.
+	unlabelled bool
+	waits      HookWaits
 }
 
 func (c *Client) begin(ctx context.Context, name string) (*operation, error) {

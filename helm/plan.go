@@ -111,6 +111,8 @@ func (a *apply) dryRunUpgrade() (settled bool, err error) {
 	if step, _ := Decide(a.store.state, a.manifest.checksum, nil); step != StepSkip {
 		return false, nil
 	}
+	last, _ := a.store.state.Last()
+	a.unlabelled = last.adopted()
 	_, err = a.take(StepUpgrade, "")
 	return true, err
 }

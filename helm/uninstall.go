@@ -119,10 +119,8 @@ func (s *store) ours() (bool, error) {
 		of := func(r Revision) bool { return r.labels[OperatorLabel] == s.operator }
 		return slices.ContainsFunc(s.state.Revisions, of), nil
 	}
-	for _, r := range s.state.Revisions {
-		if r.labels[ChecksumLabel] != "" || r.labels[revisionLabel] != "" {
-			return true, nil
-		}
+	if s.marked() {
+		return true, nil
 	}
 	last, ok := s.state.Last()
 	if !ok {
@@ -138,6 +136,11 @@ func (s *store) ours() (bool, error) {
 	}
 	_, ok = rel.Config[legacyChecksumKey]
 	return ok, nil
+}
+
+// marked reports whether a revision has our labels.
+func (s *store) marked() bool {
+	return slices.ContainsFunc(s.state.Revisions, func(r Revision) bool { return r.labels[ChecksumLabel] != "" || r.labels[revisionLabel] != "" })
 }
 
 // uninstall deletes the objects of the newest revision, and what older ones left.
