@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/action"
-	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/storage/driver"
 
@@ -113,11 +112,8 @@ func (c *Client) applyModule(ctx context.Context, m Module) (*apply, Outcome, er
 	return a, outcome, classify(ctx, m.Name, a.operation, err)
 }
 
-// prepare checks, loads and renders.
+// prepare loads, renders and checks.
 func (c *Client) prepare(ctx context.Context, m Module) (*apply, error) {
-	if err := chartutil.ValidateReleaseName(m.Name); err != nil {
-		return nil, problem(Invalid, m.Name, "the name of the module cannot be a release name: %w; use at most 53 characters a-z, 0-9 and '-'", err)
-	}
 	if m.Values == nil {
 		m.Values = map[string]any{}
 	}

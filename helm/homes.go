@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 
+	"helm.sh/helm/v3/pkg/chartutil"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -175,9 +176,12 @@ func (c *Client) clientOf(ctx context.Context, release string) (*Client, error) 
 	return c.in(at)
 }
 
-// clientFor returns the client of the namespace that a module names. Its release must not lie elsewhere: the
+// clientFor returns the client of the namespace that a module names, whose name must be one of a release. Its release must not lie elsewhere: the
 // objects there would stay, or be deleted and lose their data, and nobody has asked for either.
 func (c *Client) clientFor(ctx context.Context, m Module) (*Client, error) {
+	if err := chartutil.ValidateReleaseName(m.Name); err != nil {
+		return nil, problem(Invalid, m.Name, "the name of the module cannot be a release name: %w; use at most 53 characters a-z, 0-9 and '-'", err)
+	}
 	fail := func(err error) error { return &Error{Kind: readKind(ctx, err), Release: m.Name, Err: err} }
 	if err := c.readPointers(ctx, false); err != nil {
 		return nil, fail(err)
