@@ -116,12 +116,12 @@ func (a *apply) objectsAs(rel *release.Release) (objectSet, error) {
 		return nil, err
 	}
 	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
-	sorted, err := sortFiles(files)
+	found, err := sortFiles(files)
 	if err != nil {
 		return nil, err
 	}
-	texts := textsOf(sorted.hooks)
-	for _, m := range sorted.manifests {
+	texts := textsOf(found.hooks)
+	for _, m := range found.manifests {
 		texts = append(texts, m.Content)
 	}
 	return objectsIn(texts...)
