@@ -90,6 +90,7 @@ func loadFiles(ctx context.Context, w World) (*boot, error) {
 	for _, warning := range tree.Warnings {
 		w.Log.Warn(warning)
 	}
+	w.Place(tree.Modules)
 	b := &boot{tree: tree, sections: map[string]*values.Section{}}
 	var errs []error
 	if b.globalHooks, err = work.LoadHooks(ctx, w.Hooks, tree.Global.HooksDir, "", tree.Global.Dir, hooks.Global, w.Log); err != nil {

@@ -47,7 +47,7 @@ func (o *Operator) helmModule(ctx context.Context, name string) (helm.Module, er
 		return helm.Module{}, err
 	}
 	merged, _ := got.Known.Values()
-	return helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged}, nil
+	return plan.HelmModule(m, merged), nil
 }
 
 func askFor[Answer any](ctx context.Context, o *Operator, path string, question any) (Answer, error) {

@@ -18,10 +18,12 @@ import (
 
 // Module is what is installed as a release.
 type Module struct {
-	Name   string         // name of the module, and of its release (H1)
-	Key    string         // key of its section in Values (A6); see H2
-	Dir    string         // of the module; package charts knows where the chart lies in it (A20)
-	Values map[string]any // its section and global, merged and validated; not changed
+	Name string // name of the module, and of its release (H1)
+	Key  string // key of its section in Values (A6); see H2
+	// Namespace of the release, and of its objects that name none; empty is the operator's (H20).
+	Namespace string
+	Dir       string         // of the module; package charts knows where the chart lies in it (A20)
+	Values    map[string]any // its section and global, merged and validated; not changed
 	// Gone are objects that News reported since the last Apply. They are applied
 	// again even when they exist: who brought them back, or took the labels off
 	// them, may have changed more (H13).
@@ -52,6 +54,9 @@ const (
 	Installed Action = "installed"
 	Upgraded  Action = "upgraded"
 	Skipped   Action = "skipped"
+	// Adopted is a release of Helm that is as the module wants it: its newest record got our labels, and nothing else
+	// was written.
+	Adopted Action = "adopted"
 )
 
 // Outcome is what Apply did and why.
@@ -85,7 +90,11 @@ const maxSteps = 100
 // run again and no stuck release is left, but nothing that may already serve or
 // store data is deleted, only what the chart no longer contains.
 func (c *Client) Apply(ctx context.Context, m Module) (Outcome, error) {
-	_, outcome, err := c.applyModule(ctx, m)
+	home, err := c.clientFor(ctx, m)
+	if err != nil {
+		return Outcome{}, err
+	}
+	_, outcome, err := home.applyModule(ctx, m)
 	return outcome, err
 }
 
@@ -150,6 +159,7 @@ type apply struct {
 	heals    bool             // only objects are put back: the hooks of the chart do not run
 	broken   *release.Release // the revision that failed before this operation; nil for none
 	store    *store           // over the state; the state is store.state
+	adoption
 }
 
 // run takes steps until the release is as it should be. A corrupted record is
@@ -159,19 +169,21 @@ func (a *apply) run() (Outcome, error) {
 	if err := a.check(); err != nil {
 		return Outcome{}, err
 	}
+	if err := a.point(); err != nil {
+		return Outcome{}, err
+	}
 	for range maxSteps {
-		if err := a.readLegacyChecksum(); err != nil {
+		if err := a.readOthers(); err != nil {
 			return Outcome{}, err
 		}
 		step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
-		step, reason = insist(step, reason, a.module.Drifted)
+		step, reason = insist(step, reason+a.differs, a.module.Drifted)
 		step, reason, err := a.goOn(step, reason)
 		if err != nil {
 			return Outcome{}, err
 		}
 		if step == StepSkip {
-			last, _ := a.store.state.Last()
-			return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
+			return a.skip(reason)
 		}
 		if a.unequal() {
 			if outcome, held := a.hold(); held {
@@ -320,6 +332,9 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	var healed []Object
 	switch step {
 	case StepInstall:
+		if err := a.createNamespace(); err != nil {
+			return Outcome{}, err
+		}
 		rel, err = a.install(nil)
 	case StepReinstall:
 		rel, err = a.reinstall()
@@ -472,27 +487,4 @@ func (a *apply) drop(c *corruptedError) (err error) {
 		return nil
 	}
 	return err
-}
-
-// readLegacyChecksum understands the checksum of older operators, which counted the tests
-// of the chart, or kept it in the values of the release (H6).
-func (a *apply) readLegacyChecksum() error {
-	last, ok := a.store.state.Last()
-	if ok && last.Checksum == a.manifest.former {
-		a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = a.manifest.checksum })
-	}
-	if !ok || last.Status != release.StatusDeployed || last.labels[ChecksumLabel] != "" {
-		return nil
-	}
-	rel, err := a.store.body(last)
-	var corrupted *corruptedError
-	if errors.As(err, &corrupted) {
-		return nil // the upgrade that follows drops it
-	}
-	if err != nil {
-		return err
-	}
-	sum, _ := rel.Config[legacyChecksumKey].(string)
-	a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = sum })
-	return nil
 }

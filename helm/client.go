@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +24,7 @@ const defaultTimeout = 5 * time.Minute
 // Options configure a Client. Config and Namespace are required.
 type Options struct {
 	Config     *rest.Config      // how to reach the API server; its rate limit is not used, Helm's requests are sequential
-	Namespace  string            // namespace of all releases, and of objects that name none (H1)
+	Namespace  string            // of the operator, its releases, and their objects that name none (H1); modules may name another one
 	Driver     Driver            // where the records of releases are; empty means Secrets
 	HistoryMax int               // revisions kept for each release (H7); 0 keeps all
 	Timeout    time.Duration     // limit of one Helm hook (H7); 0 means 5 minutes
@@ -50,7 +51,8 @@ type Client struct {
 	renders   renders
 	repeats   repeats
 	build     string // of the operator
-	locks     locks
+	locks     *locks
+	homes     *homes  // other namespaces of releases
 	dry       *dryRun // nil, except in a client that changes nothing
 }
 
@@ -77,7 +79,7 @@ func New(o Options) (*Client, error) {
 	if next == nil {
 		next = http.DefaultTransport
 	}
-	c := &Client{options: o, transport: limitTransport{next}, charts: &charts.Cache{}, build: buildOf()}
+	c := &Client{options: o, transport: limitTransport{next}, charts: &charts.Cache{}, build: buildOf(), locks: &locks{}, homes: &homes{root: o.Namespace}}
 	c.base = &rest.Config{
 		Host:           address.String(),
 		UserAgent:      o.Config.UserAgent,
@@ -123,14 +125,20 @@ func protobuf(cfg *rest.Config) *rest.Config {
 	return cfg
 }
 
-// Releases lists the names of all releases in the namespace, sorted, whatever
-// their status and whoever has installed them: see Ours.
+// Releases lists the names of all releases in the operator's namespace, sorted, whatever their status and
+// whoever has installed them: see Ours. Of those in other namespaces it lists what belongs to modules (H20).
 func (c *Client) Releases(ctx context.Context) ([]string, error) {
 	states, err := c.records.readAll(ctx)
 	if err != nil {
 		return nil, &Error{Kind: readKind(ctx, err), Err: err}
 	}
-	return sortedKeys(states), nil
+	elsewhere, err := c.away(ctx)
+	if err != nil {
+		return nil, &Error{Kind: readKind(ctx, err), Err: err}
+	}
+	all := append(sortedKeys(states), elsewhere...)
+	slices.Sort(all)
+	return slices.Compact(all), nil
 }
 
 // ResetDiscovery says that the kinds of the API server have changed: CRDs were

@@ -128,7 +128,9 @@ func (k *cluster) info(o *unstructured.Unstructured) (*resource.Info, error) {
 	} else if o.GetNamespace() == "" {
 		o.SetNamespace(k.op.client.options.Namespace)
 	}
-	addLabels(o, k.op.client.options.Labels)
+	if !k.op.unlabelled {
+		addLabels(o, k.op.client.options.Labels)
+	}
 	return &resource.Info{Client: client, Mapping: m, Namespace: o.GetNamespace(), Name: o.GetName(), Object: o}, nil
 }
 

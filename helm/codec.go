@@ -94,16 +94,8 @@ func checkManifests(rel *release.Release) error {
 
 // decodeRelease reads a record; older ones may not be compressed.
 func decodeRelease(data []byte) (*release.Release, error) {
-	raw, err := base64.StdEncoding.AppendDecode(nil, data)
+	raw, err := unpackRecord(data)
 	if err != nil {
-		return nil, fmt.Errorf("decode base64: %w", err)
-	}
-	if bytes.HasPrefix(raw, []byte{0x1f, 0x8b, 0x08}) {
-		if raw, err = gunzip(raw); err != nil {
-			return nil, fmt.Errorf("unpack: %w", err)
-		}
-	}
-	if err := checkRecord(raw); err != nil {
 		return nil, err
 	}
 	rel := &release.Release{}
@@ -117,6 +109,20 @@ func decodeRelease(data []byte) (*release.Release, error) {
 		return nil, err
 	}
 	return rel, nil
+}
+
+// unpackRecord gives the JSON of a record.
+func unpackRecord(data []byte) ([]byte, error) {
+	raw, err := base64.StdEncoding.AppendDecode(nil, data)
+	if err != nil {
+		return nil, fmt.Errorf("decode base64: %w", err)
+	}
+	if bytes.HasPrefix(raw, []byte{0x1f, 0x8b, 0x08}) {
+		if raw, err = gunzip(raw); err != nil {
+			return nil, fmt.Errorf("unpack: %w", err)
+		}
+	}
+	return raw, checkRecord(raw)
 }
 
 func gunzip(packed []byte) ([]byte, error) {

@@ -24,7 +24,8 @@
 // they are, recordwatch.go what others do to records, driver.go in which kind of object they are,
 // codec.go how a record is packed, transport.go and reads.go the connection of one walk, wait.go and recreate.go what
 // Helm does otherwise, unstable.go and repeats.go charts that render by chance, errors.go
-// and observe.go what callers learn, warned.go what the API server warns of, webhooks.go whose webhook has failed, foreign.go charts of others, show.go, plan.go and dryrun.go what would
+// and observe.go what callers learn, record.go what a record says, warned.go what the API server warns of, webhooks.go whose webhook has failed,
+// foreign.go charts of others, adopt.go releases of others, show.go, plan.go and dryrun.go what would
 // happen.
 //
 // The packages below know no releases: charts reads directories, fetch gets charts of others, manifest what was

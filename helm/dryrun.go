@@ -28,7 +28,7 @@ type dryRun struct {
 // memory of this one. It shares what is expensive: connections, discovery, charts.
 func (c *Client) dryRun(ctx context.Context) (*Client, error) {
 	r := &dryRun{Objects: dryrun.New(c.transport)}
-	s := &Client{options: c.options, base: c.base, transport: r, kinds: c.kinds, charts: c.charts, build: c.build, dry: r}
+	s := &Client{options: c.options, base: c.base, transport: r, kinds: c.kinds, charts: c.charts, build: c.build, locks: &locks{}, homes: c.homes, dry: r}
 	s.options.Log, s.options.Watcher = slog.New(slog.DiscardHandler), nil
 	s.records = c.records.copied(ctx)
 	if c.options.Presence != nil {

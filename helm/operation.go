@@ -40,7 +40,9 @@ type operation struct {
 	merge3 bool
 	// unmarked leaves MarkLabel out, which the objects may lack.
 	unmarked bool
-	waits    HookWaits
+	// unlabelled leaves Options.Labels out.
+	unlabelled bool
+	waits      HookWaits
 }
 
 func (c *Client) begin(ctx context.Context, name string) (*operation, error) {
@@ -104,12 +106,17 @@ func (op *operation) secrets() []string {
 
 // store makes the storage driver over the state that was just read.
 func (op *operation) store(state State) *store {
+	operator := ""
+	if !op.client.isRoot() {
+		operator = op.client.homes.root
+	}
 	return &store{
-		ctx:     context.WithoutCancel(op.ctx),
-		objects: op.client.objects,
-		records: op.client.records,
-		encoder: &op.client.encoder,
-		log:     op.log, historyMax: op.client.options.HistoryMax,
+		operator: operator,
+		ctx:      context.WithoutCancel(op.ctx),
+		objects:  op.client.objects,
+		records:  op.client.records,
+		encoder:  &op.client.encoder,
+		log:      op.log, historyMax: op.client.options.HistoryMax,
 		state:  state,
 		bodies: map[string]*release.Release{},
 	}

@@ -33,7 +33,11 @@ const Uninstalled Action = "uninstalled"
 // error is the one that Apply would meet, as far as it can be known before; what
 // was found until then is returned with it.
 func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
-	trial, err := c.dryRun(ctx)
+	home, err := c.clientFor(ctx, m)
+	if err != nil {
+		return Plan{}, err
+	}
+	trial, err := home.dryRun(ctx)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -53,7 +57,11 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 
 // PlanRemoval returns what Uninstall, or Purge, would do now.
 func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan, error) {
-	trial, err := c.dryRun(ctx)
+	home, err := c.clientOf(ctx, name)
+	if err != nil {
+		return Plan{}, err
+	}
+	trial, err := home.dryRun(ctx)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -71,7 +79,11 @@ func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan
 // none of its business. known is false when an Apply is due anyway, whose changes
 // would not be drift.
 func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, known bool, err error) {
-	trial, err := c.dryRun(ctx)
+	home, err := c.clientFor(ctx, m)
+	if err != nil {
+		return nil, false, err
+	}
+	trial, err := home.dryRun(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -99,6 +111,8 @@ func (a *apply) dryRunUpgrade() (settled bool, err error) {
 	if step, _ := Decide(a.store.state, a.manifest.checksum, nil); step != StepSkip {
 		return false, nil
 	}
+	last, _ := a.store.state.Last()
+	a.unlabelled = last.adopted()
 	_, err = a.take(StepUpgrade, "")
 	return true, err
 }

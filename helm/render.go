@@ -121,6 +121,11 @@ func (c *Client) renderAnew(op *operation, m Module, ch *charts.Chart) (r *rende
 // checksum would change at each upgrade. What each template printed is in the result,
 // by name.
 func (c *Client) renderFiles(op *operation, m Module, ch *charts.Chart, lookup *lookupClients) (map[string]string, error) {
+	return c.renderAs(op, m, ch, lookup, chartutil.ReleaseOptions{Revision: 1, IsUpgrade: true})
+}
+
+// renderAs renders for a revision, of which the caller says the number and how it comes about.
+func (c *Client) renderAs(op *operation, m Module, ch *charts.Chart, lookup *lookupClients, release chartutil.ReleaseOptions) (map[string]string, error) {
 	use := ch.Copy()
 	if v := use.Metadata.KubeVersion; v != "" && !chartutil.IsCompatibleRange(v, op.capabilities.KubeVersion.String()) {
 		return nil, fmt.Errorf("the chart requires Kubernetes %s (kubeVersion in Chart.yaml), the cluster has %s", v, op.capabilities.KubeVersion.String())
@@ -128,7 +133,7 @@ func (c *Client) renderFiles(op *operation, m Module, ch *charts.Chart, lookup *
 	if err := chartutil.ProcessDependenciesWithMerge(use, m.Values); err != nil {
 		return nil, fmt.Errorf("dependencies of the chart: %w", err)
 	}
-	release := chartutil.ReleaseOptions{Name: m.Name, Namespace: c.options.Namespace, Revision: 1, IsUpgrade: true}
+	release.Name, release.Namespace = m.Name, c.options.Namespace
 	values, err := valuesFor(m, ch, use, release, op.capabilities)
 	if err != nil {
 		return nil, err

@@ -227,6 +227,7 @@ func ranOnce(events ...release.HookEvent) func(*release.Hook) bool {
 // goOn lets an operation that did not wait for the end of a hook be gone on with, when the same manifest, or one from
 // the same inputs, is wanted (H14).
 func (a *apply) goOn(step Step, reason string) (Step, string, error) {
+	a.keeps = nil
 	last, ok := a.store.state.Last()
 	if !ok || !a.manifest.hooks {
 		return step, reason, nil

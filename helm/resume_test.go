@@ -169,6 +169,21 @@ func TestHookIsWaitedForAgain(t *testing.T) {
 	f.apply(m, Skipped, 2)
 }
 
+// H6, H14: a chart that renders differently each time is waited for as well, and is not taken for installed.
+func TestHookOfAnUnstableChartIsWaitedForAgain(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "waits", jobHooks+"-- templates/random.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: random}\ndata: {text: {{ randAlphaNum 9 }}}\n").with("arg", "one")
+	f.interrupted(m, "job")
+	job := f.job("job")
+	f.restart()
+	f.finishes(m, "job")
+	f.wantRevisions("waits", "1 deployed")
+	if f.job("job").UID != job.UID {
+		t.Error("the hook has run again")
+	}
+	f.apply(m, Skipped, 1)
+}
+
 // H14: the Job ends while nobody waits: with success the operation goes on, with a failure its hooks run again.
 func TestHookEndsWhileNobodyWaits(t *testing.T) {
 	f := start(t)
@@ -223,6 +238,7 @@ func TestHealRunsNoHooks(t *testing.T) {
 	f.finishes(m, "job")
 	job, before := f.job("job"), f.account("before")
 	f.deleteConfigMap("config")
+	f.caughtUp()
 	if plan, err := f.client.Plan(t.Context(), m); err != nil || len(plan.Hooks) > 0 || plan.Action != Upgraded {
 		t.Errorf("plan: %+v, %v; want an upgrade without hooks", plan, err)
 	}

@@ -27,6 +27,10 @@ type Document struct {
 // document that cannot be read is among them with its error; an error of Show
 // says that there is no text at all.
 func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
+	c, err := c.in(m.Namespace)
+	if err != nil {
+		return nil, err
+	}
 	op, err := c.begin(ctx, m.Name)
 	if err != nil {
 		return nil, err
@@ -103,6 +107,9 @@ func document(source, text string) Document {
 // Deployed returns what the deployed revision of a release was rendered to, without the
 // hooks of its chart. There is none while the first install has not succeeded.
 func (c *Client) Deployed(ctx context.Context, name string) (objects []map[string]any, revision int, err error) {
+	if c, err = c.clientOf(ctx, name); err != nil {
+		return nil, 0, err
+	}
 	op, err := c.begin(ctx, name)
 	if err != nil {
 		return nil, 0, err

@@ -59,6 +59,7 @@ type store struct {
 	state   State
 	bodies  map[string]*release.Release // by name of the secret
 
+	operator   string                        // whose records they are, where those of other operators may lie; else empty
 	historyMax int                           // revisions kept; 0 keeps all
 	checksum   func(*release.Release) string // of a new revision, where it is known only then; or nil
 	replaces   *Revision                     // the next revision is this one again; nil: a new one

@@ -21,14 +21,22 @@ import (
 // operation left, Uninstall can be called again. Objects whose annotations do not name
 // the release as their owner stay.
 func (c *Client) Uninstall(ctx context.Context, name string, waits HookWaits) (existed bool, err error) {
-	return c.remove(ctx, name, false, waits)
+	home, err := c.clientOf(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	return home.remove(ctx, name, false, waits)
 }
 
 // Purge is Uninstall for a release whose module is gone (G7). No one asked for it, so
 // it trusts the record less: a release that Ours does not know counts as missing, and the
 // Helm hooks of the chart do not run.
 func (c *Client) Purge(ctx context.Context, name string) (existed bool, err error) {
-	return c.remove(ctx, name, true, HookWaits{})
+	home, err := c.clientOf(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	return home.remove(ctx, name, true, HookWaits{})
 }
 
 // remove is Uninstall and Purge.
@@ -44,6 +52,7 @@ func (c *Client) remove(ctx context.Context, name string, purge bool, waits Hook
 		return false, classify(ctx, name, op, err)
 	}
 	if len(state.Revisions) == 0 {
+		c.unpoint(ctx, name)
 		return false, nil
 	}
 	s := op.store(state)
@@ -63,6 +72,8 @@ func (c *Client) remove(ctx context.Context, name string, purge bool, waits Hook
 	c.want(name, nil)
 	if err != nil {
 		c.records.doubt(name)
+	} else {
+		c.unpoint(ctx, name)
 	}
 	return true, classify(ctx, name, op, err)
 }
@@ -78,8 +89,17 @@ func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, er
 		return nil, &Error{Kind: readKind(ctx, err), Err: err}
 	}
 	for _, name := range releases {
-		op := &operation{ctx: ctx, client: c, release: name, log: c.options.Log}
-		is, err := op.store(states[name]).ours()
+		home, err := c.clientOf(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		var is bool
+		if home == c {
+			op := &operation{ctx: ctx, client: c, release: name, log: c.options.Log}
+			is, err = op.store(states[name]).ours()
+		} else {
+			is, err = home.isOurs(ctx, name)
+		}
 		if err != nil {
 			return nil, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
 		}
@@ -92,12 +112,15 @@ func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, er
 
 // ours looks for the marks of an operator: its labels on any revision, because Helm copies
 // them to what a person makes of the release, or the checksum among the values of the
-// newest one (H6). A record that cannot be read has no mark.
+// newest one (H6). A record that cannot be read has no mark. Outside of the operator's namespace only the name of
+// the operator counts.
 func (s *store) ours() (bool, error) {
-	for _, r := range s.state.Revisions {
-		if r.labels[ChecksumLabel] != "" || r.labels[revisionLabel] != "" {
-			return true, nil
-		}
+	if s.operator != "" {
+		of := func(r Revision) bool { return r.labels[OperatorLabel] == s.operator }
+		return slices.ContainsFunc(s.state.Revisions, of), nil
+	}
+	if s.marked() {
+		return true, nil
 	}
 	last, ok := s.state.Last()
 	if !ok {
@@ -113,6 +136,11 @@ func (s *store) ours() (bool, error) {
 	}
 	_, ok = rel.Config[legacyChecksumKey]
 	return ok, nil
+}
+
+// marked reports whether a revision has our labels.
+func (s *store) marked() bool {
+	return slices.ContainsFunc(s.state.Revisions, func(r Revision) bool { return r.labels[ChecksumLabel] != "" || r.labels[revisionLabel] != "" })
 }
 
 // uninstall deletes the objects of the newest revision, and what older ones left.

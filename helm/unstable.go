@@ -40,7 +40,11 @@ func (c *Client) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]b
 
 // labels keep on the new revision what decides about the next one.
 func (a *apply) labels() map[string]string {
-	return map[string]string{ChecksumLabel: a.manifest.checksum, InputsLabel: a.manifest.inputs}
+	all := map[string]string{ChecksumLabel: a.manifest.checksum, InputsLabel: a.manifest.inputs}
+	if a.store.operator != "" {
+		all[OperatorLabel] = a.store.operator
+	}
+	return all
 }
 
 // recorded is the checksum of what Helm has rendered for a record. It renders once more than we do: a chart that
@@ -64,10 +68,11 @@ func buildOf() string {
 	return ""
 }
 
-// unequal reports an upgrade whose only reason is that the same inputs gave another manifest.
+// unequal reports an upgrade whose only reason is that the same inputs gave another manifest. A revision that has
+// failed, or whose Helm hook waits, is another reason.
 func (a *apply) unequal() bool {
 	last, ok := a.store.state.Last()
-	return ok && last.Checksum != "" && last.Checksum != a.manifest.checksum && last.labels[InputsLabel] == a.manifest.inputs &&
+	return ok && last.Status == release.StatusDeployed && last.Checksum != "" && last.Checksum != a.manifest.checksum && last.labels[InputsLabel] == a.manifest.inputs &&
 		len(a.absent) == 0 && len(a.module.Drifted) == 0
 }
 

@@ -69,18 +69,34 @@ func (c *Client) Watch(ctx context.Context, news News) {
 	if c.options.Watcher == nil {
 		return
 	}
-	c.records.watch(news.Changed, c.locks.busy)
-	c.options.Watcher.WatchMetadata(ctx, c.options.Driver.Resource(), c.options.Namespace, labels.Set{"owner": "helm"}.String(), c.records)
+	c.watchRecords(ctx, news)
+	c.homes.mu.Lock()
+	c.homes.begin = func(home *Client) { home.watchRecords(ctx, news) }
+	for _, home := range c.homes.clients {
+		home.watchRecords(ctx, news)
+	}
+	c.homes.mu.Unlock()
 	c.kinds.Watch(c.options.Watcher.WatchKinds(ctx))
 	if c.options.Presence == nil {
 		return
 	}
 	ours := func(m *metav1.PartialObjectMetadata) bool { // other namespaces have releases of others
-		return m.Annotations[ownerNamespace] == c.options.Namespace && m.Annotations[ownerName] != ""
+		return m.Annotations[ownerName] != "" && c.homes.has(m.Annotations[ownerNamespace])
 	}
 	c.options.Presence.Start(ctx, managedByHelm, ours, func(kind schema.GroupKind, name types.NamespacedName) {
 		news.Gone(Object{GVK: kind.WithVersion(""), Namespace: name.Namespace, Name: name.Name})
 	})
+}
+
+// watchRecords begins to watch the records of the client's namespace.
+func (c *Client) watchRecords(ctx context.Context, news News) {
+	changed := func(release string) {
+		if c.homes.of(release) == c.options.Namespace { // another release may have the name elsewhere
+			news.Changed(release)
+		}
+	}
+	c.records.watch(changed, c.locks.busy)
+	c.options.Watcher.WatchMetadata(ctx, c.options.Driver.Resource(), c.options.Namespace, labels.Set{"owner": "helm"}.String(), c.records)
 }
 
 // Present reports whether an object of News is there, as far as the watches

@@ -58,6 +58,9 @@ func NewReleases(trace *scenario.Trace) *Releases {
 	}
 }
 
+// Place implements work.Releases: here a name is enough.
+func (r *Releases) Place(map[string]string) {}
+
 func (r *Releases) begin(ctx context.Context, name string) error {
 	r.mu.Lock()
 	d := r.faults.Lasts(scenario.FaultOfHelm+name) + r.jitter.next(scenario.FaultOfHelm+name)

@@ -236,8 +236,13 @@ func (p *planner) planRun(ctx context.Context, step *view.ModulePlan, m addons.M
 	if !p.validForHelm(step, values.GlobalKey, p.globalUnknown) || !p.validForHelm(step, m.Key, step.HookValues == view.HookValuesUnknown) {
 		return
 	}
-	would, err := p.Helm.Plan(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: p.merged(m)})
+	would, err := p.Helm.Plan(ctx, HelmModule(m, p.merged(m)))
 	p.describe(step, would, err)
+}
+
+// HelmModule is a module as package helm gets it, with its merged values.
+func HelmModule(m addons.Module, merged map[string]any) helm.Module {
+	return helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Namespace: m.File.Namespace, Values: merged}
 }
 
 // bringsCRDs reports whether a module, or a subchart that its values enable, has definitions.

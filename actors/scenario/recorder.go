@@ -220,6 +220,9 @@ func (r *recorder) Purge(ctx context.Context, release string) (bool, error) {
 	return r.releases.Purge(ctx, release)
 }
 
+// Place implements work.Releases.
+func (r *recorder) Place(namespaces map[string]string) { r.releases.Place(namespaces) }
+
 // Ours implements work.Releases.
 func (r *recorder) Ours(ctx context.Context, releases []string) ([]string, error) {
 	defer r.action()()

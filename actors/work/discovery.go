@@ -6,6 +6,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"addon-operator/actors/decide"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
@@ -138,7 +139,7 @@ func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Sectio
 		if !of(m.Name) || decide.Maintained(m, d.Maintenance) != "" {
 			continue
 		}
-		chart := helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
+		chart := plan.HelmModule(m, nil)
 		if charts.HasSubcharts(m.Dir) { // which of them are enabled is a matter of values
 			var err error
 			if chart, err = chartOf(run, m, global); err != nil {
@@ -159,7 +160,7 @@ func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Sectio
 
 // chartOf is a module as Helm gets it, with its values now.
 func chartOf(run *supervisor.Run, m addons.Module, global *values.Section) (chart helm.Module, err error) {
-	chart = helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
+	chart = plan.HelmModule(m, nil)
 	own, err := supervisor.Ask[messages.Values](run, OwnerPath(m.Name), messages.GetValues{})
 	if err != nil {
 		return chart, err

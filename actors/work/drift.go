@@ -3,7 +3,7 @@ package work
 import (
 	"fmt"
 
-	"addon-operator/helm"
+	"addon-operator/actors/plan"
 	"addon-operator/helm/dryrun"
 	"addon-operator/supervisor"
 )
@@ -18,7 +18,7 @@ type DriftFound struct {
 func (j ModuleJob) SeekDrift(run *supervisor.Run) (DriftFound, error) {
 	run.Step("look for drift")
 	merged, _ := j.Known.Values()
-	changes, known, err := j.Plans.Drift(run.Context(), helm.Module{Name: j.Module.Name, Key: j.Module.Key, Dir: j.Module.Dir, Values: merged})
+	changes, known, err := j.Plans.Drift(run.Context(), plan.HelmModule(j.Module, merged))
 	if err != nil {
 		return DriftFound{}, fmt.Errorf("look for drift: %w", err)
 	}

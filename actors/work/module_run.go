@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
@@ -176,7 +177,7 @@ func (j ModuleJob) ownCRDs(run *supervisor.Run) error {
 		return nil
 	}
 	merged, _ := j.Known.Values()
-	m := helm.Module{Name: j.Owner, Key: j.Module.Key, Dir: j.Module.Dir, Values: merged}
+	m := plan.HelmModule(j.Module, merged)
 	if j.Known.CRDsDue {
 		return j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
 	}
@@ -186,12 +187,12 @@ func (j ModuleJob) ownCRDs(run *supervisor.Run) error {
 // apply runs Helm, and says to the healer which objects the release has.
 func (j ModuleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 	merged, _ := j.Known.Values()
-	outcome, err := j.Releases.Apply(j.WriteContext, helm.Module{
-		Name: j.Owner, Key: j.Module.Key, Dir: j.Module.Dir, Values: merged, Gone: j.Known.Gone, Drifted: j.Known.Drifted,
-		Began:     func(o helm.Operation) func(error) { return j.operation(run, o) },
-		Writes:    func(o helm.Object) func(string) { return j.helmWrites(run, o) },
-		HookWaits: j.hookWaits(run),
-	})
+	m := plan.HelmModule(j.Module, merged)
+	m.Gone, m.Drifted = j.Known.Gone, j.Known.Drifted
+	m.Began = func(o helm.Operation) func(error) { return j.operation(run, o) }
+	m.Writes = func(o helm.Object) func(string) { return j.helmWrites(run, o) }
+	m.HookWaits = j.hookWaits(run)
+	outcome, err := j.Releases.Apply(j.WriteContext, m)
 	if err != nil {
 		return outcome, errors.Join(fmt.Errorf("helm: %w%s", err, j.runProviders(run, err)), j.restoreCRDs(run, err))
 	}

@@ -54,7 +54,7 @@ func (g *generator) objects(ctx context.Context, m addons.Module, record string)
 		if err := yaml.Unmarshal(document, &o); err != nil {
 			return fmt.Errorf("%s: %w", why, err)
 		}
-		namespace, err := g.object(ctx, o, why)
+		namespace, err := g.object(ctx, o, cmp.Or(m.File.Namespace, g.config.Namespace), why)
 		switch {
 		case err != nil:
 			return fmt.Errorf("%s: %w", why, err)
@@ -71,19 +71,19 @@ func (g *generator) objects(ctx context.Context, m addons.Module, record string)
 		}
 	}
 	for _, o := range bindings {
-		g.bind(o, made, why)
+		g.bind(o, made, cmp.Or(m.File.Namespace, g.config.Namespace), why)
 	}
 	return nil
 }
 
-// object adds what Helm does with one object, and returns its namespace.
-func (g *generator) object(ctx context.Context, o object, why string) (namespace string, err error) {
+// object adds what Helm does with one object of a release in the namespace home, and returns its namespace.
+func (g *generator) object(ctx context.Context, o object, home, why string) (namespace string, err error) {
 	found, namespaced, err := g.kinds.FindKind(ctx, o.APIVersion, o.Kind)
 	if err != nil {
 		return "", g.unknown(o.APIVersion, o.Kind)
 	}
 	if namespaced {
-		namespace = cmp.Or(o.Metadata.Namespace, g.config.Namespace)
+		namespace = cmp.Or(o.Metadata.Namespace, home)
 	}
 	g.demands = append(g.demands, demand{namespace, found.GroupResource(), "", allVerbs(), why})
 	if g.options.watch {
@@ -100,13 +100,13 @@ func (g *generator) object(ctx context.Context, o object, why string) (namespace
 
 // bind adds the right to hand out a role that the chart itself does not make: its rules
 // are not known here.
-func (g *generator) bind(o object, made map[rbacv1.RoleRef]bool, why string) {
+func (g *generator) bind(o object, made map[rbacv1.RoleRef]bool, home, why string) {
 	if made[o.RoleRef] {
 		return
 	}
 	d := demand{"", schema.GroupResource{Group: rbacv1.GroupName, Resource: "clusterroles"}, o.RoleRef.Name, []string{"bind"}, fmt.Sprintf("%s binds %s %s", why, o.RoleRef.Kind, o.RoleRef.Name)}
 	if o.RoleRef.Kind == "Role" {
-		d.resource.Resource, d.namespace = "roles", cmp.Or(o.Metadata.Namespace, g.config.Namespace)
+		d.resource.Resource, d.namespace = "roles", cmp.Or(o.Metadata.Namespace, home)
 	}
 	g.demands = append(g.demands, d)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
@@ -72,7 +73,8 @@ type generator struct {
 
 	cluster kube.Discovery // with the kinds that modules bring
 	kinds   *kube.Client   // resolves words by what it serves
-	chart   *helm.Client   // applies charts to an API server in memory that has its kinds
+	// chart applies charts to an API server in memory that has its kinds, as releases of a namespace; empty is the operator's.
+	chart func(namespace string) (*helm.Client, error)
 
 	record  string              // the last release record; "": none
 	lookups []apiserver.Request // objects that the last chart asked for
@@ -203,12 +205,17 @@ func (g *generator) module(ctx context.Context, m addons.Module) error {
 	if !charts.Exists(m.Dir) {
 		return nil
 	}
+	g.demands = append(g.demands, namespaceDemands(g.config, m)...)
+	client, err := g.chart(m.File.Namespace)
+	if err != nil {
+		return err
+	}
 	layers, err := g.layers(m)
 	if err != nil {
 		return err
 	}
 	for _, merged := range layers {
-		_, err := g.chart.Apply(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged})
+		_, err := client.Apply(ctx, plan.HelmModule(m, merged))
 		record, lookups := g.record, g.lookups
 		g.record, g.lookups = "", nil
 		if record == "" {

@@ -1,6 +1,7 @@
 package rbac
 
 import (
+	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/base64"
@@ -13,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
@@ -67,8 +69,10 @@ func (g *generator) serve() (err error) {
 	if err != nil {
 		return fmt.Errorf("helm-extra-labels: %w", err)
 	}
-	g.chart, err = helm.New(helm.Options{Config: stage.RESTConfig(), Namespace: g.config.Namespace, Labels: labels})
-	return err
+	g.chart = func(namespace string) (*helm.Client, error) {
+		return helm.New(helm.Options{Config: stage.RESTConfig(), Namespace: cmp.Or(namespace, g.config.Namespace), Labels: labels})
+	}
+	return nil
 }
 
 // templateKinds adds the kinds whose definitions templates make: the objects of them may be those of any module. more reports
@@ -82,8 +86,12 @@ func (g *generator) templateKinds(ctx context.Context) (more bool, err error) {
 		if err != nil {
 			return false, err
 		}
+		client, err := g.chart(m.File.Namespace)
+		if err != nil {
+			return false, err
+		}
 		for _, merged := range layers {
-			documents, err := g.chart.Show(ctx, helm.Module{Name: m.Name, Key: m.Key, Dir: m.Dir, Values: merged})
+			documents, err := client.Show(ctx, plan.HelmModule(m, merged))
 			if err != nil {
 				break // module says so
 			}
@@ -124,7 +132,7 @@ func (g *generator) addKinds(o map[string]any) (added bool) {
 func (g *generator) review(r apiserver.Request) error {
 	switch {
 	case r.Verb == "get" || r.Verb == "list":
-		if !strings.Contains(r.Labels, "owner=helm") { // the records of releases: there are none
+		if !strings.Contains(r.Labels, "owner=") { // the records of releases, and where they lie: there are none
 			g.lookups = append(g.lookups, r)
 		}
 		return nil

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 
+	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/kube"
 )
@@ -71,6 +72,21 @@ func baseDemands(c *cli.Config) []demand {
 		own("coordination.k8s.io", "leases", "the lease of the one that acts, when there is none", "create"),
 		{"", schema.GroupResource{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, "", readVerbs(), "to hear of new kinds"},
 		{"", schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}, "", readVerbs(), "to hear of new kinds"},
+	}
+}
+
+// namespaceDemands is what a module with a namespace of its own needs: the records of its release there, and that the namespace
+// is created.
+func namespaceDemands(c *cli.Config, m addons.Module) []demand {
+	namespace := m.File.Namespace
+	if namespace == "" || namespace == c.Namespace {
+		return nil
+	}
+	all := schema.GroupResource{Resource: "namespaces"}
+	return []demand{
+		{namespace, c.HelmDriver.Resource().GroupResource(), "", allVerbs(), "the records of the release of module " + m.Name},
+		{"", all, namespace, []string{"get"}, "the namespace of module " + m.Name},
+		{"", all, "", []string{"create"}, "the namespace of module " + m.Name + ", when there is none"},
 	}
 }
 

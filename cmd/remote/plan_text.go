@@ -76,7 +76,11 @@ func writePlan(w io.Writer, f view.Plan, source string, colored bool) error {
 func (t *planText) module(m view.ModulePlan) {
 	sign, color := mark(m.Step)
 	step, reason := m.Step, ""
-	if step == view.StepRun {
+	switch {
+	case step != view.StepRun:
+	case m.Release == view.Adopted:
+		step = "adopt"
+	default:
 		step = "upgrade"
 	}
 	if m.Reason != "" && (m.Step == view.StepStart || m.Step == view.StepRun) {
@@ -129,6 +133,9 @@ func (t *planText) summary(f view.Plan) {
 		return
 	}
 	t.line("", "Modules: %d to start, %d to upgrade, %d to stop, %d to purge, %d kept, %d unchanged.", s.Start, s.Upgrade, s.Stop, s.Purge, s.Keep, s.Unchanged)
+	if s.Adopt > 0 {
+		t.line("", "Modules whose release would be taken over as it is: %d.", s.Adopt)
+	}
 	t.line("", "Objects: %d to create, %d to change, %d to delete.", s.Create, s.Change, s.Delete)
 	if s.Unknown > 0 {
 		t.line(yellow, "Modules whose release cannot be foretold: %d.", s.Unknown)

@@ -101,6 +101,9 @@ func moduleTable(w io.Writer, body []byte) error {
 		}
 		if m.Release > 0 {
 			release = fmt.Sprint(m.Release)
+			if m.Namespace != "" {
+				release += " in " + m.Namespace
+			}
 		}
 		if m.LastRun != nil {
 			ran = ago(m.LastRun.Began)

@@ -69,6 +69,9 @@ func describeRun(out io.Writer, name string, s view.ModuleStatus) {
 	if release == "" {
 		release = "not finished"
 	}
+	if s.Namespace != "" {
+		release = "in namespace " + s.Namespace + ": " + release
+	}
 	fmt.Fprintf(out, "module %s: %s\nlast run began %s (%s)\nrelease: %s\n", name, s.Phase, s.LastRun.Began.Format(time.RFC3339), ago(s.LastRun.Began), release)
 	for i, cause := range s.LastRun.Causes {
 		fmt.Fprintf(out, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause)

@@ -31,14 +31,17 @@ const (
 	StepKeep  = "keep"  // would be stopped or purged, but is under maintenance (H15), or held back (P1)
 )
 
+// Adopted is ModulePlan.Release of a module that takes over what Helm has installed, without a revision.
+const Adopted = "adopted"
+
 // ModulePlan is what would be done with one module, or with one release.
 type ModulePlan struct {
 	Module string `json:"module"`
 	Step   string `json:"step"`
 	// Why names who has enabled or disabled it.
 	Why string `json:"why"`
-	// Release is what Helm would do (installed, upgraded, skipped, uninstalled), and Reason
-	// why; both are empty without a chart.
+	// Release is what Helm would do (installed, upgraded, adopted, skipped, uninstalled), and
+	// Reason why; both are empty without a chart.
 	Release string `json:"release,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	// HookValues: values that hooks set are "unknown", because its hooks have not run;
@@ -78,6 +81,7 @@ type PlanSummary struct {
 	Stop      int `json:"stop"`
 	Purge     int `json:"purge"`
 	Keep      int `json:"keep"`
+	Adopt     int `json:"adopt"` // modules that take over a release of Helm as it is; they may be among those to start
 	Unchanged int `json:"unchanged"`
 	Failing   int `json:"failing"`
 	Unknown   int `json:"unknown"`
@@ -113,6 +117,9 @@ func (p *Plan) Count() {
 		if m.Unknown != "" {
 			s.Unknown++
 		}
+		if m.Release == Adopted {
+			s.Adopt++
+		}
 		switch {
 		case m.Step == StepStart:
 			s.Start++
@@ -123,6 +130,7 @@ func (p *Plan) Count() {
 		case m.Step == StepKeep:
 			s.Keep++
 		case m.Unknown != "":
+		case m.Release == Adopted:
 		case m.Touches():
 			s.Upgrade++
 		case m.Error == "":

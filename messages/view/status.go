@@ -118,6 +118,8 @@ type ModuleStatus struct {
 	Hooks int `json:"hooks"`
 	// Release is the revision of the last Helm action, 0 for none.
 	Release int `json:"releaseRevision,omitempty"`
+	// Namespace of the release, empty for that of the operator (H20).
+	Namespace string `json:"namespace,omitempty"`
 	// Values is the beginning of the checksum of the merged values.
 	Values  string        `json:"valuesChecksum"`
 	Failing []FailingTask `json:"failing,omitempty"`

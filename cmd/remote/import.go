@@ -1,0 +1,259 @@
+package remote
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"addon-operator/addons"
+	"addon-operator/cmd/bring"
+	"addon-operator/cmd/cli"
+	"addon-operator/helm"
+	"addon-operator/helm/fetch"
+	"addon-operator/kube"
+	"addon-operator/messages/view"
+	"addon-operator/values"
+)
+
+// importing is one run of 'import release'.
+type importing struct {
+	config    *cli.Config
+	planner   Planner
+	namespace string // of the release
+	chart     string // where the chart is, when the record is not enough
+	order     int    // of the module; 0 is behind the others
+	dryRun    bool
+
+	name, key string
+	root      string // of modules
+	base      string // name of the module's directory
+	record    helm.Record
+	given     map[string]any // to Helm, as values.yaml says it
+}
+
+// Import groups what takes over from others.
+func Import(c *cli.Config, planner Planner) *cobra.Command {
+	cmd := cli.Group("import", "Make modules of what is in the cluster")
+	i := &importing{config: c, planner: planner}
+	release := &cobra.Command{
+		Use: "release NAME", Short: "Make a module of a release that 'helm install' has made",
+		Long: `Reads the newest record of a Helm release and writes a module that has its chart in chart/, the
+values that were given to Helm in values.yaml, and its namespace in module.yaml. Nothing is written
+to the cluster. What the first run of the module would do is planned and printed: as a rule nothing,
+because it renders what Helm has installed. The operator then puts its labels on the record.
+
+Helm puts no subcharts into a record. A chart that has some must be given with --chart, in the same
+version. Comments of Chart.yaml and values.yaml are in the chart only, too.`,
+		Example: "  addon-operator import release podinfo --namespace web --modules-dir ./modules\n" +
+			"  addon-operator import release loki --namespace logs --chart grafana/loki --dry-run",
+		Args: cli.OneArg("the name of one release, as 'helm list' shows it"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			i.name = args[0]
+			return i.run(cmd)
+		},
+	}
+	flags := release.Flags()
+	flags.StringVarP(&i.namespace, "namespace", "n", "", "namespace of the release; without one, that of the operator (ADDON_OPERATOR_NAMESPACE)")
+	flags.StringVar(&i.chart, "chart", "", "the chart of the release, for one with subcharts: a directory, an archive, oci://…, or REPO/CHART")
+	flags.IntVar(&i.order, "order", 0, "number of the module, by which modules run in order; without one, behind all others")
+	flags.BoolVar(&i.dryRun, "dry-run", false, "write no module: only print what would be written, and what its first run would do")
+	cmd.AddCommand(release)
+	return cmd
+}
+
+func (i *importing) run(cmd *cobra.Command) error {
+	if i.namespace == "" {
+		i.namespace = i.config.Namespace
+	}
+	if i.namespace == "" {
+		return cli.Usagef("import release needs the namespace of the release: --namespace")
+	}
+	if err := i.place(); err != nil {
+		return err
+	}
+	if err := i.read(cmd.Context()); err != nil {
+		return err
+	}
+	tmp, err := os.MkdirTemp(i.root, ".import-") // modules do not begin with a dot; a rename within a directory is one step
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	defer os.RemoveAll(tmp)
+	dir := filepath.Join(tmp, i.base)
+	files, err := i.write(cmd.Context(), dir)
+	if err != nil {
+		return err
+	}
+	first, why := i.plan(cmd, tmp)
+	if !i.dryRun {
+		if err := os.Rename(dir, filepath.Join(i.root, i.base)); err != nil {
+			return fmt.Errorf("import: %w", err)
+		}
+	}
+	_, err = io.WriteString(cmd.OutOrStdout(), i.report(files, first, why))
+	return err
+}
+
+// place finds out where the module is written, and refuses a name that a module cannot have or has.
+func (i *importing) place() (err error) {
+	if i.key, err = values.Key(i.name); err != nil {
+		return fmt.Errorf("release %s cannot become a module, because a module has the name of its release, and no command of Helm renames one: %w", i.name, err)
+	}
+	if i.order < 0 {
+		return cli.Usagef("order must be 0 or more, not %d", i.order)
+	}
+	if len(i.config.Dirs.Modules) == 0 {
+		return cli.Usagef("import release needs a directory to write to: --modules-dir")
+	}
+	i.root = i.config.Dirs.Modules[0]
+	tree, err := addons.Load(i.config.Dirs)
+	if _, problem := os.Stat(i.root); problem != nil {
+		return fmt.Errorf("import: %w", errors.Join(err, problem))
+	}
+	highest := 0
+	for _, m := range slices.Concat(tree.Modules, tree.Broken) { // what is wrong in others is theirs
+		if m.Name == i.name {
+			return fmt.Errorf("there is a module %s already, in %s; remove it, or leave the release to it", i.name, m.Dir)
+		}
+		highest = max(highest, m.Order)
+	}
+	const step = 10 // leaves room between modules
+	if i.order == 0 {
+		i.order = (highest/step + 1) * step
+	}
+	i.base = fmt.Sprintf("%03d-%s", i.order, i.name)
+	return nil
+}
+
+// read reads the record and refuses a release that cannot be taken over.
+func (i *importing) read(ctx context.Context) error {
+	c := i.config
+	client, err := kube.Connect(kube.Options{
+		Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer, QPS: float32(c.KubeQPS), Burst: c.KubeBurst, UserAgent: "addon-operator/" + c.Version,
+	})
+	if err != nil {
+		return err
+	}
+	releases, err := helm.New(helm.Options{Config: client.RESTConfig(), Namespace: i.namespace, Driver: c.HelmDriver})
+	if err != nil {
+		return err
+	}
+	i.record, err = releases.Record(ctx, i.name)
+	var missing *helm.NoReleaseError
+	switch {
+	case errors.As(err, &missing):
+		return fmt.Errorf("%w; --namespace and HELM_DRIVER say where records are", err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("%w; who imports a release must be allowed to list and get %s in its namespace, and so must the operator later", err, c.HelmDriver.Resource().Resource)
+	case err != nil:
+		return err
+	case i.record.Ours:
+		return fmt.Errorf("release %s in namespace %s is managed by an addon-operator already, as its labels say; its module is where that operator has it from", i.name, i.namespace)
+	case i.name == c.HelmIgnoreRelease && i.namespace == c.Namespace:
+		return fmt.Errorf("release %s is that of the operator itself (HELM_IGNORE_RELEASE); it cannot be a module of its own", i.name)
+	}
+	return i.checkStatus()
+}
+
+// checkStatus refuses every status but deployed: the operator would repair what another one says, and write.
+func (i *importing) checkStatus() error {
+	r := i.record
+	hint := "bring it to an end with Helm first"
+	switch {
+	case r.Status == "deployed":
+		return nil
+	case strings.HasPrefix(r.Status, "pending"), r.Status == "uninstalling":
+		hint = "either Helm works on it now, then wait; or Helm was interrupted, then bring it to an end with 'helm rollback', 'helm upgrade' or 'helm uninstall' first"
+	case r.Status == "failed":
+		hint = "its newest revision has failed; repair it with 'helm rollback' or 'helm upgrade' first, so that it is known what is deployed"
+	case r.Status == "uninstalled":
+		hint = "it was uninstalled, and only its history was kept: there is nothing to take over"
+	}
+	return fmt.Errorf("release %s in namespace %s, revision %d, has the status %s: %s", i.name, i.namespace, r.Revision, r.Status, hint)
+}
+
+// write writes the module and returns its files, relative to it.
+func (i *importing) write(ctx context.Context, dir string) (files []string, err error) {
+	source, err := i.writeChart(ctx, filepath.Join(dir, "chart"))
+	if err != nil {
+		return nil, err
+	}
+	module := bring.ModuleFile(source, i.namespace)
+	section, err := values.ParseYAML(i.record.Values)
+	if err != nil {
+		return nil, fmt.Errorf("values of release %s: %w", i.name, err)
+	}
+	i.given = map[string]any{i.key: section}
+	given, err := values.YAML(i.given)
+	if err != nil {
+		return nil, err
+	}
+	text := fmt.Sprintf("# The values that were given to Helm for release %s, revision %d.\n%s: true\n%s", i.name, i.record.Revision, values.FlagKey(i.key), given)
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "module.yaml"), []byte(module), 0o644), os.WriteFile(filepath.Join(dir, "values.yaml"), []byte(text), 0o644)); err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err == nil && !entry.IsDir() {
+			relative, _ := filepath.Rel(dir, path) // it is below
+			files = append(files, filepath.ToSlash(relative))
+		}
+		return err
+	})
+	return files, err
+}
+
+// writeChart writes the chart of the release: from its record, or from where the user says that it is.
+func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Origin, err error) {
+	r := i.record
+	if i.chart == "" && len(r.Absent) > 0 {
+		return source, fmt.Errorf("the chart %s %s has subcharts (%s), and Helm puts none into the record of a release; say where the chart is: --chart DIRECTORY, ARCHIVE, oci://… or REPO/CHART",
+			r.Chart, r.Version, strings.Join(r.Absent, ", "))
+	}
+	if i.chart == "" {
+		return fetch.Origin{Name: r.Chart, Version: r.Version}, r.WriteChart(dir)
+	}
+	got, err := fetch.Get(ctx, fetch.Request{Ref: i.chart, Version: r.Version}, dir)
+	if err != nil {
+		return source, fmt.Errorf("release %s was made with the chart %s %s: %w", i.name, r.Chart, r.Version, err)
+	}
+	if got.Name != r.Chart || got.Version != r.Version {
+		return source, fmt.Errorf("the release was made with the chart %s %s, and --chart is %s; take over what is deployed first, and upgrade it then", r.Chart, r.Version, got.Origin)
+	}
+	return got.Origin, nil
+}
+
+// plan tells what the first run of the module does, which lies below a directory of its own so far. why says why
+// that is not known.
+func (i *importing) plan(cmd *cobra.Command, root string) (found *view.ModulePlan, why string) {
+	c := *i.config
+	c.Dirs.Modules = append(slices.Clone(c.Dirs.Modules), root)
+	if c.Namespace == "" {
+		return nil, "the namespace of the operator is not known; set ADDON_OPERATOR_NAMESPACE"
+	}
+	if _, err := os.Stat(c.Dirs.Global); err != nil && !c.Given("global-hooks-dir") {
+		c.Dirs.Global = root // without hooks
+	}
+	plan, err := i.planner(cmd.Context(), &c, cli.Log(cmd, slog.LevelError), view.PlanRequest{})
+	switch {
+	case err != nil:
+		return nil, err.Error()
+	case plan.Refused != "":
+		return nil, "the ConfigMap in the cluster is refused: " + plan.Refused
+	}
+	for _, m := range plan.Modules {
+		if m.Module == i.name && m.Step != view.StepPurge {
+			return &m, ""
+		}
+	}
+	return nil, fmt.Sprintf("the module would be off: something above its values.yaml says %s: false, or an enabled script does", values.FlagKey(i.key))
+}

@@ -1,0 +1,311 @@
+package helm
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/release"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/helm/manifest"
+)
+
+// A release that a person made with Helm has no checksum of ours. When its newest record is what the
+// module would be rendered to, there is nothing to do but to put our labels on that record: another
+// revision would restart what deploys by the revision, run the hooks of the chart again, and give
+// passwords and certificates that the chart makes by chance new values.
+
+// adoptedLabel holds the revision that was taken over. Objects of it have the labels that Helm gave
+// them: ours come with the next revision, and are no drift until then.
+const adoptedLabel = "moduleAdopted"
+
+// adopted reports whether the objects of a revision lack our labels.
+func (r Revision) adopted() bool { return r.labels[adoptedLabel] == r.labels["version"] }
+
+// adoption is what recognise has found out.
+type adoption struct {
+	adopts  bool   // the newest revision is not ours, and equal to what the module renders
+	differs string // the end of a sentence: where it differs from that; or empty
+}
+
+// readOthers understands the newest revision when somebody else has made it: an older operator, or Helm.
+func (a *apply) readOthers() error {
+	if err := a.readLegacyChecksum(); err != nil {
+		return err
+	}
+	return a.recognise()
+}
+
+// skip ends an operation that has nothing to do, but for the labels of what is taken over.
+func (a *apply) skip(reason string) (Outcome, error) {
+	if a.adopts {
+		return a.adopt()
+	}
+	last, _ := a.store.state.Last()
+	return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
+}
+
+// recognise looks whether the newest revision, which is deployed and not ours, is what the module renders.
+func (a *apply) recognise() error {
+	a.adoption = adoption{}
+	last, ok := a.store.state.Last()
+	if !ok || last.Status != release.StatusDeployed || last.Checksum != "" {
+		return nil
+	}
+	rel, err := a.store.body(last)
+	var corrupted *corruptedError
+	if errors.As(err, &corrupted) {
+		return nil // the upgrade that follows drops it
+	}
+	if err != nil {
+		return err
+	}
+	where, err := a.differsFrom(rel)
+	if err != nil {
+		return err
+	}
+	if where != "" {
+		a.differs = ", and its manifest is not what the module renders: " + where
+		return nil
+	}
+	a.adopts = true
+	a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = a.manifest.checksum })
+	return nil
+}
+
+// differsFrom names the first object in which a record differs from what its revision would be if the
+// module had made it. It is empty when there is none. In a release that never was ours, what the chart
+// renders differently each time may differ: the next render gives another value anyway.
+func (a *apply) differsFrom(rel *release.Release) (string, error) {
+	if a.client.recorded(rel) == a.manifest.checksum {
+		return "", nil
+	}
+	recorded, err := objectsIn(append(textsOf(rel.Hooks), rel.Manifest)...)
+	if err != nil {
+		return "its record cannot be read: " + err.Error(), nil //nolint:nilerr // an upgrade is the way out
+	}
+	first, err := a.objectsAs(rel)
+	if err != nil {
+		return "", err
+	}
+	differs := recorded.difference(first, first)
+	if differs == "" || a.manifest.volatile || a.store.marked() {
+		return differs, nil
+	}
+	second, err := a.objectsAs(rel)
+	if err != nil {
+		return "", err
+	}
+	return recorded.difference(first, second), nil
+}
+
+// objectsAs renders the module for the revision of a record: a chart may ask for its number, and
+// whether it is the first.
+func (a *apply) objectsAs(rel *release.Release) (objectSet, error) {
+	const installed = "Install complete" // as Helm describes it, also after an uninstall that kept the history
+	install := rel.Version == 1 || rel.Info.Description == installed
+	options := chartutil.ReleaseOptions{Revision: rel.Version, IsInstall: install, IsUpgrade: !install}
+	files, err := a.client.renderAs(a.operation, a.module, a.chart, &lookupClients{op: a.operation}, options)
+	if err != nil {
+		return nil, err
+	}
+	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
+	hooks, manifests, err := sortFiles(files)
+	if err != nil {
+		return nil, err
+	}
+	texts := textsOf(hooks)
+	for _, m := range manifests {
+		texts = append(texts, m.Content)
+	}
+	return objectsIn(texts...)
+}
+
+// textsOf are the manifests of hooks, without those of tests.
+func textsOf(hooks []*release.Hook) (texts []string) {
+	for _, h := range hooks {
+		if !isTest(h) {
+			texts = append(texts, h.Manifest)
+		}
+	}
+	return texts
+}
+
+// objectSet is the objects of manifests by what names them. Several of one name are a list: hooks may
+// be.
+type objectSet map[Object][]any
+
+func objectsIn(texts ...string) (objectSet, error) {
+	all := objectSet{}
+	for _, text := range texts {
+		found, err := manifest.Parse(text)
+		if err != nil {
+			return nil, err
+		}
+		for _, u := range found {
+			o := manifest.Of(u)
+			all[o] = append(all[o], u.Object)
+		}
+	}
+	return all, nil
+}
+
+// difference names the first object in which d is neither one nor other, where these are two renders of
+// the same.
+func (d objectSet) difference(one, other objectSet) string {
+	names := slices.Collect(maps.Keys(d))
+	for o := range one {
+		if _, ok := d[o]; !ok {
+			names = append(names, o)
+		}
+	}
+	slices.SortFunc(names, func(a, b Object) int { return strings.Compare(a.String(), b.String()) })
+	for _, o := range slices.Compact(names) {
+		switch have, want := d[o], one[o]; {
+		case len(want) == 0:
+			return o.String() + " is in the record only"
+		case len(have) == 0:
+			return o.String() + " is not in the record"
+		case len(have) != len(want):
+			return fmt.Sprintf("%s is there %d times in the record and %d times in the module", o, len(have), len(want))
+		default:
+			var again any
+			if len(other[o]) == len(want) {
+				again = other[o]
+			}
+			if path, same := sameBut(have, want, again); !same {
+				return o.String() + path
+			}
+		}
+	}
+	return ""
+}
+
+// sameBut compares a value with one of two renders; where these differ, it may be anything of their
+// type. The path is that of the first difference.
+func sameBut(have, one, other any) (path string, same bool) {
+	switch want := one.(type) {
+	case map[string]any:
+		have, ok1 := have.(map[string]any)
+		again, ok2 := other.(map[string]any)
+		if ok1 && ok2 {
+			return sameMaps(have, want, again)
+		}
+	case []any:
+		have, ok1 := have.([]any)
+		again, ok2 := other.([]any)
+		if ok1 && ok2 && len(have) == len(want) && len(again) == len(want) {
+			for i := range want {
+				if path, same := sameBut(have[i], want[i], again[i]); !same {
+					return path, false // the number would say little
+				}
+			}
+			return "", true
+		}
+	}
+	if reflect.DeepEqual(have, one) {
+		return "", true
+	}
+	return "", reflect.TypeOf(have) == reflect.TypeOf(one) && reflect.TypeOf(one) == reflect.TypeOf(other) && !reflect.DeepEqual(one, other) && isScalar(one)
+}
+
+func sameMaps(have, one, other map[string]any) (path string, same bool) {
+	keys := sortedKeys(one)
+	for _, key := range sortedKeys(have) {
+		if _, ok := one[key]; !ok {
+			return ", " + key, false
+		}
+	}
+	for _, key := range keys {
+		value, ok := have[key]
+		if !ok {
+			return ", " + key, false
+		}
+		if path, same := sameBut(value, one[key], other[key]); !same {
+			return ", " + key + strings.Replace(path, ", ", ".", 1), false
+		}
+	}
+	return "", true
+}
+
+func isScalar(value any) bool {
+	switch value.(type) {
+	case string, bool, int64, float64:
+		return true
+	}
+	return false
+}
+
+// adopt puts our labels on the newest record. Its body stays: it has the files of the chart, and the
+// write carries the resourceVersion that was read.
+func (a *apply) adopt() (outcome Outcome, err error) {
+	ended := a.module.observed(Upgrade)
+	defer func() { ended(err) }()
+	last, _ := a.store.state.Last()
+	if err := a.store.relabel(last, a.labels()); err != nil {
+		a.client.records.doubt(a.release)
+		return Outcome{}, err
+	}
+	return Outcome{
+		Action: Adopted, Revision: last.Version,
+		Reason: fmt.Sprintf("revision %d, which Helm made without an operator, is what the module renders: it is taken over as it is", last.Version),
+	}, nil
+}
+
+// relabel sets labels on a record and leaves all else of it as it is.
+func (s *store) relabel(r Revision, set map[string]string) error {
+	record, err := s.objects.Get(s.ctx, r.secret, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read release record %s: %w", r.secret, err)
+	}
+	if record.ResourceVersion != r.resourceVersion {
+		return fmt.Errorf("read release record %s: %w", r.secret, errTaken)
+	}
+	all := maps.Clone(record.Labels)
+	maps.Copy(all, set)
+	all[revisionLabel], all[adoptedLabel] = all["version"], all["version"]
+	record.Labels = all
+	updated, err := s.objects.Update(s.ctx, record, metav1.UpdateOptions{})
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return fmt.Errorf("update release record %s: %w", r.secret, errTaken)
+	}
+	if err != nil {
+		return fmt.Errorf("update release record %s: %w", r.secret, err)
+	}
+	_, revision, err := revisionOf(&updated.ObjectMeta)
+	if err != nil {
+		return err
+	}
+	s.state.Revisions = replaceLast(s.state.Revisions, func(last *Revision) { *last = revision })
+	s.records.wrote(s.state.Release, revision)
+	return nil
+}
+
+// readLegacyChecksum understands the checksum of older operators, which counted the tests
+// of the chart, or kept it in the values of the release (H6).
+func (a *apply) readLegacyChecksum() error {
+	last, ok := a.store.state.Last()
+	if ok && last.Checksum == a.manifest.former {
+		a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = a.manifest.checksum })
+	}
+	if !ok || last.Status != release.StatusDeployed || last.labels[ChecksumLabel] != "" {
+		return nil
+	}
+	rel, err := a.store.body(last)
+	var corrupted *corruptedError
+	if errors.As(err, &corrupted) {
+		return nil // the upgrade that follows drops it
+	}
+	if err != nil {
+		return err
+	}
+	sum, _ := rel.Config[legacyChecksumKey].(string)
+	a.store.state.Revisions = replaceLast(a.store.state.Revisions, func(r *Revision) { r.Checksum = sum })
+	return nil
+}

@@ -1,0 +1,196 @@
+package helm
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/action"
+	"helm.sh/helm/v3/pkg/chart/loader"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// installed installs a module as a person does with the helm command line.
+func (f *fixture) installed(m Module) {
+	f.Helper()
+	install := action.NewInstall(f.stock())
+	install.ReleaseName, install.Namespace = m.Name, f.namespace
+	loaded, err := loader.LoadDir(m.Dir)
+	if err == nil {
+		_, err = install.Run(loaded, m.Values)
+	}
+	if err != nil {
+		f.Fatalf("helm install: %v", err)
+	}
+}
+
+// versions are the resourceVersions and UIDs of the ConfigMaps of the namespace that Helm made.
+func (f *fixture) versions() map[string]string {
+	f.Helper()
+	list, err := f.kube.CoreV1().ConfigMaps(f.namespace).List(f.Context(), metav1.ListOptions{LabelSelector: managedByHelm})
+	if err != nil {
+		f.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, cm := range list.Items {
+		all[cm.Name] = string(cm.UID) + " " + cm.ResourceVersion
+	}
+	return all
+}
+
+// adopted expects that a release of Helm is taken over: planned so, without a revision, and without a
+// write to an object; and that the next start finds nothing to do.
+func (f *fixture) adopted(m Module) {
+	f.Helper()
+	before, revisions := f.versions(), f.revisions(m.Name)
+	if len(before) == 0 {
+		f.Fatal("the release has no objects")
+	}
+	f.caughtUp()
+	plan, err := f.client.Plan(f.Context(), m)
+	if err != nil || plan.Action != Adopted || len(plan.Changes) != 0 || len(plan.Hooks) != 0 {
+		f.Fatalf("plan: %+v, %v; want adopted, without changes", plan, err)
+	}
+	if ours, err := f.client.Ours(f.Context(), []string{m.Name}); err != nil || len(ours) != 0 {
+		f.Fatalf("the plan has written: ours are %q, %v", ours, err)
+	}
+	if got := f.apply(m, Adopted, len(revisions)); !strings.Contains(got.Reason, "taken over as it is") {
+		f.Errorf("reason: %s", got.Reason)
+	}
+	f.apply(m, Skipped, len(revisions))
+	f.restart()
+	f.apply(m, Skipped, len(revisions))
+	f.wantRevisions(m.Name, revisions...)
+	if after := f.versions(); !maps.Equal(before, after) {
+		f.Errorf("objects were written: before %v, after %v", before, after)
+	}
+	if ours, err := f.client.Ours(f.Context(), []string{m.Name}); err != nil || !slices.Equal(ours, []string{m.Name}) {
+		f.Errorf("ours are %q, %v; want the release", ours, err)
+	}
+	if _, err := action.NewStatus(f.stock()).Run(m.Name); err != nil {
+		f.Errorf("helm status: %v", err)
+	}
+}
+
+const plainChart = `-- Chart.yaml --
+{apiVersion: v2, name: plain, version: 1.0.0}
+-- templates/cm.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: {{ .Release.Name }}}
+data: {text: {{ .Values.plain.text | quote }}}
+`
+
+// A release that Helm made is taken over when the module renders the same, by either driver. H6.
+func TestAdoptsWhatHelmInstalled(t *testing.T) {
+	for _, recordsIn := range []Driver{SecretDriver, ConfigMapDriver} {
+		t.Run(string(recordsIn), func(t *testing.T) {
+			f := start(t)
+			f.recordsIn, f.labels = recordsIn, map[string]string{"heritage": "addon-operator"}
+			f.restart()
+			m := moduleOf(t, "plain", plainChart).with("text", "one")
+			f.installed(m)
+			f.adopted(m)
+			if drift, known, err := f.client.Drift(t.Context(), m); err != nil || !known || len(drift) != 0 {
+				t.Errorf("drift: %v, known %v, %v; the labels that come with the next revision are none", drift, known, err)
+			}
+			f.apply(m.with("text", "two"), Upgraded, 2)
+			if got := f.configMap("plain")["text"]; got != "two" {
+				t.Errorf("text = %q", got)
+			}
+		})
+	}
+}
+
+// What a chart makes of the revision, or by chance, is no reason for a revision; the next edit is one.
+func TestAdoptsWhatIsRenderedByRevisionAndChance(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "chance", strings.ReplaceAll(plainChart, "plain", "chance")+`-- templates/more.yaml --
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: more
+  annotations: {checksum: {{ randAlphaNum 20 | quote }}}
+data:
+  revision: "{{ .Release.Revision }}"
+  {{- if .Release.IsInstall }}
+  first: "yes"
+  {{- end }}
+`).with("text", "one")
+	f.installed(m)
+	f.adopted(m)
+	f.apply(m.with("text", "two"), Upgraded, 2)
+}
+
+// A release that differs is upgraded, and the plan says where it differs.
+func TestDoesNotAdoptWhatDiffers(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "plain", plainChart).with("text", "one")
+	f.installed(m)
+	f.caughtUp()
+	edited := m.with("text", "two")
+	plan, err := f.client.Plan(t.Context(), edited)
+	if err != nil || plan.Action != Upgraded || len(plan.Changes) != 1 || !strings.Contains(plan.Reason, "not what the module renders: ConfigMap plain, data.text") {
+		t.Fatalf("plan: %+v, %v", plan, err)
+	}
+	f.apply(edited, Upgraded, 2)
+
+	// What a person makes of a release that is ours is undone, unless it comes to the same.
+	upgrade := action.NewUpgrade(f.stock())
+	upgrade.Namespace = f.namespace
+	loaded, err := loader.LoadDir(m.Dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := upgrade.Run("plain", loaded, edited.Values); err != nil {
+		t.Fatal(err)
+	}
+	f.apply(edited, Adopted, 3)
+	if _, err := upgrade.Run("plain", loaded, m.Values); err != nil {
+		t.Fatal(err)
+	}
+	f.apply(edited, Upgraded, 5)
+}
+
+// An object that is gone is a reason to act, also in a release that would be taken over.
+func TestAdoptsNothingThatIsIncomplete(t *testing.T) {
+	f := start(t)
+	m := moduleOf(t, "plain", plainChart).with("text", "one")
+	f.installed(m)
+	f.deleteConfigMap("plain")
+	f.apply(m, Upgraded, 2)
+	if got := f.configMap("plain")["text"]; got != "one" {
+		t.Errorf("text = %q", got)
+	}
+}
+
+func TestDifferenceOfDocuments(t *testing.T) {
+	render := func(texts ...string) objectSet {
+		t.Helper()
+		all, err := objectsIn(texts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	const head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n"
+	one, other := render(head+"data: {fixed: x, chance: abc}"), render(head+"data: {fixed: x, chance: def}")
+	for text, want := range map[string]string{
+		head + "data: {chance: xyz, fixed: x}":         "",
+		head + "data: {chance: xyz, fixed: y}":         "ConfigMap a, data.fixed",
+		head + "data: {fixed: x}":                      "ConfigMap a, data.chance",
+		head + "data: {fixed: x, chance: a, more: b}":  "ConfigMap a, data.more",
+		head + "data: {fixed: x, chance: {not: text}}": "ConfigMap a, data.chance",
+		"": "ConfigMap a is not in the record",
+		head + "data: {fixed: x, chance: a}\n---\n" + head: "ConfigMap a is there 2 times in the record and 1 times in the module",
+	} {
+		if got := render(text).difference(one, other); got != want {
+			t.Errorf("%s\ndiffers in %q, want %q", text, got, want)
+		}
+	}
+	if got := render(head+"data: {fixed: x, chance: abc}\n---\napiVersion: v1\nkind: Secret\nmetadata: {name: b}").difference(one, one); got != "Secret b is in the record only" {
+		t.Errorf("more in the record: %q", got)
+	}
+
+}

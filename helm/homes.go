@@ -1,0 +1,353 @@
+package helm
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+)
+
+// Most releases lie in the namespace of the operator. A module may name another one (H20). Each such
+// namespace has a Client of its own, which shares connections, kinds and charts with that of the operator;
+// the methods that callers use find the right one.
+//
+// Where a release lies is also written down in the namespace of the operator: in a pointer, an empty object of the kind of
+// the records. So a release is found whose module is gone or names another namespace by now, without a right
+// to list anything elsewhere, and another operator's is never taken for ours.
+
+// Labels of a pointer, which has no content.
+const (
+	pointerOwner     = "addon-operator" // value of the label owner, which is "helm" for records
+	pointerNamespace = "namespace"
+)
+
+// OperatorLabel is on the records of releases outside of the operator's namespace, and holds that namespace:
+// the releases of two operators may share another one.
+const OperatorLabel = "moduleOperator"
+
+// homes are the namespaces with releases apart from the operator's. They have one memory, whichever client asks.
+type homes struct {
+	root string // namespace of the operator
+
+	mu       sync.Mutex
+	declared map[string]string  // by module
+	pointers map[string]string  // by release; nil: not read yet
+	clients  map[string]*Client // by namespace
+	begin    func(*Client)      // to watch a namespace; nil: nothing is watched
+}
+
+// Place says which modules have their releases in namespaces of their own. Those that are not in the map
+// have them in the operator's. Place is called when modules were found, before the first Apply.
+func (c *Client) Place(namespaces map[string]string) {
+	c.homes.mu.Lock()
+	c.homes.declared = maps.Clone(namespaces)
+	c.homes.mu.Unlock()
+	for _, namespace := range namespaces {
+		_, _ = c.in(namespace) // an error comes again with the first Apply
+	}
+}
+
+// in returns the client of a namespace; empty is the operator's.
+func (c *Client) in(namespace string) (*Client, error) {
+	h := c.homes
+	if namespace == "" || namespace == c.options.Namespace {
+		return c, nil
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if known := h.clients[namespace]; known != nil {
+		return known, nil
+	}
+	s := &Client{
+		options: c.options, base: c.base, transport: c.transport, kinds: c.kinds, metadata: c.metadata,
+		charts: c.charts, build: c.build, locks: c.locks, homes: h,
+	}
+	s.options.Namespace = namespace
+	core, err := typedcorev1.NewForConfig(protobuf(c.over(c.transport)))
+	if err != nil {
+		return nil, fmt.Errorf("helm: core client: %w", err)
+	}
+	s.objects = s.options.Driver.objects(core, namespace)
+	s.records = &records{client: s.metadata, driver: s.options.Driver, namespace: namespace}
+	if h.begin != nil {
+		h.begin(s)
+	}
+	if h.clients == nil {
+		h.clients = map[string]*Client{}
+	}
+	h.clients[namespace] = s
+	return s, nil
+}
+
+// isRoot reports whether this is the client of the operator's namespace.
+func (c *Client) isRoot() bool { return c.options.Namespace == c.homes.root }
+
+// has reports whether releases may lie in a namespace.
+func (h *homes) has(namespace string) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return namespace == h.root || h.clients[namespace] != nil
+}
+
+// of is the namespace of a release: where it was installed, where its module wants it, or that of the operator.
+func (h *homes) of(release string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if namespace := h.pointers[release]; namespace != "" {
+		return namespace
+	}
+	if namespace := h.declared[release]; namespace != "" {
+		return namespace
+	}
+	return h.root
+}
+
+// pointerOf is where a release was installed, when that is not the operator's namespace.
+func (h *homes) pointerOf(release string) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.pointers[release]
+}
+
+func (h *homes) noted(release, namespace string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if namespace == "" {
+		delete(h.pointers, release)
+		return
+	}
+	if h.pointers == nil {
+		h.pointers = map[string]string{}
+	}
+	h.pointers[release] = namespace
+}
+
+// readPointers reads where releases lie, unless that is known and need not be read again.
+func (c *Client) readPointers(ctx context.Context, again bool) error {
+	h := c.homes
+	h.mu.Lock()
+	known := h.pointers != nil
+	h.mu.Unlock()
+	if known && !again {
+		return nil
+	}
+	selector := labels.Set{"owner": pointerOwner}.String()
+	list, err := c.metadata.Resource(c.options.Driver.Resource()).Namespace(h.root).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return fmt.Errorf("list where releases lie, in namespace %s: %w", h.root, err)
+	}
+	pointers := map[string]string{}
+	for _, p := range list.Items {
+		if name, namespace := p.Labels["name"], p.Labels[pointerNamespace]; name != "" && namespace != "" {
+			pointers[name] = namespace
+		}
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.pointers = pointers
+	return nil
+}
+
+// clientOf returns the client of the namespace that a release lies in.
+func (c *Client) clientOf(ctx context.Context, release string) (*Client, error) {
+	if err := c.readPointers(ctx, false); err != nil {
+		return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
+	}
+	at := c.homes.of(release)
+	if at != c.homes.root && c.homes.pointerOf(release) == "" { // its module may name the namespace since yesterday only
+		is, err := c.isOurs(ctx, release)
+		if err != nil {
+			return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
+		}
+		if is {
+			return c, nil
+		}
+	}
+	return c.in(at)
+}
+
+// clientFor returns the client of the namespace that a module names. Its release must not lie elsewhere: the
+// objects there would stay, or be deleted and lose their data, and nobody has asked for either.
+func (c *Client) clientFor(ctx context.Context, m Module) (*Client, error) {
+	fail := func(err error) error { return &Error{Kind: readKind(ctx, err), Release: m.Name, Err: err} }
+	if err := c.readPointers(ctx, false); err != nil {
+		return nil, fail(err)
+	}
+	wanted, err := c.in(m.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	at := c.homes.pointerOf(m.Name)
+	if at == "" && !wanted.isRoot() {
+		at = c.homes.root
+	}
+	if at == "" || at == wanted.options.Namespace {
+		return wanted, nil
+	}
+	there, err := c.in(at)
+	if err != nil {
+		return nil, err
+	}
+	is, err := there.isOurs(ctx, m.Name)
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, problem(Invalid, m.Name, "it was installed in namespace %s, module.yaml now says %s, and whether it is still in %s may not be read; set namespace: %s again, or allow to read %s there: %w",
+			at, wanted.options.Namespace, at, at, c.options.Driver.Resource().Resource, err)
+	case err != nil:
+		return nil, fail(err)
+	case !is:
+		return wanted, nil
+	}
+	fix := fmt.Sprintf("set namespace: %s in module.yaml again", at)
+	if at == c.homes.root {
+		fix = "remove namespace from module.yaml again"
+	}
+	return nil, problem(Invalid, m.Name, "it lies in namespace %s, but its module now names %s, and a release is not moved; %s, or disable the module, which uninstalls the release, and enable it with the new namespace",
+		at, wanted.options.Namespace, fix)
+}
+
+// isOurs reports whether a release of this operator lies in the client's namespace.
+func (c *Client) isOurs(ctx context.Context, release string) (bool, error) {
+	state, err := c.records.read(ctx, release)
+	if err != nil {
+		return false, err
+	}
+	op := &operation{ctx: ctx, client: c, release: release, log: c.options.Log}
+	return op.store(state).ours()
+}
+
+// away lists the releases outside of the operator's namespace: those of modules that name one, and those that were
+// installed there by this operator. One that may not be read is left out with a warning: nobody deletes what is not listed.
+func (c *Client) away(ctx context.Context) ([]string, error) {
+	if err := c.readPointers(ctx, true); err != nil {
+		return nil, err
+	}
+	c.homes.mu.Lock()
+	all := maps.Clone(c.homes.declared)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, c.homes.pointers)
+	c.homes.mu.Unlock()
+	var found []string
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		home, err := c.in(all[name])
+		if err != nil {
+			return nil, err
+		}
+		state, err := home.records.read(ctx, name)
+		switch {
+		case apierrors.IsForbidden(err):
+			c.options.Log.Warn("it is not known whether a release exists, because its namespace may not be read; nothing is done with it", "release", name, "namespace", all[name], "err", err)
+		case err != nil:
+			return nil, err
+		case len(state.Revisions) > 0:
+			found = append(found, name)
+		}
+	}
+	return found, nil
+}
+
+// point writes down where a release lies, before anything of it is written. Another operator's release is refused.
+func (a *apply) point() error {
+	c := a.client
+	if c.isRoot() {
+		return nil
+	}
+	last, exists := a.store.state.Last()
+	if by := last.labels[OperatorLabel]; exists && by != "" && by != c.homes.root {
+		return problem(Foreign, a.release, "the release in namespace %s is of the addon-operator in namespace %s; name another namespace in module.yaml", c.options.Namespace, by)
+	}
+	if c.dry != nil || c.homes.pointerOf(a.release) == c.options.Namespace {
+		return nil
+	}
+	root, err := c.rootObjects()
+	if err != nil {
+		return err
+	}
+	_, err = root.Create(a.ctx, c.pointer(a.release), metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) { // of a release that is gone
+		if err = root.Delete(a.ctx, pointerName(a.release), metav1.DeleteOptions{}); err == nil || apierrors.IsNotFound(err) {
+			_, err = root.Create(a.ctx, c.pointer(a.release), metav1.CreateOptions{})
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write down in namespace %s that the release lies in %s: %w", c.homes.root, c.options.Namespace, err)
+	}
+	c.homes.noted(a.release, c.options.Namespace)
+	return nil
+}
+
+// unpoint forgets where a release was. A pointer to nothing does no harm, so an error is none of the caller.
+func (c *Client) unpoint(ctx context.Context, release string) {
+	if c.dry != nil || c.homes.pointerOf(release) != c.options.Namespace || c.isRoot() {
+		return
+	}
+	root, err := c.rootObjects()
+	if err == nil {
+		err = root.Delete(ctx, pointerName(release), metav1.DeleteOptions{})
+	}
+	if err != nil && !apierrors.IsNotFound(err) {
+		c.options.Log.Warn("the note where a release was stays for now", "release", release, "namespace", c.options.Namespace, "err", err)
+		return
+	}
+	c.homes.noted(release, "")
+}
+
+func (c *Client) rootObjects() (recordObjects, error) {
+	core, err := typedcorev1.NewForConfig(protobuf(c.over(c.transport)))
+	if err != nil {
+		return nil, fmt.Errorf("helm: core client: %w", err)
+	}
+	return c.options.Driver.objects(core, c.homes.root), nil
+}
+
+func (c *Client) pointer(release string) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
+		Name:   pointerName(release),
+		Labels: map[string]string{"owner": pointerOwner, "name": release, pointerNamespace: c.options.Namespace},
+	}}
+}
+
+func pointerName(release string) string { return "addon-operator.release." + release }
+
+// createNamespace makes the namespace of a release that does not exist (H20). It is never deleted: what is in it
+// may be of others.
+func (a *apply) createNamespace() error {
+	name := a.client.options.Namespace
+	if a.client.isRoot() {
+		return nil
+	}
+	client, err := a.clientFor(schema.GroupVersion{Version: "v1"})
+	if err != nil {
+		return err
+	}
+	err = client.Get().Resource("namespaces").Name(name).Do(a.ctx).Error()
+	if err == nil || apierrors.IsForbidden(err) { // then the records say whether it is there
+		return nil
+	}
+	if !apierrors.IsNotFound(err) {
+		return fmt.Errorf("look at namespace %s: %w", name, err)
+	}
+	object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}}
+	err = client.Post().Resource("namespaces").Body(object).Do(a.ctx).Error()
+	switch {
+	case apierrors.IsAlreadyExists(err):
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("namespace %s of the release does not exist and may not be created; create it, or allow the operator to create namespaces: %w", name, err)
+	case err != nil:
+		return fmt.Errorf("create namespace %s of the release: %w", name, err)
+	case a.client.dry == nil:
+		a.log.Info("the namespace of the release is created", "namespace", name)
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package helm
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// elsewhere is a module whose release lies in a namespace that does not exist yet.
+func (f *fixture) elsewhere(suffix string) Module {
+	f.Helper()
+	m := Module{Name: "web", Key: "web", Dir: f.TempDir(), Namespace: f.namespace + "-" + suffix, Values: map[string]any{}}
+	write(f.T, m, "templates/cm.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {at: {{ .Release.Namespace }}}\n")
+	f.Cleanup(func() {
+		_ = f.kube.CoreV1().Namespaces().Delete(context.Background(), m.Namespace, metav1.DeleteOptions{})
+	})
+	return m
+}
+
+func (f *fixture) hasConfigMap(namespace string) bool {
+	f.Helper()
+	_, err := f.kube.CoreV1().ConfigMaps(namespace).Get(f.Context(), "web", metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		f.Fatal(err)
+	}
+	return err == nil
+}
+
+func (f *fixture) wantReleases(want string) {
+	f.Helper()
+	got, err := f.client.Releases(f.Context())
+	if err != nil || strings.Join(got, " ") != want {
+		f.Errorf("releases are %q, %v, want %q", got, err, want)
+	}
+}
+
+// H20: the namespace is created, and holds the release, its objects and nothing else; after a restart nothing is to
+// do, and an absent object is found. A removed module leaves a release that is found and purged; the namespace stays.
+func TestNamespaceOfModule(t *testing.T) {
+	f := start(t)
+	m := f.elsewhere("own")
+	f.client.Place(map[string]string{"web": m.Namespace})
+	if p, err := f.client.Plan(f.Context(), m); err != nil || p.Action != Installed || len(p.Changes) != 2 {
+		t.Errorf("plan: %+v, %v", p, err)
+	}
+	f.apply(m, Installed, 1)
+	if !f.hasConfigMap(m.Namespace) || f.hasConfigMap(f.namespace) {
+		t.Error("the object is not in the namespace of the module")
+	}
+	f.restart()
+	f.client.Place(map[string]string{"web": m.Namespace})
+	f.wantReleases("web")
+	f.apply(m, Skipped, 1)
+	if drifted, known, err := f.client.Drift(f.Context(), m); err != nil || !known || len(drifted) > 0 {
+		t.Errorf("drift: %v, %v, %v", drifted, known, err)
+	}
+	if err := f.kube.CoreV1().ConfigMaps(m.Namespace).Delete(f.Context(), "web", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.eventually(func() bool { gone, _ := f.news.take(); return len(gone) == 1 && gone[0].Namespace == m.Namespace })
+	f.apply(m, Upgraded, 2)
+
+	f.restart() // and the module is gone
+	f.wantReleases("web")
+	if ours, err := f.client.Ours(f.Context(), []string{"web"}); err != nil || len(ours) != 1 {
+		t.Errorf("ours are %v, %v", ours, err)
+	}
+	if existed, err := f.client.Purge(f.Context(), "web"); err != nil || !existed {
+		t.Errorf("purge: %v, %v", existed, err)
+	}
+	f.wantReleases("")
+	if f.hasConfigMap(m.Namespace) {
+		t.Error("the object is left")
+	}
+	if _, err := f.kube.CoreV1().Namespaces().Get(f.Context(), m.Namespace, metav1.GetOptions{}); err != nil {
+		t.Errorf("the namespace: %v", err)
+	}
+}
+
+// H20: a release is not moved. It stays where it is until somebody disables the module.
+func TestNamespaceOfModuleIsEdited(t *testing.T) {
+	f := start(t)
+	refused := func(m Module, parts ...string) {
+		t.Helper()
+		for what, err := range map[string]error{"apply": second(f.client.Apply(f.Context(), m)), "plan": second(f.client.Plan(f.Context(), m))} {
+			for _, part := range append(parts, "a release is not moved") {
+				if err == nil || !strings.Contains(err.Error(), part) {
+					t.Errorf("%s: %v, want %q", what, err, part)
+				}
+			}
+		}
+	}
+	m := f.elsewhere("first")
+	f.apply(m, Installed, 1)
+	second := m
+	second.Namespace = f.namespace + "-second"
+	f.restart()
+	refused(second, "lies in namespace "+m.Namespace, "now names "+second.Namespace, "set namespace: "+m.Namespace+" in module.yaml again")
+	home := m
+	home.Namespace = ""
+	refused(home, "lies in namespace "+m.Namespace, "now names "+f.namespace)
+	f.client.Place(map[string]string{"web": second.Namespace})
+	f.uninstall("web", true)
+	if f.hasConfigMap(m.Namespace) {
+		t.Error("the release was not uninstalled where it was")
+	}
+	f.client.Place(nil)
+	f.apply(home, Installed, 1)
+	refused(m, "lies in namespace "+f.namespace, "remove namespace from module.yaml again")
+	f.client.Place(map[string]string{"web": m.Namespace})
+	f.uninstall("web", true)
+	if f.hasConfigMap(f.namespace) {
+		t.Error("the release was not uninstalled where it was")
+	}
+}
+
+func second[V any](_ V, err error) error { return err }
+
+// H20, P2: a release of the same name elsewhere is of others: it is neither listed nor removed, and that of another
+// operator is not taken.
+func TestNamespaceWithReleasesOfOthers(t *testing.T) {
+	f := start(t)
+	m := f.elsewhere("shared")
+	f.apply(m, Installed, 1)
+	f.uninstall("web", true)
+	other, err := New(Options{Config: f.config, Namespace: f.cluster.Namespace(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.Apply(f.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+	f.restart()
+	f.wantReleases("")
+	if _, err := f.client.Apply(f.Context(), m); err == nil || !strings.Contains(err.Error(), "is of the addon-operator in namespace "+other.options.Namespace) {
+		t.Errorf("the release of another operator: %v", err)
+	}
+	if existed, err := f.client.Purge(f.Context(), "web"); err != nil || existed || !f.hasConfigMap(m.Namespace) {
+		t.Errorf("purge: %v, %v", existed, err)
+	}
+}
+
+// H20: a namespace that is there is used, and one that cannot be created is named.
+func TestNamespaceThatExists(t *testing.T) {
+	f := start(t)
+	m := f.elsewhere("there")
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: m.Namespace}}
+	if _, err := f.kube.CoreV1().Namespaces().Create(f.Context(), namespace, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.apply(m, Installed, 1)
+	f.uninstall("web", true)
+}

@@ -1,0 +1,238 @@
+package helm
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v3/pkg/chart"
+	"helm.sh/helm/v3/pkg/release"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"addon-operator/helm/charts"
+)
+
+// Record is what the newest record of a release says.
+type Record struct {
+	Release, Namespace string
+	Revision           int
+	Status             string // as Helm names it: deployed, failed, pending-install, …
+	// Ours: an operator has installed the release, or taken it over.
+	Ours bool
+	// Chart and Version are those of Chart.yaml.
+	Chart, Version string
+	// Values are those that the user gave to Helm, in JSON: a map.
+	Values []byte
+	// Hooks are those of the chart, without its tests.
+	Hooks []Hook
+	// Absent are the subcharts of the chart, "name version". Helm puts no subchart into a record.
+	Absent []string
+
+	files []charts.File
+	empty bool // it has no templates
+}
+
+// NoReleaseError says that there is no record of a release.
+type NoReleaseError struct {
+	Release, Namespace string
+	Driver             Driver
+	// Elsewhere are the namespaces, of those that may be listed, and the drivers that have one.
+	Elsewhere []string
+}
+
+// Error implements error.
+func (e *NoReleaseError) Error() string {
+	text := fmt.Sprintf("there is no release %s in namespace %s, in %s", e.Release, e.Namespace, e.Driver.Resource().Resource)
+	if len(e.Elsewhere) > 0 {
+		text += "; there is one in " + strings.Join(e.Elsewhere, ", and in ")
+	}
+	return text
+}
+
+// Record reads the newest record of a release in the namespace of the Client. Errors are of type
+// *NoReleaseError and *Error.
+func (c *Client) Record(ctx context.Context, name string) (Record, error) {
+	op := &operation{ctx: ctx, client: c, release: name, log: c.options.Log, transport: &boundTransport{ctx: ctx, next: c.transport}}
+	state, err := c.records.reread(ctx, name)
+	if err != nil {
+		return Record{}, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
+	}
+	last, ok := state.Last()
+	if !ok {
+		return Record{}, &NoReleaseError{name, c.options.Namespace, cmp.Or(c.options.Driver, SecretDriver), c.elsewhere(ctx, name)}
+	}
+	s := op.store(state)
+	r := Record{Release: name, Namespace: c.options.Namespace, Revision: last.Version, Status: string(last.Status)}
+	if r.Ours, err = s.ours(); err != nil {
+		return Record{}, classify(ctx, name, op, err)
+	}
+	if err := r.read(s, last); err != nil {
+		return Record{}, classify(ctx, name, op, err)
+	}
+	return r, nil
+}
+
+// elsewhere looks for a release with all drivers in all namespaces; where that is not allowed, it finds none.
+func (c *Client) elsewhere(ctx context.Context, name string) (found []string) {
+	for _, driver := range []Driver{SecretDriver, ConfigMapDriver} {
+		list, err := c.metadata.Resource(driver.Resource()).List(ctx, metav1.ListOptions{LabelSelector: releaseSelector(name).String()})
+		if err != nil {
+			continue
+		}
+		for _, item := range list.Items {
+			if _, _, err := revisionOf(&item.ObjectMeta); err == nil {
+				found = append(found, fmt.Sprintf("%s of namespace %s", driver.Resource().Resource, item.Namespace))
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+func (r *Record) read(s *store, last Revision) error {
+	rel, err := s.body(last)
+	if err != nil {
+		return err
+	}
+	object, err := s.objects.Get(s.ctx, last.secret, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("read release record %s: %w", last.secret, err)
+	}
+	raw, err := unpackRecord(object.Data[recordKey])
+	if err != nil {
+		return &corruptedError{secret: last.secret, err: err}
+	}
+	// Large numbers stay as they are written.
+	var texts struct {
+		Config json.RawMessage `json:"config"`
+		Chart  struct {
+			Values json.RawMessage `json:"values"`
+		} `json:"chart"`
+	}
+	if err := json.Unmarshal(raw, &texts); err != nil {
+		return &corruptedError{secret: last.secret, err: err}
+	}
+	if rel.Chart.Metadata == nil {
+		return &corruptedError{secret: last.secret, err: errors.New("the metadata of the chart are missing")}
+	}
+	r.Chart, r.Version = rel.Chart.Metadata.Name, rel.Chart.Metadata.Version
+	r.Values = orEmpty(texts.Config)
+	for _, h := range rel.Hooks {
+		if !isTest(h) {
+			r.Hooks = append(r.Hooks, Hook{h.Kind + " " + h.Name, eventsOf(h)})
+		}
+	}
+	r.Absent = absentFrom(rel)
+	r.empty = len(rel.Chart.Templates) == 0
+	r.files, err = filesOf(rel.Chart, texts.Chart.Values)
+	return err
+}
+
+func eventsOf(h *release.Hook) (events []string) {
+	for _, e := range h.Events {
+		events = append(events, string(e))
+	}
+	return events
+}
+
+// orEmpty is a map in JSON, also where there is none.
+func orEmpty(text json.RawMessage) json.RawMessage {
+	if len(text) == 0 || string(text) == "null" {
+		return json.RawMessage("{}")
+	}
+	return text
+}
+
+// absentFrom lists the subcharts that a release has. Chart.yaml declares them; what lies in charts/ without being
+// declared shows in the manifest only.
+func absentFrom(rel *release.Release) (absent []string) {
+	for _, d := range rel.Chart.Metadata.Dependencies {
+		if d != nil {
+			absent = append(absent, strings.TrimSpace(d.Name+" "+d.Version))
+		}
+	}
+	manifests := rel.Manifest
+	for _, h := range rel.Hooks {
+		manifests += "\n# Source: " + h.Path
+	}
+	for _, found := range regexp.MustCompile(`(?m)^# Source: [^/\n]+/charts/([^/\n]+)/`).FindAllStringSubmatch(manifests, -1) {
+		if name := found[1]; !slices.ContainsFunc(absent, func(known string) bool { return known == name || strings.HasPrefix(known, name+" ") }) {
+			absent = append(absent, name)
+		}
+	}
+	return absent
+}
+
+// filesOf are the files of a chart as a record has it, which are those that were installed but for the comments in
+// Chart.yaml and values.yaml, subcharts, and what .helmignore names. Chart.lock is about subcharts only.
+func filesOf(c *chart.Chart, values json.RawMessage) (files []charts.File, err error) {
+	metadata, err := yaml.Marshal(c.Metadata)
+	if err != nil {
+		return nil, err
+	}
+	defaults, err := yaml.JSONToYAML(orEmpty(values))
+	if err != nil {
+		return nil, err
+	}
+	files = []charts.File{{Name: "Chart.yaml", Data: metadata}, {Name: "values.yaml", Data: defaults}}
+	if len(c.Schema) > 0 {
+		files = append(files, charts.File{Name: "values.schema.json", Data: c.Schema})
+	}
+	for _, f := range slices.Concat(c.Templates, c.Files) {
+		if f != nil && f.Name != "requirements.lock" {
+			files = append(files, charts.File{Name: f.Name, Data: f.Data})
+		}
+	}
+	return files, nil
+}
+
+// WriteChart writes the chart of the record into a directory, which it creates.
+func (r Record) WriteChart(dir string) error {
+	if r.empty {
+		return fmt.Errorf("the record of release %s holds no templates of its chart", r.Release)
+	}
+	return WriteChart(dir, r.files)
+}
+
+// WriteChart writes the files of a chart, unchanged, into a directory, which it creates.
+func WriteChart(dir string, files []charts.File) error {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	root, err := os.OpenRoot(dir) // names may come from elsewhere
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	for _, f := range files {
+		if err := writeIn(root, f); err != nil {
+			return fmt.Errorf("write %s of the chart: %w", f.Name, err)
+		}
+	}
+	return nil
+}
+
+func writeIn(root *os.Root, f charts.File) error {
+	if !fs.ValidPath(f.Name) {
+		return errors.New("it is no name of a file in a chart")
+	}
+	name := filepath.FromSlash(f.Name)
+	if err := root.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	file, err := root.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(f.Data)
+	return errors.Join(err, file.Close())
+}
