@@ -128,7 +128,7 @@ func (h *house) command(args ...string) string {
 	return string(out)
 }
 
-// H20: a module has a namespace of its own, also for who has only the generated roles. It is shown, healed, and
+// H20: a module has a namespace of its own, and the generated roles name it. It is shown, healed, and
 // purged when its module is gone; one that is edited is refused.
 func TestNamespaceOfModule(t *testing.T) {
 	h := newHouse(t, `
