@@ -21,7 +21,9 @@ import (
 
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/release"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
@@ -345,33 +347,35 @@ func plainHelm(file string) error {
 	}
 	var errs []error
 	for _, c := range job.Charts {
-		if err := plainAction(cfg, job, c); err != nil {
+		rel, err := plainAction(cfg, job, c)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.Name, err))
+			continue
+		}
+		if rel != nil && (len(rel.Chart.CRDObjects()) > 0 || strings.Contains(rel.Manifest, "kind: CustomResourceDefinition")) {
+			s.cached.Invalidate() // charts that follow may have objects of the new kinds
+			s.mapper = restmapper.NewDeferredDiscoveryRESTMapper(s.cached)
+			cfg.Capabilities = nil
 		}
 	}
 	return errors.Join(errs...)
 }
 
-func plainAction(cfg *action.Configuration, job plainJob, c plainChart) error {
+func plainAction(cfg *action.Configuration, job plainJob, c plainChart) (*release.Release, error) {
 	if job.Action == "uninstall" {
 		_, err := action.NewUninstall(cfg).Run(c.Name)
-		return err
+		return nil, err
 	}
 	ch, err := loader.LoadDir(c.Dir)
 	if err != nil {
-		return err
-	}
-	if len(ch.CRDObjects()) > 0 {
-		cfg.Capabilities = nil // as Helm's command line does
+		return nil, err
 	}
 	if job.Action == "upgrade" {
 		upgrade := action.NewUpgrade(cfg)
 		upgrade.Namespace, upgrade.MaxHistory, upgrade.DisableOpenAPIValidation = job.Namespace, 10, true
-		_, err = upgrade.Run(c.Name, ch, c.Values)
-		return err
+		return upgrade.Run(c.Name, ch, c.Values)
 	}
 	install := action.NewInstall(cfg)
 	install.ReleaseName, install.Namespace, install.DisableOpenAPIValidation, install.TakeOwnership = c.Name, job.Namespace, true, true
-	_, err = install.Run(ch, c.Values)
-	return err
+	return install.Run(ch, c.Values)
 }

@@ -459,12 +459,15 @@ func overlap(some, others []string) bool {
 	return slices.ContainsFunc(some, func(s string) bool { return slices.Contains(others, s) })
 }
 
-// guards are the resources that the webhooks of a chart are asked about, as group/plural.
+// guards are the resources whose writes fail while nobody serves the webhooks of a chart, as group/plural.
 func (c *foreignChart) guards() (all []string) {
 	for _, o := range objectsOf(c.rendered) {
 		webhooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
 		for _, webhook := range webhooks {
 			fields, _ := webhook.(map[string]any)
+			if fields["failurePolicy"] == "Ignore" {
+				continue
+			}
 			rules, _, _ := unstructured.NestedSlice(fields, "rules")
 			for _, rule := range rules {
 				fields, _ := rule.(map[string]any)
