@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 // jobHooks has an account and a Job for each event, and an object between them.
@@ -171,7 +173,8 @@ func TestHookIsWaitedForAgain(t *testing.T) {
 
 // H6, H14: a chart that renders differently each time is waited for as well, and is not taken for installed.
 func TestHookOfAnUnstableChartIsWaitedForAgain(t *testing.T) {
-	f := start(t)
+	t.Parallel()
+	f := startOn(t, devclustertest.StartOwn(t)) // kinds of other tests are an input of the chart
 	m := moduleOf(t, "waits", jobHooks+"-- templates/random.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: random}\ndata: {text: {{ randAlphaNum 9 }}}\n").with("arg", "one")
 	f.interrupted(m, "job")
 	job := f.job("job")
