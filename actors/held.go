@@ -81,14 +81,19 @@ func (q *queue) getTurn(ctx actor.Context, msg messages.GetTurn) {
 	ctx.Respond(messages.Turn{})
 }
 
-// grantTurn begins the attempt that has waited longest, if its task still waits for it.
-func (q *queue) grantTurn(ctx actor.Context) {
-	for len(q.turns) > 0 && !q.busy() {
-		first := q.turns[0]
-		q.turns = slices.Delete(q.turns, 0, 1)
-		q.resume(first.task)
-		ctx.Send(first.from, messages.Turn{Waited: true})
+// grantTurns begins the attempts that wait, the oldest first: one at a task that is held when nothing is in
+// progress, and those at other parts of a task that is not held any more, as the modules of a group.
+func (q *queue) grantTurns(ctx actor.Context) {
+	var waiting []turn
+	for _, t := range q.turns {
+		if q.busy() && q.isHeld(t.task) {
+			waiting = append(waiting, t)
+			continue
+		}
+		q.resume(t.task)
+		ctx.Send(t.from, messages.Turn{Waited: true})
 	}
+	q.turns = waiting
 }
 
 func (q *queue) isHeld(id string) bool {

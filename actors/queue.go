@@ -188,9 +188,7 @@ func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
 }
 
 func (q *queue) next(ctx actor.Context) {
-	if q.current == nil {
-		q.grantTurn(ctx)
-	}
+	q.grantTurns(ctx)
 	if q.current == nil && len(q.held) == 0 {
 		q.mergeAside()
 	}
