@@ -174,6 +174,12 @@ func (a *apply) run() (Outcome, error) {
 		}
 		step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
 		step, reason = insist(step, reason+a.differs, a.module.Drifted)
+		if step != StepSkip && a.manifest.record != "" {
+			if err := a.forReal(); err != nil {
+				return Outcome{}, err
+			}
+			continue
+		}
 		step, reason, err := a.goOn(step, reason)
 		if err != nil {
 			return Outcome{}, err
@@ -217,8 +223,11 @@ func (a *apply) check() (err error) {
 		return err
 	}
 	a.store = a.operation.store(state)
-	if a.manifest.volatile {
-		a.store.checksum = a.client.recorded
+	a.store.describe = a.describe
+	if last, _ := state.Last(); a.manifest.record != "" && a.manifest.record != last.id() {
+		if err := a.forReal(); err != nil {
+			return err
+		}
 	}
 	return a.findAbsent()
 }
@@ -320,6 +329,9 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	}
 	if err := a.prepare(step); err != nil {
 		return Outcome{}, err
+	}
+	if a.manifest.volatile {
+		a.store.checksum = a.client.recorded
 	}
 	last, _ := a.store.state.Last()
 	unchanged := last.Status == release.StatusDeployed && last.Checksum == a.manifest.checksum
