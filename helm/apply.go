@@ -169,18 +169,7 @@ func (a *apply) run() (Outcome, error) {
 		return Outcome{}, err
 	}
 	for range maxSteps {
-		if err := a.readOthers(); err != nil {
-			return Outcome{}, err
-		}
-		step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
-		step, reason = insist(step, reason+a.differs, a.module.Drifted)
-		if step != StepSkip && a.manifest.record != "" {
-			if err := a.forReal(); err != nil {
-				return Outcome{}, err
-			}
-			continue
-		}
-		step, reason, err := a.goOn(step, reason)
+		step, reason, err := a.next()
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -212,6 +201,22 @@ func (a *apply) run() (Outcome, error) {
 		}
 	}
 	return Outcome{}, fmt.Errorf("the release does not settle after %d steps; remove its %s with the labels owner=helm,name=%s and try again", maxSteps, a.client.options.Driver.Resource().Resource, a.release)
+}
+
+// next decides what to do. Only what is rendered can be applied.
+func (a *apply) next() (Step, string, error) {
+	if err := a.readOthers(); err != nil {
+		return "", "", err
+	}
+	step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
+	step, reason = insist(step, reason+a.differs, a.module.Drifted)
+	if step != StepSkip && a.manifest.record != "" {
+		if err := a.forReal(); err != nil {
+			return "", "", err
+		}
+		return a.next()
+	}
+	return a.goOn(step, reason)
 }
 
 // check reads the state of the release.
