@@ -89,7 +89,9 @@ func (a *apply) describe(rel *release.Release) string {
 	if rel.Version != a.store.writing || rel.Info.Status != release.StatusDeployed {
 		return ""
 	}
-	a.manifest.chance = a.manifest.chance || a.client.recorded(rel) != a.manifest.checksum
+	if a.client.recorded(rel) != a.manifest.checksum {
+		a.manifest.note = new(string)
+	}
 	return a.note()
 }
 
@@ -113,11 +115,19 @@ func (a *apply) renew() {
 	}
 }
 
-// note is what is known of the render: empty for what must be rendered each time, and for too many objects.
+// note is RenderedAnnotation for what was rendered: empty for what must be rendered each time, and for too many objects.
 func (a *apply) note() string {
+	if a.manifest.note == nil {
+		text := a.makeNote()
+		a.manifest.note = &text
+	}
+	return *a.manifest.note
+}
+
+func (a *apply) makeNote() string {
 	const clock = `\{\{[^}]*\b(now|ago)\b` // two renders in a row agree about it
 	m := a.manifest
-	if m.volatile || m.chance || m.record != "" || a.mentions(clock) {
+	if m.volatile || m.record != "" || a.mentions(clock) {
 		return ""
 	}
 	sum, err := valuesSum(a.module.Values)

@@ -44,7 +44,7 @@ type rendered struct {
 	record   string          // the record that it was recalled from (Revision.id), which says nothing of hooks; empty: it was rendered
 	answers  map[string]bool // to what templates have asked about the kinds of the API server
 	lists    bool            // they did more with these than to ask for some
-	chance   bool            // a second render was another one
+	note     *string         // RenderedAnnotation; nil before it is asked for
 }
 
 // renders remembers the last render of each release. The same chart, values and
