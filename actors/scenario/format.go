@@ -3,15 +3,11 @@ package scenario
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"os"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
-
-	"addon-operator/values"
 )
 
-// Scenario is a file. Its schema is module-test.v1.schema.json.
+// Scenario is a test of a file, or a row of its table. The schema of files is module-test.v1.schema.json.
 type Scenario struct {
 	Description string `json:"description"`
 	Given       given  `json:"given"`
@@ -19,12 +15,12 @@ type Scenario struct {
 	Expect      expect `json:"expect"`
 
 	path   string // of the file
-	name   string // MODULE/FILE
+	name   string // MODULE/FILE/TEST/ROW
 	unit   unit
 	broken error // why the file is no scenario
 }
 
-// Name is the name of the module and that of the file, without .yaml.
+// Name is MODULE/FILE, followed by /TEST in a file with several tests, and by /ROW in a test with a table.
 func (s *Scenario) Name() string { return s.name }
 
 // Path is where the file lies.
@@ -116,38 +112,4 @@ type metric struct {
 	Name   string            `json:"name"`
 	Labels map[string]string `json:"labels"`
 	Value  *float64          `json:"value"`
-}
-
-// parse reads a scenario. One that is wrong in its form knows all that is; it is there all
-// the same, so that the others are played and a report has it as a failure.
-func parse(path string) *Scenario {
-	s := &Scenario{}
-	data, err := os.ReadFile(path)
-	if err == nil {
-		s, err = parseBytes(data)
-	}
-	if err != nil {
-		s = &Scenario{Description: "the file is no scenario", broken: fmt.Errorf("%s: %w", path, err)}
-	}
-	s.path = path
-	return s
-}
-
-func parseBytes(data []byte) (*Scenario, error) {
-	document, err := values.ParseYAML(data)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkShape(document); err != nil {
-		return nil, err
-	}
-	text, err := values.JSON(document)
-	if err != nil {
-		return nil, err
-	}
-	s := &Scenario{}
-	if err := json.Unmarshal(text, s); err != nil {
-		return nil, err
-	}
-	return s, nil
 }

@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,6 +36,18 @@ func TestParseRefuses(t *testing.T) {
 		"an object that is not": {"description: a\nexpect: {objects: [{kind: a}]}", "expect.objects[0]: missing properties: 'metadata'"},
 		"a golden file outside": {"description: a\nexpect: {rendered: ../a.golden.yaml}", "expect.rendered"},
 		"a key twice":           {"description: a\ndescription: b", "description"},
+		"line and column":       {"description: a\nexpect:\n  hooks:\n  - {hook: a, tims: 1}", "4:15: expect.hooks[0].tims is unknown; did you mean times?"},
+		"second document":       {"description: a\n---\ndescription: b\nstep: []", "4:1: step is unknown; did you mean steps?"},
+		"one of several":        {"tests:\n- description: a\n- description: b\n  expct: {}", "4:3: tests[1].expct is unknown; did you mean expect?"},
+		"steps next to tests":   {"tests: [{description: a}]\nsteps: []", "2:1: steps stands next to tests; move it into a test"},
+		"tests of a test":       {"tests: [{tests: []}]", "1:10: a test cannot have tests"},
+		"a test that is none":   {"tests: [a]", "1:9: the scenario must be a map"},
+		"no tests":              {"tests: []", "1:1: tests must be a list of tests"},
+		"common part is wrong":  {"given: {valus: {}}\ntests: [{description: a}]", "1:9: given.valus is unknown; did you mean values?"},
+		"a name twice":          {"tests: [{name: a, description: a}, {name: a, description: b}]", "1:36: another test has the name a"},
+		"a column not used":     {"description: a\ntable:\n- {size: 1}", "3:4: no ${size} in the test uses this column"},
+		"a column is missing":   {"description: a ${x}\ntable:\n- {x: 1}\n- {name: two}", "4:3: table[1] has no x, which another row has"},
+		"a row that is wrong":   {"description: a\ntable: [{cell: one}]\nexpect:\n  hooks: [{hook: a, times: '${cell}'}]", "4:21: expect.hooks[0].times: expected integer, but got string (with table[0])"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseBytes([]byte(c.text))
@@ -45,9 +58,46 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// Several documents, lists of tests and tables are tests of their own, with names of their own.
+func TestSeveralTestsInOneFile(t *testing.T) {
+	results := module(t, Options{}, map[string]string{
+		"values.yaml":             "a: {size: 1}\n",
+		"010-a/templates/cm.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {size: {{ .Values.a.size | quote }}, x: {{ .Values.a.x | quote }}}}",
+		"010-a/tests/list.yaml": `
+given: {values: {a: {x: common}}}
+tests:
+- name: default
+  description: it is 1
+  expect: {objects: [{kind: ConfigMap, metadata: {name: a}, data: {size: "1", x: common}}]}
+- description: sizes
+  table:
+  - {name: small, size: 2, text: "2"}
+  - {size: many, text: many}
+  given: {values: {a: {size: "${size}"}}}
+  expect:
+    values: {a: {size: "${size}"}}
+    objects: [{kind: ConfigMap, metadata: {name: a}, data: {size: "${text}", x: common}}]
+`,
+		"010-a/tests/stream.yaml": "description: one, and it says ${HOME}\n---\nname: second\ndescription: two\nexpect: {values: {a: {size: 7}}}\n---\n",
+	})
+	var got []string
+	for _, r := range results {
+		got = append(got, fmt.Sprint(r.Scenario.Name(), " ", r.Problems))
+	}
+	want := `010-a/list/default []
+010-a/list/2/small []
+010-a/list/2/2 []
+010-a/stream/1 []
+010-a/stream/second [expect.values: a.size must be 7, is 1]`
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("description: a\nsteps:\n- apply: [{kind: A, metadata: {name: b}}]\n- delete: {kind: A, name: b}\nexpect: {hooks: [{hook: a, fails: x}]}"))
 	f.Add([]byte("description: a\nexpect: {values: {a: 1}}"))
+	f.Add([]byte("given: {values: {a: {}}}\ntests:\n- {description: a}\n- {description: '${x}', table: [{x: 1}]}\n---\ndescription: c"))
 	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = parseBytes(data) })
 }
 
