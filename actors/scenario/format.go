@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+
+	"addon-operator/values"
 )
 
 // Scenario is a test of a file, or a row of its table. The schema of files is module-test.v1.schema.json.
@@ -37,6 +39,18 @@ func (t *tree) UnmarshalJSON(data []byte) error {
 	return err
 }
 
+// value is anything of JSON whose integers stay integers.
+type value struct{ any }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *value) UnmarshalJSON(data []byte) (err error) {
+	v.any, err = values.ParseJSON(data)
+	return err
+}
+
+// elements are a list of such.
+type elements []value
+
 // trees is one tree or a list of them.
 type trees []tree
 
@@ -57,6 +71,7 @@ type given struct {
 	FromGlobalHooks   tree     `json:"fromGlobalHooks"`
 	Modules           []string `json:"modules"`
 	GlobalHooks       bool     `json:"globalHooks"`
+	StrictFields      *bool    `json:"strictFields"` // nil: true
 }
 
 type step struct {
@@ -90,7 +105,7 @@ type expect struct {
 	Absent    []Reference       `json:"absent"`
 	Rendered  string            `json:"rendered"`
 	Metrics   []metric          `json:"metrics"`
-	Log       []string          `json:"log"`
+	Log       elements          `json:"log"`
 	Modules   map[string]string `json:"modules"`
 	Failing   map[string]string `json:"failing"`
 	Refused   string            `json:"refused"`
@@ -100,10 +115,10 @@ type run struct {
 	Hook          string `json:"hook"`
 	Binding       string `json:"binding"`
 	Context       tree   `json:"context"`
-	Contexts      []tree `json:"contexts"`
-	ValuesPatch   []tree `json:"valuesPatch"`
-	ConfigPatch   []tree `json:"configPatch"`
-	ObjectPatches []tree `json:"objectPatches"`
+	Contexts      value  `json:"contexts"`
+	ValuesPatch   value  `json:"valuesPatch"`
+	ConfigPatch   value  `json:"configPatch"`
+	ObjectPatches value  `json:"objectPatches"`
 	Fails         any    `json:"fails"` // nil, bool or text
 	Times         *int   `json:"times"`
 }

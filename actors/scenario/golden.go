@@ -58,7 +58,7 @@ func rendered(objects []map[string]any, release string) (string, error) {
 	for _, object := range objects {
 		meta, _ := object["metadata"].(map[string]any)
 		notes, _ := meta["annotations"].(map[string]any)
-		if notes["meta.helm.sh/release-name"] != release {
+		if releaseOf(object) != release {
 			continue
 		}
 		for _, key := range []string{"uid", "resourceVersion", "creationTimestamp", "generation"} {

@@ -259,6 +259,9 @@ func (w *written) scenario(tree map[string]any) (*Scenario, error) {
 	if err := checkShape(w, tree); err != nil {
 		return nil, err
 	}
+	if err := checkExpected(w, tree); err != nil {
+		return nil, err
+	}
 	text, err := values.JSON(tree)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", w.at(), err)
@@ -268,4 +271,45 @@ func (w *written) scenario(tree map[string]any) (*Scenario, error) {
 		return nil, fmt.Errorf("%s: %w", w.at(), err)
 	}
 	return s, nil
+}
+
+// checkExpected refuses matchers that cannot match, in what is expected.
+func checkExpected(w *written, tree map[string]any) error {
+	var problems []string
+	report := func(path []string, text string) {
+		problems = append(problems, w.at(path...)+": "+placeOf(append(slices.Clone(w.path), path[:len(path)-1]...))+": "+text)
+	}
+	expected := func(path []string, e any) {
+		e = withoutCounts(e)
+		checkMatchers(path, e, report)
+	}
+	expected([]string{"expect"}, tree["expect"])
+	steps, _ := tree["steps"].([]any)
+	for i, entry := range steps {
+		step, _ := entry.(map[string]any)
+		expected([]string{"steps", strconv.Itoa(i), "expect"}, step["expect"])
+	}
+	if len(problems) > 0 {
+		return errors.New(strings.Join(problems, "\n"))
+	}
+	return nil
+}
+
+// withoutCounts leaves out how many objects are expected, which stands next to what they are.
+func withoutCounts(e any) any {
+	expected, _ := e.(map[string]any)
+	list, ok := expected["objects"].([]any)
+	if !ok {
+		return e
+	}
+	var objects []any
+	for _, entry := range list {
+		object, _ := entry.(map[string]any)
+		object = maps.Clone(object)
+		delete(object, "$count")
+		objects = append(objects, object)
+	}
+	expected = maps.Clone(expected)
+	expected["objects"] = objects
+	return expected
 }

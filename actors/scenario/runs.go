@@ -79,18 +79,14 @@ func (w run) unlike(r hookRun) (list []string, isIt bool) {
 	return list, true
 }
 
-func listDifference(place string, want []tree, got []any) []string {
-	if want == nil {
+func listDifference(place string, want value, got []any) []string {
+	if want.any == nil {
 		return nil
-	}
-	list := make([]any, len(want))
-	for i, w := range want {
-		list[i] = map[string]any(w)
 	}
 	if got == nil {
 		got = []any{}
 	}
-	return difference(place, list, got)
+	return difference(place, want.any, got)
 }
 
 func (r hookRun) binding() string {
