@@ -35,39 +35,34 @@ func (p *play) check(ctx context.Context, place string, e expect) {
 	report("log", checkLog(p.Trace.String(), e.Log))
 }
 
-// checkFields wants objects of charts and hooks to have no fields that an API server would drop or refuse. Each is
-// reported once.
+// noteField notes a field of an object that an API server would drop, or a value that it would refuse.
+func (p *play) noteField(object map[string]any, wrong fields.Problem) {
+	text := identity(object)
+	if release := releaseOf(object); release != "" {
+		text += ", of the release " + release
+	}
+	text += ": " + wrong.Place() + ": " + wrong.Message
+	if wrong.Known != nil {
+		text += "; " + nearest(wrong.Path[len(wrong.Path)-1], wrong.Known)
+	}
+	p.fields.Change(func(noted []string) []string {
+		if slices.Contains(noted, text) {
+			return noted
+		}
+		return append(slices.Clip(noted), text)
+	})
+}
+
+// checkFields reports such fields, each once.
 func (p *play) checkFields(place string) {
 	if strict := p.scenario.Given.StrictFields; strict != nil && !*strict {
 		return
 	}
-	objects := p.Cluster.Server.Objects()
-	var definitions []map[string]any
-	for _, object := range objects {
-		if object["kind"] == "CustomResourceDefinition" {
-			definitions = append(definitions, object)
-		}
+	noted := p.fields.Get()
+	for _, text := range noted[p.strict:] {
+		p.problems = append(p.problems, place+": "+text)
 	}
-	checker := fields.New(definitions...)
-	for _, object := range objects {
-		name := identity(object)
-		if p.theirs[name] {
-			continue
-		}
-		if release := releaseOf(object); release != "" {
-			name += ", of the release " + release
-		}
-		for _, wrong := range checker.Check(object) {
-			text := name + ": " + wrong.Place() + ": " + wrong.Message
-			if wrong.Known != nil {
-				text += "; " + nearest(wrong.Path[len(wrong.Path)-1], wrong.Known)
-			}
-			if !p.strict[text] {
-				p.problems = append(p.problems, place+": "+text)
-			}
-			p.strict[text] = true
-		}
-	}
+	p.strict = len(noted)
 }
 
 // releaseOf is the release that an object belongs to.

@@ -18,6 +18,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
+	"addon-operator/supervisor"
 )
 
 const defaultStepLimit = time.Minute
@@ -36,13 +37,13 @@ type play struct {
 
 	problems []string
 	seen     []hookRun
-	theirs   map[string]bool // objects that the test makes itself, by identity
-	strict   map[string]bool // what has been reported of the fields of objects
+	fields   supervisor.Shared[[]string] // what is wrong with fields of objects
+	strict   int                         // how many of them have been reported
 }
 
 func newPlay(s *Scenario, o Options) *play {
 	trace := &Trace{}
-	p := &play{scenario: s, options: o, files: files{scenario: s}, theirs: map[string]bool{}, strict: map[string]bool{}, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock()}
+	p := &play{scenario: s, options: o, files: files{scenario: s}, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock()}
 	p.Engine = NewEngine(NewCluster(cmp.Or(s.Given.KubernetesVersion, DefaultVersion), p.log), trace)
 	p.Cast, p.recorder = p, newRecorder(p.Engine, s.Given.FromGlobalHooks)
 	return p
@@ -80,7 +81,7 @@ func (p *play) run(ctx context.Context) (err error) {
 func (p *play) prepare() error {
 	g := p.scenario.Given
 	for i, object := range g.Objects {
-		if err := p.apply(object); err != nil {
+		if err := p.Cluster.Server.Apply(object); err != nil {
 			return fmt.Errorf("given.objects[%d]: %w", i, err)
 		}
 	}
@@ -89,6 +90,7 @@ func (p *play) prepare() error {
 			return fmt.Errorf("given.configMap: %w", err)
 		}
 	}
+	p.Cluster.Server.OnUnknownField(p.noteField)
 	if err := p.Cluster.Server.Start(""); err != nil {
 		return err
 	}

@@ -227,6 +227,7 @@ spec:
 		"010-a/crds/strings.yaml": crd,
 		"010-a/templates/a.yaml":  "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, dta: {a: b}}",
 		"010-a/templates/b.yaml":  "{apiVersion: example.org/v1, kind: String, metadata: {name: b}, spec: {sise: 1}}",
+		"010-a/hooks/writer.sh":   strings.NewReplacer("CreateOrUpdate", "CreateIfNotExists", `"data": {`, `"imutable": {`).Replace(writer),
 		"010-a/tests/a.yaml": `
 tests:
 - description: all that is wrong is found, and once
@@ -238,13 +239,21 @@ tests:
   given: {strictFields: false}
 `,
 	})
-	want := `expect: v1 ConfigMap addon-operator/a, of the release a: dta: there is no such field; did you mean data?
+	want := `expect: v1 ConfigMap default/made: imutable: there is no such field; did you mean immutable?
+expect: v1 ConfigMap addon-operator/a, of the release a: dta: there is no such field; did you mean data?
 expect: example.org/v1 String addon-operator/b, of the release a: spec.sise: there is no such field; did you mean size?`
 	if got := strings.ReplaceAll(strings.Join(results[0].Problems, "\n"), "steps[0].", ""); got != want {
 		t.Errorf("got\n%s", got)
 	}
 	if !results[1].Passed() {
 		t.Error(results[1])
+	}
+	results = module(t, Options{}, map[string]string{
+		"010-a/templates/a.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: 1}}",
+		"010-a/tests/a.yaml":     "description: d\ngiven: {strictFields: false}",
+	})
+	if got := strings.Join(results[0].Problems, ""); !strings.Contains(got, "cannot be handled as a ConfigMap: data.a: must be a text; write it in quotes, is a number") {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -49,7 +49,7 @@ func (p *play) step(ctx context.Context, line Line) error {
 	case trees:
 		var err error
 		for _, object := range data {
-			err = errors.Join(err, p.apply(object))
+			err = errors.Join(err, p.Cluster.Server.Apply(object))
 		}
 		return err
 	case tree:
@@ -68,12 +68,6 @@ func (p *play) step(ctx context.Context, line Line) error {
 		return nil
 	}
 	return do(ctx, p.Engine, line)
-}
-
-// apply creates or replaces an object of the test.
-func (p *play) apply(object tree) error {
-	p.theirs[identity(object)] = true
-	return p.Cluster.Server.Apply(object)
 }
 
 // editConfigMap changes keys as a person would; null removes one.
