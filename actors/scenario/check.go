@@ -24,6 +24,8 @@ func (p *play) check(ctx context.Context, place string, e expect) {
 	report("refused", checkRefused(p.Engine, e.Refused))
 	report("failing", checkFailing(failing(p.Engine), e.Failing))
 	report("hooks", p.checkHooks(e.Hooks))
+	report("commands", p.checkCalls(e.Commands))
+	report("http", p.checkRequests(e.HTTP))
 	report("values", p.checkValues(ctx, e.Values))
 	report("configMap", checkConfigMap(p.Cluster.ConfigMap.Data(), e.ConfigMap))
 	report("objects", checkObjects(p.Cluster.Server.Objects, e.Objects))
@@ -71,6 +73,28 @@ func releaseOf(object map[string]any) string {
 	notes, _ := meta["annotations"].(map[string]any)
 	release, _ := notes["meta.helm.sh/release-name"].(string)
 	return release
+}
+
+// checkCalls compares the calls of stand-ins since the last expect. One that had no answer is a problem always.
+func (p *play) checkCalls(want []wantedCall) (problems []string) {
+	calls := p.commands.take()
+	for _, c := range calls {
+		if c.unfit {
+			problems = append(problems, fmt.Sprintf("given.commands.%s has no answer for the call: %s", c.command, c))
+		}
+	}
+	return append(problems, unmatched(want, calls, "call")...)
+}
+
+// checkRequests does the same for requests of HTTP.
+func (p *play) checkRequests(want []wantedRequest) (problems []string) {
+	requests := p.http.take()
+	for _, r := range requests {
+		if r.wrong != "" {
+			problems = append(problems, fmt.Sprintf("given.http: %s: %s", r, r.wrong))
+		}
+	}
+	return append(problems, unmatched(want, requests, "request")...)
 }
 
 // checkLog wants texts in the log, and other matchers to match it as a whole.

@@ -3,6 +3,7 @@ package scenario
 import (
 	"bytes"
 	"encoding/json"
+	"time"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
@@ -64,14 +65,18 @@ func (t *trees) UnmarshalJSON(data []byte) error {
 }
 
 type given struct {
-	KubernetesVersion string   `json:"kubernetesVersion"`
-	Objects           []tree   `json:"objects"`
-	ConfigMap         tree     `json:"configMap"`
-	Values            tree     `json:"values"`
-	FromGlobalHooks   tree     `json:"fromGlobalHooks"`
-	Modules           []string `json:"modules"`
-	GlobalHooks       bool     `json:"globalHooks"`
-	StrictFields      *bool    `json:"strictFields"` // nil: true
+	KubernetesVersion string             `json:"kubernetesVersion"`
+	Objects           []tree             `json:"objects"`
+	ConfigMap         tree               `json:"configMap"`
+	Values            tree               `json:"values"`
+	FromGlobalHooks   tree               `json:"fromGlobalHooks"`
+	Modules           []string           `json:"modules"`
+	GlobalHooks       bool               `json:"globalHooks"`
+	Env               map[string]string  `json:"env"`
+	Commands          map[string]answers `json:"commands"`
+	HTTP              []httpAnswer       `json:"http"`
+	Clock             time.Time          `json:"clock"`        // zero: startOfTime
+	StrictFields      *bool              `json:"strictFields"` // nil: true
 }
 
 type step struct {
@@ -99,6 +104,8 @@ type failHelm struct {
 
 type expect struct {
 	Hooks     []run             `json:"hooks"`
+	Commands  []wantedCall      `json:"commands"`
+	HTTP      []wantedRequest   `json:"http"`
 	Values    tree              `json:"values"`
 	ConfigMap tree              `json:"configMap"`
 	Objects   []tree            `json:"objects"`
@@ -121,6 +128,9 @@ type run struct {
 	ObjectPatches value  `json:"objectPatches"`
 	Fails         any    `json:"fails"` // nil, bool or text
 	Times         *int   `json:"times"`
+	Golden        string `json:"golden"`
+
+	compare func(name, text string) []string // with a golden file
 }
 
 type metric struct {

@@ -30,7 +30,7 @@ func TestParseRefuses(t *testing.T) {
 		"no description":        {"steps: []", "description"},
 		"an unknown key":        {"description: a\nstep: []", "step is unknown; did you mean steps?"},
 		"an unknown step":       {"description: a\nsteps: [{aply: {}}]", "steps[0].aply is unknown; did you mean apply?"},
-		"nothing alike":         {"description: a\ngiven: {zzzzzzzzz: 1}", "given.zzzzzzzzz is unknown; write one of configMap,"},
+		"nothing alike":         {"description: a\ngiven: {zzzzzzzzz: 1}", "given.zzzzzzzzz is unknown; write one of clock, commands,"},
 		"two steps in one":      {"description: a\nsteps: [{tick: a, retry: true}]", "steps[0] must have one key only"},
 		"no duration":           {"description: a\nsteps: [{advance: soon}]", "steps[0].advance: the text does not fit; So much time passes, as 90s"},
 		"an empty step":         {"description: a\nsteps: [{}]", "steps[0] is empty"},

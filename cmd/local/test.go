@@ -1,6 +1,7 @@
 package local
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"os"
@@ -19,6 +20,7 @@ import (
 // playing are the flags of the command test.
 type playing struct {
 	run, junit       string
+	output           string
 	verbose          bool
 	scenario.Options // update, parallel, step timeout
 }
@@ -38,6 +40,9 @@ is 1 when one fails. docs/testing-modules.md shows how to write them.`,
 	f.StringVarP(&t.run, "run", "r", "", "play only scenarios whose name, MODULE/FILE, matches this regular expression")
 	f.BoolVarP(&t.Update, "update", "u", false, "rewrite golden files in place of comparing with them")
 	f.BoolVarP(&t.verbose, "verbose", "v", false, "show the runs of hooks and the log of each scenario")
+	f.StringVarP(&t.output, "output", "o", "text", "format: text, json")
+	f.BoolVar(&t.Keep, "keep", false, "leave the work directory of a test that fails behind, with what each hook got and wrote")
+	f.BoolVar(&t.Coverage, "coverage", false, "show which hooks, bindings and templates of each module the tests exercise")
 	f.StringVar(&t.junit, "junit", "", "write the results to this file, as JUnit XML")
 	f.IntVarP(&t.Parallel, "parallel", "p", 0, "scenarios played at the same time; 0: one for each processor")
 	f.DurationVar(&t.StepTimeout, "step-timeout", time.Minute, "time until the operator must be idle after a step")
@@ -51,6 +56,9 @@ func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error 
 	}
 	if t.Parallel < 0 {
 		return cli.Usagef("--parallel must be 0 or more, not %d", t.Parallel)
+	}
+	if t.output != "text" && t.output != "json" {
+		return cli.Usagef("--output must be text or json, not %q", t.output)
 	}
 	if len(paths) == 0 {
 		paths = []string{"."}
@@ -67,15 +75,21 @@ func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error 
 	began := time.Now()
 	out := cmd.OutOrStdout()
 	results := scenario.Play(cmd.Context(), scenarios, t.Options, func(r scenario.Result) {
+		if t.output == "json" {
+			return
+		}
 		fmt.Fprint(out, r)
 		if t.verbose {
 			fmt.Fprint(out, indented("hooks", r.Runs), indented("log", strings.Split(r.Log, "\n")))
 		}
 	})
-	failed := 0
-	for _, r := range results {
-		if !r.Passed() {
-			failed++
+	report := reportOf(results, time.Since(began))
+	if t.Coverage {
+		report.Coverage = scenario.CoverageOf(results)
+	}
+	for _, c := range report.Coverage {
+		if t.output == "text" {
+			fmt.Fprint(out, c)
 		}
 	}
 	if t.junit != "" {
@@ -84,11 +98,55 @@ func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error 
 		}
 	}
 	took := time.Since(began).Round(time.Millisecond)
-	if failed > 0 {
-		return fmt.Errorf("%d of %d scenarios failed, in %s", failed, len(results), took)
+	if t.output == "json" {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(report)
+	} else if report.Failed == 0 {
+		_, err = fmt.Fprintf(out, "%d scenarios passed, in %s\n", report.Passed, took)
 	}
-	_, err = fmt.Fprintf(out, "%d scenarios passed, in %s\n", len(results), took)
+	if report.Failed > 0 {
+		return fmt.Errorf("%d of %d scenarios failed, in %s", report.Failed, len(results), took)
+	}
 	return err
+}
+
+// testReport is the answer of -o json. Its keys stay as they are; others may be added.
+type testReport struct {
+	Passed  int          `json:"passed"`
+	Failed  int          `json:"failed"`
+	Seconds float64      `json:"seconds"`
+	Tests   []testResult `json:"tests"`
+
+	Coverage []scenario.Coverage `json:"coverage,omitempty"`
+}
+
+type testResult struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	File        string   `json:"file"`
+	Passed      bool     `json:"passed"`
+	Seconds     float64  `json:"seconds"`
+	Problems    []string `json:"problems"`
+	Hooks       []string `json:"hooks"` // their runs
+	Log         string   `json:"log"`
+	Kept        string   `json:"kept,omitempty"`
+}
+
+func reportOf(results []scenario.Result, took time.Duration) testReport {
+	report := testReport{Seconds: took.Seconds(), Tests: []testResult{}}
+	for _, r := range results {
+		if r.Passed() {
+			report.Passed++
+		} else {
+			report.Failed++
+		}
+		report.Tests = append(report.Tests, testResult{
+			Name: r.Scenario.Name(), Description: r.Scenario.Description, File: r.Scenario.Path(), Passed: r.Passed(), Seconds: r.Took.Seconds(),
+			Problems: append([]string{}, r.Problems...), Hooks: append([]string{}, r.Runs...), Log: r.Log, Kept: r.Kept,
+		})
+	}
+	return report
 }
 
 func indented(title string, lines []string) string {
