@@ -87,11 +87,12 @@ func (h *httpStandIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return // the hook has gone
 	}
 	got := request{method: r.Method, url: r.URL.String(), path: r.URL.RequestURI(), headers: r.Header, body: string(body)}
-	if r.Method == http.MethodConnect {
+	switch {
+	case r.Method == http.MethodConnect:
 		got.url = "https://" + r.Host
-	} else if r.URL.Host == "" {
+	case r.URL.Host == "":
 		got.url = "http://" + r.Host + got.path
-	} else {
+	default:
 		got.path = strings.TrimPrefix(got.url, r.URL.Scheme+"://"+r.URL.Host)
 	}
 	a := h.answer(&got, len(body) > mostBody)

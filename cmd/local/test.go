@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -50,26 +51,9 @@ is 1 when one fails. docs/testing-modules.md shows how to write them.`,
 }
 
 func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error {
-	pattern, err := regexp.Compile(t.run)
-	if err != nil {
-		return cli.Usagef("--run: %w", err)
-	}
-	if t.Parallel < 0 {
-		return cli.Usagef("--parallel must be 0 or more, not %d", t.Parallel)
-	}
-	if t.output != "text" && t.output != "json" {
-		return cli.Usagef("--output must be text or json, not %q", t.output)
-	}
-	if len(paths) == 0 {
-		paths = []string{"."}
-	}
-	scenarios, err := scenario.Find(paths...)
+	scenarios, err := t.find(paths)
 	if err != nil {
 		return err
-	}
-	scenarios = slices.DeleteFunc(scenarios, func(s *scenario.Scenario) bool { return !pattern.MatchString(s.Name()) })
-	if len(scenarios) == 0 {
-		return cli.Usagef("--run: no scenario is called like %s", t.run)
 	}
 	t.JQLibrary, t.CRDSkip = c.JQDirs(), c.CRDPrefixes()
 	began := time.Now()
@@ -87,26 +71,55 @@ func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error 
 	if t.Coverage {
 		report.Coverage = scenario.CoverageOf(results)
 	}
-	for _, c := range report.Coverage {
-		if t.output == "text" {
-			fmt.Fprint(out, c)
-		}
-	}
 	if t.junit != "" {
 		if err := writeJUnit(t.junit, results); err != nil {
 			return fmt.Errorf("--junit: %w", err)
 		}
 	}
-	took := time.Since(began).Round(time.Millisecond)
+	return t.conclude(out, report)
+}
+
+// find reads the scenarios that the flags and arguments ask for.
+func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
+	pattern, err := regexp.Compile(t.run)
+	switch {
+	case err != nil:
+		return nil, cli.Usagef("--run: %w", err)
+	case t.Parallel < 0:
+		return nil, cli.Usagef("--parallel must be 0 or more, not %d", t.Parallel)
+	case t.output != "text" && t.output != "json":
+		return nil, cli.Usagef("--output must be text or json, not %q", t.output)
+	case len(paths) == 0:
+		paths = []string{"."}
+	}
+	scenarios, err := scenario.Find(paths...)
+	if err != nil {
+		return nil, err
+	}
+	scenarios = slices.DeleteFunc(scenarios, func(s *scenario.Scenario) bool { return !pattern.MatchString(s.Name()) })
+	if len(scenarios) == 0 {
+		return nil, cli.Usagef("--run: no scenario is called like %s", t.run)
+	}
+	return scenarios, nil
+}
+
+// conclude writes what stands below the results, or all as JSON. The error says how many failed.
+func (t *playing) conclude(out io.Writer, report testReport) (err error) {
+	took := time.Duration(report.Seconds * float64(time.Second)).Round(time.Millisecond)
 	if t.output == "json" {
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
 		err = encoder.Encode(report)
-	} else if report.Failed == 0 {
-		_, err = fmt.Fprintf(out, "%d scenarios passed, in %s\n", report.Passed, took)
+	} else {
+		for _, c := range report.Coverage {
+			fmt.Fprint(out, c)
+		}
+		if report.Failed == 0 {
+			_, err = fmt.Fprintf(out, "%d scenarios passed, in %s\n", report.Passed, took)
+		}
 	}
 	if report.Failed > 0 {
-		return fmt.Errorf("%d of %d scenarios failed, in %s", report.Failed, len(results), took)
+		return fmt.Errorf("%d of %d scenarios failed, in %s", report.Failed, len(report.Tests), took)
 	}
 	return err
 }
