@@ -183,6 +183,9 @@ func (w *written) rows() (rows []row, err error) {
 	}
 	columns := map[string]any{}
 	list, _ := table.([]any)
+	if len(list) > mostTests {
+		return nil, fmt.Errorf("%s: a table may have %d rows; write another file", w.at("table"), mostTests)
+	}
 	for _, entry := range list {
 		columns = values.Merge(columns, entry).(map[string]any) //nolint:forcetypeassert // both are maps
 	}
