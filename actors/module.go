@@ -43,7 +43,7 @@ type module struct {
 	failed     time.Time
 
 	maintenance string   // the mode, empty for none
-	fights      []string // with whom heals of the release are in a fight
+	fights      []string // the field managers that heals of the release fight with
 	gone        []helm.Object
 	crdsDue     bool // CRDs were not looked at under maintenance
 	drift       driftState

@@ -74,7 +74,7 @@ func (r *Releases) knowsKind(kind string) bool {
 	return false
 }
 
-// loseKind is what becomes of the objects of a kind whose definition goes: they go before it. It returns the
+// loseKind returns what happens to the objects of a kind whose definition goes: they go before it. It returns the
 // news of it, for when the lock is free.
 func (r *Releases) loseKind(kind string) (tell func()) {
 	var lost []helm.Object
