@@ -80,11 +80,9 @@ func mapping(gvk schema.GroupVersionKind, resource string) *meta.RESTMapping {
 	return &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(resource), GroupVersionKind: gvk, Scope: meta.RESTScopeNamespace}
 }
 
-var (
-	deployments = mapping(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, "deployments")
-	pods        = mapping(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, "pods")
-	configMaps  = mapping(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "configmaps")
-)
+func deployments() *meta.RESTMapping {
+	return mapping(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, "deployments")
+}
 
 func (l *lab) create(m *meta.RESTMapping, name, spec string) *unstructured.Unstructured {
 	l.Helper()
@@ -127,20 +125,20 @@ const deployment = `{"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "te
 // H25: what changes is read again, what has not changed is not, and what is gone is forgotten.
 func TestFollower(t *testing.T) {
 	l := newLab(t, "")
-	l.follower.Changed(configMaps, types.NamespacedName{Name: "any"}, "1")
+	l.follower.Changed(mapping(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "configmaps"), types.NamespacedName{Name: "any"}, "1")
 	l.eventually("ConfigMap any", health.Current)
 	if n := l.requests.Load(); n != 0 {
 		t.Errorf("%d requests for a kind without a status", n)
 	}
-	o := l.create(deployments, "web", deployment)
+	o := l.create(deployments(), "web", deployment)
 	name := types.NamespacedName{Namespace: l.namespace, Name: "web"}
-	if got := l.follower.Get(deployments.GroupVersionKind.GroupKind(), name); got.State != health.Unknown {
+	if got := l.follower.Get(deployments().GroupVersionKind.GroupKind(), name); got.State != health.Unknown {
 		t.Errorf("before it was read it is %+v", got)
 	}
-	l.changed(deployments, o)
+	l.changed(deployments(), o)
 	l.eventually("Deployment web", health.InProgress)
 
-	api := l.client.Resource(deployments.Resource).Namespace(l.namespace)
+	api := l.client.Resource(deployments().Resource).Namespace(l.namespace)
 	patch := `{"spec": {"replicas": 0}}` // the controller has nothing to wait for then
 	if _, err := api.Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
@@ -149,22 +147,22 @@ func TestFollower(t *testing.T) {
 		now, err := api.Get(t.Context(), "web", metav1.GetOptions{})
 		if err == nil {
 			o = now
-			l.changed(deployments, o)
+			l.changed(deployments(), o)
 		}
-		return l.follower.Get(deployments.GroupVersionKind.GroupKind(), name).State == health.Current
+		return l.follower.Get(deployments().GroupVersionKind.GroupKind(), name).State == health.Current
 	})
 	before := l.requests.Load()
 	for range 100 {
-		l.changed(deployments, o)
+		l.changed(deployments(), o)
 	}
-	other := l.create(deployments, "other", deployment)
-	l.changed(deployments, other)
+	other := l.create(deployments(), "other", deployment)
+	l.changed(deployments(), other)
 	l.eventually("Deployment other", health.InProgress)
 	if n := l.requests.Load() - before; n > 2 { // the last state of web may not have been read yet
 		t.Errorf("%d requests, want one for what is new", n)
 	}
-	l.follower.Gone(deployments.GroupVersionKind.GroupKind(), name)
-	if got := l.follower.Get(deployments.GroupVersionKind.GroupKind(), name); got.State != health.Unknown {
+	l.follower.Gone(deployments().GroupVersionKind.GroupKind(), name)
+	if got := l.follower.Get(deployments().GroupVersionKind.GroupKind(), name); got.State != health.Unknown {
 		t.Errorf("what is gone is %+v", got)
 	}
 }
@@ -172,6 +170,7 @@ func TestFollower(t *testing.T) {
 // H25: many objects are read with a few lists.
 func TestFollowerOfMany(t *testing.T) {
 	l := newLab(t, "")
+	pods := mapping(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, "pods")
 	const many = 60
 	for i := range many {
 		l.create(pods, fmt.Sprint("p", i), `{"containers": [{"name": "a", "image": "a"}]}`)
@@ -196,8 +195,8 @@ const few = 20 // as in the follower
 // H25: an object that may not be read is unknown, which is logged once with the fix.
 func TestFollowerWithoutPermission(t *testing.T) {
 	l := newLab(t, "health-nobody")
-	l.changed(deployments, l.create(deployments, "a", deployment))
-	l.changed(deployments, l.create(deployments, "b", deployment))
+	l.changed(deployments(), l.create(deployments(), "a", deployment))
+	l.changed(deployments(), l.create(deployments(), "b", deployment))
 	l.eventually("Deployment a", health.Unknown)
 	l.eventually("Deployment b", health.Unknown)
 	l.end()
