@@ -141,7 +141,7 @@ type chartsPlay struct {
 
 func playCharts(t *testing.T, group []*foreignChart) {
 	t.Helper()
-	h, cluster := ownHouse(t, "-- modules/values.yaml --\n")
+	h, cluster := ownHouse(t, "-- modules/values.yaml --\n", devclustertest.StartOwn)
 	p := newChartsPlay(h, cluster, group)
 	p.start()
 	p.install()
