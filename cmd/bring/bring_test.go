@@ -219,6 +219,16 @@ func TestDifficultCharts(t *testing.T) {
 	}
 }
 
+// A chart that stops more than its module has no test, and who brings it reads why.
+func TestNoTestWithoutARun(t *testing.T) {
+	home(t)
+	out := must(t, "init", "module", "--from-chart", fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: odd, version: 1.0.0}\n-- crds/a.yaml --\n{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n"))
+	expectAll(t, out, "Note: no test is written, because the module does not run:", "modules/010-odd/chart/crds/a.yaml: document 1: kind \"Namespace\" does not belong into crds/")
+	if _, err := os.Stat("modules/010-odd/tests/objects.yaml"); err == nil {
+		t.Error("a test is there")
+	}
+}
+
 // What fails leaves nothing behind, and says why.
 func TestNothingHalfWritten(t *testing.T) {
 	home(t)

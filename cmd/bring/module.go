@@ -189,12 +189,12 @@ func (n *newModule) writeTest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var problems []string
 	for _, text := range []string{t, failingTest(n.name)} {
 		if err := n.write(testFile, text); err != nil {
 			return err
 		}
-		problems, err := n.play(ctx)
-		if err != nil {
+		if problems, err = n.play(ctx); err != nil {
 			return err
 		}
 		if problems == nil {
@@ -203,7 +203,7 @@ func (n *newModule) writeTest(ctx context.Context) error {
 		n.noteFailing(strings.Join(problems, "\n"))
 	}
 	n.notes = nil
-	n.note("no test is written: the module does neither succeed nor fail without a cluster")
+	n.note("no test is written, because the module does not run:\n  %s", strings.ReplaceAll(strings.Join(problems, "\n"), "\n", "\n  "))
 	return os.Remove(filepath.Join(n.dir(), filepath.FromSlash(testFile)))
 }
 
