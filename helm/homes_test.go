@@ -144,7 +144,31 @@ func TestNamespaceWithReleasesOfOthers(t *testing.T) {
 	}
 }
 
-// H20: a namespace that is there is used, and one that cannot be created is named.
+// H20: somebody deletes the pointer, and then the directory of the module: the release is found all the same.
+func TestPointerIsDeleted(t *testing.T) {
+	f := start(t)
+	m := f.elsewhere("lost")
+	f.client.Place(map[string]string{"web": m.Namespace})
+	f.apply(m, Installed, 1)
+	secrets := f.kube.CoreV1().Secrets(f.namespace)
+	if err := secrets.Delete(f.Context(), pointerName("web"), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.client.Place(nil)
+	f.wantReleases("web")
+	if _, err := secrets.Get(f.Context(), pointerName("web"), metav1.GetOptions{}); err != nil || !strings.Contains(f.log.String(), "was deleted, and is written again") {
+		t.Errorf("the pointer: %v\n%s", err, f.log)
+	}
+	if existed, err := f.client.Purge(f.Context(), "web"); err != nil || !existed {
+		t.Errorf("purge: %v, %v", existed, err)
+	}
+	f.wantReleases("")
+	if _, err := secrets.Get(f.Context(), pointerName("web"), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the pointer of nothing: %v", err)
+	}
+}
+
+// H20: a namespace that is there is used.
 func TestNamespaceThatExists(t *testing.T) {
 	f := start(t)
 	m := f.elsewhere("there")
