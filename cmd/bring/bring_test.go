@@ -152,7 +152,7 @@ func TestBringAndUpgrade(t *testing.T) {
 	expectAll(t, read(t, "modules/010-web/values.yaml"), "web:\n  # as many as there are doors\n  replicas: 2\n")
 	expectAll(t, read(t, "modules/010-web/tests/objects.golden.yaml"), `replicas: "2"`, `size: "7"`, "kind: Shop", "app.kubernetes.io/managed-by: Helm")
 	expectAll(t, read(t, "modules/010-web/README.md"), "A shop", registry)
-	expectAll(t, must(t, "test", "modules"), "1 scenarios passed")
+	expectAll(t, must(t, "test", "modules"), "1 scenario passed")
 	expectAll(t, must(t, "values", "check"), "The values are valid")
 	nothingLeft(t, "010-web")
 
@@ -185,7 +185,7 @@ func TestBringAndUpgrade(t *testing.T) {
 	}
 	out = must(t, "module", "upgrade-chart", "web", "--version", "1.0.0", "--plain-http", "--update-tests")
 	expectAll(t, out, "was edited and stays", "ok    010-web/objects")
-	expectAll(t, must(t, "test", "modules"), "1 scenarios passed")
+	expectAll(t, must(t, "test", "modules"), "1 scenario passed")
 	if read(t, "modules/010-web/openapi/config-values.yaml") != schema || read(t, "modules/010-web/chart/Chart.yaml") != before {
 		t.Error("the schema is another one, or the chart is not the first one again")
 	}
@@ -211,7 +211,7 @@ func TestDifficultCharts(t *testing.T) {
 			out := must(t, "init", "module", "--from-chart", dir)
 			expectAll(t, out, c.note)
 			expectAll(t, read(t, filepath.Join("modules", c.base, "tests/objects.yaml")), c.test)
-			expectAll(t, must(t, "test", "modules"), "1 scenarios passed")
+			expectAll(t, must(t, "test", "modules"), "1 scenario passed")
 			if text := read(t, filepath.Join("modules", c.base, "module.yaml")); strings.Contains(text, dir) || strings.Contains(out, os.TempDir()) && !strings.Contains(out, "Try it") {
 				t.Errorf("a path of this machine is in\n%s", text)
 			}

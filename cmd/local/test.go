@@ -14,6 +14,7 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/cmd/cli"
+	"addon-operator/messages/view"
 )
 
 // playing are the flags of the command test.
@@ -85,9 +86,9 @@ func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error 
 	}
 	took := time.Since(began).Round(time.Millisecond)
 	if failed > 0 {
-		return fmt.Errorf("%d of %d scenarios failed, in %s", failed, len(results), took)
+		return fmt.Errorf("%d of %s failed, in %s", failed, view.Count(len(results), "scenario"), took)
 	}
-	_, err = fmt.Fprintf(out, "%d scenarios passed, in %s\n", len(results), took)
+	_, err = fmt.Fprintf(out, "%s passed, in %s\n", view.Count(len(results), "scenario"), took)
 	return err
 }
 
