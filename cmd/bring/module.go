@@ -117,7 +117,7 @@ func (n *newModule) write(name, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// fill writes everything beside chart/.
+// fill writes everything but chart/.
 func (n *newModule) fill(ctx context.Context) error {
 	c := n.chart
 	own, err := valuesFile(c.Name, n.key, c.Values, n.given)
