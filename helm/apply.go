@@ -225,7 +225,7 @@ func (a *apply) check() (err error) {
 	defer func() { ended(err) }()
 	state, err := a.client.records.read(a.ctx, a.release)
 	if err != nil {
-		return err
+		return a.namespaceFirst(err)
 	}
 	a.store = a.operation.store(state)
 	a.store.describe = a.describe

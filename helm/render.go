@@ -174,10 +174,10 @@ func valuesFor(m Module, ch *charts.Chart, use *chart.Chart, r chartutil.Release
 		}
 		return nil, fmt.Errorf("the values do not fit the schema of the chart: %s", strings.Join(texts, "; "))
 	}
-	if err != nil {
+	if errors.Is(err, charts.ErrElsewhere) {
 		return chartutil.ToRenderValues(use, m.Values, r, capabilities)
 	}
-	return values, nil
+	return values, err
 }
 
 // digest sorts rendered files as Helm does, checks them, and sums them up with

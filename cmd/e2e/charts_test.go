@@ -569,7 +569,7 @@ func (p *chartsPlay) disable() {
 	})
 	for _, c := range p.charts {
 		if kept[c] > 0 {
-			c.note("leaves %d objects that it asks to keep", kept[c])
+			c.note("leaves %s that it asks to keep", view.Count(kept[c], "object"))
 		}
 	}
 }

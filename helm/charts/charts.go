@@ -118,7 +118,7 @@ func (c *Chart) SubchartCRDs(merged map[string]any) ([]File, error) {
 func crdsBelow(ch *chart.Chart) (files []File) {
 	for _, sub := range ch.Dependencies() {
 		for _, f := range sub.Files {
-			if strings.HasPrefix(f.Name, "crds/") && slices.Contains([]string{".yaml", ".yml"}, path.Ext(f.Name)) {
+			if strings.HasPrefix(f.Name, "crds/") && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(f.Name))) {
 				files = append(files, File{path.Join("charts", sub.Name(), f.Name), f.Data})
 			}
 		}
