@@ -252,7 +252,7 @@ func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch
 }
 
 // EnsureCRDs implements work.CRDs.
-func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
+func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
 	defer r.action()()
 	return r.crds.EnsureCRDs(ctx, modules)
 }

@@ -23,7 +23,8 @@ type GetReleased struct{}
 // Released are the objects of the modules that have run, as [helm.News] reports them. They are not changed.
 type Released struct{ Objects map[string][]helm.Object }
 
-// runProviders makes the modules run that provide what a run has failed for, and returns what to add to its error.
+// runProviders makes the modules run that provide what a run has failed for, and returns who they are, to be added to
+// its error; empty when there are none.
 func (j ModuleJob) runProviders(run *supervisor.Run, err error) string {
 	providers := j.providers(run, err)
 	if len(providers) == 0 {
@@ -31,16 +32,27 @@ func (j ModuleJob) runProviders(run *supervisor.Run, err error) string {
 	}
 	var names, needs []string
 	for _, p := range providers {
+		if p.maintained {
+			names = append(names, p.Module+" (left alone: under maintenance)")
+			continue
+		}
 		t := j.NewTask(p.Module, messages.RunModule{}, messages.By(messages.ByNeed, j.Owner+" needs "+p.Need.String(), j.Task.Cause))
 		t.Urgent = true
 		run.Tell(QueuePath+messages.MainQueue, messages.Enqueue{Queue: messages.MainQueue, Tasks: []messages.Task{t}, Head: true})
-		names, needs = append(names, p.Module), append(needs, p.Need.String())
+		names, needs = append(names, p.Module+" (runs first)"), append(needs, p.Need.String())
 	}
-	j.Log.Info("what the module needs is provided by others, which run first", "needs", needs, "providers", names)
-	return "; provided by: " + strings.Join(names, ", ") + " (runs first)"
+	if len(needs) > 0 {
+		j.Log.Info("what the module needs is provided by others, which run first", "needs", needs, "providers", names)
+	}
+	return "provided by: " + strings.Join(names, ", ")
 }
 
-func (j ModuleJob) providers(run *supervisor.Run, err error) []decide.Provider {
+type provider struct {
+	decide.Provider
+	maintained bool // it must not run
+}
+
+func (j ModuleJob) providers(run *supervisor.Run, err error) (list []provider) {
 	needs := needsOf(helm.NeedsOf(err))
 	if len(needs) == 0 {
 		return nil
@@ -53,11 +65,12 @@ func (j ModuleJob) providers(run *supervisor.Run, err error) []decide.Provider {
 	if err != nil {
 		return nil
 	}
-	provides := map[string][]decide.Object{}
+	provides, maintained := map[string][]decide.Object{}, map[string]bool{}
 	for _, m := range d.Tree.Modules {
-		if m.Name == j.Owner || !slices.Contains(d.Before, m.Name) || decide.Maintained(m, d.Maintenance) != "" || !charts.Exists(m.Dir) {
+		if m.Name == j.Owner || !slices.Contains(d.Before, m.Name) || !charts.Exists(m.Dir) {
 			continue
 		}
+		maintained[m.Name] = decide.Maintained(m, d.Maintenance) != ""
 		objects, ran := released.Objects[m.Name]
 		if !ran {
 			objects = j.rendered(run, m)
@@ -66,9 +79,11 @@ func (j ModuleJob) providers(run *supervisor.Run, err error) []decide.Provider {
 			provides[m.Name] = append(provides[m.Name], ObjectOf(o))
 		}
 	}
-	providers := decide.Providers(j.Owner, needs, d.Before, provides)
-	slices.Reverse(providers) // each is queued before those that are queued already
-	return providers
+	for _, p := range decide.Providers(j.Owner, needs, d.Before, provides) {
+		list = append(list, provider{p, maintained[p.Module]})
+	}
+	slices.Reverse(list) // each is queued before those that are queued already
+	return list
 }
 
 // rendered are the objects of a module that has not run; none when its chart cannot be rendered yet.

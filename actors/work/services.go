@@ -131,8 +131,9 @@ type Objects interface {
 // CRDs installs the definitions that modules bring and waits until their kinds are served
 // (chapter m). Definitions implements it.
 type CRDs interface {
-	// EnsureCRDs takes name, directory and values of each module.
-	EnsureCRDs(ctx context.Context, modules []helm.Module) error
+	// EnsureCRDs takes name, directory and values of each module, and returns the names of what it has written, with
+	// their files.
+	EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error)
 	// EnsureSubcharts installs those of subcharts that have been enabled since.
 	EnsureSubcharts(ctx context.Context, m helm.Module) error
 }
