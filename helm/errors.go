@@ -97,7 +97,7 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 		}
 	}
 	if op != nil && kind != Cancelled {
-		advice = cmp.Or(op.client.failedWebhook(ctx, text), advice)
+		advice = cmp.Or(op.client.FailedWebhook(ctx, text), advice)
 	}
 	return &Error{Kind: kind, Release: release, Err: &opaque{text: text, advice: advice, cause: cause(ctx, kind, err)}}
 }

@@ -229,6 +229,11 @@ func (r *recorder) Ours(ctx context.Context, releases []string) ([]string, error
 	return r.releases.Ours(ctx, releases)
 }
 
+// FailedWebhook implements work.Releases.
+func (r *recorder) FailedWebhook(ctx context.Context, text string) string {
+	return r.releases.FailedWebhook(ctx, text)
+}
+
 // Objects implements work.Releases.
 func (r *recorder) Objects(ctx context.Context, m helm.Module) ([]helm.Object, error) {
 	return r.releases.Objects(ctx, m)
