@@ -90,6 +90,7 @@ func (r *Releases) loseKind(kind string) (tell func()) {
 	lost = append(lost, definitionOf(kind))
 	for _, o := range lost {
 		r.absent[o] = true
+		delete(r.reported, o)
 	}
 	gone := r.news.Gone
 	return func() {
