@@ -240,6 +240,11 @@ func (r *recorder) Ours(ctx context.Context, releases []string) ([]string, error
 	return r.releases.Ours(ctx, releases)
 }
 
+// FailedWebhook implements work.Releases.
+func (r *recorder) FailedWebhook(ctx context.Context, text string) string {
+	return r.releases.FailedWebhook(ctx, text)
+}
+
 // Objects implements work.Releases.
 func (r *recorder) Objects(ctx context.Context, m helm.Module) ([]helm.Object, error) {
 	return r.releases.Objects(ctx, m)
@@ -263,7 +268,7 @@ func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch
 }
 
 // EnsureCRDs implements work.CRDs.
-func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
+func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
 	defer r.action()()
 	return r.crds.EnsureCRDs(ctx, modules)
 }
