@@ -221,10 +221,47 @@ func (c *checks) chart(ctx context.Context, m addons.Module, own *values.Section
 	for _, d := range documents {
 		c.objects(m, d)
 	}
+	c.unset(m, own)
 	again, err := c.render(ctx, m, own)
 	if err == nil {
 		c.unstable(m, documents, again)
 	}
+}
+
+// unset warns of values that templates print and that nothing sets, unless a schema has them, or hooks may set them.
+func (c *checks) unset(m addons.Module, own *values.Section) {
+	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	if err != nil || c.incomplete(m) || len(c.Values) > 0 {
+		return
+	}
+	for _, u := range loaded.Unset(map[string]any{values.GlobalKey: c.global.Merged(), m.Key: own.Merged()}) {
+		if c.inSchema(m, u.Path) {
+			continue
+		}
+		fix := "set it in values.yaml, or write | default after it"
+		if meant := values.Nearest(u.Path[len(u.Path)-1], u.Known); meant != "" {
+			fix = "did you mean " + meant + "?"
+		}
+		c.add(Warning, filepath.Join(charts.Root(m.Dir), filepath.FromSlash(u.File)), place{u.Line, u.Column}, fmt.Sprintf("nothing sets .Values.%s, so nothing is printed; %s", strings.Join(u.Path, "."), fix))
+	}
+}
+
+// inSchema reports whether a schema describes a value, which people may set then.
+func (c *checks) inSchema(m addons.Module, path []string) bool {
+	dir := m.Dir
+	if path[0] == values.GlobalKey {
+		dir = c.tree.Global.Dir
+	}
+	var steps []string
+	for _, step := range path[1:] {
+		steps = append(steps, "properties", step)
+	}
+	for _, file := range []string{"config-values.yaml", "values.yaml"} {
+		if _, depth := c.src.of(filepath.Join(dir, "openapi", file)).at(steps, true); len(steps) > 0 && depth == len(steps) {
+			return true
+		}
+	}
+	return false
 }
 
 // unstable warns of templates that print something else each time.

@@ -12,6 +12,7 @@ import (
 	"addon-operator/actors/decide"
 	"addon-operator/addons"
 	"addon-operator/hooks"
+	"addon-operator/kube"
 	"addon-operator/values"
 )
 
@@ -126,11 +127,7 @@ func (c *checks) bindings(hook hooks.Hook) {
 		if problem == "" {
 			continue
 		}
-		at, ok := src.find(b.Kind)
-		if !ok {
-			at = place{}
-		}
-		c.add(severity, hook.Path, at, fmt.Sprintf("binding %s: %s", b.Name, problem))
+		c.add(severity, hook.Path, src.binding(b.Name, b.Kind), fmt.Sprintf("binding %s: %s", b.Name, problem))
 	}
 }
 
@@ -147,14 +144,27 @@ func (c *checks) unknownKind(apiVersion, kind string) (problem, severity string)
 		return c.served(name, verdict.Reason, verdict.Instead), Error
 	case len(brought) > 0 && c.ofGroup(apiVersion, brought):
 		return fmt.Sprintf("the definition in this tree has no %s; it is served as %s", name, strings.Join(brought, ", ")), Error
-	case apiVersion == "" && strings.EqualFold(meant, kind):
-		return "", "" // hooks may write a kind in any case
-	case c.kinds.Owns(apiVersion) && meant != "":
+	case verdict.Reason == "" && c.isWord(apiVersion, kind):
+		return "", "" // a plural, a short name, or the kind in another case
+	case meant != "" && (c.kinds.Owns(apiVersion) || c.ofTree(apiVersion)):
+		if c.ofTree(apiVersion) {
+			return fmt.Sprintf("no definition in this tree has %s; did you mean %s?", name, meant), Error
+		}
 		return fmt.Sprintf("Kubernetes %s has no %s; did you mean %s?", c.Release, name, meant), Error
 	case c.kinds.Owns(apiVersion) && apiVersion != "":
 		return fmt.Sprintf("Kubernetes %s has no %s; correct the kind or the apiVersion", c.Release, name), Error
 	}
 	return fmt.Sprintf("neither Kubernetes %s nor a definition in this tree has %s, so the hook sees nothing until something else brings it; put the definition into crds/ of a module, or correct the name", c.Release, name), Warning
+}
+
+// isWord reports whether hooks may name a kind so.
+func (c *checks) isWord(apiVersion, word string) bool {
+	client, err := kube.Connect(kube.Options{Config: c.server.RESTConfig(), QPS: -1})
+	if err != nil {
+		return false
+	}
+	_, _, err = client.FindKind(context.Background(), apiVersion, word)
+	return err == nil
 }
 
 func (c *checks) served(name, reason string, instead []string) string {
@@ -170,6 +180,16 @@ func (c *checks) kindNames() []string {
 		names = append(names, kindOf(crd))
 	}
 	return names
+}
+
+// ofTree reports whether a module brings kinds of the group of an apiVersion.
+func (c *checks) ofTree(apiVersion string) bool {
+	for _, versions := range c.brought {
+		if apiVersion != "" && c.ofGroup(apiVersion, versions) {
+			return true
+		}
+	}
+	return false
 }
 
 // ofGroup reports whether an apiVersion is of the group of others.

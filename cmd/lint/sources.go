@@ -98,6 +98,20 @@ func (s *source) find(text string) (place, bool) {
 	return place{}, false
 }
 
+// binding is the place of the kind of a binding in a script: the first one at or behind its name, or else the first.
+func (s *source) binding(name, kind string) place {
+	first, _ := s.find(kind)
+	named, ok := s.find("name: " + name)
+	for n := named.line; ok && n <= min(len(s.lines), named.line+30); n++ {
+		if strings.Contains(s.line(n), name) || n > named.line {
+			if i := strings.LastIndex(s.line(n), kind); i >= 0 {
+				return place{n, 1 + utf8.RuneCountInString(s.line(n)[:i])}
+			}
+		}
+	}
+	return first
+}
+
 // maxDepth bounds how deep a document is looked into.
 const maxDepth = 200
 
