@@ -142,7 +142,7 @@ func goTexts(source []byte, see func(line int, text string)) {
 	}
 }
 
-// isProof tells whether a citation in a file says that a test proves the rule.
+// isProof reports whether a citation in a file says that a test proves the rule.
 func isProof(file string) bool {
 	return strings.HasSuffix(file, "_test.go") || strings.Contains(file, "/testdata/")
 }

@@ -58,7 +58,7 @@ func mustAsk[Answer any](t *testing.T, p *program, to *actor.PID, question any) 
 	return answer
 }
 
-// noConfigMap is a ConfigMap that nobody has written.
+// noConfigMap is a ConfigMap that was never written.
 type noConfigMap struct{}
 
 func (noConfigMap) Read(context.Context) (kube.ConfigMap, error) { return kube.ConfigMap{}, nil }
@@ -73,7 +73,7 @@ func (noConfigMap) NoteWritten(context.Context, string) (kube.ConfigMap, error) 
 	return kube.ConfigMap{}, nil
 }
 
-// F18: no actor is spawned while the operator stops; nobody would stop it.
+// F18: no actor is spawned while the operator stops; nothing would stop it.
 func TestNoModulesWhileStopping(t *testing.T) {
 	var p *program
 	var spawn *actor.Future
@@ -115,7 +115,7 @@ func TestWarmthIsACopy(t *testing.T) {
 }
 
 // F10: a reload whose last step ends when the next one was asked for already has not
-// converged: the operator is not ready, and nobody takes the new values for applied ones.
+// converged: the operator is not ready, and the new values are not taken for applied ones.
 func TestOvertakenAtTheLastStep(t *testing.T) {
 	p := newTestProgram(nil)
 	pid := spawned(t, p, convergePath, &converge{runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, tree: &addons.Tree{}, reload: 1, phase: reloading})

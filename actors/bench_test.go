@@ -30,7 +30,7 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// stopwatch is a hook that tells when it was started.
+// stopwatch is a hook that reports when it was started.
 const stopwatch = `#!/usr/bin/env bash
 began=$EPOCHREALTIME
 if [[ ${1:-} == --config ]]; then
@@ -42,7 +42,7 @@ echo "$began" > %s
 `
 
 // BenchmarkEventToHook measures the way of a change from a real API server to the first
-// instruction of the hook. Beside it, in turns, two things that nobody can avoid: a bare
+// instruction of the hook. In turns with it, two things that cannot be avoided: a bare
 // watch that sees the same change, and the bare start of the same script. added-p99-ms is
 // what is left for the operator: watch, cache, filter, mailboxes, queue, files of the run.
 func BenchmarkEventToHook(b *testing.B) {
@@ -70,7 +70,7 @@ func percentile(all []time.Duration, p int) time.Duration {
 	return sorted[(len(sorted)-1)*p/100]
 }
 
-// latencyLab is an operator on a real API server, a bare watch beside it, and a pipe into
+// latencyLab is an operator on a real API server, a bare watch next to it, and a pipe into
 // which hooks write their time.
 type latencyLab struct {
 	client    kubernetes.Interface
@@ -174,7 +174,7 @@ func (l *latencyLab) openPipe(b *testing.B, path string) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	b.Cleanup(func() { _ = pipe.Close() }) // read by nobody any more
+	b.Cleanup(func() { _ = pipe.Close() }) // not read any more
 	l.times = bufio.NewScanner(pipe)
 }
 

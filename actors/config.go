@@ -206,7 +206,7 @@ func (c *config) addSections(ctx actor.Context, msg addSections) {
 	}
 }
 
-// sectionsKnown looks for secrets in what is in force: their texts are not shown, and people are told of those in the ConfigMap.
+// sectionsKnown looks for secrets in what is in force: their texts are not shown, and those in the ConfigMap are reported.
 func (c *config) sectionsKnown() {
 	if c.secret.store != nil {
 		c.misplaced.warn(c.schemas.Misplaced(c.doc))

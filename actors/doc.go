@@ -1,4 +1,4 @@
-// Package actors is the runtime: who owns what, and who talks to whom. It is the room
+// Package actors is the runtime: who owns what, and who sends messages to which actor. It is the room
 // of decisions; parsing, processes, Kubernetes and Helm belong to other rooms and are
 // called through the small interfaces of [World].
 //

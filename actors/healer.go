@@ -15,6 +15,7 @@ import (
 	"addon-operator/actors/decide"
 	"addon-operator/actors/work"
 	"addon-operator/helm"
+	"addon-operator/helm/health"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 )
@@ -40,12 +41,15 @@ type healer struct {
 
 	patients map[string]*patient // by module
 	owners   map[helm.Object][]string
+	states   objectStates
 }
 
 // patient is a module as the healer sees it.
 type patient struct {
 	stage   stage
 	objects []helm.Object
+	applied time.Time    // since then they are its objects
+	health  *view.Health // as the module knows it
 	// gone are objects that Helm must apply again.
 	gone map[helm.Object]bool
 	// doubtful went while the module ran; true for those that went before Helm was done.
@@ -102,7 +106,7 @@ type (
 )
 
 func newHealer(ctx context.Context, p *program) *healer {
-	return &healer{program: p, log: p.Log, ctx: ctx, patients: map[string]*patient{}, owners: map[helm.Object][]string{}}
+	return &healer{program: p, log: p.Log, ctx: ctx, patients: map[string]*patient{}, owners: map[helm.Object][]string{}, states: newObjectStates()}
 }
 
 // Receive implements actor.Actor.
@@ -111,7 +115,15 @@ func (h *healer) Receive(ctx actor.Context) {
 	case *actor.Started:
 		h.watch(ctx.Self())
 	case objectGone:
+		h.states.forget(msg.object)
 		h.objectGone(ctx, msg.object)
+		h.reassess(ctx, h.owners[msg.object]...)
+	case objectHealth:
+		h.states.learn(msg, time.Now())
+		h.reassess(ctx, h.owners[msg.object]...)
+	case healthDue:
+		h.reportHealth(ctx)
+		return
 	case releaseChanged:
 		h.releaseChanged(ctx, msg.release)
 	case runBegan:
@@ -121,7 +133,7 @@ func (h *healer) Receive(ctx actor.Context) {
 	case runEnded:
 		h.runEnded(ctx, msg)
 	case moduleGone:
-		h.forget(msg.module)
+		h.forget(ctx, msg.module)
 	case healDue:
 		h.healDue(ctx, msg)
 	case fightOver:
@@ -145,6 +157,7 @@ func (h *healer) watch(self *actor.PID) {
 	h.program.ReleaseWatch.Watch(h.ctx, helm.News{
 		Gone:    func(o helm.Object) { h.program.Send(self, objectGone{o}) },
 		Changed: func(name string) { h.program.Send(self, releaseChanged{name}) },
+		Health:  func(o helm.Object, now health.Health) { h.program.Send(self, objectHealth{o, now}) },
 	})
 }
 
@@ -199,6 +212,10 @@ func (h *healer) lost(ctx actor.Context, module string, p *patient, o helm.Objec
 func (h *healer) releaseApplied(ctx actor.Context, msg work.ReleaseApplied) {
 	p := h.patient(msg.Module)
 	h.disown(msg.Module, p)
+	if !slices.Equal(p.objects, msg.Objects) {
+		p.applied = time.Now()
+		h.reassess(ctx, msg.Module)
+	}
 	p.stage, p.objects, p.changed = after, msg.Objects, false
 	for _, o := range msg.Objects {
 		h.owners[o] = append(h.owners[o], msg.Module)
@@ -221,8 +238,11 @@ func (h *healer) runEnded(ctx actor.Context, msg runEnded) {
 }
 
 // forget is called when a module is switched off or deleted.
-func (h *healer) forget(module string) {
+func (h *healer) forget(ctx actor.Context, module string) {
 	if p := h.patients[module]; p != nil {
+		if p.health != nil {
+			ctx.Send(h.program.owner(module), healthChanged{nil})
+		}
 		p.stopTimer()
 		h.disown(module, p)
 		delete(h.patients, module)

@@ -16,7 +16,7 @@ import (
 // time. The attempt waits in turn for the one in progress, so that the queue does one task at a time (F1).
 //
 //	current -TaskWaits-> held -GetTurn-> current
-//	                     held -TaskDone-> gone (it was cancelled, or is done anew by a reload)
+//	                     held -TaskDone-> gone (it was cancelled, or is done again by a reload)
 
 // held is a task that waits for its next attempt.
 type held struct {

@@ -20,7 +20,7 @@ func (silent) Read(ctx context.Context) (kube.ConfigMap, error) {
 	return kube.ConfigMap{}, ctx.Err()
 }
 
-// G0: what is wrong on disk is told at once, also when the API server cannot be reached.
+// G0: what is wrong on disk is reported at once, also when the API server cannot be reached.
 func TestABrokenDirectoryDoesNotWaitForTheAPIServer(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "nope")
 	_, err := load(t.Context(), World{

@@ -21,11 +21,11 @@ func loopless(t *testing.T, p *testkit.Played) {
 		t.Errorf("problems: %v", p.Problems)
 	}
 	if strings.Contains(p.Trace, "circles") {
-		t.Errorf("people are told of a loop:\n%s", p.Trace)
+		t.Errorf("a loop is reported:\n%s", p.Trace)
 	}
 }
 
-// K10: a thousand objects with an event each, which the hook is told of at once, are no loop.
+// K10: a thousand objects with an event each, which the hook receives at once, are no loop.
 func TestManyObjectsAreNoLoop(t *testing.T) {
 	p := testkit.NewScript("A thousand objects come one after the other.").
 		File("modules/values.yaml", "mEnabled: true\nm: {list: []}\n").
@@ -38,7 +38,7 @@ func TestManyObjectsAreNoLoop(t *testing.T) {
 }
 
 // K10: a rollout writes an object again and again while its hook runs. The hook may wait for the
-// next event of it once, and nobody is told of a loop; the last state is handled.
+// next event of it once, and no loop is reported; the last state is handled.
 func TestRolloutIsNoLoop(t *testing.T) {
 	s := testkit.NewScript("Somebody writes an object twice a second; the hook takes 300 ms.").
 		File("modules/values.yaml", "mEnabled: true\nm: {list: []}\n").

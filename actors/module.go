@@ -43,10 +43,11 @@ type module struct {
 	failed     time.Time
 
 	maintenance string   // the mode, empty for none
-	fights      []string // with whom heals of the release are in a fight
+	fights      []string // the field managers that heals of the release fight with
 	gone        []helm.Object
 	crdsDue     bool // CRDs were not looked at under maintenance
 	drift       driftState
+	health      *view.Health // of the objects of its release
 }
 
 // adoptModule gives a module actor the module's directory, which came back after it was
@@ -109,6 +110,8 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.gone = slices.DeleteFunc(m.gone, func(o helm.Object) bool { return slices.Contains(msg.Objects, o) })
 	case fought:
 		m.fights = msg.fights
+	case healthChanged:
+		m.health = msg.health
 	case messages.SetMaintenance:
 		m.setMaintenance(ctx, msg.Mode)
 	case scriptAgreed:
@@ -319,6 +322,6 @@ func (m *module) publish() {
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks), Runs: m.owner.runs.Len(), Release: m.last.Revision,
 		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, Waiting: m.owner.hookWait, LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
-		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights,
+		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights, Health: m.health,
 	})
 }

@@ -41,7 +41,7 @@ func old(id, hook, object, watchEvent string) messages.Task {
 	return messages.Task{ID: id, Owner: "dns", Work: messages.RunHook{Hook: hook, Binding: hooks.OnKubernetes, Triggers: []messages.Trigger{t}}}
 }
 
-// quiet makes a program that tells nobody but the test.
+// quiet makes a program that reports to the test only.
 func quiet() (*program, *toldNotices) {
 	p, told := newTestProgram(nil), &toldNotices{}
 	p.Notices = told
@@ -244,7 +244,7 @@ func TestServes(t *testing.T) {
 		"the same module":                       {dns, dns, true},
 		"another module":                        {dns, web, false},
 		"a group serves one of its modules":     {group, dns, true},
-		"a group and a module beside it":        {group, web, false},
+		"a group and a module next to it":       {group, web, false},
 		"one module does not serve its group":   {dns, group, false},
 		"the same group":                        {group, group, true},
 		"two reloads":                           {reload, reload, true},

@@ -14,7 +14,7 @@ import (
 
 // BenchmarkReload measures what the runtime adds between two steps: all modules run again,
 // and what they run takes no time, neither hooks nor Helm. A step is one run of a hook or of
-// Helm; discovery, the steps, tasks, queues and values are in it. Beside it, in turns, the
+// Helm; discovery, the steps, tasks, queues and values are in it. In turns with it, the
 // bare start of a bash script, which is the least that a step of a real module costs. The
 // target is less than 1000 us/step.
 func BenchmarkReload(b *testing.B) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What goes on and on is told at once, and then at distances that double; after a pause it is news.
+// What goes on is logged at once, and then at intervals that double; after a pause it is logged again.
 func TestTold(t *testing.T) {
 	list, now := told{}, time.Unix(0, 0)
 	var at []int

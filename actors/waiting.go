@@ -19,7 +19,7 @@ import (
 // it: deletes, reloads, global hooks, modules before this one, and a newer run of the same one, which replaces it.
 // Modules after it, and the end of a reload, wait.
 
-// toldWait is what was logged and reported of a hook that waits, so that nothing is told twice: a run that takes the
+// toldWait is what was logged and reported of a hook that waits, so that nothing is logged twice: a run that takes the
 // place of another one waits for the same Job.
 type toldWait struct {
 	object string

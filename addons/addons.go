@@ -194,7 +194,7 @@ func (t *Tree) warn(format string, args ...any) {
 	t.Warnings = append(t.Warnings, fmt.Sprintf(format, args...))
 }
 
-// problem is a warning that a check fails on; it is added to those of whom it is about.
+// problem is a warning that a check fails on; it is added to the warnings of the module it is about.
 func (t *Tree) problem(of *[]string, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	t.Warnings, t.Problems = append(t.Warnings, text), append(t.Problems, text)

@@ -133,7 +133,7 @@ func innerChart(dir string) string {
 }
 
 // checkChart refuses a module that has two charts, or half of one. A chart in chart/ is that of the
-// module, so nothing beside it may look like a part of one (A20).
+// module, so nothing next to it may look like a part of one (A20).
 func checkChart(m *Module) error {
 	inner := innerChart(m.Dir)
 	if inner == "" {

@@ -91,7 +91,7 @@ func TestWrongNames(t *testing.T) {
 	}
 }
 
-// All mistakes are told at once, each with its file.
+// All mistakes are reported at once, each with its file.
 func TestAllMistakesAtOnce(t *testing.T) {
 	got := loadError(t, map[string]string{
 		"modules/010-One/":                     "",
@@ -227,7 +227,7 @@ func TestMissingDirectories(t *testing.T) {
 	}
 }
 
-// P1: a root without a module is told of: also one with files only, one whose modules are
+// P1: a root without a module is reported: also one with files only, one whose modules are
 // hidden files, and one that is emptied later. One whose modules are in an earlier root, too, is
 // not empty.
 func TestEmptyRoots(t *testing.T) {

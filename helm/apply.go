@@ -405,7 +405,7 @@ func (a *apply) reinstall() (*release.Release, error) {
 	return a.install([]string{failed.Manifest})
 }
 
-// takeOverHooks decides what becomes of the hooks that an earlier operation did not wait for to their end.
+// takeOverHooks decides what happens to the hooks that an earlier operation did not wait for to their end.
 func (a *apply) takeOverHooks(k *cluster) error {
 	if k.keeps = a.keeps; k.keeps != nil {
 		return nil

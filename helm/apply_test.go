@@ -389,7 +389,7 @@ func TestRepeats(t *testing.T) {
 	}
 }
 
-// K10: who asks is told of each object before it is written, and of its version after.
+// K10: the caller sees each object before it is written, and of its version after.
 func TestApplyTellsWrites(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "writes", "-- templates/cm.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: one}\ndata: {a: {{ .Values.writes.a | quote }}}\n"+

@@ -139,7 +139,7 @@ func applyWide(tb testing.TB, width int, client *Client, modules []Module, want 
 	}
 }
 
-// measure counts the requests of run, and times it; around runs beside the clock.
+// measure counts the requests of run, and times it; the clock does not count around.
 func (c *counted) measure(b *testing.B, prepare func() (run func())) {
 	b.Helper()
 	requests, cpu := int64(0), time.Duration(0)
@@ -170,7 +170,7 @@ func ownCPU(b *testing.B) time.Duration {
 }
 
 // BenchmarkFortyModules applies 40 modules of 3 and of 5 objects, one after the other and
-// four at the same time, beside the plain loop over the Helm library with a shared
+// four at the same time, in turns with the plain loop over the Helm library with a shared
 // discovery. Wall, CPU of this process (the operator and the counting proxy) and requests.
 func BenchmarkFortyModules(b *testing.B) {
 	c := newCounted(b)

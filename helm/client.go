@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
@@ -47,6 +48,7 @@ type Client struct {
 	encoder   encoder
 	objects   recordObjects // the records of releases
 	metadata  metadata.Interface
+	dynamic   dynamic.Interface
 	charts    *charts.Cache
 	renders   renders
 	repeats   repeats
@@ -99,6 +101,9 @@ func (c *Client) connect() error {
 	}
 	if c.metadata, err = metadata.NewForConfig(metadata.ConfigFor(cfg)); err != nil {
 		return fmt.Errorf("helm: metadata client: %w", err)
+	}
+	if c.dynamic, err = dynamic.NewForConfig(cfg); err != nil {
+		return fmt.Errorf("helm: dynamic client: %w", err)
 	}
 	core, err := typedcorev1.NewForConfig(protobuf(cfg))
 	if err != nil {

@@ -177,7 +177,7 @@ func (c *Client) clientOf(ctx context.Context, release string) (*Client, error) 
 }
 
 // clientFor returns the client of the namespace that a module names, whose name must be one of a release. Its release must not lie elsewhere: the
-// objects there would stay, or be deleted and lose their data, and nobody has asked for either.
+// objects there would stay, or be deleted and lose their data; neither was asked for.
 func (c *Client) clientFor(ctx context.Context, m Module) (*Client, error) {
 	if err := chartutil.ValidateReleaseName(m.Name); err != nil {
 		return nil, problem(Invalid, m.Name, "the name of the module cannot be a release name: %w; use at most 53 characters a-z, 0-9 and '-'", err)
@@ -230,7 +230,7 @@ func (c *Client) isOurs(ctx context.Context, release string) (bool, error) {
 }
 
 // away lists the releases outside of the operator's namespace: those of modules that name one, and those that were
-// installed there by this operator. One that may not be read is left out with a warning: nobody deletes what is not listed.
+// installed there by this operator. One that may not be read is left out with a warning: what is not listed is not deleted.
 func (c *Client) away(ctx context.Context) ([]string, error) {
 	if err := c.readPointers(ctx, true); err != nil {
 		return nil, err

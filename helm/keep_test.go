@@ -40,7 +40,7 @@ spec: {ports: [{port: {{ .Values.keeper.port }}}]}
 	f.apply(fixed.with("kept", []any{}), Upgraded, 4)
 	there("after it left the chart", "one")
 	f.deleteConfigMap("one")
-	f.apply(fixed.with("kept", []any{}), Skipped, 4) // nobody misses it
+	f.apply(fixed.with("kept", []any{}), Skipped, 4) // it is not missed
 	f.apply(fixed.with("kept", []any{"one"}), Upgraded, 5)
 	f.uninstall("keeper", true)
 	there("after the uninstall", "one", "two", "three")

@@ -175,7 +175,7 @@ metadata: {name: thing}
 	}
 }
 
-// What the API server would refuse is told before anything is sent for good.
+// What the API server would refuse is reported before anything is sent for good.
 func TestPlanOfWhatIsRefused(t *testing.T) {
 	f, w := startWatched(t)
 	m := moduleOf(t, "bad", "-- templates/svc.yaml --\napiVersion: v1\nkind: Service\nmetadata: {name: bad}\nspec: {ports: [{port: {{ .Values.bad.port }}}]}\n").with("port", 80)

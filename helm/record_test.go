@@ -190,6 +190,6 @@ func TestWriteChartStaysInItsDirectory(t *testing.T) {
 		}
 	}
 	if entries, _ := os.ReadDir(dir); len(entries) != 1 {
-		t.Errorf("written beside the chart: %v", entries)
+		t.Errorf("written next to the chart: %v", entries)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What the watch tells late does not undo what is known.
+// What the watch reports late does not undo what is known.
 func TestMemoryOfRecords(t *testing.T) {
 	rev := func(version int, resourceVersion string) Revision {
 		return Revision{Version: version, secret: secretName("m", version), resourceVersion: resourceVersion}
@@ -20,7 +20,7 @@ func TestMemoryOfRecords(t *testing.T) {
 		want  string
 		news  bool
 	}{
-		{"the watch tells of our own write", func(r *records) bool {
+		{"the watch reports our own write", func(r *records) bool {
 			r.wrote("m", rev(1, "10"))
 			return r.put("m", rev(1, "10"))
 		}, "1@10", false},
@@ -37,7 +37,7 @@ func TestMemoryOfRecords(t *testing.T) {
 			r.wrote("m", rev(2, "10"))
 			return r.put("m", rev(1, "11"))
 		}, "1@11 2@10", true},
-		{"the watch tells late of what we deleted", func(r *records) bool {
+		{"the watch reports late what we deleted", func(r *records) bool {
 			r.wrote("m", rev(1, "10"))
 			r.deleted("m", rev(1, "10"))
 			return r.put("m", rev(1, "10")) || r.vanished("m", rev(1, "13"))
@@ -97,7 +97,7 @@ func TestMemoryOfRecords(t *testing.T) {
 	}
 }
 
-// An operation writes a record, the watch tells of it before the API server has answered,
+// An operation writes a record, the watch reports it before the API server has answered,
 // and the operation ends while that news is taken in: it is no news of somebody else.
 func TestOwnWriteIsSeenAtTheEndOfItsOperation(t *testing.T) {
 	var l locks
@@ -118,6 +118,6 @@ func TestOwnWriteIsSeenAtTheEndOfItsOperation(t *testing.T) {
 	theirs := Revision{Version: 1, secret: secretName("m", 1), resourceVersion: "11"}
 	r.seen("m", func() bool { return r.put("m", theirs) })
 	if len(told) != 1 {
-		t.Errorf("a change of somebody else is told %d times, want 1", len(told))
+		t.Errorf("a change by another client is reported %d times, want 1", len(told))
 	}
 }

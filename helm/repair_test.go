@@ -283,7 +283,7 @@ spec: {ports: [{port: 80}]}
 }
 
 // A corrupted record never blocks a release; Helm's own driver would skip it
-// and fail on the existing name for ever.
+// and fail on the existing name each time.
 func TestApplyCorruptedRecord(t *testing.T) {
 	corrupt := func(s *corev1.Secret) { s.Data["release"] = []byte("!") }
 	t.Run("the newest", func(t *testing.T) {

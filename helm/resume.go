@@ -21,7 +21,7 @@ import (
 // An operation may end while a Helm hook has not: at its timeout, because newer values are due, or because the
 // operator stops or dies. The Job or Pod goes on. When the next operation wants the same manifest, it goes on with
 // the same revision: hooks that have succeeded do not run again, the one that waits is neither deleted nor created,
-// and is waited for. What tells which run of a hook an object belongs to is an annotation, because clocks differ and a
+// and is waited for. An annotation says which run of a hook an object belongs to, because clocks differ and a
 // record cannot have the UID of what is created after it. Where another manifest is wanted, or the hook has failed or is
 // gone, everything is as without this: a new revision, whose hooks run from the beginning.
 

@@ -187,7 +187,7 @@ func TestHookOfAnUnstableChartIsWaitedForAgain(t *testing.T) {
 	f.apply(m, Skipped, 1)
 }
 
-// H14: the Job ends while nobody waits: with success the operation goes on, with a failure its hooks run again.
+// H14: the Job ends while the operator does not wait: with success the operation goes on, with a failure its hooks run again.
 func TestHookEndsWhileNobodyWaits(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "waits", jobHooks).with("arg", "one")

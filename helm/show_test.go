@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// J4: what a chart renders to now, beside what is deployed: in the order Helm applies it,
+// J4: what a chart renders to now, next to what is deployed: in the order Helm applies it,
 // hooks of the chart at the end and marked, and what cannot be read with its error. Nothing
 // is written.
 func TestShowAndDeployed(t *testing.T) {

@@ -194,7 +194,7 @@ spec:
 // differentialSteps: make differential takes many, which lasts minutes.
 var differentialSteps = flag.Int("steps", 32, "steps of TestDifferential; make check plays 600")
 
-// The store and the cluster of ours stand beside Helm's own: the same random
+// The store and the cluster of ours are compared with Helm's own: the same random
 // values and the same drift by hand give the same objects and the same history.
 func TestDifferential(t *testing.T) {
 	const sequences = 4 // side by side: a step waits more than it computes

@@ -21,7 +21,7 @@ import (
 // victimEnv makes the test binary an operator that only upgrades, to be killed.
 const victimEnv = "ADDON_OPERATOR_TEST_VICTIM"
 
-// victimOrder is what the victim is told.
+// victimOrder is what the victim has to do.
 type victimOrder struct {
 	Kubeconfig, Namespace string
 	Name, Dir             string         // of the module
@@ -117,7 +117,7 @@ func TestKilledAtRandomMoments(t *testing.T) {
 }
 
 // runVictim starts a victim and kills it some time after it has begun; 0 lets it finish.
-// It tells how long it lived after its beginning.
+// It reports how long it lived after its beginning.
 func (f *fixture) runVictim(m Module, text string, life time.Duration) time.Duration {
 	f.Helper()
 	order, err := json.Marshal(victimOrder{Kubeconfig: f.kubeconfig(""), Namespace: f.namespace, Name: m.Name, Dir: m.Dir, Values: m.Values, Text: text})

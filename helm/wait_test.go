@@ -33,7 +33,7 @@ kind: ConfigMap
 metadata: {name: config}
 `
 
-// applying runs Apply beside the test, which plays the kubelet.
+// applying runs Apply in parallel with the test, which plays the kubelet.
 func (f *fixture) applying(ctx context.Context, m Module) <-chan error {
 	done := make(chan error, 1)
 	go func() {
@@ -162,7 +162,7 @@ func TestRequestsOfSkip(t *testing.T) {
 		f.apply(m, Skipped, 1)
 		got = requests.take()
 		slices.Sort(got)
-		// Asked anew when another test has defined a kind.
+		// Asked again when another test has defined a kind.
 		return !slices.Contains(got, "GET /version?")
 	})
 	if !slices.Equal(got, want) {

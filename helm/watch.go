@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
+	"addon-operator/helm/health"
 	"addon-operator/helm/kinds"
 )
 
@@ -34,18 +35,25 @@ type metadataStore = interface {
 // Presence knows which objects of releases exist. Package kube implements it, and
 // its comments are the contract.
 type Presence interface {
-	Start(ctx context.Context, labels string, ours func(*metav1.PartialObjectMetadata) bool, gone func(schema.GroupKind, types.NamespacedName))
+	Start(ctx context.Context, labels string, report presenceReport)
 	Follow(m *meta.RESTMapping)
 	Has(ctx context.Context, m *meta.RESTMapping, name types.NamespacedName) bool
 	MayExist(kind schema.GroupKind, name types.NamespacedName) bool
 	Want(owner string, objects map[schema.GroupKind][]types.NamespacedName)
 }
 
+// presenceReport is kube.PresenceReport.
+type presenceReport = struct {
+	Ours    func(*metav1.PartialObjectMetadata) bool
+	Gone    func(schema.GroupKind, types.NamespacedName)
+	Changed func(m *meta.RESTMapping, name types.NamespacedName, version string)
+}
+
 // managedByHelm selects what Helm put into the cluster: it sets this label on
 // every object, whatever the chart says.
 const managedByHelm = "app.kubernetes.io/managed-by=Helm"
 
-// News is what the watches report, each from a goroutine of a watch. Both must
+// News is what the watches report, each from a goroutine of a watch. All must
 // return at once.
 type News struct {
 	// Gone: an object that belongs to a release of the namespace was deleted, or
@@ -53,6 +61,8 @@ type News struct {
 	Gone func(Object)
 	// Changed: another client wrote or deleted the records of this release.
 	Changed func(release string)
+	// Health: an object that belongs to a release of the namespace is doing so now; nil: nothing is read for that.
+	Health func(Object, health.Health)
 }
 
 // Watch makes the Client see what others do to releases and their objects,
@@ -80,12 +90,37 @@ func (c *Client) Watch(ctx context.Context, news News) {
 	if c.options.Presence == nil {
 		return
 	}
-	ours := func(m *metav1.PartialObjectMetadata) bool { // other namespaces have releases of others
-		return m.Annotations[ownerName] != "" && c.homes.has(m.Annotations[ownerNamespace])
+	c.options.Presence.Start(ctx, managedByHelm, c.presenceReport(ctx, news))
+}
+
+// presenceReport is what is done with what the watches of objects report.
+func (c *Client) presenceReport(ctx context.Context, news News) presenceReport {
+	named := func(kind schema.GroupKind, name types.NamespacedName) Object {
+		return Object{GVK: kind.WithVersion(""), Namespace: name.Namespace, Name: name.Name}
 	}
-	c.options.Presence.Start(ctx, managedByHelm, ours, func(kind schema.GroupKind, name types.NamespacedName) {
-		news.Gone(Object{GVK: kind.WithVersion(""), Namespace: name.Namespace, Name: name.Name})
+	report := presenceReport{
+		Ours: func(m *metav1.PartialObjectMetadata) bool { // other namespaces have releases of others
+			return m.Annotations[ownerName] != "" && c.homes.has(m.Annotations[ownerNamespace])
+		},
+		Gone:    func(kind schema.GroupKind, name types.NamespacedName) { news.Gone(named(kind, name)) },
+		Changed: func(*meta.RESTMapping, types.NamespacedName, string) {},
+	}
+	if news.Health == nil {
+		return report
+	}
+	follower := health.NewFollower(health.Options{
+		Client: c.dynamic, Labels: managedByHelm, Log: c.options.Log,
+		Report: func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
+			news.Health(named(kind, name), h)
+		},
 	})
+	report.Changed = follower.Changed
+	report.Gone = func(kind schema.GroupKind, name types.NamespacedName) {
+		follower.Gone(kind, name)
+		news.Gone(named(kind, name))
+	}
+	go follower.Run(ctx)
+	return report
 }
 
 // watchRecords begins to watch the records of the client's namespace.

@@ -70,7 +70,7 @@ func (f *fixture) skips(requests *requestLog, m Module) []string {
 	return slices.DeleteFunc(requests.take(), func(r string) bool { return strings.HasSuffix(r, "?labelSelector=owner%3Daddon-operator") })
 }
 
-// H13: a deleted object is told, and is back after the next Apply; our own work is
+// H13: a deleted object is reported, and is back after the next Apply; our own work is
 // no news.
 func TestGone(t *testing.T) {
 	f := start(t)
@@ -248,7 +248,7 @@ func TestGoneWithTheKind(t *testing.T) {
 	})
 }
 
-// A kind that may not be watched is asked for, which the log says; deletions are told
+// A kind that may not be watched is asked for, which the log says; deletions are reported
 // all the same.
 func TestGoneOfForbiddenKind(t *testing.T) {
 	f := start(t)
@@ -302,7 +302,7 @@ func TestGoneOfForbiddenKind(t *testing.T) {
 	}
 }
 
-// Somebody else works on a release with the helm command line: it is told.
+// Somebody else works on a release with the helm command line: it is reported.
 func TestChangedRecords(t *testing.T) {
 	f := start(t)
 	m := module(t, "simple").with("text", "one")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// BenchmarkRun stands beside BenchmarkBareExec: the ratio of the two is what the protocol costs for a trivial hook.
+// BenchmarkRun is compared with BenchmarkBareExec: the ratio of the two is what the protocol costs for a trivial hook.
 func BenchmarkRun(b *testing.B) {
 	runner, _ := newRunner(b, Options{})
 	run := Run{Hook: script(b, `:`), WorkingDir: "/", Contexts: []Context{{Binding: "onStartup"}}, Values: benchmarkValues()}

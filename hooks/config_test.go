@@ -244,10 +244,10 @@ func TestParseConfigWarns(t *testing.T) {
 			[]string{"kubernetes[0].waitForSynchronization: is false, which has no use in queue main"}, false},
 		"waitForSynchronization with another queue": {
 			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "waitForSynchronization": false, "queue": "q"}]}`, nil, false},
-		"old name beside the new one (C15)": {
+		"old name next to the new one (C15)": {
 			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "watchEvent": ["Added"], "executeHookOnEvent": ["Deleted"]}]}`,
 			[]string{"kubernetes[0].watchEvent: is ignored because executeHookOnEvent is there too"}, true},
-		"names beside labels of namespaces (C15)": {
+		"names next to labels of namespaces (C15)": {
 			`{"configVersion": "v1", "kubernetes": [{"kind": "Pod", "namespace": {"nameSelector": {"matchNames": ["a"]}, "labelSelector": {"matchLabels": {"a": "b"}}}}]}`,
 			[]string{"kubernetes[0].namespace.nameSelector.matchNames: is ignored because namespace.labelSelector is there too"}, true},
 		"neither objects nor filter results": {
@@ -256,7 +256,7 @@ func TestParseConfigWarns(t *testing.T) {
 		"seconds of the seed's samples (X8)": {
 			`{"configVersion": "v1", "schedule": [{"crontab": "* 30 12 * * *"}], "kubernetes": [{"kind": "Pod"}]}`,
 			[]string{`schedule[0].crontab: "* 30 12 * * *" fires at each second of the minute`}, true},
-		"any namespace beside names in v0 (C19)": {
+		"any namespace next to names in v0 (C19)": {
 			`{"onKubernetesEvent": [{"kind": "pod", "namespaceSelector": {"any": "yes", "matchNames": ["a"]}}]}`,
 			[]string{"onKubernetesEvent[0].namespaceSelector.matchNames: is ignored because namespaceSelector.any is true"}, false},
 		"a Synchronization that is repeated, and not wanted (C15)": {

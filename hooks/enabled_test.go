@@ -71,7 +71,7 @@ func TestEnabledFails(t *testing.T) { // E6
 		"upper case":                   {`echo True > $MODULE_ENABLED_RESULT`, `wrote "True"`},
 		"the result is a directory":    {`rm $MODULE_ENABLED_RESULT; mkdir $MODULE_ENABLED_RESULT`, "no regular file"},
 		"the exit code, whatever else": {`echo true > $MODULE_ENABLED_RESULT; echo oops >&2; exit 4`, "exit code 4: oops"},
-		"the exit code beside a word":  {`echo true; exit 4`, "exit code 4"},
+		"the exit code next to a word": {`echo true; exit 4`, "exit code 4"},
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {

@@ -67,7 +67,7 @@ code=$?; [ "${1:-}" = --config ] && echo 'onStartup: 1'; [ -z "${MODULE_ENABLED_
 	}
 }
 
-// C24: files with values lie where nobody else can replace them.
+// C24: files with values lie where no other user can replace them.
 func TestTmpDirMustBeOurs(t *testing.T) {
 	dir := t.TempDir()
 	mode := func(name string, mode os.FileMode) string {

@@ -41,7 +41,7 @@ func grandparent(t *testing.T) (cmd *exec.Cmd, child int) {
 	return cmd, child
 }
 
-// awaitGone waits until a process is gone, or is a zombie that nobody reaped.
+// awaitGone waits until a process is gone, or is a zombie.
 func awaitGone(t *testing.T, pid int) {
 	t.Helper()
 	until(t, "process "+strconv.Itoa(pid)+" is gone", func() bool {
@@ -154,7 +154,7 @@ func stopInTheMiddleOfAStart() error {
 	}
 	// Another thread may be the one that takes the signal, a moment later; until then this one goes on.
 	<-time.After(time.Minute)
-	return errors.New("nobody has killed the operator")
+	return errors.New("the operator was not killed")
 }
 
 // L5: an operator that is stopped in the middle of starting a hook has not told of it; it is killed all the same, with its
@@ -175,7 +175,7 @@ func TestStoppedOperatorIsKilled(t *testing.T) {
 	awaitGone(t, child)
 }
 
-// L4: a lock on a file that a Keeper keeps open lasts until the Keeper has ended, also when nobody else has the file open.
+// L4: a lock on a file that a Keeper keeps open lasts until the Keeper has ended, also when no other process has the file open.
 func TestKeeperKeepsALock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -343,7 +343,7 @@ func TestKillDuringStarts(t *testing.T) {
 	}
 }
 
-// L5: a panic at the start of a hook, which fails its task, keeps nobody from killing the others.
+// L5: a panic at the start of a hook, which fails its task, does not keep the others from being killed.
 func TestKillAfterAPanicOfAStart(t *testing.T) {
 	g := &groups{may: func() error { panic("a bug") }}
 	func() {

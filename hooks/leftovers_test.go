@@ -25,7 +25,7 @@ func TestNewRunnerRemovesWhatAKilledOperatorLeft(t *testing.T) {
 		keep, used bool
 		want       int
 	}{
-		"nobody uses the directory":               {false, false, 1},
+		"the directory is not in use":             {false, false, 1},
 		"files are kept":                          {true, false, 3},
 		"another operator runs on this directory": {false, true, 3},
 	}

@@ -47,7 +47,7 @@ func TestParseMetricsRefuses(t *testing.T) { // I6
 		"no name":                 {`{"action": "set", "value": 1}`, `name is missing`},
 		"no value":                {`{"name": "n", "action": "set"}`, `value is missing; action set needs a number`},
 		"set and add":             {`{"name": "n", "set": 1, "add": 1}`, `set and add exclude each other`},
-		"set beside an action":    {`{"name": "n", "set": 1, "action": "set"}`, `set is short for action and value`},
+		"set next to an action":   {`{"name": "n", "set": 1, "action": "set"}`, `set is short for action and value`},
 		"observe without buckets": {`{"name": "n", "action": "observe", "value": 1}`, `action observe needs buckets`},
 		"observe in a group":      {`{"name": "n", "group": "g", "action": "observe", "value": 1, "buckets": [1]}`, `action observe is not possible in a group`},
 		"buckets that descend":    {`{"name": "n", "action": "observe", "value": 1, "buckets": [2, 1]}`, `buckets must be finite and ascend`},

@@ -79,7 +79,7 @@ func newRunner(t testing.TB, options Options) (*Runner, *journal) {
 func script(t testing.TB, body string) Hook {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "hook.sh")
-	// A process that another test starts meanwhile would have it open for a moment, too, and nobody could execute it (ETXTBSY).
+	// A process that another test starts meanwhile would have it open for a moment, too, and it could not be executed (ETXTBSY).
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(path, []byte("#!/usr/bin/env bash\n"+body+"\n"), 0o755); err != nil {
@@ -191,7 +191,7 @@ func TestRunRefusesResults(t *testing.T) {
 			`head -c 2000 /dev/zero > $KUBERNETES_PATCH_PATH`, "KUBERNETES_PATCH_PATH: the hook wrote more than 1000 bytes"},
 		"a directory": {
 			`rm $METRICS_PATH; mkdir $METRICS_PATH`, "METRICS_PATH: the hook has put something there that is no regular file"},
-		"a pipe, which would block a reader for ever": {
+		"a pipe, which would block a reader without end": {
 			`rm $METRICS_PATH; mkfifo $METRICS_PATH`, "METRICS_PATH: the hook has put something there that is no regular file"},
 	}
 	for situation, test := range tests {

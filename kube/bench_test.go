@@ -77,7 +77,7 @@ func heap() int64 {
 }
 
 // watchPeak looks at the heap until the returned function is called, which
-// tells the highest value seen.
+// returns the highest value seen.
 func watchPeak(ctx context.Context) func() int64 {
 	ctx, stop := context.WithCancel(ctx)
 	result := make(chan int64)

@@ -193,7 +193,7 @@ func TestEnsureCRDsRefuses(t *testing.T) {
 	}
 }
 
-// M4: what the API server refuses is told with the file; the others are installed, and a
+// M4: what the API server refuses is reported with the file; the others are installed, and a
 // second definition of the same plural is refused by name.
 func TestEnsureCRDsReportsRefusal(t *testing.T) {
 	c := newCRDTest(t)

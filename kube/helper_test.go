@@ -135,7 +135,7 @@ func configMaps(namespaces ...string) Spec {
 
 func dataOf(object map[string]any) (json.RawMessage, error) { return json.Marshal(object["data"]) }
 
-// listener collects what a Watch tells.
+// listener collects what a Watch reports.
 type listener struct {
 	t      testing.TB
 	watch  *Watch
@@ -202,7 +202,7 @@ func objectLine(o Object) string {
 // wants waits until exactly these changes were told.
 func (l *listener) wants(want ...string) {
 	l.t.Helper()
-	eventually(l.t, fmt.Sprintf("%d changes are told; so far: %s", len(want), strings.Join(l.lines(), "; ")),
+	eventually(l.t, fmt.Sprintf("%d changes are reported; so far: %s", len(want), strings.Join(l.lines(), "; ")),
 		func() bool { return len(l.lines()) >= len(want) })
 	if got := l.lines(); !slices.Equal(got, want) {
 		l.t.Fatalf("changes:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

@@ -29,7 +29,7 @@ type replica struct {
 	leads  chan error // of Compete
 }
 
-// patient are times at which nobody takes over unless the Lease was given back.
+// patient are times at which no replica takes over unless the Lease was given back.
 func patient(namespace, identity string) LeaseOptions {
 	return LeaseOptions{Namespace: namespace, Name: "leader", Identity: identity, Duration: 20 * time.Minute, RenewDeadline: 10 * time.Minute, RetryPeriod: 8 * time.Minute}
 }
@@ -75,7 +75,7 @@ func (r *replica) awaitLeading(t *testing.T) *replica {
 	return r
 }
 
-// sees tells whether the watch of the replica shows a Lease.
+// sees reports whether the watch of the replica shows a Lease.
 func (r *replica) sees() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -229,7 +229,7 @@ func TestLeaseOfAnEndedProcessIsFree(t *testing.T) {
 	})
 }
 
-// L1: where nobody holds the Lease a replica leads without having waited; where somebody does, or
+// L1: where the Lease is free a replica leads without having waited; where somebody does, or
 // nobody can say, it waits.
 func TestLeadershipAtOnce(t *testing.T) {
 	w := newWorld(t, devclustertest.Start(t))
@@ -324,8 +324,8 @@ func TestLeaseIsTaken(t *testing.T) {
 	}
 }
 
-// L4: so does one that was deleted and made anew by a replica that has never seen the
-// leader; its count of transitions begins anew.
+// L4: so does one that was deleted and made again by a replica that has never seen the
+// leader; its count of transitions begins at zero.
 func TestLeaseIsMadeAnewByAnother(t *testing.T) {
 	w := newWorld(t, devclustertest.Start(t))
 	namespace := w.Namespace(t)
@@ -350,7 +350,7 @@ func TestLeaseIsMadeAnewByAnother(t *testing.T) {
 func TestDeletedLeaseIsNotTakenBeforeItsTime(t *testing.T) {
 	w := newWorld(t, devclustertest.Start(t))
 	namespace := w.Namespace(t)
-	// A holder that is stopped, so that it does not make the Lease anew.
+	// A holder that is stopped, so that it does not make the Lease again.
 	const holder = "stopped"
 	lease := newLeaseObject(holder, 1200, metav1.NowMicro())
 	leases := w.admin.CoordinationV1().Leases(namespace)

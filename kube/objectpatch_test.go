@@ -231,7 +231,7 @@ func TestDeleteOfAKindThatIsGone(t *testing.T) {
 	}
 }
 
-// K5: of very many failures the first hundred are told in words.
+// K5: of very many failures the first hundred are written out.
 func TestApplyObjectPatchesTellsTheFirstFailures(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
@@ -273,7 +273,7 @@ func TestApplyObjectPatchesToStatus(t *testing.T) {
 	}
 }
 
-// K10: who asks is told what the API server has made of each object.
+// K10: the caller learns what the API server has made of each object.
 func TestReportWritten(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)

@@ -20,7 +20,7 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// tally notes what observers are told.
+// tally notes what observers receive.
 type tally struct {
 	mu    sync.Mutex
 	lines []string
@@ -81,7 +81,7 @@ func observing() *tally {
 	return t
 }
 
-// I2: requests of all clients are told with host, verb and code.
+// I2: requests of all clients are reported with host, verb and code.
 func TestRequestsAreObserved(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	if _, err := world.client.ReadConfigMap(t.Context(), world.Namespace(t), "none"); err != nil {

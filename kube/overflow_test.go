@@ -47,7 +47,7 @@ func TestWatchThatIsTooLarge(t *testing.T) {
 	wantsNothing(joined)
 
 	world.deleteConfigMap(ns, "c-0")
-	eventually(t, "the deletion is told to who has no limit", func() bool { return len(all.lines()) == 13 })
+	eventually(t, "the watch without a limit reports the deletion", func() bool { return len(all.lines()) == 13 })
 	for _, l := range []*listener{alone, joined} {
 		if len(l.synced) > 0 || len(l.lines()) > 0 {
 			t.Errorf("told %d times that it is complete, and %q", len(l.synced), l.lines())

@@ -7,7 +7,7 @@ import (
 )
 
 // A kind that moves to another version keeps its objects: only the difference
-// to the list of its new resource is told.
+// to the list of its new resource is reported.
 func TestKindMovesToAnotherVersion(t *testing.T) {
 	b := newSourceBench(t)
 	l := b.watch(Spec{Filter: valueOf})

@@ -27,8 +27,7 @@ type Presence struct {
 	mu     sync.Mutex
 	ctx    context.Context // of the watches; nil: not started
 	labels string
-	ours   func(*metav1.PartialObjectMetadata) bool
-	gone   func(schema.GroupKind, types.NamespacedName)
+	report PresenceReport
 	kinds  map[schema.GroupKind]*presentKind
 	wanted map[string]map[schema.GroupKind][]types.NamespacedName // by owner
 }
@@ -43,13 +42,22 @@ func NewPresence(c *Client, pause time.Duration) *Presence {
 	}
 }
 
-// Start allows watches, until ctx ends. Objects count that labels select and
-// that are ours. gone is called for each that was there and is gone, or is no longer
-// ours, from the goroutine of a watch: it must return at once.
-func (p *Presence) Start(ctx context.Context, labels string, ours func(*metav1.PartialObjectMetadata) bool, gone func(schema.GroupKind, types.NamespacedName)) {
+// PresenceReport is what a Presence calls, from the goroutine of a watch: each must return at once.
+type PresenceReport = struct {
+	// Ours says which of the objects that the labels select count.
+	Ours func(*metav1.PartialObjectMetadata) bool
+	// Gone is called for each object that was there and is gone, or is no longer ours.
+	Gone func(schema.GroupKind, types.NamespacedName)
+	// Changed is called for each object that is there, in this version (resourceVersion), and again for each new one.
+	// After a new list it is called for all of them.
+	Changed func(m *meta.RESTMapping, name types.NamespacedName, version string)
+}
+
+// Start allows watches of the objects that labels select, until ctx ends.
+func (p *Presence) Start(ctx context.Context, labels string, report PresenceReport) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.ctx, p.labels, p.ours, p.gone = ctx, labels, ours, gone
+	p.ctx, p.labels, p.report = ctx, labels, report
 }
 
 // Follow begins to watch a kind, and does not wait for it.
@@ -197,14 +205,15 @@ func (k *presentKind) expect(names []types.NamespacedName) {
 
 // Set implements MetadataStore.
 func (k *presentKind) Set(m *metav1.PartialObjectMetadata) {
-	if !k.presence.ours(m) {
+	if !k.presence.report.Ours(m) {
 		k.Unset(m)
 		return
 	}
 	k.mu.Lock()
-	defer k.mu.Unlock()
 	k.live[nameOf(m)] = struct{}{}
 	delete(k.expected, nameOf(m))
+	k.mu.Unlock()
+	k.presence.report.Changed(k.mapping, nameOf(m), m.ResourceVersion)
 }
 
 // Unset implements MetadataStore.
@@ -224,11 +233,16 @@ func (k *presentKind) Unset(m *metav1.PartialObjectMetadata) {
 func (k *presentKind) Replace(all []*metav1.PartialObjectMetadata, _ string) {
 	fresh := make(map[types.NamespacedName]struct{}, len(all))
 	for _, m := range all {
-		if k.presence.ours(m) {
+		if k.presence.report.Ours(m) {
 			fresh[nameOf(m)] = struct{}{}
 		}
 	}
 	k.swap(fresh)
+	for _, m := range all {
+		if _, ours := fresh[nameOf(m)]; ours {
+			k.presence.report.Changed(k.mapping, nameOf(m), m.ResourceVersion)
+		}
+	}
 	k.mu.Lock()
 	maps.DeleteFunc(k.expected, func(name types.NamespacedName, _ struct{}) bool { _, there := fresh[name]; return there })
 	unseen := slices.Collect(maps.Keys(k.expected))
@@ -242,9 +256,12 @@ func (k *presentKind) ask(names []types.NamespacedName) {
 	ctx := k.presence.ctx
 	k.presence.mu.Unlock()
 	for _, name := range names {
-		_, err := k.presence.client.metadata.Resource(k.mapping.Resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
+		m, err := k.presence.client.metadata.Resource(k.mapping.Resource).Namespace(name.Namespace).Get(ctx, name.Name, metav1.GetOptions{})
+		switch {
+		case apierrors.IsNotFound(err):
 			k.lose(name)
+		case err == nil:
+			k.presence.report.Changed(k.mapping, name, m.ResourceVersion)
 		}
 	}
 }
@@ -277,7 +294,7 @@ func (k *presentKind) missing() bool {
 }
 
 func (k *presentKind) notify(name types.NamespacedName) {
-	k.presence.gone(k.mapping.GroupVersionKind.GroupKind(), name)
+	k.presence.report.Gone(k.mapping.GroupVersionKind.GroupKind(), name)
 }
 
 // Alive implements MetadataStore.

@@ -10,9 +10,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
+// reportGone takes all objects for ours, and sends the names of those that are gone.
+func reportGone(gone chan<- string) PresenceReport {
+	return PresenceReport{
+		Ours:    func(*metav1.PartialObjectMetadata) bool { return true },
+		Gone:    func(_ schema.GroupKind, name types.NamespacedName) { gone <- name.Name },
+		Changed: func(*meta.RESTMapping, types.NamespacedName, string) {},
+	}
+}
+
 // H13: what is not known counts as present, also while the first list is on its way.
 func TestPresenceBeforeTheFirstList(t *testing.T) {
 	p := NewPresence(&Client{log: testLog(t)}, 0)
+	p.report = reportGone(nil)
 	things := schema.GroupKind{Kind: "Thing"}
 	name := types.NamespacedName{Namespace: "n", Name: "a"}
 	k := &presentKind{presence: p, live: map[types.NamespacedName]struct{}{}, ready: make(chan struct{})}
@@ -33,8 +43,7 @@ func TestPresenceAfterAVersionIsGone(t *testing.T) {
 	c := newCRDTest(t)
 	gone := make(chan string, 10)
 	p := NewPresence(c.client, 0)
-	p.Start(t.Context(), "", func(*metav1.PartialObjectMetadata) bool { return true },
-		func(_ schema.GroupKind, name types.NamespacedName) { gone <- name.Name })
+	p.Start(t.Context(), "", reportGone(gone))
 	as := func(version string) *meta.RESTMapping {
 		gv := schema.GroupVersion{Group: c.group, Version: version}
 		return &meta.RESTMapping{Resource: gv.WithResource("widgets"), GroupVersionKind: gv.WithKind("Widget")}
@@ -67,8 +76,7 @@ func TestPresenceOfWhatNoWatchHasSeen(t *testing.T) {
 	c := newCRDTest(t)
 	gone := make(chan string, 10)
 	p := NewPresence(c.client, 0)
-	p.Start(t.Context(), "", func(*metav1.PartialObjectMetadata) bool { return true },
-		func(_ schema.GroupKind, name types.NamespacedName) { gone <- name.Name })
+	p.Start(t.Context(), "", reportGone(gone))
 	m := func(kind, resource string) *meta.RESTMapping {
 		gv := schema.GroupVersion{Group: c.group, Version: "v1"}
 		return &meta.RESTMapping{Resource: gv.WithResource(resource), GroupVersionKind: gv.WithKind(kind)}

@@ -50,7 +50,7 @@ func TestNoticesAreEvents(t *testing.T) {
 	}
 }
 
-// Events are a courtesy: without the permission the log tells of it once, with the fix,
+// Events are a courtesy: without the permission the log says so once, with the fix,
 // and what comes too fast is dropped.
 func TestNoticesWithoutPermission(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
@@ -67,7 +67,7 @@ func TestNoticesWithoutPermission(t *testing.T) {
 	}
 }
 
-// An API server that does not answer holds nobody up.
+// An API server that does not answer holds nothing up.
 func TestNoticesNeverBlock(t *testing.T) {
 	stuck := &Recorder{notices: make(chan Notice, pendingNotices), limits: map[string]*rate.Limiter{}}
 	done := make(chan struct{})

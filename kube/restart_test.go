@@ -22,7 +22,7 @@ import (
 )
 
 // The API server is killed and comes back: the loss is visible, then events
-// flow again, and each object is told exactly once.
+// flow again, and each object is reported exactly once.
 func TestRestartOfTheAPIServer(t *testing.T) {
 	t.Parallel()
 	world := newWorld(t, devclustertest.StartOwn(t))
@@ -61,7 +61,7 @@ func TestRestartOfTheAPIServer(t *testing.T) {
 	create(300, 600)
 	world.createConfigMap(ns, "values", map[string]string{"global": "x: 1"})
 	if c := await(t, "the ConfigMap", states); c.Data["global"] != "x: 1" {
-		t.Errorf("the ConfigMap is told as %+v", c)
+		t.Errorf("the ConfigMap is reported as %+v", c)
 	}
 	world.updateConfigMap(ns, "values", func(c *corev1.ConfigMap) { c.Labels["test"] = "other" })
 	for _, l := range []*listener{l, all} {
@@ -69,11 +69,11 @@ func TestRestartOfTheAPIServer(t *testing.T) {
 		l.wantsEachOnce(Added, 601)
 	}
 
-	// Again, with nothing changed: nothing is told.
+	// Again, with nothing changed: nothing is reported.
 	world.Restart(t)
 	world.deleteConfigMap(ns, "values")
 	if c := await(t, "the end of the ConfigMap", states); c.Exists() {
-		t.Errorf("after its deletion the ConfigMap is told as %+v", c)
+		t.Errorf("after its deletion the ConfigMap is reported as %+v", c)
 	}
 	l.wantsLast("Deleted "+ns+`/values {"global":"x: 1"}`, 602)
 	all.wantsLast("Deleted "+ns+`/values {"global":"x: 1"}`, 602)
@@ -85,7 +85,7 @@ func TestRestartOfTheAPIServer(t *testing.T) {
 // wantsLast waits for the n-th change and checks it.
 func (l *listener) wantsLast(line string, n int) {
 	l.t.Helper()
-	eventually(l.t, fmt.Sprintf("change %d is told", n), func() bool { return len(l.lines()) >= n })
+	eventually(l.t, fmt.Sprintf("change %d is reported", n), func() bool { return len(l.lines()) >= n })
 	lines := l.lines()
 	if len(lines) != n || lines[n-1] != line {
 		l.t.Errorf("%d changes, the last is %s; want %d and %s", len(lines), lines[len(lines)-1], n, line)
@@ -122,7 +122,7 @@ func TestEmptyWatchIsNoSuccess(t *testing.T) {
 	f.watch = func(ctx context.Context, _ metav1.ListOptions) (watch.Interface, error) {
 		tell, ok := ctx.Value(attemptsKey{}).(func(error))
 		if !ok {
-			t.Fatal("nobody hears of attempts")
+			t.Fatal("attempts are not reported")
 		}
 		tell(io.EOF)
 		if err := f.health.condition().err; !errors.Is(err, io.EOF) {

@@ -21,7 +21,7 @@ type Verdict int
 
 // The verdicts. The zero value refuses.
 const (
-	Unknown Verdict = iota // a user whom the API server does not know
+	Unknown Verdict = iota // a user that the API server does not know
 	Refused                // a user who may not see this page
 	Allowed
 )

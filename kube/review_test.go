@@ -49,8 +49,8 @@ func TestVerdictsAreRememberedBriefly(t *testing.T) {
 	})
 }
 
-// J11: who floods the operator with tokens floods the API server with a few of them only; an answer that nobody gave lets
-// nobody in and is not remembered.
+// J11: who floods the operator with tokens floods the API server with a few of them only; an answer that was not given lets
+// no one in and is not remembered.
 func TestReviewsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release, away := make(chan struct{}), errors.New("away")

@@ -151,7 +151,7 @@ func (s *source) firstVersion(asked string) string {
 	return asked
 }
 
-// startList fixes for whom the list that starts now is made.
+// startList fixes which watches the list that starts now is for.
 func (s *source) startList() *batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -29,7 +29,7 @@ func must(t testing.TB, err error) {
 	}
 }
 
-// C36: the first list is told by synced alone.
+// C36: the first list is reported by synced alone.
 func TestFirstListIsSilent(t *testing.T) {
 	b := newSourceBench(t)
 	l := b.watch(Spec{Filter: valueOf})
@@ -82,7 +82,7 @@ func TestWithoutFilterEachVersionIsAChange(t *testing.T) {
 }
 
 // A list made again, after a 410 or a lost connection, stands for the events
-// that nobody saw: it tells them, and no others.
+// that were not seen: it reports them, and no others.
 func TestListAgainTellsExactlyTheMissedChanges(t *testing.T) {
 	b := newSourceBench(t)
 	l := b.watch(Spec{Filter: valueOf})
@@ -114,7 +114,7 @@ func TestFilterErrors(t *testing.T) {
 	}
 }
 
-// J7: jq quotes what it fails on; of a Secret that is told to nobody.
+// J7: jq quotes what it fails on; of a Secret that is not shown.
 func TestFilterErrorsQuoteNoSecret(t *testing.T) {
 	b := newSourceBench(t)
 	l := b.watch(Spec{Filter: valueOf})

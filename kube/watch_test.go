@@ -48,7 +48,7 @@ func TestWatchTellsChanges(t *testing.T) {
 	}
 }
 
-// Each of 1,000 objects made as fast as possible is told exactly once.
+// Each of 1,000 objects made as fast as possible is reported exactly once.
 func TestBurst(t *testing.T) {
 	t.Parallel()
 	world := newWorld(t, devclustertest.Start(t))
@@ -69,7 +69,7 @@ func TestBurst(t *testing.T) {
 // wantsEachOnce waits for n changes of one type, each of another object.
 func (l *listener) wantsEachOnce(changeType string, n int) {
 	l.t.Helper()
-	eventually(l.t, fmt.Sprintf("%d changes are told", n), func() bool { return len(l.lines()) >= n })
+	eventually(l.t, fmt.Sprintf("%d changes are reported", n), func() bool { return len(l.lines()) >= n })
 	seen := map[string]bool{}
 	for _, line := range l.lines() {
 		if seen[line] || !strings.HasPrefix(line, changeType) {
@@ -112,7 +112,7 @@ func TestWatchesShareReflectors(t *testing.T) {
 	}
 }
 
-// Watches join and leave a shared source while objects come: nobody misses or
+// Watches join and leave a shared source while objects come: none misses or
 // doubles one.
 func TestJoinUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -139,14 +139,14 @@ func TestJoinUnderLoad(t *testing.T) {
 			for _, l := range listeners {
 				await(t, "synced", l.synced)
 				eventually(t, "the joined Watch has all objects", func() bool { return len(l.snapshot()) == n })
-				eventually(t, "all is told", func() bool { _, seq := l.watch.Snapshot(); return len(l.lines()) == int(seq) })
+				eventually(t, "all is reported", func() bool { _, seq := l.watch.Snapshot(); return len(l.lines()) == int(seq) })
 				l.wantsEachOnce(Added, len(l.lines()))
 			}
 		})
 	}
 }
 
-// A Watch whose notify hangs holds up nobody else, also not of its source.
+// A Watch whose notify hangs holds up no other Watch, also not of its source.
 func TestSlowNotify(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	ns := world.Namespace(t)
@@ -277,7 +277,7 @@ func (w *world) letRead(ns, user string, verbs ...string) {
 }
 
 // C17: a namespace that begins to match and may not be listed leaves a snapshot that lacks its objects,
-// and says so; with the permission the Watch is whole again, and tells that.
+// and says so; with the permission the Watch is whole again, and says so.
 func TestForbiddenNamespaceBeginsToMatch(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	one, two := world.Namespace(t), world.Namespace(t)

@@ -19,7 +19,7 @@ import (
 	"addon-operator/testkit/devclustertest"
 )
 
-// forgetting is a store that notes what it is told.
+// forgetting is a store that notes what it receives.
 type forgetting struct {
 	mu   sync.Mutex
 	told []string
@@ -99,7 +99,7 @@ func TestOldLists(t *testing.T) {
 	}
 }
 
-// After a restore of etcd hooks and the ConfigMap are told what differs, and all news from
+// After a restore of etcd hooks and the ConfigMap receive what differs, and all news from
 // then on. P14.
 func TestRestoreOfTheStore(t *testing.T) {
 	t.Parallel()
@@ -123,7 +123,7 @@ func TestRestoreOfTheStore(t *testing.T) {
 	world.createConfigMap(ns, "two", nil)
 	world.updateConfigMap(ns, "values", func(c *corev1.ConfigMap) { c.Data["global"] = "x: late" })
 	if c := await(t, "the late state", states); c.Data["global"] != "x: late" {
-		t.Errorf("the ConfigMap is told as %+v", c)
+		t.Errorf("the ConfigMap is reported as %+v", c)
 	}
 	eventually(t, "the hook has what comes", func() bool {
 		objects, _ := l.watch.Snapshot()
@@ -131,7 +131,7 @@ func TestRestoreOfTheStore(t *testing.T) {
 	})
 	restore()
 	if c := await(t, "the state after the restore", states); c.Data["global"] != "x: early" || !c.WentBack {
-		t.Errorf("the ConfigMap is told as %+v", c)
+		t.Errorf("the ConfigMap is reported as %+v", c)
 	}
 	eventually(t, "the hook has what there is", func() bool {
 		objects, _ := l.watch.Snapshot()

@@ -119,6 +119,9 @@
 //	scriptAgreed         converge          module
 //	objectsGone          healer            module
 //	fought               healer            module
+//	objectHealth         watches           healer
+//	healthDue            healer            healer
+//	healthChanged        healer            module
 //	driftDue             timer             module
 //
 //	warmUp               standby           monitors

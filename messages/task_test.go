@@ -69,7 +69,7 @@ func TestCauseAsText(t *testing.T) {
 }
 
 // I3: a cause remembers what led to it, the latest first; a loop does not make it grow
-// for ever, and no chain is changed by what follows from it.
+// without end, and no chain is changed by what follows from it.
 func TestChainOfCauses(t *testing.T) {
 	event := messages.Cause{Activation: messages.ByKubernetes, Detail: "Pod default/web Added"}
 	hook := messages.By(messages.ByHook, "a.sh", event)

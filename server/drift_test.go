@@ -47,7 +47,7 @@ func TestDriftPage(t *testing.T) {
 	})
 }
 
-// Who asks before the operator has begun is told what it waits for, not that things do not
+// Who asks before the operator has begun learns what it waits for, not that things do not
 // exist.
 func TestPagesBeforeTheStart(t *testing.T) {
 	inHouse(t, func(h *house) {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"addon-operator/messages"
 	"addon-operator/messages/view"
@@ -21,6 +22,8 @@ import (
 // moduleEntry is a module in the list of modules.
 type moduleEntry struct {
 	Name string `json:"name"`
+	// State is the phase, and how the objects of the release are doing.
+	State string `json:"state"`
 	view.ModuleStatus
 	// Off says why it is off; empty when it is not.
 	Off string `json:"off,omitempty"`
@@ -52,7 +55,9 @@ func listModules(tree []*supervisor.Node) []moduleEntry {
 			off = status.Off
 		}
 	})
+	now := time.Now()
 	for i := range all {
+		all[i].State = all[i].ModuleStatus.State(now)
 		all[i].Off, all[i].Problems = off[all[i].Name], problems[all[i].Name]
 	}
 	slices.SortFunc(all, func(a, b moduleEntry) int {

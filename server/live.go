@@ -140,11 +140,11 @@ func liveModules(list []moduleEntry) []liveModule {
 			row.LastRan = time.Since(m.LastRun.Began).Round(time.Second).String() + " ago"
 		}
 		switch {
-		case len(m.Failing) > 0, len(m.Hanging) > 0:
+		case len(m.Failing) > 0, len(m.Hanging) > 0, m.State == view.Unhealthy:
 			row.Class = "bad"
 		case m.Waiting != nil:
 			row.Class = "busy"
-		case m.Phase == view.Ready:
+		case m.State == string(view.Ready):
 			row.Class = "good"
 		case m.Phase == view.Disabled:
 			row.Class = "dim"

@@ -60,7 +60,7 @@ func isProbe(r *http.Request) bool {
 // Certificate is what a listener with TLS shows; it is asked at each connection.
 type Certificate func() (*tls.Certificate, error)
 
-// SelfSigned makes a certificate in memory. It keeps others from listening; who wants to know whom he asks gives files.
+// SelfSigned makes a certificate in memory. It keeps others from listening, but proves no identity: for that, give files.
 func SelfSigned() (Certificate, error) {
 	const years = 10 // more than a process lives
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

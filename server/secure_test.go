@@ -128,7 +128,7 @@ func TestCertificateFiles(t *testing.T) {
 	}
 }
 
-// FreeAddress is one that nobody listens on. Its port is below those that the kernel gives to
+// FreeAddress is one without a listener. Its port is below those that the kernel gives to
 // connections and to listeners that ask for any: one of these could be taken a moment later.
 func FreeAddress(t *testing.T) string {
 	t.Helper()

@@ -83,7 +83,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-// leaveSocket leaves a socket that nobody serves, as a killed process does.
+// leaveSocket leaves a socket without a server, as a killed process does.
 func leaveSocket(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})

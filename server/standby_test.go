@@ -96,7 +96,7 @@ func TestPagesOfAFollower(t *testing.T) {
 	expectPage(t, public.URL+"/metrics", http.StatusOK, "")
 }
 
-// A leader with a Lease says so, and as whom; one without a Lease says nothing.
+// A leader with a Lease says so, with its identity; one without a Lease says nothing.
 func TestPagesOfALeader(t *testing.T) {
 	public, debug := follower(t, view.Leadership{Self: "b", Leader: "b", Leading: true, Since: time.Now()})
 	expectPage(t, public.URL+"/", http.StatusOK, "leader b since")

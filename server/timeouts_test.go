@@ -39,7 +39,7 @@ func TestConnectionsEnd(t *testing.T) {
 			select {
 			case <-ended:
 			case <-time.After(10 * time.Minute):
-				t.Errorf("%s: the connection is open for ever", name)
+				t.Errorf("%s: the connection stays open", name)
 			}
 			_ = client.Close()
 			_ = srv.Close()

@@ -8,7 +8,7 @@ import (
 	"addon-operator/supervisor"
 )
 
-// counter tells when it has seen n messages.
+// counter reports when it has seen n messages.
 func counter(n int, done chan<- bool) actor.Producer {
 	seen := 0
 	return func() actor.Actor {

@@ -101,7 +101,7 @@ func TestOtherFailuresAreNotSpared(t *testing.T) {
 			t.Error("another module, or another error, is spared")
 		}
 		if got := failed("a", 1, "x"); !strings.Contains(got, "leftOut=1") {
-			t.Errorf("a task that fails anew is spared: %q", got)
+			t.Errorf("a task that fails again is spared: %q", got)
 		}
 		if failed("a", 1, "x") != "" {
 			t.Error("a run whose failure is allowed repeats it with a first attempt each time")

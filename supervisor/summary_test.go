@@ -9,7 +9,7 @@ import (
 	"addon-operator/supervisor"
 )
 
-// Counters of a type of actors never fall, whatever becomes of the actors.
+// Counters of a type of actors never fall, whatever happens to the actors.
 func TestSummaries(t *testing.T) {
 	onStage(t, func(s *stage) {
 		first, second := s.spawn("first", silent), s.spawn("second", silent)

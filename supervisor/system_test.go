@@ -60,7 +60,7 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// Who is cancelled does not ask any more: the question may start something that nobody
+// Who is cancelled does not ask any more: the question may start something that no caller
 // would end.
 func TestCancelledDoNotAsk(t *testing.T) {
 	onStage(t, func(s *stage) {

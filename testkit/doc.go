@@ -61,6 +61,7 @@
 //	pace RELEASE DURATION         its next upgrade comes of nothing but chance and must wait so long
 //	settle RELEASE                its chart renders the same text each time from now on
 //	deploys RELEASE               its ConfigMap default/RELEASE-a is in the cluster, with the size in its values
+//	health OBJECT STATE MESSAGE   how an object of a release is from now on, in a word of kstatus: Failed
 //	vanish OBJECT...              delete objects of releases; a release r has r-a and r-b
 //	brings RELEASE KIND           its chart has the definition of a kind
 //	uses RELEASE KIND             its chart has an object of a kind

@@ -196,7 +196,7 @@ func acceptedInvalid(p *Played) []string {
 	enabled := false
 	for _, e := range p.events {
 		switch {
-		case e.what == "start":
+		case e.what == "start", e.what == "refused" && e.module == messages.GlobalHooks: // it has not enabled d
 			enabled = false
 		case e.module == messages.GlobalHooks && e.what == string(hooks.OnStartup) && e.ok:
 			enabled = true

@@ -51,6 +51,7 @@ func namesOf(objects []helm.Object) string {
 func (r *Releases) Watch(ctx context.Context, news helm.News) {
 	r.mu.Lock()
 	r.news = news
+	clear(r.reported)
 	r.mu.Unlock()
 	context.AfterFunc(ctx, func() {
 		r.mu.Lock()
@@ -78,6 +79,7 @@ func (r *Releases) vanish(back bool, names ...string) {
 	r.mu.Lock()
 	news := r.news
 	for _, name := range names {
+		delete(r.reported, objectNamed(name))
 		if !back {
 			r.absent[objectNamed(name)] = true
 		}

@@ -74,7 +74,7 @@ func (r *Releases) knowsKind(kind string) bool {
 	return false
 }
 
-// loseKind is what becomes of the objects of a kind whose definition goes: they go before it. It returns the
+// loseKind returns what happens to the objects of a kind whose definition goes: they go before it. It returns the
 // news of it, for when the lock is free.
 func (r *Releases) loseKind(kind string) (tell func()) {
 	var lost []helm.Object
@@ -87,6 +87,7 @@ func (r *Releases) loseKind(kind string) (tell func()) {
 	lost = append(lost, definitionOf(kind))
 	for _, o := range lost {
 		r.absent[o] = true
+		delete(r.reported, o)
 	}
 	gone := r.news.Gone
 	return func() {

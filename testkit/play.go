@@ -116,7 +116,7 @@ type player struct {
 	metrics   *metrics.Metrics
 	witness   *witness
 	isolate   bool
-	hookWaits bool // Helm hooks do: what follows a wait may run beside the main queue
+	hookWaits bool // Helm hooks do: what follows a wait may run outside of the main queue
 	// unordered traces are sorted within an instant.
 	unordered bool
 	restores  restores

@@ -11,6 +11,7 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/helm"
+	"addon-operator/helm/health"
 	"addon-operator/values"
 )
 
@@ -24,11 +25,13 @@ type Releases struct {
 	mu       sync.Mutex
 	deployed map[string]deployed
 	absent   map[helm.Object]bool // healing.go
-	kinds    kindsOf              // needs.go
-	stuck    map[string]bool      // releases whose installs and upgrades fail
-	changed  map[helm.Object]bool // drift.go
-	stubborn map[helm.Object]int  // corrections that are undone at once
-	news     helm.News
+	// unhealthy is how objects are that are not current (health.go).
+	unhealthy, reported map[helm.Object]health.Health
+	kinds               kindsOf              // needs.go
+	stuck               map[string]bool      // releases whose installs and upgrades fail
+	changed             map[helm.Object]bool // drift.go
+	stubborn            map[helm.Object]int  // corrections that are undone at once
+	news                helm.News
 
 	jitter  jitter
 	witness *witness
@@ -53,7 +56,7 @@ type deployed struct {
 func NewReleases(trace *scenario.Trace) *Releases {
 	return &Releases{
 		trace: trace, deployed: map[string]deployed{},
-		absent: map[helm.Object]bool{}, kinds: kindsOf{map[string]string{}, map[string]string{}}, stuck: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{},
+		absent: map[helm.Object]bool{}, unhealthy: map[helm.Object]health.Health{}, reported: map[helm.Object]health.Health{}, kinds: kindsOf{map[string]string{}, map[string]string{}}, stuck: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{},
 		witness: newWitness(),
 	}
 }
@@ -91,7 +94,10 @@ func (r *Releases) begin(ctx context.Context, name string) error {
 func (r *Releases) Apply(ctx context.Context, m helm.Module) (outcome helm.Outcome, err error) {
 	leave := r.witness.enter("helm upgrade of "+m.Name, "release "+m.Name, "module "+m.Name)
 	defer func() { leave(event{module: m.Name, what: "install", ok: err == nil}) }()
-	return r.apply(ctx, m)
+	if outcome, err = r.apply(ctx, m); err == nil {
+		r.reportHealth(outcome.Objects...)
+	}
+	return outcome, err
 }
 
 func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, error) {

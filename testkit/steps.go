@@ -109,6 +109,7 @@ func faultSteps() map[string]step {
 		"delete-kind":     stepDeleteKind,
 		"stick-helm":      stepStickHelm,
 		"vanish":          stepVanish,
+		"health":          stepHealth,
 		"hook-waits":      stepHookWaits,
 		"replace":         func(p *player, name string) error { p.releases.vanish(true, name); return nil },
 		"tamper":          func(p *player, name string) error { p.releases.tamper(name); return nil },

@@ -80,7 +80,7 @@ func TestEdit(t *testing.T) {
 		"wide characters":               {"ä: {ö: \"ß\", 键: [1]} # ü\n", "web.ä.键[0]", "2", "ä: {ö: \"ß\", 键: [2]} # ü\n"},
 		"an alias itself":               {"a: &x {k: 1}\nb: *x # c\n", "web.b", "2", "a: &x {k: 1}\nb: 2 # c\n"},
 		"an anchor nobody refers to":    {"a: &x\n  k: 1\n", "web.a.k", "2", "a: &x\n  k: 2\n"},
-		"beside an anchor":              {"a: &x\n  k: 1\nb: *x\nc: 1\n", "web.c", "2", "a: &x\n  k: 1\nb: *x\nc: 2\n"},
+		"next to an anchor":             {"a: &x\n  k: 1\nb: *x\nc: 1\n", "web.c", "2", "a: &x\n  k: 1\nb: *x\nc: 2\n"},
 		"over a merged key":             {"d: &d {k: 1}\na:\n  <<: *d\n  m: 1\n", "web.a.k", "2", "d: &d {k: 1}\na:\n  <<: *d\n  m: 1\n  k: 2\n"},
 		"a tag":                         {"a: !!str 12 # c\nb: 1\n", "web.a", "13", "a: 13 # c\nb: 1\n"},
 		"what is there already":         {"a:   1\n", "web.a", "1", "a:   1\n"},

@@ -107,7 +107,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Nobody has said anything about it: the answer says what is there.
+// No source sets it: the answer says what is there.
 func TestExplainUnknownPaths(t *testing.T) {
 	section := explained(t)
 	for path, want := range map[string]string{
@@ -149,7 +149,7 @@ func TestExplainConfigPatches(t *testing.T) {
 	wantStory(t, section, "list", `m.list: ConfigMap rv9@12:04 ["f"]`)
 }
 
-// The source in force tells the value in force, whatever has happened to the section.
+// The source in force names the value in force, whatever has happened to the section.
 func TestExplanationsAgreeWithTheValues(t *testing.T) {
 	schemas := schemasOf(t, "{additionalProperties: true, properties: {a: {additionalProperties: true, properties: {b: {default: 1}}}}}", "{additionalProperties: true, properties: {c: {default: {}}}}")
 	for seed := range often[uint64](1000) {

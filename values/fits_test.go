@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// The checker and the compiler's validation agree, on random schemas and random values, and what people are told is what follows
+// The checker and the compiler's validation agree, on random schemas and random values, and what people read is what follows
 // from the compiler's explanation.
 func TestCheckerAgreesWithValidation(t *testing.T) {
 	valid := 0
@@ -143,7 +143,7 @@ func TestUnusualSchemas(t *testing.T) {
 			good:   []string{"{l: [2, 1]}"},
 			bad:    map[string][]string{"{l: [2]}": {"m.l[0]: must be 1, is 2"}},
 		}, {
-			name:   "propertyNames beside branches",
+			name:   "propertyNames next to branches",
 			schema: `{propertyNames: {maxLength: 2}, allOf: [{properties: {ab: {}}}, {properties: {abc: {}}}]}`,
 			good:   []string{"{ab: 1}"},
 			bad:    map[string][]string{"{abc: 1}": {"m.abc: as a key must have at most 2 characters"}},

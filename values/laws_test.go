@@ -53,7 +53,7 @@ func sprinkleDefaults(r *rand.Rand, schema map[string]any) {
 	}
 }
 
-// keeps tells whether everything in part is in whole.
+// keeps reports whether everything in part is in whole.
 func keeps(whole, part any) bool {
 	switch p := part.(type) {
 	case map[string]any:

@@ -189,7 +189,7 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
-// D23: a hook that touches a list at every run does not make the list of saved patches grow for ever.
+// D23: a hook that touches a list at every run does not make the list of saved patches grow without end.
 func TestSavedPatchesStayBounded(t *testing.T) {
 	for _, tc := range []struct{ name, patch string }{
 		{"the same key", `{"op":"add","path":"/m/key","value":%d}`},

@@ -11,7 +11,7 @@ import (
 )
 
 // reference explains what is wrong by the compiler's own validation. It is right and complete, and keeps everything: a million
-// failures for a hundred thousand values. What people are told must be what it says.
+// failures for a hundred thousand values. What people read must be what it says.
 type reference struct {
 	schema *schema
 	report *report

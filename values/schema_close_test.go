@@ -76,7 +76,7 @@ allOf:
 				"{a: text, c: 1}": {"m.a: must be an integer, is a text", "m.c: is not a known key"},
 			},
 		}, {
-			name: "properties beside oneOf that only constrains them",
+			name: "properties next to oneOf that only constrains them",
 			schema: `
 type: object
 properties:
@@ -241,7 +241,7 @@ func randomObjectSchema(r *rand.Rand, depth int) map[string]any {
 	return map[string]any{"type": "object", "properties": properties}
 }
 
-// scatter gives branches that together say what the schema says; some properties are told by several.
+// scatter gives branches that together say what the schema says; some properties are in several.
 func scatter(r *rand.Rand, whole map[string]any) []any {
 	properties, _ := whole["properties"].(map[string]any)
 	parts := []map[string]any{{}, {}, {}}

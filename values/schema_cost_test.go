@@ -130,7 +130,7 @@ func TestSchemasAreBounded(t *testing.T) {
 	}
 }
 
-// D39: mistakes that only the compiler sees are told as before, unless there are a thousand.
+// D39: mistakes that only the compiler sees are reported as before, unless there are a thousand.
 func TestWrongKeywordsAreCounted(t *testing.T) {
 	withoutRaceDetector(t)
 	var wrong strings.Builder

@@ -41,7 +41,7 @@ properties:
 			schema: "{additionalProperties: {$ref: '#/definitions/x'}, definitions: {x: {type: string}}}",
 			want:   "{additionalProperties: {$ref: '#/$defs/0'}, $defs: {'0': {type: string}}}",
 		}, {
-			name:   "a schema with branches is closed as a whole, beside its shape, D31",
+			name:   "a schema with branches is closed as a whole, with its shape, D31",
 			schema: "{properties: {a: {}}, anyOf: [{properties: {b: {}}}]}",
 			want: `
 allOf: [{$ref: '#/$defs/1'}, {$ref: '#/$defs/0'}]

@@ -271,7 +271,7 @@ func TestHider(t *testing.T) {
 	}
 }
 
-// J9: inside of texts credentials are told by what stands before them.
+// J9: inside of texts credentials are recognized by what stands before them.
 func TestCredentialsInTexts(t *testing.T) {
 	for text, want := range map[string]string{
 		"--token=s3cret --v=2":                                                            "--token=*** --v=2",

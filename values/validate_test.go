@@ -95,7 +95,7 @@ func TestLooksSecret(t *testing.T) {
 	}
 }
 
-// D38: nothing of a secret is told, whichever keyword it offends; not even inside of alternatives.
+// D38: nothing of a secret is shown, whichever keyword it offends; not even inside of alternatives.
 func TestNoKeywordTellsSecrets(t *testing.T) {
 	for _, schema := range []string{
 		"{enum: [a]}", "{const: a}", "{maxLength: 1}", "{minLength: 99}", "{pattern: '^x$'}", "{format: date-time}", "{type: integer}", "{not: {type: string}}",

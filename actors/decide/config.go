@@ -16,7 +16,7 @@ type Enabling struct {
 	// before the first one. A script that is not in it may say true.
 	Scripts map[string]bool
 	// Charts says what the schemas in the chart of an enabled module refuse of a content that is valid by all other rules
-	// (H22). Nil: nobody asks.
+	// (H22). Nil: they are not checked.
 	Charts func(m addons.Module, doc values.Document) error
 }
 

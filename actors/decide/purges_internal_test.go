@@ -42,7 +42,7 @@ func TestHoldBack(t *testing.T) {
 		"confirmed, with an empty root":           {purge: many(3), known: Purges{Confirmed: Confirmation(sorted)}, share: quarter, releases: 3, empty: []string{"/modules"}, confirmed: true},
 		"confirmed for fewer":                     {purge: many(3), known: Purges{Confirmed: Confirmation(sorted[:2])}, share: quarter, releases: 8, held: sorted, why: "they are 3 of 8 releases, and one reload may purge 25%"},
 		"confirmed for more":                      {purge: many(3), known: Purges{Confirmed: Confirmation([]string{"0", "1", "2", "3"})}, share: quarter, releases: 8, held: sorted, why: "they are 3 of 8 releases, and one reload may purge 25%"},
-		"a confirmation that nobody needs":        {purge: many(1), known: Purges{Confirmed: Confirmation([]string{"0"})}, share: quarter, releases: 8},
+		"a confirmation that is not needed":       {purge: many(1), known: Purges{Confirmed: Confirmation([]string{"0"})}, share: quarter, releases: 8},
 		"allowed before, and not purged yet":      {purge: many(3), known: Purges{Allowed: set("0", "1", "2")}, share: quarter, releases: 3},
 		"one more than was allowed":               {purge: many(3), known: Purges{Allowed: set("0", "1")}, share: quarter, releases: 3},
 		"two more than were allowed":              {purge: many(3), known: Purges{Allowed: set("0")}, share: quarter, releases: 3, held: []string{"1", "2"}, why: "they are 2 of 3 releases, and one reload may purge 25%"},

@@ -104,7 +104,7 @@ func TestSwitchedOn(t *testing.T) {
 		dynamic, config map[string]bool
 		want            Verdict
 	}{
-		"nobody says anything":              {nil, nil, nil, Verdict{false, "default", ""}},
+		"nothing is set":                    {nil, nil, nil, Verdict{false, "default", ""}},
 		"others are spoken of":              {nil, map[string]bool{"webEnabled": true}, map[string]bool{"dns": true}, Verdict{false, "default", ""}},
 		"values.yaml of the roots":          {[]addons.Flag{roots(true)}, nil, nil, Verdict{true, "modules/values.yaml", ""}},
 		"the module's own values.yaml wins": {[]addons.Flag{roots(true), own(false)}, nil, nil, Verdict{false, "dns/values.yaml", ""}},

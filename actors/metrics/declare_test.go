@@ -56,6 +56,6 @@ func TestFamiliesThatAreNotOffered(t *testing.T) {
 		}
 	}
 	if snapshots == 0 {
-		t.Error("nothing is told of snapshots")
+		t.Error("no metric describes snapshots")
 	}
 }

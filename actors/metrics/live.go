@@ -202,7 +202,9 @@ func (l *live) modules() func(scrape) {
 	maintenance := l.state("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
 	parked := l.state("module_parked", "1 while the module is outside of the main queue, because it fails or its Helm hook waits (module failure policy isolate), or an API that it needs does not answer.", "module")
 	hookWaits := l.state("module_helm_hook_waits", "1 while a Helm hook of the module does not finish. Job and state of its Pod are shown by addon-operator module list.", "module")
+	unhealthy := l.state("module_unhealthy", "1 while objects of the module's release have failed, or are in progress for more than 10 minutes. Which ones is shown by addon-operator module list.", "module")
 	return func(s scrape) {
+		now := time.Now()
 		named(s, func(name string, m view.ModuleStatus) {
 			s.emit(info, 1, name, strconv.FormatBool(m.Enabled), strconv.FormatBool(s.Critical))
 			s.emit(enabled, number(m.Enabled), name, m.Version)
@@ -214,6 +216,7 @@ func (l *live) modules() func(scrape) {
 			}
 			s.emit(parked, number(m.Parked), name)
 			s.emit(hookWaits, number(m.Waiting != nil), name)
+			s.emit(unhealthy, number(m.State(now) == view.Unhealthy), name)
 			if !m.Succeeded.IsZero() {
 				s.emit(succeeded, unix(m.Succeeded), name)
 			}

@@ -107,7 +107,7 @@ func TestHookMetrics(t *testing.T) { // I6, I7, I8, X29
 		"a name that has vanished may become another type": {
 			[]report{{"m", "h", `{"group":"x","name":"g","set":1}`}, {"m", "h", `{"group":"x","action":"expire"}`}, {"m", "h", `{"name":"g","add":1}`}}, "g{hook=h,module=m} counter 1",
 		},
-		"other buckets begin anew": {
+		"other buckets begin again": {
 			[]report{{"m", "h", `{"name":"o","action":"observe","value":3,"buckets":[1,5]}`}, {"m", "h", `{"name":"o","action":"observe","value":1,"buckets":[2]}`}},
 			"o{hook=h,module=m} histogram 1 1 2:1",
 		},
@@ -302,5 +302,5 @@ func TestSeriesOfAHookAreLimited(t *testing.T) {
 			return
 		}
 	}
-	t.Error("nobody counts what is dropped")
+	t.Error("what is dropped is not counted")
 }

@@ -35,7 +35,7 @@ const width = 4
 // Known is what a plan is made from.
 type Known struct {
 	Helm Helm // nil: there are no plans
-	// Charts are those of the modules, to look at their values; nil: nobody does.
+	// Charts are those of the modules, to look at their values; nil: they are not looked at.
 	Charts *charts.Cache
 	// Script runs an enabled script. Package hooks implements it.
 	Script func(ctx context.Context, script hooks.EnabledScript) (hooks.Answer, error)

@@ -21,7 +21,7 @@ func objectsOf(t *testing.T, documents ...string) (all []map[string]any) {
 	return all
 }
 
-// J4: what differs is told object by object; that a secret differs is told, the secret is not.
+// J4: what differs is listed object by object; that a secret differs is said, the secret is not shown.
 func TestDiffOfRenders(t *testing.T) {
 	deployment := func(image string) string {
 		return "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: ns}, spec: {image: " + image + "}}"

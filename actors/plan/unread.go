@@ -11,7 +11,7 @@ import (
 
 // Unread says which values of a module reach nothing (H23): those that a person has set, in the module's section or, for a
 // subchart, in values.yaml of the chart, and that no template reads. Hooks and enabled scripts may read what they like of the
-// section, so nothing is said about it where there are any. Without a cache nobody looks.
+// section, so nothing is said about it where there are any. Without a cache none are reported.
 func Unread(cache *charts.Cache, m addons.Module, global, own *values.Section) (texts []string) {
 	if cache == nil || !charts.Exists(m.Dir) || global == nil || own == nil {
 		return nil

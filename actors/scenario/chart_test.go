@@ -34,7 +34,7 @@ func TestDirectoriesCalledTests(t *testing.T) {
 	}), "010-a/word")
 }
 
-// When modules cannot be discovered nothing runs; the reason is told, not only what is missing.
+// When modules cannot be discovered nothing runs; the reason is given, not only what is missing.
 func TestDiscoveryThatFailsIsTold(t *testing.T) {
 	const enabled = "#!/bin/sh\necho it has no license >&2\nexit 1\n"
 	files := map[string]string{"010-a/enabled": enabled, "010-a/tests/a.yaml": "description: a\nexpect: {modules: {a: disabled}}"}

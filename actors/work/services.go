@@ -26,12 +26,12 @@ type Services struct {
 	Log      *slog.Logger
 	Hooks    HookRunner
 	Releases Releases
-	// Charts are those of the modules, to look at their values; nil: nobody does.
+	// Charts are those of the modules, to look at their values; nil: they are not looked at.
 	Charts  *charts.Cache
 	Objects Objects
 	// CRDs may be nil: then modules bring none.
 	CRDs CRDs
-	// Plans may be nil: then there are no plans, and nobody looks for drift.
+	// Plans may be nil: then there are no plans and no search for drift.
 	Plans   plan.Helm
 	Metrics *metrics.Metrics
 	// Tracer makes spans of what the operator does; nil for none.

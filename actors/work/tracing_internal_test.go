@@ -27,7 +27,7 @@ func TestNoSpansNoCost(t *testing.T) {
 	}
 }
 
-// BenchmarkNoSpan is what a span costs while nobody traces.
+// BenchmarkNoSpan is what a span costs while tracing is off.
 func BenchmarkNoSpan(b *testing.B) {
 	j, run := Job{Shared: &Shared{}, Owner: "m"}, &supervisor.Run{}
 	b.ReportAllocs()

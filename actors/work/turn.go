@@ -16,7 +16,7 @@ func (j Job) AwaitTurn(run *supervisor.Run) error {
 	if ended := run.Context().Err(); ended != nil {
 		return ended
 	}
-	if err != nil || !turn.Waited || j.Known == nil { // a queue that is gone holds nobody up
+	if err != nil || !turn.Waited || j.Known == nil { // a queue that is gone holds nothing up
 		return nil //nolint:nilerr // as it says
 	}
 	return j.ask(run, HandOver{}) // that may have taken a while

@@ -24,7 +24,7 @@ const scrape = time.Minute
 type record struct {
 	Alert  string
 	Fires  string            // after this time; "" means that it stays quiet
-	For    map[string]string // labels of the alert that fires, beside its name and severity
+	For    map[string]string // labels of the alert that fires, other than its name and severity
 	Series []string
 }
 

@@ -39,7 +39,7 @@ func topOf(cmd *cobra.Command) *cobra.Command {
 
 func program() *cobra.Command { return command(func(string) (string, bool) { return "", false }) }
 
-// docs/cli.md tells all commands and all pages, from their declarations (J4, J6).
+// docs/cli.md lists all commands and all pages, from their declarations (J4, J6).
 func TestDocumentTellsAllCommands(t *testing.T) {
 	const path = "docs/cli.md"
 	document, err := os.ReadFile(repository + path)

@@ -192,7 +192,7 @@ func copySources(t *testing.T, to string) {
 	}
 }
 
-// dockerignore tells whether a path is left out of what COPY . . sees. It knows the two
+// dockerignore reports whether a path is left out of what COPY . . sees. It knows the two
 // forms that the file uses: a name at the top, and **/ with a pattern for the last element.
 func dockerignore(t *testing.T) func(name string) bool {
 	t.Helper()

@@ -13,7 +13,7 @@ import (
 	"addon-operator/actors/metrics"
 )
 
-// docs/metrics.md tells all metrics, from the registry (I2).
+// docs/metrics.md lists all metrics, from the registry (I2).
 func TestMetricsAreDocumented(t *testing.T) {
 	all := families(t)
 	var table strings.Builder

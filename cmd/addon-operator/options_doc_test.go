@@ -89,7 +89,7 @@ func between(t *testing.T, document, begin, end, content string) string {
 	return before + begin + "\n" + content + end + after
 }
 
-// docs/running.md tells all options, from their declarations (B3).
+// docs/running.md lists all options, from their declarations (B3).
 func TestRunningTellsAllOptions(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| flag | environment | default | meaning |\n|---|---|---|---|\n")

@@ -71,7 +71,7 @@ func TestSeveralReplicas(t *testing.T) {
 		t.Errorf("one replica has parts of several:\n%s", text)
 	}
 	if one["pdb.yaml"] != "" {
-		t.Error("one replica has a disruption budget nobody asked for")
+		t.Error("one replica has a disruption budget")
 	}
 	own := deployment(t, "replicas: 2\naffinity: {nodeAffinity: {}}").Spec.Template.Spec.Affinity
 	if own.PodAntiAffinity != nil || own.NodeAffinity == nil {

@@ -12,7 +12,7 @@ import (
 func TestChartSecuresMetrics(t *testing.T) {
 	const asks = "tokenreviews"
 	if plain := rendered(t, everything); strings.Contains(plain["rbac.yaml"], asks) || plain["metricsreader.yaml"] != "" || strings.Contains(plain["podmonitor.yaml"], "https") {
-		t.Error("there are parts of secure metrics that nobody asked for")
+		t.Error("there are parts of secure metrics that were not asked for")
 	}
 	values := everything + "secureMetrics: {enabled: true, certificateSecret: of-cert-manager}"
 	c := deployment(t, values).Spec.Template.Spec.Containers[0]

@@ -25,7 +25,7 @@ const (
 	testSchema = "module-test.v1.schema.json" // next to the tests, for editors
 )
 
-// stage is a place next to modules where one is made, with what concerns all of them. What becomes of it is moved at
+// stage is a place next to modules where one is made, with what concerns all of them. The result is moved at
 // the end: nothing half written is left behind.
 type stage struct {
 	root    string
@@ -113,7 +113,7 @@ func (n *newModule) write(name, text string) error {
 	return os.WriteFile(path, []byte(text), 0o644)
 }
 
-// fill writes everything beside chart/.
+// fill writes everything but chart/.
 func (n *newModule) fill(ctx context.Context) error {
 	c := n.chart
 	own, err := valuesFile(c.Name, n.key, c.Values, n.given)

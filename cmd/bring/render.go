@@ -61,7 +61,7 @@ func render(ctx context.Context, m addons.Module, merged map[string]any) (r rend
 	return r, errors.Join(errs...)
 }
 
-// isTest reports whether an object belongs to 'helm test', which nobody runs here.
+// isTest reports whether an object belongs to 'helm test', which is not run here.
 func isTest(object map[string]any) bool {
 	u := unstructured.Unstructured{Object: object}
 	return strings.HasPrefix(u.GetAnnotations()["helm.sh/hook"], "test")

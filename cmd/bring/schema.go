@@ -26,7 +26,7 @@ const maxNodes = 20_000
 func configSchema(c *fetch.Chart, key string) (string, error) {
 	const head = `# What people may write under %q: in values.yaml, in the ConfigMap and in the Secret.
 # Made from %s. Edit it as you like:
-# 'module upgrade-chart' makes it again as long as nobody has edited it.
+# 'module upgrade-chart' makes it again unless it was edited.
 `
 	if tree, ok := ofSchema(c.Schema); ok {
 		if text, ok := taking(tree, c.Values); ok {

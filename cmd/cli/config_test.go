@@ -186,30 +186,30 @@ func TestDebugPagesCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-// A mistake is told with the name of what was set.
+// A mistake is reported with the name of what was set.
 func TestWrongValues(t *testing.T) {
 	for name, c := range map[string]struct {
 		env  variables
 		args []string
 		want []string
 	}{
-		"no namespace":               {nil, []string{"--namespace="}, []string{"ADDON_OPERATOR_NAMESPACE", "--namespace"}},                       // B8
-		"helm 2":                     {variables{"TILLER_NAMESPACE": "x", "HELM2": "yes"}, nil, []string{"TILLER_NAMESPACE", "HELM2", "Helm 2"}}, // B7
-		"unserved, and it matters":   {variables{"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS": "Static,KubeConfig"}, nil, []string{"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS", "remove it"}},
-		"records in a database":      {variables{"HELM_DRIVER": "sql"}, nil, []string{`HELM_DRIVER="sql"`, "not supported", "configmap"}},
-		"number":                     {variables{"ADDON_OPERATOR_LISTEN_PORT": "many"}, nil, []string{`ADDON_OPERATOR_LISTEN_PORT="many"`}},
-		"duration":                   {variables{"HELM_TIMEOUT": "20"}, nil, []string{`HELM_TIMEOUT="20"`}},
-		"boolean":                    {variables{"LOG_NO_TIME": "maybe"}, nil, []string{`LOG_NO_TIME="maybe"`, "true or false"}},
-		"grace period":               {nil, []string{"--grace-period=0s"}, []string{"grace-period"}},
-		"requests, none at all":      {nil, []string{"--kube-client-burst=0"}, []string{"kube-client-burst must be 1 or more, not 0"}},
-		"requests, less than none":   {nil, []string{"--object-patcher-kube-client-qps=-1"}, []string{"object-patcher-kube-client-qps must be 1 or more"}},
-		"history":                    {nil, []string{"--helm-history-max=-1"}, []string{"helm-history-max must be 0 or more"}},
-		"no time for Helm":           {nil, []string{"--helm-timeout=0s"}, []string{"helm-timeout must be above 0"}},
-		"port":                       {nil, []string{"--prometheus-listen-port=65536"}, []string{"prometheus-listen-port must be a port below 65536"}},
-		"prefix of metrics":          {nil, []string{"--prometheus-metrics-prefix=my-"}, []string{"prometheus-metrics-prefix", `"my-"`}},
-		"no prefix of metrics":       {nil, []string{"--prometheus-metrics-prefix="}, []string{"prometheus-metrics-prefix"}},
-		"labels":                     {nil, []string{"--helm-extra-labels=a=b,c"}, []string{"helm-extra-labels", `"c"`}},
-		"everything is told at once": {variables{"HELM2": "yes"}, []string{"--namespace=", "--grace-period=-1s"}, []string{"HELM2", "namespace", "grace-period"}},
+		"no namespace":                   {nil, []string{"--namespace="}, []string{"ADDON_OPERATOR_NAMESPACE", "--namespace"}},                       // B8
+		"helm 2":                         {variables{"TILLER_NAMESPACE": "x", "HELM2": "yes"}, nil, []string{"TILLER_NAMESPACE", "HELM2", "Helm 2"}}, // B7
+		"unserved, and it matters":       {variables{"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS": "Static,KubeConfig"}, nil, []string{"ADDON_OPERATOR_APPLIED_MODULE_EXTENDERS", "remove it"}},
+		"records in a database":          {variables{"HELM_DRIVER": "sql"}, nil, []string{`HELM_DRIVER="sql"`, "not supported", "configmap"}},
+		"number":                         {variables{"ADDON_OPERATOR_LISTEN_PORT": "many"}, nil, []string{`ADDON_OPERATOR_LISTEN_PORT="many"`}},
+		"duration":                       {variables{"HELM_TIMEOUT": "20"}, nil, []string{`HELM_TIMEOUT="20"`}},
+		"boolean":                        {variables{"LOG_NO_TIME": "maybe"}, nil, []string{`LOG_NO_TIME="maybe"`, "true or false"}},
+		"grace period":                   {nil, []string{"--grace-period=0s"}, []string{"grace-period"}},
+		"requests, none at all":          {nil, []string{"--kube-client-burst=0"}, []string{"kube-client-burst must be 1 or more, not 0"}},
+		"requests, less than none":       {nil, []string{"--object-patcher-kube-client-qps=-1"}, []string{"object-patcher-kube-client-qps must be 1 or more"}},
+		"history":                        {nil, []string{"--helm-history-max=-1"}, []string{"helm-history-max must be 0 or more"}},
+		"no time for Helm":               {nil, []string{"--helm-timeout=0s"}, []string{"helm-timeout must be above 0"}},
+		"port":                           {nil, []string{"--prometheus-listen-port=65536"}, []string{"prometheus-listen-port must be a port below 65536"}},
+		"prefix of metrics":              {nil, []string{"--prometheus-metrics-prefix=my-"}, []string{"prometheus-metrics-prefix", `"my-"`}},
+		"no prefix of metrics":           {nil, []string{"--prometheus-metrics-prefix="}, []string{"prometheus-metrics-prefix"}},
+		"labels":                         {nil, []string{"--helm-extra-labels=a=b,c"}, []string{"helm-extra-labels", `"c"`}},
+		"everything is reported at once": {variables{"HELM2": "yes"}, []string{"--namespace=", "--grace-period=-1s"}, []string{"HELM2", "namespace", "grace-period"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := configured(c.env, append([]string{"--namespace=addons"}, c.args...)...)

@@ -27,12 +27,12 @@ func TestLogTypes(t *testing.T) {
 		config            Config
 		json, color, time bool
 	}{
-		"json":                      {Config{LogType: "json", LogLevel: "info"}, true, false, true},
-		"json without time":         {Config{LogType: "json", LogLevel: "info", LogNoTime: true}, true, false, false},
-		"text":                      {Config{LogType: "text", LogLevel: "info"}, false, false, true},
-		"text without time":         {Config{LogType: "text", LogLevel: "info", LogNoTime: true}, false, false, false},
-		"color":                     {Config{LogType: "color", LogLevel: "info"}, false, true, true},
-		"auto where nobody watches": {Config{LogType: "auto", LogLevel: "info"}, true, false, true},
+		"json":                    {Config{LogType: "json", LogLevel: "info"}, true, false, true},
+		"json without time":       {Config{LogType: "json", LogLevel: "info", LogNoTime: true}, true, false, false},
+		"text":                    {Config{LogType: "text", LogLevel: "info"}, false, false, true},
+		"text without time":       {Config{LogType: "text", LogLevel: "info", LogNoTime: true}, false, false, false},
+		"color":                   {Config{LogType: "color", LogLevel: "info"}, false, true, true},
+		"auto without a terminal": {Config{LogType: "auto", LogLevel: "info"}, true, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out := logged(t, c.config)

@@ -53,7 +53,7 @@ wait
 	awaitOr(h, 2*patience, func() bool { return o.count("WARN hook hangs") > 0 })
 	hangs := o.metricNow("addon_operator_hook_hanging_seconds", `hook="010-stuck/hooks/hang.sh"`, `module="stuck"`, `binding="onStartup"`)
 	if hangs == "" {
-		t.Error("no metric tells that the hook hangs")
+		t.Error("no metric says that the hook hangs")
 	}
 	o.expect("WARN hook hangs", "hook=010-stuck/hooks/hang.sh", "module=stuck", "runningFor=1m0s", "limit=1m15s")
 	const told = "hook 010-stuck/hooks/hang.sh (onStartup) hangs: it has been running for 1m"

@@ -46,7 +46,7 @@ webEnabled: true
 }
 
 // What the schema of a chart or of a subchart refuses is refused with everything else, before anything is written: the last
-// valid values stay in force, and who edits is told the key of the ConfigMap and the path. H22.
+// valid values stay in force, and the error names the key of the ConfigMap and the path. H22.
 func TestSchemaOfChartRefuses(t *testing.T) {
 	h := newHouse(t, `
 -- modules/values.yaml --
@@ -160,7 +160,7 @@ podinfo: '{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}'
 	}
 }
 
-// A webhook that nobody answers fails the objects of others: the error names the module that brought it, and to disable that
+// A webhook that does not answer fails the objects of others: the error names the module that brought it, and to disable that
 // one cures it. H24.
 func TestWebhookWithoutService(t *testing.T) {
 	h := newHouse(t, `

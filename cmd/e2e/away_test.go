@@ -188,7 +188,7 @@ func (a *aggregated) guarded() {
 }
 
 // While an aggregated API is down, nothing that depends on it is deleted or forgotten: charts
-// see the kinds that it had, or wait when nobody knows them; a module whose object it holds
+// see the kinds that it had, or wait when they are not known; a module whose object it holds
 // keeps its release until the object can be deleted. Other modules go on. P13.
 func TestAggregatedAPIIsDown(t *testing.T) {
 	h, _ := ownHouse(t, awayHouse)

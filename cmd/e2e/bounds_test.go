@@ -386,7 +386,7 @@ func TestManyLargePlans(t *testing.T) {
 }
 
 // Tenants create more objects of a watched kind than there is memory for. The hook stops, as for a kind that is missing, and
-// says so; nobody else waits, and when the objects fit again the hook learns what is there. P5.4.
+// says so; no other hook waits, and when the objects fit again the hook learns what is there. P5.4.
 func TestSnapshotThatIsTooLarge(t *testing.T) {
 	h := newHouse(t, "configmap")
 	h.write("modules/020-two/hooks/watch.sh", `#!/usr/bin/env bash

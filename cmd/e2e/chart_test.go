@@ -116,7 +116,7 @@ func TestChartAsItIs(t *testing.T) {
 	h.awaitRevisions("web-app", "1:superseded 2:deployed")
 }
 
-// command runs the program beside the operator, and returns what it prints.
+// command runs the program next to the operator, and returns what it prints.
 func (h *house) command(args ...string) string {
 	h.t.Helper()
 	cmd := exec.Command(program(), args...)

@@ -104,7 +104,7 @@ func usageOf(tb testing.TB, pid int) (u usage) {
 	return u
 }
 
-// chartsBench measures what becomes of charts in one operator, and in a loop over the Helm library, one after the other.
+// chartsBench measures charts in one operator, and in a loop over the Helm library, one after the other.
 type chartsBench struct {
 	*chartsPlay
 	*counted

@@ -439,7 +439,7 @@ func inOrder(all []*foreignChart) {
 }
 
 // withoutConflicts divides charts into groups without two that make the same object, and without one whose webhooks
-// refuse objects of another: nobody serves them.
+// refuse objects of another: nothing serves them.
 func withoutConflicts(all []*foreignChart) (groups [][]*foreignChart) {
 	for _, c := range all {
 		place := slices.IndexFunc(groups, func(group []*foreignChart) bool {
@@ -459,7 +459,7 @@ func overlap(some, others []string) bool {
 	return slices.ContainsFunc(some, func(s string) bool { return slices.Contains(others, s) })
 }
 
-// guards are the resources whose writes fail while nobody serves the webhooks of a chart, as group/plural.
+// guards are the resources whose writes fail while nothing serves the webhooks of a chart, as group/plural.
 func (c *foreignChart) guards() (all []string) {
 	for _, o := range objectsOf(c.rendered) {
 		webhooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")

@@ -64,7 +64,7 @@ data:
 `
 
 // 'kubectl replace --force' deletes the ConfigMap and creates it again. With the same content
-// nothing happens, however long it is away; a deletion is told, and no order to uninstall
+// nothing happens, however long it is away; a deletion is reported, and no order to uninstall
 // modules that are enabled only there. P1, D13, D15.
 func TestConfigMapIsReplacedByForce(t *testing.T) {
 	h := newHouse(t, "configmap")
@@ -151,7 +151,7 @@ if [[ -e $OUT/save ]]; then echo '{"op": "add", "path": "/two/password", "value"
 	h.awaitRevisions("one", "1:deployed")
 }
 
-// Whoever replaces the text of a section and drops the password that a hook once made is told of
+// Whoever replaces the text of a section and drops the password that a hook once made learns of
 // it, also when the operator was not running. The warning has no value. D24.
 func TestHookValueIsRemoved(t *testing.T) {
 	h := newHouse(t, "configmap")
@@ -252,7 +252,7 @@ func TestInvalidConfigMapAtTheStart(t *testing.T) {
 }
 
 // With the option, a ConfigMap that is not valid at the start, or is gone, is no outage: the last
-// valid values are in force, and every status tells it, until the ConfigMap is fixed. P3, P1.
+// valid values are in force, and every status says so, until the ConfigMap is fixed. P3, P1.
 func TestStartWithLastValidConfig(t *testing.T) {
 	const option = "ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG=true"
 	h := newHouse(t, "configmap")

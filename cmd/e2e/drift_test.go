@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What somebody changes of the objects of a module is told from every side, with the values
+// What somebody changes of the objects of a module is shown by every command and page, with the values
 // of Secrets masked, or put back. Issue 6.5.
 func TestDrift(t *testing.T) {
 	h := newHouse(t, "web")

@@ -33,7 +33,7 @@ func beforeHelm(body string) string {
 	return strings.Replace(quietHook, "exit 0\n", "[[ ${1:-} == --config ]] && exit\n"+body+"\n", 1)
 }
 
-// A module whose hook has no valid configuration is tried again; queues beside main go on
+// A module whose hook has no valid configuration is tried again; queues other than main go on
 // meanwhile. C6, F1, F6, T17.
 func TestModuleHookPrintsGarbage(t *testing.T) {
 	h := newHouse(t, "web")
@@ -58,7 +58,7 @@ jq -r '.[].type' "$BINDING_CONTEXT_PATH" >> "$OUT/global"
 	h.retried(o, "modules/010-web/hooks/x.sh", quietHook, "010-web/hooks/x.sh", "it printed: bash: line 1: command not found", "in=5")
 }
 
-// A typing error in a module hook's bindings is told with its place.
+// A typing error in a module hook's bindings is reported with its place.
 func TestModuleHookHasAnUnknownBinding(t *testing.T) {
 	h := newHouse(t, "web")
 	h.write("modules/010-web/hooks/x.sh", `#!/usr/bin/env bash
@@ -105,7 +105,7 @@ exit 7`))
 	}
 }
 
-// A chart that does not render is told with its template, before anything is applied.
+// A chart that does not render is reported with its template, before anything is applied.
 func TestChartDoesNotRender(t *testing.T) {
 	h := newHouse(t, "web")
 	h.write("modules/010-web/templates/broken.yaml", "a: {{ .Values.web.missing.deeper }}\n")

@@ -139,7 +139,7 @@ func (h *house) launch(more ...string) *operator {
 		h.t.Fatal(err)
 	}
 	go func() {
-		_ = o.cmd.Wait() // exit tells
+		_ = o.cmd.Wait() // exit has the result
 		close(o.exited)
 	}()
 	return o
@@ -242,7 +242,7 @@ func (o *operator) ready() *operator {
 	return o
 }
 
-// get returns status 0 and the error while nobody answers.
+// get returns status 0 and the error while nothing answers.
 func get(url string) (status int, body string) {
 	resp, err := http.Get(url) //nolint:noctx // a test on the loopback interface
 	if err != nil {

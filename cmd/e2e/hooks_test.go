@@ -152,7 +152,7 @@ func TestThousandConfigMapsAcrossACrashOfTheAPIServer(t *testing.T) {
 		}
 		return nil
 	})
-	h.createUntilThere("last") // whatever is told twice comes before it
+	h.createUntilThere("last") // whatever is reported twice comes before it
 	h.awaitLine("out/seen", "Added last")
 	seen := map[string]int{}
 	for _, line := range h.lines("out/seen")[1:] {
@@ -193,7 +193,7 @@ func (h *house) createUntilThere(name string) {
 }
 
 // Hooks that misbehave in queues of their own: each gets a clear error or none, and the
-// good one beside them is not slowed. C26–C29, issue 3 'bad input'.
+// good one next to them is not slowed. C26–C29, issue 3 'bad input'.
 func TestHooksThatMisbehave(t *testing.T) {
 	h := newHouse(t, "misbehaving")
 	// Of the grace period hooks have 10 s, which the stubborn one needs to the end. The rest is
@@ -235,7 +235,7 @@ func TestHooksThatMisbehave(t *testing.T) {
 		}
 	}
 	if o.count("WARN", "kept its output open", "/hooks/daemon.sh") == 0 {
-		t.Error("nobody is told of the daemon")
+		t.Error("the daemon is not reported")
 	}
 	if o.count(`\x00\xff`) == 0 {
 		t.Error("the binary output is not in the log")
@@ -319,7 +319,7 @@ func TestForbiddenBindings(t *testing.T) {
 	if got := h.read("out/denied"); got != "" {
 		t.Errorf("the hook ran without its snapshot: %s", got)
 	}
-	h.eventually("a state that tells what is missing", func() error { // between two lists, it is the right to watch
+	h.eventually("a state that names what is missing", func() error { // between two lists, it is the right to watch
 		if _, verbose := get(o.public + "/readyz?verbose"); !containsAll(verbose, []string{"forbidden", "not allowed to list", "pods"}) {
 			return errors.New(verbose)
 		}

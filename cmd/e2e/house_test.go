@@ -105,7 +105,7 @@ func (h *house) write(name, content string) {
 		mode = 0o755
 	}
 	// A program that another test starts meanwhile would have the script open for a moment, too,
-	// and nobody could execute it (ETXTBSY).
+	// and it could not be executed (ETXTBSY).
 	syscall.ForkLock.RLock()
 	defer syscall.ForkLock.RUnlock()
 	if err := os.WriteFile(h.path(name), []byte(content), mode); err != nil {
@@ -267,7 +267,7 @@ func expectAll(t testing.TB, text string, wanted ...string) {
 	}
 }
 
-// freePort is a port that nobody listens on. It is below those that the kernel gives to
+// freePort is a port without a listener. It is below those that the kernel gives to
 // connections, and above those of test clusters: one of these could be taken until the operator listens.
 func freePort(t testing.TB) string {
 	t.Helper()

@@ -65,7 +65,7 @@ func TestFailingModuleIsSeenFromEverySide(t *testing.T) {
 	o.expect("task failed, will retry", "module=failing", "attempt=1", "the database is away")
 
 	t.Run("queue", func(t *testing.T) {
-		// What hooks print may hold secrets: the public page tells where to look.
+		// What hooks print may hold secrets: the public page says where to look.
 		for base, why := range map[string]string{o.public: "the log and the debug address show why", "http://" + o.debug: "the database is away"} {
 			_, body := get(base + "/queue")
 			expectAll(t, body, `Queue "main": 3 tasks`, "1. RunModule failing", "2. RunModule waiting", "waits until", why)
@@ -106,7 +106,7 @@ func TestFailingModuleIsSeenFromEverySide(t *testing.T) {
 	})
 
 	h.setConfig(map[string]string{"failingEnabled": "false"})
-	o.ready() // the disabled module holds nobody up (E11)
+	o.ready() // the disabled module holds nothing up (E11)
 	// The last step of the first reload may have begun before the edit came: then one more follows.
 	h.eventually("the end of the reload", func() error {
 		if _, body := get(o.public + "/status/converge"); body != "STARTUP_CONVERGE_DONE\nCONVERGE_WAIT_TASK\n" {

@@ -25,7 +25,7 @@ func inCluster(h *house, n int, env ...string) *replicas {
 // the way, and one ends in good order. No two ever act at the same time. L1, L5.
 func TestScaling(t *testing.T) {
 	h := newHouse(t, "replicas")
-	r := inCluster(h, 1, patient...) // who leads is told by its name, so a busy machine must not lose the Lease
+	r := inCluster(h, 1, patient...) // the leader is found by its name, so a busy machine must not lose the Lease
 	first := r.awaitConverged()
 	expectAll(t, first.command("module", "list"), "This replica is the leader replica-1 since")
 	for range 2 {
@@ -99,7 +99,7 @@ func TestKilledContainerLeadsAtOnceAgain(t *testing.T) {
 }
 
 // Two processes in one place, as when a person starts a second operator in the Pod: as long
-// as the first one lives, nobody takes its Lease for free. L4.
+// as the first one lives, no replica takes its Lease for free. L4.
 func TestLeaseOfALivingProcessIsNotTaken(t *testing.T) {
 	h := newHouse(t, "replicas")
 	r := inCluster(h, 0, append([]string{"ADDON_OPERATOR_POD=pod"}, lasting...)...)

@@ -24,7 +24,7 @@ func TestMemoryLimitOfTheContainer(t *testing.T) {
 }
 
 // A hook that reports a series more for each object takes neither the memory of the operator nor that of Prometheus: new series
-// beyond the limit are dropped, and that is told; those of others stay. I6, I7.
+// beyond the limit are dropped, and that is logged; those of others stay. I6, I7.
 func TestSeriesOfAHookAreLimited(t *testing.T) {
 	h := newHouse(t, `
 -- modules/values.yaml --

@@ -21,7 +21,7 @@ func (o *operator) awaitLoop() {
 }
 
 // A chart renders a random value, and a hook of the module writes into values what it sees of it:
-// each revision leads to the next one. The loop runs in slow motion, people are told where it
+// each revision leads to the next one. The loop runs in slow motion, the log says where it
 // begins, and what a person changes meanwhile gets through. G14, H6, K10.
 func TestLoopThroughAChart(t *testing.T) {
 	h := newHouse(t, "loop_chart")
@@ -53,7 +53,7 @@ func TestLoopThroughAChart(t *testing.T) {
 		}
 	}
 	if n := o.count("WARN", "unstable"); n > 1 {
-		t.Errorf("the unstable render is told of %d times", n)
+		t.Errorf("the unstable render is reported %d times", n)
 	}
 }
 

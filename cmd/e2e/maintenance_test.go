@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Under maintenance the hooks of a module go on while nobody touches its release, whatever
+// Under maintenance the hooks of a module go on while its release is not touched, whatever
 // happens to it; it is seen from every side. When maintenance is over, the module runs. H15.
 func TestMaintenance(t *testing.T) {
 	h := newHouse(t, "web")
@@ -43,7 +43,7 @@ func TestMaintenance(t *testing.T) {
 	h.awaitConfigMap("web", "size", "big")
 	h.awaitRevisions("web", "1:superseded 2:deployed")
 	if _, metrics := get(o.public + "/metrics"); strings.Contains(metrics, "mm_module_maintenance{") {
-		t.Error("the metric tells of maintenance that is over")
+		t.Error("the metric shows maintenance that is over")
 	}
 }
 

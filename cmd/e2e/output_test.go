@@ -110,7 +110,7 @@ func TestHookPrintsHundredMegabytes(t *testing.T) {
 	}
 }
 
-// peakMemory is the most memory that the operator has had, in bytes; 0 where nobody tells.
+// peakMemory is the most memory that the operator has had, in bytes; 0 where it is not known.
 func (o *operator) peakMemory() int {
 	o.house.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.cmd.Process.Pid))

@@ -120,9 +120,9 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// The running operator tells what it would do with another ConfigMap: the reasons, the order
+// The running operator says what it would do with another ConfigMap: the reasons, the order
 // and the objects; then it does exactly that. Secrets are masked, nothing is written, and the
-// exit code tells whether anything would be done.
+// exit code says whether anything would be done.
 func TestPlanOfTheRunningOperator(t *testing.T) {
 	h, g := newHouse(t, "plan"), newGate(t)
 	h.setConfig(map[string]string{"frozenMaintenance": "NoResourceReconciliation"})

@@ -109,7 +109,7 @@ func TestPurgeDoesNoHarm(t *testing.T) {
 	h.setConfig(map[string]string{"global": "any: change"})
 	o.expect("converged", "cause=ConfigMap")
 	if n := o.count("no addon-operator has installed"); n != 1 {
-		t.Errorf("the log tells %d times of the person's release, want once", n)
+		t.Errorf("the log names the person's release %d times, want once", n)
 	}
 	if plan := o.command("plan"); !strings.Contains(plan, "Nothing would be done") || strings.Contains(plan, "vault") {
 		t.Errorf("the plan speaks of the person's release:\n%s", plan)

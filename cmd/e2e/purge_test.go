@@ -39,7 +39,7 @@ func TestEmptyModulesDirectoryPurgesNothing(t *testing.T) {
 	_, ready := get(o.public + "/readyz?verbose")
 	expectAll(t, ready, "converge: idle, reload 1, ready; "+held)
 	if got := o.metric("addon_operator_purges_held"); got != "2" {
-		t.Errorf("the metric tells of %s releases", got)
+		t.Errorf("the metric counts %s releases", got)
 	}
 	if status, _ := get(o.public + "/readyz"); status != http.StatusOK {
 		t.Errorf("not ready: %d", status)
@@ -65,7 +65,7 @@ func TestEmptyModulesDirectoryPurgesNothing(t *testing.T) {
 	h.awaitNoConfirmation()
 	h.eventually("an event on the ConfigMap", func() error { return h.hasEvent("PurgeConfirmed", "Normal") })
 	if got := o.metric("addon_operator_purges_held"); got != "0" {
-		t.Errorf("after the purge the metric tells of %s releases", got)
+		t.Errorf("after the purge the metric counts %s releases", got)
 	}
 	h.awaitJournal(startedJournal)
 }

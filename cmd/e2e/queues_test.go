@@ -64,7 +64,7 @@ func TestTwoModulesInOneQueue(t *testing.T) {
 	o.awaitQueue("shared", 0)
 }
 
-// Beside a neighbour that fails, the ticks of a schedule wait as one: none is added by those that
+// Behind a neighbour that fails, the ticks of a schedule wait as one: none is added by those that
 // come in each second. C41, P5.
 func TestTicksWaitAsOne(t *testing.T) {
 	h := newHouse(t, "-- modules/values.yaml --\nticksEnabled: true\n")

@@ -50,7 +50,7 @@ func TestReactionsToEvents(t *testing.T) {
 }
 
 // A global hook changes a value more often than a reload takes: reloads are finished all the
-// same, and people are told which hook and value it is. F10.
+// same, and the log says which hook and value it is. F10.
 func TestValueThatChangesAllTheTime(t *testing.T) {
 	h := newHouse(t, "web")
 	h.write("global-hooks/tick.sh", `#!/usr/bin/env bash

@@ -110,7 +110,7 @@ func TestStoppedLeaderIsDeadBeforeTheNextActs(t *testing.T) {
 }
 
 // A leader that is stopped in the middle of a hook until its time is over, and woken up
-// while nobody else leads yet: its hooks are dead, and it does nothing more but end. L4, L5.
+// while no other replica leads yet: its hooks are dead, and it does nothing more but end. L4, L5.
 func TestStoppedLeaderDoesNotActWhenItWakesUp(t *testing.T) {
 	h := newHouse(t, "replicas")
 	r := startReplicas(h, 1, lingering...)
@@ -138,7 +138,7 @@ func TestStoppedLeaderDoesNotActWhenItWakesUp(t *testing.T) {
 		t.Errorf("exit code %d, want 3", code)
 	}
 	if n := leader.count("the leadership is lost"); n != 1 {
-		t.Errorf("the woken leader tells %d times of its loss, want once", n)
+		t.Errorf("the woken leader reports its loss %d times, want once", n)
 	}
 	if more := len(h.beats()) - beats; more > 0 {
 		t.Errorf("%d beats of hooks after the leader had been woken up", more)

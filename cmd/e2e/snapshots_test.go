@@ -18,7 +18,7 @@ import (
 )
 
 // moodyServer stands between the operator and the API server. It lets a stranger ask for
-// Pods, does not answer lists of Services until it is told to, and can be away.
+// Pods, does not answer lists of Services until the test lets it, and can be away.
 type moodyServer struct {
 	*httptest.Server
 

@@ -329,7 +329,7 @@ func (s *soak) deleteObject(draw *rand.Rand) {
 	}
 }
 
-// deleteRecords deletes the last or all records of a release. Nobody knows then which objects were its own, so the module
+// deleteRecords deletes the last or all records of a release. It is not known then which objects were its own, so the module
 // stays on for the rest of the round.
 func (s *soak) deleteRecords(draw *rand.Rand) {
 	name := soakModules[draw.IntN(len(soakModules))]
@@ -399,7 +399,7 @@ func (m *soakModel) wasSwitched(name string) bool {
 	return m.touched[name] || m.switched[name] || name == "seldom" // which has an enabled script
 }
 
-// releases are those that have a record; nil when nobody answers.
+// releases are those that have a record; nil when there is no answer.
 func (s *soak) releases() map[string]bool {
 	ctx, cancel := s.soon()
 	defer cancel()
@@ -458,7 +458,7 @@ func (s *soak) removeModule(draw *rand.Rand) {
 	s.editGlobal()
 }
 
-// floodEdits has tenants edit objects that a hook watches, 100 times a second, beside the next faults.
+// floodEdits has tenants edit objects that a hook watches, 100 times a second, while the next faults happen.
 func (s *soak) floodEdits(draw *rand.Rand) {
 	const edits, pause = 200, 10 * time.Millisecond
 	source := rand.New(rand.NewPCG(draw.Uint64(), 3)) // repeatable on purpose
@@ -490,7 +490,7 @@ func (s *soak) writeTenant(tenant int, text string, bucket int) {
 	m.edits.Lock()
 	defer m.edits.Unlock()
 	if bucket < 0 {
-		bucket = m.bucket[tenant] // nobody else writes it
+		bucket = m.bucket[tenant] // only this goroutine writes it
 	}
 	cm := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("tenant-%d", tenant), Labels: map[string]string{"tenant": "yes"}},

@@ -139,7 +139,7 @@ func (s *soak) disturb(draw *rand.Rand) {
 	}
 }
 
-// apiService is the aggregated API that nobody serves.
+// apiService is the aggregated API without a server.
 const apiService = "v1.soak.example.com"
 
 func apiServices() schema.GroupVersionResource {

@@ -40,7 +40,7 @@ type soakModel struct {
 	texts  [tenants]string
 	bucket [tenants]int
 	// touched are modules that this round has taken something away from, so that they must stay on: of a module that is
-	// switched off while its records are gone, nobody knows what to delete. switched are those whose flag was changed.
+	// switched off while its records are gone, it is not known what to delete. switched are those whose flag was changed.
 	touched, switched map[string]bool
 	seen              map[string]string // values that hooks have saved, and seen in the ConfigMap afterwards
 	read              int               // bytes of out/seen
@@ -100,7 +100,7 @@ func (m *soakModel) enabled() []string {
 	})
 }
 
-// secrets are texts that nobody may read.
+// secrets are texts that must not be shown.
 func (m *soakModel) secrets() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()

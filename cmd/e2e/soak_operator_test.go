@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// marker stands in Secrets and in values whose names say that they are secret. Nobody may read it
+// marker stands in Secrets and in values whose names say that they are secret. It must not be shown
 // in a log, on a page, in an Event.
 const marker = "planted-marker-7f3a9c"
 
@@ -194,7 +194,7 @@ func (k *kubelet) stop() int {
 }
 
 // expectNoProcessOf complains when hooks of an operator outlive it. Daemons, which have left
-// the process group of their hook, are known to do so: nobody but the container ends them.
+// the process group of their hook, are known to do so: only the container ends them.
 func (s *soak) expectNoProcessOf(run int) {
 	var left []string
 	deadline := time.Now().Add(10 * time.Second)

@@ -359,7 +359,7 @@ func (s *soak) report(rounds int, longest time.Duration) {
 		s.seed, strings.Join(s.options, " "), time.Since(s.began).Round(time.Second), rounds, total, s.kubelet.started, s.kubelet.converges, len(s.model.seen)/2, s.kubelet.peak, memoryLimit, longest.Round(10*time.Millisecond), table.String())
 }
 
-// plantStrangers makes objects that are nobody's business, and remembers them.
+// plantStrangers makes objects of no module, and remembers them.
 func (s *soak) plantStrangers() {
 	s.t.Helper()
 	labels := map[string]string{"owner": "helm", "name": "vault", "version": "1", "status": "deployed"}
@@ -383,7 +383,7 @@ func (s *soak) plantStrangers() {
 	}
 }
 
-// version is the same as long as nobody has touched an object.
+// version is the same until an object is written.
 func version(o metav1.Object) string {
 	return string(o.GetUID()) + " at resourceVersion " + o.GetResourceVersion()
 }

@@ -172,7 +172,7 @@ func TestTraces(t *testing.T) {
 	}
 }
 
-// Without an endpoint hooks are told of no trace; with a protocol that the operator does
+// Without an endpoint hooks receive no trace; with a protocol that the operator does
 // not speak, it says so and works.
 func TestTracesAreOff(t *testing.T) {
 	h := newHouse(t, "traces")

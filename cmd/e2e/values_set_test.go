@@ -57,7 +57,7 @@ func TestValuesAreSet(t *testing.T) {
 	expectAll(t, run("values", "unset", "two"), "is written", "validated by the running operator")
 	expect(want)
 
-	// D41: what a schema marks is shown to nobody, and belongs into the Secret, which wins.
+	// D41: what a schema marks is not shown, and belongs into the Secret, which wins.
 	for _, args := range [][]string{{"set", "two.licence", "planted-1"}, {"set", "two.licence", "planted-2"}, {"set", "two", "{licence: planted-3}"}} {
 		out := run(append([]string{"values"}, args...)...)
 		expectAll(t, out, "-> \"***\"", "marked as a secret", "Secret "+h.namespace+"/addon-operator")

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Whoever wonders why a module is off is told which rule has decided it: by why, by the list of modules, by the log and on
+// Why a module is off, and which rule has decided it, is shown by why, by the list of modules, by the log and on
 // the page. A flag that belongs to no module is named, with the one that was probably meant. E16.
 func TestWhyAModuleIsOff(t *testing.T) {
 	h := newHouse(t, `

@@ -59,7 +59,7 @@ func TestCheckAccepts(t *testing.T) {
 	}
 }
 
-// Issue 4, bad input: everything that is wrong is told, with its file, key and path.
+// Issue 4, bad input: everything that is wrong is reported, with its file, key and path.
 func TestCheckRefuses(t *testing.T) {
 	var bomb strings.Builder
 	bomb.WriteString("dns:\n  a: &a [x, x, x, x, x, x, x, x, x]\n")
@@ -138,14 +138,14 @@ func TestCheckRefuses(t *testing.T) {
 				}
 			}
 			if strings.Contains(err.Error(), "s3cret") {
-				t.Errorf("a secret is told: %v", err)
+				t.Errorf("a secret is shown: %v", err)
 			}
 		})
 	}
 }
 
 // D40: a password that lies only in the Secret is there, whatever form the file has; what is wrong in
-// it is told, and no text of it.
+// it is named, and no text of it.
 func TestCheckWithSecret(t *testing.T) {
 	const schema = "{type: object, required: [password], properties: {password: {type: string, maxLength: 9, x-secret: true}, size: {type: integer}}}"
 	for name, c := range map[string]struct{ secret, want string }{

@@ -55,7 +55,7 @@ func TestDump(t *testing.T) {
 	}
 }
 
-// The flag needs no namespace: it is asked beside an operator that has one.
+// The flag needs no namespace: an operator that has one answers.
 func TestDumpActorsByCommandLine(t *testing.T) {
 	tcp := httptest.NewServer(http.HandlerFunc(pages))
 	defer tcp.Close()

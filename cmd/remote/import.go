@@ -232,7 +232,7 @@ func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Or
 	return got.Origin, nil
 }
 
-// plan tells what the first run of the module does, which lies below a directory of its own so far. why says why
+// plan says what the first run of the module does, which lies below a directory of its own so far. why says why
 // that is not known.
 func (i *importing) plan(cmd *cobra.Command, root string) (found *view.ModulePlan, why string) {
 	c := *i.config

@@ -79,7 +79,7 @@ func hiddenPaths(path []string, tree, masked any) (found []string) {
 func (i *importing) foretell(line func(string, ...any), first *view.ModulePlan, why string) {
 	switch {
 	case first == nil:
-		line("The first run cannot be told now: %s. 'addon-operator plan' tells it.", strings.TrimSuffix(why, "."))
+		line("The first run cannot be shown now: %s. 'addon-operator plan' shows it.", strings.TrimSuffix(why, "."))
 	case first.Error != "" || first.Unknown != "":
 		line("The first run would not take the release over as it is:")
 		i.details(line, first)

@@ -37,7 +37,8 @@ func table(w io.Writer, nothing, head string, rows [][]string) error {
 
 // listedModule is a module in the answer of /module/list.
 type listedModule struct {
-	Name string
+	Name  string
+	State string
 	view.ModuleStatus
 	Off      string
 	Hanging  []view.RunningHook
@@ -58,8 +59,19 @@ func (m listedModule) problem(w io.Writer, held *view.HeldPurge) string {
 		return cell(w, fmt.Sprintf("%s failed %d times: %s", f.Task, f.Attempts, f.Error), 100)
 	case len(m.Fights) > 0:
 		return m.Fights[0]
+	case m.Health != nil && len(m.Health.Unhealthy) > 0:
+		return firstOf(unhealthy(m.Health), "module list -o json")
 	}
 	return firstOf(w, m.Problems, "why "+m.Name)
+}
+
+// unhealthy are the objects of a module that are not as their specs ask for.
+func unhealthy(h *view.Health) []string {
+	var all []string
+	for _, o := range h.Unhealthy {
+		all = append(all, o.String())
+	}
+	return all
 }
 
 // firstOf is the first of several problems, and says where the others are listed.
@@ -89,7 +101,7 @@ func moduleTable(w io.Writer, body []byte) error {
 	}
 	var rows [][]string
 	for _, m := range list.Modules {
-		state, release, ran := string(m.Phase), "", ""
+		state, release, ran := m.State, "", ""
 		if m.Parked {
 			state += ", parked"
 		}

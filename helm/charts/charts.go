@@ -182,7 +182,7 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	return fresh, nil
 }
 
-// digestOf sums up the files of a chart, and what the module says of global beside it.
+// digestOf sums up the files of a chart, and what the module says of global.
 func digestOf(c *chart.Chart, global map[string]any) (digest [sha256.Size]byte, err error) {
 	files := slices.SortedFunc(slices.Values(c.Raw), func(a, b *chart.File) int { return strings.Compare(a.Name, b.Name) })
 	sum := sha256.New()
@@ -263,7 +263,7 @@ func ignoreRules(dir string) (*ignore.Rules, error) {
 	return rules, nil
 }
 
-// stampOf changes when a file of the chart of a module, or the values.yaml beside chart/, appears, disappears, or
+// stampOf changes when a file of the chart of a module, or the values.yaml next to chart/, appears, disappears, or
 // changes size or time.
 func stampOf(m Module, isInner bool) (stamp [sha256.Size]byte, err error) {
 	sum := sha256.New()

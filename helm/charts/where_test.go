@@ -111,7 +111,7 @@ func TestGlobalBesideChart(t *testing.T) {
 	}
 }
 
-// A20, A17: what lies beside chart/ is no part of the chart.
+// A20, A17: what lies next to chart/ is no part of the chart.
 func TestOnlyChartIsLoaded(t *testing.T) {
 	m := moduleOf(t, "web", "-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- chart/crds/a.yaml --\n-- hooks/a --\n-- tests/a.yaml --\n-- openapi/values.yaml --\n")
 	loaded, err := new(Cache).Load(m)

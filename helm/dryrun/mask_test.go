@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// J9: a mask hides both sides of a difference, also the one that it does not know, and tells that they differ.
+// J9: a mask hides both sides of a difference, also the one that it does not know, and says that they differ.
 func TestMasksHideBothSides(t *testing.T) {
 	var hide func(any) any
 	hide = func(tree any) any {

@@ -79,7 +79,7 @@ func (f *fetcher) overlaid(entry *repo.Entry) *repo.Entry {
 	return &e
 }
 
-// fromRepository downloads a chart of a repository, whose index is read anew: 'helm repo update' is not needed.
+// fromRepository downloads a chart of a repository, whose index is downloaded each time: 'helm repo update' is not needed.
 func (f *fetcher) fromRepository(entry *repo.Entry, name, version string) (string, error) {
 	getters, err := f.getters(entry)
 	if err != nil {

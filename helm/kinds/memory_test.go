@@ -19,7 +19,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// aggregator is an API server that tells all kinds at once, or each group alone, as old
+// aggregator is an API server that lists all kinds at once, or each group alone, as old
 // ones do. Besides its own kinds it has those of a group with a server of its own.
 type aggregator struct {
 	legacy bool
@@ -132,7 +132,7 @@ func (a *aggregator) server(t *testing.T) *Server {
 
 var thing = schema.GroupVersionKind{Group: otherGroup, Version: otherVersion, Kind: "Thing"} //nolint:gochecknoglobals // a constant
 
-// seen is what a server knows of the kind after it has asked anew.
+// seen is what a server knows of the kind after it has asked again.
 func seen(t *testing.T, s *Server) string {
 	t.Helper()
 	s.Forget()
@@ -209,7 +209,7 @@ func TestMemoryOfKinds(t *testing.T) {
 	}
 }
 
-// Capabilities of which nobody knows enough say what a template has asked about. P13.2.
+// Capabilities that are not known well enough say what a template has asked about. P13.2.
 func TestAskedCapabilities(t *testing.T) {
 	known := &chartutil.Capabilities{APIVersions: chartutil.VersionSet{"v1", "apps/v1", "metrics.example.com/v1beta1"}}
 	for text, want := range map[string]string{

@@ -82,7 +82,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, code, q.answer(answer))
 }
 
-// review asks whoever wants to know of requests.
+// review calls the observers of requests.
 func (q *request) review(object map[string]any) error {
 	q.store.mu.Lock()
 	defer q.store.mu.Unlock()

@@ -245,7 +245,7 @@ func TestKubectl(t *testing.T) {
 		cmd := exec.Command(bin, strings.Fields(c.args)...)
 		cmd.Env = append(os.Environ(), "KUBECONFIG="+dir+"/kubeconfig", "KUBECACHEDIR="+dir+"/cache")
 		cmd.Stdin = strings.NewReader("{apiVersion: v1, kind: ConfigMap, metadata: {name: b}, data: {z: w}}")
-		out, _ := cmd.CombinedOutput() // what it says tells of its failure, too
+		out, _ := cmd.CombinedOutput() // its output names its failure, too
 		if !strings.Contains(string(out), c.says) {
 			t.Errorf("kubectl %s: %s", c.args, out)
 		}

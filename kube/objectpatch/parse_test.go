@@ -21,9 +21,9 @@ func TestParse(t *testing.T) {
 			[]string{"CreateOrUpdate v1/ConfigMap d/c", "MergePatch apps/v1/Deployment d/web"}},
 		"YAML documents": {"---\noperation: Delete\nkind: Pod\nnamespace: d\nname: p\n---\noperation: DeleteInBackground\nkind: Node\nname: one\n",
 			[]string{"Delete Pod d/p", "DeleteInBackground Node one"}},
-		"JSON between lines of dashes": {"{\"operation\":\"Delete\",\"kind\":\"Pod\",\"name\":\"a\"}\n---\n{\"operation\":\"Delete\",\"kind\":\"Pod\",\"name\":\"b\"}\n", []string{"Delete Pod a", "Delete Pod b"}},
-		"YAML that begins like JSON":   {"{operation: Delete, kind: Pod, name: a}\n", []string{"Delete Pod a"}},
-		"named beside the object, too": {`{"operation":"Create","apiVersion":"v1","kind":"Pod","namespace":"d","name":"x","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"d"}}}`, []string{"Create v1/Pod d/x"}},
+		"JSON between lines of dashes":  {"{\"operation\":\"Delete\",\"kind\":\"Pod\",\"name\":\"a\"}\n---\n{\"operation\":\"Delete\",\"kind\":\"Pod\",\"name\":\"b\"}\n", []string{"Delete Pod a", "Delete Pod b"}},
+		"YAML that begins like JSON":    {"{operation: Delete, kind: Pod, name: a}\n", []string{"Delete Pod a"}},
+		"named next to the object, too": {`{"operation":"Create","apiVersion":"v1","kind":"Pod","namespace":"d","name":"x","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"x","namespace":"d"}}}`, []string{"Create v1/Pod d/x"}},
 		"payloads as texts": {`
 operation: Create
 object: |
@@ -67,7 +67,7 @@ jsonPatch: |
 	}
 }
 
-// K1: one wrong document, and nothing is applied; all that is wrong is told.
+// K1: one wrong document, and nothing is applied; all that is wrong is reported.
 func TestParseRefuses(t *testing.T) {
 	tests := map[string]struct {
 		text string

@@ -127,6 +127,8 @@ type ModuleStatus struct {
 	Maintenance string `json:"maintenance,omitempty"`
 	// Drift are objects of the release that others changed, as far as they are watched.
 	Drift []DriftedObject `json:"drift,omitempty"`
+	// Health is how the objects of the release are doing; nil when there are none, or they are not watched.
+	Health *Health `json:"health,omitempty"`
 	// Fights say which objects of the release something else deletes after each heal.
 	Fights []string `json:"fights,omitempty"`
 	// Parked: its run failed, or a Helm hook of it waits, and it goes on outside of the main queue (policy isolate).
@@ -186,7 +188,7 @@ type ModuleRun struct {
 
 // String implements fmt.Stringer.
 func (s ModuleStatus) String() string {
-	text := string(s.Phase)
+	text := s.State(time.Now())
 	if s.Maintenance != "" {
 		text += " MAINTENANCE=" + s.Maintenance
 	}
@@ -201,6 +203,9 @@ func (s ModuleStatus) String() string {
 	}
 	if n := len(s.Drift); n > 0 {
 		text += fmt.Sprintf(" DRIFT=%s", count(n, "object"))
+	}
+	if s.Health != nil && len(s.Health.Unhealthy) > 0 {
+		text += fmt.Sprintf(" OBJECTS=%d/%d %s", s.Health.Current, s.Health.Objects, s.Health.Unhealthy[0])
 	}
 	for _, f := range s.Fights {
 		text += " FIGHT " + f

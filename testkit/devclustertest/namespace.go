@@ -44,7 +44,7 @@ func (c *Cluster) Namespace(t testing.TB) string {
 	return name
 }
 
-// namespaceName is a valid name of a namespace (RFC 1123 label) that tells
+// namespaceName is a valid name of a namespace (RFC 1123 label) that says
 // which test made it and that no other test gets.
 func namespaceName(test string) string {
 	const wanted = 40 // of 63 characters that a label may have

@@ -18,7 +18,7 @@ type process struct {
 }
 
 // startProcess runs the program on dir and returns when it is ready. It ends
-// with this process, or with that of the flag --parent-pid: it gets whom to
+// with this process, or with that of the flag --parent-pid: it gets the process to
 // watch, so that not even a kill between its fork and its first look leaves it
 // behind.
 func startProcess(root, dir string, flags ...string) (*process, error) {

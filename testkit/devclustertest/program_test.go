@@ -96,7 +96,7 @@ func TestProgramRefusesAWrongCommandLine(t *testing.T) {
 }
 
 // A shell that runs the program and is killed takes the program with it, and
-// with --rm its directory; nobody is told to send a signal.
+// with --rm its directory; it does not ask for a signal.
 func TestProgramEndsWithTheShellThatStartedIt(t *testing.T) {
 	cluster := Start(t)
 	dir := filepath.Join(t.TempDir(), "cluster")

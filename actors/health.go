@@ -1,0 +1,124 @@
+package actors
+
+import (
+	"cmp"
+	"maps"
+	"reflect"
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/helm"
+	"addon-operator/helm/health"
+	"addon-operator/messages/view"
+)
+
+// The healer also knows how the objects of releases are doing, and reports that to their modules (H25). What the watches
+// report of many objects at once becomes one report for each module:
+//
+//	watch -objectHealth-> healer -healthDue-> healer -healthChanged-> module
+type (
+	objectHealth struct {
+		object helm.Object
+		health health.Health
+	}
+	healthDue struct{}
+	// healthChanged says to a module how the objects of its release are doing; nil: it has none.
+	healthChanged struct{ health *view.Health }
+)
+
+const (
+	// shownUnhealthy bounds the unhealthy objects that a module shows.
+	shownUnhealthy = 20
+	// progressDeadline is that of Deployments, in seconds: an object that is in progress for longer is a problem.
+	progressDeadline = 600
+)
+
+// objectStates has the health of all objects of releases that are not current.
+type objectStates struct {
+	objects map[helm.Object]assessed
+	known   map[helm.Object]bool // the current ones, too
+	due     map[string]bool      // modules whose objects have changed since they last got a report
+}
+
+type assessed struct {
+	health.Health
+	since time.Time
+}
+
+func newObjectStates() objectStates {
+	return objectStates{objects: map[helm.Object]assessed{}, known: map[helm.Object]bool{}, due: map[string]bool{}}
+}
+
+// learn takes over the health of an object. One that stays in its state is in it since the beginning of that.
+func (w *objectStates) learn(msg objectHealth, now time.Time) {
+	w.known[msg.object] = true
+	if msg.health.State == health.Current {
+		delete(w.objects, msg.object)
+		return
+	}
+	if old, ok := w.objects[msg.object]; ok && old.State == msg.health.State {
+		now = old.since
+	}
+	w.objects[msg.object] = assessed{msg.health, now}
+}
+
+func (w *objectStates) forget(o helm.Object) {
+	delete(w.objects, o)
+	delete(w.known, o)
+}
+
+// of sums up the health of the objects of a release, which was applied at that time.
+func (w *objectStates) of(objects []helm.Object, applied time.Time) *view.Health {
+	if len(objects) == 0 {
+		return nil
+	}
+	sum := &view.Health{Objects: len(objects), DeadlineSeconds: progressDeadline}
+	for _, o := range objects {
+		known := w.objects[o]
+		switch {
+		case !w.known[o]:
+			known = assessed{health.Health{State: health.Unknown, Message: "it does not exist, or was not read yet"}, applied}
+		case known.State == "":
+			sum.Current++
+			continue
+		}
+		sum.Unhealthy = append(sum.Unhealthy, view.ObjectHealth{Object: o.String(), State: string(known.State), Message: known.Message, Since: known.since})
+	}
+	slices.SortFunc(sum.Unhealthy, func(a, b view.ObjectHealth) int {
+		return cmp.Or(cmp.Compare(severity(a.State), severity(b.State)), a.Since.Compare(b.Since), cmp.Compare(a.Object, b.Object))
+	})
+	sum.Unhealthy = slices.Clip(sum.Unhealthy[:min(len(sum.Unhealthy), shownUnhealthy)])
+	return sum
+}
+
+// severity orders states, the worst first.
+func severity(state string) int {
+	return slices.Index([]string{string(health.Failed), string(health.Terminating), string(health.InProgress), string(health.Unknown)}, state)
+}
+
+// reassess has the health of modules summed up when the messages that wait now are handled.
+func (h *healer) reassess(ctx actor.Context, modules ...string) {
+	if len(h.states.due) == 0 && len(modules) > 0 {
+		h.program.Send(ctx.Self(), healthDue{})
+	}
+	for _, name := range modules {
+		h.states.due[name] = true
+	}
+}
+
+// reportHealth reports to modules how their objects are doing.
+func (h *healer) reportHealth(ctx actor.Context) {
+	for _, name := range slices.Sorted(maps.Keys(h.states.due)) {
+		p := h.patients[name]
+		if p == nil {
+			continue // it learned of that when it was forgotten
+		}
+		if now := h.states.of(p.objects, p.applied); !reflect.DeepEqual(now, p.health) {
+			p.health = now
+			ctx.Send(h.program.owner(name), healthChanged{now})
+		}
+	}
+	clear(h.states.due)
+}

@@ -1,0 +1,107 @@
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// healthHouse has modules with Deployments: slow waits for its Pod, late has given up on it after a second.
+const healthHouse = `
+-- modules/values.yaml --
+plainEnabled: true
+slowEnabled: true
+lateEnabled: true
+-- modules/010-plain/templates/config.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: plain}}
+-- modules/020-slow/templates/deployment.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: slow}
+spec:
+  selector: {matchLabels: {app: slow}}
+  template: {metadata: {labels: {app: slow}}, spec: {containers: [{name: a, image: none}]}}
+-- modules/030-late/templates/deployment.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: late}
+spec:
+  progressDeadlineSeconds: 1
+  selector: {matchLabels: {app: late}}
+  template: {metadata: {labels: {app: late}}, spec: {containers: [{name: a, image: none}]}}
+`
+
+// awaitModule waits until a module is in a state, as the list of modules says.
+func (o *operator) awaitModule(module, want string) {
+	o.house.t.Helper()
+	o.house.eventually(fmt.Sprintf("module %s to be %s", module, want), func() error {
+		var list struct {
+			Modules []struct{ Name, State string }
+		}
+		status, body := get("http://" + o.debug + "/module/list.json")
+		if status != http.StatusOK {
+			return errNotYet
+		}
+		if err := json.Unmarshal([]byte(body), &list); err != nil {
+			return err
+		}
+		for _, m := range list.Modules {
+			if m.Name == module && m.State == want {
+				return nil
+			}
+		}
+		return fmt.Errorf("%w: %+v", errNotYet, list.Modules)
+	})
+}
+
+// runPods plays the kubelet: all Pods of an app are ready from now on.
+func (h *house) runPods(app string) {
+	h.t.Helper()
+	pods := h.client.CoreV1().Pods(h.namespace)
+	h.eventually("the Pods of "+app, func() error {
+		list, err := pods.List(h.ctx, metav1.ListOptions{LabelSelector: "app=" + app})
+		if err != nil || len(list.Items) == 0 {
+			return errNotYet
+		}
+		for _, pod := range list.Items {
+			pod.Status.Phase, pod.Status.Conditions = corev1.PodRunning, []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+			if _, err := pods.UpdateStatus(h.ctx, &pod, metav1.UpdateOptions{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// A module is ready when its objects are: a Deployment whose Pod does not run keeps it from that, and one that has given up is
+// a problem, in the list, on the page and as a metric. The operator itself is ready all the same. H25.
+func TestHealthOfObjects(t *testing.T) {
+	h := newHouse(t, healthHouse)
+	o := h.start().ready()
+	o.awaitModule("plain", "ready")
+	o.awaitModule("slow", "progressing")
+	o.awaitModule("late", "unhealthy")
+	o.ask("module list", "Deployment "+h.namespace+"/slow is InProgress since", "Deployment "+h.namespace+"/late is Failed since")
+	o.metric("addon_operator_module_unhealthy", `module="late"`)
+	if status, page := get("http://" + o.debug + "/"); status != http.StatusOK || !strings.Contains(page, "Deployment "+h.namespace+"/late is Failed since") {
+		t.Errorf("the page does not show it: %d %s", status, page)
+	}
+	h.runPods("slow")
+	h.runPods("late")
+	o.awaitModule("slow", "ready")
+	o.awaitModule("late", "ready")
+	h.awaitRevisions("late", "1:deployed")
+
+	o.terminate()
+	o = h.start().ready()
+	o.awaitModule("late", "ready") // known from the first list
+	h.kubectl("scale", "-n", h.namespace, "deployment", "late", "--replicas=2")
+	o.awaitModule("late", "progressing")
+	h.setConfig(map[string]string{"lateEnabled": "false"})
+	o.awaitModule("late", "disabled")
+}

@@ -1,0 +1,206 @@
+package health_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/helm/health"
+	"addon-operator/testkit/devclustertest"
+)
+
+// lab is a follower on a real API server, and what it reports.
+type lab struct {
+	*testing.T
+	namespace string
+	client    dynamic.Interface
+	follower  *health.Follower
+	requests  *atomic.Int64 // of the follower
+	logged    *bytes.Buffer // to be read when the follower has ended
+	end       func()
+
+	mu    sync.Mutex
+	known map[string]health.Health
+}
+
+func newLab(t *testing.T, as string) *lab {
+	t.Helper()
+	t.Parallel()
+	cluster := devclustertest.Start(t)
+	l := &lab{T: t, namespace: cluster.Namespace(t), client: dynamic.NewForConfigOrDie(cluster.RESTConfig()), requests: &atomic.Int64{}, logged: &bytes.Buffer{}, known: map[string]health.Health{}}
+	config := rest.CopyConfig(cluster.RESTConfig())
+	config.Impersonate.UserName = as
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return counted{next, l.requests} })
+	l.follower = health.NewFollower(health.Options{
+		Client: dynamic.NewForConfigOrDie(config), Labels: "app.kubernetes.io/managed-by=Helm", Log: slog.New(slog.NewTextHandler(l.logged, nil)),
+		Report: func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.known[kind.Kind+" "+name.Name] = h
+		},
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		l.follower.Run(ctx)
+		close(done)
+	}()
+	l.end = func() { cancel(); <-done }
+	t.Cleanup(l.end)
+	return l
+}
+
+type counted struct {
+	next http.RoundTripper
+	n    *atomic.Int64
+}
+
+func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.n.Add(1)
+	return c.next.RoundTrip(r)
+}
+
+func mapping(gvk schema.GroupVersionKind, resource string) *meta.RESTMapping {
+	return &meta.RESTMapping{Resource: gvk.GroupVersion().WithResource(resource), GroupVersionKind: gvk, Scope: meta.RESTScopeNamespace}
+}
+
+func deployments() *meta.RESTMapping {
+	return mapping(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, "deployments")
+}
+
+func (l *lab) create(m *meta.RESTMapping, name, spec string) *unstructured.Unstructured {
+	l.Helper()
+	o := &unstructured.Unstructured{}
+	text := fmt.Sprintf(`{"apiVersion": %q, "kind": %q, "metadata": {"name": %q, "labels": {"app.kubernetes.io/managed-by": "Helm"}}, "spec": %s}`,
+		m.GroupVersionKind.GroupVersion(), m.GroupVersionKind.Kind, name, spec)
+	if err := o.UnmarshalJSON([]byte(text)); err != nil {
+		l.Fatal(err)
+	}
+	o, err := l.client.Resource(m.Resource).Namespace(l.namespace).Create(l.Context(), o, metav1.CreateOptions{})
+	if err != nil {
+		l.Fatal(err)
+	}
+	return o
+}
+
+func (l *lab) changed(m *meta.RESTMapping, o *unstructured.Unstructured) {
+	l.follower.Changed(m, types.NamespacedName{Namespace: l.namespace, Name: o.GetName()}, o.GetResourceVersion())
+}
+
+func (l *lab) eventually(object string, want health.State) {
+	l.Helper()
+	l.await(fmt.Sprintf("%s to be %s", object, want), func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.known[object].State == want
+	})
+}
+
+func (l *lab) await(what string, there func() bool) {
+	l.Helper()
+	err := wait.PollUntilContextTimeout(l.Context(), 10*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return there(), nil })
+	if err != nil {
+		l.Fatalf("waiting for %s: %v", what, err)
+	}
+}
+
+const deployment = `{"replicas": 1, "selector": {"matchLabels": {"a": "b"}}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [{"name": "a", "image": "a"}]}}}`
+
+// H25: what changes is read again, what has not changed is not, and what is gone is forgotten.
+func TestFollower(t *testing.T) {
+	l := newLab(t, "")
+	l.follower.Changed(mapping(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, "configmaps"), types.NamespacedName{Name: "any"}, "1")
+	l.eventually("ConfigMap any", health.Current)
+	if n := l.requests.Load(); n != 0 {
+		t.Errorf("%d requests for a kind without a status", n)
+	}
+	o := l.create(deployments(), "web", deployment)
+	name := types.NamespacedName{Namespace: l.namespace, Name: "web"}
+	if got := l.follower.Get(deployments().GroupVersionKind.GroupKind(), name); got.State != health.Unknown {
+		t.Errorf("before it was read it is %+v", got)
+	}
+	l.changed(deployments(), o)
+	l.eventually("Deployment web", health.InProgress)
+
+	api := l.client.Resource(deployments().Resource).Namespace(l.namespace)
+	patch := `{"spec": {"replicas": 0}}` // the controller has nothing to wait for then
+	if _, err := api.Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	l.await("the Deployment to be current", func() bool {
+		now, err := api.Get(t.Context(), "web", metav1.GetOptions{})
+		if err == nil {
+			o = now
+			l.changed(deployments(), o)
+		}
+		return l.follower.Get(deployments().GroupVersionKind.GroupKind(), name).State == health.Current
+	})
+	before := l.requests.Load()
+	for range 100 {
+		l.changed(deployments(), o)
+	}
+	other := l.create(deployments(), "other", deployment)
+	l.changed(deployments(), other)
+	l.eventually("Deployment other", health.InProgress)
+	if n := l.requests.Load() - before; n > 2 { // the last state of web may not have been read yet
+		t.Errorf("%d requests, want one for what is new", n)
+	}
+	l.follower.Gone(deployments().GroupVersionKind.GroupKind(), name)
+	if got := l.follower.Get(deployments().GroupVersionKind.GroupKind(), name); got.State != health.Unknown {
+		t.Errorf("what is gone is %+v", got)
+	}
+}
+
+// H25: many objects are read with a few lists.
+func TestFollowerOfMany(t *testing.T) {
+	l := newLab(t, "")
+	pods := mapping(schema.GroupVersionKind{Version: "v1", Kind: "Pod"}, "pods")
+	const many = 60
+	for i := range many {
+		l.create(pods, fmt.Sprint("p", i), `{"containers": [{"name": "a", "image": "a"}]}`)
+	}
+	list, err := l.client.Resource(pods.Resource).Namespace(l.namespace).List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		l.changed(pods, &list.Items[i])
+	}
+	for i := range many {
+		l.eventually(fmt.Sprint("Pod p", i), health.InProgress)
+	}
+	if n := l.requests.Load(); n > 2*few {
+		t.Errorf("%d requests for %d Pods", n, many)
+	}
+}
+
+const few = 20 // as in the follower
+
+// H25: an object that may not be read is unknown, which is logged once with the fix.
+func TestFollowerWithoutPermission(t *testing.T) {
+	l := newLab(t, "health-nobody")
+	l.changed(deployments(), l.create(deployments(), "a", deployment))
+	l.changed(deployments(), l.create(deployments(), "b", deployment))
+	l.eventually("Deployment a", health.Unknown)
+	l.eventually("Deployment b", health.Unknown)
+	l.end()
+	if n := strings.Count(l.logged.String(), "grant get and list"); n != 1 {
+		t.Errorf("the fix is logged %d times:\n%s", n, l.logged)
+	}
+}

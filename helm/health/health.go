@@ -1,0 +1,73 @@
+package health
+
+import (
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/cli-utils/pkg/kstatus/status"
+)
+
+// State is how an object is doing, in the words of kstatus.
+type State string
+
+// The states of an object.
+const (
+	// Current: its status says that what its spec asks for is so. An object without a status is current.
+	Current State = "Current"
+	// InProgress: its controller is at work, or has not begun.
+	InProgress State = "InProgress"
+	// Failed: its controller has given up.
+	Failed State = "Failed"
+	// Terminating: it is deleted, and a finalizer keeps it.
+	Terminating State = "Terminating"
+	// Unknown: it was not read yet, may not be read, or has a status that makes no sense.
+	Unknown State = "Unknown"
+)
+
+// Health is the state of one object. Message is a sentence for people, at most maxMessage bytes; empty when it is current.
+type Health struct {
+	State   State
+	Message string
+}
+
+// maxMessage bounds what a controller can make the operator keep of each object.
+const maxMessage = 512
+
+// Of assesses an object, which must have its status.
+func Of(object *unstructured.Unstructured) Health {
+	result, err := status.Compute(object)
+	if err != nil {
+		return Health{Unknown, brief(err.Error())}
+	}
+	if result.Status == status.CurrentStatus {
+		return Health{State: Current}
+	}
+	return Health{State(result.Status), brief(result.Message)}
+}
+
+// brief is a message on one line.
+func brief(message string) string {
+	message = strings.Join(strings.Fields(message), " ")
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage], "") + " …"
+}
+
+// HasStatus reports whether objects of a kind must be read to know their health: the others, such as ConfigMaps, are
+// current as long as they exist. Custom resources are taken to have a status.
+func HasStatus(kind schema.GroupKind) bool {
+	switch kind.Group {
+	case "rbac.authorization.k8s.io", "admissionregistration.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "node.k8s.io", "coordination.k8s.io":
+		return false
+	case "networking.k8s.io":
+		return kind.Kind == "Ingress"
+	case "":
+		switch kind.Kind {
+		case "ConfigMap", "Secret", "ServiceAccount", "Endpoints", "LimitRange", "PodTemplate", "Event":
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,90 @@
+package view
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Health is how the objects of a module's release are doing, by the rules of kstatus (H25).
+type Health struct {
+	// Objects is how many the release has, Current how many of them are as their specs ask for.
+	Objects int `json:"objects"`
+	Current int `json:"current"`
+	// Unhealthy are the others, the worst first; at most 20 of them.
+	Unhealthy []ObjectHealth `json:"unhealthy,omitempty"`
+	// DeadlineSeconds is how long an object may be in progress before that is a problem.
+	DeadlineSeconds int `json:"progressDeadlineSeconds"`
+}
+
+// ObjectHealth is an object that is not current.
+type ObjectHealth struct {
+	Object string `json:"object"` // Kind namespace/name
+	State  string `json:"state"`  // a word of kstatus: InProgress, Failed, Terminating, Unknown
+	// Message is that of its status.
+	Message string `json:"message,omitempty"`
+	// Since is when this operator saw it in this state first.
+	Since time.Time `json:"since"`
+}
+
+// String implements fmt.Stringer.
+func (o ObjectHealth) String() string {
+	text := fmt.Sprintf("%s is %s since %s", o.Object, o.State, o.Since.Local().Format(time.TimeOnly))
+	if o.Message != "" {
+		text += ": " + o.Message
+	}
+	return text
+}
+
+// unwell reports whether the object has failed, or is in progress for longer than it may.
+func (h *Health) unwell(o ObjectHealth, now time.Time) bool {
+	switch o.State {
+	case "Failed":
+		return true
+	case "InProgress", "Terminating":
+		return now.Sub(o.Since) >= time.Duration(h.DeadlineSeconds)*time.Second
+	}
+	return false
+}
+
+// The states of a module whose runs are over.
+const (
+	Progressing = "progressing" // objects of its release are on their way
+	Unhealthy   = "unhealthy"   // objects of its release have failed, or are on their way for too long
+)
+
+// Problem is the worst of what is wrong with the objects; empty when nothing is. What is in progress is nothing wrong
+// until the deadline.
+func (h *Health) Problem(now time.Time) string {
+	if h == nil {
+		return ""
+	}
+	for _, o := range h.Unhealthy {
+		if h.unwell(o, now) {
+			return o.String()
+		}
+	}
+	return ""
+}
+
+// readTime is how long an object may be unknown before it no longer keeps the module from being ready: it may be one that
+// the operator may not read.
+const readTime = 30 * time.Second
+
+// progressing reports whether objects are on their way.
+func (h *Health) progressing(now time.Time) bool {
+	return slices.ContainsFunc(h.Unhealthy, func(o ObjectHealth) bool { return o.State != "Unknown" || now.Sub(o.Since) < readTime })
+}
+
+// State is the phase of the module, and once its runs are over how its objects are doing.
+func (s ModuleStatus) State(now time.Time) string {
+	switch {
+	case s.Phase != Ready || s.Health == nil:
+		return string(s.Phase)
+	case s.Health.Problem(now) != "":
+		return Unhealthy
+	case s.Health.progressing(now):
+		return Progressing
+	}
+	return string(Ready)
+}
