@@ -60,7 +60,7 @@ func (m listedModule) problem(w io.Writer, held *view.HeldPurge) string {
 	case len(m.Fights) > 0:
 		return m.Fights[0]
 	case m.Health != nil && len(m.Health.Unhealthy) > 0:
-		return firstOf(unhealthy(m.Health), "module list -o json")
+		return firstOf(w, unhealthy(m.Health), "module list -o json")
 	}
 	return firstOf(w, m.Problems, "why "+m.Name)
 }
