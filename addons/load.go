@@ -53,7 +53,7 @@ func readValues(path string, only ...string) (values.Document, error) {
 	return values.ParseFile(path, data, only...)
 }
 
-// warnUnknownFlags names flags in the roots' values.yaml that belong to no module, and those in a module's own file that
+// warnUnknownFlags names sections and flags in the roots' values.yaml that belong to no module, and those in a module's own file that
 // are probably meant to be its own: other keys there are the chart's.
 func (t *Tree) warnUnknownFlags() {
 	all := slices.Concat(t.Modules, t.Broken)
@@ -69,7 +69,21 @@ func (t *Tree) warnUnknownFlags() {
 			}
 		}
 	}
+	keys := make([]string, 0, len(all))
+	for _, m := range all {
+		keys = append(keys, m.Key)
+	}
 	for i, doc := range t.common.documents {
+		for _, key := range slices.Sorted(maps.Keys(doc.Sections)) {
+			if key == values.GlobalKey || slices.Contains(keys, key) {
+				continue
+			}
+			fix := "name a module, or remove them"
+			if meant := values.Nearest(key, keys); meant != "" {
+				fix = "did you mean " + meant + "?"
+			}
+			t.warn("%s has values for %s, but no such module exists; they are ignored; %s", t.common.paths[i], key, fix)
+		}
 		for _, flag := range slices.Sorted(maps.Keys(doc.Flags)) {
 			if slices.Contains(known, flag) {
 				continue

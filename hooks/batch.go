@@ -78,7 +78,7 @@ func (r *Runner) configureBatch(ctx context.Context, file File, workingDir strin
 	}
 	batch, err := parseBatch(printed)
 	if err != nil {
-		return nil, fmt.Errorf("hook %s: %w\nit printed: %s", file.Name, err, shorten(printed, 200))
+		return nil, &PrintedError{Hook: file.Name, Printed: printed, Err: err}
 	}
 	var found []Hook
 	var errs []error

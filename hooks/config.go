@@ -146,7 +146,7 @@ func readFilter(p place) *Filter {
 	}
 	filter, err := CompileFilter(p.text(), p.report.jqLibrary...)
 	if err != nil {
-		p.fail("%s", err)
+		p.fail("%s; try it with jq", err)
 	}
 	return filter
 }

@@ -34,7 +34,7 @@ func parseCrontab(crontab string) (cron.Schedule, error) {
 	const fields = cron.SecondOptional | cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow | cron.Descriptor
 	schedule, err := cron.NewParser(fields).Parse(zone + spec)
 	if err != nil {
-		return nil, fmt.Errorf("is no crontab: %w", err)
+		return nil, fmt.Errorf("is no crontab: %w; write minute, hour, day, month and day of the week, as in 30 3 * * *", err)
 	}
 	if d, ok := interval(spec); ok && d <= 0 { // the parser makes a second of it
 		return nil, fmt.Errorf("is no crontab: the interval %s is not above 0", d)

@@ -39,6 +39,21 @@ func (e *TimeoutError) Error() string {
 	return fmt.Sprintf("hook %s: ended because it took longer than %s (%s)%s", e.Hook, e.Limit, e.Source, said(e.Stderr))
 }
 
+// PrintedError says that what a hook printed for --config is no configuration.
+type PrintedError struct {
+	Hook    string
+	Printed []byte // all of it
+	Err     error  // a *ConfigError, or why the text cannot be read at all
+}
+
+// Error shows the beginning of what the hook printed.
+func (e *PrintedError) Error() string {
+	return fmt.Sprintf("hook %s: %s\nit printed: %s", e.Hook, e.Err, shorten(e.Printed, 200))
+}
+
+// Unwrap returns what is wrong.
+func (e *PrintedError) Unwrap() error { return e.Err }
+
 // said is the end of a message that quotes stderr.
 func said(stderr string) string {
 	switch {

@@ -118,17 +118,17 @@ func (p process) start() (*exec.Cmd, *started, error) {
 			time.Sleep(time.Millisecond << attempt)
 			continue
 		}
-		return cmd, process, explainStart(err)
+		return cmd, process, p.explainStart(err)
 	}
 }
 
 // explainStart adds what to fix to the errors whose text alone misleads.
-func explainStart(err error) error {
-	switch {
-	case errors.Is(err, syscall.ENOEXEC):
-		return fmt.Errorf("%w; begin the script with a line such as #!/usr/bin/env bash", err)
-	case errors.Is(err, syscall.ENOENT):
-		return fmt.Errorf("%w; if the file exists, the interpreter in its first line does not, or the line ends with a carriage return", err)
+func (p process) explainStart(err error) error {
+	if !errors.Is(err, syscall.ENOEXEC) && !errors.Is(err, syscall.ENOENT) {
+		return err
+	}
+	if why := CheckInterpreter(p.root, p.path); why != nil {
+		return fmt.Errorf("%w; %w", err, why)
 	}
 	return err
 }

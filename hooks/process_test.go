@@ -17,9 +17,9 @@ import (
 
 func TestRunThatCannotStart(t *testing.T) {
 	tests := map[string]struct{ content, want string }{
-		"no interpreter line":              {"echo hello\n", "begin the script with a line such as #!/usr/bin/env bash"},
-		"an interpreter that is not there": {"#!/no/such/interpreter\n", "the interpreter in its first line does not"},
-		"a line that ends with CR":         {"#!/bin/bash\r\nexit 0\r\n", "the line ends with a carriage return"},
+		"no interpreter line":              {"echo hello\n", "begin it with a line such as #!/usr/bin/env bash"},
+		"an interpreter that is not there": {"#!/no/such/interpreter\n", "the interpreter /no/such/interpreter does not exist here"},
+		"a line that ends with CR":         {"#!/bin/bash\r\nexit 0\r\n", "it ends with a carriage return"},
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {

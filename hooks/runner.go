@@ -113,7 +113,7 @@ func (r *Runner) configure(ctx context.Context, file File, workingDir string, sc
 	}
 	config, err := parseConfig(scope, printed, r.options.JQLibrary)
 	if err != nil && len(bytes.TrimSpace(printed)) > 0 {
-		return nil, fmt.Errorf("hook %s: %w\nit printed: %s", file.Name, err, shorten(printed, 200))
+		return nil, &PrintedError{Hook: file.Name, Printed: printed, Err: err}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("hook %s: %w", file.Name, err)

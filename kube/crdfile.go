@@ -299,3 +299,12 @@ func (d *crdSource) complete(labels map[string]string) error {
 	d.object.SetAnnotations(annotations)
 	return nil
 }
+
+// Definitions reads the CustomResourceDefinitions of a file, as EnsureCRDs does before it applies them.
+func Definitions(file string) (objects []map[string]any, err error) {
+	found, err := readDefinitionFile(file, nil)
+	for _, d := range found {
+		objects = append(objects, d.object.Object)
+	}
+	return objects, err
+}

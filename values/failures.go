@@ -184,7 +184,7 @@ func (r *report) mapping(s *jsonschema.Schema, m map[string]any, at pointer, see
 	r.limit(within(len(m), -1, s.MaxProperties), s, "maxProperties", m, at)
 	for _, name := range s.Required {
 		if _, present := m[name]; !present && !r.partial && !r.full() {
-			r.add(append(slices.Clip(at), name), "is required")
+			r.add(append(slices.Clip(at), name), missing)
 		}
 	}
 	keys := sortedKeys(m)
@@ -339,7 +339,7 @@ func (r *report) forbidden(value any, at pointer, via string) {
 	case r.asKey:
 		r.wrong(at, value, "not failed")
 	case via == "additionalProperties":
-		r.add(at, "is not a known key")
+		r.add(at, unknownKey)
 	case via == "unevaluatedProperties":
 		r.add(at, "is not allowed together with the other values here")
 		r.found[len(r.found)-1].unevaluated = true

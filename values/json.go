@@ -10,6 +10,7 @@ import (
 	"hash"
 	"io"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,6 +46,29 @@ func jsonError(data []byte, decoder *json.Decoder, err error) error {
 		return errors.New("the JSON text ends too early")
 	}
 	return fmt.Errorf("line %d: %w", lineAt(data, offset), err)
+}
+
+// upTo quotes the text before a mistake, up to the character that is wrong. Texts that are values may be secrets (D38).
+func upTo(data []byte, err error) string {
+	var syntax *json.SyntaxError
+	if !errors.As(err, &syntax) || syntax.Offset <= 0 || syntax.Offset > int64(len(data)) {
+		return ""
+	}
+	const longest = 200 // bytes
+	before := data[:syntax.Offset]
+	line := string(before[bytes.LastIndexByte(before, '\n')+1:])
+	if len(line) > longest { // it may begin in the middle of a secret
+		return ""
+	}
+	texts := regexp.MustCompile(`"(?:op|path|from)"\s*:\s*"[^"\\]*"|"[^"\\]*"\s*:|"(?:[^"\\]|\\.)*"?`)
+	named := regexp.MustCompile(`^"(?:op|path|from)"|:$`)
+	text := texts.ReplaceAllStringFunc(line, func(part string) string {
+		if named.MatchString(part) {
+			return part
+		}
+		return `"…"`
+	})
+	return " in " + strings.ToValidUTF8(text, "�")
 }
 
 // lineAt counts lines from 1, as editors do.

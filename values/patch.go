@@ -121,7 +121,7 @@ func splitOperations(data []byte) ([]json.RawMessage, error) {
 		if err := decoder.Decode(&value); errors.Is(err, io.EOF) {
 			return operations, nil
 		} else if err != nil {
-			return nil, fmt.Errorf("patch is not a stream of JSON objects and arrays: %w", jsonError(data, decoder, err))
+			return nil, fmt.Errorf("patch is not a stream of JSON objects and arrays: %w%s; let jq write it, which sets quotes and commas", jsonError(data, decoder, err), upTo(data, err))
 		}
 		switch value[0] {
 		case '{':

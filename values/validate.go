@@ -173,3 +173,14 @@ func looksSecret(key string) bool {
 		"pass", "pwd", "secret", "token", "key", "cert", "cred", "auth", "private", "salt", "signature", "dsn", "kubeconfig", "license",
 	}, func(word string) bool { return strings.Contains(key, word) })
 }
+
+const (
+	missing    = "is required"
+	unknownKey = "is not a known key"
+)
+
+// IsMissing reports a value that is not there: another layer may bring it.
+func (v Violation) IsMissing() bool { return v.Message == missing }
+
+// IsUnknownKey reports a key that the schema does not have.
+func (v Violation) IsUnknownKey() bool { return v.Message == unknownKey }

@@ -15,11 +15,12 @@ import (
 
 	"addon-operator/cmd/cli"
 	"addon-operator/kube/apiserver"
+	"addon-operator/kube/builtin"
 )
 
 // memoryVersion is the Kubernetes version that the API server in memory reports: the one
 // whose libraries this program is built with.
-const memoryVersion = "v1.36.3"
+const memoryVersion = builtin.Newest
 
 // memoryCluster are the flags of the command apiserver.
 type memoryCluster struct {

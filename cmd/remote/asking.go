@@ -26,6 +26,7 @@ type asking struct {
 	output  string
 	formats []string
 	secrets bool
+	wide    bool // no cell of a table is cut
 	watch   bool
 	every   time.Duration
 }
@@ -39,6 +40,9 @@ func (a *asking) flags(cmd *cobra.Command, formats ...string) {
 // format declares the flag for the format only: for pages that hold no values.
 func (a *asking) format(cmd *cobra.Command, formats ...string) {
 	a.formats = formats
+	if slices.Contains(formats, "table") {
+		formats = append(slices.Clone(formats), "wide")
+	}
 	cmd.Flags().StringVarP(&a.output, "output", "o", formats[0], "format: "+strings.Join(formats, ", "))
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)) // it was declared a line above
 }
@@ -63,11 +67,19 @@ func (a *asking) page(ctx context.Context, path string, query url.Values) ([]byt
 	return get(ctx, a.config, path)
 }
 
+// cell is a text in one line of a table: of bearable length on a terminal, whole in a pipe and with -o wide.
+func cell(w io.Writer, text string, longest int) string {
+	if p, ok := w.(printable); ok && p.whole {
+		longest = len(text)
+	}
+	return shortened(text, longest)
+}
+
 // print writes an answer as it is, or as YAML, or with a function as a table.
 func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) error) error {
 	switch a.output {
 	case "table", "text":
-		return table(printable{w}, body)
+		return table(printable{w, a.wide || !isTerminal(w)}, body)
 	case "yaml":
 		text, err := yaml.JSONToYAML(body)
 		if err != nil {
@@ -80,7 +92,10 @@ func (a *asking) print(w io.Writer, body []byte, table func(io.Writer, []byte) e
 }
 
 // printable writes text in which nothing commands the terminal: names from tenants are in it.
-type printable struct{ io.Writer }
+type printable struct {
+	io.Writer
+	whole bool // no cell is cut
+}
 
 // Write implements io.Writer. Tables are written in whole lines.
 func (p printable) Write(text []byte) (int, error) {
@@ -103,7 +118,8 @@ func writeData(w io.Writer, format string, data any) error {
 // checked refuses a format that there is not, before anybody is asked. Table and text are
 // two words for the form that people read.
 func (a *asking) checked() error {
-	if i := slices.IndexFunc(a.formats, func(f string) bool { return f == "table" || f == "text" }); i >= 0 && (a.output == "table" || a.output == "text") {
+	a.wide = a.output == "wide"
+	if i := slices.IndexFunc(a.formats, func(f string) bool { return f == "table" || f == "text" }); i >= 0 && (a.output == "table" || a.output == "text" || a.wide) {
 		a.output = a.formats[i]
 	}
 	if !slices.Contains(a.formats, a.output) {

@@ -52,7 +52,7 @@ func driftTable(w io.Writer, body []byte) error {
 	var rows [][]string
 	for _, object := range drift.Objects {
 		for _, field := range object.Fields {
-			rows = append(rows, []string{object.Object, field.Path, shown(field.Found), shown(field.Chart)})
+			rows = append(rows, []string{object.Object, field.Path, shown(w, field.Found), shown(w, field.Chart)})
 		}
 	}
 	return table(w, "", "OBJECT FIELD FOUND CHART", rows)

@@ -84,7 +84,7 @@ func explainTable(w io.Writer, body []byte) error {
 	for _, leaf := range leaves {
 		path := leaf.Path
 		for _, source := range leaf.Sources {
-			value := shown(source.Value)
+			value := shown(w, source.Value)
 			if source.Removed {
 				value = "(removed)"
 			}
@@ -112,7 +112,7 @@ func diffTable(w io.Writer, body []byte) error {
 	fmt.Fprintln(table, "PATH\tBEFORE\tNOW\tLAYER\tFROM\tTASK\tSINCE")
 	for _, diff := range diffs {
 		for _, c := range diff.Changes {
-			before, now := shown(c.Before), shown(c.After)
+			before, now := shown(w, c.Before), shown(w, c.After)
 			if c.Added {
 				before = "(none)"
 			}

@@ -46,23 +46,23 @@ type listedModule struct {
 }
 
 // problem is what a person should know first of the module; empty when all is well.
-func (m listedModule) problem(held *view.HeldPurge) string {
+func (m listedModule) problem(w io.Writer, held *view.HeldPurge) string {
 	switch {
 	case held != nil && slices.Contains(held.Releases, m.Name):
 		return "its directory is gone; its purge is held back"
 	case len(m.Hanging) > 0:
-		return shortened(m.Hanging[0].String(), 100)
+		return cell(w, m.Hanging[0].String(), 100)
 	case m.Waiting != nil:
-		return shortened(m.Waiting.String(), 140) + ", " + m.Waiting.Times()
+		return cell(w, m.Waiting.String(), 140) + ", " + m.Waiting.Times()
 	case len(m.Failing) > 0:
 		f := m.Failing[0]
-		return shortened(fmt.Sprintf("%s failed %d times: %s", f.Task, f.Attempts, f.Error), 100)
+		return cell(w, fmt.Sprintf("%s failed %d times: %s", f.Task, f.Attempts, f.Error), 100)
 	case len(m.Fights) > 0:
 		return m.Fights[0]
 	case m.Health != nil && len(m.Health.Unhealthy) > 0:
-		return firstOf(unhealthy(m.Health), "module list -o json")
+		return firstOf(w, unhealthy(m.Health), "module list -o json")
 	}
-	return firstOf(m.Problems, "why "+m.Name)
+	return firstOf(w, m.Problems, "why "+m.Name)
 }
 
 // unhealthy are the objects of a module that are not as their specs ask for.
@@ -75,14 +75,14 @@ func unhealthy(h *view.Health) []string {
 }
 
 // firstOf is the first of several problems, and says where the others are listed.
-func firstOf(problems []string, where string) string {
+func firstOf(w io.Writer, problems []string, where string) string {
 	switch len(problems) {
 	case 0:
 		return ""
 	case 1:
-		return shortened(problems[0], 100)
+		return cell(w, problems[0], 100)
 	}
-	return shortened(problems[0], 100) + fmt.Sprintf(" (and %d more: addon-operator %s)", len(problems)-1, where)
+	return cell(w, problems[0], 100) + fmt.Sprintf(" (and %d more: addon-operator %s)", len(problems)-1, where)
 }
 
 func moduleTable(w io.Writer, body []byte) error {
@@ -120,7 +120,7 @@ func moduleTable(w io.Writer, body []byte) error {
 		if m.LastRun != nil {
 			ran = ago(m.LastRun.Began)
 		}
-		rows = append(rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, shortened(m.Off, 100), m.problem(list.HeldPurge)})
+		rows = append(rows, []string{m.Name, fmt.Sprint(m.Order), state, release, fmt.Sprint(m.Hooks), ran, cell(w, m.Off, 100), m.problem(w, list.HeldPurge)})
 	}
 	err := table(w, "There are no modules.", "NAME ORDER STATE REVISION HOOKS RAN WHY-OFF PROBLEM", rows)
 	if err == nil && list.Leadership != nil {
@@ -143,12 +143,12 @@ func hookTable(w io.Writer, body []byte) error {
 	var rows [][]string
 	for _, h := range list.Hooks {
 		for i, b := range h.Bindings {
-			owner, hook, problem := h.Owner, h.Hook, firstOf(h.Problems, "hook snapshots "+h.Hook)
+			owner, hook, problem := h.Owner, h.Hook, firstOf(w, h.Problems, "hook snapshots "+h.Hook)
 			switch {
 			case i > 0:
 				owner, hook, problem = " ", " ", " "
 			case h.Hanging != nil:
-				problem = shortened(h.Hanging.String(), 100)
+				problem = cell(w, h.Hanging.String(), 100)
 			}
 			name := b.Name
 			if name == b.Type {
@@ -191,7 +191,7 @@ func patchTable(w io.Writer, body []byte) error {
 	for _, p := range patches {
 		value := ""
 		if p.Value != nil {
-			value = shown(*p.Value)
+			value = shown(w, *p.Value)
 		}
 		rows = append(rows, []string{p.Op, p.Path, value, p.Hook, p.Task, at(p.Time)})
 	}
@@ -205,7 +205,7 @@ func valueTable(w io.Writer, body []byte) error {
 		return err
 	}
 	var rows [][]string
-	flatten("", tree, func(path string, value any) { rows = append(rows, []string{path, shown(value)}) })
+	flatten("", tree, func(path string, value any) { rows = append(rows, []string{path, shown(w, value)}) })
 	return table(w, "There are no values.", "PATH VALUE", rows)
 }
 
@@ -292,8 +292,8 @@ func orDash(text string) string {
 	return text
 }
 
-// shown is a value in a cell of a table: JSON, shortened.
-func shown(v any) string {
+// shown is a value in a cell of a table, as JSON.
+func shown(w io.Writer, v any) string {
 	const longest = 60
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
@@ -301,7 +301,7 @@ func shown(v any) string {
 	if err := encoder.Encode(v); err != nil {
 		return err.Error()
 	}
-	return shortened(out.String(), longest)
+	return cell(w, out.String(), longest)
 }
 
 // shortened is a text in one line of bearable length.

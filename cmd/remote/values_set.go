@@ -231,7 +231,7 @@ func (v *valueEdit) word(value any, there bool) string {
 	if !v.secrets {
 		value = values.MaskAt(v.edit.Path, value)
 	}
-	return shown(value)
+	return shown(nil, value)
 }
 
 // lastValid is what a ConfigMap held that does not exist, and where that is known from.

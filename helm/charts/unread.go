@@ -45,9 +45,20 @@ func (c *Chart) Unread(section any, merged map[string]any) []Unread {
 				}
 			}
 		}
+		c.others(u, top)
 	}
 	slices.SortFunc(u.found, func(a, b Unread) int { return strings.Compare(a.Path, b.Path) })
 	return u.found[:min(len(u.found), maxUnread)]
+}
+
+// others reports keys of the values.yaml of a chart that is the module that are of no subchart, and that no template reads.
+func (c *Chart) others(u *unread, top *reads) {
+	for _, name := range slices.Sorted(maps.Keys(c.chart.Values)) {
+		if top.whole || top.below[name] != nil || c.HasSubchart(name) || strings.HasSuffix(name, "Enabled") || strings.HasSuffix(name, "Maintenance") {
+			continue
+		}
+		u.add(top, []string{name}, "")
+	}
 }
 
 // unread collects.

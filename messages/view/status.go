@@ -466,7 +466,7 @@ func (s HealerStatus) String() string {
 // head brings an error, which may have many lines, into one of bearable length. Its
 // beginning says where it happened, its end why.
 func head(s string) string {
-	const beginning, end = 500, 150
+	const beginning, end = 4000, 1000
 	line := strings.Join(strings.Fields(strings.ReplaceAll(s, "\n", " ⏎ ")), " ")
 	if runes := []rune(line); len(runes) > beginning+end {
 		return string(runes[:beginning]) + " … " + string(runes[len(runes)-end:])

@@ -1,0 +1,320 @@
+package lint
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"addon-operator/actors/plan"
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/helm/charts"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/kube/apiserver"
+	"addon-operator/values"
+)
+
+// renderLimit is how long the templates of one module may take.
+const renderLimit = 30 * time.Second
+
+// definitions finds the kinds that modules bring in crds/.
+func (c *checks) definitions() {
+	c.server = apiserver.New(c.Release.String() + ".0")
+	for _, m := range c.tree.Modules {
+		files, err := kube.CRDFiles(charts.CRDs(m.Dir), c.CRDSkip)
+		c.fail(err)
+		for _, file := range files {
+			found, err := kube.Definitions(file)
+			if err != nil {
+				c.say(Error, file+": "+err.Error())
+			}
+			for _, crd := range found {
+				if err := c.know(crd); err != nil {
+					c.add(Error, file, place{}, err.Error())
+				}
+			}
+		}
+	}
+}
+
+// know adds the kinds of a definition.
+func (c *checks) know(crd map[string]any) error {
+	group, _, _ := unstructured.NestedString(crd, "spec", "group")
+	versions, _, _ := unstructured.NestedSlice(crd, "spec", "versions")
+	kind := strings.ToLower(kindOf(crd))
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		c.brought[kind] = append(c.brought[kind], fmt.Sprintf("%s/%v", group, version["name"]))
+	}
+	c.crds = append(c.crds, crd)
+	return c.server.Apply(crd)
+}
+
+// kindOf is the kind that a definition defines.
+func kindOf(crd map[string]any) string {
+	kind, _, _ := unstructured.NestedString(crd, "spec", "names", "kind")
+	return kind
+}
+
+// render renders the charts of all modules: their templates may bring kinds, too.
+func (c *checks) renderAll(ctx context.Context) {
+	for _, m := range c.tree.Modules {
+		own := c.section(m)
+		if own == nil || c.global == nil || !charts.Exists(m.Dir) {
+			continue
+		}
+		documents, err := c.render(ctx, m, own)
+		if err != nil {
+			c.refused(m, err)
+			continue
+		}
+		c.documents[m.Dir] = documents
+		for _, d := range documents {
+			for _, o := range d.Objects {
+				if o["kind"] == "CustomResourceDefinition" {
+					_ = c.know(o) // the check of its fields says what is wrong
+				}
+			}
+		}
+	}
+}
+
+// render renders a chart with the values on disk and those that were given. Where hooks find out more, and it does not render
+// without, it takes what the tests of the module say that they find.
+func (c *checks) render(ctx context.Context, m addons.Module, own *values.Section) ([]helm.Document, error) {
+	merged := any(map[string]any{values.GlobalKey: c.global.Merged(), m.Key: own.Merged()})
+	for _, given := range c.Values {
+		merged = values.Merge(merged, given)
+	}
+	documents, err := c.show(ctx, m, merged)
+	if err == nil || !c.incomplete(m) {
+		return documents, err
+	}
+	for _, more := range c.valuesOfTests(m) {
+		if documents, err := c.show(ctx, m, values.Merge(merged, more)); err == nil {
+			return documents, nil
+		}
+	}
+	return nil, fmt.Errorf("%w; values that hooks find out can be given with --values, and are taken from what tests of the module expect", err)
+}
+
+// incomplete reports whether hooks may add values to those on disk.
+func (c *checks) incomplete(m addons.Module) bool {
+	return hasHooks(m.HooksDir(), m.Base, hooks.Module) || hasHooks(c.tree.Global.HooksDir, "", hooks.Global)
+}
+
+// show renders once.
+func (c *checks) show(ctx context.Context, m addons.Module, merged any) ([]helm.Document, error) {
+	type result struct {
+		documents []helm.Document
+		err       error
+	}
+	client, err := helm.New(helm.Options{Config: c.server.RESTConfig(), Namespace: cmp.Or(m.File.Namespace, "addon-operator")})
+	if err != nil {
+		return nil, err
+	}
+	module, _ := merged.(map[string]any)
+	done := make(chan result, 1)
+	go func() { // templates cannot be stopped: the end of the program does
+		documents, err := client.Show(ctx, plan.HelmModule(m, module))
+		done <- result{documents, err}
+	}()
+	limited, cancel := context.WithTimeoutCause(ctx, renderLimit, fmt.Errorf("the templates took more than %s; look for a range over a large number", renderLimit))
+	defer cancel()
+	select {
+	case r := <-done:
+		for _, d := range r.documents {
+			if r.err == nil && d.Err != nil {
+				r.err = &documentError{d, d.Err}
+			}
+		}
+		return r.documents, r.err
+	case <-limited.Done():
+		return nil, context.Cause(limited)
+	}
+}
+
+// documentError says that what a template printed is no object.
+type documentError struct {
+	document helm.Document
+	err      error
+}
+
+// Error implements error.
+func (e *documentError) Error() string { return e.err.Error() }
+
+// Unwrap returns the cause.
+func (e *documentError) Unwrap() error { return e.err }
+
+// refused places an error of rendering in its template.
+func (c *checks) refused(m addons.Module, err error) {
+	var document *documentError
+	if errors.As(err, &document) {
+		file := c.template(m, document.document.Source)
+		text, at := err.Error(), place{}
+		if found := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(text); found != nil {
+			n, _ := strconv.Atoi(found[1])
+			at = c.back(file, newSource([]byte(document.document.Text)), place{line: n})
+		}
+		c.add(Error, file, at, "it prints no object: "+text)
+		return
+	}
+	text := err.Error()
+	text = strings.TrimPrefix(text, "release "+m.Name+": ")
+	text = strings.TrimPrefix(text, "chart in "+m.Dir+": ")
+	var wrong *values.ValidationError
+	if errors.As(err, &wrong) {
+		return // the check of values says so
+	}
+	// The last place is where it happens; those before have included that template.
+	places := regexp.MustCompile(`(?:template: |parse error at \()([^\s:()]+):(\d+)(?::(\d+))?(?:\): |: )`).FindAllStringSubmatchIndex(text, -1)
+	if len(places) == 0 {
+		c.add(Error, m.Dir, place{}, "the chart does not render: "+text)
+		return
+	}
+	last := places[len(places)-1]
+	file := c.template(m, text[last[2]:last[3]])
+	line, _ := strconv.Atoi(text[last[4]:last[5]])
+	message := text[last[1]:]
+	src := c.src.of(file)
+	at := src.start(line)
+	if called := regexp.MustCompile(`^executing .*? at <(.*?)>: (?s:(.*))`).FindStringSubmatch(message); called != nil {
+		at, message = src.word(line, strings.TrimSuffix(called[1], "...")), called[1]+": "+called[2]
+	}
+	if name := regexp.MustCompile(`^function "(\w+)" not defined`).FindStringSubmatch(message); name != nil {
+		at = src.word(line, name[1])
+		fix := "docs of Helm list the functions of templates"
+		if meant := values.Nearest(name[1], charts.Functions()); meant != "" {
+			fix = "did you mean " + meant + "?"
+		}
+		message = fmt.Sprintf("there is no function %s; %s", name[1], fix)
+	}
+	c.add(Error, file, at, message)
+}
+
+// template is the file of a template with the name that the engine gives it: web/charts/db/templates/a.yaml.
+func (c *checks) template(m addons.Module, name string) string {
+	_, below, _ := strings.Cut(name, "/")
+	file := filepath.Join(charts.Root(m.Dir), filepath.FromSlash(below))
+	if _, err := os.Stat(file); err != nil {
+		return m.Dir // in an archive
+	}
+	return file
+}
+
+// chart looks at what the templates of a module printed.
+func (c *checks) chart(ctx context.Context, m addons.Module, own *values.Section) {
+	documents := c.documents[m.Dir]
+	if documents == nil {
+		return
+	}
+	for _, d := range documents {
+		c.objects(m, d)
+	}
+	c.unset(m, own)
+	again, err := c.render(ctx, m, own)
+	if err == nil {
+		c.unstable(m, documents, again)
+	}
+}
+
+// unset warns of values that templates print and that nothing sets, unless a schema has them, or hooks may set them.
+func (c *checks) unset(m addons.Module, own *values.Section) {
+	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	if err != nil || c.incomplete(m) || len(c.Values) > 0 {
+		return
+	}
+	for _, u := range loaded.Unset(map[string]any{values.GlobalKey: c.global.Merged(), m.Key: own.Merged()}) {
+		if c.inSchema(m, u.Path) {
+			continue
+		}
+		fix := "set it in values.yaml, or write | default after it"
+		if meant := values.Nearest(u.Path[len(u.Path)-1], u.Known); meant != "" {
+			fix = "did you mean " + meant + "?"
+		}
+		c.add(Warning, filepath.Join(charts.Root(m.Dir), filepath.FromSlash(u.File)), place{u.Line, u.Column}, fmt.Sprintf("nothing sets .Values.%s, so nothing is printed; %s", strings.Join(u.Path, "."), fix))
+	}
+}
+
+// inSchema reports whether a schema describes a value, which people may set then.
+func (c *checks) inSchema(m addons.Module, path []string) bool {
+	dir := m.Dir
+	if path[0] == values.GlobalKey {
+		dir = c.tree.Global.Dir
+	}
+	var steps []string
+	for _, step := range path[1:] {
+		steps = append(steps, "properties", step)
+	}
+	for _, file := range []string{"config-values.yaml", "values.yaml"} {
+		if _, depth := c.src.of(filepath.Join(dir, "openapi", file)).at(steps, true); len(steps) > 0 && depth == len(steps) {
+			return true
+		}
+	}
+	return false
+}
+
+// unstable warns of templates that print something else each time.
+func (c *checks) unstable(m addons.Module, once, again []helm.Document) {
+	for i, d := range once {
+		if i >= len(again) || again[i].Source != d.Source || again[i].Text == d.Text {
+			continue
+		}
+		file := c.template(m, d.Source)
+		if _, looksUp := c.src.of(file).find("lookup "); looksUp {
+			continue // it may keep what it finds in a cluster
+		}
+		first, second := newSource([]byte(d.Text)), newSource([]byte(again[i].Text))
+		n := 1
+		for n < len(first.lines) && first.line(n) == second.line(n) {
+			n++
+		}
+		c.add(Warning, file, c.back(file, first, place{line: n}), "it prints something else at each render, so each run would upgrade the release; make the value once in a hook, as docs/modules.md shows")
+	}
+}
+
+// objects compares the objects of a document with the kinds and fields of Kubernetes.
+func (c *checks) objects(m addons.Module, d helm.Document) {
+	file := c.template(m, d.Source)
+	output := newSource([]byte(d.Text))
+	for _, o := range d.Objects {
+		apiVersion, _ := o["apiVersion"].(string)
+		kind, _ := o["kind"].(string)
+		u := unstructured.Unstructured{Object: o}
+		name := strings.TrimSpace(kind + " " + u.GetName())
+		if problem, severity := c.unknownKind(apiVersion, kind); severity == Error {
+			at, _ := output.at([]string{"apiVersion"}, true)
+			if strings.Contains(problem, "did you mean") {
+				at, _ = output.at([]string{"kind"}, true)
+			}
+			c.add(Error, file, c.back(file, output, at), name+": "+problem)
+			continue
+		}
+		for _, misfit := range c.kinds.Misfits(o) {
+			at, _ := output.at(misfit.Path, misfit.Known != nil)
+			problem := misfit.Problem
+			if misfit.Known != nil {
+				problem += "; " + known(misfit.Path, misfit.Known)
+			}
+			c.add(Error, file, c.back(file, output, at), fmt.Sprintf("%s: %s %s", name, strings.Join(misfit.Path, "."), problem))
+		}
+	}
+}
+
+// known proposes a field in the place of one that the kind does not have.
+func known(path, names []string) string {
+	if meant := values.Nearest(path[len(path)-1], names); meant != "" {
+		return "did you mean " + meant + "?"
+	}
+	return "there are " + cut(strings.Join(names, ", "), 300)
+}

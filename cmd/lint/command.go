@@ -1,0 +1,153 @@
+package lint
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/addons"
+	"addon-operator/cmd/cli"
+	"addon-operator/kube/builtin"
+	"addon-operator/values"
+)
+
+// flags are those of the command.
+type flags struct {
+	output, release string
+	values          []string
+	strict, tests   bool
+	limit           time.Duration
+}
+
+// Command finds mistakes in modules.
+func Command(c *cli.Config) *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use: "lint [DIR]", Short: "Find mistakes in modules without a cluster, each with its file and line",
+		Long: `Finds what can be known without a cluster: all that loading, 'values check', --config of hooks,
+rendering and the tests of modules find, and kinds, versions and fields that Kubernetes does not have.
+Each finding has its place, an excerpt, and what to write instead.
+
+DIR holds modules/ and global-hooks/, or modules, or is one module. Without DIR the directories of
+the options are checked. Hooks are asked with --config, enabled scripts run with the values on disk,
+and tests are played; none of them reaches a cluster.
+
+The exit code is 1 when there is an error, or with --strict a warning; else it is 0.`,
+		Example: "  addon-operator lint\n  addon-operator lint modules/010-dns --kube-version v1.31\n  addon-operator lint -o github",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usagef("lint takes one directory")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, c, args) },
+	}
+	set := cmd.Flags()
+	set.StringVarP(&f.output, "output", "o", "text", "format: text, json or github (annotations of a workflow)")
+	set.StringVar(&f.release, "kube-version", builtin.Newest, "version of Kubernetes that the modules are for")
+	set.StringArrayVar(&f.values, "values", nil, "file with values that hooks would find out, such as {global: {…}}; can be given several times")
+	set.BoolVar(&f.strict, "strict", false, "fail on warnings, too")
+	set.BoolVar(&f.tests, "tests", true, "play the tests of modules, too")
+	set.DurationVar(&f.limit, "hook-limit", 10*time.Second, "time until a hook must have answered --config, an enabled script its question, and a step of a test must be over")
+	return cmd
+}
+
+func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
+	o := Options{Dirs: c.Dirs, Tests: f.tests, HookLimit: f.limit, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes()}
+	release, err := builtin.ParseRelease(f.release)
+	if err != nil {
+		return cli.Usagef("--kube-version: %w", err)
+	}
+	o.Release = release
+	switch f.output {
+	case "text", "json", "github":
+	default:
+		return cli.Usagef("--output: %q is not text, json or github", f.output)
+	}
+	if f.limit <= 0 {
+		return cli.Usagef("--hook-limit must be above 0, not %s", f.limit)
+	}
+	for _, file := range f.values {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return fmt.Errorf("--values: %w", err)
+		}
+		tree, err := values.ParseYAML(data)
+		if err != nil {
+			return fmt.Errorf("--values: %s: %w", file, err)
+		}
+		o.Values = append(o.Values, tree)
+	}
+	if len(args) == 1 {
+		if o.Dirs, o.Only, err = directories(args[0], c.Dirs); err != nil {
+			return err
+		}
+	}
+	empty, err := withoutGlobal(&o.Dirs)
+	if err != nil {
+		return err
+	}
+	found, modules, err := Check(cmd.Context(), o)
+	if err := errors.Join(err, os.RemoveAll(empty)); err != nil {
+		return err
+	}
+	if err := write(cmd.OutOrStdout(), f.output, found, modules); err != nil {
+		return err
+	}
+	if count(found, Error) > 0 || f.strict && len(found) > 0 {
+		return cli.ExitError(1)
+	}
+	return nil
+}
+
+// directories finds out what a directory is: it holds modules/, holds modules, or is one, which is returned as only.
+func directories(dir string, given addons.Dirs) (dirs addons.Dirs, only string, err error) {
+	dir, err = filepath.Abs(dir)
+	if err != nil {
+		return given, "", err
+	}
+	if info, err := os.Stat(dir); err != nil {
+		return given, "", err
+	} else if !info.IsDir() {
+		return given, "", cli.Usagef("%s is no directory", dir)
+	}
+	modules := dir
+	switch {
+	case isDir(filepath.Join(dir, "modules")):
+		modules = filepath.Join(dir, "modules")
+	case isModule(dir):
+		modules, only = filepath.Dir(dir), dir
+	}
+	given.Modules = []string{modules}
+	given.Global = filepath.Join(filepath.Dir(modules), "global-hooks")
+	return given, only, nil
+}
+
+// isModule reports whether a directory has something that only a module has.
+func isModule(dir string) bool {
+	for _, name := range []string{"Chart.yaml", "module.yaml", "enabled", "openapi", "hooks", "templates", "chart", "crds", "tests"} {
+		if _, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// withoutGlobal puts an empty directory in the place of global hooks that are not there: modules can be checked without.
+func withoutGlobal(dirs *addons.Dirs) (empty string, err error) {
+	if _, err := os.Stat(dirs.Global); err == nil {
+		return "", nil
+	}
+	empty, err = os.MkdirTemp("", "addon-operator-global-hooks-")
+	dirs.Global = empty
+	return empty, err
+}

@@ -1,0 +1,110 @@
+package lint
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"addon-operator/addons"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube/apiserver"
+	"addon-operator/kube/builtin"
+	"addon-operator/values"
+)
+
+// Options say what is checked.
+type Options struct {
+	Dirs addons.Dirs
+	// Only is the directory of the one module that is checked; empty for all, and the global hooks.
+	Only string
+	// Release is the version of Kubernetes that the modules are for.
+	Release builtin.Release
+	// Values are merged over those on disk before charts are rendered: what hooks would find out.
+	Values []any
+	// Tests of modules are played, too.
+	Tests bool
+	// HookLimit is how long one hook may take to answer --config, and an enabled script to answer at all.
+	HookLimit time.Duration
+
+	JQLibrary []string // as hooks.Options has it
+	Chroot    string   // as hooks.Options has it
+	CRDSkip   []string // beginnings of names of files in crds/ that are no definitions
+}
+
+// checks is one pass over a tree.
+type checks struct {
+	Options
+	roots   []string // absolute directories: those of modules, then that of global hooks
+	tree    *addons.Tree
+	src     sources
+	kinds   *builtin.Kinds
+	brought map[string][]string // kinds that modules bring, with their apiVersions
+	crds    []map[string]any
+	server  *apiserver.Server // with these kinds
+	runner  *hooks.Runner
+	found   []Finding
+	global  *values.Section
+	// documents are what the charts of modules print, by their directories.
+	documents map[string][]helm.Document
+}
+
+// Check finds the mistakes below the directories, and returns how many modules there are. The error says why it could not look.
+func Check(ctx context.Context, o Options) (found []Finding, modules int, err error) {
+	tmp, err := os.MkdirTemp("", "addon-operator-lint-")
+	if err != nil {
+		return nil, 0, err
+	}
+	defer os.RemoveAll(tmp)
+	c := &checks{Options: o, kinds: builtin.New(o.Release), documents: map[string][]helm.Document{}, brought: map[string][]string{}}
+	for _, dir := range append(append([]string{}, o.Dirs.Modules...), o.Dirs.Global) {
+		root, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, 0, err
+		}
+		c.roots = append(c.roots, root)
+	}
+	c.runner, err = hooks.NewRunner(hooks.Options{
+		TmpDir: tmp, Log: slog.New(slog.DiscardHandler), Timeout: o.HookLimit, Grace: time.Second, Chroot: o.Chroot, JQLibrary: o.JQLibrary,
+		Env: []string{"KUBECONFIG=" + filepath.Join(tmp, "no-cluster")}, // no script changes a cluster
+	})
+	if err != nil {
+		return nil, 0, err
+	}
+	c.load()
+	c.links()
+	c.definitions()
+	c.renderAll(ctx)
+	if o.Only == "" {
+		c.hooks(ctx, c.tree.Global.HooksDir, "", c.tree.Global.Dir, hooks.Global)
+	}
+	for _, m := range append(append([]addons.Module{}, c.tree.Modules...), c.tree.Broken...) {
+		if o.Only == "" || m.Dir == o.Only {
+			c.module(ctx, m)
+		}
+	}
+	if o.Only == "" {
+		c.scenarios(ctx, c.tree.Global.Dir, "")
+	}
+	if ctx.Err() != nil {
+		return nil, 0, context.Cause(ctx)
+	}
+	return sorted(c.about()), len(c.tree.Modules) + len(c.tree.Broken), nil
+}
+
+// module checks all of one module that loading does not.
+func (c *checks) module(ctx context.Context, m addons.Module) {
+	before := count(c.found, Error)
+	c.hooks(ctx, m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module)
+	own := c.section(m)
+	if own == nil || c.global == nil {
+		return // loading says why
+	}
+	c.enabled(ctx, m, own)
+	c.chart(ctx, m, own)
+	if count(c.found, Error) == before {
+		c.scenarios(ctx, m.Dir, m.Name)
+	}
+}

@@ -1,0 +1,110 @@
+package lint_test
+
+import (
+	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"addon-operator/addons"
+	"addon-operator/cmd/lint"
+	"addon-operator/kube/builtin"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected findings") //nolint:gochecknoglobals // a flag of the test
+
+// tree writes the files of an archive to a directory. Scripts are executable. Lines of the comment say otherwise: "mode 0644 FILE",
+// "crlf FILE".
+func tree(t *testing.T, archive *txtar.Archive) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	for _, name := range []string{"modules", "global-hooks"} {
+		if err := os.MkdirAll(filepath.Join(dir, name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says := func(what, name string) bool {
+		return strings.Contains("\n"+string(archive.Comment), "\n"+what+" "+name+"\n")
+	}
+	for _, f := range archive.Files {
+		if f.Name == "want" {
+			continue
+		}
+		mode, data := os.FileMode(0o644), f.Data
+		if bytes.HasPrefix(data, []byte("#!")) && !says("mode 0644", f.Name) || says("mode 0755", f.Name) {
+			mode = 0o755
+		}
+		if says("crlf", f.Name) {
+			data = bytes.ReplaceAll(data, []byte("\n"), []byte("\r\n"))
+		}
+		path := filepath.Join(dir, f.Name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// options are those of a test for a directory with modules and global-hooks.
+func options(t *testing.T, dir string) lint.Options {
+	t.Helper()
+	release, err := builtin.ParseRelease(builtin.Newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return lint.Options{
+		Dirs:    addons.Dirs{Modules: []string{filepath.Join(dir, "modules")}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
+		Release: release, Tests: true, HookLimit: time.Minute,
+	}
+}
+
+// Each mistake has a file of its own: a tree, and the findings.
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) < 24 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar"), func(t *testing.T) {
+			t.Parallel()
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			o := options(t, tree(t, archive))
+			if bytes.Contains(archive.Comment, []byte("hangs")) {
+				o.HookLimit = 500 * time.Millisecond
+			}
+			found, _, err := lint.Check(t.Context(), o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got strings.Builder
+			for _, f := range found {
+				got.WriteString(f.String())
+			}
+			if got.Len() == 0 {
+				t.Error("the mistake is silent")
+			}
+			last := len(archive.Files) - 1
+			if *update {
+				archive.Files[last].Data = []byte(got.String())
+				if err := os.WriteFile(file, txtar.Format(archive), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if want := string(archive.Files[last].Data); got.String() != want {
+				t.Errorf("found:\n%s\nwant:\n%s", got.String(), want)
+			}
+		})
+	}
+}

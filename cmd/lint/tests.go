@@ -1,0 +1,124 @@
+package lint
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"addon-operator/actors/scenario"
+	"addon-operator/addons"
+	"addon-operator/hooks"
+	"addon-operator/values"
+)
+
+// testFiles are the scenarios of a module, or of the global hooks.
+func testFiles(dir string) []string {
+	found, _ := filepath.Glob(filepath.Join(dir, "tests", "*.yaml"))
+	var files []string
+	for _, file := range found {
+		if !strings.HasSuffix(file, ".golden.yaml") {
+			files = append(files, file)
+		}
+	}
+	return files
+}
+
+// valuesOfTests are what the tests of a module give, and what they expect hooks to find out.
+func (c *checks) valuesOfTests(m addons.Module) (all []any) {
+	for _, file := range testFiles(m.Dir) {
+		tree, err := values.ParseYAML(readSource(file))
+		if err != nil {
+			continue // playing it says so
+		}
+		at := func(tree any, path ...string) any {
+			for _, key := range path {
+				fields, _ := tree.(map[string]any)
+				tree = fields[key]
+			}
+			return tree
+		}
+		merged := values.Merge(map[string]any{}, map[string]any{values.GlobalKey: at(tree, "given", "fromGlobalHooks")}, at(tree, "given", "values"))
+		steps, _ := at(tree, "steps").([]any)
+		for _, step := range append(steps, tree) {
+			if expected, isMap := at(step, "expect", "values").(map[string]any); isMap {
+				merged = values.Merge(merged, expected)
+			}
+		}
+		all = append(all, merged)
+	}
+	return all
+}
+
+// scenarios plays the tests of a module, or of the global hooks.
+func (c *checks) scenarios(ctx context.Context, dir, module string) {
+	files := testFiles(dir)
+	if len(files) == 0 {
+		c.untested(dir, module)
+		return
+	}
+	if !c.Tests {
+		return
+	}
+	list, err := scenario.Find(files...)
+	if err != nil {
+		c.add(Error, dir, place{}, err.Error())
+		return
+	}
+	options := scenario.Options{JQLibrary: c.JQLibrary, CRDSkip: c.CRDSkip, StepTimeout: c.HookLimit}
+	for _, r := range scenario.Play(ctx, list, options, nil) {
+		for _, problem := range r.Problems {
+			file, at := c.blamed(r.Scenario.Path(), dir, problem)
+			if file != r.Scenario.Path() {
+				_, said, _ := strings.Cut(problem, "hook ")
+				_, said, _ = strings.Cut(said, ": ")
+				problem = "in the test " + filepath.Base(r.Scenario.Path()) + ": " + said
+			}
+			c.add(Error, file, at, problem)
+		}
+	}
+}
+
+// blamed is the hook that a failure of a test is about, at the file that it wrote, or else the test.
+func (c *checks) blamed(test, dir, problem string) (string, place) {
+	named := regexp.MustCompile(`hook (\S+?)(?::\S+)?: `).FindStringSubmatch(problem)
+	if named == nil {
+		part, _, _ := strings.Cut(problem, ": ")
+		steps, err := values.ParsePath(part)
+		if err != nil {
+			return test, place{}
+		}
+		at, _ := c.src.of(test).at(steps, true)
+		return test, at
+	}
+	file := filepath.Join(filepath.Dir(dir), filepath.FromSlash(named[1]))
+	if !c.inside(file) {
+		return test, place{}
+	}
+	for sign, variable := range map[string]string{"VALUES_JSON_PATCH_PATH": "VALUES_JSON_PATCH_PATH", "values patch": "VALUES_JSON_PATCH_PATH", "config patch": "CONFIG_VALUES_JSON_PATCH_PATH", "METRICS_PATH": "METRICS_PATH"} {
+		if !strings.Contains(problem, sign) {
+			continue
+		}
+		if at, ok := c.src.of(file).find("$" + variable); ok {
+			return file, at
+		}
+		if at, ok := c.src.of(file).find(variable); ok {
+			return file, at
+		}
+	}
+	return file, place{}
+}
+
+// untested warns of hooks that no test runs.
+func (c *checks) untested(dir, module string) {
+	hooksDir, prefix, scope := filepath.Join(dir, "hooks"), filepath.Join(filepath.Base(dir), "hooks"), hooks.Module
+	if module == "" {
+		hooksDir, prefix, scope = c.tree.Global.HooksDir, "", hooks.Global
+	}
+	found, _, err := hooks.Find(hooksDir, prefix, scope)
+	if err != nil || len(found) == 0 {
+		return
+	}
+	c.add(Warning, found[0].Path, place{}, fmt.Sprintf("no test runs the hooks of this directory; write one to %s, as docs/testing-modules.md shows", filepath.Join(c.relative(dir), "tests", "NAME.yaml")))
+}

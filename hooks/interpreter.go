@@ -1,0 +1,101 @@
+package hooks
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"unicode/utf8"
+
+	"addon-operator/values"
+)
+
+// longestShebang is where the kernel stops to read the first line of a script.
+const longestShebang = 256
+
+// CheckInterpreter says what is wrong with the first line of a script, and what to write instead, before the kernel says "no
+// such file or directory" or "exec format error". It returns nil for programs that are no scripts, and for files that it cannot
+// read. root is the directory in which the script will run as in Options.Chroot; "" for none.
+func CheckInterpreter(root, path string) error {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	head, err := io.ReadAll(io.LimitReader(file, longestShebang))
+	if err != nil || len(head) == 0 {
+		return nil
+	}
+	line, _, ended := bytes.Cut(head, []byte("\n"))
+	words := strings.Fields(strings.TrimPrefix(string(line), "#!"))
+	switch {
+	case !bytes.HasPrefix(head, []byte("#!")) && (!utf8.Valid(line) || bytes.ContainsRune(line, 0)):
+		return nil
+	case !bytes.HasPrefix(head, []byte("#!")):
+		return errors.New("line 1: the script has no interpreter; begin it with a line such as #!/usr/bin/env bash")
+	case ended && bytes.HasSuffix(line, []byte("\r")):
+		return errors.New("line 1: it ends with a carriage return, as on Windows, which becomes part of the interpreter's name; save the file with the line ends of Unix, as sed -i 's/\\r$//' does")
+	case len(words) == 0:
+		return errors.New("line 1: #! names no interpreter; write a line such as #!/usr/bin/env bash")
+	}
+	if _, err := os.Stat(inRoot(root, words[0])); err != nil {
+		near := nearestIn(inRoot(root, filepath.Dir(words[0])), filepath.Base(words[0]))
+		return fmt.Errorf("line 1: the interpreter %s does not exist here; %s", words[0], proposal(near, filepath.Join(filepath.Dir(words[0]), near)))
+	}
+	if filepath.Base(words[0]) != "env" || root != "" {
+		return nil
+	}
+	return checkEnv(words[1:])
+}
+
+// checkEnv looks for the program that env would start.
+func checkEnv(words []string) error {
+	for _, word := range words {
+		if strings.HasPrefix(word, "-") || strings.Contains(word, "=") {
+			continue
+		}
+		if _, err := exec.LookPath(word); err == nil {
+			return nil
+		}
+		near := ""
+		for _, dir := range filepath.SplitList(os.Getenv("PATH")) {
+			if near = nearestIn(dir, word); near != "" {
+				break
+			}
+		}
+		return fmt.Errorf("line 1: the interpreter %s is in no directory of PATH; %s", word, proposal(near, near))
+	}
+	return nil
+}
+
+func proposal(near, text string) string {
+	if near == "" {
+		return "install it, or correct the name"
+	}
+	return "did you mean " + text + "?"
+}
+
+func inRoot(root, path string) string {
+	if root == "" {
+		return path
+	}
+	return filepath.Join(root, path)
+}
+
+// nearestIn is the name in a directory that was probably meant.
+func nearestIn(dir, name string) string {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	var names []string
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return values.Nearest(name, names)
+}
