@@ -245,6 +245,18 @@ func (m manifest) write(out io.Writer, all []role) error {
 	return errors.Join(w.err, w.out.Flush())
 }
 
+// lines writes YAML and remembers the first error.
+type lines struct {
+	out *bufio.Writer
+	err error
+}
+
+func (w *lines) line(format string, args ...any) {
+	if _, err := fmt.Fprintf(w.out, format+"\n", args...); w.err == nil {
+		w.err = err
+	}
+}
+
 // needed names the namespaces in which there are roles: without them the API server refuses those. They are not part of the
 // output, because 'kubectl delete -f' of it would delete all that is in them.
 func (w *lines) needed(operator string, all []role) {
@@ -258,18 +270,6 @@ func (w *lines) needed(operator string, all []role) {
 		w.line("# The namespace %s must be there before these rules are applied.", names[0])
 	} else if len(names) > 1 {
 		w.line("# The namespaces %s must be there before these rules are applied.", strings.Join(names, ", "))
-	}
-}
-
-// lines writes YAML and remembers the first error.
-type lines struct {
-	out *bufio.Writer
-	err error
-}
-
-func (w *lines) line(format string, args ...any) {
-	if _, err := fmt.Fprintf(w.out, format+"\n", args...); w.err == nil {
-		w.err = err
 	}
 }
 
