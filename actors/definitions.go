@@ -28,7 +28,7 @@ func NewDefinitions(client *kube.Client, releases *helm.Client, options kube.CRD
 }
 
 // EnsureCRDs implements CRDs.
-func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
+func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
 	var dirs []string
 	var files []kube.CRDFile
 	sums := map[string][sha256.Size]byte{}
@@ -46,23 +46,24 @@ func (d *Definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error 
 	if known, _ := d.ensured.Load(m.Name); known == sum || len(files) == 0 {
 		return nil
 	}
-	return d.ensure(ctx, files, nil, map[string][sha256.Size]byte{m.Name: sum})
+	_, err := d.ensure(ctx, files, nil, map[string][sha256.Size]byte{m.Name: sum})
+	return err
 }
 
-func (d *Definitions) ensure(ctx context.Context, files []kube.CRDFile, dirs []string, sums map[string][sha256.Size]byte) error {
+func (d *Definitions) ensure(ctx context.Context, files []kube.CRDFile, dirs []string, sums map[string][sha256.Size]byte) (written map[string]string, err error) {
 	options := d.options
 	options.Subcharts = files
-	written, err := d.client.EnsureCRDs(ctx, options, dirs...)
+	written, err = d.client.EnsureCRDs(ctx, options, dirs...)
 	if len(written) > 0 {
 		d.releases.ResetDiscovery()
 	}
 	if err != nil {
-		return err
+		return written, err
 	}
 	for module, sum := range sums {
 		d.ensured.Store(module, sum)
 	}
-	return nil
+	return written, nil
 }
 
 func (d *Definitions) subcharts(m helm.Module) (files []kube.CRDFile, sum [sha256.Size]byte) {

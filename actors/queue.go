@@ -76,8 +76,7 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	for _, t := range msg.Tasks {
 		t.QueuedAt = now
 		if msg.Head {
-			q.pending = slices.DeleteFunc(q.pending, func(waiting messages.Task) bool { return serves(t, waiting) })
-			first = append(first, t)
+			first = append(first, q.inPlace(t))
 			continue
 		}
 		if q.isServed(t) || slices.ContainsFunc(q.begun(), func(begun messages.Task) bool { return repeats(t, begun) }) {
@@ -92,6 +91,18 @@ func (q *queue) enqueue(msg messages.Enqueue) {
 	if msg.Head {
 		q.pending = slices.Concat(first, q.pending)
 	}
+}
+
+// inPlace drops the tasks that wait and that a task makes needless. It remains the step of a reload that one of them was.
+func (q *queue) inPlace(t messages.Task) messages.Task {
+	q.pending = slices.DeleteFunc(q.pending, func(waiting messages.Task) bool {
+		needless := serves(t, waiting)
+		if needless {
+			t.Reload = max(t.Reload, waiting.Reload)
+		}
+		return needless
+	})
+	return t
 }
 
 // isServed reports whether a task that waits makes another one needless. The run that an urgent one needs

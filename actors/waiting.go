@@ -15,9 +15,9 @@ import (
 
 // A Helm hook may wait for a Job that does not finish soon, or never: its Pod finds no node, or no image. The run goes
 // on, but the main queue does not stand still with it. Under policy isolate the module is parked, as one that fails.
-// Under block the queue sets the task beside and goes on with what may be the cure, and with what has nothing to do with
-// it: deletes, reloads, global hooks, modules before this one, and a newer run of the same one, which replaces it.
-// Modules after it, and the end of a reload, wait.
+// Under block the queue goes on with what may be the cure, and with what has nothing to do with it: heals, modules that
+// provide what another one lacks, deletes, reloads, global hooks, modules before this one, and a newer run of the same one,
+// which replaces it. Other runs of modules after it, and the end of a reload, wait.
 
 // toldWait is what was logged and reported of a hook that waits, so that nothing is logged twice: a run that takes the
 // place of another one waits for the same Job.
@@ -131,6 +131,9 @@ func (q *queue) nextPending() int {
 
 // letsPass reports whether a task may begin while this one waits. order are the enabled modules.
 func (b besideTask) letsPass(t messages.Task, order []string) bool {
+	if t.Urgent {
+		return true
+	}
 	switch w := t.Work.(type) {
 	case messages.DeleteModule, messages.PurgeRelease, messages.ReloadModules, messages.DiscoverModules:
 		return true

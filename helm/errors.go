@@ -97,22 +97,38 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 		}
 	}
 	if op != nil && kind != Cancelled {
-		advice = cmp.Or(op.client.failedWebhook(ctx, text), advice)
+		advice = cmp.Or(op.client.FailedWebhook(ctx, text), advice)
 	}
-	if advice != "" {
-		text += "; " + advice
+	return &Error{Kind: kind, Release: release, Err: &opaque{text: text, advice: advice, cause: cause(ctx, kind, err)}}
+}
+
+// Advised is an error of Apply with the advice of somebody who knows more of the cause: for a kind that is not known, which
+// module has its definition. Other advice remains.
+func Advised(err error, advice string) error {
+	var problem *Error
+	if !errors.As(err, &problem) {
+		return fmt.Errorf("%w; %s", err, advice)
 	}
-	return &Error{Kind: kind, Release: release, Err: &opaque{text: text, cause: cause(ctx, kind, err)}}
+	better := opaque{text: problem.Err.Error(), advice: advice, cause: problem.Err}
+	if o, ok := problem.Err.(*opaque); ok && o.advice == adviceUnknownKind { //nolint:errorlint // not what it wraps
+		better.text, better.cause = o.text, o.cause
+	}
+	return &Error{Kind: problem.Kind, Release: problem.Release, Err: &better}
 }
 
 // opaque shows a cleaned text and keeps the cause for errors.Is and errors.As.
 type opaque struct {
-	text  string
-	cause error
+	text, advice string
+	cause        error
 }
 
-// Error returns the cleaned text.
-func (o *opaque) Error() string { return o.text }
+// Error returns the cleaned text, and the advice.
+func (o *opaque) Error() string {
+	if o.advice == "" {
+		return o.text
+	}
+	return o.text + "; " + o.advice
+}
 
 // Unwrap returns the cause, whose text may hold secrets.
 func (o *opaque) Unwrap() error { return o.cause }
@@ -180,6 +196,8 @@ func isImmutable(text string) bool {
 		strings.Contains(text, "cannot change roleRef")
 }
 
+const adviceUnknownKind = "install the CRD of this kind first (put it into the crds directory of a module that runs earlier), or remove the object from the templates"
+
 func adviceFor(kind Kind, text string) string {
 	switch {
 	case kind == Immutable:
@@ -189,7 +207,7 @@ func adviceFor(kind Kind, text string) string {
 	case kind == Invalid && isRemovedKind(text):
 		return "this version of Kubernetes does not have this kind: take a chart for it, or remove the object from the templates"
 	case kind == Invalid && strings.Contains(text, "no matches for kind"):
-		return "install the CRD of this kind first (put it into the crds directory of a module that runs earlier), or remove the object from the templates"
+		return adviceUnknownKind
 	case kind == Invalid && strings.Contains(text, "is forbidden"):
 		return forbiddenAdvice(text)
 	case kind == Invalid && strings.Contains(text, "Too long: may not be more than 1048576 bytes"):

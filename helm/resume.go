@@ -130,6 +130,36 @@ func (k *cluster) goOn(rel *release.Release, ranOnce func(*release.Hook) bool) (
 	return waiting, nil
 }
 
+// goOnAfterDelete is goOn for an uninstall that has come to its post-delete hooks: those before have succeeded, what they
+// needed is gone, and the end of one that was not waited for counts.
+func (k *cluster) goOnAfterDelete(rel *release.Release) error {
+	keeps := map[string]keep{}
+	for _, h := range rel.Hooks {
+		switch {
+		case slices.Contains(h.Events, release.HookPreDelete):
+			keeps[h.Manifest] = keepDone
+		case !beganAfterDelete(h):
+		case h.LastRun.Phase == release.HookPhaseSucceeded:
+			keeps[h.Manifest] = keepDone
+		default:
+			_, all, err := k.made(rel, h)
+			if err != nil {
+				return err
+			}
+			if all {
+				keeps[h.Manifest] = keepRunning
+			}
+		}
+	}
+	k.keeps = keeps
+	return nil
+}
+
+// beganAfterDelete reports whether a hook that nothing but the end of an uninstall runs was begun.
+func beganAfterDelete(h *release.Hook) bool {
+	return slices.Equal(h.Events, []release.HookEvent{release.HookPostDelete}) && !h.LastRun.StartedAt.IsZero()
+}
+
 // made are the objects in the cluster that a hook of a record has made. all: none is missing.
 func (k *cluster) made(rel *release.Release, h *release.Hook) (live []*unstructured.Unstructured, all bool, err error) {
 	list, err := k.Build(bytes.NewBufferString(h.Manifest), false)

@@ -3,6 +3,7 @@ package helm
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -174,7 +175,7 @@ func TestHookIsWaitedForAgain(t *testing.T) {
 // H6, H14: a chart that renders differently each time is waited for as well, and is not taken for installed.
 func TestHookOfAnUnstableChartIsWaitedForAgain(t *testing.T) {
 	t.Parallel()
-	f := startOn(t, devclustertest.StartOwn(t)) // kinds of other tests are an input of the chart
+	f := startOn(t, devclustertest.Borrow(t)) // kinds of other tests are an input of the chart
 	m := moduleOf(t, "waits", jobHooks+"-- templates/random.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: random}\ndata: {text: {{ randAlphaNum 9 }}}\n").with("arg", "one")
 	f.interrupted(m, "job")
 	job := f.job("job")
@@ -293,6 +294,45 @@ func TestUninstallIsWaitedForAgain(t *testing.T) {
 		t.Error("the hooks have run again")
 	}
 	f.wantRevisions("gone")
+}
+
+// H14: neither is a post-delete hook left behind: its uninstall is over when it has ended, also when that was while no one
+// was waiting. The hooks before it do not run again, what they needed is gone.
+func TestPostDeleteHookIsWaitedForAgain(t *testing.T) {
+	for phase, want := range map[corev1.PodPhase]string{corev1.PodSucceeded: "", corev1.PodFailed: "job job failed"} {
+		t.Run(string(phase), func(t *testing.T) {
+			f := start(t)
+			events := strings.NewReplacer("pre-install,pre-upgrade", "pre-delete", "post-install,post-upgrade", "post-delete", ".waits.", ".gone.")
+			f.apply(moduleOf(t, "gone", events.Replace(jobHooks)).with("arg", "one"), Installed, 1)
+			until := make(chan struct{})
+			done := make(chan error, 1)
+			go func() {
+				_, err := f.client.Uninstall(context.WithoutCancel(t.Context()), "gone", HookWaits{Until: until})
+				done <- err
+			}()
+			f.eventually(func() bool { j := f.job("job"); return j != nil && j.Status.Active == 1 })
+			close(until)
+			f.waiting(<-done, "job")
+			f.wantRevisions("gone", "1 uninstalling")
+			job, before, after := f.job("job"), f.account("before"), f.account("after")
+			if f.configMap("config") != nil || before == "" || after == "" {
+				t.Error("post-delete hooks must run when the objects are gone")
+			}
+			f.endPod("job", phase)
+			f.restart()
+			_, err := f.client.Uninstall(t.Context(), "gone", HookWaits{})
+			if got := fmt.Sprint(err); want == "" && err != nil || !strings.Contains(got, want) {
+				t.Errorf("error = %v, want %q", err, want)
+			}
+			f.wantRevisions("gone")
+			if f.job("job").UID != job.UID || f.account("before") != before {
+				t.Error("hooks have run again")
+			}
+			if f.account("after") != "" {
+				t.Error("the delete policy of a hook was not kept to")
+			}
+		})
+	}
 }
 
 // The state of a waiting hook is reported when it is stuck, when it changes, and when it is over.

@@ -62,8 +62,10 @@ type store struct {
 	operator   string                        // whose records they are, where those of other operators may lie; else empty
 	historyMax int                           // revisions kept; 0 keeps all
 	checksum   func(*release.Release) string // of a new revision, where it is known only then; or nil
+	describe   func(*release.Release) string // RenderedAnnotation of a record; nil: none has it
 	replaces   *Revision                     // the next revision is this one again; nil: a new one
 	writing    int                           // the revision that was created last; 0 for none
+	keeps      func() bool                   // no revision may be deleted now; nil: all may
 }
 
 var _ driver.Driver = (*store)(nil)
@@ -212,11 +214,14 @@ func (s *store) write(key string, old Revision, rel *release.Release) error {
 	return s.keep(updated, rel)
 }
 
-// Delete removes a revision that did not change since it was read.
+// Delete removes a revision that did not change since it was read, unless it is still needed.
 func (s *store) Delete(key string) (*release.Release, error) {
 	i := s.index(key)
 	if i < 0 {
 		return nil, driver.ErrReleaseNotFound
+	}
+	if s.keeps != nil && s.keeps() {
+		return s.bodies[key], nil
 	}
 	old := s.state.Revisions[i]
 	if err := s.erase(old); err != nil {
@@ -347,8 +352,14 @@ func (s *store) secretOf(key string, rel *release.Release) (*corev1.Secret, erro
 	labels["owner"] = "helm"
 	labels["status"] = rel.Info.Status.String()
 	labels["version"] = strconv.Itoa(rel.Version)
+	var annotations map[string]string
+	if s.describe != nil {
+		if note := s.describe(rel); note != "" {
+			annotations = map[string]string{RenderedAnnotation: note}
+		}
+	}
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: key, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Name: key, Labels: labels, Annotations: annotations},
 		Type:       "helm.sh/release.v1",
 		Data:       map[string][]byte{recordKey: data},
 	}, nil

@@ -173,6 +173,7 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 		return err
 	}
 	cfg, k := op.configuration(s)
+	s.keeps = func() bool { return k.cut != nil } // Helm forgets the release, whatever a post-delete hook does
 	u := action.NewUninstall(cfg)
 	u.Timeout = op.client.options.Timeout
 	u.IgnoreNotFound = true
@@ -217,6 +218,10 @@ func (op *operation) goOnDeleting(k *cluster, newest *release.Release) error {
 	}
 	if newest.Info.Status != release.StatusUninstalling {
 		return k.settle(newest)
+	}
+	if slices.ContainsFunc(newest.Hooks, beganAfterDelete) {
+		op.log.Info("the uninstall goes on with its post-delete hooks")
+		return k.goOnAfterDelete(newest)
 	}
 	waiting, err := k.goOn(newest, func(h *release.Hook) bool { return slices.Equal(h.Events, []release.HookEvent{release.HookPreDelete}) })
 	if len(waiting) > 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,10 +17,10 @@ import (
 // webhookTimeout bounds the question whose webhook has failed.
 const webhookTimeout = 5 * time.Second
 
-// failedWebhook is the advice for a write that the API server has refused because it could not call an admission webhook: who
-// brought the webhook. It is empty for all other errors. Without the permission to list the configurations only the webhook
-// is named.
-func (c *Client) failedWebhook(ctx context.Context, text string) string {
+// FailedWebhook is the advice for a write that the API server has refused because it could not call an admission webhook: who
+// brought the webhook. text is that of the error. It is empty for all other errors. Without the permission to list the
+// configurations only the webhook is named.
+func (c *Client) FailedWebhook(ctx context.Context, text string) string {
 	found := regexp.MustCompile(`failed calling webhook \\?"([^"\\]+)\\?"`).FindStringSubmatch(text)
 	if found == nil {
 		return ""
@@ -38,7 +39,7 @@ func (c *Client) failedWebhook(ctx context.Context, text string) string {
 			continue
 		}
 		for _, configuration := range list.Items {
-			if !hasWebhook(configuration, found[1]) {
+			if !hasWebhook(configuration, found[1], text) {
 				continue
 			}
 			who := fmt.Sprintf("the webhook %s is in %sWebhookConfiguration %s", found[1], kind, configuration.GetName())
@@ -55,10 +56,13 @@ func (c *Client) failedWebhook(ctx context.Context, text string) string {
 	return "make the service of webhook " + found[1] + " answer, or delete its configuration"
 }
 
-func hasWebhook(configuration unstructured.Unstructured, name string) bool {
+// hasWebhook looks for the webhook of an error: by its name, and by its service, because others may have the same name.
+func hasWebhook(configuration unstructured.Unstructured, name, text string) bool {
 	webhooks, _, _ := unstructured.NestedSlice(configuration.Object, "webhooks")
 	for _, w := range webhooks {
-		if fields, _ := w.(map[string]any); fields["name"] == name {
+		fields, _ := w.(map[string]any)
+		service, _, _ := unstructured.NestedStringMap(fields, "clientConfig", "service")
+		if fields["name"] == name && (service == nil || strings.Contains(text, "//"+service["name"]+"."+service["namespace"]+".svc")) {
 			return true
 		}
 	}

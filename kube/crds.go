@@ -49,10 +49,10 @@ func crdResource() schema.GroupVersionResource {
 
 // EnsureCRDs brings the CustomResourceDefinitions below <dir>/crds of every dir, and those of subcharts,
 // to the cluster and waits until their kinds are served (M1–M3, M6); it returns
-// the names of those that it wrote or had to wait for. Nothing is ever deleted (M5). A definition
+// those that it wrote or had to wait for, with their files. Nothing is ever deleted (M5). A definition
 // whose file has not changed since costs one request for its metadata. Errors
 // name the file; calling again goes on from where it ended (M4).
-func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (written []string, err error) {
+func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (written map[string]string, err error) {
 	all, err := readDefinitions(o, dirs)
 	if err != nil {
 		return nil, fmt.Errorf("read CRDs: %w", err)
@@ -72,15 +72,16 @@ func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (
 	}
 	_ = group.Wait()
 	var fresh []crdSource
+	written = map[string]string{}
 	for i, d := range all {
 		if changed[i] {
-			written = append(written, d.name)
+			written[d.name] = d.file
 			fresh = append(fresh, d)
 		}
 	}
 	if len(fresh) > 0 {
 		errs = append(errs, c.awaitServed(ctx, fresh))
-		c.log.Info("CRDs are installed", "crds", written)
+		c.log.Info("CRDs are installed", "crds", slices.Sorted(maps.Keys(written)))
 	}
 	return written, errors.Join(errs...)
 }

@@ -19,7 +19,7 @@ type crds struct {
 func (c *crds) EnsureSubcharts(context.Context, helm.Module) error { return nil }
 
 // EnsureCRDs implements work.CRDs.
-func (c *crds) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
+func (c *crds) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
 	for _, m := range modules {
 		c.trace.Add("CRDs of %s", filepath.Base(m.Dir))
 	}
@@ -27,7 +27,7 @@ func (c *crds) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
 	case <-time.After(c.takes):
 	case <-ctx.Done():
 	}
-	return context.Cause(ctx)
+	return nil, context.Cause(ctx)
 }
 
 // stepSlowCRDs has modules bring CRDs, and says how long their installation takes.

@@ -55,7 +55,8 @@
 //	                              delete of an unknown kind, another kind, or a missing namespace
 //	away-helm RELEASE N           the next N of them need an API whose server does not answer
 //	slow-helm RELEASE DURATION    they take that long from now on
-//	hook-waits RELEASE DURATION   so long the Helm hook of its installs and upgrades takes from now on
+//	hook-waits RELEASE DURATION   so long the Helm hook of its installs and upgrades takes from now on; that
+//	                              of its delete is RELEASE-delete
 //	slow-crds DURATION            so long CRDs take from now on; before start: modules bring some
 //	chance RELEASE                its chart renders another text each time; ConfigMap default/RELEASE-a has it
 //	pace RELEASE DURATION         its next upgrade comes of nothing but chance and must wait so long

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -18,9 +19,11 @@ const hookTimeout = 5 * time.Minute
 type hookJob struct {
 	checksum string // of what it is for
 	began    time.Time
+	jitter   time.Duration
 }
 
-// stepHookWaits: the Helm hook of a release takes that long from now on.
+// stepHookWaits: the Helm hook of a release, or with RELEASE-delete that of its delete, takes that long from now on, also
+// when it is being waited for.
 func stepHookWaits(p *player, rest string) error {
 	name, text, _ := strings.Cut(rest, " ")
 	d, err := time.ParseDuration(text)
@@ -31,39 +34,48 @@ func stepHookWaits(p *player, rest string) error {
 	p.releases.mu.Lock()
 	defer p.releases.mu.Unlock()
 	p.releases.hooks[name] = d
+	close(p.releases.hooksChanged)
+	p.releases.hooksChanged = make(chan struct{})
 	return nil
 }
 
-// awaitHook runs the Helm hook of a release: for another manifest a new one, for the same one that which is there.
-func (r *Releases) awaitHook(ctx context.Context, name, checksum string, waits helm.HookWaits) error {
+// awaitHook runs the Helm hook of a release: for another manifest a new one, for the same one that which is there. hook is
+// the name of the release, or RELEASE-delete.
+func (r *Releases) awaitHook(ctx context.Context, name, hook, checksum string, waits helm.HookWaits) error {
 	r.mu.Lock()
-	d, ok := r.hooks[name]
-	job := r.jobs[name]
+	_, ok := r.hooks[hook]
+	job := r.jobs[hook]
 	if ok && (job == nil || job.checksum != checksum) {
-		job = &hookJob{checksum, time.Now()}
-		r.jobs[name] = job
-		r.trace.Add("helm runs the hook of %s", name)
+		job = &hookJob{checksum, time.Now(), r.jitter.next("hook " + hook)}
+		r.jobs[hook] = job
+		r.trace.Add("helm runs the hook of %s", hook)
 	} else if ok {
-		r.trace.Add("helm goes on waiting for the hook of %s", name)
+		r.trace.Add("helm goes on waiting for the hook of %s", hook)
 	}
+	left, changed := r.left(hook)
 	r.mu.Unlock()
-	left := d - time.Since(job.age())
-	if !ok || left <= 0 {
+	if left <= 0 {
 		return nil
 	}
+	until := time.Now().Add(hookTimeout)
 	if waits.Report != nil {
-		waits.Report(&helm.HookWait{Object: "Job default/" + name + "-job", Pod: name + "-job-x", State: "Unschedulable", Since: job.began, Until: time.Now().Add(hookTimeout)})
+		waits.Report(&helm.HookWait{Object: "Job default/" + hook + "-job", Pod: hook + "-job-x", State: "Unschedulable", Since: job.began, Until: until})
 	}
 	err := error(nil)
-	select {
-	case <-time.After(min(left, hookTimeout)):
-		if left > hookTimeout {
+	for left > 0 && err == nil {
+		select {
+		case <-time.After(left):
+		case <-time.After(time.Until(until)):
 			err = fmt.Errorf("the hook did not finish within %s", hookTimeout)
+		case <-changed:
+		case <-waits.Until:
+			err = errors.New("the wait was interrupted")
+		case <-ctx.Done():
+			return ctx.Err()
 		}
-	case <-waits.Until:
-		err = errors.New("the wait was interrupted")
-	case <-ctx.Done():
-		return ctx.Err()
+		r.mu.Lock()
+		left, changed = r.left(hook)
+		r.mu.Unlock()
 	}
 	r.sched.await("helm " + name)
 	if r.faults.Died() {
@@ -73,16 +85,73 @@ func (r *Releases) awaitHook(ctx context.Context, name, checksum string, waits h
 		waits.Report(nil)
 	}
 	if err != nil {
-		r.trace.Add("helm leaves the hook of %s: %v", name, err)
+		r.trace.Add("helm leaves the hook of %s: %v", hook, err)
 		return &helm.Error{Kind: helm.Waiting, Release: name, Err: err}
 	}
 	return nil
 }
 
-// age is when a Job began; the zero time for none.
-func (j *hookJob) age() time.Time {
-	if j == nil {
-		return time.Time{}
+// left is how long a hook still takes, and what is closed when that changes.
+func (r *Releases) left(hook string) (time.Duration, <-chan struct{}) {
+	d, ok := r.hooks[hook]
+	if job := r.jobs[hook]; ok && job != nil {
+		return d + job.jitter - time.Since(job.began), r.hooksChanged
 	}
-	return j.began
+	return 0, r.hooksChanged
 }
+
+// waits are the Helm hooks of a random script that take their time. It is a part of a third of the scripts.
+//
+// A Job that never ends holds up nothing for good: in the end it has ended, or its module is switched off.
+type waits struct {
+	begun bool
+	stuck string // the hooks of this module never end
+}
+
+// beginWaits draws from another source, so that the other scripts are what they were before there were such hooks.
+func (d *draw) beginWaits(seed uint64) {
+	d.waits.begun = rand.New(rand.NewPCG(seed, 2)).IntN(3) == 0
+}
+
+// waiting are the steps that Helm hooks add to those that are drawn.
+func (d *draw) waiting() []func() {
+	if !d.waits.begun {
+		return nil
+	}
+	return []func(){d.hookWaits, d.hookWaits, d.hookWaits, d.deleteWaits, d.neverEnds}
+}
+
+func (d *draw) hookWaits() {
+	d.add("hook-waits %s %s", oneOf(d, withCharts()...), oneOf(d, 0, 3*time.Second, 40*time.Second, 7*time.Minute))
+}
+
+func (d *draw) deleteWaits() {
+	d.add("hook-waits %s-delete %s", oneOf(d, withCharts()...), oneOf(d, 0, 3*time.Second, 40*time.Second, 7*time.Minute))
+}
+
+// neverEnds lets the hooks of a module wait until it is switched off.
+func (d *draw) neverEnds() {
+	if d.waits.stuck == "" && !d.steady {
+		d.waits.stuck = oneOf(d, withCharts()...)
+		d.add("hook-waits %s 1000h", d.waits.stuck)
+	}
+}
+
+// endWaits lets all hooks end, but those of the module that is switched off for them.
+func (d *draw) endWaits() {
+	if !d.waits.begun {
+		return
+	}
+	for _, name := range withCharts() {
+		d.add("hook-waits %s-delete 0s", name)
+		if name != d.waits.stuck {
+			d.add("hook-waits %s 0s", name)
+		}
+	}
+	if d.waits.stuck != "" {
+		d.set(d.waits.stuck+"Enabled", "false")
+	}
+}
+
+// withCharts are the modules of random scripts that have a release.
+func withCharts() []string { return strings.Fields("a b c e f g h i j") }

@@ -45,6 +45,9 @@ func (r *Releases) objectsOf(release string) []helm.Object {
 	return objects
 }
 
+// FailedWebhook implements work.Releases: here there are none.
+func (r *Releases) FailedWebhook(context.Context, string) string { return "" }
+
 // Objects implements work.Releases.
 func (r *Releases) Objects(_ context.Context, m helm.Module) ([]helm.Object, error) {
 	r.mu.Lock()

@@ -87,7 +87,7 @@ func (d *draw) endOrder() {
 		provider, enabled := needs()[user], d.world.enabled()
 		switch {
 		case !slices.Contains(enabled, user) || slices.Contains(enabled, provider):
-		case provider == d.order.stuck || d.rnd.IntN(2) == 0:
+		case provider == d.order.stuck || provider == d.waits.stuck || d.rnd.IntN(2) == 0:
 			d.set(user+"Enabled", "false")
 		default:
 			d.set(provider+"Enabled", "true")

@@ -21,8 +21,8 @@ var randomWorld []byte
 // It edits the ConfigMap, in valid and invalid ways, changes objects, lets hooks, their object
 // patches, Helm and the questions for configurations fail, be refused or last, switches modules,
 // removes, restores and renames directories, takes permissions away, and stops, kills and starts the
-// operator. One module is a troublemaker: see troublemaker.go. Others need each other: see order.go. In the end, and in some scripts
-// in the middle, all is fixed, and time passes: then the cluster must be as the files, the ConfigMap,
+// operator. One module is a troublemaker: see troublemaker.go. Others need each other: see order.go. Helm hooks wait: see
+// hookwait.go. In the end, and in some scripts in the middle, all is fixed, and time passes: then the cluster must be as the files, the ConfigMap,
 // the objects and the last results of hooks say, whatever happened.
 type Random struct {
 	Archive *txtar.Archive
@@ -56,6 +56,7 @@ type draw struct {
 	steady  bool // nothing is switched off, removed or killed, so all counters are kept
 	trouble trouble
 	order   order
+	waits   waits
 }
 
 // NewRandomStage is where random scripts are played: all have the same files.
@@ -89,6 +90,7 @@ func NewRandom(seed uint64) *Random {
 	d.steady = d.rnd.IntN(steady) == 0
 	d.beginTrouble()
 	d.beginOrder()
+	d.beginWaits(seed)
 	var worlds []world
 	if d.rnd.IntN(divided) == 0 {
 		d.drawSome()
@@ -145,7 +147,7 @@ func (d *draw) draw() {
 	if !d.steady {
 		steps = append(steps, d.flag, d.flag, d.flag, d.script, d.directory, d.awayAndBack, d.rename, d.restart, d.kill)
 	}
-	oneOf(d, append(append(steps, d.troubles()...), d.orders()...)...)()
+	oneOf(d, slices.Concat(steps, d.troubles(), d.orders(), d.waiting())...)()
 }
 
 func (d *draw) values() {
@@ -398,6 +400,7 @@ func (d *draw) mend() {
 	if !d.running {
 		d.start()
 	}
+	d.endWaits()
 	d.endOrder()
 	if !d.steady || !d.order.begun { // else flags and time must do
 		d.number++

@@ -43,6 +43,8 @@ type Releases struct {
 	stepped []time.Time              // the latest steps of the script
 	hooks   map[string]time.Duration // how long Helm hooks take (hookwait.go)
 	jobs    map[string]*hookJob
+	// hooksChanged is closed when hooks take another time.
+	hooksChanged chan struct{}
 }
 
 type deployed struct {
@@ -56,7 +58,7 @@ type deployed struct {
 func NewReleases(trace *scenario.Trace) *Releases {
 	return &Releases{
 		trace: trace, deployed: map[string]deployed{},
-		absent: map[helm.Object]bool{}, unhealthy: map[helm.Object]health.Health{}, reported: map[helm.Object]health.Health{}, kinds: kindsOf{map[string]string{}, map[string]string{}}, stuck: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{},
+		absent: map[helm.Object]bool{}, unhealthy: map[helm.Object]health.Health{}, reported: map[helm.Object]health.Health{}, kinds: kindsOf{map[string]string{}, map[string]string{}}, stuck: map[string]bool{}, changed: map[helm.Object]bool{}, stubborn: map[helm.Object]int{}, deploys: map[string]bool{}, chance: map[string]bool{}, paced: map[string]time.Duration{}, applied: map[string][]time.Time{}, hooks: map[string]time.Duration{}, jobs: map[string]*hookJob{}, hooksChanged: make(chan struct{}),
 		witness: newWitness(),
 	}
 }
@@ -110,7 +112,7 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 	last, there := r.deployed[m.Name]
 	r.mu.Unlock()
 	if !there || last.checksum != sum {
-		if err := r.awaitHook(ctx, m.Name, sum, m.HookWaits); err != nil {
+		if err := r.awaitHook(ctx, m.Name, m.Name, sum, m.HookWaits); err != nil {
 			return helm.Outcome{}, err
 		}
 	}
@@ -157,9 +159,17 @@ func (r *Releases) apply(ctx context.Context, m helm.Module) (helm.Outcome, erro
 }
 
 // Uninstall implements work.Releases.
-func (r *Releases) Uninstall(ctx context.Context, name string, _ helm.HookWaits) (existed bool, err error) {
+func (r *Releases) Uninstall(ctx context.Context, name string, waits helm.HookWaits) (existed bool, err error) {
 	leave := r.witness.enter("helm uninstall of "+name, "release "+name, "module "+name)
 	defer func() { leave(event{module: name, what: "uninstall", ok: err == nil}) }()
+	r.mu.Lock()
+	last, exists := r.deployed[name]
+	r.mu.Unlock()
+	if exists {
+		if err := r.awaitHook(ctx, name, name+"-delete", fmt.Sprint(last.revision), waits); err != nil {
+			return false, err
+		}
+	}
 	return r.uninstall(ctx, name)
 }
 
@@ -169,7 +179,9 @@ func (r *Releases) Purge(ctx context.Context, name string) (existed bool, err er
 		r.trace.Add("helm leaves %s alone", name)
 		return false, nil
 	}
-	return r.Uninstall(ctx, name, helm.HookWaits{})
+	leave := r.witness.enter("helm purge of "+name, "release "+name, "module "+name)
+	defer func() { leave(event{module: name, what: "uninstall", ok: err == nil}) }()
+	return r.uninstall(ctx, name)
 }
 
 func (r *Releases) isForeign(name string) bool {
@@ -202,6 +214,8 @@ func (r *Releases) uninstall(ctx context.Context, name string) (bool, error) {
 		tell = r.loseKind(kind)
 	}
 	delete(r.deployed, name)
+	delete(r.jobs, name)
+	delete(r.jobs, name+"-delete")
 	r.trace.Add("helm uninstall %s", name)
 	r.mu.Unlock()
 	tell()

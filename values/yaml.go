@@ -24,24 +24,98 @@ const maxAliasNodes = 100_000
 // where a silent choice would hurt: duplicate keys, other keys that are not texts, unknown tags and infinities are refused, and what is larger than 4 MiB with its aliases written out, or
 // nested more than 100 deep (D39). The first 100 such errors are reported, each with its line.
 func ParseYAML(data []byte) (any, error) {
+	documents, err := readYAML(data)
+	if err != nil || len(documents) == 0 {
+		return nil, err
+	}
+	if len(documents) > 1 && !isEmptyDocument(documents[1]) {
+		return nil, fmt.Errorf("line %d: a second document begins; write only one", documents[1].Line)
+	}
+	return treeOf(documents[0])
+}
+
+// YAMLDocument is one document of a stream.
+type YAMLDocument struct {
+	Tree any
+	node *yaml.Node
+}
+
+// ParseYAMLDocuments reads all documents of a stream that are not empty, by the rules of ParseYAML.
+func ParseYAMLDocuments(data []byte) (documents []YAMLDocument, err error) {
+	nodes, err := readYAML(data)
+	if err != nil {
+		return nil, err
+	}
+	var problems []error
+	for _, node := range nodes {
+		if isEmptyDocument(node) {
+			continue
+		}
+		tree, err := treeOf(node)
+		problems = append(problems, err)
+		documents = append(documents, YAMLDocument{Tree: tree, node: node})
+	}
+	return documents, errors.Join(problems...)
+}
+
+// Position is the line and the column, from 1, of the key or element to which keys and indices lead, or of the innermost
+// one on the way that the document has.
+func (d YAMLDocument) Position(path []string) (line, column int) {
+	node := d.node
+	line, column = node.Line, node.Column
+	if len(node.Content) > 0 {
+		node = node.Content[0]
+		line, column = node.Line, node.Column
+	}
+	for _, step := range path {
+		for node.Kind == yaml.AliasNode {
+			node = node.Alias
+		}
+		at, child := nodeBelow(node, step)
+		if child == nil {
+			break
+		}
+		line, column, node = at.Line, at.Column, child
+	}
+	return line, column
+}
+
+// nodeBelow finds the value of a key, or the element of an index, and where it begins.
+func nodeBelow(node *yaml.Node, step string) (at, child *yaml.Node) {
+	if node.Kind == yaml.SequenceNode {
+		if i, err := strconv.Atoi(step); err == nil && i >= 0 && i < len(node.Content) {
+			return node.Content[i], node.Content[i]
+		}
+		return nil, nil
+	}
+	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
+		if node.Content[i].Value == step {
+			return node.Content[i], node.Content[i+1]
+		}
+	}
+	return nil, nil
+}
+
+// readYAML reads the nodes of all documents.
+func readYAML(data []byte) (documents []*yaml.Node, err error) {
 	if err := checkText(data); err != nil {
 		return nil, err
 	}
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
-	var document yaml.Node
-	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
-		return nil, nil
-	} else if err != nil {
-		return nil, syntaxError(err, data)
+	for {
+		var document yaml.Node
+		if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
+			return documents, nil
+		} else if err != nil {
+			return nil, syntaxError(err, data)
+		}
+		documents = append(documents, &document)
 	}
-	var second yaml.Node
-	if err := decoder.Decode(&second); err == nil && !isEmptyDocument(&second) {
-		return nil, fmt.Errorf("line %d: a second document begins; write only one", second.Line)
-	} else if err != nil && !errors.Is(err, io.EOF) {
-		return nil, syntaxError(err, data)
-	}
-	reader := yamlReader{document: &document, anchors: map[*yaml.Node]*anchor{}}
-	tree := reader.read(&document)
+}
+
+func treeOf(document *yaml.Node) (any, error) {
+	reader := yamlReader{document: document, anchors: map[*yaml.Node]*anchor{}}
+	tree := reader.read(document)
 	if len(reader.problems) > 0 {
 		return nil, errors.Join(reader.problems...)
 	}

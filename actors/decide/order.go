@@ -118,6 +118,11 @@ func fit(need Need, o Object) int {
 	return 0
 }
 
+// Defines reports whether a definition with this name is of a kind that is needed.
+func Defines(definition string, needs []Need) bool {
+	return slices.ContainsFunc(needs, func(n Need) bool { return fitDefinition(n, definition) == surely })
+}
+
 func fitDefinition(need Need, name string) int {
 	plural, group, _ := strings.Cut(name, ".")
 	switch {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"addon-operator/actors"
+	"addon-operator/kube/fields"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/values"
@@ -23,6 +24,8 @@ func (p *play) check(ctx context.Context, place string, e expect) {
 	report("refused", checkRefused(p.Engine, e.Refused))
 	report("failing", checkFailing(failing(p.Engine), e.Failing))
 	report("hooks", p.checkHooks(e.Hooks))
+	report("commands", p.checkCalls(e.Commands))
+	report("http", p.checkRequests(e.HTTP))
 	report("values", p.checkValues(ctx, e.Values))
 	report("configMap", checkConfigMap(p.Cluster.ConfigMap.Data(), e.ConfigMap))
 	report("objects", checkObjects(p.Cluster.Server.Objects, e.Objects))
@@ -30,12 +33,88 @@ func (p *play) check(ctx context.Context, place string, e expect) {
 	report("rendered", p.checkRendered(e.Rendered))
 	report("metrics", checkMetrics(p.Operator, e.Metrics))
 	report("modules", checkModules(p.Operator, e.Modules))
-	log := p.Trace.String()
-	for _, text := range e.Log {
-		if !strings.Contains(log, text) {
-			report("log", []string{fmt.Sprintf("%q is not in the log:\n%s", text, log)})
+	p.checkFields(place)
+	report("log", checkLog(p.Trace.String(), e.Log))
+}
+
+// noteField notes a field of an object that an API server would drop, or a value that it would refuse.
+func (p *play) noteField(object map[string]any, wrong fields.Problem) {
+	text := identity(object)
+	if release := releaseOf(object); release != "" {
+		text += ", of the release " + release
+	}
+	text += ": " + wrong.Place() + ": " + wrong.Message
+	if wrong.Known != nil {
+		text += "; " + nearest(wrong.Path[len(wrong.Path)-1], wrong.Known)
+	}
+	p.fields.Change(func(noted []string) []string {
+		if slices.Contains(noted, text) {
+			return noted
+		}
+		return append(slices.Clip(noted), text)
+	})
+}
+
+// checkFields reports such fields, each once.
+func (p *play) checkFields(place string) {
+	if strict := p.scenario.Given.StrictFields; strict != nil && !*strict {
+		return
+	}
+	noted := p.fields.Get()
+	for _, text := range noted[p.strict:] {
+		p.problems = append(p.problems, place+": "+text)
+	}
+	p.strict = len(noted)
+}
+
+// releaseOf is the release that an object belongs to.
+func releaseOf(object map[string]any) string {
+	meta, _ := object["metadata"].(map[string]any)
+	notes, _ := meta["annotations"].(map[string]any)
+	release, _ := notes["meta.helm.sh/release-name"].(string)
+	return release
+}
+
+// checkCalls compares the calls of stand-ins since the last expect. One that had no answer is a problem always.
+func (p *play) checkCalls(want []wantedCall) (problems []string) {
+	calls := p.commands.take()
+	for _, c := range calls {
+		if c.unfit {
+			problems = append(problems, fmt.Sprintf("given.commands.%s has no answer for the call: %s", c.command, c))
 		}
 	}
+	return append(problems, unmatched(want, calls, "call")...)
+}
+
+// checkRequests does the same for requests of HTTP.
+func (p *play) checkRequests(want []wantedRequest) (problems []string) {
+	requests := p.http.take()
+	for _, r := range requests {
+		if r.wrong != "" {
+			problems = append(problems, fmt.Sprintf("given.http: %s: %s", r, r.wrong))
+		}
+	}
+	return append(problems, unmatched(want, requests, "request")...)
+}
+
+// checkLog wants texts in the log, and other matchers to match it as a whole.
+func checkLog(log string, want elements) (problems []string) {
+	for _, w := range want {
+		switch matcher, _ := w.any.(map[string]any); text := w.any.(type) {
+		case string:
+			if !strings.Contains(log, text) {
+				problems = append(problems, fmt.Sprintf("%q is not in the log:\n%s", text, log))
+			}
+		default:
+			if unwanted, ok := matcher["$not"].(string); ok { // as everywhere here, a text is a part of the log
+				text = map[string]any{"$not": map[string]any{"$contains": unwanted}}
+			}
+			if len(difference("", text, log)) > 0 {
+				problems = append(problems, fmt.Sprintf("the log is not as %s wants:\n%s", short(w.any), log))
+			}
+		}
+	}
+	return problems
 }
 
 func checkRefused(e *Engine, want string) []string {
@@ -124,50 +203,67 @@ func checkConfigMap(data map[string]string, want tree) (problems []string) {
 	return problems
 }
 
-// find looks for objects by kind and name; an absent apiVersion or namespace means any.
-func find(objects []map[string]any, apiVersion, kind, namespace, name string) (found map[string]any, alike []string) {
+// find looks for objects by kind and name; an absent apiVersion, namespace or name means any.
+func find(objects []map[string]any, r Reference) (found []map[string]any, alike []string) {
 	for _, object := range objects {
 		meta, _ := object["metadata"].(map[string]any)
-		if object["kind"] != kind || apiVersion != "" && object["apiVersion"] != apiVersion {
+		if object["kind"] != r.Kind || r.APIVersion != "" && object["apiVersion"] != r.APIVersion {
 			continue
 		}
 		other, _ := meta["namespace"].(string)
-		if meta["name"] == name && (namespace == "" || namespace == other) {
-			return object, nil
+		if (r.Name == "" || meta["name"] == r.Name) && (r.Namespace == "" || r.Namespace == other) {
+			found = append(found, object)
 		}
 		alike = append(alike, identity(object))
 	}
-	return nil, alike
+	return found, alike
+}
+
+// referenceOf is what an object is called, as far as it says.
+func referenceOf(object tree) (r Reference) {
+	meta, _ := object["metadata"].(map[string]any)
+	r.APIVersion, _ = object["apiVersion"].(string)
+	r.Kind, _ = object["kind"].(string)
+	r.Namespace, _ = meta["namespace"].(string)
+	r.Name, _ = meta["name"].(string)
+	return r
 }
 
 func checkObjects(objects func() []map[string]any, want []tree) (problems []string) {
 	for _, w := range want {
-		text := func(object any, key string) string {
-			m, ok := object.(map[string]any)
-			if t, is := object.(tree); is {
-				m, ok = t, true
+		r := referenceOf(w)
+		found, alike := find(objects(), r)
+		r.APIVersion = ""
+		w = maps.Clone(w)
+		count, counted := w["$count"]
+		delete(w, "$count")
+		var matched []string
+		var nearest []string
+		for _, object := range found {
+			problems := difference(r.String(), w, withTexts(object))
+			if len(problems) == 0 {
+				matched = append(matched, identity(object))
+			} else if nearest == nil || len(problems) < len(nearest) {
+				nearest = problems
 			}
-			if !ok {
-				return ""
-			}
-			s, _ := m[key].(string)
-			return s
 		}
-		meta := w["metadata"]
-		kind, namespace, name := text(w, "kind"), text(meta, "namespace"), text(meta, "name")
-		got, alike := find(objects(), text(w, "apiVersion"), kind, namespace, name)
-		if got == nil {
-			problems = append(problems, fmt.Sprintf("there is no %s; there are %v", Reference{Kind: kind, Namespace: namespace, Name: name}, alike))
-			continue
+		switch {
+		case counted && !same(count, int64(len(matched))):
+			problems = append(problems, fmt.Sprintf("there must be %v %s like it, there are %d: %v", count, r, len(matched), matched))
+		case counted || len(matched) > 0:
+		case nearest == nil:
+			problems = append(problems, fmt.Sprintf("there is no %s; there are %v", r, alike))
+		default:
+			problems = append(problems, nearest...)
 		}
-		problems = append(problems, difference(Reference{Kind: kind, Namespace: namespace, Name: name}.String(), w, withTexts(got))...)
 	}
 	return problems
 }
 
 func checkAbsent(objects func() []map[string]any, want []Reference) (problems []string) {
 	for _, r := range want {
-		if got, _ := find(objects(), r.APIVersion, r.Kind, r.Namespace, r.Name); got != nil {
+		found, _ := find(objects(), r)
+		for _, got := range found {
 			problems = append(problems, fmt.Sprintf("%s must not be there", identity(got)))
 		}
 	}

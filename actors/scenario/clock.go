@@ -13,16 +13,30 @@ import (
 // clock is the time of a scenario. It stands still until a step advances it; then
 // everything that becomes due happens at its time, one instant after the other.
 type clock struct {
-	now   time.Time
-	ticks map[string]time.Time // when crontabs fire next
-	tries map[string]time.Time // when failed runs are tried again, by path and attempt
+	began time.Time
+	now   supervisor.Shared[time.Time] // which hooks see
+	ticks map[string]time.Time         // when crontabs fire next
+	tries map[string]time.Time         // when failed runs are tried again, by path and attempt
 }
 
 // startOfTime is a Thursday.
 func startOfTime() time.Time { return time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC) }
 
-func newClock() *clock {
-	return &clock{now: startOfTime(), ticks: map[string]time.Time{}, tries: map[string]time.Time{}}
+func newClock(began time.Time) *clock {
+	if began.IsZero() {
+		began = startOfTime()
+	}
+	c := &clock{began: began.UTC(), ticks: map[string]time.Time{}, tries: map[string]time.Time{}}
+	c.set(c.began)
+	return c
+}
+
+func (c *clock) set(t time.Time) { c.now.Change(func(time.Time) time.Time { return t }) }
+
+// environment says the time to a hook that runs now.
+func (c *clock) environment() []string {
+	now := c.now.Get()
+	return []string{"TEST_NOW=" + now.Format(time.RFC3339), fmt.Sprintf("SOURCE_DATE_EPOCH=%d", now.Unix())}
 }
 
 // mostInstants is more than any scenario needs: a tick each second for three hours.
@@ -33,17 +47,17 @@ func (p *play) Advance(ctx context.Context, d time.Duration) error {
 	if p.Operator == nil {
 		return errNotRunning
 	}
-	end := p.clock.now.Add(d)
+	end := p.clock.now.Get().Add(d)
 	for range mostInstants {
 		due := p.clock.next(p.recorder.schedules(), waiting(p.Engine))
 		if due.IsZero() || due.After(end) {
-			p.clock.now = end
+			p.clock.set(end)
 			return nil
 		}
-		p.clock.now = due
+		p.clock.set(due)
 		p.happen(due)
 		if err := p.Settle(ctx); err != nil {
-			return fmt.Errorf("at %s: %w", due.Sub(startOfTime()), err)
+			return fmt.Errorf("at %s: %w", due.Sub(p.clock.began), err)
 		}
 	}
 	return fmt.Errorf("advance: more than %d things become due in %s; let less time pass, or tick", mostInstants, d)
@@ -62,7 +76,7 @@ func (c *clock) next(schedules map[string]crontab, waiting map[string]supervisor
 	}
 	for crontab, at := range schedules {
 		if c.ticks[crontab].IsZero() {
-			c.ticks[crontab] = at.schedule.Next(c.now)
+			c.ticks[crontab] = at.schedule.Next(c.now.Get())
 		}
 		earlier(c.ticks[crontab])
 	}
@@ -70,7 +84,7 @@ func (c *clock) next(schedules map[string]crontab, waiting map[string]supervisor
 	for path, status := range waiting {
 		key := fmt.Sprintf("%s %d", path, status.Attempt)
 		if kept[key] = c.tries[key]; kept[key].IsZero() {
-			kept[key] = c.now.Add(delay(status.Attempt))
+			kept[key] = c.now.Get().Add(delay(status.Attempt))
 		}
 		earlier(kept[key])
 	}

@@ -40,8 +40,8 @@ const AskConfig = " --config"
 func NewFaults() *Faults { return &Faults{} }
 
 // with is a copy of a map in which a key has a value.
-func with[V any](before map[string]V, key string, value V) map[string]V {
-	after := map[string]V{}
+func with[K comparable, V any](before map[K]V, key K, value V) map[K]V {
+	after := map[K]V{}
 	maps.Copy(after, before)
 	after[key] = value
 	return after

@@ -35,10 +35,12 @@ func Find(paths ...string) ([]*Scenario, error) {
 	slices.Sort(files)
 	var list []*Scenario
 	for _, file := range slices.Compact(files) {
-		s := parse(file)
-		s.unit = unitOf(file)
-		s.name = filepath.Base(s.unit.dir) + "/" + strings.TrimSuffix(filepath.Base(file), ".yaml")
-		list = append(list, s)
+		u := unitOf(file)
+		for _, s := range parse(file) {
+			s.unit = u
+			s.name = filepath.Base(u.dir) + "/" + strings.TrimSuffix(filepath.Base(file), ".yaml") + s.name
+			list = append(list, s)
+		}
 	}
 	return list, errors.Join(errs...)
 }

@@ -3,15 +3,14 @@ package scenario
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"os"
+	"time"
 
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 
 	"addon-operator/values"
 )
 
-// Scenario is a file. Its schema is module-test.v1.schema.json.
+// Scenario is a test of a file, or a row of its table. The schema of files is module-test.v1.schema.json.
 type Scenario struct {
 	Description string `json:"description"`
 	Given       given  `json:"given"`
@@ -19,12 +18,12 @@ type Scenario struct {
 	Expect      expect `json:"expect"`
 
 	path   string // of the file
-	name   string // MODULE/FILE
+	name   string // MODULE/FILE/TEST/ROW
 	unit   unit
 	broken error // why the file is no scenario
 }
 
-// Name is the name of the module and that of the file, without .yaml.
+// Name is MODULE/FILE, followed by /TEST in a file with several tests, and by /ROW in a test with a table.
 func (s *Scenario) Name() string { return s.name }
 
 // Path is where the file lies.
@@ -41,6 +40,18 @@ func (t *tree) UnmarshalJSON(data []byte) error {
 	return err
 }
 
+// value is anything of JSON whose integers stay integers.
+type value struct{ any }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (v *value) UnmarshalJSON(data []byte) (err error) {
+	v.any, err = values.ParseJSON(data)
+	return err
+}
+
+// elements are a list of such.
+type elements []value
+
 // trees is one tree or a list of them.
 type trees []tree
 
@@ -54,13 +65,18 @@ func (t *trees) UnmarshalJSON(data []byte) error {
 }
 
 type given struct {
-	KubernetesVersion string   `json:"kubernetesVersion"`
-	Objects           []tree   `json:"objects"`
-	ConfigMap         tree     `json:"configMap"`
-	Values            tree     `json:"values"`
-	FromGlobalHooks   tree     `json:"fromGlobalHooks"`
-	Modules           []string `json:"modules"`
-	GlobalHooks       bool     `json:"globalHooks"`
+	KubernetesVersion string             `json:"kubernetesVersion"`
+	Objects           []tree             `json:"objects"`
+	ConfigMap         tree               `json:"configMap"`
+	Values            tree               `json:"values"`
+	FromGlobalHooks   tree               `json:"fromGlobalHooks"`
+	Modules           []string           `json:"modules"`
+	GlobalHooks       bool               `json:"globalHooks"`
+	Env               map[string]string  `json:"env"`
+	Commands          map[string]answers `json:"commands"`
+	HTTP              []httpAnswer       `json:"http"`
+	Clock             time.Time          `json:"clock"`        // zero: startOfTime
+	StrictFields      *bool              `json:"strictFields"` // nil: true
 }
 
 type step struct {
@@ -88,13 +104,15 @@ type failHelm struct {
 
 type expect struct {
 	Hooks     []run             `json:"hooks"`
+	Commands  []wantedCall      `json:"commands"`
+	HTTP      []wantedRequest   `json:"http"`
 	Values    tree              `json:"values"`
 	ConfigMap tree              `json:"configMap"`
 	Objects   []tree            `json:"objects"`
 	Absent    []Reference       `json:"absent"`
 	Rendered  string            `json:"rendered"`
 	Metrics   []metric          `json:"metrics"`
-	Log       []string          `json:"log"`
+	Log       elements          `json:"log"`
 	Modules   map[string]string `json:"modules"`
 	Failing   map[string]string `json:"failing"`
 	Refused   string            `json:"refused"`
@@ -104,50 +122,19 @@ type run struct {
 	Hook          string `json:"hook"`
 	Binding       string `json:"binding"`
 	Context       tree   `json:"context"`
-	Contexts      []tree `json:"contexts"`
-	ValuesPatch   []tree `json:"valuesPatch"`
-	ConfigPatch   []tree `json:"configPatch"`
-	ObjectPatches []tree `json:"objectPatches"`
+	Contexts      value  `json:"contexts"`
+	ValuesPatch   value  `json:"valuesPatch"`
+	ConfigPatch   value  `json:"configPatch"`
+	ObjectPatches value  `json:"objectPatches"`
 	Fails         any    `json:"fails"` // nil, bool or text
 	Times         *int   `json:"times"`
+	Golden        string `json:"golden"`
+
+	compare func(name, text string) []string // with a golden file
 }
 
 type metric struct {
 	Name   string            `json:"name"`
 	Labels map[string]string `json:"labels"`
 	Value  *float64          `json:"value"`
-}
-
-// parse reads a scenario. One that is wrong in its form knows all that is; it is there all
-// the same, so that the others are played and a report has it as a failure.
-func parse(path string) *Scenario {
-	s := &Scenario{}
-	data, err := os.ReadFile(path)
-	if err == nil {
-		s, err = parseBytes(data)
-	}
-	if err != nil {
-		s = &Scenario{Description: "the file is no scenario", broken: fmt.Errorf("%s: %w", path, err)}
-	}
-	s.path = path
-	return s
-}
-
-func parseBytes(data []byte) (*Scenario, error) {
-	document, err := values.ParseYAML(data)
-	if err != nil {
-		return nil, err
-	}
-	if err := checkShape(document); err != nil {
-		return nil, err
-	}
-	text, err := values.JSON(document)
-	if err != nil {
-		return nil, err
-	}
-	s := &Scenario{}
-	if err := json.Unmarshal(text, s); err != nil {
-		return nil, err
-	}
-	return s, nil
 }

@@ -20,11 +20,16 @@ func (p *play) checkRendered(name string) []string {
 	if name == "" {
 		return nil
 	}
-	path := filepath.Join(filepath.Dir(p.scenario.path), name)
 	got, err := rendered(p.Cluster.Server.Objects(), nameOf(p.scenario.unit.module))
 	if err != nil {
 		return []string{err.Error()}
 	}
+	return p.compareGolden(name, got, "the objects differ", "rendered now")
+}
+
+// compareGolden compares a text with a file next to the test, or writes the file.
+func (p *play) compareGolden(name, got, problem, now string) []string {
+	path := filepath.Join(filepath.Dir(p.scenario.path), name)
 	if p.options.Update {
 		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			return []string{err.Error()}
@@ -38,7 +43,50 @@ func (p *play) checkRendered(name string) []string {
 	if string(want) == got {
 		return nil
 	}
-	return []string{"the objects differ; --update rewrites the file\n" + Diff(string(want), got, name, "rendered now")}
+	return []string{problem + "; --update rewrites the file\n" + Diff(string(want), got, name, now)}
+}
+
+// goldenRun is what a hook got and wrote, without what differs from run to run.
+func goldenRun(r hookRun) (string, error) {
+	document := map[string]any{}
+	for key, list := range map[string][]any{
+		"contexts": r.contexts, "valuesPatch": r.valuesPatch, "configPatch": r.configPatch, "objectPatches": r.objectPatches,
+	} {
+		if len(list) > 0 {
+			document[key] = steady(list)
+		}
+	}
+	text, err := values.YAML(document)
+	return string(text), err
+}
+
+// volatile are the keys in the metadata of objects that a server makes.
+func volatile() []string {
+	return []string{"uid", "resourceVersion", "creationTimestamp", "generation"}
+}
+
+// steady is a copy of a tree without such keys.
+func steady(node any) any {
+	switch n := node.(type) {
+	case []any:
+		out := make([]any, len(n))
+		for i := range n {
+			out[i] = steady(n[i])
+		}
+		return out
+	case map[string]any:
+		out := make(map[string]any, len(n))
+		for key, value := range n {
+			out[key] = steady(value)
+			if meta, ok := out[key].(map[string]any); ok && key == "metadata" {
+				for _, made := range volatile() {
+					delete(meta, made)
+				}
+			}
+		}
+		return out
+	}
+	return node
 }
 
 // Diff shows the lines in which two texts differ, with what stands around them.
@@ -58,10 +106,10 @@ func rendered(objects []map[string]any, release string) (string, error) {
 	for _, object := range objects {
 		meta, _ := object["metadata"].(map[string]any)
 		notes, _ := meta["annotations"].(map[string]any)
-		if notes["meta.helm.sh/release-name"] != release {
+		if releaseOf(object) != release {
 			continue
 		}
-		for _, key := range []string{"uid", "resourceVersion", "creationTimestamp", "generation"} {
+		for _, key := range volatile() {
 			delete(meta, key)
 		}
 		if labels, ok := meta["labels"].(map[string]any); ok {

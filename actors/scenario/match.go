@@ -9,22 +9,103 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode/utf8"
 
+	"addon-operator/hooks"
 	"addon-operator/values"
 )
 
 // A map is part of another one when all its keys are. A list must be as long as the
-// other. null stands for an absent key, {$regex: TEXT} for a text that matches.
+// other. null stands for an absent key. A map whose keys are all names of matchers is not compared but asked.
+
+// matchers are what may stand in the place of a value. Got is absent{} when there is nothing.
+func matchers() map[string]matcher {
+	return map[string]matcher{
+		"$absent":   {"true or false", isBool, matchAbsent},
+		"$anyOrder": {"a list", isList, matchAnyOrder},
+		"$contains": {"anything", isAnything, matchContains},
+		"$count":    {"a number", isCount, matchCount},
+		"$jq":       {"a map of jq expressions to what they yield", isFilters, matchJQ},
+		"$not":      {"anything", isAnything, matchNot},
+		"$regex":    {"a regular expression", isRegex, matchText},
+	}
+}
+
+type matcher struct {
+	takes string
+	check func(want any) error
+	match func(place string, want, got any) []string
+}
+
+// absent is what a key has that is not there.
+type absent struct{}
+
+// asMatchers reports whether a value is matchers: a map with nothing but names of them.
+func asMatchers(want any) (map[string]any, bool) {
+	w, ok := want.(map[string]any)
+	if t, isTree := want.(tree); isTree {
+		w, ok = t, true
+	}
+	if !ok || len(w) == 0 {
+		return nil, false
+	}
+	known := matchers()
+	for key := range w {
+		if _, ok := known[key]; !ok {
+			return nil, false
+		}
+	}
+	return w, true
+}
+
+// checkMatchers finds matchers that cannot match, and keys that look like misspelt ones.
+func checkMatchers(path []string, want any, report func(path []string, text string)) {
+	switch w := want.(type) {
+	case []any:
+		for i := range w {
+			checkMatchers(append(slices.Clone(path), strconv.Itoa(i)), w[i], report)
+		}
+	case map[string]any:
+		known := matchers()
+		names := slices.Sorted(maps.Keys(known))
+		for _, key := range slices.Sorted(maps.Keys(w)) {
+			at := append(slices.Clone(path), key)
+			m, is := known[key]
+			switch best := values.Nearest(key, names); {
+			case is && len(w) > 1 && !areMatchers(w):
+				report(at, fmt.Sprintf("%s is a matcher, but other keys stand next to it; write it below the key that it is about", key))
+			case is:
+				if err := m.check(w[key]); err != nil {
+					report(at, fmt.Sprintf("%s takes %s: %v", key, m.takes, err))
+				}
+			case strings.HasPrefix(key, "$") && best != "":
+				report(at, fmt.Sprintf("%s is unknown; did you mean %s?", key, best))
+			}
+			checkMatchers(at, w[key], report)
+		}
+	}
+}
+
+func areMatchers(w map[string]any) bool {
+	_, all := asMatchers(w)
+	return all
+}
 
 // difference lists where got is not what is wanted, each place with both.
 func difference(place string, want, got any) []string {
+	if asked, ok := asMatchers(want); ok {
+		known := matchers()
+		var list []string
+		for _, key := range slices.Sorted(maps.Keys(asked)) {
+			list = append(list, known[key].match(place, asked[key], got)...)
+		}
+		return list
+	}
 	switch w := want.(type) {
 	case tree:
 		return difference(place, map[string]any(w), got)
 	case map[string]any:
-		if pattern, ok := w["$regex"].(string); ok && len(w) == 1 {
-			return matchText(place, pattern, got)
-		}
 		if g, ok := got.(map[string]any); ok {
 			return mapDifference(place, w, g)
 		}
@@ -50,6 +131,12 @@ func mapDifference(place string, want, got map[string]any) (list []string) {
 	for _, key := range slices.Sorted(maps.Keys(want)) {
 		value, exists := got[key]
 		at := keyed(place, key)
+		if _, ok := asMatchers(want[key]); ok && (!exists || value == nil) {
+			for _, problem := range difference(at, want[key], absent{}) {
+				list = append(list, problem+others(got))
+			}
+			continue
+		}
 		switch {
 		case want[key] == nil && exists && value != nil:
 			list = append(list, fmt.Sprintf("%s must be absent, is %s", at, short(value)))
@@ -80,7 +167,179 @@ func others(got map[string]any) string {
 	return fmt.Sprintf("; there are %v", slices.Sorted(maps.Keys(got)))
 }
 
-func matchText(place, pattern string, got any) []string {
+func isAnything(any) error { return nil }
+
+func isBool(want any) error {
+	if _, ok := want.(bool); !ok {
+		return fmt.Errorf("it is %s", short(want))
+	}
+	return nil
+}
+
+func isList(want any) error {
+	if _, ok := want.([]any); !ok {
+		return fmt.Errorf("it is %s", short(want))
+	}
+	return nil
+}
+
+func isCount(want any) error {
+	if n, ok := number(want); !ok || n < 0 || n != float64(int(n)) {
+		return fmt.Errorf("it is %s", short(want))
+	}
+	return nil
+}
+
+func isRegex(want any) error {
+	pattern, ok := want.(string)
+	if !ok {
+		return fmt.Errorf("it is %s", short(want))
+	}
+	_, err := regexp.Compile(pattern)
+	return err
+}
+
+func isFilters(want any) error {
+	asked, ok := want.(map[string]any)
+	if !ok || len(asked) == 0 {
+		return fmt.Errorf("it is %s", short(want))
+	}
+	for jq := range asked {
+		if _, err := hooks.CompileFilter(jq); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func matchAbsent(place string, want, got any) []string {
+	_, isAbsent := got.(absent)
+	isAbsent = isAbsent || got == nil
+	switch {
+	case want == true && !isAbsent:
+		return []string{fmt.Sprintf("%s must be absent, is %s", place, short(got))}
+	case want == false && isAbsent:
+		return []string{place + " must be there, is absent"}
+	}
+	return nil
+}
+
+func matchNot(place string, want, got any) []string {
+	if len(difference(place, want, got)) == 0 {
+		return []string{fmt.Sprintf("%s must not be %s, is %s", cmp.Or(place, "it"), short(want), short(got))}
+	}
+	return nil
+}
+
+// matchContains looks for a text in a text, or for an element in a list. Several elements are a list.
+func matchContains(place string, want, got any) []string {
+	missing := func(part any) []string {
+		return []string{fmt.Sprintf("%s must contain %s, is %s", cmp.Or(place, "it"), short(part), short(got))}
+	}
+	parts, several := want.([]any)
+	if !several {
+		parts = []any{want}
+	}
+	for _, part := range parts {
+		switch g := got.(type) {
+		case string:
+			text, ok := part.(string)
+			if !ok || !strings.Contains(g, text) {
+				return missing(part)
+			}
+		case []any:
+			if !slices.ContainsFunc(g, func(element any) bool { return len(difference(place, part, element)) == 0 }) {
+				return missing(part)
+			}
+		default:
+			return missing(part)
+		}
+	}
+	return nil
+}
+
+// matchCount counts elements, keys, or letters; what is absent has none.
+func matchCount(place string, want, got any) []string {
+	count := 0
+	switch g := got.(type) {
+	case []any:
+		count = len(g)
+	case map[string]any:
+		count = len(g)
+	case string:
+		count = utf8.RuneCountInString(g)
+	case absent, nil:
+	default:
+		return []string{fmt.Sprintf("%s cannot be counted: it is %s", place, short(got))}
+	}
+	if !same(want, int64(count)) {
+		return []string{fmt.Sprintf("%s must count %s, counts %d: %s", cmp.Or(place, "it"), short(want), count, short(got))}
+	}
+	return nil
+}
+
+// matchAnyOrder finds for each wanted element one of its own, also where an element is like several wanted ones.
+func matchAnyOrder(place string, want, got any) []string {
+	w, _ := want.([]any)
+	g, ok := got.([]any)
+	if !ok || len(g) != len(w) {
+		return []string{unlike(place, want, got) + " (in any order)"}
+	}
+	owner := make([]int, len(g)) // which wanted element has taken it, from 1
+	var take func(i int, tried []bool) bool
+	take = func(i int, tried []bool) bool {
+		for k := range g {
+			if tried[k] || len(difference(place, w[i], g[k])) > 0 {
+				continue
+			}
+			tried[k] = true
+			if owner[k] == 0 || take(owner[k]-1, tried) {
+				owner[k] = i + 1
+				return true
+			}
+		}
+		return false
+	}
+	for i := range w {
+		if !take(i, make([]bool, len(g))) {
+			return []string{fmt.Sprintf("%s must have the element %s, in any order, is %s", cmp.Or(place, "it"), short(w[i]), short(got))}
+		}
+	}
+	return nil
+}
+
+func matchJQ(place string, want, got any) (list []string) {
+	asked, _ := want.(map[string]any)
+	if _, isAbsent := got.(absent); isAbsent {
+		got = nil
+	}
+	for _, jq := range slices.Sorted(maps.Keys(asked)) {
+		at := strings.TrimSpace(place + " | " + jq)
+		result, err := filtered(jq, got)
+		if err != nil {
+			list = append(list, fmt.Sprintf("%s: %v", at, err))
+			continue
+		}
+		list = append(list, difference(at, asked[jq], result)...)
+	}
+	return list
+}
+
+// filtered is what a jq expression yields of a value.
+func filtered(jq string, value any) (any, error) {
+	filter, err := hooks.CompileFilter(".value | " + jq)
+	if err != nil {
+		return nil, err
+	}
+	text, err := filter.Apply(map[string]any{"value": value})
+	if err != nil {
+		return nil, err
+	}
+	return values.ParseJSON(text)
+}
+
+func matchText(place string, want, got any) []string {
+	pattern, _ := want.(string)
 	expression, err := regexp.Compile(pattern)
 	if err != nil {
 		return []string{fmt.Sprintf("%s: $regex: %v", place, err)}
@@ -89,8 +348,8 @@ func matchText(place, pattern string, got any) []string {
 	if !ok {
 		text = short(got)
 	}
-	if !expression.MatchString(text) {
-		return []string{fmt.Sprintf("%s must match %s, is %s", place, pattern, short(got))}
+	if _, isAbsent := got.(absent); isAbsent || !expression.MatchString(text) {
+		return []string{fmt.Sprintf("%s must match %s, is %s", cmp.Or(place, "it"), pattern, short(got))}
 	}
 	return nil
 }
@@ -124,8 +383,11 @@ func number(value any) (float64, bool) {
 
 // short is a value for a message.
 func short(value any) string {
-	if t, ok := value.(tree); ok {
-		value = map[string]any(t)
+	switch v := value.(type) {
+	case tree:
+		value = map[string]any(v)
+	case absent:
+		return "absent"
 	}
 	data, err := values.JSON(value)
 	if err != nil {

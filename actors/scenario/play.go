@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -18,6 +21,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
+	"addon-operator/supervisor"
 )
 
 const defaultStepLimit = time.Minute
@@ -32,18 +36,38 @@ type play struct {
 	log        *slog.Logger
 	recorder   *recorder
 	clock      *clock
+	commands   standIns
+	http       *httpStandIn // nil: none is given
 	dispatcher *dispatcher
 
 	problems []string
 	seen     []hookRun
+	fields   supervisor.Shared[[]string]      // what is wrong with fields of objects
+	parts    supervisor.Shared[map[part]bool] // of the module, and whether they were exercised
+	strict   int                              // how many of them have been reported
 }
 
 func newPlay(s *Scenario, o Options) *play {
 	trace := &Trace{}
-	p := &play{scenario: s, options: o, files: files{scenario: s}, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock()}
+	p := &play{scenario: s, options: o, files: files{scenario: s}, log: trace.Logger(slog.LevelInfo, logLine), dispatcher: &dispatcher{}, clock: newClock(s.Given.Clock)}
 	p.Engine = NewEngine(NewCluster(cmp.Or(s.Given.KubernetesVersion, DefaultVersion), p.log), trace)
 	p.Cast, p.recorder = p, newRecorder(p.Engine, s.Given.FromGlobalHooks)
+	if o.Coverage {
+		p.recorder.configured = p.noteHooks
+	}
+	if !s.Given.Clock.IsZero() {
+		p.recorder.env = p.clock.environment
+	}
 	return p
+}
+
+// tidy removes the work directory, unless that of a failure is kept.
+func (p *play) tidy(result *Result) error {
+	if p.options.Keep && !result.Passed() {
+		result.Kept = p.files.dir
+		return nil
+	}
+	return os.RemoveAll(p.files.dir)
 }
 
 // run plays the scenario in a directory of its own.
@@ -51,14 +75,13 @@ func (p *play) run(ctx context.Context) (err error) {
 	if p.files.dir, err = os.MkdirTemp("", "scenario-"); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(p.files.dir)) }()
 	if err := p.files.write(); err != nil {
 		return err
 	}
 	if err := p.prepare(); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.Cluster.Server.Close()) }()
+	defer func() { err = errors.Join(err, p.Cluster.Server.Close(), p.http.close()) }()
 	if err := p.start(ctx); err != nil {
 		return err
 	}
@@ -87,10 +110,50 @@ func (p *play) prepare() error {
 			return fmt.Errorf("given.configMap: %w", err)
 		}
 	}
+	if err := p.standIn(); err != nil {
+		return err
+	}
+	p.Cluster.Server.OnUnknownField(p.noteField)
 	if err := p.Cluster.Server.Start(""); err != nil {
 		return err
 	}
 	return p.Cluster.Server.WriteKubeconfig(p.files.kubeconfig(), Namespace)
+}
+
+// standIn makes what hooks find in the place of programs and servers.
+func (p *play) standIn() (err error) {
+	g := p.scenario.Given
+	p.commands = standIns{dir: filepath.Join(p.files.dir, "commands"), commands: g.Commands}
+	if err := p.commands.write(); err != nil {
+		return err
+	}
+	if _, given := g.Commands["date"]; !given && !g.Clock.IsZero() {
+		if err := p.commands.program("date", fmt.Sprintf(dateStandIn, quoted(os.Getenv("PATH")))); err != nil {
+			return err
+		}
+	}
+	if len(g.HTTP) > 0 {
+		p.http, err = newHTTPStandIn(g.HTTP)
+	}
+	return err
+}
+
+// environment is what hooks find in their environment.
+func (p *play) environment() (env []string) {
+	url := ""
+	if p.http != nil {
+		url = p.http.url
+		env = p.http.environment()
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.scenario.Given.Env)) {
+		env = append(env, name+"="+strings.ReplaceAll(p.scenario.Given.Env[name], "${TEST_HTTP_URL}", url))
+	}
+	if _, err := os.Stat(p.commands.bin()); err == nil {
+		env = append(env, "PATH="+p.commands.bin()+string(os.PathListSeparator)+cmp.Or(p.scenario.Given.Env["PATH"], os.Getenv("PATH")))
+	}
+	return append(env,
+		"KUBECONFIG="+p.files.kubeconfig(), "KUBECACHEDIR="+filepath.Join(p.files.dir, "kube-cache"),
+		"ADDON_OPERATOR_NAMESPACE="+Namespace, "ADDON_OPERATOR_CONFIG_MAP="+ConfigMapName)
 }
 
 // start starts the operator and waits until it has converged.
@@ -135,10 +198,7 @@ func (p *play) World() (actors.World, error) {
 	}
 	runner, err := hooks.NewRunner(hooks.Options{
 		TmpDir: filepath.Join(p.files.dir, "tmp"), Log: p.log, Timeout: p.options.StepTimeout, JQLibrary: p.options.JQLibrary,
-		Env: []string{
-			"KUBECONFIG=" + p.files.kubeconfig(), "KUBECACHEDIR=" + filepath.Join(p.files.dir, "kube-cache"),
-			"ADDON_OPERATOR_NAMESPACE=" + Namespace, "ADDON_OPERATOR_CONFIG_MAP=" + ConfigMapName,
-		},
+		Env: p.environment(), KeepFiles: p.options.Keep,
 	})
 	if err != nil {
 		return actors.World{}, err

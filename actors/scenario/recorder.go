@@ -25,11 +25,13 @@ import (
 // recorder stands between the actors and what they touch: it notes the runs of hooks,
 // makes them fail, and knows whether anything is under way.
 type recorder struct {
-	hooks    *hooks.Runner
-	releases work.Releases
-	cluster  *Cluster
-	crds     work.CRDs
-	given    tree // what the hook givenHook patches
+	hooks      *hooks.Runner
+	releases   work.Releases
+	cluster    *Cluster
+	crds       work.CRDs
+	given      tree               // what the hook givenHook patches
+	configured func([]hooks.Hook) // called with the hooks of a file; nil: nothing is
+	env        func() []string    // added to the environment of runs; nil: nothing
 
 	underWay atomic.Int64
 	done     atomic.Uint64 // actions that have ended
@@ -69,6 +71,9 @@ func (r *recorder) Configure(ctx context.Context, file hooks.File, workingDir st
 		return []hooks.Hook{{File: file, Config: config}}, err
 	}
 	found, err := r.hooks.Configure(ctx, file, workingDir, scope)
+	if r.configured != nil {
+		r.configured(found)
+	}
 	for _, hook := range found {
 		r.withoutTime(hook.Config)
 	}
@@ -110,6 +115,9 @@ func (r *recorder) Run(ctx context.Context, run hooks.Run) (hooks.Result, error)
 	if r.cluster.Faults.TakeFile(FaultOfHook, run.Hook.Name) {
 		err = &hooks.ExitError{Hook: run.Hook.Name, Code: 1, Stderr: "the scenario makes it fail"}
 	} else {
+		if r.env != nil {
+			run.Env = append(slices.Clip(run.Env), r.env()...)
+		}
 		result, err = r.hooks.Run(ctx, run)
 	}
 	if ctx.Err() == nil {
@@ -190,6 +198,9 @@ func PatchOf(ops []any) (values.Patch, error) {
 // Enabled implements work.HookRunner.
 func (r *recorder) Enabled(ctx context.Context, s hooks.EnabledScript) (hooks.Answer, error) {
 	defer r.action()()
+	if r.env != nil {
+		s.Env = append(slices.Clip(s.Env), r.env()...)
+	}
 	return r.hooks.Enabled(ctx, s)
 }
 
@@ -229,6 +240,11 @@ func (r *recorder) Ours(ctx context.Context, releases []string) ([]string, error
 	return r.releases.Ours(ctx, releases)
 }
 
+// FailedWebhook implements work.Releases.
+func (r *recorder) FailedWebhook(ctx context.Context, text string) string {
+	return r.releases.FailedWebhook(ctx, text)
+}
+
 // Objects implements work.Releases.
 func (r *recorder) Objects(ctx context.Context, m helm.Module) ([]helm.Object, error) {
 	return r.releases.Objects(ctx, m)
@@ -252,7 +268,7 @@ func (r *recorder) ApplyObjectPatches(ctx context.Context, patches []objectpatch
 }
 
 // EnsureCRDs implements work.CRDs.
-func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) error {
+func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error) {
 	defer r.action()()
 	return r.crds.EnsureCRDs(ctx, modules)
 }

@@ -11,6 +11,8 @@ import (
 // Options say how scenarios are played.
 type Options struct {
 	Update      bool          // rewrite golden files
+	Keep        bool          // leave the work directory of a failure behind, with what hooks got and wrote
+	Coverage    bool          // note what the tests exercise, for CoverageOf
 	Parallel    int           // scenarios at the same time; 0: one for each processor
 	StepTimeout time.Duration // until the operator must be idle after a step; 0: a minute
 	JQLibrary   []string      // directories of modules that jq expressions import
@@ -26,6 +28,9 @@ type Result struct {
 	// Runs are the runs of hooks, Log the lines of the operator's log.
 	Runs []string
 	Log  string
+	Kept string // the work directory; "" when it is gone
+
+	parts map[part]bool // see CoverageOf
 }
 
 // Passed reports whether all is as expected.
@@ -74,9 +79,13 @@ func playOne(ctx context.Context, s *Scenario, o Options) Result {
 		p.problems = append(p.problems, p.files.readable(err.Error()))
 	}
 	result := Result{Scenario: s, Problems: p.problems, Took: time.Since(began), Log: p.files.readable(p.Trace.String())}
+	if err := p.tidy(&result); err != nil {
+		result.Problems = append(result.Problems, err.Error())
+	}
 	for _, r := range append(p.seen, p.recorder.takeRuns()...) {
 		result.Runs = append(result.Runs, r.String())
 	}
+	result.parts = p.parts.Get()
 	return result
 }
 
@@ -89,6 +98,9 @@ func (r Result) String() string {
 	text := fmt.Sprintf("%s  %s: %s (%s)\n", word, r.Scenario.Name(), r.Scenario.Description, r.Took.Round(time.Millisecond))
 	for _, problem := range r.Problems {
 		text += "      " + strings.ReplaceAll(strings.TrimRight(problem, "\n"), "\n", "\n      ") + "\n"
+	}
+	if r.Kept != "" {
+		text += "      kept: " + r.Kept + "\n"
 	}
 	return text
 }

@@ -6,15 +6,36 @@ import (
 	"strings"
 )
 
-// checkHooks finds for each entry runs that are like it. An entry without times takes
-// one, so that two equal entries want two.
-func (p *play) checkHooks(want []run) (problems []string) {
-	left := p.recorder.takeRuns()
-	p.seen = append(p.seen, left...)
-	if want == nil {
-		return nil
+// checkHooks compares the runs since the last expect.
+func (p *play) checkHooks(want []run) []string {
+	got := p.recorder.takeRuns()
+	p.seen = append(p.seen, got...)
+	if p.options.Coverage {
+		if err := p.noteCoverage(got); err != nil {
+			return []string{err.Error()}
+		}
 	}
-	all := slices.Clone(left)
+	want = slices.Clone(want)
+	for i := range want {
+		want[i].compare = func(name, text string) []string {
+			return p.compareGolden(name, text, "what the hook got or wrote differs", "now")
+		}
+	}
+	return unmatched(want, got, "run")
+}
+
+// wanted is an expected run of a hook, or call of a stand-in.
+type wanted[G any] interface {
+	String() string
+	times() *int
+	// unlike lists how one differs from what is wanted; isIt is false when it is another one altogether.
+	unlike(got G) (list []string, isIt bool)
+}
+
+// unmatched finds for each entry runs or calls that are like it. An entry without times takes
+// one, so that two equal entries want two.
+func unmatched[G fmt.Stringer, W wanted[G]](want []W, got []G, what string) (problems []string) {
+	left := slices.Clone(got)
 	for i, w := range want {
 		place := fmt.Sprintf("[%d] %s", i, w)
 		var nearest []string
@@ -33,24 +54,42 @@ func (p *play) checkHooks(want []run) (problems []string) {
 			matched++
 			left = slices.Delete(left, k, k+1)
 			k--
-			if w.Times == nil {
+			if w.times() == nil {
 				break
 			}
 		}
-		switch {
-		case w.Times != nil && matched != *w.Times:
-			problems = append(problems, fmt.Sprintf("%s: there must be %d such runs, there are %d; %s", place, *w.Times, matched, ran(all)))
-		case w.Times == nil && matched == 0 && nearest != nil:
-			problems = append(problems, fmt.Sprintf("%s: the run that is most alike differs:\n    %s", place, strings.Join(nearest, "\n    ")))
-		case w.Times == nil && matched == 0:
-			problems = append(problems, fmt.Sprintf("%s: there is no such run; %s", place, ran(all)))
+		switch times := w.times(); {
+		case times != nil && matched != *times:
+			problems = append(problems, fmt.Sprintf("%s: there must be %d such %ss, there are %d; %s", place, *times, what, matched, were(got, what)))
+		case times == nil && matched == 0 && nearest != nil:
+			problems = append(problems, fmt.Sprintf("%s: the %s that is most alike differs:\n    %s", place, what, strings.Join(nearest, "\n    ")))
+		case times == nil && matched == 0:
+			problems = append(problems, fmt.Sprintf("%s: there is no such %s; %s", place, what, were(got, what)))
 		}
 	}
 	return problems
 }
 
+func were[G fmt.Stringer](got []G, what string) string {
+	var lines []string
+	for _, g := range got {
+		lines = append(lines, "    "+g.String())
+	}
+	switch {
+	case what != "run" && len(lines) == 0:
+		return "there was none"
+	case what != "run":
+		return "there were:\n" + strings.Join(lines, "\n")
+	case len(lines) == 0:
+		return "no hook ran"
+	}
+	return "these ran:\n" + strings.Join(lines, "\n")
+}
+
 // String names the run for messages.
 func (w run) String() string { return strings.TrimSpace(w.Hook + " " + w.Binding) }
+
+func (w run) times() *int { return w.Times }
 
 // unlike lists how a run differs from what is wanted; isIt is false when it is one of
 // another hook or binding.
@@ -76,27 +115,33 @@ func (w run) unlike(r hookRun) (list []string, isIt bool) {
 			list = append(list, fmt.Sprintf("it must fail with %q: %v", fails, r.err))
 		}
 	}
+	if w.Golden != "" && len(list) == 0 {
+		text, err := goldenRun(r)
+		if err != nil {
+			return []string{err.Error()}, true
+		}
+		list = append(list, w.compare(w.Golden, text)...)
+	}
 	return list, true
 }
 
-func listDifference(place string, want []tree, got []any) []string {
-	if want == nil {
+func listDifference(place string, want value, got []any) []string {
+	if want.any == nil {
 		return nil
-	}
-	list := make([]any, len(want))
-	for i, w := range want {
-		list[i] = map[string]any(w)
 	}
 	if got == nil {
 		got = []any{}
 	}
-	return difference(place, list, got)
+	return difference(place, want.any, got)
 }
 
-func (r hookRun) binding() string {
-	last, _ := r.contexts[len(r.contexts)-1].(map[string]any)
-	name, _ := last["binding"].(string)
-	if group, ok := last["groupName"].(string); ok && name == "" {
+func (r hookRun) binding() string { return bindingOf(r.contexts[len(r.contexts)-1]) }
+
+// bindingOf is the name of the binding, or of the group, that a context is of.
+func bindingOf(context any) string {
+	c, _ := context.(map[string]any)
+	name, _ := c["binding"].(string)
+	if group, ok := c["groupName"].(string); ok && name == "" {
 		return group
 	}
 	return name
@@ -115,15 +160,4 @@ func (r hookRun) String() string {
 		text += " fails: " + r.err.Error()
 	}
 	return text
-}
-
-func ran(runs []hookRun) string {
-	if len(runs) == 0 {
-		return "no hook ran"
-	}
-	var lines []string
-	for _, r := range runs {
-		lines = append(lines, "    "+r.String())
-	}
-	return "these ran:\n" + strings.Join(lines, "\n")
 }

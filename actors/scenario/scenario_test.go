@@ -2,11 +2,14 @@ package scenario
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"addon-operator/values"
 )
 
 // The schema that editors use is the one that validates.
@@ -27,14 +30,32 @@ func TestParseRefuses(t *testing.T) {
 		"no description":        {"steps: []", "description"},
 		"an unknown key":        {"description: a\nstep: []", "step is unknown; did you mean steps?"},
 		"an unknown step":       {"description: a\nsteps: [{aply: {}}]", "steps[0].aply is unknown; did you mean apply?"},
-		"nothing alike":         {"description: a\ngiven: {zzzzzzzzz: 1}", "given.zzzzzzzzz is unknown; write one of configMap,"},
+		"nothing alike":         {"description: a\ngiven: {zzzzzzzzz: 1}", "given.zzzzzzzzz is unknown; write one of clock, commands,"},
 		"two steps in one":      {"description: a\nsteps: [{tick: a, retry: true}]", "steps[0] must have one key only"},
 		"no duration":           {"description: a\nsteps: [{advance: soon}]", "steps[0].advance: the text does not fit; So much time passes, as 90s"},
 		"an empty step":         {"description: a\nsteps: [{}]", "steps[0] is empty"},
 		"a wrong type":          {"description: a\nexpect: {log: a}", "expect.log: expected array"},
-		"an object that is not": {"description: a\nexpect: {objects: [{kind: a}]}", "expect.objects[0]: missing properties: 'metadata'"},
+		"an object that is not": {"description: a\ngiven: {objects: [{kind: a}]}", "given.objects[0]: missing properties: 'metadata'"},
 		"a golden file outside": {"description: a\nexpect: {rendered: ../a.golden.yaml}", "expect.rendered"},
 		"a key twice":           {"description: a\ndescription: b", "description"},
+		"line and column":       {"description: a\nexpect:\n  hooks:\n  - {hook: a, tims: 1}", "4:15: expect.hooks[0].tims is unknown; did you mean times?"},
+		"second document":       {"description: a\n---\ndescription: b\nstep: []", "4:1: step is unknown; did you mean steps?"},
+		"one of several":        {"tests:\n- description: a\n- description: b\n  expct: {}", "4:3: tests[1].expct is unknown; did you mean expect?"},
+		"steps next to tests":   {"tests: [{description: a}]\nsteps: []", "2:1: steps stands next to tests; move it into a test"},
+		"tests of a test":       {"tests: [{tests: []}]", "1:10: a test cannot have tests"},
+		"a test that is none":   {"tests: [a]", "1:9: the scenario must be a map"},
+		"no tests":              {"tests: []", "1:1: tests must be a list of tests"},
+		"common part is wrong":  {"given: {valus: {}}\ntests: [{description: a}]", "1:9: given.valus is unknown; did you mean values?"},
+		"a name twice":          {"tests: [{name: a, description: a}, {name: a, description: b}]", "1:36: another test has the name a"},
+		"misspelt matcher":      {"description: a\nexpect: {values: {a: {$contain: x}}}", "2:23: expect.values.a: $contain is unknown; did you mean $contains?"},
+		"matcher with others":   {"description: a\nsteps:\n- expect: {values: {a: {$regex: x, b: 1}}}", "3:25: steps[0].expect.values.a: $regex is a matcher, but other keys stand next to it"},
+		"no regular expression": {"description: a\nexpect: {values: {a: {$regex: (}}}", "expect.values.a: $regex takes a regular expression: error parsing"},
+		"no jq":                 {"description: a\nexpect: {objects: [{kind: A, $count: 1, spec: {$jq: {'.a[': 1}}}]}", "expect.objects[0].spec: $jq takes a map of jq expressions to what they yield: jq expression"},
+		"no count":              {"description: a\nexpect: {values: {a: {$count: many}}}", "$count takes a number: it is"},
+		"no list":               {"description: a\nexpect: {values: {a: {$anyOrder: 1}}}", "$anyOrder takes a list: it is 1"},
+		"a column not used":     {"description: a\ntable:\n- {size: 1}", "3:4: no ${size} in the test uses this column"},
+		"a column is missing":   {"description: a ${x}\ntable:\n- {x: 1}\n- {name: two}", "4:3: table[1] has no x, which another row has"},
+		"a row that is wrong":   {"description: a\ntable: [{cell: one}]\nexpect:\n  hooks: [{hook: a, times: '${cell}'}]", "4:21: expect.hooks[0].times: expected integer, but got string (with table[0])"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := parseBytes([]byte(c.text))
@@ -45,9 +66,46 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
+// Several documents, lists of tests and tables are tests of their own, with names of their own.
+func TestSeveralTestsInOneFile(t *testing.T) {
+	results := module(t, Options{}, map[string]string{
+		"values.yaml":             "a: {size: 1}\n",
+		"010-a/templates/cm.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {size: {{ .Values.a.size | quote }}, x: {{ .Values.a.x | quote }}}}",
+		"010-a/tests/list.yaml": `
+given: {values: {a: {x: common}}}
+tests:
+- name: default
+  description: it is 1
+  expect: {objects: [{kind: ConfigMap, metadata: {name: a}, data: {size: "1", x: common}}]}
+- description: sizes
+  table:
+  - {name: small, size: 2, text: "2"}
+  - {size: many, text: many}
+  given: {values: {a: {size: "${size}"}}}
+  expect:
+    values: {a: {size: "${size}"}}
+    objects: [{kind: ConfigMap, metadata: {name: a}, data: {size: "${text}", x: common}}]
+`,
+		"010-a/tests/stream.yaml": "description: one, and it says ${HOME}\n---\nname: second\ndescription: two\nexpect: {values: {a: {size: 7}}}\n---\n",
+	})
+	var got []string
+	for _, r := range results {
+		got = append(got, fmt.Sprint(r.Scenario.Name(), " ", r.Problems))
+	}
+	want := `010-a/list/default []
+010-a/list/2/small []
+010-a/list/2/2 []
+010-a/stream/1 []
+010-a/stream/second [expect.values: a.size must be 7, is 1]`
+	if strings.Join(got, "\n") != want {
+		t.Errorf("got\n%s", strings.Join(got, "\n"))
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("description: a\nsteps:\n- apply: [{kind: A, metadata: {name: b}}]\n- delete: {kind: A, name: b}\nexpect: {hooks: [{hook: a, fails: x}]}"))
 	f.Add([]byte("description: a\nexpect: {values: {a: 1}}"))
+	f.Add([]byte("given: {values: {a: {}}}\ntests:\n- {description: a}\n- {description: '${x}', table: [{x: 1}]}\n---\ndescription: c"))
 	f.Fuzz(func(_ *testing.T, data []byte) { _, _ = parseBytes(data) })
 }
 
@@ -76,6 +134,126 @@ func TestDifference(t *testing.T) {
 				t.Errorf("got %q, want %q", list, c.says)
 			}
 		})
+	}
+}
+
+// Each matcher can match and can fail, and says what it wants.
+func TestMatchers(t *testing.T) {
+	got := map[string]any{
+		"text": "one two", "list": []any{"a", map[string]any{"b": int64(1), "c": "x"}}, "nothing": nil, "map": map[string]any{"k": "v"}, "number": int64(3),
+	}
+	for _, c := range []struct{ want, says string }{
+		{"{text: {$contains: two}}", ""},
+		{"{text: {$contains: [two, one]}}", ""},
+		{"{text: {$contains: three}}", `text must contain "three", is "one two"`},
+		{"{list: {$contains: {b: 1}}}", ""},
+		{"{list: {$contains: [a, {b: 2}]}}", `list must contain {"b":2}, is ["a",`},
+		{"{z: {$contains: a}}", `z must contain "a", is absent; there are [list map nothing number text]`},
+		{"{text: {$not: one}}", ""},
+		{"{text: {$not: {$contains: one}}}", `text must not be {"$contains":"one"}, is "one two"`},
+		{"{z: {$not: one}}", ""},
+		{"{z: {$absent: true}, nothing: {$absent: true}, text: {$absent: false}}", ""},
+		{"{text: {$absent: true}}", `text must be absent, is "one two"`},
+		{"{z: {$absent: false}}", "z must be there, is absent"},
+		{"{list: {$count: 2}, text: {$count: 7}, map: {$count: 1}, z: {$count: 0}}", ""},
+		{"{list: {$count: 3}}", "list must count 3, counts 2"},
+		{"{number: {$count: 1}}", "number cannot be counted: it is 3"},
+		{"{list: {$anyOrder: [{c: x}, a]}}", ""},
+		{"{list: {$anyOrder: [{$not: q}, a]}}", ""},
+		{"{list: {$anyOrder: [a, a]}}", `list must have the element "a", in any order`},
+		{"{list: {$anyOrder: [a]}}", `list must be ["a"], is`},
+		{"{list: {$jq: {'.[1].b + 1': 2, 'map(type)': [string, object]}}}", ""},
+		{"{list: {$jq: {'.[1].c': z}}}", `list | .[1].c must be "z", is "x"`},
+		{"{text: {$jq: {'.a': y}}}", "text | .a: "},
+		{"{text: {$regex: ^one, $not: {$contains: three}}}", ""},
+		{"{text: {$regex: ^one, $not: {$contains: two}}}", "text must not be"},
+		{"{map: {$other: 1}}", `map["$other"] must be 1, is absent`},
+	} {
+		want, err := values.ParseYAML([]byte(c.want))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list := strings.Join(difference("", want, got), "\n")
+		if (c.says == "") != (list == "") || !strings.Contains(list, c.says) {
+			t.Errorf("%s: got %q, want %q", c.want, list, c.says)
+		}
+	}
+}
+
+// Objects are found by what they hold, and counted; logs and patches can be matched, too.
+func TestMatchersOfObjectsPatchesAndLogs(t *testing.T) {
+	for _, r := range module(t, Options{}, map[string]string{
+		"010-a/hooks/writer.sh": writer,
+		"010-a/tests/a.yaml": `
+tests:
+- description: matches
+  expect:
+    objects:
+    - {kind: ConfigMap, metadata: {name: {$regex: ^ma}}, $count: 1}
+    - {kind: Secret, $count: 0}
+    - {kind: ConfigMap, data: {by: hook}}
+    hooks: [{hook: writer.sh, valuesPatch: {$contains: {path: /a/seen}}, objectPatches: {$count: 1}}]
+    log: [{$not: password}, {$regex: it r.n}]
+- description: fails
+  expect:
+    objects: [{kind: ConfigMap, data: {by: hook}, $count: 2}]
+    hooks: [{hook: writer.sh, objectPatches: {$count: 2}}]
+    log: [{$not: it ran}]
+`,
+	}) {
+		fails := strings.HasSuffix(r.Scenario.Name(), "2")
+		got := strings.Join(r.Problems, "\n")
+		for _, want := range []string{"there must be 2 ConfigMap like it, there are 1", "objectPatches must count 2, counts 1", `the log is not as {"$not":"it ran"} wants`} {
+			if strings.Contains(got, want) != fails {
+				t.Errorf("%s\n%s", r, want)
+			}
+		}
+	}
+}
+
+// An object with a field that its kind does not have fails the test, unless the test made it itself.
+func TestStrictFields(t *testing.T) {
+	const crd = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: strings.example.org}
+spec:
+  group: example.org
+  scope: Namespaced
+  names: {kind: String, plural: strings, singular: string}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}}]
+`
+	results := module(t, Options{}, map[string]string{
+		"010-a/crds/strings.yaml": crd,
+		"010-a/templates/a.yaml":  "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, dta: {a: b}}",
+		"010-a/templates/b.yaml":  "{apiVersion: example.org/v1, kind: String, metadata: {name: b}, spec: {sise: 1}}",
+		"010-a/hooks/writer.sh":   strings.NewReplacer("CreateOrUpdate", "CreateIfNotExists", `"data": {`, `"imutable": {`).Replace(writer),
+		"010-a/tests/a.yaml": `
+tests:
+- description: all that is wrong is found, and once
+  given: {objects: [{apiVersion: v1, kind: ConfigMap, metadata: {namespace: default, name: mine}, mine: {}}]}
+  steps:
+  - expect: {}
+  - apply: {apiVersion: v1, kind: ConfigMap, metadata: {namespace: default, name: also-mine}, mine: {}}
+- description: nothing is looked for
+  given: {strictFields: false}
+`,
+	})
+	want := `expect: v1 ConfigMap default/made: imutable: there is no such field; did you mean immutable?
+expect: v1 ConfigMap addon-operator/a, of the release a: dta: there is no such field; did you mean data?
+expect: example.org/v1 String addon-operator/b, of the release a: spec.sise: there is no such field; did you mean size?`
+	if got := strings.ReplaceAll(strings.Join(results[0].Problems, "\n"), "steps[0].", ""); got != want {
+		t.Errorf("got\n%s", got)
+	}
+	if !results[1].Passed() {
+		t.Error(results[1])
+	}
+	results = module(t, Options{}, map[string]string{
+		"010-a/templates/a.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, data: {a: 1}}",
+		"010-a/tests/a.yaml":     "description: d\ngiven: {strictFields: false}",
+	})
+	if got := strings.Join(results[0].Problems, ""); !strings.Contains(got, "cannot be handled as a ConfigMap: data.a: must be a text; write it in quotes, is a number") {
+		t.Errorf("got %s", got)
 	}
 }
 
@@ -234,7 +412,7 @@ spec:
   group: example.org
   scope: Namespaced
   names: {kind: Thing, plural: things, singular: thing}
-  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {size: {type: integer}}}}}}}]
 `,
 		"010-a/Chart.yaml":           "apiVersion: v2\nname: a\nversion: 0.1.0\n",
 		"010-a/templates/thing.yaml": "apiVersion: example.org/v1\nkind: Thing\nmetadata: {name: one}\nspec: {size: 1}\n",

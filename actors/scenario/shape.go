@@ -14,49 +14,49 @@ import (
 //go:embed module-test.v1.schema.json
 var schemaText []byte
 
-// checkShape validates a document against the schema. The error has every violation,
-// with its place and what to do.
-func checkShape(document any) error {
+// checkShape validates a test, or a part of it, against the schema. The error has every violation in a line, with where it
+// is in the file, its place in the test, and what to do.
+func checkShape(w *written, tree map[string]any) error {
 	format, err := values.NewFormat("scenarios", schemaText)
 	if err != nil {
 		return err
 	}
-	misfits, err := format.Misfits(document)
+	misfits, err := format.Misfits(tree)
 	if err != nil || len(misfits) == 0 {
 		return err
 	}
 	var problems []string
 	for _, m := range misfits {
-		problems = append(problems, explain(m)...)
+		problems = append(problems, explain(w, m)...)
 	}
 	slices.Sort(problems)
-	return errors.New(strings.Join(slices.Compact(problems), "\n  "))
+	return errors.New(strings.Join(slices.Compact(problems), "\n"))
 }
 
 // explain says a violation in words, with the place as people write it: steps[0].apply.
-func explain(m values.Misfit) []string {
-	place := placeOf(m.At)
+func explain(w *written, m values.Misfit) []string {
+	place, at := placeOf(append(slices.Clone(w.path), m.At...)), w.at(m.At...)+": "
 	switch m.Keyword {
 	case "additionalProperties":
 		known, _ := m.Rule["properties"].(map[string]any)
 		names := slices.Sorted(maps.Keys(known))
 		var out []string
 		for _, quoted := range regexp.MustCompile(`'([^']*)'`).FindAllStringSubmatch(m.Message, -1) {
-			out = append(out, joined(place, quoted[1])+" is unknown; "+nearest(quoted[1], names))
+			out = append(out, w.at(append(slices.Clone(m.At), quoted[1])...)+": "+joined(place, quoted[1])+" is unknown; "+nearest(quoted[1], names))
 		}
 		return out
 	case "maxProperties":
-		return []string{place + " must have one key only: write a list element for each thing that happens"}
+		return []string{at + place + " must have one key only: write a list element for each thing that happens"}
 	case "minProperties":
-		return []string{place + " is empty: say what happens"}
+		return []string{at + place + " is empty: say what happens"}
 	case "pattern":
 		meaning, _ := m.Rule["description"].(string)
-		return []string{place + ": the text does not fit; " + meaning}
+		return []string{at + place + ": the text does not fit; " + meaning}
 	}
 	if place == "" {
 		place = "the scenario"
 	}
-	return []string{place + ": " + m.Message}
+	return []string{at + place + ": " + m.Message}
 }
 
 func joined(place, key string) string {

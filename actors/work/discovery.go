@@ -12,6 +12,7 @@ import (
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -126,13 +127,15 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 // or is deleted (M2). They stay when it is disabled (M5). Those of a module under
 // maintenance wait for its first run after it (H15).
 func (j ReloadJob) ensureCRDs(run *supervisor.Run, d Discovery) error {
-	return j.installCRDs(run, d, d.Global, func(name string) bool { return slices.Contains(d.Enabled, name) && !slices.Contains(d.Before, name) })
+	_, err := j.installCRDs(run, d, d.Global, func(name string) bool { return slices.Contains(d.Enabled, name) && !slices.Contains(d.Before, name) })
+	return err
 }
 
-// installCRDs installs those of some modules, unless they are under maintenance.
-func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Section, of func(name string) bool) error {
+// installCRDs installs those of some modules, unless they are under maintenance, and returns the names of what it has
+// written, with their files.
+func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Section, of func(name string) bool) (written map[string]string, err error) {
 	if j.CRDs == nil {
-		return nil
+		return nil, nil
 	}
 	var modules []helm.Module
 	for _, m := range d.Tree.Modules {
@@ -141,21 +144,20 @@ func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Sectio
 		}
 		chart := plan.HelmModule(m, nil)
 		if charts.HasSubcharts(m.Dir) { // which of them are enabled is a matter of values
-			var err error
 			if chart, err = chartOf(run, m, global); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		modules = append(modules, chart)
 	}
 	if len(modules) == 0 {
-		return nil
+		return nil, nil
 	}
-	run.Step("CRDs of %d modules", len(modules))
-	if err := j.CRDs.EnsureCRDs(run.Context(), modules); err != nil {
-		return &CRDError{err}
+	run.Step("CRDs of %s", view.Count(len(modules), "module"))
+	if written, err = j.CRDs.EnsureCRDs(run.Context(), modules); err != nil {
+		return written, &CRDError{err}
 	}
-	return nil
+	return written, nil
 }
 
 // chartOf is a module as Helm gets it, with its values now.
@@ -203,7 +205,7 @@ func sameModules(a, b *addons.Tree) bool {
 func (j ReloadJob) RunModules(run *supervisor.Run, names []string) (err error) {
 	run, s := j.span(run, "modules side by side", about{})
 	defer func() { s.End(err) }()
-	run.Step("%d modules, %d side by side", len(names), j.Width)
+	run.Step("%s, %d side by side", view.Count(len(names), "module"), j.Width)
 	var group errgroup.Group
 	group.SetLimit(j.Width)
 	for _, name := range names {

@@ -319,7 +319,7 @@ func (j Job) runAndApply(run *supervisor.Run, prepared hooks.Run, binding hooks.
 		return err
 	}
 	if err := j.checkObjects(run, e.objects); err != nil {
-		return fmt.Errorf("hook %s: its result is refused: object patches: %w", hook.Name, err)
+		return j.objectsFailed(run, fmt.Errorf("hook %s: its result is refused: object patches: %w", hook.Name, err))
 	}
 	if err := j.Metrics.Reports.Check(result.Metrics); err != nil {
 		return fmt.Errorf("hook %s: its result is refused: %w", hook.Name, err)

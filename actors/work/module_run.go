@@ -8,6 +8,7 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 
+	"addon-operator/actors/decide"
 	"addon-operator/actors/plan"
 	"addon-operator/addons"
 	"addon-operator/helm"
@@ -179,7 +180,8 @@ func (j ModuleJob) ownCRDs(run *supervisor.Run) error {
 	merged, _ := j.Known.Values()
 	m := plan.HelmModule(j.Module, merged)
 	if j.Known.CRDsDue {
-		return j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
+		_, err := j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
+		return err
 	}
 	return j.CRDs.EnsureSubcharts(run.Context(), m)
 }
@@ -194,7 +196,7 @@ func (j ModuleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 	m.HookWaits = j.hookWaits(run)
 	outcome, err := j.Releases.Apply(j.WriteContext, m)
 	if err != nil {
-		return outcome, errors.Join(fmt.Errorf("helm: %w%s", err, j.runProviders(run, err)), j.restoreCRDs(run, err))
+		return outcome, j.helmFailed(run, err)
 	}
 	if len(outcome.Healed) > 0 {
 		j.Metrics.Modules.Redeployed(j.Owner)
@@ -242,19 +244,38 @@ func (j ModuleJob) operation(run *supervisor.Run, o helm.Operation) (ended func(
 	}
 }
 
+// helmFailed does what may cure an error of Helm, and says so in it.
+func (j ModuleJob) helmFailed(run *supervisor.Run, err error) error {
+	hint, restoring := j.restoreCRDs(run, err)
+	if hint == "" {
+		hint = j.runProviders(run, err)
+	}
+	if hint != "" {
+		err = helm.Advised(err, hint)
+	}
+	return errors.Join(fmt.Errorf("helm: %w", err), restoring)
+}
+
 // restoreCRDs applies definitions again that were deleted: Helm could not place their
 // objects, and the next attempt can. A kind may be another module's, so those of all
-// enabled modules are looked at.
-func (j ModuleJob) restoreCRDs(run *supervisor.Run, err error) error {
+// enabled modules are looked at. hint says where the one was that was lacking.
+func (j ModuleJob) restoreCRDs(run *supervisor.Run, err error) (hint string, _ error) {
 	var refused *helm.Error
 	if !errors.As(err, &refused) || refused.Kind != helm.Invalid || j.CRDs == nil {
-		return nil
+		return "", nil
 	}
+	needs := needsOf(helm.NeedsOf(err))
 	d, err := supervisor.Ask[Discovery](run, ConvergePath, GetDiscovery{})
 	if err != nil {
-		return err
+		return "", err
 	}
-	return j.installCRDs(run, d, j.Known.Global, func(name string) bool { return slices.Contains(d.Before, name) })
+	written, err := j.installCRDs(run, d, j.Known.Global, func(name string) bool { return slices.Contains(d.Before, name) })
+	for name, file := range written {
+		if decide.Defines(name, needs) {
+			hint = "its definition was not in the cluster, and is applied again from " + file
+		}
+	}
+	return hint, err
 }
 
 // DeleteModule is the work of a DeleteModule task (G6). After a restart the hooks of a

@@ -1,6 +1,8 @@
 package work
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -15,7 +17,7 @@ import (
 // A module may fail because the cluster lacks what another module brings: the order of their directories is wrong,
 // or somebody has deleted it. That module runs first then, before whatever waits in the main queue: once
 // for each attempt that fails. It is known which objects the releases have; the charts of modules that
-// have not run are rendered.
+// have not run are rendered. The same holds for object patches of hooks.
 
 // GetReleased asks the healer for the objects of all releases. The answer is [Released].
 type GetReleased struct{}
@@ -23,25 +25,37 @@ type GetReleased struct{}
 // Released are the objects of the modules that have run, as [helm.News] reports them. They are not changed.
 type Released struct{ Objects map[string][]helm.Object }
 
-// runProviders makes the modules run that provide what a run has failed for, and returns what to add to its error.
-func (j ModuleJob) runProviders(run *supervisor.Run, err error) string {
+// runProviders makes the modules run that provide what a run has failed for, and returns who they are, to be added to
+// its error; empty when there are none.
+func (j Job) runProviders(run *supervisor.Run, err error) string {
 	providers := j.providers(run, err)
 	if len(providers) == 0 {
 		return ""
 	}
 	var names, needs []string
 	for _, p := range providers {
+		if p.maintained {
+			names = append(names, p.Module+" (left alone: under maintenance)")
+			continue
+		}
 		t := j.NewTask(p.Module, messages.RunModule{}, messages.By(messages.ByNeed, j.Owner+" needs "+p.Need.String(), j.Task.Cause))
 		t.Urgent = true
 		run.Tell(QueuePath+messages.MainQueue, messages.Enqueue{Queue: messages.MainQueue, Tasks: []messages.Task{t}, Head: true})
-		names, needs = append(names, p.Module), append(needs, p.Need.String())
+		names, needs = append(names, p.Module+" (runs first)"), append(needs, p.Need.String())
 	}
-	j.Log.Info("what the module needs is provided by others, which run first", "needs", needs, "providers", names)
-	return "; provided by: " + strings.Join(names, ", ") + " (runs first)"
+	if len(needs) > 0 {
+		j.Log.Info("what the module needs is provided by others, which run first", "needs", needs, "providers", names)
+	}
+	return "provided by: " + strings.Join(names, ", ")
 }
 
-func (j ModuleJob) providers(run *supervisor.Run, err error) []decide.Provider {
-	needs := needsOf(helm.NeedsOf(err))
+type provider struct {
+	decide.Provider
+	maintained bool // it must not run
+}
+
+func (j Job) providers(run *supervisor.Run, err error) (list []provider) {
+	needs := append(needsOf(helm.NeedsOf(err)), needsOfPatches(err)...)
 	if len(needs) == 0 {
 		return nil
 	}
@@ -53,11 +67,12 @@ func (j ModuleJob) providers(run *supervisor.Run, err error) []decide.Provider {
 	if err != nil {
 		return nil
 	}
-	provides := map[string][]decide.Object{}
+	provides, maintained := map[string][]decide.Object{}, map[string]bool{}
 	for _, m := range d.Tree.Modules {
-		if m.Name == j.Owner || !slices.Contains(d.Before, m.Name) || decide.Maintained(m, d.Maintenance) != "" || !charts.Exists(m.Dir) {
+		if m.Name == j.Owner || !slices.Contains(d.Before, m.Name) || !charts.Exists(m.Dir) {
 			continue
 		}
+		maintained[m.Name] = decide.Maintained(m, d.Maintenance) != ""
 		objects, ran := released.Objects[m.Name]
 		if !ran {
 			objects = j.rendered(run, m)
@@ -66,13 +81,15 @@ func (j ModuleJob) providers(run *supervisor.Run, err error) []decide.Provider {
 			provides[m.Name] = append(provides[m.Name], ObjectOf(o))
 		}
 	}
-	providers := decide.Providers(j.Owner, needs, d.Before, provides)
-	slices.Reverse(providers) // each is queued before those that are queued already
-	return providers
+	for _, p := range decide.Providers(j.Owner, needs, d.Before, provides) {
+		list = append(list, provider{p, maintained[p.Module]})
+	}
+	slices.Reverse(list) // each is queued before those that are queued already
+	return list
 }
 
 // rendered are the objects of a module that has not run; none when its chart cannot be rendered yet.
-func (j ModuleJob) rendered(run *supervisor.Run, m addons.Module) []helm.Object {
+func (j Job) rendered(run *supervisor.Run, m addons.Module) []helm.Object {
 	chart, err := chartOf(run, m, j.Known.Global)
 	if err != nil {
 		return nil
@@ -87,6 +104,27 @@ func (j ModuleJob) rendered(run *supervisor.Run, m addons.Module) []helm.Object 
 // ObjectOf is an object of a release as decisions know it.
 func ObjectOf(o helm.Object) decide.Object {
 	return decide.Object{Group: o.GVK.Group, Kind: o.GVK.Kind, Namespace: o.Namespace, Name: o.Name}
+}
+
+// objectsFailed does what may cure an error of object patches, and says so in it.
+func (j Job) objectsFailed(run *supervisor.Run, err error) error {
+	if j.Releases == nil {
+		return err
+	}
+	for _, hint := range []string{j.Releases.FailedWebhook(run.Context(), err.Error()), j.runProviders(run, err)} {
+		if hint != "" {
+			err = fmt.Errorf("%w; %s", err, hint)
+		}
+	}
+	return err
+}
+
+// needsOfPatches reads what object patches lack from their error, which has the words of package kube.
+func needsOfPatches(err error) (needs []decide.Need) {
+	for _, found := range regexp.MustCompile(`find ([^/ ]+)/[^/ ]+/([^/ ]+): the API server knows no such kind`).FindAllStringSubmatch(err.Error(), -1) {
+		needs = append(needs, decide.Need{Group: found[1], Kind: found[2]})
+	}
+	return needs
 }
 
 func needsOf(lacks helm.Needs) (needs []decide.Need) {

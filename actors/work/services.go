@@ -116,6 +116,8 @@ type Releases interface {
 	Place(namespaces map[string]string)
 	// Ours returns those of the given releases that an operator has installed.
 	Ours(ctx context.Context, releases []string) ([]string, error)
+	// FailedWebhook says who brought the webhook that the text of an error is about; empty for other errors.
+	FailedWebhook(ctx context.Context, text string) string
 	// Objects are those that the chart of a module has with its values; nothing is written.
 	Objects(ctx context.Context, m helm.Module) ([]helm.Object, error)
 }
@@ -131,8 +133,9 @@ type Objects interface {
 // CRDs installs the definitions that modules bring and waits until their kinds are served
 // (chapter m). Definitions implements it.
 type CRDs interface {
-	// EnsureCRDs takes name, directory and values of each module.
-	EnsureCRDs(ctx context.Context, modules []helm.Module) error
+	// EnsureCRDs takes name, directory and values of each module, and returns the names of what it has written, with
+	// their files.
+	EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error)
 	// EnsureSubcharts installs those of subcharts that have been enabled since.
 	EnsureSubcharts(ctx context.Context, m helm.Module) error
 }

@@ -167,6 +167,7 @@ func (j Job) finish(run *supervisor.Run, e effects) error {
 	left, err := j.patchObjects(run, e.hook, e.objects)
 	if err != nil {
 		j.Unfinished.change(j.Task.ID, func(e *effects) { e.objects = left })
+		err = j.objectsFailed(run, err)
 		if e.allowFailure || j.Task.AllowFailure {
 			return fmt.Errorf("%w (all else of its result is in force)", err)
 		}

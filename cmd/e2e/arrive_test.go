@@ -167,8 +167,13 @@ func TestWebhookWithoutService(t *testing.T) {
 -- modules/values.yaml --
 guardEnabled: true
 webEnabled: true
+patchesEnabled: true
 -- modules/020-web/templates/cm.yaml --
 {apiVersion: v1, kind: ConfigMap, metadata: {name: web, labels: {guarded: "yes"}}}
+-- modules/030-patches/hooks/h.sh --
+#!/bin/sh
+[ "$1" = --config ] && { echo '{"configVersion": "v1", "onStartup": 1}'; exit; }
+echo '{operation: CreateIfNotExists, object: {apiVersion: v1, kind: ConfigMap, metadata: {namespace: '"$ADDON_OPERATOR_NAMESPACE"', name: patched, labels: {guarded: "yes"}}}}' > "$KUBERNETES_PATCH_PATH"
 `)
 	h.write("modules/010-guard/templates/hook.yaml", `apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingWebhookConfiguration
@@ -190,8 +195,10 @@ webhooks:
 	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
 	says := "the webhook guard.example.com is in ValidatingWebhookConfiguration " + h.namespace + ", which module guard brought; wait until the Pods of its service run, or disable the module"
 	o.expect("ERROR", "module=web", says)
+	o.expect("ERROR", "module=patches", "hook 030-patches/hooks/h.sh: object patches: CreateIfNotExists", says)
 	o.ask("why web", "which module guard brought")
 	h.setConfig(map[string]string{"guardEnabled": "false"})
 	h.awaitRevisions("guard", "")
 	h.awaitRevisions("web", "1:deployed")
+	h.eventually("the object of the hook", func() error { return h.try("get", "-n", h.namespace, "configmap", "patched") })
 }

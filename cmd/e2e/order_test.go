@@ -37,7 +37,7 @@ func resource(kind, group string) string { return strings.ToLower(kind) + "s." +
 func (h *house) awaitObject(there bool, resource, name string) {
 	h.t.Helper()
 	h.eventually(fmt.Sprintf("%s %s exists: %v", resource, name, there), func() error {
-		switch err := h.try("get", "-n", h.namespace, resource, name); {
+		switch err := h.get(resource, name); {
 		case there:
 			return err
 		case err == nil:
@@ -80,10 +80,47 @@ func TestHeadIsSwitchedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Heals of other modules go past it.
-	h.eventually("the definition is back", func() error { return h.try("get", "crd", resource(kind, group)) })
-	h.eventually("later is back", func() error { return h.try("get", "-n", h.namespace, "configmap", "later") })
+	h.eventually("the definition is back", func() error { return h.get("crd", resource(kind, group)) })
+	h.eventually("later is back", func() error { return h.get("configmap", "later") })
 	h.setConfig(map[string]string{"rulesEnabled": "false"})
 	o.expect("module is deleted", "module=rules")
 	o.expect("converged")
 	h.awaitRevisions("rules", "")
+}
+
+// A module lacks a kind that a later one brings, among its templates or in crds/: the error and the Event name that module,
+// and give no advice to install what is on its way. F6, M4.
+func TestMissingKindNamesItsModule(t *testing.T) {
+	rule, probe := devclustertest.Kind("Rule"), devclustertest.Kind("Probe")
+	h := newHouse(t, "-- modules/values.yaml --\nbaseEnabled: true\nrulesEnabled: true\n")
+	group := h.namespace + ".example.com"
+	h.write("modules/360-base/templates/rule.yaml", definition(rule, group))
+	h.write("modules/360-base/crds/probe.yaml", definition(probe, group))
+	for _, kind := range []string{rule, probe} {
+		h.write("modules/010-rules/templates/"+kind+".yaml", fmt.Sprintf("apiVersion: %s/v1\nkind: %s\nmetadata: {name: rule}\nsize: {{ .Values.rules.size | default 1 }}\n", group, kind))
+		t.Cleanup(func() { _ = h.tryIn(context.Background(), "delete", "crd", resource(kind, group), "--wait=false") })
+	}
+	o := h.start()
+	line := o.expect("task failed, will retry", "module=rules")
+	if !strings.Contains(line, "provided by: base (runs first)") || strings.Contains(line, "install the CRD") {
+		t.Errorf("the module is not named, or the advice is wrong: %s", line)
+	}
+	h.awaitRevisions("base", "1:deployed")
+	h.setConfig(map[string]string{"rules": "size: 2"}) // an edit ends the pause
+	o.ready()
+	h.kubectl("delete", "crd", resource(probe, group))
+	h.setConfig(map[string]string{"rules": "size: 3"})
+	line = o.expect("task failed, will retry", "module=rules")
+	if !strings.Contains(line, "applied again from") || !strings.Contains(line, "360-base/crds/probe.yaml") || strings.Contains(line, "install the CRD") {
+		t.Errorf("the file is not named, or the advice is wrong: %s", line)
+	}
+	h.setConfig(map[string]string{"rules": "size: 4"})
+	h.awaitObject(true, resource(probe, group), "rule")
+	list, err := h.client.CoreV1().Events(h.namespace).List(h.ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if texts := strings.Join(eventTexts(list.Items), "\n"); strings.Contains(texts, "install the CRD") {
+		t.Errorf("wrong advice in an Event: %s", texts)
+	}
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"bytes"
+	"encoding/json"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -65,7 +66,7 @@ func TestModuleToolsRefuse(t *testing.T) {
 		"a module that exists":      {[]string{"init", "module", "010-a"}, exitRefused, "exists"},
 		"no scenarios":              {[]string{"test", "modules/010-a/hooks"}, exitRefused, "there are no scenarios"},
 		"a path that is not there":  {[]string{"test", "nowhere"}, exitRefused, "nowhere"},
-		"a scenario with a mistake": {[]string{"test", "wrong.yaml"}, exitRefused, "1 of 1 scenarios failed"},
+		"a scenario with a mistake": {[]string{"test", "wrong.yaml"}, exitRefused, "1 of 1 scenario failed"},
 		"no such scenario":          {[]string{"test", "--run", "zzz"}, exitUsage, "zzz"},
 		"no expression":             {[]string{"test", "--run", "("}, exitUsage, "--run"},
 		"all is well":               {[]string{"test", "modules"}, exitStopped, ""},
@@ -137,5 +138,38 @@ func TestScenariosSkipFilesThatAreNoDefinitions(t *testing.T) {
 	out, err := commanded("test", "--crd-filters=_")
 	if exitCode(err) != exitRefused || !strings.Contains(out, "doc-ru-a.yaml") {
 		t.Errorf("with another filter: %v\n%s", err, out)
+	}
+}
+
+// -o json is one document, with the problems of what fails.
+func TestTestJSON(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if _, err := commanded("init", "module", "010-a"); err != nil {
+		t.Fatal(err)
+	}
+	const two = "tests:\n- description: a\n- {name: bad, description: b, expect: {values: {a: {nodes: 7}}}}"
+	if err := os.WriteFile("modules/010-a/tests/two.yaml", []byte(two), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := commanded("test", "-o", "json", "--run", "two")
+	if exitCode(err) != exitRefused {
+		t.Errorf("it ends with %v", err)
+	}
+	var report testReport
+	if err := json.Unmarshal([]byte(out), &report); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if report.Passed != 1 || report.Failed != 1 || len(report.Tests) != 2 || report.Seconds <= 0 {
+		t.Fatalf("got %s", out)
+	}
+	bad := report.Tests[1]
+	if bad.Name != "010-a/two/bad" || bad.Passed || len(bad.Problems) != 1 || bad.Problems[0] != "expect.values: a.nodes must be 7, is 0" || len(bad.Hooks) == 0 || bad.Log == "" {
+		t.Errorf("got %+v", bad)
+	}
+	if !strings.Contains(out, `"problems": []`) {
+		t.Errorf("a test without problems must have an empty list: %s", out)
+	}
+	if _, err := commanded("test", "-o", "xml"); exitCode(err) != exitUsage {
+		t.Errorf("-o xml ends with %v", err)
 	}
 }

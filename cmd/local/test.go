@@ -1,8 +1,10 @@
 package local
 
 import (
+	"encoding/json"
 	"encoding/xml"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,11 +16,13 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/cmd/cli"
+	"addon-operator/messages/view"
 )
 
 // playing are the flags of the command test.
 type playing struct {
 	run, junit       string
+	output           string
 	verbose          bool
 	scenario.Options // update, parallel, step timeout
 }
@@ -38,6 +42,9 @@ is 1 when one fails. docs/testing-modules.md shows how to write them.`,
 	f.StringVarP(&t.run, "run", "r", "", "play only scenarios whose name, MODULE/FILE, matches this regular expression")
 	f.BoolVarP(&t.Update, "update", "u", false, "rewrite golden files in place of comparing with them")
 	f.BoolVarP(&t.verbose, "verbose", "v", false, "show the runs of hooks and the log of each scenario")
+	f.StringVarP(&t.output, "output", "o", "text", "format: text, json")
+	f.BoolVar(&t.Keep, "keep", false, "leave the work directory of a test that fails behind, with what each hook got and wrote")
+	f.BoolVar(&t.Coverage, "coverage", false, "show which hooks, bindings and templates of each module the tests exercise")
 	f.StringVar(&t.junit, "junit", "", "write the results to this file, as JUnit XML")
 	f.IntVarP(&t.Parallel, "parallel", "p", 0, "scenarios played at the same time; 0: one for each processor")
 	f.DurationVar(&t.StepTimeout, "step-timeout", time.Minute, "time until the operator must be idle after a step")
@@ -45,50 +52,115 @@ is 1 when one fails. docs/testing-modules.md shows how to write them.`,
 }
 
 func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error {
-	pattern, err := regexp.Compile(t.run)
-	if err != nil {
-		return cli.Usagef("--run: %w", err)
-	}
-	if t.Parallel < 0 {
-		return cli.Usagef("--parallel must be 0 or more, not %d", t.Parallel)
-	}
-	if len(paths) == 0 {
-		paths = []string{"."}
-	}
-	scenarios, err := scenario.Find(paths...)
+	scenarios, err := t.find(paths)
 	if err != nil {
 		return err
-	}
-	scenarios = slices.DeleteFunc(scenarios, func(s *scenario.Scenario) bool { return !pattern.MatchString(s.Name()) })
-	if len(scenarios) == 0 {
-		return cli.Usagef("--run: no scenario is called like %s", t.run)
 	}
 	t.JQLibrary, t.CRDSkip = c.JQDirs(), c.CRDPrefixes()
 	began := time.Now()
 	out := cmd.OutOrStdout()
 	results := scenario.Play(cmd.Context(), scenarios, t.Options, func(r scenario.Result) {
+		if t.output == "json" {
+			return
+		}
 		fmt.Fprint(out, r)
 		if t.verbose {
 			fmt.Fprint(out, indented("hooks", r.Runs), indented("log", strings.Split(r.Log, "\n")))
 		}
 	})
-	failed := 0
-	for _, r := range results {
-		if !r.Passed() {
-			failed++
-		}
+	report := reportOf(results, time.Since(began))
+	if t.Coverage {
+		report.Coverage = scenario.CoverageOf(results)
 	}
 	if t.junit != "" {
 		if err := writeJUnit(t.junit, results); err != nil {
 			return fmt.Errorf("--junit: %w", err)
 		}
 	}
-	took := time.Since(began).Round(time.Millisecond)
-	if failed > 0 {
-		return fmt.Errorf("%d of %d scenarios failed, in %s", failed, len(results), took)
+	return t.conclude(out, report)
+}
+
+// find reads the scenarios that the flags and arguments ask for.
+func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
+	pattern, err := regexp.Compile(t.run)
+	switch {
+	case err != nil:
+		return nil, cli.Usagef("--run: %w", err)
+	case t.Parallel < 0:
+		return nil, cli.Usagef("--parallel must be 0 or more, not %d", t.Parallel)
+	case t.output != "text" && t.output != "json":
+		return nil, cli.Usagef("--output must be text or json, not %q", t.output)
+	case len(paths) == 0:
+		paths = []string{"."}
 	}
-	_, err = fmt.Fprintf(out, "%d scenarios passed, in %s\n", len(results), took)
+	scenarios, err := scenario.Find(paths...)
+	if err != nil {
+		return nil, err
+	}
+	scenarios = slices.DeleteFunc(scenarios, func(s *scenario.Scenario) bool { return !pattern.MatchString(s.Name()) })
+	if len(scenarios) == 0 {
+		return nil, cli.Usagef("--run: no scenario is called like %s", t.run)
+	}
+	return scenarios, nil
+}
+
+// conclude writes what stands below the results, or all as JSON. The error says how many failed.
+func (t *playing) conclude(out io.Writer, report testReport) (err error) {
+	took := time.Duration(report.Seconds * float64(time.Second)).Round(time.Millisecond)
+	if t.output == "json" {
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		err = encoder.Encode(report)
+	} else {
+		for _, c := range report.Coverage {
+			fmt.Fprint(out, c)
+		}
+		if report.Failed == 0 {
+			_, err = fmt.Fprintf(out, "%s passed, in %s\n", view.Count(report.Passed, "scenario"), took)
+		}
+	}
+	if report.Failed > 0 {
+		return fmt.Errorf("%d of %s failed, in %s", report.Failed, view.Count(len(report.Tests), "scenario"), took)
+	}
 	return err
+}
+
+// testReport is the answer of -o json. Its keys stay as they are; others may be added.
+type testReport struct {
+	Passed  int          `json:"passed"`
+	Failed  int          `json:"failed"`
+	Seconds float64      `json:"seconds"`
+	Tests   []testResult `json:"tests"`
+
+	Coverage []scenario.Coverage `json:"coverage,omitempty"`
+}
+
+type testResult struct {
+	Name        string   `json:"name"`
+	Description string   `json:"description"`
+	File        string   `json:"file"`
+	Passed      bool     `json:"passed"`
+	Seconds     float64  `json:"seconds"`
+	Problems    []string `json:"problems"`
+	Hooks       []string `json:"hooks"` // their runs
+	Log         string   `json:"log"`
+	Kept        string   `json:"kept,omitempty"`
+}
+
+func reportOf(results []scenario.Result, took time.Duration) testReport {
+	report := testReport{Seconds: took.Seconds(), Tests: []testResult{}}
+	for _, r := range results {
+		if r.Passed() {
+			report.Passed++
+		} else {
+			report.Failed++
+		}
+		report.Tests = append(report.Tests, testResult{
+			Name: r.Scenario.Name(), Description: r.Scenario.Description, File: r.Scenario.Path(), Passed: r.Passed(), Seconds: r.Took.Seconds(),
+			Problems: append([]string{}, r.Problems...), Hooks: append([]string{}, r.Runs...), Log: r.Log, Kept: r.Kept,
+		})
+	}
+	return report
 }
 
 func indented(title string, lines []string) string {

@@ -9,6 +9,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"addon-operator/kube/fields"
 )
 
 // store keeps the objects, and does to them what an API server and its garbage collector do.
@@ -24,6 +26,7 @@ type store struct {
 	denied  map[share]bool // what these may not read
 	gone    func(object map[string]any)
 	review  func(Request) error
+	unknown func(object map[string]any, p fields.Problem)
 }
 
 func newStore(served []*kind) *store {

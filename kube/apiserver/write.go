@@ -54,6 +54,9 @@ func (s *store) create(k *kind, u *unstructured.Unstructured, w write) (*unstruc
 		delete(u.Object, "status")
 	}
 	complete(k, u, nil)
+	if err := s.checkFields(k, u); err != nil {
+		return nil, err
+	}
 	if err := manage(k, nil, u, w); err != nil {
 		return nil, err
 	}
@@ -116,6 +119,9 @@ func (s *store) update(k *kind, namespace, name string, w write, change change) 
 		} else {
 			delete(after.Object, "status")
 		}
+	}
+	if err := s.checkFields(k, after); err != nil {
+		return nil, err
 	}
 	if err := manage(k, before, after, w); err != nil {
 		return nil, err

@@ -1,0 +1,218 @@
+package scenario
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"addon-operator/helm/charts"
+	"addon-operator/hooks"
+)
+
+// part is something of a module that a test can exercise.
+type part struct{ kind, name string }
+
+// The kinds of parts, in the order of reports.
+func partKinds() []string { return []string{"hooks", "bindings", "templates"} }
+
+// Coverage is how much of a module, or of the global hooks, tests have exercised.
+type Coverage struct {
+	Module string         `json:"module"` // name of the directory
+	Parts  []CoveredParts `json:"parts"`
+}
+
+// CoveredParts are the parts of one kind.
+type CoveredParts struct {
+	Kind    string   `json:"kind"` // hooks, bindings or templates
+	Covered int      `json:"covered"`
+	Total   int      `json:"total"`
+	Missing []string `json:"missing"`
+}
+
+// CoverageOf sums up what has been exercised in all results, which were played with Options.Coverage.
+func CoverageOf(results []Result) (all []Coverage) {
+	modules := map[string]map[part]bool{}
+	var dirs []string
+	for _, r := range results {
+		dir := r.Scenario.unit.dir
+		if modules[dir] == nil {
+			modules[dir] = map[part]bool{}
+			dirs = append(dirs, dir)
+		}
+		for p, exercised := range r.parts {
+			modules[dir][p] = modules[dir][p] || exercised
+		}
+	}
+	for _, dir := range dirs {
+		c := Coverage{Module: filepath.Base(dir)}
+		for _, kind := range partKinds() {
+			parts := CoveredParts{Kind: kind, Missing: []string{}}
+			for p, exercised := range modules[dir] {
+				switch {
+				case p.kind != kind:
+					continue
+				case exercised:
+					parts.Covered++
+				default:
+					parts.Missing = append(parts.Missing, p.name)
+				}
+				parts.Total++
+			}
+			slices.Sort(parts.Missing)
+			c.Parts = append(c.Parts, parts)
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// String is the coverage in lines.
+func (c Coverage) String() string {
+	text := "coverage of " + c.Module + ":"
+	missing := ""
+	for i, parts := range c.Parts {
+		if i > 0 {
+			text += ","
+		}
+		text += fmt.Sprintf(" %d of %d %s", parts.Covered, parts.Total, parts.Kind)
+		for _, name := range parts.Missing {
+			missing += "      not exercised: " + strings.TrimSuffix(parts.Kind, "s") + " " + name + "\n"
+		}
+	}
+	return text + "\n" + missing
+}
+
+// noteHooks notes the hooks of the module of the test, and their bindings.
+func (p *play) noteHooks(found []hooks.Hook) {
+	for _, hook := range found {
+		name, ok := p.ownHook(hook.Name)
+		if !ok || hook.Config == nil {
+			continue
+		}
+		p.notePart(part{"hooks", name}, false)
+		for kind := range hook.Config.Orders {
+			p.notePart(part{"bindings", name + " " + string(kind)}, false)
+		}
+		for _, s := range hook.Config.Schedules {
+			p.notePart(part{"bindings", name + " " + cmp.Or(s.Group, s.Name)}, false)
+		}
+		for _, k := range hook.Config.Kubernetes {
+			p.notePart(part{"bindings", name + " " + cmp.Or(k.Group, k.Name)}, false)
+		}
+	}
+}
+
+// ownHook is the path of a hook in the directory of the test's module, or of the global hooks.
+func (p *play) ownHook(name string) (string, bool) {
+	own, ok := strings.CutPrefix(name, filepath.Base(p.scenario.unit.dir)+"/")
+	return own, ok || p.scenario.unit.module == ""
+}
+
+func (p *play) notePart(of part, exercised bool) {
+	p.parts.Change(func(parts map[part]bool) map[part]bool {
+		return with(parts, of, parts[of] || exercised)
+	})
+}
+
+// noteCoverage notes what hooks ran, and which templates made objects.
+func (p *play) noteCoverage(runs []hookRun) error {
+	for _, r := range runs {
+		name, ok := p.ownHook(r.hook)
+		if !ok || r.hook == givenHook {
+			continue
+		}
+		p.notePart(part{"hooks", name}, true)
+		for _, c := range r.contexts {
+			p.notePart(part{"bindings", name + " " + bindingOf(c)}, true)
+		}
+	}
+	return errors.Join(p.noteTemplates(), p.noteRendered())
+}
+
+// noteTemplates notes the templates of the module. What begins with _ and NOTES.txt make no objects.
+func (p *play) noteTemplates() error {
+	if p.scenario.unit.module == "" {
+		return nil
+	}
+	root := cmp.Or(charts.Root(p.scenario.unit.dir), p.scenario.unit.dir)
+	err := filepath.WalkDir(filepath.Join(root, "templates"), func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() || strings.HasPrefix(entry.Name(), "_") || entry.Name() == "NOTES.txt" {
+			return err
+		}
+		name, err := filepath.Rel(root, path)
+		p.notePart(part{"templates", name}, false)
+		return err
+	})
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// noteRendered notes the templates of which the records of the release have objects.
+func (p *play) noteRendered() error {
+	for _, object := range p.Cluster.Server.Objects() {
+		meta, _ := object["metadata"].(map[string]any)
+		name, _ := meta["name"].(string)
+		data, _ := object["data"].(map[string]any)
+		record, ok := data["release"].(string)
+		if !ok || !strings.HasPrefix(name, "sh.helm.release.v1."+nameOf(p.scenario.unit.module)+".v") {
+			continue
+		}
+		sources, err := sourcesOf(record)
+		if err != nil {
+			return fmt.Errorf("read the release for its coverage: %w", err)
+		}
+		for _, source := range sources {
+			if _, file, inChart := strings.Cut(source, "/"); inChart && strings.HasPrefix(file, "templates/") {
+				p.notePart(part{"templates", file}, true)
+			}
+		}
+	}
+	return nil
+}
+
+// sourcesOf are the templates that a record of Helm names, as CHART/templates/FILE.
+func sourcesOf(record string) (sources []string, err error) {
+	data := []byte(record)
+	for range 2 { // by Helm, and by the API
+		if data, err = base64.StdEncoding.DecodeString(string(data)); err != nil {
+			return nil, err
+		}
+	}
+	reader, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, err
+	}
+	const most = 64 << 20
+	if data, err = io.ReadAll(io.LimitReader(reader, most)); err != nil {
+		return nil, err
+	}
+	var release struct {
+		Manifest string `json:"manifest"`
+		Hooks    []struct {
+			Path string `json:"path"`
+		} `json:"hooks"`
+	}
+	if err := json.Unmarshal(data, &release); err != nil {
+		return nil, err
+	}
+	for _, found := range regexp.MustCompile(`(?m)^# Source: (.+)$`).FindAllStringSubmatch(release.Manifest, -1) {
+		sources = append(sources, found[1])
+	}
+	for _, hook := range release.Hooks {
+		sources = append(sources, hook.Path)
+	}
+	return sources, nil
+}

@@ -1,0 +1,318 @@
+package scenario
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"addon-operator/values"
+)
+
+// mostTests is how many tests a file may have, rows of tables counted.
+const mostTests = 1000
+
+// parse reads the tests of a file. A file that is wrong in its form is one scenario that fails with all that is
+// wrong, so that the others are played and a report has it as a failure.
+func parse(path string) []*Scenario {
+	data, err := os.ReadFile(path)
+	var list []*Scenario
+	if err == nil {
+		list, err = parseBytes(data)
+	}
+	if err != nil {
+		text := path + ":" + strings.ReplaceAll(err.Error(), "\n", "\n"+path+":")
+		list = []*Scenario{{Description: "the file is no scenario", broken: errors.New(text)}}
+	}
+	for _, s := range list {
+		s.path = path
+	}
+	return list
+}
+
+// parseBytes reads all documents of a file. Errors begin with the line and the column, one in each line.
+func parseBytes(data []byte) (list []*Scenario, err error) {
+	documents, err := values.ParseYAMLDocuments(data)
+	if err != nil {
+		return nil, err
+	}
+	if len(documents) == 0 {
+		return nil, errors.New("1:1: the scenario is empty: write a description, and what is expected")
+	}
+	var found []*written
+	for _, d := range documents {
+		tests, err := testsOf(d)
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, tests...)
+	}
+	seen := map[string]bool{}
+	for i, w := range found {
+		name := ""
+		if len(found) > 1 {
+			own, _ := w.tree["name"].(string)
+			name = "/" + cmp.Or(own, strconv.Itoa(i+1))
+		}
+		rows, err := w.rows()
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range rows {
+			s := row.scenario
+			s.name = name + row.name
+			if list = append(list, s); len(list) > mostTests {
+				return nil, fmt.Errorf("%s: a file may have %d tests; write another file", w.at(), mostTests)
+			}
+			if seen[s.name] {
+				return nil, fmt.Errorf("%s: another test has the name %s; give it a name of its own", w.at(), strings.TrimPrefix(s.name, "/"))
+			}
+			seen[s.name] = true
+		}
+	}
+	return list, nil
+}
+
+// written is a test as it is written.
+type written struct {
+	document values.YAMLDocument
+	path     []string // to the test in the document
+	tree     map[string]any
+}
+
+// at is the line and the column of something in the test.
+func (w *written) at(path ...string) string {
+	line, column := w.document.Position(append(slices.Clone(w.path), path...))
+	return fmt.Sprintf("%d:%d", line, column)
+}
+
+// testsOf are the tests of a document: itself, or those that it lists, each with what the document says is given.
+func testsOf(d values.YAMLDocument) (tests []*written, err error) {
+	whole := &written{document: d}
+	root, ok := d.Tree.(map[string]any)
+	if _, several := root["tests"]; !ok || !several {
+		whole.tree = root
+		return []*written{whole}, checkKind(whole, d.Tree)
+	}
+	for _, key := range []string{"name", "steps", "expect", "table"} {
+		if _, wrong := root[key]; wrong {
+			return nil, fmt.Errorf("%s: %s stands next to tests; move it into a test", whole.at(key), key)
+		}
+	}
+	head := maps.Clone(root)
+	list, _ := head["tests"].([]any)
+	head["tests"] = []any{map[string]any{"description": "the tests are checked below"}}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: tests must be a list of tests", whole.at("tests"))
+	}
+	if err := checkShape(whole, head); err != nil {
+		return nil, err
+	}
+	for i, entry := range list {
+		w := &written{document: d, path: []string{"tests", strconv.Itoa(i)}}
+		if err := checkKind(w, entry); err != nil {
+			return nil, err
+		}
+		w.tree = maps.Clone(entry.(map[string]any)) //nolint:forcetypeassert // checkKind
+		if _, nested := w.tree["tests"]; nested {
+			return nil, fmt.Errorf("%s: a test cannot have tests", w.at("tests"))
+		}
+		if common := root["given"]; common != nil {
+			w.tree["given"] = overlaid(common, w.tree["given"])
+		}
+		tests = append(tests, w)
+	}
+	return tests, nil
+}
+
+func checkKind(w *written, tree any) error {
+	if _, ok := tree.(map[string]any); !ok {
+		return fmt.Errorf("%s: the scenario must be a map with a description, and what is expected", w.at())
+	}
+	return nil
+}
+
+// overlaid adds what a test says is given to what its file says: maps are merged, lists are appended.
+func overlaid(common, own any) any {
+	if own == nil {
+		return common
+	}
+	switch c := common.(type) {
+	case []any:
+		if o, ok := own.([]any); ok {
+			return slices.Concat(c, o)
+		}
+	case map[string]any:
+		o, ok := own.(map[string]any)
+		if !ok {
+			return own
+		}
+		merged := maps.Clone(c)
+		for key, value := range o {
+			merged[key] = overlaid(c[key], value)
+		}
+		return merged
+	}
+	return own
+}
+
+// row is a test that can be played, and the end of its name.
+type row struct {
+	name     string
+	scenario *Scenario
+}
+
+// rows are the plays of a test: one for each row of its table, or one.
+func (w *written) rows() (rows []row, err error) {
+	table, ok := w.tree["table"]
+	if !ok {
+		s, err := w.scenario(w.tree)
+		return []row{{"", s}}, err
+	}
+	test := maps.Clone(w.tree)
+	delete(test, "table")
+	// The rest of the test may hold columns where the schema wants other types.
+	if err := checkShape(w, map[string]any{"description": "d", "table": table}); err != nil {
+		return nil, err
+	}
+	columns := map[string]any{}
+	list, _ := table.([]any)
+	if len(list) > mostTests {
+		return nil, fmt.Errorf("%s: a table may have %d rows; write another file", w.at("table"), mostTests)
+	}
+	for _, entry := range list {
+		columns = values.Merge(columns, entry).(map[string]any) //nolint:forcetypeassert // both are maps
+	}
+	for i, entry := range list {
+		cells, _ := entry.(map[string]any)
+		at := func(key string) string { return w.at("table", strconv.Itoa(i), key) }
+		for _, column := range slices.Sorted(maps.Keys(columns)) {
+			if _, has := cells[column]; !has && column != "name" {
+				return nil, fmt.Errorf("%s: table[%d] has no %s, which another row has", at(""), i, column)
+			}
+		}
+		used := map[string]bool{"name": true}
+		tree, _ := filled(test, cells, used).(map[string]any)
+		for _, column := range slices.Sorted(maps.Keys(cells)) {
+			if !used[column] {
+				return nil, fmt.Errorf("%s: no ${%s} in the test uses this column", at(column), column)
+			}
+		}
+		s, err := w.scenario(tree)
+		if err != nil {
+			return nil, fmt.Errorf("%w (with table[%d])", err, i)
+		}
+		name, _ := cells["name"].(string)
+		rows = append(rows, row{"/" + cmp.Or(name, strconv.Itoa(i+1)), s})
+	}
+	return rows, nil
+}
+
+// filled puts the cells of a row in the place of ${COLUMN}. A text that is nothing else gets the type of the cell.
+func filled(node any, cells map[string]any, used map[string]bool) any {
+	switch n := node.(type) {
+	case map[string]any:
+		out := make(map[string]any, len(n))
+		for key, value := range n {
+			out[fmt.Sprint(filledText(key, cells, used))] = filled(value, cells, used)
+		}
+		return out
+	case []any:
+		out := make([]any, len(n))
+		for i := range n {
+			out[i] = filled(n[i], cells, used)
+		}
+		return out
+	case string:
+		return filledText(n, cells, used)
+	}
+	return node
+}
+
+func filledText(text string, cells map[string]any, used map[string]bool) any {
+	if !strings.Contains(text, "${") {
+		return text
+	}
+	if cell, ok := cells[strings.TrimSuffix(strings.TrimPrefix(text, "${"), "}")]; ok && strings.Count(text, "${") == 1 && text[0] == '$' && text[len(text)-1] == '}' {
+		used[text[2:len(text)-1]] = true
+		return cell
+	}
+	return regexp.MustCompile(`\$\{[^{}]*\}`).ReplaceAllStringFunc(text, func(place string) string {
+		column := place[2 : len(place)-1]
+		cell, ok := cells[column]
+		if !ok {
+			return place
+		}
+		used[column] = true
+		if text, isText := cell.(string); isText {
+			return text
+		}
+		return short(cell)
+	})
+}
+
+// scenario is what a test says, after it has been checked.
+func (w *written) scenario(tree map[string]any) (*Scenario, error) {
+	if err := checkShape(w, tree); err != nil {
+		return nil, err
+	}
+	if err := checkExpected(w, tree); err != nil {
+		return nil, err
+	}
+	text, err := values.JSON(tree)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", w.at(), err)
+	}
+	s := &Scenario{}
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("%s: %w", w.at(), err)
+	}
+	return s, nil
+}
+
+// checkExpected refuses matchers that cannot match, in what is expected.
+func checkExpected(w *written, tree map[string]any) error {
+	var problems []string
+	report := func(path []string, text string) {
+		problems = append(problems, w.at(path...)+": "+placeOf(append(slices.Clone(w.path), path[:len(path)-1]...))+": "+text)
+	}
+	expected := func(path []string, e any) {
+		e = withoutCounts(e)
+		checkMatchers(path, e, report)
+	}
+	expected([]string{"expect"}, tree["expect"])
+	steps, _ := tree["steps"].([]any)
+	for i, entry := range steps {
+		step, _ := entry.(map[string]any)
+		expected([]string{"steps", strconv.Itoa(i), "expect"}, step["expect"])
+	}
+	if len(problems) > 0 {
+		return errors.New(strings.Join(problems, "\n"))
+	}
+	return nil
+}
+
+// withoutCounts leaves out how many objects are expected, which stands next to what they are.
+func withoutCounts(e any) any {
+	expected, _ := e.(map[string]any)
+	list, ok := expected["objects"].([]any)
+	if !ok {
+		return e
+	}
+	var objects []any
+	for _, entry := range list {
+		object, _ := entry.(map[string]any)
+		object = maps.Clone(object)
+		delete(object, "$count")
+		objects = append(objects, object)
+	}
+	expected = maps.Clone(expected)
+	expected["objects"] = objects
+	return expected
+}

@@ -1,0 +1,248 @@
+package scenario
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"addon-operator/values"
+)
+
+// Stand-ins take the place of what hooks call outside of the cluster: programs, by files that come first in their
+// PATH, and HTTP servers (see httpStandIn). They note each call.
+
+// mostCalls is how many calls of a stand-in are answered.
+const mostCalls = 1000
+
+// answers are one or a list.
+type answers []answer
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (a *answers) UnmarshalJSON(data []byte) error {
+	if bytes.HasPrefix(bytes.TrimSpace(data), []byte("[")) {
+		return json.Unmarshal(data, (*[]answer)(a))
+	}
+	*a = make(answers, 1)
+	return json.Unmarshal(data, &(*a)[0])
+}
+
+// answer is what a stand-in for a command says to arguments.
+type answer struct {
+	Args   *string `json:"args"` // pattern of all, with * and ?; nil: any
+	Stdout value   `json:"stdout"`
+	Stderr string  `json:"stderr"`
+	Exit   int     `json:"exit"`
+	Stdin  bool    `json:"stdin"` // read and note it
+	Times  int     `json:"times"` // 0: always
+}
+
+// call is one of a stand-in for a command.
+type call struct {
+	command string
+	args    []string
+	stdin   string
+	unfit   bool // there was no answer
+}
+
+// String is the call in a line.
+func (c call) String() string { return strings.TrimSpace(c.command + " " + strings.Join(c.args, " ")) }
+
+// standIns are those for the commands of a play, in a directory.
+type standIns struct {
+	dir      string
+	commands map[string]answers
+	read     map[string]int // calls by command
+}
+
+func (s *standIns) bin() string              { return filepath.Join(s.dir, "bin") }
+func (s *standIns) notes(name string) string { return filepath.Join(s.dir, "calls", name) }
+
+// write makes the programs.
+func (s *standIns) write() error {
+	s.read = map[string]int{}
+	for name, list := range s.commands {
+		notes := s.notes(name)
+		if err := os.MkdirAll(notes, 0o755); err != nil {
+			return err
+		}
+		script := fmt.Sprintf(standInStart, quoted(os.Getenv("PATH")), quoted(notes), mostCalls, name)
+		for i, a := range list {
+			for stream, text := range map[string]string{"stdout": textOf(a.Stdout.any), "stderr": textOf(a.Stderr)} {
+				if err := os.WriteFile(filepath.Join(notes, fmt.Sprintf("%s.%d", stream, i)), []byte(text), 0o644); err != nil {
+					return err
+				}
+			}
+			pattern, stdin := "*", ""
+			if a.Args != nil {
+				pattern = shellPattern(*a.Args)
+			}
+			if a.Stdin {
+				stdin = `head -c 1048576 >"$d/$k/stdin"; `
+			}
+			script += fmt.Sprintf("case \"$*\" in %s) if claim %d %d; then %scat \"$d/stdout.%d\"; cat \"$d/stderr.%d\" >&2; exit %d; fi;; esac\n", pattern, i, a.Times, stdin, i, i, a.Exit)
+		}
+		script += fmt.Sprintf(": >\"$d/$k/unfit\"\necho \"%s: the test has no answer for: $*\" >&2\nexit 1\n", name)
+		if err := s.program(name, script); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// program writes an executable file.
+func (s *standIns) program(name, script string) error {
+	if err := os.MkdirAll(s.bin(), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(s.bin(), name), []byte(script), 0o755)
+}
+
+// standInStart notes the call in a directory of its number. Directories are made at once or not at all, so that hooks
+// may call at the same time.
+const standInStart = `#!/bin/sh
+PATH=%s
+d=%s
+k=1
+[ ! -s "$d/last" ] || read -r k <"$d/last"
+until mkdir "$d/$k" 2>/dev/null; do
+  k=$((k + 1))
+  [ $k -le %d ] || { echo "%[4]s: that are too many calls for a test" >&2; exit 1; }
+done
+echo "$k" >"$d/last"
+for a do printf '%%s\000' "$a"; done >"$d/$k/args"
+claim() {
+  [ "$2" -gt 0 ] || return 0
+  n=1
+  until mkdir "$d/used.$1.$n" 2>/dev/null; do n=$((n + 1)); [ $n -le "$2" ] || return 1; done
+}
+`
+
+// quoted is a text as a word of a shell.
+func quoted(text string) string { return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'" }
+
+// shellPattern is a pattern in which nothing but * and ? has a meaning.
+func shellPattern(pattern string) string {
+	return quoted("") + regexp.MustCompile(`[^*?]+`).ReplaceAllStringFunc(pattern, quoted)
+}
+
+// likePattern reports whether a text is as a pattern with * and ?.
+func likePattern(pattern, text string) bool {
+	expression := regexp.QuoteMeta(pattern)
+	expression = strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(expression)
+	return regexp.MustCompile(`(?s)^` + expression + `$`).MatchString(text)
+}
+
+// textOf is what a stand-in writes: lines, or JSON of anything else.
+func textOf(value any) string {
+	text, ok := value.(string)
+	if !ok && value != nil {
+		data, err := values.JSON(value)
+		if err != nil {
+			return err.Error()
+		}
+		text = string(data)
+	}
+	if text != "" && !strings.HasSuffix(text, "\n") {
+		text += "\n"
+	}
+	return text
+}
+
+// take returns the calls since it was called last, by command.
+func (s *standIns) take() (calls []call) {
+	for _, name := range slices.Sorted(maps.Keys(s.commands)) {
+		for {
+			dir := filepath.Join(s.notes(name), strconv.Itoa(s.read[name]+1))
+			args, err := os.ReadFile(filepath.Join(dir, "args"))
+			if err != nil {
+				break
+			}
+			s.read[name]++
+			c := call{command: name, args: strings.Split(string(args), "\x00")}
+			c.args = c.args[:len(c.args)-1]
+			stdin, _ := os.ReadFile(filepath.Join(dir, "stdin")) // it is there when it was asked for
+			c.stdin = string(stdin)
+			_, err = os.Stat(filepath.Join(dir, "unfit"))
+			c.unfit = err == nil
+			calls = append(calls, c)
+		}
+	}
+	return calls
+}
+
+// wantedCall is an expected call of a command.
+type wantedCall struct {
+	Command string `json:"command"`
+	Args    value  `json:"args"` // a pattern, a list, or matchers of the text
+	Stdin   value  `json:"stdin"`
+	Times   *int   `json:"times"`
+}
+
+// String names the call for messages.
+func (w wantedCall) String() string {
+	if w.Args.any == nil {
+		return w.Command
+	}
+	return w.Command + " " + short(w.Args.any)
+}
+
+func (w wantedCall) times() *int { return w.Times }
+
+func (w wantedCall) unlike(c call) (list []string, isIt bool) {
+	if w.Command != c.command {
+		return nil, false
+	}
+	list = differenceOfText("args", w.Args.any, strings.Join(c.args, " "))
+	if wanted, ok := w.Args.any.([]any); ok {
+		args := []any{}
+		for _, a := range c.args {
+			args = append(args, a)
+		}
+		list = difference("args", wanted, args)
+	}
+	if w.Stdin.any != nil {
+		list = append(list, difference("stdin", w.Stdin.any, strings.TrimSuffix(c.stdin, "\n"))...)
+	}
+	return list, true
+}
+
+// differenceOfText compares with a pattern, or with matchers; nil wants nothing.
+func differenceOfText(place string, want any, got string) []string {
+	if pattern, ok := want.(string); ok && !likePattern(pattern, got) {
+		return []string{fmt.Sprintf("%s must be like %q, is %q", place, pattern, got)}
+	}
+	if _, ok := asMatchers(want); ok {
+		return difference(place, want, got)
+	}
+	return nil
+}
+
+// dateStandIn shows the clock of the test to scripts that call date.
+const dateStandIn = `#!/bin/sh
+PATH=%s
+for a do
+  case $a in -r | -f | -s | --reference* | --file* | --set*) exec date "$@" ;; esac
+done
+[ -n "${TEST_NOW:-}" ] || exec date "$@"
+date -d @0 >/dev/null 2>&1 || exec date -r "$SOURCE_DATE_EPOCH" "$@"
+said= n=$#
+while [ $n -gt 0 ]; do
+  n=$((n - 1)) a=$1
+  shift
+  case $a in
+  -d | --date) said=${1:-} n=$((n - 1)); shift ;;
+  --date=*) said=${a#--date=} ;;
+  -d?*) said=${a#-d} ;;
+  *) set -- "$@" "$a" ;;
+  esac
+done
+[ -n "$said" ] || exec date -d "@$SOURCE_DATE_EPOCH" "$@"
+date -d "$(date -u -d "@$SOURCE_DATE_EPOCH" '+%%Y-%%m-%%d %%H:%%M:%%S UTC') $said" "$@" 2>/dev/null || exec date -d "$said" "$@"
+`
