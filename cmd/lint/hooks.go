@@ -146,14 +146,27 @@ func (c *checks) unknownKind(apiVersion, kind string) (problem, severity string)
 		return fmt.Sprintf("the definition in this tree has no %s; it is served as %s", name, strings.Join(brought, ", ")), Error
 	case verdict.Reason == "" && c.isWord(apiVersion, kind):
 		return "", "" // a plural, a short name, or the kind in another case
-	case meant != "" && (c.kinds.Owns(apiVersion) || c.ofTree(apiVersion)):
-		if c.ofTree(apiVersion) {
-			return fmt.Sprintf("no definition in this tree has %s; did you mean %s?", name, meant), Error
-		}
-		return fmt.Sprintf("Kubernetes %s has no %s; did you mean %s?", c.Release, name, meant), Error
-	case c.kinds.Owns(apiVersion) && apiVersion != "":
-		return fmt.Sprintf("Kubernetes %s has no %s; correct the kind or the apiVersion", c.Release, name), Error
+	case meant != "" && c.ofTree(apiVersion):
+		return fmt.Sprintf("no definition in this tree has %s; did you mean %s?", name, meant), Error
+	case c.kinds.Owns(apiVersion):
+		return c.unknownHere(apiVersion, name, meant)
 	}
+	return c.unknownThere(name)
+}
+
+// unknownHere is about a kind of a group of Kubernetes itself, or of none.
+func (c *checks) unknownHere(apiVersion, name, meant string) (problem, severity string) {
+	switch {
+	case meant != "":
+		return fmt.Sprintf("Kubernetes %s has no %s; did you mean %s?", c.Release, name, meant), Error
+	case apiVersion == "":
+		return c.unknownThere(name)
+	}
+	return fmt.Sprintf("Kubernetes %s has no %s; correct the kind or the apiVersion", c.Release, name), Error
+}
+
+// unknownThere is about a kind that others may bring.
+func (c *checks) unknownThere(name string) (problem, severity string) {
 	return fmt.Sprintf("neither Kubernetes %s nor a definition in this tree has %s, so the hook sees nothing until something else brings it; put the definition into crds/ of a module, or correct the name", c.Release, name), Warning
 }
 

@@ -16,7 +16,7 @@ import (
 	"addon-operator/kube/builtin"
 )
 
-var update = flag.Bool("update", false, "rewrite the expected findings") //nolint:gochecknoglobals // a flag of the test
+var update = flag.Bool("update", false, "rewrite the expected findings")
 
 // tree writes the files of an archive to a directory. Scripts are executable. Lines of the comment say otherwise: "mode 0644 FILE",
 // "crlf FILE".

@@ -124,7 +124,7 @@ func (c *checks) fail(err error) {
 	if err == nil {
 		return
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // it takes one error apart; what it wraps comes later
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, one := range joined.Unwrap() {
 			c.fail(one)
 		}
@@ -320,13 +320,13 @@ func fromHere(file string) string {
 
 // inside reports whether a file lies below the directories, also after all links were followed: nothing is shown of others.
 func (c *checks) inside(file string) bool {
-	real, err := filepath.EvalSymlinks(file)
+	target, err := filepath.EvalSymlinks(file)
 	if err != nil {
 		return false
 	}
 	return slices.ContainsFunc(c.roots, func(root string) bool {
 		base, err := filepath.EvalSymlinks(root)
-		return err == nil && strings.HasPrefix(real, base+string(filepath.Separator))
+		return err == nil && strings.HasPrefix(target, base+string(filepath.Separator))
 	})
 }
 
@@ -350,8 +350,8 @@ func (c *checks) links() {
 			if seen++; seen > maxFiles {
 				return fs.SkipAll
 			}
-			if err != nil || entry.Type()&fs.ModeSymlink == 0 {
-				return nil
+			if entry == nil || entry.Type()&fs.ModeSymlink == 0 {
+				return nil // what cannot be read is found by who needs it
 			}
 			if target, err := filepath.EvalSymlinks(path); err == nil && !c.inside(path) {
 				c.add(Warning, path, place{}, "is a link to "+target+", outside of the modules and global hooks: what delivers them must bring it, too; copy it to here")

@@ -12,8 +12,8 @@ func Functions() []string {
 	names := slices.Collect(maps.Keys(sprig.TxtFuncMap()))
 	names = slices.DeleteFunc(names, func(name string) bool { return name == "env" || name == "expandenv" }) // Helm takes them out
 	names = append(names, "include", "tpl", "required", "lookup", "toToml", "fromToml", "toYaml", "mustToYaml", "toYamlPretty", "fromYaml", "fromYamlArray",
-		"toJson", "mustToJson", "fromJson", "fromJsonArray")
-	names = append(names, "and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "index", "slice", "len", "print", "printf", "println", "call", "html", "js", "urlquery")
+		"toJson", "mustToJson", "fromJson", "fromJsonArray",
+		"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "index", "slice", "len", "print", "printf", "println", "call", "html", "js", "urlquery")
 	slices.Sort(names)
 	return slices.Compact(names)
 }

@@ -49,7 +49,7 @@ func TestUnread(t *testing.T) {
 		"empty":               {"-- templates/a.yaml --\nx", "{}", nil},
 		"of another name":     {wrapper, "size: 2", []string{"m: the subchart sub gets the section sub, which only a values.yaml can have"}},
 		"below a subchart":    {strings.ReplaceAll(wrapper, "sub", "m"), "sise: 2\nimage: {tag: b, tga: c}\nglobal: {a: 1}\ndeep: {er: {x: 1, most: 1}}", []string{"m.deep.er.x", "m.image.tga", "m.sise"}},
-		"in values.yaml":      {wrapper + "-- values.yaml --\nsub: {sise: 1, size: 2}\nother: 1\n", "{}", []string{"sub.sise"}},
+		"in values.yaml":      {wrapper + "-- values.yaml --\nsub: {sise: 1, size: 2}\nother: 1\n", "{}", []string{"other", "sub.sise"}},
 		"an alias":            {strings.Replace(wrapper, "-- Chart.yaml --\n{apiVersion: v2, name: wrapper, version: 0.1.0}\n", aliased, 1) + "-- values.yaml --\nother: {sise: 1, size: 2}\nmy: {switch: true}\ntags: {t: true}\n", "{}", []string{"other.sise"}},
 		"in chart/":           {"-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 0.1.0}\n-- chart/values.yaml --\nsize: 1\n" + strings.ReplaceAll(strings.ReplaceAll(sub, "-- charts", "-- chart/charts"), "size", "tall") + "-- chart/templates/a.yaml --\n{{ .Values.size }}\n", "size: 2\nsise: 3\nsub: {tall: 1, tal: 2}\nglobal: {x: 1}", []string{"m.sise", "m.sub.tal"}},
 		"of the parent":       {wrapper + "-- templates/b.yaml --\n{{ .Values.sub.extra }}{{ .Subcharts.sub.Values.more }}\n-- values.yaml --\nsub: {extra: 1}\n", "{}", nil},
