@@ -139,7 +139,7 @@ func TestThawedDuringTheFirstDiscovery(t *testing.T) {
 	modulePID := spawned(t, p, modulePath+"a", newModule(p, m, section, nil))
 	b := &boot{tree: &addons.Tree{Modules: []addons.Module{m}}}
 	b.config.maintenance = map[string]string{"aMaintenance": "NoResourceReconciliation"}
-	pid := spawned(t, p, convergePath, newConverge(p, b))
+	pid := spawned(t, p, convergePath, newConverge(context.Background(), p, b))
 	p.Send(pid, messages.StartUp{})
 	p.Send(pid, messages.ConfigChanged{}) // nothing is under maintenance
 	mustAsk[work.Discovery](t, p, pid, work.GetDiscovery{})

@@ -69,6 +69,9 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 	if a.release {
 		o.changing[t.ID] = a
 	}
+	if hook := t.Hook(); hook != "" {
+		o.hookTasks[t.ID] = hook
+	}
 	o.runs.Start(ctx, supervisor.Task{
 		ID: t.ID, AllowFailure: t.AllowFailure, Begins: func() { o.handTo(a) }, Work: work,
 		Succeeded: func(ctx actor.Context, result any) {
@@ -88,6 +91,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			}
 			o.program.noticeEnd(t, o.failing[t.ID], outcome)
 			delete(o.failing, t.ID)
+			delete(o.hookTasks, t.ID)
 			o.dropEffects(t)
 			if !o.parked[t.ID] {
 				ended(ctx, t, a.queue)

@@ -114,7 +114,7 @@ func (b *boot) makeSections() error {
 	}
 	b.sections[values.GlobalKey] = global
 	for _, m := range b.tree.Modules {
-		section, err := sectionFor(m)
+		section, err := decide.SectionFor(m)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("module %s: %w", m.Name, err))
 		}
@@ -327,16 +327,4 @@ func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 	}
 	b.config = initialConfig{data: cm.Data, revision: cm.ResourceVersion, flags: doc.Flags, maintenance: doc.Maintenance, sections: templates, modules: b.tree.Modules, global: b.tree.Global, secret: b.secret}
 	return nil
-}
-
-// sectionFor makes the section of a module from what lies on disk.
-func sectionFor(m addons.Module) (*values.Section, error) {
-	section, err := values.NewSection(m.Key, m.Schemas, m.Static...)
-	if err != nil {
-		return nil, err
-	}
-	if path, read := m.Defaults(); read != nil {
-		section = section.OverChart(path, read)
-	}
-	return section, nil
 }

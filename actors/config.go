@@ -131,6 +131,8 @@ func (c *config) Receive(ctx actor.Context) {
 		return
 	case addSections:
 		c.addSections(ctx, msg)
+	case work.OfferSections:
+		ctx.Respond(work.SectionsOffered{Refused: c.offered(ctx, msg)})
 	case messages.SetDynamicFlags:
 		warnUnknownFlags(c.log, msg, c.schemas.Enabling.Dynamic, c.schemas.Sections)
 		c.schemas.Enabling.Dynamic = msg.Flags
@@ -204,6 +206,28 @@ func (c *config) addSections(ctx actor.Context, msg addSections) {
 	if ctx.Sender() != nil {
 		ctx.Respond(work.ModulesSpawned{})
 	}
+}
+
+// offered checks static values and schemas that are to take the place of others together with what people wrote, and uses
+// those that fit from now on (P8). Their owners get them next.
+func (c *config) offered(ctx actor.Context, msg work.OfferSections) (refused map[string]error) {
+	refused = map[string]error{}
+	for _, key := range slices.Sorted(maps.Keys(msg.Sections)) {
+		i := slices.IndexFunc(msg.Modules, func(m addons.Module) bool { return m.Key == key })
+		if key == values.GlobalKey || i >= 0 && c.schemas.Enabling.Concerns(msg.Modules[i], c.doc.Flags) {
+			if err := decide.Fits(msg.Sections[key], c.doc); err != nil {
+				refused[key] = err
+				continue
+			}
+		}
+		c.schemas.Sections[key] = msg.Sections[key]
+	}
+	if refused[values.GlobalKey] == nil {
+		c.global = msg.Global
+	}
+	c.enablingChanged(ctx) // what was refused before may fit now
+	c.sectionsKnown()
+	return refused
 }
 
 // sectionsKnown looks for secrets in what is in force: their texts are not shown, and those in the ConfigMap are reported.

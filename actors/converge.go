@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"context"
 	"log/slog"
 	"maps"
 	"slices"
@@ -25,6 +26,7 @@ type converge struct {
 	runs    *supervisor.Runs
 	program *program
 	log     *slog.Logger
+	ctx     context.Context // ends with the program
 
 	ending   []string     // purges that are given up
 	awaiting []*actor.PID // discoveries that wait for their end
@@ -60,6 +62,7 @@ type converge struct {
 	// discoveredIn is the number of the last reload whose discovery counts.
 	discoveredIn int
 	asks         asks
+	looks        looks
 	restarts     restarts
 	began        time.Time
 	ready        bool // the first converge is over
@@ -67,9 +70,9 @@ type converge struct {
 	span         work.Span // of the start-up and the reload in progress
 }
 
-func newConverge(p *program, b *boot) *converge {
+func newConverge(ctx context.Context, p *program, b *boot) *converge {
 	return &converge{
-		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, phase: created,
+		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, ctx: ctx, phase: created,
 		tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, globalProblems: b.problems, unused: map[string][]string{},
 	}
 }
@@ -77,6 +80,7 @@ func newConverge(p *program, b *boot) *converge {
 // Receive implements actor.Actor.
 func (c *converge) Receive(ctx actor.Context) {
 	if c.runs.Receive(ctx) {
+		c.look(ctx)
 		c.askScripts(ctx)
 		c.publish()
 		return
@@ -85,6 +89,7 @@ func (c *converge) Receive(ctx actor.Context) {
 	case *actor.Started:
 		c.explainOff()
 		c.listProblems()
+		c.watchDisk(ctx.Self())
 	case *actor.Stopping:
 		c.span.End(nil)
 	case messages.StartUp:
@@ -101,8 +106,14 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.requestReload(ctx, msg.cause)
 	case messages.ExecuteTask:
 		c.execute(ctx, msg.Task)
+	case messages.DiskChanged:
+		c.diskChanged(ctx)
 	case work.GetDiscovery:
-		ctx.Respond(work.Discovery{Tree: c.tree, Config: c.config, Dynamic: c.dynamic, Maintenance: c.maintenance, List: !c.listed, Before: c.enabled, Verdicts: c.verdicts, Deployed: maps.Clone(c.deployed), Purges: c.purges.Clone()})
+		if msg.Discovers && c.looks.looking {
+			c.looks.waiting = append(c.looks.waiting, ctx.Sender())
+			return
+		}
+		ctx.Respond(c.discovery())
 		return
 	case work.EndPurges:
 		c.endPurges(ctx, msg.Modules)
@@ -140,8 +151,14 @@ func (c *converge) Receive(ctx actor.Context) {
 	default:
 		unhandled(ctx, c.log)
 	}
+	c.look(ctx)
 	c.askScripts(ctx)
 	c.publish()
+}
+
+// discovery is what one begins with.
+func (c *converge) discovery() work.Discovery {
+	return work.Discovery{Tree: c.tree, Config: c.config, Dynamic: c.dynamic, Maintenance: c.maintenance, List: !c.listed, Before: c.enabled, Verdicts: c.verdicts, Deployed: maps.Clone(c.deployed), Purges: c.purges.Clone()}
 }
 
 // startUp queues steps 1 and 2 and the first reload.
@@ -150,20 +167,23 @@ func (c *converge) startUp(ctx actor.Context) {
 	c.span = c.program.ConvergeSpan(1, cause)
 	c.log.Info("start-up begins", "globalHooks", len(c.globalHooks), "modules", len(c.tree.Modules))
 	c.tellMaintenance(ctx, c.maintenance) // who is thawed during the first discovery must know what it left out
-	var tasks []messages.Task
-	for _, hook := range hooks.ByOrder(c.globalHooks, hooks.OnStartup) {
+	c.enqueue(ctx, false, c.startUpTasks(c.globalHooks, cause))
+	c.requestReload(ctx, cause)
+}
+
+// startUpTasks are steps 1 and 2 of global hooks.
+func (c *converge) startUpTasks(begin []hooks.Hook, cause messages.Cause) (tasks []messages.Task) {
+	for _, hook := range hooks.ByOrder(begin, hooks.OnStartup) {
 		tasks = append(tasks, c.program.task(messages.GlobalHooks, work.OrderWork(hook, hooks.OnStartup), cause))
 	}
-	for _, hook := range c.globalHooks { // alphabetical, as they were found
+	for _, hook := range begin { // alphabetical, as they were found
 		for _, w := range work.Synchronizations(hook) {
 			if hook.Config.Kubernetes[w.Bindings[0]].Queue == hooks.MainQueue {
 				tasks = append(tasks, c.program.task(messages.GlobalHooks, w, cause))
 			}
 		}
 	}
-	tasks = append(tasks, c.program.task(messages.GlobalHooks, messages.AwaitSynchronization{}, cause))
-	c.enqueue(ctx, false, tasks)
-	c.requestReload(ctx, cause)
+	return append(tasks, c.program.task(messages.GlobalHooks, messages.AwaitSynchronization{}, cause))
 }
 
 // requestReload queues 'reload all modules': at the tail of main, or, while one is in
@@ -309,8 +329,8 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	defer c.explainOff()
 	d, _ := result.(work.Discovery)
 	gone := c.forgetRemoved(ctx, d.Tree)
-	c.logNewWarnings(d.Tree)
-	c.tree, c.discoveryFails = d.Tree, ""
+	c.useTree(d.Tree)
+	c.discoveryFails = ""
 	defer c.listProblems()
 	if d.List {
 		c.listed = true
@@ -324,6 +344,9 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 			c.log.Info("releases that no addon-operator has installed are left alone", "releases", d.Others)
 		}
 		c.others = d.Others
+	}
+	if d.GlobalChanged {
+		c.exchangeGlobal(ctx, d)
 	}
 	if c.phase == overtaken {
 		return

@@ -76,6 +76,8 @@ runs:
 		s.File("modules/"+name+"/Chart.yaml", "name: "+name[4:]+"\n")
 	}
 	s.File("chart.yaml", "name: e\n")
+	s.File("own.yaml", "a: {own: 1}\n")
+	s.File("more.yaml", "aEnabled: true\nbEnabled: true\nglobal: {more: 1}\n")
 	s.File("modules/010-a/hooks/h.sh", `
 #!testkit
 config: {configVersion: v1, onStartup: 1, beforeHelm: 1, afterHelm: 1, kubernetes: [{name: pods, kind: Pod, queue: side, resynchronizationPeriod: 60s}], schedule: [{name: tick, crontab: "@every 50s", queue: side}]}
@@ -104,6 +106,7 @@ runs:
 		"configmap-set b wanted: false", "advance 5s", "configmap-set b wanted: true", "advance 5s",
 		"secret-set a token: x", "configmap-set aMaintenance NoResourceReconciliation", "configmap-set a size: 2", "advance 5s",
 		"configmap-remove aMaintenance", "write modules/050-e/Chart.yaml chart.yaml", "configmap-set eEnabled true", "advance 5s",
+		"write modules/010-a/values.yaml own.yaml", "notice-disk", "advance 5s", "write modules/values.yaml more.yaml", "notice-disk", "advance 5s",
 		"rename modules/030-c modules/035-c", "configmap-set dEnabled false", "go-back pods", "advance 30s",
 		"remove modules/050-e", "configmap-set global x: 3", "confirm-purge x", "advance 10s",
 		"configmap-set aEnabled false", "advance 10s", "configmap-set aEnabled true", "advance 1m", "calm 1m")

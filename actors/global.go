@@ -54,6 +54,8 @@ func (g *globalHooks) receive(ctx actor.Context) {
 	switch msg := ctx.Message().(type) {
 	case messages.ExecuteTask:
 		g.execute(ctx, msg.Task)
+	case updateGlobal:
+		g.update(ctx, msg)
 	default:
 		unhandled(ctx, g.log)
 	}
@@ -65,22 +67,21 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	switch work := t.Work.(type) {
 	case messages.RunHook:
 		hook, err := g.owner.hook(work.Hook)
-		if err != nil {
-			g.log.Error("task refused", "task", t.String(), "err", err)
+		if err != nil || g.owner.superseded(t) { // it was exchanged since (P8)
 			refuse(ctx, t)
 			return
 		}
 		if work.Binding == hooks.AfterAll {
 			g.beginAfterAll(t.Reload)
 		}
-		a.work = func(run *supervisor.Run) (any, error) { return nil, j.RunHook(run, hook, work) }
+		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.RunHook(run, hook, work) })
 	case messages.SynchronizeHook:
 		hook, err := g.owner.hook(work.Hook)
 		if err != nil || g.owner.needless(work) {
 			refuse(ctx, t)
 			return
 		}
-		a.work = func(run *supervisor.Run) (any, error) { return nil, j.Synchronize(run, hook, work) }
+		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.Synchronize(run, hook, work) })
 	case messages.AwaitSynchronization:
 		a.work = func(run *supervisor.Run) (any, error) { return nil, j.AwaitSynchronized(run) }
 		a.succeeded = g.startedUp
@@ -96,8 +97,42 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 	g.owner.start(ctx, a)
 }
 
+// unlessExchanged ends a task whose hook was exchanged since it began (P8).
+func (g *globalHooks) unlessExchanged(j work.Job, hook hooks.Hook, do func(*supervisor.Run) error) func(*supervisor.Run) (any, error) {
+	return func(run *supervisor.Run) (any, error) {
+		if !j.Known.Has(hook) {
+			return nil, nil
+		}
+		return nil, do(run)
+	}
+}
+
+// updateGlobal gives global-hooks what has changed on disk (P8).
+type updateGlobal struct {
+	section *values.Section // static values and schemas; nil when they are the same
+	hooks   []hooks.Hook
+	asked   bool // the hooks were asked for their configuration; else they are the same
+}
+
+// update takes it over in place. The start-up of new hooks is on its way: converge queues it.
+func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
+	if msg.section != nil {
+		next, err := g.owner.section.OnFiles(msg.section)
+		if err != nil { // config has checked it, but not what hooks have set
+			g.log.Error("new static global values are refused", "err", err)
+		} else {
+			g.owner.setSection(next)
+		}
+	}
+	if msg.asked {
+		g.owner.exchange(ctx, msg.hooks, g.started)
+	}
+	g.owner.retryNow()
+}
+
 func (g *globalHooks) startedUp(ctx actor.Context, _ any) {
 	g.started = true
+	clear(g.owner.fresh)
 	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.owner.hooks})
 }
 

@@ -94,9 +94,9 @@ func (s *snapshotWaiters) missed(owner, hook string) {
 	}
 }
 
-// unwatched lets go of what waits for the snapshots of an owner, which are gone.
-func (s *snapshotWaiters) unwatched(ctx actor.Context, owner string) {
-	s.later = slices.DeleteFunc(s.later, func(l messages.SynchronizeLater) bool { return l.Owner == owner })
+// unwatched lets go of what waits for the snapshots of hooks of an owner, which are gone.
+func (s *snapshotWaiters) unwatched(ctx actor.Context, owner string, of func(hook string) bool) {
+	s.later = slices.DeleteFunc(s.later, func(l messages.SynchronizeLater) bool { return l.Owner == owner && of(l.Hook.Name) })
 	s.serve(ctx)
 }
 

@@ -57,6 +57,14 @@ type adoptModule struct {
 	section *values.Section
 }
 
+// updateModule gives a module actor what has changed in its directory (P8).
+type updateModule struct {
+	module  addons.Module
+	section *values.Section // static values and schemas; nil when they are the same
+	hooks   []hooks.Hook
+	asked   bool // the hooks were asked for their configuration; else they are the same
+}
+
 // newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
 func newModule(p *program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
 	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir}
@@ -86,6 +94,7 @@ func (m *module) receive(ctx actor.Context) bool {
 	case work.GetHooks:
 		m.getHooks(ctx)
 	case work.StartedUp:
+		m.owner.startedUp(msg.Hooks)
 		m.startSchedules(ctx, msg.Task)
 	case messages.EnableModule:
 		m.enable(ctx)
@@ -96,6 +105,8 @@ func (m *module) receive(ctx actor.Context) bool {
 	case adoptModule:
 		m.forget(ctx) // its hooks have other paths, and may be other hooks
 		m.module, m.owner.section = msg.module, msg.section
+	case updateModule:
+		m.update(ctx, msg)
 	case forgetModule:
 		m.forget(ctx)
 	case messages.GetDrift:
@@ -190,17 +201,24 @@ func (m *module) moduleJob(t messages.Task) work.ModuleJob {
 // executeHook begins a task that runs one hook.
 func (m *module) executeHook(ctx actor.Context, a assignment, name string, work func(*supervisor.Run, hooks.Hook) error) {
 	hook, err := m.owner.hook(name)
-	if err != nil || m.life.off() {
+	if err != nil || m.life.off() || m.owner.superseded(a.Task) {
 		m.miss(a.Task)
 		m.owner.unqueued(a.Task)
 		refuse(ctx, a.Task)
 		return
 	}
-	a.work = func(run *supervisor.Run) (any, error) { return nil, work(run, hook) }
+	a.work = func(run *supervisor.Run) (any, error) {
+		if !a.Known.Has(hook) { // it was exchanged since the last attempt
+			return nil, nil
+		}
+		return nil, work(run, hook)
+	}
 	a.cancelled = func(ctx actor.Context) {
 		ctx.Send(a.queue, messages.SetAside{ID: a.Task.ID}) // nothing: all of it is kept here, or due again, or dropped
 		m.miss(a.Task)
-		if !m.life.off() && !m.owner.runs.Ending() { // switched on again while the run was ending
+		now, err := m.owner.hook(name)
+		exchanged := err == nil && now.Config != hook.Config       // what it is about is shown by the Synchronization of the new one
+		if !m.life.off() && !m.owner.runs.Ending() && !exchanged { // switched on again while the run was ending
 			m.program.again(ctx, a.Task)
 		}
 	}

@@ -67,10 +67,9 @@ func (m *module) loadHooks(ctx actor.Context) {
 			return work.LoadModuleHooks(run.Context(), m.program.Hooks, mod, m.log)
 		},
 		Succeeded: func(ctx actor.Context, result any) {
-			m.owner.hooks, _ = result.([]hooks.Hook)
-			m.loaded = true
-			m.program.nameQueues(ctx, m.name, m.owner.hooks)
-			m.program.Metrics.Hooks.Loaded(m.name, m.owner.hooks)
+			if found, _ := result.([]hooks.Hook); !m.loaded { // else newer ones are there
+				m.haveHooks(ctx, found)
+			}
 		},
 		Failed: func(a supervisor.Attempt) { m.loading.err = a.Err },
 		Ended: func(ctx actor.Context, _ supervisor.Outcome) {
@@ -78,6 +77,34 @@ func (m *module) loadHooks(ctx actor.Context) {
 			m.loadEnded(ctx)
 		},
 	})
+}
+
+func (m *module) haveHooks(ctx actor.Context, found []hooks.Hook) {
+	m.owner.hooks, m.loaded = found, true
+	m.program.nameQueues(ctx, m.name, found)
+	m.program.Metrics.Hooks.Loaded(m.name, found)
+}
+
+// update takes over what has changed on disk, in place: the release, and hooks that bind as before, stay (P8).
+func (m *module) update(ctx actor.Context, msg updateModule) {
+	m.module = msg.module
+	if msg.section != nil {
+		next, err := m.owner.section.OnFiles(msg.section)
+		if err != nil { // config has checked it, but not what hooks have set
+			m.log.Error("new static values are refused", "err", err)
+		} else {
+			m.owner.setSection(next)
+		}
+	}
+	switch {
+	case !msg.asked:
+	case m.loaded:
+		m.owner.exchange(ctx, msg.hooks, m.life.started())
+	case m.owner.runs.Has(m.loading.id): // it asks the old ones, or both
+		m.haveHooks(ctx, msg.hooks)
+		m.owner.runs.Cancel(ctx, m.loading.id)
+	}
+	m.owner.retryNow()
 }
 
 // loadEnded answers those who wait. When it has brought neither hooks nor an error, it was

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -206,7 +207,10 @@ func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
 }
 
 func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
-	m.watches.stop(func(key messages.WatchKey, _ *monitor) bool { return key.Owner == msg.Owner })
-	m.loops.forget(msg.Owner)
-	m.waiters.unwatched(ctx, msg.Owner)
+	of := func(hook string) bool { return msg.Hooks == nil || slices.Contains(msg.Hooks, hook) }
+	m.watches.stop(func(key messages.WatchKey, _ *monitor) bool { return key.Owner == msg.Owner && of(key.Binding.Hook) })
+	if msg.Hooks == nil {
+		m.loops.forget(msg.Owner)
+	}
+	m.waiters.unwatched(ctx, msg.Owner, of)
 }

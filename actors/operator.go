@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/decide"
 	"addon-operator/actors/metrics"
 	"addon-operator/actors/work"
 	"addon-operator/addons"
@@ -142,8 +143,9 @@ type operator struct {
 	ctx      context.Context
 	boot     *boot
 	children map[string]bool
-	// dirs are the directories of the modules that have an actor; "" when it is gone.
-	dirs     map[string]string
+	// modules and global are what was handed out last. A module whose directory is gone is not among them; its actor lives on.
+	modules  map[string]addons.Module
+	global   addons.Global
 	queues   namedQueues
 	standby  bool // another replica acts
 	stages   supervisor.Stages
@@ -163,7 +165,7 @@ const (
 type areYouReady struct{}
 
 func newOperator(ctx context.Context, p *program, b *boot, standby bool) *operator {
-	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, dirs: map[string]string{}, queues: newNamedQueues(), standby: standby}
+	return &operator{program: p, ctx: ctx, boot: b, children: map[string]bool{}, modules: map[string]addons.Module{}, queues: newNamedQueues(), standby: standby}
 }
 
 // Receive implements actor.Actor.
@@ -187,7 +189,7 @@ func (o *operator) Receive(ctx actor.Context) {
 	case queueEmpty:
 		o.queueEmpty(ctx, msg)
 	case work.SpawnModules:
-		if err := o.spawnModules(ctx, msg.Modules); err != nil {
+		if err := o.spawnModules(ctx, msg); err != nil {
 			ctx.Respond(work.ModulesSpawned{Err: err})
 		}
 	case messages.ShutDown:
@@ -221,15 +223,16 @@ func (o *operator) started(ctx actor.Context) {
 // spawnActing starts the actors that act; warm are hooks that are loaded, by module.
 func (o *operator) spawnActing(ctx actor.Context, warm map[string][]hooks.Hook) {
 	b := o.boot
+	o.global = b.tree.Global
 	o.spawn(ctx, stageSources, "schedule", newSchedule(o.program))
 	o.spawn(ctx, stageOwners, messages.GlobalHooks, newGlobalHooks(o.program, b.tree.Global.Dir, b.sections[values.GlobalKey], b.globalHooks))
 	for _, m := range b.tree.Modules {
-		o.dirs[m.Name] = m.Dir
+		o.modules[m.Name] = m
 		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, b.sections[m.Key], warm[m.Name]))
 	}
 	o.spawnQueue(ctx, messages.MainQueue)
 	o.useQueues(ctx, useQueues{messages.GlobalHooks, queuesOf(b.globalHooks)})
-	o.spawn(ctx, stageOwners, messages.Converge, newConverge(o.program, b))
+	o.spawn(ctx, stageOwners, messages.Converge, newConverge(o.ctx, o.program, b))
 }
 
 // spawn starts a child, unless it is there.
@@ -246,46 +249,65 @@ func (o *operator) spawn(ctx actor.Context, stage int, name string, child actor.
 	o.stages.AddTo(stage, pid)
 }
 
-// spawnModules starts actors for modules that are new, and gives those that came back,
-// or whose directory was renamed, what lies in it now. The config actor learns of their
-// sections, gives them their part of the ConfigMap, and then answers who asked: it may be
-// busy with a write, and no module may run before it has its values.
-func (o *operator) spawnModules(ctx actor.Context, modules []addons.Module) error {
+// spawnModules starts actors for modules that are new, gives those that came back, or whose directory was renamed, what lies
+// in it now, and the others what has changed there (P8). The config actor learns of the sections that are new, gives them their
+// part of the ConfigMap, and then answers who asked: it may be busy with a write, and no module may run before it has its values.
+func (o *operator) spawnModules(ctx actor.Context, msg work.SpawnModules) error {
 	if o.stopping { // they would not be stopped
 		return errors.New("the operator stops")
 	}
 	sections := map[string]*values.Section{}
-	var fresh []addons.Module
-	var errs []error
-	dirs := make(map[string]string, len(o.dirs))
-	for name := range o.dirs {
-		dirs[name] = ""
-	}
-	for _, m := range modules {
-		dirs[m.Name] = m.Dir
-		if o.dirs[m.Name] == m.Dir {
+	now := make(map[string]addons.Module, len(msg.Tree.Modules))
+	for _, m := range msg.Tree.Modules {
+		old, there := o.modules[m.Name]
+		now[m.Name] = m
+		if there && old.Same(m) {
 			continue
 		}
-		section, err := sectionFor(m)
+		section, err := decide.SectionFor(m)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("module %s: %w", m.Name, err))
+			return fmt.Errorf("module %s: %w", m.Name, err)
+		}
+		switch {
+		case there && old.Dir == m.Dir:
+			if m.SameValues(old) {
+				section = nil
+			}
+			found, asked := msg.Hooks[m.Name]
+			ctx.Send(o.program.owner(m.Name), updateModule{m, section, found, asked})
 			continue
+		case o.children["module/"+m.Name]:
+			ctx.Send(o.program.owner(m.Name), adoptModule{m, section})
+		default:
+			o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, section, nil))
 		}
 		sections[m.Key] = section
-		fresh = append(fresh, m)
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := o.updateGlobal(ctx, msg); err != nil {
 		return err
 	}
-	for _, m := range fresh {
-		if o.children["module/"+m.Name] {
-			ctx.Send(o.program.owner(m.Name), adoptModule{m, sections[m.Key]})
-			continue
-		}
-		o.spawn(ctx, stageOwners, "module/"+m.Name, newModule(o.program, m, sections[m.Key], nil))
+	ctx.RequestWithCustomSender(o.program.PID(configPath), addSections{modules: msg.Tree.Modules, sections: sections}, ctx.Sender())
+	o.modules = now
+	return nil
+}
+
+// updateGlobal hands out what has changed of what belongs to all modules.
+func (o *operator) updateGlobal(ctx actor.Context, msg work.SpawnModules) error {
+	now := msg.Tree.Global
+	if now.Same(o.global) {
+		return nil
 	}
-	ctx.RequestWithCustomSender(o.program.PID(configPath), addSections{modules: modules, sections: sections}, ctx.Sender())
-	o.dirs = dirs
+	var update updateGlobal
+	if !now.SameValues(o.global) {
+		section, err := values.NewSection(values.GlobalKey, now.Schemas, now.Static...)
+		if err != nil {
+			return fmt.Errorf("global values: %w", err)
+		}
+		update.section = section
+	}
+	update.hooks, update.asked = msg.Hooks[messages.GlobalHooks]
+	ctx.Send(o.program.owner(messages.GlobalHooks), update)
+	o.global = now
 	return nil
 }
 

@@ -48,6 +48,8 @@ type owner struct {
 	hooks        []hooks.Hook
 	synchronized map[messages.BindingKey]bool
 	deferred     map[messages.BindingKey]bool // these are not waited for
+	fresh        map[string]*hooks.Config     // hooks whose start-up is due since they were exchanged, by name
+	hookTasks    map[string]string            // the hooks of tasks in progress
 	limits       work.Limits
 	unfinished   work.Unfinished
 }
@@ -62,6 +64,7 @@ func newOwner(self applier, p *program, name, workingDir string, log *slog.Logge
 	return &owner{
 		runs: supervisor.NewRuns(p.System, log), self: self, program: p, name: name, log: log, workingDir: workingDir, section: section,
 		synchronized: map[messages.BindingKey]bool{}, deferred: map[messages.BindingKey]bool{},
+		fresh: map[string]*hooks.Config{}, hookTasks: map[string]string{},
 		queued: map[string]bool{}, failing: map[string]view.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{}, changing: map[string]assignment{},
 	}
 }
@@ -108,6 +111,7 @@ func (o *owner) receive(ctx actor.Context) bool {
 // reset forgets what belongs to an enabled module only.
 func (o *owner) reset() {
 	o.hooks = nil
+	clear(o.fresh)
 	o.synchronized, o.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	o.section = o.section.WithoutPatches()
 	o.program.ran.forget(o.section.Key())
@@ -161,7 +165,7 @@ func (o *owner) job(t messages.Task) work.Job {
 func (o *owner) known() work.Known {
 	return work.Known{
 		Global: o.program.global.Load(), Own: o.section, Enabled: o.program.enabledModules(),
-		Hooks: o.hooks, Synchronized: maps.Clone(o.synchronized), Deferred: maps.Clone(o.deferred),
+		Hooks: o.hooks, Fresh: maps.Clone(o.fresh), Synchronized: maps.Clone(o.synchronized), Deferred: maps.Clone(o.deferred),
 	}
 }
 

@@ -84,7 +84,7 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 // collectFrom asks for the values of a module; one that was found just now has no actor yet.
 func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.Module, old bool) error {
 	if !old {
-		section, err := sectionFor(m)
+		section, err := decide.SectionFor(m)
 		if err != nil {
 			return fmt.Errorf("module %s: %w", m.Name, err)
 		}

@@ -13,8 +13,8 @@ import (
 
 // bindingSynchronized notes that a binding needs no further Synchronization run.
 func (o *owner) bindingSynchronized(ctx actor.Context, msg messages.BindingSynchronized) {
-	if !o.runs.Lives(msg.Task) {
-		return // the module was disabled, and starts again
+	if !o.runs.Lives(msg.Task) || o.exchanged(msg.Binding, msg.Config) {
+		return // the module was disabled and starts again, or the hook was exchanged
 	}
 	o.synchronized[msg.Binding] = true
 	delete(o.deferred, msg.Binding)
@@ -26,7 +26,7 @@ func (o *owner) bindingSynchronized(ctx actor.Context, msg messages.BindingSynch
 
 // bindingDeferred notes that a binding is not waited for.
 func (o *owner) bindingDeferred(ctx actor.Context, msg messages.BindingDeferred) {
-	if !o.runs.Lives(msg.Task) {
+	if !o.runs.Lives(msg.Task) || o.exchanged(msg.Binding, msg.Config) {
 		return
 	}
 	o.deferred[msg.Binding] = true
@@ -36,6 +36,12 @@ func (o *owner) bindingDeferred(ctx actor.Context, msg messages.BindingDeferred)
 // awaitSynchronized queues what is missing in named queues and remembers who waits.
 func (o *owner) awaitSynchronized(ctx actor.Context, msg messages.AwaitSynchronized) {
 	o.awaiting = append(o.awaiting, ctx.Sender())
+	o.queueSynchronizations(ctx, msg.Trace)
+	o.answerAwaiting(ctx)
+}
+
+// queueSynchronizations queues what is missing in named queues.
+func (o *owner) queueSynchronizations(ctx actor.Context, trace string) {
 	for _, hook := range o.hooks {
 		for _, w := range work.Synchronizations(hook) {
 			queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
@@ -45,11 +51,10 @@ func (o *owner) awaitSynchronized(ctx actor.Context, msg messages.AwaitSynchroni
 			}
 			o.queued[queuedKey(w)] = true
 			t := o.program.task(o.name, w, messages.Cause{Activation: messages.BySync})
-			t.Queue, t.Trace = queue, msg.Trace
+			t.Queue, t.Trace = queue, trace
 			o.program.enqueue(ctx, false, t)
 		}
 	}
-	o.answerAwaiting(ctx)
 }
 
 func (o *owner) answerAwaiting(ctx actor.Context) {
@@ -84,5 +89,8 @@ func queuedKey(w messages.SynchronizeHook) string { return fmt.Sprint(w.Hook, w.
 // after a flip the same one may have been queued twice.
 func (o *owner) needless(w messages.SynchronizeHook) bool {
 	hook, err := o.hook(w.Hook)
+	if err == nil && slices.ContainsFunc(w.Bindings, func(i int) bool { return i >= len(hook.Config.Kubernetes) }) {
+		return true // the hook was exchanged
+	}
 	return err == nil && !w.Again && o.allSynchronized(hook, w)
 }

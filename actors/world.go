@@ -12,6 +12,7 @@ import (
 
 	"addon-operator/actors/plan"
 	"addon-operator/actors/work"
+	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -58,6 +59,9 @@ type World struct {
 	// Isolate parks a module whose run fails: it is retried outside of the main queue, and the
 	// others go on. Without it the failing run stays at the head of main (seed 001).
 	Isolate bool
+	// Disk begins to watch the directories of modules and global hooks, and calls notify when something there may have
+	// changed. Nil: they are compared at each reload only (P8).
+	Disk func(ctx context.Context, notify func())
 	// Leadership returns who leads among several replicas; nil when this one is alone.
 	Leadership func() view.Leadership
 	// WarmUp reads ahead what a follower can; nil for nothing.
@@ -127,6 +131,8 @@ type program struct {
 	// the last discovery has enabled, by converge alone. Modules hand both over to their runs.
 	global  atomic.Pointer[values.Section]
 	enabled atomic.Pointer[[]string]
+	// tree is what is in force of the files on disk; converge alone replaces it.
+	tree atomic.Pointer[addons.Tree]
 	// mainWaits: a task of main waits for a Helm hook, and others go past it.
 	mainWaits atomic.Bool
 
@@ -154,7 +160,7 @@ const (
 	convergePath = work.ConvergePath
 	monitorsPath = work.MonitorsPath
 	healerPath   = work.HealerPath
-	configPath   = operatorPath + "/config"
+	configPath   = work.ConfigPath
 	schedulePath = operatorPath + "/schedule"
 	standbyPath  = operatorPath + "/standby"
 )

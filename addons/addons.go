@@ -37,7 +37,7 @@ type Tree struct {
 	// did not mean: a check before a roll-out fails on them, an operator goes on without.
 	Warnings, Problems []string
 	// Broken are modules that are not among the others because a file of theirs is wrong; Load
-	// returns an error for each.
+	// returns an error for each, and to Refresh each is a problem.
 	Broken []Module
 	// Empty are the roots that hold no module.
 	Empty []string
@@ -53,6 +53,9 @@ type Global struct {
 	Schemas       *values.Schemas
 	// Problems are those of Tree.Problems that are about it.
 	Problems []string
+
+	ownProblems []string // of its own files
+	files       contents
 }
 
 // Module is one module on disk.
@@ -79,6 +82,9 @@ type Module struct {
 
 	doubles, problems []string // see Problems
 	strange           []string // keys of its values.yaml that look like flags and are not its own
+	own               values.Document
+	files             contents
+	stale             string // see Stale
 }
 
 // Flag is one opinion on whether a module is enabled.
@@ -88,7 +94,12 @@ type Flag struct {
 }
 
 // Problems are those of Tree.Problems that are about the module, other directories of its name among them (A11).
-func (m Module) Problems() []string { return slices.Concat(m.doubles, m.problems) }
+func (m Module) Problems() []string {
+	if m.stale != "" {
+		return slices.Concat([]string{m.stale}, m.doubles, m.problems)
+	}
+	return slices.Concat(m.doubles, m.problems)
+}
 
 // HooksDir is where the hooks of the module are searched.
 func (m Module) HooksDir() string { return filepath.Join(m.Dir, "hooks") }
@@ -109,8 +120,8 @@ type static struct {
 // its file. The tree then holds what could be read, for checks: an operator does not start with it.
 func Load(dirs Dirs) (*Tree, error) {
 	tree := &Tree{}
-	entries, err := tree.find(dirs)
-	errs := []error{err}
+	entries, misnamed, err := tree.find(dirs)
+	errs := append(misnamed, err)
 	if err := tree.common.read(dirs.Modules); err != nil {
 		errs = append(errs, err)
 	}
@@ -118,7 +129,10 @@ func Load(dirs Dirs) (*Tree, error) {
 		errs = append(errs, err)
 	}
 	for _, m := range entries {
-		if err := tree.loadModule(&m); err != nil {
+		m.files = look(m.Dir, contents{}, partOfModule) // first: what changes meanwhile is found later
+		err := tree.readModule(&m)
+		tree.combine(&m)
+		if err != nil {
 			errs = append(errs, err)
 			tree.Broken = append(tree.Broken, m)
 			continue
@@ -129,49 +143,16 @@ func Load(dirs Dirs) (*Tree, error) {
 	return tree, errors.Join(errs...)
 }
 
-// Refresh looks for modules that came or went since (seed 001: a reload first finds all
-// modules). Modules that are still there keep what was read of them at the start;
-// static values of a running module do not change behind its back.
-func (t *Tree) Refresh(dirs Dirs) (*Tree, error) {
-	next := &Tree{Global: t.Global, common: t.common}
-	entries, err := next.find(dirs)
-	if err != nil {
-		return nil, err
-	}
-	known := make(map[string]Module, len(t.Modules))
-	for _, m := range t.Modules {
-		known[m.Dir] = m
-	}
-	var errs []error
-	for _, m := range entries {
-		if old, ok := known[m.Dir]; ok {
-			old.doubles = m.doubles
-			next.Modules = append(next.Modules, old)
-			continue
-		}
-		if err := next.loadModule(&m); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		next.Modules = append(next.Modules, m)
-	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	return next, nil
-}
-
-// find lists the modules of all roots in the order they run.
-func (t *Tree) find(dirs Dirs) ([]Module, error) {
+// find lists the modules of all roots in the order they run. misnamed are directories that cannot be modules.
+func (t *Tree) find(dirs Dirs) (all []Module, misnamed []error, _ error) {
 	if len(dirs.Modules) == 0 {
-		return nil, errors.New("no modules directory is given; set MODULES_DIR")
+		return nil, nil, errors.New("no modules directory is given; set MODULES_DIR")
 	}
-	var all []Module
 	var errs []error
 	byName := map[string]int{}
 	for _, root := range dirs.Modules {
-		found, err := t.findIn(root, dirs.UnnumberedOrder)
-		errs = append(errs, err)
+		found, wrong, err := t.findIn(root, dirs.UnnumberedOrder)
+		errs, misnamed = append(errs, err), append(misnamed, wrong...)
 		if len(found) == 0 && err == nil {
 			t.Empty = append(t.Empty, root)
 		}
@@ -187,7 +168,7 @@ func (t *Tree) find(dirs Dirs) ([]Module, error) {
 	slices.SortStableFunc(all, func(a, b Module) int {
 		return cmp.Or(cmp.Compare(a.Order, b.Order), cmp.Compare(a.Name, b.Name))
 	})
-	return all, errors.Join(errs...)
+	return all, misnamed, errors.Join(errs...)
 }
 
 func (t *Tree) warn(format string, args ...any) {
@@ -202,26 +183,24 @@ func (t *Tree) problem(of *[]string, format string, args ...any) {
 }
 
 // findIn lists the modules of one root.
-func (t *Tree) findIn(root string, unnumbered int) ([]Module, error) {
-	root, err := directory(root, "modules directory", "MODULES_DIR")
+func (t *Tree) findIn(root string, unnumbered int) (found []Module, misnamed []error, err error) {
+	root, err = directory(root, "modules directory", "MODULES_DIR")
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	entries, err := os.ReadDir(root)
 	if err != nil {
-		return nil, fmt.Errorf("read modules directory: %w", err)
+		return nil, nil, fmt.Errorf("read modules directory: %w", err)
 	}
-	var found []Module
-	var errs []error
 	for _, e := range entries {
 		m, ok, err := t.entry(root, e, unnumbered)
 		if err != nil {
-			errs = append(errs, err)
+			misnamed = append(misnamed, err)
 		} else if ok {
 			found = append(found, m)
 		}
 	}
-	return found, errors.Join(errs...)
+	return found, misnamed, nil
 }
 
 // entry reports whether a directory entry is a module (A4, A9, A10).

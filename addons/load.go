@@ -17,7 +17,7 @@ import (
 func (s *static) read(roots []string) error {
 	var errs []error
 	for _, root := range roots {
-		path := filepath.Join(root, "values.yaml")
+		path := commonPath(root)
 		doc, err := readValues(path)
 		if err != nil {
 			errs = append(errs, err)
@@ -28,6 +28,12 @@ func (s *static) read(roots []string) error {
 	}
 	return errors.Join(errs...)
 }
+
+// commonPath is the values.yaml of a root.
+func commonPath(root string) string { return filepath.Join(root, "values.yaml") }
+
+// globalSections are the layers of the section of all modules.
+func (s *static) globalSections() []values.Layer { return s.sections(values.GlobalKey) }
 
 // sections are the layers of one key, lowest first.
 func (s *static) sections(key string) []values.Layer {
@@ -102,38 +108,22 @@ func (t *Tree) loadGlobal(dir string) error {
 	if err != nil {
 		return err
 	}
-	t.Global = Global{Dir: dir, HooksDir: dir, Static: t.common.sections(values.GlobalKey)}
+	t.Global = Global{Dir: dir, HooksDir: dir, Static: t.common.globalSections()}
 	if info, err := os.Stat(filepath.Join(dir, "hooks")); err == nil && info.IsDir() {
 		t.Global.HooksDir = filepath.Join(dir, "hooks")
 	}
+	t.Global.files = look(dir, contents{}, partOfGlobal)
 	t.Global.Schemas, err = loadSchemas(dir)
-	t.adviseOn(t.Global.Schemas, &t.Global.Problems)
+	t.adviseOn(t.Global.Schemas, &t.Global.ownProblems)
+	t.Global.Problems = t.Global.ownProblems
 	return err
 }
 
-func (t *Tree) loadModule(m *Module) error {
-	path := filepath.Join(m.Dir, "values.yaml")
-	doc, err := readValues(path, m.Key)
+// readModule reads the files of a module.
+func (t *Tree) readModule(m *Module) error {
+	doc, err := readValues(filepath.Join(m.Dir, "values.yaml"), m.Key)
 	errs := []error{err}
-	m.strange = doc.Strange
-	m.Static = t.common.sections(m.Key)
-	if section, ok := doc.Sections[m.Key]; ok {
-		m.Static = append(m.Static, values.Layer{Source: path, Value: section})
-	}
-	flag := values.FlagKey(m.Key)
-	for i, common := range t.common.documents {
-		if value, ok := common.Flags[flag]; ok {
-			m.Flags = append(m.Flags, Flag{t.common.paths[i], value})
-		}
-	}
-	if value, ok := doc.Flags[flag]; ok {
-		m.Flags = append(m.Flags, Flag{path, value})
-	}
-	for _, d := range append(slices.Clone(t.common.documents), doc) {
-		if mode, ok := d.Maintenance[values.MaintenanceKey(m.Key)]; ok {
-			m.Maintenance = mode
-		}
-	}
+	m.own, m.strange = doc, doc.Strange
 	m.Schemas, err = loadSchemas(m.Dir)
 	errs = append(errs, err)
 	t.adviseOn(m.Schemas, &m.problems)
@@ -149,6 +139,29 @@ func (t *Tree) loadModule(m *Module) error {
 		m.strange = nil
 	}
 	return errors.Join(errs...)
+}
+
+// combine gives a module what the values.yaml files of the roots and its own say of it, lowest first.
+func (t *Tree) combine(m *Module) {
+	path := filepath.Join(m.Dir, "values.yaml")
+	m.Static, m.Flags, m.Maintenance = t.common.sections(m.Key), nil, ""
+	if section, ok := m.own.Sections[m.Key]; ok {
+		m.Static = append(m.Static, values.Layer{Source: path, Value: section})
+	}
+	flag := values.FlagKey(m.Key)
+	for i, common := range t.common.documents {
+		if value, ok := common.Flags[flag]; ok {
+			m.Flags = append(m.Flags, Flag{t.common.paths[i], value})
+		}
+	}
+	if value, ok := m.own.Flags[flag]; ok {
+		m.Flags = append(m.Flags, Flag{path, value})
+	}
+	for _, d := range append(slices.Clone(t.common.documents), m.own) {
+		if mode, ok := d.Maintenance[values.MaintenanceKey(m.Key)]; ok {
+			m.Maintenance = mode
+		}
+	}
 }
 
 // lookForSubcharts finds charts that nothing installs: charts/ holds the dependencies of the chart that lies next to it, and

@@ -197,7 +197,7 @@ func TestEnabledScript(t *testing.T) {
 	expectWarnings(t, tree, "030-plain/enabled is not executable")
 }
 
-// G4: a reload finds what came and what went; what stayed is as it was at the start.
+// G4, P8: a reload finds what came and what went; what is broken now is as it was when it was loaded last.
 func TestRefresh(t *testing.T) {
 	tree, root := load(t, map[string]string{
 		"modules/values.yaml":         "fresh: {common: 1}\n",
@@ -217,7 +217,7 @@ func TestRefresh(t *testing.T) {
 	}
 	expectNames(t, next, "dns", "fresh")
 	expectNames(t, tree, "dns", "web") // the old tree may still be in use
-	expectWarnings(t, next, "notes.txt")
+	expectWarnings(t, next, "notes.txt", "modules/values.yaml: must be a map", "module dns: changed on disk, but not in force, the last version that loaded stays")
 	if got := layers(t, root, module(t, next, "dns").Static); !slices.Equal(got, []string{`modules/010-dns/values.yaml {"a":1}`}) {
 		t.Errorf("a module that stayed has changed: %q", got)
 	}
@@ -229,34 +229,68 @@ func TestRefresh(t *testing.T) {
 	}
 }
 
-// A module that is broken when it comes is refused, and nothing is lost by that; so it is
-// when a root goes away.
-func TestRefreshRefuses(t *testing.T) {
-	for name, change := range map[string]func(t *testing.T, root string) (want string){
-		"a new module is broken": func(t *testing.T, root string) string {
-			write(t, root, "modules/015-fresh/values.yaml", "fresh: 5")
-			return "modules/015-fresh/values.yaml"
-		},
-		"a new name is wrong": func(t *testing.T, root string) string {
-			write(t, root, "modules/015-Fresh/", "")
-			return "015-Fresh"
-		},
-		"the root is gone": func(t *testing.T, root string) string {
-			if err := os.RemoveAll(filepath.Join(root, "modules")); err != nil {
-				t.Fatal(err)
-			}
-			return "MODULES_DIR"
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			tree, root := load(t, map[string]string{"modules/010-dns/": ""})
-			want := change(t, root)
-			next, err := tree.Refresh(dirs(root))
-			if next != nil || err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("got %v, want %q", err, want)
-			}
-			expectNames(t, tree, "dns")
-		})
+// P8: what does not load is not in force, and what is stays, also a module whose directory was renamed meanwhile.
+func TestRefreshOfWhatIsBroken(t *testing.T) {
+	tree, root := load(t, map[string]string{
+		"modules/010-dns/values.yaml": "dns: {a: 1}\ndnsEnabled: true", "modules/020-web/hooks/a.sh": "#!/bin/sh", "modules/values.yaml": "global: {g: 1}",
+	})
+	write(t, root, "modules/015-fresh/values.yaml", "fresh: 5")
+	write(t, root, "modules/015-Wrong/", "")
+	write(t, root, "modules/010-dns/openapi/values.yaml", "{")
+	if err := os.Rename(filepath.Join(root, "modules/010-dns"), filepath.Join(root, "modules/030-dns")); err != nil {
+		t.Fatal(err)
+	}
+	next, err := tree.Refresh(dirs(root))
+	if err != nil {
+		t.Fatal(err)
+	}
+	expectNames(t, next, "web", "dns")
+	dns := module(t, next, "dns")
+	if !strings.Contains(dns.Stale(), "030-dns/openapi/values.yaml") || len(dns.Static) != 1 || len(dns.Flags) != 1 || dns.Base != "030-dns" {
+		t.Errorf("what is in force of dns: %+v", dns)
+	}
+	if len(next.Broken) != 1 || next.Broken[0].Name != "fresh" {
+		t.Errorf("broken are %+v", next.Broken)
+	}
+	for _, want := range []string{"module fresh is not in force: ", "015-Wrong"} {
+		if !slices.ContainsFunc(next.Global.Problems, func(p string) bool { return strings.Contains(p, want) }) {
+			t.Errorf("no problem has %q: %q", want, next.Global.Problems)
+		}
+	}
+	write(t, root, "modules/030-dns/openapi/values.yaml", "properties: {a: {type: integer}}")
+	write(t, root, "modules/015-fresh/values.yaml", "fresh: {a: 5}")
+	write(t, root, "modules/020-web/hooks/a.sh", "#!/bin/bash")
+	last := next
+	if next, err = next.Refresh(dirs(root)); err != nil {
+		t.Fatal(err)
+	}
+	expectNames(t, next, "fresh", "web", "dns")
+	if dns := module(t, next, "dns"); dns.Stale() != "" || dns.SameValues(module(t, last, "dns")) {
+		t.Errorf("dns, which is valid again: %+v", dns)
+	}
+	web := module(t, next, "web")
+	if got := web.Differs(module(t, last, "web")); !slices.Equal(got, []string{"hooks"}) || web.Same(module(t, last, "web")) {
+		t.Errorf("of web differs %q", got)
+	}
+	last = next
+	if next, err = next.Refresh(dirs(root)); err != nil || !module(t, next, "dns").Same(module(t, last, "dns")) || len(next.Unloaded()) > 0 {
+		t.Errorf("without a change: %v %v", err, next.Unloaded())
+	}
+	write(t, root, "modules/020-web/templates/a.yaml", "a: 1")
+	write(t, root, "modules/values.yaml", "global: {g: 2}")
+	if got := next.Unloaded(); len(got) != 2 || got["web"] == "" || !strings.Contains(got[""], "modules/values.yaml") {
+		t.Errorf("changed since: %q", got)
+	}
+}
+
+// A root that cannot be read says nothing about its modules.
+func TestRefreshWithoutItsRoot(t *testing.T) {
+	tree, root := load(t, map[string]string{"modules/010-dns/": ""})
+	if err := os.RemoveAll(filepath.Join(root, "modules")); err != nil {
+		t.Fatal(err)
+	}
+	if next, err := tree.Refresh(dirs(root)); next != nil || err == nil || !strings.Contains(err.Error(), "MODULES_DIR") {
+		t.Errorf("got %v, want MODULES_DIR", err)
 	}
 }
 

@@ -2,6 +2,8 @@ package hooks
 
 import (
 	"cmp"
+	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -87,6 +89,22 @@ type Settings struct {
 	ExecutionMinInterval time.Duration
 	ExecutionBurst       int
 	Timeout              time.Duration
+}
+
+// Equal reports whether two configurations bind to the same in the same way. Warnings do not count.
+func (c *Config) Equal(other *Config) bool {
+	if c == other || c == nil || other == nil {
+		return c == other
+	}
+	return c.Version == other.Version && c.Settings == other.Settings && maps.Equal(c.Orders, other.Orders) &&
+		slices.EqualFunc(c.Schedules, other.Schedules, func(a, b Schedule) bool {
+			return a.Crontab == b.Crontab && reflect.DeepEqual(a.Binding, b.Binding)
+		}) &&
+		slices.EqualFunc(c.Kubernetes, other.Kubernetes, func(a, b KubernetesBinding) bool {
+			same := a.Filter.String() == b.Filter.String()
+			a.Filter, b.Filter = nil, nil
+			return same && reflect.DeepEqual(a, b)
+		})
 }
 
 // Binding holds what schedule and kubernetes bindings have in common.

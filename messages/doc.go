@@ -50,6 +50,7 @@
 //	Drift                module            server
 //	ModuleDeleted        module            converge
 //	RetryNow             converge          module, global-hooks, converge
+//	DiskChanged          cmd               converge
 //
 //	SynchronizationEnded run, owners       monitors
 //	GetSnapshots         run               monitors
@@ -114,6 +115,8 @@
 //	remindHeld           timer             converge
 //
 //	adoptModule          operator          module
+//	updateModule         operator          module
+//	updateGlobal         operator          global-hooks
 //	forgetModule         converge          module
 //	retireModule         converge          module
 //	scriptAgreed         converge          module
@@ -152,6 +155,8 @@
 //	SpawnModules         discovery         operator
 //	ModulesSpawned       operator, config  discovery
 //
+//	OfferSections        discovery         config
+//	SectionsOffered      config            discovery
 //	GetDiscovery         run, server       converge
 //	Discovery            converge          run, server
 //	EndAsks              discovery         converge

@@ -20,13 +20,16 @@ type BindingSynchronized struct {
 	Binding BindingKey
 	Late    bool
 	Task    string // of the run that sends it
+	// Config is that of the hook when its run began: another one may have taken its place.
+	Config *hooks.Config
 }
 
 // BindingDeferred makes an owner not wait for a binding: its kind does not exist yet,
 // or the operator may not list it. Only its own hook waits for it.
 type BindingDeferred struct {
 	Binding BindingKey
-	Task    string // of the run that sends it
+	Task    string        // of the run that sends it
+	Config  *hooks.Config // as in [BindingSynchronized]
 }
 
 // SynchronizeLater asks monitors to queue a Synchronization as soon as all bindings of
@@ -112,8 +115,12 @@ type UnlockBinding struct {
 	Seen  uint64
 }
 
-// Unwatch stops all watches of an owner.
-type Unwatch struct{ Owner string }
+// Unwatch stops the watches of an owner.
+type Unwatch struct {
+	Owner string
+	// Hooks are those whose watches stop; nil for all.
+	Hooks []string
+}
 
 // WatchKey names the watch of one kubernetes binding.
 type WatchKey struct {

@@ -22,6 +22,9 @@ type ResumeModule struct{}
 // ModuleDeleted says to converge that nothing of a module is left in the cluster.
 type ModuleDeleted struct{ Name string }
 
+// DiskChanged says to converge that files below the modules directories, or of global hooks, may have changed.
+type DiskChanged struct{}
+
 // RetryNow cuts the waiting of failed tasks short (F8).
 type RetryNow struct{}
 

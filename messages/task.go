@@ -145,6 +145,7 @@ const (
 	ByChance      = "UnstableRender"
 	ByScript      = "EnabledScript"
 	ByNeed        = "ModuleNeeded"
+	ByFiles       = "Files"
 )
 
 // LogValue logs a cause as text.

@@ -41,6 +41,14 @@ func (s Source) hanging() []view.RunningHook {
 	return s.Hanging()
 }
 
+// notInForce says of each module, or global-hooks, how its files differ from what is in force.
+func (s Source) notInForce() map[string]string {
+	if s.NotInForce == nil {
+		return nil
+	}
+	return s.NotInForce()
+}
+
 // listModules lists all modules in the order they run.
 func listModules(tree []*supervisor.Node) []moduleEntry {
 	all := []moduleEntry{}
@@ -86,8 +94,14 @@ func problemsIn(tree []*supervisor.Node) map[string][]string {
 	return problems
 }
 
-// withHanging adds the hooks that hang.
-func (s Source) withHanging(all []moduleEntry) []moduleEntry {
+// allModules lists all modules with what no actor knows: the hooks that hang, and files that were changed since (P8).
+func (s Source) allModules(tree []*supervisor.Node) []moduleEntry {
+	all, differs := listModules(tree), s.notInForce()
+	for i := range all {
+		if what := differs[all[i].Name]; what != "" {
+			all[i].Problems = append(slices.Clip(all[i].Problems), what)
+		}
+	}
 	for _, h := range s.hanging() {
 		for i := range all {
 			if all[i].Name == h.Module {
@@ -105,14 +119,18 @@ func (s Source) moduleList(*http.Request) (any, error) {
 	if enabled == nil {
 		enabled = []string{}
 	}
-	data := map[string]any{"enabledModules": enabled, "modules": s.withHanging(listModules(s.Inspector.Tree()))}
+	data := map[string]any{"enabledModules": enabled, "modules": s.allModules(s.Inspector.Tree())}
 	if held := s.Converge().HeldPurge; held != nil {
 		data["heldPurge"] = held
 	}
 	if s.Leadership != nil {
 		data["leadership"] = s.Leadership()
 	}
-	if problems := problemsIn(s.Inspector.Tree())[messages.GlobalHooks]; len(problems) > 0 {
+	problems := problemsIn(s.Inspector.Tree())[messages.GlobalHooks]
+	if what := s.notInForce()[messages.GlobalHooks]; what != "" {
+		problems = append(slices.Clip(problems), what)
+	}
+	if len(problems) > 0 {
 		data["globalProblems"] = problems
 	}
 	if config := s.configStatus(); config.Refused != "" {
@@ -148,7 +166,7 @@ func (s Source) modulePage(r *http.Request) (any, error) {
 	case page == "snapshots":
 		return s.snapshots(r, s.nameOf(name, own), "")
 	case page == "status":
-		all := s.withHanging(listModules(s.Inspector.Tree()))
+		all := s.allModules(s.Inspector.Tree())
 		i := slices.IndexFunc(all, func(m moduleEntry) bool { return m.Name == s.nameOf(name, own) })
 		if i < 0 { // it was there a moment ago
 			return nil, errors.New("the module is being restarted; ask again")

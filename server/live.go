@@ -69,7 +69,7 @@ func (s Source) liveData(who audience, actors bool) livePageData {
 	tree, converge := s.tree(who), s.Converge()
 	data := livePageData{
 		Refresh: refresh, Version: s.Version, Ready: converge.Ready, Summary: "starting", Notices: notices(tree),
-		Modules: liveModules(s.withHanging(listModules(tree))), Queues: liveQueues(tree), Now: time.Now().UTC().Format("2006-01-02 15:04:05 MST"),
+		Modules: liveModules(s.allModules(tree)), Queues: liveQueues(tree), Now: time.Now().UTC().Format("2006-01-02 15:04:05 MST"),
 	}
 	for _, h := range s.hanging() { // those of modules are shown with them
 		if h.Module != "" {

@@ -32,6 +32,9 @@ type Source struct {
 	Authorize Authorize
 	// Hanging lists the hooks that run for too long; nil when this is not observed.
 	Hanging func() []view.RunningHook
+	// NotInForce says of each module, or global-hooks, how its files on disk differ from what is in force; nil when this is not
+	// observed.
+	NotInForce func() map[string]string
 	// Plan returns what the operator would do.
 	Plan func(ctx context.Context, request view.PlanRequest) (view.Plan, error)
 	// Ask gives a question to the actor with this path below the root.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"addon-operator/messages"
+	"addon-operator/values"
 )
 
 // askTimeout is how long a page waits for an actor; an answer takes microseconds.
@@ -143,11 +144,11 @@ func (s Source) explainPage(r *http.Request) (any, error) {
 			return nil, badRequest("say what to explain: ?path=global.a.b or ?module=NAME&path=a.b")
 		}
 	}
-	values, err := s.owner(r.Context(), module)
+	known, err := s.owner(r.Context(), module)
 	if err != nil {
 		return nil, err
 	}
-	leaves, err := values.Section.Explain(path)
+	leaves, err := known.Section.Explain(path)
 	if err != nil {
 		return nil, notFound("%w", err)
 	}
@@ -156,7 +157,23 @@ func (s Source) explainPage(r *http.Request) (any, error) {
 			leaves[i] = leaves[i].Masked()
 		}
 	}
+	if note := s.filesOf(known.Section.Key()); note != "" {
+		for i := range leaves {
+			leaves[i].Note = note
+		}
+	}
 	return leaves, nil
+}
+
+// filesOf says how the files that a section comes from differ from what is in force; those of global concern all.
+func (s Source) filesOf(section string) string {
+	differs := s.notInForce()
+	for _, name := range s.modules() {
+		if key, err := values.Key(name); err == nil && key == section && differs[name] != "" {
+			return differs[name]
+		}
+	}
+	return differs[messages.GlobalHooks]
 }
 
 // firstElement takes the element off a path that names the section.

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -32,6 +33,24 @@ type diskFile struct {
 
 func newDiskFile(name string, data []byte) *diskFile {
 	return &diskFile{data, sync.OnceValues(func() (*script, error) { return parseScript(name, data) })}
+}
+
+// diskNotices are those who are notified of changes of the disk, as a watch of it does.
+type diskNotices []func()
+
+// subscribe is the Disk of actors.World.
+func (n *diskNotices) subscribe(ctx context.Context, notify func()) {
+	*n = append(*n, func() {
+		if ctx.Err() == nil {
+			notify()
+		}
+	})
+}
+
+func (n *diskNotices) changed() {
+	for _, notify := range *n {
+		notify()
+	}
 }
 
 // newDisk takes the files of an archive; reset writes them.

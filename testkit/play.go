@@ -120,6 +120,7 @@ type player struct {
 	// unordered traces are sorted within an instant.
 	unordered bool
 	restores  restores
+	notices   diskNotices
 	messages  messageCount
 	// secretForbidden: the operator may not read the Secret with values.
 	secretForbidden bool
@@ -267,8 +268,8 @@ func (p *player) World() (actors.World, error) {
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(p.disk.dir, "modules")}, Global: filepath.Join(p.disk.dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ReleaseWatch: p.releases, Notices: notices{p.Trace},
-		WentBack: p.restores.subscribe,
-		Isolate:  p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
+		WentBack: p.restores.subscribe, Disk: p.notices.subscribe,
+		Isolate: p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
 		SnapshotLimit: p.snapshotLimit, AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
 	}
 	if p.secretForbidden {

@@ -88,6 +88,7 @@ func inputSteps() map[string]step {
 		"go-back":      func(p *player, watch string) error { p.restores.seen(watch); return nil },
 		"hold-news":    func(p *player, _ string) error { p.news.hold(); return nil },
 		"deliver-news": func(p *player, _ string) error { p.news.deliver(); return nil },
+		"notice-disk":  func(p *player, _ string) error { p.notices.changed(); return nil },
 		"remove":       stepRemove,
 		"rename":       stepRename,
 		"restore":      stepRestore,

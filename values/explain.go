@@ -39,6 +39,8 @@ type Leaf struct {
 	Secret bool `json:"secret,omitempty"`
 	// Sources begin with the one in force; each overrode the next.
 	Sources []Source `json:"sources"`
+	// Note says how the files that the values come from differ from what is in force; Explain leaves it empty.
+	Note string `json:"note,omitempty"`
 }
 
 // Explain returns where the values at a path come from. A path to a map explains all leaves below it, also those that a hook has

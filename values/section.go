@@ -134,6 +134,14 @@ func (s *Section) WithConfig(config any, by Origin) (*Section, error) {
 	return changed.layered()
 }
 
+// OnFiles gives the section the static layers and schemas of another one, with everything else as it is: what people wrote
+// into ConfigMap and Secret, and the saved patches, which are replayed leniently (D22, P8).
+func (s *Section) OnFiles(files *Section) (*Section, error) {
+	changed := *s
+	changed.schemas, changed.files, changed.static, changed.chart = files.schemas, files.files, files.static, files.chart
+	return changed.layered()
+}
+
 // WithoutPatches forgets the saved patches (E11).
 func (s *Section) WithoutPatches() *Section {
 	changed := s.with(s.unpatched)

@@ -66,7 +66,7 @@ func (s Schemas) Check(config, secret map[string]string) (values.Document, error
 		if !ok {
 			continue
 		}
-		if err := checkSection(section, doc); err != nil {
+		if err := Fits(section, doc); err != nil {
 			errs = append(errs, err)
 		}
 	}
@@ -81,8 +81,8 @@ func (s Schemas) Check(config, secret map[string]string) (values.Document, error
 	return doc, errors.Join(errs...)
 }
 
-// checkSection validates a section with its parts of ConfigMap and Secret.
-func checkSection(section *values.Section, doc values.Document) error {
+// Fits validates a section with its parts of ConfigMap and Secret.
+func Fits(section *values.Section, doc values.Document) error {
 	next, err := Stored(section, doc, values.Origin{}, values.Origin{})
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (s Schemas) InvalidOff(before, after values.Document) []InvalidModule {
 		if section == nil || !Changed(before, after, m.Key) || !SwitchedOn(m, nil, after.Flags).Enabled || s.Enabling.Concerns(m, after.Flags) {
 			continue
 		}
-		if err := checkSection(section, after); err != nil {
+		if err := Fits(section, after); err != nil {
 			invalid = append(invalid, InvalidModule{m.Name, err})
 		}
 	}

@@ -67,6 +67,9 @@ func (r Reload) modules() Steps {
 		}
 	}
 	slices.Reverse(s.Delete)
+	for _, m := range r.Tree.Broken { // its directory is there, and does not load (P8)
+		known[m.Name] = true
+	}
 	for name := range r.Deployed {
 		switch {
 		case known[name] || name == r.Ignored:

@@ -18,8 +18,8 @@ import (
 )
 
 // GetDiscovery asks converge for what a discovery begins with; a retry asks again,
-// because flags may have changed since. It answers [Discovery].
-type GetDiscovery struct{}
+// because flags may have changed since. It answers [Discovery], to a discovery when nothing else reads the disk.
+type GetDiscovery struct{ Discovers bool }
 
 // Discovery is the input of a DiscoverModules task and, completed, its result.
 type Discovery struct {
@@ -40,18 +40,24 @@ type Discovery struct {
 	// Purges is what is known of those that are held back.
 	Purges decide.Purges
 
-	Enabled  []string
-	Verdicts map[string]decide.Verdict
-	Releases []string            // of modules and of operators
-	Others   []string            // releases that are left alone
-	Unused   map[string][]string // files of modules that look like hooks and are none
+	// GlobalHooks are new ones; GlobalChanged: they, or static global values, are in force since this discovery.
+	GlobalHooks   []hooks.Hook
+	GlobalChanged bool
+	Enabled       []string
+	Verdicts      map[string]decide.Verdict
+	Releases      []string            // of modules and of operators
+	Others        []string            // releases that are left alone
+	Unused        map[string][]string // files of modules that look like hooks and are none
 }
 
-// SpawnModules asks the operator for the actors of modules. ModulesSpawned, of the operator
+// SpawnModules asks the operator for the actors of modules, and to hand out what has changed in their files. ModulesSpawned, of the operator
 // or of config, answers when they have their values. The path of a module is known to all,
 // so nothing may be sent to it before that.
 type (
-	SpawnModules struct{ Modules []addons.Module }
+	SpawnModules struct {
+		Tree  *addons.Tree
+		Hooks LoadedHooks
+	}
 	// ModulesSpawned is the answer.
 	ModulesSpawned struct{ Err error }
 )
@@ -73,43 +79,43 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 	run, s := j.span(run, "discovery", about{})
 	defer func() { s.End(err) }()
 	run.Step("find modules")
-	d, err = supervisor.Ask[Discovery](run, ConvergePath, GetDiscovery{})
+	d, err = supervisor.Ask[Discovery](run, ConvergePath, GetDiscovery{Discovers: true})
 	if err != nil {
 		return d, err
 	}
-	tree, err := d.Tree.Refresh(j.Dirs)
+	r, err := j.refresh(run, d.Tree, d.Before)
 	if err != nil {
 		return d, err
 	}
-	if !sameModules(tree, d.Tree) {
+	if !sameModules(r.tree, d.Tree) {
 		d.List = true
 	}
-	d.Tree = tree
+	d.GlobalHooks, d.GlobalChanged = r.loaded[messages.GlobalHooks], !r.tree.Global.Same(d.Tree.Global)
+	d.Tree = r.tree
 	// Also without scripts: converge knows of an edit of global values before global-hooks may have
 	// it, and the modules that run next must see it.
-	global, err := supervisor.Ask[messages.Values](run, GlobalPath, messages.GetValues{})
-	if err != nil {
+	if err := d.askGlobal(run); err != nil {
 		return d, err
 	}
-	d.Global = global.Section
 	run.Step("wait until nothing purges a module that is back")
-	if _, err := supervisor.Ask[PurgesEnded](run, ConvergePath, EndPurges{tree.Modules}); err != nil {
+	if _, err := supervisor.Ask[PurgesEnded](run, ConvergePath, EndPurges{d.Tree.Modules}); err != nil {
 		return d, err
 	}
 	run.Step("wait until no enabled script runs")
 	if _, err := supervisor.Ask[AsksEnded](run, ConvergePath, EndAsks{}); err != nil {
 		return d, err
 	}
-	spawned, err := supervisor.Ask[ModulesSpawned](run, Root, SpawnModules{tree.Modules})
-	if err != nil {
+	if err := r.handOut(run); err != nil {
 		return d, err
 	}
-	if spawned.Err != nil {
-		return d, spawned.Err
+	if d.GlobalChanged {
+		if err := d.askGlobal(run); err != nil {
+			return d, err
+		}
 	}
 	if d.List {
 		run.Step("list releases")
-		if d.Releases, d.Others, err = j.Concerned(run.Context(), tree.Modules); err != nil {
+		if d.Releases, d.Others, err = j.Concerned(run.Context(), d.Tree.Modules); err != nil {
 			return d, err
 		}
 	}
@@ -121,6 +127,13 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 	}
 	d.Unused = unusedFilesOf(d)
 	return d, j.ensureCRDs(run, d)
+}
+
+// askGlobal takes the global values as they are now.
+func (d *Discovery) askGlobal(run *supervisor.Run) error {
+	global, err := supervisor.Ask[messages.Values](run, GlobalPath, messages.GetValues{})
+	d.Global = global.Section
+	return err
 }
 
 // ensureCRDs installs the CRDs of modules that became enabled, before any module runs

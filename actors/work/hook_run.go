@@ -257,7 +257,7 @@ func (j Job) synchronized(run *supervisor.Run, w messages.SynchronizeHook, e eff
 func (j Job) openBindings(run *supervisor.Run, w messages.SynchronizeHook, e effects) {
 	for i, key := range e.synchronization.Bindings {
 		run.Tell(MonitorsPath, messages.UnlockBinding{Watch: messages.WatchKey{Owner: j.Owner, Binding: key}, Seen: e.seen[i]})
-		run.Tell(OwnerPath(j.Owner), messages.BindingSynchronized{Binding: key, Late: w.Late, Task: j.Task.ID})
+		run.Tell(OwnerPath(j.Owner), messages.BindingSynchronized{Binding: key, Late: w.Late, Task: j.Task.ID, Config: e.hook.Config})
 	}
 }
 
@@ -269,7 +269,7 @@ func (j Job) deferSynchronization(run *supervisor.Run, hook hooks.Hook, w messag
 	queue := hook.Config.Kubernetes[w.Bindings[0]].Queue
 	run.Tell(MonitorsPath, messages.SynchronizeLater{Owner: j.Owner, Queue: queue, Hook: hook, Work: w})
 	for _, i := range w.Bindings {
-		run.Tell(OwnerPath(j.Owner), messages.BindingDeferred{Binding: BindingKey(hook, i), Task: j.Task.ID})
+		run.Tell(OwnerPath(j.Owner), messages.BindingDeferred{Binding: BindingKey(hook, i), Task: j.Task.ID, Config: hook.Config})
 	}
 }
 

@@ -3,6 +3,7 @@ package work
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -63,7 +64,7 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	if err := j.Known.Own.ValidateConfig(); err != nil {
 		return result, fmt.Errorf("config values: %w", err)
 	}
-	if !j.Known.Started {
+	if !j.Known.Started || len(j.Known.Fresh) > 0 {
 		if err := j.startUp(run); err != nil {
 			return result, err
 		}
@@ -95,12 +96,19 @@ func (j ModuleJob) loadHooks(run *supervisor.Run) (err error) {
 	return j.ask(run, GetHooks{})
 }
 
-// startUp is G5.1: onStartup hooks, Synchronization, then schedules tick.
+// startUp is G5.1: onStartup hooks, Synchronization, then schedules tick. Once the module has started it is that of the
+// hooks that came since (P8).
 func (j ModuleJob) startUp(run *supervisor.Run) error {
-	if err := j.runOrders(run, hooks.OnStartup); err != nil {
-		return err
+	begins, fresh := j.Known.Hooks, j.Known.Fresh
+	if j.Known.Started {
+		begins = slices.DeleteFunc(slices.Clone(begins), func(h hooks.Hook) bool { return fresh[h.Name] != h.Config })
 	}
-	for _, hook := range j.Known.Hooks {
+	for _, hook := range hooks.ByOrder(begins, hooks.OnStartup) {
+		if err := j.runOrder(run, hook, hooks.OnStartup); err != nil {
+			return err
+		}
+	}
+	for _, hook := range begins {
 		for _, w := range Synchronizations(hook) {
 			first := BindingKey(hook, w.Bindings[0])
 			if hook.Config.Kubernetes[w.Bindings[0]].Queue != hooks.MainQueue || j.Known.Synchronized[first] || j.Known.Deferred[first] {
@@ -115,16 +123,25 @@ func (j ModuleJob) startUp(run *supervisor.Run) error {
 	if err := j.ask(run, messages.AwaitSynchronized{Trace: traceOf(run)}); err != nil {
 		return err
 	}
-	run.Tell(OwnerPath(j.Owner), StartedUp{j.Task.ID})
+	run.Tell(OwnerPath(j.Owner), StartedUp{j.Task.ID, fresh})
+	j.Known.Fresh = maps.Clone(j.Known.Fresh) // some may have come meanwhile
+	maps.DeleteFunc(j.Known.Fresh, func(name string, config *hooks.Config) bool { return fresh[name] == config })
 	return nil
 }
 
-// StartedUp says to a module that its schedules may tick.
-type StartedUp struct{ Task string }
+// StartedUp says to a module that its schedules may tick. Hooks are those that were new, with their configuration.
+type StartedUp struct {
+	Task  string
+	Hooks map[string]*hooks.Config
+}
 
-// runOrders runs the hooks that have an order binding, one after the other (C9).
+// runOrders runs the hooks that have an order binding, one after the other (C9). Those whose start-up is due wait for the
+// next run.
 func (j ModuleJob) runOrders(run *supervisor.Run, binding hooks.BindingType) error {
 	for _, hook := range hooks.ByOrder(j.Known.Hooks, binding) {
+		if j.Known.Fresh[hook.Name] != nil {
+			continue
+		}
 		if err := j.runOrder(run, hook, binding); err != nil {
 			return err
 		}

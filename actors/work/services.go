@@ -84,6 +84,7 @@ const (
 	ConvergePath = Root + "/" + messages.Converge
 	MonitorsPath = Root + "/monitors"
 	HealerPath   = Root + "/healer"
+	ConfigPath   = Root + "/config"
 )
 
 // OwnerPath is the address of an owner of tasks.

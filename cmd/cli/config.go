@@ -29,6 +29,7 @@ type Config struct {
 	UnnumberedOrder                        int
 	FailurePolicy                          string
 	ParallelModules                        int
+	WatchModules                           bool
 	Namespace, ConfigMap, Secret           string
 	StartWithLastValid                     bool
 	TmpDir                                 string
@@ -100,6 +101,7 @@ func (c *Config) moduleOptions() []option {
 		text(&c.WorkingDir, "working-dir", "ADDON_OPERATOR_WORKING_DIR", "/addons", "directory that holds modules/ and global-hooks/; counts when it is given and the two above are not"),
 		number(&c.UnnumberedOrder, "unnumbered-modules-order", "UNNUMBERED_MODULES_ORDER UNNUMBERED_MODULE_ORDER ADDON_OPERATOR_UNNUMBERED_MODULES_ORDER", 1, "order of modules whose directory has no number"),
 		text(&c.FailurePolicy, "module-failure-policy", "ADDON_OPERATOR_MODULE_FAILURE_POLICY", "block", "block: a failing module holds the main queue; isolate: it is retried outside of it, the others go on"),
+		yes(&c.WatchModules, "watch-modules", "ADDON_OPERATOR_WATCH_MODULES", "watch the directories of modules and of global hooks, so that what changes there is in force at once; without it they are compared at each reload of all modules. On with a kubeconfig, outside of a cluster, unless it is set"),
 		number(&c.ParallelModules, "parallel-modules", "ADDON_OPERATOR_PARALLEL_MODULES", 1, "modules of the same order that may run side by side"),
 	}
 }
@@ -204,6 +206,9 @@ func (c *Config) Complete() error {
 	}
 	if !c.Given("ha") {
 		c.HA = c.Kubeconfig == "" || c.PodName != "" // L1
+	}
+	if !c.Given("watch-modules") {
+		c.WatchModules = c.Kubeconfig != "" // P8
 	}
 	if c.FailurePolicy != "block" && c.FailurePolicy != "isolate" {
 		errs = append(errs, fmt.Errorf("module-failure-policy must be block or isolate, not %q", c.FailurePolicy))

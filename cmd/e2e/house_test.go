@@ -80,6 +80,7 @@ func (h *house) environment() []string {
 		"KUBECONFIG=" + h.kubeconfig, "ADDON_OPERATOR_NAMESPACE=" + h.namespace,
 		"MODULES_DIR=" + h.path("modules"), "GLOBAL_HOOKS_DIR=" + h.path("global-hooks"), "ADDON_OPERATOR_TMP_DIR=" + h.path("tmp"),
 		"DEBUG_UNIX_SOCKET=" + h.socket(),
+		"ADDON_OPERATOR_WATCH_MODULES=no", // tests that change files say when they are compared
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"addon-operator/actors"
 	"addon-operator/actors/metrics"
 	"addon-operator/actors/work"
+	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
 	"addon-operator/hooks"
@@ -217,12 +218,21 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
 			return watcher.Watch(ctx, spec, notify, synced)
 		},
+		Disk:          watchDisk(c, log),
 		SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
 		AllowPurge: c.AllowPurge, PurgeShare: c.PurgeShare, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
 		Crashed:    func() { replica.crashed(os.Exit) },
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
 		Isolate: c.FailurePolicy == "isolate",
 	}, nil
+}
+
+// watchDisk is the Disk of actors.World; nil when the disk is not to be watched.
+func watchDisk(c *cli.Config, log *slog.Logger) func(context.Context, func()) {
+	if !c.WatchModules {
+		return nil
+	}
+	return func(ctx context.Context, notify func()) { addons.Watch(ctx, c.Dirs, log, notify) }
 }
 
 // absencePoll is how often objects of releases are asked for that may not be
@@ -313,7 +323,7 @@ func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, change
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Parameters: changeable,
 		Leadership: leadership, Hide: operator.Hide,
 		Plan:    operator.Plan,
-		Hanging: operator.HangingHooks,
+		Hanging: operator.HangingHooks, NotInForce: operator.NotInForce,
 	}
 	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
 	var err error

@@ -92,7 +92,11 @@ func explainTable(w io.Writer, body []byte) error {
 			path = "  overrides"
 		}
 	}
-	return table.Flush()
+	if err := table.Flush(); err != nil || len(leaves) == 0 || leaves[0].Note == "" {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "\nNote: "+leaves[0].Note)
+	return err
 }
 
 // diffTable has a line for each changed value.

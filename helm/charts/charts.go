@@ -134,6 +134,22 @@ func crdsBelow(ch *chart.Chart) (files []File) {
 type Cache struct {
 	mu    sync.Mutex
 	byDir map[string]*Chart
+	held  map[string]bool // see Hold
+}
+
+// Hold keeps the charts of some module directories as they were loaded last, and follows the disk again in all others: what
+// lies there belongs to a version of the module that is not in force (P8). A chart that was never loaded is loaded.
+func (c *Cache) Hold(dirs []string) {
+	if c == nil {
+		return
+	}
+	held := make(map[string]bool, len(dirs))
+	for _, dir := range dirs {
+		held[dir] = true
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.held = held
 }
 
 // Load returns the chart of a module, the same pointer while no file of it changes.
@@ -143,6 +159,9 @@ type Cache struct {
 // would come back through the defaults (H2). A chart in chart/ has its own defaults, and over
 // them what the values.yaml of the module says of global.
 func (c *Cache) Load(m Module) (*Chart, error) {
+	if held := c.holds(m.Dir); held != nil {
+		return held, nil
+	}
 	isInner := m.isInner()
 	stamp, err := stampOf(m, isInner)
 	if err != nil {
@@ -185,6 +204,16 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 	}
 	c.byDir[m.Dir] = fresh
 	return fresh, nil
+}
+
+// holds returns the chart that is held for a directory, or nil.
+func (c *Cache) holds(dir string) *Chart {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.held[dir] {
+		return nil
+	}
+	return c.byDir[dir]
 }
 
 // digestOf sums up the files of a chart, and what the module says of global.

@@ -1,0 +1,161 @@
+package addons
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// part is a part of the files of a module, by what follows when one of them changes.
+type part int
+
+const (
+	configPart part = iota // values, schemas, the enabled script, module.yaml: the module is loaded again
+	hooksPart              // hooks are asked for their configuration again
+	chartPart              // the module runs
+	allParts
+)
+
+type sum [sha256.Size]byte
+
+// contents sums up the files below a directory.
+type contents struct {
+	// stamp changes when a file appears, disappears, or changes its size, time or mode.
+	stamp sum
+	// settled: no file was written just before it was read. Else another write may have left the stamp as it is.
+	settled bool
+	parts   [allParts]sum
+}
+
+// The limits of a directory. What is beyond them, or cannot be read, is not compared; of a larger file only size and time are.
+const (
+	maxDepth   = 32 // stops at symbolic links that point upwards
+	maxFiles   = 20_000
+	maxHashed  = 4 << 20
+	settleTime = time.Second // coarser than the times of any file system in use
+)
+
+// look reads the files below a directory, unless their stamp is the known one.
+func look(dir string, known contents, partOf func(name string) part) contents {
+	var files []foundFile
+	find(dir, "", &files)
+	now := contents{stamp: stampOf(files), settled: true}
+	for _, f := range files {
+		if time.Since(f.info.ModTime()) < settleTime {
+			now.settled = false
+		}
+	}
+	if known.settled && known.stamp == now.stamp {
+		return known
+	}
+	for i := range now.parts {
+		all := sha256.New()
+		for _, f := range files {
+			p := partOf(f.name)
+			if f.name != "values.yaml" && p != part(i) || f.name == "values.yaml" && part(i) == hooksPart { // these are the chart's defaults, too
+				continue
+			}
+			one := f.sum(dir)
+			all.Write(one[:])
+		}
+		all.Sum(now.parts[i][:0])
+	}
+	return now
+}
+
+type foundFile struct {
+	name string // with slashes, from the directory on
+	info fs.FileInfo
+}
+
+// stamp is what shows without reading the file.
+func (f foundFile) stamp() []byte {
+	numbers := binary.BigEndian.AppendUint64(nil, uint64(f.info.Size()))
+	numbers = binary.BigEndian.AppendUint64(numbers, uint64(f.info.ModTime().UnixNano()))
+	numbers = binary.BigEndian.AppendUint32(numbers, uint32(f.info.Mode()))
+	return append(append(numbers, f.name...), 0)
+}
+
+func stampOf(files []foundFile) (stamp sum) {
+	all := sha256.New()
+	for _, f := range files {
+		all.Write(f.stamp())
+	}
+	all.Sum(stamp[:0])
+	return stamp
+}
+
+// sum is that of name, mode and content, or of the stamp of a file that cannot be read.
+func (f foundFile) sum(dir string) (s sum) {
+	all := sha256.New()
+	if !f.copyTo(all, dir) {
+		all.Write(f.stamp())
+	}
+	all.Sum(s[:0])
+	return s
+}
+
+func (f foundFile) copyTo(all io.Writer, dir string) (whole bool) {
+	if !f.info.Mode().IsRegular() || f.info.Size() > maxHashed {
+		return false
+	}
+	file, err := os.Open(filepath.Join(dir, filepath.FromSlash(f.name)))
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	fmt.Fprintf(all, "%s\x00%o\x00", f.name, f.info.Mode().Perm()&0o111)
+	_, err = io.Copy(all, io.LimitReader(file, maxHashed))
+	return err == nil
+}
+
+// find lists the files below a directory in order, through symbolic links. Hidden ones, and what editors leave behind, do
+// not count.
+func find(dir, below string, files *[]foundFile) {
+	entries, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(below)))
+	if err != nil || strings.Count(below, "/") > maxDepth {
+		return
+	}
+	for _, entry := range entries {
+		name := path.Join(below, entry.Name())
+		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(name)))
+		switch {
+		case err != nil || isLeftover(entry.Name()) || len(*files) >= maxFiles: // err: a link that leads nowhere, or just deleted
+		case info.IsDir():
+			find(dir, name, files)
+		default:
+			*files = append(*files, foundFile{name, info})
+		}
+	}
+}
+
+// isLeftover reports whether a name is hidden, or of a copy that an editor makes.
+func isLeftover(name string) bool {
+	return strings.HasPrefix(name, ".") && name != ".helmignore" || strings.HasSuffix(name, "~") || strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
+}
+
+// partOfModule says which part of a module a file belongs to.
+func partOfModule(name string) part {
+	switch top, _, _ := strings.Cut(name, "/"); top {
+	case "values.yaml", "openapi", "enabled", moduleFile:
+		return configPart
+	case "hooks":
+		return hooksPart
+	}
+	return chartPart
+}
+
+// partOfGlobal does it for the directory of global hooks.
+func partOfGlobal(name string) part {
+	if strings.HasPrefix(name, "openapi/") {
+		return configPart
+	}
+	return hooksPart
+}

@@ -1,0 +1,270 @@
+package addons
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+)
+
+// How a tree becomes the next one: what lies on disk is compared with what was loaded, and what differs is loaded again. What
+// does not load keeps its last version that did, and says so among its problems.
+
+// How often files are read again that change while they are read, and after which pause.
+const (
+	unstableReads = 20
+	unstablePause = 50 * time.Millisecond
+)
+
+var errUnstable = errors.New("its files change all the time; write them at once, for example by moving a directory into place")
+
+// Refresh compares the tree with what lies on disk and returns the next one. What is broken stays as it is in t; an error
+// means that a root cannot be read at all.
+func (t *Tree) Refresh(dirs Dirs) (*Tree, error) {
+	next := &Tree{}
+	entries, misnamed, err := next.find(dirs)
+	if err != nil {
+		return nil, err
+	}
+	for _, err := range misnamed {
+		next.problem(&next.Global.Problems, "%v", err)
+	}
+	next.refreshCommon(t, dirs)
+	next.refreshGlobal(t, dirs)
+	for _, m := range entries {
+		next.refreshModule(t.module(m.Name), m)
+	}
+	next.warnUnknownFlags()
+	return next, nil
+}
+
+// module finds a module by its name; nil when there is none.
+func (t *Tree) module(name string) *Module {
+	i := slices.IndexFunc(t.Modules, func(m Module) bool { return m.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &t.Modules[i]
+}
+
+// refreshCommon reads the values.yaml of the roots.
+func (t *Tree) refreshCommon(before *Tree, dirs Dirs) {
+	for _, root := range dirs.Modules {
+		var one static
+		if err := one.read([]string{root}); err != nil {
+			t.problem(&t.Global.Problems, "%s", kept(err))
+			one = before.common.of(commonPath(root))
+		}
+		t.common.paths = append(t.common.paths, one.paths...)
+		t.common.documents = append(t.common.documents, one.documents...)
+	}
+}
+
+// of is what one file says.
+func (s *static) of(path string) (one static) {
+	if i := slices.Index(s.paths, path); i >= 0 {
+		one.paths, one.documents = s.paths[i:i+1], s.documents[i:i+1]
+	}
+	return one
+}
+
+func (t *Tree) refreshGlobal(before *Tree, dirs Dirs) {
+	problems := t.Global.Problems // of the values.yaml of the roots
+	files := look(before.Global.Dir, before.Global.files, partOfGlobal)
+	next := before.Global
+	var err error
+	if files.parts != before.Global.files.parts {
+		var fresh Tree
+		err = stable(func() contents { return look(before.Global.Dir, files, partOfGlobal) }, func(read contents) error {
+			fresh = Tree{common: t.common}
+			err := fresh.loadGlobal(dirs.Global)
+			fresh.Global.files = read
+			return err
+		})
+		if err == nil {
+			next, t.Warnings, t.Problems = fresh.Global, append(t.Warnings, fresh.Warnings...), append(t.Problems, fresh.Problems...)
+		}
+	} else {
+		next.files = files
+	}
+	next.Static = t.common.globalSections()
+	t.Global = next
+	t.Global.Problems = slices.Concat(problems, next.ownProblems)
+	if err != nil {
+		t.problem(&t.Global.Problems, "%s", kept(err))
+	}
+}
+
+// refreshModule adds a module that was found, loaded again when its files differ from those of old.
+func (t *Tree) refreshModule(old *Module, m Module) {
+	var known contents
+	if old != nil && old.Dir == m.Dir {
+		known = old.files
+	}
+	files := look(m.Dir, known, partOfModule)
+	if old != nil && old.Dir == m.Dir && files.parts[configPart] == known.parts[configPart] && files.parts[chartPart] == known.parts[chartPart] {
+		same := *old
+		same.doubles, same.files, same.stale = m.doubles, files, ""
+		t.add(same)
+		return
+	}
+	fresh, one := m, Tree{}
+	err := stable(func() contents { return look(m.Dir, files, partOfModule) }, func(read contents) error {
+		fresh, one = m, Tree{common: t.common}
+		if err := one.readModule(&fresh); err != nil {
+			return err
+		}
+		if m.Gone() {
+			return fmt.Errorf("%s: %w", m.Dir, os.ErrNotExist)
+		}
+		fresh.files = read
+		return nil
+	})
+	switch {
+	case err == nil:
+		t.Warnings, t.Problems = append(t.Warnings, one.Warnings...), append(t.Problems, one.Problems...)
+		t.add(fresh)
+	case old == nil:
+		t.problem(&t.Global.Problems, "module %s is not in force: %s", m.Name, oneLine(err))
+		t.Broken = append(t.Broken, m)
+	default:
+		last := *old
+		last.Dir, last.Root, last.Base, last.Order, last.doubles = m.Dir, m.Root, m.Base, m.Order, m.doubles
+		t.keep(&last, err)
+		t.add(last)
+	}
+}
+
+// add completes a module with what the values.yaml of the roots say.
+func (t *Tree) add(m Module) {
+	t.combine(&m)
+	t.Modules = append(t.Modules, m)
+}
+
+// Keep puts the version of a module in place that is in force already: the one on disk is refused.
+func (t *Tree) Keep(name string, before *Tree, why error) {
+	m, old := t.module(name), before.module(name)
+	if m == nil || old == nil {
+		return
+	}
+	last := *old
+	last.Dir, last.Root, last.Base, last.Order, last.doubles = m.Dir, m.Root, m.Base, m.Order, m.doubles
+	t.keep(&last, why)
+	*m = last
+}
+
+// Drop takes a new module out of the tree that cannot be used.
+func (t *Tree) Drop(name string, why error) {
+	if m := t.module(name); m != nil {
+		t.problem(&t.Global.Problems, "module %s is not in force: %s", name, oneLine(why))
+		t.Broken = append(t.Broken, *m)
+		t.Modules = slices.DeleteFunc(t.Modules, func(m Module) bool { return m.Name == name })
+	}
+}
+
+// KeepGlobal does it for what belongs to all modules.
+func (t *Tree) KeepGlobal(before *Tree, why error) {
+	problems := t.Global.Problems
+	t.Global = before.Global
+	t.Global.Problems = problems
+	t.problem(&t.Global.Problems, "%s", kept(why))
+}
+
+func (t *Tree) keep(m *Module, why error) {
+	m.stale = kept(why)
+	t.Warnings, t.Problems = append(t.Warnings, "module "+m.Name+": "+m.stale), append(t.Problems, m.stale)
+}
+
+// kept says that something on disk is not in force.
+func kept(why error) string {
+	return "changed on disk, but not in force, the last version that loaded stays: " + oneLine(why)
+}
+
+func oneLine(err error) string { return strings.Join(strings.Split(err.Error(), "\n"), "; ") }
+
+// stable reads until the files are the same before and after. What is written while it is read would be half of it.
+func stable(look func() contents, read func(contents) error) error {
+	before := look()
+	for range unstableReads {
+		err := read(before)
+		after := look()
+		if after.stamp == before.stamp && after.parts == before.parts {
+			return err
+		}
+		before = after
+		time.Sleep(unstablePause)
+	}
+	return errUnstable
+}
+
+// Same reports whether a module is what another one is.
+func (m Module) Same(n Module) bool {
+	return m.Dir == n.Dir && m.Order == n.Order && m.files.parts == n.files.parts && m.Maintenance == n.Maintenance &&
+		reflect.DeepEqual(m.Static, n.Static) && slices.Equal(m.Flags, n.Flags)
+}
+
+// SameHooks reports whether the files of the hooks are the same.
+func (m Module) SameHooks(n Module) bool {
+	return m.Dir == n.Dir && m.files.parts[hooksPart] == n.files.parts[hooksPart]
+}
+
+// SameValues reports whether static values and schemas are the same.
+func (m Module) SameValues(n Module) bool {
+	return m.Dir == n.Dir && m.files.parts[configPart] == n.files.parts[configPart] && reflect.DeepEqual(m.Static, n.Static)
+}
+
+// Differs says in words what is not the same.
+func (m Module) Differs(n Module) (parts []string) {
+	if !m.SameValues(n) {
+		parts = append(parts, "values or schemas")
+	}
+	if !m.SameHooks(n) {
+		parts = append(parts, "hooks")
+	}
+	if m.files.parts[chartPart] != n.files.parts[chartPart] {
+		parts = append(parts, "chart")
+	}
+	return parts
+}
+
+// Stale says why what lies on disk is not in force; "" when it is.
+func (m Module) Stale() string { return m.stale }
+
+// Same reports whether the files of global hooks, schemas and values are the same.
+func (g Global) Same(n Global) bool { return g.SameHooks(n) && g.SameValues(n) }
+
+// SameHooks reports whether the files of the hooks are the same.
+func (g Global) SameHooks(n Global) bool {
+	return g.HooksDir == n.HooksDir && g.files.parts[hooksPart] == n.files.parts[hooksPart]
+}
+
+// SameValues reports whether static values and schemas are the same.
+func (g Global) SameValues(n Global) bool {
+	return g.files.parts[configPart] == n.files.parts[configPart] && reflect.DeepEqual(g.Static, n.Static)
+}
+
+// Unloaded compares what was loaded with the files as they are now, and says of each module, "" for all of them, whose files
+// differ and were not loaded yet. It only looks.
+func (t *Tree) Unloaded() map[string]string {
+	changed := map[string]string{}
+	note := func(name, dir string, known contents, partOf func(string) part) {
+		if now := look(dir, known, partOf); now.parts != known.parts {
+			changed[name] = fmt.Sprintf("changed on disk since it was loaded: %s", dir)
+		}
+	}
+	note("", t.Global.Dir, t.Global.files, partOfGlobal)
+	for _, m := range t.Modules {
+		if m.stale == "" {
+			note(m.Name, m.Dir, m.files, partOfModule)
+		}
+	}
+	for i, path := range t.common.paths {
+		if doc, err := readValues(path); err != nil || !reflect.DeepEqual(doc, t.common.documents[i]) {
+			changed[""] = "changed on disk since it was loaded: " + path
+		}
+	}
+	return changed
+}

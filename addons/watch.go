@@ -1,0 +1,193 @@
+package addons
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+// How often the disk is looked at when nothing is notified: what a watch misses, for example on network file systems, shows
+// there. A tree is half-written until nothing has changed for the pause, but not for ever.
+const (
+	lookEvery  = 10 * time.Second
+	quietPause = 100 * time.Millisecond
+	quietLimit = 5 * time.Second
+)
+
+// Watch begins to watch, and calls notify whenever something below the directories may have changed, a moment after the last change, until ctx
+// ends. It follows symbolic links: one that is pointed at another tree is one change.
+func Watch(ctx context.Context, dirs Dirs, log *slog.Logger, notify func()) {
+	w := &watch{log: log}
+	for _, root := range append(slices.Clone(dirs.Modules), dirs.Global) {
+		if abs, err := filepath.Abs(root); err == nil {
+			w.roots = append(w.roots, abs)
+		}
+	}
+	var err error
+	if w.watcher, err = fsnotify.NewWatcher(); err != nil {
+		w.warn(err)
+	} else {
+		w.events, w.errors = w.watcher.Events, w.watcher.Errors
+	}
+	seen := w.look() // what changes from now on is noticed
+	go w.run(ctx, seen, notify)
+}
+
+type watch struct {
+	roots  []string
+	log    *slog.Logger
+	warned sync.Once
+
+	watcher *fsnotify.Watcher // nil: there is only the look at times
+	events  <-chan fsnotify.Event
+	errors  <-chan error
+
+	// directories are those with files of modules, and links the symbolic links that lead there.
+	directories, links map[string]bool
+}
+
+func (w *watch) run(ctx context.Context, seen sum, notify func()) {
+	if w.watcher != nil {
+		defer w.watcher.Close()
+	}
+	slow := time.NewTicker(lookEvery)
+	defer slow.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-slow.C:
+		case err := <-w.errors: // too many events at once, or a file system that has gone
+			w.log.Debug("the watch of modules has lost events; everything is compared", "err", err)
+			w.untilQuiet(ctx)
+		case event := <-w.events:
+			if !w.concerns(event.Name) {
+				continue
+			}
+			w.untilQuiet(ctx)
+		}
+		if now := w.look(); now != seen {
+			seen = now
+			notify()
+		}
+	}
+}
+
+// concerns reports whether a change of a path may be one of the trees.
+func (w *watch) concerns(path string) bool {
+	if w.links[path] || w.directories[path] {
+		return true
+	}
+	return w.directories[filepath.Dir(path)] && (!isLeftover(filepath.Base(path)) || isLink(path))
+}
+
+// isLink reports whether a hidden name is a link, as those are that projected volumes and git-sync point at another tree.
+func isLink(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
+}
+
+// untilQuiet waits until nothing has changed for a moment.
+func (w *watch) untilQuiet(ctx context.Context) {
+	limit := time.NewTimer(quietLimit)
+	defer limit.Stop()
+	for {
+		pause := time.NewTimer(quietPause)
+		select {
+		case <-ctx.Done():
+		case <-limit.C:
+		case <-pause.C:
+		case <-w.events:
+			pause.Stop()
+			continue
+		}
+		pause.Stop()
+		return
+	}
+}
+
+// look sums up names, sizes and times of all files, and watches all directories.
+func (w *watch) look() (stamp sum) {
+	var files []foundFile
+	w.directories, w.links = map[string]bool{}, map[string]bool{}
+	for _, root := range w.roots {
+		w.links[root] = true // it may be replaced as a whole
+		for path := root; path != filepath.Dir(path); path = filepath.Dir(path) {
+			if isLink(path) {
+				w.links[path] = true
+			}
+		}
+		w.find(root, 0, &files)
+	}
+	w.watchAll()
+	return stampOf(files)
+}
+
+// find is that of contents.go for a whole root, with its directories; it goes on past what cannot be read.
+func (w *watch) find(path string, depth int, files *[]foundFile) {
+	real, err := filepath.EvalSymlinks(path) // each time: another target is other directories to watch
+	if err != nil || depth > maxDepth || len(*files) > maxFiles*len(w.roots) {
+		return
+	}
+	info, err := os.Stat(real)
+	if err != nil {
+		return
+	}
+	if isLink(path) {
+		w.links[path] = true
+	}
+	*files = append(*files, foundFile{path + "\x00" + real, info})
+	if !info.IsDir() {
+		return
+	}
+	w.directories[real] = true
+	entries, err := os.ReadDir(real)
+	if err != nil {
+		return
+	}
+	for _, entry := range entries {
+		if !isLeftover(entry.Name()) {
+			w.find(filepath.Join(path, entry.Name()), depth+1, files)
+		}
+	}
+}
+
+// watchAll watches the directories, and where the links lie, and nothing else.
+func (w *watch) watchAll() {
+	if w.watcher == nil {
+		return
+	}
+	wanted := maps.Clone(w.directories)
+	for link := range w.links {
+		wanted[filepath.Dir(link)] = true
+	}
+	known := w.watcher.WatchList()
+	for _, path := range known {
+		if !wanted[path] {
+			_ = w.watcher.Remove(path) // it may be gone
+		}
+	}
+	for path := range wanted {
+		if slices.Contains(known, path) {
+			continue
+		}
+		if err := w.watcher.Add(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			w.warn(err)
+		}
+	}
+}
+
+func (w *watch) warn(err error) {
+	w.warned.Do(func() {
+		w.log.Warn("not all directories of modules can be watched; changes there are noticed after some seconds. Raise fs.inotify.max_user_watches and max_user_instances", "every", lookEvery, "err", err)
+	})
+}

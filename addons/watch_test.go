@@ -1,0 +1,59 @@
+package addons_test
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"addon-operator/addons"
+)
+
+// P8: what changes below the directories is noticed: files, new directories and what comes in them, and links that are
+// pointed at another tree, whether the root lies behind one, as with git-sync, or its files do, as in projected volumes.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	root := disk(t, map[string]string{
+		"one/modules/010-a/values.yaml": "", "two/modules/010-a/values.yaml": "",
+		"volume/..1/values.yaml": "a: {}", "volume/..2/values.yaml": "a: {}", "global/h.sh": "",
+	})
+	at := func(parts ...string) string { return filepath.Join(append([]string{root}, parts...)...) }
+	link := func(target, path string) {
+		t.Helper()
+		if err := os.Symlink(target, path+"-new"); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+"-new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link("one", at("current"))
+	link("..1", at("volume", "..data"))
+	link("..data/values.yaml", at("volume", "values.yaml"))
+
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	noticed := make(chan struct{}, 100)
+	log := slog.New(slog.DiscardHandler)
+	addons.Watch(ctx, addons.Dirs{Modules: []string{at("current", "modules"), at("volume")}, Global: at("global")}, log, func() { noticed <- struct{}{} })
+	notices := func(what string) {
+		t.Helper()
+		select {
+		case <-noticed:
+		case <-time.After(time.Minute): // much more than the slow look takes
+			t.Fatalf("%s is not noticed", what)
+		}
+	}
+	write(t, root, "one/modules/020-b/templates/x.yaml", "a")
+	notices("a new directory")
+	write(t, root, "global/h.sh", "#!/bin/sh")
+	notices("a global hook")
+	link("..2", at("volume", "..data"))
+	notices("a link of a projected volume")
+	link("two", at("current"))
+	notices("a link above the root")
+	write(t, root, "two/modules/010-a/hooks/h.sh", "x")
+	notices("a file behind the new link")
+}
