@@ -171,13 +171,13 @@ race-libraries:
 
 # What repeats does so a few times in make test, and seldom under the race detector: here in full. make test
 # has 10 of the 50 kills of helm, 3 of the 20 of leaders, one of the 3 restarts of TestHealingOutlivesTheAPIServer,
-# 60 of 1000 random scripts, 4 of 100 seeds of each lifecycle script, and 32 of the 600 random steps of
-# helm (make differential).
+# 250 of the 1000 ConfigMaps that are created across a crash, 60 of 1000 random scripts, 4 of 100 seeds of each
+# lifecycle script, a third of the crashes of actors, and 32 of the 600 random steps of helm (make differential).
 .PHONY: test-full
 test-full: devcluster ## tests that repeat, in full
 	@$(call GO_TEST,./helm) -run 'Killed|TooLarge' -args -kills 50
-	$(call GO_TEST,./cmd/e2e) -run 'LeaderIsKilled|HealingOutlives' -args -kills 20
-	$(call GO_TEST,./actors) -run 'Random|Interleavings' -args -sequences 1000 -seeds 100
+	$(call GO_TEST,./cmd/e2e) -run 'LeaderIsKilled|HealingOutlives|ThousandConfigMaps' -args -kills 20
+	$(call GO_TEST,./actors) -run 'Random|Interleavings|CrashOver' -args -sequences 1000 -seeds 100 -crashes
 	$(call GO_TEST,./values) -args -thorough
 	echo "test-full: ok ($$SECONDS s)"
 

@@ -49,6 +49,8 @@ func (p *play) terminal(dir, home string) *terminal {
 // print.
 func (t *terminal) paste(commands string) string {
 	t.Helper()
+	// A hook that fails waits the longer the slower the reader is: a minute is enough for a person only.
+	commands = strings.ReplaceAll(commands, "--timeout=60s", "--timeout="+patience.String())
 	cmd := exec.Command("bash", "-c", t.export+"\n"+commands)
 	cmd.Dir = t.dir
 	for _, variable := range os.Environ() { // the reader has nothing but that line

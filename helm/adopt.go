@@ -47,6 +47,7 @@ func (a *apply) skip(reason string) (Outcome, error) {
 	if a.adopts {
 		return a.adopt()
 	}
+	a.renew()
 	last, _ := a.store.state.Last()
 	return Outcome{Action: Skipped, Reason: reason, Revision: last.Version}, nil
 }
@@ -248,7 +249,11 @@ func (a *apply) adopt() (outcome Outcome, err error) {
 	ended := a.module.observed(Upgrade)
 	defer func() { ended(err) }()
 	last, _ := a.store.state.Last()
-	if err := a.store.relabel(last, a.labels()); err != nil {
+	err = a.store.change(last, func(record *metav1.ObjectMeta) {
+		maps.Copy(record.Labels, a.labels())
+		record.Labels[revisionLabel], record.Labels[adoptedLabel] = record.Labels["version"], record.Labels["version"]
+	})
+	if err != nil {
 		a.client.records.doubt(a.release)
 		return Outcome{}, err
 	}
@@ -258,8 +263,8 @@ func (a *apply) adopt() (outcome Outcome, err error) {
 	}, nil
 }
 
-// relabel sets labels on a record and leaves all else of it as it is.
-func (s *store) relabel(r Revision, set map[string]string) error {
+// change changes labels or annotations of the newest record and leaves all else of it as it is.
+func (s *store) change(r Revision, change func(*metav1.ObjectMeta)) error {
 	record, err := s.objects.Get(s.ctx, r.secret, metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("read release record %s: %w", r.secret, err)
@@ -267,10 +272,7 @@ func (s *store) relabel(r Revision, set map[string]string) error {
 	if record.ResourceVersion != r.resourceVersion {
 		return fmt.Errorf("read release record %s: %w", r.secret, errTaken)
 	}
-	all := maps.Clone(record.Labels)
-	maps.Copy(all, set)
-	all[revisionLabel], all[adoptedLabel] = all["version"], all["version"]
-	record.Labels = all
+	change(&record.ObjectMeta)
 	updated, err := s.objects.Update(s.ctx, record, metav1.UpdateOptions{})
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return fmt.Errorf("update release record %s: %w", r.secret, errTaken)

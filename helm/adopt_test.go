@@ -9,6 +9,8 @@ import (
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart/loader"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 // installed installs a module as a person does with the helm command line.
@@ -105,7 +107,7 @@ func TestAdoptsWhatHelmInstalled(t *testing.T) {
 
 // What a chart makes of the revision, or by chance, is no reason for a revision; the next edit is one.
 func TestAdoptsWhatIsRenderedByRevisionAndChance(t *testing.T) {
-	f := start(t)
+	f := startOn(t, devclustertest.Borrow(t)) // kinds of other tests are an input of the chart
 	m := moduleOf(t, "chance", strings.ReplaceAll(plainChart, "plain", "chance")+`-- templates/more.yaml --
 apiVersion: v1
 kind: ConfigMap

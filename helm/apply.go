@@ -169,12 +169,7 @@ func (a *apply) run() (Outcome, error) {
 		return Outcome{}, err
 	}
 	for range maxSteps {
-		if err := a.readOthers(); err != nil {
-			return Outcome{}, err
-		}
-		step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
-		step, reason = insist(step, reason+a.differs, a.module.Drifted)
-		step, reason, err := a.goOn(step, reason)
+		step, reason, err := a.next()
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -208,17 +203,36 @@ func (a *apply) run() (Outcome, error) {
 	return Outcome{}, fmt.Errorf("the release does not settle after %d steps; remove its %s with the labels owner=helm,name=%s and try again", maxSteps, a.client.options.Driver.Resource().Resource, a.release)
 }
 
+// next decides what to do. Only what is rendered can be applied.
+func (a *apply) next() (Step, string, error) {
+	if err := a.readOthers(); err != nil {
+		return "", "", err
+	}
+	step, reason := Decide(a.store.state, a.manifest.checksum, a.absent)
+	step, reason = insist(step, reason+a.differs, a.module.Drifted)
+	if step != StepSkip && a.manifest.record != "" {
+		if err := a.forReal(); err != nil {
+			return "", "", err
+		}
+		return a.next()
+	}
+	return a.goOn(step, reason)
+}
+
 // check reads the state of the release.
 func (a *apply) check() (err error) {
 	ended := a.module.observed(CheckUpgrade)
 	defer func() { ended(err) }()
 	state, err := a.client.records.read(a.ctx, a.release)
 	if err != nil {
-		return err
+		return a.namespaceFirst(err)
 	}
 	a.store = a.operation.store(state)
-	if a.manifest.volatile {
-		a.store.checksum = a.client.recorded
+	a.store.describe = a.describe
+	if last, _ := state.Last(); a.manifest.record != "" && a.manifest.record != last.id() {
+		if err := a.forReal(); err != nil {
+			return err
+		}
 	}
 	return a.findAbsent()
 }
@@ -320,6 +334,9 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 	}
 	if err := a.prepare(step); err != nil {
 		return Outcome{}, err
+	}
+	if a.manifest.volatile {
+		a.store.checksum = a.client.recorded
 	}
 	last, _ := a.store.state.Last()
 	unchanged := last.Status == release.StatusDeployed && last.Checksum == a.manifest.checksum

@@ -284,7 +284,7 @@ func TestApplyLookup(t *testing.T) {
 // have one of their own: other tests define kinds in the one that is shared.
 func TestApplyUnstable(t *testing.T) {
 	t.Parallel()
-	cluster := devclustertest.StartOwn(t)
+	cluster := devclustertest.Borrow(t)
 	for situation, test := range map[string]func(*fixture){
 		"an input changes": unstableByChance, "time passes": unstableByTheClock, "lookup": unstableLookup,
 	} {

@@ -136,9 +136,9 @@ func (h *homes) noted(release, namespace string) {
 func (c *Client) readPointers(ctx context.Context, again bool) error {
 	h := c.homes
 	h.mu.Lock()
-	known := h.pointers != nil
+	before := maps.Clone(h.pointers)
 	h.mu.Unlock()
-	if known && !again {
+	if before != nil && !again {
 		return nil
 	}
 	selector := labels.Set{"owner": pointerOwner}.String()
@@ -152,10 +152,38 @@ func (c *Client) readPointers(ctx context.Context, again bool) error {
 			pointers[name] = namespace
 		}
 	}
+	for name, namespace := range before {
+		if pointers[name] == "" && c.keepPointer(ctx, name, namespace) {
+			pointers[name] = namespace
+		}
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pointers = pointers
 	return nil
+}
+
+// keepPointer writes a pointer again that somebody has deleted, and reports whether its release may still be there: when
+// its module is removed, too, nothing else says where it is.
+func (c *Client) keepPointer(ctx context.Context, release, namespace string) bool {
+	home, err := c.in(namespace)
+	if err != nil {
+		return true
+	}
+	if is, err := home.isOurs(ctx, release); err != nil || !is {
+		return err != nil // who lists releases says why
+	}
+	root, err := c.rootObjects()
+	if err == nil && c.dry == nil {
+		_, err = root.Create(ctx, home.pointer(release), metav1.CreateOptions{})
+	}
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		c.options.Log.Warn("the note where a release lies was deleted, and cannot be written again; after a restart it is found by its module only",
+			"release", release, "namespace", namespace, "note", pointerName(release), "err", err)
+		return true
+	}
+	c.options.Log.Warn("the note where a release lies was deleted, and is written again", "release", release, "namespace", namespace, "note", pointerName(release))
+	return true
 }
 
 // clientOf returns the client of the namespace that a release lies in.
@@ -354,4 +382,18 @@ func (a *apply) createNamespace() error {
 		a.log.Info("the namespace of the release is created", "namespace", name)
 	}
 	return nil
+}
+
+// namespaceFirst turns the error of a read that is forbidden into the cause, when that is known: without the namespace there are
+// no rules in it.
+func (a *apply) namespaceFirst(err error) error {
+	if !apierrors.IsForbidden(err) || a.client.isRoot() {
+		return err
+	}
+	client, clientErr := a.clientFor(schema.GroupVersion{Version: "v1"})
+	name := a.client.options.Namespace
+	if clientErr != nil || !apierrors.IsNotFound(client.Get().Resource("namespaces").Name(name).Do(a.ctx).Error()) {
+		return err
+	}
+	return problem(Invalid, a.release, "namespace %s of the release does not exist, and nothing may be read there; create it, and apply the rules for it that 'addon-operator rbac generate' prints", name)
 }

@@ -2,12 +2,15 @@ package helm
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 )
 
 // elsewhere is a module whose release lies in a namespace that does not exist yet.
@@ -144,7 +147,31 @@ func TestNamespaceWithReleasesOfOthers(t *testing.T) {
 	}
 }
 
-// H20: a namespace that is there is used, and one that cannot be created is named.
+// H20: somebody deletes the pointer, and then the directory of the module: the release is found all the same.
+func TestPointerIsDeleted(t *testing.T) {
+	f := start(t)
+	m := f.elsewhere("lost")
+	f.client.Place(map[string]string{"web": m.Namespace})
+	f.apply(m, Installed, 1)
+	secrets := f.kube.CoreV1().Secrets(f.namespace)
+	if err := secrets.Delete(f.Context(), pointerName("web"), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.client.Place(nil)
+	f.wantReleases("web")
+	if _, err := secrets.Get(f.Context(), pointerName("web"), metav1.GetOptions{}); err != nil || !strings.Contains(f.log.String(), "was deleted, and is written again") {
+		t.Errorf("the pointer: %v\n%s", err, f.log)
+	}
+	if existed, err := f.client.Purge(f.Context(), "web"); err != nil || !existed {
+		t.Errorf("purge: %v, %v", existed, err)
+	}
+	f.wantReleases("")
+	if _, err := secrets.Get(f.Context(), pointerName("web"), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the pointer of nothing: %v", err)
+	}
+}
+
+// H20: a namespace that is there is used.
 func TestNamespaceThatExists(t *testing.T) {
 	f := start(t)
 	m := f.elsewhere("there")
@@ -154,4 +181,39 @@ func TestNamespaceThatExists(t *testing.T) {
 	}
 	f.apply(m, Installed, 1)
 	f.uninstall("web", true)
+}
+
+// H20: a namespace that is not there and may not be made is named, with the module and the fix.
+func TestNamespaceMayNotBeCreated(t *testing.T) {
+	f := start(t)
+	m := f.elsewhere("none")
+	name := f.namespace + "-no-namespaces"
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{""}, Resources: []string{"secrets", "configmaps"}, Verbs: []string{"*"}},
+		{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get"}},
+	}}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: name},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}},
+	}
+	_, err1 := f.kube.RbacV1().ClusterRoles().Create(f.Context(), role, metav1.CreateOptions{})
+	_, err2 := f.kube.RbacV1().ClusterRoleBindings().Create(f.Context(), binding, metav1.CreateOptions{})
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = f.kube.RbacV1().ClusterRoles().Delete(context.Background(), name, metav1.DeleteOptions{})
+		_ = f.kube.RbacV1().ClusterRoleBindings().Delete(context.Background(), name, metav1.DeleteOptions{})
+	})
+	config := rest.CopyConfig(f.config)
+	config.Impersonate.UserName = name
+	limited, err := New(Options{Config: config, Namespace: f.namespace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "release web: namespace " + m.Namespace + " of the release does not exist and may not be created; create it, or allow the operator to create namespaces"
+	f.eventually(func() bool { // the server hears of the rules by watches
+		_, err = limited.Apply(f.Context(), m)
+		return err != nil && strings.HasPrefix(err.Error(), want)
+	})
 }

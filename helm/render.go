@@ -35,12 +35,16 @@ const checksumBytes = 20
 // rendered is what a chart makes of its values.
 type rendered struct {
 	checksum string
-	former   string   // the checksum that older operators made, with the tests of the chart
-	objects  []Object // without the objects of hooks (H14)
-	hooks    bool     // the chart has Helm hooks, apart from tests
-	volatile bool     // lookup was used: the cluster is an input too
-	inputs   string   // checksum of all that it was made from
-	unstable *string  // what apply.unstable found; nil before
+	former   string          // the checksum that older operators made, with the tests of the chart
+	objects  []Object        // without the objects of hooks (H14)
+	hooks    bool            // the chart has Helm hooks, apart from tests
+	volatile bool            // lookup was used: the cluster is an input too
+	inputs   string          // checksum of all that it was made from
+	unstable *string         // what apply.unstable found; nil before
+	record   string          // the record that it was recalled from (Revision.id), which says nothing of hooks; empty: it was rendered
+	answers  map[string]bool // to what templates have asked about the kinds of the API server
+	lists    bool            // they did more with these than to ask for some
+	note     *string         // RenderedAnnotation; nil before it is asked for
 }
 
 // renders remembers the last render of each release. The same chart, values and
@@ -86,9 +90,13 @@ func (r *renders) forget(name string) {
 	delete(r.byName, name)
 }
 
-// render returns the render of a module, from memory when nothing it depends on
+// render returns the render of a module, from memory or the newest record when nothing it depends on
 // has changed.
 func (c *Client) render(op *operation, m Module, ch *charts.Chart) (*rendered, error) {
+	return c.renderAnd(op, m, ch, c.recall)
+}
+
+func (c *Client) renderAnd(op *operation, m Module, ch *charts.Chart, recall func(*operation, *charts.Chart, [sha256.Size]byte) *rendered) (*rendered, error) {
 	sum, err := valuesSum(m.Values)
 	if err != nil {
 		return nil, err
@@ -97,8 +105,10 @@ func (c *Client) render(op *operation, m Module, ch *charts.Chart) (*rendered, e
 	if known := c.renders.get(m.Name, key); known != nil {
 		return known, nil
 	}
-	if key.result, _, err = c.renderAnew(op, m, ch); err != nil {
-		return nil, err
+	if key.result = recall(op, ch, sum); key.result == nil {
+		if key.result, _, err = c.renderAnew(op, m, ch); err != nil {
+			return nil, err
+		}
 	}
 	key.result.inputs = c.inputsOf(op, ch, sum)
 	c.renders.put(m.Name, key)
@@ -114,6 +124,7 @@ func (c *Client) renderAnew(op *operation, m Module, ch *charts.Chart) (r *rende
 		return nil, nil, err
 	}
 	r.volatile = lookup.used
+	r.answers, r.lists = lookup.asked.Answers()
 	return r, files, nil
 }
 
@@ -138,14 +149,10 @@ func (c *Client) renderAs(op *operation, m Module, ch *charts.Chart, lookup *loo
 	if err != nil {
 		return nil, err
 	}
-	unknown := c.kinds.Unknown()
-	if len(unknown) == 0 {
-		return engine.RenderWithClientProvider(use, values, lookup)
-	}
-	asked := kinds.NewAsked(op.capabilities, unknown)
-	values["Capabilities"] = asked
+	lookup.asked = kinds.NewAsked(op.capabilities, c.kinds.Unknown())
+	values["Capabilities"] = lookup.asked
 	files, err := engine.RenderWithClientProvider(use, values, lookup)
-	if gvs := asked.Unanswered(); len(gvs) > 0 {
+	if gvs := lookup.asked.Unanswered(); len(gvs) > 0 {
 		return nil, fmt.Errorf("the chart asks .Capabilities.APIVersions: %w", c.kinds.Reach(gvs[0].Group))
 	}
 	return files, err
@@ -167,10 +174,10 @@ func valuesFor(m Module, ch *charts.Chart, use *chart.Chart, r chartutil.Release
 		}
 		return nil, fmt.Errorf("the values do not fit the schema of the chart: %s", strings.Join(texts, "; "))
 	}
-	if err != nil {
+	if errors.Is(err, charts.ErrElsewhere) {
 		return chartutil.ToRenderValues(use, m.Values, r, capabilities)
 	}
-	return values, nil
+	return values, err
 }
 
 // digest sorts rendered files as Helm does, checks them, and sums them up with
@@ -248,10 +255,11 @@ func checkObject(u *unstructured.Unstructured) error {
 }
 
 // lookupClients serves the lookup function of templates from the shared
-// connections, and notes that it was used.
+// connections, and notes what templates asked the cluster.
 type lookupClients struct {
-	op   *operation
-	used bool
+	op    *operation
+	used  bool
+	asked *kinds.Asked // .Capabilities
 }
 
 var _ engine.ClientProvider = (*lookupClients)(nil)

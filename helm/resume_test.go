@@ -175,7 +175,7 @@ func TestHookIsWaitedForAgain(t *testing.T) {
 // H6, H14: a chart that renders differently each time is waited for as well, and is not taken for installed.
 func TestHookOfAnUnstableChartIsWaitedForAgain(t *testing.T) {
 	t.Parallel()
-	f := startOn(t, devclustertest.StartOwn(t)) // kinds of other tests are an input of the chart
+	f := startOn(t, devclustertest.Borrow(t)) // kinds of other tests are an input of the chart
 	m := moduleOf(t, "waits", jobHooks+"-- templates/random.yaml --\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: random}\ndata: {text: {{ randAlphaNum 9 }}}\n").with("arg", "one")
 	f.interrupted(m, "job")
 	job := f.job("job")

@@ -41,6 +41,7 @@ type Revision struct {
 	secret          string // name of the secret
 	resourceVersion string
 	labels          map[string]string
+	note            string // RenderedAnnotation
 }
 
 // State is the history of one release, oldest revision first.
@@ -297,6 +298,7 @@ func revisionOf(m *metav1.ObjectMeta) (name string, r Revision, err error) {
 		secret:          m.Name,
 		resourceVersion: m.ResourceVersion,
 		labels:          m.Labels,
+		note:            m.Annotations[RenderedAnnotation],
 	}
 	if of, ok := m.Labels[revisionLabel]; ok && of != m.Labels["version"] {
 		r.Checksum = ""

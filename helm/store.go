@@ -62,6 +62,7 @@ type store struct {
 	operator   string                        // whose records they are, where those of other operators may lie; else empty
 	historyMax int                           // revisions kept; 0 keeps all
 	checksum   func(*release.Release) string // of a new revision, where it is known only then; or nil
+	describe   func(*release.Release) string // RenderedAnnotation of a record; nil: none has it
 	replaces   *Revision                     // the next revision is this one again; nil: a new one
 	writing    int                           // the revision that was created last; 0 for none
 	keeps      func() bool                   // no revision may be deleted now; nil: all may
@@ -351,8 +352,14 @@ func (s *store) secretOf(key string, rel *release.Release) (*corev1.Secret, erro
 	labels["owner"] = "helm"
 	labels["status"] = rel.Info.Status.String()
 	labels["version"] = strconv.Itoa(rel.Version)
+	var annotations map[string]string
+	if s.describe != nil {
+		if note := s.describe(rel); note != "" {
+			annotations = map[string]string{RenderedAnnotation: note}
+		}
+	}
 	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: key, Labels: labels},
+		ObjectMeta: metav1.ObjectMeta{Name: key, Labels: labels, Annotations: annotations},
 		Type:       "helm.sh/release.v1",
 		Data:       map[string][]byte{recordKey: data},
 	}, nil

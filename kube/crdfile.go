@@ -63,7 +63,7 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 	return all, errors.Join(errs...)
 }
 
-// CRDFiles lists the YAML files below a directory in order, but for those whose names begin
+// CRDFiles lists the files with YAML or JSON below a directory in order, but for those whose names begin
 // like one of skip (M1); one that is not there has none. Links are followed, as Helm does.
 // Hidden entries are left out: a directory that is mounted from a ConfigMap holds each file
 // twice, once below "..data".
@@ -100,7 +100,7 @@ func crdFiles(root string, skip []string, visited map[string]bool) (files []stri
 			linked, err := crdFiles(file, skip, visited)
 			files = append(files, linked...)
 			return err
-		case filepath.Ext(path) != ".yaml" && filepath.Ext(path) != ".yml":
+		case !mayDefine(path):
 		case hasPrefix(entry.Name(), skip):
 		default:
 			files = append(files, file)
@@ -108,6 +108,11 @@ func crdFiles(root string, skip []string, visited map[string]bool) (files []stri
 		return nil
 	})
 	return files, err
+}
+
+// mayDefine reports whether a file below crds/ is read, by the end of its name, as Helm does (M1).
+func mayDefine(file string) bool {
+	return slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(filepath.Ext(file)))
 }
 
 // Skips reports whether a file is none of definitions, by its name (M1).
@@ -245,7 +250,7 @@ func checkDefinition(object *unstructured.Unstructured) error {
 	_, hasSpec := object.Object["spec"].(map[string]any)
 	switch {
 	case kind != "CustomResourceDefinition":
-		return fmt.Errorf("kind %q does not belong into crds/, only CustomResourceDefinition does; move it to templates/", kind)
+		return fmt.Errorf("kind %q does not belong into crds/, only CustomResourceDefinition does; move it to templates/ of this module or of another", kind)
 	case version != "apiextensions.k8s.io/v1":
 		return fmt.Errorf("apiVersion %q of CustomResourceDefinition %s is not served by Kubernetes; write it as apiextensions.k8s.io/v1", version, name)
 	case name == "":

@@ -15,7 +15,7 @@ func TestCRDFiles(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	for _, name := range []string{
-		"crds/b.yaml", "crds/sub/c.yml", "crds/sub/doc-c.yaml", "crds/sub/README.md", "crds/.hidden/d.yaml",
+		"crds/b.yaml", "crds/sub/c.yml", "crds/sub/d.JSON", "crds/sub/doc-c.yaml", "crds/sub/README.md", "crds/.hidden/d.yaml",
 		"crds/..data/mounted.yaml", "shared/v1/e.yaml", "shared/f.yaml",
 	} {
 		file := filepath.Join(base, name)
@@ -34,7 +34,7 @@ func TestCRDFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := []string{"a.yaml", "b.yaml", "mounted.yaml", "shared/f.yaml", "shared/v1/e.yaml", "sub/c.yml"}
+	want := []string{"a.yaml", "b.yaml", "mounted.yaml", "shared/f.yaml", "shared/v1/e.yaml", "sub/c.yml", "sub/d.JSON"}
 	for _, dir := range []string{"crds", "linked"} {
 		files, err := kube.CRDFiles(filepath.Join(base, dir), []string{"doc-", "_"})
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -152,7 +153,7 @@ func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Sectio
 	if len(modules) == 0 {
 		return nil, nil
 	}
-	run.Step("CRDs of %d modules", len(modules))
+	run.Step("CRDs of %s", view.Count(len(modules), "module"))
 	if written, err = j.CRDs.EnsureCRDs(run.Context(), modules); err != nil {
 		return written, &CRDError{err}
 	}
@@ -204,7 +205,7 @@ func sameModules(a, b *addons.Tree) bool {
 func (j ReloadJob) RunModules(run *supervisor.Run, names []string) (err error) {
 	run, s := j.span(run, "modules side by side", about{})
 	defer func() { s.End(err) }()
-	run.Step("%d modules, %d side by side", len(names), j.Width)
+	run.Step("%s, %d side by side", view.Count(len(names), "module"), j.Width)
 	var group errgroup.Group
 	group.SetLimit(j.Width)
 	for _, name := range names {

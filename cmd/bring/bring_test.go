@@ -152,7 +152,7 @@ func TestBringAndUpgrade(t *testing.T) {
 	expectAll(t, read(t, "modules/010-web/values.yaml"), "web:\n  # as many as there are doors\n  replicas: 2\n")
 	expectAll(t, read(t, "modules/010-web/tests/objects.golden.yaml"), `replicas: "2"`, `size: "7"`, "kind: Shop", "app.kubernetes.io/managed-by: Helm")
 	expectAll(t, read(t, "modules/010-web/README.md"), "A shop", registry)
-	expectAll(t, must(t, "test", "modules"), "1 scenarios passed")
+	expectAll(t, must(t, "test", "modules"), "1 scenario passed")
 	expectAll(t, must(t, "values", "check"), "The values are valid")
 	nothingLeft(t, "010-web")
 
@@ -185,7 +185,7 @@ func TestBringAndUpgrade(t *testing.T) {
 	}
 	out = must(t, "module", "upgrade-chart", "web", "--version", "1.0.0", "--plain-http", "--update-tests")
 	expectAll(t, out, "was edited and stays", "ok    010-web/objects")
-	expectAll(t, must(t, "test", "modules"), "1 scenarios passed")
+	expectAll(t, must(t, "test", "modules"), "1 scenario passed")
 	if read(t, "modules/010-web/openapi/config-values.yaml") != schema || read(t, "modules/010-web/chart/Chart.yaml") != before {
 		t.Error("the schema is another one, or the chart is not the first one again")
 	}
@@ -199,6 +199,10 @@ func TestDifficultCharts(t *testing.T) {
 		"needy":  {files: "-- templates/a.yaml --\n{{ required \"password is missing\" .Values.password }}\n", base: "010-needy", test: `failing: {needy: ""}`, note: "password is missing"},
 		"random": {files: "-- templates/a.yaml --\napiVersion: v1\nkind: Secret\nmetadata: {name: a}\nstringData: {p: {{ randAlpha 8 }}}\n", base: "010-random", test: "kind: Secret"},
 		"guest":  {files: "-- templates/a.yaml --\napiVersion: example.com/v1\nkind: Host\nmetadata: {name: a, namespace: far}\n", base: "010-guest", test: "hosts.example.com"},
+		"drafty": {
+			files: "-- values.schema.json --\n{\"$schema\": \"https://json-schema.org/draft/2019-09/schema\", \"examples\": 1}\n-- templates/a.yaml --\n",
+			base:  "010-drafty", test: `failing: {drafty: ""}`, note: "modules/010-drafty/chart: values.schema.json: it is no JSON schema, and Helm installs no chart with it; /examples must be a list",
+		},
 		"hooked": {files: "-- templates/a.yaml --\napiVersion: batch/v1\nkind: Job\nmetadata: {name: a, annotations: {helm.sh/hook: post-install}}\n", base: "010-hooked", test: "rendered:"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -207,11 +211,21 @@ func TestDifficultCharts(t *testing.T) {
 			out := must(t, "init", "module", "--from-chart", dir)
 			expectAll(t, out, c.note)
 			expectAll(t, read(t, filepath.Join("modules", c.base, "tests/objects.yaml")), c.test)
-			expectAll(t, must(t, "test", "modules"), "1 scenarios passed")
+			expectAll(t, must(t, "test", "modules"), "1 scenario passed")
 			if text := read(t, filepath.Join("modules", c.base, "module.yaml")); strings.Contains(text, dir) || strings.Contains(out, os.TempDir()) && !strings.Contains(out, "Try it") {
 				t.Errorf("a path of this machine is in\n%s", text)
 			}
 		})
+	}
+}
+
+// A chart that stops more than its module has no test, and who brings it reads why.
+func TestNoTestWithoutARun(t *testing.T) {
+	home(t)
+	out := must(t, "init", "module", "--from-chart", fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: odd, version: 1.0.0}\n-- crds/a.yaml --\n{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n"))
+	expectAll(t, out, "Note: no test is written, because the module does not run:", "modules/010-odd/chart/crds/a.yaml: document 1: kind \"Namespace\" does not belong into crds/")
+	if _, err := os.Stat("modules/010-odd/tests/objects.yaml"); err == nil {
+		t.Error("a test is there")
 	}
 }
 
@@ -264,7 +278,11 @@ func TestUpgradeRefused(t *testing.T) {
 	repository := fetchtest.Repository(t, false, web(t, "1.0.0"))
 	must(t, "init", "module", "--from-chart", "web", "--repo", repository)
 	must(t, "init", "module", "010-own")
+	if err := os.WriteFile("modules/010-web/values.yaml", []byte("web: {color: blue}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	broken := fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: web, version: 2.0.0}\n-- templates/a.yaml --\n{{ required \"color is wanted\" .Values.shade }}\n")
+	strict := fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: web, version: 2.0.0}\n-- values.schema.json --\n{\"additionalProperties\": false}\n-- values.yaml --\n{}\n")
 	other := fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: else, version: 2.0.0}\n")
 	for name, c := range map[string]struct{ args, want string }{
 		"no such module":  {"wep", "did you mean web?"},
@@ -272,11 +290,15 @@ func TestUpgradeRefused(t *testing.T) {
 		"no such version": {"web --version 9.0.0", "version 9.0.0"},
 		"another chart":   {"web --from-chart " + other, "is another chart than web"},
 		"does not render": {"web --from-chart " + broken, "color is wanted"},
+		"stricter schema": {"web --from-chart " + strict, "/modules/010-web/chart: the values do not fit the schema of the chart: web.color: is not a known key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			out, err := commanded(append([]string{"module", "upgrade-chart"}, strings.Fields(c.args)...)...)
-			if err == nil || !strings.Contains(err.Error(), c.want) {
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), ".addon-operator-") {
 				t.Errorf("got %v, want %q\n%s", err, c.want, out)
+			}
+			if name == "stricter schema" {
+				expectAll(t, out, "Values of yours that the chart no longer has:\n    web.color in ")
 			}
 			expectAll(t, read(t, "modules/010-web/module.yaml"), "version: 1.0.0", "repository: "+repository)
 			expectAll(t, read(t, "modules/010-web/chart/Chart.yaml"), "version: 1.0.0")

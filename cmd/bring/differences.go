@@ -1,10 +1,12 @@
 package bring
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -61,9 +63,10 @@ func (u *upgrade) showObjects(ctx context.Context) error {
 	after, newErr := u.render(ctx, true)
 	switch {
 	case newErr != nil && oldErr == nil && !u.force:
-		return fmt.Errorf("upgrade-chart: nothing is written: the new chart does not render with the values on disk: %w; change them first, or give --force", newErr)
+		return errors.New(u.stage.placed(fmt.Sprintf("upgrade-chart: nothing is written: the new chart does not render with the values on disk: %v; change them first, or give --force", newErr)))
 	case newErr != nil || oldErr != nil:
-		_, err := fmt.Fprintf(u.out, "\nObjects are unknown: the chart does not render with the values on disk: %v\n", errors.Join(oldErr, newErr))
+		text := fmt.Sprintf("\nObjects are unknown: the chart does not render with the values on disk: %v\n", cmp.Or(newErr, oldErr))
+		_, err := io.WriteString(u.out, u.stage.placed(text))
 		return err
 	}
 	if lines := definitionChanges(before.crds, after.crds); len(lines) > 0 {
@@ -87,7 +90,7 @@ func (u *upgrade) render(ctx context.Context, fresh bool) (rendered, error) {
 	if fresh {
 		staged, stagedGlobal, err := u.stage.load(u.module.Base)
 		if err != nil {
-			return rendered{}, errors.New(strings.ReplaceAll(err.Error(), u.stage.modules, u.module.Root))
+			return rendered{}, err
 		}
 		m, global = staged, stagedGlobal
 	}
@@ -168,8 +171,9 @@ func versionsOf(definition map[string]any) string {
 	return strings.Join(names, ", ")
 }
 
-// gone are the values of the module, in files, that the old chart has and the new one does not.
-func (u *upgrade) gone() (lines []string) {
+// showGone prints the values of the module, in files, that the old chart has and the new one does not.
+func (u *upgrade) showGone() {
+	var lines []string
 	for _, layer := range u.module.Static {
 		section, _ := layer.Value.(map[string]any)
 		visit(nil, section, func(path []string) {
@@ -178,8 +182,13 @@ func (u *upgrade) gone() (lines []string) {
 			}
 		})
 	}
+	if len(lines) > 0 {
+		fmt.Fprintln(u.out, "\nValues of yours that the chart no longer has:")
+	}
 	slices.Sort(lines)
-	return slices.Compact(lines)
+	for _, line := range slices.Compact(lines) {
+		fmt.Fprintln(u.out, "    "+line)
+	}
 }
 
 // visit calls see with the path of each value that is no map.

@@ -25,9 +25,10 @@ const (
 	testSchema = "module-test.v1.schema.json" // next to the tests, for editors
 )
 
-// stage is a place next to modules where one is made, with what concerns all of them. The result is moved at
-// the end: nothing half written is left behind.
+// stage is a place next to modules where one is made, with what concerns all of them. It is moved to its place at the
+// end: nothing half written is left behind.
 type stage struct {
+	dir     string // of the modules that stay
 	root    string
 	modules string
 }
@@ -37,7 +38,7 @@ func newStage(dir, global string) (*stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &stage{root: root, modules: filepath.Join(root, "modules")}
+	s := &stage{dir: dir, root: root, modules: filepath.Join(root, "modules")}
 	return s, errors.Join(os.MkdirAll(s.modules, 0o755), s.share(dir, global))
 }
 
@@ -61,6 +62,9 @@ func (s *stage) share(dir, global string) error {
 }
 
 func (s *stage) global() string { return filepath.Join(s.root, "global-hooks") }
+
+// placed is a text about a module on the stage, with the paths that its files will have.
+func (s *stage) placed(text string) string { return strings.ReplaceAll(text, s.modules, s.dir) }
 
 func (s *stage) close() { _ = os.RemoveAll(s.root) } // it is hidden, should it stay
 
@@ -185,12 +189,12 @@ func (n *newModule) writeTest(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var problems []string
 	for _, text := range []string{t, failingTest(n.name)} {
 		if err := n.write(testFile, text); err != nil {
 			return err
 		}
-		problems, err := n.play(ctx)
-		if err != nil {
+		if problems, err = n.play(ctx); err != nil {
 			return err
 		}
 		if problems == nil {
@@ -199,7 +203,7 @@ func (n *newModule) writeTest(ctx context.Context) error {
 		n.noteFailing(strings.Join(problems, "\n"))
 	}
 	n.notes = nil
-	n.note("no test is written: the module does neither succeed nor fail without a cluster")
+	n.note("no test is written, because the module does not run:\n  %s", strings.ReplaceAll(strings.Join(problems, "\n"), "\n", "\n  "))
 	return os.Remove(filepath.Join(n.dir(), filepath.FromSlash(testFile)))
 }
 
@@ -209,8 +213,7 @@ func (n *newModule) noteFailing(reason string) {
 }
 
 func (n *newModule) note(format string, args ...any) {
-	text := strings.ReplaceAll(fmt.Sprintf(format, args...), n.stage.modules+string(filepath.Separator), "")
-	n.notes = append(n.notes, text)
+	n.notes = append(n.notes, n.stage.placed(fmt.Sprintf(format, args...)))
 }
 
 // play writes golden files, plays once more with them, and returns what is wrong.

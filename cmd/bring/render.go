@@ -5,9 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -72,19 +70,17 @@ func namespaceOf(m addons.Module) string { return cmp.Or(m.File.Namespace, scena
 
 // definitions are those of crds/, which Helm does not render.
 func definitions(client *helm.Client, m helm.Module) (found []map[string]any, err error) {
-	var texts [][]byte
-	err = filepath.WalkDir(charts.CRDs(m.Dir), func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil && !entry.IsDir() && slices.Contains([]string{".yaml", ".yml"}, filepath.Ext(path)) {
-			text, readErr := os.ReadFile(path)
-			texts, err = append(texts, text), readErr
-		}
-		return err
-	})
+	files, err := kube.CRDFiles(charts.CRDs(m.Dir), nil)
 	if err != nil {
 		return nil, err
+	}
+	var texts [][]byte
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		texts = append(texts, text)
 	}
 	for _, f := range client.SubchartCRDs(m) {
 		texts = append(texts, f.Data)

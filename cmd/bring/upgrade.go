@@ -307,17 +307,8 @@ func (u *upgrade) tests(ctx context.Context) error {
 func (u *upgrade) show(ctx context.Context) error {
 	u.showDefaults()
 	u.showSchema()
-	if err := u.showObjects(ctx); err != nil {
-		return err
-	}
-	gone := u.gone()
-	if len(gone) > 0 {
-		fmt.Fprintln(u.out, "\nValues of yours that the chart no longer has:")
-		for _, line := range gone {
-			fmt.Fprintln(u.out, "    "+line)
-		}
-	}
-	return nil
+	u.showGone()
+	return u.showObjects(ctx)
 }
 
 func (u *upgrade) showSchema() {

@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"addon-operator/kube/apiserver"
+	"addon-operator/testkit/devclustertest"
 )
 
 // aggregated is an API server of its own behind the one of the cluster.
@@ -70,6 +72,11 @@ spec:
   service: {name: side, namespace: %s, port: %d}
 `, h.namespace, port, sideService, sideGroup, h.namespace, port))
 	h.kubectl("apply", "-f", h.path("service.yaml"))
+	h.t.Cleanup(func() { // the cluster may serve another test
+		if err := h.tryIn(context.Background(), "delete", "apiservice", sideService); err != nil {
+			h.t.Error(err)
+		}
+	})
 	a.await("True")
 	return a
 }
@@ -181,7 +188,7 @@ func (a *aggregated) has(name string) bool {
 func (a *aggregated) guarded() {
 	a.house.t.Helper()
 	for _, name := range []string{"guarded-by-version", "guarded-by-kind"} {
-		if err := a.house.try("get", "configmap", "-n", a.house.namespace, name); err != nil {
+		if err := a.house.get("configmap", name); err != nil {
 			a.house.t.Errorf("an object went with its API: %v", err)
 		}
 	}
@@ -191,7 +198,7 @@ func (a *aggregated) guarded() {
 // see the kinds that it had, or wait when they are not known; a module whose object it holds
 // keeps its release until the object can be deleted. Other modules go on. P13.
 func TestAggregatedAPIIsDown(t *testing.T) {
-	h, _ := ownHouse(t, awayHouse)
+	h, _ := ownHouse(t, awayHouse, devclustertest.Borrow)
 	side := aggregate(h)
 	o := h.start("ADDON_OPERATOR_DRIFT=report").ready()
 	h.awaitRevisions("things", "1:deployed")

@@ -16,17 +16,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// craftRecord writes a release record of revision 1 whose JSON is what these parts give together. It is packed while it is
-// made: it may be larger than there is memory.
-func (h *house) craftRecord(name string, parts ...io.Reader) {
-	h.t.Helper()
-	var packed bytes.Buffer
-	packer := gzip.NewWriter(&packed)
-	if _, err := io.Copy(packer, io.MultiReader(parts...)); err != nil {
-		h.t.Fatal(err)
+// part is a text that is repeated some times.
+type part struct {
+	text  string
+	times int
+}
+
+// packed is the part in the format of gzip, which may be several archives one after the other: a part that is larger than
+// there is memory is packed in pieces, and each piece only once.
+func (p part) packed(t testing.TB) []byte {
+	t.Helper()
+	archive := func(times int) []byte {
+		var out bytes.Buffer
+		packer := gzip.NewWriter(&out)
+		if _, err := io.WriteString(packer, strings.Repeat(p.text, times)); err != nil {
+			t.Fatal(err)
+		}
+		if err := packer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		return out.Bytes()
 	}
-	if err := packer.Close(); err != nil {
-		h.t.Fatal(err)
+	piece := max(1, 1<<20/len(p.text))
+	return append(bytes.Repeat(archive(min(piece, p.times)), p.times/min(piece, p.times)), archive(p.times%min(piece, p.times))...)
+}
+
+// craftRecord writes a release record of revision 1 whose JSON is what these parts give together.
+func (h *house) craftRecord(name string, parts ...part) {
+	h.t.Helper()
+	var packed []byte
+	for _, p := range parts {
+		packed = append(packed, p.packed(h.t)...)
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -34,21 +54,11 @@ func (h *house) craftRecord(name string, parts ...io.Reader) {
 			Labels: map[string]string{"name": name, "owner": "helm", "status": "deployed", "version": "1", "moduleChecksum": "0123456789abcdef"},
 		},
 		Type: "helm.sh/release.v1",
-		Data: map[string][]byte{"release": []byte(base64.StdEncoding.EncodeToString(packed.Bytes()))},
+		Data: map[string][]byte{"release": []byte(base64.StdEncoding.EncodeToString(packed))},
 	}
 	if _, err := h.client.CoreV1().Secrets(h.namespace).Create(h.ctx, secret, metav1.CreateOptions{}); err != nil {
 		h.t.Fatal(err)
 	}
-}
-
-// repeated is a text that is repeated some times.
-func repeated(text string, times int) io.Reader {
-	chunk := []byte(strings.Repeat(text, 1000))
-	var all []io.Reader
-	for range times / 1000 {
-		all = append(all, bytes.NewReader(chunk))
-	}
-	return io.MultiReader(all...)
 }
 
 // Who may write Secrets in the operator's namespace can make a release record that stands for more than there is memory. It
@@ -56,16 +66,16 @@ func repeated(text string, times int) io.Reader {
 func TestBombInAReleaseRecord(t *testing.T) {
 	withoutRaceDetector(t)
 	const head = `{"name":"one","namespace":"n","version":1,"info":{"status":"deployed"},"chart":{"metadata":{"name":"one","version":"1","apiVersion":"v2"}},`
-	text := strings.NewReader
-	for what, record := range map[string][]io.Reader{
-		"a long text":                      {text(head + `"manifest":"`), repeated(" ", 200_000_000), text(`"}`)},
-		"many short values":                {text(head + `"config":{"l":[0`), repeated(",0", 100_000_000), text(`]}}`)},
-		"short values in 30 MB":            {text(head + `"config":{"l":[0`), repeated(",[]", 10_000_000), text(`]}}`)},
-		"aliases":                          {text(head + `"manifest":"kind: A\nmetadata: {name: a}\nbig: &a `), repeated("x", 600_000), text(`\nl: [`), repeated("*a,", 99_000), text(`]\n"}`)},
-		"lists of aliases":                 {text(head + `"manifest":"kind: A\nmetadata: {name: a}\na: &a [`), repeated("x,", 1_000), text(`]\nb: &b [`), repeated("*a,", 1000), text(`]\nl: [`), repeated("*b,", 3_000), text(`]\n"}`)},
-		"many documents":                   {text(head + `"manifest":"`), repeated(`kind: A\nmetadata: {name: a}\n---\n`, 400_000), text(`"}`)},
-		"hooks":                            {text(head + `"hooks":[{}`), repeated(`,{}`, 9_000_000), text(`]}`)},
-		"values in a list of the manifest": {text(head + `"manifest":"kind: A\nmetadata: {name: a}\nl: [`), repeated(`0,`, 10_000_000), text(`]\n"}`)},
+	text := func(s string) part { return part{s, 1} }
+	for what, record := range map[string][]part{
+		"a long text":                      {text(head + `"manifest":"`), part{" ", 200_000_000}, text(`"}`)},
+		"many short values":                {text(head + `"config":{"l":[0`), part{",0", 100_000_000}, text(`]}}`)},
+		"short values in 30 MB":            {text(head + `"config":{"l":[0`), part{",[]", 10_000_000}, text(`]}}`)},
+		"aliases":                          {text(head + `"manifest":"kind: A\nmetadata: {name: a}\nbig: &a `), part{"x", 600_000}, text(`\nl: [`), part{"*a,", 99_000}, text(`]\n"}`)},
+		"lists of aliases":                 {text(head + `"manifest":"kind: A\nmetadata: {name: a}\na: &a [`), part{"x,", 1_000}, text(`]\nb: &b [`), part{"*a,", 1000}, text(`]\nl: [`), part{"*b,", 3_000}, text(`]\n"}`)},
+		"many documents":                   {text(head + `"manifest":"`), part{`kind: A\nmetadata: {name: a}\n---\n`, 400_000}, text(`"}`)},
+		"hooks":                            {text(head + `"hooks":[{}`), part{`,{}`, 9_000_000}, text(`]}`)},
+		"values in a list of the manifest": {text(head + `"manifest":"kind: A\nmetadata: {name: a}\nl: [`), part{`0,`, 10_000_000}, text(`]\n"}`)},
 	} {
 		t.Run(what, func(t *testing.T) {
 			h := newHouse(t, "configmap")

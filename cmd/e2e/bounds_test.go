@@ -31,16 +31,13 @@ func bounded(o *operator) (peak func() int) {
 	var highest atomic.Int64
 	look := func() int {
 		status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", o.cmd.Process.Pid)) // it may have ended
-		for line := range strings.Lines(string(status)) {
-			var kib int64
-			if n, _ := fmt.Sscanf(line, "VmHWM: %d kB", &kib); n == 1 {
-				highest.Store(max(highest.Load(), kib>>10))
-			}
-		}
+		_, rest, _ := strings.Cut(string(status), "VmHWM:")
+		kib, _ := strconv.ParseInt(strings.Fields(rest + " 0")[0], 10, 64)
+		highest.Store(max(highest.Load(), kib>>10))
 		return int(highest.Load())
 	}
 	go func() {
-		ticker := time.NewTicker(5 * time.Millisecond)
+		ticker := time.NewTicker(10 * time.Millisecond)
 		defer ticker.Stop()
 		for look() < memoryLimit {
 			select {

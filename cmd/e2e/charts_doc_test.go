@@ -43,7 +43,7 @@ func TestBringAChartIsTrue(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	want := []string{"modules/010-podinfo/chart/", "The values are valid: global ones, and those of 1 modules.", "replicas: 2", "ok    010-podinfo/objects", "Nothing is written."}
+	want := []string{"modules/010-podinfo/chart/", "The values are valid: global ones, and those of 1 module.", "replicas: 2", "ok    010-podinfo/objects", "Nothing is written."}
 	for _, block := range regexp.MustCompile("(?s)```text\n(.*?)```").FindAllStringSubmatch(section, -1) {
 		want = append(want, block[1])
 	}

@@ -141,7 +141,7 @@ type chartsPlay struct {
 
 func playCharts(t *testing.T, group []*foreignChart) {
 	t.Helper()
-	h, cluster := ownHouse(t, "-- modules/values.yaml --\n")
+	h, cluster := ownHouse(t, "-- modules/values.yaml --\n", devclustertest.StartOwn)
 	p := newChartsPlay(h, cluster, group)
 	p.start()
 	p.install()
@@ -569,7 +569,7 @@ func (p *chartsPlay) disable() {
 	})
 	for _, c := range p.charts {
 		if kept[c] > 0 {
-			c.note("leaves %d objects that it asks to keep", kept[c])
+			c.note("leaves %s that it asks to keep", view.Count(kept[c], "object"))
 		}
 	}
 }

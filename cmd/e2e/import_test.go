@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -165,15 +164,15 @@ const crdRelease = `-- Chart.yaml --
 -- crds/leaf.yaml --
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: KINDs.imported.example.com}
+metadata: {name: leaves.imported.example.com}
 spec:
   group: imported.example.com
   scope: Namespaced
-  names: {plural: KINDs, singular: KIND, kind: Kind}
+  names: {plural: leaves, singular: leaf, kind: Leaf}
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 -- templates/leaf.yaml --
 apiVersion: imported.example.com/v1
-kind: Kind
+kind: Leaf
 metadata: {name: "{{ .Release.Name }}"}
 ---
 apiVersion: v1
@@ -191,14 +190,11 @@ metadata:
 // say before, and although its chart has subcharts, values of global, definitions, hooks, and what is random. From then on
 // it is a module as others are. Issue 16, 2.3; H6, A20, A21.
 func TestImportRelease(t *testing.T) {
-	h := newHouse(t, "-- modules/values.yaml --\nglobal: {zone: shared}\n-- charts/none --\n")
-	kind := devclustertest.Kind("Imported")
-	definition := strings.ToLower(kind) + "s.imported.example.com"
-	t.Cleanup(func() { _ = h.tryIn(context.Background(), "delete", "crd", definition) })
-	p := h.helm()
+	h, cluster := ownHouse(t, "-- modules/values.yaml --\nglobal: {zone: shared}\n-- charts/none --\n") // what renders by chance runs again when other tests define kinds
+	p := person{house: h, namespace: cluster.Namespace(t), driver: "secret"}
 	p.install("plain", plainRelease, "text: mine\nreplicas: 3\nadminPassword: hunter2\n")
 	parent := p.install("parent", parentRelease, "global: {zone: own}\ncache: {enabled: true, word: hello}\nunset: null\nmillion: 1000000\n")
-	p.install("leaves", strings.NewReplacer("KIND", strings.ToLower(kind), "Kind", kind).Replace(crdRelease), "")
+	p.install("leaves", crdRelease, "")
 	before := p.deployed()
 
 	out, failed := p.importRelease("plain", "--dry-run")

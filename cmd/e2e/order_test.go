@@ -37,7 +37,7 @@ func resource(kind, group string) string { return strings.ToLower(kind) + "s." +
 func (h *house) awaitObject(there bool, resource, name string) {
 	h.t.Helper()
 	h.eventually(fmt.Sprintf("%s %s exists: %v", resource, name, there), func() error {
-		switch err := h.try("get", "-n", h.namespace, resource, name); {
+		switch err := h.get(resource, name); {
 		case there:
 			return err
 		case err == nil:
@@ -80,8 +80,8 @@ func TestHeadIsSwitchedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	// Heals of other modules go past it.
-	h.eventually("the definition is back", func() error { return h.try("get", "crd", resource(kind, group)) })
-	h.eventually("later is back", func() error { return h.try("get", "-n", h.namespace, "configmap", "later") })
+	h.eventually("the definition is back", func() error { return h.get("crd", resource(kind, group)) })
+	h.eventually("later is back", func() error { return h.get("configmap", "later") })
 	h.setConfig(map[string]string{"rulesEnabled": "false"})
 	o.expect("module is deleted", "module=rules")
 	o.expect("converged")

@@ -18,8 +18,11 @@ import (
 // This file holds the tests of high availability; replicas_harness_test.go has what
 // they do to replicas.
 
-// leaderKills is how often TestLeaderIsKilled kills.
-var leaderKills = flag.Int("kills", 3, "kills of TestLeaderIsKilled, and one of TestHealingOutlivesTheAPIServer more for each ten; make check asks for 20")
+// usualKills is what make test asks for.
+const usualKills = 3
+
+// leaderKills is how often TestLeaderIsKilled kills. With more than usual, other tests here repeat as much as they can.
+var leaderKills = flag.Int("kills", usualKills, "kills of TestLeaderIsKilled, one of TestHealingOutlivesTheAPIServer more for each ten, and 1000 ConfigMaps across a crash; make test-full asks for 20")
 
 // Three replicas; the leader is killed again and again at random moments while events and
 // edits flow. No two of them act at the same time, the hook sees in the end what there

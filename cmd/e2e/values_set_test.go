@@ -76,9 +76,13 @@ func TestValuesAreSet(t *testing.T) {
 	expectAll(t, run("values", "unset", "two"), "is written")
 	expect(want)
 
+	// What the operator has not seen before the deletion is no last valid content.
+	expectAll(t, run("values", "set", "one.size", "4"), "one.size: 3 -> 4")
+	h.awaitConfigMap("one", "size", "4")
+	want["one"] = "# by the team\nsize:   4 # two\n"
 	h.deleteConfigMap("addon-operator")
 	h.awaitRefusal(o)
-	expectAll(t, run("values", "set", "one.size", "3"), "one.size: 3 -> 3", "created again with its last valid content")
+	expectAll(t, run("values", "set", "one.size", "4"), "one.size: 4 -> 4", "created again with its last valid content")
 	expect(want)
 	h.deleteConfigMap("addon-operator") // the operator need not know of it yet
 	expectAll(t, run("values", "set", "two.password", "--string", "hunter2"), "two.password: (none) -> \"***\"", "created again with its last valid content")

@@ -7,6 +7,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 const backHouse = `
@@ -80,7 +82,7 @@ func (h *house) watched(name, v string) {
 // of releases. What people do next is seen, though its resource versions are lower than those
 // that are known. P14.
 func TestClusterGoesBack(t *testing.T) {
-	h, cluster := ownHouse(t, backHouse)
+	h, cluster := ownHouse(t, backHouse, devclustertest.Borrow)
 	o := h.start().ready()
 	h.setConfig(map[string]string{"web": "size: early"})
 	h.awaitConfigMap("web", "size", "early")

@@ -66,7 +66,7 @@ func TestModuleToolsRefuse(t *testing.T) {
 		"a module that exists":      {[]string{"init", "module", "010-a"}, exitRefused, "exists"},
 		"no scenarios":              {[]string{"test", "modules/010-a/hooks"}, exitRefused, "there are no scenarios"},
 		"a path that is not there":  {[]string{"test", "nowhere"}, exitRefused, "nowhere"},
-		"a scenario with a mistake": {[]string{"test", "wrong.yaml"}, exitRefused, "1 of 1 scenarios failed"},
+		"a scenario with a mistake": {[]string{"test", "wrong.yaml"}, exitRefused, "1 of 1 scenario failed"},
 		"no such scenario":          {[]string{"test", "--run", "zzz"}, exitUsage, "zzz"},
 		"no expression":             {[]string{"test", "--run", "("}, exitUsage, "--run"},
 		"all is well":               {[]string{"test", "modules"}, exitStopped, ""},

@@ -16,6 +16,7 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/cmd/cli"
+	"addon-operator/messages/view"
 )
 
 // playing are the flags of the command test.
@@ -115,11 +116,11 @@ func (t *playing) conclude(out io.Writer, report testReport) (err error) {
 			fmt.Fprint(out, c)
 		}
 		if report.Failed == 0 {
-			_, err = fmt.Fprintf(out, "%d scenarios passed, in %s\n", report.Passed, took)
+			_, err = fmt.Fprintf(out, "%s passed, in %s\n", view.Count(report.Passed, "scenario"), took)
 		}
 	}
 	if report.Failed > 0 {
-		return fmt.Errorf("%d of %d scenarios failed, in %s", report.Failed, len(report.Tests), took)
+		return fmt.Errorf("%d of %s failed, in %s", report.Failed, view.Count(len(report.Tests), "scenario"), took)
 	}
 	return err
 }

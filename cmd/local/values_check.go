@@ -14,6 +14,7 @@ import (
 	"addon-operator/actors"
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
+	"addon-operator/messages/view"
 	"addon-operator/values"
 )
 
@@ -44,7 +45,7 @@ when there is one. A value that no template reads is a warning.`,
 			if err := errors.Join(loadErr, err, actors.CheckConfigMap(tree, data, secret, warn), actors.CheckTree(tree)); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The values are valid: global ones, and those of %d modules.\n", len(tree.Modules))
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The values are valid: global ones, and those of %s.\n", view.Count(len(tree.Modules), "module"))
 			return err
 		},
 	}

@@ -52,7 +52,7 @@ func TestCheckAccepts(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if out, err := checked(t, files); out != "The values are valid: global ones, and those of 1 modules.\n" || err != nil {
+			if out, err := checked(t, files); out != "The values are valid: global ones, and those of 1 module.\n" || err != nil {
 				t.Errorf("%q, %v", out, err)
 			}
 		})

@@ -224,6 +224,7 @@ func (m manifest) write(out io.Writer, all []role) error {
 	w.line("# Rules for ServiceAccount %s in namespace %s, made by 'addon-operator rbac generate'.", m.account, m.namespace)
 	w.line("# What hooks do by themselves, with kubectl or KUBERNETES_PATCH_PATH, cannot be read from them:")
 	w.line("# add it by hand, in the chart of the operator under rbac.extraRules.")
+	w.needed(m.namespace, all)
 	w.wide(all)
 	for _, r := range all {
 		kind, name := "ClusterRole", m.namespace+":"+m.name
@@ -242,6 +243,22 @@ func (m manifest) write(out io.Writer, all []role) error {
 		w.line("subjects:\n- kind: ServiceAccount\n  name: %s\n  namespace: %s", scalar(m.account), scalar(m.namespace))
 	}
 	return errors.Join(w.err, w.out.Flush())
+}
+
+// needed names the namespaces in which there are roles: without them the API server refuses those. They are not part of the
+// output, because 'kubectl delete -f' of it would delete all that is in them.
+func (w *lines) needed(operator string, all []role) {
+	var names []string
+	for _, r := range all {
+		if r.namespace != "" && r.namespace != operator {
+			names = append(names, r.namespace)
+		}
+	}
+	if names = unique(names); len(names) == 1 {
+		w.line("# The namespace %s must be there before these rules are applied.", names[0])
+	} else if len(names) > 1 {
+		w.line("# The namespaces %s must be there before these rules are applied.", strings.Join(names, ", "))
+	}
 }
 
 // lines writes YAML and remembers the first error.

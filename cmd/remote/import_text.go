@@ -34,7 +34,7 @@ func (i *importing) report(files []string, first *view.ModulePlan, why string) s
 	if i.chart != "" {
 		source = "from " + i.chart
 	}
-	line("  chart/ (%d files): the chart, %s", count-len(files), source)
+	line("  chart/ (%s): the chart, %s", view.Count(count-len(files), "file"), source)
 	for _, file := range files {
 		line("  %s", file)
 	}

@@ -79,12 +79,17 @@ func (c *Chart) HasSubchart(section string) bool {
 }
 
 // Mentions reports whether a text is in a template or in another file that templates may print, here or in a subchart.
-func (c *Chart) Mentions(text string) bool { return mentions(c.chart, []byte(text)) }
+func (c *Chart) Mentions(text string) bool {
+	return c.Any(func(data []byte) bool { return bytes.Contains(data, []byte(text)) })
+}
 
-func mentions(ch *chart.Chart, text []byte) bool {
-	has := func(f *chart.File) bool { return !strings.HasPrefix(f.Name, "crds/") && bytes.Contains(f.Data, text) }
+// Any reports whether there is a template or another file that templates may print, here or in a subchart, with some content.
+func (c *Chart) Any(content func([]byte) bool) bool { return anyIn(c.chart, content) }
+
+func anyIn(ch *chart.Chart, content func([]byte) bool) bool {
+	has := func(f *chart.File) bool { return !strings.HasPrefix(f.Name, "crds/") && content(f.Data) }
 	return slices.ContainsFunc(ch.Templates, has) || slices.ContainsFunc(ch.Files, has) ||
-		slices.ContainsFunc(ch.Dependencies(), func(sub *chart.Chart) bool { return mentions(sub, text) })
+		slices.ContainsFunc(ch.Dependencies(), func(sub *chart.Chart) bool { return anyIn(sub, content) })
 }
 
 // File is a file of a chart.
@@ -113,7 +118,7 @@ func (c *Chart) SubchartCRDs(merged map[string]any) ([]File, error) {
 func crdsBelow(ch *chart.Chart) (files []File) {
 	for _, sub := range ch.Dependencies() {
 		for _, f := range sub.Files {
-			if strings.HasPrefix(f.Name, "crds/") && slices.Contains([]string{".yaml", ".yml"}, path.Ext(f.Name)) {
+			if strings.HasPrefix(f.Name, "crds/") && slices.Contains([]string{".yaml", ".yml", ".json"}, strings.ToLower(path.Ext(f.Name))) {
 				files = append(files, File{path.Join("charts", sub.Name(), f.Name), f.Data})
 			}
 		}

@@ -232,6 +232,8 @@ a
 {apiVersion: v2, name: grandchild, version: 0.1.0}
 -- charts/child/charts/grandchild/crds/b.yml --
 b
+-- charts/child/charts/grandchild/crds/c.json --
+{}
 `)
 	packed := moduleOf(t, "packed", "-- Chart.yaml --\n{apiVersion: v2, name: packed, version: 0.1.0}\n-- crds/c.yaml --\nc\n")
 	ch, err := Read(packed)
@@ -247,7 +249,7 @@ b
 	}
 	for enabled, want := range map[bool][]string{
 		false: {"charts/other/crds/c.yaml"},
-		true:  {"charts/child/charts/grandchild/crds/b.yml", "charts/child/crds/deep/a.yaml", "charts/other/crds/c.yaml"},
+		true:  {"charts/child/charts/grandchild/crds/b.yml", "charts/child/charts/grandchild/crds/c.json", "charts/child/crds/deep/a.yaml", "charts/other/crds/c.yaml"},
 	} {
 		files, err := loaded.SubchartCRDs(map[string]any{"child": map[string]any{"enabled": enabled}})
 		if err != nil {

@@ -227,24 +227,49 @@ func compile(data []byte) (s *schema) {
 		s.err = fmt.Errorf("it is no JSON: %w", err)
 		return s
 	}
+	// Counting replaces what draft 2019 and later say of a schema: whether the file is one is asked without.
+	if _, s.err = compileWith(document); s.err == nil {
+		s.compiled, s.err = compileWith(document, &jsonschema.Vocabulary{
+			URL:     "addon-operator:work",
+			Compile: func(*jsonschema.CompilerContext, map[string]any) (jsonschema.SchemaExt, error) { return s, nil },
+		})
+	}
+	return s
+}
+
+func compileWith(document any, vocabularies ...*jsonschema.Vocabulary) (*jsonschema.Schema, error) {
 	const name = "file:///values.schema.json"
 	compiler := jsonschema.NewCompiler()
 	compiler.UseLoader(nowhere{})
-	compiler.RegisterVocabulary(&jsonschema.Vocabulary{
-		URL:     "addon-operator:work",
-		Compile: func(*jsonschema.CompilerContext, map[string]any) (jsonschema.SchemaExt, error) { return s, nil },
-	})
-	compiler.AssertVocabs()
+	for _, v := range vocabularies {
+		compiler.RegisterVocabulary(v)
+		compiler.AssertVocabs()
+	}
 	if err := compiler.AddResource(name, document); err != nil {
-		s.err = err
-		return s
+		return nil, err
 	}
-	s.compiled, s.err = compiler.Compile(name)
+	compiled, err := compiler.Compile(name)
 	var unloaded *jsonschema.LoadURLError
-	if errors.As(s.err, &unloaded) {
-		s.err = ErrElsewhere
+	var invalid *jsonschema.SchemaValidationError
+	switch {
+	case errors.As(err, &unloaded):
+		return nil, ErrElsewhere
+	case errors.As(err, &invalid):
+		return nil, notASchema(invalid)
 	}
-	return s
+	return compiled, err
+}
+
+// notASchema says where a file is no schema, with which Helm installs nothing.
+func notASchema(e *jsonschema.SchemaValidationError) error {
+	text := ""
+	var wrong *jsonschema.ValidationError
+	if errors.As(e.Err, &wrong) {
+		for _, f := range flaws(wrong) {
+			text += "; /" + strings.Join(f.at, "/") + " " + f.message
+		}
+	}
+	return fmt.Errorf("it is no JSON schema, and Helm installs no chart with it%s", shortened(text))
 }
 
 // nowhere loads nothing.

@@ -115,9 +115,13 @@ func TestViolationsOfInnerChart(t *testing.T) {
 func TestViolationsAreBounded(t *testing.T) {
 	deep := strings.Repeat("{a: ", 40) + "1" + strings.Repeat("}", 40)
 	for name, c := range map[string]struct{ schema, values, want string }{
-		"elsewhere":     {`{"properties": {"a": {"$ref": "http://127.0.0.1:1/a.json"}}}`, "a: 1", ErrElsewhere.Error()},
-		"no JSON":       {`{`, "a: 1", "values.schema.json: it is no JSON"},
-		"no schema":     {`{"type": "objekt"}`, "a: 1", "values.schema.json: "},
+		"elsewhere": {`{"properties": {"a": {"$ref": "http://127.0.0.1:1/a.json"}}}`, "a: 1", ErrElsewhere.Error()},
+		"no JSON":   {`{`, "a: 1", "values.schema.json: it is no JSON"},
+		"no schema": {`{"type": "objekt"}`, "a: 1", "values.schema.json: "},
+		"keyword of 2019": {
+			`{"$schema": "https://json-schema.org/draft/2019-09/schema", "properties": {"a": {"properties": {"b": {"examples": ""}}}}}`, "a: {}",
+			"it is no JSON schema, and Helm installs no chart with it; /properties/a/properties/b/examples must be a list, is a text",
+		},
 		"too much work": {`{"$defs": {"n": {"anyOf": [{"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["x"]}, {"properties": {"a": {"$ref": "#/$defs/n"}}, "required": ["y"]}]}}, "$ref": "#/$defs/n"}`, "a: " + deep, "[the values: the check takes too much work (values.schema.json)]"},
 	} {
 		t.Run(name, func(t *testing.T) {

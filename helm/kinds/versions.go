@@ -1,6 +1,7 @@
 package kinds
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -21,11 +22,12 @@ type Asked struct {
 	mu          sync.Mutex
 	lists, asks int
 	about       []schema.GroupVersion
+	answers     map[string]bool
 }
 
 // NewAsked makes the capabilities of one render.
 func NewAsked(c *chartutil.Capabilities, unknown []schema.GroupVersion) *Asked {
-	a := &Asked{KubeVersion: c.KubeVersion, HelmVersion: c.HelmVersion, unknown: unknown}
+	a := &Asked{KubeVersion: c.KubeVersion, HelmVersion: c.HelmVersion, unknown: unknown, answers: map[string]bool{}}
 	all := make([]any, 0, len(c.APIVersions)+1)
 	for _, v := range c.APIVersions {
 		all = append(all, v)
@@ -54,10 +56,29 @@ func (a *Asked) Unanswered() []schema.GroupVersion {
 	return a.about
 }
 
-func (a *Asked) ask(version string) {
+// Answers are what the render has asked, and was answered. all: it did something else with the list than to ask Has.
+func (a *Asked) Answers() (answers map[string]bool, all bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return maps.Clone(a.answers), a.lists > a.asks
+}
+
+// Same reports whether the questions of another render would be answered as they were, and can be.
+func (a *Asked) Same(answers map[string]bool) bool {
+	for version, answer := range answers {
+		a.lists++
+		if a.versions.Has(version) != answer {
+			return false
+		}
+	}
+	return len(a.Unanswered()) == 0
+}
+
+func (a *Asked) ask(version string, answer bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.asks++
+	a.answers[version] = answer
 	for _, gv := range a.unknown {
 		if strings.HasPrefix(version, gv.String()+"/") && !slices.Contains(a.about, gv) {
 			a.about = append(a.about, gv)
@@ -70,8 +91,9 @@ type versions []any
 
 // Has reports whether an API, or a kind of it, is there.
 func (v versions) Has(version string) bool {
+	answer := slices.Contains(v, any(version))
 	if a, ok := v[:len(v)+1][len(v)].(*Asked); ok {
-		a.ask(version)
+		a.ask(version, answer)
 	}
-	return slices.Contains(v, any(version))
+	return answer
 }

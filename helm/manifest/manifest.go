@@ -132,12 +132,18 @@ func checkTypes(u *unstructured.Unstructured) error {
 	return nil
 }
 
+// listItems are the objects in a list. What says neither kind nor version has those of the list, as kubectl and Helm
+// read it: a ConfigMapList has ConfigMaps.
 func listItems(list *unstructured.Unstructured) ([]*unstructured.Unstructured, error) {
 	var items []*unstructured.Unstructured
 	err := list.EachListItem(func(o runtime.Object) error {
 		item, ok := o.(*unstructured.Unstructured)
 		if !ok {
 			return fmt.Errorf("%s: an item is not an object", list.GetKind())
+		}
+		if item.GetKind() == "" && item.GetAPIVersion() == "" {
+			item.SetKind(strings.TrimSuffix(list.GetKind(), "List"))
+			item.SetAPIVersion(list.GetAPIVersion())
 		}
 		items = append(items, item)
 		return checkTypes(item)

@@ -11,6 +11,7 @@ func TestParse(t *testing.T) {
 	for name, c := range map[string]struct{ text, want, err string }{
 		"documents":            {"kind: A\nmetadata: {name: a}\n---\n# nothing\n---\nkind: B\nmetadata: {name: b, namespace: ns}\n", "A a, B ns/b", ""},
 		"a list":               {"kind: List\napiVersion: v1\nitems: [{kind: A, metadata: {name: a}}, {kind: B, metadata: {name: b}}]", "A a, B b", ""},
+		"a list of one kind":   {"kind: AList\napiVersion: v1\nitems: [{metadata: {name: a}}, {kind: B, metadata: {name: b}}]", "A a, B b", ""},
 		"a label without text": {"kind: A\nmetadata: {name: a, labels: {x: , k: v}}", "A a x= k=v", ""},
 		"null labels":          {"kind: A\nmetadata: {name: a, labels: , annotations: null}", "A a", ""},
 		"no kind":              {"metadata: {name: hunter2}", "", "a document has no kind"},

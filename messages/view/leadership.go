@@ -84,7 +84,7 @@ type StandbyStatus struct {
 
 // String implements fmt.Stringer.
 func (s StandbyStatus) String() string {
-	text := fmt.Sprintf("hooks of %d of %s are loaded", s.Modules, count(s.Wanted, "module"))
+	text := fmt.Sprintf("hooks of %d of %s are loaded", s.Modules, Count(s.Wanted, "module"))
 	for _, cold := range s.Cold {
 		text += "; " + head(cold)
 	}

@@ -78,7 +78,7 @@ func (s QueueStatus) MarshalJSON() ([]byte, error) {
 
 // String implements fmt.Stringer.
 func (s QueueStatus) String() string {
-	text := count(s.Length, "task")
+	text := Count(s.Length, "task")
 	switch {
 	case s.Length == 0:
 		text = "empty"
@@ -86,10 +86,10 @@ func (s QueueStatus) String() string {
 		text += ", in progress: " + s.Head[0].String()
 	}
 	if s.Triggers > 1 {
-		text += "; " + count(s.Triggers, "trigger") + " wait"
+		text += "; " + Count(s.Triggers, "trigger") + " wait"
 	}
 	if s.Aside > 0 {
-		text += "; set aside until snapshots are complete: " + count(s.Aside, "task")
+		text += "; set aside until snapshots are complete: " + Count(s.Aside, "task")
 	}
 	return text
 }
@@ -202,7 +202,7 @@ func (s ModuleStatus) String() string {
 		text += fmt.Sprintf(" WAITS %s, %s", s.Waiting, s.Waiting.Times())
 	}
 	if n := len(s.Drift); n > 0 {
-		text += fmt.Sprintf(" DRIFT=%s", count(n, "object"))
+		text += fmt.Sprintf(" DRIFT=%s", Count(n, "object"))
 	}
 	if s.Health != nil && len(s.Health.Unhealthy) > 0 {
 		text += fmt.Sprintf(" OBJECTS=%d/%d %s", s.Health.Current, s.Health.Objects, s.Health.Unhealthy[0])
@@ -227,7 +227,7 @@ type GlobalStatus struct {
 
 // String implements fmt.Stringer.
 func (s GlobalStatus) String() string {
-	text := count(s.Hooks, "hook")
+	text := Count(s.Hooks, "hook")
 	for _, f := range s.Failing {
 		text += " " + f.String()
 	}
@@ -281,7 +281,7 @@ func (h HeldPurge) String() string {
 	if more := len(h.Releases) - shown; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
-	return fmt.Sprintf("the purge of %s is held back, because %s: %s; to allow it: %s", count(len(h.Releases), "release"), h.Why, names, h.Confirm)
+	return fmt.Sprintf("the purge of %s is held back, because %s: %s; to allow it: %s", Count(len(h.Releases), "release"), h.Why, names, h.Confirm)
 }
 
 // String implements fmt.Stringer.
@@ -384,7 +384,7 @@ func (s MonitorsStatus) Syncing() []messages.BindingState {
 
 // String implements fmt.Stringer.
 func (s MonitorsStatus) String() string {
-	text := count(len(s.Bindings), "binding")
+	text := Count(len(s.Bindings), "binding")
 	if len(s.Bindings) > 0 {
 		text += fmt.Sprintf(", %d complete", s.complete())
 	}
@@ -416,7 +416,7 @@ type ScheduleStatus struct {
 
 // String implements fmt.Stringer.
 func (s ScheduleStatus) String() string {
-	text := count(s.Crontabs, "crontab")
+	text := Count(s.Crontabs, "crontab")
 	if !s.Open {
 		text += ", ticks are dropped until the first converge is over"
 	}
@@ -474,8 +474,8 @@ func head(s string) string {
 	return line
 }
 
-// count writes a number with its noun.
-func count(n int, noun string) string {
+// Count writes a number with its noun, which takes an s.
+func Count(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -22,7 +22,8 @@ type Cluster struct {
 	root   string // of the repository
 	dir    string // of the cluster
 	config *rest.Config
-	own    bool // of one test, which may kill it
+	own    bool     // of one test, which may kill it
+	flags  []string // of each start
 
 	mu      sync.Mutex
 	process *process // nil while killed, and where another binary has started it
@@ -45,7 +46,7 @@ func Start(t testing.TB) *Cluster {
 	return cluster
 }
 
-// StartOwn starts a cluster for this test alone, which may Kill and Restart
+// StartOwn starts a cluster for this test alone, which finds nothing of others in it, and may Kill and Restart
 // it. It is stopped, and its data removed, at the end of the test.
 func StartOwn(t testing.TB) *Cluster {
 	t.Helper()
@@ -64,6 +65,82 @@ func StartOwn(t testing.TB) *Cluster {
 	cluster.own = true
 	t.Cleanup(func() { cluster.Kill(t) })
 	return cluster
+}
+
+// idle are the clusters that tests have given back. None of them runs longer than the test binary.
+var idle = sync.OnceValue(func() *pool { return &pool{} })
+
+type pool struct {
+	mu       sync.Mutex
+	clusters []*Cluster
+}
+
+func (p *pool) take() *Cluster {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.clusters) == 0 {
+		return nil
+	}
+	last := len(p.clusters) - 1
+	cluster := p.clusters[last]
+	p.clusters = p.clusters[:last]
+	return cluster
+}
+
+func (p *pool) give(c *Cluster) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.clusters = append(p.clusters, c)
+}
+
+// Borrow returns a cluster that no other test uses at the same time, which the test may Kill and Restart, as one of
+// StartOwn. But earlier tests of the binary may have used it, and left objects in it: a start takes seconds of a
+// processor. A test that fails does not give it back.
+func Borrow(t testing.TB) *Cluster {
+	t.Helper()
+	skipWhenShort(t)
+	cluster := idle().take()
+	if cluster == nil {
+		cluster = startBorrowed(t)
+	}
+	t.Cleanup(func() {
+		cluster.Resume(t)
+		if cluster.runs() && !t.Failed() {
+			idle().give(cluster)
+			return
+		}
+		cluster.Kill(t)
+		_ = os.RemoveAll(cluster.dir) // what stays is removed by a later sweep
+	})
+	return cluster
+}
+
+func startBorrowed(t testing.TB) *Cluster {
+	t.Helper()
+	root, err := repositoryRoot()
+	if err == nil {
+		err = build(root, buildCluster)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", tempPrefix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster, err := start(root, dir, "--rm")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster.own = true
+	return cluster
+}
+
+// runs reports whether the cluster was not left killed.
+func (c *Cluster) runs() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.process != nil
 }
 
 func skipWhenShort(t testing.TB) {
@@ -122,8 +199,10 @@ func start(root, dir string, flags ...string) (*Cluster, error) {
 	cluster, err := newCluster(root, dir, process)
 	if err != nil {
 		process.kill()
+		return nil, err
 	}
-	return cluster, err
+	cluster.flags = flags
+	return cluster, nil
 }
 
 // newCluster is the cluster that runs on dir.
@@ -187,7 +266,7 @@ func (c *Cluster) Restart(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	process, err := startProcess(c.root, c.dir, "--port", port)
+	process, err := startProcess(c.root, c.dir, append([]string{"--port", port}, c.flags...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

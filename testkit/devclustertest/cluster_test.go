@@ -2,6 +2,8 @@ package devclustertest
 
 import (
 	"context"
+	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -154,7 +156,7 @@ func TestRBACDeniesWhatAServiceAccountWasNotGiven(t *testing.T) {
 }
 
 func TestClusterComesBackWithItsDataOnItsPort(t *testing.T) {
-	cluster := StartOwn(t)
+	cluster := Borrow(t)
 	client := clientFor(t, cluster.RESTConfig()) // one client through all of it
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "kept"}, Data: map[string]string{"key": "value"}}
 	if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
@@ -167,15 +169,33 @@ func TestClusterComesBackWithItsDataOnItsPort(t *testing.T) {
 		t.Fatal("the API server answers after Kill")
 	}
 
-	for _, situation := range []string{"after a kill", "while it runs"} {
-		cluster.Restart(t)
-		kept, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{})
-		if err != nil {
-			t.Fatalf("restart %s: %v", situation, err)
+	cluster.Restart(t) // kube has the test that restarts one that runs
+	kept, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "kept", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kept.Data["key"] != "value" {
+		t.Errorf("data %v", kept.Data)
+	}
+}
+
+func TestBorrowedClusterServesOneTestAfterTheOther(t *testing.T) {
+	var first *Cluster
+	t.Run("first", func(t *testing.T) { first = Borrow(t) })
+	t.Run("second", func(t *testing.T) {
+		if second := Borrow(t); second != first {
+			t.Error("another cluster was started, though one was given back")
 		}
-		if kept.Data["key"] != "value" {
-			t.Errorf("restart %s: data %v", situation, kept.Data)
+		if idle().take() != nil {
+			t.Error("the borrowed cluster is there for others")
 		}
+	})
+	t.Run("killed", func(t *testing.T) { Borrow(t).Kill(t) })
+	if idle().take() != nil {
+		t.Error("a killed cluster was given back")
+	}
+	if _, err := os.Stat(first.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the directory of a killed cluster: %v", err)
 	}
 }
 

@@ -8,7 +8,8 @@
 //
 // All tests share the cluster and keep apart by namespaces; what has none, as the
 // group of a CRD, carries the name of its package. A test that takes the API
-// server away asks for a cluster of its own, with StartOwn.
+// server away borrows one, with Borrow; a test that needs an empty cluster starts
+// its own, with StartOwn.
 //
 // The package starts processes and hands out access to them, and that is all:
 // no fixtures, no assertions about Kubernetes, nothing of the operator.
