@@ -190,7 +190,7 @@ metadata:
 // say before, and although its chart has subcharts, values of global, definitions, hooks, and what is random. From then on
 // it is a module as others are. Issue 16, 2.3; H6, A20, A21.
 func TestImportRelease(t *testing.T) {
-	h, cluster := ownHouse(t, "-- modules/values.yaml --\nglobal: {zone: shared}\n-- charts/none --\n", devclustertest.StartOwn) // what renders by chance runs again when other tests define kinds
+	h, cluster := ownHouse(t, "-- modules/values.yaml --\nglobal: {zone: shared}\n-- charts/none --\n", devclustertest.Borrow) // what renders by chance runs again when other tests define kinds
 	p := person{house: h, namespace: cluster.Namespace(t), driver: "secret"}
 	p.install("plain", plainRelease, "text: mine\nreplicas: 3\nadminPassword: hunter2\n")
 	parent := p.install("parent", parentRelease, "global: {zone: own}\ncache: {enabled: true, word: hello}\nunset: null\nmillion: 1000000\n")
