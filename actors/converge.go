@@ -85,6 +85,9 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.publish()
 		return
 	}
+	if c.answer(ctx) {
+		return
+	}
 	switch msg := ctx.Message().(type) {
 	case *actor.Started:
 		c.explainOff()
@@ -108,22 +111,6 @@ func (c *converge) Receive(ctx actor.Context) {
 		c.execute(ctx, msg.Task)
 	case messages.DiskChanged:
 		c.diskChanged(ctx)
-	case work.GetDiscovery:
-		if msg.Discovers && c.looks.looking {
-			c.looks.waiting = append(c.looks.waiting, ctx.Sender())
-			return
-		}
-		ctx.Respond(c.discovery())
-		return
-	case work.EndPurges:
-		c.endPurges(ctx, msg.Modules)
-		return
-	case work.EndAsks:
-		c.endAsks(ctx)
-		return
-	case work.MayPurge:
-		ctx.Respond(c.mayPurge(msg.Release))
-		return
 	case messages.ConfigChanged:
 		c.configChanged(ctx, msg)
 	case sectionChanged:
@@ -154,6 +141,27 @@ func (c *converge) Receive(ctx actor.Context) {
 	c.look(ctx)
 	c.askScripts(ctx)
 	c.publish()
+}
+
+// answer answers the questions of runs, which change nothing that is published, and reports whether it was one.
+func (c *converge) answer(ctx actor.Context) bool {
+	switch msg := ctx.Message().(type) {
+	case work.GetDiscovery:
+		if msg.Discovers && c.looks.looking {
+			c.looks.waiting = append(c.looks.waiting, ctx.Sender())
+			return true
+		}
+		ctx.Respond(c.discovery())
+	case work.EndPurges:
+		c.endPurges(ctx, msg.Modules)
+	case work.EndAsks:
+		c.endAsks(ctx)
+	case work.MayPurge:
+		ctx.Respond(c.mayPurge(msg.Release))
+	default:
+		return false
+	}
+	return true
 }
 
 // discovery is what one begins with.

@@ -121,7 +121,7 @@ type static struct {
 func Load(dirs Dirs) (*Tree, error) {
 	tree := &Tree{}
 	entries, misnamed, err := tree.find(dirs)
-	errs := append(misnamed, err)
+	errs := slices.Concat(misnamed, []error{err})
 	if err := tree.common.read(dirs.Modules); err != nil {
 		errs = append(errs, err)
 	}

@@ -134,23 +134,23 @@ func (w *watch) look() (stamp sum) {
 
 // find is that of contents.go for a whole root, with its directories; it goes on past what cannot be read.
 func (w *watch) find(path string, depth int, files *[]foundFile) {
-	real, err := filepath.EvalSymlinks(path) // each time: another target is other directories to watch
+	target, err := filepath.EvalSymlinks(path) // each time: another one is other directories to watch
 	if err != nil || depth > maxDepth || len(*files) > maxFiles*len(w.roots) {
 		return
 	}
-	info, err := os.Stat(real)
+	info, err := os.Stat(target)
 	if err != nil {
 		return
 	}
 	if isLink(path) {
 		w.links[path] = true
 	}
-	*files = append(*files, foundFile{path + "\x00" + real, info})
+	*files = append(*files, foundFile{path + "\x00" + target, info})
 	if !info.IsDir() {
 		return
 	}
-	w.directories[real] = true
-	entries, err := os.ReadDir(real)
+	w.directories[target] = true
+	entries, err := os.ReadDir(target)
 	if err != nil {
 		return
 	}
