@@ -100,6 +100,9 @@ func severity(state string) int {
 
 // reassess has the health of modules summed up when the messages that wait now are handled.
 func (h *healer) reassess(ctx actor.Context, modules ...string) {
+	if h.program.ReleaseWatch == nil {
+		return // no one would report it
+	}
 	if len(h.states.due) == 0 && len(modules) > 0 {
 		h.program.Send(ctx.Self(), healthDue{})
 	}

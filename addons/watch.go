@@ -16,7 +16,7 @@ import (
 )
 
 // How often the disk is looked at when nothing is notified: what a watch misses, for example on network file systems, shows
-// there. A tree is half-written until nothing has changed for the pause, but not for ever.
+// there. A tree is half-written until nothing has changed for the pause, up to the limit.
 const (
 	lookEvery  = 10 * time.Second
 	quietPause = 100 * time.Millisecond

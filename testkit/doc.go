@@ -87,6 +87,7 @@
 //	rename PATH PATH              give a directory another name
 //	write PATH FILE               write a file of the archive again, to another place
 //	restore PATH                  write all files of the archive below a path again
+//	notice-disk                   the watch of the disk notices what was written, removed, renamed or restored
 //	seed N                        draw the order of messages from a seed
 //	unordered                     sort the trace within an instant: queues work side by side
 //	jitter N                      let everything last some milliseconds, drawn from a seed
