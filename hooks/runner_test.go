@@ -286,7 +286,7 @@ func TestRunThatFailsSays(t *testing.T) {
 
 func TestRunMeasuresMemory(t *testing.T) { // C30
 	runner, _ := newRunner(t, Options{})
-	ballast := bytes.Repeat([]byte{1}, 64_000_000) // what this process has had, the kernel counts towards each hook
+	ballast := bytes.Repeat([]byte{1}, 64_000_000)                           // what this process has had, the kernel counts towards each hook
 	small, err := runner.Run(t.Context(), Run{Hook: script(t, `sleep 0.3`)}) // one that is over at once may not be measured
 	if err != nil {
 		t.Fatal(err)
