@@ -63,6 +63,7 @@ func StartKeeper(log *slog.Logger, open *os.File, program string, args ...string
 		return nil, fmt.Errorf("start the process that guards hooks: %w", err)
 	}
 	k := &Keeper{log: log, cmd: cmd, orders: orders}
+	k.send("@%d\n", os.Getpid())
 	go func() {
 		_ = cmd.Wait() // send notices
 	}()
@@ -106,10 +107,11 @@ func (k *Keeper) send(format string, numbers ...any) {
 // suspended.
 const glance = 250 * time.Millisecond
 
-// Keep is the duty of the process behind a Keeper, whose parent is the operator; 0 stands for no parent, whose children
-// are left alone. It returns when orders ends, which is the end of the operator, and has killed all process groups
+// Keep is the duty of the process behind a Keeper, whose parent was that process when it began; 0 stands for none. The
+// children of the parent are left alone unless the orders say that it is the operator: one that was killed before its
+// Keeper began leaves it with process 1, or another one, as its parent. It returns when orders ends, which is the end of the operator, and has killed all process groups
 // by then that were not released.
-func Keep(log *slog.Logger, orders io.Reader, operator int) error {
+func Keep(log *slog.Logger, orders io.Reader, parent int) error {
 	lines, failed := make(chan string), make(chan error, 1)
 	go func() {
 		defer close(lines)
@@ -119,7 +121,8 @@ func Keep(log *slog.Logger, orders io.Reader, operator int) error {
 		}
 		failed <- scanner.Err()
 	}()
-	guarded := newWatchman(log, operator)
+	guarded := newWatchman(log, 0)
+	guarded.parent = parent
 	defer guarded.killGroups()
 	for {
 		select {
@@ -139,7 +142,8 @@ func Keep(log *slog.Logger, orders io.Reader, operator int) error {
 // watchman is what such a process knows.
 type watchman struct {
 	log      *slog.Logger
-	operator int
+	parent   int // when this process began
+	operator int // 0: not known, or gone before this process began
 	groups   map[group]bool
 	unnamed  []int // children of the operator while it is stopped
 	timer    *time.Timer
@@ -164,6 +168,12 @@ func (w *watchman) obey(line string) error {
 			return fmt.Errorf("order %q: these are not two times", line)
 		}
 		w.look()
+		return nil
+	}
+	if line[0] == '@' {
+		if operator, err := strconv.Atoi(line[1:]); err == nil && operator == w.parent {
+			w.operator = operator
+		}
 		return nil
 	}
 	number, err := strconv.Atoi(line[1:])

@@ -203,6 +203,18 @@ func TestKeeperKeepsALock(t *testing.T) {
 	}
 }
 
+// L5: an operator that was killed before its keeper began has left it to another process, such as process 1, whose children
+// are no hooks.
+func TestChildrenOfAnotherParentAreSpared(t *testing.T) {
+	for operator, want := range map[int]int{os.Getppid(): 0, os.Getpid(): os.Getpid()} {
+		w := newWatchman(slog.New(slog.DiscardHandler), 0)
+		w.parent = os.Getpid()
+		if err := w.obey(fmt.Sprintf("@%d", operator)); err != nil || w.operator != want {
+			t.Errorf("the operator is %d, the parent %d: got %d and %v, want %d", operator, w.parent, w.operator, err, want)
+		}
+	}
+}
+
 // L5: an operator that is stopped in the middle of starting a hook may also be killed by others, long before its time is
 // over: neither the hook stays, nor what that has started.
 func TestHookOfAStoppedOperatorIsKilledWithIt(t *testing.T) {
