@@ -139,7 +139,7 @@ func TestNamespaceWithReleasesOfOthers(t *testing.T) {
 	}
 	f.restart()
 	f.wantReleases("")
-	if _, err := f.client.Apply(f.Context(), m); err == nil || !strings.Contains(err.Error(), "is of the addon-operator in namespace "+other.options.Namespace) {
+	if _, err := f.client.Apply(f.Context(), m); err == nil || !strings.Contains(err.Error(), "is of the addon-operator in namespace "+other.root.options.Namespace) {
 		t.Errorf("the release of another operator: %v", err)
 	}
 	if existed, err := f.client.Purge(f.Context(), "web"); err != nil || existed || !f.hasConfigMap(m.Namespace) {
