@@ -40,7 +40,7 @@ func (r *Releases) deploy(m helm.Module, outcome *helm.Outcome) error {
 	}
 	version := ""
 	ctx := kube.ReportWritten(context.Background(), func(w kube.Written) { version = w.Version })
-	_, err = r.cluster.Client.ApplyObjectPatches(ctx, patches) // no hook's, so fail-objects does not count it
+	_, err = r.cluster.Objects.ApplyObjectPatches(ctx, patches) // no hook's, so fail-objects does not count it
 	written(version)
 	return err
 }

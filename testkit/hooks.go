@@ -176,7 +176,7 @@ func (h *Hooks) kubectl(operations []any) error {
 	if err != nil {
 		return err
 	}
-	_, err = h.cluster.Client.ApplyObjectPatches(context.Background(), patches) // not the operator's, so fail-objects does not count it
+	_, err = h.cluster.Objects.ApplyObjectPatches(context.Background(), patches) // not the operator's, so fail-objects does not count it
 	return err
 }
 
