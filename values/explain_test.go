@@ -178,7 +178,7 @@ func TestExplanationsAgreeWithTheValues(t *testing.T) {
 		}
 		for _, l := range leaves {
 			told[l.Path] = true
-			path, err := section.pattern(l.Path)
+			path, err := section.historyOver(nil).pattern(l.Path)
 			wantError(t, err)
 			value, present := lookup(section.Merged(), path)
 			if len(l.Sources) == 0 {
@@ -189,8 +189,8 @@ func TestExplanationsAgreeWithTheValues(t *testing.T) {
 			}
 		}
 		eachLeaf(section.Merged(), nil, func(path pointer, _ any) {
-			if !told[section.dotted(path)] {
-				t.Fatalf("seed %d: %s is not explained", seed, section.dotted(path))
+			if !told[section.historyOver(nil).dotted(path)] {
+				t.Fatalf("seed %d: %s is not explained", seed, section.historyOver(nil).dotted(path))
 			}
 		})
 		if jsonText(t, section.Merged()) != before {

@@ -178,7 +178,7 @@ func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
 	}
 	config, secret := patched, any(nil)
 	if !s.noStore {
-		config, secret = s.divide(patched, operations)
+		config, secret = s.Stored().divide(patched, operations, s.Secrets().marked)
 	}
 	if isEmpty(config) && p.removes(pointer{s.key}) {
 		config = nil // the ConfigMap need not keep an empty section
@@ -196,15 +196,15 @@ func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
 //
 // This and the other checks give nil or a *ValidationError with everything that is wrong (D38).
 func (s *Section) ValidateConfig() error {
-	return s.schemas.config.validate(s.key, s.configured, s.secretAt)
+	return s.schemas.config.validate(s.key, s.configured, s.Secrets().at)
 }
 
 // ValidateValues checks the merged values against values.yaml.
 func (s *Section) ValidateValues() error {
-	return s.schemas.values.validate(s.key, s.merged, s.secretAt)
+	return s.schemas.values.validate(s.key, s.merged, s.Secrets().at)
 }
 
 // ValidateForHelm checks the merged values against values.yaml and what it requires before Helm runs (D33).
 func (s *Section) ValidateForHelm() error {
-	return s.schemas.helm.validate(s.key, s.merged, s.secretAt)
+	return s.schemas.helm.validate(s.key, s.merged, s.Secrets().at)
 }
