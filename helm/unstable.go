@@ -83,7 +83,7 @@ func buildOf() string {
 	return text + contentOf(self)
 }
 
-// contentOf identifies what a program consists of. The linker notes that down, unless it is told not to.
+// contentOf identifies what a program consists of. The linker writes it as the build ID, unless its flags switch that off.
 func contentOf(file string) string {
 	if program, err := elf.Open(file); err == nil {
 		defer program.Close()
