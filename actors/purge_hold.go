@@ -20,9 +20,6 @@ import (
 // that were removed. A reload holds its purges back when they look like that, and people are
 // shown which releases would go and how to allow it. Everything else of the reload goes on.
 
-// DefaultPurgeShare is the share of the releases, in percent, that one reload may purge.
-const DefaultPurgeShare = 25
-
 // purgeReminder is the time until a purge that is still held back is reported again.
 const purgeReminder = 10 * time.Minute
 

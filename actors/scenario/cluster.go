@@ -32,9 +32,9 @@ const DefaultVersion = "v1.33.0"
 type Cluster struct {
 	Server    *apiserver.Server
 	Client    *kube.Client
-	Objects   *kube.Patcher // of the operator, without faults
-	ConfigMap Settings      // of the operator
-	Secret    Settings      // with values
+	ConfigMap Settings // of the operator
+	Secret    Settings // with values
+	objects   *kube.Patcher
 	// Faults may be nil: then no operation on objects fails.
 	Faults *Faults
 	// Note is called with what the operator writes to its ConfigMap and its Secret. It may be nil.
@@ -49,7 +49,7 @@ func NewCluster(version string, log *slog.Logger) *Cluster {
 	c.Server.EnsureNamespace(Namespace)
 	// The configuration names an address; nothing else can be wrong with it.
 	c.Client, _ = kube.Connect(kube.Options{Config: c.Server.RESTConfig(), QPS: -1, Log: log})
-	c.Objects = kube.NewPatcher(c.Client)
+	c.objects = kube.NewPatcher(c.Client)
 	c.ConfigMap = Settings{c, "ConfigMap", c.Client.ConfigMap(Namespace, ConfigMapName), c.Server.ConfigMap, c.Server.WatchConfigMap}
 	c.Secret = Settings{c, "Secret", c.Client.Secret(Namespace, ConfigMapName), c.Server.Secret, c.Server.WatchSecret}
 	return c
@@ -229,9 +229,18 @@ func (c *Cluster) Delete(r Reference) (bool, error) {
 	return c.Server.Delete(r.APIVersion, r.Kind, r.Namespace, r.Name)
 }
 
+// Write executes object patches, in the form of KUBERNETES_PATCH_PATH, that are not the operator's: no fault counts them.
+func (c *Cluster) Write(ctx context.Context, text []byte) error {
+	patches, err := objectpatch.Parse(text)
+	if err == nil {
+		_, err = c.objects.ApplyObjectPatches(ctx, patches)
+	}
+	return err
+}
+
 // CheckObjectPatches implements work.Objects.
 func (c *Cluster) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
-	return c.Objects.CheckObjectPatches(ctx, patches)
+	return c.objects.CheckObjectPatches(ctx, patches)
 }
 
 // ApplyObjectPatches implements work.Objects.
@@ -244,7 +253,7 @@ func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 	if c.Faults.Died() {
 		return patches, ErrDead
 	}
-	left, err = c.Objects.ApplyObjectPatches(ctx, patches[refused:])
+	left, err = c.objects.ApplyObjectPatches(ctx, patches[refused:])
 	if refused > 0 {
 		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the API server was told to refuse it", patches[0]), err)
 	}
