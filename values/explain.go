@@ -49,7 +49,7 @@ type Leaf struct {
 //
 // Nothing is kept for it but the layers and the origins of patches: the answer is computed on request.
 func (s *Section) Explain(path string) ([]Leaf, error) {
-	h, err := s.history()
+	h, err := historyOf(s)
 	if err != nil {
 		return nil, err
 	}
@@ -89,11 +89,11 @@ type history struct {
 	stages  []stage
 }
 
-// history begins with the values of the section's chart, over which Helm lays the section. Those that
+// historyOf begins with the values of the section's chart, over which Helm lays the section. Those that
 // the chart says about global are explained nowhere: all modules may override them.
-func (s *Section) history() (history, error) {
+func historyOf(s *Section) (history, error) {
 	if s.chart == nil {
-		return s.historyOver(nil), nil
+		return historyOver(s, nil), nil
 	}
 	below, err := s.chart.read()
 	if err != nil {
@@ -101,16 +101,16 @@ func (s *Section) history() (history, error) {
 	}
 	defaults, ok := below.(map[string]any)
 	if !ok {
-		return s.historyOver(nil), nil
+		return historyOver(s, nil), nil
 	}
 	defaults = maps.Clone(defaults)
 	delete(defaults, GlobalKey)
-	return s.historyOver(defaults), nil
+	return historyOver(s, defaults), nil
 }
 
-// historyOver is history over the values of a chart; nil for none.
-func (s *Section) historyOver(below map[string]any) history {
-	h := history{section: s, secrets: s.Secrets(), merged: s.merged, stages: s.stages()}
+// historyOver is historyOf over the values of a chart; nil for none.
+func historyOver(s *Section, below map[string]any) history {
+	h := history{section: s, secrets: s.Secrets(), merged: s.merged, stages: stagesOf(s)}
 	if below == nil {
 		return h
 	}
@@ -133,8 +133,8 @@ type stage struct {
 	reach     pointer // the container above the first list on its path: elsewhere it has no effect
 }
 
-// stages builds the section up once more, keeping each step (see layered).
-func (s *Section) stages() []stage {
+// stagesOf builds a section up once more, keeping each step (see layered).
+func stagesOf(s *Section) []stage {
 	var all []stage
 	var tree any
 	add := func(next stage) {
@@ -161,7 +161,7 @@ func (s *Section) stages() []stage {
 		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.values.path}, tree: strong.refill(strong.orDefault(tree))})
 	}
 	for i := range all {
-		all[i].tree = s.storable(all[i].tree)
+		all[i].tree = storable(s.key, all[i].tree)
 	}
 	tree = s.unpatched
 	for i, operation := range s.saved {

@@ -74,17 +74,17 @@ func (s Section) layered() (*Section, error) {
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", s.key, err)
 	}
-	s.configured, s.unpatched = s.storable(configured), s.storable(unpatched)
+	s.configured, s.unpatched = storable(s.key, configured), storable(s.key, unpatched)
 	return s.with(replayAll(s.key, s.unpatched, s.saved)), nil
 }
 
 // storable makes a section without any values empty, and takes out global.enabledModules, which a schema may describe with a
 // default; only the operator computes it, when it writes values for a hook (D9).
-func (s *Section) storable(section any) any {
+func storable(key string, section any) any {
 	if section == nil {
 		return map[string]any{}
 	}
-	if s.key != GlobalKey {
+	if key != GlobalKey {
 		return section
 	}
 	return newReplayer().without(section, pointer{enabledModulesKey})

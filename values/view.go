@@ -108,7 +108,7 @@ func (s *Section) Diff(before *Section) []Change {
 	}
 	eachLeaf(before.merged, nil, differs)
 	eachLeaf(s.merged, nil, differs)
-	h := s.historyOver(nil)
+	h := historyOver(s, nil)
 	var changes []Change
 	for _, text := range sortedKeys(paths) {
 		path := paths[text]
