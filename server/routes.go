@@ -51,7 +51,7 @@ func get(path, query, help string, handler http.Handler) Route {
 }
 
 func (s router) publicRoutes() []Route {
-	probes := probes{s.Source, s.who}
+	probes := probes(s)
 	// Users look for the metrics of hooks on the first page, too (I1).
 	both := discreetMetrics{prometheus.Gatherers{s.Metrics, s.HookMetrics}, s.Hide}
 	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
