@@ -76,6 +76,10 @@ func (c *Client) Objects(ctx context.Context, m Module) (all []Object, err error
 	if err != nil {
 		return nil, err
 	}
+	home, err := c.homes.in(m.Namespace)
+	if err != nil {
+		return nil, err
+	}
 	for _, d := range documents {
 		if d.Err != nil {
 			return nil, d.Err
@@ -85,7 +89,7 @@ func (c *Client) Objects(ctx context.Context, m Module) (all []Object, err error
 				continue
 			}
 			o := manifest.Of(&unstructured.Unstructured{Object: object})
-			if resolved, _, err := c.root.live.resolve(o); err == nil {
+			if resolved, _, err := home.live.resolve(o); err == nil {
 				o = resolved
 			}
 			all = append(all, o)
