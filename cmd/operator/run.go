@@ -242,8 +242,11 @@ const absencePoll = time.Minute
 // releaseWatch knows the releases, and the watches of their objects.
 type releaseWatch struct {
 	*helm.Client
-	*kube.Presence
+	presence *kube.Presence
 }
+
+// WatchedKinds implements actors.ReleaseWatch.
+func (w releaseWatch) WatchedKinds() []kube.WatchedKind { return w.presence.WatchedKinds() }
 
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).
