@@ -74,10 +74,12 @@ type News struct {
 // written carries the resourceVersion that was read, or creates what must not
 // exist; an object that seems absent is asked for; and what Apply did not see
 // yet is reported by News afterwards. Watch is called once, before the first Apply;
-// without Options.Watcher it does nothing.
-func (c *Client) Watch(ctx context.Context, news News) {
+// without Options.Watcher it does nothing. assess has the health of objects read again that were just written; it
+// returns at once.
+func (c *Client) Watch(ctx context.Context, news News) (assess func(written []Object)) {
+	assess = func([]Object) {}
 	if c.options.Watcher == nil {
-		return
+		return assess
 	}
 	c.watchRecords(ctx, news)
 	c.homes.mu.Lock()
@@ -88,17 +90,26 @@ func (c *Client) Watch(ctx context.Context, news News) {
 	c.homes.mu.Unlock()
 	c.kinds.Watch(c.options.Watcher.WatchKinds(ctx))
 	if c.options.Presence == nil {
-		return
+		return assess
 	}
-	c.options.Presence.Start(ctx, managedByHelm, c.presenceReport(ctx, news))
+	report, follower := c.presenceReport(ctx, news)
+	c.options.Presence.Start(ctx, managedByHelm, report)
+	if follower == nil {
+		return assess
+	}
+	return func(written []Object) {
+		for _, o := range written {
+			follower.Again(o.GVK.GroupKind(), o.NamespacedName())
+		}
+	}
 }
 
-// presenceReport is what is done with what the watches of objects report.
-func (c *Client) presenceReport(ctx context.Context, news News) presenceReport {
+// presenceReport is what is done with what the watches of objects report; follower is nil when no health is wanted.
+func (c *Client) presenceReport(ctx context.Context, news News) (report presenceReport, follower *health.Follower) {
 	named := func(kind schema.GroupKind, name types.NamespacedName) Object {
 		return Object{GVK: kind.WithVersion(""), Namespace: name.Namespace, Name: name.Name}
 	}
-	report := presenceReport{
+	report = presenceReport{
 		Ours: func(m *metav1.PartialObjectMetadata) bool { // other namespaces have releases of others
 			return m.Annotations[ownerName] != "" && c.homes.has(m.Annotations[ownerNamespace])
 		},
@@ -106,9 +117,9 @@ func (c *Client) presenceReport(ctx context.Context, news News) presenceReport {
 		Changed: func(*meta.RESTMapping, types.NamespacedName, string) {},
 	}
 	if news.Health == nil {
-		return report
+		return report, nil
 	}
-	follower := health.NewFollower(health.Options{
+	follower = health.NewFollower(health.Options{
 		Client: c.dynamic, Labels: managedByHelm, Log: c.options.Log,
 		Report: func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
 			news.Health(named(kind, name), h)
@@ -120,7 +131,7 @@ func (c *Client) presenceReport(ctx context.Context, news News) presenceReport {
 		news.Gone(named(kind, name))
 	}
 	go follower.Run(ctx)
-	return report
+	return report, follower
 }
 
 // watchRecords begins to watch the records of the client's namespace.

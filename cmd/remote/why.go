@@ -77,7 +77,11 @@ func describeRun(out io.Writer, name string, s view.ModuleStatus) {
 		fmt.Fprintf(out, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause)
 	}
 	if w := s.Waiting; w != nil {
-		fmt.Fprintf(out, "%s\n  since %s (%s), until %s; then the next attempt goes on waiting\n", w, w.Since.Format(time.RFC3339), ago(w.Since), w.Until.Format(time.RFC3339))
+		fmt.Fprintf(out, "waits: %s\n  since %s (%s)", w, w.Since.Format(time.RFC3339), ago(w.Since))
+		if !w.Until.IsZero() {
+			fmt.Fprintf(out, ", until %s; then the next attempt goes on waiting", w.Until.Format(time.RFC3339))
+		}
+		out.Write([]byte("\n"))
 	}
 	for _, f := range s.Failing {
 		fmt.Fprintf(out, "%s\n", f)
