@@ -136,8 +136,8 @@ start_cluster() {
       program=(bin/addon-operator apiserver)
       ;;
     real)
-      say "starting a cluster: kube-apiserver, etcd and controllers in one process"
-      program=(bin/devcluster)
+      say "starting a cluster: kube-apiserver, etcd and controllers in one process, and a node that runs no containers"
+      program=(bin/devcluster --node)
       ;;
     mine)
       use_own_cluster
@@ -256,7 +256,7 @@ show() {
   say "the releases, one for each module with a chart that is enabled"
   kubectl -n "$namespace" get secrets -l owner=helm,status=deployed \
     -o custom-columns=RELEASE:.metadata.labels.name,REVISION:.metadata.labels.version,STATUS:.metadata.labels.status
-  say "their objects (Pods stay pending: this cluster has no nodes)"
+  if [[ $kind == mine ]]; then say "their objects"; else say "their objects (no containers run: workloads count as running)"; fi
   kubectl -n "$namespace" get deployments,cronjobs,services,configmaps,secrets,serviceaccounts -l addon-operator/module -o name
   say "the ConfigMap addon-operator: what people set"
   kubectl -n "$namespace" get configmap addon-operator -o json |

@@ -22,9 +22,9 @@ func Why(c *cli.Config) *cobra.Command {
 		Long: `Prints of a module that is off which rule decided it: no flag anywhere, a flag that is false
 and where, what its enabled script says, or what the discovery fails at. Then prints the chain of
 causes of the module's last run, the latest first: the release, the change of values, the hook, the
-binding, and the object, tick or edit that began it; what fails in it now, or the Helm hook that
-it waits for, with the state of its Pod; and the problems of its
-files and of what its hooks watch.`,
+binding, and the object, tick or edit that began it; what fails in it now, or what it waits for:
+another module, or a Helm hook with the state of its Pod; and the problems of its files and of what
+its hooks watch.`,
 		Example: "  addon-operator why ingress-nginx",
 		Args:    cli.OneArg("the name of one module, as 'dns' of 010-dns"),
 		RunE: func(cmd *cobra.Command, args []string) error {
