@@ -252,6 +252,15 @@ wait_until_ready() {
   say "the first converge is over, after $((SECONDS - started)) s"
 }
 
+# Ready is more than converged: Deployments are available, too.
+await_modules() {
+  if ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:$debug_port addon-operator wait --timeout 30s >"$run/wait.out" 2>&1; then
+    say "all modules are ready, with all objects of their releases"
+  else
+    say "not all modules are ready yet: \`addon-operator wait\` in a second terminal says which, and why"
+  fi
+}
+
 show() {
   say "the releases, one for each module with a chart that is enabled"
   kubectl -n "$namespace" get secrets -l owner=helm,status=deployed \
@@ -315,7 +324,8 @@ if [[ -n ${MODULES_DIR:-} && -z ${GLOBAL_HOOKS_DIR:-} ]]; then
 fi
 export MODULES_DIR="${MODULES_DIR:-$PWD/examples/modules}"
 export GLOBAL_HOOKS_DIR="${GLOBAL_HOOKS_DIR:-$PWD/examples/global-hooks}"
-
+wait_until_ready
+await_modules
 build_programs
 start_cluster
 prepare_cluster

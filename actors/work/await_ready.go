@@ -21,7 +21,7 @@ func (j ModuleJob) awaitReady(run *supervisor.Run) error {
 		return nil
 	}
 	for _, name := range j.Module.Awaits {
-		run.Step("wait for module " + name)
+		run.Step("wait for module %s", name)
 		for known := "not asked yet"; ; {
 			got, err := supervisor.Ask[Readiness](run, OwnerPath(name), AwaitReady{known})
 			if err != nil {

@@ -262,10 +262,10 @@ type ReleaseApplied struct {
 
 // DoubtHealth says to the healer that Helm has written: what is known of the health of the module's objects is out of date.
 // It is answered when the module knows that, so that it is not ready with what was current before.
-type (
-	DoubtHealth   struct{ Module string }
-	HealthDoubted struct{}
-)
+type DoubtHealth struct{ Module string }
+
+// HealthDoubted answers DoubtHealth.
+type HealthDoubted struct{}
 
 // ObjectsBack says to a module what Helm has applied again.
 type ObjectsBack struct{ Objects []helm.Object }

@@ -64,7 +64,7 @@ func whyText(w io.Writer, body []byte) error {
 }
 
 // describeRun describes the last run of a module, and what fails in it.
-func describeRun(out io.Writer, name string, s view.ModuleStatus) {
+func describeRun(out *strings.Builder, name string, s view.ModuleStatus) {
 	release := s.LastRun.Release
 	if release == "" {
 		release = "not finished"
@@ -81,7 +81,7 @@ func describeRun(out io.Writer, name string, s view.ModuleStatus) {
 		if !w.Until.IsZero() {
 			fmt.Fprintf(out, ", until %s; then the next attempt goes on waiting", w.Until.Format(time.RFC3339))
 		}
-		out.Write([]byte("\n"))
+		out.WriteString("\n")
 	}
 	for _, f := range s.Failing {
 		fmt.Fprintf(out, "%s\n", f)
