@@ -324,8 +324,7 @@ if [[ -n ${MODULES_DIR:-} && -z ${GLOBAL_HOOKS_DIR:-} ]]; then
 fi
 export MODULES_DIR="${MODULES_DIR:-$PWD/examples/modules}"
 export GLOBAL_HOOKS_DIR="${GLOBAL_HOOKS_DIR:-$PWD/examples/global-hooks}"
-wait_until_ready
-await_modules
+
 build_programs
 start_cluster
 prepare_cluster
@@ -335,6 +334,7 @@ guard=$!
 second_terminal
 follow
 wait_until_ready
+await_modules
 pause
 show
 next_steps
