@@ -123,6 +123,11 @@ func (s Source) moduleList(*http.Request) (any, error) {
 	if held := s.Converge().HeldPurge; held != nil {
 		data["heldPurge"] = held
 	}
+	walk(s.Inspector.Tree(), func(n *supervisor.Node) {
+		if status, ok := n.Status.(view.GlobalStatus); ok {
+			data["global"] = status
+		}
+	})
 	if s.Leadership != nil {
 		data["leadership"] = s.Leadership()
 	}
