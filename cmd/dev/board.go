@@ -75,7 +75,9 @@ func (b *board) hookRan(r view.HookRun, hide func(string) string) fact {
 	}
 	f := newFact(aboutHook, messages.ModuleOf(r.Owner), text, lines...)
 	if r.Err != nil {
-		f = newFact(aboutHook, f.Module, text+": failed", append([]string{hide(r.Err.Error())}, lines...)...).bad()
+		why := hide(r.Err.Error())
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(why, line) }) // it quotes what stands last
+		f = newFact(aboutHook, f.Module, text+": failed\n"+why, lines...).bad()
 	}
 	return f
 }

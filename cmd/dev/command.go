@@ -1,11 +1,12 @@
 package dev
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -58,7 +59,8 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
 	if f.yes && !f.cluster {
 		return cli.Usagef("--yes belongs to --cluster")
 	}
-	ctx, end := context.WithCancel(cmd.Context())
+	// A terminal that is closed, and a pipe that no one reads, end it in good order, too.
+	ctx, end := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGPIPE)
 	defer end()
 	p, err := prepare(c, dir)
 	if err != nil {
@@ -79,7 +81,8 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.Setenv("KUBECONFIG", c.Kubeconfig); err != nil { // for hooks
+	// Hooks inherit these, as in a Pod.
+	if err := errors.Join(os.Setenv("KUBECONFIG", c.Kubeconfig), os.Setenv("ADDON_OPERATOR_NAMESPACE", c.Namespace)); err != nil {
 		return err
 	}
 	s, err := newSession(c, p, os.Exit)

@@ -143,7 +143,8 @@ func (a answers) places() map[string]string {
 
 // changes are the facts that lie between two states of a module.
 func changes(was, now moduleState) (facts []fact) {
-	if was.Settled != now.Settled && len(now.Problems) == 0 {
+	begins := was.Name == "" && now.Settled == string(view.Disabled) // all are until the first discovery
+	if was.Settled != now.Settled && len(now.Problems) == 0 && !begins && !now.isGlobal() {
 		facts = append(facts, newFact(aboutState, now.Name, now.Settled))
 	}
 	for _, problem := range now.Problems {

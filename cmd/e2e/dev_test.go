@@ -382,3 +382,35 @@ func TestDevAsksBeforeItUsesACluster(t *testing.T) {
 	}
 	expectAll(t, string(objects), `"addon-operator-dev"`, `"hello world"`)
 }
+
+// A pipe that no one reads any more ends it, as a closed terminal does, and nothing is left.
+func TestDevEndsWithItsReader(t *testing.T) {
+	t.Parallel()
+	d := newDevTree(t)
+	before := d.files()
+	cmd := d.command()
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_ = out.Close()
+	_ = cmd.Wait() // a write has failed, which is not what is looked at
+	d.tidy(before)
+
+	s := d.inTerminal()
+	s.see("ready", "q quit")
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.exit(); code != 0 {
+		t.Errorf("exit code %d after the end of the terminal", code)
+	}
+	d.tidy(before)
+}
