@@ -1,9 +1,11 @@
 package dev
 
 import (
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -110,5 +112,25 @@ func TestOptions(t *testing.T) {
 	p.options(own)
 	if now := withPorts(own); now.TmpDir != "/own" || now.DebugAddress != "127.0.0.1:7" || now.FailurePolicy != "block" || now.LogType != "json" || now.ListenAddress != "127.0.0.1" {
 		t.Errorf("%+v", now)
+	}
+}
+
+// A port that is taken is no reason not to start, unless it was asked for.
+func TestFreePorts(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	_, port, _ := net.SplitHostPort(taken.Addr().String())
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := freePort(n); got == n || got == 0 {
+		t.Errorf("port %d, taken is %d", got, n)
+	}
+	if c := withPorts(configured(t, map[string]string{"ADDON_OPERATOR_LISTEN_PORT": port})); c.ListenPort != n {
+		t.Errorf("port %d was asked for, it is %d", n, c.ListenPort)
 	}
 }

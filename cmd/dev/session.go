@@ -24,6 +24,12 @@ const (
 	askAfter = 10 * time.Millisecond
 )
 
+// How often, and after which pause, a port that is taken is tried again, or another one is.
+const (
+	portTries = 20
+	portPause = 50 * time.Millisecond
+)
+
 // screen is what shows facts and states: lines, or the view.
 type screen interface {
 	show(f fact)
@@ -99,14 +105,17 @@ func (s *session) run(ctx context.Context) error {
 		default:
 		}
 	})
-	for {
+	for taken := 0; ; {
 		err := s.operate(ctx)
 		if ctx.Err() != nil {
 			return err
 		}
-		if errors.Is(err, syscall.EADDRINUSE) && !s.config.Given("debug-address") && !s.config.Given("prometheus-listen-port") {
-			continue // the port was free a moment ago
+		if errors.Is(err, syscall.EADDRINUSE) && taken < portTries { // since a moment ago, or still by the last start
+			taken++
+			time.Sleep(portPause)
+			continue
 		}
+		taken = 0
 		s.post(newFact(aboutStart, "", fmt.Sprintf("the operator does not start, it tries again when a file changes: %v", err)).bad())
 		s.checker.check(saved{"": nil})
 		select {

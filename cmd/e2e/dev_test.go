@@ -81,7 +81,8 @@ func (d *devTree) runs() int {
 func (d *devTree) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(program(), append([]string{"dev"}, args...)...)
 	cmd.Dir = d.dir
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "TMPDIR=" + d.tmp, "TERM=xterm-256color", "OUT=" + d.out, "GORACE=" + noRaceSleep, "NO_COLOR=1"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "TMPDIR=" + d.tmp, "TERM=xterm-256color", "OUT=" + d.out, "GORACE=" + noRaceSleep, "NO_COLOR=1",
+		"ADDON_OPERATOR_LISTEN_PORT=" + freePort(d.t), "ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:" + freePort(d.t)}
 	return cmd
 }
 
