@@ -85,7 +85,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
 	if err := errors.Join(os.Setenv("KUBECONFIG", c.Kubeconfig), os.Setenv("ADDON_OPERATOR_NAMESPACE", c.Namespace)); err != nil {
 		return err
 	}
-	s, err := newSession(c, p, os.Exit)
+	s, err := newSession(c, p)
 	if err != nil {
 		return err
 	}

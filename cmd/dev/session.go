@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -41,7 +42,7 @@ type session struct {
 	config *cli.Config
 	place  *place
 	screen screen
-	exit   func(code int)
+	leave  func() // gives the terminal back
 
 	events  chan any
 	nudge   chan struct{} // the pages are due
@@ -78,8 +79,8 @@ const (
 	retry
 )
 
-func newSession(c *cli.Config, p *place, exit func(int)) (*session, error) {
-	s := &session{config: c, place: p, exit: exit, events: make(chan any, 1000), nudge: make(chan struct{}, 1), board: newBoard(), begun: time.Now()}
+func newSession(c *cli.Config, p *place) (*session, error) {
+	s := &session{config: c, place: p, leave: func() {}, events: make(chan any, 1000), nudge: make(chan struct{}, 1), board: newBoard(), begun: time.Now()}
 	var err error
 	s.checker, err = newChecker(c, p.written, p.only, s.post)
 	return s, err
@@ -136,12 +137,23 @@ func (s *session) operate(ctx context.Context) error {
 	}
 	defer began(nil)
 	return operator.Run(ctx, c, operator.Host{
-		Log: recorder{s.post}, Exit: func(code int) { s.exit(code) }, HookRan: func(r view.HookRun) { s.post(r) },
+		Log: recorder{s.post}, Exit: s.crashed, HookRan: func(r view.HookRun) { s.post(r) },
 		Begins: func(o *actors.Operator) {
 			began(o)
 			s.post(begins{c})
 		},
 	})
+}
+
+// crashed ends the process after a bug in the operator, when its log has been shown, and leaves nothing behind.
+func (s *session) crashed(code int) {
+	for deadline := time.Now().Add(time.Second); len(s.events) > 0 && time.Now().Before(deadline); {
+		time.Sleep(askAfter)
+	}
+	s.leave()
+	_ = s.place.close() // it ends anyway
+	fmt.Fprintln(os.Stderr, "addon-operator dev: the operator has crashed, which is a bug; --plain shows its log")
+	os.Exit(code)
 }
 
 // now is the operator that runs; nil for none.
@@ -166,43 +178,9 @@ func (s *session) loop(ctx context.Context) {
 	}
 }
 
+// take shows what follows from an event.
 func (s *session) take(ctx context.Context, event any) {
-	var facts []fact
-	switch e := event.(type) {
-	case fact:
-		facts = []fact{e}
-	case begins:
-		s.board.page = pageOf(e.Config)
-		facts = s.place.welcome(e.Config)
-	case record:
-		var since int
-		if facts, since = s.board.logged(e); since > 0 {
-			go s.compare(ctx, e.text("module"), since)
-		}
-		s.askSoon()
-	case view.HookRun:
-		hide := func(text string) string { return text }
-		if o := s.now(); o != nil {
-			hide = o.Hide
-		}
-		facts = []fact{s.board.hookRan(e, hide)}
-		s.askSoon()
-	case answers:
-		facts = s.answered(e)
-	case saved:
-		facts = e.facts()
-		s.checker.check(e)
-	case linted:
-		facts = s.board.linted(e)
-	case tested:
-		facts = e.facts()
-	case difference:
-		facts = s.board.rendered(e)
-	case wish:
-		facts = s.fulfil(e)
-		s.askSoon()
-	}
-	for _, f := range facts {
+	for _, f := range s.facts(ctx, event) {
 		f.Text = s.place.real(f.Text)
 		for i := range f.Detail {
 			f.Detail[i] = s.place.real(f.Detail[i])
@@ -216,6 +194,48 @@ func (s *session) take(ctx context.Context, event any) {
 		}
 	}
 	s.screen.update(now)
+}
+
+// facts are those that an event makes, and does what is due after it.
+func (s *session) facts(ctx context.Context, event any) []fact {
+	switch e := event.(type) {
+	case fact:
+		return []fact{e}
+	case begins:
+		if page := pageOf(e.Config); page != s.board.page { // else it has been said
+			s.board.page = page
+			return s.place.welcome(e.Config)
+		}
+	case record:
+		defer s.askSoon()
+		facts, since := s.board.logged(e)
+		if since > 0 {
+			go s.compare(ctx, e.text("module"), since)
+		}
+		return facts
+	case view.HookRun:
+		defer s.askSoon()
+		hide := func(text string) string { return text }
+		if o := s.now(); o != nil {
+			hide = o.Hide
+		}
+		return []fact{s.board.hookRan(e, hide)}
+	case answers:
+		return s.answered(e)
+	case saved:
+		s.checker.check(e)
+		return e.facts()
+	case linted:
+		return s.board.linted(e)
+	case tested:
+		return e.facts()
+	case difference:
+		return s.board.rendered(e)
+	case wish:
+		defer s.askSoon()
+		return s.fulfil(e)
+	}
+	return nil
 }
 
 func (s *session) answered(a answers) []fact {

@@ -238,10 +238,7 @@ func (s *session) runView(ctx context.Context, end func(), in io.Reader, out io.
 	m.open = func(url string) { s.post(openPage(url)) }
 	program := tea.NewProgram(m, tea.WithInput(in), tea.WithOutput(out), tea.WithoutSignalHandler())
 	s.screen = shown{program}
-	s.exit = func(code int) {
-		_ = program.ReleaseTerminal() // the process ends anyway
-		os.Exit(code)
-	}
+	s.leave = func() { _ = program.ReleaseTerminal() }
 	ended := make(chan error, 1)
 	go func() {
 		ended <- s.run(ctx)

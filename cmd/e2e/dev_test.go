@@ -144,7 +144,7 @@ func (d *devTree) inTerminal(args ...string) *terminal {
 
 func (s *terminal) press(keys string) {
 	s.t.Helper()
-	if _, err := io.WriteString(s.keys, keys); err != nil {
+	if _, err := s.keys.WriteString(keys); err != nil {
 		s.t.Fatal(err)
 	}
 }
