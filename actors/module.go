@@ -149,7 +149,7 @@ func (m *module) known() work.Known {
 	k.Loaded, k.Started, k.Begun = m.loaded, m.life.started(), m.begun
 	k.Maintenance, k.CRDsDue = m.maintenance, m.crdsDue
 	k.Gone = slices.Clone(m.gone)
-	if m.program.Drift == DriftCorrect {
+	if m.program.Drift == messages.DriftCorrect {
 		k.Drifted = m.drift.correcting
 	}
 	return k

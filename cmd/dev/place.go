@@ -234,7 +234,7 @@ func (p *place) furnish(ctx context.Context, c *cli.Config) error {
 	}
 	patches, err := objectpatch.Parse(fmt.Appendf(nil, `{"operation": "CreateIfNotExists", "object": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %q}}}`, c.Namespace))
 	if err == nil {
-		_, err = client.ApplyObjectPatches(ctx, patches)
+		_, err = kube.NewPatcher(client).ApplyObjectPatches(ctx, patches)
 	}
 	if err != nil {
 		return fmt.Errorf("make the namespace %s: %w", c.Namespace, err)
@@ -248,9 +248,10 @@ func (p *place) furnish(ctx context.Context, c *cli.Config) error {
 		on := "true"
 		flags[values.FlagKey(key)] = &on
 	}
-	now, err := client.ReadConfigMap(ctx, c.Namespace, c.ConfigMap)
+	settings := client.ConfigMap(c.Namespace, c.ConfigMap)
+	now, err := settings.Read(ctx)
 	if err == nil {
-		_, err = client.WriteConfigMap(ctx, c.Namespace, c.ConfigMap, now.Data, flags)
+		_, err = settings.Write(ctx, now.Data, flags)
 	}
 	if err != nil {
 		return fmt.Errorf("write the ConfigMap %s/%s: %w", c.Namespace, c.ConfigMap, err)
