@@ -13,6 +13,7 @@
 #   MODULES_DIR        other modules than the examples; they come without the examples' global hooks
 #   GLOBAL_HOOKS_DIR   other global hooks
 #   YES=1              CLUSTER=mine without the question
+#   VIEW=1             the view of `addon-operator dev` in the place of the operator's log
 #   RUN_ONCE=1         end after the first converge
 #   BUILT=1            run the programs that are in bin/, without a look at their sources
 #   RUN_DIR            other directory than .run
@@ -224,6 +225,13 @@ unfollow() {
   follower=''
 }
 
+# VIEW=1: the command dev is the operator, in the foreground: its keys are read from this terminal.
+view() {
+  export ADDON_OPERATOR_TMP_DIR="$run/tmp"
+  say "q ends the view, the operator and the cluster"
+  bin/addon-operator dev --cluster --yes --namespace "$namespace"
+}
+
 # Ends the script when one of the two programs has ended by itself.
 check_programs() {
   local code=0
@@ -328,6 +336,10 @@ export GLOBAL_HOOKS_DIR="${GLOBAL_HOOKS_DIR:-$PWD/examples/global-hooks}"
 build_programs
 start_cluster
 prepare_cluster
+if [[ ${VIEW:-} == 1 ]]; then
+  view
+  exit
+fi
 start_operator
 launch guard "-$operator"
 guard=$!

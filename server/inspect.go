@@ -130,6 +130,11 @@ func (s modulePages) moduleList(*http.Request) (any, error) {
 	if held := converge.HeldPurge; held != nil {
 		data["heldPurge"] = held
 	}
+	walk(s.Inspector.Tree(), func(n *supervisor.Node) {
+		if status, ok := n.Status.(view.GlobalStatus); ok {
+			data["global"] = status
+		}
+	})
 	if s.Leadership != nil {
 		data["leadership"] = s.Leadership()
 	}
