@@ -173,6 +173,7 @@ func freePort(wanted int) int {
 func (p *place) inMemory(c *cli.Config) error {
 	c.Namespace = cmp.Or(c.Namespace, memoryNamespace)
 	p.memory = apiserver.New(builtin.Newest)
+	p.memory.RunWorkloads() // else no module with a Deployment gets ready
 	if err := p.memory.Protect(); err != nil {
 		return err
 	}
@@ -180,7 +181,7 @@ func (p *place) inMemory(c *cli.Config) error {
 		return err
 	}
 	c.Kubeconfig, c.KubeContext, c.KubeServer = filepath.Join(p.tmp, "kubeconfig"), "", ""
-	p.cluster = "a cluster in memory, without admission, defaults and controllers"
+	p.cluster = "a cluster in memory, without admission and defaults; workloads count as running"
 	return p.memory.WriteKubeconfig(c.Kubeconfig, c.Namespace)
 }
 
