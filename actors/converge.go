@@ -489,6 +489,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 			}
 		}
 		c.runModules(ctx, run, cause)
+		c.looks.due = c.looks.due || c.program.Disk != nil && c.tree.Stale() // what did not fit may fit now
 	}
 	c.maintenance = msg.Maintenance
 }

@@ -45,7 +45,7 @@ type module struct {
 	maintenance string   // the mode, empty for none
 	fights      []string // the field managers that heals of the release fight with
 	gone        []helm.Object
-	crdsDue     bool // CRDs were not looked at under maintenance
+	crdsDue     bool // CRDs were not looked at under maintenance, or have changed on disk
 	drift       driftState
 	health      *view.Health // of the objects of its release
 }
@@ -157,6 +157,7 @@ func (m *module) known() work.Known {
 
 // execute begins a task. Tasks of a module that is switched off are dropped as done (E12).
 func (m *module) execute(ctx actor.Context, t messages.Task) {
+	t = m.owner.current(t)
 	j := m.moduleJob(t)
 	a := assignment{Job: j.Job, queue: ctx.Sender()}
 	switch work := t.Work.(type) {

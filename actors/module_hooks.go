@@ -87,6 +87,7 @@ func (m *module) haveHooks(ctx actor.Context, found []hooks.Hook) {
 
 // update takes over what has changed on disk, in place: the release, and hooks that bind as before, stay (P8).
 func (m *module) update(ctx actor.Context, msg updateModule) {
+	m.crdsDue = m.crdsDue || !msg.module.SameCRDs(m.module)
 	m.module = msg.module
 	if msg.section != nil {
 		next, err := m.owner.section.OnFiles(msg.section)
