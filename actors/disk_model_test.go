@@ -321,6 +321,9 @@ func (v *versionInForce) wanted() bool {
 	return v.flag && (v.own.enabled != "false" || v.own.noBit)
 }
 
+// saysNo reports whether its enabled script has said so last: then its values are not checked.
+func (v *versionInForce) saysNo() bool { return v.flag && v.own.enabled == "false" && !v.own.noBit }
+
 // inForce is the model of the operator: what must be in force.
 type inForce struct {
 	common  diskValues
@@ -401,7 +404,7 @@ func (f *inForce) lookAt(name string, m diskModule, configMap string) {
 		}
 	}
 	next.size = f.common.size[name]
-	if flag(); next.flag && !next.own.schema.takes(next.merged(configMap)) && known {
+	if flag(); next.flag && !old.saysNo() && !next.own.schema.takes(next.merged(configMap)) && known {
 		bad = cmp.Or(bad, name)
 		next.own, next.size = old.own.clone(), old.size
 		flag()
@@ -419,7 +422,9 @@ func (f *inForce) run(name string, v *versionInForce, disk diskModule, configMap
 		return
 	}
 	if !v.asked { // its hooks are asked now, as they lie there
-		v.asked = brokenHook(disk.hooks) == ""
+		if v.asked = brokenHook(disk.hooks) == ""; v.asked {
+			v.own.hooks = maps.Clone(disk.hooks)
+		}
 	}
 	v.loose = false
 	for hook, config := range inUse(v.own.hooks) {

@@ -167,7 +167,7 @@ func (e *editor) step() (wrong []string) {
 // refused reports whether the ConfigMap does not fit what is in force.
 func (e *editor) refused() bool {
 	for name, v := range e.force.modules {
-		if v.flag && !v.own.schema.takes(v.merged(e.configMap[name])) {
+		if v.flag && !v.saysNo() && !v.own.schema.takes(v.merged(e.configMap[name])) {
 			return true
 		}
 	}

@@ -153,6 +153,9 @@ func (t *Tree) Keep(name string, before *Tree, why error) {
 		last := *old
 		last.Dir, last.Root, last.Base, last.Order, last.doubles = m.Dir, m.Root, m.Base, m.Order, m.doubles
 		t.combine(&last)
+		if m.stale != "" { // there is more than one reason
+			why = fmt.Errorf("%s; %w", strings.TrimPrefix(m.stale, keptBecause), why)
+		}
 		t.keep(&last, why)
 		*m = last
 	}
@@ -189,9 +192,9 @@ func (t *Tree) keep(m *Module, why error) {
 }
 
 // kept says that something on disk is not in force.
-func kept(why error) string {
-	return "changed on disk, but not in force, the last version that loaded stays: " + oneLine(why)
-}
+func kept(why error) string { return keptBecause + oneLine(why) }
+
+const keptBecause = "changed on disk, but not in force, the last version that loaded stays: "
 
 func oneLine(err error) string { return strings.Join(strings.Split(err.Error(), "\n"), "; ") }
 
