@@ -321,6 +321,12 @@ func (v *versionInForce) wanted() bool {
 	return v.flag && (v.own.enabled != "false" || v.own.noBit)
 }
 
+// otherValues reports whether the files with values are others: only those are checked.
+func (v *versionInForce) otherValues(old *versionInForce) bool {
+	a, b := v.own, old.own
+	return v.size != old.size || a.values.there != b.values.there || a.values.text() != b.values.text() || a.schema != b.schema || a.enabled != b.enabled || a.noBit != b.noBit
+}
+
 // saysNo reports whether its enabled script has said so last: then its values are not checked.
 func (v *versionInForce) saysNo() bool { return v.flag && v.own.enabled == "false" && !v.own.noBit }
 
@@ -404,7 +410,7 @@ func (f *inForce) lookAt(name string, m diskModule, configMap string) {
 		}
 	}
 	next.size = f.common.size[name]
-	if flag(); next.flag && !old.saysNo() && !next.own.schema.takes(next.merged(configMap)) && known {
+	if flag(); next.otherValues(old) && next.flag && !old.saysNo() && !next.own.schema.takes(next.merged(configMap)) && known {
 		bad = cmp.Or(bad, name)
 		next.own, next.size = old.own.clone(), old.size
 		flag()

@@ -104,6 +104,7 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.resume(ctx)
 	case adoptModule:
 		m.forget(ctx) // its hooks have other paths, and may be other hooks
+		m.crdsDue = m.crdsDue || !msg.module.SameCRDs(m.module)
 		m.module, m.owner.section = msg.module, msg.section
 	case updateModule:
 		m.update(ctx, msg)
