@@ -94,6 +94,7 @@ func (c *converge) looked(ctx actor.Context, result any) {
 	c.useTree(found.Tree)
 	maps.Copy(c.unused, found.Unused)
 	c.listProblems()
+	c.program.tell(ctx, slices.DeleteFunc(slices.Clone(c.tree.Modules), func(m addons.Module) bool { return m.Stale() == "" }), messages.RetryNow{}) // code of hooks is in force all the same
 	if len(found.Changed) == 0 {
 		return
 	}

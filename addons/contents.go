@@ -74,6 +74,18 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 	return now
 }
 
+// Stamp changes when a file appears, disappears, or changes its size, time or mode, at or below a path. It is for who plays tests again;
+// Refresh looks closer.
+func Stamp(path string) string {
+	var files []foundFile
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		files = append(files, foundFile{path, info})
+	}
+	find(path, "", &files)
+	stamp := stampOf(files)
+	return string(stamp[:])
+}
+
 type foundFile struct {
 	name string // with slashes, from the directory on
 	info fs.FileInfo

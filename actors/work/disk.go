@@ -65,6 +65,16 @@ func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []str
 	if err := r.offerSections(run); err != nil {
 		return r, err
 	}
+	r.holdCharts(j)
+	j.Place(r.tree.Modules)
+	return r, nil
+}
+
+// holdCharts leaves the charts of modules in force whose files are refused, and reads the others, which may be left in force next.
+func (r *refreshed) holdCharts(j ReloadJob) {
+	if j.Charts == nil {
+		return
+	}
 	var held []string
 	for _, m := range r.tree.Modules {
 		if m.Stale() != "" {
@@ -72,8 +82,15 @@ func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []str
 		}
 	}
 	j.Charts.Hold(held)
-	j.Place(r.tree.Modules)
-	return r, nil
+	for _, m := range r.tree.Modules {
+		if old, ok := r.old(m); m.Stale() == "" && charts.Exists(m.Dir) && !(ok && m.SameChart(old)) {
+			_, _ = j.Charts.Load(chartOfModule(m)) // its run reports what is wrong with it
+		}
+	}
+}
+
+func chartOfModule(m addons.Module) charts.Module {
+	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
 }
 
 // checkCharts leaves charts in force whose new files cannot be read.
@@ -86,7 +103,7 @@ func (r *refreshed) checkCharts(j ReloadJob) {
 		if ok && m.SameChart(old) || m.Stale() != "" {
 			continue
 		}
-		err := charts.Check(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+		err := charts.Check(chartOfModule(m))
 		if err == nil && j.CRDs != nil {
 			err = j.CRDs.CheckCRDs(plan.HelmModule(m, nil))
 		}
