@@ -199,7 +199,8 @@ func (m diskModule) templateText(name string) string {
 	case nonsense:
 		return text + "  x: {{ noSuchFunction 1 }}\n"
 	case half:
-		return text[:strings.Index(text, ".size")]
+		before, _, _ := strings.Cut(text, ".size")
+		return before
 	case failing:
 		return text + "  x: {{ fail \"no\" }}\n"
 	}

@@ -288,15 +288,16 @@ func (e *editor) editSchema(s *diskSchema, field string) string {
 func (e *editor) editHooks(all map[string]diskHook, prefix string) string {
 	name := fmt.Sprintf("%s%d.sh", prefix, 1+e.rnd.IntN(3))
 	h, there := all[name]
+	change := e.rnd.IntN(8)
 	switch {
 	case !there:
 		h = e.newHook()
-	case e.rnd.IntN(4) == 0:
+	case change < 2:
 		delete(all, name)
 		return "no " + name
-	case e.rnd.IntN(4) == 0:
+	case change < 4:
 		h.noBit = !h.noBit
-	case e.rnd.IntN(2) == 0:
+	case change < 6:
 		h.code = e.next()
 	default:
 		h.config = e.rnd.IntN(len(hookConfigs()))

@@ -39,10 +39,7 @@ func (t *playing) playOnSave(cmd *cobra.Command, paths []string, scenarios []*sc
 				err = t.playAll(cmd, due)
 			}
 		}
-		if cmd.Context().Err() != nil {
-			return nil
-		}
-		if err != nil {
+		if err != nil && cmd.Context().Err() == nil {
 			fmt.Fprintln(out, err)
 		}
 		fmt.Fprintf(out, "--- %s; waiting for changes, Ctrl-C ends\n", view.Count(len(scenarios), "scenario"))

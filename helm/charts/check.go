@@ -23,7 +23,7 @@ func Check(m Module) error {
 	}
 	var invalid chart.ValidationError
 	if errors.As(err, &invalid) {
-		err = fmt.Errorf("Chart.yaml: %w", err)
+		err = fmt.Errorf("of Chart.yaml: %w", err)
 	}
 	if err != nil {
 		return fmt.Errorf("load chart in %s: %w", Root(m.Dir), err)
