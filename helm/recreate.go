@@ -45,7 +45,7 @@ func (k *cluster) recreate(list kube.ResourceList) (*kube.Result, error) {
 	if _, errs := k.Client.DeleteWithPropagationPolicy(list, metav1.DeletePropagationBackground); len(errs) > 0 {
 		return &kube.Result{}, errs[0]
 	}
-	if err := k.WaitForDelete(list, k.op.client.options.Timeout); err != nil {
+	if err := k.WaitForDelete(list, k.op.home.options.Timeout); err != nil {
 		return &kube.Result{}, err
 	}
 	if _, err := k.Client.Create(list); err != nil {

@@ -11,7 +11,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 )
 
 // webhookTimeout bounds the question whose webhook has failed.
@@ -21,6 +20,10 @@ const webhookTimeout = 5 * time.Second
 // brought the webhook. text is that of the error. It is empty for all other errors. Without the permission to list the
 // configurations only the webhook is named.
 func (c *Client) FailedWebhook(ctx context.Context, text string) string {
+	return c.root.failedWebhook(ctx, text)
+}
+
+func (h *home) failedWebhook(ctx context.Context, text string) string {
 	found := regexp.MustCompile(`failed calling webhook \\?"([^"\\]+)\\?"`).FindStringSubmatch(text)
 	if found == nil {
 		return ""
@@ -28,13 +31,9 @@ func (c *Client) FailedWebhook(ctx context.Context, text string) string {
 	const way = "; wait until the Pods of its service run, or disable the module, which takes the webhook away"
 	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
-	client, err := dynamic.NewForConfig(c.over(c.transport))
-	if err != nil {
-		return ""
-	}
 	for _, kind := range []string{"Validating", "Mutating"} {
 		resource := map[string]string{"Validating": "validatingwebhookconfigurations", "Mutating": "mutatingwebhookconfigurations"}[kind]
-		list, err := client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{})
+		list, err := h.dynamic.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			continue
 		}
@@ -47,7 +46,7 @@ func (c *Client) FailedWebhook(ctx context.Context, text string) string {
 			if them[ownerName] == "" {
 				return who + ", which is not of a module; make its service answer, or delete it"
 			}
-			if in := them[ownerNamespace]; cmp.Or(in, c.options.Namespace) != c.options.Namespace && configuration.GetLabels()[MarkLabel] == "" {
+			if in := them[ownerNamespace]; cmp.Or(in, h.options.Namespace) != h.options.Namespace && configuration.GetLabels()[MarkLabel] == "" {
 				return fmt.Sprintf("%s of release %s in namespace %s; make its service answer, or uninstall that release", who, them[ownerName], in)
 			}
 			return who + ", which module " + cmp.Or(configuration.GetLabels()[MarkLabel], them[ownerName]) + " brought" + way
