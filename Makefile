@@ -52,7 +52,7 @@ help: ## this list
 	  /^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: run
-run: ## a cluster, the operator and example modules; Ctrl-C ends everything. CLUSTER=memory, real or mine
+run: ## a cluster, the operator and example modules; Ctrl-C ends everything. CLUSTER=memory, real or mine; VIEW=1: a live view
 	@exec bash examples/run.sh
 
 ##@ Build

@@ -42,6 +42,18 @@ func Watch(ctx context.Context, dirs Dirs, log *slog.Logger, notify func()) {
 	go w.run(ctx, seen, notify)
 }
 
+// Files are the files below a directory that are compared, by their names from there on, each with what shows that it was
+// written: size, time and mode.
+func Files(dir string) map[string]string {
+	var found []foundFile
+	find(dir, "", &found)
+	files := make(map[string]string, len(found))
+	for _, f := range found {
+		files[f.name] = string(f.stamp())
+	}
+	return files
+}
+
 type watch struct {
 	roots  []string
 	log    *slog.Logger
@@ -51,8 +63,8 @@ type watch struct {
 	events  <-chan fsnotify.Event
 	errors  <-chan error
 
-	// directories are those with files of modules, and links the symbolic links that lead there.
-	directories, links map[string]bool
+	// directories are those with files of modules, links the symbolic links that lead there, and targets the files that links lead to.
+	directories, links, targets map[string]bool
 }
 
 func (w *watch) run(ctx context.Context, seen sum, notify func()) {
@@ -84,7 +96,7 @@ func (w *watch) run(ctx context.Context, seen sum, notify func()) {
 
 // concerns reports whether a change of a path may be one of the trees.
 func (w *watch) concerns(path string) bool {
-	if w.links[path] || w.directories[path] {
+	if w.links[path] || w.directories[path] || w.targets[path] {
 		return true
 	}
 	return w.directories[filepath.Dir(path)] && (!isLeftover(filepath.Base(path)) || isLink(path))
@@ -118,7 +130,7 @@ func (w *watch) untilQuiet(ctx context.Context) {
 // look sums up names, sizes and times of all files, and watches all directories.
 func (w *watch) look() (stamp sum) {
 	var files []foundFile
-	w.directories, w.links = map[string]bool{}, map[string]bool{}
+	w.directories, w.links, w.targets = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	for _, root := range w.roots {
 		w.links[root] = true // it may be replaced as a whole
 		for path := root; path != filepath.Dir(path); path = filepath.Dir(path) {
@@ -144,6 +156,7 @@ func (w *watch) find(path string, depth int, files *[]foundFile) {
 	}
 	if isLink(path) {
 		w.links[path] = true
+		w.targets[target] = !info.IsDir()
 	}
 	*files = append(*files, foundFile{path + "\x00" + target, info})
 	if !info.IsDir() {
@@ -169,6 +182,9 @@ func (w *watch) watchAll() {
 	wanted := maps.Clone(w.directories)
 	for link := range w.links {
 		wanted[filepath.Dir(link)] = true
+	}
+	for target, isFile := range w.targets {
+		wanted[filepath.Dir(target)] = wanted[filepath.Dir(target)] || isFile
 	}
 	known := w.watcher.WatchList()
 	for _, path := range known {

@@ -13,6 +13,7 @@
 #   MODULES_DIR        other modules than the examples; they come without the examples' global hooks
 #   GLOBAL_HOOKS_DIR   other global hooks
 #   YES=1              CLUSTER=mine without the question
+#   VIEW=1             the view of `addon-operator dev` in the place of the operator's log
 #   RUN_ONCE=1         end after the first converge
 #   BUILT=1            run the programs that are in bin/, without a look at their sources
 #   RUN_DIR            other directory than .run
@@ -136,8 +137,8 @@ start_cluster() {
       program=(bin/addon-operator apiserver)
       ;;
     real)
-      say "starting a cluster: kube-apiserver, etcd and controllers in one process"
-      program=(bin/devcluster)
+      say "starting a cluster: kube-apiserver, etcd and controllers in one process, and a node that runs no containers"
+      program=(bin/devcluster --node)
       ;;
     mine)
       use_own_cluster
@@ -224,6 +225,13 @@ unfollow() {
   follower=''
 }
 
+# VIEW=1: the command dev is the operator, in the foreground: its keys are read from this terminal.
+view() {
+  export ADDON_OPERATOR_TMP_DIR="$run/tmp"
+  say "q ends the view, the operator and the cluster"
+  bin/addon-operator dev --cluster --yes --namespace "$namespace"
+}
+
 # Ends the script when one of the two programs has ended by itself.
 check_programs() {
   local code=0
@@ -252,11 +260,20 @@ wait_until_ready() {
   say "the first converge is over, after $((SECONDS - started)) s"
 }
 
+# Ready is more than converged: Deployments are available, too.
+await_modules() {
+  if ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:$debug_port addon-operator wait --timeout 30s >"$run/wait.out" 2>&1; then
+    say "all modules are ready, with all objects of their releases"
+  else
+    say "not all modules are ready yet: \`addon-operator wait\` in a second terminal says which, and why"
+  fi
+}
+
 show() {
   say "the releases, one for each module with a chart that is enabled"
   kubectl -n "$namespace" get secrets -l owner=helm,status=deployed \
     -o custom-columns=RELEASE:.metadata.labels.name,REVISION:.metadata.labels.version,STATUS:.metadata.labels.status
-  say "their objects (Pods stay pending: this cluster has no nodes)"
+  if [[ $kind == mine ]]; then say "their objects"; else say "their objects (no containers run: workloads count as running)"; fi
   kubectl -n "$namespace" get deployments,cronjobs,services,configmaps,secrets,serviceaccounts -l addon-operator/module -o name
   say "the ConfigMap addon-operator: what people set"
   kubectl -n "$namespace" get configmap addon-operator -o json |
@@ -319,12 +336,17 @@ export GLOBAL_HOOKS_DIR="${GLOBAL_HOOKS_DIR:-$PWD/examples/global-hooks}"
 build_programs
 start_cluster
 prepare_cluster
+if [[ ${VIEW:-} == 1 ]]; then
+  view
+  exit
+fi
 start_operator
 launch guard "-$operator"
 guard=$!
 second_terminal
 follow
 wait_until_ready
+await_modules
 pause
 show
 next_steps

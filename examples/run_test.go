@@ -252,6 +252,16 @@ func TestRunOfABrokenModule(t *testing.T) {
 	p.nothingIsLeft()
 }
 
+// VIEW=1: the command dev is the operator; without a terminal it prints lines.
+func TestRunWithAView(t *testing.T) {
+	p := begin(t, "VIEW=1")
+	p.expect("against context memory, https://127.0.0.1:")
+	p.expect("the first converge is over")
+	p.interrupt()
+	p.ends(0)
+	p.nothingIsLeft()
+}
+
 func TestTakenPortIsNamed(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:9650")
 	if err != nil {

@@ -109,8 +109,9 @@ func document(source, text string) Document {
 }
 
 // Deployed returns what the deployed revision of a release was rendered to, without the
-// hooks of its chart. There is none while the first install has not succeeded.
-func (c *Client) Deployed(ctx context.Context, name string) (objects []map[string]any, revision int, err error) {
+// hooks of its chart; or, when earlier is not 0, that revision, if it is still recorded. There is none
+// while the first install has not succeeded.
+func (c *Client) Deployed(ctx context.Context, name string, earlier int) (objects []map[string]any, revision int, err error) {
 	home, err := c.homes.holding(ctx, name)
 	if err != nil {
 		return nil, 0, err
@@ -124,7 +125,7 @@ func (c *Client) Deployed(ctx context.Context, name string) (objects []map[strin
 		return nil, 0, classify(ctx, name, op, err)
 	}
 	for _, r := range reversed(state.Revisions) {
-		if r.Status != release.StatusDeployed {
+		if earlier != 0 && r.Version != earlier || earlier == 0 && r.Status != release.StatusDeployed {
 			continue
 		}
 		rel, err := op.store(state).body(r)

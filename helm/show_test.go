@@ -31,7 +31,7 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: show-hook, annotations: {helm.sh/hook: pre-delete}}
 `).with("size", "1")
-	if objects, revision, err := f.client.Deployed(t.Context(), m.Name); len(objects) != 0 || revision != 0 || err != nil {
+	if objects, revision, err := f.client.Deployed(t.Context(), m.Name, 0); len(objects) != 0 || revision != 0 || err != nil {
 		t.Errorf("before the install: %v, %d, %v", objects, revision, err)
 	}
 	f.apply(m, Installed, 1)
@@ -55,11 +55,17 @@ metadata: {name: show-hook, annotations: {helm.sh/hook: pre-delete}}
 	if !strings.Contains(documents[1].Text, `size: "2"`) && !strings.Contains(documents[1].Text, `{size: "2"}`) {
 		t.Errorf("the text is %s", documents[1].Text)
 	}
-	objects, revision, err := f.client.Deployed(t.Context(), m.Name)
+	objects, revision, err := f.client.Deployed(t.Context(), m.Name, 0)
 	if err != nil || revision != 1 || len(objects) != 2 || jsonOf(objects[1]["data"]) != `{"size":"1"}` {
 		t.Errorf("deployed: revision %d, %s, %v", revision, jsonOf(objects), err)
 	}
 	f.wantRevisions(m.Name, "1 deployed")
+	if objects, revision, err = f.client.Deployed(t.Context(), m.Name, 1); err != nil || revision != 1 || len(objects) != 2 {
+		t.Errorf("revision 1: %d, %s, %v", revision, jsonOf(objects), err)
+	}
+	if objects, revision, err = f.client.Deployed(t.Context(), m.Name, 7); err != nil || revision != 0 || len(objects) != 0 {
+		t.Errorf("a revision that is not there: %d, %s, %v", revision, jsonOf(objects), err)
+	}
 
 	write(t, m, "templates/a.yaml", "a: b\n c: d\n")
 	documents, err = f.client.Show(t.Context(), m)

@@ -146,6 +146,7 @@ const (
 	ByScript      = "EnabledScript"
 	ByNeed        = "ModuleNeeded"
 	ByFiles       = "Files"
+	ByHand        = "ByHand"
 )
 
 // LogValue logs a cause as text.

@@ -122,11 +122,19 @@ func (s modulePages) moduleList(*http.Request) (any, error) {
 	if enabled == nil {
 		enabled = []string{}
 	}
-	differs := s.notInForce()
-	data := map[string]any{"enabledModules": enabled, "modules": s.allModules(s.Inspector.Tree(), differs)}
-	if held := s.Converge().HeldPurge; held != nil {
+	converge, differs := s.Converge(), s.notInForce()
+	data := map[string]any{
+		"enabledModules": enabled, "modules": s.allModules(s.Inspector.Tree(), differs),
+		"converge": map[string]any{"phase": converge.Phase, "ready": converge.Ready},
+	}
+	if held := converge.HeldPurge; held != nil {
 		data["heldPurge"] = held
 	}
+	walk(s.Inspector.Tree(), func(n *supervisor.Node) {
+		if status, ok := n.Status.(view.GlobalStatus); ok {
+			data["global"] = status
+		}
+	})
 	if s.Leadership != nil {
 		data["leadership"] = s.Leadership()
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -25,6 +26,11 @@ func (s modulePages) renderPage(r *http.Request) (any, error) {
 	}
 	asked := func(name string) bool { return r.URL.Query().Get(name) == "true" }
 	o := view.RenderRequest{Diff: asked("diff"), Broken: asked("debug"), Secrets: showSecrets(r)}
+	if since := r.URL.Query().Get("since"); since != "" {
+		if o.Since, err = strconv.Atoi(since); err != nil || o.Since < 1 {
+			return nil, badRequest("since must be the number of a revision, not %q", since)
+		}
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), renderTimeout)
 	defer cancel()
 	rendered, err := s.Render(ctx, s.nameOf(r.PathValue("name"), own), o)

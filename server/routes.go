@@ -85,7 +85,7 @@ func (s router) debugRoutes() []Route {
 		get("/module/list", "", "the enabled modules, and how all modules are", json(modules.moduleList)),
 		get("/module/resource-monitor", "", "the objects of releases that are watched for deletion", json(modules.resourceMonitor)),
 		get("/module/{name}/{page}", "global=true, show-secrets=true", "values, config, patches, snapshots or status of a module", json(modules.modulePage)),
-		get("/module/{name}/render", "diff=true, debug=true, show-secrets=true", "what the chart makes of the values now; what differs from the deployed release", page{modules.renderPage, asText}),
+		get("/module/{name}/render", "diff=true, since=REVISION, debug=true, show-secrets=true", "what the chart makes of the values now; what differs from the deployed release, or from an earlier revision", page{modules.renderPage, asText}),
 		get("/module/{name}/drift", "show-secrets=true", "which fields of a module's objects others have changed, by the last check", json(modules.drift)),
 		get("/hook/list", "module=NAME", "all hooks and what they run on", json(hooks.hookList)),
 		get("/hook/{name}/snapshots", "show-secrets=true", "the snapshots of one hook", json(hooks.hookPage)),

@@ -23,7 +23,7 @@ import (
 // Renderer renders charts, and changes nothing. Package helm implements it.
 type Renderer interface {
 	Show(ctx context.Context, m helm.Module) ([]helm.Document, error)
-	Deployed(ctx context.Context, release string) (objects []map[string]any, revision int, err error)
+	Deployed(ctx context.Context, release string, earlier int) (objects []map[string]any, revision int, err error)
 }
 
 // Render renders the chart of a module, and compares it with the deployed release if that is asked.
@@ -46,7 +46,7 @@ func Render(ctx context.Context, renderer Renderer, m helm.Module, hider *values
 	if err := errors.Join(errs...); err != nil || !request.Diff {
 		return rendered, err
 	}
-	deployed, revision, err := renderer.Deployed(ctx, m.Name)
+	deployed, revision, err := renderer.Deployed(ctx, m.Name, request.Since)
 	if err != nil {
 		return rendered, fmt.Errorf("the deployed release: %w", err)
 	}

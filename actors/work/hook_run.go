@@ -14,6 +14,7 @@ import (
 	"addon-operator/kube"
 	"addon-operator/kube/objectpatch"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 	"addon-operator/values"
 )
@@ -310,7 +311,7 @@ func (j Job) execute(run *supervisor.Run, binding hooks.BindingType, contexts []
 // nothing is left. What fails after it is kept with the task.
 func (j Job) runAndApply(run *supervisor.Run, prepared hooks.Run, binding hooks.BindingType, triggers bool, used *hooks.Usage, e effects) error {
 	hook := e.hook
-	result, err := j.process(run, prepared)
+	result, err := j.process(run, prepared, binding)
 	*used = result.Usage
 	if err != nil {
 		return errors.Join(err, j.patchDespite(run, hook, result))
@@ -432,10 +433,14 @@ func (j Job) prepare(run *supervisor.Run, hook hooks.Hook, binding hooks.Binding
 }
 
 // process runs the executable.
-func (j Job) process(run *supervisor.Run, prepared hooks.Run) (hooks.Result, error) {
+func (j Job) process(run *supervisor.Run, prepared hooks.Run, binding hooks.BindingType) (hooks.Result, error) {
 	defer j.hookBegins(prepared.Hook, prepared.Contexts[0].Binding)()
 	defer j.tellRun(run, prepared.Hook, prepared.Contexts)()
+	began := time.Now()
 	result, err := j.Hooks.Run(run.Context(), prepared)
+	if j.HookRan != nil && run.Context().Err() == nil { // else it was ended
+		j.HookRan(view.HookRun{Owner: j.Owner, Hook: prepared.Hook.Name, Queue: j.Task.Queue, Task: j.Task.ID, Binding: binding, Contexts: prepared.Contexts, Took: time.Since(began), Err: err})
+	}
 	for _, warning := range result.Warnings {
 		j.Log.Warn(warning, "hook", prepared.Hook.Name)
 	}

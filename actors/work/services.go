@@ -18,6 +18,7 @@ import (
 	"addon-operator/kube"
 	"addon-operator/kube/objectpatch"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 )
 
 // Services are what runs use: processes, Helm, the cluster, what is counted. Command and testkit fill
@@ -47,6 +48,9 @@ type Services struct {
 	Width int
 	// JQLibrary are directories of modules that the filters of object patches import.
 	JQLibrary []string
+	// HookRan is called when the process of a hook has ended, in the goroutine of its run, unless the run was
+	// cancelled; nil when no one asks.
+	HookRan func(view.HookRun)
 	// HookTimeout is the time limit that Hooks gives to hooks that set none, for the report of one that hangs; 0
 	// means none.
 	HookTimeout time.Duration

@@ -83,7 +83,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 		o.Values = append(o.Values, tree)
 	}
 	if len(args) == 1 {
-		if o.Dirs, o.Only, err = directories(args[0], c.Dirs); err != nil {
+		if o.Dirs, o.Only, err = Directories(args[0], c.Dirs); err != nil {
 			return err
 		}
 	}
@@ -104,8 +104,8 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 	return nil
 }
 
-// directories finds out what a directory is: it holds modules/, holds modules, or is one, which is returned as only.
-func directories(dir string, given addons.Dirs) (dirs addons.Dirs, only string, err error) {
+// Directories finds out what a directory is: it holds modules/, holds modules, or is one, which is returned as only.
+func Directories(dir string, given addons.Dirs) (dirs addons.Dirs, only string, err error) {
 	dir, err = filepath.Abs(dir)
 	if err != nil {
 		return given, "", err

@@ -26,7 +26,7 @@ func (renderedByHand) Show(_ context.Context, m helm.Module) ([]helm.Document, e
 	return []helm.Document{{Source: m.Name + "/templates/secret.yaml", Text: "kind: Secret # s3cret\n", Objects: []map[string]any{secret}}}, nil
 }
 
-func (renderedByHand) Deployed(_ context.Context, name string) (objects []map[string]any, revision int, err error) {
+func (renderedByHand) Deployed(_ context.Context, name string, _ int) (objects []map[string]any, revision int, err error) {
 	old := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": name}, "data": map[string]any{"url": "a"}}
 	return []map[string]any{old}, 3, nil
 }

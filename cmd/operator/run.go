@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -37,17 +38,28 @@ func Start(c *cli.Config) *cobra.Command {
 		if err := c.Complete(); err != nil {
 			return err
 		}
-		return run(cmd.Context(), c)
+		return Run(cmd.Context(), c, Host{Log: os.Stderr, Exit: os.Exit})
 	}}
 }
 
-// run starts the operator and returns when it has stopped.
-func run(ctx context.Context, c *cli.Config) error {
+// Host is the process that the operator runs in.
+type Host struct {
+	// Log gets one record of the log with each Write.
+	Log io.Writer
+	// Exit ends the process after the crash of an actor.
+	Exit func(code int)
+	// Begins is called before the start; HookRan is as in work.Services. Both may be nil.
+	Begins  func(*actors.Operator)
+	HookRan func(view.HookRun)
+}
+
+// Run starts the operator and returns when it has stopped, after ctx is done.
+func Run(ctx context.Context, c *cli.Config, host Host) error {
 	if err := c.CheckDebugAddress(); err != nil { // commands may ask any address
 		return err
 	}
 	secrets := &actors.Secrets{}
-	log, level, err := c.Logger(os.Stderr, secrets.Hide)
+	log, level, err := c.Logger(host.Log, secrets.Hide)
 	if err != nil {
 		return err
 	}
@@ -69,7 +81,8 @@ func run(ctx context.Context, c *cli.Config) error {
 	if err != nil {
 		return err
 	}
-	world.Secrets = secrets
+	world.Secrets, world.HookRan = secrets, host.HookRan
+	world.Crashed = func() { replica.crashed(host.Exit) }
 	changeable.addKeepFiles(c, replica.runner)
 	var lastTraces func()
 	if world.Tracer, lastTraces, err = newTracer(ctx, c, secrets, log); err != nil {
@@ -79,6 +92,9 @@ func run(ctx context.Context, c *cli.Config) error {
 	ctx, unbind := replica.bind(ctx)
 	defer unbind()
 	operator := actors.New(world)
+	if host.Begins != nil {
+		host.Begins(operator)
+	}
 	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
@@ -221,7 +237,6 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 		Disk:          watchDisk(c, log),
 		SnapshotLimit: c.SnapshotLimit << 20, WentBack: client.WentBack,
 		AllowPurge: c.AllowPurge, PurgeShare: c.PurgeShare, Namespace: c.Namespace, ConfigMapName: c.ConfigMap,
-		Crashed:    func() { replica.crashed(os.Exit) },
 		Leadership: replica.leadership(), WarmUp: releases.WarmUp,
 		Isolate: c.FailurePolicy == "isolate",
 	}, nil

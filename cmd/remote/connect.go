@@ -55,6 +55,9 @@ func get(ctx context.Context, c *cli.Config, path string) ([]byte, error) {
 	return send(ctx, c, answerLimit, http.MethodGet, path, "", "")
 }
 
+// Page reads a debug page of the running operator, for a command that shows it in its own way.
+func Page(ctx context.Context, c *cli.Config, path string) ([]byte, error) { return get(ctx, c, path) }
+
 // errUnreachable says that no operator answers.
 type errUnreachable struct{ error }
 

@@ -2,7 +2,10 @@ package view
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	"addon-operator/hooks"
 	"addon-operator/messages"
@@ -71,4 +74,23 @@ func describeBindings(c *hooks.Config) []BindingInfo {
 
 func bindingInfo(kind hooks.BindingType, b hooks.Binding, on string) BindingInfo {
 	return BindingInfo{Type: string(kind), Name: b.Name, On: on, Queue: b.Queue, Group: b.Group, AllowFailure: b.AllowFailure}
+}
+
+// HookRun is a run of a hook that has ended.
+type HookRun struct {
+	Owner, Hook, Queue, Task string
+	// Binding is the type of the binding, and Contexts what the hook got.
+	Binding  hooks.BindingType
+	Contexts []hooks.Context
+	Took     time.Duration
+	Err      error
+}
+
+// Again is the work that runs the hook once more with the same contexts. Their snapshots are taken then.
+func (r HookRun) Again() messages.RunHook {
+	work := messages.RunHook{Hook: r.Hook, Binding: r.Binding}
+	for _, c := range r.Contexts {
+		work.Triggers = append(work.Triggers, messages.Trigger{Context: c, Snapshots: slices.Sorted(maps.Keys(c.Snapshots)), Binding: r.Binding})
+	}
+	return work
 }

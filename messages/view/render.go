@@ -6,6 +6,8 @@ type RenderRequest struct {
 	// even when it cannot be read. Secrets shows those; without it they are hidden, and so
 	// is text that cannot be read.
 	Diff, Broken, Secrets bool
+	// Since is the revision that Diff compares with; 0 is the deployed one.
+	Since int
 }
 
 // Rendered is what the chart of a module makes of its values now. Secrets are hidden,

@@ -1,0 +1,236 @@
+package dev
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"addon-operator/cmd/lint"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+)
+
+// maxOutput bounds the lines that are kept of a hook until it ends, and maxRuns the hooks whose lines are kept.
+const (
+	maxOutput = maxDetail
+	maxRuns   = 100
+)
+
+// board is what is known. Only the loop touches it.
+type board struct {
+	ready    bool
+	page     string
+	modules  map[string]moduleState
+	order    []string
+	ran      map[string]time.Time // the last run of a module that was told, by when it began
+	released map[string]int       // revisions
+	output   map[string][]string  // of hooks that run
+	runs     map[string]view.HookRun
+	findings map[string][]lint.Finding
+}
+
+func newBoard() *board {
+	return &board{
+		modules: map[string]moduleState{}, ran: map[string]time.Time{}, released: map[string]int{}, output: map[string][]string{},
+		runs: map[string]view.HookRun{}, findings: map[string][]lint.Finding{},
+	}
+}
+
+// logged takes a record of the log. since is the revision that a new one of its module replaces; 0: there is no such.
+func (b *board) logged(r record) (facts []fact, since int) {
+	if r.isOutput() {
+		if lines := b.output[r.run()]; len(lines) < maxOutput && len(b.output) < maxRuns {
+			b.output[r.run()] = append(lines, r.text("msg"))
+		}
+		return nil, 0
+	}
+	if r.text("msg") == "release" {
+		module, revision := r.text("module"), r.number("revision")
+		if since = b.released[module]; since == 0 {
+			since = revision - 1
+		}
+		b.released[module] = revision
+		if since == revision {
+			since = 0
+		}
+	}
+	if f, ok := r.fact(); ok {
+		facts = append(facts, f)
+	}
+	return facts, since
+}
+
+// hookRan takes the end of a hook, with all that it has printed.
+func (b *board) hookRan(r view.HookRun, hide func(string) string) fact {
+	b.runs[runKey(r.Owner, r.Hook)] = r
+	name := r.Contexts[0].Binding
+	printed := record{"task": r.Task, "hook": r.Hook, "binding": name}.run()
+	lines := b.output[printed]
+	delete(b.output, printed)
+	text := fmt.Sprintf("%s (%s) took %s", r.Hook, contextsText(r), r.Took.Round(time.Millisecond))
+	if n := len(lines); n > 0 {
+		text += ", " + view.Count(n, "line")
+	}
+	f := newFact(aboutHook, messages.ModuleOf(r.Owner), text, lines...)
+	if r.Err != nil {
+		why := hide(r.Err.Error())
+		lines = slices.DeleteFunc(lines, func(line string) bool { return strings.Contains(why, line) }) // it quotes what stands last
+		f = newFact(aboutHook, f.Module, text+": failed\n"+why, lines...).bad()
+	}
+	return f
+}
+
+// contextsText says what a hook has got.
+func contextsText(r view.HookRun) string {
+	var names []string
+	for _, c := range r.Contexts {
+		name := c.Binding
+		if c.Type != "" {
+			name += " " + string(c.Type)
+		}
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+func runKey(owner, hook string) string { return owner + " " + hook }
+
+// answered takes what the pages of the operator say.
+func (b *board) answered(a answers) (facts []fact) {
+	if a.Converge.Done && !b.ready {
+		facts = append(facts, newFact(aboutStart, "", "the first converge is over"))
+	}
+	b.ready = b.ready || a.Converge.Done
+	places := a.places()
+	before := b.modules
+	b.modules, b.order = map[string]moduleState{}, nil
+	put := func(s moduleState) {
+		s.Queue, s.Hooks, s.Settled = places[s.Name], b.hooksOf(s.Name), s.State
+		if s.State == string(view.Running) || s.State == string(view.Starting) || s.State == string(view.Waiting) {
+			s.Settled = before[s.Name].Settled
+		}
+		facts = append(facts, changes(before[s.Name], s)...)
+		b.modules[s.Name], b.order = s, append(b.order, s.Name)
+	}
+	for _, m := range a.List.Modules {
+		if f, ran := b.ranFact(m); ran {
+			facts = append(facts, f)
+		}
+		put(stateOf(m, b.findings[m.Name]))
+	}
+	if g := a.List.Global; g.Hooks > 0 || len(a.List.GlobalProblems) > 0 {
+		put(globalState(g, a.List.GlobalProblems, b.findings[messages.GlobalHooks]))
+	}
+	for name := range before {
+		if _, there := b.modules[name]; !there {
+			facts = append(facts, newFact(aboutState, name, "is gone"))
+		}
+	}
+	return facts
+}
+
+// ranFact is the run of a module that has ended since the last look.
+func (b *board) ranFact(m listed) (fact, bool) {
+	if m.LastRun == nil || m.LastRun.Release == "" || !m.LastRun.Began.After(b.ran[m.Name]) {
+		return fact{}, false
+	}
+	b.ran[m.Name] = m.LastRun.Began
+	text := "ran"
+	if took := m.Succeeded.Sub(m.LastRun.Began); took > 0 {
+		text += " in " + took.Round(time.Millisecond).String()
+	}
+	text += ": " + m.LastRun.Release
+	var causes []string
+	for _, cause := range m.LastRun.Causes {
+		causes = append(causes, "because of "+cause.String())
+	}
+	return newFact(aboutRun, m.Name, text, causes...), true
+}
+
+// hooksOf are the hooks of an owner that have run.
+func (b *board) hooksOf(owner string) (names []string) {
+	for _, r := range b.runs {
+		if r.Owner == owner {
+			names = append(names, r.Hook)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// rendered takes the difference that a new revision makes.
+func (b *board) rendered(d difference) (facts []fact) {
+	for _, c := range d.changes {
+		facts = append(facts, newFact(aboutDiff, d.module, c.Object+" is "+c.Action, strings.Split(strings.TrimRight(c.Diff, "\n"), "\n")...))
+	}
+	if d.err != nil {
+		facts = append(facts, newFact(aboutDiff, d.module, "what has changed is not known: "+d.err.Error()).bad())
+	} else if len(facts) == 0 {
+		facts = append(facts, newFact(aboutDiff, d.module, "the rendered objects are the same"))
+	}
+	return facts
+}
+
+// linted takes what lint has found in a module: what is new of it, and what is gone.
+func (b *board) linted(l linted) (facts []fact) {
+	was := b.findings[l.module]
+	b.findings[l.module] = l.found
+	has := func(all []lint.Finding, one lint.Finding) bool {
+		return slices.ContainsFunc(all, func(f lint.Finding) bool { return f.String() == one.String() })
+	}
+	same := 0
+	for _, f := range l.found {
+		if has(was, f) && !l.first {
+			same++
+			continue
+		}
+		fact := newFact(aboutLint, l.module, strings.TrimRight(f.String(), "\n"))
+		fact.Bad = f.Severity == lint.Error
+		facts = append(facts, fact)
+	}
+	for _, f := range was {
+		if !has(l.found, f) {
+			facts = append(facts, newFact(aboutLint, l.module, "gone: "+fmt.Sprintf("%s: %s", f.File, f.Message)))
+		}
+	}
+	if l.err != nil {
+		facts = append(facts, newFact(aboutLint, l.module, l.err.Error()).bad())
+	}
+	switch {
+	case len(facts) > 0 || l.first:
+	case same > 0:
+		facts = append(facts, newFact(aboutLint, l.module, view.Count(same, "finding")+", as before"))
+	default:
+		facts = append(facts, newFact(aboutLint, l.module, "no findings"))
+	}
+	return facts
+}
+
+// state is what the view shows now.
+func (b *board) state() state {
+	s := state{Ready: b.ready, Page: b.page}
+	for _, name := range b.order {
+		m := b.modules[name]
+		m.Excerpt, m.Hooks, m.Problems = excerpts(b.findings[name]), b.hooksOf(name), slices.Clone(m.Problems)
+		s.Modules = append(s.Modules, m)
+	}
+	return s
+}
+
+// lastRun is the last run of a hook.
+func (b *board) lastRun(owner, hook string) (view.HookRun, bool) {
+	r, ok := b.runs[runKey(owner, hook)]
+	return r, ok
+}
+
+// forget drops the hooks of modules that are gone, so that what is kept has a bound.
+func (b *board) forget() {
+	maps.DeleteFunc(b.runs, func(_ string, r view.HookRun) bool {
+		_, there := b.modules[r.Owner]
+		return b.ready && !there && r.Owner != messages.GlobalHooks
+	})
+}

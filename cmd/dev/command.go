@@ -1,0 +1,128 @@
+package dev
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"addon-operator/cmd/cli"
+)
+
+// flags are those of the command.
+type flags struct {
+	cluster, yes, plain bool
+}
+
+// Command runs the operator for who writes modules.
+func Command(c *cli.Config) *cobra.Command {
+	f := &flags{}
+	cmd := &cobra.Command{
+		Use: "dev [DIR]", Short: "Run modules while you write them, and show what each save does",
+		Long: `Starts the operator in this process on DIR, against a cluster in memory that is gone at the end, or with
+--cluster against that of your kubeconfig, in a namespace of its own. DIR holds modules/ and
+global-hooks/, or modules, or is one module, which is enabled then. Without DIR the directories of the
+options count, or else the current one. Nothing is written into it.
+
+On each save it shows which files were saved, what lint finds in the module, how its tests end, how the
+rendered objects differ from those before, and the hooks that ran with what they printed. On a
+terminal there is a view with the modules on top: ? lists its keys. Elsewhere, and with --plain, each
+fact is a line. Ctrl-C ends all.`,
+		Example: "  addon-operator dev\n  addon-operator dev modules/010-dns\n  addon-operator dev --cluster --namespace dns-dev",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return cli.Usagef("dev takes one directory")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			dir := ""
+			if len(args) == 1 {
+				dir = args[0]
+			}
+			return f.run(cmd, c, dir)
+		},
+	}
+	set := cmd.Flags()
+	set.BoolVar(&f.cluster, "cluster", false, "use the cluster of the kubeconfig, in the namespace of --namespace (addon-operator-dev); asks first")
+	set.BoolVar(&f.yes, "yes", false, "agree to the use of that cluster, for scripts")
+	set.BoolVar(&f.plain, "plain", false, "print lines, also on a terminal")
+	return cmd
+}
+
+func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
+	if f.yes && !f.cluster {
+		return cli.Usagef("--yes belongs to --cluster")
+	}
+	// A terminal that is closed, and a pipe that no one reads, end it in good order, too.
+	ctx, end := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGPIPE)
+	defer end()
+	p, err := prepare(c, dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.close()) }()
+	if f.cluster {
+		err = p.current(ctx, c, asking{cmd.InOrStdin(), cmd.OutOrStdout(), f.yes})
+	} else {
+		err = p.inMemory(c)
+	}
+	if err == nil {
+		err = p.furnish(ctx, c)
+	}
+	if err == nil {
+		err = c.Complete()
+	}
+	if err != nil {
+		return err
+	}
+	// Hooks inherit these, as in a Pod.
+	if err := errors.Join(os.Setenv("KUBECONFIG", c.Kubeconfig), os.Setenv("ADDON_OPERATOR_NAMESPACE", c.Namespace)); err != nil {
+		return err
+	}
+	s, err := newSession(c, p)
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if f.plain || !isTerminal(out) {
+		s.screen = lines{plain{out}}
+		err = s.run(ctx)
+	} else {
+		err = s.runView(ctx, end, cmd.InOrStdin(), out)
+	}
+	if f.cluster {
+		fmt.Fprintf(out, "What was installed stays; kubectl delete namespace %s removes it.\n", c.Namespace)
+	}
+	return err
+}
+
+// lines are the screen without a terminal.
+type lines struct{ plain }
+
+func (lines) update(state) {}
+
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// welcome says what runs where.
+func (p *place) welcome(c *cli.Config) []fact {
+	return []fact{
+		newFact(aboutStart, "", "modules of "+p.what+", against "+p.cluster),
+		newFact(aboutStart, "", "for a second terminal: "+p.secondTerminal(c)),
+		newFact(aboutStart, "", "the page: "+pageOf(c)),
+	}
+}
+
+func (p *place) secondTerminal(c *cli.Config) string {
+	return fmt.Sprintf("export KUBECONFIG=%s ADDON_OPERATOR_NAMESPACE=%s ADDON_OPERATOR_DEBUG_ADDRESS=%s", c.Kubeconfig, c.Namespace, c.DebugAddress)
+}
+
+func pageOf(c *cli.Config) string { return "http://" + c.DebugAddress + "/" }

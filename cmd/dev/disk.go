@@ -1,0 +1,123 @@
+package dev
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"addon-operator/addons"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+)
+
+// saved are files that have changed: their names from the root on, by module, messages.GlobalHooks, or "" for what
+// concerns all modules.
+type saved map[string][]string
+
+// disk compares the files with those of before.
+type disk struct {
+	dirs  addons.Dirs
+	files map[string]map[string]string // by root
+}
+
+func newDisk(dirs addons.Dirs) *disk {
+	d := &disk{dirs: dirs}
+	d.files = d.look()
+	return d
+}
+
+func (d *disk) look() map[string]map[string]string {
+	now := map[string]map[string]string{}
+	for _, root := range append(slices.Clone(d.dirs.Modules), d.dirs.Global) {
+		now[root] = addons.Files(root)
+	}
+	return now
+}
+
+// watch posts what was saved, until ctx ends.
+func (d *disk) watch(ctx context.Context, post func(any)) {
+	notified := make(chan struct{}, 1)
+	addons.Watch(ctx, d.dirs, slog.New(slog.DiscardHandler), func() {
+		select {
+		case notified <- struct{}{}:
+		default: // one look sees all
+		}
+	})
+	go func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-notified:
+				if changed := d.compare(); len(changed) > 0 {
+					post(changed)
+				}
+			}
+		}
+	}()
+}
+
+// compare returns what has changed since the last time.
+func (d *disk) compare() saved {
+	changed := saved{}
+	now := d.look()
+	for root, files := range now {
+		before := d.files[root]
+		note := func(name, what string) {
+			owner := d.owner(root, name)
+			changed[owner] = append(changed[owner], name+what)
+		}
+		for name, stamp := range files {
+			if was, known := before[name]; !known {
+				note(name, " (new)")
+			} else if was != stamp {
+				note(name, "")
+			}
+		}
+		for name := range before {
+			if _, there := files[name]; !there {
+				note(name, " (removed)")
+			}
+		}
+	}
+	d.files = now
+	for _, names := range changed {
+		slices.Sort(names)
+	}
+	return changed
+}
+
+// owner is the module of a file.
+func (d *disk) owner(root, name string) string {
+	if root == d.dirs.Global {
+		return messages.GlobalHooks
+	}
+	dir, _, inside := strings.Cut(name, "/")
+	if !inside {
+		return ""
+	}
+	return moduleName(dir)
+}
+
+// moduleName is the name of a module by that of its directory.
+func moduleName(dir string) string {
+	return regexp.MustCompile(`^\d+-`).ReplaceAllString(filepath.Base(dir), "")
+}
+
+// facts say what was saved.
+func (s saved) facts() (facts []fact) {
+	for _, owner := range slices.Sorted(maps.Keys(s)) {
+		files := s[owner]
+		module := messages.ModuleOf(owner)
+		if len(files) == 1 {
+			facts = append(facts, newFact(aboutDisk, module, "saved: "+files[0]))
+			continue
+		}
+		facts = append(facts, newFact(aboutDisk, module, view.Count(len(files), "file")+" saved", files...))
+	}
+	return facts
+}

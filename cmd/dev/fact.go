@@ -1,0 +1,74 @@
+package dev
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// kind says what a fact is about.
+type kind string
+
+const (
+	aboutStart kind = "start"
+	aboutDisk  kind = "disk"
+	aboutLint  kind = "lint"
+	aboutTest  kind = "test"
+	aboutHook  kind = "hook"
+	aboutRun   kind = "run"
+	aboutDiff  kind = "diff"
+	aboutState kind = "state"
+	aboutLog   kind = "log"
+)
+
+// maxDetail bounds the lines of one fact, and maxLine the bytes of a line: a hook may print anything.
+const (
+	maxDetail = 400
+	maxLine   = 2000
+)
+
+// fact is one thing that has happened.
+type fact struct {
+	At     time.Time
+	About  kind
+	Module string // empty: none, or all
+	Text   string // one line
+	Detail []string
+	Bad    bool
+}
+
+// newFact makes a fact of text of which the first line is what happened.
+func newFact(about kind, module, text string, detail ...string) fact {
+	first, rest, more := strings.Cut(strings.TrimRight(text, "\n"), "\n")
+	f := fact{At: time.Now(), About: about, Module: module, Text: short(first)}
+	if more {
+		detail = append(strings.Split(rest, "\n"), detail...)
+	}
+	if left := len(detail) - maxDetail; left > 0 {
+		detail = append(detail[:maxDetail:maxDetail], fmt.Sprintf("… and %d more lines", left))
+	}
+	for _, line := range detail {
+		f.Detail = append(f.Detail, short(line))
+	}
+	return f
+}
+
+func (f fact) bad() fact {
+	f.Bad = true
+	return f
+}
+
+func short(line string) string {
+	if len(line) > maxLine {
+		line = strings.ToValidUTF8(line[:maxLine], "") + "…"
+	}
+	return line
+}
+
+// about is the text with the module in front.
+func (f fact) about() string {
+	if f.Module == "" {
+		return f.Text
+	}
+	return f.Module + ": " + f.Text
+}

@@ -1,0 +1,260 @@
+package dev
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"addon-operator/addons"
+	"addon-operator/cmd/cli"
+	"addon-operator/cmd/lint"
+	"addon-operator/kube"
+	"addon-operator/kube/apiserver"
+	"addon-operator/kube/builtin"
+	"addon-operator/kube/objectpatch"
+	"addon-operator/values"
+)
+
+// The namespaces of the operator, unless one is given.
+const (
+	memoryNamespace  = "addon-operator"
+	clusterNamespace = "addon-operator-dev"
+)
+
+// place is where the operator runs: directories, a cluster, and a directory for what is gone afterwards.
+type place struct {
+	tmp     string
+	what    string      // the directory, for people
+	cluster string      // the same
+	only    string      // the name of the one module; empty for all below the directory
+	written addons.Dirs // where people write; the operator has links to a module that is alone
+	memory  *apiserver.Server
+}
+
+// prepare sets the options for a directory; "" is that of the options, or the current one.
+func prepare(c *cli.Config, dir string) (p *place, err error) {
+	p = &place{}
+	if p.tmp, err = os.MkdirTemp("", "addon-operator-dev-"); err != nil {
+		return nil, err
+	}
+	if err := p.directories(c, dir); err != nil {
+		return nil, errors.Join(err, p.close())
+	}
+	p.options(c)
+	return p, nil
+}
+
+// close removes all that is temporary.
+func (p *place) close() error {
+	if p.memory != nil {
+		_ = p.memory.Close() // of a cluster that is gone
+	}
+	return os.RemoveAll(p.tmp)
+}
+
+func (p *place) directories(c *cli.Config, dir string) error {
+	var only string
+	if dir == "" && !c.Given("modules-dir") && !c.Given("working-dir") {
+		dir = "."
+	}
+	if dir != "" {
+		given := c.Dirs
+		dirs, module, err := lint.Directories(dir, given)
+		if err != nil {
+			return err
+		}
+		if c.Given("global-hooks-dir") {
+			dirs.Global = given.Global
+		}
+		c.Dirs, only = dirs, module
+	}
+	p.what, p.written = strings.Join(c.Dirs.Modules, ":"), c.Dirs
+	if only != "" {
+		p.what = only
+		if err := p.link(c, only); err != nil {
+			return err
+		}
+	}
+	if _, err := os.Stat(c.Dirs.Global); err != nil {
+		c.Dirs.Global = filepath.Join(p.tmp, "no-global-hooks")
+		if err := os.Mkdir(c.Dirs.Global, 0o700); err != nil {
+			return err
+		}
+	}
+	p.written.Global = c.Dirs.Global
+	c.ModulesDir, c.GlobalHooksDir = strings.Join(c.Dirs.Modules, ":"), c.Dirs.Global
+	return nil
+}
+
+// link makes a directory of modules that holds one, and the values of its neighbours.
+func (p *place) link(c *cli.Config, module string) error {
+	root := filepath.Join(p.tmp, "modules")
+	err := os.Mkdir(root, 0o700)
+	if err == nil {
+		err = os.Symlink(module, filepath.Join(root, filepath.Base(module)))
+	}
+	common := filepath.Join(filepath.Dir(module), "values.yaml")
+	if _, there := os.Stat(common); err == nil && there == nil {
+		err = os.Symlink(common, filepath.Join(root, "values.yaml"))
+	}
+	p.only, c.Dirs.Modules = moduleName(module), []string{root}
+	return err
+}
+
+// real names files of a module that is alone as people know them.
+func (p *place) real(text string) string {
+	if p.only == "" {
+		return text
+	}
+	return strings.ReplaceAll(text, filepath.Join(p.tmp, "modules"), p.written.Modules[0])
+}
+
+// options are those that fit a session; what is given stays.
+func (p *place) options(c *cli.Config) {
+	set := func(option string, set func()) {
+		if !c.Given(option) {
+			set()
+		}
+	}
+	set("tmp-dir", func() { c.TmpDir = filepath.Join(p.tmp, "hooks") })
+	set("debug-unix-socket", func() { c.DebugSocket = filepath.Join(p.tmp, "debug.socket") })
+	set("prometheus-listen-address", func() { c.ListenAddress = "127.0.0.1" })
+	set("module-failure-policy", func() { c.FailurePolicy = "isolate" })
+	set("grace-period", func() { c.GracePeriod = 5 * time.Second })
+	c.LogType, c.LogNoTime, c.LogProxyHook = "json", false, false // it is read here
+}
+
+// withPorts is the configuration with ports that are free at this moment.
+func withPorts(c *cli.Config) *cli.Config {
+	now := *c
+	if !c.Given("prometheus-listen-port") {
+		now.ListenPort = freePort(c.ListenPort)
+	}
+	if !c.Given("debug-address") {
+		now.DebugAddress = net.JoinHostPort("127.0.0.1", strconv.Itoa(freePort(debugPort)))
+	}
+	return &now
+}
+
+// debugPort is where commands ask unless they are given another address.
+const debugPort = 9115
+
+// freePort is a port of this machine, the wanted one when it is free.
+func freePort(wanted int) int {
+	listen := func(port int) (net.Listener, error) {
+		return net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	}
+	l, err := listen(wanted)
+	if err != nil {
+		l, err = listen(0)
+	}
+	if err != nil {
+		return wanted // the start says what is wrong
+	}
+	defer l.Close()
+	if address, ok := l.Addr().(*net.TCPAddr); ok {
+		return address.Port
+	}
+	return wanted
+}
+
+// inMemory starts a cluster in memory.
+func (p *place) inMemory(c *cli.Config) error {
+	c.Namespace = cmp.Or(c.Namespace, memoryNamespace)
+	p.memory = apiserver.New(builtin.Newest)
+	if err := p.memory.Protect(); err != nil {
+		return err
+	}
+	if err := p.memory.Start(""); err != nil {
+		return err
+	}
+	c.Kubeconfig, c.KubeContext, c.KubeServer = filepath.Join(p.tmp, "kubeconfig"), "", ""
+	p.cluster = "a cluster in memory, without admission, defaults and controllers"
+	return p.memory.WriteKubeconfig(c.Kubeconfig, c.Namespace)
+}
+
+// asking is how a person agrees to the use of a cluster.
+type asking struct {
+	in  io.Reader
+	out io.Writer
+	yes bool
+}
+
+// current uses the cluster of the kubeconfig, if the person agrees.
+func (p *place) current(ctx context.Context, c *cli.Config, a asking) error {
+	c.Namespace = cmp.Or(c.Namespace, clusterNamespace)
+	target, err := kube.FindTarget(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer})
+	if err != nil {
+		return fmt.Errorf("--cluster: %w", err)
+	}
+	c.Kubeconfig, p.cluster = target.Kubeconfig, fmt.Sprintf("context %s, %s", target.Context, target.Server)
+	fmt.Fprintf(a.out, `Your cluster: %s
+The operator runs on this machine, with your permissions. It writes its ConfigMap and releases into the
+namespace %s, and what the modules of %s write elsewhere.
+`, p.cluster, c.Namespace, p.what)
+	if a.yes {
+		return nil
+	}
+	if file, ok := a.in.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+		return errors.New("--cluster asks before anything is written, and there is no terminal: --yes agrees; nothing was written")
+	}
+	fmt.Fprint(a.out, "Go on? [y/N] ")
+	answers := make(chan string, 1)
+	go func() {
+		line, _ := bufio.NewReader(a.in).ReadString('\n') // no answer is no
+		answers <- line
+	}()
+	select {
+	case <-ctx.Done():
+		return errors.New("nothing was written")
+	case answer := <-answers:
+		if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y") {
+			return errors.New("nothing was written")
+		}
+	}
+	return nil
+}
+
+// furnish makes the namespace, and enables a module that is alone: its flag may stand in no file here.
+func (p *place) furnish(ctx context.Context, c *cli.Config) error {
+	client, err := kube.Connect(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer})
+	if err != nil {
+		return err
+	}
+	patches, err := objectpatch.Parse(fmt.Appendf(nil, `{"operation": "CreateIfNotExists", "object": {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": %q}}}`, c.Namespace))
+	if err == nil {
+		_, err = kube.NewPatcher(client).ApplyObjectPatches(ctx, patches)
+	}
+	if err != nil {
+		return fmt.Errorf("make the namespace %s: %w", c.Namespace, err)
+	}
+	flags := map[string]*string{}
+	if p.only != "" {
+		key, err := values.Key(p.only)
+		if err != nil {
+			return err
+		}
+		on := "true"
+		flags[values.FlagKey(key)] = &on
+	}
+	settings := client.ConfigMap(c.Namespace, c.ConfigMap)
+	now, err := settings.Read(ctx)
+	if err == nil {
+		_, err = settings.Write(ctx, now.Data, flags)
+	}
+	if err != nil {
+		return fmt.Errorf("write the ConfigMap %s/%s: %w", c.Namespace, c.ConfigMap, err)
+	}
+	return nil
+}

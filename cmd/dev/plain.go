@@ -1,0 +1,25 @@
+package dev
+
+import (
+	"fmt"
+	"io"
+	"strings"
+
+	"addon-operator/hooks"
+)
+
+// plain prints each fact as a line with its time and what it is about; what belongs to it follows, indented.
+type plain struct{ out io.Writer }
+
+func (p plain) show(f fact) {
+	var text strings.Builder
+	mark := " "
+	if f.Bad {
+		mark = "!"
+	}
+	fmt.Fprintf(&text, "%s %s %-5s %s\n", f.At.Format("15:04:05.000"), mark, f.About, hooks.Printable(f.about()))
+	for _, line := range f.Detail {
+		fmt.Fprintf(&text, "    %s\n", hooks.Printable(line))
+	}
+	_, _ = io.WriteString(p.out, text.String()) // who read it has gone
+}

@@ -1,0 +1,333 @@
+package dev
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"sync"
+	"syscall"
+	"time"
+
+	"addon-operator/actors"
+	"addon-operator/cmd/cli"
+	"addon-operator/cmd/operator"
+	"addon-operator/cmd/remote"
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+)
+
+// How often the pages of the operator are asked, and how long after something has happened.
+const (
+	askEvery = 250 * time.Millisecond
+	askAfter = 10 * time.Millisecond
+)
+
+// How often, and after which pause, a port that is taken is tried again, or another one is.
+const (
+	portTries = 20
+	portPause = 50 * time.Millisecond
+)
+
+// screen is what shows facts and states: lines, or the view.
+type screen interface {
+	show(f fact)
+	update(s state)
+}
+
+// session is one run of the command.
+type session struct {
+	config *cli.Config
+	place  *place
+	screen screen
+	leave  func() // gives the terminal back
+
+	events  chan any
+	nudge   chan struct{} // the pages are due
+	board   *board
+	checker *checker
+	begun   time.Time
+
+	mu       sync.Mutex
+	operator *actors.Operator // nil while none runs
+	running  *cli.Config      // with which it runs, or ran last
+}
+
+// begins says with which addresses the operator starts.
+type begins struct{ *cli.Config }
+
+// difference is what a new revision of a release has changed.
+type difference struct {
+	module  string
+	changes []view.ObjectDiff
+	err     error
+}
+
+// wish is what a person asks for by a key.
+type wish struct {
+	what        wishKind
+	owner, hook string
+}
+
+type wishKind int
+
+const (
+	runModule wishKind = iota
+	runHook
+	retry
+)
+
+func newSession(c *cli.Config, p *place) (*session, error) {
+	s := &session{config: c, place: p, leave: func() {}, events: make(chan any, 1000), nudge: make(chan struct{}, 1), board: newBoard(), begun: time.Now()}
+	var err error
+	s.checker, err = newChecker(c, p.written, p.only, s.post)
+	return s, err
+}
+
+func (s *session) post(event any) { s.events <- event }
+
+// run runs the operator until ctx ends. When it does not start, which is mostly because of a file, it starts again
+// after the next change.
+func (s *session) run(ctx context.Context) error {
+	looping, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var all sync.WaitGroup
+	all.Go(func() { s.loop(looping) })
+	all.Go(func() { s.ask(looping) })
+	all.Go(func() { s.checker.run(ctx) })
+	defer all.Wait()
+	defer stop()
+	changed := make(chan struct{}, 1)
+	newDisk(s.config.Dirs).watch(ctx, func(what any) {
+		s.post(what)
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	})
+	for taken := 0; ; {
+		err := s.operate(ctx)
+		if ctx.Err() != nil {
+			return err
+		}
+		if errors.Is(err, syscall.EADDRINUSE) && taken < portTries { // since a moment ago, or still by the last start
+			taken++
+			time.Sleep(portPause)
+			continue
+		}
+		taken = 0
+		s.post(newFact(aboutStart, "", fmt.Sprintf("the operator does not start, it tries again when a file changes: %v", err)).bad())
+		s.checker.check(saved{"": nil})
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+// operate runs the operator once.
+func (s *session) operate(ctx context.Context) error {
+	c := withPorts(s.config)
+	began := func(o *actors.Operator) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running, s.operator = c, o
+	}
+	defer began(nil)
+	return operator.Run(ctx, c, operator.Host{
+		Log: recorder{s.post}, Exit: s.crashed, HookRan: func(r view.HookRun) { s.post(r) },
+		Begins: func(o *actors.Operator) {
+			began(o)
+			s.post(begins{c})
+		},
+	})
+}
+
+// crashed ends the process after a bug in the operator, when its log has been shown, and leaves nothing behind.
+func (s *session) crashed(code int) {
+	for deadline := time.Now().Add(time.Second); len(s.events) > 0 && time.Now().Before(deadline); {
+		time.Sleep(askAfter)
+	}
+	s.leave()
+	_ = s.place.close() // it ends anyway
+	fmt.Fprintln(os.Stderr, "addon-operator dev: the operator has crashed, which is a bug; --plain shows its log")
+	os.Exit(code)
+}
+
+// now is the operator that runs; nil for none.
+func (s *session) now() *actors.Operator {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.operator
+}
+
+// loop takes one event after the other.
+func (s *session) loop(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			for len(s.events) > 0 { // the last ones say how it ended
+				s.take(ctx, <-s.events)
+			}
+			return
+		case event := <-s.events:
+			s.take(ctx, event)
+		}
+	}
+}
+
+// take shows what follows from an event.
+func (s *session) take(ctx context.Context, event any) {
+	for _, f := range s.facts(ctx, event) {
+		f.Text = s.place.real(f.Text)
+		for i := range f.Detail {
+			f.Detail[i] = s.place.real(f.Detail[i])
+		}
+		s.screen.show(f)
+	}
+	now := s.board.state()
+	for _, m := range now.Modules {
+		for i := range m.Problems {
+			m.Problems[i] = s.place.real(m.Problems[i])
+		}
+	}
+	s.screen.update(now)
+}
+
+// facts are those that an event makes, and does what is due after it.
+func (s *session) facts(ctx context.Context, event any) []fact {
+	switch e := event.(type) {
+	case fact:
+		return []fact{e}
+	case begins:
+		if page := pageOf(e.Config); page != s.board.page { // else it has been said
+			s.board.page = page
+			return s.place.welcome(e.Config)
+		}
+	case record:
+		defer s.askSoon()
+		facts, since := s.board.logged(e)
+		if since > 0 {
+			go s.compare(ctx, e.text("module"), since)
+		}
+		return facts
+	case view.HookRun:
+		defer s.askSoon()
+		hide := func(text string) string { return text }
+		if o := s.now(); o != nil {
+			hide = o.Hide
+		}
+		return []fact{s.board.hookRan(e, hide)}
+	case answers:
+		return s.answered(e)
+	case saved:
+		s.checker.check(e)
+		return e.facts()
+	case linted:
+		return s.board.linted(e)
+	case tested:
+		return e.facts()
+	case difference:
+		return s.board.rendered(e)
+	case wish:
+		defer s.askSoon()
+		return s.fulfil(e)
+	}
+	return nil
+}
+
+func (s *session) answered(a answers) []fact {
+	was := s.board.ready
+	facts := s.board.answered(a)
+	s.board.forget()
+	if !was && s.board.ready {
+		facts = append(facts, newFact(aboutStart, "", fmt.Sprintf("%s, %s after the start", view.Count(len(a.List.Modules), "module"), time.Since(s.begun).Round(time.Millisecond))))
+		s.checker.check(saved{"": nil}) // what was wrong before
+	}
+	return facts
+}
+
+// fulfil does what a key asks for.
+func (s *session) fulfil(w wish) []fact {
+	o := s.now()
+	if o == nil {
+		return []fact{newFact(aboutStart, "", "no operator runs yet").bad()}
+	}
+	var err error
+	text := "runs again, by hand"
+	switch w.what {
+	case runModule:
+		if w.owner == messages.GlobalHooks {
+			err = fmt.Errorf("global hooks run one by one: unfold them, and choose one")
+		} else {
+			err = o.RunModule(w.owner)
+		}
+	case runHook:
+		run, known := s.board.lastRun(w.owner, w.hook)
+		if !known {
+			err = fmt.Errorf("hook %s has not run yet, so there is no context", w.hook)
+			break
+		}
+		err = o.RunHookAgain(run)
+		text = fmt.Sprintf("hook %s runs again, by hand, with the context of its last run (%s)", w.hook, contextsText(run))
+	case retry:
+		o.RetryNow(w.owner)
+		text = "what failed is tried again now, by hand"
+	}
+	if err != nil {
+		return []fact{newFact(aboutRun, messages.ModuleOf(w.owner), err.Error()).bad()}
+	}
+	return []fact{newFact(aboutRun, messages.ModuleOf(w.owner), text)}
+}
+
+func (s *session) askSoon() {
+	select {
+	case s.nudge <- struct{}{}:
+	default:
+	}
+}
+
+// ask asks the pages at times, and soon after something has happened.
+func (s *session) ask(ctx context.Context) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		case <-s.nudge:
+			time.Sleep(askAfter) // what else has happened is seen at the same time
+		}
+		if s.now() == nil {
+			continue
+		}
+		var a answers
+		if s.page(ctx, "/module/list", &a.List) == nil && s.page(ctx, "/queue/list", &a.Queues) == nil && s.page(ctx, "/status/converge?output=json", &a.Converge) == nil {
+			s.post(a)
+		}
+	}
+}
+
+func (s *session) page(ctx context.Context, path string, into any) error {
+	s.mu.Lock()
+	c := s.running
+	s.mu.Unlock()
+	body, err := remote.Page(ctx, c, path)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(body, into)
+}
+
+// compare posts what a new revision differs in from an earlier one.
+func (s *session) compare(ctx context.Context, module string, since int) {
+	var rendered view.Rendered
+	err := s.page(ctx, fmt.Sprintf("/module/%s/render.json?diff=true&since=%d", url.PathEscape(module), since), &rendered)
+	select {
+	case s.events <- difference{module, rendered.Changes, err}:
+	case <-ctx.Done():
+	}
+}

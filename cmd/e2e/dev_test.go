@@ -1,0 +1,417 @@
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/x/vt"
+	"github.com/creack/pty"
+	"golang.org/x/term"
+)
+
+// devTree is what a person writes who begins.
+type devTree struct {
+	t    *testing.T
+	dir  string // holds modules/
+	tmp  string // TMPDIR of the program
+	out  string // where the hook writes its contexts
+	home string
+}
+
+const greeting = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hello}\ndata: {text: \"hello {{ .Values.global.clusterName }}\"}\n"
+
+func newDevTree(t *testing.T) *devTree {
+	t.Helper()
+	d := &devTree{t: t, dir: t.TempDir(), out: filepath.Join(t.TempDir(), "journal"), home: t.TempDir()}
+	var err error
+	if d.tmp, err = os.MkdirTemp("", "dev-e2e-"); err != nil { // short: a socket lies in it
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(d.tmp) })
+	d.write("modules/values.yaml", "global: {clusterName: world}\nhelloEnabled: true\n")
+	d.write("modules/010-hello/templates/configmap.yaml", greeting)
+	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, beforeHelm: 1}'; exit; fi\n"+
+		"echo said by the hook\ntr -d ' \\n' <$BINDING_CONTEXT_PATH >>$OUT; echo >>$OUT\n")
+	d.write("modules/010-hello/tests/greets.yaml", "description: it greets\ngiven: {fromGlobalHooks: {clusterName: x}}\nexpect:\n"+
+		"  objects: [{apiVersion: v1, kind: ConfigMap, metadata: {name: hello}}]\n")
+	return d
+}
+
+func (d *devTree) write(name, text string) {
+	d.t.Helper()
+	path := filepath.Join(d.dir, name)
+	err := os.MkdirAll(filepath.Dir(path), 0o755)
+	if err == nil {
+		err = os.WriteFile(path, []byte(text), 0o755)
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// files are all files of the tree.
+func (d *devTree) files() (all []string) {
+	d.t.Helper()
+	err := fs.WalkDir(os.DirFS(d.dir), ".", func(path string, _ fs.DirEntry, err error) error {
+		all = append(all, path)
+		return err
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return all
+}
+
+func (d *devTree) runs() int {
+	journal, _ := os.ReadFile(d.out) // none yet
+	return bytes.Count(journal, []byte(`"beforeHelm"`))
+}
+
+func (d *devTree) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(program(), append([]string{"dev"}, args...)...)
+	cmd.Dir = d.dir
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "TMPDIR=" + d.tmp, "TERM=xterm-256color", "OUT=" + d.out, "GORACE=" + noRaceSleep, "NO_COLOR=1",
+		"ADDON_OPERATOR_LISTEN_PORT=" + freePort(d.t), "ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:" + freePort(d.t)}
+	return cmd
+}
+
+// tidy checks that nothing is left behind: the program has written into no directory but its own, which is gone.
+func (d *devTree) tidy(before []string) {
+	d.t.Helper()
+	if now := d.files(); !reflect.DeepEqual(now, before) {
+		d.t.Errorf("the directory has %q, before it had %q", now, before)
+	}
+	if left, err := os.ReadDir(d.tmp); err != nil || len(left) > 0 {
+		d.t.Errorf("left behind: %v, %v", left, err)
+	}
+}
+
+// terminal is a pseudo-terminal in which the command runs, and what it shows.
+type terminal struct {
+	t      *testing.T
+	screen *vt.SafeEmulator
+	keys   *os.File
+	tty    *os.File
+	before *term.State
+	cmd    *exec.Cmd
+	exited chan struct{}
+}
+
+func (d *devTree) inTerminal(args ...string) *terminal {
+	d.t.Helper()
+	keys, tty, err := pty.Open()
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	s := &terminal{t: d.t, screen: vt.NewSafeEmulator(80, 24), keys: keys, tty: tty, cmd: d.command(args...), exited: make(chan struct{})}
+	err = pty.Setsize(keys, &pty.Winsize{Rows: 24, Cols: 80})
+	if err == nil {
+		s.before, err = term.GetState(int(tty.Fd()))
+	}
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = tty, tty, tty
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	go func() { _, _ = io.Copy(s.screen, keys) }() // until it is closed
+	go func() { _, _ = io.Copy(keys, s.screen) }() // what a terminal answers
+	go func() {
+		_ = s.cmd.Wait() // exit has the result
+		close(s.exited)
+	}()
+	d.t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		<-s.exited
+		_, _ = s.keys.Close(), s.screen.Close()
+		_ = s.tty.Close()
+	})
+	return s
+}
+
+func (s *terminal) press(keys string) {
+	s.t.Helper()
+	if _, err := s.keys.WriteString(keys); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// see waits until the screen has all of the texts, and none of those that begin with an exclamation mark.
+func (s *terminal) see(texts ...string) {
+	s.t.Helper()
+	deadline := time.Now().Add(patience)
+	for {
+		missing := ""
+		shown := s.screen.String()
+		for _, text := range texts {
+			unwanted, not := strings.CutPrefix(text, "!")
+			if strings.Contains(shown, unwanted) == not {
+				missing = text
+			}
+		}
+		if missing == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("the screen does not show %q:\n%s", missing, shown)
+		}
+		<-time.After(pollInterval)
+	}
+}
+
+// exit waits for the end, and returns the exit code.
+func (s *terminal) exit() int {
+	s.t.Helper()
+	select {
+	case <-s.exited:
+	case <-time.After(patience):
+		s.t.Fatalf("it does not end:\n%s", s.screen.String())
+	}
+	return s.cmd.ProcessState.ExitCode()
+}
+
+// In a terminal: modules get ready, a save shows its difference, a mistake its file and line until it is corrected, and keys do
+// what they say. At the end the terminal is as before, and nothing is left.
+func TestDevInATerminal(t *testing.T) {
+	t.Parallel()
+	d := newDevTree(t)
+	before := d.files()
+	s := d.inTerminal()
+	s.see("running · http://127.0.0.1:", "hello", "ready", "the first converge is over", "q quit")
+
+	d.write("modules/010-hello/templates/configmap.yaml", strings.Replace(greeting, "hello {{", "hi {{", 1))
+	s.see("ConfigMap hello is changed", "-  text: hello world", "+  text: hi world", "1 test passed")
+
+	d.write("modules/010-hello/templates/configmap.yaml", strings.Replace(greeting, ".Values.", ".Valuess.", 1))
+	s.see("failing", "1 module with a problem", "010-hello/templates/configmap.yaml:4:24: error", "4 | data: {text: \"hello {{ .Valuess.global", "1 of 1 test failed")
+	s.press("t")
+	s.see("what failed is tried again now, by hand")
+	d.write("modules/010-hello/templates/configmap.yaml", greeting)
+	s.see("its problem is gone", "!with a problem", "1 test passed")
+
+	runs := d.runs()
+	s.press("r")
+	s.see("hello: runs again, by hand")
+	s.press("h")
+	s.see("010-hello/hooks/say.sh runs again, by hand")
+	s.await("two more runs of the hook", func() error {
+		if n := d.runs(); n != runs+2 {
+			return fmt.Errorf("%d, before %d", n, runs)
+		}
+		return nil
+	})
+
+	s.press("\r")
+	s.see("hook 010-hello/hooks/say.sh")
+	s.press("?")
+	s.see("the keys", "Any key leaves this help.")
+	s.press("x")
+	s.see("!Any key")
+	s.screen.Resize(120, 40)
+	if err := pty.Setsize(s.keys, &pty.Winsize{Rows: 40, Cols: 120}); err != nil {
+		t.Fatal(err)
+	}
+	s.await("the keys in the last of 40 lines", func() error {
+		lines := strings.Split(s.screen.String(), "\n")
+		if len(lines) != 40 || !strings.Contains(lines[39], "q quit") {
+			return fmt.Errorf("%d lines:\n%s", len(lines), strings.Join(lines, "\n"))
+		}
+		return nil
+	})
+
+	s.press("q")
+	if code := s.exit(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	after, err := term.GetState(int(s.tty.Fd()))
+	if err != nil || !reflect.DeepEqual(after, s.before) {
+		t.Errorf("the terminal was %+v, and is %+v, %v", s.before, after, err)
+	}
+	s.see("!q quit") // the other screen is back
+	d.tidy(before)
+}
+
+func (s *terminal) await(what string, condition func() error) {
+	s.t.Helper()
+	deadline := time.Now().Add(patience)
+	for err := condition(); err != nil; err = condition() {
+		if time.Now().After(deadline) {
+			s.t.Fatalf("%s: %v", what, err)
+		}
+		<-time.After(pollInterval)
+	}
+}
+
+// lines are the output of a command without a terminal.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// plainly starts the command without a terminal; expect waits for lines behind those that it has seen.
+func (d *devTree) plainly(args ...string) (cmd *exec.Cmd, expect func(texts ...string)) {
+	d.t.Helper()
+	cmd = d.command(args...)
+	out, seen := &lines{}, 0
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	return cmd, func(texts ...string) {
+		d.t.Helper()
+		deadline := time.Now().Add(patience)
+		last := seen
+		for _, text := range texts {
+			for {
+				if at := strings.Index(out.String()[seen:], text); at >= 0 {
+					last = max(last, seen+at+len(text))
+					break
+				}
+				if time.Now().After(deadline) {
+					d.t.Fatalf("no %q behind byte %d of:\n%s", text, seen, out)
+				}
+				<-time.After(pollInterval)
+			}
+		}
+		seen = last
+	}
+}
+
+// Without a terminal each fact is a line. A tree that does not load is waited for, and a module that is alone is enabled.
+func TestDevPrintsLines(t *testing.T) {
+	t.Parallel()
+	d := newDevTree(t)
+	d.write("modules/values.yaml", "global: [\n")
+	before := d.files()
+	cmd, expect := d.plainly("modules/010-hello")
+	expect("the operator does not start", "values.yaml")
+	d.write("modules/values.yaml", "global: {clusterName: one}\n")
+	expect("saved: values.yaml", "hook  hello: 010-hello/hooks/say.sh (beforeHelm) took", "    said by the hook", "hello: ready", "the first converge is over", "test  hello: 1 test passed")
+	d.write("modules/values.yaml", "global: {clusterName: two}\n")
+	expect("saved: values.yaml", "diff  hello: ConfigMap hello is changed", "-  text: hello one", "+  text: hello two", "test  hello: 1 test passed")
+	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\necho '{configVersion: v1, beforeHelmm: 1}'\n")
+	expect("saved: 010-hello/hooks/say.sh", "lint  hello: 010-hello/hooks/say.sh: error: beforeHelmm: is unknown", "= did you mean beforeHelm?")
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("after Ctrl-C: %v", err)
+	}
+	d.tidy(before)
+}
+
+// --cluster says where it would write and asks; without an answer nothing is written. With --yes it uses that cluster.
+func TestDevAsksBeforeItUsesACluster(t *testing.T) {
+	t.Parallel()
+	d := newDevTree(t)
+	cluster := t.TempDir()
+	server := exec.Command(program(), "apiserver", "--dir", cluster)
+	ready, err := server.StdoutPipe()
+	if err == nil {
+		err = server.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = server.Process.Kill()
+		_ = server.Wait()
+	})
+	if _, err := ready.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(cluster, "kubeconfig")
+
+	out, err := d.command("--cluster", "--kube-config", kubeconfig).CombinedOutput()
+	if err == nil {
+		t.Error("it does not refuse without a terminal")
+	}
+	expectAll(t, string(out), "Your cluster: context memory, https://127.0.0.1:", "namespace addon-operator-dev", "--yes agrees; nothing was written")
+
+	s := d.inTerminal("--cluster", "--kube-config", kubeconfig, "--namespace", "mine")
+	s.see("context memory", "namespace mine", "Go on? [y/N]")
+	s.press("n\r")
+	if code := s.exit(); code != 1 {
+		t.Errorf("exit code %d after no", code)
+	}
+	s.see("nothing was written")
+
+	cmd, expect := d.plainly("--cluster", "--yes", "--kube-config", kubeconfig)
+	expect("context memory", "hello: ready", "the first converge is over")
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	expect("kubectl delete namespace addon-operator-dev removes it")
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+	_ = server.Process.Signal(syscall.SIGTERM) // it saves what it has
+	_ = server.Wait()
+	objects, err := os.ReadFile(filepath.Join(cluster, "objects.json"))
+	if err != nil || strings.Contains(string(objects), `"mine"`) {
+		t.Errorf("the refused namespace was written, or nothing was: %v", err)
+	}
+	expectAll(t, string(objects), `"addon-operator-dev"`, `"hello world"`)
+}
+
+// A pipe that no one reads any more ends it, as a closed terminal does, and nothing is left.
+func TestDevEndsWithItsReader(t *testing.T) {
+	t.Parallel()
+	d := newDevTree(t)
+	before := d.files()
+	cmd := d.command()
+	out, err := cmd.StdoutPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	_ = out.Close()
+	_ = cmd.Wait() // a write has failed, which is not what is looked at
+	d.tidy(before)
+
+	s := d.inTerminal()
+	s.see("ready", "q quit")
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.exit(); code != 0 {
+		t.Errorf("exit code %d after the end of the terminal", code)
+	}
+	d.tidy(before)
+}
