@@ -344,6 +344,8 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 		}
 		c.others = d.Others
 	}
+	maps.DeleteFunc(c.unused, func(name string, _ []string) bool { return !slices.Contains(d.Enabled, name) })
+	maps.Copy(c.unused, d.Unused)
 	if d.GlobalChanged {
 		c.exchangeGlobal(ctx, d)
 	}
@@ -353,8 +355,6 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 	steps := c.steps(ctx, d.Enabled)
 	c.logSteps(steps, d, gone)
 	c.enabled, c.verdicts, c.discoveredIn = d.Enabled, d.Verdicts, t.Reload
-	maps.DeleteFunc(c.unused, func(name string, _ []string) bool { return !slices.Contains(d.Enabled, name) })
-	maps.Copy(c.unused, d.Unused)
 	c.program.enabled.Store(&d.Enabled)
 	ctx.Send(c.program.PID(configPath), scriptsAnswered{decide.Answers(d.Verdicts)})
 	c.tellMaintenance(ctx, c.maintenance)
@@ -480,6 +480,7 @@ func (c *converge) configChanged(ctx actor.Context, msg messages.ConfigChanged) 
 			}
 		}
 		c.runModules(ctx, run, cause)
+		c.looks.due = c.looks.due || c.program.Disk != nil && c.tree.Stale() // what did not fit may fit now
 	}
 	c.maintenance = msg.Maintenance
 }

@@ -40,6 +40,11 @@ func (d *Definitions) EnsureCRDs(ctx context.Context, modules []helm.Module) (wr
 	return d.ensure(ctx, files, dirs, sums)
 }
 
+// CheckCRDs implements CRDs.
+func (d *Definitions) CheckCRDs(m helm.Module) error {
+	return kube.CheckCRDs(d.options, charts.Root(m.Dir))
+}
+
 // EnsureSubcharts implements CRDs.
 func (d *Definitions) EnsureSubcharts(ctx context.Context, m helm.Module) error {
 	files, sum := d.subcharts(m)

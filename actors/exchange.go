@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -11,8 +12,24 @@ import (
 )
 
 // How hooks are exchanged while their owner goes on (P8). A hook that binds to the same as before stays as it is, with its
-// watches and what it has seen. Another one is new: what it had is taken down, and its start-up is due, with the next run of
-// its module, or for global hooks at once: onStartup, Synchronization, then events and ticks.
+// watches and what it has seen. Of another one of the same file, bindings that are the same at the same place in the list stay,
+// too; the rest is taken down. Its start-up is due, with the next run of its module, or for global hooks at once: onStartup,
+// if the file had none before, Synchronization of what is new, then events and ticks. While something of the owner
+// runs, which may show or ask for what was before, no binding of such a hook stays.
+
+// exchangeWatches asks monitors to stop the watches of hooks, but for those that stay: they belong to another version
+// of their hook now.
+type exchangeWatches struct {
+	owner string
+	leave []string // names of hooks
+	stay  map[string]staying
+}
+
+// staying are the bindings of a hook that are what they were, by their place.
+type staying struct {
+	hook   hooks.Hook
+	places []int
+}
 
 // exchange puts other hooks in place. schedules: those of the hooks tick already.
 func (o *owner) exchange(ctx actor.Context, next []hooks.Hook, schedules bool) {
@@ -25,21 +42,28 @@ func (o *owner) exchange(ctx actor.Context, next []hooks.Hook, schedules bool) {
 		}
 		now = append(now, hook)
 	}
-	var leave []string
+	leave, kept := []string(nil), o.keptBindings(next)
+	begun := map[string]*hooks.Config{}
 	for _, hook := range o.hooks {
-		if !slices.ContainsFunc(stay, func(h hooks.Hook) bool { return h.Name == hook.Name }) {
-			leave = append(leave, hook.Name)
-			o.takeDown(ctx, hook)
+		if slices.ContainsFunc(stay, func(h hooks.Hook) bool { return h.Name == hook.Name }) {
+			continue
 		}
+		leave = append(leave, hook.Name)
+		_, had := hook.Config.Order(hooks.OnStartup)
+		if i := slices.IndexFunc(next, func(h hooks.Hook) bool { return h.File == hook.File }); had && i >= 0 && (o.fresh[hook.Name] == nil || o.begun[hook.Name] != nil) {
+			begun[hook.Name] = next[i].Config
+		}
+		o.takeDown(ctx, hook, kept[hook.Name].places)
 	}
-	o.hooks = now
+	o.hooks, o.kept = now, kept
+	maps.Copy(o.begun, begun)
 	for _, hook := range now {
 		if !slices.ContainsFunc(stay, func(h hooks.Hook) bool { return h.Name == hook.Name }) {
 			o.fresh[hook.Name] = hook.Config
 		}
 	}
 	if len(leave) > 0 {
-		ctx.Send(o.program.PID(monitorsPath), messages.Unwatch{Owner: o.name, Hooks: leave})
+		ctx.Send(o.program.PID(monitorsPath), exchangeWatches{o.name, leave, kept})
 	}
 	if schedules {
 		ticking := slices.DeleteFunc(slices.Clone(stay), func(h hooks.Hook) bool { return o.fresh[h.Name] != nil })
@@ -53,10 +77,52 @@ func (o *owner) exchange(ctx actor.Context, next []hooks.Hook, schedules bool) {
 	}
 }
 
-// takeDown forgets what is known of a hook, and ends the tasks of it that wait for another attempt.
-func (o *owner) takeDown(ctx actor.Context, hook hooks.Hook) {
+// keptBindings are those of hooks with another configuration that stay.
+func (o *owner) keptBindings(next []hooks.Hook) map[string]staying {
+	kept := map[string]staying{}
+	if o.runs.Len() > 0 {
+		return kept
+	}
+	for _, hook := range next {
+		was, err := o.hook(hook.Name)
+		if err != nil || was.File != hook.File || was.Config.Equal(hook.Config) {
+			continue
+		}
+		places := slices.DeleteFunc(hook.Config.Same(was.Config), func(i int) bool {
+			key := work.BindingKey(hook, i)
+			return !o.synchronized[key] || o.deferred[key]
+		})
+		if len(places) > 0 {
+			kept[hook.Name] = staying{hook, places}
+		}
+	}
+	return kept
+}
+
+// exchange takes the watches of hooks down, but for those that stay.
+func (m *monitors) exchange(ctx actor.Context, msg exchangeWatches) {
+	of := func(hook string) bool { return slices.Contains(msg.leave, hook) }
+	m.watches.stop(func(key messages.WatchKey, mon *monitor) bool {
+		if key.Owner != msg.owner || !of(key.Binding.Hook) {
+			return false
+		}
+		stays, ok := msg.stay[key.Binding.Hook]
+		if ok = ok && slices.Contains(stays.places, key.Binding.Index); ok {
+			mon.hook, mon.binding = stays.hook, stays.hook.Config.Kubernetes[key.Binding.Index]
+		}
+		return !ok
+	})
+	m.waiters.unwatched(ctx, msg.owner, of)
+}
+
+// takeDown forgets what is known of a hook, but for bindings that stay, and ends the tasks of it that wait for another attempt.
+func (o *owner) takeDown(ctx actor.Context, hook hooks.Hook, stay []int) {
 	delete(o.fresh, hook.Name)
+	delete(o.begun, hook.Name)
 	for i := range hook.Config.Kubernetes {
+		if slices.Contains(stay, i) {
+			continue
+		}
 		delete(o.synchronized, work.BindingKey(hook, i))
 		delete(o.deferred, work.BindingKey(hook, i))
 	}
@@ -76,10 +142,24 @@ func (o *owner) exchanged(binding messages.BindingKey, config *hooks.Config) boo
 	return err != nil || hook.Config != config
 }
 
-// superseded reports whether a task is about what a hook did before it was exchanged: its Synchronization shows all of it.
+// current is a task without what its hook did before it was exchanged, which the Synchronization of the new one shows.
+func (o *owner) current(t messages.Task) messages.Task {
+	w, ok := t.Work.(messages.RunHook)
+	if !ok || o.fresh[w.Hook] == nil {
+		return t
+	}
+	w.Triggers = slices.DeleteFunc(slices.Clone(w.Triggers), func(trigger messages.Trigger) bool {
+		return trigger.Binding == hooks.OnSchedule || trigger.Binding == hooks.OnKubernetes && !slices.Contains(o.kept[w.Hook].places, trigger.Index)
+	})
+	w.Resync = slices.DeleteFunc(slices.Clone(w.Resync), func(b messages.KubernetesBinding) bool { return !slices.Contains(o.kept[w.Hook].places, b.Index) })
+	t.Work = w
+	return t
+}
+
+// superseded reports whether nothing is left of a task.
 func (o *owner) superseded(t messages.Task) bool {
 	w, ok := t.Work.(messages.RunHook)
-	return ok && o.fresh[w.Hook] != nil && (w.Binding == hooks.OnKubernetes || w.Binding == hooks.OnSchedule)
+	return ok && o.fresh[w.Hook] != nil && w.Carried() == 0
 }
 
 // startedUp notes that the start-up of hooks is over.
@@ -87,6 +167,7 @@ func (o *owner) startedUp(started map[string]*hooks.Config) {
 	for name, config := range started {
 		if o.fresh[name] == config {
 			delete(o.fresh, name)
+			delete(o.begun, name)
 		}
 	}
 }

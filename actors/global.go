@@ -62,6 +62,7 @@ func (g *globalHooks) receive(ctx actor.Context) {
 }
 
 func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
+	t = g.owner.current(t)
 	j := g.owner.job(t)
 	a := assignment{Job: j, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
@@ -133,6 +134,7 @@ func (g *globalHooks) update(ctx actor.Context, msg updateGlobal) {
 func (g *globalHooks) startedUp(ctx actor.Context, _ any) {
 	g.started = true
 	clear(g.owner.fresh)
+	clear(g.owner.begun)
 	ctx.Send(g.program.PID(schedulePath), messages.StartSchedules{Owner: messages.GlobalHooks, Hooks: g.owner.hooks})
 }
 

@@ -92,7 +92,9 @@ func (c *converge) looked(ctx actor.Context, result any) {
 		return
 	}
 	c.useTree(found.Tree)
+	maps.Copy(c.unused, found.Unused)
 	c.listProblems()
+	c.program.tell(ctx, slices.DeleteFunc(slices.Clone(c.tree.Modules), func(m addons.Module) bool { return m.Stale() == "" }), messages.RetryNow{}) // code of hooks is in force all the same
 	if len(found.Changed) == 0 {
 		return
 	}
@@ -118,7 +120,11 @@ func (c *converge) useTree(next *addons.Tree) {
 func (c *converge) exchangeGlobal(ctx actor.Context, d work.Discovery) {
 	cause := messages.Cause{Activation: messages.ByFiles, Detail: "global hooks or values"}
 	var fresh []hooks.Hook
+	began := map[string]bool{}
 	if d.GlobalHooks != nil {
+		for _, was := range c.globalHooks {
+			_, began[was.Name] = was.Config.Order(hooks.OnStartup)
+		}
 		fresh = slices.DeleteFunc(slices.Clone(d.GlobalHooks), func(now hooks.Hook) bool {
 			return slices.ContainsFunc(c.globalHooks, func(was hooks.Hook) bool { return was.File == now.File && was.Config.Equal(now.Config) })
 		})
@@ -129,7 +135,11 @@ func (c *converge) exchangeGlobal(ctx actor.Context, d work.Discovery) {
 	}
 	if len(fresh) > 0 {
 		c.log.Info("global hooks are exchanged", "start", names(fresh))
-		c.enqueue(ctx, true, c.startUpTasks(fresh, cause))
+		tasks := c.startUpTasks(fresh, cause)
+		c.enqueue(ctx, true, slices.DeleteFunc(tasks, func(t messages.Task) bool { // of an earlier version of the file it has run
+			w, ok := t.Work.(messages.RunHook)
+			return ok && w.Binding == hooks.OnStartup && began[w.Hook]
+		}))
 	}
 }
 

@@ -47,7 +47,8 @@ type module struct {
 	maintenance string   // the mode, empty for none
 	fights      []string // the field managers that heals of the release fight with
 	gone        []helm.Object
-	crdsDue     bool // CRDs were not looked at under maintenance
+	crdsDue     bool // CRDs were not looked at under maintenance, or have changed on disk
+	crdsChanges int  // how often they have
 	drift       driftState
 	health      *view.Health // of the objects of its release
 }
@@ -107,6 +108,7 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.resume(ctx)
 	case adoptModule:
 		m.forget(ctx) // its hooks have other paths, and may be other hooks
+		m.compareCRDs(msg.module)
 		m.module, m.owner.section = msg.module, msg.section
 	case updateModule:
 		m.update(ctx, msg)
@@ -163,6 +165,7 @@ func (m *module) known() work.Known {
 
 // execute begins a task. Tasks of a module that is switched off are dropped as done (E12).
 func (m *module) execute(ctx actor.Context, t messages.Task) {
+	t = m.owner.current(t)
 	j := m.moduleJob(t)
 	a := assignment{Job: j.Job, queue: ctx.Sender()}
 	switch work := t.Work.(type) {
@@ -253,7 +256,8 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	m.stopDrift(ctx)
 	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain()}
 	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
-	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
+	changes := m.crdsChanges
+	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result, changes) }
 	a.cancelled = m.runEnded
 	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
 	a.begins = func() { m.program.Send(m.program.PID(healerPath), runBegan{m.name}) }
@@ -267,14 +271,14 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	m.owner.startAlone(ctx, m.unlessGone(a))
 }
 
-// ran ends a module run.
-func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
+// ran ends a module run. crdsChanges is how often definitions had changed when it began.
+func (m *module) ran(ctx actor.Context, t messages.Task, result any, crdsChanges int) {
 	outcome, _ := result.(work.ModuleRan)
 	m.runEnded(ctx)
 	m.succeeded = time.Now()
 	m.program.ran.note(m.owner.section, m.program.global.Load())
 	if !outcome.Untouched {
-		m.last, m.crdsDue = outcome.Release, false
+		m.last, m.crdsDue = outcome.Release, m.crdsDue && m.crdsChanges != crdsChanges
 		m.tellUnstable(t, outcome.Release)
 		m.drift.correcting = nil
 		m.drift.lookLater(m.program, m.name, driftMoment)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -80,6 +79,8 @@ func (m *monitors) Receive(ctx actor.Context) {
 		m.waiters.await(ctx, msg)
 	case messages.Unwatch:
 		m.unwatch(ctx, msg)
+	case exchangeWatches:
+		m.exchange(ctx, msg)
 	case messages.DumpSnapshots:
 		ctx.Respond(m.watches.dump(msg))
 		return
@@ -207,10 +208,7 @@ func (m *monitors) watchSynced(ctx actor.Context, msg messages.WatchSynced) {
 }
 
 func (m *monitors) unwatch(ctx actor.Context, msg messages.Unwatch) {
-	of := func(hook string) bool { return msg.Hooks == nil || slices.Contains(msg.Hooks, hook) }
-	m.watches.stop(func(key messages.WatchKey, _ *monitor) bool { return key.Owner == msg.Owner && of(key.Binding.Hook) })
-	if msg.Hooks == nil {
-		m.loops.forget(msg.Owner)
-	}
-	m.waiters.unwatched(ctx, msg.Owner, of)
+	m.watches.stop(func(key messages.WatchKey, _ *monitor) bool { return key.Owner == msg.Owner })
+	m.loops.forget(msg.Owner)
+	m.waiters.unwatched(ctx, msg.Owner, func(string) bool { return true })
 }

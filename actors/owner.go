@@ -49,6 +49,8 @@ type owner struct {
 	synchronized map[messages.BindingKey]bool
 	deferred     map[messages.BindingKey]bool // these are not waited for
 	fresh        map[string]*hooks.Config     // hooks whose start-up is due since they were exchanged, by name
+	begun        map[string]*hooks.Config     // those of them whose onStartup has run for an earlier version
+	kept         map[string]staying           // bindings that stayed at the last exchange
 	hookTasks    map[string]string            // the hooks of tasks in progress
 	limits       work.Limits
 	unfinished   work.Unfinished
@@ -64,7 +66,7 @@ func newOwner(self applier, p *program, name, workingDir string, log *slog.Logge
 	return &owner{
 		runs: supervisor.NewRuns(p.System, log), self: self, program: p, name: name, log: log, workingDir: workingDir, section: section,
 		synchronized: map[messages.BindingKey]bool{}, deferred: map[messages.BindingKey]bool{},
-		fresh: map[string]*hooks.Config{}, hookTasks: map[string]string{},
+		fresh: map[string]*hooks.Config{}, begun: map[string]*hooks.Config{}, hookTasks: map[string]string{},
 		queued: map[string]bool{}, failing: map[string]view.FailingTask{}, parked: map[string]bool{}, alone: map[string]bool{}, changing: map[string]assignment{},
 	}
 }
@@ -112,6 +114,7 @@ func (o *owner) receive(ctx actor.Context) bool {
 func (o *owner) reset() {
 	o.hooks = nil
 	clear(o.fresh)
+	clear(o.begun)
 	o.synchronized, o.deferred = map[messages.BindingKey]bool{}, map[messages.BindingKey]bool{}
 	o.section = o.section.WithoutPatches()
 	o.program.ran.forget(o.section.Key())
@@ -165,7 +168,7 @@ func (o *owner) job(t messages.Task) work.Job {
 func (o *owner) known() work.Known {
 	return work.Known{
 		Global: o.program.global.Load(), Own: o.section, Enabled: o.program.enabledModules(),
-		Hooks: o.hooks, Fresh: maps.Clone(o.fresh), Synchronized: maps.Clone(o.synchronized), Deferred: maps.Clone(o.deferred),
+		Hooks: o.hooks, Fresh: maps.Clone(o.fresh), OnceStarted: maps.Clone(o.begun), Synchronized: maps.Clone(o.synchronized), Deferred: maps.Clone(o.deferred),
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"addon-operator/actors/decide"
 	"addon-operator/actors/plan"
@@ -67,9 +68,12 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	known.GlobalHooksRan = true
 	maps.Copy(known.Reload.Deployed, d.Deployed)
 	known.Reload.Purges = d.Purges
-	known.Sections[values.GlobalKey] = o.program.global.Load()
+	known.Sections[values.GlobalKey] = globalOnDisk(&known, o.program.global.Load(), tree.Global, d.Tree.Global)
 	for _, m := range tree.Modules {
-		old := slices.ContainsFunc(d.Tree.Modules, func(old addons.Module) bool { return old.Name == m.Name && old.Dir == m.Dir })
+		var old *addons.Module
+		if i := slices.IndexFunc(d.Tree.Modules, func(old addons.Module) bool { return old.Name == m.Name && old.Dir == m.Dir }); i >= 0 {
+			old = &d.Tree.Modules[i]
+		}
 		if err := o.collectFrom(ctx, &known, m, old); err != nil {
 			return plan.Known{}, err
 		}
@@ -81,9 +85,38 @@ func (o *Operator) collect(ctx context.Context) (plan.Known, error) {
 	return known, nil
 }
 
-// collectFrom asks for the values of a module; one that was found just now has no actor yet.
-func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.Module, old bool) error {
-	if !old {
+// globalOnDisk are the global values with the files as they are now, as the next reload has them (P8).
+func globalOnDisk(known *plan.Known, section *values.Section, now, old addons.Global) *values.Section {
+	if now.SameValues(old) {
+		return section
+	}
+	files, err := values.NewSection(values.GlobalKey, now.Schemas, now.Static...)
+	return onDisk(known, "global values", section, files, err)
+}
+
+// onDisk are values in force with what files say now. What does not fit is not in force after a reload either.
+func onDisk(known *plan.Known, what string, section, files *values.Section, err error) *values.Section {
+	var next *values.Section
+	if err == nil {
+		next, err = section.OnFiles(files)
+	}
+	if err == nil {
+		err = next.ValidateConfig()
+	}
+	if err != nil {
+		known.Notes = append(known.Notes, fmt.Sprintf("%s have changed on disk, but would not be in force: %v", what, err))
+		return section
+	}
+	known.Notes = append(known.Notes, what+" have changed on disk since they were loaded; this is for the new ones")
+	return next
+}
+
+// collectFrom asks for the values of a module; one that was found just now has no actor yet, and nothing in force.
+func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.Module, old *addons.Module) error {
+	if stale := m.Stale(); stale != "" {
+		known.Notes = append(known.Notes, fmt.Sprintf("module %s: %s", m.Name, stale))
+	}
+	if old == nil {
 		section, err := decide.SectionFor(m)
 		if err != nil {
 			return fmt.Errorf("module %s: %w", m.Name, err)
@@ -96,6 +129,12 @@ func (o *Operator) collectFrom(ctx context.Context, known *plan.Known, m addons.
 		return err
 	}
 	known.Sections[m.Key] = got.Known.Own
+	if !m.SameValues(*old) {
+		files, err := decide.SectionFor(m)
+		known.Sections[m.Key] = onDisk(known, "values or schemas of "+m.Name, got.Known.Own, files, err)
+	} else if differs := m.Differs(*old); len(differs) > 0 {
+		known.Notes = append(known.Notes, fmt.Sprintf("%s of %s changed on disk since it was loaded; this is for the new files", strings.Join(differs, " and "), m.Name))
+	}
 	if !got.Known.Started {
 		return nil
 	}

@@ -56,6 +56,13 @@ type Global struct {
 
 	ownProblems []string // of its own files
 	files       contents
+	refused     globalSums // see Refused
+}
+
+// globalSums are what makes one version of Global another one.
+type globalSums struct {
+	parts  [allParts]sum
+	static []values.Layer
 }
 
 // Module is one module on disk.

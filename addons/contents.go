@@ -20,6 +20,7 @@ const (
 	configPart part = iota // values, schemas, the enabled script, module.yaml: the module is loaded again
 	hooksPart              // hooks are asked for their configuration again
 	chartPart              // the module runs
+	crdsPart               // definitions are applied again, and the module runs
 	allParts
 )
 
@@ -47,6 +48,9 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 	var files []foundFile
 	find(dir, "", &files)
 	now := contents{stamp: stampOf(files), settled: true}
+	if target, err := filepath.EvalSymlinks(dir); err == nil { // another tree may have the same times and sizes, as those have that are made to be reproducible
+		now.stamp = sha256.Sum256(append(now.stamp[:], target...))
+	}
 	for _, f := range files {
 		if time.Since(f.info.ModTime()) < settleTime {
 			now.settled = false
@@ -68,6 +72,18 @@ func look(dir string, known contents, partOf func(name string) part) contents {
 		all.Sum(now.parts[i][:0])
 	}
 	return now
+}
+
+// Stamp changes when a file appears, disappears, or changes its size, time or mode, at or below a path. It is for who plays tests again;
+// Refresh looks closer.
+func Stamp(path string) string {
+	var files []foundFile
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		files = append(files, foundFile{path, info})
+	}
+	find(path, "", &files)
+	stamp := stampOf(files)
+	return string(stamp[:])
 }
 
 type foundFile struct {
@@ -148,6 +164,11 @@ func partOfModule(name string) part {
 		return configPart
 	case "hooks":
 		return hooksPart
+	case "crds":
+		return crdsPart
+	}
+	if strings.HasPrefix(name, "chart/crds/") {
+		return crdsPart
 	}
 	return chartPart
 }

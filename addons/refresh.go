@@ -76,6 +76,7 @@ func (t *Tree) refreshGlobal(before *Tree, dirs Dirs) {
 	problems := t.Global.Problems // of the values.yaml of the roots
 	files := look(before.Global.Dir, before.Global.files, partOfGlobal)
 	next := before.Global
+	next.refused = globalSums{}
 	var err error
 	if files.parts != before.Global.files.parts {
 		var fresh Tree
@@ -95,6 +96,7 @@ func (t *Tree) refreshGlobal(before *Tree, dirs Dirs) {
 	t.Global = next
 	t.Global.Problems = slices.Concat(problems, next.ownProblems)
 	if err != nil {
+		t.Global.refused = globalSums{files.parts, t.Global.Static}
 		t.problem(&t.Global.Problems, "%s", kept(err))
 	}
 }
@@ -145,16 +147,27 @@ func (t *Tree) add(m Module) {
 	t.Modules = append(t.Modules, m)
 }
 
-// Keep puts the version of a module in place that is in force already: the one on disk is refused.
+// Keep puts the version of the files of a module in place that is in force already: the one on disk is refused. What the roots'
+// values.yaml say is as new as they are: a module that is broken can be switched off there.
 func (t *Tree) Keep(name string, before *Tree, why error) {
-	m, old := t.module(name), before.module(name)
-	if m == nil || old == nil {
-		return
+	if m, old := t.module(name), before.module(name); m != nil && old != nil {
+		last := *old
+		last.Dir, last.Root, last.Base, last.Order, last.doubles = m.Dir, m.Root, m.Base, m.Order, m.doubles
+		t.combine(&last)
+		if m.stale != "" { // there is more than one reason
+			why = fmt.Errorf("%s; %w", strings.TrimPrefix(m.stale, keptBecause), why)
+		}
+		t.keep(&last, why)
+		*m = last
 	}
-	last := *old
-	last.Dir, last.Root, last.Base, last.Order, last.doubles = m.Dir, m.Root, m.Base, m.Order, m.doubles
-	t.keep(&last, why)
-	*m = last
+}
+
+// KeepValues is Keep for values that are refused: those of the roots' files stay, too.
+func (t *Tree) KeepValues(name string, before *Tree, why error) {
+	t.Keep(name, before, why)
+	if m, old := t.module(name), before.module(name); m != nil && old != nil {
+		m.Static = old.Static
+	}
 }
 
 // Drop takes a new module out of the tree that cannot be used.
@@ -168,9 +181,9 @@ func (t *Tree) Drop(name string, why error) {
 
 // KeepGlobal does it for what belongs to all modules.
 func (t *Tree) KeepGlobal(before *Tree, why error) {
-	problems := t.Global.Problems
+	problems, refused := t.Global.Problems, t.Global.sums()
 	t.Global = before.Global
-	t.Global.Problems = problems
+	t.Global.Problems, t.Global.refused = problems, refused
 	t.problem(&t.Global.Problems, "%s", kept(why))
 }
 
@@ -180,9 +193,9 @@ func (t *Tree) keep(m *Module, why error) {
 }
 
 // kept says that something on disk is not in force.
-func kept(why error) string {
-	return "changed on disk, but not in force, the last version that loaded stays: " + oneLine(why)
-}
+func kept(why error) string { return keptBecause + oneLine(why) }
+
+const keptBecause = "changed on disk, but not in force, the last version that loaded stays: "
 
 func oneLine(err error) string { return strings.Join(strings.Split(err.Error(), "\n"), "; ") }
 
@@ -217,6 +230,14 @@ func (m Module) SameValues(n Module) bool {
 	return m.Dir == n.Dir && m.files.parts[configPart] == n.files.parts[configPart] && reflect.DeepEqual(m.Static, n.Static)
 }
 
+// SameChart reports whether the files of the chart are the same, with the definitions of kinds.
+func (m Module) SameChart(n Module) bool {
+	return m.Dir == n.Dir && m.files.parts[chartPart] == n.files.parts[chartPart] && m.SameCRDs(n)
+}
+
+// SameCRDs reports whether the definitions of kinds that the module brings are the same.
+func (m Module) SameCRDs(n Module) bool { return m.files.parts[crdsPart] == n.files.parts[crdsPart] }
+
 // Differs says in words what is not the same.
 func (m Module) Differs(n Module) (parts []string) {
 	if !m.SameValues(n) {
@@ -228,11 +249,20 @@ func (m Module) Differs(n Module) (parts []string) {
 	if m.files.parts[chartPart] != n.files.parts[chartPart] {
 		parts = append(parts, "chart")
 	}
+	if !m.SameCRDs(n) {
+		parts = append(parts, "CRDs")
+	}
 	return parts
 }
 
 // Stale says why what lies on disk is not in force; "" when it is.
 func (m Module) Stale() string { return m.stale }
+
+// Stale reports whether something on disk was refused.
+func (t *Tree) Stale() bool {
+	return t.Global.refused.static != nil || t.Global.refused.parts != [allParts]sum{} ||
+		slices.ContainsFunc(t.Modules, func(m Module) bool { return m.stale != "" })
+}
 
 // Same reports whether the files of global hooks, schemas and values are the same.
 func (g Global) Same(n Global) bool { return g.SameHooks(n) && g.SameValues(n) }
@@ -246,6 +276,14 @@ func (g Global) SameHooks(n Global) bool {
 func (g Global) SameValues(n Global) bool {
 	return g.files.parts[configPart] == n.files.parts[configPart] && reflect.DeepEqual(g.Static, n.Static)
 }
+
+// Refused reports whether what is on disk now is what was refused when g stayed in force: it would be refused again, unless
+// what people write, or the world of a hook, is another.
+func (g Global) Refused(now Global) bool {
+	return g.refused.parts == now.files.parts && reflect.DeepEqual(g.refused.static, now.Static)
+}
+
+func (g Global) sums() globalSums { return globalSums{g.files.parts, g.Static} }
 
 // Unloaded compares what was loaded with the files as they are now, and says of each module, "" for all of them, whose files
 // differ and were not loaded yet. It only looks.

@@ -100,11 +100,21 @@ func (c *Config) Equal(other *Config) bool {
 		slices.EqualFunc(c.Schedules, other.Schedules, func(a, b Schedule) bool {
 			return a.Crontab == b.Crontab && reflect.DeepEqual(a.Binding, b.Binding)
 		}) &&
-		slices.EqualFunc(c.Kubernetes, other.Kubernetes, func(a, b KubernetesBinding) bool {
-			same := a.Filter.String() == b.Filter.String()
-			a.Filter, b.Filter = nil, nil
-			return same && reflect.DeepEqual(a, b)
-		})
+		slices.EqualFunc(c.Kubernetes, other.Kubernetes, KubernetesBinding.equal)
+}
+
+// Same reports which kubernetes bindings are those of another configuration at the same place in the list, so that who has
+// seen the objects of the one has seen those of the other.
+func (c *Config) Same(other *Config) (places []int) {
+	if c.Version != other.Version || c.Version == V0 {
+		return nil
+	}
+	for i, b := range c.Kubernetes {
+		if i < len(other.Kubernetes) && b.equal(other.Kubernetes[i]) {
+			places = append(places, i)
+		}
+	}
+	return places
 }
 
 // Binding holds what schedule and kubernetes bindings have in common.
@@ -133,6 +143,12 @@ type KubernetesBinding struct {
 	WaitForSynchronization   bool          // whether the first module run waits for that run; never in v0
 	KeepFullObjects          bool          // whether contexts carry objects, or filter results only
 	ResynchronizationPeriod  time.Duration // how often the Synchronization is repeated; 0 means never
+}
+
+func (b KubernetesBinding) equal(other KubernetesBinding) bool {
+	same := b.Filter.String() == other.Filter.String()
+	b.Filter, other.Filter = nil, nil
+	return same && reflect.DeepEqual(b, other)
 }
 
 // Selection says which objects a kubernetes binding is about. Everything that is empty does not restrict.

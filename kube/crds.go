@@ -101,6 +101,12 @@ func (c crdInstaller) ensure(ctx context.Context, o CRDOptions, dirs []string) (
 	return written, errors.Join(errs...)
 }
 
+// CheckCRDs reads the definitions below directories as EnsureCRDs does, and says which file is wrong. It asks no cluster.
+func CheckCRDs(o CRDOptions, dirs ...string) error {
+	_, err := readDefinitions(o, dirs)
+	return err
+}
+
 // withoutDuplicates keeps the last of several files with the same definition:
 // modules that ship the same CRD do not stop the run, but the log says so.
 func (c crdInstaller) withoutDuplicates(all []crdSource) []crdSource {

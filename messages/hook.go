@@ -116,11 +116,7 @@ type UnlockBinding struct {
 }
 
 // Unwatch stops the watches of an owner.
-type Unwatch struct {
-	Owner string
-	// Hooks are those whose watches stop; nil for all.
-	Hooks []string
-}
+type Unwatch struct{ Owner string }
 
 // WatchKey names the watch of one kubernetes binding.
 type WatchKey struct {

@@ -95,8 +95,8 @@ func problemsIn(tree []*supervisor.Node) map[string][]string {
 }
 
 // allModules lists all modules with what no actor knows: the hooks that hang, and files that were changed since (P8).
-func (s Source) allModules(tree []*supervisor.Node) []moduleEntry {
-	all, differs := listModules(tree), s.notInForce()
+func (s Source) allModules(tree []*supervisor.Node, differs map[string]string) []moduleEntry {
+	all := listModules(tree)
 	for i := range all {
 		if what := differs[all[i].Name]; what != "" {
 			all[i].Problems = append(slices.Clip(all[i].Problems), what)
@@ -122,9 +122,9 @@ func (s modulePages) moduleList(*http.Request) (any, error) {
 	if enabled == nil {
 		enabled = []string{}
 	}
-	converge := s.Converge()
+	converge, differs := s.Converge(), s.notInForce()
 	data := map[string]any{
-		"enabledModules": enabled, "modules": s.allModules(s.Inspector.Tree()),
+		"enabledModules": enabled, "modules": s.allModules(s.Inspector.Tree(), differs),
 		"converge": map[string]any{"phase": converge.Phase, "ready": converge.Ready},
 	}
 	if held := converge.HeldPurge; held != nil {
@@ -139,7 +139,7 @@ func (s modulePages) moduleList(*http.Request) (any, error) {
 		data["leadership"] = s.Leadership()
 	}
 	problems := problemsIn(s.Inspector.Tree())[messages.GlobalHooks]
-	if what := s.notInForce()[messages.GlobalHooks]; what != "" {
+	if what := differs[messages.GlobalHooks]; what != "" {
 		problems = append(slices.Clip(problems), what)
 	}
 	if len(problems) > 0 {
@@ -178,7 +178,7 @@ func (s modulePages) modulePage(r *http.Request) (any, error) {
 	case page == "snapshots":
 		return snapshots(s.Source, r, s.nameOf(name, own), "")
 	case page == "status":
-		all := s.allModules(s.Inspector.Tree())
+		all := s.allModules(s.Inspector.Tree(), s.notInForce())
 		i := slices.IndexFunc(all, func(m moduleEntry) bool { return m.Name == s.nameOf(name, own) })
 		if i < 0 { // it was there a moment ago
 			return nil, errors.New("the module is being restarted; ask again")

@@ -66,10 +66,18 @@ func (s probes) live() http.Handler {
 }
 
 func (s probes) liveData(actors bool) livePageData {
-	tree, converge := s.tree(s.who), s.Converge()
+	tree, converge, differs := s.tree(s.who), s.Converge(), s.notInForce()
+	if s.who != insider {
+		for name := range differs {
+			differs[name] = "changed on disk since it was loaded"
+		}
+	}
 	data := livePageData{
 		Refresh: refresh, Version: s.Version, Ready: converge.Ready, Summary: "starting", Notices: notices(tree),
-		Modules: liveModules(s.allModules(tree)), Queues: liveQueues(tree), Now: time.Now().UTC().Format("2006-01-02 15:04:05 MST"),
+		Modules: liveModules(s.allModules(tree, differs)), Queues: liveQueues(tree), Now: time.Now().UTC().Format("2006-01-02 15:04:05 MST"),
+	}
+	if what := differs[messages.GlobalHooks]; what != "" {
+		data.Notices = append(data.Notices, "Global hooks and values: "+what)
 	}
 	for _, h := range s.hanging() { // those of modules are shown with them
 		if h.Module != "" {

@@ -16,6 +16,9 @@ type crds struct {
 }
 
 // EnsureSubcharts implements work.CRDs.
+func (c *crds) CheckCRDs(helm.Module) error { return nil }
+
+// EnsureSubcharts implements work.CRDs.
 func (c *crds) EnsureSubcharts(context.Context, helm.Module) error { return nil }
 
 // EnsureCRDs implements work.CRDs.

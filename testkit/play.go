@@ -115,6 +115,7 @@ type player struct {
 	crds      *crds // nil: modules bring none
 	metrics   *metrics.Metrics
 	witness   *witness
+	live      *Live // nil: charts are not rendered
 	isolate   bool
 	hookWaits bool // Helm hooks do: what follows a wait may run outside of the main queue
 	// unordered traces are sorted within an instant.
@@ -291,6 +292,11 @@ func (p *player) World() (actors.World, error) {
 		return func() {}
 	}
 	world.Crashed = p.die
+	if p.live != nil {
+		if err := p.live.world(&world); err != nil {
+			return world, err
+		}
+	}
 	return world, nil
 }
 

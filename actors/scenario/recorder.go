@@ -273,6 +273,9 @@ func (r *recorder) EnsureCRDs(ctx context.Context, modules []helm.Module) (writt
 	return r.crds.EnsureCRDs(ctx, modules)
 }
 
+// CheckCRDs implements work.CRDs.
+func (r *recorder) CheckCRDs(m helm.Module) error { return r.crds.CheckCRDs(m) }
+
 // EnsureSubcharts implements work.CRDs.
 func (r *recorder) EnsureSubcharts(ctx context.Context, m helm.Module) error {
 	defer r.action()()

@@ -1,6 +1,7 @@
 package work
 
 import (
+	"maps"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -125,7 +126,10 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 	if d.Enabled, d.Verdicts, err = decide.Enabled(d.Tree.Modules, d.Dynamic, d.Config, script); err != nil {
 		return d, err
 	}
-	d.Unused = unusedFilesOf(d)
+	d.Unused = r.unused()
+	maps.Copy(d.Unused, unusedFiles(d.Tree, func(name string) bool { // their hooks are loaded next
+		return slices.Contains(d.Enabled, name) && !slices.Contains(d.Before, name)
+	}))
 	return d, j.ensureCRDs(run, d)
 }
 

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"addon-operator/actors/decide"
+	"addon-operator/actors/plan"
 	"addon-operator/addons"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/messages"
 	"addon-operator/supervisor"
@@ -41,28 +43,78 @@ type refreshed struct {
 	loaded       LoadedHooks
 }
 
-// refresh loads what differs on disk; loaded are the modules whose hooks may be in use.
-func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (r refreshed, err error) {
+// read loads what differs on disk, as far as that asks neither hooks nor config.
+func (j ReloadJob) read(before *addons.Tree) (r refreshed, err error) {
 	tree, err := before.Refresh(j.Dirs)
 	if err != nil {
 		return r, err
 	}
 	r = refreshed{before, tree, LoadedHooks{}}
+	r.checkCharts(j)
+	return r, nil
+}
+
+// refresh loads what differs on disk; inUse are the modules whose hooks may be loaded.
+func (j ReloadJob) refresh(run *supervisor.Run, before *addons.Tree, inUse []string) (r refreshed, err error) {
+	if r, err = j.read(before); err != nil {
+		return r, err
+	}
 	if err := r.askHooks(run, j, inUse); err != nil {
 		return r, err
 	}
 	if err := r.offerSections(run); err != nil {
 		return r, err
 	}
+	r.holdCharts(j)
+	j.Place(r.tree.Modules)
+	return r, nil
+}
+
+// holdCharts leaves the charts of modules in force whose files are refused, and reads the others, which may be left in force next.
+func (r *refreshed) holdCharts(j ReloadJob) {
+	if j.Charts == nil {
+		return
+	}
 	var held []string
-	for _, m := range tree.Modules {
+	for _, m := range r.tree.Modules {
 		if m.Stale() != "" {
 			held = append(held, m.Dir)
 		}
 	}
 	j.Charts.Hold(held)
-	j.Place(tree.Modules)
-	return r, nil
+	for _, m := range r.tree.Modules {
+		if old, ok := r.old(m); m.Stale() == "" && charts.Exists(m.Dir) && !(ok && m.SameChart(old)) {
+			_, _ = j.Charts.Load(chartOfModule(m)) // its run reports what is wrong with it
+		}
+	}
+}
+
+func chartOfModule(m addons.Module) charts.Module {
+	return charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir}
+}
+
+// checkCharts leaves charts in force whose new files cannot be read.
+func (r *refreshed) checkCharts(j ReloadJob) {
+	if j.Charts == nil {
+		return
+	}
+	for _, m := range slices.Clone(r.tree.Modules) {
+		old, ok := r.old(m)
+		if ok && m.SameChart(old) || m.Stale() != "" {
+			continue
+		}
+		err := charts.Check(chartOfModule(m))
+		if err == nil && j.CRDs != nil {
+			err = j.CRDs.CheckCRDs(plan.HelmModule(m, nil))
+		}
+		switch {
+		case err == nil:
+		case ok:
+			r.tree.Keep(m.Name, r.before, err)
+		default:
+			r.tree.Drop(m.Name, err)
+		}
+	}
 }
 
 // askHooks asks hooks whose files differ.
@@ -157,7 +209,7 @@ func (r *refreshed) keep(key string, why error) {
 	}
 	for _, m := range r.tree.Modules {
 		if m.Key == key {
-			r.tree.Keep(m.Name, r.before, why)
+			r.tree.KeepValues(m.Name, r.before, why)
 			delete(r.loaded, m.Name)
 			return
 		}
@@ -178,6 +230,8 @@ type Looked struct {
 	Tree *addons.Tree
 	// Changed are the modules whose new version is in force, with what differs.
 	Changed map[string]string
+	// Unused are the files of those modules that look like hooks and are none.
+	Unused map[string][]string
 	// Reload says why all modules are to be discovered again, which puts the new tree in force; empty when nothing of that
 	// kind has changed, and the tree is in force.
 	Reload string
@@ -194,32 +248,31 @@ func (j ReloadJob) Look(run *supervisor.Run) (looked Looked, err error) {
 	if err != nil {
 		return looked, err
 	}
-	tree, err := d.Tree.Refresh(j.Dirs)
+	r, err := j.read(d.Tree)
 	if err != nil {
 		return looked, err
 	}
-	if lacks(tree, d.Tree) {
+	if lacks(r.tree, d.Tree) {
 		select {
 		case <-time.After(gonePause):
 		case <-run.Context().Done():
 			return looked, run.Context().Err()
 		}
-		if tree, err = d.Tree.Refresh(j.Dirs); err != nil {
+		if r, err = j.read(d.Tree); err != nil {
 			return looked, err
 		}
 	}
 	looked.Tree = d.Tree
-	if looked.Reload = restructured(d.Tree, tree); looked.Reload != "" {
+	if looked.Reload = restructured(d.Tree, r.tree); looked.Reload != "" {
 		return looked, nil
 	}
-	r, err := j.refresh(run, d.Tree, d.Before)
-	if err != nil {
+	if r, err = j.refresh(run, d.Tree, d.Before); err != nil {
 		return looked, err
 	}
 	if looked.Reload = restructured(d.Tree, r.tree); looked.Reload != "" { // meanwhile
 		return looked, nil
 	}
-	looked.Tree, looked.Changed = r.tree, r.changed()
+	looked.Tree, looked.Changed, looked.Unused = r.tree, r.changed(), r.unused()
 	if len(looked.Changed) == 0 {
 		return looked, nil
 	}
@@ -236,6 +289,11 @@ func (r refreshed) changed() map[string]string {
 	return changed
 }
 
+// unused looks into the modules whose hooks were asked.
+func (r refreshed) unused() map[string][]string {
+	return unusedFiles(r.tree, func(name string) bool { _, asked := r.loaded[name]; return asked })
+}
+
 // lacks reports whether a module has gone.
 func lacks(now, before *addons.Tree) bool {
 	return slices.ContainsFunc(before.Modules, func(old addons.Module) bool {
@@ -245,7 +303,7 @@ func lacks(now, before *addons.Tree) bool {
 
 // restructured says what differs that only a discovery can deal with; "" for nothing.
 func restructured(before, now *addons.Tree) string {
-	if !now.Global.Same(before.Global) {
+	if !now.Global.Same(before.Global) && !before.Global.Refused(now.Global) {
 		return "global hooks or values"
 	}
 	if !sameModules(now, before) {

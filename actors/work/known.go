@@ -20,7 +20,9 @@ type Known struct {
 
 	Hooks []hooks.Hook
 	// Fresh are hooks whose start-up is due, because they came, or were exchanged, after that of their owner (P8).
-	Fresh        map[string]*hooks.Config
+	Fresh map[string]*hooks.Config
+	// OnceStarted are those of them whose onStartup has run for an earlier version of the file.
+	OnceStarted  map[string]*hooks.Config
 	Loaded       bool // the hooks of a module are asked for their configuration when it is enabled
 	Synchronized map[messages.BindingKey]bool
 	Deferred     map[messages.BindingKey]bool // their Synchronization is not waited for: it comes later

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"path/filepath"
-	"slices"
 
 	"addon-operator/addons"
 	"addon-operator/hooks"
@@ -68,11 +67,11 @@ func UnusedFiles(dir, prefix string, scope hooks.Scope) []string {
 	return unused
 }
 
-// unusedFilesOf looks into the modules that are enabled from now on: their hooks are loaded next.
-func unusedFilesOf(d Discovery) map[string][]string {
+// unusedFiles looks into some modules.
+func unusedFiles(tree *addons.Tree, of func(name string) bool) map[string][]string {
 	unused := map[string][]string{}
-	for _, m := range d.Tree.Modules {
-		if slices.Contains(d.Enabled, m.Name) && !slices.Contains(d.Before, m.Name) {
+	for _, m := range tree.Modules {
+		if of(m.Name) {
 			unused[m.Name] = UnusedFiles(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
 		}
 	}

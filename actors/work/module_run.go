@@ -107,6 +107,9 @@ func (j ModuleJob) startUp(run *supervisor.Run) error {
 		begins = slices.DeleteFunc(slices.Clone(begins), func(h hooks.Hook) bool { return fresh[h.Name] != h.Config })
 	}
 	for _, hook := range hooks.ByOrder(begins, hooks.OnStartup) {
+		if j.Known.Started && j.Known.OnceStarted[hook.Name] == hook.Config {
+			continue
+		}
 		if err := j.runOrder(run, hook, hooks.OnStartup); err != nil {
 			return err
 		}

@@ -141,6 +141,8 @@ type CRDs interface {
 	// EnsureCRDs takes name, directory and values of each module, and returns the names of what it has written, with
 	// their files.
 	EnsureCRDs(ctx context.Context, modules []helm.Module) (written map[string]string, err error)
+	// CheckCRDs says which file of a module is no definition, without the cluster.
+	CheckCRDs(m helm.Module) error
 	// EnsureSubcharts installs those of subcharts that have been enabled since.
 	EnsureSubcharts(ctx context.Context, m helm.Module) error
 }

@@ -32,6 +32,7 @@ func TestDiskIsLive(t *testing.T) {
 	h.awaitLine("out/journal", "new-mapsSynchronization")
 	h.createConfigMap("seen", "a", nil)
 	h.awaitLine("out/journal", "new-mapsEvent")
+	h.awaitRevisions("web", "1:superseded 2:superseded 3:deployed")
 	if strings.Count("\n"+h.read("out/journal"), "\nonStartup\n") != 1 {
 		t.Errorf("hooks that stay started again: %q", h.journal())
 	}
@@ -77,6 +78,12 @@ func TestDiskChangedSince(t *testing.T) {
 	expectAll(t, o.command("module", "list", "-o", "json"), says, "it is in force with the next reload of all modules")
 	expectAll(t, o.command("module", "list"), "changed on disk since")
 	expectAll(t, o.command("values", "explain", "web.size"), "small", says)
+	expectAll(t, o.command("why", "web"), says)
+	h.write("modules/values.yaml", "webEnabled: true\nglobal: {any: file}\n")
+	_, page := get(o.public + "/")
+	expectAll(t, page, "changed on disk since it was loaded", "Global hooks and values")
+	out, _, _ := h.plan(o.env)
+	expectAll(t, out, "values or schemas of web have changed on disk since they were loaded; this is for the new ones", "+  size: large", "global values have changed on disk")
 	h.setConfig(map[string]string{"global": "any: text"})
 	h.awaitConfigMap("web", "size", "large")
 	if list := o.command("module", "list"); strings.Contains(list, "changed on disk") {

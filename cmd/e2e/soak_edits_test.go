@@ -382,14 +382,7 @@ func (s *soak) emptyModules(draw *rand.Rand) {
 	after := s.releases()
 	s.restoreModules()
 	s.editGlobal()
-	if before == nil || after == nil {
-		return // the API server is away
-	}
-	for _, name := range s.model.enabled() {
-		if before[name] && !after[name] && !s.model.wasSwitched(name) {
-			s.violated("the release of %s went while the modules directory was empty", name)
-		}
-	}
+	s.expectReleases(before, after, "the modules directory was empty")
 }
 
 // wasSwitched reports whether its release may go for another reason.

@@ -30,15 +30,16 @@ type soakModel struct {
 	tenants sync.WaitGroup // who writes at the moment
 	edits   sync.Mutex     // edits of objects of tenants follow each other
 
-	mu     sync.Mutex
-	size   int
-	zone   string
-	token  int // of the Secret with values
-	round  int // the last edit of each round
-	notes  int // writes of another controller
-	off    map[string]bool
-	texts  [tenants]string
-	bucket [tenants]int
+	mu      sync.Mutex
+	size    int
+	zone    string
+	token   int // of the Secret with values
+	round   int // the last edit of each round
+	notes   int // writes of another controller
+	edition int // of the template of naughty, on disk
+	off     map[string]bool
+	texts   [tenants]string
+	bucket  [tenants]int
 	// touched are modules that this round has taken something away from, so that they must stay on: of a module that is
 	// switched off while its records are gone, it is not known what to delete. switched are those whose flag was changed.
 	touched, switched map[string]bool
@@ -121,7 +122,7 @@ func (m *soakModel) deployed() map[string]string {
 			issued[key] = value
 		}
 	}
-	zone, size, password, token := m.zone, strconv.Itoa(m.size), m.seen["password"], m.tokenText()
+	zone, size, password, token, edition := m.zone, strconv.Itoa(m.size), m.seen["password"], m.tokenText(), strconv.Itoa(m.edition)
 	m.mu.Unlock()
 	all := map[string]string{}
 	object := func(name string, pairs ...string) {
@@ -148,8 +149,10 @@ func (m *soakModel) deployed() map[string]string {
 		case "guarded":
 			object("ConfigMap guarded", "zone", zone)
 			object("ConfigMap guarded-by-kind", "zone", zone)
-		case "naughty", "seldom":
-			object("ConfigMap "+module, "zone", zone)
+		case "naughty":
+			object("ConfigMap naughty", "zone", zone, "edition", edition)
+		case "seldom":
+			object("ConfigMap seldom", "zone", zone)
 		case "wide":
 			for i := range 12 {
 				object("ConfigMap wide-"+strconv.Itoa(i), "zone", zone)

@@ -23,7 +23,7 @@ import (
 type playing struct {
 	run, junit       string
 	output           string
-	verbose          bool
+	verbose, watch   bool
 	scenario.Options // update, parallel, step timeout
 }
 
@@ -44,6 +44,7 @@ is 1 when one fails. docs/testing-modules.md shows how to write them.`,
 	f.BoolVarP(&t.verbose, "verbose", "v", false, "show the runs of hooks and the log of each scenario")
 	f.StringVarP(&t.output, "output", "o", "text", "format: text, json")
 	f.BoolVar(&t.Keep, "keep", false, "leave the work directory of a test that fails behind, with what each hook got and wrote")
+	f.BoolVar(&t.watch, "watch", false, "play the tests of a module again when its files change, until Ctrl-C")
 	f.BoolVar(&t.Coverage, "coverage", false, "show which hooks, bindings and templates of each module the tests exercise")
 	f.StringVar(&t.junit, "junit", "", "write the results to this file, as JUnit XML")
 	f.IntVarP(&t.Parallel, "parallel", "p", 0, "scenarios played at the same time; 0: one for each processor")
@@ -57,6 +58,14 @@ func (t *playing) play(cmd *cobra.Command, c *cli.Config, paths []string) error 
 		return err
 	}
 	t.JQLibrary, t.CRDSkip = c.JQDirs(), c.CRDPrefixes()
+	if t.watch {
+		return t.playOnSave(cmd, paths, scenarios)
+	}
+	return t.playAll(cmd, scenarios)
+}
+
+// playAll plays scenarios once.
+func (t *playing) playAll(cmd *cobra.Command, scenarios []*scenario.Scenario) error {
 	began := time.Now()
 	out := cmd.OutOrStdout()
 	results := scenario.Play(cmd.Context(), scenarios, t.Options, func(r scenario.Result) {
@@ -90,10 +99,10 @@ func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
 		return nil, cli.Usagef("--parallel must be 0 or more, not %d", t.Parallel)
 	case t.output != "text" && t.output != "json":
 		return nil, cli.Usagef("--output must be text or json, not %q", t.output)
-	case len(paths) == 0:
-		paths = []string{"."}
+	case t.watch && t.Update:
+		return nil, cli.Usagef("--watch and --update exclude each other: golden files are files of the module, too")
 	}
-	scenarios, err := scenario.Find(paths...)
+	scenarios, err := scenario.Find(t.roots(paths)...)
 	if err != nil {
 		return nil, err
 	}

@@ -317,6 +317,9 @@ func stampOf(m Module, isInner bool) (stamp [sha256.Size]byte, err error) {
 			_ = note("../values.yaml", info)
 		}
 	}
+	if target, err := filepath.EvalSymlinks(root); err == nil { // another tree may have the same times and sizes, as those have that are made to be reproducible
+		fmt.Fprintf(sum, "%s\x00", target)
+	}
 	err = walk(root, "", note)
 	sum.Sum(stamp[:0])
 	return stamp, err

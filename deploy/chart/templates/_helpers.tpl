@@ -46,6 +46,91 @@ yes{{ end -}}
 {{ hasPrefix (index . 1) $driver | ternary "[get, list, watch, create, update, patch, delete]" "[create]" }}
 {{- end }}
 
+{{- /* How modules reach the Pod: image, volume, copy or git. */ -}}
+{{- define "operator.delivery" -}}
+{{- $m := .Values.modules -}}
+{{- if ne $m.source "image" }}
+{{- range list "MODULES_DIR" "GLOBAL_HOOKS_DIR" "ADDON_OPERATOR_WORKING_DIR" }}
+{{- if hasKey $.Values.options . }}{{ fail (printf "options.%s and modules.source %s exclude each other: remove the option, or set modules.source to image" . $m.source) }}{{ end -}}
+{{- end }}
+{{- end }}
+{{- if and (ne $m.source "artifact") $m.artifact.reference }}{{ fail (printf "modules.artifact.reference is set, but modules.source is %s: set it to artifact, or remove the reference" $m.source) }}{{ end -}}
+{{- if and (ne $m.source "git") $m.git.repository }}{{ fail (printf "modules.git.repository is set, but modules.source is %s: set it to git, or remove the repository" $m.source) }}{{ end -}}
+{{- if eq $m.source "artifact" }}
+{{- if not $m.artifact.reference }}{{ fail "modules.source is artifact: set modules.artifact.reference to the image that has modules/ and global-hooks/" }}{{ end -}}
+{{- if ne $m.artifact.mount "auto" }}{{ $m.artifact.mount }}{{ else if semverCompare ">=1.35.0-0" .Capabilities.KubeVersion.Version }}volume{{ else }}copy{{ end -}}
+{{- else if eq $m.source "git" }}
+{{- if not $m.git.repository }}{{ fail "modules.source is git: set modules.git.repository to the URL of the repository that has modules/ and global-hooks/" }}{{ end -}}
+{{- if and (ne $m.git.auth "none") (not $m.git.secret) }}{{ fail (printf "modules.git.auth is %s: set modules.git.secret to the name of the Secret" $m.git.auth) }}{{ end -}}
+{{- if and (eq $m.git.auth "none") $m.git.secret }}{{ fail "modules.git.secret is set, but modules.git.auth is none: set it to basic or ssh" }}{{ end -}}
+git
+{{- else }}image{{ end -}}
+{{- end }}
+
+{{- /* The directory with modules/ and global-hooks/; empty for those of the image. */ -}}
+{{- define "operator.delivered" -}}
+{{- $how := include "operator.delivery" . -}}
+{{- if eq $how "git" }}{{ printf "/delivered/current/%s" .Values.modules.git.path | trimSuffix "/" -}}
+{{- else if eq $how "volume" }}{{ printf "/delivered/%s" .Values.modules.artifact.path | trimSuffix "/" -}}
+{{- else if eq $how "copy" }}/delivered{{ end -}}
+{{- end }}
+
+{{- /* Variables of git-sync. */ -}}
+{{- define "operator.gitEnv" -}}
+- name: GITSYNC_REPO
+  value: {{ .repository | quote }}
+- name: GITSYNC_REF
+  value: {{ .ref | quote }}
+- name: GITSYNC_ROOT
+  value: /delivered
+- name: GITSYNC_LINK # is pointed at another worktree in one step
+  value: current
+- name: GITSYNC_DEPTH
+  value: "1"
+- name: GITSYNC_PERIOD
+  value: {{ .period | quote }}
+- name: HOME
+  value: /tmp
+{{- if eq .auth "basic" }}
+- name: GITSYNC_USERNAME
+  valueFrom:
+    secretKeyRef:
+      name: {{ .secret }}
+      key: username
+- name: GITSYNC_PASSWORD
+  valueFrom:
+    secretKeyRef:
+      name: {{ .secret }}
+      key: password
+{{- else if eq .auth "ssh" }}
+- name: GITSYNC_SSH_KEY_FILE
+  value: /etc/git-secret/ssh-privatekey
+- name: GITSYNC_SSH_KNOWN_HOSTS_FILE
+  value: /etc/git-secret/known_hosts
+{{- end }}
+{{- end }}
+
+{{- define "operator.gitMounts" -}}
+- name: delivered
+  mountPath: /delivered
+- name: git-tmp
+  mountPath: /tmp
+{{- if eq .auth "ssh" }}
+- name: git-secret
+  mountPath: /etc/git-secret
+  readOnly: true
+{{- end }}
+{{- end }}
+
+{{- /* Of all containers. */ -}}
+{{- define "operator.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
 {{- define "operator.leaseName" -}}
 {{ .Values.options.ADDON_OPERATOR_HA_LEASE_NAME | default "addon-operator-leader-election" }}
 {{- end }}

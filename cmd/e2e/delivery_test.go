@@ -1,0 +1,102 @@
+package e2e
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+)
+
+// worktree writes a commit as git-sync checks it out, next to others.
+func (h *house) worktree(hash, template string) {
+	dir := "git/.worktrees/" + hash
+	h.write(dir+"/global-hooks/.gitkeep", "")
+	h.write(dir+"/modules/values.yaml", "webEnabled: true\nweb: {size: of-"+hash+"}\n")
+	h.write(dir+"/modules/010-web/templates/cm.yaml", template)
+}
+
+// flip points the link of git-sync at another worktree, as it does: a new link takes the place of the old one.
+func (h *house) flip(hash string) {
+	h.t.Helper()
+	if err := os.Symlink(filepath.Join(".worktrees", hash), h.path("git/link.tmp")); err != nil {
+		h.t.Fatal(err)
+	}
+	h.rename("git/link.tmp", "git/current")
+}
+
+// P8, docs/delivery.md: git-sync brings commits. One is in force as a whole after the flip of the link, the same object and one more
+// revision; one that does not load is not, and going back is another flip. The old worktree may go after that.
+func TestDeliveryByGit(t *testing.T) {
+	h := newHouse(t, "-- a --\n")
+	const template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\ndata: {size: {{ .Values.web.size }}, in: \"1\"}\n"
+	h.worktree("aaa", template)
+	h.flip("aaa")
+	o := h.start("ADDON_OPERATOR_WATCH_MODULES=yes", "MODULES_DIR="+h.path("git/current/modules"), "GLOBAL_HOOKS_DIR="+h.path("git/current/global-hooks")).ready()
+	h.awaitConfigMap("web", "size", "of-aaa")
+	uid := h.configMapUID("web")
+
+	h.worktree("bbb", strings.Replace(template, `"1"`, `"2"`, 1))
+	h.flip("bbb")
+	h.awaitConfigMap("web", "size", "of-bbb")
+	h.awaitConfigMap("web", "in", "2")
+	h.remove("git/.worktrees/aaa")
+	h.awaitRevisions("web", "1:superseded 2:deployed")
+
+	h.worktree("ccc", "{{ .Values")
+	h.flip("ccc")
+	h.remove("git/.worktrees/bbb")
+	h.awaitEvent("ModuleProblem", "module web: changed on disk, but not in force", "templates/cm.yaml:1: unclosed action")
+	if data := h.configMap("web"); data["in"] != "2" {
+		t.Errorf("a commit that does not load is in force: %v", data)
+	}
+	h.worktree("aaa", template)
+	h.flip("aaa") // git revert
+	h.awaitConfigMap("web", "size", "of-aaa")
+	h.awaitConfigMap("web", "in", "1")
+	if now := h.configMapUID("web"); now != uid {
+		t.Errorf("the object was made again: %s, was %s", now, uid)
+	}
+	if n := o.count("release", "action=installed"); n != 1 {
+		t.Errorf("installed %d times", n)
+	}
+}
+
+// A real API server accepts the Deployment with each way of delivery, field by field.
+func TestDeliveryIsAccepted(t *testing.T) {
+	h := newHouse(t, "-- a --\n")
+	for name, values := range map[string]string{
+		"volume": "{source: artifact, artifact: {reference: example.com/modules:v1, path: prod, mount: volume}}",
+		"copy":   "{source: artifact, artifact: {reference: example.com/modules:v1, mount: copy}}",
+		"git":    "{source: git, git: {repository: git@example.com:ours/modules.git, ref: prod, path: a/b, auth: ssh, secret: git}}",
+		"basic":  "{source: git, watch: false, git: {repository: 'https://example.com/modules.git', auth: basic, secret: git}}",
+		"image":  "{source: image, watch: true}",
+	} {
+		chart, err := loader.LoadDir("../../deploy/chart")
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree := map[string]any{}
+		if err := yaml.Unmarshal([]byte("modules: "+values), &tree); err != nil {
+			t.Fatal(err)
+		}
+		all, err := chartutil.ToRenderValues(chart, tree, chartutil.ReleaseOptions{Name: "operator", Namespace: h.namespace, IsInstall: true}, chartutil.DefaultCapabilities)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, err := engine.Render(chart, all)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		var deployment unstructured.Unstructured
+		if err := yaml.Unmarshal([]byte(files["addon-operator/templates/deployment.yaml"]), &deployment.Object); err != nil {
+			t.Fatal(err)
+		}
+		h.apply([]*unstructured.Unstructured{&deployment}, true)
+	}
+}

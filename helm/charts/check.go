@@ -1,0 +1,42 @@
+package charts
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"text/template/parse"
+
+	"helm.sh/helm/v3/pkg/chart"
+)
+
+// Check reports whether the chart of a module can be read: its files and dependencies, and the syntax of its own templates,
+// with the functions that they call. Values are not needed for that. A module without a chart has nothing to check. The error
+// names the file.
+func Check(m Module) error {
+	if !Exists(m.Dir) {
+		return nil
+	}
+	read, err := Read(m)
+	if err == nil {
+		err = checkDependencies(read, Root(m.Dir))
+	}
+	var invalid chart.ValidationError
+	if errors.As(err, &invalid) {
+		err = fmt.Errorf("of Chart.yaml: %w", err)
+	}
+	if err != nil {
+		return fmt.Errorf("load chart in %s: %w", Root(m.Dir), err)
+	}
+	known := map[string]any{}
+	for _, name := range Functions() {
+		known[name] = true
+	}
+	var errs []error
+	for _, t := range read.Templates {
+		if _, err := parse.Parse(filepath.Join(Root(m.Dir), t.Name), string(t.Data), "", "", known); err != nil {
+			errs = append(errs, fmt.Errorf("template %s", strings.TrimPrefix(err.Error(), "template: ")))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,180 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"addon-operator/actors"
+	"addon-operator/actors/scenario"
+	"addon-operator/actors/work"
+	"addon-operator/helm"
+	"addon-operator/hooks"
+	"addon-operator/kube"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+)
+
+// Live is an operator on virtual time whose charts are real: package helm renders them, and writes releases into the API
+// server in memory. Its files are written by the test, as a person or a delivery does, below Dir in modules/ and global-hooks/.
+// Hooks are scripted, and read from disk each time.
+type Live struct {
+	Dir string
+
+	p        *player
+	releases *helm.Client
+	runs     supervisor.Shared[[]string]
+}
+
+// PlayLive plays with such an operator; it stops at the end. What must not be in any script fails the test.
+func PlayLive(t *testing.T, seed uint64, play func(t *testing.T, l *Live)) {
+	t.Helper()
+	s := NewStage(t, &txtar.Archive{})
+	if err := s.disk.reset(); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlayer(t, s, seed)
+		l := &Live{Dir: s.disk.dir, p: p}
+		p.live, p.hooks.disk, p.allowPurge, p.isolate = l, nil, true, true
+		defer func() {
+			p.end()
+			for _, problem := range p.witness.problems {
+				t.Error(problem)
+			}
+		}()
+		play(t, l)
+	})
+}
+
+// world changes a world to real charts.
+func (l *Live) world(w *actors.World) (err error) {
+	client := l.p.Cluster.Client
+	l.releases, err = helm.New(helm.Options{
+		Config: client.RESTConfig(), Namespace: scenario.Namespace, HistoryMax: 3, Timeout: time.Minute,
+		Labels: map[string]string{"heritage": "addon-operator"}, Log: w.Log,
+	})
+	if err != nil {
+		return err
+	}
+	w.Hooks = liveHooks{l.p.hooks, l}
+	w.Releases, w.Plans, w.Charts, w.CRDs = l.releases, l.releases, l.releases.Charts(), actors.NewDefinitions(client, l.releases, kube.CRDOptions{})
+	w.ReleaseWatch = nil
+	return nil
+}
+
+// liveHooks notes what hooks run for.
+type liveHooks struct {
+	*Hooks
+	live *Live
+}
+
+// Run implements work.HookRunner.
+func (h liveHooks) Run(ctx context.Context, run hooks.Run) (hooks.Result, error) {
+	h.live.runs.Change(func(now []string) []string {
+		for _, c := range describe(run.Contexts) {
+			now = append(slices.Clip(now), run.Hook.Name+": "+c)
+		}
+		return now
+	})
+	return h.Hooks.Run(ctx, run)
+}
+
+var _ work.HookRunner = liveHooks{}
+
+// Start starts the operator and waits until nothing happens any more.
+func (l *Live) Start() error {
+	err := l.p.start()
+	l.p.settle()
+	if err == nil {
+		err = l.p.Refused
+	}
+	return err
+}
+
+// NoticeDisk is what the watch of the disk does after the files have changed. Nothing happens any more when it returns.
+func (l *Live) NoticeDisk() {
+	l.p.notices.changed()
+	l.p.settle()
+}
+
+// Advance lets time pass.
+func (l *Live) Advance(d time.Duration) error { return l.p.Advance(l.p.t.Context(), d) }
+
+// Step does a step of a script, such as "configmap-set a {size: 1}".
+func (l *Live) Step(text string) error {
+	verb, rest, _ := strings.Cut(text, " ")
+	do := l.p.steps[verb]
+	if do == nil {
+		return fmt.Errorf("unknown step %q", verb)
+	}
+	return l.p.step(scenario.Line{Place: "live: " + text, Verb: verb, Rest: rest})
+}
+
+// Runs are the binding contexts that hooks ran for since the last call, in order.
+func (l *Live) Runs() (runs []string) {
+	l.runs.Change(func(now []string) []string { runs = now; return nil })
+	return runs
+}
+
+// Converge is what the operator says of itself.
+func (l *Live) Converge() view.ConvergeStatus { return l.p.Operator.Converge() }
+
+// Module is what a module says of itself; nil for one that is unknown.
+func (l *Live) Module(name string) (found *view.ModuleStatus) {
+	l.p.Visit(func(n *supervisor.Node) {
+		if status, ok := n.Status.(view.ModuleStatus); ok && filepath.Base(n.Path) == name {
+			found = &status
+		}
+	})
+	return found
+}
+
+// Monitors are the watches of bindings.
+func (l *Live) Monitors() (status view.MonitorsStatus) {
+	l.p.Visit(func(n *supervisor.Node) {
+		if reporter, ok := n.Status.(view.MonitorsReporter); ok {
+			status = reporter.Monitors()
+		}
+	})
+	return status
+}
+
+// Ask asks an actor by its path below the root.
+func (l *Live) Ask(path string, question any) (answer any, err error) {
+	err = l.p.Await(func() (err error) {
+		answer, err = l.p.Operator.Ask(l.p.t.Context(), path, question)
+		return err
+	})
+	return answer, err
+}
+
+// Object is an object in the cluster; nil when there is none.
+func (l *Live) Object(apiVersion, kind, namespace, name string) map[string]any {
+	return l.p.Cluster.Server.Object(apiVersion, kind, namespace, name)
+}
+
+// Releases are the names of all releases.
+func (l *Live) Releases() (names []string, err error) {
+	err = l.p.Await(func() (err error) {
+		names, err = l.releases.Releases(l.p.t.Context())
+		return err
+	})
+	return names, err
+}
+
+// NotInForce is what pages and lists show of files that have changed since.
+func (l *Live) NotInForce() map[string]string { return l.p.Operator.NotInForce() }
+
+// Trace is what has happened, and the log.
+func (l *Live) Trace() string { return strings.ReplaceAll(l.p.traced(), l.Dir, "$DIR") }
+
+// Namespace is that of the operator, and of its releases.
+const Namespace = scenario.Namespace
