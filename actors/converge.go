@@ -372,7 +372,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 			continue
 		}
 		c.deployed[m.Name] = true
-		ctx.Send(c.program.owner(m.Name), messages.EnableModule{})
+		ctx.Send(c.program.owner(m.Name), messages.EnableModule{CRDsDue: slices.Contains(d.CRDsDue, m.Name)})
 		if !decide.SwitchedOn(m, c.dynamic, c.config).Enabled { // by a hook, since; its reload is on the way
 			ctx.Send(c.program.owner(m.Name), messages.SuspendModule{})
 		}

@@ -45,9 +45,11 @@ type module struct {
 	maintenance string   // the mode, empty for none
 	fights      []string // the field managers that heals of the release fight with
 	gone        []helm.Object
-	crdsDue     bool // CRDs were not looked at under maintenance
-	drift       driftState
-	health      *view.Health // of the objects of its release
+	// crdsWanted counts why the CRDs are to be looked at by the next run: under maintenance they were not, the discovery could
+	// not install them, their files may have changed. crdsSeen is that number when a run looked at them last.
+	crdsWanted, crdsSeen int
+	drift                driftState
+	health               *view.Health // of the objects of its release
 }
 
 // adoptModule gives a module actor the module's directory, which came back after it was
@@ -96,7 +98,10 @@ func (m *module) receive(ctx actor.Context) bool {
 	case work.StartedUp:
 		m.owner.startedUp(msg.Hooks)
 		m.startSchedules(ctx, msg.Task)
+	case work.CRDsInstalled:
+		m.crdsSeen = msg.Due
 	case messages.EnableModule:
+		m.wantCRDs(msg.CRDsDue)
 		m.enable(ctx)
 	case messages.SuspendModule:
 		m.suspend(ctx)
@@ -135,6 +140,12 @@ func (m *module) receive(ctx actor.Context) bool {
 	return true
 }
 
+func (m *module) wantCRDs(due bool) {
+	if due {
+		m.crdsWanted++
+	}
+}
+
 // startSchedules is called by the run of a task, which may have been cancelled meanwhile: then the schedules have
 // just been stopped.
 func (m *module) startSchedules(ctx actor.Context, task string) {
@@ -147,7 +158,10 @@ func (m *module) startSchedules(ctx actor.Context, task string) {
 func (m *module) known() work.Known {
 	k := m.owner.known()
 	k.Loaded, k.Started, k.Begun = m.loaded, m.life.started(), m.begun
-	k.Maintenance, k.CRDsDue = m.maintenance, m.crdsDue
+	k.Maintenance = m.maintenance
+	if m.crdsWanted != m.crdsSeen {
+		k.CRDsDue = m.crdsWanted
+	}
 	k.Gone = slices.Clone(m.gone)
 	if m.program.Drift == DriftCorrect {
 		k.Drifted = m.drift.correcting
@@ -261,7 +275,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	m.succeeded = time.Now()
 	m.program.ran.note(m.owner.section, m.program.global.Load())
 	if !outcome.Untouched {
-		m.last, m.crdsDue = outcome.Release, false
+		m.last = outcome.Release
 		m.tellUnstable(t, outcome.Release)
 		m.drift.correcting = nil
 		m.drift.lookLater(m.program, m.name, driftMoment)

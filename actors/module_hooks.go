@@ -3,11 +3,13 @@ package actors
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/work"
+	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -87,6 +89,7 @@ func (m *module) haveHooks(ctx actor.Context, found []hooks.Hook) {
 
 // update takes over what has changed on disk, in place: the release, and hooks that bind as before, stay (P8).
 func (m *module) update(ctx actor.Context, msg updateModule) {
+	m.wantCRDs(slices.Contains(msg.module.Differs(m.module), addons.ChartDiffers))
 	m.module = msg.module
 	if msg.section != nil {
 		next, err := m.owner.section.OnFiles(msg.section)

@@ -216,6 +216,9 @@ func (m Module) SameValues(n Module) bool {
 	return m.Dir == n.Dir && m.files.parts[configPart] == n.files.parts[configPart] && reflect.DeepEqual(m.Static, n.Static)
 }
 
+// ChartDiffers is the word of Differs for a chart with its CRDs.
+const ChartDiffers = "chart"
+
 // Differs says in words what is not the same.
 func (m Module) Differs(n Module) (parts []string) {
 	if !m.SameValues(n) {
@@ -225,7 +228,7 @@ func (m Module) Differs(n Module) (parts []string) {
 		parts = append(parts, "hooks")
 	}
 	if m.files.parts[chartPart] != n.files.parts[chartPart] {
-		parts = append(parts, "chart")
+		parts = append(parts, ChartDiffers)
 	}
 	return parts
 }
