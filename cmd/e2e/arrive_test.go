@@ -107,6 +107,23 @@ func TestValuesThatReachNothing(t *testing.T) {
 dropInEnabled: true
 ingressNginxEnabled: true
 podinfoEnabled: true
+hookedEnabled: true
+obscureEnabled: true
+-- modules/040-hooked/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: hooked}, data: {replicas: {{ .Values.hooked.replicas | quote }}}}
+-- modules/040-hooked/hooks/a.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
+jq -r '.hooked.url // ""' "$VALUES_PATH" > /dev/null
+-- modules/040-hooked/enabled --
+#!/bin/sh
+if jq -e '.global.enabledModules | index("podinfo")' "$VALUES_PATH" >/dev/null; then echo true; else echo false; fi >"$MODULE_ENABLED_RESULT"
+-- modules/050-obscure/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: obscure}, data: {replicas: {{ .Values.obscure.replicas | quote }}}}
+-- modules/050-obscure/hooks/a.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
+jq -c .obscure "$VALUES_PATH" > /dev/null
 -- modules/010-drop-in/Chart.yaml --
 {apiVersion: v2, name: drop-in, version: 0.1.0}
 -- modules/010-drop-in/values.yaml --
@@ -126,6 +143,8 @@ image: {tag: none}
 -- modules/030-podinfo/chart/templates/cm.yaml --
 {apiVersion: v1, kind: ConfigMap, metadata: {name: podinfo}, data: {replicas: {{ .Values.replicaCount | quote }}, tag: {{ .Values.image.tag | quote }}}}
 -- cm.yaml --
+hooked: '{url: a, replicsa: 1, replicas: 1}'
+obscure: '{url: a, replicas: 1}'
 dropIn: 'replicaCount: 3'
 ingressNginx: 'replicaCount: 3'
 podinfo: '{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}'
@@ -135,9 +154,10 @@ podinfo: '{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}'
 		"the value ingressNginx reaches nothing: the subchart ingress-nginx gets the section ingress-nginx, which only a values.yaml can have; put the chart as it is into the directory chart/",
 		"the value podinfo.replicaCuont reaches nothing: no template of the chart reads it; did you mean replicaCount?",
 		"the value podinfo.image.pullPolicy reaches nothing",
+		"the value hooked.replicsa reaches nothing: no template of the chart reads it; did you mean replicas?",
 	}
 	o := h.start().ready()
-	h.setConfig(map[string]string{"dropIn": "replicaCount: 3", "ingressNginx": "replicaCount: 3", "podinfo": "{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}"})
+	h.setConfig(map[string]string{"hooked": "{url: a, replicsa: 1, replicas: 1}", "obscure": "{url: a, replicas: 1}", "dropIn": "replicaCount: 3", "ingressNginx": "replicaCount: 3", "podinfo": "{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}"})
 	h.awaitConfigMap("podinfo", "tag", "a")
 	for _, text := range says {
 		h.eventually("a warning about "+text, func() error {
@@ -154,6 +174,11 @@ podinfo: '{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}'
 	}
 	if out := o.command("values", "check", "--config-map", h.path("cm.yaml")); !containsAll(out, append(says, "The values are valid")) {
 		t.Errorf("values check:\n%s", out)
+	}
+	for _, text := range []string{"hooked.url", "value obscure"} {
+		if o.count("WARN", text) > 0 {
+			t.Errorf("%s is called unread", text)
+		}
 	}
 	if n := o.count("WARN", says[2]); n != 1 {
 		t.Errorf("logged %d times", n)
