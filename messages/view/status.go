@@ -153,7 +153,9 @@ type HookWait struct {
 	Pod     string `json:"pod,omitempty"`
 	State   string `json:"state,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Since is when the Job or Pod was created; at Until this attempt ends, and the next one goes on waiting.
+	// Deleted: the object is that of an earlier run, and is being deleted before the hook is created again.
+	Deleted bool `json:"deleted,omitempty"`
+	// Since is when the Job or Pod was created, or its deletion began; at Until this attempt ends, and the next one goes on waiting.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until"`
 }
@@ -166,6 +168,9 @@ func (w HookWait) Times() string {
 // String implements fmt.Stringer.
 func (w HookWait) String() string {
 	text := fmt.Sprintf("Helm hook %s has not finished", w.Object)
+	if w.Deleted {
+		text = fmt.Sprintf("Helm hook %s of an earlier run is still being deleted", w.Object)
+	}
 	switch {
 	case w.Pod != "":
 		text += fmt.Sprintf(": Pod %s is %s", w.Pod, w.State)
