@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,6 +22,9 @@ const webhookTimeout = 5 * time.Second
 // brought the webhook. text is that of the error. It is empty for all other errors. Without the permission to list the
 // configurations only the webhook is named.
 func (c *Client) FailedWebhook(ctx context.Context, text string) string {
+	if found := regexp.MustCompile(`conversion webhook for ([^ ,]+), Kind=(\w+) failed: .{0,60}?https://` + serviceHost).FindStringSubmatch(text); found != nil {
+		return c.failedConversion(ctx, found[1], found[2], found[4]+"/"+found[3])
+	}
 	found := regexp.MustCompile(`failed calling webhook \\?"([^"\\]+)\\?"`).FindStringSubmatch(text)
 	if found == nil {
 		return ""
@@ -43,17 +47,51 @@ func (c *Client) FailedWebhook(ctx context.Context, text string) string {
 				continue
 			}
 			who := fmt.Sprintf("the webhook %s is in %sWebhookConfiguration %s", found[1], kind, configuration.GetName())
-			them := configuration.GetAnnotations()
-			if them[ownerName] == "" {
-				return who + ", which is not of a module; make its service answer, or delete it"
+			if configuration.GetAnnotations()[ownerName] == "" {
+				return who + ", which no module brought; make its service answer, or delete it"
 			}
-			if in := them[ownerNamespace]; cmp.Or(in, c.options.Namespace) != c.options.Namespace && configuration.GetLabels()[MarkLabel] == "" {
-				return fmt.Sprintf("%s of release %s in namespace %s; make its service answer, or uninstall that release", who, them[ownerName], in)
+			by := c.broughtBy(&configuration)
+			if strings.HasPrefix(by, "release ") {
+				return who + " of " + by + "; make its service answer, or uninstall that release"
 			}
-			return who + ", which module " + cmp.Or(configuration.GetLabels()[MarkLabel], them[ownerName]) + " brought" + way
+			return who + ", which " + by + " brought" + way
 		}
 	}
 	return "make the service of webhook " + found[1] + " answer, or delete its configuration"
+}
+
+// failedConversion is the advice for an object whose version the service of a conversion webhook must convert.
+func (c *Client) failedConversion(ctx context.Context, version, kind, service string) string {
+	const way = "; wait until its Pods run"
+	who := fmt.Sprintf("the service %s converts %s", service, kind)
+	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
+	defer cancel()
+	gv, _ := schema.ParseGroupVersion(version)
+	mapping, err := c.kinds.Mapper().RESTMapping(gv.WithKind(kind).GroupKind(), gv.Version)
+	if err != nil {
+		return who + way
+	}
+	name := mapping.Resource.Resource + "." + gv.Group
+	who += ", as CustomResourceDefinition " + name + " says"
+	definition, err := c.metadata.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return who + way
+	case definition.Annotations[ownerName] != "":
+		return who + ", which " + c.broughtBy(definition) + " brought" + way
+	case slices.ContainsFunc(definition.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == "addon-operator" }):
+		return who + ", which a module has in crds/" + way
+	}
+	return who + ", which no module brought" + way
+}
+
+// broughtBy names the module, or the release of somebody else, that has an object.
+func (c *Client) broughtBy(o metav1.Object) string {
+	them := o.GetAnnotations()
+	if in := them[ownerNamespace]; cmp.Or(in, c.options.Namespace) != c.options.Namespace && o.GetLabels()[MarkLabel] == "" {
+		return fmt.Sprintf("release %s in namespace %s", them[ownerName], in)
+	}
+	return "module " + cmp.Or(o.GetLabels()[MarkLabel], them[ownerName])
 }
 
 // hasWebhook looks for the webhook of an error: by its name, and by its service, because others may have the same name.
