@@ -218,6 +218,7 @@ func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 func (c *converge) restart(ctx actor.Context, cause messages.Cause) {
 	c.log.Info("reload of all modules starts again", "cause", cause)
 	ctx.Send(c.program.PID(queuePath+messages.MainQueue), messages.DropTasks{Reload: c.reload})
+	ctx.Send(c.program.PID(globalPath), messages.DropTasks{Reload: c.reload})
 	c.program.enqueue(ctx, true, c.program.task(messages.Converge, messages.ReloadModules{Cause: cause}, cause))
 	c.restarts.count++
 	c.program.Metrics.Converge.Restarted(cause)

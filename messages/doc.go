@@ -17,7 +17,7 @@
 //	ShutDown             cmd               operator
 //
 //	Enqueue              who makes tasks   queue; operator, which passes it on to queues but main
-//	DropTasks            converge          queue
+//	DropTasks            converge          queue, global-hooks
 //	ExecuteTask          queue             owner
 //	TaskDone             owner             queue
 //	SetAside             run               queue
