@@ -47,7 +47,7 @@ func NeedsOf(err error) (n Needs) {
 	for _, found := range regexp.MustCompile(`namespaces "([^"]+)" not found`).FindAllStringSubmatch(text, -1) {
 		n.Namespaces = append(n.Namespaces, found[1])
 	}
-	for _, found := range regexp.MustCompile(`(?:failed calling webhook "[^"]*"|conversion webhook for [^ ]+ Kind=\w+ failed):.{0,60}? "https://` + serviceHost).FindAllStringSubmatch(text, -1) {
+	for _, found := range regexp.MustCompile(`(?:failed calling webhook "[^"]*"|conversion webhook for [^ ]+ Kind=\w+ failed):.{0,60}? "https://`+serviceHost).FindAllStringSubmatch(text, -1) {
 		n.Services = append(n.Services, types.NamespacedName{Namespace: found[2], Name: found[1]})
 	}
 	return n

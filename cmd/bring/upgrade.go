@@ -169,14 +169,14 @@ func (u *upgrade) dir() string { return filepath.Join(u.stage.modules, u.module.
 func (u *upgrade) run(ctx context.Context) error {
 	fmt.Fprintf(u.out, "%s: %s -> %s\n", u.module.Name, u.old.Origin, u.fresh.Version)
 	u.fresh.Describe(u.out)
-	if u.configured.note != "" {
-		fmt.Fprintln(u.out, u.configured.note)
-	}
 	if err := u.prepare(); err != nil {
 		return fmt.Errorf("upgrade-chart: %w", err)
 	}
 	if err := u.show(ctx); err != nil {
 		return err
+	}
+	if u.configured.note != "" {
+		fmt.Fprintln(u.out, "\n"+u.configured.note)
 	}
 	if u.dryRun {
 		_, err := fmt.Fprintln(u.out, "\nNothing is written.")

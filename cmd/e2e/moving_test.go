@@ -3,10 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -14,21 +11,11 @@ import (
 )
 
 // move runs the bash blocks of a section of docs/charts.md whose numbers are given, word by word but for the names in capitals.
-func (h *house) move(section string, names *strings.Replacer, blocks ...int) {
+func (h *house) move(section string, names *strings.Replacer, numbers ...int) {
 	h.t.Helper()
-	text, err := os.ReadFile("../../docs/charts.md")
-	if err != nil {
-		h.t.Fatal(err)
-	}
-	_, text2, _ := strings.Cut(string(text), "\n## "+section+"\n")
-	text2, _, _ = strings.Cut(text2, "\n## ")
-	found := regexp.MustCompile("(?s)```bash\n(.*?)```").FindAllStringSubmatch(text2, -1)
-	for _, i := range blocks {
-		cmd := exec.Command("bash", "-euo", "pipefail", "-c", names.Replace(found[i][1]))
-		cmd.Env = append(os.Environ(), "PATH="+h.tools+string(os.PathListSeparator)+os.Getenv("PATH"), "KUBECONFIG="+h.kubeconfig)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			h.t.Fatalf("%s: %v\n%s", cmd, err, out)
-		}
+	found := blocks(page(h.t, "charts.md", section), "bash")
+	for _, i := range numbers {
+		typed(h.t, names.Replace(found[i]), "KUBECONFIG="+h.kubeconfig)
 	}
 }
 
