@@ -228,3 +228,44 @@ func TestWallsInRooms(t *testing.T) {
 		}
 	}
 }
+
+// A package that imports nearly everything, or lies at the end of a long chain, is one that every change reaches. The
+// limits are the figures of today; commands, at the very top, may lie deeper.
+func TestReachOfPackages(t *testing.T) {
+	const widest, deepest = 15, 9
+	direct := map[string]map[string]bool{}
+	err := imports(os.DirFS("."), func(file, imported string) {
+		ours, isOurs := strings.CutPrefix(imported, module)
+		if !isOurs || strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		dir := path.Dir(file)
+		if direct[dir] == nil {
+			direct[dir] = map[string]bool{}
+		}
+		direct[dir][ours] = true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	depths := map[string]int{}
+	var depth func(dir string) int
+	depth = func(dir string) int {
+		if depths[dir] == 0 {
+			below := 0
+			for other := range direct[dir] {
+				below = max(below, depth(other))
+			}
+			depths[dir] = below + 1
+		}
+		return depths[dir]
+	}
+	for dir, others := range direct {
+		if len(others) > widest {
+			t.Errorf("%s imports %d packages of ours, more than %d", dir, len(others), widest)
+		}
+		if d := depth(dir); d > deepest && !strings.HasPrefix(dir, "cmd/") {
+			t.Errorf("%s lies on top of a chain of %d imports, more than %d", dir, d, deepest)
+		}
+	}
+}

@@ -57,15 +57,15 @@ func (o *owner) applyHookResult(ctx actor.Context, a application) {
 		o.refuse(a, fmt.Errorf("hook %s: its result is refused: %w", a.msg.Hook, err))
 		return
 	}
-	configChanged := len(config) > 0 && a.next.StoredChecksum() != o.section.StoredChecksum()
+	configChanged := len(config) > 0 && a.next.Stored().Checksum() != o.section.Stored().Checksum()
 	if !configChanged && len(flags.config) == 0 {
 		o.commit(ctx, a, false)
 		return
 	}
 	save := messages.SaveConfig{Flags: flags.config, Hook: a.msg.Hook}
 	if configChanged {
-		save.Key, save.Base = o.section.Key(), o.section.StoredChecksum()
-		save.Section, save.Secret = a.next.ConfigPart(), a.next.SecretPart()
+		save.Key, save.Base = o.section.Key(), o.section.Stored().Checksum()
+		save.Section, save.Secret = a.next.Stored().InConfigMap(), a.next.Stored().Secret
 	}
 	o.applying = &a
 	ctx.Request(o.program.PID(configPath), save)
@@ -107,7 +107,7 @@ func (o *owner) configSaved(ctx actor.Context, msg messages.ConfigSaved) {
 	switch {
 	case a.discarded && !msg.Conflict && msg.Err == nil:
 		// Its run was cancelled, but the ConfigMap says so by now.
-		o.setConfig(messages.SetConfig{Section: a.next.ConfigPart(), Origin: a.msg.Origin, Secret: a.next.SecretPart(), SecretOrigin: a.msg.Origin})
+		o.setConfig(messages.SetConfig{Section: a.next.Stored().InConfigMap(), Origin: a.msg.Origin, Secret: a.next.Stored().Secret, SecretOrigin: a.msg.Origin})
 	case a.discarded:
 	case msg.Conflict: // the new section has arrived before this answer
 		o.applyHookResult(ctx, *a)

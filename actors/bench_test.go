@@ -133,7 +133,7 @@ func startOperator(b *testing.B, kubeconfig, dir string) {
 	watcher, memory := kube.NewWatcher(client, log), scenario.NewCluster(scenario.DefaultVersion, log)
 	operator := actors.New(actors.World{
 		Services: work.Services{
-			Log: log, Hooks: runner, Releases: testkit.NewReleases(testkit.NewTrace()), Objects: client, WriteContext: b.Context(),
+			Log: log, Hooks: runner, Releases: testkit.NewReleases(testkit.NewTrace()), Objects: kube.NewPatcher(client), WriteContext: b.Context(),
 			Dirs: addons.Dirs{Modules: []string{filepath.Join(dir, "modules")}, Global: filepath.Join(dir, "global-hooks"), UnnumberedOrder: 1},
 		},
 		ConfigMap: memory.ConfigMap,

@@ -322,7 +322,7 @@ func (b *boot) useConfigMap(w World, cm kube.ConfigMap) error {
 			w.Log.Error("config values of a disabled module are not valid and are left out until they are fixed", "key", key, "err", err)
 			continue
 		}
-		w.Secrets.Know(key, next.SecretTexts())
+		w.Secrets.Know(key, next.Secrets().Texts())
 		b.sections[key] = next
 	}
 	b.config = initialConfig{data: cm.Data, revision: cm.ResourceVersion, flags: doc.Flags, maintenance: doc.Maintenance, sections: templates, modules: b.tree.Modules, global: b.tree.Global, secret: b.secret}

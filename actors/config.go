@@ -163,7 +163,7 @@ func (c *config) checked(msg messages.CheckConfig) messages.ConfigChecked {
 	answer.Deleted, answer.LastValid = c.configMap.isDeleted(), maps.Clone(c.configMap.known)
 	if path, err := values.ParsePath(msg.Path); err == nil && len(path) > 0 {
 		if section := c.schemas.Section(path[0], c.doc); section != nil {
-			answer.Marked, answer.InSecret = section.Marked(path[1:]), section.InSecret(path[1:])
+			answer.Marked, answer.InSecret = section.Secrets().Marked(path[1:]), section.Secrets().Stored(path[1:])
 		}
 	}
 	return answer
@@ -236,7 +236,7 @@ func (c *config) sectionsKnown() {
 		c.misplaced.warn(c.schemas.Misplaced(c.doc))
 	}
 	for key := range c.schemas.Sections {
-		c.program.Secrets.Know("config/"+key, c.schemas.Section(key, c.doc).SecretTexts())
+		c.program.Secrets.Know("config/"+key, c.schemas.Section(key, c.doc).Secrets().Texts())
 	}
 }
 

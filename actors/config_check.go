@@ -81,7 +81,7 @@ func MarkedSecrets(tree *addons.Tree) (marked func(path []string) bool, err erro
 	}
 	return func(path []string) bool {
 		section := b.sections[path[0]]
-		return section != nil && section.Marked(path[1:])
+		return section != nil && section.Secrets().Marked(path[1:])
 	}, nil
 }
 

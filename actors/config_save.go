@@ -27,7 +27,7 @@ const writeTimeout = 30 * time.Second
 // no value is lost.
 func (c *config) save(ctx actor.Context, msg messages.SaveConfig) messages.ConfigSaved {
 	section := c.schemas.Section(msg.Key, c.doc)
-	if msg.Key != "" && (section == nil || section.StoredChecksum() != msg.Base) {
+	if msg.Key != "" && (section == nil || section.Stored().Checksum() != msg.Base) {
 		return messages.ConfigSaved{Conflict: true}
 	}
 	inConfig, inSecret, err := texts(section, msg)
@@ -99,7 +99,7 @@ func (c *config) write(ctx actor.Context, l *layer, msg messages.SaveConfig, set
 // texts are the keys of ConfigMap and Secret to write (D10, D41); nil removes a key.
 func texts(section *values.Section, msg messages.SaveConfig) (inConfig, inSecret map[string]*string, err error) {
 	inConfig, inSecret = map[string]*string{}, map[string]*string{}
-	if msg.Key != "" && values.Checksum(section.SecretPart()) != values.Checksum(msg.Secret) {
+	if msg.Key != "" && values.Checksum(section.Stored().Secret) != values.Checksum(msg.Secret) {
 		inSecret[msg.Key] = nil
 		if msg.Secret != nil {
 			if err := putYAML(inSecret, msg.Key, msg.Secret); err != nil {
@@ -107,7 +107,7 @@ func texts(section *values.Section, msg messages.SaveConfig) (inConfig, inSecret
 			}
 		}
 	}
-	if msg.Key != "" && values.Checksum(section.ConfigPart()) != values.Checksum(msg.Section) {
+	if msg.Key != "" && values.Checksum(section.Stored().InConfigMap()) != values.Checksum(msg.Section) {
 		if err := putYAML(inConfig, msg.Key, msg.Section); err != nil {
 			return nil, nil, fmt.Errorf("section %s: %w", msg.Key, err)
 		}

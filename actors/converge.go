@@ -28,9 +28,6 @@ type converge struct {
 	log     *slog.Logger
 	ctx     context.Context // ends with the program
 
-	ending   []string     // purges that are given up
-	awaiting []*actor.PID // discoveries that wait for their end
-
 	awaitAsks []*actor.PID // discoveries that wait until no other run asks an enabled script
 
 	tree        *addons.Tree
@@ -51,11 +48,9 @@ type converge struct {
 	unused, problems map[string][]string
 	// deployed are modules and releases that have something in the cluster (E9).
 	deployed map[string]bool
-	removed  map[string]bool   // modules whose directories are gone; their actors live on
-	purging  map[string]string // releases whose purge has failed, and the task in its own queue that tries again
-	others   []string          // releases that are left alone, as the log has them
-	purges   decide.Purges
-	reminded int // how often a purge that is held back was reported
+	removed  map[string]bool // modules whose directories are gone; their actors live on
+	others   []string        // releases that are left alone, as the log has them
+	purges   purger
 	listed   bool
 	phase    convergePhase
 	reload   int // number of the last reload that has begun
@@ -71,9 +66,10 @@ type converge struct {
 }
 
 func newConverge(ctx context.Context, p *program, b *boot) *converge {
+	runs := supervisor.NewRuns(p.System, p.Log)
 	return &converge{
-		runs: supervisor.NewRuns(p.System, p.Log), program: p, log: p.Log, ctx: ctx, phase: created,
-		tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, purging: map[string]string{}, globalProblems: b.problems, unused: map[string][]string{},
+		runs: runs, purges: purger{program: p, runs: runs, log: p.Log, tried: map[string]string{}}, program: p, log: p.Log, ctx: ctx, phase: created,
+		tree: b.tree, globalHooks: b.globalHooks, config: b.config.flags, maintenance: b.config.maintenance, deployed: map[string]bool{}, removed: map[string]bool{}, globalProblems: b.problems, unused: map[string][]string{},
 	}
 }
 
@@ -102,8 +98,8 @@ func (c *converge) Receive(ctx actor.Context) {
 	case confirmPurge:
 		c.confirmPurge(ctx, msg.value)
 	case remindHeld:
-		if msg.told == c.reminded {
-			c.noticeHeld(ctx)
+		if msg.told == c.purges.reminded {
+			c.purges.notice(ctx)
 		}
 	case delayedReload:
 		c.requestReload(ctx, msg.cause)
@@ -153,7 +149,7 @@ func (c *converge) answer(ctx actor.Context) bool {
 		}
 		ctx.Respond(c.discovery())
 	case work.EndPurges:
-		c.endPurges(ctx, msg.Modules)
+		c.purges.giveUp(ctx, msg.Modules)
 	case work.EndAsks:
 		c.endAsks(ctx)
 	case work.MayPurge:
@@ -241,20 +237,15 @@ func (c *converge) execute(ctx actor.Context, t messages.Task) {
 	case messages.RunModules:
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return nil, j.RunModules(run, work.Names) }, nil)
 	case messages.PurgeRelease:
-		again := t.Queue == purgeQueue
-		if tried := c.purging[work.Release] != ""; tried != again {
-			refuse(ctx, t) // two uninstalls of one release would meet, or it was given up
+		if !c.purges.begins(t, work.Release) {
+			refuse(ctx, t)
 			return
-		}
-		if again {
-			c.purging[work.Release] = t.ID
 		}
 		c.start(ctx, t, func(run *supervisor.Run) (any, error) { return j.Purge(run, work.Release) },
 			func(_ actor.Context, purged any) {
-				delete(c.purging, work.Release)
+				c.purges.ended(work.Release, purged == true)
 				if purged == true {
 					delete(c.deployed, work.Release)
-					delete(c.purges.Allowed, work.Release)
 				}
 			})
 	default:
@@ -286,10 +277,10 @@ func (c *converge) start(ctx actor.Context, t messages.Task, work func(*supervis
 		},
 		Ended: func(ctx actor.Context, outcome supervisor.Outcome) {
 			if outcome == supervisor.Allowed {
-				c.purgeLater(ctx, t)
+				c.purges.later(ctx, t)
 			}
 			ended(ctx, t, queue)
-			c.answerPurgesEnded(ctx)
+			c.purges.answer(ctx)
 		},
 	})
 }
@@ -523,7 +514,7 @@ func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor
 }
 
 func (c *converge) publish() {
-	s := view.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.reload, Enabled: c.enabled, HeldPurge: c.heldPurge(), Off: c.off, Problems: c.problems}
+	s := view.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.reload, Enabled: c.enabled, HeldPurge: c.purges.held(), Off: c.off, Problems: c.problems}
 	if next := c.restarts.postponed; next != nil {
 		s.Postponed = next.String()
 	}

@@ -31,13 +31,6 @@ import (
 // Whoever writes the same fields again after each correction is no accident but a fight:
 // corrections are slowed down, up to the period.
 
-// The modes of drift.
-const (
-	DriftOff     = "off"
-	DriftReport  = "report"
-	DriftCorrect = "correct"
-)
-
 const (
 	// driftQueue holds the looks for drift of all modules.
 	driftQueue = hooks.ReservedQueues + "drift"
@@ -67,7 +60,7 @@ type driftState struct {
 type driftDue struct{ number int }
 
 func (p *program) seeksDrift() bool {
-	return p.Plans != nil && (p.Drift == DriftReport || p.Drift == DriftCorrect)
+	return p.Plans != nil && (p.Drift == messages.DriftReport || p.Drift == messages.DriftCorrect)
 }
 
 // driftDelay spreads the looks of modules over a tenth of the time, for each module always
@@ -150,7 +143,7 @@ func (m *module) driftLooked(ctx actor.Context, result any) {
 		if time.Since(d.corrected) >= m.program.DriftPeriod { // a look right after it proves nothing
 			d.cause = nil
 		}
-	case m.program.Drift == DriftCorrect:
+	case m.program.Drift == messages.DriftCorrect:
 		m.correctDrift(ctx)
 		return
 	}
@@ -163,7 +156,7 @@ func (d *driftState) report(log *slog.Logger, mode string, told []view.DriftedOb
 		return a.Object == b.Object && slices.Equal(a.Fields, b.Fields)
 	}
 	for _, object := range told {
-		if mode == DriftCorrect || !slices.ContainsFunc(d.told, func(old view.DriftedObject) bool { return same(old, object) }) {
+		if mode == messages.DriftCorrect || !slices.ContainsFunc(d.told, func(old view.DriftedObject) bool { return same(old, object) }) {
 			log.Warn("an object of the module was changed by others", "object", object.Object, "fields", object.Fields, "drift", mode)
 		}
 	}
@@ -224,7 +217,7 @@ func describeDrift(told []view.DriftedObject) string {
 func (d *driftState) answer(p *program, secrets bool) messages.Drift {
 	answer := messages.Drift{Mode: p.Drift, Checked: d.checked, Error: d.failed, Objects: plan.Drift(d.found, p.Secrets.Hider(), secrets)}
 	if answer.Mode == "" {
-		answer.Mode = DriftOff
+		answer.Mode = messages.DriftOff
 	}
 	return answer
 }

@@ -33,7 +33,7 @@ type turn struct {
 // begun are the tasks that are not done: those that wait for Helm hooks, the one in progress, and those that are held.
 func (q *queue) begun() []messages.Task {
 	var all []messages.Task
-	for _, b := range q.beside {
+	for _, b := range q.passed {
 		all = append(all, b.Task)
 	}
 	if q.current != nil {
@@ -48,14 +48,14 @@ func (q *queue) begun() []messages.Task {
 // taskWaits lets others go past the task in progress.
 func (q *queue) taskWaits(ctx actor.Context, msg messages.TaskWaits) {
 	var waits held
-	i := slices.IndexFunc(q.beside, func(b besideTask) bool { return b.ID == msg.ID && len(b.waiting) == 0 })
+	i := slices.IndexFunc(q.passed, func(b passedTask) bool { return b.ID == msg.ID && len(b.waiting) == 0 })
 	switch {
 	case q.current != nil && q.current.ID == msg.ID:
 		waits = held{*q.current, q.since}
 		q.current, q.left = nil, nil
 	case i >= 0: // it had waited for a Helm hook, and then failed
-		waits = held{q.beside[i].Task, q.beside[i].since}
-		q.beside = slices.Delete(q.beside, i, i+1)
+		waits = held{q.passed[i].Task, q.passed[i].since}
+		q.passed = slices.Delete(q.passed, i, i+1)
 	default:
 		return
 	}
@@ -67,7 +67,7 @@ func (q *queue) taskWaits(ctx actor.Context, msg messages.TaskWaits) {
 
 // busy reports whether no other task may begin.
 func (q *queue) busy() bool {
-	return q.current != nil || slices.ContainsFunc(q.beside, func(b besideTask) bool { return len(b.waiting) == 0 })
+	return q.current != nil || slices.ContainsFunc(q.passed, func(b passedTask) bool { return len(b.waiting) == 0 })
 }
 
 // getTurn begins the next attempt at a task, or makes it wait. An attempt at what the queue does not hold,

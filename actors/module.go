@@ -163,7 +163,7 @@ func (m *module) known() work.Known {
 		k.CRDsDue = m.crdsWanted
 	}
 	k.Gone = slices.Clone(m.gone)
-	if m.program.Drift == DriftCorrect {
+	if m.program.Drift == messages.DriftCorrect {
 		k.Drifted = m.drift.correcting
 	}
 	return k

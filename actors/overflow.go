@@ -12,11 +12,6 @@ import (
 	"addon-operator/messages"
 )
 
-// DefaultSnapshotLimit is how many bytes the snapshot of one binding may take. It is a quarter of what a container of usual
-// size has: whoever may create objects of a watched kind could make the snapshot as large as he likes. All snapshots together
-// may take one and a half of it.
-const DefaultSnapshotLimit = 128 << 20
-
 // watchOverflowed says that a watch is too large and keeps nothing any more.
 type watchOverflowed struct {
 	watch    messages.WatchKey

@@ -135,7 +135,7 @@ func (o *owner) setConfig(msg messages.SetConfig) {
 
 // setSection replaces the section. What must not be shown of it is known before anybody can see it.
 func (o *owner) setSection(section *values.Section) {
-	o.program.Secrets.Know(section.Key(), section.SecretTexts())
+	o.program.Secrets.Know(section.Key(), section.Secrets().Texts())
 	o.section = section
 	if o.name == messages.GlobalHooks {
 		o.program.global.Store(section)

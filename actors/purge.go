@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"log/slog"
 	"slices"
 
 	"github.com/asynkron/protoactor-go/actor"
@@ -10,6 +11,7 @@ import (
 	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages"
+	"addon-operator/supervisor"
 )
 
 // A purge uninstalls the release of a module that has no directory (G7), if an operator has
@@ -21,38 +23,74 @@ import (
 // cannot be removed blocks nothing else (E10).
 const purgeQueue = hooks.ReservedQueues + "purge"
 
-func (c *converge) purgeLater(ctx actor.Context, t messages.Task) {
-	again := c.program.task(messages.Converge, t.Work, messages.Cause{Activation: messages.ByPurgeFailed})
+// purger carries out purges, and holds them back (purge_hold.go).
+type purger struct {
+	program *program
+	runs    *supervisor.Runs // of converge
+	log     *slog.Logger
+
+	decide.Purges
+	tried    map[string]string // releases whose purge has failed, and the task in its own queue that tries again
+	ending   []string          // purges that are given up
+	awaiting []*actor.PID      // discoveries that wait for their end
+	reminded int               // how often a purge that is held back was reported
+}
+
+// begins reports whether a task is to purge its release: two uninstalls of one release would meet, and one that was
+// given up is over.
+func (p *purger) begins(t messages.Task, release string) bool {
+	again := t.Queue == purgeQueue
+	if tried := p.tried[release] != ""; tried != again {
+		return false
+	}
+	if again {
+		p.tried[release] = t.ID
+	}
+	return true
+}
+
+// ended forgets a purge; done: the release is gone.
+func (p *purger) ended(release string, done bool) {
+	delete(p.tried, release)
+	if done {
+		delete(p.Allowed, release)
+	}
+}
+
+// later tries a purge again that has failed.
+func (p *purger) later(ctx actor.Context, t messages.Task) {
+	again := p.program.task(messages.Converge, t.Work, messages.Cause{Activation: messages.ByPurgeFailed})
 	again.Queue = purgeQueue
 	if work, ok := t.Work.(messages.PurgeRelease); ok {
-		c.purging[work.Release] = again.ID
+		p.tried[work.Release] = again.ID
 	}
-	c.program.enqueue(ctx, false, again)
+	p.program.enqueue(ctx, false, again)
 }
 
-// endPurges cancels what waits for another attempt, too: it might begin in parallel with a run of
+// giveUp cancels what waits for another attempt, too: it might begin in parallel with a run of
 // the module, and what it has removed would be taken for what the run has installed.
-func (c *converge) endPurges(ctx actor.Context, modules []addons.Module) {
+func (p *purger) giveUp(ctx actor.Context, modules []addons.Module) {
 	for _, m := range modules {
-		if id := c.purging[m.Name]; c.runs.Has(id) {
-			c.runs.Cancel(ctx, id)
-			c.ending = append(c.ending, id)
+		if id := p.tried[m.Name]; p.runs.Has(id) {
+			p.runs.Cancel(ctx, id)
+			p.ending = append(p.ending, id)
 		}
-		delete(c.purging, m.Name) // one that has not begun is refused
+		delete(p.tried, m.Name) // one that has not begun is refused
 	}
-	c.awaiting = append(c.awaiting, ctx.Sender())
-	c.answerPurgesEnded(ctx)
+	p.awaiting = append(p.awaiting, ctx.Sender())
+	p.answer(ctx)
 }
 
-func (c *converge) answerPurgesEnded(ctx actor.Context) {
-	c.ending = slices.DeleteFunc(c.ending, func(id string) bool { return !c.runs.Has(id) })
-	if len(c.ending) > 0 {
+// answer answers those who wait for the end of purges.
+func (p *purger) answer(ctx actor.Context) {
+	p.ending = slices.DeleteFunc(p.ending, func(id string) bool { return !p.runs.Has(id) })
+	if len(p.ending) > 0 {
 		return
 	}
-	for _, pid := range c.awaiting {
+	for _, pid := range p.awaiting {
 		ctx.Send(pid, work.PurgesEnded{})
 	}
-	c.awaiting = nil
+	p.awaiting = nil
 }
 
 // mayPurge is false when the directory is back, when maintenance has begun since the

@@ -20,71 +20,71 @@ import (
 // that were removed. A reload holds its purges back when they look like that, and people are
 // shown which releases would go and how to allow it. Everything else of the reload goes on.
 
-// DefaultPurgeShare is the share of the releases, in percent, that one reload may purge.
-const DefaultPurgeShare = 25
-
 // purgeReminder is the time until a purge that is still held back is reported again.
 const purgeReminder = 10 * time.Minute
 
 // steps decides what a reload does, and reports the purges that no person has allowed.
 func (c *converge) steps(ctx actor.Context, enabled []string) decide.Steps {
-	g := &c.purges
 	s, confirmed := decide.Reload{
 		Tree: c.tree, Enabled: enabled, Deployed: c.deployed, Ignored: c.program.IgnoredRelease,
-		Maintenance: c.maintenance, Purges: *g, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
+		Maintenance: c.maintenance, Purges: c.purges.Purges, AllowPurge: c.program.AllowPurge, PurgeShare: c.program.PurgeShare,
 	}.Steps()
+	c.purges.decided(ctx, s, confirmed)
+	return s
+}
+
+// decided notes which purges a reload does and which it holds back; confirmed: a person has allowed the former.
+func (p *purger) decided(ctx actor.Context, s decide.Steps, confirmed bool) {
 	if confirmed {
 		allowed := setOf(s.Purge)
-		maps.Copy(allowed, g.Allowed)
-		g.Allowed = allowed
-		c.log.Info("a purge is confirmed", "releases", s.Purge)
-		c.program.notify(kube.Notice{OnConfigMap: true, Reason: "PurgeConfirmed", Message: "The purge of releases is confirmed: " + strings.Join(s.Purge, ", ")})
+		maps.Copy(allowed, p.Allowed)
+		p.Allowed = allowed
+		p.log.Info("a purge is confirmed", "releases", s.Purge)
+		p.program.notify(kube.Notice{OnConfigMap: true, Reason: "PurgeConfirmed", Message: "The purge of releases is confirmed: " + strings.Join(s.Purge, ", ")})
 	}
-	maps.DeleteFunc(g.Allowed, func(name string, _ bool) bool { return !slices.Contains(s.Purge, name) }) // its directory is back
-	if g.Confirmed != "" {
+	maps.DeleteFunc(p.Allowed, func(name string, _ bool) bool { return !slices.Contains(s.Purge, name) }) // its directory is back
+	if p.Confirmed != "" {
 		if !confirmed {
-			c.log.Warn("a confirmation is for another purge than the one that is held back now, if any; it is removed", "annotation", kube.ConfirmPurgeAnnotation, "value", g.Confirmed, "held", s.Held)
+			p.log.Warn("a confirmation is for another purge than the one that is held back now, if any; it is removed", "annotation", kube.ConfirmPurgeAnnotation, "value", p.Confirmed, "held", s.Held)
 		}
-		ctx.Send(c.program.PID(configPath), removeConfirmation{g.Confirmed})
+		ctx.Send(p.program.PID(configPath), removeConfirmation{p.Confirmed})
 	}
-	before := g.Held
-	g.Held, g.Why, g.Confirmed = s.Held, s.HeldWhy, ""
-	switch held := c.heldPurge(); {
-	case slices.Equal(before, g.Held):
+	before := p.Held
+	p.Held, p.Why, p.Confirmed = s.Held, s.HeldWhy, ""
+	switch held := p.held(); {
+	case slices.Equal(before, p.Held):
 	case held == nil:
-		c.log.Info("no purge is held back any more")
+		p.log.Info("no purge is held back any more")
 	default:
-		c.log.Warn("a purge is held back: releases without a module directory stay until a person allows it, or the directories are back", "releases", held.Releases, "why", held.Why, "confirm", held.Confirm)
-		c.noticeHeld(ctx)
+		p.log.Warn("a purge is held back: releases without a module directory stay until a person allows it, or the directories are back", "releases", held.Releases, "why", held.Why, "confirm", held.Confirm)
+		p.notice(ctx)
 	}
-	return s
 }
 
 // remindHeld asks converge to report a purge that is held back once more.
 type remindHeld struct{ told int }
 
-// noticeHeld reports a purge that is held back, and again after a while: Events do
+// notice reports a purge that is held back, and again after a while: Events do
 // not last.
-func (c *converge) noticeHeld(ctx actor.Context) {
-	held := c.heldPurge()
+func (p *purger) notice(ctx actor.Context) {
+	held := p.held()
 	if held == nil {
 		return
 	}
-	c.program.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "PurgeHeld", Message: held.String()})
-	c.reminded++
-	self, again := ctx.Self(), remindHeld{c.reminded}
-	time.AfterFunc(purgeReminder, func() { c.program.Send(self, again) })
+	p.program.notify(kube.Notice{OnConfigMap: true, Warning: true, Reason: "PurgeHeld", Message: held.String()})
+	p.reminded++
+	self, again := ctx.Self(), remindHeld{p.reminded}
+	time.AfterFunc(purgeReminder, func() { p.program.Send(self, again) })
 }
 
-// heldPurge is the report about the purges that are held back; nil for none.
-func (c *converge) heldPurge() *view.HeldPurge {
-	g := c.purges
-	if len(g.Held) == 0 {
+// held is the report about the purges that are held back; nil for none.
+func (p *purger) held() *view.HeldPurge {
+	if len(p.Held) == 0 {
 		return nil
 	}
 	return &view.HeldPurge{
-		Releases: g.Held, Why: g.Why,
-		Confirm: fmt.Sprintf("kubectl annotate --overwrite configmap -n %s %s %s=%s", c.program.Namespace, c.program.ConfigMapName, kube.ConfirmPurgeAnnotation, decide.Confirmation(g.Held)),
+		Releases: p.Held, Why: p.Why,
+		Confirm: fmt.Sprintf("kubectl annotate --overwrite configmap -n %s %s %s=%s", p.program.Namespace, p.program.ConfigMapName, kube.ConfirmPurgeAnnotation, decide.Confirmation(p.Held)),
 	}
 }
 

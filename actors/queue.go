@@ -27,7 +27,7 @@ type queue struct {
 	ending  int       // the number of an endQueue that is not answered yet; 0 for none
 	aside   []messages.Task
 	left    *messages.RunHook // of the current task, to be set aside
-	beside  []besideTask      // tasks that wait for Helm hooks (waiting.go)
+	passed  []passedTask      // tasks that wait for Helm hooks (waiting.go)
 }
 
 func newQueue(p *program, name string) *queue { return &queue{program: p, name: name} }
@@ -185,7 +185,7 @@ func (q *queue) count() (triggers int, many map[string]int) {
 
 func (q *queue) taskDone(ctx actor.Context, msg messages.TaskDone) {
 	q.held = slices.DeleteFunc(q.held, func(h held) bool { return h.ID == msg.ID })
-	q.besideDone(msg.ID)
+	q.passedDone(msg.ID)
 	if q.current == nil || q.current.ID != msg.ID {
 		return
 	}
@@ -227,11 +227,11 @@ func (q *queue) publish(ctx actor.Context) {
 	s.Triggers, s.Crowded = q.count()
 	s.Aside = len(q.aside)
 	if q.name == messages.MainQueue {
-		q.program.mainWaits.Store(len(q.beside) > 0)
+		q.program.mainWaits.Store(len(q.passed) > 0)
 	}
 	switch {
-	case len(q.beside) > 0:
-		s.Since = q.beside[0].since
+	case len(q.passed) > 0:
+		s.Since = q.passed[0].since
 	case q.current == nil && len(q.held) > 0:
 		s.Since = q.held[0].since
 	}

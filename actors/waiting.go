@@ -35,7 +35,7 @@ func (o *owner) hookWaits(msg work.HookWaits) {
 	}
 	o.hookWait = msg.Wait
 	if msg.Wait == nil {
-		o.setBeside(a, false)
+		o.setPassed(a, false)
 		return
 	}
 	w := *msg.Wait
@@ -55,7 +55,7 @@ func (o *owner) hookWaits(msg work.HookWaits) {
 		o.park(a)
 		return
 	}
-	o.setBeside(a, true)
+	o.setPassed(a, true)
 }
 
 // park lets the queue go on without a task that has not ended.
@@ -66,8 +66,8 @@ func (o *owner) park(a assignment) {
 	}
 }
 
-// setBeside says to main that a task waits, or does not any more. Its queue may be a run that runs several modules.
-func (o *owner) setBeside(a assignment, waits bool) {
+// setPassed says to main that a task waits, or does not any more. Its queue may be a run that runs several modules.
+func (o *owner) setPassed(a assignment, waits bool) {
 	if !o.parked[a.Task.ID] {
 		o.program.Send(o.program.PID(queuePath+messages.MainQueue), messages.LetPass{ID: a.Task.ID, Owner: o.name, Waits: waits})
 	}
@@ -79,28 +79,28 @@ func (o *owner) failedWaiting(a assignment, at supervisor.Attempt) {
 		return
 	}
 	o.hookWait = nil
-	o.setBeside(a, helm.IsWaiting(at.Err))
+	o.setPassed(a, helm.IsWaiting(at.Err))
 }
 
-// besideTask is a task of a queue whose module waits for a Helm hook.
-type besideTask struct {
+// passedTask is a task that its queue has gone past, because its module waits for a Helm hook.
+type passedTask struct {
 	messages.Task
 	since   time.Time
 	waiting []string // the modules of it that do; none: the queue waits for the task again
 }
 
-// letPass notes that the task in progress, or one that is beside it, waits or does not any more.
+// letPass notes that the task in progress, or one that the queue has gone past, waits or does not any more.
 func (q *queue) letPass(msg messages.LetPass) {
 	concerns := func(t messages.Task) bool {
 		group, _ := t.Work.(messages.RunModules)
 		return t.ID == msg.ID || slices.Contains(group.Names, msg.Owner)
 	}
 	if q.current != nil && msg.Waits && concerns(*q.current) {
-		q.beside = append(q.beside, besideTask{Task: *q.current, since: q.since})
+		q.passed = append(q.passed, passedTask{Task: *q.current, since: q.since})
 		q.current = nil
 	}
-	for i := range q.beside {
-		b := &q.beside[i]
+	for i := range q.passed {
+		b := &q.passed[i]
 		if !concerns(b.Task) {
 			continue
 		}
@@ -111,9 +111,9 @@ func (q *queue) letPass(msg messages.LetPass) {
 	}
 }
 
-// besideDone forgets a task that has ended.
-func (q *queue) besideDone(id string) {
-	q.beside = slices.DeleteFunc(q.beside, func(b besideTask) bool { return b.ID == id })
+// passedDone forgets a task that has ended.
+func (q *queue) passedDone(id string) {
+	q.passed = slices.DeleteFunc(q.passed, func(b passedTask) bool { return b.ID == id })
 }
 
 // nextPending is the place of the task to begin; negative when none may: the first that may go past all that wait for
@@ -124,13 +124,13 @@ func (q *queue) nextPending() int {
 	}
 	order := q.program.enabledModules()
 	return slices.IndexFunc(q.pending, func(t messages.Task) bool {
-		return !slices.ContainsFunc(q.beside, func(b besideTask) bool { return !b.letsPass(t, order) }) &&
+		return !slices.ContainsFunc(q.passed, func(b passedTask) bool { return !b.letsPass(t, order) }) &&
 			!slices.ContainsFunc(q.held, func(h held) bool { return !passes(t, h.Task) })
 	})
 }
 
 // letsPass reports whether a task may begin while this one waits. order are the enabled modules.
-func (b besideTask) letsPass(t messages.Task, order []string) bool {
+func (b passedTask) letsPass(t messages.Task, order []string) bool {
 	if t.Urgent {
 		return true
 	}
@@ -153,7 +153,7 @@ func (b besideTask) letsPass(t messages.Task, order []string) bool {
 
 // letsRun reports whether a module may run: it is this one, whose run takes the place of the one that waits, or it is
 // before this one. A delete is after all of them.
-func (b besideTask) letsRun(name string, order []string) bool {
+func (b passedTask) letsRun(name string, order []string) bool {
 	of := runs(b.Task)
 	if len(of) == 0 || slices.Contains(of, name) {
 		return true

@@ -84,7 +84,7 @@ func (a *apply) recognise() error {
 // module had made it. It is empty when there is none. In a release that never was ours, what the chart
 // renders differently each time may differ: the next render gives another value anyway.
 func (a *apply) differsFrom(rel *release.Release) (string, error) {
-	if a.client.recorded(rel) == a.manifest.checksum {
+	if a.home.renderer.recorded(rel) == a.manifest.checksum {
 		return "", nil
 	}
 	recorded, err := objectsIn(append(textsOf(rel.Hooks), rel.Manifest)...)
@@ -112,7 +112,7 @@ func (a *apply) objectsAs(rel *release.Release) (objectSet, error) {
 	const installed = "Install complete" // as Helm describes it, also after an uninstall that kept the history
 	install := rel.Version == 1 || rel.Info.Description == installed
 	options := chartutil.ReleaseOptions{Revision: rel.Version, IsInstall: install, IsUpgrade: !install}
-	files, err := a.client.renderAs(a.operation, a.module, a.chart, &lookupClients{op: a.operation}, options)
+	files, err := a.home.renderer.renderAs(a.operation, a.module, a.chart, &lookupClients{op: a.operation}, options)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +254,7 @@ func (a *apply) adopt() (outcome Outcome, err error) {
 		record.Labels[revisionLabel], record.Labels[adoptedLabel] = record.Labels["version"], record.Labels["version"]
 	})
 	if err != nil {
-		a.client.records.doubt(a.release)
+		a.home.records.doubt(a.release)
 		return Outcome{}, err
 	}
 	return Outcome{

@@ -89,7 +89,7 @@ const maxSteps = 100
 // run again and no stuck release is left, but nothing that may already serve or
 // store data is deleted, only what the chart no longer contains.
 func (c *Client) Apply(ctx context.Context, m Module) (Outcome, error) {
-	home, err := c.clientFor(ctx, m)
+	home, err := c.homes.wantedBy(ctx, m)
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -97,31 +97,31 @@ func (c *Client) Apply(ctx context.Context, m Module) (Outcome, error) {
 	return outcome, err
 }
 
-func (c *Client) applyModule(ctx context.Context, m Module) (*apply, Outcome, error) {
-	defer c.locks.lock(m.Name)()
-	a, err := c.prepare(ctx, m)
+func (h *home) applyModule(ctx context.Context, m Module) (*apply, Outcome, error) {
+	defer h.locks.lock(m.Name)()
+	a, err := h.prepare(ctx, m)
 	if err != nil {
 		return nil, Outcome{}, err
 	}
-	c.follow(a.manifest.objects)
+	h.live.follow(a.manifest.objects)
 	outcome, err := a.run()
 	if err == nil {
-		outcome.Objects = c.want(m.Name, a.manifest.objects)
+		outcome.Objects = h.live.want(m.Name, a.manifest.objects)
 		outcome.ChartVersion = a.chart.Metadata().Version
 	}
 	return a, outcome, classify(ctx, m.Name, a.operation, err)
 }
 
 // prepare loads, renders and checks.
-func (c *Client) prepare(ctx context.Context, m Module) (*apply, error) {
+func (h *home) prepare(ctx context.Context, m Module) (*apply, error) {
 	if m.Values == nil {
 		m.Values = map[string]any{}
 	}
-	op, err := c.begin(ctx, m.Name)
+	op, err := h.begin(ctx, m.Name)
 	if err != nil {
 		return nil, err
 	}
-	loaded, manifest, err := c.template(ctx, op, &m)
+	loaded, manifest, err := h.template(ctx, op, &m)
 	if err != nil {
 		return nil, err
 	}
@@ -130,14 +130,14 @@ func (c *Client) prepare(ctx context.Context, m Module) (*apply, error) {
 }
 
 // template loads the chart of a module and renders it.
-func (c *Client) template(ctx context.Context, op *operation, m *Module) (chart *charts.Chart, manifest *rendered, err error) {
+func (h *home) template(ctx context.Context, op *operation, m *Module) (chart *charts.Chart, manifest *rendered, err error) {
 	ended := m.observed(Template)
 	defer func() { ended(err) }()
-	if chart, err = c.load(m); err != nil {
-		return nil, nil, c.renderProblem(ctx, nil, *m, err)
+	if chart, err = h.renderer.load(m); err != nil {
+		return nil, nil, renderProblem(ctx, nil, *m, err)
 	}
-	if manifest, err = c.render(op, *m, chart); err != nil {
-		return nil, nil, c.renderProblem(ctx, op, *m, err)
+	if manifest, err = h.renderer.render(op, *m, chart, h.recall); err != nil {
+		return nil, nil, renderProblem(ctx, op, *m, err)
 	}
 	return chart, manifest, nil
 }
@@ -195,12 +195,12 @@ func (a *apply) run() (Outcome, error) {
 			return outcome, nil
 		}
 		if err != nil {
-			a.client.records.doubt(a.release)
-			a.client.renders.forget(a.release)
+			a.home.records.doubt(a.release)
+			a.home.renderer.renders.forget(a.release)
 			return Outcome{}, err
 		}
 	}
-	return Outcome{}, fmt.Errorf("the release does not settle after %d steps; remove its %s with the labels owner=helm,name=%s and try again", maxSteps, a.client.options.Driver.Resource().Resource, a.release)
+	return Outcome{}, fmt.Errorf("the release does not settle after %d steps; remove its %s with the labels owner=helm,name=%s and try again", maxSteps, a.home.options.Driver.Resource().Resource, a.release)
 }
 
 // next decides what to do. Only what is rendered can be applied.
@@ -223,7 +223,7 @@ func (a *apply) next() (Step, string, error) {
 func (a *apply) check() (err error) {
 	ended := a.module.observed(CheckUpgrade)
 	defer func() { ended(err) }()
-	state, err := a.client.records.read(a.ctx, a.release)
+	state, err := a.home.records.read(a.ctx, a.release)
 	if err != nil {
 		return a.namespaceFirst(err)
 	}
@@ -243,7 +243,7 @@ func (a *apply) findAbsent() error {
 	if last, ok := a.store.state.Last(); !ok || last.Status != release.StatusDeployed {
 		return nil
 	}
-	absent, err := a.client.absent(a.ctx, a.manifest.objects)
+	absent, err := a.home.live.absent(a.ctx, a.manifest.objects)
 	if err != nil {
 		return err
 	}
@@ -252,7 +252,7 @@ func (a *apply) findAbsent() error {
 		gone[o] = true
 	}
 	for _, o := range a.manifest.objects {
-		if r, _, err := a.client.resolve(o); err == nil && gone[r] && !slices.Contains(absent, o) {
+		if r, _, err := a.home.live.resolve(o); err == nil && gone[r] && !slices.Contains(absent, o) {
 			absent = append(absent, o)
 		}
 	}
@@ -281,10 +281,10 @@ func (a *apply) prepare(step Step) error {
 // reachAll refuses to begin a step when the API of an object is away, of the
 // chart, or of one that has left it: the new record would not list that one any more.
 func (a *apply) reachAll() error {
-	if len(a.client.kinds.Away()) == 0 {
+	if len(a.home.kinds.Away()) == 0 {
 		return nil
 	}
-	if err := a.client.reach(a.manifest.objects); err != nil {
+	if err := a.home.live.reach(a.manifest.objects); err != nil {
 		return err
 	}
 	earlier := a.store.state.sinceDeployed()
@@ -296,7 +296,7 @@ func (a *apply) reachAll() error {
 		if err != nil {
 			return err
 		}
-		if err := a.client.reachManifests(rel.Manifest); err != nil {
+		if err := a.home.live.reachManifests(rel.Manifest); err != nil {
 			return err
 		}
 	}
@@ -336,7 +336,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		return Outcome{}, err
 	}
 	if a.manifest.volatile {
-		a.store.checksum = a.client.recorded
+		a.store.checksum = a.home.renderer.recorded
 	}
 	last, _ := a.store.state.Last()
 	unchanged := last.Status == release.StatusDeployed && last.Checksum == a.manifest.checksum
@@ -358,7 +358,7 @@ func (a *apply) take(step Step, reason string) (outcome Outcome, err error) {
 		if a.heals = unchanged; a.heals {
 			healed = a.absent
 		}
-		if last.Checksum != a.manifest.checksum && a.client.dry == nil {
+		if last.Checksum != a.manifest.checksum && a.home.dry == nil {
 			unstable = a.unstable()
 		}
 		rel, err = a.upgradeLast()
@@ -386,13 +386,13 @@ func (a *apply) install(earlier []string) (*release.Release, error) {
 	}
 	i := action.NewInstall(cfg)
 	i.ReleaseName = a.release
-	i.Namespace = a.client.options.Namespace
-	i.Timeout = a.client.options.Timeout
+	i.Namespace = a.home.options.Namespace
+	i.Timeout = a.home.options.Timeout
 	i.Replace = true // a kept history of an uninstalled release is no obstacle
 	i.SkipCRDs = true
 	i.TakeOwnership = true
 	i.DisableOpenAPIValidation = true
-	i.DisableHooks = a.client.dry != nil
+	i.DisableHooks = a.home.dry != nil
 	i.Labels = a.labels()
 	rel, err := i.Run(a.chart.Copy(), a.module.Values)
 	if k.withdrawn != nil { // nothing was installed, so there is nothing to record
@@ -466,13 +466,13 @@ func (a *apply) upgrade(earlier []string) (*release.Release, error) {
 		return nil, err
 	}
 	u := action.NewUpgrade(cfg)
-	u.Namespace = a.client.options.Namespace
-	u.Timeout = a.client.options.Timeout
+	u.Namespace = a.home.options.Namespace
+	u.Timeout = a.home.options.Timeout
 	u.ResetValues = true // without it, empty values silently mean the old ones
 	u.SkipCRDs = true
 	u.TakeOwnership = true
 	u.DisableOpenAPIValidation = true
-	u.DisableHooks = a.heals || a.client.dry != nil
+	u.DisableHooks = a.heals || a.home.dry != nil
 	u.Labels = a.labels()
 	return u.Run(a.release, a.chart.Copy(), a.module.Values)
 }

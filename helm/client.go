@@ -3,20 +3,14 @@ package helm
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"net/http"
 	"slices"
 	"sync"
 	"time"
 
-	"k8s.io/client-go/dynamic"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"addon-operator/helm/charts"
-	"addon-operator/helm/kinds"
 )
 
 // defaultTimeout limits Helm hooks when Options.Timeout is zero.
@@ -38,24 +32,10 @@ type Options struct {
 // Client applies and removes releases. All modules share one: it holds one set
 // of connections, one discovery, one RESTMapper, the loaded charts and the last
 // renders. It is safe for concurrent use; operations on the same release wait
-// for each other (H18).
+// for each other (H18). What it does in one namespace is the business of a home.
 type Client struct {
-	options   Options
-	base      *rest.Config      // address only; see bound
-	transport http.RoundTripper // credentials, TLS and connections, shared by everything
-	kinds     *kinds.Server
-	records   *records
-	encoder   encoder
-	objects   recordObjects // the records of releases
-	metadata  metadata.Interface
-	dynamic   dynamic.Interface
-	charts    *charts.Cache
-	renders   renders
-	repeats   repeats
-	build     string // of the operator
-	locks     *locks
-	homes     *homes  // other namespaces of releases
-	dry       *dryRun // nil, except in a client that changes nothing
+	root  *home  // the operator's namespace
+	homes *homes // this one, and the others that have releases
 }
 
 // New makes a Client. It makes no request.
@@ -69,75 +49,25 @@ func New(o Options) (*Client, error) {
 	if o.Timeout == 0 {
 		o.Timeout = defaultTimeout
 	}
-	shared, err := rest.HTTPClientFor(o.Config)
+	c, err := connect(o)
 	if err != nil {
-		return nil, fmt.Errorf("helm: make an HTTP client: %w", err)
+		return nil, err
 	}
-	address, _, err := rest.DefaultServerUrlFor(o.Config)
-	if err != nil {
-		return nil, fmt.Errorf("helm: address of the API server: %w", err)
+	h := &homes{charts: &charts.Cache{}, build: buildOf(), locks: &locks{}}
+	if h.root, err = newHome(o, c, h); err != nil {
+		return nil, err
 	}
-	next := shared.Transport
-	if next == nil {
-		next = http.DefaultTransport
-	}
-	c := &Client{options: o, transport: limitTransport{next}, charts: &charts.Cache{}, build: buildOf(), locks: &locks{}, homes: &homes{root: o.Namespace}}
-	c.base = &rest.Config{
-		Host:           address.String(),
-		UserAgent:      o.Config.UserAgent,
-		QPS:            -1, // one client for all modules would queue behind client-go's 5 requests per second
-		WarningHandler: warnings{o.Log},
-	}
-	return c, c.connect()
-}
-
-// connect makes the clients that are not bound to one operation; each of their
-// calls takes its own context.
-func (c *Client) connect() error {
-	cfg := c.over(c.transport)
-	var err error
-	if c.kinds, err = kinds.New(cfg); err != nil {
-		return fmt.Errorf("helm: discovery client: %w", err)
-	}
-	if c.metadata, err = metadata.NewForConfig(metadata.ConfigFor(cfg)); err != nil {
-		return fmt.Errorf("helm: metadata client: %w", err)
-	}
-	if c.dynamic, err = dynamic.NewForConfig(cfg); err != nil {
-		return fmt.Errorf("helm: dynamic client: %w", err)
-	}
-	core, err := typedcorev1.NewForConfig(protobuf(cfg))
-	if err != nil {
-		return fmt.Errorf("helm: core client: %w", err)
-	}
-	c.objects = c.options.Driver.objects(core, c.options.Namespace)
-	c.records = &records{client: c.metadata, driver: c.options.Driver, namespace: c.options.Namespace}
-	return nil
-}
-
-// over returns a REST configuration that sends its requests through t. It has
-// no credentials of its own: the shared transport adds them.
-func (c *Client) over(t http.RoundTripper) *rest.Config {
-	cfg := rest.CopyConfig(c.base)
-	cfg.Transport = t
-	return cfg
-}
-
-// protobuf makes a configuration speak the compact form of built-in kinds.
-func protobuf(cfg *rest.Config) *rest.Config {
-	cfg = rest.CopyConfig(cfg)
-	cfg.ContentType = "application/vnd.kubernetes.protobuf"
-	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
-	return cfg
+	return &Client{root: h.root, homes: h}, nil
 }
 
 // Releases lists the names of all releases in the operator's namespace, sorted, whatever their status and
 // whoever has installed them: see Ours. Of those in other namespaces it lists what belongs to modules (H20).
 func (c *Client) Releases(ctx context.Context) ([]string, error) {
-	states, err := c.records.readAll(ctx)
+	states, err := c.root.records.readAll(ctx)
 	if err != nil {
 		return nil, &Error{Kind: readKind(ctx, err), Err: err}
 	}
-	elsewhere, err := c.away(ctx)
+	elsewhere, err := c.homes.away(ctx)
 	if err != nil {
 		return nil, &Error{Kind: readKind(ctx, err), Err: err}
 	}
@@ -148,7 +78,7 @@ func (c *Client) Releases(ctx context.Context) ([]string, error) {
 
 // ResetDiscovery says that the kinds of the API server have changed: CRDs were
 // installed (M6).
-func (c *Client) ResetDiscovery() { c.kinds.Forget() }
+func (c *Client) ResetDiscovery() { c.root.kinds.Forget() }
 
 // SubchartCRDs returns the definitions in crds/ of the subcharts that the values of a module enable.
 // A chart that does not load has none here: Apply says why.
@@ -156,7 +86,7 @@ func (c *Client) SubchartCRDs(m Module) []charts.File {
 	if !charts.HasSubcharts(m.Dir) {
 		return nil
 	}
-	loaded, err := c.charts.Load(m.chart())
+	loaded, err := c.root.renderer.charts.Load(m.chart())
 	if err != nil {
 		return nil
 	}
@@ -168,24 +98,12 @@ func (c *Client) SubchartCRDs(m Module) []charts.File {
 }
 
 // Charts are the loaded charts, for those who check values.
-func (c *Client) Charts() *charts.Cache { return c.charts }
+func (c *Client) Charts() *charts.Cache { return c.root.renderer.charts }
 
 // WarmUp reads the kinds of the API server, so that the first Apply need not.
 func (c *Client) WarmUp(ctx context.Context) error {
-	_, err := c.kinds.Capabilities(ctx)
+	_, err := c.root.kinds.Capabilities(ctx)
 	return err
-}
-
-// warnings hands warnings of the API server (deprecated versions, suspicious
-// fields) to the log.
-type warnings struct{ log *slog.Logger }
-
-// HandleWarningHeader implements rest.WarningHandler.
-func (w warnings) HandleWarningHeader(code int, _, text string) {
-	const persistent = 299 // the only code Kubernetes uses
-	if code == persistent && text != "" {
-		w.log.Warn("the API server warns", "err", text) // so that it is repeated at growing distances
-	}
 }
 
 // locks holds one mutex for each release.

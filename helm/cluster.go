@@ -101,8 +101,8 @@ func (k *cluster) build(text string, strict bool) (kube.ResourceList, error) {
 		k.op.mark(o, strict && !k.op.unmarked)
 		info, err := k.info(o)
 		switch {
-		case meta.IsNoMatchError(err) && k.op.client.dry != nil && strict:
-			k.op.client.dry.Note(dryrun.Change{Object: manifest.Of(o), Verb: dryrun.Created, Note: dryrun.NoteKind, After: o.Object})
+		case meta.IsNoMatchError(err) && k.op.home.dry != nil && strict:
+			k.op.home.dry.Note(dryrun.Change{Object: manifest.Of(o), Verb: dryrun.Created, Note: dryrun.NoteKind, After: o.Object})
 		case meta.IsNoMatchError(err) && !strict:
 			k.op.debug("%s is left out: its kind is no longer served", manifest.Of(o))
 		case err != nil:
@@ -115,7 +115,7 @@ func (k *cluster) build(text string, strict bool) (kube.ResourceList, error) {
 }
 
 func (k *cluster) info(o *unstructured.Unstructured) (*resource.Info, error) {
-	m, err := k.op.client.kinds.Mapping(o.GroupVersionKind())
+	m, err := k.op.home.kinds.Mapping(o.GroupVersionKind())
 	if err != nil {
 		return nil, err
 	}
@@ -126,10 +126,10 @@ func (k *cluster) info(o *unstructured.Unstructured) (*resource.Info, error) {
 	if !kinds.Namespaced(m) {
 		o.SetNamespace("")
 	} else if o.GetNamespace() == "" {
-		o.SetNamespace(k.op.client.options.Namespace)
+		o.SetNamespace(k.op.home.options.Namespace)
 	}
 	if !k.op.unlabelled {
-		addLabels(o, k.op.client.options.Labels)
+		addLabels(o, k.op.home.options.Labels)
 	}
 	return &resource.Info{Client: client, Mapping: m, Namespace: o.GetNamespace(), Name: o.GetName(), Object: o}, nil
 }
@@ -396,7 +396,7 @@ func (k *cluster) DeleteWithPropagationPolicy(list kube.ResourceList, policy met
 
 // ownerOf asks for the owner of an object; one that may not be read has none.
 func (k *cluster) ownerOf(info *resource.Info) (owner, error) {
-	live, _, err := k.op.client.look(k.op.ctx, objectOfInfo(info))
+	live, _, err := k.op.home.live.look(k.op.ctx, objectOfInfo(info))
 	return ownerIn(live), err
 }
 

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/metadata"
 
 	"addon-operator/helm/dryrun"
@@ -18,31 +17,34 @@ import (
 // write through (package dryrun). So the result is what Apply does, repairs
 // included, and there is no second implementation to keep equal.
 
-// dryRun is what a client that changes nothing finds out.
+// dryRun is what a home where nothing is changed finds out.
 type dryRun struct {
 	*dryrun.Objects
 	hooks []Hook // of the chart that an Uninstall runs
 }
 
-// dryRun makes a client that changes nothing, neither in the cluster nor in the
+// dryRun makes a home where nothing is changed, neither in the cluster nor in the
 // memory of this one. It shares what is expensive: connections, discovery, charts.
-func (c *Client) dryRun(ctx context.Context) (*Client, error) {
-	r := &dryRun{Objects: dryrun.New(c.transport)}
-	s := &Client{options: c.options, base: c.base, transport: r, kinds: c.kinds, charts: c.charts, build: c.build, locks: &locks{}, homes: c.homes, dry: r}
-	s.options.Log, s.options.Watcher = slog.New(slog.DiscardHandler), nil
-	s.records = c.records.copied(ctx)
-	if c.options.Presence != nil {
-		s.options.Presence = looking{c.options.Presence}
-	}
+func (h *home) dryRun(ctx context.Context) (*home, error) {
+	r := &dryRun{Objects: dryrun.New(h.transport)}
+	c := *h.connection
+	c.transport = r
 	var err error
-	if s.metadata, err = metadata.NewForConfig(metadata.ConfigFor(s.over(r))); err != nil { // repairs delete through it
+	if c.metadata, err = metadata.NewForConfig(metadata.ConfigFor(c.over(r))); err != nil { // repairs delete through it
 		return nil, fmt.Errorf("helm: metadata client: %w", err)
 	}
-	typed, err := typedcorev1.NewForConfig(protobuf(s.over(dryrun.Records{Next: c.transport})))
+	core, err := c.core(dryrun.Records{Next: h.transport})
 	if err != nil {
-		return nil, fmt.Errorf("helm: core client: %w", err)
+		return nil, err
 	}
-	s.objects = s.options.Driver.objects(typed, s.options.Namespace)
+	s := &home{connection: &c, options: h.options, homes: h.homes, locks: &locks{}, dry: r}
+	s.options.Log, s.options.Watcher = slog.New(slog.DiscardHandler), nil
+	s.records, s.objects = h.records.copied(ctx), h.options.Driver.objects(core, h.options.Namespace)
+	s.live = &live{connection: &c, namespace: h.options.Namespace, log: s.options.Log}
+	if h.live.presence != nil {
+		s.live.presence = looking{h.live.presence}
+	}
+	s.renderer = &renderer{live: s.live, labels: h.options.Labels, charts: h.renderer.charts, build: h.renderer.build}
 	return s, nil
 }
 

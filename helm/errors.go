@@ -92,12 +92,12 @@ func classify(ctx context.Context, release string, op *operation, err error) err
 	text := shorten(mask(strings.ReplaceAll(err.Error(), "\n", "; "), masks))
 	advice := adviceFor(kind, text)
 	if op != nil && kind == Invalid {
-		if served := op.client.servedIn(text); served != "" {
+		if served := servedIn(op.home.kinds, text); served != "" {
 			advice = served
 		}
 	}
 	if op != nil && kind != Cancelled {
-		advice = cmp.Or(op.client.FailedWebhook(ctx, text), advice)
+		advice = cmp.Or(op.home.failedWebhook(ctx, text), advice)
 	}
 	return &Error{Kind: kind, Release: release, Err: &opaque{text: text, advice: advice, cause: cause(ctx, kind, err)}}
 }
@@ -250,12 +250,12 @@ func forbiddenAdvice(text string) string {
 
 // servedIn is the advice for a kind that exists, but not in the version that the chart names: a
 // chart for another Kubernetes, as a rule. It is empty for all other errors.
-func (c *Client) servedIn(text string) string {
+func servedIn(known *kinds.Server, text string) string {
 	found := regexp.MustCompile(`no matches for kind "([^"]+)" in version "([^"]+)"`).FindStringSubmatch(text)
 	if found == nil {
 		return ""
 	}
-	versions := slices.DeleteFunc(c.kinds.VersionsOf(found[1]), func(version string) bool {
+	versions := slices.DeleteFunc(known.VersionsOf(found[1]), func(version string) bool {
 		return !mayReplace(version, found[2])
 	})
 	if len(versions) == 0 {

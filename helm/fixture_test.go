@@ -112,7 +112,7 @@ func (f *fixture) caughtUp() {
 		return
 	}
 	f.eventually(func() bool {
-		fresh := &records{client: f.client.metadata, driver: f.recordsIn, namespace: f.namespace}
+		fresh := &records{client: f.client.root.metadata, driver: f.recordsIn, namespace: f.namespace}
 		all, err := fresh.readAll(f.Context())
 		if err != nil || !reflect.DeepEqual(all, f.known()) && len(all)+len(f.known()) > 0 {
 			return false
@@ -122,22 +122,22 @@ func (f *fixture) caughtUp() {
 }
 
 func (f *fixture) known() map[string]State {
-	f.client.records.mu.Lock()
-	defer f.client.records.mu.Unlock()
-	return maps.Clone(f.client.records.known)
+	f.client.root.records.mu.Lock()
+	defer f.client.root.records.mu.Unlock()
+	return maps.Clone(f.client.root.records.known)
 }
 
 func (f *fixture) kindsCaughtUp() bool {
 	f.Helper()
 	for _, kind := range f.presence.WatchedKinds() {
-		resource, err := f.client.kinds.Mapper().ResourceFor(schema.ParseGroupResource(kind.Resource).WithVersion(""))
+		resource, err := f.client.root.kinds.Mapper().ResourceFor(schema.ParseGroupResource(kind.Resource).WithVersion(""))
 		if meta.IsNoMatchError(err) {
 			continue // the kind is gone
 		}
 		if err != nil {
 			f.Fatal(err)
 		}
-		list, err := f.client.metadata.Resource(resource).List(f.Context(), metav1.ListOptions{LabelSelector: managedByHelm})
+		list, err := f.client.root.metadata.Resource(resource).List(f.Context(), metav1.ListOptions{LabelSelector: managedByHelm})
 		if apierrors.IsNotFound(err) {
 			list, err = &metav1.PartialObjectMetadataList{}, nil
 		}
@@ -337,7 +337,7 @@ func (f *fixture) deleteConfigMap(name string) {
 // revisions returns the records of a release as "version status", oldest first.
 func (f *fixture) revisions(release string) []string {
 	f.Helper()
-	fresh := &records{client: f.client.metadata, driver: f.recordsIn, namespace: f.namespace}
+	fresh := &records{client: f.client.root.metadata, driver: f.recordsIn, namespace: f.namespace}
 	state, err := fresh.read(f.Context(), release)
 	if err != nil {
 		f.Fatal(err)

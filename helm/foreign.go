@@ -12,8 +12,8 @@ import (
 // What charts of others need that were not written for an operator.
 
 // load loads the chart of a module, and makes of the module's values those that Helm gets.
-func (c *Client) load(m *Module) (*charts.Chart, error) {
-	loaded, err := c.charts.Load(m.chart())
+func (r *renderer) load(m *Module) (*charts.Chart, error) {
+	loaded, err := r.charts.Load(m.chart())
 	if err != nil {
 		return nil, err
 	}

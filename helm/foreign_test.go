@@ -164,8 +164,8 @@ func (f *fixture) playLikeHelm(m Module) {
 
 	f.apply(m, Installed, 1)
 	ours := f.lastRelease(m.Name)
-	stable := f.client.recorded(chance) == f.client.recorded(theirs)
-	if sum, label := f.client.recorded(ours), ours.Labels[ChecksumLabel]; stable && sum != label {
+	stable := f.client.root.renderer.recorded(chance) == f.client.root.renderer.recorded(theirs)
+	if sum, label := f.client.root.renderer.recorded(ours), ours.Labels[ChecksumLabel]; stable && sum != label {
 		f.Errorf("the checksum of the record is %s, its label says %s", sum, label)
 	}
 	f.compareTexts(chance.Manifest, theirs.Manifest, ours.Manifest)
@@ -278,7 +278,7 @@ func (f *fixture) each(rel *release.Release, see func(o Object, live *unstructur
 	}
 	for _, u := range objects {
 		o := manifest.Of(u)
-		m, err := f.client.kinds.Mapping(o.GVK)
+		m, err := f.client.root.kinds.Mapping(o.GVK)
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -14,12 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+
+	"addon-operator/helm/charts"
 )
 
 // Most releases lie in the namespace of the operator. A module may name another one (H20). Each such
-// namespace has a Client of its own, which shares connections, kinds and charts with that of the operator;
-// the methods that callers use find the right one.
+// namespace is a home, which shares the connection and the charts with that of the operator; the methods of
+// Client find the right one.
 //
 // Where a release lies is also written down in the namespace of the operator: in a pointer, an empty object of the kind of
 // the records. So a release is found whose module is gone or names another namespace by now, without a right
@@ -35,15 +36,51 @@ const (
 // the releases of two operators may share another one.
 const OperatorLabel = "moduleOperator"
 
-// homes are the namespaces with releases apart from the operator's. They have one memory, whichever client asks.
+// home is a namespace with releases, and what is known of them.
+type home struct {
+	*connection
+	options  Options // Namespace is that of the home
+	homes    *homes
+	records  *records
+	objects  recordObjects // the records of releases
+	encoder  encoder
+	live     *live
+	renderer *renderer
+	repeats  repeats
+	locks    *locks
+	dry      *dryRun // nil, except in a home where nothing is changed
+}
+
+func newHome(o Options, c *connection, all *homes) (*home, error) {
+	core, err := c.core(c.transport)
+	if err != nil {
+		return nil, err
+	}
+	h := &home{
+		connection: c, options: o, homes: all, locks: all.locks,
+		records: &records{client: c.metadata, driver: o.Driver, namespace: o.Namespace},
+		objects: o.Driver.objects(core, o.Namespace),
+		live:    &live{connection: c, namespace: o.Namespace, presence: o.Presence, log: o.Log},
+	}
+	h.renderer = &renderer{live: h.live, labels: o.Labels, charts: all.charts, build: all.build}
+	return h, nil
+}
+
+// isRoot reports whether this is the operator's namespace.
+func (h *home) isRoot() bool { return h.options.Namespace == h.homes.root.options.Namespace }
+
+// homes are the namespaces with releases. They have one memory, whichever home asks.
 type homes struct {
-	root string // namespace of the operator
+	root   *home // the operator's namespace
+	charts *charts.Cache
+	build  string // of the operator
+	locks  *locks
 
 	mu       sync.Mutex
-	declared map[string]string  // by module
-	pointers map[string]string  // by release; nil: not read yet
-	clients  map[string]*Client // by namespace
-	begin    func(*Client)      // to watch a namespace; nil: nothing is watched
+	declared map[string]string // by module
+	pointers map[string]string // by release; nil: not read yet
+	others   map[string]*home  // by namespace
+	begin    func(*home)       // to watch a namespace; nil: nothing is watched
 }
 
 // Place says which modules have their releases in namespaces of their own. Those that are not in the map
@@ -53,50 +90,52 @@ func (c *Client) Place(namespaces map[string]string) {
 	c.homes.declared = maps.Clone(namespaces)
 	c.homes.mu.Unlock()
 	for _, namespace := range namespaces {
-		_, _ = c.in(namespace) // an error comes again with the first Apply
+		_, _ = c.homes.in(namespace) // an error comes again with the first Apply
 	}
 }
 
-// in returns the client of a namespace; empty is the operator's.
-func (c *Client) in(namespace string) (*Client, error) {
-	h := c.homes
-	if namespace == "" || namespace == c.options.Namespace {
-		return c, nil
+// in returns the home of a namespace; empty is the operator's.
+func (h *homes) in(namespace string) (*home, error) {
+	if namespace == "" || namespace == h.root.options.Namespace {
+		return h.root, nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if known := h.clients[namespace]; known != nil {
+	if known := h.others[namespace]; known != nil {
 		return known, nil
 	}
-	s := &Client{
-		options: c.options, base: c.base, transport: c.transport, kinds: c.kinds, metadata: c.metadata,
-		charts: c.charts, build: c.build, locks: c.locks, homes: h,
-	}
-	s.options.Namespace = namespace
-	core, err := typedcorev1.NewForConfig(protobuf(c.over(c.transport)))
+	o := h.root.options
+	o.Namespace = namespace
+	s, err := newHome(o, h.root.connection, h)
 	if err != nil {
-		return nil, fmt.Errorf("helm: core client: %w", err)
+		return nil, err
 	}
-	s.objects = s.options.Driver.objects(core, namespace)
-	s.records = &records{client: s.metadata, driver: s.options.Driver, namespace: namespace}
 	if h.begin != nil {
 		h.begin(s)
 	}
-	if h.clients == nil {
-		h.clients = map[string]*Client{}
+	if h.others == nil {
+		h.others = map[string]*home{}
 	}
-	h.clients[namespace] = s
+	h.others[namespace] = s
 	return s, nil
 }
 
-// isRoot reports whether this is the client of the operator's namespace.
-func (c *Client) isRoot() bool { return c.options.Namespace == c.homes.root }
+// watch calls begin for each home, now and when it is added.
+func (h *homes) watch(begin func(*home)) {
+	begin(h.root)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.begin = begin
+	for _, home := range h.others {
+		begin(home)
+	}
+}
 
 // has reports whether releases may lie in a namespace.
 func (h *homes) has(namespace string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return namespace == h.root || h.clients[namespace] != nil
+	return namespace == h.root.options.Namespace || h.others[namespace] != nil
 }
 
 // of is the namespace of a release: where it was installed, where its module wants it, or that of the operator.
@@ -109,7 +148,7 @@ func (h *homes) of(release string) string {
 	if namespace := h.declared[release]; namespace != "" {
 		return namespace
 	}
-	return h.root
+	return h.root.options.Namespace
 }
 
 // pointerOf is where a release was installed, when that is not the operator's namespace.
@@ -133,8 +172,7 @@ func (h *homes) noted(release, namespace string) {
 }
 
 // readPointers reads where releases lie, unless that is known and need not be read again.
-func (c *Client) readPointers(ctx context.Context, again bool) error {
-	h := c.homes
+func (h *homes) readPointers(ctx context.Context, again bool) error {
 	h.mu.Lock()
 	before := maps.Clone(h.pointers)
 	h.mu.Unlock()
@@ -142,9 +180,9 @@ func (c *Client) readPointers(ctx context.Context, again bool) error {
 		return nil
 	}
 	selector := labels.Set{"owner": pointerOwner}.String()
-	list, err := c.metadata.Resource(c.options.Driver.Resource()).Namespace(h.root).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	list, err := h.root.metadata.Resource(h.root.options.Driver.Resource()).Namespace(h.root.options.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return fmt.Errorf("list where releases lie, in namespace %s: %w", h.root, err)
+		return fmt.Errorf("list where releases lie, in namespace %s: %w", h.root.options.Namespace, err)
 	}
 	pointers := map[string]string{}
 	for _, p := range list.Items {
@@ -153,7 +191,7 @@ func (c *Client) readPointers(ctx context.Context, again bool) error {
 		}
 	}
 	for name, namespace := range before {
-		if pointers[name] == "" && c.keepPointer(ctx, name, namespace) {
+		if pointers[name] == "" && h.keepPointer(ctx, name, namespace) {
 			pointers[name] = namespace
 		}
 	}
@@ -165,67 +203,64 @@ func (c *Client) readPointers(ctx context.Context, again bool) error {
 
 // keepPointer writes a pointer again that somebody has deleted, and reports whether its release may still be there: when
 // its module is removed, too, nothing else says where it is.
-func (c *Client) keepPointer(ctx context.Context, release, namespace string) bool {
-	home, err := c.in(namespace)
+func (h *homes) keepPointer(ctx context.Context, release, namespace string) bool {
+	home, err := h.in(namespace)
 	if err != nil {
 		return true
 	}
 	if is, err := home.isOurs(ctx, release); err != nil || !is {
 		return err != nil // who lists releases says why
 	}
-	root, err := c.rootObjects()
-	if err == nil && c.dry == nil {
-		_, err = root.Create(ctx, home.pointer(release), metav1.CreateOptions{})
-	}
+	_, err = h.root.objects.Create(ctx, home.pointer(release), metav1.CreateOptions{})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
-		c.options.Log.Warn("the note where a release lies was deleted, and cannot be written again; after a restart it is found by its module only",
+		h.root.options.Log.Warn("the note where a release lies was deleted, and cannot be written again; after a restart it is found by its module only",
 			"release", release, "namespace", namespace, "note", pointerName(release), "err", err)
 		return true
 	}
-	c.options.Log.Warn("the note where a release lies was deleted, and is written again", "release", release, "namespace", namespace, "note", pointerName(release))
+	h.root.options.Log.Warn("the note where a release lies was deleted, and is written again", "release", release, "namespace", namespace, "note", pointerName(release))
 	return true
 }
 
-// clientOf returns the client of the namespace that a release lies in.
-func (c *Client) clientOf(ctx context.Context, release string) (*Client, error) {
-	if err := c.readPointers(ctx, false); err != nil {
+// holding returns the home of the namespace that a release lies in.
+func (h *homes) holding(ctx context.Context, release string) (*home, error) {
+	if err := h.readPointers(ctx, false); err != nil {
 		return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
 	}
-	at := c.homes.of(release)
-	if at != c.homes.root && c.homes.pointerOf(release) == "" { // its module may name the namespace since yesterday only
-		is, err := c.isOurs(ctx, release)
+	at := h.of(release)
+	if at != h.root.options.Namespace && h.pointerOf(release) == "" { // its module may name the namespace since yesterday only
+		is, err := h.root.isOurs(ctx, release)
 		if err != nil {
 			return nil, &Error{Kind: readKind(ctx, err), Release: release, Err: err}
 		}
 		if is {
-			return c, nil
+			return h.root, nil
 		}
 	}
-	return c.in(at)
+	return h.in(at)
 }
 
-// clientFor returns the client of the namespace that a module names, whose name must be one of a release. Its release must not lie elsewhere: the
+// wantedBy returns the home that a module names, whose name must be one of a release. Its release must not lie elsewhere: the
 // objects there would stay, or be deleted and lose their data; neither was asked for.
-func (c *Client) clientFor(ctx context.Context, m Module) (*Client, error) {
+func (h *homes) wantedBy(ctx context.Context, m Module) (*home, error) {
 	if err := chartutil.ValidateReleaseName(m.Name); err != nil {
 		return nil, problem(Invalid, m.Name, "the name of the module cannot be a release name: %w; use at most 53 characters a-z, 0-9 and '-'", err)
 	}
 	fail := func(err error) error { return &Error{Kind: readKind(ctx, err), Release: m.Name, Err: err} }
-	if err := c.readPointers(ctx, false); err != nil {
+	if err := h.readPointers(ctx, false); err != nil {
 		return nil, fail(err)
 	}
-	wanted, err := c.in(m.Namespace)
+	wanted, err := h.in(m.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	at := c.homes.pointerOf(m.Name)
+	at := h.pointerOf(m.Name)
 	if at == "" && !wanted.isRoot() {
-		at = c.homes.root
+		at = h.root.options.Namespace
 	}
 	if at == "" || at == wanted.options.Namespace {
 		return wanted, nil
 	}
-	there, err := c.in(at)
+	there, err := h.in(at)
 	if err != nil {
 		return nil, err
 	}
@@ -233,53 +268,53 @@ func (c *Client) clientFor(ctx context.Context, m Module) (*Client, error) {
 	switch {
 	case apierrors.IsForbidden(err):
 		return nil, problem(Invalid, m.Name, "it was installed in namespace %s, module.yaml now says %s, and whether it is still in %s may not be read; set namespace: %s again, or allow to read %s there: %w",
-			at, wanted.options.Namespace, at, at, c.options.Driver.Resource().Resource, err)
+			at, wanted.options.Namespace, at, at, h.root.options.Driver.Resource().Resource, err)
 	case err != nil:
 		return nil, fail(err)
 	case !is:
 		return wanted, nil
 	}
 	fix := fmt.Sprintf("set namespace: %s in module.yaml again", at)
-	if at == c.homes.root {
+	if at == h.root.options.Namespace {
 		fix = "remove namespace from module.yaml again"
 	}
 	return nil, problem(Invalid, m.Name, "it lies in namespace %s, but its module now names %s, and a release is not moved; %s, or disable the module, which uninstalls the release, and enable it with the new namespace",
 		at, wanted.options.Namespace, fix)
 }
 
-// isOurs reports whether a release of this operator lies in the client's namespace.
-func (c *Client) isOurs(ctx context.Context, release string) (bool, error) {
-	state, err := c.records.read(ctx, release)
+// isOurs reports whether a release of this operator lies in the home.
+func (h *home) isOurs(ctx context.Context, release string) (bool, error) {
+	state, err := h.records.read(ctx, release)
 	if err != nil {
 		return false, err
 	}
-	op := &operation{ctx: ctx, client: c, release: release, log: c.options.Log}
+	op := &operation{ctx: ctx, home: h, release: release, log: h.options.Log}
 	return op.store(state).ours()
 }
 
 // away lists the releases outside of the operator's namespace: those of modules that name one, and those that were
 // installed there by this operator. One that may not be read is left out with a warning: what is not listed is not deleted.
-func (c *Client) away(ctx context.Context) ([]string, error) {
-	if err := c.readPointers(ctx, true); err != nil {
+func (h *homes) away(ctx context.Context) ([]string, error) {
+	if err := h.readPointers(ctx, true); err != nil {
 		return nil, err
 	}
-	c.homes.mu.Lock()
-	all := maps.Clone(c.homes.declared)
+	h.mu.Lock()
+	all := maps.Clone(h.declared)
 	if all == nil {
 		all = map[string]string{}
 	}
-	maps.Copy(all, c.homes.pointers)
-	c.homes.mu.Unlock()
+	maps.Copy(all, h.pointers)
+	h.mu.Unlock()
 	var found []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		home, err := c.in(all[name])
+		home, err := h.in(all[name])
 		if err != nil {
 			return nil, err
 		}
 		state, err := home.records.read(ctx, name)
 		switch {
 		case apierrors.IsForbidden(err):
-			c.options.Log.Warn("it is not known whether a release exists, because its namespace may not be read; nothing is done with it", "release", name, "namespace", all[name], "err", err)
+			h.root.options.Log.Warn("it is not known whether a release exists, because its namespace may not be read; nothing is done with it", "release", name, "namespace", all[name], "err", err)
 		case err != nil:
 			return nil, err
 		case len(state.Revisions) > 0:
@@ -291,62 +326,48 @@ func (c *Client) away(ctx context.Context) ([]string, error) {
 
 // point writes down where a release lies, before anything of it is written. Another operator's release is refused.
 func (a *apply) point() error {
-	c := a.client
-	if c.isRoot() {
+	h := a.home
+	if h.isRoot() {
 		return nil
 	}
 	last, exists := a.store.state.Last()
-	if by := last.labels[OperatorLabel]; exists && by != "" && by != c.homes.root {
-		return problem(Foreign, a.release, "the release in namespace %s is of the addon-operator in namespace %s; name another namespace in module.yaml", c.options.Namespace, by)
+	if by := last.labels[OperatorLabel]; exists && by != "" && by != h.homes.root.options.Namespace {
+		return problem(Foreign, a.release, "the release in namespace %s is of the addon-operator in namespace %s; name another namespace in module.yaml", h.options.Namespace, by)
 	}
-	if c.dry != nil || c.homes.pointerOf(a.release) == c.options.Namespace {
+	if h.dry != nil || h.homes.pointerOf(a.release) == h.options.Namespace {
 		return nil
 	}
-	root, err := c.rootObjects()
-	if err != nil {
-		return err
-	}
-	_, err = root.Create(a.ctx, c.pointer(a.release), metav1.CreateOptions{})
+	root := h.homes.root.objects
+	_, err := root.Create(a.ctx, h.pointer(a.release), metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) { // of a release that is gone
 		if err = root.Delete(a.ctx, pointerName(a.release), metav1.DeleteOptions{}); err == nil || apierrors.IsNotFound(err) {
-			_, err = root.Create(a.ctx, c.pointer(a.release), metav1.CreateOptions{})
+			_, err = root.Create(a.ctx, h.pointer(a.release), metav1.CreateOptions{})
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("write down in namespace %s that the release lies in %s: %w", c.homes.root, c.options.Namespace, err)
+		return fmt.Errorf("write down in namespace %s that the release lies in %s: %w", h.homes.root.options.Namespace, h.options.Namespace, err)
 	}
-	c.homes.noted(a.release, c.options.Namespace)
+	h.homes.noted(a.release, h.options.Namespace)
 	return nil
 }
 
 // unpoint forgets where a release was. A pointer to nothing does no harm, so an error is none of the caller.
-func (c *Client) unpoint(ctx context.Context, release string) {
-	if c.dry != nil || c.homes.pointerOf(release) != c.options.Namespace || c.isRoot() {
+func (h *home) unpoint(ctx context.Context, release string) {
+	if h.dry != nil || h.homes.pointerOf(release) != h.options.Namespace || h.isRoot() {
 		return
 	}
-	root, err := c.rootObjects()
-	if err == nil {
-		err = root.Delete(ctx, pointerName(release), metav1.DeleteOptions{})
-	}
+	err := h.homes.root.objects.Delete(ctx, pointerName(release), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		c.options.Log.Warn("the note where a release was stays for now", "release", release, "namespace", c.options.Namespace, "err", err)
+		h.options.Log.Warn("the note where a release was stays for now", "release", release, "namespace", h.options.Namespace, "err", err)
 		return
 	}
-	c.homes.noted(release, "")
+	h.homes.noted(release, "")
 }
 
-func (c *Client) rootObjects() (recordObjects, error) {
-	core, err := typedcorev1.NewForConfig(protobuf(c.over(c.transport)))
-	if err != nil {
-		return nil, fmt.Errorf("helm: core client: %w", err)
-	}
-	return c.options.Driver.objects(core, c.homes.root), nil
-}
-
-func (c *Client) pointer(release string) *corev1.Secret {
+func (h *home) pointer(release string) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Name:   pointerName(release),
-		Labels: map[string]string{"owner": pointerOwner, "name": release, pointerNamespace: c.options.Namespace},
+		Labels: map[string]string{"owner": pointerOwner, "name": release, pointerNamespace: h.options.Namespace},
 	}}
 }
 
@@ -355,8 +376,8 @@ func pointerName(release string) string { return "addon-operator.release." + rel
 // createNamespace makes the namespace of a release that does not exist (H20). It is never deleted: what is in it
 // may be of others.
 func (a *apply) createNamespace() error {
-	name := a.client.options.Namespace
-	if a.client.isRoot() {
+	name := a.home.options.Namespace
+	if a.home.isRoot() {
 		return nil
 	}
 	client, err := a.clientFor(schema.GroupVersion{Version: "v1"})
@@ -378,7 +399,7 @@ func (a *apply) createNamespace() error {
 		return fmt.Errorf("namespace %s of the release does not exist and may not be created; create it, or allow the operator to create namespaces: %w", name, err)
 	case err != nil:
 		return fmt.Errorf("create namespace %s of the release: %w", name, err)
-	case a.client.dry == nil:
+	case a.home.dry == nil:
 		a.log.Info("the namespace of the release is created", "namespace", name)
 	}
 	return nil
@@ -387,11 +408,11 @@ func (a *apply) createNamespace() error {
 // namespaceFirst turns the error of a read that is forbidden into the cause, when that is known: without the namespace there are
 // no rules in it.
 func (a *apply) namespaceFirst(err error) error {
-	if !apierrors.IsForbidden(err) || a.client.isRoot() {
+	if !apierrors.IsForbidden(err) || a.home.isRoot() {
 		return err
 	}
 	client, clientErr := a.clientFor(schema.GroupVersion{Version: "v1"})
-	name := a.client.options.Namespace
+	name := a.home.options.Namespace
 	if clientErr != nil || !apierrors.IsNotFound(client.Get().Resource("namespaces").Name(name).Do(a.ctx).Error()) {
 		return err
 	}

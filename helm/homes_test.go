@@ -3,6 +3,7 @@ package helm
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,9 +51,12 @@ func TestNamespaceOfModule(t *testing.T) {
 	if p, err := f.client.Plan(f.Context(), m); err != nil || p.Action != Installed || len(p.Changes) != 2 {
 		t.Errorf("plan: %+v, %v", p, err)
 	}
-	f.apply(m, Installed, 1)
+	outcome := f.apply(m, Installed, 1)
 	if !f.hasConfigMap(m.Namespace) || f.hasConfigMap(f.namespace) {
 		t.Error("the object is not in the namespace of the module")
+	}
+	if objects, err := f.client.Objects(f.Context(), m); err != nil || !slices.Equal(objects, outcome.Objects) {
+		t.Errorf("objects of the chart are %v, %v, and those of the release %v", objects, err, outcome.Objects)
 	}
 	f.restart()
 	f.client.Place(map[string]string{"web": m.Namespace})
@@ -139,7 +143,7 @@ func TestNamespaceWithReleasesOfOthers(t *testing.T) {
 	}
 	f.restart()
 	f.wantReleases("")
-	if _, err := f.client.Apply(f.Context(), m); err == nil || !strings.Contains(err.Error(), "is of the addon-operator in namespace "+other.options.Namespace) {
+	if _, err := f.client.Apply(f.Context(), m); err == nil || !strings.Contains(err.Error(), "is of the addon-operator in namespace "+other.root.options.Namespace) {
 		t.Errorf("the release of another operator: %v", err)
 	}
 	if existed, err := f.client.Purge(f.Context(), "web"); err != nil || existed || !f.hasConfigMap(m.Namespace) {

@@ -27,7 +27,7 @@ import (
 // between goroutines, cheap to make, and bound to one context.
 type operation struct {
 	ctx          context.Context
-	client       *Client
+	home         *home
 	release      string
 	log          *slog.Logger
 	transport    *boundTransport
@@ -45,17 +45,17 @@ type operation struct {
 	waits      HookWaits
 }
 
-func (c *Client) begin(ctx context.Context, name string) (*operation, error) {
+func (h *home) begin(ctx context.Context, name string) (*operation, error) {
 	op := &operation{
 		ctx:       ctx,
-		client:    c,
+		home:      h,
 		release:   name,
-		log:       c.options.Log.With("release", name),
-		transport: &boundTransport{ctx: ctx, next: c.transport},
+		log:       h.options.Log.With("release", name),
+		transport: &boundTransport{ctx: ctx, next: h.transport},
 	}
-	op.transport.warned = newWarned(c.options.Log.With("module", name))
+	op.transport.warned = newWarned(h.options.Log.With("module", name))
 	var err error
-	op.capabilities, err = c.kinds.Capabilities(ctx)
+	op.capabilities, err = h.kinds.Capabilities(ctx)
 	if err != nil {
 		return nil, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
 	}
@@ -63,11 +63,11 @@ func (c *Client) begin(ctx context.Context, name string) (*operation, error) {
 }
 
 // us is the owner that objects of this release name.
-func (op *operation) us() owner { return owner{op.release, op.client.options.Namespace} }
+func (op *operation) us() owner { return owner{op.release, op.home.options.Namespace} }
 
 // config is a REST configuration whose requests end with the operation.
 func (op *operation) config() *rest.Config {
-	cfg := op.client.over(op.transport)
+	cfg := op.home.over(op.transport)
 	cfg.WarningHandler = rest.NoWarnings{} // the transport reports them, with the object
 	return cfg
 }
@@ -107,16 +107,16 @@ func (op *operation) secrets() []string {
 // store makes the storage driver over the state that was just read.
 func (op *operation) store(state State) *store {
 	operator := ""
-	if !op.client.isRoot() {
-		operator = op.client.homes.root
+	if !op.home.isRoot() {
+		operator = op.home.homes.root.options.Namespace
 	}
 	return &store{
 		operator: operator,
 		ctx:      context.WithoutCancel(op.ctx),
-		objects:  op.client.objects,
-		records:  op.client.records,
-		encoder:  &op.client.encoder,
-		log:      op.log, historyMax: op.client.options.HistoryMax,
+		objects:  op.home.objects,
+		records:  op.home.records,
+		encoder:  &op.home.encoder,
+		log:      op.log, historyMax: op.home.options.HistoryMax,
 		state:  state,
 		bodies: map[string]*release.Release{},
 	}
@@ -126,7 +126,7 @@ func (op *operation) store(state State) *store {
 // because actions write into it.
 func (op *operation) configuration(s *store) (*action.Configuration, *cluster) {
 	client := kube.New(getter{op})
-	client.Namespace = op.client.options.Namespace
+	client.Namespace = op.home.options.Namespace
 	client.Log = op.debug
 	op.cluster = &cluster{Client: client, op: op, releases: s}
 	releases := storage.Init(s) // keeps all: the store makes room itself
@@ -188,14 +188,14 @@ func (g getter) ToRESTConfig() (*rest.Config, error) { return g.op.config(), nil
 
 // ToDiscoveryClient returns the shared discovery.
 func (g getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error) {
-	return g.op.client.kinds.Cached(), nil
+	return g.op.home.kinds.Cached(), nil
 }
 
 // ToRESTMapper returns the shared mapper.
-func (g getter) ToRESTMapper() (meta.RESTMapper, error) { return g.op.client.kinds.Mapper(), nil }
+func (g getter) ToRESTMapper() (meta.RESTMapper, error) { return g.op.home.kinds.Mapper(), nil }
 
 // ToRawKubeConfigLoader returns the namespace; there is no kubeconfig here.
 func (g getter) ToRawKubeConfigLoader() clientcmd.ClientConfig {
-	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.op.client.options.Namespace}}
+	overrides := &clientcmd.ConfigOverrides{Context: clientcmdapi.Context{Namespace: g.op.home.options.Namespace}}
 	return clientcmd.NewDefaultClientConfig(*clientcmdapi.NewConfig(), overrides)
 }

@@ -33,7 +33,7 @@ const Uninstalled Action = "uninstalled"
 // error is the one that Apply would meet, as far as it can be known before; what
 // was found until then is returned with it.
 func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
-	home, err := c.clientFor(ctx, m)
+	home, err := c.homes.wantedBy(ctx, m)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -57,7 +57,7 @@ func (c *Client) Plan(ctx context.Context, m Module) (Plan, error) {
 
 // PlanRemoval returns what Uninstall, or Purge, would do now.
 func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan, error) {
-	home, err := c.clientOf(ctx, name)
+	home, err := c.homes.holding(ctx, name)
 	if err != nil {
 		return Plan{}, err
 	}
@@ -79,7 +79,7 @@ func (c *Client) PlanRemoval(ctx context.Context, name string, purge bool) (Plan
 // none of its business. known is false when an Apply is due anyway, whose changes
 // would not be drift.
 func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, known bool, err error) {
-	home, err := c.clientFor(ctx, m)
+	home, err := c.homes.wantedBy(ctx, m)
 	if err != nil {
 		return nil, false, err
 	}
@@ -100,7 +100,7 @@ func (c *Client) Drift(ctx context.Context, m Module) (drifted []dryrun.Change, 
 
 // dryRunUpgrade upgrades a release that is as it should be.
 func (a *apply) dryRunUpgrade() (settled bool, err error) {
-	state, err := a.client.records.read(a.ctx, a.release)
+	state, err := a.home.records.read(a.ctx, a.release)
 	if err != nil {
 		return false, err
 	}

@@ -40,16 +40,16 @@ type note struct {
 
 // recall returns what was rendered for the newest record of a release, from the same inputs; nil when that is not
 // known. A question about an API that is away is one without an answer.
-func (c *Client) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered {
-	last, ok := c.records.remembered(op.release)
-	if !ok || c.dry != nil || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" {
+func (h *home) recall(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered {
+	last, ok := h.records.remembered(op.release)
+	if !ok || h.dry != nil || last.Status != release.StatusDeployed || last.Checksum == "" || last.note == "" {
 		return nil
 	}
 	var n note
-	if err := json.Unmarshal([]byte(last.note), &n); err != nil || n.Checksum != last.Checksum || n.Inputs != c.sumOf(op, ch, values) {
+	if err := json.Unmarshal([]byte(last.note), &n); err != nil || n.Checksum != last.Checksum || n.Inputs != h.renderer.sumOf(op, ch, values) {
 		return nil
 	}
-	if n.All != "" && (n.All != c.inputsOf(op, ch, values) || len(c.kinds.Unknown()) > 0) || !kinds.NewAsked(op.capabilities, c.kinds.Unknown()).Same(n.Has) {
+	if n.All != "" && (n.All != h.renderer.inputsOf(op, ch, values) || len(h.kinds.Unknown()) > 0) || !kinds.NewAsked(op.capabilities, h.kinds.Unknown()).Same(n.Has) {
 		return nil
 	}
 	objects := make([]Object, len(n.Objects))
@@ -76,10 +76,10 @@ func (r *records) remembered(name string) (Revision, bool) {
 func (a *apply) forReal() (err error) {
 	ended := a.module.observed(Template)
 	defer func() { ended(err) }()
-	a.client.renders.forget(a.release)
-	never := func(*operation, *charts.Chart, [sha256.Size]byte) *rendered { return nil }
-	if a.manifest, err = a.client.renderAnd(a.operation, a.module, a.chart, never); err != nil {
-		return a.client.renderProblem(a.ctx, a.operation, a.module, err)
+	a.home.renderer.renders.forget(a.release)
+	nothing := func(*operation, *charts.Chart, [sha256.Size]byte) *rendered { return nil }
+	if a.manifest, err = a.home.renderer.render(a.operation, a.module, a.chart, nothing); err != nil {
+		return renderProblem(a.ctx, a.operation, a.module, err)
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func (a *apply) describe(rel *release.Release) string {
 	if rel.Version != a.store.writing || rel.Info.Status != release.StatusDeployed {
 		return ""
 	}
-	if a.client.recorded(rel) != a.manifest.checksum {
+	if a.home.renderer.recorded(rel) != a.manifest.checksum {
 		a.manifest.note = new(string)
 	}
 	return a.note()
@@ -99,7 +99,7 @@ func (a *apply) describe(rel *release.Release) string {
 // chart have changed that it does not print, or another build of the operator looks at it. It is no reason to fail.
 func (a *apply) renew() {
 	last, _ := a.store.state.Last()
-	if a.client.dry != nil || last.labels[ChecksumLabel] != a.manifest.checksum {
+	if a.home.dry != nil || last.labels[ChecksumLabel] != a.manifest.checksum {
 		return
 	}
 	note := a.note()
@@ -110,7 +110,7 @@ func (a *apply) renew() {
 		metav1.SetMetaDataAnnotation(record, RenderedAnnotation, note)
 	})
 	if err != nil {
-		a.client.records.doubt(a.release)
+		a.home.records.doubt(a.release)
 		a.debug("what the release is rendered from is not noted on its record: %v", err)
 	}
 }
@@ -134,7 +134,7 @@ func (a *apply) makeNote() string {
 	if err != nil {
 		return ""
 	}
-	n := note{Checksum: m.checksum, Inputs: a.client.sumOf(a.operation, a.chart, sum), Has: m.answers, Objects: make([][4]string, len(m.objects))}
+	n := note{Checksum: m.checksum, Inputs: a.home.renderer.sumOf(a.operation, a.chart, sum), Has: m.answers, Objects: make([][4]string, len(m.objects))}
 	if m.lists || a.mentions(`\.APIVersions\b([^.]|\.[^H])`) {
 		n.All = m.inputs
 	}

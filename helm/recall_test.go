@@ -10,9 +10,9 @@ import (
 
 // recalls reports whether the last Apply of a module took the manifest from the record of its release.
 func (f *fixture) recalls(m Module) bool {
-	f.client.renders.mu.Lock()
-	defer f.client.renders.mu.Unlock()
-	known := f.client.renders.byName[m.Name]
+	f.client.root.renderer.renders.mu.Lock()
+	defer f.client.root.renderer.renders.mu.Unlock()
+	known := f.client.root.renderer.renders.byName[m.Name]
 	return known.result != nil && known.result.record != ""
 }
 
@@ -49,7 +49,7 @@ metadata: {name: other}
 		"the checksum is another one": {func(f *fixture, _ *Module) {
 			f.editRecord("simple", 1, func(s *corev1.Secret) { s.Labels[ChecksumLabel] = "other" })
 		}, Skipped, 1, false},
-		"the build": {func(f *fixture, _ *Module) { f.client.build = "another" }, Skipped, 1, false},
+		"the build": {func(f *fixture, _ *Module) { f.client.root.renderer.build = "another" }, Skipped, 1, false},
 	} {
 		t.Run(change, func(t *testing.T) {
 			f := start(t)
@@ -66,9 +66,9 @@ metadata: {name: other}
 			if change == "the checksum is another one" {
 				return // what a record without a reason to be trusted says is held, and not noted
 			}
-			build := f.client.build
+			build := f.client.root.renderer.build
 			f.restart()
-			f.client.build = build
+			f.client.root.renderer.build = build
 			f.caughtUp()
 			if outcome := f.apply(m, Skipped, test.revision); !f.recalls(m) || len(outcome.Objects) != 2 {
 				t.Errorf("not recalled at the next start: %+v", outcome)

@@ -61,17 +61,18 @@ func (e *NoReleaseError) Error() string {
 // Record reads the newest record of a release in the namespace of the Client. Errors are of type
 // *NoReleaseError and *Error.
 func (c *Client) Record(ctx context.Context, name string) (Record, error) {
-	op := &operation{ctx: ctx, client: c, release: name, log: c.options.Log, transport: &boundTransport{ctx: ctx, next: c.transport}}
-	state, err := c.records.reread(ctx, name)
+	h := c.root
+	op := &operation{ctx: ctx, home: h, release: name, log: h.options.Log, transport: &boundTransport{ctx: ctx, next: h.transport}}
+	state, err := h.records.reread(ctx, name)
 	if err != nil {
 		return Record{}, &Error{Kind: readKind(ctx, err), Release: name, Err: err}
 	}
 	last, ok := state.Last()
 	if !ok {
-		return Record{}, &NoReleaseError{name, c.options.Namespace, cmp.Or(c.options.Driver, SecretDriver), c.elsewhere(ctx, name)}
+		return Record{}, &NoReleaseError{name, h.options.Namespace, cmp.Or(h.options.Driver, SecretDriver), h.elsewhere(ctx, name)}
 	}
 	s := op.store(state)
-	r := Record{Release: name, Namespace: c.options.Namespace, Revision: last.Version, Status: string(last.Status)}
+	r := Record{Release: name, Namespace: h.options.Namespace, Revision: last.Version, Status: string(last.Status)}
 	if r.Ours, err = s.ours(); err != nil {
 		return Record{}, classify(ctx, name, op, err)
 	}
@@ -82,9 +83,9 @@ func (c *Client) Record(ctx context.Context, name string) (Record, error) {
 }
 
 // elsewhere looks for a release with all drivers in all namespaces; where that is not allowed, it finds none.
-func (c *Client) elsewhere(ctx context.Context, name string) (found []string) {
+func (h *home) elsewhere(ctx context.Context, name string) (found []string) {
 	for _, driver := range []Driver{SecretDriver, ConfigMapDriver} {
-		list, err := c.metadata.Resource(driver.Resource()).List(ctx, metav1.ListOptions{LabelSelector: releaseSelector(name).String()})
+		list, err := h.metadata.Resource(driver.Resource()).List(ctx, metav1.ListOptions{LabelSelector: releaseSelector(name).String()})
 		if err != nil {
 			continue
 		}

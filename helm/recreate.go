@@ -48,7 +48,7 @@ func (k *cluster) recreate(list kube.ResourceList) (*kube.Result, error) {
 	if _, errs := k.Client.DeleteWithPropagationPolicy(list, metav1.DeletePropagationBackground); len(errs) > 0 {
 		return &kube.Result{}, errs[0]
 	}
-	timeout := k.op.client.options.Timeout
+	timeout := k.op.home.options.Timeout
 	ctx, leave := k.op.waits.bind(k.op.ctx)
 	defer leave()
 	err := awaitGone(ctx, list[0], timeout, func(*unstructured.Unstructured) {})

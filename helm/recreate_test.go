@@ -87,12 +87,12 @@ func (f *fixture) forgetRelease() {
 func TestTimeout(t *testing.T) {
 	f := start(t)
 	const short, long = 300 * time.Millisecond, time.Minute
-	f.client.options.Timeout = short
+	f.client.root.options.Timeout = short
 	err := f.refuse(moduleOf(t, "hooked", podHook), Waiting)
 	if want := "did not finish within 300ms"; !strings.Contains(err.Error(), want) {
 		t.Errorf("%q is missing in: %v", want, err)
 	}
-	f.client.options.Timeout = long
+	f.client.root.options.Timeout = long
 	// Somebody deletes the pod: the next attempt makes another one.
 	if err := f.kube.CoreV1().Pods(f.namespace).Delete(t.Context(), "hook", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
@@ -117,13 +117,13 @@ func TestTimeout(t *testing.T) {
 		}
 	}
 	finalizers(`["example.org/held"]`)
-	f.client.options.Timeout = short
+	f.client.root.options.Timeout = short
 	err = f.refuse(m.with("app", "two"), Invalid)
 	if want := "still exists 300ms after its deletion; does it have a finalizer?"; !strings.Contains(err.Error(), want) {
 		t.Errorf("%q is missing in: %v", want, err)
 	}
 	finalizers(`null`)
-	f.client.options.Timeout = long
+	f.client.root.options.Timeout = long
 	f.apply(m.with("app", "two"), Upgraded, 3)
 	f.selects("two")
 }

@@ -90,53 +90,62 @@ func (r *renders) forget(name string) {
 	delete(r.byName, name)
 }
 
-// render returns the render of a module, from memory or the newest record when nothing it depends on
-// has changed.
-func (c *Client) render(op *operation, m Module, ch *charts.Chart) (*rendered, error) {
-	return c.renderAnd(op, m, ch, c.recall)
+// renderer makes manifests of charts.
+type renderer struct {
+	live    *live // for the kinds of the API server, and the namespace
+	labels  map[string]string
+	charts  *charts.Cache
+	build   string // of the operator
+	renders renders
 }
 
-func (c *Client) renderAnd(op *operation, m Module, ch *charts.Chart, recall func(*operation, *charts.Chart, [sha256.Size]byte) *rendered) (*rendered, error) {
+// recall returns what is known of the manifest of a chart without a render; nil: nothing.
+type recall func(op *operation, ch *charts.Chart, values [sha256.Size]byte) *rendered
+
+// render returns the render of a module, from memory or what recall finds when nothing it depends on
+// has changed.
+func (r *renderer) render(op *operation, m Module, ch *charts.Chart, recall recall) (*rendered, error) {
 	sum, err := valuesSum(m.Values)
 	if err != nil {
 		return nil, err
 	}
 	key := memo{chart: ch, values: sum, capabilities: op.capabilities}
-	if known := c.renders.get(m.Name, key); known != nil {
+	if known := r.renders.get(m.Name, key); known != nil {
 		return known, nil
 	}
 	if key.result = recall(op, ch, sum); key.result == nil {
-		if key.result, _, err = c.renderAnew(op, m, ch); err != nil {
+		if key.result, _, err = r.renderAgain(op, m, ch); err != nil {
 			return nil, err
 		}
 	}
-	key.result.inputs = c.inputsOf(op, ch, sum)
-	c.renders.put(m.Name, key)
+	key.result.inputs = r.inputsOf(op, ch, sum)
+	r.renders.put(m.Name, key)
 	return key.result, nil
 }
 
-func (c *Client) renderAnew(op *operation, m Module, ch *charts.Chart) (r *rendered, files map[string]string, err error) {
+// renderAgain renders without a look at what is known.
+func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (result *rendered, files map[string]string, err error) {
 	lookup := &lookupClients{op: op}
-	if files, err = c.renderFiles(op, m, ch, lookup); err != nil {
+	if files, err = r.renderFiles(op, m, ch, lookup); err != nil {
 		return nil, nil, err
 	}
-	if r, err = c.digest(files); err != nil {
+	if result, err = r.digest(files); err != nil {
 		return nil, nil, err
 	}
-	r.volatile = lookup.used
-	r.answers, r.lists = lookup.asked.Answers()
-	return r, files, nil
+	result.volatile = lookup.used
+	result.answers, result.lists = lookup.asked.Answers()
+	return result, files, nil
 }
 
 // renderFiles renders with fixed values of .Release: with the real revision the
 // checksum would change at each upgrade. What each template printed is in the result,
 // by name.
-func (c *Client) renderFiles(op *operation, m Module, ch *charts.Chart, lookup *lookupClients) (map[string]string, error) {
-	return c.renderAs(op, m, ch, lookup, chartutil.ReleaseOptions{Revision: 1, IsUpgrade: true})
+func (r *renderer) renderFiles(op *operation, m Module, ch *charts.Chart, lookup *lookupClients) (map[string]string, error) {
+	return r.renderAs(op, m, ch, lookup, chartutil.ReleaseOptions{Revision: 1, IsUpgrade: true})
 }
 
 // renderAs renders for a revision, of which the caller says the number and how it comes about.
-func (c *Client) renderAs(op *operation, m Module, ch *charts.Chart, lookup *lookupClients, release chartutil.ReleaseOptions) (map[string]string, error) {
+func (r *renderer) renderAs(op *operation, m Module, ch *charts.Chart, lookup *lookupClients, release chartutil.ReleaseOptions) (map[string]string, error) {
 	use := ch.Copy()
 	if v := use.Metadata.KubeVersion; v != "" && !chartutil.IsCompatibleRange(v, op.capabilities.KubeVersion.String()) {
 		return nil, fmt.Errorf("the chart requires Kubernetes %s (kubeVersion in Chart.yaml), the cluster has %s", v, op.capabilities.KubeVersion.String())
@@ -144,16 +153,16 @@ func (c *Client) renderAs(op *operation, m Module, ch *charts.Chart, lookup *loo
 	if err := chartutil.ProcessDependenciesWithMerge(use, m.Values); err != nil {
 		return nil, fmt.Errorf("dependencies of the chart: %w", err)
 	}
-	release.Name, release.Namespace = m.Name, c.options.Namespace
+	release.Name, release.Namespace = m.Name, r.live.namespace
 	values, err := valuesFor(m, ch, use, release, op.capabilities)
 	if err != nil {
 		return nil, err
 	}
-	lookup.asked = kinds.NewAsked(op.capabilities, c.kinds.Unknown())
+	lookup.asked = kinds.NewAsked(op.capabilities, r.live.kinds.Unknown())
 	values["Capabilities"] = lookup.asked
 	files, err := engine.RenderWithClientProvider(use, values, lookup)
 	if gvs := lookup.asked.Unanswered(); len(gvs) > 0 {
-		return nil, fmt.Errorf("the chart asks .Capabilities.APIVersions: %w", c.kinds.Reach(gvs[0].Group))
+		return nil, fmt.Errorf("the chart asks .Capabilities.APIVersions: %w", r.live.kinds.Reach(gvs[0].Group))
 	}
 	return files, err
 }
@@ -182,20 +191,20 @@ func valuesFor(m Module, ch *charts.Chart, use *chart.Chart, r chartutil.Release
 
 // digest sorts rendered files as Helm does, checks them, and sums them up with
 // the labels that will be set on their objects (H6, H10).
-func (c *Client) digest(files map[string]string) (*rendered, error) {
+func (r *renderer) digest(files map[string]string) (*rendered, error) {
 	maps.DeleteFunc(files, func(name, _ string) bool { return strings.HasSuffix(name, "NOTES.txt") })
 	found, err := sortFiles(files)
 	if err != nil {
 		return nil, err
 	}
-	r := &rendered{former: c.sum(found.manifests, found.hooks)}
+	result := &rendered{former: r.sum(found.manifests, found.hooks)}
 	hooks := slices.DeleteFunc(found.hooks, isTest)
-	r.hooks, r.checksum = len(hooks) > 0, c.sum(found.manifests, hooks)
-	r.objects, err = c.checkObjects(found)
-	return r, err
+	result.hooks, result.checksum = len(hooks) > 0, r.sum(found.manifests, hooks)
+	result.objects, err = r.checkObjects(found)
+	return result, err
 }
 
-func (c *Client) sum(manifests []releaseutil.Manifest, hooks []*release.Hook) string {
+func (r *renderer) sum(manifests []releaseutil.Manifest, hooks []*release.Hook) string {
 	sum := sha256.New()
 	add := func(source, text string) { fmt.Fprint(sum, source, "\x00", text, "\x00") }
 	for _, m := range manifests {
@@ -204,15 +213,15 @@ func (c *Client) sum(manifests []releaseutil.Manifest, hooks []*release.Hook) st
 	for _, h := range hooks {
 		add(h.Path, h.Manifest)
 	}
-	for _, label := range sortedKeys(c.options.Labels) {
-		fmt.Fprintf(sum, "%s=%s\x00", label, c.options.Labels[label])
+	for _, label := range sortedKeys(r.labels) {
+		fmt.Fprintf(sum, "%s=%s\x00", label, r.labels[label])
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 }
 
 // checkObjects names all documents that cannot become objects, before anything
 // is stored or sent.
-func (c *Client) checkObjects(found *sorted) ([]Object, error) {
+func (r *renderer) checkObjects(found *sorted) ([]Object, error) {
 	var objects []Object
 	var errs []error
 	sources := map[Object]string{}
@@ -221,7 +230,7 @@ func (c *Client) checkObjects(found *sorted) ([]Object, error) {
 			errs = append(errs, fmt.Errorf("%s: %w", m.Name, err))
 		}
 		for _, o := range found.parsed[i].objects {
-			id := c.identity(o)
+			id := r.live.identity(o)
 			if first, ok := sources[id]; ok {
 				errs = append(errs, fmt.Errorf("%s: %s is defined already in %s; remove one of them", m.Name, o, first))
 				continue
@@ -267,7 +276,7 @@ var _ engine.ClientProvider = (*lookupClients)(nil)
 // GetClientFor implements engine.ClientProvider.
 func (l *lookupClients) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
 	l.used = true
-	m, err := l.op.client.kinds.Mapping(schema.FromAPIVersionAndKind(apiVersion, kind))
+	m, err := l.op.home.kinds.Mapping(schema.FromAPIVersionAndKind(apiVersion, kind))
 	if err != nil {
 		return nil, false, fmt.Errorf("lookup %s %s: %w", apiVersion, kind, err)
 	}
@@ -280,7 +289,7 @@ func (l *lookupClients) GetClientFor(apiVersion, kind string) (dynamic.Namespace
 
 // renderProblem turns an error of loading or rendering into an Error. Helm's
 // texts name the template and often the line.
-func (c *Client) renderProblem(ctx context.Context, op *operation, m Module, err error) error {
+func renderProblem(ctx context.Context, op *operation, m Module, err error) error {
 	if op != nil && (ctx.Err() != nil || op.transport.failed().unavailable) {
 		return classify(ctx, m.Name, op, err)
 	}

@@ -25,21 +25,21 @@ func newOffline(t testing.TB) *Client {
 func offline(t testing.TB, c *Client) *operation {
 	t.Helper()
 	return &operation{
-		ctx: t.Context(), client: c, release: "m", log: c.options.Log, capabilities: chartutil.DefaultCapabilities,
-		transport: &boundTransport{ctx: t.Context(), next: c.transport},
+		ctx: t.Context(), home: c.root, release: "m", log: c.root.options.Log, capabilities: chartutil.DefaultCapabilities,
+		transport: &boundTransport{ctx: t.Context(), next: c.root.transport},
 	}
 }
 
 func renderOffline(t testing.TB, c *Client, m Module) (*rendered, error) {
 	t.Helper()
-	loaded, err := c.charts.Load(m.chart())
+	loaded, err := c.Charts().Load(m.chart())
 	if err != nil {
-		return nil, c.renderProblem(t.Context(), nil, m, err)
+		return nil, renderProblem(t.Context(), nil, m, err)
 	}
 	op := offline(t, c)
-	r, err := c.render(op, m, loaded)
+	r, err := c.root.renderer.render(op, m, loaded, c.root.recall)
 	if err != nil {
-		return nil, c.renderProblem(t.Context(), op, m, err)
+		return nil, renderProblem(t.Context(), op, m, err)
 	}
 	return r, nil
 }
@@ -114,7 +114,7 @@ func TestRenderChecksum(t *testing.T) {
 		t.Error("another text has the same checksum")
 	}
 	labelled := newOffline(t)
-	labelled.options.Labels = map[string]string{"a": "b"}
+	labelled.root.renderer.labels = map[string]string{"a": "b"}
 	if mustRender(t, labelled, m).checksum == base {
 		t.Error("labels do not change the checksum (H10)")
 	}
@@ -173,11 +173,11 @@ func TestRenderMemo(t *testing.T) {
 	if mustRender(t, c, m) == first {
 		t.Error("changed chart, same render")
 	}
-	loaded, err := c.charts.Load(m.chart())
+	loaded, err := c.Charts().Load(m.chart())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := c.unstable(offline(t, c), m, loaded, mustRender(t, c, m)), "m/templates/a.yaml, line 4 of its output (randAlphaNum in m/templates/a.yaml, line 4)"; got != want {
+	if got, want := c.root.renderer.unstable(offline(t, c), m, loaded, mustRender(t, c, m)), "m/templates/a.yaml, line 4 of its output (randAlphaNum in m/templates/a.yaml, line 4)"; got != want {
 		t.Errorf("unstable: %q, want %q", got, want)
 	}
 }
@@ -189,7 +189,7 @@ func TestRenderCancelled(t *testing.T) {
 	cancel()
 	op := offline(t, c)
 	op.ctx = ctx
-	err := c.renderProblem(ctx, op, m, errors.New("lookup ended"))
+	err := renderProblem(ctx, op, m, errors.New("lookup ended"))
 	var problem *Error
 	if !errors.As(err, &problem) || problem.Kind != Cancelled {
 		t.Errorf("error = %v", err)
@@ -236,11 +236,11 @@ func TestRenderNumbersOfSubcharts(t *testing.T) {
 // texts are what the templates of a module print.
 func texts(t *testing.T, c *Client, m Module) map[string]string {
 	t.Helper()
-	loaded, err := c.load(&m)
+	loaded, err := c.root.renderer.load(&m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := c.renderFiles(offline(t, c), m, loaded, &lookupClients{})
+	files, err := c.root.renderer.renderFiles(offline(t, c), m, loaded, &lookupClients{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -449,11 +449,11 @@ func TestUnlockConflict(t *testing.T) {
 	m := module(t, "simple")
 	f.apply(m, Installed, 1)
 	f.setStatus("simple", 1, "pending-install")
-	op, err := f.client.begin(t.Context(), "simple")
+	op, err := f.client.root.begin(t.Context(), "simple")
 	if err != nil {
 		t.Fatal(err)
 	}
-	state, err := f.client.records.reread(t.Context(), "simple")
+	state, err := f.client.root.records.reread(t.Context(), "simple")
 	if err != nil {
 		t.Fatal(err)
 	}

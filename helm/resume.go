@@ -211,7 +211,7 @@ func awaitedOf(objects []*unstructured.Unstructured) (awaited []string, failed b
 // settle deletes what Helm's delete policy says of hooks that were not waited for to their end, and that are not gone
 // on with: another manifest is wanted. rel is the record of their revision; nil for none.
 func (k *cluster) settle(rel *release.Release) error {
-	if rel == nil || k.op.client.dry != nil {
+	if rel == nil || k.op.home.dry != nil {
 		return nil
 	}
 	for _, h := range rel.Hooks {
@@ -233,7 +233,7 @@ func (k *cluster) settle(rel *release.Release) error {
 		if _, errs := k.Client.Delete(list); len(errs) > 0 {
 			return errors.Join(errs...)
 		}
-		if err := k.WaitForDelete(list, k.op.client.options.Timeout); err != nil {
+		if err := k.WaitForDelete(list, k.op.home.options.Timeout); err != nil {
 			return err
 		}
 	}

@@ -134,7 +134,7 @@ func (f *fixture) finishes(m Module, job string) {
 func TestHookIsWaitedForAgain(t *testing.T) {
 	f := start(t)
 	m := moduleOf(t, "waits", jobHooks).with("arg", "one")
-	f.client.options.Timeout = 100 * time.Millisecond
+	f.client.root.options.Timeout = 100 * time.Millisecond
 	f.waiting(f.refuse(m, Waiting), "job")
 	f.wantRevisions("waits", "1 failed")
 	job, before, after := f.job("job"), f.account("before"), f.account("after")

@@ -27,24 +27,24 @@ type Document struct {
 // document that cannot be read is among them with its error; an error of Show
 // says that there is no text at all.
 func (c *Client) Show(ctx context.Context, m Module) ([]Document, error) {
-	c, err := c.in(m.Namespace)
+	home, err := c.homes.in(m.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	op, err := c.begin(ctx, m.Name)
+	op, err := home.begin(ctx, m.Name)
 	if err != nil {
 		return nil, err
 	}
-	loaded, err := c.load(&m)
+	loaded, err := home.renderer.load(&m)
 	if err != nil {
-		return nil, c.renderProblem(ctx, nil, m, err)
+		return nil, renderProblem(ctx, nil, m, err)
 	}
 	if m.Values == nil {
 		m.Values = map[string]any{}
 	}
-	files, err := c.renderFiles(op, m, loaded, &lookupClients{op: op})
+	files, err := home.renderer.renderFiles(op, m, loaded, &lookupClients{op: op})
 	if err != nil {
-		return nil, c.renderProblem(ctx, op, m, err)
+		return nil, renderProblem(ctx, op, m, err)
 	}
 	maps.DeleteFunc(files, func(name, text string) bool {
 		return strings.HasSuffix(name, "NOTES.txt") || strings.TrimSpace(text) == ""
@@ -76,6 +76,10 @@ func (c *Client) Objects(ctx context.Context, m Module) (all []Object, err error
 	if err != nil {
 		return nil, err
 	}
+	home, err := c.homes.in(m.Namespace)
+	if err != nil {
+		return nil, err
+	}
 	for _, d := range documents {
 		if d.Err != nil {
 			return nil, d.Err
@@ -85,7 +89,7 @@ func (c *Client) Objects(ctx context.Context, m Module) (all []Object, err error
 				continue
 			}
 			o := manifest.Of(&unstructured.Unstructured{Object: object})
-			if resolved, _, err := c.resolve(o); err == nil {
+			if resolved, _, err := home.live.resolve(o); err == nil {
 				o = resolved
 			}
 			all = append(all, o)
@@ -107,14 +111,15 @@ func document(source, text string) Document {
 // Deployed returns what the deployed revision of a release was rendered to, without the
 // hooks of its chart. There is none while the first install has not succeeded.
 func (c *Client) Deployed(ctx context.Context, name string) (objects []map[string]any, revision int, err error) {
-	if c, err = c.clientOf(ctx, name); err != nil {
-		return nil, 0, err
-	}
-	op, err := c.begin(ctx, name)
+	home, err := c.homes.holding(ctx, name)
 	if err != nil {
 		return nil, 0, err
 	}
-	state, err := c.records.read(ctx, name)
+	op, err := home.begin(ctx, name)
+	if err != nil {
+		return nil, 0, err
+	}
+	state, err := home.records.read(ctx, name)
 	if err != nil {
 		return nil, 0, classify(ctx, name, op, err)
 	}

@@ -99,7 +99,7 @@ func TestSurplus(t *testing.T) {
 // The remembered state is given up whenever somebody else touched a release.
 func TestRecords(t *testing.T) {
 	f := start(t)
-	r := &records{client: f.client.metadata, namespace: f.namespace}
+	r := &records{client: f.client.root.metadata, namespace: f.namespace}
 	secrets := f.kube.CoreV1().Secrets(f.namespace)
 	put := func(version int, status string) {
 		t.Helper()

@@ -355,7 +355,7 @@ func (f *fixture) allThere(text string) bool {
 	for _, o := range objects {
 		names = append(names, manifest.Of(o))
 	}
-	absent, err := f.client.absent(f.Context(), names)
+	absent, err := f.client.root.live.absent(f.Context(), names)
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -28,11 +28,11 @@ func record(version int, status string) *release.Release {
 func (f *fixture) driver() (*store, *driver.Secrets) {
 	f.Helper()
 	secrets := f.kube.CoreV1().Secrets(f.namespace)
-	state, err := f.client.records.reread(f.Context(), "m")
+	state, err := f.client.root.records.reread(f.Context(), "m")
 	if err != nil {
 		f.Fatal(err)
 	}
-	ours := &store{ctx: f.Context(), objects: secrets, records: f.client.records, encoder: new(encoder), log: f.client.options.Log, state: state, bodies: map[string]*release.Release{}}
+	ours := &store{ctx: f.Context(), objects: secrets, records: f.client.root.records, encoder: new(encoder), log: f.client.root.options.Log, state: state, bodies: map[string]*release.Release{}}
 	return ours, driver.NewSecrets(secrets)
 }
 

@@ -71,7 +71,7 @@ func (op *operation) survey(objects []Object) (survey, error) {
 
 // read is the request by which Helm, too, reads an object.
 func (op *operation) read(o Object) (*rest.Request, error) {
-	m, err := op.client.kinds.Mapping(o.GVK)
+	m, err := op.home.kinds.Mapping(o.GVK)
 	if err != nil {
 		return nil, fmt.Errorf("find the resource of %s: %w", o, err)
 	}
@@ -80,15 +80,15 @@ func (op *operation) read(o Object) (*rest.Request, error) {
 		return nil, err
 	}
 	namespaced := kinds.Namespaced(m)
-	return client.Get().NamespaceIfScoped(op.client.identity(o).Namespace, namespaced).Resource(m.Resource.Resource).Name(o.Name), nil
+	return client.Get().NamespaceIfScoped(op.home.live.identity(o).Namespace, namespaced).Resource(m.Resource.Resource).Name(o.Name), nil
 }
 
 // look asks for the metadata of one object; nil with exists when it may not be
 // read: without the permission its absence can neither be seen nor fixed. An
 // object of an unknown kind does not exist; whether one of an API that cannot be asked does,
 // is unknown.
-func (c *Client) look(ctx context.Context, o Object) (live *metav1.PartialObjectMetadata, exists bool, err error) {
-	resource, err := c.resourceOf(o)
+func (l *live) look(ctx context.Context, o Object) (live *metav1.PartialObjectMetadata, exists bool, err error) {
+	resource, err := l.resourceOf(o)
 	if meta.IsNoMatchError(err) {
 		return nil, false, nil
 	}
@@ -100,7 +100,7 @@ func (c *Client) look(ctx context.Context, o Object) (live *metav1.PartialObject
 	case apierrors.IsNotFound(err):
 		return nil, false, nil
 	case apierrors.IsForbidden(err):
-		c.options.Log.Debug("may not read an object of a release; it counts as present", "object", o.String(), "err", err)
+		l.log.Debug("may not read an object of a release; it counts as present", "object", o.String(), "err", err)
 		return nil, true, nil
 	case err != nil:
 		return nil, false, unlooked(o, err)
@@ -119,9 +119,9 @@ func unlooked(o Object, err error) error {
 
 // reach returns an error when the API of one of the objects is away: the
 // server of their API does not answer (P13).
-func (c *Client) reach(objects []Object) error {
+func (l *live) reach(objects []Object) error {
 	for _, o := range objects {
-		if err := c.kinds.Reach(o.GVK.Group); err != nil {
+		if err := l.kinds.Reach(o.GVK.Group); err != nil {
 			return fmt.Errorf("%w; %s needs it", err, o)
 		}
 	}
@@ -129,8 +129,8 @@ func (c *Client) reach(objects []Object) error {
 }
 
 // reachManifests is reach for what release records list.
-func (c *Client) reachManifests(texts ...string) error {
-	if len(c.kinds.Away()) == 0 {
+func (l *live) reachManifests(texts ...string) error {
+	if len(l.kinds.Away()) == 0 {
 		return nil
 	}
 	for _, text := range texts {
@@ -139,7 +139,7 @@ func (c *Client) reachManifests(texts ...string) error {
 			return fmt.Errorf("manifest of an older revision: %w", err)
 		}
 		for _, u := range found {
-			if err := c.reach([]Object{manifest.Of(u)}); err != nil {
+			if err := l.reach([]Object{manifest.Of(u)}); err != nil {
 				return err
 			}
 		}
@@ -148,23 +148,23 @@ func (c *Client) reachManifests(texts ...string) error {
 }
 
 // resourceOf finds where the API server keeps an object.
-func (c *Client) resourceOf(o Object) (metadata.ResourceInterface, error) {
-	m, err := c.kinds.Mapping(o.GVK)
+func (l *live) resourceOf(o Object) (metadata.ResourceInterface, error) {
+	m, err := l.kinds.Mapping(o.GVK)
 	if err != nil {
 		return nil, fmt.Errorf("find the resource of %s: %w", o, err)
 	}
 	if kinds.Namespaced(m) {
-		return c.metadata.Resource(m.Resource).Namespace(c.identity(o).Namespace), nil
+		return l.metadata.Resource(m.Resource).Namespace(l.identity(o).Namespace), nil
 	}
-	return c.metadata.Resource(m.Resource), nil
+	return l.metadata.Resource(m.Resource), nil
 }
 
 // identity is an object without what may differ between two mentions of it: the
 // version of its API, and an omitted namespace.
-func (c *Client) identity(o Object) Object {
+func (l *live) identity(o Object) Object {
 	o.GVK.Version = ""
 	if o.Namespace == "" {
-		o.Namespace = c.options.Namespace
+		o.Namespace = l.namespace
 	}
 	return o
 }

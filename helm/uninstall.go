@@ -21,7 +21,7 @@ import (
 // operation left, Uninstall can be called again. Objects whose annotations do not name
 // the release as their owner stay.
 func (c *Client) Uninstall(ctx context.Context, name string, waits HookWaits) (existed bool, err error) {
-	home, err := c.clientOf(ctx, name)
+	home, err := c.homes.holding(ctx, name)
 	if err != nil {
 		return false, err
 	}
@@ -32,7 +32,7 @@ func (c *Client) Uninstall(ctx context.Context, name string, waits HookWaits) (e
 // it trusts the record less: a release that Ours does not know counts as missing, and the
 // Helm hooks of the chart do not run.
 func (c *Client) Purge(ctx context.Context, name string) (existed bool, err error) {
-	home, err := c.clientOf(ctx, name)
+	home, err := c.homes.holding(ctx, name)
 	if err != nil {
 		return false, err
 	}
@@ -40,19 +40,19 @@ func (c *Client) Purge(ctx context.Context, name string) (existed bool, err erro
 }
 
 // remove is Uninstall and Purge.
-func (c *Client) remove(ctx context.Context, name string, purge bool, waits HookWaits) (existed bool, err error) {
-	defer c.locks.lock(name)()
-	op, err := c.begin(ctx, name)
+func (h *home) remove(ctx context.Context, name string, purge bool, waits HookWaits) (existed bool, err error) {
+	defer h.locks.lock(name)()
+	op, err := h.begin(ctx, name)
 	if err != nil {
 		return false, err
 	}
 	op.waits = waits
-	state, err := c.records.reread(ctx, name)
+	state, err := h.records.reread(ctx, name)
 	if err != nil {
 		return false, classify(ctx, name, op, err)
 	}
 	if len(state.Revisions) == 0 {
-		c.unpoint(ctx, name)
+		h.unpoint(ctx, name)
 		return false, nil
 	}
 	s := op.store(state)
@@ -67,13 +67,13 @@ func (c *Client) remove(ctx context.Context, name string, purge bool, waits Hook
 		}
 	}
 	err = op.uninstall(s, !purge)
-	c.renders.forget(name)
-	c.repeats.forget(name)
-	c.want(name, nil)
+	h.renderer.renders.forget(name)
+	h.repeats.forget(name)
+	h.live.want(name, nil)
 	if err != nil {
-		c.records.doubt(name)
+		h.records.doubt(name)
 	} else {
-		c.unpoint(ctx, name)
+		h.unpoint(ctx, name)
 	}
 	return true, classify(ctx, name, op, err)
 }
@@ -84,18 +84,18 @@ func (c *Client) Ours(ctx context.Context, releases []string) (ours []string, er
 	if len(releases) == 0 {
 		return nil, nil
 	}
-	states, err := c.records.readAll(ctx)
+	states, err := c.root.records.readAll(ctx)
 	if err != nil {
 		return nil, &Error{Kind: readKind(ctx, err), Err: err}
 	}
 	for _, name := range releases {
-		home, err := c.clientOf(ctx, name)
+		home, err := c.homes.holding(ctx, name)
 		if err != nil {
 			return nil, err
 		}
 		var is bool
-		if home == c {
-			op := &operation{ctx: ctx, client: c, release: name, log: c.options.Log}
+		if home == c.root {
+			op := &operation{ctx: ctx, home: home, release: name, log: home.options.Log}
 			is, err = op.store(states[name]).ours()
 		} else {
 			is, err = home.isOurs(ctx, name)
@@ -156,7 +156,7 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 	if err != nil {
 		return err
 	}
-	if r := op.client.dry; r != nil && hooks {
+	if r := op.home.dry; r != nil && hooks {
 		r.hooks = hooksOf(newest, Uninstalled)
 	}
 	// The newest manifest is not all there is when its revision did not get to
@@ -169,15 +169,15 @@ func (op *operation) uninstall(s *store, hooks bool) error {
 		}
 		others = append(others, rel.Manifest)
 	}
-	if err := op.client.reachManifests(append(others, newest.Manifest)...); err != nil {
+	if err := op.home.live.reachManifests(append(others, newest.Manifest)...); err != nil {
 		return err
 	}
 	cfg, k := op.configuration(s)
 	s.keeps = func() bool { return k.cut != nil } // Helm forgets the release, whatever a post-delete hook does
 	u := action.NewUninstall(cfg)
-	u.Timeout = op.client.options.Timeout
+	u.Timeout = op.home.options.Timeout
 	u.IgnoreNotFound = true
-	u.DisableHooks = !hooks || op.client.dry != nil
+	u.DisableHooks = !hooks || op.home.dry != nil
 	if last.Status != release.StatusUninstalled {
 		if err := op.removeDropped(others, newest); err != nil {
 			return err
@@ -238,7 +238,7 @@ func (k *cluster) owned(list kube.ResourceList) (kube.ResourceList, error) {
 	var stay []string
 	for _, info := range list {
 		o := objectOfInfo(info)
-		live, exists, err := k.op.client.look(k.op.ctx, o)
+		live, exists, err := k.op.home.live.look(k.op.ctx, o)
 		switch {
 		case err != nil:
 			return nil, err
@@ -291,10 +291,10 @@ func spareData(o Object) bool {
 // removeLeftovers deletes objects of older manifests that are not in keep, if
 // they exist, are ours, and do not ask to be kept.
 func (op *operation) removeLeftovers(manifests []string, keep []Object, spare spared) error {
-	c := op.client
+	l := op.home.live
 	kept := map[Object]bool{}
 	for _, o := range keep {
-		kept[c.identity(o)] = true
+		kept[l.identity(o)] = true
 	}
 	for _, text := range manifests {
 		objects, err := manifest.Parse(text)
@@ -303,10 +303,10 @@ func (op *operation) removeLeftovers(manifests []string, keep []Object, spare sp
 		}
 		for _, u := range objects {
 			o := manifest.Of(u)
-			if kept[c.identity(o)] {
+			if kept[l.identity(o)] {
 				continue
 			}
-			kept[c.identity(o)] = true
+			kept[l.identity(o)] = true
 			if spare(o) {
 				op.log.Warn("an object of a failed revision is no longer in the chart and stays, because its data would go with it", "object", o.String())
 				continue
@@ -320,11 +320,11 @@ func (op *operation) removeLeftovers(manifests []string, keep []Object, spare sp
 }
 
 func (op *operation) removeLeftover(o Object) error {
-	live, exists, err := op.client.look(op.ctx, o)
+	live, exists, err := op.home.live.look(op.ctx, o)
 	if err != nil || !exists || ownerIn(live) != op.us() || live.Annotations[kube.ResourcePolicyAnno] == kube.KeepPolicy {
 		return err
 	}
-	resource, err := op.client.resourceOf(o)
+	resource, err := op.home.live.resourceOf(o)
 	if err != nil {
 		return err
 	}

@@ -32,18 +32,18 @@ import (
 const InputsLabel = "moduleInputs"
 
 // inputsOf sums up all that determines the manifest of a module, but for chance, the time and lookup.
-func (c *Client) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte) string {
+func (r *renderer) inputsOf(op *operation, ch *charts.Chart, values [sha256.Size]byte) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\x00%q\x00", c.sumOf(op, ch, values), op.capabilities.APIVersions)
+	fmt.Fprintf(sum, "%s\x00%q\x00", r.sumOf(op, ch, values), op.capabilities.APIVersions)
 	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 }
 
 // sumOf is inputsOf without the kinds of the API server.
-func (c *Client) sumOf(op *operation, ch *charts.Chart, values [sha256.Size]byte) string {
+func (r *renderer) sumOf(op *operation, ch *charts.Chart, values [sha256.Size]byte) string {
 	sum := sha256.New()
-	fmt.Fprintf(sum, "%s\x00%x\x00%x\x00%s\x00", c.build, ch.Digest(), values, op.capabilities.KubeVersion.Version)
-	for _, label := range sortedKeys(c.options.Labels) {
-		fmt.Fprintf(sum, "%s=%s\x00", label, c.options.Labels[label])
+	fmt.Fprintf(sum, "%s\x00%x\x00%x\x00%s\x00", r.build, ch.Digest(), values, op.capabilities.KubeVersion.Version)
+	for _, label := range sortedKeys(r.labels) {
+		fmt.Fprintf(sum, "%s=%s\x00", label, r.labels[label])
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:checksumBytes])
 }
@@ -59,7 +59,7 @@ func (a *apply) labels() map[string]string {
 
 // recorded is the checksum of what Helm has rendered for a record. It renders once more than we do: a chart that
 // makes a password and looks it up later has got another one by then, which it finds from now on.
-func (c *Client) recorded(rel *release.Release) string {
+func (r *renderer) recorded(rel *release.Release) string {
 	const begin = "---\n# Source: "
 	var manifests []releaseutil.Manifest
 	for text := range strings.SplitSeq(strings.TrimPrefix(strings.TrimSuffix(rel.Manifest, "\n"), begin), "\n"+begin) {
@@ -67,7 +67,7 @@ func (c *Client) recorded(rel *release.Release) string {
 			manifests = append(manifests, releaseutil.Manifest{Name: name, Content: content})
 		}
 	}
-	return c.sum(manifests, slices.DeleteFunc(slices.Clone(rel.Hooks), isTest))
+	return r.sum(manifests, slices.DeleteFunc(slices.Clone(rel.Hooks), isTest))
 }
 
 // buildOf identifies a build of the operator: another build may render differently.
@@ -83,7 +83,7 @@ func buildOf() string {
 	return text + contentOf(self)
 }
 
-// contentOf identifies what a program consists of. The linker notes that down, unless it is told not to.
+// contentOf identifies what a program consists of. The linker writes it as the build ID, unless its flags switch that off.
 func contentOf(file string) string {
 	if program, err := elf.Open(file); err == nil {
 		defer program.Close()
@@ -132,7 +132,7 @@ func (a *apply) hold() (outcome Outcome, held bool) {
 	if outcome.Unstable = a.unstable(); outcome.Unstable == "" {
 		return outcome, false // what lookup finds has changed
 	}
-	outcome.Again = a.client.repeats.wait(a.release, a.manifest.inputs, time.Now(), a.client.dry == nil)
+	outcome.Again = a.home.repeats.wait(a.release, a.manifest.inputs, time.Now(), a.home.dry == nil)
 	outcome.Reason = "the chart renders differently each time and looks into the cluster: upgrades without another change wait longer and longer"
 	return outcome, outcome.Again > 0
 }
@@ -141,7 +141,7 @@ func (a *apply) hold() (outcome Outcome, held bool) {
 // the line: random values, the time, lookup of changing objects. It is empty for other charts.
 func (a *apply) unstable() string {
 	if a.manifest.unstable == nil {
-		text := a.client.unstable(a.operation, a.module, a.chart, a.manifest)
+		text := a.home.renderer.unstable(a.operation, a.module, a.chart, a.manifest)
 		a.manifest.unstable = &text
 	}
 	return *a.manifest.unstable
@@ -156,12 +156,12 @@ func (a *apply) fickle() string {
 	return text
 }
 
-func (c *Client) unstable(op *operation, m Module, ch *charts.Chart, first *rendered) string {
-	second, files, err := c.renderAnew(op, m, ch)
+func (r *renderer) unstable(op *operation, m Module, ch *charts.Chart, first *rendered) string {
+	second, files, err := r.renderAgain(op, m, ch)
 	if err != nil || second.checksum == first.checksum {
 		return ""
 	}
-	third, err := c.renderFiles(op, m, ch, &lookupClients{op: op})
+	third, err := r.renderFiles(op, m, ch, &lookupClients{op: op})
 	if err != nil {
 		return ""
 	}

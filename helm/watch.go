@@ -2,6 +2,7 @@ package helm
 
 import (
 	"context"
+	"log/slog"
 	"slices"
 	"time"
 
@@ -76,21 +77,15 @@ type News struct {
 // yet is reported by News afterwards. Watch is called once, before the first Apply;
 // without Options.Watcher it does nothing.
 func (c *Client) Watch(ctx context.Context, news News) {
-	if c.options.Watcher == nil {
+	if c.root.options.Watcher == nil {
 		return
 	}
-	c.watchRecords(ctx, news)
-	c.homes.mu.Lock()
-	c.homes.begin = func(home *Client) { home.watchRecords(ctx, news) }
-	for _, home := range c.homes.clients {
-		home.watchRecords(ctx, news)
-	}
-	c.homes.mu.Unlock()
-	c.kinds.Watch(c.options.Watcher.WatchKinds(ctx))
-	if c.options.Presence == nil {
+	c.homes.watch(func(home *home) { home.watchRecords(ctx, news) })
+	c.root.kinds.Watch(c.root.options.Watcher.WatchKinds(ctx))
+	if c.root.options.Presence == nil {
 		return
 	}
-	c.options.Presence.Start(ctx, managedByHelm, c.presenceReport(ctx, news))
+	c.root.options.Presence.Start(ctx, managedByHelm, c.presenceReport(ctx, news))
 }
 
 // presenceReport is what is done with what the watches of objects report.
@@ -109,7 +104,7 @@ func (c *Client) presenceReport(ctx context.Context, news News) presenceReport {
 		return report
 	}
 	follower := health.NewFollower(health.Options{
-		Client: c.dynamic, Labels: managedByHelm, Log: c.options.Log,
+		Client: c.root.dynamic, Labels: managedByHelm, Log: c.root.options.Log,
 		Report: func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
 			news.Health(named(kind, name), h)
 		},
@@ -123,43 +118,51 @@ func (c *Client) presenceReport(ctx context.Context, news News) presenceReport {
 	return report
 }
 
-// watchRecords begins to watch the records of the client's namespace.
-func (c *Client) watchRecords(ctx context.Context, news News) {
+// watchRecords begins to watch the records of the home.
+func (h *home) watchRecords(ctx context.Context, news News) {
 	changed := func(release string) {
-		if c.homes.of(release) == c.options.Namespace { // another release may have the name elsewhere
+		if h.homes.of(release) == h.options.Namespace { // another release may have the name elsewhere
 			news.Changed(release)
 		}
 	}
-	c.records.watch(changed, c.locks.busy)
-	c.options.Watcher.WatchMetadata(ctx, c.options.Driver.Resource(), c.options.Namespace, labels.Set{"owner": "helm"}.String(), c.records)
+	h.records.watch(changed, h.locks.busy)
+	h.options.Watcher.WatchMetadata(ctx, h.options.Driver.Resource(), h.options.Namespace, labels.Set{"owner": "helm"}.String(), h.records)
 }
 
 // Present reports whether an object of News is there, as far as the watches
 // know; it makes no request. What they do not know counts as present.
 func (c *Client) Present(o Object) bool {
-	return c.options.Presence == nil || c.options.Presence.MayExist(o.GVK.GroupKind(), o.NamespacedName())
+	return c.root.options.Presence == nil || c.root.options.Presence.MayExist(o.GVK.GroupKind(), o.NamespacedName())
+}
+
+// live is what is known of the objects in the cluster that a namespace's releases have.
+type live struct {
+	*connection
+	namespace string   // of objects that name none
+	presence  Presence // nil: the API server is asked
+	log       *slog.Logger
 }
 
 // follow begins to watch the kinds of objects that are about to be applied.
-func (c *Client) follow(objects []Object) {
+func (l *live) follow(objects []Object) {
 	for _, o := range objects {
-		if _, m, err := c.resolve(o); err == nil && c.options.Presence != nil {
-			c.options.Presence.Follow(m)
+		if _, m, err := l.resolve(o); err == nil && l.presence != nil {
+			l.presence.Follow(m)
 		}
 	}
 }
 
 // resolve makes two mentions of an object equal: no version, the namespace of
 // the release where none is written, and none where the kind has none.
-func (c *Client) resolve(o Object) (Object, *meta.RESTMapping, error) {
-	m, err := c.kinds.Mapping(o.GVK)
+func (l *live) resolve(o Object) (Object, *meta.RESTMapping, error) {
+	m, err := l.kinds.Mapping(o.GVK)
 	if err != nil {
 		return o, nil, err
 	}
 	if !kinds.Namespaced(m) {
 		o.Namespace = ""
 	} else if o.Namespace == "" {
-		o.Namespace = c.options.Namespace
+		o.Namespace = l.namespace
 	}
 	o.GVK.Version = ""
 	return o, m, nil
@@ -168,17 +171,17 @@ func (c *Client) resolve(o Object) (Object, *meta.RESTMapping, error) {
 // absent returns those of the objects that do not exist. What the watches do
 // not know, or call absent, is asked for: the watch may be behind our own
 // writes.
-func (c *Client) absent(ctx context.Context, objects []Object) ([]Object, error) {
+func (l *live) absent(ctx context.Context, objects []Object) ([]Object, error) {
 	missing := make([]bool, len(objects))
 	var group errgroup.Group
 	group.SetLimit(surveyWidth)
 	for i, o := range objects {
-		resolved, m, err := c.resolve(o)
-		if err == nil && c.options.Presence != nil && c.options.Presence.Has(ctx, m, resolved.NamespacedName()) {
+		resolved, m, err := l.resolve(o)
+		if err == nil && l.presence != nil && l.presence.Has(ctx, m, resolved.NamespacedName()) {
 			continue
 		}
 		group.Go(func() error { // an unknown kind is look's business too
-			_, exists, err := c.look(ctx, o)
+			_, exists, err := l.look(ctx, o)
 			missing[i] = !exists
 			return err
 		})
@@ -197,17 +200,17 @@ func (c *Client) absent(ctx context.Context, objects []Object) ([]Object, error)
 
 // want remembers the objects of a release, and returns them as News reports
 // them; none forgets the release.
-func (c *Client) want(release string, objects []Object) []Object {
+func (l *live) want(release string, objects []Object) []Object {
 	var resolved []Object
 	byKind := map[schema.GroupKind][]types.NamespacedName{}
 	for _, o := range objects {
-		if r, m, err := c.resolve(o); err == nil {
+		if r, m, err := l.resolve(o); err == nil {
 			resolved = append(resolved, r)
 			byKind[m.GroupVersionKind.GroupKind()] = append(byKind[m.GroupVersionKind.GroupKind()], r.NamespacedName())
 		}
 	}
-	if c.options.Presence != nil {
-		c.options.Presence.Want(release, byKind)
+	if l.presence != nil {
+		l.presence.Want(release, byKind)
 	}
 	return slices.Clip(resolved)
 }

@@ -12,7 +12,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 )
 
 // webhookTimeout bounds the question whose webhook has failed.
@@ -22,8 +21,12 @@ const webhookTimeout = 5 * time.Second
 // brought the webhook. text is that of the error. It is empty for all other errors. Without the permission to list the
 // configurations only the webhook is named.
 func (c *Client) FailedWebhook(ctx context.Context, text string) string {
+	return c.root.failedWebhook(ctx, text)
+}
+
+func (h *home) failedWebhook(ctx context.Context, text string) string {
 	if found := regexp.MustCompile(`conversion webhook for ([^ ,]+), Kind=(\w+) failed: .{0,60}?https://` + serviceHost).FindStringSubmatch(text); found != nil {
-		return c.failedConversion(ctx, found[1], found[2], found[4]+"/"+found[3])
+		return h.failedConversion(ctx, found[1], found[2], found[4]+"/"+found[3])
 	}
 	found := regexp.MustCompile(`failed calling webhook \\?"([^"\\]+)\\?"`).FindStringSubmatch(text)
 	if found == nil {
@@ -32,13 +35,9 @@ func (c *Client) FailedWebhook(ctx context.Context, text string) string {
 	const way = "; wait until the Pods of its service run, or disable the module, which takes the webhook away"
 	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
-	client, err := dynamic.NewForConfig(c.over(c.transport))
-	if err != nil {
-		return ""
-	}
 	for _, kind := range []string{"Validating", "Mutating"} {
 		resource := map[string]string{"Validating": "validatingwebhookconfigurations", "Mutating": "mutatingwebhookconfigurations"}[kind]
-		list, err := client.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{})
+		list, err := h.dynamic.Resource(schema.GroupVersionResource{Group: "admissionregistration.k8s.io", Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			continue
 		}
@@ -50,7 +49,7 @@ func (c *Client) FailedWebhook(ctx context.Context, text string) string {
 			if configuration.GetAnnotations()[ownerName] == "" {
 				return who + ", which no module brought; make its service answer, or delete it"
 			}
-			by := c.broughtBy(&configuration)
+			by := h.broughtBy(&configuration)
 			if strings.HasPrefix(by, "release ") {
 				return who + " of " + by + "; make its service answer, or uninstall that release"
 			}
@@ -61,24 +60,24 @@ func (c *Client) FailedWebhook(ctx context.Context, text string) string {
 }
 
 // failedConversion is the advice for an object whose version the service of a conversion webhook must convert.
-func (c *Client) failedConversion(ctx context.Context, version, kind, service string) string {
+func (h *home) failedConversion(ctx context.Context, version, kind, service string) string {
 	const way = "; wait until its Pods run"
 	who := fmt.Sprintf("the service %s converts %s", service, kind)
 	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
 	defer cancel()
 	gv, _ := schema.ParseGroupVersion(version)
-	mapping, err := c.kinds.Mapper().RESTMapping(gv.WithKind(kind).GroupKind(), gv.Version)
+	mapping, err := h.kinds.Mapper().RESTMapping(gv.WithKind(kind).GroupKind(), gv.Version)
 	if err != nil {
 		return who + way
 	}
 	name := mapping.Resource.Resource + "." + gv.Group
 	who += ", as CustomResourceDefinition " + name + " says"
-	definition, err := c.metadata.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).Get(ctx, name, metav1.GetOptions{})
+	definition, err := h.metadata.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case err != nil:
 		return who + way
 	case definition.Annotations[ownerName] != "":
-		return who + ", which " + c.broughtBy(definition) + " brought" + way
+		return who + ", which " + h.broughtBy(definition) + " brought" + way
 	case slices.ContainsFunc(definition.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == "addon-operator" }):
 		return who + ", which a module has in crds/" + way
 	}
@@ -86,9 +85,9 @@ func (c *Client) failedConversion(ctx context.Context, version, kind, service st
 }
 
 // broughtBy names the module, or the release of somebody else, that has an object.
-func (c *Client) broughtBy(o metav1.Object) string {
+func (h *home) broughtBy(o metav1.Object) string {
 	them := o.GetAnnotations()
-	if in := them[ownerNamespace]; cmp.Or(in, c.options.Namespace) != c.options.Namespace && o.GetLabels()[MarkLabel] == "" {
+	if in := them[ownerNamespace]; cmp.Or(in, h.options.Namespace) != h.options.Namespace && o.GetLabels()[MarkLabel] == "" {
 		return fmt.Sprintf("release %s in namespace %s", them[ownerName], in)
 	}
 	return "module " + cmp.Or(o.GetLabels()[MarkLabel], them[ownerName])

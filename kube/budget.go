@@ -6,6 +6,11 @@ import (
 	"sync"
 )
 
+// DefaultSnapshotLimit is how many bytes the snapshot of one binding may take. It is a quarter of what a container of usual
+// size has: whoever may create objects of a watched kind could make the snapshot as large as he likes. All snapshots together
+// may take one and a half of it.
+const DefaultSnapshotLimit = 128 << 20
+
 // Budget bounds what several Watches keep together, and the lists on their way to them. When they would keep too much, the
 // largest gives up what it has, then the next: who stays does not depend on who came first, and small Watches do not suffer
 // from a large one. A list gives way when all that is kept and listed would be too much.

@@ -12,13 +12,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 // maxConfigMapBytes is the limit of the API server on all keys and texts of
 // one ConfigMap.
 const maxConfigMapBytes = 1 << 20
 
-// ErrConflict is returned by WriteConfigMap when someone else changed one of
+// ErrConflict is returned by [ConfigMapStore.Write] when someone else changed one of
 // the keys to be written. The caller decides again on the ConfigMap that comes
 // with it (D24).
 var ErrConflict = errors.New("the ConfigMap was changed by someone else meanwhile")
@@ -56,19 +57,37 @@ func ConfigMapOf(object *corev1.ConfigMap) ConfigMap {
 	}
 }
 
-// ReadConfigMap reads the ConfigMap; the zero value when there is none (D13).
-func (c *Client) ReadConfigMap(ctx context.Context, namespace, name string) (ConfigMap, error) {
-	object, err := c.core.ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+// ConfigMapStore reads and writes one ConfigMap.
+type ConfigMapStore struct {
+	client          *Client
+	namespace, name string
+}
+
+// ConfigMap returns the store of a ConfigMap. It makes no request.
+func (c *Client) ConfigMap(namespace, name string) ConfigMapStore {
+	return ConfigMapStore{c, namespace, name}
+}
+
+// String names the ConfigMap.
+func (s ConfigMapStore) String() string { return fmt.Sprintf("ConfigMap %s/%s", s.namespace, s.name) }
+
+func (s ConfigMapStore) api() typedcorev1.ConfigMapInterface {
+	return s.client.core.ConfigMaps(s.namespace)
+}
+
+// Read reads the ConfigMap; the zero value when there is none (D13).
+func (s ConfigMapStore) Read(ctx context.Context) (ConfigMap, error) {
+	object, err := s.api().Get(ctx, s.name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return ConfigMap{}, nil
 	}
 	if err != nil {
-		return ConfigMap{}, fmt.Errorf("read ConfigMap %s/%s: %w", namespace, name, err)
+		return ConfigMap{}, fmt.Errorf("read %s: %w", s, err)
 	}
 	return ConfigMapOf(object), nil
 }
 
-// WriteConfigMap sets the keys of set (nil deletes the key) and leaves
+// Write sets the keys of set (nil deletes the key) and leaves
 // everything else of the ConfigMap as it is, to the letter: other keys, binary
 // data, labels, annotations (D24). When there is none and there is something to
 // write, it creates the ConfigMap (D13) with everything in base: someone deleted
@@ -79,9 +98,9 @@ func (c *Client) ReadConfigMap(ctx context.Context, namespace, name string) (Con
 // ErrConflict – unless the key has the wanted text already, as after a write
 // whose answer was lost. Changes of other keys by others are no conflict: the
 // write is repeated on top of them until ctx ends.
-func (c *Client) WriteConfigMap(ctx context.Context, namespace, name string, base map[string]string, set map[string]*string) (ConfigMap, error) {
-	return repeatWrite(ctx, fmt.Sprintf("ConfigMap %s/%s", namespace, name), func() (ConfigMap, error) {
-		return c.tryWriteConfigMap(ctx, namespace, name, base, set)
+func (s ConfigMapStore) Write(ctx context.Context, base map[string]string, set map[string]*string) (ConfigMap, error) {
+	return repeatWrite(ctx, s.String(), func() (ConfigMap, error) {
+		return s.tryWrite(ctx, base, set)
 	})
 }
 
@@ -105,15 +124,15 @@ func repeatWrite(ctx context.Context, what string, try func() (ConfigMap, error)
 	}
 }
 
-// tryWriteConfigMap reads once and writes once. An API conflict is returned as
+// tryWrite reads once and writes once. An API conflict is returned as
 // it is.
-func (c *Client) tryWriteConfigMap(ctx context.Context, namespace, name string, base map[string]string, set map[string]*string) (ConfigMap, error) {
-	api := c.core.ConfigMaps(namespace)
-	object, err := api.Get(ctx, name, metav1.GetOptions{})
+func (s ConfigMapStore) tryWrite(ctx context.Context, base map[string]string, set map[string]*string) (ConfigMap, error) {
+	api := s.api()
+	object, err := api.Get(ctx, s.name, metav1.GetOptions{})
 	absent := apierrors.IsNotFound(err)
 	switch {
 	case absent:
-		object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+		object = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.namespace}}
 	case err != nil:
 		return ConfigMap{}, err
 	}
@@ -146,14 +165,14 @@ func (c *Client) tryWriteConfigMap(ctx context.Context, namespace, name string, 
 	return ConfigMapOf(object), nil
 }
 
-// UpdateConfigMap gives a ConfigMap that was read exactly these data, or creates it when there
+// Update gives the ConfigMap that was read exactly these data, or creates it when there
 // was none. [ErrConflict] says that another writer has changed it since it was read.
-func (c *Client) UpdateConfigMap(ctx context.Context, namespace, name string, read ConfigMap, data map[string]string) (ConfigMap, error) {
-	api := c.core.ConfigMaps(namespace)
-	object, err := api.Get(ctx, name, metav1.GetOptions{})
+func (s ConfigMapStore) Update(ctx context.Context, read ConfigMap, data map[string]string) (ConfigMap, error) {
+	api := s.api()
+	object, err := api.Get(ctx, s.name, metav1.GetOptions{})
 	absent := apierrors.IsNotFound(err)
 	if absent {
-		object, err = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}, nil
+		object, err = &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.namespace}}, nil
 	}
 	switch {
 	case err != nil:
@@ -171,15 +190,15 @@ func (c *Client) UpdateConfigMap(ctx context.Context, namespace, name string, re
 		err = ErrConflict
 	}
 	if err != nil {
-		return ConfigMap{}, fmt.Errorf("write ConfigMap %s/%s: %w", namespace, name, err)
+		return ConfigMap{}, fmt.Errorf("write %s: %w", s, err)
 	}
 	return ConfigMapOf(object), nil
 }
 
 // RemoveConfirmation removes the annotation [ConfirmPurgeAnnotation] from the ConfigMap,
 // unless it has another value by now. It returns what is there then.
-func (c *Client) RemoveConfirmation(ctx context.Context, namespace, name, value string) (ConfigMap, error) {
-	return c.annotate(ctx, namespace, name, ConfirmPurgeAnnotation, func(was string) string {
+func (s ConfigMapStore) RemoveConfirmation(ctx context.Context, value string) (ConfigMap, error) {
+	return s.annotate(ctx, ConfirmPurgeAnnotation, func(was string) string {
 		if was == value {
 			return ""
 		}
@@ -189,7 +208,7 @@ func (c *Client) RemoveConfirmation(ctx context.Context, namespace, name, value 
 
 type writtenNote struct{}
 
-// WithWrittenNote returns a context whose WriteConfigMap sets the annotation [WrittenAnnotation] as well, with the same
+// WithWrittenNote returns a context whose [ConfigMapStore.Write] sets the annotation [WrittenAnnotation] as well, with the same
 // request: a crash cannot come in between.
 func WithWrittenNote(ctx context.Context, text string) context.Context {
 	return context.WithValue(ctx, writtenNote{}, text)
@@ -206,16 +225,16 @@ func setAnnotation(object *corev1.ConfigMap, annotation, text string) {
 
 // NoteWritten sets the annotation [WrittenAnnotation] of the ConfigMap, or removes it for an
 // empty text. It returns what is there then; a ConfigMap that does not exist is not created.
-func (c *Client) NoteWritten(ctx context.Context, namespace, name, text string) (ConfigMap, error) {
-	return c.annotate(ctx, namespace, name, WrittenAnnotation, func(string) string { return text })
+func (s ConfigMapStore) NoteWritten(ctx context.Context, text string) (ConfigMap, error) {
+	return s.annotate(ctx, WrittenAnnotation, func(string) string { return text })
 }
 
 // annotate replaces the text of an annotation of the ConfigMap; an empty one is removed.
-func (c *Client) annotate(ctx context.Context, namespace, name, annotation string, change func(was string) string) (ConfigMap, error) {
-	api := c.core.ConfigMaps(namespace)
+func (s ConfigMapStore) annotate(ctx context.Context, annotation string, change func(was string) string) (ConfigMap, error) {
+	api := s.api()
 	var left ConfigMap
 	err := retryOnConflict(func() error {
-		object, err := api.Get(ctx, name, metav1.GetOptions{})
+		object, err := api.Get(ctx, s.name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			left = ConfigMap{}
 			return nil
@@ -234,7 +253,7 @@ func (c *Client) annotate(ctx context.Context, namespace, name, annotation strin
 		return nil
 	})
 	if err != nil {
-		return left, fmt.Errorf("change annotation %s of ConfigMap %s/%s: %w", annotation, namespace, name, err)
+		return left, fmt.Errorf("change annotation %s of %s: %w", annotation, s, err)
 	}
 	return left, nil
 }

@@ -59,12 +59,12 @@ func TestWriteConfigMap(t *testing.T) {
 	ns := world.Namespace(t)
 	client, ctx := world.client, t.Context()
 
-	written, err := client.WriteConfigMap(ctx, ns, "values", nil, map[string]*string{"a": nil})
+	written, err := client.ConfigMap(ns, "values").Write(ctx, nil, map[string]*string{"a": nil})
 	if err != nil || written.Exists() {
 		t.Errorf("deleting a key of nothing: %+v, %v; want no ConfigMap and no error", written, err)
 	}
 	text := "# comment\n  x:   1 \r\n"
-	written, err = client.WriteConfigMap(ctx, ns, "values", nil, map[string]*string{"a": &text})
+	written, err = client.ConfigMap(ns, "values").Write(ctx, nil, map[string]*string{"a": &text})
 	if err != nil || written.Data["a"] != text || !written.Exists() {
 		t.Fatalf("the first write: %+v, %v", written, err)
 	}
@@ -73,7 +73,7 @@ func TestWriteConfigMap(t *testing.T) {
 		c.BinaryData = map[string][]byte{"bin": {0, 255}}
 		c.Data["other"] = "other # as it is"
 	})
-	written, err = client.WriteConfigMap(ctx, ns, "values", written.Data, map[string]*string{"b": ptr.To("2"), "a": nil})
+	written, err = client.ConfigMap(ns, "values").Write(ctx, written.Data, map[string]*string{"b": ptr.To("2"), "a": nil})
 	must(t, err)
 	if want := map[string]string{"b": "2", "other": "other # as it is"}; !maps.Equal(written.Data, want) {
 		t.Errorf("data %q, want %q", written.Data, want)
@@ -83,15 +83,15 @@ func TestWriteConfigMap(t *testing.T) {
 	if object.Labels["l"] != "1" || object.Annotations["a"] != "1" || string(object.BinaryData["bin"]) != "\x00\xff" {
 		t.Errorf("labels, annotations or binary data were touched: %v", object)
 	}
-	read, err := client.ReadConfigMap(ctx, ns, "values")
+	read, err := client.ConfigMap(ns, "values").Read(ctx)
 	if err != nil || read.ResourceVersion != written.ResourceVersion || !maps.Equal(read.Data, written.Data) {
 		t.Errorf("read %+v, %v; written %+v", read, err, written)
 	}
-	again, err := client.WriteConfigMap(ctx, ns, "values", read.Data, map[string]*string{"b": ptr.To("2")})
+	again, err := client.ConfigMap(ns, "values").Write(ctx, read.Data, map[string]*string{"b": ptr.To("2")})
 	if err != nil || again.ResourceVersion != read.ResourceVersion {
 		t.Errorf("writing what is there made a version: %+v, %v", again, err)
 	}
-	stale, err := client.WriteConfigMap(ctx, ns, "values", map[string]string{"b": "1"}, map[string]*string{"b": ptr.To("3")})
+	stale, err := client.ConfigMap(ns, "values").Write(ctx, map[string]string{"b": "1"}, map[string]*string{"b": ptr.To("3")})
 	if !errors.Is(err, ErrConflict) || stale.Data["b"] != "2" || !strings.Contains(err.Error(), "values") {
 		t.Errorf("over a foreign change: %+v, %v; want ErrConflict with what is there", stale, err)
 	}
@@ -105,11 +105,11 @@ func TestWriteConfigMapAfterItsDeletion(t *testing.T) {
 	client, ctx := world.client, t.Context()
 	known := map[string]string{"a": "1 # comment", "b": "2"}
 
-	none, err := client.WriteConfigMap(ctx, ns, "values", known, map[string]*string{"b": ptr.To("2"), "c": nil})
+	none, err := client.ConfigMap(ns, "values").Write(ctx, known, map[string]*string{"b": ptr.To("2"), "c": nil})
 	if err != nil || none.Exists() || none.Data != nil {
 		t.Errorf("nothing to write: %+v, %v; want no ConfigMap and no error", none, err)
 	}
-	written, err := client.WriteConfigMap(ctx, ns, "values", known, map[string]*string{"b": nil, "c": ptr.To("3")})
+	written, err := client.ConfigMap(ns, "values").Write(ctx, known, map[string]*string{"b": nil, "c": ptr.To("3")})
 	if want := map[string]string{"a": "1 # comment", "c": "3"}; err != nil || !maps.Equal(written.Data, want) {
 		t.Errorf("data %q, %v; want %q", written.Data, err, want)
 	}
@@ -118,7 +118,7 @@ func TestWriteConfigMapAfterItsDeletion(t *testing.T) {
 	}
 	world.deleteConfigMap(ns, "values")
 	world.createConfigMap(ns, "values", nil)
-	written, err = client.WriteConfigMap(ctx, ns, "values", known, map[string]*string{"c": ptr.To("3")})
+	written, err = client.ConfigMap(ns, "values").Write(ctx, known, map[string]*string{"c": ptr.To("3")})
 	if want := map[string]string{"c": "3"}; err != nil || !maps.Equal(written.Data, want) {
 		t.Errorf("into an empty one: data %q, %v; want %q", written.Data, err, want)
 	}
@@ -136,7 +136,7 @@ func TestWriteConfigMapConcurrently(t *testing.T) {
 			for round := range rounds {
 				own := fmt.Sprintf("own%d", writer)
 				var err error
-				known, err = world.client.WriteConfigMap(t.Context(), ns, "values", known.Data, map[string]*string{own: ptr.To(fmt.Sprint(round))})
+				known, err = world.client.ConfigMap(ns, "values").Write(t.Context(), known.Data, map[string]*string{own: ptr.To(fmt.Sprint(round))})
 				if err != nil {
 					t.Errorf("writer %d: %v", writer, err)
 					return
@@ -146,7 +146,7 @@ func TestWriteConfigMapConcurrently(t *testing.T) {
 		})
 	}
 	group.Wait()
-	got, err := world.client.ReadConfigMap(t.Context(), ns, "values")
+	got, err := world.client.ConfigMap(ns, "values").Read(t.Context())
 	must(t, err)
 	if n := len(got.Data["shared"]); n != writers*rounds {
 		t.Errorf("the shared key was incremented %d times, want %d", n, writers*rounds)
@@ -165,7 +165,7 @@ func (w *world) increment(ns string, known ConfigMap) ConfigMap {
 	for {
 		next := known.Data["shared"] + "x"
 		set := map[string]*string{"shared": &next, "turn": ptr.To(rand.Text())}
-		written, err := w.client.WriteConfigMap(w.t.Context(), ns, "values", known.Data, set)
+		written, err := w.client.ConfigMap(ns, "values").Write(w.t.Context(), known.Data, set)
 		if err == nil {
 			return written
 		}
@@ -190,7 +190,7 @@ func TestWriteConfigMapRefused(t *testing.T) {
 	}
 	for situation, test := range tests {
 		t.Run(situation, func(t *testing.T) {
-			_, err := world.client.WriteConfigMap(t.Context(), ns, test.name, nil, map[string]*string{"k": &test.text})
+			_, err := world.client.ConfigMap(ns, test.name).Write(t.Context(), nil, map[string]*string{"k": &test.text})
 			if err == nil || !strings.Contains(err.Error(), test.message) {
 				t.Errorf("error %v, want one that says %q", err, test.message)
 			}
@@ -204,7 +204,7 @@ func TestWatchConfigMap(t *testing.T) {
 	ns := world.Namespace(t)
 	world.createConfigMap(ns, "values", map[string]string{"a": "1"})
 	states := make(chan ConfigMap, 100)
-	world.client.WatchConfigMap(t.Context(), ns, "values", func(c ConfigMap) { states <- c })
+	world.client.ConfigMap(ns, "values").Watch(t.Context(), func(c ConfigMap) { states <- c })
 	expect := func(want string) {
 		t.Helper()
 		c := await(t, want, states)
@@ -231,10 +231,11 @@ func TestEvent(t *testing.T) {
 	ns := world.Namespace(t)
 	cm := world.createConfigMap(ns, "values", nil)
 	long := strings.Repeat("ä", 2000)
+	reporter := events{world.client.core, world.client.config.UserAgent}
 	for range 3 {
-		must(t, world.client.event(t.Context(), subject{"ConfigMap", ns, "values"}, corev1.EventTypeWarning, "InvalidValues", long))
+		must(t, reporter.record(t.Context(), subject{"ConfigMap", ns, "values"}, corev1.EventTypeWarning, "InvalidValues", long))
 	}
-	must(t, world.client.event(t.Context(), subject{"ConfigMap", ns, "absent"}, corev1.EventTypeNormal, "Fine", "no such ConfigMap"))
+	must(t, reporter.record(t.Context(), subject{"ConfigMap", ns, "absent"}, corev1.EventTypeNormal, "Fine", "no such ConfigMap"))
 	list, err := world.admin.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.kind=ConfigMap"})
 	must(t, err)
 	found := map[string]corev1.Event{}
@@ -252,7 +253,7 @@ func TestRemoveConfirmation(t *testing.T) {
 	ns := world.Namespace(t)
 	remove := func(value, want string) {
 		t.Helper()
-		left, err := world.client.RemoveConfirmation(t.Context(), ns, "values", value)
+		left, err := world.client.ConfigMap(ns, "values").RemoveConfirmation(t.Context(), value)
 		if got := fmt.Sprint(left.Exists(), left.Data) + left.ConfirmPurge; err != nil || got != want {
 			t.Errorf("removed %s: left %s, %v; want %s", value, got, err, want)
 		}

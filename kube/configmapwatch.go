@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"sync"
 
@@ -14,7 +13,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// WatchConfigMap calls notify with the ConfigMap as it is first seen, and then
+// Watch calls notify with the ConfigMap as it is first seen, and then
 // each time its data differ from what was notified last; with the zero value
 // when it does not exist (D14, P1). It returns at once and watches until ctx
 // ends, also while the API server is away: after that only the state then
@@ -25,20 +24,20 @@ import (
 //
 // notify is called from one goroutine. A slow notify loses no state for good:
 // states that were replaced meanwhile are skipped.
-func (c *Client) WatchConfigMap(ctx context.Context, namespace, name string, notify func(ConfigMap)) {
-	api := c.core.ConfigMaps(namespace)
-	c.watchOne(ctx, "ConfigMap", "configmaps", namespace, name, notify, cache.ListWatch{
+func (s ConfigMapStore) Watch(ctx context.Context, notify func(ConfigMap)) {
+	api := s.api()
+	s.client.watchOne(ctx, s.String(), "configmaps", s.namespace, s.name, notify, cache.ListWatch{
 		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return api.Watch(ctx, o) },
 	})
 }
 
 // watchOne watches one object of the core group that holds values.
-func (c *Client) watchOne(ctx context.Context, kind, resource, namespace, name string, notify func(ConfigMap), api cache.ListWatch) {
+func (c *Client) watchOne(ctx context.Context, what, resource, namespace, name string, notify func(ConfigMap), api cache.ListWatch) {
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
 	store := &latest{name: name, changed: make(chan struct{}, 1)}
 	follow := &feed{
-		name:    fmt.Sprintf("%s %s/%s", kind, namespace, name),
+		name:    what,
 		key:     sourceKey{resource: corev1.SchemeGroupVersion.WithResource(resource), namespace: namespace},
 		watches: c.watches,
 		back:    c.back,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
 	"net/http"
@@ -19,6 +20,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
 )
 
 const (
@@ -56,6 +59,18 @@ func crdResource() schema.GroupVersionResource {
 // whose file has not changed since costs one request for its metadata. Errors
 // name the file, and what other files define is installed; calling again goes on from where it ended (M4).
 func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (written map[string]string, err error) {
+	return crdInstaller{c.metadata, c.dynamic, c.kinds, c.log}.ensure(ctx, o, dirs)
+}
+
+// crdInstaller brings CustomResourceDefinitions to the cluster.
+type crdInstaller struct {
+	metadata metadata.Interface
+	dynamic  dynamic.Interface
+	kinds    *kinds
+	log      *slog.Logger
+}
+
+func (c crdInstaller) ensure(ctx context.Context, o CRDOptions, dirs []string) (written map[string]string, err error) {
 	all, unread := readDefinitions(o, dirs)
 	all = c.withoutDuplicates(all)
 	changed := make([]bool, len(all))
@@ -64,7 +79,7 @@ func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (
 	group.SetLimit(crdWidth)
 	for i, d := range all {
 		group.Go(func() error {
-			if changed[i], errs[i] = c.ensureCRD(ctx, d); errs[i] != nil {
+			if changed[i], errs[i] = c.ensureOne(ctx, d); errs[i] != nil {
 				errs[i] = fmt.Errorf("CustomResourceDefinition %s of %s: %w", d.name, d.file, plain(errs[i]))
 			}
 			return nil
@@ -102,7 +117,7 @@ func Unavailable(err error) bool {
 
 // withoutDuplicates keeps the last of several files with the same definition:
 // modules that ship the same CRD do not stop the run, but the log says so.
-func (c *Client) withoutDuplicates(all []crdSource) []crdSource {
+func (c crdInstaller) withoutDuplicates(all []crdSource) []crdSource {
 	var kept []crdSource
 	for _, d := range all {
 		i := slices.IndexFunc(kept, func(k crdSource) bool { return k.name == d.name })
@@ -118,13 +133,13 @@ func (c *Client) withoutDuplicates(all []crdSource) []crdSource {
 	return kept
 }
 
-// ensureCRD applies one definition unless the cluster has it; it returns when
+// ensureOne applies one definition unless the cluster has it; it returns when
 // its kind is established.
-func (c *Client) ensureCRD(ctx context.Context, d crdSource) (changed bool, err error) {
+func (c crdInstaller) ensureOne(ctx context.Context, d crdSource) (changed bool, err error) {
 	known, err := c.metadata.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		err := c.applyCRD(ctx, d, d.object)
+		err := c.apply(ctx, d, d.object)
 		return err == nil, err
 	case err != nil:
 		return false, err
@@ -146,13 +161,13 @@ func (c *Client) ensureCRD(ctx context.Context, d crdSource) (changed bool, err 
 	if err := c.forgetStoredVersions(ctx, next, live); err != nil {
 		return false, err
 	}
-	err = c.applyCRD(ctx, d, next)
+	err = c.apply(ctx, d, next)
 	return err == nil, err
 }
 
 // isServed reports whether the kinds of a definition are served, as far as discovery
 // knows; that costs no request while they are.
-func (c *Client) isServed(ctx context.Context, d crdSource) bool {
+func (c crdInstaller) isServed(ctx context.Context, d crdSource) bool {
 	plural, _, _ := unstructured.NestedString(d.object.Object, "spec", "names", "plural")
 	for _, version := range servedKinds(d.object) {
 		found, err := c.kinds.resolve(ctx, version.apiVersion, version.name, false)
@@ -163,7 +178,7 @@ func (c *Client) isServed(ctx context.Context, d crdSource) bool {
 	return true
 }
 
-func (c *Client) applyCRD(ctx context.Context, d crdSource, next *unstructured.Unstructured) error {
+func (c crdInstaller) apply(ctx context.Context, d crdSource, next *unstructured.Unstructured) error {
 	_, err := c.dynamic.Resource(crdResource()).Apply(ctx, d.name, next, metav1.ApplyOptions{FieldManager: crdManager, Force: true})
 	if err != nil {
 		return err
@@ -215,7 +230,7 @@ func ownedByOthers(live *unstructured.Unstructured, path ...string) bool {
 
 // forgetStoredVersions takes versions that the file no longer has out of
 // status.storedVersions: the API server would refuse the file otherwise (M3).
-func (c *Client) forgetStoredVersions(ctx context.Context, next, live *unstructured.Unstructured) error {
+func (c crdInstaller) forgetStoredVersions(ctx context.Context, next, live *unstructured.Unstructured) error {
 	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
 	kept := slices.DeleteFunc(slices.Clone(stored), func(v string) bool { return !hasVersion(next, v) })
 	if len(kept) == len(stored) || len(kept) == 0 {
@@ -244,7 +259,7 @@ func hasVersion(crd *unstructured.Unstructured, name string) bool {
 }
 
 // awaitEstablished waits for the API server to take the definition into use.
-func (c *Client) awaitEstablished(ctx context.Context, name string) error {
+func (c crdInstaller) awaitEstablished(ctx context.Context, name string) error {
 	err := wait.PollUntilContextTimeout(ctx, crdPoll, crdLimit, true, func(ctx context.Context) (bool, error) {
 		live, err := c.dynamic.Resource(crdResource()).Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -276,7 +291,7 @@ func conditionsOf(object *unstructured.Unstructured) map[string]map[string]any {
 
 // awaitServed waits until discovery lists the kinds, which it does a moment
 // after they are established; the answer then serves the watches, too (M6).
-func (c *Client) awaitServed(ctx context.Context, fresh []crdSource) error {
+func (c crdInstaller) awaitServed(ctx context.Context, fresh []crdSource) error {
 	missing := map[string]string{} // "apiVersion/kind" → file
 	for _, d := range fresh {
 		for _, version := range servedKinds(d.object) {

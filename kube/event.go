@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
 // maxEventMessage is the limit of the API server, in bytes.
@@ -18,15 +19,21 @@ const maxEventMessage = 1024
 // subject is what an event is about.
 type subject struct{ kind, namespace, name string }
 
-// event records a Kubernetes Event, so that 'kubectl describe' shows the user what is wrong
+// events records Kubernetes Events.
+type events struct {
+	core      typedcorev1.CoreV1Interface
+	component string // that reports them
+}
+
+// record records a Kubernetes Event, so that 'kubectl describe' shows the user what is wrong
 // (D16). eventType is Normal or Warning, reason one word in CamelCase. The same event again
 // only raises the count of the first.
-func (c *Client) event(ctx context.Context, about subject, eventType, reason, message string) error {
-	event := c.newEvent(ctx, about, eventType, reason, message)
-	api := c.core.Events(about.namespace)
+func (e events) record(ctx context.Context, about subject, eventType, reason, message string) error {
+	event := e.make(ctx, about, eventType, reason, message)
+	api := e.core.Events(about.namespace)
 	_, err := api.Create(ctx, event, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) {
-		err = c.countEvent(ctx, event)
+		err = e.count(ctx, event)
 	}
 	if err != nil {
 		return fmt.Errorf("record event %s on %s %s/%s: %w", reason, about.kind, about.namespace, about.name, err)
@@ -34,8 +41,8 @@ func (c *Client) event(ctx context.Context, about subject, eventType, reason, me
 	return nil
 }
 
-func (c *Client) newEvent(ctx context.Context, about subject, eventType, reason, message string) *corev1.Event {
-	involved := corev1.ObjectReference{APIVersion: "v1", Kind: about.kind, Namespace: about.namespace, Name: about.name, UID: c.uid(ctx, about)}
+func (e events) make(ctx context.Context, about subject, eventType, reason, message string) *corev1.Event {
+	involved := corev1.ObjectReference{APIVersion: "v1", Kind: about.kind, Namespace: about.namespace, Name: about.name, UID: e.uid(ctx, about)}
 	message = truncate(message, maxEventMessage)
 	sum := fnv.New64a()
 	fmt.Fprintf(sum, "%s\x00%s\x00%s\x00%s", involved.UID, eventType, reason, message)
@@ -46,7 +53,7 @@ func (c *Client) newEvent(ctx context.Context, about subject, eventType, reason,
 		Type:           eventType,
 		Reason:         reason,
 		Message:        message,
-		Source:         corev1.EventSource{Component: c.config.UserAgent},
+		Source:         corev1.EventSource{Component: e.component},
 		FirstTimestamp: now,
 		LastTimestamp:  now,
 		Count:          1,
@@ -55,22 +62,22 @@ func (c *Client) newEvent(ctx context.Context, about subject, eventType, reason,
 
 // uid is that of the object. 'kubectl describe' selects by it; without one the event is
 // still in the list of events, so an object that cannot be read is no reason to give up.
-func (c *Client) uid(ctx context.Context, about subject) types.UID {
+func (e events) uid(ctx context.Context, about subject) types.UID {
 	if about.kind == "Pod" {
-		if object, err := c.core.Pods(about.namespace).Get(ctx, about.name, metav1.GetOptions{}); err == nil {
+		if object, err := e.core.Pods(about.namespace).Get(ctx, about.name, metav1.GetOptions{}); err == nil {
 			return object.UID
 		}
 		return ""
 	}
-	if object, err := c.core.ConfigMaps(about.namespace).Get(ctx, about.name, metav1.GetOptions{}); err == nil {
+	if object, err := e.core.ConfigMaps(about.namespace).Get(ctx, about.name, metav1.GetOptions{}); err == nil {
 		return object.UID
 	}
 	return ""
 }
 
-// countEvent raises the count of an event that is recorded already.
-func (c *Client) countEvent(ctx context.Context, event *corev1.Event) error {
-	api := c.core.Events(event.Namespace)
+// count raises the count of an event that is recorded already.
+func (e events) count(ctx context.Context, event *corev1.Event) error {
+	api := e.core.Events(event.Namespace)
 	known, err := api.Get(ctx, event.Name, metav1.GetOptions{})
 	if err != nil {
 		return err

@@ -37,23 +37,36 @@ var ErrNotLastValid = errors.New("it is of another type than " + string(lastVali
 // LastValidName is the name of the Secret that keeps the last valid content of a ConfigMap (P3).
 func LastValidName(configMap string) string { return configMap + "-last-valid" }
 
-// ReadLastValid reads the last valid contents of the ConfigMap with this name and of the Secret
-// with values, which WriteLastValid has kept; nil when nothing is kept. The error is
+// LastValidStore is the Secret that keeps the last valid contents of the ConfigMap and of the Secret
+// with values.
+type LastValidStore struct {
+	client          *Client
+	namespace, name string // of the Secret
+}
+
+// LastValid returns the store of the last valid contents of the ConfigMap with this name. It makes no request.
+func (c *Client) LastValid(namespace, configMap string) LastValidStore {
+	return LastValidStore{c, namespace, LastValidName(configMap)}
+}
+
+// String names the Secret.
+func (s LastValidStore) String() string { return fmt.Sprintf("Secret %s/%s", s.namespace, s.name) }
+
+// Read reads the contents that Write has kept; nil when nothing is kept. The error is
 // [ErrNotLastValid] for a Secret of another writer.
-func (c *Client) ReadLastValid(ctx context.Context, namespace, configMap string) (*LastValid, error) {
-	secret, err := c.lastValid(ctx, namespace, configMap)
+func (s LastValidStore) Read(ctx context.Context) (*LastValid, error) {
+	secret, err := s.secret(ctx)
 	if secret == nil || err != nil {
 		return nil, err
 	}
 	return keptIn(secret), nil
 }
 
-// WriteLastValid keeps the contents of the ConfigMap with this name and of the Secret with values
-// in a Secret, which is created when there is something to keep. Nothing is written when the
-// Secret has these contents. When another writer is faster, it reads again.
-func (c *Client) WriteLastValid(ctx context.Context, namespace, configMap string, v LastValid) error {
+// Write keeps contents. The Secret is created when there is something to keep. Nothing is written
+// when it has these contents. When another writer is faster, it is read again.
+func (s LastValidStore) Write(ctx context.Context, v LastValid) error {
 	err := retryOnConflict(func() error {
-		secret, err := c.lastValid(ctx, namespace, configMap)
+		secret, err := s.secret(ctx)
 		absent := secret == nil
 		if err != nil || absent && v.Equal(LastValid{}) || !absent && keptIn(secret).Equal(v) {
 			return err
@@ -61,7 +74,7 @@ func (c *Client) WriteLastValid(ctx context.Context, namespace, configMap string
 		if absent {
 			secret = &corev1.Secret{
 				ObjectMeta: metav1.ObjectMeta{
-					Namespace: namespace, Name: LastValidName(configMap),
+					Namespace: s.namespace, Name: s.name,
 					Labels: map[string]string{"app.kubernetes.io/managed-by": "addon-operator", "app.kubernetes.io/component": "last-valid-config"},
 				},
 				Type: lastValidType,
@@ -75,29 +88,28 @@ func (c *Client) WriteLastValid(ctx context.Context, namespace, configMap string
 			secret.Data[keptSecret+key] = []byte(text)
 		}
 		if absent {
-			_, err = c.core.Secrets(namespace).Create(ctx, secret, metav1.CreateOptions{})
+			_, err = s.client.core.Secrets(s.namespace).Create(ctx, secret, metav1.CreateOptions{})
 		} else {
-			_, err = c.core.Secrets(namespace).Update(ctx, secret, metav1.UpdateOptions{})
+			_, err = s.client.core.Secrets(s.namespace).Update(ctx, secret, metav1.UpdateOptions{})
 		}
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("write Secret %s/%s: %w", namespace, LastValidName(configMap), err)
+		return fmt.Errorf("write %s: %w", s, err)
 	}
 	return nil
 }
 
-// lastValid reads the Secret; nil when there is none.
-func (c *Client) lastValid(ctx context.Context, namespace, configMap string) (*corev1.Secret, error) {
-	name := LastValidName(configMap)
-	secret, err := c.core.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+// secret reads the Secret; nil when there is none.
+func (s LastValidStore) secret(ctx context.Context) (*corev1.Secret, error) {
+	secret, err := s.client.core.Secrets(s.namespace).Get(ctx, s.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("read Secret %s/%s: %w", namespace, name, err)
+		return nil, fmt.Errorf("read %s: %w", s, err)
 	case secret.Type != lastValidType:
-		return nil, fmt.Errorf("read Secret %s/%s: %w", namespace, name, ErrNotLastValid)
+		return nil, fmt.Errorf("read %s: %w", s, ErrNotLastValid)
 	}
 	return secret, nil
 }

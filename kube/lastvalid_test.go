@@ -24,34 +24,34 @@ func TestLastValid(t *testing.T) {
 		return secret.ResourceVersion
 	}
 
-	must(t, client.WriteLastValid(ctx, ns, "values", LastValid{}))
-	if kept, err := client.ReadLastValid(ctx, ns, "values"); kept != nil || err != nil {
+	must(t, client.LastValid(ns, "values").Write(ctx, LastValid{}))
+	if kept, err := client.LastValid(ns, "values").Read(ctx); kept != nil || err != nil {
 		t.Errorf("nothing to keep: %v, %v; want nil", kept, err)
 	}
 	data := LastValid{
 		Config: map[string]string{"a": "x: 1 # comment\r\n", "secret.a": "c", "big": strings.Repeat("x", maxConfigMapBytes-100)},
 		Secret: map[string]string{"a": "y: 2\n", "config.a": "d"},
 	}
-	must(t, client.WriteLastValid(ctx, ns, "values", data))
-	if kept, err := client.ReadLastValid(ctx, ns, "values"); kept == nil || !kept.Equal(data) || err != nil {
+	must(t, client.LastValid(ns, "values").Write(ctx, data))
+	if kept, err := client.LastValid(ns, "values").Read(ctx); kept == nil || !kept.Equal(data) || err != nil {
 		t.Errorf("%v; want what was written", err)
 	}
 	before := version()
-	must(t, client.WriteLastValid(ctx, ns, "values", data))
+	must(t, client.LastValid(ns, "values").Write(ctx, data))
 	if after := version(); after != before {
 		t.Error("what is kept already was written again")
 	}
-	must(t, client.WriteLastValid(ctx, ns, "values", LastValid{}))
-	if kept, err := client.ReadLastValid(ctx, ns, "values"); kept == nil || !kept.Equal(LastValid{}) || err != nil {
+	must(t, client.LastValid(ns, "values").Write(ctx, LastValid{}))
+	if kept, err := client.LastValid(ns, "values").Read(ctx); kept == nil || !kept.Equal(LastValid{}) || err != nil {
 		t.Errorf("%v, %v; want an empty content", kept, err)
 	}
 
 	_, err := secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: LastValidName("other")}, Data: map[string][]byte{"a": []byte("1")}}, metav1.CreateOptions{})
 	must(t, err)
-	if _, err := client.ReadLastValid(ctx, ns, "other"); !errors.Is(err, ErrNotLastValid) {
+	if _, err := client.LastValid(ns, "other").Read(ctx); !errors.Is(err, ErrNotLastValid) {
 		t.Errorf("read a foreign Secret: %v", err)
 	}
-	if err := client.WriteLastValid(ctx, ns, "other", data); !errors.Is(err, ErrNotLastValid) {
+	if err := client.LastValid(ns, "other").Write(ctx, data); !errors.Is(err, ErrNotLastValid) {
 		t.Errorf("wrote over a foreign Secret: %v", err)
 	}
 }

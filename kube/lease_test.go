@@ -85,7 +85,7 @@ func (r *replica) sees() bool {
 // write tries to write a ConfigMap.
 func (r *replica) write(t *testing.T, text string) error {
 	t.Helper()
-	_, err := r.client.WriteConfigMap(t.Context(), r.options.Namespace, "written", nil, map[string]*string{text: &text})
+	_, err := r.client.ConfigMap(r.options.Namespace, "written").Write(t.Context(), nil, map[string]*string{text: &text})
 	return err
 }
 
@@ -106,7 +106,7 @@ func TestOneReplicaLeadsAndTheNextTakesOverAtOnce(t *testing.T) {
 	if err := second.write(t, "second"); !errors.Is(err, ErrNotLeading) {
 		t.Errorf("a write of the follower: %v, want ErrNotLeading", err)
 	}
-	if cm, err := second.client.ReadConfigMap(t.Context(), namespace, "written"); err != nil || cm.Data["first"] != "first" || len(cm.Data) != 1 {
+	if cm, err := second.client.ConfigMap(namespace, "written").Read(t.Context()); err != nil || cm.Data["first"] != "first" || len(cm.Data) != 1 {
 		t.Errorf("the follower reads %v, %v", cm, err)
 	}
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"strings"
 	"time"
@@ -24,10 +25,23 @@ const (
 	deletePoll  = time.Second
 )
 
+// Patcher executes the object patches that hooks ask for. It is safe for concurrent use.
+type Patcher struct {
+	dynamic dynamic.Interface
+	kinds   *kinds
+	manager string // of fields that are applied
+	log     *slog.Logger
+}
+
+// NewPatcher makes a Patcher that sends its requests through a client.
+func NewPatcher(c *Client) *Patcher {
+	return &Patcher{dynamic: c.dynamic, kinds: c.kinds, manager: c.config.UserAgent, log: c.log}
+}
+
 // CheckObjectPatches says what cannot be right with operations, without writing: a kind that the
 // API server does not serve, a namespace that is missing or too much (K7). All errors are
 // returned together. What needs the objects, or permissions, shows when they are executed.
-func (c *Client) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
+func (c *Patcher) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
 	var errs failures
 	defined := false // an operation before brings a kind
 	for _, p := range patches {
@@ -66,10 +80,10 @@ func (f *failures) join() error {
 // ApplyObjectPatches executes operations in order. After an error the rest is still tried, and
 // all errors are returned together (K5), the first hundred of them in words, with the operations
 // that are left: those that failed, in their order, and when ctx ends those that were not tried.
-func (c *Client) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
+func (c *Patcher) ApplyObjectPatches(ctx context.Context, patches []objectpatch.Patch) (left []objectpatch.Patch, err error) {
 	var errs failures
 	defined := false
-	warned := c.newPatchWarnings(ctx)
+	warned := newPatchWarnings(ctx, c.log)
 	defer warned.end()
 	for i, p := range patches {
 		if err := c.applyObjectPatch(warned.of(ctx, p), p, defined); err != nil {
@@ -97,7 +111,7 @@ type target struct {
 	kind kind
 }
 
-func (c *Client) target(ctx context.Context, p objectpatch.Patch) (target, error) {
+func (c *Patcher) target(ctx context.Context, p objectpatch.Patch) (target, error) {
 	found, err := c.kinds.resolve(ctx, p.APIVersion, p.Kind, false)
 	if errors.Is(err, errNoKind) && !p.Creates() {
 		err = fmt.Errorf("%w; check the kind, or set ignoreMissingObject if it may be missing", err)
@@ -114,7 +128,7 @@ func (c *Client) target(ctx context.Context, p objectpatch.Patch) (target, error
 	return target{api: noting(ctx, c.dynamic.Resource(found.resource).Namespace(p.Namespace)), kind: found}, nil
 }
 
-func (c *Client) applyObjectPatch(ctx context.Context, p objectpatch.Patch, defined bool) error {
+func (c *Patcher) applyObjectPatch(ctx context.Context, p objectpatch.Patch, defined bool) error {
 	to, err := c.target(ctx, p)
 	if defined && errors.Is(err, errNoKind) {
 		to, err = c.targetOfNewKind(ctx, p)
@@ -131,14 +145,14 @@ func (c *Client) applyObjectPatch(ctx context.Context, p objectpatch.Patch, defi
 // needless reports that there is nothing to do, because no object of the kind exists: the hook
 // expects that its kind may be missing, or the kind that a delete names was served before. A
 // delete of a kind that was never served is a mistake (K3).
-func (c *Client) needless(p objectpatch.Patch, err error) bool {
+func (c *Patcher) needless(p objectpatch.Patch, err error) bool {
 	return errors.Is(err, errNoKind) &&
 		(p.IgnoreMissingObject && !p.Creates() || p.Deletes() && c.kinds.wasServed(p.APIVersion, p.Kind))
 }
 
 // targetOfNewKind waits for a kind that an operation before has defined: the
 // API server serves it a moment later.
-func (c *Client) targetOfNewKind(ctx context.Context, p objectpatch.Patch) (target, error) {
+func (c *Patcher) targetOfNewKind(ctx context.Context, p objectpatch.Patch) (target, error) {
 	for deadline := time.Now().Add(kindRecent); ; {
 		if err := sleep(ctx, discoveryInterval); err != nil {
 			return target{}, err
@@ -162,7 +176,7 @@ func subresources(p objectpatch.Patch) []string {
 	return []string{p.Subresource}
 }
 
-func (c *Client) execute(ctx context.Context, to target, p objectpatch.Patch) error {
+func (c *Patcher) execute(ctx context.Context, to target, p objectpatch.Patch) error {
 	switch p.Operation {
 	case objectpatch.Create:
 		err := to.create(ctx, p)
@@ -179,7 +193,7 @@ func (c *Client) execute(ctx context.Context, to target, p objectpatch.Patch) er
 	case objectpatch.CreateOrUpdate:
 		return to.createOrUpdate(ctx, p)
 	case objectpatch.ServerSideApply:
-		options := metav1.ApplyOptions{FieldManager: c.config.UserAgent, Force: true}
+		options := metav1.ApplyOptions{FieldManager: c.manager, Force: true}
 		_, err := to.api.Apply(ctx, p.Name, to.object(p), options, subresources(p)...)
 		return err
 	case objectpatch.Delete:

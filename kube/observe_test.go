@@ -84,7 +84,7 @@ func observing() *tally {
 // I2: requests of all clients are reported with host, verb and code.
 func TestRequestsAreObserved(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
-	if _, err := world.client.ReadConfigMap(t.Context(), world.Namespace(t), "none"); err != nil {
+	if _, err := world.client.ConfigMap(world.Namespace(t), "none").Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	host := strings.TrimPrefix(world.RESTConfig().Host, "https://")

@@ -29,9 +29,9 @@ func WithAbout(ctx context.Context, attributes ...any) context.Context {
 	return context.WithValue(ctx, aboutKey{}, attributes)
 }
 
-func (c *Client) newPatchWarnings(ctx context.Context) *patchWarnings {
+func newPatchWarnings(ctx context.Context, log *slog.Logger) *patchWarnings {
 	about, _ := ctx.Value(aboutKey{}).([]any)
-	return &patchWarnings{log: c.log.With(about...), known: map[[2]string]bool{}}
+	return &patchWarnings{log: log.With(about...), known: map[[2]string]bool{}}
 }
 
 // of is the context of one operation.

@@ -13,9 +13,9 @@ import (
 // Warnings about object patches name the object and whose they are, each once, and there are not more than a person reads.
 func TestPatchWarnings(t *testing.T) {
 	var log bytes.Buffer
-	c := &Client{log: slog.New(slog.NewTextHandler(&log, nil))}
-	general := newWarnings(c.log)
-	w := c.newPatchWarnings(WithAbout(t.Context(), "module", "dns"))
+	logger := slog.New(slog.NewTextHandler(&log, nil))
+	general := newWarnings(logger)
+	w := newPatchWarnings(WithAbout(t.Context(), "module", "dns"), logger)
 	for i := range 50 {
 		ctx := w.of(t.Context(), objectpatch.Patch{Kind: "ConfigMap", Namespace: "d", Name: fmt.Sprint("a", i)})
 		for range 2 { // requests of one operation

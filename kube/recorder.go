@@ -29,7 +29,7 @@ type RecorderOptions struct {
 // Recorder turns notices into Kubernetes Events. It is a courtesy: it never blocks who
 // gives it a notice, drops what comes too fast, and works on without the permission.
 type Recorder struct {
-	client  *Client
+	events  events
 	options RecorderOptions
 	notices chan Notice
 	limits  map[string]*rate.Limiter // by reason
@@ -48,7 +48,7 @@ const (
 
 // NewRecorder makes a recorder that works until ctx is done.
 func (c *Client) NewRecorder(ctx context.Context, o RecorderOptions) *Recorder {
-	r := &Recorder{client: c, options: o, notices: make(chan Notice, pendingNotices), limits: map[string]*rate.Limiter{}}
+	r := &Recorder{events: events{c.core, c.config.UserAgent}, options: o, notices: make(chan Notice, pendingNotices), limits: map[string]*rate.Limiter{}}
 	go r.work(ctx)
 	return r
 }
@@ -89,7 +89,7 @@ func (r *Recorder) record(ctx context.Context, n Notice) {
 	if n.Warning {
 		eventType = "Warning"
 	}
-	err := r.client.event(ctx, subject{kind, r.options.Namespace, name}, eventType, n.Reason, n.Message)
+	err := r.events.record(ctx, subject{kind, r.options.Namespace, name}, eventType, n.Reason, n.Message)
 	switch {
 	case err == nil:
 		r.silent = false

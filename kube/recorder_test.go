@@ -55,7 +55,7 @@ func TestNoticesAreEvents(t *testing.T) {
 func TestNoticesWithoutPermission(t *testing.T) {
 	world := newWorld(t, devclustertest.Start(t))
 	log := &countedLog{}
-	r := &Recorder{client: world.as("nobody"), options: RecorderOptions{Namespace: world.Namespace(t), ConfigMap: "values", Log: slog.New(slog.NewTextHandler(log, nil))}, limits: map[string]*rate.Limiter{}}
+	r := &Recorder{events: events{core: world.as("unprivileged").core}, options: RecorderOptions{Namespace: world.Namespace(t), ConfigMap: "values", Log: slog.New(slog.NewTextHandler(log, nil))}, limits: map[string]*rate.Limiter{}}
 	for range 2 * burstNotices {
 		r.record(t.Context(), Notice{Warning: true, Reason: "Refused", Message: "not valid"})
 	}

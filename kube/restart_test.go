@@ -36,7 +36,7 @@ func TestRestartOfTheAPIServer(t *testing.T) {
 	all := listenSynced(t, watcher, spec)
 
 	states := make(chan ConfigMap, 100)
-	world.client.WatchConfigMap(t.Context(), ns, "values", func(c ConfigMap) { states <- c })
+	world.client.ConfigMap(ns, "values").Watch(t.Context(), func(c ConfigMap) { states <- c })
 	if c := await(t, "the first state of the ConfigMap", states); c.Exists() {
 		t.Errorf("a ConfigMap out of nothing: %+v", c)
 	}
@@ -54,7 +54,7 @@ func TestRestartOfTheAPIServer(t *testing.T) {
 	for _, want := range []string{"interrupted v1/configmaps in " + ns, "failed connection"} { // I2
 		eventually(t, want, func() bool { return told.has(want) })
 	}
-	if _, err := world.client.ReadConfigMap(t.Context(), ns, "values"); err == nil {
+	if _, err := world.client.ConfigMap(ns, "values").Read(t.Context()); err == nil {
 		t.Error("read from an API server that is away")
 	}
 	world.Restart(t)

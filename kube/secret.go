@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// ErrForbidden is returned by ReadSecret when the operator may not read it: then there is no such layer of values (D40).
+// ErrForbidden is returned by [SecretStore.Read] when the operator may not read it: then there is no such layer of values (D40).
 var ErrForbidden = errors.New("the operator may not read it")
 
 // SecretOf reads a Secret as if it were a ConfigMap: its values are texts.
@@ -26,34 +26,46 @@ func SecretOf(object *corev1.Secret) ConfigMap {
 	return out
 }
 
-// ReadSecret reads the Secret with values; the zero value when there is none (D40).
-func (c *Client) ReadSecret(ctx context.Context, namespace, name string) (ConfigMap, error) {
-	object, err := c.core.Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+// SecretStore reads and writes one Secret with values.
+type SecretStore struct {
+	client          *Client
+	namespace, name string
+}
+
+// Secret returns the store of a Secret with values. It makes no request.
+func (c *Client) Secret(namespace, name string) SecretStore { return SecretStore{c, namespace, name} }
+
+// String names the Secret.
+func (s SecretStore) String() string { return fmt.Sprintf("Secret %s/%s", s.namespace, s.name) }
+
+// Read reads the Secret with values; the zero value when there is none (D40).
+func (s SecretStore) Read(ctx context.Context) (ConfigMap, error) {
+	object, err := s.client.core.Secrets(s.namespace).Get(ctx, s.name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		return ConfigMap{}, nil
 	case apierrors.IsForbidden(err):
-		return ConfigMap{}, fmt.Errorf("read Secret %s/%s: %w", namespace, name, ErrForbidden)
+		return ConfigMap{}, fmt.Errorf("read %s: %w", s, ErrForbidden)
 	case err != nil:
-		return ConfigMap{}, fmt.Errorf("read Secret %s/%s: %w", namespace, name, err)
+		return ConfigMap{}, fmt.Errorf("read %s: %w", s, err)
 	}
 	return SecretOf(object), nil
 }
 
-// WriteSecret is WriteConfigMap for the Secret with values. Its errors hold nothing of its content.
-func (c *Client) WriteSecret(ctx context.Context, namespace, name string, base map[string]string, set map[string]*string) (ConfigMap, error) {
-	return repeatWrite(ctx, fmt.Sprintf("Secret %s/%s", namespace, name), func() (ConfigMap, error) {
-		return c.tryWriteSecret(ctx, namespace, name, base, set)
+// Write is [ConfigMapStore.Write] for the Secret with values. Its errors hold nothing of its content.
+func (s SecretStore) Write(ctx context.Context, base map[string]string, set map[string]*string) (ConfigMap, error) {
+	return repeatWrite(ctx, s.String(), func() (ConfigMap, error) {
+		return s.tryWrite(ctx, base, set)
 	})
 }
 
-func (c *Client) tryWriteSecret(ctx context.Context, namespace, name string, base map[string]string, set map[string]*string) (ConfigMap, error) {
-	api := c.core.Secrets(namespace)
-	object, err := api.Get(ctx, name, metav1.GetOptions{})
+func (s SecretStore) tryWrite(ctx context.Context, base map[string]string, set map[string]*string) (ConfigMap, error) {
+	api := s.client.core.Secrets(s.namespace)
+	object, err := api.Get(ctx, s.name, metav1.GetOptions{})
 	absent := apierrors.IsNotFound(err)
 	switch {
 	case absent:
-		object = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace}}
+		object = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: s.name, Namespace: s.namespace}}
 	case err != nil:
 		return ConfigMap{}, err
 	}
@@ -109,10 +121,10 @@ func writableSecret(object *corev1.Secret, data map[string]string) error {
 	return nil
 }
 
-// WatchSecret is WatchConfigMap for the Secret with values.
-func (c *Client) WatchSecret(ctx context.Context, namespace, name string, notify func(ConfigMap)) {
-	api := c.core.Secrets(namespace)
-	c.watchOne(ctx, "Secret", "secrets", namespace, name, notify, cache.ListWatch{
+// Watch is [ConfigMapStore.Watch] for the Secret with values.
+func (s SecretStore) Watch(ctx context.Context, notify func(ConfigMap)) {
+	api := s.client.core.Secrets(s.namespace)
+	s.client.watchOne(ctx, s.String(), "secrets", s.namespace, s.name, notify, cache.ListWatch{
 		ListWithContextFunc:  func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return api.List(ctx, o) },
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) { return api.Watch(ctx, o) },
 	})

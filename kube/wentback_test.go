@@ -110,7 +110,7 @@ func TestRestoreOfTheStore(t *testing.T) {
 	world.createConfigMap(ns, "one", nil)
 	l := listenSynced(t, world.watcher(), configMaps(ns))
 	states := make(chan ConfigMap, 100)
-	world.client.WatchConfigMap(t.Context(), ns, "values", func(c ConfigMap) { states <- c })
+	world.client.ConfigMap(ns, "values").Watch(t.Context(), func(c ConfigMap) { states <- c })
 	await(t, "the first state", states)
 	restore := cluster.Backup(t)
 

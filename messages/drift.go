@@ -18,9 +18,15 @@ type GetDrift struct {
 	Secrets bool
 }
 
+// The modes of drift: what is done with fields that others changed.
+const (
+	DriftOff     = "off" // they are not looked for
+	DriftReport  = "report"
+	DriftCorrect = "correct"
+)
+
 // Drift is what others changed in the objects of a module.
 type Drift struct {
-	// Mode is off, report or correct.
 	Mode string `json:"mode"`
 	// Checked is the time of the last look, zero before the first; Error is why it failed.
 	Checked time.Time     `json:"checked,omitzero"`

@@ -17,14 +17,14 @@ import (
 // discreet is the last look at what leaves the process: known secrets are hidden in every page unless a user on the debug
 // address asked for them, and names from tenants do not command the terminal of who reads a page (J10). Profiles have neither;
 // metrics are looked at one by one.
-func (s Source) discreet(who audience, next http.Handler) http.Handler {
+func (s router) discreet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/debug/pprof") || strings.HasPrefix(r.URL.Path, "/metrics") {
 			next.ServeHTTP(w, r)
 			return
 		}
 		page := &written{ResponseWriter: w, status: http.StatusOK, hide: func(text string) string { return text }}
-		if s.Hide != nil && (who != insider || !showSecrets(r)) {
+		if s.Hide != nil && (s.who != insider || !showSecrets(r)) {
 			page.hide = s.Hide
 		}
 		next.ServeHTTP(page, r)

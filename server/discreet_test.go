@@ -27,7 +27,7 @@ func TestPagesAreDiscreet(t *testing.T) {
 		})
 		ask := func(who audience, path string) (int, string) {
 			w := httptest.NewRecorder()
-			s.discreet(who, page).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
+			router{s, who}.discreet(page).ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, http.NoBody))
 			return w.Code, w.Body.String()
 		}
 		for _, who := range []audience{public, insider} {
@@ -61,7 +61,7 @@ func TestYAMLIsDiscreet(t *testing.T) {
 		"a: it is ***\nb: ***\n": map[string]any{"a": "it is 123456", "b": 123456},
 	} {
 		w := httptest.NewRecorder()
-		s.discreet(public, page{look: func(*http.Request) (any, error) { return data, nil }, usual: asYAML}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
+		router{s, public}.discreet(page{look: func(*http.Request) (any, error) { return data, nil }, usual: asYAML}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", http.NoBody))
 		if got := w.Body.String(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}

@@ -112,9 +112,12 @@ func (s Source) allModules(tree []*supervisor.Node) []moduleEntry {
 	return all
 }
 
+// modulePages show modules, and global.
+type modulePages struct{ owners }
+
 // moduleList answers /module/list: the enabled modules, which is all that scripts of old
 // expect, and all modules with their status.
-func (s Source) moduleList(*http.Request) (any, error) {
+func (s modulePages) moduleList(*http.Request) (any, error) {
 	enabled := slices.Sorted(slices.Values(s.Converge().Enabled))
 	if enabled == nil {
 		enabled = []string{}
@@ -155,7 +158,7 @@ func lines(names []string) func(io.Writer) {
 }
 
 // modulePage answers /module/NAME/PAGE.
-func (s Source) modulePage(r *http.Request) (any, error) {
+func (s modulePages) modulePage(r *http.Request) (any, error) {
 	name, page := r.PathValue("name"), r.PathValue("page")
 	own, err := s.owner(r.Context(), name)
 	switch {
@@ -164,7 +167,7 @@ func (s Source) modulePage(r *http.Request) (any, error) {
 	case slices.Contains(sections(), page):
 		return s.sectionPage(r, name, page)
 	case page == "snapshots":
-		return s.snapshots(r, s.nameOf(name, own), "")
+		return snapshots(s.Source, r, s.nameOf(name, own), "")
 	case page == "status":
 		all := s.allModules(s.Inspector.Tree())
 		i := slices.IndexFunc(all, func(m moduleEntry) bool { return m.Name == s.nameOf(name, own) })
@@ -177,7 +180,7 @@ func (s Source) modulePage(r *http.Request) (any, error) {
 }
 
 // nameOf is the name of a module that was asked for by name, or by the key of its values.
-func (s Source) nameOf(asked string, own messages.Values) string {
+func (s owners) nameOf(asked string, own messages.Values) string {
 	for _, name := range s.modules() {
 		if name == asked || strings.EqualFold(strings.ReplaceAll(name, "-", ""), own.Section.Key()) {
 			return name
@@ -187,12 +190,12 @@ func (s Source) nameOf(asked string, own messages.Values) string {
 }
 
 // globalPage answers /global/PAGE.
-func (s Source) globalPage(r *http.Request) (any, error) {
+func (s modulePages) globalPage(r *http.Request) (any, error) {
 	switch page := r.PathValue("page"); {
 	case slices.Contains(sections(), page):
 		return s.sectionPage(r, globalOwner, page)
 	case page == "snapshots":
-		return s.snapshots(r, messages.GlobalHooks, "")
+		return snapshots(s.Source, r, messages.GlobalHooks, "")
 	default:
 		return nil, noPart(page, append(sections(), "snapshots", "list"))
 	}
@@ -206,14 +209,17 @@ func noPart(page string, known []string) error {
 	return unknown("page", page, known)
 }
 
+// hookPages show hooks.
+type hookPages struct{ owners }
+
 // hooksOf asks an owner for its hooks.
-func (s Source) hooksOf(ctx context.Context, owner string) ([]view.HookInfo, error) {
-	list, err := question[messages.HookList](ctx, s, ownerPath(owner), messages.ListHooks{})
+func (s hookPages) hooksOf(ctx context.Context, owner string) ([]view.HookInfo, error) {
+	list, err := question[messages.HookList](ctx, s.Source, ownerPath(owner), messages.ListHooks{})
 	return view.DescribeHooks(owner, list), err
 }
 
 // allHooks asks all owners, global first, then modules in their order; or one of them.
-func (s Source) allHooks(ctx context.Context, only string) ([]view.HookInfo, error) {
+func (s hookPages) allHooks(ctx context.Context, only string) ([]view.HookInfo, error) {
 	owners := []string{globalOwner}
 	for _, m := range listModules(s.Inspector.Tree()) {
 		owners = append(owners, m.Name)
@@ -237,7 +243,7 @@ func (s Source) allHooks(ctx context.Context, only string) ([]view.HookInfo, err
 }
 
 // hookList answers /hook/list.
-func (s Source) hookList(r *http.Request) (any, error) {
+func (s hookPages) hookList(r *http.Request) (any, error) {
 	all, err := s.allHooks(r.Context(), r.URL.Query().Get("module"))
 	for _, h := range s.hanging() {
 		for i := range all {
@@ -251,7 +257,7 @@ func (s Source) hookList(r *http.Request) (any, error) {
 }
 
 // globalList answers /global/list.
-func (s Source) globalList(r *http.Request) (any, error) {
+func (s hookPages) globalList(r *http.Request) (any, error) {
 	all, err := s.hooksOf(r.Context(), globalOwner)
 	s.addProblems(all)
 	names := make([]string, 0, len(all))
@@ -262,7 +268,7 @@ func (s Source) globalList(r *http.Request) (any, error) {
 }
 
 // addProblems adds what keeps hooks from their snapshots.
-func (s Source) addProblems(all []view.HookInfo) {
+func (s hookPages) addProblems(all []view.HookInfo) {
 	byHook := map[string][]string{}
 	walk(s.Inspector.Tree(), func(n *supervisor.Node) {
 		if reporter, ok := n.Status.(view.MonitorsReporter); ok {
@@ -297,7 +303,7 @@ func hookLines(all []view.HookInfo) func(io.Writer) {
 }
 
 // hookPage answers /hook/NAME/snapshots; names of hooks have slashes.
-func (s Source) hookPage(r *http.Request) (any, error) {
+func (s hookPages) hookPage(r *http.Request) (any, error) {
 	asked := r.PathValue("name")
 	name, ok := strings.CutSuffix(asked, "/snapshots")
 	if !ok {
@@ -314,7 +320,7 @@ func (s Source) hookPage(r *http.Request) (any, error) {
 			if owner == globalOwner {
 				owner = messages.GlobalHooks
 			}
-			return s.snapshots(r, owner, name)
+			return snapshots(s.Source, r, owner, name)
 		}
 		known = append(known, h.Hook)
 	}
@@ -331,7 +337,7 @@ type snapshotDump struct {
 }
 
 // snapshots are hook → binding → dump (J4), of one hook or of all hooks of an owner.
-func (s Source) snapshots(r *http.Request, owner, hook string) (any, error) {
+func snapshots(s Source, r *http.Request, owner, hook string) (any, error) {
 	dump, err := question[messages.SnapshotDump](r.Context(), s, "monitors", messages.DumpSnapshots{Owner: owner, Hook: hook})
 	if err != nil {
 		return nil, err
@@ -369,8 +375,8 @@ func freeName(taken map[string]snapshotDump, name string) string {
 }
 
 // resourceMonitor lists the objects of releases that are watched (H13).
-func (s Source) resourceMonitor(r *http.Request) (any, error) {
-	monitored, err := question[messages.Monitored](r.Context(), s, "healer", messages.ListMonitored{})
+func (s modulePages) resourceMonitor(r *http.Request) (any, error) {
+	monitored, err := question[messages.Monitored](r.Context(), s.Source, "healer", messages.ListMonitored{})
 	if err != nil {
 		return nil, err
 	}
@@ -391,7 +397,7 @@ type rank struct {
 }
 
 // graph draws the order of modules in the language of Graphviz.
-func (s Source) graph(*http.Request) (any, error) {
+func (s actorPages) graph(*http.Request) (any, error) {
 	ranks := []rank{}
 	phase := map[string]view.Phase{}
 	for _, m := range listModules(s.Inspector.Tree()) {

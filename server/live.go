@@ -51,11 +51,11 @@ type liveLink struct{ Path, Text string }
 
 // live is the page for people: how the modules are and what waits. With ?actors it shows
 // all mailboxes, too, to who may see them.
-func (s Source) live(who audience) http.Handler {
+func (s probes) live() http.Handler {
 	page := template.Must(template.New("live").Parse(livePage)) // a text of this program, which a test reads
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var out bytes.Buffer
-		if err := page.Execute(&out, s.liveData(who, r.URL.Query().Has("actors"))); err != nil {
+		if err := page.Execute(&out, s.liveData(r.URL.Query().Has("actors"))); err != nil {
 			http.Error(w, err.Error(), http.StatusInternalServerError)
 			return
 		}
@@ -65,8 +65,8 @@ func (s Source) live(who audience) http.Handler {
 	})
 }
 
-func (s Source) liveData(who audience, actors bool) livePageData {
-	tree, converge := s.tree(who), s.Converge()
+func (s probes) liveData(actors bool) livePageData {
+	tree, converge := s.tree(s.who), s.Converge()
 	data := livePageData{
 		Refresh: refresh, Version: s.Version, Ready: converge.Ready, Summary: "starting", Notices: notices(tree),
 		Modules: liveModules(s.allModules(tree)), Queues: liveQueues(tree), Now: time.Now().UTC().Format("2006-01-02 15:04:05 MST"),
@@ -93,7 +93,7 @@ func (s Source) liveData(who audience, actors bool) livePageData {
 		data.Leadership = leadership.String()
 	}
 	data.Links = []liveLink{{"/readyz?verbose", "readiness"}, {"/queue", "queues"}, {"/metrics", "metrics"}, {"/discovery", "all pages"}}
-	if who == insider {
+	if s.who == insider {
 		if data.Links = append(data.Links, liveLink{"/?actors", "actors"}); actors {
 			var dump bytes.Buffer
 			_ = supervisor.WriteText(&dump, tree) // a buffer takes everything

@@ -19,11 +19,15 @@ type Parameters interface {
 	Set(name, value string, back time.Duration) error
 }
 
-func (s Source) configList(*http.Request) (any, error) {
+// parameterPages show parameters, and change them; nil: there are none.
+type parameterPages struct{ Parameters }
+
+// list answers /config/list.
+func (s parameterPages) list(*http.Request) (any, error) {
 	if s.Parameters == nil {
 		return nil, notFound("nothing can be changed while this operator runs")
 	}
-	return parameterView(s.Parameters.List()), nil
+	return parameterView(s.List()), nil
 }
 
 func parameterView(list []view.Parameter) display {
@@ -40,8 +44,8 @@ func parameterView(list []view.Parameter) display {
 	}}
 }
 
-// configSet changes a parameter; its name, value and duration stand in the query or in a form.
-func (s Source) configSet(r *http.Request) (any, error) {
+// set changes a parameter; its name, value and duration stand in the query or in a form.
+func (s parameterPages) set(r *http.Request) (any, error) {
 	if s.Parameters == nil {
 		return nil, notFound("nothing can be changed while this operator runs")
 	}
@@ -58,14 +62,14 @@ func (s Source) configSet(r *http.Request) (any, error) {
 		back = d
 	}
 	var known []string
-	for _, p := range s.Parameters.List() {
+	for _, p := range s.List() {
 		known = append(known, p.Name)
 	}
 	if !slices.Contains(known, name) {
 		return nil, unknown("parameter", name, known)
 	}
-	if err := s.Parameters.Set(name, value, back); err != nil {
+	if err := s.Set(name, value, back); err != nil {
 		return nil, badRequest("%w", err)
 	}
-	return parameterView(slices.DeleteFunc(s.Parameters.List(), func(p view.Parameter) bool { return p.Name != name })), nil
+	return parameterView(slices.DeleteFunc(s.List(), func(p view.Parameter) bool { return p.Name != name })), nil
 }

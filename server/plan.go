@@ -16,7 +16,7 @@ const (
 
 // plan shows what the operator would do: with the ConfigMap in force, or with POST, with
 // the data of a ConfigMap in the body. It changes nothing.
-func (s Source) plan(r *http.Request) (any, error) {
+func (s valuePages) plan(r *http.Request) (any, error) {
 	request := view.PlanRequest{Secrets: showSecrets(r)}
 	if r.Method == http.MethodPost {
 		var err error
@@ -48,12 +48,12 @@ func proposal(r *http.Request) (map[string]string, error) {
 
 // checkConfig reports whether the operator would take a ConfigMap, and what is special about the
 // value at a path. What is in force is shown to who may see secrets.
-func (s Source) checkConfig(r *http.Request) (any, error) {
+func (s valuePages) checkConfig(r *http.Request) (any, error) {
 	data, err := proposal(r)
 	if err != nil {
 		return nil, err
 	}
-	checked, err := question[messages.ConfigChecked](r.Context(), s, "config", messages.CheckConfig{Data: data, Path: r.URL.Query().Get("path")})
+	checked, err := question[messages.ConfigChecked](r.Context(), s.Source, "config", messages.CheckConfig{Data: data, Path: r.URL.Query().Get("path")})
 	if !showSecrets(r) {
 		checked.LastValid = nil
 	}

@@ -48,15 +48,18 @@ type otherQueues struct {
 	Tasks  int `json:"tasks"`
 }
 
+// actorPages show what the actors say of themselves.
+type actorPages struct{ Source }
+
 // queueList answers /queue/list.
-func (s Source) queueList(r *http.Request) (any, error) {
+func (s actorPages) queueList(r *http.Request) (any, error) {
 	all, runs := queues(s.Inspector.Tree())
 	dump := dumpQueues(all, runs, r.URL.Query().Get("showEmpty") == "true")
 	return display{dump, func(w io.Writer) { writeQueueList(w, all, runs) }}, nil
 }
 
 // queueOne answers /queue/NAME.
-func (s Source) queueOne(r *http.Request) (any, error) {
+func (s actorPages) queueOne(r *http.Request) (any, error) {
 	name := r.PathValue("name")
 	all, runs := queues(s.Inspector.Tree())
 	var known []string

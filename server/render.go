@@ -15,7 +15,7 @@ import (
 const renderTimeout = time.Minute
 
 // renderPage answers /module/NAME/render.
-func (s Source) renderPage(r *http.Request) (any, error) {
+func (s modulePages) renderPage(r *http.Request) (any, error) {
 	own, err := s.owner(r.Context(), r.PathValue("name"))
 	switch {
 	case err != nil:

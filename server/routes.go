@@ -30,11 +30,17 @@ type Route struct {
 }
 
 // Routes lists all pages.
-func Routes() []Route { return Source{}.routes(insider) }
+func Routes() []Route { return router{who: insider}.routes() }
 
-func (s Source) routes(who audience) []Route {
-	all := s.publicRoutes(who)
-	if who == public {
+// router serves the pages that an audience may see.
+type router struct {
+	Source
+	who audience
+}
+
+func (s router) routes() []Route {
+	all := s.publicRoutes()
+	if s.who == public {
 		return all
 	}
 	return append(all, s.debugRoutes()...)
@@ -44,19 +50,20 @@ func get(path, query, help string, handler http.Handler) Route {
 	return Route{Method: http.MethodGet, Path: path, Query: query, Help: help, handler: handler}
 }
 
-func (s Source) publicRoutes(who audience) []Route {
+func (s router) publicRoutes() []Route {
+	probes := probes(s)
 	// Users look for the metrics of hooks on the first page, too (I1).
 	both := discreetMetrics{prometheus.Gatherers{s.Metrics, s.HookMetrics}, s.Hide}
 	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
 	all := []Route{
-		get("/", "", "the live page: modules, queues, what waits; on the debug address also actors", s.live(who)),
+		get("/", "", "the live page: modules, queues, what waits; on the debug address also actors", probes.live()),
 		get("/healthz", "", "200 while the process lives", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })),
-		get("/readyz", "verbose", "200 after the first converge, in a follower when it could lead; 500 before", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.readyz(w, r, who) })),
+		get("/readyz", "verbose", "200 after the first converge, in a follower when it could lead; 500 before", http.HandlerFunc(probes.readyz)),
 		get("/metrics", "", "metrics of the operator and of hooks", promhttp.HandlerForTransactional(&scrapes{gatherer: both}, scrape)),
 		get("/metrics/hooks", "", "metrics of hooks only", promhttp.HandlerForTransactional(&scrapes{gatherer: discreetMetrics{s.HookMetrics, s.Hide}}, scrape)),
-		get("/queue", "", "the tasks of all queues, as text", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { s.queueText(w, who) })),
-		get("/status/converge", "output=json", "how far the converge is, in words for scripts", http.HandlerFunc(s.converge)),
-		get("/discovery", "", "this list", page{s.discovery(who), asText}),
+		get("/queue", "", "the tasks of all queues, as text", http.HandlerFunc(probes.queueText)),
+		get("/status/converge", "output=json", "how far the converge is, in words for scripts", http.HandlerFunc(probes.converge)),
+		get("/discovery", "", "this list", page{s.discovery, asText}),
 	}
 	for i := range all {
 		all[i].Public = true
@@ -65,29 +72,32 @@ func (s Source) publicRoutes(who audience) []Route {
 }
 
 // debugRoutes may show values of users: on the debug address only (J4, J7).
-func (s Source) debugRoutes() []Route {
+func (s router) debugRoutes() []Route {
+	owners := owners{s.Source}
+	modules, values, hooks := modulePages{owners}, valuePages{owners}, hookPages{owners}
+	actors, parameters := actorPages{s.Source}, parameterPages{s.Parameters}
 	json := func(look func(*http.Request) (any, error)) page { return page{look, asJSON} }
 	return []Route{
-		get("/queue/list", "showEmpty=true", "all queues and their tasks", json(s.queueList)),
-		get("/queue/{name}", "", "the tasks of one queue", json(s.queueOne)),
-		get("/global/list", "", "the global hooks", json(s.globalList)),
-		get("/global/{page}", "show-secrets=true", "values, config, patches or snapshots of the global section and hooks", json(s.globalPage)),
-		get("/module/list", "", "the enabled modules, and how all modules are", json(s.moduleList)),
-		get("/module/resource-monitor", "", "the objects of releases that are watched for deletion", json(s.resourceMonitor)),
-		get("/module/{name}/{page}", "global=true, show-secrets=true", "values, config, patches, snapshots or status of a module", json(s.modulePage)),
-		get("/module/{name}/render", "diff=true, debug=true, show-secrets=true", "what the chart makes of the values now; what differs from the deployed release", page{s.renderPage, asText}),
-		get("/module/{name}/drift", "show-secrets=true", "which fields of a module's objects others have changed, by the last check", json(s.drift)),
-		get("/hook/list", "module=NAME", "all hooks and what they run on", json(s.hookList)),
-		get("/hook/{name}/snapshots", "show-secrets=true", "the snapshots of one hook", json(s.hookPage)),
-		get("/values/explain", "module=NAME, path=PATH, show-secrets=true", "where values come from", json(s.explainPage)),
-		get("/values/diff", "module=NAME, show-secrets=true", "which values changed since the last converge", json(s.diffPage)),
-		{Method: http.MethodPost, Path: "/values/check", Query: "path=PATH, show-secrets=true", Help: "whether the operator would take a ConfigMap, whose data is the body: a JSON object of texts; and whether the value at a path is marked as a secret", handler: json(s.checkConfig)},
-		get("/plan", "show-secrets=true", "what the operator would do at the next reload", json(s.plan)),
-		{Method: http.MethodPost, Path: "/plan", Query: "show-secrets=true", Help: "the same with another ConfigMap, whose data is the body: a JSON object of texts", handler: json(s.plan)},
-		get("/graph", "", "the modules in the order they run, for Graphviz", page{s.graph, asText}),
-		get("/actors", "", "the mailboxes of all actors", page{s.actors, asText}),
-		get("/config/list", "", "what can be changed while the operator runs", json(s.configList)),
-		{Method: http.MethodPost, Path: "/config/set", Query: "name=NAME, value=VALUE, duration=10m", Help: "changes one of these; with a duration it goes back by itself", handler: json(s.configSet)},
+		get("/queue/list", "showEmpty=true", "all queues and their tasks", json(actors.queueList)),
+		get("/queue/{name}", "", "the tasks of one queue", json(actors.queueOne)),
+		get("/global/list", "", "the global hooks", json(hooks.globalList)),
+		get("/global/{page}", "show-secrets=true", "values, config, patches or snapshots of the global section and hooks", json(modules.globalPage)),
+		get("/module/list", "", "the enabled modules, and how all modules are", json(modules.moduleList)),
+		get("/module/resource-monitor", "", "the objects of releases that are watched for deletion", json(modules.resourceMonitor)),
+		get("/module/{name}/{page}", "global=true, show-secrets=true", "values, config, patches, snapshots or status of a module", json(modules.modulePage)),
+		get("/module/{name}/render", "diff=true, debug=true, show-secrets=true", "what the chart makes of the values now; what differs from the deployed release", page{modules.renderPage, asText}),
+		get("/module/{name}/drift", "show-secrets=true", "which fields of a module's objects others have changed, by the last check", json(modules.drift)),
+		get("/hook/list", "module=NAME", "all hooks and what they run on", json(hooks.hookList)),
+		get("/hook/{name}/snapshots", "show-secrets=true", "the snapshots of one hook", json(hooks.hookPage)),
+		get("/values/explain", "module=NAME, path=PATH, show-secrets=true", "where values come from", json(values.explainPage)),
+		get("/values/diff", "module=NAME, show-secrets=true", "which values changed since the last converge", json(values.diffPage)),
+		{Method: http.MethodPost, Path: "/values/check", Query: "path=PATH, show-secrets=true", Help: "whether the operator would take a ConfigMap, whose data is the body: a JSON object of texts; and whether the value at a path is marked as a secret", handler: json(values.checkConfig)},
+		get("/plan", "show-secrets=true", "what the operator would do at the next reload", json(values.plan)),
+		{Method: http.MethodPost, Path: "/plan", Query: "show-secrets=true", Help: "the same with another ConfigMap, whose data is the body: a JSON object of texts", handler: json(values.plan)},
+		get("/graph", "", "the modules in the order they run, for Graphviz", page{actors.graph, asText}),
+		get("/actors", "", "the mailboxes of all actors", page{actors.actors, asText}),
+		get("/config/list", "", "what can be changed while the operator runs", json(parameters.list)),
+		{Method: http.MethodPost, Path: "/config/set", Query: "name=NAME, value=VALUE, duration=10m", Help: "changes one of these; with a duration it goes back by itself", handler: json(parameters.set)},
 		get("/debug/pprof/", "", "profiles of the process", http.HandlerFunc(pprof.Index)),
 		get("/debug/pprof/cmdline", "", "", http.HandlerFunc(pprof.Cmdline)),
 		get("/debug/pprof/profile", "seconds=30", "CPU", http.HandlerFunc(pprof.Profile)),
@@ -110,13 +120,13 @@ func (r Route) pattern() string {
 }
 
 // handler serves routes; other paths are answered by a sentence.
-func (s Source) handler(who audience) http.Handler {
-	mux, routes := http.NewServeMux(), s.routes(who)
+func (s router) handler() http.Handler {
+	mux, routes := http.NewServeMux(), s.routes()
 	for _, r := range routes {
 		mux.Handle(r.pattern(), r.handler)
 	}
 	mux.HandleFunc("GET /", func(w http.ResponseWriter, r *http.Request) { answer(w, asText, nil, noPage(r.URL.Path, routes)) })
-	return s.discreet(who, s.leaderOnly(withoutExtension(mux)))
+	return s.discreet(s.leaderOnly(withoutExtension(mux)))
 }
 
 // noPage says which page was probably meant.
@@ -142,15 +152,14 @@ func noFormat(extension string) error {
 	return notFound("the format %q is none of %s", strings.TrimPrefix(extension, "."), strings.Join(formats(), ", "))
 }
 
-func (s Source) discovery(who audience) func(*http.Request) (any, error) {
-	return func(*http.Request) (any, error) {
-		routes := slices.DeleteFunc(s.routes(who), func(r Route) bool { return r.Help == "" })
-		return display{routes, func(w io.Writer) {
-			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			for _, r := range routes {
-				fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.Method, r.Path, r.Query, r.Help)
-			}
-			_ = table.Flush() // the client has gone
-		}}, nil
-	}
+// discovery answers /discovery.
+func (s router) discovery(*http.Request) (any, error) {
+	routes := slices.DeleteFunc(s.routes(), func(r Route) bool { return r.Help == "" })
+	return display{routes, func(w io.Writer) {
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, r := range routes {
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", r.Method, r.Path, r.Query, r.Help)
+		}
+		_ = table.Flush() // the client has gone
+	}}, nil
 }

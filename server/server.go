@@ -52,7 +52,7 @@ type Source struct {
 // Public serves probes, metrics and the list of queues: nothing in it holds values. Everybody
 // can ask, so a client that does not read the answer is not waited for.
 func Public(s Source) http.Handler {
-	pages := authorized(s.handler(public), s.Authorize)
+	pages := authorized(router{s, public}.handler(), s.Authorize)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(answerTimeout)) // a recorder of tests has none
 		pages.ServeHTTP(w, r)
@@ -71,7 +71,7 @@ const (
 // Debug serves what only users of the machine may see. Pages of other sites that are open
 // in a browser there cannot change or read anything.
 func Debug(s Source) http.Handler {
-	return http.NewCrossOriginProtection().Handler(byItsOwnName(newGate().handler(s.handler(insider))))
+	return http.NewCrossOriginProtection().Handler(byItsOwnName(newGate().handler(router{s, insider}.handler())))
 }
 
 // byItsOwnName refuses requests to loopback that were meant for another name: a site can
@@ -95,8 +95,14 @@ func hostOf(hostport string) string {
 	return strings.Trim(hostport, "[]")
 }
 
+// probes are the pages that say in short how the operator is; they are public, too.
+type probes struct {
+	Source
+	who audience
+}
+
 // readyz is 200 after the first converge, in a follower when it could lead (L3). With ?verbose it says what it knows (J1).
-func (s Source) readyz(w http.ResponseWriter, r *http.Request, who audience) {
+func (s probes) readyz(w http.ResponseWriter, r *http.Request) {
 	status, word := s.readiness()
 	if !r.URL.Query().Has("verbose") {
 		text(w, status, word+"\n")
@@ -105,14 +111,14 @@ func (s Source) readyz(w http.ResponseWriter, r *http.Request, who audience) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	fmt.Fprintln(w, word)
-	writeConditions(w, s.tree(who))
+	writeConditions(w, s.tree(s.who))
 	for _, h := range s.hanging() {
 		fmt.Fprintln(w, h)
 	}
 }
 
 // converge answers in the words that scripts know (J3).
-func (s Source) converge(w http.ResponseWriter, r *http.Request) {
+func (s probes) converge(w http.ResponseWriter, r *http.Request) {
 	c := s.Converge()
 	tasks := queueLength(s.Inspector.Tree(), messages.MainQueue)
 	if r.URL.Query().Get("output") == "json" {
@@ -149,14 +155,14 @@ func convergeJSON(c view.ConvergeStatus, tasks int) map[string]any {
 }
 
 // actors is the dump of all mailboxes.
-func (s Source) actors(*http.Request) (any, error) {
+func (s actorPages) actors(*http.Request) (any, error) {
 	tree := s.Inspector.Tree()
 	return display{tree, func(w io.Writer) { _ = supervisor.WriteText(w, tree) }}, nil // the client has gone
 }
 
-func (s Source) queueText(w http.ResponseWriter, who audience) {
+func (s probes) queueText(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	writeQueues(w, s.tree(who))
+	writeQueues(w, s.tree(s.who))
 }
 
 func text(w http.ResponseWriter, status int, body string) {

@@ -22,7 +22,7 @@ func (s Source) standby() (view.Leadership, bool) {
 // readiness is what the probe answers. A follower is ready when it could lead, whatever its
 // leader does (L3): otherwise a leader that does not converge would hold up the very update
 // that repairs it.
-func (s Source) readiness() (status int, word string) {
+func (s probes) readiness() (status int, word string) {
 	if waits := s.Converge().Waits; waits != "" {
 		return http.StatusInternalServerError, "not ready: " + waits
 	}
@@ -41,7 +41,7 @@ func (s Source) readiness() (status int, word string) {
 // unable says why a follower could not lead now; empty when it could. Hooks that cannot be
 // loaded and watches that fail are no reason: it is unknown whether a leader needs them, and
 // the update that helps would wait for them, too.
-func (s Source) unable(l view.Leadership) string {
+func (s probes) unable(l view.Leadership) string {
 	if l.Problem != "" {
 		return l.String() // it says so
 	}
@@ -68,7 +68,7 @@ func (s Source) unable(l view.Leadership) string {
 
 // leaderOnly answers in place of pages that show what only a leader has: without it they
 // would be empty, or say that a module does not exist.
-func (s Source) leaderOnly(next http.Handler) http.Handler {
+func (s router) leaderOnly(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if l, follower := s.standby(); follower && needsLeader(r.URL.Path) {
 			text(w, http.StatusServiceUnavailable, "this replica is "+l.String()+"; ask the leader\n")

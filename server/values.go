@@ -43,9 +43,12 @@ func (s Source) notStarted() error {
 	return &pageError{http.StatusServiceUnavailable, fmt.Errorf("the operator has not started its modules yet: %s", cmp.Or(c.Waits, "it waits for the API server or for the leadership"))}
 }
 
+// owners finds the modules, and global, by the names that people use.
+type owners struct{ Source }
+
 // values asks an owner for its values.
-func (s Source) values(ctx context.Context, owner string) (messages.Values, error) {
-	values, err := question[messages.Values](ctx, s, ownerPath(owner), messages.GetValues{})
+func (s owners) values(ctx context.Context, owner string) (messages.Values, error) {
+	values, err := question[messages.Values](ctx, s.Source, ownerPath(owner), messages.GetValues{})
 	if err == nil && values.Section == nil {
 		err = fmt.Errorf("bug: %s has no section", owner)
 	}
@@ -64,7 +67,7 @@ func ownerPath(owner string) string {
 const globalOwner = "global"
 
 // owner finds the values of a module by its name, or by the key of its values, and the global ones.
-func (s Source) owner(ctx context.Context, name string) (messages.Values, error) {
+func (s owners) owner(ctx context.Context, name string) (messages.Values, error) {
 	if name == globalOwner {
 		return s.values(ctx, messages.GlobalHooks)
 	}
@@ -84,7 +87,7 @@ func (s Source) owner(ctx context.Context, name string) (messages.Values, error)
 }
 
 // noModule says that there is no such module, none yet, or none any more.
-func (s Source) noModule(name string, modules []string) error {
+func (s owners) noModule(name string, modules []string) error {
 	if held := s.Converge().HeldPurge; held != nil && slices.Contains(held.Releases, name) {
 		return notFound("%s has no directory any more; %s", name, held)
 	}
@@ -108,7 +111,7 @@ func (s Source) modules() []string {
 func sections() []string { return []string{"values", "config", "patches"} }
 
 // sectionPage shows one part of the values of an owner (J4).
-func (s Source) sectionPage(r *http.Request, owner, page string) (any, error) {
+func (s modulePages) sectionPage(r *http.Request, owner, page string) (any, error) {
 	own, err := s.owner(r.Context(), owner)
 	if err != nil {
 		return nil, err
@@ -135,9 +138,12 @@ func partOf(v messages.Values, page string, secrets bool) any {
 	return view.Merged
 }
 
+// valuePages show where values come from, and what would happen with others.
+type valuePages struct{ owners }
+
 // explainPage shows where values come from: ?module=NAME&path=PATH, or a path that begins
 // with global or with a module.
-func (s Source) explainPage(r *http.Request) (any, error) {
+func (s valuePages) explainPage(r *http.Request) (any, error) {
 	module, path := r.URL.Query().Get("module"), r.URL.Query().Get("path")
 	if module == "" {
 		if module, path = firstElement(path); module == "" {
@@ -166,7 +172,7 @@ func (s Source) explainPage(r *http.Request) (any, error) {
 }
 
 // filesOf says how the files that a section comes from differ from what is in force; those of global concern all.
-func (s Source) filesOf(section string) string {
+func (s valuePages) filesOf(section string) string {
 	differs := s.notInForce()
 	for _, name := range s.modules() {
 		if key, err := values.Key(name); err == nil && key == section && differs[name] != "" {
@@ -196,7 +202,7 @@ type OwnerDiff struct {
 }
 
 // diffPage shows what changed since the last converge: of all owners, or of ?module=NAME.
-func (s Source) diffPage(r *http.Request) (any, error) {
+func (s valuePages) diffPage(r *http.Request) (any, error) {
 	names := append([]string{globalOwner}, s.modules()...)
 	if only := r.URL.Query().Get("module"); only != "" {
 		names = []string{only}

@@ -9,7 +9,6 @@ import (
 	"addon-operator/actors/scenario"
 	"addon-operator/helm"
 	"addon-operator/kube"
-	"addon-operator/kube/objectpatch"
 	"addon-operator/values"
 )
 
@@ -28,19 +27,16 @@ func (r *Releases) deploy(m helm.Module, outcome *helm.Outcome) error {
 		}
 	}
 	o := objectNamed(m.Name + "-a")
-	patches, err := objectpatch.Parse(fmt.Appendf(nil,
+	patch := fmt.Appendf(nil,
 		`{"operation": "CreateOrUpdate", "object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"namespace": %q, "name": %q}, "data": {"word": %q}}}`,
-		o.Namespace, o.Name, word))
-	if err != nil {
-		return err
-	}
+		o.Namespace, o.Name, word)
 	written := func(string) {}
 	if m.Writes != nil {
 		written = m.Writes(o)
 	}
 	version := ""
 	ctx := kube.ReportWritten(context.Background(), func(w kube.Written) { version = w.Version })
-	_, err = r.cluster.Client.ApplyObjectPatches(ctx, patches) // no hook's, so fail-objects does not count it
+	err := r.cluster.Write(ctx, patch)
 	written(version)
 	return err
 }

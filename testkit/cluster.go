@@ -54,7 +54,7 @@ type lastValid struct{ cluster *scenario.Cluster }
 
 // Read implements actors.LastValid.
 func (v lastValid) Read(ctx context.Context) (*kube.LastValid, error) {
-	return v.cluster.Client.ReadLastValid(ctx, scenario.Namespace, scenario.ConfigMapName)
+	return v.cluster.Client.LastValid(scenario.Namespace, scenario.ConfigMapName).Read(ctx)
 }
 
 // Write implements actors.LastValid.
@@ -63,7 +63,7 @@ func (v lastValid) Write(ctx context.Context, kept kube.LastValid) error {
 	if err != nil || before == nil {
 		before = &kube.LastValid{} // Write fails, too
 	}
-	err = v.cluster.Client.WriteLastValid(ctx, scenario.Namespace, scenario.ConfigMapName, kept)
+	err = v.cluster.Client.LastValid(scenario.Namespace, scenario.ConfigMapName).Write(ctx, kept)
 	switch {
 	case err != nil || before.Equal(kept):
 	case len(kept.Secret) > 0 || len(before.Secret) > 0:

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"addon-operator/actors/plan"
 	"addon-operator/helm"
 	"addon-operator/helm/dryrun"
 	"addon-operator/messages"
@@ -91,5 +90,3 @@ func stepShowDrift(p *player, name string) error {
 		return nil
 	})
 }
-
-var _ plan.Helm = (*Releases)(nil)

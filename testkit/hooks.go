@@ -11,7 +11,6 @@ import (
 
 	"addon-operator/actors/scenario"
 	"addon-operator/hooks"
-	"addon-operator/kube/objectpatch"
 	"addon-operator/values"
 )
 
@@ -172,12 +171,7 @@ func (h *Hooks) kubectl(operations []any) error {
 	if err != nil {
 		return err
 	}
-	patches, err := objectpatch.Parse(text)
-	if err != nil {
-		return err
-	}
-	_, err = h.cluster.Client.ApplyObjectPatches(context.Background(), patches) // not the operator's, so fail-objects does not count it
-	return err
+	return h.cluster.Write(context.Background(), text)
 }
 
 // objectPatches is what a hook writes to KUBERNETES_PATCH_PATH.

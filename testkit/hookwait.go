@@ -104,52 +104,53 @@ func (r *Releases) left(hook string) (time.Duration, <-chan struct{}) {
 //
 // A Job that never ends holds up nothing for good: in the end it has ended, or its module is switched off.
 type waits struct {
+	*draw
 	begun bool
 	stuck string // the hooks of this module never end
 }
 
-// beginWaits draws from another source, so that the other scripts are what they were before there were such hooks.
-func (d *draw) beginWaits(seed uint64) {
-	d.waits.begun = rand.New(rand.NewPCG(seed, 2)).IntN(3) == 0
+// begin draws from another source, so that the other scripts are what they were before there were such hooks.
+func (w *waits) begin(seed uint64) {
+	w.begun = rand.New(rand.NewPCG(seed, 2)).IntN(3) == 0
 }
 
-// waiting are the steps that Helm hooks add to those that are drawn.
-func (d *draw) waiting() []func() {
-	if !d.waits.begun {
+// steps are those that Helm hooks add to those that are drawn.
+func (w *waits) steps() []func() {
+	if !w.begun {
 		return nil
 	}
-	return []func(){d.hookWaits, d.hookWaits, d.hookWaits, d.deleteWaits, d.neverEnds}
+	return []func(){w.hooks, w.hooks, w.hooks, w.deletes, w.neverEnds}
 }
 
-func (d *draw) hookWaits() {
-	d.add("hook-waits %s %s", oneOf(d, withCharts()...), oneOf(d, 0, 3*time.Second, 40*time.Second, 7*time.Minute))
+func (w *waits) hooks() {
+	w.add("hook-waits %s %s", oneOf(w.draw, withCharts()...), oneOf(w.draw, 0, 3*time.Second, 40*time.Second, 7*time.Minute))
 }
 
-func (d *draw) deleteWaits() {
-	d.add("hook-waits %s-delete %s", oneOf(d, withCharts()...), oneOf(d, 0, 3*time.Second, 40*time.Second, 7*time.Minute))
+func (w *waits) deletes() {
+	w.add("hook-waits %s-delete %s", oneOf(w.draw, withCharts()...), oneOf(w.draw, 0, 3*time.Second, 40*time.Second, 7*time.Minute))
 }
 
 // neverEnds lets the hooks of a module wait until it is switched off.
-func (d *draw) neverEnds() {
-	if d.waits.stuck == "" && !d.steady {
-		d.waits.stuck = oneOf(d, withCharts()...)
-		d.add("hook-waits %s 1000h", d.waits.stuck)
+func (w *waits) neverEnds() {
+	if w.stuck == "" && !w.steady {
+		w.stuck = oneOf(w.draw, withCharts()...)
+		w.add("hook-waits %s 1000h", w.stuck)
 	}
 }
 
-// endWaits lets all hooks end, but those of the module that is switched off for them.
-func (d *draw) endWaits() {
-	if !d.waits.begun {
+// end lets all hooks end, but those of the module that is switched off for them.
+func (w *waits) end() {
+	if !w.begun {
 		return
 	}
 	for _, name := range withCharts() {
-		d.add("hook-waits %s-delete 0s", name)
-		if name != d.waits.stuck {
-			d.add("hook-waits %s 0s", name)
+		w.add("hook-waits %s-delete 0s", name)
+		if name != w.stuck {
+			w.add("hook-waits %s 0s", name)
 		}
 	}
-	if d.waits.stuck != "" {
-		d.set(d.waits.stuck+"Enabled", "false")
+	if w.stuck != "" {
+		w.set(w.stuck+"Enabled", "false")
 	}
 }
 

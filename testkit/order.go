@@ -19,78 +19,79 @@ func needs() map[string]string { return map[string]string{"g": "h", "j": "i"} }
 
 // order is what a random script does with these modules.
 type order struct {
+	*draw
 	begun bool
 	stuck string // installs and upgrades of this module fail
 }
 
-func (d *draw) beginOrder() {
-	if d.order.begun = d.rnd.IntN(2) == 0; !d.order.begun {
+func (o *order) begin() {
+	if o.begun = o.rnd.IntN(2) == 0; !o.begun {
 		return
 	}
 	for _, step := range []string{"brings h Rule", "uses g Rule", "brings i Probe", "uses j Probe"} {
-		d.add("%s", step)
+		o.add("%s", step)
 	}
 	for _, name := range strings.Fields("g h i j") {
-		if d.rnd.IntN(4) > 0 {
-			d.set(name+"Enabled", "true")
+		if o.rnd.IntN(4) > 0 {
+			o.set(name+"Enabled", "true")
 		}
 	}
 }
 
 // orders are the steps that these modules add to those that are drawn.
-func (d *draw) orders() []func() {
-	if !d.order.begun {
+func (o *order) steps() []func() {
+	if !o.begun {
 		return nil
 	}
-	return []func(){d.deleteKind, d.deleteKind, d.deleteKind, d.vanish, d.orderValues, d.orderFails, d.orderFlag, d.orderFlag, d.orderFlag, d.stick}
+	return []func(){o.deleteKind, o.deleteKind, o.deleteKind, o.vanish, o.values, o.fails, o.flag, o.flag, o.flag, o.stick}
 }
 
-func (d *draw) deleteKind() { d.add("delete-kind %s", oneOf(d, "Rule", "Probe")) }
+func (o *order) deleteKind() { o.add("delete-kind %s", oneOf(o.draw, "Rule", "Probe")) }
 
-func (d *draw) vanish() {
-	d.add("vanish %s-%s", oneOf(d, "a", "e", "g", "h", "i", "j"), oneOf(d, "a", "b"))
+func (o *order) vanish() {
+	o.add("vanish %s-%s", oneOf(o.draw, "a", "e", "g", "h", "i", "j"), oneOf(o.draw, "a", "b"))
 }
 
-func (d *draw) orderValues() {
-	d.number++
-	d.set(oneOf(d, "g", "h", "i", "j"), fmt.Sprintf("size: %d", d.number))
+func (o *order) values() {
+	o.number++
+	o.set(oneOf(o.draw, "g", "h", "i", "j"), fmt.Sprintf("size: %d", o.number))
 }
 
-func (d *draw) orderFails() { d.add("fail-helm %s %d", oneOf(d, "g", "h", "i", "j"), 1+d.rnd.IntN(3)) }
+func (o *order) fails() { o.add("fail-helm %s %d", oneOf(o.draw, "g", "h", "i", "j"), 1+o.rnd.IntN(3)) }
 
-func (d *draw) orderFlag() {
-	d.set(oneOf(d, "g", "h", "i", "j")+"Enabled", oneOf(d, "true", "false"))
+func (o *order) flag() {
+	o.set(oneOf(o.draw, "g", "h", "i", "j")+"Enabled", oneOf(o.draw, "true", "false"))
 }
 
 // stick lets a module fail until it is switched off.
-func (d *draw) stick() {
-	if d.order.stuck == "" {
-		d.order.stuck = oneOf(d, "g", "h", "i", "j")
-		d.add("stick-helm %s", d.order.stuck)
+func (o *order) stick() {
+	if o.stuck == "" {
+		o.stuck = oneOf(o.draw, "g", "h", "i", "j")
+		o.add("stick-helm %s", o.stuck)
 	}
 }
 
 // endOrder does what a person would: what keeps failing is switched off, and what lacks a kind gets it, or is switched
 // off.
-func (d *draw) endOrder() {
-	if !d.order.begun {
+func (o *order) end() {
+	if !o.begun {
 		return
 	}
 	for _, name := range strings.Fields("g h i j") {
-		d.add("fail-helm %s 0", name)
+		o.add("fail-helm %s 0", name)
 	}
-	d.advance() // main may be stuck by now
-	if d.order.stuck != "" {
-		d.set(d.order.stuck+"Enabled", "false")
+	o.advance() // main may be stuck by now
+	if o.stuck != "" {
+		o.set(o.stuck+"Enabled", "false")
 	}
 	for _, user := range strings.Fields("g j") {
-		provider, enabled := needs()[user], d.world.enabled()
+		provider, enabled := needs()[user], o.world.enabled()
 		switch {
 		case !slices.Contains(enabled, user) || slices.Contains(enabled, provider):
-		case provider == d.order.stuck || provider == d.waits.stuck || d.rnd.IntN(2) == 0:
-			d.set(user+"Enabled", "false")
+		case provider == o.stuck || provider == o.waits.stuck || o.rnd.IntN(2) == 0:
+			o.set(user+"Enabled", "false")
 		default:
-			d.set(provider+"Enabled", "true")
+			o.set(provider+"Enabled", "true")
 		}
 	}
 }

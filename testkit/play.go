@@ -270,7 +270,7 @@ func (p *player) World() (actors.World, error) {
 		ReleaseWatch: p.releases, Notices: notices{p.Trace},
 		WentBack: p.restores.subscribe, Disk: p.notices.subscribe,
 		Isolate: p.isolate, Drift: p.drift, DriftPeriod: p.driftPeriod, Dispatcher: p.sched,
-		SnapshotLimit: p.snapshotLimit, AllowPurge: p.allowPurge, PurgeShare: actors.DefaultPurgeShare, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
+		SnapshotLimit: p.snapshotLimit, AllowPurge: p.allowPurge, PurgeShare: 25, ConfigMapName: scenario.ConfigMapName, Namespace: scenario.Namespace,
 	}
 	if p.secretForbidden {
 		world.Secret = forbiddenSecret{p.Cluster.Secret}

@@ -50,11 +50,11 @@ type draw struct {
 	steps   []string
 	world   world
 	invalid map[string]bool // keys of the ConfigMap
-	movedD  bool            // the directory of d was away, or had another name
 	running bool
 	number  int
 	steady  bool // nothing is switched off, removed or killed, so all counters are kept
 	trouble trouble
+	files   files
 	order   order
 	waits   waits
 }
@@ -77,6 +77,7 @@ func NewRandom(seed uint64) *Random {
 		rnd: rand.New(rand.NewPCG(seed, 1)), invalid: map[string]bool{},
 		world: world{map[string]string{}, map[string]bool{}, map[string]bool{}, false, map[string]bool{}, map[string]bool{}, map[string]bool{}},
 	}
+	d.files.draw, d.order.draw, d.waits.draw = d, d, d
 	const steady, divided = 4, 4 // one script of so many
 	d.add("seed %d", seed)
 	d.add("jitter %d", seed)
@@ -89,8 +90,8 @@ func NewRandom(seed uint64) *Random {
 	}
 	d.steady = d.rnd.IntN(steady) == 0
 	d.beginTrouble()
-	d.beginOrder()
-	d.beginWaits(seed)
+	d.order.begin()
+	d.waits.begin(seed)
 	var worlds []world
 	if d.rnd.IntN(divided) == 0 {
 		d.drawSome()
@@ -145,9 +146,9 @@ func (d *draw) draw() {
 		d.slow, d.config, d.refused, d.replaced, d.advance, d.advance, d.advance, d.advance,
 	}
 	if !d.steady {
-		steps = append(steps, d.flag, d.flag, d.flag, d.script, d.directory, d.awayAndBack, d.rename, d.restart, d.kill)
+		steps = append(steps, d.flag, d.flag, d.flag, d.files.script, d.files.directory, d.files.awayAndBack, d.files.rename, d.restart, d.kill)
 	}
-	oneOf(d, slices.Concat(steps, d.troubles(), d.orders(), d.waiting())...)()
+	oneOf(d, slices.Concat(steps, d.troubles(), d.order.steps(), d.waits.steps())...)()
 }
 
 func (d *draw) values() {
@@ -181,7 +182,7 @@ func (d *draw) refused() {
 	case 0, 1:
 		key, text = oneOf(d, "aEnabled", "eEnabled"), "perhaps"
 	case 2:
-		if !d.movedD { // else it may be accepted, because d is not enabled
+		if !d.files.movedD { // else it may be accepted, because d is not enabled
 			key, text = "d", invalidD
 		}
 	}
@@ -261,18 +262,24 @@ func (d *draw) config() {
 	d.add("slow-config %s %s", hook, oneOf(d, 0, 200*time.Millisecond, 2*time.Second, 20*time.Second))
 }
 
+// files are the directories of modules, which people remove, restore and rename.
+type files struct {
+	*draw
+	movedD bool // the directory of d was away, or had another name
+}
+
 // rename gives the directory of a module its second name, or its first one again.
-func (d *draw) rename() {
-	dir := oneOf(d, "010-a", "010-b", "020-c", "030-d", "040-e")
-	d.movedD = d.movedD || dir == directoryOf("d")
+func (f *files) rename() {
+	dir := oneOf(f.draw, "010-a", "010-b", "020-c", "030-d", "040-e")
+	f.movedD = f.movedD || dir == directoryOf("d")
 	switch {
-	case d.world.gone[dir]:
-	case d.world.renamed[dir]:
-		delete(d.world.renamed, dir)
-		d.add("rename modules/%s modules/%s", secondName(dir), dir)
+	case f.world.gone[dir]:
+	case f.world.renamed[dir]:
+		delete(f.world.renamed, dir)
+		f.add("rename modules/%s modules/%s", secondName(dir), dir)
 	default:
-		d.world.renamed[dir] = true
-		d.add("rename modules/%s modules/%s", dir, secondName(dir))
+		f.world.renamed[dir] = true
+		f.add("rename modules/%s modules/%s", dir, secondName(dir))
 	}
 }
 
@@ -300,55 +307,55 @@ func (d *draw) helm() {
 	d.add("slow-helm %s %s", name, oneOf(d, 0, 3*time.Second, 30*time.Second))
 }
 
-func (d *draw) script() {
-	d.world.scriptOff = !d.world.scriptOff
-	d.writeScript()
+func (f *files) script() {
+	f.world.scriptOff = !f.world.scriptOff
+	f.writeScript()
 }
 
-func (d *draw) writeScript() {
+func (f *files) writeScript() {
 	file := "on"
-	if d.world.scriptOff {
+	if f.world.scriptOff {
 		file = "off"
 	}
-	if !d.world.gone["020-c"] {
-		d.add("write modules/%s/enabled %s", d.world.now("020-c"), file)
+	if !f.world.gone["020-c"] {
+		f.add("write modules/%s/enabled %s", f.world.now("020-c"), file)
 	}
 }
 
-func (d *draw) directory() {
-	d.moveDirectory(oneOf(d, "010-a", "010-b", "020-c", "030-d", "040-e", "050-f"))
+func (f *files) directory() {
+	f.moveDirectory(oneOf(f.draw, "010-a", "010-b", "020-c", "030-d", "040-e", "050-f"))
 }
 
 // awayAndBack removes a directory, and restores it while its release is still being purged.
-func (d *draw) awayAndBack() {
-	dir := oneOf(d, "010-a", "010-b", "020-c", "040-e")
-	if d.world.gone[dir] || !d.running {
+func (f *files) awayAndBack() {
+	dir := oneOf(f.draw, "010-a", "010-b", "020-c", "040-e")
+	if f.world.gone[dir] || !f.running {
 		return
 	}
-	d.add("fail-helm %s %d", dir[4:], 1+d.rnd.IntN(3))
+	f.add("fail-helm %s %d", dir[4:], 1+f.rnd.IntN(3))
 	for range 2 {
-		d.moveDirectory(dir)
-		d.number++
-		d.set("global", fmt.Sprintf("x: %d", d.number))
-		d.advance()
-		d.add("slow-helm %s 30s", dir[4:])
-		d.advance()
+		f.moveDirectory(dir)
+		f.number++
+		f.set("global", fmt.Sprintf("x: %d", f.number))
+		f.advance()
+		f.add("slow-helm %s 30s", dir[4:])
+		f.advance()
 	}
 }
 
 // moveDirectory removes the directory of a module, or restores it.
-func (d *draw) moveDirectory(dir string) {
-	d.movedD = d.movedD || dir == directoryOf("d")
-	if d.world.gone[dir] {
-		delete(d.world.gone, dir)
-		d.add("restore modules/%s", dir)
+func (f *files) moveDirectory(dir string) {
+	f.movedD = f.movedD || dir == directoryOf("d")
+	if f.world.gone[dir] {
+		delete(f.world.gone, dir)
+		f.add("restore modules/%s", dir)
 		if dir == "020-c" {
-			d.writeScript()
+			f.writeScript()
 		}
 	} else {
-		d.world.gone[dir] = true
-		d.add("remove modules/%s", d.world.now(dir))
-		delete(d.world.renamed, dir)
+		f.world.gone[dir] = true
+		f.add("remove modules/%s", f.world.now(dir))
+		delete(f.world.renamed, dir)
 	}
 }
 
@@ -400,8 +407,8 @@ func (d *draw) mend() {
 	if !d.running {
 		d.start()
 	}
-	d.endWaits()
-	d.endOrder()
+	d.waits.end()
+	d.order.end()
 	if !d.steady || !d.order.begun { // else flags and time must do
 		d.number++
 		d.set("global", fmt.Sprintf("x: %d", d.number))

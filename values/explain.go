@@ -49,21 +49,20 @@ type Leaf struct {
 //
 // Nothing is kept for it but the layers and the origins of patches: the answer is computed on request.
 func (s *Section) Explain(path string) ([]Leaf, error) {
-	s, below, err := s.overChart()
+	h, err := historyOf(s)
 	if err != nil {
 		return nil, err
 	}
-	pattern, err := s.pattern(path)
+	pattern, err := h.pattern(path)
 	if err != nil {
 		return nil, err
 	}
-	stages := s.stages(below)
 	var leaves []Leaf
-	for _, at := range s.explained(stages, pattern) {
-		leaves = append(leaves, s.leaf(stages, at))
+	for _, at := range h.explained(pattern) {
+		leaves = append(leaves, h.leaf(at))
 	}
 	if len(leaves) == 0 {
-		return nil, s.unknown(pattern)
+		return nil, h.unknown(pattern)
 	}
 	return leaves, nil
 }
@@ -82,24 +81,45 @@ func (s *Section) OverChart(file string, read func() (any, error)) *Section {
 	return &changed
 }
 
-// overChart is the section with the values of its chart below, as Helm gets it, and these alone. Those that
+// history is how a section has come about: each layer once more, with what it led to.
+type history struct {
+	section *Section
+	secrets Secrets
+	merged  any // over what the chart says
+	stages  []stage
+}
+
+// historyOf begins with the values of the section's chart, over which Helm lays the section. Those that
 // the chart says about global are explained nowhere: all modules may override them.
-func (s *Section) overChart() (whole *Section, below any, err error) {
+func historyOf(s *Section) (history, error) {
 	if s.chart == nil {
-		return s, nil, nil
+		return historyOver(s, nil), nil
 	}
-	if below, err = s.chart.read(); err != nil {
-		return nil, nil, err
+	below, err := s.chart.read()
+	if err != nil {
+		return history{}, err
 	}
 	defaults, ok := below.(map[string]any)
 	if !ok {
-		return s, nil, nil
+		return historyOver(s, nil), nil
 	}
 	defaults = maps.Clone(defaults)
 	delete(defaults, GlobalKey)
-	changed := *s
-	changed.merged = Merge(defaults, s.merged)
-	return &changed, defaults, nil
+	return historyOver(s, defaults), nil
+}
+
+// historyOver is historyOf over the values of a chart; nil for none.
+func historyOver(s *Section, below map[string]any) history {
+	h := history{section: s, secrets: s.Secrets(), merged: s.merged, stages: stagesOf(s)}
+	if below == nil {
+		return h
+	}
+	h.merged = Merge(below, s.merged)
+	for i := range h.stages {
+		h.stages[i].tree = Merge(below, h.stages[i].tree)
+	}
+	h.stages = slices.Insert(h.stages, 0, stage{source: Source{Layer: LayerChart, File: s.chart.file}, tree: below, layer: below})
+	return h
 }
 
 // stage is the section after one more layer has spoken.
@@ -113,8 +133,8 @@ type stage struct {
 	reach     pointer // the container above the first list on its path: elsewhere it has no effect
 }
 
-// stages builds the section up once more, keeping each step (see layered), over what its chart says.
-func (s *Section) stages(below any) []stage {
+// stagesOf builds a section up once more, keeping each step (see layered).
+func stagesOf(s *Section) []stage {
 	var all []stage
 	var tree any
 	add := func(next stage) {
@@ -141,7 +161,7 @@ func (s *Section) stages(below any) []stage {
 		add(stage{source: Source{Layer: LayerDefault, File: s.schemas.values.path}, tree: strong.refill(strong.orDefault(tree))})
 	}
 	for i := range all {
-		all[i].tree = s.storable(all[i].tree)
+		all[i].tree = storable(s.key, all[i].tree)
 	}
 	tree = s.unpatched
 	for i, operation := range s.saved {
@@ -151,13 +171,7 @@ func (s *Section) stages(below any) []stage {
 			operation: &s.saved[i], path: mustPointer(operation.Path)[1:], reach: mustPointer(aboveLists(operation.Path))[1:],
 		})
 	}
-	if below == nil {
-		return all
-	}
-	for i := range all {
-		all[i].tree = Merge(below, all[i].tree)
-	}
-	return slices.Insert(all, 0, stage{source: Source{Layer: LayerChart, File: s.chart.file}, tree: below, layer: below})
+	return all
 }
 
 // says returns what a stage has to do with a path: whether it set it, also to what it was before, or took it away.
@@ -181,18 +195,18 @@ func (st stage) says(path pointer, before any, had bool) (Source, bool) {
 }
 
 // leaf collects what the stages say about a path.
-func (s *Section) leaf(stages []stage, path pointer) Leaf {
-	leaf := Leaf{Path: s.dotted(path), Secret: s.secretAt(path) || s.markedAt(path).leads()}
+func (h history) leaf(path pointer) Leaf {
+	leaf := Leaf{Path: h.dotted(path), Secret: h.secrets.at(path) || h.secrets.markedAt(path).leads()}
 	var value any
 	had := false
-	for _, st := range stages {
+	for _, st := range h.stages {
 		if st.operation != nil && !st.reach.contains(path) && !path.contains(st.reach) {
 			continue
 		}
 		source, spoke := st.says(path, value, had)
 		if spoke {
 			if st.source.Layer == LayerConfigMap || st.source.Layer == LayerSecret {
-				source.Origin = s.configOrigin(path, st)
+				source.Origin = h.configOrigin(path, st)
 			}
 			leaf.Sources = append(leaf.Sources, source)
 		}
@@ -204,9 +218,9 @@ func (s *Section) leaf(stages []stage, path pointer) Leaf {
 
 // configOrigin finds out whether a hook wrote what the ConfigMap, or the Secret, says about a path. A hook that wrote something else there was
 // overruled by a person since.
-func (s *Section) configOrigin(path pointer, st stage) Origin {
+func (h history) configOrigin(path pointer, st stage) Origin {
 	now, _ := lookup(st.layer, path)
-	for _, operation := range slices.Backward(s.configSaved) {
+	for _, operation := range slices.Backward(h.section.configSaved) {
 		at := mustPointer(operation.Path)[1:]
 		switch {
 		case !operation.HasValue:
@@ -228,24 +242,24 @@ func holds(list []any, value any) bool {
 }
 
 // explained lists the paths of all leaves that match: those in force, and those that are gone.
-func (s *Section) explained(stages []stage, pattern pointer) []pointer {
+func (h history) explained(pattern pointer) []pointer {
 	found := map[string]pointer{}
 	note := func(path pointer, value any) {
 		if path, ok := pattern.matches(path, value); ok {
 			found[path.String()] = path
 		}
 	}
-	eachLeaf(s.merged, nil, note)
+	eachLeaf(h.merged, nil, note)
 	gone := func(path pointer, value any) {
-		if s.isGone(path) {
+		if h.isGone(path) {
 			note(path, value)
 		}
 	}
-	for i, st := range stages {
+	for i, st := range h.stages {
 		if st.operation == nil {
 			eachLeaf(st.tree, nil, gone)
 		} else if i > 0 { // what an operation took away lies at its path or below it
-			if before, ok := lookup(stages[i-1].tree, st.path); ok {
+			if before, ok := lookup(h.stages[i-1].tree, st.path); ok {
 				eachLeaf(before, st.path, gone)
 			}
 		}
@@ -259,8 +273,8 @@ func (s *Section) explained(stages []stage, pattern pointer) []pointer {
 
 // isGone reports whether a path ends in a map that does not have it any more. Below a scalar or a list, which came instead of a
 // map, a path has no story of its own: it is part of theirs.
-func (s *Section) isGone(path pointer) bool {
-	tree := s.merged
+func (h history) isGone(path pointer) bool {
+	tree := h.merged
 	for _, element := range path {
 		m, ok := tree.(map[string]any)
 		if !ok {
@@ -304,13 +318,13 @@ func (p pointer) matches(path pointer, leaf any) (pointer, bool) {
 }
 
 // pattern reads a path of a user, and takes the key of the section away when it is there.
-func (s *Section) pattern(text string) (pointer, error) {
+func (h history) pattern(text string) (pointer, error) {
 	path, err := ParsePath(text)
 	if err != nil {
 		return nil, err
 	}
-	if len(path) > 0 && path[0] == s.key {
-		if _, own := lookup(s.merged, pointer{s.key}); !own {
+	if len(path) > 0 && path[0] == h.section.key {
+		if _, own := lookup(h.merged, path[:1]); !own {
 			path = path[1:]
 		}
 	}
@@ -339,17 +353,17 @@ func ParsePath(text string) ([]string, error) {
 }
 
 // unknown says what is there instead.
-func (s *Section) unknown(pattern pointer) error {
+func (h history) unknown(pattern pointer) error {
 	for i := range pattern {
-		value, _ := lookup(s.merged, pattern[:i])
+		value, _ := lookup(h.merged, pattern[:i])
 		if _, ok := lookup(value, pattern[i:i+1]); ok || pattern[i] == anyKey {
 			continue
 		}
 		m, ok := value.(map[string]any)
 		if !ok {
-			return fmt.Errorf("there is no %s: %s is %s", s.dotted(pattern), s.dotted(pattern[:i]), describe(value))
+			return fmt.Errorf("there is no %s: %s is %s", h.dotted(pattern), h.dotted(pattern[:i]), describe(value))
 		}
-		return fmt.Errorf("there is no %s; %s has %s", s.dotted(pattern), s.dotted(pattern[:i]), some(sortedKeys(m)))
+		return fmt.Errorf("there is no %s; %s has %s", h.dotted(pattern), h.dotted(pattern[:i]), some(sortedKeys(m)))
 	}
 	return errors.New("there are no values")
 }
@@ -366,6 +380,9 @@ func some(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func (s *Section) dotted(path pointer) string {
-	return dotted(map[string]any{s.key: s.merged}, append(pointer{s.key}, path...))
+func (h history) dotted(path pointer) string { return dottedIn(h.section.key, h.merged, path) }
+
+// dottedIn writes a path within a section as users do.
+func dottedIn(key string, section any, path pointer) string {
+	return dotted(map[string]any{key: section}, append(pointer{key}, path...))
 }

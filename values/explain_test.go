@@ -176,9 +176,10 @@ func TestExplanationsAgreeWithTheValues(t *testing.T) {
 		if err != nil && len(section.Merged().(map[string]any)) > 0 {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
+		h := historyOver(section, nil)
 		for _, l := range leaves {
 			told[l.Path] = true
-			path, err := section.pattern(l.Path)
+			path, err := h.pattern(l.Path)
 			wantError(t, err)
 			value, present := lookup(section.Merged(), path)
 			if len(l.Sources) == 0 {
@@ -189,8 +190,8 @@ func TestExplanationsAgreeWithTheValues(t *testing.T) {
 			}
 		}
 		eachLeaf(section.Merged(), nil, func(path pointer, _ any) {
-			if !told[section.dotted(path)] {
-				t.Fatalf("seed %d: %s is not explained", seed, section.dotted(path))
+			if !told[h.dotted(path)] {
+				t.Fatalf("seed %d: %s is not explained", seed, h.dotted(path))
 			}
 		})
 		if jsonText(t, section.Merged()) != before {

@@ -81,32 +81,35 @@ func (s *Section) WithoutStore() *Section {
 	return &changed
 }
 
-// ConfigPart is what of Config lies in the ConfigMap, empty when there is nothing.
-func (s *Section) ConfigPart() any {
-	if s.config == nil {
-		return emptyLike(s.static)
-	}
-	return s.config
+// Stored is what the ConfigMap and the Secret have of a section.
+type Stored struct {
+	Config, Secret any // nil: nothing
+	none           any // an empty section
 }
 
-// SecretPart is what of Config lies in the Secret; nil when there is nothing.
-func (s *Section) SecretPart() any { return s.secret }
+// Stored is what the ConfigMap and the Secret have of the section.
+func (s *Section) Stored() Stored { return Stored{s.config, s.secret, emptyLike(s.static)} }
 
-// StoredChecksum is that of both parts, so that who writes one of them notices a change of the other.
-func (s *Section) StoredChecksum() string {
-	parts := make([]any, 0, 2)
-	for _, part := range []any{s.config, s.secret} {
-		if part == nil {
-			part = emptyLike(s.static)
-		}
-		parts = append(parts, part)
+// InConfigMap is what lies in the ConfigMap, empty when there is nothing.
+func (s Stored) InConfigMap() any {
+	if s.Config == nil {
+		return s.none
 	}
-	return Checksum(parts)
+	return s.Config
+}
+
+// Checksum is that of both parts, so that who writes one of them notices a change of the other.
+func (s Stored) Checksum() string {
+	secret := s.Secret
+	if secret == nil {
+		secret = s.none
+	}
+	return Checksum([]any{s.InConfigMap(), secret})
 }
 
 // Misplaced lists the paths that the schema marks as secrets while their values lie in the ConfigMap: they stay there until a
 // person or a hook moves them.
-func (s *Section) Misplaced() []string {
+func (s Secrets) Misplaced() []string {
 	var paths []string
 	var visit func(tree any, path pointer, m marked)
 	visit = func(tree any, path pointer, m marked) {
@@ -114,7 +117,7 @@ func (s *Section) Misplaced() []string {
 			return
 		}
 		if m.stored(tree) {
-			paths = append(paths, s.dotted(path))
+			paths = append(paths, dottedIn(s.section.key, s.section.merged, path))
 			return
 		}
 		object, _ := tree.(map[string]any)
@@ -122,8 +125,8 @@ func (s *Section) Misplaced() []string {
 			visit(object[key], append(path[:len(path):len(path)], key), m.key(key))
 		}
 	}
-	if s.config != nil {
-		visit(s.config, nil, s.marked())
+	if s.section.config != nil {
+		visit(s.section.config, nil, s.marked)
 	}
 	return paths
 }
@@ -131,12 +134,12 @@ func (s *Section) Misplaced() []string {
 // divide gives a patched config section back to the ConfigMap and the Secret. What no operation touches stays where it is, in
 // both. What the schema marks goes to the Secret when it is touched, and so does what lies there already: the ConfigMap below
 // could not change it. All else goes to the ConfigMap.
-func (s *Section) divide(patched any, operations Patch) (config, secret any) {
-	d := divider{marked: s.marked()}
+func (s Stored) divide(patched any, operations Patch, marked marked) (config, secret any) {
+	d := divider{marked: marked}
 	for _, operation := range operations {
 		d.touched = append(d.touched, mustPointer(operation.Path)[1:])
 	}
-	parts := d.divide(pointer{}, d.marked, patched, part(s.config), part(s.secret))
+	parts := d.divide(pointer{}, d.marked, patched, part(s.Config), part(s.Secret))
 	return parts.config.value, parts.secret.value
 }
 
@@ -208,12 +211,12 @@ func (d divider) touches(path pointer) bool {
 	return slices.ContainsFunc(d.touched, func(at pointer) bool { return at.contains(path) || path.contains(at) })
 }
 
-// secretAt reports whether a value must not be shown: its keys say so, or the schema, or it comes from the Secret.
-func (s *Section) secretAt(path pointer) bool {
+// at reports whether a value must not be shown: its keys say so, or the schema, or it comes from the Secret.
+func (s Secrets) at(path pointer) bool {
 	if slices.ContainsFunc(path, looksSecret) {
 		return true
 	}
-	m, secret := s.marked(), s.secret
+	m, secret := s.marked, s.section.secret
 	for i := 0; ; i++ {
 		if m.secret() || secret != nil && !isMapOf(secret) {
 			return true
@@ -232,15 +235,15 @@ func childOf(tree any, key string) any {
 	return m[key]
 }
 
-// hideAt hides the secrets of a tree that stands at a path of the section.
-func (s *Section) hideAt(path pointer, tree any) any {
-	secret, _ := lookup(s.secret, path)
-	return conceal(tree, s.markedAt(path), secret, s.secretAt(path))
+// hide hides the secrets of a tree that stands at a path of the section.
+func (s Secrets) hide(path pointer, tree any) any {
+	secret, _ := lookup(s.section.secret, path)
+	return conceal(tree, s.markedAt(path), secret, s.at(path))
 }
 
 // markedAt gives the marks of the values at a path. An element may be a key or the place in a list.
-func (s *Section) markedAt(path pointer) marked {
-	m := s.marked()
+func (s Secrets) markedAt(path pointer) marked {
+	m := s.marked
 	for _, element := range path {
 		m = append(m.key(element), m.element()...)
 	}
@@ -267,14 +270,14 @@ func conceal(tree any, m marked, secret any, hidden bool) any {
 	return hide(tree, hidden)
 }
 
-// SecretTexts are the texts of the section that must not be shown anywhere: those in the Secret, and those that the schema marks,
+// Texts are the texts of the section that must not be shown anywhere: those in the Secret, and those that the schema marks,
 // wherever they come from.
-func (s *Section) SecretTexts() []string {
+func (s Secrets) Texts() []string {
 	var texts []string
-	texts = append(texts, secretTexts(s.secret, nil, true)...)
-	if m := s.marked(); len(m) > 0 {
-		texts = append(texts, secretTexts(s.config, m, false)...)
-		texts = append(texts, secretTexts(s.merged, m, false)...)
+	texts = append(texts, secretTexts(s.section.secret, nil, true)...)
+	if m := s.marked; len(m) > 0 {
+		texts = append(texts, secretTexts(s.section.config, m, false)...)
+		texts = append(texts, secretTexts(s.section.merged, m, false)...)
 	}
 	slices.Sort(texts)
 	return slices.Compact(texts)

@@ -105,12 +105,12 @@ func TestConfigPatchIsDivided(t *testing.T) {
 			section := secretSection(t, c.config, c.secret)
 			changed, err := section.PatchConfig(patchOf(t, c.patch), Origin{Hook: "h"})
 			wantError(t, err)
-			wantYAML(t, "the ConfigMap", changed.ConfigPart(), c.wantConfig)
-			wantYAML(t, "the Secret", changed.SecretPart(), c.wantSecret)
+			wantYAML(t, "the ConfigMap", changed.Stored().InConfigMap(), c.wantConfig)
+			wantYAML(t, "the Secret", changed.Stored().Secret, c.wantSecret)
 			all, err := section.WithoutStore().PatchConfig(patchOf(t, c.patch), Origin{})
 			wantError(t, err)
-			if all.SecretPart() != nil || Checksum(all.Config()) != Checksum(changed.Config()) {
-				t.Errorf("without a Secret: %v and %v", all.ConfigPart(), all.SecretPart())
+			if all.Stored().Secret != nil || Checksum(all.Config()) != Checksum(changed.Config()) {
+				t.Errorf("without a Secret: %v and %v", all.Stored().InConfigMap(), all.Stored().Secret)
 			}
 		})
 	}
@@ -158,12 +158,12 @@ func TestDividedPartsAreTheWhole(t *testing.T) {
 		}
 		patched, operations, err := apply("m", s.Config(), Patch{operation})
 		wantError(t, err)
-		config, secret := s.divide(patched, operations)
+		config, secret := s.Stored().divide(patched, operations, s.Secrets().marked)
 		if whole := Merge(config, secret); Checksum(orEmpty(whole)) != Checksum(patched) {
 			t.Fatalf("%s on %v and %v: %v and %v are not %v", operation, s.config, s.secret, config, secret, patched)
 		}
 		at := mustPointer(operation.Path)[1:]
-		if now, there := lookup(config, at); there && s.markedAt(at).secret() {
+		if now, there := lookup(config, at); there && s.Secrets().markedAt(at).secret() {
 			t.Fatalf("%s: the secret %v is in the ConfigMap", operation, now)
 		}
 		for _, key := range keys {
@@ -215,7 +215,7 @@ func TestMarkedSecretsAreHidden(t *testing.T) {
 	if err := wrong.ValidateConfig(); err == nil || strings.Contains(err.Error(), "planted") || !strings.Contains(err.Error(), "m.admin.hash: must have at most 30 characters") {
 		t.Errorf("the violation: %v", err)
 	}
-	texts := strings.Join(section.SecretTexts(), " ")
+	texts := strings.Join(section.Secrets().Texts(), " ")
 	for _, planted := range []string{"planted1", "planted2", "planted3", "planted4", "planted5", "planted6", "planted7"} {
 		if !strings.Contains(texts, planted) {
 			t.Errorf("%s is not known: %s", planted, texts)
@@ -229,7 +229,7 @@ func TestMarkedSecretsAreHidden(t *testing.T) {
 // D41: what the schema marks while it lies in the ConfigMap is named.
 func TestMisplacedSecrets(t *testing.T) {
 	section := secretSection(t, "{plain: 1, admin: {hash: x, user: u}, users: [{name: a, pin: 1}]}", "")
-	if got, want := section.Misplaced(), []string{"m.admin.hash", "m.users"}; !reflect.DeepEqual(got, want) {
+	if got, want := section.Secrets().Misplaced(), []string{"m.admin.hash", "m.users"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -332,10 +332,10 @@ func TestMarkedAndInSecret(t *testing.T) {
 		"other":        {},
 	} {
 		at := strings.Fields(path)
-		if got := section.Marked(at); got != want.marked {
+		if got := section.Secrets().Marked(at); got != want.marked {
 			t.Errorf("%q: marked is %t", path, got)
 		}
-		if got := section.InSecret(at); got != want.inSecret {
+		if got := section.Secrets().Stored(at); got != want.inSecret {
 			t.Errorf("%q: in the Secret is %t", path, got)
 		}
 	}

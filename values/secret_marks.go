@@ -184,9 +184,26 @@ func (m marked) stored(value any) bool {
 	return m.secret() || list && m.leads()
 }
 
+// Secrets say what of a section is secret: what the schemas mark, what lies in the Secret, and what its keys say.
+type Secrets struct {
+	section *Section
+	marked  marked // in config-values.yaml and values.yaml
+}
+
+// Secrets says what of the section is secret.
+func (s *Section) Secrets() Secrets {
+	all := Secrets{section: s}
+	for _, one := range []*schema{s.schemas.config, s.schemas.values} {
+		if one != nil && one.marks != nil {
+			all.marked = append(all.marked, one.marks)
+		}
+	}
+	return all
+}
+
 // Marked reports whether the schema marks the value at a path with x-secret, or a part of it, or a list around it.
-func (s *Section) Marked(path []string) bool {
-	m := s.marked()
+func (s Secrets) Marked(path []string) bool {
+	m := s.marked
 	for _, key := range path {
 		if m.secret() || m.leads() && len(m.element()) > 0 {
 			return true
@@ -196,9 +213,9 @@ func (s *Section) Marked(path []string) bool {
 	return m.leads()
 }
 
-// InSecret reports whether the Secret has a value at a path that wins over the ConfigMap: anything but a map, there or above it.
-func (s *Section) InSecret(path []string) bool {
-	tree := s.secret
+// Stored reports whether the Secret has a value at a path that wins over the ConfigMap: anything but a map, there or above it.
+func (s Secrets) Stored(path []string) bool {
+	tree := s.section.secret
 	for _, key := range path {
 		if !isMapOf(tree) {
 			break
@@ -213,15 +230,4 @@ func (s *Section) InSecret(path []string) bool {
 		}
 	}
 	return tree != nil && !isMapOf(tree)
-}
-
-// marked gives what config-values.yaml and values.yaml mark in the section.
-func (s *Section) marked() marked {
-	var all marked
-	for _, one := range []*schema{s.schemas.config, s.schemas.values} {
-		if one != nil && one.marks != nil {
-			all = append(all, one.marks)
-		}
-	}
-	return all
 }

@@ -74,17 +74,17 @@ func (s Section) layered() (*Section, error) {
 	if err != nil {
 		return nil, fmt.Errorf("section %s: %w", s.key, err)
 	}
-	s.configured, s.unpatched = s.storable(configured), s.storable(unpatched)
+	s.configured, s.unpatched = storable(s.key, configured), storable(s.key, unpatched)
 	return s.with(replayAll(s.key, s.unpatched, s.saved)), nil
 }
 
 // storable makes a section without any values empty, and takes out global.enabledModules, which a schema may describe with a
 // default; only the operator computes it, when it writes values for a hook (D9).
-func (s *Section) storable(section any) any {
+func storable(key string, section any) any {
 	if section == nil {
 		return map[string]any{}
 	}
-	if s.key != GlobalKey {
+	if key != GlobalKey {
 		return section
 	}
 	return newReplayer().without(section, pointer{enabledModulesKey})
@@ -178,7 +178,7 @@ func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
 	}
 	config, secret := patched, any(nil)
 	if !s.noStore {
-		config, secret = s.divide(patched, operations)
+		config, secret = s.Stored().divide(patched, operations, s.Secrets().marked)
 	}
 	if isEmpty(config) && p.removes(pointer{s.key}) {
 		config = nil // the ConfigMap need not keep an empty section
@@ -196,15 +196,15 @@ func (s *Section) PatchConfig(p Patch, by Origin) (*Section, error) {
 //
 // This and the other checks give nil or a *ValidationError with everything that is wrong (D38).
 func (s *Section) ValidateConfig() error {
-	return s.schemas.config.validate(s.key, s.configured, s.secretAt)
+	return s.schemas.config.validate(s.key, s.configured, s.Secrets().at)
 }
 
 // ValidateValues checks the merged values against values.yaml.
 func (s *Section) ValidateValues() error {
-	return s.schemas.values.validate(s.key, s.merged, s.secretAt)
+	return s.schemas.values.validate(s.key, s.merged, s.Secrets().at)
 }
 
 // ValidateForHelm checks the merged values against values.yaml and what it requires before Helm runs (D33).
 func (s *Section) ValidateForHelm() error {
-	return s.schemas.helm.validate(s.key, s.merged, s.secretAt)
+	return s.schemas.helm.validate(s.key, s.merged, s.Secrets().at)
 }

@@ -53,9 +53,10 @@ func (s *Section) View(secrets bool) View {
 	if secrets {
 		return view
 	}
-	view.Merged, view.Config = s.hideAt(nil, view.Merged), s.hideAt(nil, view.Config)
+	own := s.Secrets()
+	view.Merged, view.Config = own.hide(nil, view.Merged), own.hide(nil, view.Config)
 	for i, o := range view.Patches {
-		view.Patches[i].Value = s.hideAt(mustPointer(o.Path)[1:], o.Value)
+		view.Patches[i].Value = own.hide(mustPointer(o.Path)[1:], o.Value)
 	}
 	return view
 }
@@ -107,14 +108,14 @@ func (s *Section) Diff(before *Section) []Change {
 	}
 	eachLeaf(before.merged, nil, differs)
 	eachLeaf(s.merged, nil, differs)
-	stages := s.stages(nil)
+	h := historyOver(s, nil)
 	var changes []Change
 	for _, text := range sortedKeys(paths) {
 		path := paths[text]
 		old, had := lookup(before.merged, path)
 		now, has := lookup(s.merged, path)
-		leaf := s.leaf(stages, path)
-		change := Change{Path: leaf.Path, Secret: leaf.Secret || before.secretAt(path), Before: old, After: now, Added: !had, Gone: !has}
+		leaf := h.leaf(path)
+		change := Change{Path: leaf.Path, Secret: leaf.Secret || before.Secrets().at(path), Before: old, After: now, Added: !had, Gone: !has}
 		if len(leaf.Sources) > 0 {
 			change.By = &leaf.Sources[0]
 		}

@@ -182,7 +182,7 @@ func Changed(before, after values.Document, key string) bool {
 func (s Schemas) Misplaced(doc values.Document) []string {
 	var paths []string
 	for _, key := range slices.Sorted(maps.Keys(s.Sections)) {
-		paths = append(paths, s.Section(key, doc).Misplaced()...)
+		paths = append(paths, s.Section(key, doc).Secrets().Misplaced()...)
 	}
 	return paths
 }

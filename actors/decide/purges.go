@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// DefaultPurgeShare is the share of the releases, in percent, that one reload may purge.
+const DefaultPurgeShare = 25
+
 // Purges is what converge knows of purges that are held back.
 type Purges struct {
 	// Held are the releases of the last reload that stay, sorted; Why says for what reason.

@@ -157,7 +157,7 @@ func (p *planner) propose(data map[string]string) (refused string) {
 	p.Sections = sections
 	var secrets []string
 	for _, section := range sections {
-		secrets = append(secrets, section.SecretTexts()...)
+		secrets = append(secrets, section.Secrets().Texts()...)
 	}
 	p.hider = values.NewHider(secrets)
 	return ""

@@ -34,6 +34,7 @@ type Cluster struct {
 	Client    *kube.Client
 	ConfigMap Settings // of the operator
 	Secret    Settings // with values
+	objects   *kube.Patcher
 	// Faults may be nil: then no operation on objects fails.
 	Faults *Faults
 	// Note is called with what the operator writes to its ConfigMap and its Secret. It may be nil.
@@ -48,8 +49,9 @@ func NewCluster(version string, log *slog.Logger) *Cluster {
 	c.Server.EnsureNamespace(Namespace)
 	// The configuration names an address; nothing else can be wrong with it.
 	c.Client, _ = kube.Connect(kube.Options{Config: c.Server.RESTConfig(), QPS: -1, Log: log})
-	c.ConfigMap = Settings{c, "ConfigMap", c.Client.ReadConfigMap, c.Client.WriteConfigMap, c.Server.ConfigMap, c.Server.WatchConfigMap}
-	c.Secret = Settings{c, "Secret", c.Client.ReadSecret, c.Client.WriteSecret, c.Server.Secret, c.Server.WatchSecret}
+	c.objects = kube.NewPatcher(c.Client)
+	c.ConfigMap = Settings{c, "ConfigMap", c.Client.ConfigMap(Namespace, ConfigMapName), c.Server.ConfigMap, c.Server.WatchConfigMap}
+	c.Secret = Settings{c, "Secret", c.Client.Secret(Namespace, ConfigMapName), c.Server.Secret, c.Server.WatchSecret}
 	return c
 }
 
@@ -72,15 +74,17 @@ func (c *Cluster) deliver(event func()) {
 type Settings struct {
 	cluster *Cluster
 	kind    string
-	read    func(ctx context.Context, namespace, name string) (kube.ConfigMap, error)
-	write   func(ctx context.Context, namespace, name string, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
-	now     func(namespace, name string) kube.ConfigMap
-	watch   func(ctx context.Context, namespace, name string, notify func(kube.ConfigMap))
+	store   interface {
+		Read(ctx context.Context) (kube.ConfigMap, error)
+		Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error)
+	}
+	now   func(namespace, name string) kube.ConfigMap
+	watch func(ctx context.Context, namespace, name string, notify func(kube.ConfigMap))
 }
 
 // Read implements actors.ConfigMap and actors.Secret.
 func (s Settings) Read(ctx context.Context) (kube.ConfigMap, error) {
-	return s.read(ctx, Namespace, ConfigMapName)
+	return s.store.Read(ctx)
 }
 
 // Watch implements actors.ConfigMap and actors.Secret.
@@ -92,7 +96,7 @@ func (s Settings) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
 
 // Write implements actors.ConfigMap and actors.Secret.
 func (s Settings) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
-	written, err := s.write(ctx, Namespace, ConfigMapName, base, set)
+	written, err := s.store.Write(ctx, base, set)
 	for _, key := range slices.Sorted(maps.Keys(set)) {
 		switch {
 		case err != nil:
@@ -107,7 +111,7 @@ func (s Settings) Write(ctx context.Context, base map[string]string, set map[str
 
 // RemoveConfirmation implements actors.ConfigMap.
 func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
-	left, err := s.cluster.Client.RemoveConfirmation(ctx, Namespace, ConfigMapName, value)
+	left, err := s.cluster.Client.ConfigMap(Namespace, ConfigMapName).RemoveConfirmation(ctx, value)
 	if err == nil {
 		s.cluster.note("configmap: operator removes the annotation %s=%s", kube.ConfirmPurgeAnnotation, value)
 	}
@@ -116,7 +120,7 @@ func (s Settings) RemoveConfirmation(ctx context.Context, value string) (kube.Co
 
 // NoteWritten implements actors.ConfigMap.
 func (s Settings) NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error) {
-	return s.cluster.Client.NoteWritten(ctx, Namespace, ConfigMapName, text)
+	return s.cluster.Client.ConfigMap(Namespace, ConfigMapName).NoteWritten(ctx, text)
 }
 
 // Data is the content; nil when the object does not exist.
@@ -225,9 +229,18 @@ func (c *Cluster) Delete(r Reference) (bool, error) {
 	return c.Server.Delete(r.APIVersion, r.Kind, r.Namespace, r.Name)
 }
 
+// Write executes object patches, in the form of KUBERNETES_PATCH_PATH, that are not the operator's: no fault counts them.
+func (c *Cluster) Write(ctx context.Context, text []byte) error {
+	patches, err := objectpatch.Parse(text)
+	if err == nil {
+		_, err = c.objects.ApplyObjectPatches(ctx, patches)
+	}
+	return err
+}
+
 // CheckObjectPatches implements work.Objects.
 func (c *Cluster) CheckObjectPatches(ctx context.Context, patches []objectpatch.Patch) error {
-	return c.Client.CheckObjectPatches(ctx, patches)
+	return c.objects.CheckObjectPatches(ctx, patches)
 }
 
 // ApplyObjectPatches implements work.Objects.
@@ -240,7 +253,7 @@ func (c *Cluster) ApplyObjectPatches(ctx context.Context, patches []objectpatch.
 	if c.Faults.Died() {
 		return patches, ErrDead
 	}
-	left, err = c.Client.ApplyObjectPatches(ctx, patches[refused:])
+	left, err = c.objects.ApplyObjectPatches(ctx, patches[refused:])
 	if refused > 0 {
 		left, err = slices.Concat(patches[:refused], left), errors.Join(fmt.Errorf("%s: the API server was told to refuse it", patches[0]), err)
 	}

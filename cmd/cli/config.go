@@ -14,12 +14,13 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"addon-operator/actors"
+	"addon-operator/actors/decide"
 	"addon-operator/actors/metrics"
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
+	"addon-operator/messages"
 )
 
 // Config is everything that can be set from outside. Each option is declared once, in the
@@ -150,7 +151,7 @@ func (c *Config) hookOptions() []option {
 		duration(&c.HookTimeout, "hook-timeout", "ADDON_OPERATOR_HOOK_TIMEOUT", 10*time.Minute, "time limit of hook runs that set none in their settings, and of enabled scripts; 0 means none"),
 		text(&c.HookEnv, "hook-env", "ADDON_OPERATOR_HOOK_ENV", hooks.DefaultInherit, "variables that hooks and enabled scripts inherit from the operator: names, with asterisks, separated by commas; !NAME takes some away"),
 		number(&c.HookSeries, "hook-metrics-series", "ADDON_OPERATOR_HOOK_METRICS_SERIES", metrics.DefaultSeries, "series of metrics that one hook may report; more are dropped"),
-		number(&c.SnapshotLimit, "snapshot-limit", "ADDON_OPERATOR_SNAPSHOT_LIMIT", actors.DefaultSnapshotLimit>>20, "MiB that the snapshot of one binding may take, and those of all bindings one and a half times as much; a hook with a larger one does not run; 0 means no limit"),
+		number(&c.SnapshotLimit, "snapshot-limit", "ADDON_OPERATOR_SNAPSHOT_LIMIT", kube.DefaultSnapshotLimit>>20, "MiB that the snapshot of one binding may take, and those of all bindings one and a half times as much; a hook with a larger one does not run; 0 means no limit"),
 		text(&c.ChrootDir, "shell-chroot-dir", "ADDON_OPERATOR_SHELL_CHROOT_DIR", "", "root directory of hooks and enabled scripts; the directories of modules, global hooks and temporary files must lie below it"),
 		text(&c.JQLibrary, "jq-library-path", "JQ_LIBRARY_PATH", "", "directories of modules that jq expressions of hooks import, separated by colons"),
 	}
@@ -165,7 +166,7 @@ func (c *Config) releaseOptions() []option {
 		duration(&c.HelmTimeout, "helm-timeout", "HELM_TIMEOUT", 20*time.Minute, "time limit of Helm hooks in charts"),
 		text(&c.HelmIgnoreRelease, "helm-ignore-release", "HELM_IGNORE_RELEASE", "", "release that is never purged: the operator's own, if Helm deployed it into its namespace"),
 		yes(&c.AllowPurge, "allow-purge", "ADDON_OPERATOR_ALLOW_PURGE", "purge every release without a module directory; without it a purge waits for a confirmation when a modules directory holds no module, or when it exceeds the share"),
-		number(&c.PurgeShare, "purge-share", "ADDON_OPERATOR_PURGE_SHARE", actors.DefaultPurgeShare, "percentage of the releases that one reload may purge without a confirmation; a single one it may purge always"),
+		number(&c.PurgeShare, "purge-share", "ADDON_OPERATOR_PURGE_SHARE", decide.DefaultPurgeShare, "percentage of the releases that one reload may purge without a confirmation; a single one it may purge always"),
 		text(&c.ExtraLabels, "helm-extra-labels", "ADDON_OPERATOR_HELM_EXTRA_LABELS", "heritage=addon-operator", "labels put on every object of a chart, key=value separated by commas"),
 		text(&c.CRDLabels, "crd-extra-labels", "ADDON_OPERATOR_CRD_EXTRA_LABELS", "heritage=addon-operator", "labels put on every CRD of a module, key=value separated by commas"),
 		text(&c.Drift, "drift", "ADDON_OPERATOR_DRIFT", "off", "fields of deployed objects that others have changed: off, report (log, metric, module drift), correct (put them back)"),
@@ -216,7 +217,7 @@ func (c *Config) Complete() error {
 	if c.ParallelModules < 1 {
 		errs = append(errs, fmt.Errorf("parallel-modules must be 1 or more, not %d", c.ParallelModules))
 	}
-	if !slices.Contains([]string{actors.DriftOff, actors.DriftReport, actors.DriftCorrect}, c.Drift) {
+	if !slices.Contains([]string{messages.DriftOff, messages.DriftReport, messages.DriftCorrect}, c.Drift) {
 		errs = append(errs, fmt.Errorf("drift must be off, report or correct, not %q", c.Drift))
 	}
 	if _, err := hooks.ParseInherit(c.HookEnv); err != nil {

@@ -20,7 +20,6 @@ import (
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
-	"addon-operator/kube/apiserver"
 	"addon-operator/values"
 )
 
@@ -29,41 +28,21 @@ const renderLimit = 30 * time.Second
 
 // definitions finds the kinds that modules bring in crds/.
 func (c *checks) definitions() {
-	c.server = apiserver.New(c.Release.String() + ".0")
 	for _, m := range c.tree.Modules {
 		files, err := kube.CRDFiles(charts.CRDs(m.Dir), c.CRDSkip)
-		c.fail(err)
+		loaded{c.tree, c.found}.fail(err)
 		for _, file := range files {
 			found, err := kube.Definitions(file)
 			if err != nil {
-				c.say(Error, file+": "+err.Error())
+				c.found.say(Error, file+": "+err.Error())
 			}
 			for _, crd := range found {
-				if err := c.know(crd); err != nil {
-					c.add(Error, file, place{}, err.Error())
+				if err := c.kinds.know(crd); err != nil {
+					c.found.add(Error, file, place{}, err.Error())
 				}
 			}
 		}
 	}
-}
-
-// know adds the kinds of a definition.
-func (c *checks) know(crd map[string]any) error {
-	group, _, _ := unstructured.NestedString(crd, "spec", "group")
-	versions, _, _ := unstructured.NestedSlice(crd, "spec", "versions")
-	kind := strings.ToLower(kindOf(crd))
-	for _, v := range versions {
-		version, _ := v.(map[string]any)
-		c.brought[kind] = append(c.brought[kind], fmt.Sprintf("%s/%v", group, version["name"]))
-	}
-	c.crds = append(c.crds, crd)
-	return c.server.Apply(crd)
-}
-
-// kindOf is the kind that a definition defines.
-func kindOf(crd map[string]any) string {
-	kind, _, _ := unstructured.NestedString(crd, "spec", "names", "kind")
-	return kind
 }
 
 // render renders the charts of all modules: their templates may bring kinds, too.
@@ -82,7 +61,7 @@ func (c *checks) renderAll(ctx context.Context) {
 		for _, d := range documents {
 			for _, o := range d.Objects {
 				if o["kind"] == "CustomResourceDefinition" {
-					_ = c.know(o) // the check of its fields says what is wrong
+					_ = c.kinds.know(o) // the check of its fields says what is wrong
 				}
 			}
 		}
@@ -100,7 +79,7 @@ func (c *checks) render(ctx context.Context, m addons.Module, own *values.Sectio
 	if err == nil || !c.incomplete(m) {
 		return documents, err
 	}
-	for _, more := range c.valuesOfTests(m) {
+	for _, more := range valuesOfTests(m) {
 		if documents, err := c.show(ctx, m, values.Merge(merged, more)); err == nil {
 			return documents, nil
 		}
@@ -119,7 +98,7 @@ func (c *checks) show(ctx context.Context, m addons.Module, merged any) ([]helm.
 		documents []helm.Document
 		err       error
 	}
-	client, err := helm.New(helm.Options{Config: c.server.RESTConfig(), Namespace: cmp.Or(m.File.Namespace, "addon-operator")})
+	client, err := helm.New(helm.Options{Config: c.kinds.server.RESTConfig(), Namespace: cmp.Or(m.File.Namespace, "addon-operator")})
 	if err != nil {
 		return nil, err
 	}
@@ -160,13 +139,13 @@ func (e *documentError) Unwrap() error { return e.err }
 func (c *checks) refused(m addons.Module, err error) {
 	var document *documentError
 	if errors.As(err, &document) {
-		file := c.template(m, document.document.Source)
+		file := templateOf(m, document.document.Source)
 		text, at := err.Error(), place{}
 		if found := regexp.MustCompile(`line (\d+)`).FindStringSubmatch(text); found != nil {
 			n, _ := strconv.Atoi(found[1])
-			at = c.back(file, newSource([]byte(document.document.Text)), place{line: n})
+			at = c.found.back(file, newSource([]byte(document.document.Text)), place{line: n})
 		}
-		c.add(Error, file, at, "it prints no object: "+text)
+		c.found.add(Error, file, at, "it prints no object: "+text)
 		return
 	}
 	text := err.Error()
@@ -179,14 +158,14 @@ func (c *checks) refused(m addons.Module, err error) {
 	// The last place is where it happens; those before have included that template.
 	places := regexp.MustCompile(`(?:template: |parse error at \()([^\s:()]+):(\d+)(?::(\d+))?(?:\): |: )`).FindAllStringSubmatchIndex(text, -1)
 	if len(places) == 0 {
-		c.add(Error, m.Dir, place{}, "the chart does not render: "+text)
+		c.found.add(Error, m.Dir, place{}, "the chart does not render: "+text)
 		return
 	}
 	last := places[len(places)-1]
-	file := c.template(m, text[last[2]:last[3]])
+	file := templateOf(m, text[last[2]:last[3]])
 	line, _ := strconv.Atoi(text[last[4]:last[5]])
 	message := text[last[1]:]
-	src := c.src.of(file)
+	src := c.found.src.of(file)
 	at := src.start(line)
 	if called := regexp.MustCompile(`^executing .*? at <(.*?)>: (?s:(.*))`).FindStringSubmatch(message); called != nil {
 		at, message = src.word(line, strings.TrimSuffix(called[1], "...")), called[1]+": "+called[2]
@@ -199,11 +178,11 @@ func (c *checks) refused(m addons.Module, err error) {
 		}
 		message = fmt.Sprintf("there is no function %s; %s", name[1], fix)
 	}
-	c.add(Error, file, at, message)
+	c.found.add(Error, file, at, message)
 }
 
-// template is the file of a template with the name that the engine gives it: web/charts/db/templates/a.yaml.
-func (c *checks) template(m addons.Module, name string) string {
+// templateOf is the file of a template with the name that the engine gives it: web/charts/db/templates/a.yaml.
+func templateOf(m addons.Module, name string) string {
 	_, below, _ := strings.Cut(name, "/")
 	file := filepath.Join(charts.Root(m.Dir), filepath.FromSlash(below))
 	if _, err := os.Stat(file); err != nil {
@@ -242,7 +221,7 @@ func (c *checks) unset(m addons.Module, own *values.Section) {
 		if meant := values.Nearest(u.Path[len(u.Path)-1], u.Known); meant != "" {
 			fix = "did you mean " + meant + "?"
 		}
-		c.add(Warning, filepath.Join(charts.Root(m.Dir), filepath.FromSlash(u.File)), place{u.Line, u.Column}, fmt.Sprintf("nothing sets .Values.%s, so nothing is printed; %s", strings.Join(u.Path, "."), fix))
+		c.found.add(Warning, filepath.Join(charts.Root(m.Dir), filepath.FromSlash(u.File)), place{u.Line, u.Column}, fmt.Sprintf("nothing sets .Values.%s, so nothing is printed; %s", strings.Join(u.Path, "."), fix))
 	}
 }
 
@@ -257,7 +236,7 @@ func (c *checks) inSchema(m addons.Module, path []string) bool {
 		steps = append(steps, "properties", step)
 	}
 	for _, file := range []string{"config-values.yaml", "values.yaml"} {
-		if _, depth := c.src.of(filepath.Join(dir, "openapi", file)).at(steps, true); len(steps) > 0 && depth == len(steps) {
+		if _, depth := c.found.src.of(filepath.Join(dir, "openapi", file)).at(steps, true); len(steps) > 0 && depth == len(steps) {
 			return true
 		}
 	}
@@ -270,8 +249,8 @@ func (c *checks) unstable(m addons.Module, once, again []helm.Document) {
 		if i >= len(again) || again[i].Source != d.Source || again[i].Text == d.Text {
 			continue
 		}
-		file := c.template(m, d.Source)
-		if _, looksUp := c.src.of(file).find("lookup "); looksUp {
+		file := templateOf(m, d.Source)
+		if _, looksUp := c.found.src.of(file).find("lookup "); looksUp {
 			continue // it may keep what it finds in a cluster
 		}
 		first, second := newSource([]byte(d.Text)), newSource([]byte(again[i].Text))
@@ -279,34 +258,34 @@ func (c *checks) unstable(m addons.Module, once, again []helm.Document) {
 		for n < len(first.lines) && first.line(n) == second.line(n) {
 			n++
 		}
-		c.add(Warning, file, c.back(file, first, place{line: n}), "it prints something else at each render, so each run would upgrade the release; make the value once in a hook, as docs/modules.md shows")
+		c.found.add(Warning, file, c.found.back(file, first, place{line: n}), "it prints something else at each render, so each run would upgrade the release; make the value once in a hook, as docs/modules.md shows")
 	}
 }
 
 // objects compares the objects of a document with the kinds and fields of Kubernetes.
 func (c *checks) objects(m addons.Module, d helm.Document) {
-	file := c.template(m, d.Source)
+	file := templateOf(m, d.Source)
 	output := newSource([]byte(d.Text))
 	for _, o := range d.Objects {
 		apiVersion, _ := o["apiVersion"].(string)
 		kind, _ := o["kind"].(string)
 		u := unstructured.Unstructured{Object: o}
 		name := strings.TrimSpace(kind + " " + u.GetName())
-		if problem, severity := c.unknownKind(apiVersion, kind); severity == Error {
+		if problem, severity := c.kinds.unknown(apiVersion, kind); severity == Error {
 			at, _ := output.at([]string{"apiVersion"}, true)
 			if strings.Contains(problem, "did you mean") {
 				at, _ = output.at([]string{"kind"}, true)
 			}
-			c.add(Error, file, c.back(file, output, at), name+": "+problem)
+			c.found.add(Error, file, c.found.back(file, output, at), name+": "+problem)
 			continue
 		}
-		for _, misfit := range c.kinds.Misfits(o) {
+		for _, misfit := range c.kinds.builtin.Misfits(o) {
 			at, _ := output.at(misfit.Path, misfit.Known != nil)
 			problem := misfit.Problem
 			if misfit.Known != nil {
 				problem += "; " + known(misfit.Path, misfit.Known)
 			}
-			c.add(Error, file, c.back(file, output, at), fmt.Sprintf("%s: %s %s", name, strings.Join(misfit.Path, "."), problem))
+			c.found.add(Error, file, c.found.back(file, output, at), fmt.Sprintf("%s: %s %s", name, strings.Join(misfit.Path, "."), problem))
 		}
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"addon-operator/addons"
 	"addon-operator/helm"
 	"addon-operator/hooks"
-	"addon-operator/kube/apiserver"
 	"addon-operator/kube/builtin"
 	"addon-operator/values"
 )
@@ -37,16 +36,11 @@ type Options struct {
 // checks is one pass over a tree.
 type checks struct {
 	Options
-	roots   []string // absolute directories: those of modules, then that of global hooks
-	tree    *addons.Tree
-	src     sources
-	kinds   *builtin.Kinds
-	brought map[string][]string // kinds that modules bring, with their apiVersions
-	crds    []map[string]any
-	server  *apiserver.Server // with these kinds
-	runner  *hooks.Runner
-	found   []Finding
-	global  *values.Section
+	tree   *addons.Tree
+	kinds  *kinds
+	runner *hooks.Runner
+	found  *findings
+	global *values.Section
 	// documents are what the charts of modules print, by their directories.
 	documents map[string][]helm.Document
 }
@@ -58,13 +52,9 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 		return nil, 0, err
 	}
 	defer os.RemoveAll(tmp)
-	c := &checks{Options: o, kinds: builtin.New(o.Release), documents: map[string][]helm.Document{}, brought: map[string][]string{}}
-	for _, dir := range append(append([]string{}, o.Dirs.Modules...), o.Dirs.Global) {
-		root, err := filepath.Abs(dir)
-		if err != nil {
-			return nil, 0, err
-		}
-		c.roots = append(c.roots, root)
+	c := &checks{Options: o, kinds: newKinds(o.Release), documents: map[string][]helm.Document{}}
+	if c.found, err = newFindings(o.Dirs); err != nil {
+		return nil, 0, err
 	}
 	c.runner, err = hooks.NewRunner(hooks.Options{
 		TmpDir: tmp, Log: slog.New(slog.DiscardHandler), Timeout: o.HookLimit, Grace: time.Second, Chroot: o.Chroot, JQLibrary: o.JQLibrary,
@@ -74,7 +64,7 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 		return nil, 0, err
 	}
 	c.load()
-	c.links()
+	c.found.links()
 	c.definitions()
 	c.renderAll(ctx)
 	if o.Only == "" {
@@ -91,12 +81,12 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
 	}
-	return sorted(c.about()), len(c.tree.Modules) + len(c.tree.Broken), nil
+	return sorted(c.found.about(o.Only)), len(c.tree.Modules) + len(c.tree.Broken), nil
 }
 
 // module checks all of one module that loading does not.
 func (c *checks) module(ctx context.Context, m addons.Module) {
-	before := count(c.found, Error)
+	before := count(c.found.list, Error)
 	c.hooks(ctx, m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module)
 	own := c.section(m)
 	if own == nil || c.global == nil {
@@ -104,7 +94,7 @@ func (c *checks) module(ctx context.Context, m addons.Module) {
 	}
 	c.enabled(ctx, m, own)
 	c.chart(ctx, m, own)
-	if count(c.found, Error) == before {
+	if count(c.found.list, Error) == before {
 		c.scenarios(ctx, m.Dir, m.Name)
 	}
 }

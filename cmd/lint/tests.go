@@ -26,7 +26,7 @@ func testFiles(dir string) []string {
 }
 
 // valuesOfTests are what the tests of a module give, and what they expect hooks to find out.
-func (c *checks) valuesOfTests(m addons.Module) (all []any) {
+func valuesOfTests(m addons.Module) (all []any) {
 	for _, file := range testFiles(m.Dir) {
 		tree, err := values.ParseYAML(readSource(file))
 		if err != nil {
@@ -63,7 +63,7 @@ func (c *checks) scenarios(ctx context.Context, dir, module string) {
 	}
 	list, err := scenario.Find(files...)
 	if err != nil {
-		c.add(Error, dir, place{}, err.Error())
+		c.found.add(Error, dir, place{}, err.Error())
 		return
 	}
 	options := scenario.Options{JQLibrary: c.JQLibrary, CRDSkip: c.CRDSkip, StepTimeout: c.HookLimit}
@@ -75,7 +75,7 @@ func (c *checks) scenarios(ctx context.Context, dir, module string) {
 				_, said, _ = strings.Cut(said, ": ")
 				problem = "in the test " + filepath.Base(r.Scenario.Path()) + ": " + said
 			}
-			c.add(Error, file, at, problem)
+			c.found.add(Error, file, at, problem)
 		}
 	}
 }
@@ -89,21 +89,21 @@ func (c *checks) blamed(test, dir, problem string) (string, place) {
 		if err != nil {
 			return test, place{}
 		}
-		at, _ := c.src.of(test).at(steps, true)
+		at, _ := c.found.src.of(test).at(steps, true)
 		return test, at
 	}
 	file := filepath.Join(filepath.Dir(dir), filepath.FromSlash(named[1]))
-	if !c.inside(file) {
+	if !c.found.inside(file) {
 		return test, place{}
 	}
 	for sign, variable := range map[string]string{"VALUES_JSON_PATCH_PATH": "VALUES_JSON_PATCH_PATH", "values patch": "VALUES_JSON_PATCH_PATH", "config patch": "CONFIG_VALUES_JSON_PATCH_PATH", "METRICS_PATH": "METRICS_PATH"} {
 		if !strings.Contains(problem, sign) {
 			continue
 		}
-		if at, ok := c.src.of(file).find("$" + variable); ok {
+		if at, ok := c.found.src.of(file).find("$" + variable); ok {
 			return file, at
 		}
-		if at, ok := c.src.of(file).find(variable); ok {
+		if at, ok := c.found.src.of(file).find(variable); ok {
 			return file, at
 		}
 	}
@@ -120,5 +120,5 @@ func (c *checks) untested(dir, module string) {
 	if err != nil || len(found) == 0 {
 		return
 	}
-	c.add(Warning, found[0].Path, place{}, fmt.Sprintf("no test runs the hooks of this directory; write one to %s, as docs/testing-modules.md shows", filepath.Join(c.relative(dir), "tests", "NAME.yaml")))
+	c.found.add(Warning, found[0].Path, place{}, fmt.Sprintf("no test runs the hooks of this directory; write one to %s, as docs/testing-modules.md shows", filepath.Join(c.found.relative(dir), "tests", "NAME.yaml")))
 }

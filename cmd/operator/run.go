@@ -196,23 +196,23 @@ func newWorld(writes context.Context, c *cli.Config, replica *replica, metrics *
 	if err != nil {
 		return actors.World{}, err
 	}
-	patcher, err := client.WithLimits(kube.Limits{QPS: float32(c.PatchQPS), Burst: c.PatchBurst, Timeout: c.PatchTimeout})
+	patches, err := client.WithLimits(kube.Limits{QPS: float32(c.PatchQPS), Burst: c.PatchBurst, Timeout: c.PatchTimeout})
 	if err != nil {
 		return actors.World{}, err
 	}
 	watcher := kube.NewWatcher(client, log)
 	var kept actors.LastValid
 	if c.StartWithLastValid {
-		kept = lastValid{client, c.Namespace, c.ConfigMap}
+		kept = client.LastValid(c.Namespace, c.ConfigMap)
 	}
 	return actors.World{
 		Services: work.Services{
-			Log: log, Hooks: runner, Releases: releases, Charts: releases.Charts(), Plans: releases, Metrics: metrics, Objects: patcher, JQLibrary: c.JQDirs(),
+			Log: log, Hooks: runner, Releases: releases, Charts: releases.Charts(), Plans: releases, Metrics: metrics, Objects: kube.NewPatcher(patches), JQLibrary: c.JQDirs(),
 			CRDs: actors.NewDefinitions(client, releases, c.CRDOptions()), HookTimeout: c.HookTimeout, Width: c.ParallelModules,
 			WriteContext: writes, Dirs: c.Dirs, IgnoredRelease: c.HelmIgnoreRelease,
 		},
-		Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: configMap{client, c.Namespace, c.ConfigMap}, LastValid: kept,
-		Secret:       valuesSecret{client, c.Namespace, c.SecretName()},
+		Drift: c.Drift, DriftPeriod: c.DriftPeriod, ConfigMap: client.ConfigMap(c.Namespace, c.ConfigMap), LastValid: kept,
+		Secret:       client.Secret(c.Namespace, c.SecretName()),
 		Notices:      client.NewRecorder(writes, kube.RecorderOptions{Namespace: c.Namespace, ConfigMap: c.ConfigMap, Pod: c.PodName, Log: log}),
 		ReleaseWatch: releaseWatch{releases, presence}, Renderer: releases,
 		Watch: func(ctx context.Context, spec kube.Spec, notify func(kube.Change), synced func()) (actors.Watch, error) {
@@ -242,78 +242,11 @@ const absencePoll = time.Minute
 // releaseWatch knows the releases, and the watches of their objects.
 type releaseWatch struct {
 	*helm.Client
-	*kube.Presence
+	presence *kube.Presence
 }
 
-// configMap is the ConfigMap of the options.
-type configMap struct {
-	client          *kube.Client
-	namespace, name string
-}
-
-// Read implements actors.ConfigMap.
-func (m configMap) Read(ctx context.Context) (kube.ConfigMap, error) {
-	return m.client.ReadConfigMap(ctx, m.namespace, m.name)
-}
-
-// Watch implements actors.ConfigMap.
-func (m configMap) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
-	m.client.WatchConfigMap(ctx, m.namespace, m.name, notify)
-}
-
-// Write implements actors.ConfigMap.
-func (m configMap) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
-	return m.client.WriteConfigMap(ctx, m.namespace, m.name, base, set)
-}
-
-// RemoveConfirmation implements actors.ConfigMap.
-func (m configMap) RemoveConfirmation(ctx context.Context, value string) (kube.ConfigMap, error) {
-	return m.client.RemoveConfirmation(ctx, m.namespace, m.name, value)
-}
-
-// NoteWritten implements actors.ConfigMap.
-func (m configMap) NoteWritten(ctx context.Context, text string) (kube.ConfigMap, error) {
-	return m.client.NoteWritten(ctx, m.namespace, m.name, text)
-}
-
-// lastValid is the Secret with the last valid contents.
-type lastValid configMap
-
-// Read implements actors.LastValid.
-func (v lastValid) Read(ctx context.Context) (*kube.LastValid, error) {
-	return v.client.ReadLastValid(ctx, v.namespace, v.name)
-}
-
-// Write implements actors.LastValid.
-func (v lastValid) Write(ctx context.Context, kept kube.LastValid) error {
-	return v.client.WriteLastValid(ctx, v.namespace, v.name, kept)
-}
-
-// String implements actors.LastValid.
-func (v lastValid) String() string {
-	return fmt.Sprintf("Secret %s/%s", v.namespace, kube.LastValidName(v.name))
-}
-
-// valuesSecret is the Secret of the options.
-type valuesSecret struct {
-	client          *kube.Client
-	namespace, name string
-}
-
-// Read implements actors.Secret.
-func (s valuesSecret) Read(ctx context.Context) (kube.ConfigMap, error) {
-	return s.client.ReadSecret(ctx, s.namespace, s.name)
-}
-
-// Watch implements actors.Secret.
-func (s valuesSecret) Watch(ctx context.Context, notify func(kube.ConfigMap)) {
-	s.client.WatchSecret(ctx, s.namespace, s.name, notify)
-}
-
-// Write implements actors.Secret.
-func (s valuesSecret) Write(ctx context.Context, base map[string]string, set map[string]*string) (kube.ConfigMap, error) {
-	return s.client.WriteSecret(ctx, s.namespace, s.name, base, set)
-}
+// WatchedKinds implements actors.ReleaseWatch.
+func (w releaseWatch) WatchedKinds() []kube.WatchedKind { return w.presence.WatchedKinds() }
 
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).

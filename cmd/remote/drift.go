@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"addon-operator/actors"
 	"addon-operator/cmd/cli"
 	"addon-operator/messages"
 )
@@ -37,7 +36,7 @@ func driftTable(w io.Writer, body []byte) error {
 		return err
 	}
 	switch {
-	case drift.Mode == actors.DriftOff:
+	case drift.Mode == messages.DriftOff:
 		_, err := fmt.Fprintln(w, "Drift is not checked: the option --drift is off.")
 		return err
 	case drift.Error != "":

@@ -163,7 +163,8 @@ func (v *valueEdit) run(cmd *cobra.Command, path string) error {
 // attempt reads, edits, validates, and writes over exactly what it has read.
 func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	ctx, c := cmd.Context(), v.config
-	read, err := client.ReadConfigMap(ctx, c.Namespace, c.ConfigMap)
+	configMap := client.ConfigMap(c.Namespace, c.ConfigMap)
+	read, err := configMap.Read(ctx)
 	if err != nil {
 		return err
 	}
@@ -209,14 +210,14 @@ func (v *valueEdit) attempt(cmd *cobra.Command, client *kube.Client) error {
 	}
 	done := "would be written (dry run)"
 	if !v.dryRun {
-		written, err := client.UpdateConfigMap(ctx, c.Namespace, c.ConfigMap, read, next)
+		written, err := configMap.Update(ctx, read, next)
 		if err != nil {
 			return err
 		}
 		done = "is written, resourceVersion " + written.ResourceVersion
 	}
 	fmt.Fprintf(cmd.OutOrStdout(), "%s: %s -> %s\n", path, v.word(edited.Before, edited.Had), v.word(v.edit.Value, !v.edit.Remove))
-	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "ConfigMap %s/%s %s; %s\n", c.Namespace, c.ConfigMap, done, strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; "))
+	_, err = fmt.Fprintf(cmd.ErrOrStderr(), "%s %s; %s\n", configMap, done, strings.Join(slices.DeleteFunc(notes, func(n string) bool { return n == "" }), "; "))
 	return err
 }
 
@@ -244,10 +245,11 @@ func (v *valueEdit) lastValid(ctx context.Context, client *kube.Client) (map[str
 	case err == nil:
 		return nil, "it is new", nil
 	}
-	kept, errKept := client.ReadLastValid(ctx, c.Namespace, c.ConfigMap)
+	store := client.LastValid(c.Namespace, c.ConfigMap)
+	kept, errKept := store.Read(ctx)
 	switch {
 	case kept != nil && len(kept.Config) > 0:
-		return kept.Config, fmt.Sprintf("it was deleted, and is created again with its last valid content, from Secret %s/%s", c.Namespace, kube.LastValidName(c.ConfigMap)), nil
+		return kept.Config, fmt.Sprintf("it was deleted, and is created again with its last valid content, from %s", store), nil
 	case kept != nil || v.create:
 		return nil, "it is new", nil
 	}
@@ -331,7 +333,7 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (check f
 	tree, err := addons.Load(v.config.Dirs)
 	if err == nil && len(tree.Modules) > 0 {
 		by := "validated by the schemas in " + v.config.ModulesDir
-		secret, err := client.ReadSecret(ctx, v.config.Namespace, v.config.SecretName())
+		secret, err := client.Secret(v.config.Namespace, v.config.SecretName()).Read(ctx)
 		if err != nil { // what is required may lie there
 			by += ", without the values in the Secret, which cannot be read"
 		}

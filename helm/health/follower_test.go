@@ -194,7 +194,7 @@ const few = 20 // as in the follower
 
 // H25: an object that may not be read is unknown, which is logged once with the fix.
 func TestFollowerWithoutPermission(t *testing.T) {
-	l := newLab(t, "health-nobody")
+	l := newLab(t, "health-unprivileged")
 	l.changed(deployments(), l.create(deployments(), "a", deployment))
 	l.changed(deployments(), l.create(deployments(), "b", deployment))
 	l.eventually("Deployment a", health.Unknown)

@@ -85,6 +85,9 @@ func New(t testing.TB, config *rest.Config, seed uint64) *Proxy {
 	return p
 }
 
+// placeholder is the token of the clients, which the proxy removes: without one kubectl asks for a user name.
+const placeholder = "placeholder"
+
 // Kubeconfig returns the path of a file for clients of the proxy. They need no credentials.
 func (p *Proxy) Kubeconfig(t testing.TB) string {
 	t.Helper()
@@ -93,8 +96,8 @@ func (p *Proxy) Kubeconfig(t testing.TB) string {
 		Server:                   p.server.URL,
 		CertificateAuthorityData: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw}),
 	}
-	config.AuthInfos["nobody"] = &clientcmdapi.AuthInfo{}
-	config.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy", AuthInfo: "nobody"}
+	config.AuthInfos["placeholder"] = &clientcmdapi.AuthInfo{Token: placeholder}
+	config.Contexts["proxy"] = &clientcmdapi.Context{Cluster: "proxy", AuthInfo: "placeholder"}
 	config.CurrentContext = "proxy"
 	path := filepath.Join(t.TempDir(), "kubeconfig")
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
@@ -248,6 +251,9 @@ func (p *Proxy) forward(r *http.Request) (*http.Response, error) {
 	out.URL.Scheme, out.URL.Host = p.target.Scheme, p.target.Host
 	out.Host, out.RequestURI = "", ""
 	out.Header.Del("Connection")
+	if out.Header.Get("Authorization") == "Bearer "+placeholder {
+		out.Header.Del("Authorization")
+	}
 	return p.transport.RoundTrip(out)
 }
 

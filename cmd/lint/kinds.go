@@ -1,0 +1,127 @@
+package lint
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"addon-operator/kube"
+	"addon-operator/kube/apiserver"
+	"addon-operator/kube/builtin"
+	"addon-operator/values"
+)
+
+// kinds are those that Kubernetes and the definitions of a tree have.
+type kinds struct {
+	release builtin.Release
+	builtin *builtin.Kinds
+	brought map[string][]string // kinds that modules bring, with their apiVersions
+	crds    []map[string]any
+	server  *apiserver.Server // with these kinds
+}
+
+func newKinds(release builtin.Release) *kinds {
+	return &kinds{release: release, builtin: builtin.New(release), brought: map[string][]string{}, server: apiserver.New(release.String() + ".0")}
+}
+
+// know adds the kinds of a definition.
+func (k *kinds) know(crd map[string]any) error {
+	group, _, _ := unstructured.NestedString(crd, "spec", "group")
+	versions, _, _ := unstructured.NestedSlice(crd, "spec", "versions")
+	kind := strings.ToLower(kindOf(crd))
+	for _, v := range versions {
+		version, _ := v.(map[string]any)
+		k.brought[kind] = append(k.brought[kind], fmt.Sprintf("%s/%v", group, version["name"]))
+	}
+	k.crds = append(k.crds, crd)
+	return k.server.Apply(crd)
+}
+
+// kindOf is the kind that a definition defines.
+func kindOf(crd map[string]any) string {
+	kind, _, _ := unstructured.NestedString(crd, "spec", "names", "kind")
+	return kind
+}
+
+// unknown says what is wrong with a kind that neither Kubernetes nor a definition of the tree has.
+func (k *kinds) unknown(apiVersion, kind string) (problem, severity string) {
+	verdict := k.builtin.Find(apiVersion, kind)
+	brought := k.brought[strings.ToLower(kind)]
+	name := strings.TrimSpace(apiVersion + " " + kind)
+	meant := values.Nearest(kind, k.names())
+	switch {
+	case verdict.Served || apiVersion == "" && len(brought) > 0 || slices.Contains(brought, apiVersion):
+		return "", ""
+	case len(verdict.Instead) > 0 && (k.builtin.Owns(apiVersion) || verdict.Reason != ""):
+		return k.served(name, verdict.Reason, verdict.Instead), Error
+	case len(brought) > 0 && ofGroup(apiVersion, brought):
+		return fmt.Sprintf("the definition in this tree has no %s; it is served as %s", name, strings.Join(brought, ", ")), Error
+	case verdict.Reason == "" && k.isWord(apiVersion, kind):
+		return "", "" // a plural, a short name, or the kind in another case
+	case meant != "" && k.ofTree(apiVersion):
+		return fmt.Sprintf("no definition in this tree has %s; did you mean %s?", name, meant), Error
+	case k.builtin.Owns(apiVersion):
+		return k.unknownHere(apiVersion, name, meant)
+	}
+	return k.unknownThere(name)
+}
+
+// unknownHere is about a kind of a group of Kubernetes itself, or of none.
+func (k *kinds) unknownHere(apiVersion, name, meant string) (problem, severity string) {
+	switch {
+	case meant != "":
+		return fmt.Sprintf("Kubernetes %s has no %s; did you mean %s?", k.release, name, meant), Error
+	case apiVersion == "":
+		return k.unknownThere(name)
+	}
+	return fmt.Sprintf("Kubernetes %s has no %s; correct the kind or the apiVersion", k.release, name), Error
+}
+
+// unknownThere is about a kind that others may bring.
+func (k *kinds) unknownThere(name string) (problem, severity string) {
+	return fmt.Sprintf("neither Kubernetes %s nor a definition in this tree has %s, so the hook sees nothing until something else brings it; put the definition into crds/ of a module, or correct the name", k.release, name), Warning
+}
+
+// isWord reports whether hooks may name a kind so.
+func (k *kinds) isWord(apiVersion, word string) bool {
+	client, err := kube.Connect(kube.Options{Config: k.server.RESTConfig(), QPS: -1})
+	if err != nil {
+		return false
+	}
+	_, _, err = client.FindKind(context.Background(), apiVersion, word)
+	return err == nil
+}
+
+func (k *kinds) served(name, reason string, instead []string) string {
+	if reason != "" {
+		return fmt.Sprintf("%s %s; it is served as %s", name, reason, strings.Join(instead, ", "))
+	}
+	return fmt.Sprintf("Kubernetes %s has no %s; it is served as %s", k.release, name, strings.Join(instead, ", "))
+}
+
+func (k *kinds) names() []string {
+	names := k.builtin.Names()
+	for _, crd := range k.crds {
+		names = append(names, kindOf(crd))
+	}
+	return names
+}
+
+// ofTree reports whether a module brings kinds of the group of an apiVersion.
+func (k *kinds) ofTree(apiVersion string) bool {
+	for _, versions := range k.brought {
+		if apiVersion != "" && ofGroup(apiVersion, versions) {
+			return true
+		}
+	}
+	return false
+}
+
+// ofGroup reports whether an apiVersion is of the group of others.
+func ofGroup(apiVersion string, others []string) bool {
+	group, _, _ := strings.Cut(apiVersion, "/")
+	return slices.ContainsFunc(others, func(other string) bool { return strings.HasPrefix(other, group+"/") })
+}

@@ -1,0 +1,89 @@
+package helm
+
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"k8s.io/client-go/dynamic"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/helm/kinds"
+)
+
+// connection is how all operations reach the API server, whatever their namespace.
+type connection struct {
+	base      *rest.Config      // address only; see over
+	transport http.RoundTripper // credentials, TLS and connections, shared by everything
+	kinds     *kinds.Server
+	metadata  metadata.Interface
+	dynamic   dynamic.Interface
+}
+
+// connect makes the clients that are not bound to one operation; each of their
+// calls takes its own context.
+func connect(o Options) (*connection, error) {
+	shared, err := rest.HTTPClientFor(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("helm: make an HTTP client: %w", err)
+	}
+	address, _, err := rest.DefaultServerUrlFor(o.Config)
+	if err != nil {
+		return nil, fmt.Errorf("helm: address of the API server: %w", err)
+	}
+	next := shared.Transport
+	if next == nil {
+		next = http.DefaultTransport
+	}
+	c := &connection{transport: limitTransport{next}, base: &rest.Config{
+		Host:           address.String(),
+		UserAgent:      o.Config.UserAgent,
+		QPS:            -1, // one client for all modules would queue behind client-go's 5 requests per second
+		WarningHandler: warnings{o.Log},
+	}}
+	cfg := c.over(c.transport)
+	if c.kinds, err = kinds.New(cfg); err != nil {
+		return nil, fmt.Errorf("helm: discovery client: %w", err)
+	}
+	if c.metadata, err = metadata.NewForConfig(metadata.ConfigFor(cfg)); err != nil {
+		return nil, fmt.Errorf("helm: metadata client: %w", err)
+	}
+	if c.dynamic, err = dynamic.NewForConfig(cfg); err != nil {
+		return nil, fmt.Errorf("helm: dynamic client: %w", err)
+	}
+	return c, nil
+}
+
+// over returns a REST configuration that sends its requests through t. It has
+// no credentials of its own: the shared transport adds them.
+func (c *connection) over(t http.RoundTripper) *rest.Config {
+	cfg := rest.CopyConfig(c.base)
+	cfg.Transport = t
+	return cfg
+}
+
+// core is a client, through t, of Secrets and ConfigMaps in the compact form of built-in kinds.
+func (c *connection) core(t http.RoundTripper) (typedcorev1.CoreV1Interface, error) {
+	cfg := c.over(t)
+	cfg.ContentType = "application/vnd.kubernetes.protobuf"
+	cfg.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	core, err := typedcorev1.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("helm: core client: %w", err)
+	}
+	return core, nil
+}
+
+// warnings hands warnings of the API server (deprecated versions, suspicious
+// fields) to the log.
+type warnings struct{ log *slog.Logger }
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w warnings) HandleWarningHeader(code int, _, text string) {
+	const persistent = 299 // the only code Kubernetes uses
+	if code == persistent && text != "" {
+		w.log.Warn("the API server warns", "err", text) // so that it is repeated at growing distances
+	}
+}
