@@ -28,6 +28,8 @@ type assignment struct {
 	succeeded func(actor.Context, any)
 	failed    func(supervisor.Attempt)
 	cancelled func(actor.Context)
+	// waits is called when a module run begins or ends to wait for another module.
+	waits func(ctx actor.Context, waits bool)
 	// parks: after its first failure the queue goes on without it (policy isolate).
 	parks bool
 	// release: it changes a release. When it is unknown what Helm would do with an object of it,
@@ -84,7 +86,7 @@ func (o *owner) start(ctx actor.Context, a assignment) {
 			o.unqueued(t)
 			if a.release {
 				delete(o.changing, t.ID)
-				o.hookWait = nil
+				o.waitsFor = nil
 			}
 			if a.cancelled != nil && outcome == supervisor.Cancelled {
 				a.cancelled(ctx)

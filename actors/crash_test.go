@@ -85,6 +85,7 @@ runs:
   onStartup: {config: [{op: add, path: /a/saved, value: true}], values: [{op: add, path: /a/kept, value: 1}]}
   pods: {count: /a/pods, objects: [{operation: CreateOrUpdate, object: {apiVersion: v1, kind: ConfigMap, metadata: {name: made, namespace: default}}}]}
 `)
+	s.File("modules/040-d/module.yaml", "waitFor: [a]\n")
 	s.File("modules/020-b/enabled", "#!testkit\nenabledBy: b.wanted\n")
 	s.File("modules/020-b/hooks/h.sh", `
 #!testkit
@@ -98,7 +99,7 @@ runs:
 		return s.Step("configmap-set dEnabled true", "lead", "advance 10s", "calm 1m")
 	}
 	return s.Step("object Pod d/one", "object Node one", "advance 1m",
-		"configmap-set a size: 1", "configmap-set dEnabled true", "object Pod d/two", "advance 1s",
+		"health a-a Unknown unread", "configmap-set a size: 1", "configmap-set dEnabled true", "object Pod d/two", "advance 40s", "health a-a Current", "advance 1s",
 		"vanish a-a", "change c-a", "tamper c", "advance 30s",
 		"forbid Pod", "object Pod d/three", "advance 1s", "permit Pod", "advance 10s",
 		"brings b Rule", "uses c Rule", "tamper b", "advance 5s", "tamper c", "advance 5s", "fail-helm b 1", "delete-kind Rule", "fail-helm d 1", "advance 30s", "configmap-set global x: 0", "advance 10s",

@@ -42,6 +42,7 @@ type healer struct {
 	patients map[string]*patient // by module
 	owners   map[helm.Object][]string
 	states   objectStates
+	assess   func(written []helm.Object) // has their health reported again
 }
 
 // patient is a module as the healer sees it.
@@ -106,7 +107,7 @@ type (
 )
 
 func newHealer(ctx context.Context, p *program) *healer {
-	return &healer{program: p, log: p.Log, ctx: ctx, patients: map[string]*patient{}, owners: map[helm.Object][]string{}, states: newObjectStates()}
+	return &healer{program: p, log: p.Log, ctx: ctx, patients: map[string]*patient{}, owners: map[helm.Object][]string{}, states: newObjectStates(), assess: func([]helm.Object) {}}
 }
 
 // Receive implements actor.Actor.
@@ -130,6 +131,8 @@ func (h *healer) Receive(ctx actor.Context) {
 		h.runBegan(msg.module)
 	case work.ReleaseApplied:
 		h.releaseApplied(ctx, msg)
+	case work.DoubtHealth:
+		h.doubtHealth(ctx, msg.Module)
 	case runEnded:
 		h.runEnded(ctx, msg)
 	case moduleGone:
@@ -154,7 +157,7 @@ func (h *healer) watch(self *actor.PID) {
 	if h.program.ReleaseWatch == nil {
 		return
 	}
-	h.program.ReleaseWatch.Watch(h.ctx, helm.News{
+	h.assess = h.program.ReleaseWatch.Watch(h.ctx, helm.News{
 		Gone:    func(o helm.Object) { h.program.Send(self, objectGone{o}) },
 		Changed: func(name string) { h.program.Send(self, releaseChanged{name}) },
 		Health:  func(o helm.Object, now health.Health) { h.program.Send(self, objectHealth{o, now}) },

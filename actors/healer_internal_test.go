@@ -60,4 +60,6 @@ func (absentObjects) Present(helm.Object) bool { return false }
 
 func (absentObjects) WatchedKinds() []kube.WatchedKind { return nil }
 
-func (absentObjects) Watch(context.Context, helm.News) {}
+func (absentObjects) Watch(context.Context, helm.News) func([]helm.Object) {
+	return func([]helm.Object) {}
+}

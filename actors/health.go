@@ -9,6 +9,7 @@ import (
 
 	"github.com/asynkron/protoactor-go/actor"
 
+	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/helm/health"
 	"addon-operator/messages/view"
@@ -64,6 +65,13 @@ func (w *objectStates) learn(msg objectHealth, now time.Time) {
 	w.objects[msg.object] = assessed{msg.health, now}
 }
 
+// doubt has objects unknown until they are read again: Helm has just written them.
+func (w *objectStates) doubt(written []helm.Object) {
+	for _, o := range written {
+		delete(w.known, o)
+	}
+}
+
 func (w *objectStates) forget(o helm.Object) {
 	delete(w.objects, o)
 	delete(w.known, o)
@@ -109,6 +117,18 @@ func (h *healer) reassess(ctx actor.Context, modules ...string) {
 	for _, name := range modules {
 		h.states.due[name] = true
 	}
+}
+
+// doubtHealth has the health of a module's objects read again. The module knows that it is unknown before its run ends.
+func (h *healer) doubtHealth(ctx actor.Context, module string) {
+	if p := h.patients[module]; p != nil && h.program.ReleaseWatch != nil {
+		p.applied = time.Now()
+		h.states.doubt(p.objects)
+		h.states.due[module] = true
+		h.reportHealth(ctx)
+		h.assess(p.objects)
+	}
+	ctx.Respond(work.HealthDoubted{})
 }
 
 // reportHealth reports to modules how their objects are doing.

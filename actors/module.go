@@ -37,6 +37,8 @@ type module struct {
 	missed []messages.Task // while it was suspended
 	// awaitQuiet are runs that wait until nothing of the module runs.
 	awaitQuiet []*actor.PID
+	awaitReady []awaitsReady // runs of other modules
+	unreadDue  time.Time     // when the last timer for unread objects ends
 	last       helm.Outcome
 	lastRun    *view.ModuleRun
 	succeeded  time.Time // the last run that did
@@ -85,6 +87,7 @@ func (m *module) Receive(ctx actor.Context) {
 		unhandled(ctx, m.log)
 	}
 	m.answerQuiet(ctx)
+	m.answerReady(ctx)
 	m.publish()
 }
 
@@ -132,6 +135,9 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.setMaintenance(ctx, msg.Mode)
 	case scriptAgreed:
 		m.reconcile(ctx, msg.cause)
+	case work.AwaitReady:
+		m.awaitReady = append(m.awaitReady, awaitsReady{ctx.Sender(), msg.Known})
+	case unreadDue:
 	case work.AwaitQuiet:
 		m.awaitQuiet = append(m.awaitQuiet, ctx.Sender())
 	default:
@@ -265,6 +271,13 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	a.cancelled = m.runEnded
 	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
 	a.begins = func() { m.program.Send(m.program.PID(healerPath), runBegan{m.name}) }
+	a.waits = func(ctx actor.Context, waits bool) { // objects that go meanwhile are healed
+		if waits {
+			m.runEnded(ctx)
+		} else {
+			a.begins()
+		}
+	}
 	m.owner.startAlone(ctx, m.unlessGone(a))
 }
 
@@ -352,7 +365,7 @@ func (m *module) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor, 
 func (m *module) publish() {
 	m.program.Inspector.Publish(m.program.owner(m.name), view.ModuleStatus{
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks), Runs: m.owner.runs.Len(), Release: m.last.Revision,
-		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, Waiting: m.owner.hookWait, LastRun: m.lastRun,
+		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, Waiting: m.owner.waitsFor, LastRun: m.lastRun,
 		Enabled: m.life.enabled(), Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
 		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights, Health: m.health,
 	})

@@ -40,7 +40,7 @@ type owner struct {
 	alone    map[string]bool             // tasks in progress that need the release for themselves
 	next     []assignment                // wait for the end of these
 	changing map[string]assignment       // tasks in progress that change the release
-	hookWait *view.HookWait              // the Helm hook that one of them waits for; not written to
+	waitsFor *view.Wait                  // the Helm hook that one of them waits for; not written to
 	toldWait toldWait
 
 	section      *values.Section
@@ -92,8 +92,8 @@ func (o *owner) receive(ctx actor.Context) bool {
 		o.awaitSynchronized(ctx, msg)
 	case messages.RetryNow:
 		o.retryNow()
-	case work.HookWaits:
-		o.hookWaits(msg)
+	case work.Waits:
+		o.runWaits(ctx, msg)
 	case work.HandOver:
 		ctx.Respond(work.Handed{Known: o.self.known()})
 	case messages.GetValues:

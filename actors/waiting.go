@@ -5,16 +5,19 @@ import (
 	"slices"
 	"time"
 
+	"github.com/asynkron/protoactor-go/actor"
+
 	"addon-operator/actors/work"
 	"addon-operator/helm"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
+	"addon-operator/messages/view"
 	"addon-operator/supervisor"
 )
 
-// A Helm hook may wait for a Job that does not finish soon, or never: its Pod finds no node, or no image. The run goes
-// on, but the main queue does not stand still with it. Under policy isolate the module is parked, as one that fails.
+// A Helm hook may wait for a Job that does not finish soon, or never: its Pod finds no node, or no image. A run may also
+// wait until another module is ready (H26). It goes on, but the main queue does not stand still with it. Under policy isolate the module is parked, as one that fails.
 // Under block the queue goes on with what may be the cure, and with what has nothing to do with it: heals, modules that
 // provide what another one lacks, deletes, reloads, global hooks, modules before this one, and a newer run of the same one,
 // which replaces it. Other runs of modules after it, and the end of a reload, wait.
@@ -22,40 +25,55 @@ import (
 // toldWait is what was logged and reported of a hook that waits, so that nothing is logged twice: a run that takes the
 // place of another one waits for the same Job.
 type toldWait struct {
-	object string
+	about  string // the object, or the module
 	since  time.Time
 	states []string
 }
 
-// hookWaits shows what a Helm hook waits for, and lets the queue go on.
-func (o *owner) hookWaits(msg work.HookWaits) {
+// runWaits shows what a run waits for, and lets the queue go on.
+func (o *owner) runWaits(ctx actor.Context, msg work.Waits) {
 	a, ok := o.changing[msg.Task]
 	if !ok || !o.runs.Lives(msg.Task) {
 		return
 	}
-	o.hookWait = msg.Wait
+	forModule := func(w *view.Wait) bool { return w != nil && w.Module != "" }
+	if waits := forModule(msg.Wait); waits != forModule(o.waitsFor) {
+		a.waits(ctx, waits)
+	}
+	o.waitsFor = msg.Wait
 	if msg.Wait == nil {
 		o.setPassed(a, false)
 		return
 	}
-	w := *msg.Wait
-	if o.toldWait.object != w.Object || !o.toldWait.since.Equal(w.Since) {
-		o.toldWait = toldWait{object: w.Object, since: w.Since}
-	}
-	if !slices.Contains(o.toldWait.states, w.State) {
-		o.toldWait.states = append(o.toldWait.states, w.State)
-		others := "modules after it wait, too"
-		if a.parks {
-			others = "other modules go on"
-		}
-		o.log.Warn("a Helm hook waits", "object", w.Object, "pod", w.Pod, "state", w.State, "message", w.Message, "since", w.Since.Format(time.RFC3339), "until", w.Until.Format(time.RFC3339))
-		o.program.notify(kube.Notice{Warning: true, Reason: "HelmHookWaits", Message: fmt.Sprintf("%s: %s; %s; %s", a.Task, w, w.Times(), others)})
-	}
+	o.reportWait(a, *msg.Wait)
 	if a.parks {
 		o.park(a)
 		return
 	}
 	o.setPassed(a, true)
+}
+
+// reportWait logs a wait and makes an Event of it: each state of a Pod once, and another module once.
+func (o *owner) reportWait(a assignment, w view.Wait) {
+	if about := w.Object + w.Module; o.toldWait.about != about || !o.toldWait.since.Equal(w.Since) {
+		o.toldWait = toldWait{about: about, since: w.Since}
+	}
+	if slices.Contains(o.toldWait.states, w.State) {
+		return
+	}
+	o.toldWait.states = append(o.toldWait.states, w.State)
+	others := "modules after it wait, too"
+	if a.parks {
+		others = "other modules go on"
+	}
+	notice := kube.Notice{Warning: true, Reason: "HelmHookWaits", Message: fmt.Sprintf("%s: %s; %s; %s", a.Task, w, w.Times(), others)}
+	if w.Module == "" {
+		o.log.Warn("a Helm hook waits", "object", w.Object, "pod", w.Pod, "state", w.State, "message", w.Message, "since", w.Since.Format(time.RFC3339), "until", w.Until.Format(time.RFC3339))
+	} else { // in the usual case not for long
+		o.log.Info("the run waits for another module", "waitsFor", w.Module, "reason", w.Message)
+		notice.Warning, notice.Reason = false, "WaitsForModule"
+	}
+	o.program.notify(notice)
 }
 
 // park lets the queue go on without a task that has not ended.
@@ -78,7 +96,7 @@ func (o *owner) failedWaiting(a assignment, at supervisor.Attempt) {
 	if !a.release {
 		return
 	}
-	o.hookWait = nil
+	o.waitsFor = nil
 	o.setPassed(a, helm.IsWaiting(at.Err))
 }
 

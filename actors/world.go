@@ -83,8 +83,9 @@ type World struct {
 // ReleaseWatch reports what others do to releases and their objects (H13). Package helm
 // implements it.
 type ReleaseWatch interface {
-	// Watch returns at once; it is called once, before the first Apply.
-	Watch(ctx context.Context, news helm.News)
+	// Watch returns at once; it is called once, before the first Apply. assess has the health of objects reported again that
+	// were just written.
+	Watch(ctx context.Context, news helm.News) (assess func(written []helm.Object))
 	// Present and WatchedKinds look into memory.
 	Present(o helm.Object) bool
 	WatchedKinds() []kube.WatchedKind

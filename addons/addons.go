@@ -70,6 +70,8 @@ type Module struct {
 	EnabledScript string
 	// File is what module.yaml says (A21).
 	File ModuleFile
+	// Awaits are the modules of File.WaitFor that run before this one.
+	Awaits []string
 	// Static are the sections of the module in values.yaml files, lowest first (D5: 1, 2).
 	Static []values.Layer
 	// Flags are the opinions of values.yaml files on <key>Enabled, lowest first (E3).
@@ -84,7 +86,8 @@ type Module struct {
 	strange           []string // keys of its values.yaml that look like flags and are not its own
 	own               values.Document
 	files             contents
-	stale             string // see Stale
+	stale             string   // see Stale
+	vain              []string // see Problems: waitFor names what cannot be waited for
 }
 
 // Flag is one opinion on whether a module is enabled.
@@ -95,10 +98,11 @@ type Flag struct {
 
 // Problems are those of Tree.Problems that are about the module, other directories of its name among them (A11).
 func (m Module) Problems() []string {
+	var stale []string
 	if m.stale != "" {
-		return slices.Concat([]string{m.stale}, m.doubles, m.problems)
+		stale = []string{m.stale}
 	}
-	return slices.Concat(m.doubles, m.problems)
+	return slices.Concat(stale, m.doubles, m.problems, m.vain)
 }
 
 // HooksDir is where the hooks of the module are searched.
@@ -140,6 +144,7 @@ func Load(dirs Dirs) (*Tree, error) {
 		tree.Modules = append(tree.Modules, m)
 	}
 	tree.warnUnknownFlags()
+	tree.resolveWaits()
 	return tree, errors.Join(errs...)
 }
 

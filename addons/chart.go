@@ -17,8 +17,15 @@ import (
 type ModuleFile struct {
 	// Namespace is that of the release, and of its objects that name none; empty for that of the operator.
 	Namespace string
+	// WaitFor names the modules that must be ready, with current objects, before the module runs (H26).
+	WaitFor []string
 	// Chart is where the chart in chart/ is from; nothing is fetched when the operator runs.
 	Chart ChartSource
+}
+
+// Equal reports whether two files say the same.
+func (f ModuleFile) Equal(o ModuleFile) bool {
+	return f.Namespace == o.Namespace && f.Chart == o.Chart && slices.Equal(f.WaitFor, o.WaitFor)
 }
 
 // ChartSource is where a chart was taken from. All fields may be empty.
@@ -51,6 +58,7 @@ func ReadModuleFile(dir string) (f ModuleFile, err error) {
 	chart := map[string]*string{"repository": &f.Chart.Repository, "name": &f.Chart.Name, "version": &f.Chart.Version, "digest": &f.Chart.Digest}
 	d.decode("", tree, map[string]func(field string, value any){
 		"namespace": func(field string, value any) { d.namespace(field, value, &f.Namespace) },
+		"waitFor":   func(field string, value any) { d.names(field, value, &f.WaitFor) },
 		"chart": func(field string, value any) {
 			fields := map[string]func(string, any){}
 			for name, into := range chart {
@@ -106,6 +114,21 @@ func (d *decoder) text(field string, value any, into *string) {
 		return
 	}
 	*into = text
+}
+
+func (d *decoder) names(field string, value any, into *[]string) {
+	list, ok := value.([]any)
+	if !ok {
+		d.fail("%s must be a list of modules, such as [cert-manager]", field)
+		return
+	}
+	for i, item := range list {
+		name := ""
+		if d.text(fmt.Sprintf("%s[%d]", field, i), item, &name); name == "" || slices.Contains(*into, name) {
+			continue
+		}
+		*into = append(*into, name)
+	}
 }
 
 func (d *decoder) namespace(field string, value any, into *string) {

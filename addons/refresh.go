@@ -38,6 +38,7 @@ func (t *Tree) Refresh(dirs Dirs) (*Tree, error) {
 		next.refreshModule(t.module(m.Name), m)
 	}
 	next.warnUnknownFlags()
+	next.resolveWaits()
 	return next, nil
 }
 

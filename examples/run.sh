@@ -136,8 +136,8 @@ start_cluster() {
       program=(bin/addon-operator apiserver)
       ;;
     real)
-      say "starting a cluster: kube-apiserver, etcd and controllers in one process"
-      program=(bin/devcluster)
+      say "starting a cluster: kube-apiserver, etcd and controllers in one process, and a node that runs no containers"
+      program=(bin/devcluster --node)
       ;;
     mine)
       use_own_cluster
@@ -252,11 +252,20 @@ wait_until_ready() {
   say "the first converge is over, after $((SECONDS - started)) s"
 }
 
+# Ready is more than converged: Deployments are available, too.
+await_modules() {
+  if ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:$debug_port addon-operator wait --timeout 30s >"$run/wait.out" 2>&1; then
+    say "all modules are ready, with all objects of their releases"
+  else
+    say "not all modules are ready yet: \`addon-operator wait\` in a second terminal says which, and why"
+  fi
+}
+
 show() {
   say "the releases, one for each module with a chart that is enabled"
   kubectl -n "$namespace" get secrets -l owner=helm,status=deployed \
     -o custom-columns=RELEASE:.metadata.labels.name,REVISION:.metadata.labels.version,STATUS:.metadata.labels.status
-  say "their objects (Pods stay pending: this cluster has no nodes)"
+  if [[ $kind == mine ]]; then say "their objects"; else say "their objects (no containers run: workloads count as running)"; fi
   kubectl -n "$namespace" get deployments,cronjobs,services,configmaps,secrets,serviceaccounts -l addon-operator/module -o name
   say "the ConfigMap addon-operator: what people set"
   kubectl -n "$namespace" get configmap addon-operator -o json |
@@ -325,6 +334,7 @@ guard=$!
 second_terminal
 follow
 wait_until_ready
+await_modules
 pause
 show
 next_steps

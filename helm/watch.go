@@ -75,25 +75,36 @@ type News struct {
 // written carries the resourceVersion that was read, or creates what must not
 // exist; an object that seems absent is asked for; and what Apply did not see
 // yet is reported by News afterwards. Watch is called once, before the first Apply;
-// without Options.Watcher it does nothing.
-func (c *Client) Watch(ctx context.Context, news News) {
+// without Options.Watcher it does nothing. assess has the health of objects read again that were just written; it
+// returns at once.
+func (c *Client) Watch(ctx context.Context, news News) (assess func(written []Object)) {
+	assess = func([]Object) {}
 	if c.root.options.Watcher == nil {
-		return
+		return assess
 	}
 	c.homes.watch(func(home *home) { home.watchRecords(ctx, news) })
 	c.root.kinds.Watch(c.root.options.Watcher.WatchKinds(ctx))
 	if c.root.options.Presence == nil {
-		return
+		return assess
 	}
-	c.root.options.Presence.Start(ctx, managedByHelm, c.presenceReport(ctx, news))
+	report, follower := c.presenceReport(ctx, news)
+	c.root.options.Presence.Start(ctx, managedByHelm, report)
+	if follower == nil {
+		return assess
+	}
+	return func(written []Object) {
+		for _, o := range written {
+			follower.Again(o.GVK.GroupKind(), o.NamespacedName())
+		}
+	}
 }
 
-// presenceReport is what is done with what the watches of objects report.
-func (c *Client) presenceReport(ctx context.Context, news News) presenceReport {
+// presenceReport is what is done with what the watches of objects report; follower is nil when no health is wanted.
+func (c *Client) presenceReport(ctx context.Context, news News) (report presenceReport, follower *health.Follower) {
 	named := func(kind schema.GroupKind, name types.NamespacedName) Object {
 		return Object{GVK: kind.WithVersion(""), Namespace: name.Namespace, Name: name.Name}
 	}
-	report := presenceReport{
+	report = presenceReport{
 		Ours: func(m *metav1.PartialObjectMetadata) bool { // other namespaces have releases of others
 			return m.Annotations[ownerName] != "" && c.homes.has(m.Annotations[ownerNamespace])
 		},
@@ -101,9 +112,9 @@ func (c *Client) presenceReport(ctx context.Context, news News) presenceReport {
 		Changed: func(*meta.RESTMapping, types.NamespacedName, string) {},
 	}
 	if news.Health == nil {
-		return report
+		return report, nil
 	}
-	follower := health.NewFollower(health.Options{
+	follower = health.NewFollower(health.Options{
 		Client: c.root.dynamic, Labels: managedByHelm, Log: c.root.options.Log,
 		Report: func(kind schema.GroupKind, name types.NamespacedName, h health.Health) {
 			news.Health(named(kind, name), h)
@@ -115,7 +126,7 @@ func (c *Client) presenceReport(ctx context.Context, news News) presenceReport {
 		news.Gone(named(kind, name))
 	}
 	go follower.Run(ctx)
-	return report
+	return report, follower
 }
 
 // watchRecords begins to watch the records of the home.

@@ -125,6 +125,7 @@
 //	objectHealth         watches           healer
 //	healthDue            healer            healer
 //	healthChanged        healer            module
+//	unreadDue            timer             module
 //	driftDue             timer             module
 //
 //	warmUp               standby           monitors
@@ -173,9 +174,13 @@
 //	AwaitQuiet           run               module
 //	ModuleQuiet          module            run
 //	ObjectsBack          run               module
-//	HookWaits            run               module
+//	Waits                run               module
+//	AwaitReady           run               module
+//	Readiness            module            run
 //
 //	ReleaseApplied       run               healer
+//	DoubtHealth          run               healer
+//	HealthDoubted        healer            run
 //	GetReleased          run               healer
 //	Released             healer            run
 package messages

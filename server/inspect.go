@@ -122,8 +122,12 @@ func (s modulePages) moduleList(*http.Request) (any, error) {
 	if enabled == nil {
 		enabled = []string{}
 	}
-	data := map[string]any{"enabledModules": enabled, "modules": s.allModules(s.Inspector.Tree())}
-	if held := s.Converge().HeldPurge; held != nil {
+	converge := s.Converge()
+	data := map[string]any{
+		"enabledModules": enabled, "modules": s.allModules(s.Inspector.Tree()),
+		"converge": map[string]any{"phase": converge.Phase, "ready": converge.Ready},
+	}
+	if held := converge.HeldPurge; held != nil {
 		data["heldPurge"] = held
 	}
 	if s.Leadership != nil {

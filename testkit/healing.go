@@ -48,7 +48,7 @@ func namesOf(objects []helm.Object) string {
 }
 
 // Watch implements actors.ReleaseWatch.
-func (r *Releases) Watch(ctx context.Context, news helm.News) {
+func (r *Releases) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
 	r.mu.Lock()
 	r.news = news
 	clear(r.reported)
@@ -58,6 +58,14 @@ func (r *Releases) Watch(ctx context.Context, news helm.News) {
 		defer r.mu.Unlock()
 		r.news = helm.News{}
 	})
+	return func(written []helm.Object) {
+		r.mu.Lock()
+		for _, o := range written {
+			delete(r.reported, o)
+		}
+		r.mu.Unlock()
+		r.reportHealth(written...)
+	}
 }
 
 // Present implements actors.ReleaseWatch.

@@ -201,6 +201,7 @@ func (l *live) modules() func(scrape) {
 	failed := l.state("module_last_failure_timestamp_seconds", "When a run or the delete of the module last failed.", "module")
 	maintenance := l.state("mm_module_maintenance", "1 while the module is under maintenance; state is its mode.", "module", "state")
 	parked := l.state("module_parked", "1 while the module is outside of the main queue, because it fails or its Helm hook waits (module failure policy isolate), or an API that it needs does not answer.", "module")
+	waits := l.state("module_waits_for_module", "1 while a run of the module waits until another module is ready.", "module", "waits_for")
 	hookWaits := l.state("module_helm_hook_waits", "1 while a Helm hook of the module does not finish. Job and state of its Pod are shown by addon-operator module list.", "module")
 	unhealthy := l.state("module_unhealthy", "1 while objects of the module's release have failed, or are in progress for more than 10 minutes. Which ones is shown by addon-operator module list.", "module")
 	return func(s scrape) {
@@ -215,7 +216,10 @@ func (l *live) modules() func(scrape) {
 				return // I9
 			}
 			s.emit(parked, number(m.Parked), name)
-			s.emit(hookWaits, number(m.Waiting != nil), name)
+			s.emit(hookWaits, number(m.Waiting != nil && m.Waiting.Object != ""), name)
+			if m.Waiting != nil && m.Waiting.Module != "" {
+				s.emit(waits, 1, name, m.Waiting.Module)
+			}
 			s.emit(unhealthy, number(m.State(now) == view.Unhealthy), name)
 			if !m.Succeeded.IsZero() {
 				s.emit(succeeded, unix(m.Succeeded), name)

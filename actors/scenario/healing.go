@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"addon-operator/helm"
+	"addon-operator/helm/health"
 	"addon-operator/kube"
 	"addon-operator/kube/apiserver"
 )
@@ -14,8 +15,8 @@ import (
 // the API server for everything else.
 type releaseWatch struct{ server *apiserver.Server }
 
-// Watch implements actors.ReleaseWatch.
-func (w releaseWatch) Watch(ctx context.Context, news helm.News) {
+// Watch implements actors.ReleaseWatch. No controller works here, so what was written is as its spec asks for.
+func (w releaseWatch) Watch(ctx context.Context, news helm.News) (assess func([]helm.Object)) {
 	w.server.OnGone(func(object map[string]any) {
 		u := &unstructured.Unstructured{Object: object}
 		if ctx.Err() != nil || u.GetAnnotations()["meta.helm.sh/release-name"] == "" {
@@ -25,6 +26,11 @@ func (w releaseWatch) Watch(ctx context.Context, news helm.News) {
 		gvk.Version = "" // as News names objects
 		news.Gone(helm.Object{GVK: gvk, Namespace: u.GetNamespace(), Name: u.GetName()})
 	})
+	return func(written []helm.Object) {
+		for _, o := range written {
+			news.Health(o, health.Health{State: health.Current})
+		}
+	}
 }
 
 // Present implements actors.ReleaseWatch.

@@ -67,6 +67,9 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	if err := j.Known.Own.ValidateConfig(); err != nil {
 		return result, fmt.Errorf("config values: %w", err)
 	}
+	if err := j.awaitReady(run); err != nil {
+		return result, err
+	}
 	if !j.Known.Started || len(j.Known.Fresh) > 0 {
 		if err := j.startUp(run); err != nil {
 			return result, err
@@ -242,6 +245,11 @@ func (j ModuleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 		j.Metrics.Modules.Redeployed(j.Owner)
 	}
 	run.Tell(HealerPath, ReleaseApplied{j.Owner, outcome.Objects, j.Known.Gone})
+	if outcome.Action != helm.Skipped && outcome.Action != helm.Adopted {
+		if _, err := supervisor.Ask[HealthDoubted](run, HealerPath, DoubtHealth{j.Owner}); err != nil {
+			return outcome, err // the run is cancelled
+		}
+	}
 	if len(j.Known.Gone) > 0 {
 		run.Tell(OwnerPath(j.Owner), ObjectsBack{j.Known.Gone})
 	}
@@ -253,15 +261,19 @@ func (j ModuleJob) hookWaits(run *supervisor.Run) helm.HookWaits {
 	return helm.HookWaits{
 		Until: run.Context().Done(),
 		Report: func(w *helm.HookWait) {
-			run.Tell(OwnerPath(j.Owner), HookWaits{j.Task.ID, (*view.HookWait)(w)})
+			var wait *view.Wait
+			if w != nil {
+				wait = &view.Wait{Object: w.Object, Pod: w.Pod, State: w.State, Message: w.Message, Deleted: w.Deleted, Since: w.Since, Until: w.Until}
+			}
+			run.Tell(OwnerPath(j.Owner), Waits{j.Task.ID, wait})
 		},
 	}
 }
 
-// HookWaits says to a module what a Helm hook waits for; Wait is nil when that is over.
-type HookWaits struct {
+// Waits says to a module what its run waits for; Wait is nil when that is over.
+type Waits struct {
 	Task string
-	Wait *view.HookWait
+	Wait *view.Wait
 }
 
 // ReleaseApplied says to the healer which objects a release has.
@@ -270,6 +282,13 @@ type ReleaseApplied struct {
 	Objects []helm.Object
 	Back    []helm.Object // of those that were gone
 }
+
+// DoubtHealth says to the healer that Helm has written: what is known of the health of the module's objects is out of date.
+// It is answered when the module knows that, so that it is not ready with what was current before.
+type DoubtHealth struct{ Module string }
+
+// HealthDoubted answers DoubtHealth.
+type HealthDoubted struct{}
 
 // ObjectsBack says to a module what Helm has applied again.
 type ObjectsBack struct{ Objects []helm.Object }

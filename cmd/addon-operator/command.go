@@ -37,7 +37,7 @@ and schemas. Without a command it starts the operator.`
 		root.AddCommand(commands...)
 	}
 	add(cli.GroupRun, start, versionCommand(), rbac.Command(cfg), operator.KeepHooks(cfg))
-	add(cli.GroupLook, remote.Why(cfg), remote.Plan(cfg, operator.Plan), values, hook, module, remote.Global(cfg),
+	add(cli.GroupLook, remote.Why(cfg), remote.Wait(cfg), remote.Plan(cfg, operator.Plan), values, hook, module, remote.Global(cfg),
 		remote.Queue(cfg), remote.Config(cfg), remote.Log(cfg), remote.Raw(cfg))
 	add(cli.GroupMake, local.Init(), remote.Import(cfg, operator.Plan), local.Test(cfg), lint.Command(cfg), local.APIServer())
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), globalFlags, shortGlobalFlags, 1))

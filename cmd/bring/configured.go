@@ -64,13 +64,13 @@ func (u *upgrading) ask(ctx context.Context) (doc values.Document, err error) {
 	if err != nil {
 		return doc, err
 	}
-	read, err := client.ReadConfigMap(ctx, c.Namespace, c.ConfigMap)
+	read, err := client.ConfigMap(c.Namespace, c.ConfigMap).Read(ctx)
 	if err != nil {
 		return doc, err
 	}
-	secret, _ := client.ReadSecret(ctx, c.Namespace, c.SecretName()) // who may not read it sees the rest
+	secret, _ := client.Secret(c.Namespace, c.SecretName()).Read(ctx) // who may not read it sees the rest
 	if !read.Exists() {
-		if kept, _ := client.ReadLastValid(ctx, c.Namespace, c.ConfigMap); kept != nil {
+		if kept, _ := client.LastValid(c.Namespace, c.ConfigMap).Read(ctx); kept != nil {
 			read.Data = kept.Config
 		}
 	}
@@ -109,7 +109,7 @@ func (k *configured) merged(m addons.Module, global addons.Global) (map[string]a
 		if err != nil {
 			return nil, err
 		}
-		k.secrets = append(k.secrets, section.SecretTexts()...)
+		k.secrets = append(k.secrets, section.Secrets().Texts()...)
 		if k.doc.Stored(key) != nil {
 			if err := section.ValidateConfig(); err != nil {
 				return nil, err

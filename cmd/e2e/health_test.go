@@ -87,12 +87,22 @@ func TestHealthOfObjects(t *testing.T) {
 	o.awaitModule("slow", "progressing")
 	o.awaitModule("late", "unhealthy")
 	o.ask("module list", "Deployment "+h.namespace+"/slow is InProgress since", "Deployment "+h.namespace+"/late is Failed since")
-	o.metric("addon_operator_module_unhealthy", `module="late"`)
+	if got := o.metric("addon_operator_module_unhealthy", `module="late"`); got != "1" {
+		t.Errorf("the metric is %q", got)
+	}
 	if status, page := get("http://" + o.debug + "/"); status != http.StatusOK || !strings.Contains(page, "Deployment "+h.namespace+"/late is Failed since") {
 		t.Errorf("the page does not show it: %d %s", status, page)
 	}
+	if out := o.command("wait", "slow", "late", "--timeout", "1s"); !strings.Contains(out, "slow is progressing: Deployment") || !strings.Contains(out, "late is unhealthy: Deployment") {
+		t.Errorf("wait says %q", out)
+	}
+	waited := make(chan string, 1)
+	go func() { waited <- o.command("wait", "--timeout", "3m") }()
 	h.runPods("slow")
 	h.runPods("late")
+	if out := <-waited; !strings.HasSuffix(out, "ready\n") {
+		t.Errorf("wait says %q", out)
+	}
 	o.awaitModule("slow", "ready")
 	o.awaitModule("late", "ready")
 	h.awaitRevisions("late", "1:deployed")
@@ -104,4 +114,61 @@ func TestHealthOfObjects(t *testing.T) {
 	o.awaitModule("late", "progressing")
 	h.setConfig(map[string]string{"lateEnabled": "false"})
 	o.awaitModule("late", "disabled")
+}
+
+// waitForHouse has a module whose chart needs another one that works.
+const waitForHouse = `
+-- modules/values.yaml --
+baseEnabled: true
+userEnabled: true
+-- modules/010-base/templates/deployment.yaml --
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: base, labels: {size: "{{ .Values.base.size }}"}}
+spec:
+  selector: {matchLabels: {app: base}}
+  template: {metadata: {labels: {app: base, size: "{{ .Values.base.size }}"}}, spec: {containers: [{name: a, image: none}]}}
+-- modules/010-base/values.yaml --
+base: {size: 1}
+-- modules/020-user/module.yaml --
+waitFor: [base]
+-- modules/020-user/templates/config.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: user}, data: {size: "{{ .Values.global.size }}"}}
+-- modules/030-other/templates/config.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}
+`
+
+// A module is not installed before the one that it waits for works, and not upgraded while that one is rolled out; others
+// go on, and what is deleted of it is healed. H26.
+func TestModuleWaitsForAnother(t *testing.T) {
+	h := newHouse(t, waitForHouse)
+	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate").ready()
+	h.setConfig(map[string]string{"otherEnabled": "true"})
+	h.awaitRevisions("other", "1:deployed")
+	waits := "module base is not ready: Deployment " + h.namespace + "/base is InProgress since"
+	awaitWhy := func() {
+		h.eventually("why user: "+waits, func() error {
+			if out := o.command("why", "user"); !strings.Contains(out, waits) {
+				return fmt.Errorf("%w: %s", errNotYet, out)
+			}
+			return nil
+		})
+	}
+	awaitWhy()
+	o.ask("module list", waits)
+	if got := o.metric("addon_operator_module_waits_for_module", `module="user"`, `waits_for="base"`); got != "1" {
+		t.Errorf("the metric is %q", got)
+	}
+	if err := h.get("configmap", "user"); err == nil {
+		t.Error("the module was installed before the one that it waits for works")
+	}
+	h.runPods("base")
+	h.awaitRevisions("user", "1:deployed")
+
+	h.setConfig(map[string]string{"otherEnabled": "true", "base": "size: 2", "global": "size: 2"})
+	h.awaitRevisions("base", "1:superseded 2:deployed")
+	awaitWhy()
+	h.awaitRevisions("user", "1:deployed")
+	h.runPods("base")
+	h.awaitRevisions("user", "1:superseded 2:deployed")
 }

@@ -39,7 +39,7 @@ loaded at the next start.
 
 It stores, lists, watches and patches every kind, CustomResourceDefinitions included. It
 has no admission, no defaults, no validation by schema, no access control and no
-controllers: a Deployment gets no Pods. 'make run CLUSTER=real' has a real API server.`,
+controllers: a Deployment gets no Pods, and counts as running. 'make run CLUSTER=real' has a real API server.`,
 		Example:           "  addon-operator apiserver --dir /tmp/cluster",
 		PersistentPreRunE: func(*cobra.Command, []string) error { return nil }, // it has no environment
 		RunE:              func(cmd *cobra.Command, _ []string) error { return m.serve(cmd) },
@@ -69,6 +69,7 @@ func (m *memoryCluster) serve(cmd *cobra.Command) error {
 	if err := server.Load(objects); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+	server.RunWorkloads()
 	if err := server.Protect(); err != nil {
 		return err
 	}

@@ -22,9 +22,9 @@ func Why(c *cli.Config) *cobra.Command {
 		Long: `Prints of a module that is off which rule decided it: no flag anywhere, a flag that is false
 and where, what its enabled script says, or what the discovery fails at. Then prints the chain of
 causes of the module's last run, the latest first: the release, the change of values, the hook, the
-binding, and the object, tick or edit that began it; what fails in it now, or the Helm hook that
-it waits for, with the state of its Pod; and the problems of its
-files and of what its hooks watch.`,
+binding, and the object, tick or edit that began it; what fails in it now, or what it waits for:
+another module, or a Helm hook with the state of its Pod; and the problems of its files and of what
+its hooks watch.`,
 		Example: "  addon-operator why ingress-nginx",
 		Args:    cli.OneArg("the name of one module, as 'dns' of 010-dns"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,7 +64,7 @@ func whyText(w io.Writer, body []byte) error {
 }
 
 // describeRun describes the last run of a module, and what fails in it.
-func describeRun(out io.Writer, name string, s view.ModuleStatus) {
+func describeRun(out *strings.Builder, name string, s view.ModuleStatus) {
 	release := s.LastRun.Release
 	if release == "" {
 		release = "not finished"
@@ -77,7 +77,11 @@ func describeRun(out io.Writer, name string, s view.ModuleStatus) {
 		fmt.Fprintf(out, "%sbecause of %s\n", strings.Repeat("  ", i+1), cause)
 	}
 	if w := s.Waiting; w != nil {
-		fmt.Fprintf(out, "%s\n  since %s (%s), until %s; then the next attempt goes on waiting\n", w, w.Since.Format(time.RFC3339), ago(w.Since), w.Until.Format(time.RFC3339))
+		fmt.Fprintf(out, "waits: %s\n  since %s (%s)", w, w.Since.Format(time.RFC3339), ago(w.Since))
+		if !w.Until.IsZero() {
+			fmt.Fprintf(out, ", until %s; then the next attempt goes on waiting", w.Until.Format(time.RFC3339))
+		}
+		out.WriteString("\n")
 	}
 	for _, f := range s.Failing {
 		fmt.Fprintf(out, "%s\n", f)

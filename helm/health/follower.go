@@ -56,7 +56,7 @@ type followed struct {
 	mapping *meta.RESTMapping
 	due     map[types.NamespacedName]struct{} // changed since they were last read
 	known   map[types.NamespacedName]known
-	gone    map[types.NamespacedName]struct{} // since the read in progress began
+	stale   map[types.NamespacedName]struct{} // gone or written since the read in progress began
 	next    time.Time                         // objects of the kind are not read again before
 	denied  bool                              // it was logged that they may not be read
 }
@@ -106,11 +106,11 @@ func (f *Follower) Changed(m *meta.RESTMapping, name types.NamespacedName, versi
 	defer f.mu.Unlock()
 	k := f.kinds[kind]
 	if k == nil {
-		k = &followed{due: map[types.NamespacedName]struct{}{}, known: map[types.NamespacedName]known{}, gone: map[types.NamespacedName]struct{}{}}
+		k = &followed{due: map[types.NamespacedName]struct{}{}, known: map[types.NamespacedName]known{}, stale: map[types.NamespacedName]struct{}{}}
 		f.kinds[kind] = k
 	}
 	k.mapping = m // the kind may be served in another version than before
-	delete(k.gone, name)
+	delete(k.stale, name)
 	if !HasStatus(kind) {
 		f.learn(kind, k, name, known{Health: Health{State: Current}})
 		return
@@ -122,6 +122,28 @@ func (f *Follower) Changed(m *meta.RESTMapping, name types.NamespacedName, versi
 	f.queue.AddAfter(kind, time.Until(k.next))
 }
 
+// Again says that an object was just written: what is known of it may be out of date, so it is read again, and reported
+// also when its health is the same. A read in progress does not count. It returns at once.
+func (f *Follower) Again(kind schema.GroupKind, name types.NamespacedName) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	k := f.kinds[kind]
+	if k == nil {
+		return
+	}
+	old, ok := k.known[name]
+	switch {
+	case !ok: // its first report is still to come
+	case !HasStatus(kind):
+		f.options.Report(kind, name, old.Health)
+	default:
+		delete(k.known, name)
+		k.stale[name] = struct{}{}
+		k.due[name] = struct{}{}
+		f.queue.AddAfter(kind, time.Until(k.next))
+	}
+}
+
 // Gone says that an object does not exist any more, or is no longer ours. It returns at once.
 func (f *Follower) Gone(kind schema.GroupKind, name types.NamespacedName) {
 	f.mu.Lock()
@@ -129,7 +151,7 @@ func (f *Follower) Gone(kind schema.GroupKind, name types.NamespacedName) {
 	if k := f.kinds[kind]; k != nil {
 		delete(k.due, name)
 		delete(k.known, name)
-		k.gone[name] = struct{}{}
+		k.stale[name] = struct{}{}
 	}
 }
 
@@ -168,14 +190,14 @@ func (f *Follower) read(ctx context.Context, kind schema.GroupKind) {
 		return
 	}
 	k.due = map[types.NamespacedName]struct{}{}
-	clear(k.gone)
+	clear(k.stale)
 	f.mu.Unlock()
 
 	found, pause, err := f.fetch(ctx, mapping, due)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for name := range due {
-		if _, gone := k.gone[name]; gone {
+		if _, stale := k.stale[name]; stale {
 			continue
 		}
 		object, ok := found[name]

@@ -151,6 +151,14 @@ func TestFollower(t *testing.T) {
 		}
 		return l.follower.Get(deployments().GroupVersionKind.GroupKind(), name).State == health.Current
 	})
+	l.mu.Lock()
+	clear(l.known)
+	l.mu.Unlock()
+	l.follower.Again(deployments().GroupVersionKind.GroupKind(), name) // it was written, with the same result
+	l.follower.Again(schema.GroupKind{Kind: "ConfigMap"}, types.NamespacedName{Name: "any"})
+	l.follower.Again(schema.GroupKind{Kind: "Pod"}, name) // of a kind that is not watched
+	l.eventually("Deployment web", health.Current)
+	l.eventually("ConfigMap any", health.Current)
 	before := l.requests.Load()
 	for range 100 {
 		l.changed(deployments(), o)

@@ -15,8 +15,8 @@
 // testdata/conformance.txtar holds it to the answers of a real API server.
 //
 // It has no admission but OnRequest, no defaults, no validation by schema, no access control
-// but one token for everything (Protect), and no controllers, but for Jobs and Pods that are
-// Helm hooks: they succeed at once.
+// but one token for everything (Protect), and no controllers. Jobs and Pods that are
+// Helm hooks succeed at once, and with RunWorkloads all workloads count as running.
 //
 // It may not contain: anything of modules and values.
 package apiserver

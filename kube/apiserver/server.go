@@ -79,7 +79,7 @@ func (s *Server) Apply(object map[string]any) error {
 	s.store.mu.Lock()
 	defer s.store.mu.Unlock()
 	key := key{k.resource(), u.GetNamespace(), u.GetName()}
-	complete(k, u, s.store.objects[key])
+	s.store.complete(k, u, s.store.objects[key])
 	s.store.commit(key, u)
 	return nil
 }

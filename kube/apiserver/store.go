@@ -27,6 +27,7 @@ type store struct {
 	gone    func(object map[string]any)
 	review  func(Request) error
 	unknown func(object map[string]any, p fields.Problem)
+	running bool // workloads count as running
 }
 
 func newStore(served []*kind) *store {

@@ -53,7 +53,7 @@ func (s *store) create(k *kind, u *unstructured.Unstructured, w write) (*unstruc
 	if k.status {
 		delete(u.Object, "status")
 	}
-	complete(k, u, nil)
+	s.complete(k, u, nil)
 	if err := s.checkFields(k, u); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (s *store) update(k *kind, namespace, name string, w write, change change) 
 	if err := manage(k, before, after, w); err != nil {
 		return nil, err
 	}
-	complete(k, after, before)
+	s.complete(k, after, before)
 	if w.dry || same(before, after) {
 		return after, nil
 	}
@@ -192,7 +192,7 @@ func checkUpdate(k *kind, before, after *unstructured.Unstructured, w write) err
 }
 
 // complete fills in what an API server does.
-func complete(k *kind, u, before *unstructured.Unstructured) {
+func (s *store) complete(k *kind, u, before *unstructured.Unstructured) {
 	u.SetAPIVersion(k.String())
 	u.SetKind(k.name)
 	u.SetResourceVersion("")
@@ -215,6 +215,9 @@ func complete(k *kind, u, before *unstructured.Unstructured) {
 	completeKind(k, u)
 	if k.generation {
 		u.SetGeneration(generation(u, before))
+	}
+	if s.running {
+		runWorkload(k, u)
 	}
 }
 

@@ -76,6 +76,19 @@ func (h *Health) progressing(now time.Time) bool {
 	return slices.ContainsFunc(h.Unhealthy, func(o ObjectHealth) bool { return o.State != "Unknown" || now.Sub(o.Since) < readTime })
 }
 
+// ReadBy is when unknown objects no longer keep the module from being ready; zero without such objects.
+func (h *Health) ReadBy() (last time.Time) {
+	if h == nil {
+		return last
+	}
+	for _, o := range h.Unhealthy {
+		if by := o.Since.Add(readTime); o.State == "Unknown" && by.After(last) {
+			last = by
+		}
+	}
+	return last
+}
+
 // State is the phase of the module, and once its runs are over how its objects are doing.
 func (s ModuleStatus) State(now time.Time) string {
 	switch {

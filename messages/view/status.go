@@ -133,8 +133,8 @@ type ModuleStatus struct {
 	Fights []string `json:"fights,omitempty"`
 	// Parked: its run failed, or a Helm hook of it waits, and it goes on outside of the main queue (policy isolate).
 	Parked bool `json:"parked,omitempty"`
-	// Waiting is the Helm hook that a run or delete waits for; nil for none.
-	Waiting *HookWait `json:"waiting,omitempty"`
+	// Waiting is what a run or delete waits for; nil for nothing.
+	Waiting *Wait `json:"waiting,omitempty"`
 	// LastRun is the last module run that began, with the chain of its causes.
 	LastRun *ModuleRun `json:"lastRun,omitempty"`
 	// Enabled by the last discovery, and not deleted since; Version is that of the chart that
@@ -146,27 +146,41 @@ type ModuleStatus struct {
 	Failed    time.Time `json:"failed,omitzero"`
 }
 
-// HookWait is the Job or Pod of a Helm hook that has not finished.
-type HookWait struct {
-	Object string `json:"object"` // Kind namespace/name
+// Wait is what a run or delete waits for: the Job or Pod of a Helm hook that has not finished, or another module that is
+// not ready.
+type Wait struct {
+	Module string `json:"module,omitempty"` // the other module; else Object is set
+	Object string `json:"object,omitempty"` // Kind namespace/name
 	// Pod is the one that decides, empty while there is none. State is a word such as Unschedulable, Message says more.
 	Pod     string `json:"pod,omitempty"`
 	State   string `json:"state,omitempty"`
 	Message string `json:"message,omitempty"`
 	// Deleted: the object is that of an earlier run, and is being deleted before the hook is created again.
 	Deleted bool `json:"deleted,omitempty"`
-	// Since is when the Job or Pod was created, or its deletion began; at Until this attempt ends, and the next one goes on waiting.
+	// Since is when the Job or Pod was created, its deletion began, or the wait did. At Until this attempt ends, and the next one goes on
+	// waiting; zero: it has no end.
 	Since time.Time `json:"since"`
-	Until time.Time `json:"until"`
+	Until time.Time `json:"until,omitzero"`
 }
 
 // Times say since when and until when.
-func (w HookWait) Times() string {
-	return fmt.Sprintf("since %s, until %s", w.Since.Local().Format(time.TimeOnly), w.Until.Local().Format(time.TimeOnly))
+func (w Wait) Times() string {
+	text := "since " + w.Since.Local().Format(time.TimeOnly)
+	if !w.Until.IsZero() {
+		text += ", until " + w.Until.Local().Format(time.TimeOnly)
+	}
+	return text
 }
 
 // String implements fmt.Stringer.
-func (w HookWait) String() string {
+func (w Wait) String() string {
+	if w.Module != "" {
+		text := fmt.Sprintf("module %s is not ready", w.Module)
+		if w.Message != "" {
+			text += ": " + w.Message
+		}
+		return text
+	}
 	text := fmt.Sprintf("Helm hook %s has not finished", w.Object)
 	if w.Deleted {
 		text = fmt.Sprintf("Helm hook %s of an earlier run is still being deleted", w.Object)

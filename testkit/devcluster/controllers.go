@@ -78,22 +78,26 @@ type controllers struct {
 	loops    []func(context.Context)
 }
 
-// runControllers runs the controllers until ctx ends.
-func runControllers(ctx context.Context, keys pki, access access) error {
+// runControllers runs the controllers, and with node the one node, until ctx ends.
+func runControllers(ctx context.Context, keys pki, access access, node bool) error {
 	c, err := newControllers(access.controllers)
 	if err != nil {
 		return err
 	}
 	c.workloads(ctx)
 	c.services(ctx)
-	for name, add := range map[string]func(context.Context) error{
+	adds := map[string]func(context.Context) error{
 		"garbage collector": c.garbageCollector,
 		"resource quota":    c.resourceQuota,
 		"disruption":        c.disruption,
 		"volumes":           c.volumes,
 		"apps and batch":    c.appsAndBatch,
 		"namespaces":        func(ctx context.Context) error { return c.namespaces(ctx, keys) },
-	} {
+	}
+	if node {
+		adds["node"] = c.node
+	}
+	for name, add := range adds {
 		if err := add(ctx); err != nil {
 			return fmt.Errorf("controller %s: %w", name, err)
 		}

@@ -17,8 +17,9 @@
 //
 // What is real: storage, validation, RBAC, admission, tokens of service
 // accounts, garbage collection, deletion of namespaces, the controllers that
-// turn a Deployment into Pods. What is not there: nodes. Pods stay Pending
-// until their status is patched.
+// turn a Deployment into Pods. What is not there: nodes. With --node there
+// is one, on which Pods count as running without containers; without it they
+// stay Pending until their status is patched.
 //
 // Nothing of the operator may be imported here. The module is separate so that
 // the operator's module graph stays free of k8s.io/kubernetes, and the

@@ -27,6 +27,7 @@ type options struct {
 	port      int // 0: the port of the previous run, else any free one
 	parentPID int // 0: no process stops the cluster by its end
 	remove    bool
+	node      bool // there is a node, on which all Pods count as running
 	verbosity int
 }
 
@@ -83,6 +84,7 @@ func parseOptions(args []string, stderr io.Writer) (options, error) {
 	flags.IntVar(&o.parentPID, "parent-pid", os.Getppid(), "stop when this process is gone")
 	flags.BoolVar(&detach, "detach", false, "run on when the parent process is gone")
 	flags.BoolVar(&o.remove, "rm", false, "remove the directory after the stop")
+	flags.BoolVar(&o.node, "node", false, "add a node on which all Pods count as running, without containers")
 	flags.IntVar(&o.verbosity, "v", 0, "verbosity of the components in devcluster.log, 0 to 10")
 	if err := flags.Parse(args); err != nil {
 		return options{}, err

@@ -41,7 +41,7 @@ func serve(ctx context.Context, o options, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	err = runCluster(ctx, dir, o.port, stdout)
+	err = runCluster(ctx, dir, o, stdout)
 	if err != nil && ctx.Err() == nil {
 		return fmt.Errorf("%w (see %s)", err, logPath)
 	}
@@ -82,8 +82,8 @@ func (c *component) stop(grace time.Duration) {
 
 // runCluster starts the components in order, says so, and stops them in the
 // opposite order when ctx ends or one of them does.
-func runCluster(ctx context.Context, dir string, port int, stdout io.Writer) error {
-	listener, err := listen(dir, port)
+func runCluster(ctx context.Context, dir string, o options, stdout io.Writer) error {
+	listener, err := listen(dir, o.port)
 	if err != nil {
 		return err
 	}
@@ -112,7 +112,7 @@ func runCluster(ctx context.Context, dir string, port int, stdout io.Writer) err
 		return err
 	}
 	controllers := launch(ctx, "kube-controller-manager", func(ctx context.Context) error {
-		return runControllers(ctx, keys, access)
+		return runControllers(ctx, keys, access, o.node)
 	})
 	defer controllers.stop(controllersGrace)
 	if err := waitFor(started, controllers, access.controllersReady); err != nil {

@@ -50,6 +50,17 @@ func Start(t testing.TB) *Cluster {
 // it. It is stopped, and its data removed, at the end of the test.
 func StartOwn(t testing.TB) *Cluster {
 	t.Helper()
+	return startOwn(t)
+}
+
+// StartWithNode is StartOwn with a node, which runs no containers: Pods count as running, and those of Jobs as succeeded.
+func StartWithNode(t testing.TB) *Cluster {
+	t.Helper()
+	return startOwn(t, "--node")
+}
+
+func startOwn(t testing.TB, flags ...string) *Cluster {
+	t.Helper()
 	skipWhenShort(t)
 	root, err := repositoryRoot()
 	if err == nil {
@@ -58,7 +69,7 @@ func StartOwn(t testing.TB) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cluster, err := start(root, t.TempDir())
+	cluster, err := start(root, t.TempDir(), flags...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,42 @@
+package work
+
+import (
+	"time"
+
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+)
+
+// AwaitReady asks a module what keeps it from being ready. It answers as soon as that differs from Known.
+type AwaitReady struct{ Known string }
+
+// Readiness answers AwaitReady; with an empty Reason the module is ready.
+type Readiness struct{ Reason string }
+
+// awaitReady waits until the modules are ready that module.yaml names (H26). A heal waits for none: it brings back what was
+// there, and nor does maintenance, which changes nothing.
+func (j ModuleJob) awaitReady(run *supervisor.Run) error {
+	began, waited := time.Now(), false
+	if j.Task.Urgent || j.Known.Maintenance != "" {
+		return nil
+	}
+	for _, name := range j.Module.Awaits {
+		run.Step("wait for module %s", name)
+		for known := "not asked yet"; ; {
+			got, err := supervisor.Ask[Readiness](run, OwnerPath(name), AwaitReady{known})
+			if err != nil {
+				return err
+			}
+			if got.Reason == "" {
+				break
+			}
+			known, waited = got.Reason, true
+			run.Tell(OwnerPath(j.Owner), Waits{j.Task.ID, &view.Wait{Module: name, Message: known, Since: began}})
+		}
+	}
+	if !waited {
+		return nil
+	}
+	run.Tell(OwnerPath(j.Owner), Waits{j.Task.ID, nil})
+	return j.ask(run, HandOver{}) // that may have taken a while
+}

@@ -1,0 +1,31 @@
+package addons
+
+import "addon-operator/values"
+
+// resolveWaits finds the modules that others wait for (H26). One that does not run before the other is not waited for: with
+// policy block it would never come.
+func (t *Tree) resolveWaits() {
+	names := make([]string, 0, len(t.Modules))
+	for _, m := range t.Modules {
+		names = append(names, m.Name)
+	}
+	for i := range t.Modules {
+		m := &t.Modules[i]
+		m.Awaits, m.vain = nil, nil
+		for _, name := range m.File.WaitFor {
+			switch other := t.module(name); {
+			case other == nil:
+				fix := "correct the name, or remove it"
+				if meant := values.Nearest(name, names); meant != "" {
+					fix = "did you mean " + meant + "?"
+				}
+				t.problem(&m.vain, "%s/%s: waitFor names %s, but no such module is loaded, so it is not waited for; %s", m.Dir, moduleFile, name, fix)
+			case other.Order >= m.Order:
+				t.problem(&m.vain, "%s/%s: waitFor names %s, which does not run before %s, so it is not waited for; give its directory a number below %d",
+					m.Dir, moduleFile, name, m.Name, m.Order)
+			default:
+				m.Awaits = append(m.Awaits, name)
+			}
+		}
+	}
+}

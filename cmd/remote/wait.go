@@ -1,0 +1,122 @@
+package remote
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/messages/view"
+)
+
+// waitPause is how often wait looks.
+const waitPause = 500 * time.Millisecond
+
+// Wait waits until modules are ready.
+func Wait(c *cli.Config) *cobra.Command {
+	names, a, timeout := &completer{c}, &asking{config: c}, time.Duration(0)
+	cmd := &cobra.Command{
+		Use: "wait [MODULE...]", Short: "Wait until modules are ready, with all objects of their releases",
+		Long: `Waits until the modules, or else all enabled ones, are ready: the first reload is over, their
+last runs succeeded, and the objects of their releases are as their specs ask for. What is not
+ready is printed whenever that changes. The exit code is 0 when all are ready, and 1 when the
+time is over. An operator that does not answer yet is waited for, too.`,
+		Example: "  addon-operator wait --timeout 10m\n  addon-operator wait cert-manager ingress-nginx",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if timeout <= 0 {
+				return cli.Usagef("--timeout must be above 0, not %s", timeout)
+			}
+			return a.wait(cmd.Context(), cmd.OutOrStdout(), args, timeout)
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return names.modules(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 5*time.Minute, "how long at most")
+	return cmd
+}
+
+// wait looks again and again until the modules are ready, or the time is over.
+func (a *asking) wait(ctx context.Context, out io.Writer, modules []string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	tick := time.NewTicker(waitPause)
+	defer tick.Stop()
+	said := ""
+	for {
+		missing, err := a.notReady(ctx, modules)
+		if errors.As(err, new(cli.UsageError)) {
+			return err
+		}
+		text := strings.Join(missing, "\n")
+		if err != nil && ctx.Err() == nil {
+			text = "the operator does not answer: " + err.Error()
+		}
+		switch {
+		case err == nil && text == "":
+			_, err := fmt.Fprintln(out, "ready")
+			return err
+		case text != "" && text != said:
+			said = text
+			if _, err := fmt.Fprintln(printable{out, true}, text); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("not ready after %s: %s", timeout, strings.ReplaceAll(said, "\n", "; "))
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// notReady says of each module that is not ready why, by name.
+func (a *asking) notReady(ctx context.Context, modules []string) (missing []string, _ error) {
+	body, err := a.page(ctx, "/module/list", nil)
+	if err != nil {
+		return nil, err
+	}
+	var list struct {
+		Modules   []listedModule
+		HeldPurge *view.HeldPurge
+		Converge  view.ConvergeStatus
+	}
+	if err := decoded(body, &list); err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for _, m := range list.Modules {
+		found[m.Name] = true
+		named := slices.Contains(modules, m.Name)
+		switch {
+		case len(modules) > 0 && !named, !m.Enabled && !named, m.State == string(view.Ready):
+		case !m.Enabled:
+			missing = append(missing, fmt.Sprintf("%s is %s: %s", m.Name, m.State, cmp.Or(m.Off, "it is not enabled")))
+		default:
+			text := fmt.Sprintf("%s is %s", m.Name, m.State)
+			if problem := m.problem(io.Discard, list.HeldPurge); problem != "" {
+				text += ": " + problem
+			}
+			missing = append(missing, text)
+		}
+	}
+	for _, name := range modules {
+		if !found[name] {
+			missing = append(missing, fmt.Sprintf("%s: there is no such module", name))
+		}
+	}
+	if len(modules) == 0 && (!list.Converge.Ready || list.Converge.Phase != "idle") {
+		missing = append(missing, "a reload of all modules is not over")
+	}
+	return missing, nil
+}

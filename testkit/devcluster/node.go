@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// nodeName is the only node of a cluster with --node. It runs no containers: each Pod is placed on it, counts as running
+// and ready at once, and one of a Job as succeeded. Claims of volumes count as bound, without a volume.
+const nodeName = "node"
+
+// nodeRetry is the pause after a write that failed.
+const nodeRetry = 200 * time.Millisecond
+
+// kubelet plays the parts of the scheduler and of the kubelet of the node.
+type kubelet struct {
+	*controllers
+	pods, claims cache.SharedIndexInformer
+	queue        workqueue.TypedDelayingInterface[work]
+}
+
+// work names an object to look at: a Pod, or a claim of a volume.
+type work struct {
+	cache.ObjectName
+	claim bool
+}
+
+// node adds the node and who acts for it.
+func (c *controllers) node(context.Context) error {
+	k := &kubelet{
+		controllers: c, pods: c.typed.Core().V1().Pods().Informer(), claims: c.typed.Core().V1().PersistentVolumeClaims().Informer(),
+		queue: workqueue.NewTypedDelayingQueue[work](),
+	}
+	for _, informer := range []cache.SharedIndexInformer{k.pods, k.claims} {
+		changed := func(object any) {
+			if o, ok := object.(metav1.Object); ok {
+				k.queue.Add(work{cache.MetaObjectToName(o), informer == k.claims})
+			}
+		}
+		handler := cache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, now any) { changed(now) }}
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return err
+		}
+	}
+	c.add(k.run)
+	return nil
+}
+
+func (k *kubelet) run(ctx context.Context) {
+	stop := context.AfterFunc(ctx, k.queue.ShutDown)
+	defer stop()
+	for ctx.Err() == nil {
+		if err := k.register(ctx); err == nil {
+			break
+		}
+		select {
+		case <-time.After(nodeRetry):
+		case <-ctx.Done():
+		}
+	}
+	for {
+		next, ended := k.queue.Get()
+		if ended {
+			return
+		}
+		sync := k.runPod
+		if next.claim {
+			sync = k.bindClaim
+		}
+		if err := sync(ctx, next.ObjectName); err != nil && !apierrors.IsNotFound(err) && ctx.Err() == nil {
+			utilruntime.HandleErrorWithContext(ctx, err, "the node looks at it again", "object", next.ObjectName)
+			k.queue.AddAfter(next, nodeRetry)
+		}
+		k.queue.Done(next)
+	}
+}
+
+// register creates the node, or finds it from an earlier run.
+func (k *kubelet) register(ctx context.Context) error {
+	room := corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("1k"), corev1.ResourceMemory: resource.MustParse("1Ti"), corev1.ResourcePods: resource.MustParse("10k"),
+	}
+	node := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: nodeName, Labels: map[string]string{
+			corev1.LabelHostname: nodeName, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64",
+		}},
+		Status: corev1.NodeStatus{
+			Capacity: room, Allocatable: room,
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady"}},
+		},
+	}
+	nodes := k.client.CoreV1().Nodes()
+	if _, err := nodes.Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	// The API server gives each new node a taint until a controller has seen it ready.
+	_, err := nodes.Patch(ctx, nodeName, types.MergePatchType, []byte(`{"spec": {"taints": null}}`), metav1.PatchOptions{})
+	return err
+}
+
+// bindClaim has a claim of a volume count as bound.
+func (k *kubelet) bindClaim(ctx context.Context, name cache.ObjectName) error {
+	object, exists, err := k.claims.GetStore().GetByKey(name.String())
+	if err != nil || !exists {
+		return err
+	}
+	claim := object.(*corev1.PersistentVolumeClaim).DeepCopy()
+	if claim.Status.Phase != corev1.ClaimPending || claim.DeletionTimestamp != nil {
+		return nil
+	}
+	claim.Status.Phase, claim.Status.AccessModes, claim.Status.Capacity = corev1.ClaimBound, claim.Spec.AccessModes, claim.Spec.Resources.Requests
+	_, err = k.client.CoreV1().PersistentVolumeClaims(name.Namespace).UpdateStatus(ctx, claim, metav1.UpdateOptions{})
+	return err
+}
+
+// runPod takes a Pod one step further; the change brings it here again.
+func (k *kubelet) runPod(ctx context.Context, name cache.ObjectName) error {
+	object, exists, err := k.pods.GetStore().GetByKey(name.String())
+	if err != nil || !exists {
+		return err
+	}
+	pod, pods := object.(*corev1.Pod).DeepCopy(), k.client.CoreV1().Pods(name.Namespace)
+	switch {
+	case pod.DeletionTimestamp != nil:
+		now := int64(0)
+		return pods.Delete(ctx, name.Name, metav1.DeleteOptions{GracePeriodSeconds: &now, Preconditions: metav1.NewUIDPreconditions(string(pod.UID))})
+	case len(pod.Spec.SchedulingGates) > 0:
+		return nil
+	case pod.Spec.NodeName == "":
+		return pods.Bind(ctx, &corev1.Binding{
+			ObjectMeta: metav1.ObjectMeta{Name: name.Name, Namespace: name.Namespace, UID: pod.UID},
+			Target:     corev1.ObjectReference{Kind: "Node", Name: nodeName},
+		}, metav1.CreateOptions{})
+	case pod.Spec.NodeName != nodeName || pod.Status.Phase != corev1.PodPending:
+		return nil
+	}
+	setRunning(pod, metav1.Now())
+	_, err = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{})
+	return err
+}
+
+// setRunning sets the status of a Pod that runs, or of one that has done its work: that of a Job.
+func setRunning(pod *corev1.Pod, now metav1.Time) {
+	owner := metav1.GetControllerOf(pod)
+	done := owner != nil && owner.Kind == "Job" || owner == nil && pod.Spec.RestartPolicy == corev1.RestartPolicyNever
+	state, ready, reason := corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}, corev1.ConditionTrue, ""
+	pod.Status.Phase = corev1.PodRunning
+	if done {
+		state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: now, FinishedAt: now}}
+		ready, reason, pod.Status.Phase = corev1.ConditionFalse, "PodCompleted", corev1.PodSucceeded
+	}
+	pod.Status.StartTime = &now
+	pod.Status.Conditions = nil
+	for _, condition := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
+		status, why := ready, reason
+		if condition == corev1.PodScheduled || condition == corev1.PodInitialized {
+			status, why = corev1.ConditionTrue, ""
+		}
+		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: condition, Status: status, Reason: why, LastTransitionTime: now})
+	}
+	pod.Status.ContainerStatuses = nil
+	for _, c := range pod.Spec.Containers {
+		started := !done
+		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, corev1.ContainerStatus{
+			Name: c.Name, Image: c.Image, State: state, Ready: !done, Started: &started, ContainerID: fmt.Sprintf("none://%s/%s", pod.UID, c.Name),
+		})
+	}
+}
