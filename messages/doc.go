@@ -170,6 +170,7 @@
 //	HandOver             run, server       module, global-hooks
 //	GetHooks             run               module
 //	Handed               module, global    run, server
+//	CRDsInstalled        run               module
 //	StartedUp            run               module
 //	AwaitQuiet           run               module
 //	ModuleQuiet          module            run
