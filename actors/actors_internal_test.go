@@ -143,7 +143,7 @@ func TestThawedDuringTheFirstDiscovery(t *testing.T) {
 	p.Send(pid, messages.StartUp{})
 	p.Send(pid, messages.ConfigChanged{}) // nothing is under maintenance
 	mustAsk[work.Discovery](t, p, pid, work.GetDiscovery{})
-	if state := mustAsk[work.Handed](t, p, modulePID, work.HandOver{}).Known; state.Maintenance != "" || !state.CRDsDue {
+	if state := mustAsk[work.Handed](t, p, modulePID, work.HandOver{}).Known; state.Maintenance != "" || state.CRDsDue == 0 {
 		t.Errorf("the module is in %+v", state)
 	}
 }

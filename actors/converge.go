@@ -214,6 +214,7 @@ func (c *converge) requestReload(ctx actor.Context, cause messages.Cause) {
 func (c *converge) restart(ctx actor.Context, cause messages.Cause) {
 	c.log.Info("reload of all modules starts again", "cause", cause)
 	ctx.Send(c.program.PID(queuePath+messages.MainQueue), messages.DropTasks{Reload: c.reload})
+	ctx.Send(c.program.PID(globalPath), messages.DropTasks{Reload: c.reload})
 	c.program.enqueue(ctx, true, c.program.task(messages.Converge, messages.ReloadModules{Cause: cause}, cause))
 	c.restarts.count++
 	c.program.Metrics.Converge.Restarted(cause)
@@ -363,7 +364,7 @@ func (c *converge) discovered(ctx actor.Context, t messages.Task, result any) {
 			continue
 		}
 		c.deployed[m.Name] = true
-		ctx.Send(c.program.owner(m.Name), messages.EnableModule{})
+		ctx.Send(c.program.owner(m.Name), messages.EnableModule{CRDsDue: slices.Contains(d.CRDsDue, m.Name)})
 		if !decide.SwitchedOn(m, c.dynamic, c.config).Enabled { // by a hook, since; its reload is on the way
 			ctx.Send(c.program.owner(m.Name), messages.SuspendModule{})
 		}

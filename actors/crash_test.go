@@ -99,7 +99,7 @@ config: {configVersion: v1, afterHelm: 1, kubernetes: [{name: pods, kind: Pod}]}
 runs:
   pods: {count: /b/pods}
 `)
-	s.Step("width 2", "allow-purge", "last-valid", "drift correct 1m", "release old")
+	s.Step("width 2", "allow-purge", "last-valid", "drift correct 1m", "release old", "slow-crds 0s")
 	s.Step(begin...)
 	if begin[0] == "standby" {
 		return s.Step("configmap-set dEnabled true", "lead", "advance 10s", "calm 1m")

@@ -29,6 +29,7 @@ type globalHooks struct {
 	// afterAll remembers the values before the first afterAll hook of a reload (G8).
 	afterAll struct {
 		reload       int
+		task         string // the last of its hooks that has begun
 		checksum     string
 		flagsChanged bool
 	}
@@ -56,6 +57,8 @@ func (g *globalHooks) receive(ctx actor.Context) {
 		g.execute(ctx, msg.Task)
 	case updateGlobal:
 		g.update(ctx, msg)
+	case messages.DropTasks:
+		g.dropAfterAll(ctx, msg.Reload)
 	default:
 		unhandled(ctx, g.log)
 	}
@@ -74,6 +77,7 @@ func (g *globalHooks) execute(ctx actor.Context, t messages.Task) {
 		}
 		if work.Binding == hooks.AfterAll {
 			g.beginAfterAll(t.Reload)
+			g.afterAll.task = t.ID
 		}
 		a.work = g.unlessExchanged(j, hook, func(run *supervisor.Run) error { return j.RunHook(run, hook, work) })
 	case messages.SynchronizeHook:
@@ -144,6 +148,13 @@ func (g *globalHooks) beginAfterAll(reload int) {
 		g.afterAll.reload = reload
 		g.afterAll.checksum = g.owner.section.Checksum()
 		g.afterAll.flagsChanged = false
+	}
+}
+
+// dropAfterAll ends an afterAll hook that fails: its reload is replaced by another one, which comes to it again (F10).
+func (g *globalHooks) dropAfterAll(ctx actor.Context, reload int) {
+	if _, fails := g.owner.failing[g.afterAll.task]; fails && g.afterAll.reload == reload {
+		g.owner.runs.Cancel(ctx, g.afterAll.task)
 	}
 }
 

@@ -127,14 +127,14 @@ func passes(t, waiting messages.Task) bool {
 }
 
 // yieldsToReload reports whether a reload goes past a task that waits: it does so past tasks of modules,
-// which it runs again or may switch off, and past events and ticks of global hooks. It does not go past its
-// own beginning, or that of the start.
+// which it runs again or may switch off, past events and ticks of global hooks, and past afterAll of the reload before it,
+// whose place its own takes. It does not go past its own beginning, or that of the start: the discovery needs what they set.
 func yieldsToReload(waiting messages.Task) bool {
 	switch w := waiting.Work.(type) {
 	case messages.RunModules:
 		return true
 	case messages.RunHook:
-		return messages.ModuleOf(waiting.Owner) != "" || w.Binding == hooks.OnKubernetes || w.Binding == hooks.OnSchedule
+		return messages.ModuleOf(waiting.Owner) != "" || w.Binding == hooks.OnKubernetes || w.Binding == hooks.OnSchedule || w.Binding == hooks.AfterAll
 	}
 	return messages.ModuleOf(waiting.Owner) != ""
 }

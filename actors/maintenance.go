@@ -52,7 +52,7 @@ func (m *module) setMaintenance(ctx actor.Context, mode string) {
 	if mode == "" {
 		m.log.Info("maintenance is over")
 	} else {
-		m.crdsDue = true
+		m.wantCRDs(true)
 		m.forgetDrift(ctx)
 		m.forgetRelease()
 		m.log.Info("module is under maintenance: hooks go on, its release is left alone", "mode", mode)

@@ -47,10 +47,11 @@ type module struct {
 	maintenance string   // the mode, empty for none
 	fights      []string // the field managers that heals of the release fight with
 	gone        []helm.Object
-	crdsDue     bool // CRDs were not looked at under maintenance, or have changed on disk
-	crdsChanges int  // how often they have
-	drift       driftState
-	health      *view.Health // of the objects of its release
+	// crdsWanted counts why the CRDs are to be looked at by the next run: under maintenance they were not, the discovery could
+	// not install them, their files may have changed. crdsSeen is that number when a run looked at them last.
+	crdsWanted, crdsSeen int
+	drift                driftState
+	health               *view.Health // of the objects of its release
 }
 
 // adoptModule gives a module actor the module's directory, which came back after it was
@@ -100,7 +101,10 @@ func (m *module) receive(ctx actor.Context) bool {
 	case work.StartedUp:
 		m.owner.startedUp(msg.Hooks)
 		m.startSchedules(ctx, msg.Task)
+	case work.CRDsInstalled:
+		m.crdsSeen = msg.Due
 	case messages.EnableModule:
+		m.wantCRDs(msg.CRDsDue)
 		m.enable(ctx)
 	case messages.SuspendModule:
 		m.suspend(ctx)
@@ -108,7 +112,7 @@ func (m *module) receive(ctx actor.Context) bool {
 		m.resume(ctx)
 	case adoptModule:
 		m.forget(ctx) // its hooks have other paths, and may be other hooks
-		m.compareCRDs(msg.module)
+		m.wantCRDs(!msg.module.SameCRDs(m.module))
 		m.module, m.owner.section = msg.module, msg.section
 	case updateModule:
 		m.update(ctx, msg)
@@ -143,6 +147,12 @@ func (m *module) receive(ctx actor.Context) bool {
 	return true
 }
 
+func (m *module) wantCRDs(due bool) {
+	if due {
+		m.crdsWanted++
+	}
+}
+
 // startSchedules is called by the run of a task, which may have been cancelled meanwhile: then the schedules have
 // just been stopped.
 func (m *module) startSchedules(ctx actor.Context, task string) {
@@ -155,7 +165,10 @@ func (m *module) startSchedules(ctx actor.Context, task string) {
 func (m *module) known() work.Known {
 	k := m.owner.known()
 	k.Loaded, k.Started, k.Begun = m.loaded, m.life.started(), m.begun
-	k.Maintenance, k.CRDsDue = m.maintenance, m.crdsDue
+	k.Maintenance = m.maintenance
+	if m.crdsWanted != m.crdsSeen {
+		k.CRDsDue = m.crdsWanted
+	}
 	k.Gone = slices.Clone(m.gone)
 	if m.program.Drift == messages.DriftCorrect {
 		k.Drifted = m.drift.correcting
@@ -256,8 +269,7 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	m.stopDrift(ctx)
 	m.lastRun = &view.ModuleRun{Began: time.Now(), Causes: a.Task.Cause.Chain()}
 	a.work = func(run *supervisor.Run) (any, error) { return j.RunModule(run) }
-	changes := m.crdsChanges
-	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result, changes) }
+	a.succeeded = func(ctx actor.Context, result any) { m.ran(ctx, a.Task, result) }
 	a.cancelled = m.runEnded
 	a.failed, a.parks, a.release = m.countFailure, m.program.Isolate, true
 	a.begins = func() { m.program.Send(m.program.PID(healerPath), runBegan{m.name}) }
@@ -271,14 +283,14 @@ func (m *module) executeRun(ctx actor.Context, a assignment, j work.ModuleJob) {
 	m.owner.startAlone(ctx, m.unlessGone(a))
 }
 
-// ran ends a module run. crdsChanges is how often definitions had changed when it began.
-func (m *module) ran(ctx actor.Context, t messages.Task, result any, crdsChanges int) {
+// ran ends a module run.
+func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	outcome, _ := result.(work.ModuleRan)
 	m.runEnded(ctx)
 	m.succeeded = time.Now()
 	m.program.ran.note(m.owner.section, m.program.global.Load())
 	if !outcome.Untouched {
-		m.last, m.crdsDue = outcome.Release, m.crdsDue && m.crdsChanges != crdsChanges
+		m.last = outcome.Release
 		m.tellUnstable(t, outcome.Release)
 		m.drift.correcting = nil
 		m.drift.lookLater(m.program, m.name, driftMoment)

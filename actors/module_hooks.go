@@ -8,7 +8,6 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 
 	"addon-operator/actors/work"
-	"addon-operator/addons"
 	"addon-operator/hooks"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -86,17 +85,9 @@ func (m *module) haveHooks(ctx actor.Context, found []hooks.Hook) {
 	m.program.Metrics.Hooks.Loaded(m.name, found)
 }
 
-// compareCRDs has the next run apply definitions that have changed on disk.
-func (m *module) compareCRDs(next addons.Module) {
-	if !next.SameCRDs(m.module) {
-		m.crdsDue = true
-		m.crdsChanges++
-	}
-}
-
 // update takes over what has changed on disk, in place: the release, and hooks that bind as before, stay (P8).
 func (m *module) update(ctx actor.Context, msg updateModule) {
-	m.compareCRDs(msg.module)
+	m.wantCRDs(!msg.module.SameCRDs(m.module))
 	m.module = msg.module
 	if msg.section != nil {
 		next, err := m.owner.section.OnFiles(msg.section)

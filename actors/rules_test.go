@@ -81,7 +81,7 @@ func TestRandomScriptsMakeTrouble(t *testing.T) {
 		}
 	}
 	wanted := []string{
-		"kill", "chance f", "settle f", "forbid Service", "object ConfigMap d/touched", "object ConfigMap d/unneeded", "slow-crds 10s", "refuse g.sh 1 delete", "refuse 050-f/hooks/grow.sh 1 namespace", "look",
+		"kill", "chance f", "settle f", "forbid Service", "object ConfigMap d/touched", "object ConfigMap d/unneeded", "slow-crds 10s", "refuse-crds f", "refuse g.sh 1 delete", "refuse 050-f/hooks/grow.sh 1 namespace", "look",
 		"delete-kind Rule", "stick-helm g", "vanish h-a", "configmap-set hEnabled false", "uses g Rule",
 	}
 	for _, step := range wanted {

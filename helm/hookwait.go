@@ -47,7 +47,9 @@ type HookWait struct {
 	Pod     string // name of the Pod that decides; empty while there is none
 	State   string // one word where Kubernetes has one: Unschedulable, ImagePullBackOff, Running
 	Message string // of the Pod, about its state; may be empty
-	// Since is when the Job or Pod was created, Until when this attempt gives up.
+	// Deleted: the object is that of an earlier run, and is being deleted before the hook is created again.
+	Deleted bool
+	// Since is when the Job or Pod was created, or its deletion began, Until when this attempt gives up.
 	Since, Until time.Time
 }
 
@@ -71,14 +73,19 @@ type waitError struct {
 
 // Error implements error.
 func (e *waitError) Error() string {
-	text := fmt.Sprintf("Helm hook %s did not finish within %s", e.wait.Object, e.timeout)
+	what, end := "Helm hook "+e.wait.Object, "; it is left as it is, and the next attempt goes on waiting for it"
+	text := fmt.Sprintf("%s did not finish within %s", what, e.timeout)
+	if e.wait.Deleted {
+		what, end = "the deletion of "+what+" of an earlier run", "; the next attempt goes on waiting for it"
+		text = fmt.Sprintf("%s is not over after %s", what, e.timeout)
+	}
 	if e.timeout == 0 {
-		text = fmt.Sprintf("the wait for Helm hook %s was interrupted", e.wait.Object)
+		text = fmt.Sprintf("the wait for %s was interrupted", what)
 	}
 	if e.wait.State != "" {
 		text += ": " + e.wait.state()
 	}
-	return text + "; it is left as it is, and the next attempt goes on waiting for it"
+	return text + end
 }
 
 // IsWaiting reports that a Helm hook has not finished yet: nothing is wrong but that it takes so long.
@@ -124,7 +131,11 @@ func (o *observer) saw(u *unstructured.Unstructured) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.object = u
-	if created := u.GetCreationTimestamp(); !created.IsZero() {
+	created := u.GetCreationTimestamp()
+	if deleted := u.GetDeletionTimestamp(); o.now.Deleted && deleted != nil {
+		created = *deleted
+	}
+	if !created.IsZero() {
 		o.now.Since = created.Time
 	}
 }
@@ -188,6 +199,9 @@ func (o *observer) last() HookWait {
 
 // state says what a hook waits for. stuck: its Pod does not start without help.
 func (o *observer) state(object *unstructured.Unstructured) (pod, state, message string, stuck bool) {
+	if o.last().Deleted {
+		return "", "Terminating", finalizersOf(object), false
+	}
 	if o.info.Mapping.GroupVersionKind.Kind == "Pod" {
 		p := &corev1.Pod{}
 		if object == nil || runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, p) != nil {
@@ -206,6 +220,14 @@ func (o *observer) state(object *unstructured.Unstructured) (pod, state, message
 		return last.Pod, last.State, last.Message, false
 	}
 	return jobState(object, pods.Items)
+}
+
+// finalizersOf says what keeps an object that was deleted.
+func finalizersOf(object *unstructured.Unstructured) string {
+	if object == nil || len(object.GetFinalizers()) == 0 {
+		return ""
+	}
+	return "it goes when its finalizers do: " + strings.Join(object.GetFinalizers(), ", ")
 }
 
 // jobState says what a Job waits for: its newest Pod that has not ended.

@@ -10,6 +10,9 @@ import (
 	"addon-operator/helm/kinds"
 )
 
+// serviceHost matches the name and the namespace of a service in a URL.
+const serviceHost = `([a-z0-9-]+)\.([a-z0-9-]+)\.svc[:/.]`
+
 // Needs are what an Apply has failed for, because the cluster lacks it. Another release may provide it.
 type Needs struct {
 	// Kinds that the API server does not know, and Resources, as it calls them.
@@ -44,7 +47,7 @@ func NeedsOf(err error) (n Needs) {
 	for _, found := range regexp.MustCompile(`namespaces "([^"]+)" not found`).FindAllStringSubmatch(text, -1) {
 		n.Namespaces = append(n.Namespaces, found[1])
 	}
-	for _, found := range regexp.MustCompile(`failed calling webhook "[^"]*":.{0,60}? "https://([a-z0-9-]+)\.([a-z0-9-]+)\.svc[:/.]`).FindAllStringSubmatch(text, -1) {
+	for _, found := range regexp.MustCompile(`(?:failed calling webhook "[^"]*"|conversion webhook for [^ ]+ Kind=\w+ failed):.{0,60}? "https://`+serviceHost).FindAllStringSubmatch(text, -1) {
 		n.Services = append(n.Services, types.NamespacedName{Namespace: found[2], Name: found[1]})
 	}
 	return n

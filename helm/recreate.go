@@ -1,12 +1,15 @@
 package helm
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	"helm.sh/helm/v3/pkg/chart"
 	"helm.sh/helm/v3/pkg/kube"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // RecreateAnnotation of Chart.yaml names kinds, separated by commas. An object of
@@ -45,7 +48,14 @@ func (k *cluster) recreate(list kube.ResourceList) (*kube.Result, error) {
 	if _, errs := k.Client.DeleteWithPropagationPolicy(list, metav1.DeletePropagationBackground); len(errs) > 0 {
 		return &kube.Result{}, errs[0]
 	}
-	if err := k.WaitForDelete(list, k.op.home.options.Timeout); err != nil {
+	timeout := k.op.home.options.Timeout
+	ctx, leave := k.op.waits.bind(k.op.ctx)
+	defer leave()
+	err := awaitGone(ctx, list[0], timeout, func(*unstructured.Unstructured) {})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		err = fmt.Errorf("%s still exists %s after its deletion; does it have a finalizer?", objectOfInfo(list[0]), timeout)
+	}
+	if err != nil {
 		return &kube.Result{}, err
 	}
 	if _, err := k.Client.Create(list); err != nil {

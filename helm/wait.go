@@ -114,30 +114,58 @@ func finished(u *unstructured.Unstructured) (bool, error) {
 }
 
 // WaitForDelete implements kube.InterfaceExt: hooks are deleted before they are
-// created again.
+// created again. A deletion that takes long, because of a finalizer, is a wait like that for a hook.
 func (k *cluster) WaitForDelete(list kube.ResourceList, timeout time.Duration) error {
 	if k.spares(list) {
 		return nil
 	}
-	ctx, leave := k.op.waits.bind(k.op.ctx)
-	defer leave()
 	for _, info := range list {
-		helper := resource.NewHelper(info.Client, info.Mapping)
-		err := wait.PollUntilContextTimeout(ctx, deletePoll, timeout, true, func(context.Context) (bool, error) {
-			_, err := helper.Get(info.Namespace, info.Name)
-			if apierrors.IsNotFound(err) {
-				return true, nil
-			}
-			return false, err
-		})
-		if wait.Interrupted(err) && ctx.Err() == nil {
-			return fmt.Errorf("%s still exists %s after its deletion; does it have a finalizer?", objectOfInfo(info), timeout)
-		}
-		if err != nil {
+		if err := k.watchUntilGone(info, timeout); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// watchUntilGone waits until an object of a hook is deleted. When it is not at the end of the timeout, or when waiting is given
+// up, k.cut says so.
+func (k *cluster) watchUntilGone(info *resource.Info, timeout time.Duration) error {
+	ctx, leave := k.op.waits.bind(k.op.ctx)
+	defer leave()
+	seen := k.observe(info, timeout)
+	seen.now.Deleted = true
+	ended := seen.run(ctx, firstLook)
+	err := awaitGone(ctx, info, timeout, seen.saw)
+	over := ctx.Err() == nil
+	leave()
+	ended()
+	if !wait.Interrupted(err) {
+		return err
+	}
+	if k.op.ctx.Err() != nil {
+		return k.op.ctx.Err()
+	}
+	seen.refresh()
+	k.cut = &waitError{wait: seen.last()}
+	if over {
+		k.cut.timeout = timeout
+	}
+	return k.cut
+}
+
+// awaitGone waits until an object is deleted, and shows it to saw each time that it is still there.
+func awaitGone(ctx context.Context, info *resource.Info, timeout time.Duration, saw func(*unstructured.Unstructured)) error {
+	helper := resource.NewHelper(info.Client, info.Mapping)
+	return wait.PollUntilContextTimeout(ctx, deletePoll, timeout, true, func(context.Context) (bool, error) {
+		live, err := helper.Get(info.Namespace, info.Name)
+		if apierrors.IsNotFound(err) {
+			return true, nil
+		}
+		if u, ok := live.(*unstructured.Unstructured); ok && err == nil {
+			saw(u)
+		}
+		return false, err
+	})
 }
 
 // GetPodList implements kube.InterfaceLogs. Helm's own needs a client that only

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -24,6 +25,9 @@ func (c *Client) FailedWebhook(ctx context.Context, text string) string {
 }
 
 func (h *home) failedWebhook(ctx context.Context, text string) string {
+	if found := regexp.MustCompile(`conversion webhook for ([^ ,]+), Kind=(\w+) failed: .{0,60}?https://` + serviceHost).FindStringSubmatch(text); found != nil {
+		return h.failedConversion(ctx, found[1], found[2], found[4]+"/"+found[3])
+	}
 	found := regexp.MustCompile(`failed calling webhook \\?"([^"\\]+)\\?"`).FindStringSubmatch(text)
 	if found == nil {
 		return ""
@@ -42,17 +46,51 @@ func (h *home) failedWebhook(ctx context.Context, text string) string {
 				continue
 			}
 			who := fmt.Sprintf("the webhook %s is in %sWebhookConfiguration %s", found[1], kind, configuration.GetName())
-			them := configuration.GetAnnotations()
-			if them[ownerName] == "" {
-				return who + ", which is not of a module; make its service answer, or delete it"
+			if configuration.GetAnnotations()[ownerName] == "" {
+				return who + ", which no module brought; make its service answer, or delete it"
 			}
-			if in := them[ownerNamespace]; cmp.Or(in, h.options.Namespace) != h.options.Namespace && configuration.GetLabels()[MarkLabel] == "" {
-				return fmt.Sprintf("%s of release %s in namespace %s; make its service answer, or uninstall that release", who, them[ownerName], in)
+			by := h.broughtBy(&configuration)
+			if strings.HasPrefix(by, "release ") {
+				return who + " of " + by + "; make its service answer, or uninstall that release"
 			}
-			return who + ", which module " + cmp.Or(configuration.GetLabels()[MarkLabel], them[ownerName]) + " brought" + way
+			return who + ", which " + by + " brought" + way
 		}
 	}
 	return "make the service of webhook " + found[1] + " answer, or delete its configuration"
+}
+
+// failedConversion is the advice for an object whose version the service of a conversion webhook must convert.
+func (h *home) failedConversion(ctx context.Context, version, kind, service string) string {
+	const way = "; wait until its Pods run"
+	who := fmt.Sprintf("the service %s converts %s", service, kind)
+	ctx, cancel := context.WithTimeout(ctx, webhookTimeout)
+	defer cancel()
+	gv, _ := schema.ParseGroupVersion(version)
+	mapping, err := h.kinds.Mapper().RESTMapping(gv.WithKind(kind).GroupKind(), gv.Version)
+	if err != nil {
+		return who + way
+	}
+	name := mapping.Resource.Resource + "." + gv.Group
+	who += ", as CustomResourceDefinition " + name + " says"
+	definition, err := h.metadata.Resource(schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case err != nil:
+		return who + way
+	case definition.Annotations[ownerName] != "":
+		return who + ", which " + h.broughtBy(definition) + " brought" + way
+	case slices.ContainsFunc(definition.ManagedFields, func(f metav1.ManagedFieldsEntry) bool { return f.Manager == "addon-operator" }):
+		return who + ", which a module has in crds/" + way
+	}
+	return who + ", which no module brought" + way
+}
+
+// broughtBy names the module, or the release of somebody else, that has an object.
+func (h *home) broughtBy(o metav1.Object) string {
+	them := o.GetAnnotations()
+	if in := them[ownerNamespace]; cmp.Or(in, h.options.Namespace) != h.options.Namespace && o.GetLabels()[MarkLabel] == "" {
+		return fmt.Sprintf("release %s in namespace %s", them[ownerName], in)
+	}
+	return "module " + cmp.Or(o.GetLabels()[MarkLabel], them[ownerName])
 }
 
 // hasWebhook looks for the webhook of an error: by its name, and by its service, because others may have the same name.

@@ -35,7 +35,7 @@ type crdSource struct {
 }
 
 // readDefinitions reads the files below <dir>/crds of every dir, after those of subcharts: of two definitions
-// the last one counts (M1). All errors are returned together, because nothing is applied then.
+// the last one counts (M1). All errors are returned together; a file with one counts for nothing.
 func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 	var all []crdSource
 	var errs []error

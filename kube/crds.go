@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
+	"net"
+	"net/http"
 	"slices"
 	"time"
 
@@ -54,7 +57,7 @@ func crdResource() schema.GroupVersionResource {
 // to the cluster and waits until their kinds are served (M1–M3, M6); it returns
 // those that it wrote or had to wait for, with their files. Nothing is ever deleted (M5). A definition
 // whose file has not changed since costs one request for its metadata. Errors
-// name the file; calling again goes on from where it ended (M4).
+// name the file, and what other files define is installed; calling again goes on from where it ended (M4).
 func (c *Client) EnsureCRDs(ctx context.Context, o CRDOptions, dirs ...string) (written map[string]string, err error) {
 	return crdInstaller{c.metadata, c.dynamic, c.kinds, c.log}.ensure(ctx, o, dirs)
 }
@@ -68,10 +71,7 @@ type crdInstaller struct {
 }
 
 func (c crdInstaller) ensure(ctx context.Context, o CRDOptions, dirs []string) (written map[string]string, err error) {
-	all, err := readDefinitions(o, dirs)
-	if err != nil {
-		return nil, fmt.Errorf("read CRDs: %w", err)
-	}
+	all, unread := readDefinitions(o, dirs)
 	all = c.withoutDuplicates(all)
 	changed := make([]bool, len(all))
 	errs := make([]error, len(all))
@@ -98,6 +98,9 @@ func (c crdInstaller) ensure(ctx context.Context, o CRDOptions, dirs []string) (
 		errs = append(errs, c.awaitServed(ctx, fresh))
 		c.log.Info("CRDs are installed", "crds", slices.Sorted(maps.Keys(written)))
 	}
+	if unread != nil {
+		errs = append(errs, fmt.Errorf("read CRDs: %w", unread))
+	}
 	return written, errors.Join(errs...)
 }
 
@@ -105,6 +108,17 @@ func (c crdInstaller) ensure(ctx context.Context, o CRDOptions, dirs []string) (
 func CheckCRDs(o CRDOptions, dirs ...string) error {
 	_, err := readDefinitions(o, dirs)
 	return err
+}
+
+// Unavailable reports that a request has failed because the API server did not answer it, or could not for a reason of
+// its own: what was asked may be right.
+func Unavailable(err error) bool {
+	var status apierrors.APIStatus
+	if errors.As(err, &status) {
+		return slices.Contains([]int32{http.StatusUnauthorized, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout}, status.Status().Code)
+	}
+	var network net.Error
+	return errors.As(err, &network) || errors.Is(err, io.EOF)
 }
 
 // withoutDuplicates keeps the last of several files with the same definition:

@@ -174,7 +174,7 @@ func TestEnsureCRDsKeepsConversion(t *testing.T) {
 	})
 }
 
-// M1, M4: every wrong document is named, with its file, and nothing is applied.
+// M1, M4: every wrong document is named, with its file, of which nothing is applied; other files are.
 func TestEnsureCRDsRefuses(t *testing.T) {
 	c := newCRDTest(t)
 	c.file("a.yaml", c.text("", "v1")+"---\nkind: ConfigMap\napiVersion: v1\n")

@@ -17,7 +17,7 @@
 //	ShutDown             cmd               operator
 //
 //	Enqueue              who makes tasks   queue; operator, which passes it on to queues but main
-//	DropTasks            converge          queue
+//	DropTasks            converge          queue, global-hooks
 //	ExecuteTask          queue             owner
 //	TaskDone             owner             queue
 //	SetAside             run               queue
@@ -170,6 +170,7 @@
 //	HandOver             run, server       module, global-hooks
 //	GetHooks             run               module
 //	Handed               module, global    run, server
+//	CRDsInstalled        run               module
 //	StartedUp            run               module
 //	AwaitQuiet           run               module
 //	ModuleQuiet          module            run

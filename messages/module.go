@@ -14,7 +14,8 @@ type SetMaintenance struct{ Mode string }
 type SuspendModule struct{}
 
 // EnableModule says to a module that the discovery has enabled it: its runs are on their way.
-type EnableModule struct{}
+// CRDsDue: its first run begins with its CRDs, which the discovery could not install.
+type EnableModule struct{ CRDsDue bool }
 
 // ResumeModule takes a SuspendModule back.
 type ResumeModule struct{}

@@ -319,7 +319,7 @@ type Enqueue struct {
 	Head  bool
 }
 
-// DropTasks removes the steps of a reload that still wait (F10).
+// DropTasks removes the steps of a reload that still wait, and ends an afterAll hook of it that fails (F10).
 type DropTasks struct{ Reload int }
 
 // ExecuteTask asks an owner to do the head of a queue. The answer is one TaskDone.

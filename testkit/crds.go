@@ -2,6 +2,8 @@ package testkit
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"path/filepath"
 	"time"
 
@@ -11,8 +13,9 @@ import (
 
 // crds installs the definitions of modules, which takes a while and changes nothing.
 type crds struct {
-	trace *scenario.Trace
-	takes time.Duration
+	trace   *scenario.Trace
+	takes   time.Duration
+	refused map[string]bool // modules with a file that is wrong
 }
 
 // EnsureSubcharts implements work.CRDs.
@@ -30,14 +33,37 @@ func (c *crds) EnsureCRDs(ctx context.Context, modules []helm.Module) (written m
 	case <-time.After(c.takes):
 	case <-ctx.Done():
 	}
-	return nil, context.Cause(ctx)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	var errs []error
+	for _, m := range modules {
+		if c.refused[m.Name] {
+			errs = append(errs, fmt.Errorf("%s/crds/a.yaml is wrong", filepath.Base(m.Dir)))
+		}
+	}
+	return nil, errors.Join(errs...)
 }
 
 // stepSlowCRDs has modules bring CRDs, and says how long their installation takes.
 func stepSlowCRDs(p *player, text string) (err error) {
-	if p.crds == nil {
-		p.crds = &crds{trace: p.Trace}
-	}
-	p.crds.takes, err = time.ParseDuration(text)
+	p.bringCRDs().takes, err = time.ParseDuration(text)
 	return err
+}
+
+func stepRefuseCRDs(p *player, module string) error {
+	p.bringCRDs().refused[module] = true
+	return nil
+}
+
+func stepAcceptCRDs(p *player, module string) error {
+	delete(p.bringCRDs().refused, module)
+	return nil
+}
+
+func (p *player) bringCRDs() *crds {
+	if p.crds == nil {
+		p.crds = &crds{trace: p.Trace, refused: map[string]bool{}}
+	}
+	return p.crds
 }

@@ -57,6 +57,8 @@
 //	slow-helm RELEASE DURATION    they take that long from now on
 //	hook-waits RELEASE DURATION   so long the Helm hook of its installs and upgrades takes from now on; that
 //	                              of its delete is RELEASE-delete
+//	refuse-crds MODULE            its CRDs are wrong from now on; before start: modules bring some
+//	accept-crds MODULE            they are right again
 //	slow-crds DURATION            so long CRDs take from now on; before start: modules bring some
 //	chance RELEASE                its chart renders another text each time; ConfigMap default/RELEASE-a has it
 //	pace RELEASE DURATION         its next upgrade comes of nothing but chance and must wait so long

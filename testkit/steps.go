@@ -103,6 +103,8 @@ func faultSteps() map[string]step {
 		"away-helm":       shared(scenario.Failing(faultOfAway, "")),
 		"panic":           shared(scenario.Failing(faultOfMistake, "")),
 		"slow-crds":       stepSlowCRDs,
+		"refuse-crds":     stepRefuseCRDs,
+		"accept-crds":     stepAcceptCRDs,
 		"chance":          onReleases(func(r *Releases, name string) { r.chance[name] = true }),
 		"deploys":         onReleases(func(r *Releases, name string) { r.deploys[name] = true }),
 		"brings":          stepBrings,

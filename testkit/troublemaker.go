@@ -46,7 +46,7 @@ func (d *draw) troubles() []func() {
 	if !d.trouble.begun {
 		return nil
 	}
-	return []func(){d.chance, d.touch, d.touch, d.services, d.services, d.forbid, d.unneeded, d.maintenance, d.objects, d.failObjects}
+	return []func(){d.chance, d.touch, d.touch, d.services, d.services, d.forbid, d.unneeded, d.maintenance, d.objects, d.failObjects, d.crds}
 }
 
 // chance lets the chart render by chance, or no longer, or lets its next upgrade wait for that.
@@ -113,6 +113,11 @@ func (d *draw) maintenance() {
 	}
 }
 
+// crds: those of the module are wrong from now on, or right.
+func (d *draw) crds() {
+	d.add("%s f", oneOf(d, "refuse-crds", "accept-crds"))
+}
+
 // endTrouble brings module f to rest.
 func (d *draw) endTrouble() {
 	if d.trouble.chance {
@@ -131,6 +136,7 @@ func (d *draw) endTrouble() {
 	}
 	if d.trouble.begun {
 		d.add("slow-crds 0s")
+		d.add("accept-crds f")
 	}
 }
 

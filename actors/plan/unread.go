@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"maps"
 	"path/filepath"
+	"slices"
 
 	"addon-operator/addons"
 	"addon-operator/helm/charts"
@@ -10,8 +12,8 @@ import (
 )
 
 // Unread says which values of a module reach nothing (H23): those that a person has set, in the module's section or, for a
-// subchart, in values.yaml of the chart, and that no template reads. Hooks and enabled scripts may read what they like of the
-// section, so nothing is said about it where there are any. Without a cache none are reported.
+// subchart, in values.yaml of the chart, and that neither a template reads nor, as far as that is certain, a hook or an
+// enabled script. Without a cache none are reported.
 func Unread(cache *charts.Cache, m addons.Module, global, own *values.Section) (texts []string) {
 	if cache == nil || !charts.Exists(m.Dir) || global == nil || own == nil {
 		return nil
@@ -20,16 +22,17 @@ func Unread(cache *charts.Cache, m addons.Module, global, own *values.Section) (
 	if err != nil {
 		return nil // whoever runs it says so
 	}
-	found, _, err := hooks.Find(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
 	var set any
-	if err == nil && len(found) == 0 && m.EnabledScript == "" {
-		for _, layer := range m.Static {
-			set = values.Merge(set, layer.Value)
-		}
-		set = values.Merge(set, own.Config())
+	for _, layer := range m.Static {
+		set = values.Merge(set, layer.Value)
 	}
+	set = values.Merge(set, own.Config())
 	merged := map[string]any{values.GlobalKey: global.Merged(), m.Key: own.Merged()}
-	for _, u := range loaded.Unread(set, merged) {
+	unread := loaded.Unread(set, merged)
+	if len(unread) > 0 {
+		unread = withoutRead(unread, m, set)
+	}
+	for _, u := range unread {
 		text := "the value " + u.Path + " reaches nothing: "
 		switch meant := values.Nearest(u.Key, u.Known); {
 		case u.Hint != "":
@@ -42,4 +45,30 @@ func Unread(cache *charts.Cache, m addons.Module, global, own *values.Section) (
 		texts = append(texts, text)
 	}
 	return texts
+}
+
+// withoutRead leaves out what programs of the module may read. They see no section but their own, and programs of others do
+// not see it.
+func withoutRead(unread []charts.Unread, m addons.Module, set any) []charts.Unread {
+	found, _, err := hooks.Find(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
+	if err == nil && len(found) == 0 && m.EnabledScript == "" {
+		return unread
+	}
+	reads := hooks.ReadsOf(m.Dir, func(name string) bool {
+		return slices.Contains([]string{"templates", "charts", "chart", "crds", "openapi", "tests", "docs"}, name) || isWords(name)
+	})
+	return slices.DeleteFunc(unread, func(u charts.Unread) bool {
+		if u.At[0] != m.Key || err != nil {
+			return err != nil
+		}
+		if fields, isMap := set.(map[string]any); isMap && len(u.At) == 1 { // all of the section
+			return slices.ContainsFunc(slices.Collect(maps.Keys(fields)), func(key string) bool { return reads.May([]string{m.Key, key}) })
+		}
+		return reads.May(u.At)
+	})
+}
+
+// isWords are the files next to the programs of a module that none of them reads values from.
+func isWords(name string) bool {
+	return slices.Contains([]string{"Chart.yaml", "Chart.lock", "values.yaml", "values.schema.json", "module.yaml", ".helmignore"}, name) || filepath.Ext(name) == ".md"
 }

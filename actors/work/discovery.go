@@ -12,6 +12,7 @@ import (
 	"addon-operator/helm"
 	"addon-operator/helm/charts"
 	"addon-operator/hooks"
+	"addon-operator/kube"
 	"addon-operator/messages"
 	"addon-operator/messages/view"
 	"addon-operator/supervisor"
@@ -49,6 +50,7 @@ type Discovery struct {
 	Releases      []string            // of modules and of operators
 	Others        []string            // releases that are left alone
 	Unused        map[string][]string // files of modules that look like hooks and are none
+	CRDsDue       []string            // modules whose CRDs could not be installed: their runs begin with it
 }
 
 // SpawnModules asks the operator for the actors of modules, and to hand out what has changed in their files. ModulesSpawned, of the operator
@@ -130,7 +132,8 @@ func (j ReloadJob) Discover(run *supervisor.Run) (d Discovery, err error) {
 	maps.Copy(d.Unused, unusedFiles(d.Tree, func(name string) bool { // their hooks are loaded next
 		return slices.Contains(d.Enabled, name) && !slices.Contains(d.Before, name)
 	}))
-	return d, j.ensureCRDs(run, d)
+	d.CRDsDue, err = j.ensureCRDs(run, d)
+	return d, err
 }
 
 // askGlobal takes the global values as they are now.
@@ -142,17 +145,19 @@ func (d *Discovery) askGlobal(run *supervisor.Run) error {
 
 // ensureCRDs installs the CRDs of modules that became enabled, before any module runs
 // or is deleted (M2). They stay when it is disabled (M5). Those of a module under
-// maintenance wait for its first run after it (H15).
-func (j ReloadJob) ensureCRDs(run *supervisor.Run, d Discovery) error {
-	_, err := j.installCRDs(run, d, d.Global, func(name string) bool { return slices.Contains(d.Enabled, name) && !slices.Contains(d.Before, name) })
-	return err
+// maintenance wait for its first run after it (H15). It returns the modules whose own fault it is
+// that theirs are not there (M4).
+func (j ReloadJob) ensureCRDs(run *supervisor.Run, d Discovery) (due []string, err error) {
+	_, failed, err := j.installCRDs(run, d, d.Global, func(name string) bool { return slices.Contains(d.Enabled, name) && !slices.Contains(d.Before, name) })
+	return slices.Sorted(maps.Keys(failed)), err
 }
 
 // installCRDs installs those of some modules, unless they are under maintenance, and returns the names of what it has
-// written, with their files.
-func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Section, of func(name string) bool) (written map[string]string, err error) {
+// written, with their files. What cannot be installed for a reason of one module is among failed, and does
+// not keep the others from theirs.
+func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Section, of func(name string) bool) (written map[string]string, failed map[string]error, err error) {
 	if j.CRDs == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	var modules []helm.Module
 	for _, m := range d.Tree.Modules {
@@ -162,19 +167,33 @@ func (j Job) installCRDs(run *supervisor.Run, d Discovery, global *values.Sectio
 		chart := plan.HelmModule(m, nil)
 		if charts.HasSubcharts(m.Dir) { // which of them are enabled is a matter of values
 			if chart, err = chartOf(run, m, global); err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 		}
 		modules = append(modules, chart)
 	}
 	if len(modules) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
 	run.Step("CRDs of %s", view.Count(len(modules), "module"))
-	if written, err = j.CRDs.EnsureCRDs(run.Context(), modules); err != nil {
-		return written, &CRDError{err}
+	written, err = j.CRDs.EnsureCRDs(run.Context(), modules)
+	if err == nil {
+		return written, nil, nil
 	}
-	return written, nil
+	failed = map[string]error{}
+	for _, m := range modules { // whose fault is it? What could be installed is there already
+		if len(modules) > 1 {
+			_, err = j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
+		}
+		switch {
+		case err == nil:
+		case run.Context().Err() != nil || kube.Unavailable(err):
+			return written, nil, &CRDError{err}
+		default:
+			failed[m.Name] = &CRDError{err}
+		}
+	}
+	return written, failed, nil
 }
 
 // chartOf is a module as Helm gets it, with its values now.
@@ -247,7 +266,7 @@ func (j ReloadJob) runOne(run *supervisor.Run, name string) error {
 type CRDError struct{ err error }
 
 // Error implements error.
-func (e *CRDError) Error() string { return "CRDs of modules: " + e.err.Error() }
+func (e *CRDError) Error() string { return e.err.Error() }
 
 // Unwrap returns the cause.
 func (e *CRDError) Unwrap() error { return e.err }

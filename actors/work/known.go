@@ -31,7 +31,7 @@ type Known struct {
 	// module was enabled (X13). Begun: hooks may have run since it was last deleted.
 	Started, Begun bool
 	Maintenance    string // the mode, empty for none (H15)
-	CRDsDue        bool   // CRDs were not installed under maintenance
+	CRDsDue        int    // CRDs are to be installed before hooks; for CRDsInstalled, 0 when they need not be
 	// Gone are objects of the release that Helm must apply again, Drifted those to put back.
 	Gone, Drifted []helm.Object
 

@@ -56,6 +56,9 @@ func (j ModuleJob) RunModule(run *supervisor.Run) (result ModuleRan, err error) 
 	run, s := j.span(run, "module run", about{})
 	defer func() { s.End(err) }()
 	result.Trace = s.Name()
+	if err := j.dueCRDs(run); err != nil { // before hooks, which may watch their kinds
+		return result, err
+	}
 	if err := j.loadHooks(run); err != nil {
 		return result, err
 	}
@@ -194,19 +197,39 @@ func (j ModuleJob) applyRelease(run *supervisor.Run) (outcome helm.Outcome, unto
 	return outcome, false, nil
 }
 
-// ownCRDs installs the CRDs that the discovery could not: the module was under maintenance, or
-// its values enable a subchart since.
+// dueCRDs installs the CRDs that the discovery could not: the module was under maintenance, their files were
+// wrong, or have changed since.
+func (j ModuleJob) dueCRDs(run *supervisor.Run) error {
+	if j.CRDs == nil || j.Known.CRDsDue == 0 || j.Known.Maintenance != "" {
+		return nil
+	}
+	run.Step("CRDs")
+	merged, _ := j.Known.Values()
+	if _, err := j.CRDs.EnsureCRDs(run.Context(), []helm.Module{plan.HelmModule(j.Module, merged)}); err != nil {
+		return &CRDError{err}
+	}
+	run.Tell(OwnerPath(j.Owner), CRDsInstalled{j.Known.CRDsDue})
+	j.Known.CRDsDue = 0
+	return nil
+}
+
+// CRDsInstalled says to a module that its CRDs are in the cluster.
+// Due is what it knew of them when that began.
+type CRDsInstalled struct{ Due int }
+
+// ownCRDs installs those that are due only now: maintenance is over since the run began, or values enable a subchart.
 func (j ModuleJob) ownCRDs(run *supervisor.Run) error {
 	if j.CRDs == nil {
 		return nil
 	}
-	merged, _ := j.Known.Values()
-	m := plan.HelmModule(j.Module, merged)
-	if j.Known.CRDsDue {
-		_, err := j.CRDs.EnsureCRDs(run.Context(), []helm.Module{m})
-		return err
+	if j.Known.CRDsDue != 0 {
+		return j.dueCRDs(run)
 	}
-	return j.CRDs.EnsureSubcharts(run.Context(), m)
+	merged, _ := j.Known.Values()
+	if err := j.CRDs.EnsureSubcharts(run.Context(), plan.HelmModule(j.Module, merged)); err != nil {
+		return &CRDError{err}
+	}
+	return nil
 }
 
 // apply runs Helm, and says to the healer which objects the release has.
@@ -243,7 +266,7 @@ func (j ModuleJob) hookWaits(run *supervisor.Run) helm.HookWaits {
 		Report: func(w *helm.HookWait) {
 			var wait *view.Wait
 			if w != nil {
-				wait = &view.Wait{Object: w.Object, Pod: w.Pod, State: w.State, Message: w.Message, Since: w.Since, Until: w.Until}
+				wait = &view.Wait{Object: w.Object, Pod: w.Pod, State: w.State, Message: w.Message, Deleted: w.Deleted, Since: w.Since, Until: w.Until}
 			}
 			run.Tell(OwnerPath(j.Owner), Waits{j.Task.ID, wait})
 		},
@@ -308,11 +331,15 @@ func (j ModuleJob) restoreCRDs(run *supervisor.Run, err error) (hint string, _ e
 	if err != nil {
 		return "", err
 	}
-	written, err := j.installCRDs(run, d, j.Known.Global, func(name string) bool { return slices.Contains(d.Before, name) })
+	written, failed, err := j.installCRDs(run, d, j.Known.Global, func(name string) bool { return slices.Contains(d.Before, name) })
 	for name, file := range written {
 		if decide.Defines(name, needs) {
 			hint = "its definition was not in the cluster, and is applied again from " + file
+			failed = nil // those of others
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(failed)) {
+		err = errors.Join(err, failed[name])
 	}
 	return hint, err
 }

@@ -219,14 +219,12 @@ func TestDifficultCharts(t *testing.T) {
 	}
 }
 
-// A chart that stops more than its module has no test, and who brings it reads why.
-func TestNoTestWithoutARun(t *testing.T) {
+// A chart with a wrong file in crds/ fails, and who brings it reads why.
+func TestWrongDefinition(t *testing.T) {
 	home(t)
 	out := must(t, "init", "module", "--from-chart", fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: odd, version: 1.0.0}\n-- crds/a.yaml --\n{apiVersion: v1, kind: Namespace, metadata: {name: a}}\n"))
-	expectAll(t, out, "Note: no test is written, because the module does not run:", "modules/010-odd/chart/crds/a.yaml: document 1: kind \"Namespace\" does not belong into crds/")
-	if _, err := os.Stat("modules/010-odd/tests/objects.yaml"); err == nil {
-		t.Error("a test is there")
-	}
+	expectAll(t, out, "Note: the chart does not install with these values", "modules/010-odd/chart/crds/a.yaml: document 1: kind \"Namespace\" does not belong into crds/")
+	expectAll(t, read(t, "modules/010-odd/tests/objects.yaml"), "failing: {odd: \"\"}")
 }
 
 // What fails leaves nothing behind, and says why.
@@ -281,7 +279,7 @@ func TestUpgradeRefused(t *testing.T) {
 	if err := os.WriteFile("modules/010-web/values.yaml", []byte("web: {color: blue}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	broken := fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: web, version: 2.0.0}\n-- templates/a.yaml --\n{{ required \"color is wanted\" .Values.shade }}\n")
+	broken := fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: web, version: 2.0.0}\n-- templates/a.yaml --\n{apiVersion: v1, kind: ConfigMap, metadata: {name: web}, data: {shade: {{ required \"color is wanted\" .Values.shade }}}}\n")
 	strict := fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: web, version: 2.0.0}\n-- values.schema.json --\n{\"additionalProperties\": false}\n-- values.yaml --\n{}\n")
 	other := fetchtest.Dir(t, "-- Chart.yaml --\n{apiVersion: v2, name: else, version: 2.0.0}\n")
 	for name, c := range map[string]struct{ args, want string }{
@@ -305,6 +303,18 @@ func TestUpgradeRefused(t *testing.T) {
 			nothingLeft(t, "010-own", "010-web")
 		})
 	}
+	// What a ConfigMap says is among the values: that of a file, here.
+	if err := os.WriteFile("cm.yaml", []byte("web: 'shade: red'\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := commanded("module", "upgrade-chart", "web", "--from-chart", strict, "-f", "cm.yaml", "--dry-run")
+	if err == nil || !strings.Contains(err.Error(), "with the values on disk and in cm.yaml") {
+		t.Errorf("got %v\n%s", err, out)
+	}
+	if out, err := commanded("module", "upgrade-chart", "web", "--from-chart", strict, "--from", "cluster", "--dry-run"); err == nil || !strings.Contains(err.Error(), "ADDON_OPERATOR_NAMESPACE") {
+		t.Errorf("got %v\n%s", err, out)
+	}
+	expectAll(t, must(t, "module", "upgrade-chart", "web", "--from-chart", broken, "-f", "cm.yaml", "--dry-run"), "Objects, with the values on disk and in cm.yaml:", "Nothing is written.")
 	expectAll(t, must(t, "module", "upgrade-chart", "web", "--from-chart", broken, "--force"), "color is wanted", "holds web 2.0.0")
 	expectAll(t, read(t, "modules/010-web/module.yaml"), "version: 2.0.0", "repository: "+repository)
 	if strings.Contains(read(t, "modules/010-web/module.yaml"), "digest") {

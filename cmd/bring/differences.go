@@ -1,6 +1,7 @@
 package bring
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -57,16 +58,15 @@ func brief(value any) string {
 }
 
 // showObjects prints how definitions and objects change. An error says that the new chart does not render with the
-// values on disk, but the old one did.
+// values, but the old one did.
 func (u *upgrade) showObjects(ctx context.Context) error {
 	before, oldErr := u.render(ctx, false)
 	after, newErr := u.render(ctx, true)
 	switch {
 	case newErr != nil && oldErr == nil && !u.force:
-		return errors.New(u.stage.placed(fmt.Sprintf("upgrade-chart: nothing is written: the new chart does not render with the values on disk: %v; change them first, or give --force", newErr)))
+		return errors.New(u.words("upgrade-chart: nothing is written: the new chart does not render with the values WHERE: %v; change them first, or give --force", newErr))
 	case newErr != nil || oldErr != nil:
-		text := fmt.Sprintf("\nObjects are unknown: the chart does not render with the values on disk: %v\n", cmp.Or(newErr, oldErr))
-		_, err := io.WriteString(u.out, u.stage.placed(text))
+		_, err := io.WriteString(u.out, u.words("\nObjects are unknown: the chart does not render with the values WHERE: %v\n", cmp.Or(newErr, oldErr)))
 		return err
 	}
 	if lines := definitionChanges(before.crds, after.crds); len(lines) > 0 {
@@ -77,11 +77,14 @@ func (u *upgrade) showObjects(ctx context.Context) error {
 	}
 	objects := u.objectChanges(slices.Concat(before.objects, before.hooks), slices.Concat(after.objects, after.hooks))
 	if len(objects) == 0 {
-		fmt.Fprintln(u.out, "\nObjects: no change with the values on disk.")
+		fmt.Fprintln(u.out, u.words("\nObjects: no change with the values WHERE."))
 		return nil
 	}
-	fmt.Fprintln(u.out, "\nObjects, with the values on disk:")
-	return u.print(u.out, objects)
+	fmt.Fprintln(u.out, u.words("\nObjects, with the values WHERE:"))
+	var text bytes.Buffer
+	err := u.print(&text, objects)
+	_, writeErr := io.WriteString(u.out, u.hidden(text.String()))
+	return errors.Join(err, writeErr)
 }
 
 // render renders the module with its old or its new chart.
@@ -94,7 +97,7 @@ func (u *upgrade) render(ctx context.Context, fresh bool) (rendered, error) {
 		}
 		m, global = staged, stagedGlobal
 	}
-	merged, err := mergedOf(m, global)
+	merged, err := u.configured.merged(m, global)
 	if err != nil {
 		return rendered{}, err
 	}
@@ -171,10 +174,23 @@ func versionsOf(definition map[string]any) string {
 	return strings.Join(names, ", ")
 }
 
-// showGone prints the values of the module, in files, that the old chart has and the new one does not.
+// words is a text with WHERE the values stand, without secrets, and with the paths that files will have.
+func (u *upgrade) words(format string, args ...any) string {
+	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "WHERE", u.configured.words)
+	return u.hidden(u.stage.placed(text))
+}
+
+func (u *upgrade) hidden(text string) string {
+	if u.secrets {
+		return text
+	}
+	return values.NewHider(u.configured.secrets).Text(text)
+}
+
+// showGone prints the values of the module that the old chart has and the new one does not.
 func (u *upgrade) showGone() {
 	var lines []string
-	for _, layer := range u.module.Static {
+	for _, layer := range u.configured.layers(u.module) {
 		section, _ := layer.Value.(map[string]any)
 		visit(nil, section, func(path []string) {
 			if known := knownPrefix(u.old.All, path); len(known) > 0 && len(knownPrefix(u.fresh.All, known)) < len(known) {

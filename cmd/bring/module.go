@@ -208,7 +208,7 @@ func (n *newModule) writeTest(ctx context.Context) error {
 }
 
 func (n *newModule) noteFailing(reason string) {
-	n.note("the chart does not install with these values, and its test expects that; set what is missing in values.yaml, and expect the module to be ready:\n  %s",
+	n.note("the chart does not install with these values, and its test expects that; set what is missing in values.yaml, or correct what is wrong, and expect the module to be ready:\n  %s",
 		strings.ReplaceAll(reason, "\n", "\n  "))
 }
 
@@ -243,7 +243,7 @@ func (n *newModule) plan(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	merged, err := mergedOf(m, global)
+	merged, err := (&configured{}).merged(m, global)
 	if err != nil {
 		return "", err
 	}
@@ -294,7 +294,7 @@ func (n *newModule) plan(ctx context.Context) (string, error) {
 }
 
 func failingTest(name string) string {
-	return testHead + "description: The chart wants values that it does not have; set them in values.yaml, and expect modules and rendered here\nexpect:\n  failing: {" + name + ": \"\"}\n"
+	return testHead + "description: The chart does not install as it is; set what is missing in values.yaml, or correct what is wrong, and expect modules and rendered here\nexpect:\n  failing: {" + name + ": \"\"}\n"
 }
 
 func indented(text string) string {

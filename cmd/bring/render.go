@@ -23,7 +23,7 @@ import (
 	"addon-operator/values"
 )
 
-// rendered is what the chart of a module makes of the values on disk.
+// rendered is what the chart of a module makes of its values.
 type rendered struct {
 	objects []map[string]any // without hooks
 	hooks   []map[string]any
@@ -95,22 +95,6 @@ func definitions(client *helm.Client, m helm.Module) (found []map[string]any, er
 		}
 	}
 	return found, nil
-}
-
-// mergedOf are the values of a module as they lie on disk.
-func mergedOf(m addons.Module, global addons.Global) (map[string]any, error) {
-	merged := map[string]any{}
-	for key, of := range map[string]struct {
-		schemas *values.Schemas
-		static  []values.Layer
-	}{values.GlobalKey: {global.Schemas, global.Static}, m.Key: {m.Schemas, m.Static}} {
-		section, err := values.NewSection(key, of.schemas, of.static...)
-		if err != nil {
-			return nil, err
-		}
-		merged[key] = section.Merged()
-	}
-	return merged, nil
 }
 
 func identify(object map[string]any) manifest.Object {

@@ -29,6 +29,7 @@ type upgrading struct {
 	print                      Printer
 	dryRun, force, updateTests bool
 	secrets                    bool
+	file, from                 string // of values: a ConfigMap, and what is read of the cluster
 }
 
 // Printer prints what would happen to objects, as plans are printed.
@@ -41,12 +42,11 @@ func UpgradeChart(c *cli.Config, printer Printer) *cobra.Command {
 		Use: "upgrade-chart NAME", Short: "Replace the chart in chart/ of a module on disk by another version, and show what changes",
 		Long: `Fetches another version of the chart from where module.yaml says it is from, and replaces
 chart/ below the modules directory. It shows which defaults, definitions and objects change
-with the values on disk, and which values of yours the chart no longer has. values.yaml, hooks,
-tests and a schema that was edited stay as they are. Nothing is written when the chart does
-not render with the values on disk and did so before, unless --force is given.
-
-The running operator and its cluster are not asked: 'addon-operator plan' shows what would
-happen there.`,
+with your values, and which values of yours the chart no longer has. Yours are those on disk and,
+when a cluster can be reached, those in the ConfigMap of the operator there, or in --file. values.yaml,
+hooks, tests and a schema that was edited stay as they are. Nothing is written when the chart does
+not render with these values, or its schema refuses them, and it was not so before, unless --force
+is given. Nothing is written to the cluster; values that hooks set are not known.`,
 		Example: "  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --dry-run\n  addon-operator module upgrade-chart ingress-nginx --version 4.15.1 --update-tests",
 		Args:    cli.OneArg("the name of a module"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,7 +59,9 @@ happen there.`,
 	f := cmd.Flags()
 	f.StringVar(&u.Ref, "from-chart", "", "where the new version is, as for init module, when module.yaml does not say it or it has moved")
 	f.BoolVar(&u.dryRun, "dry-run", false, "show what changes, and write nothing")
-	f.BoolVar(&u.force, "force", false, "write the new chart although it does not render with the values on disk")
+	f.BoolVar(&u.force, "force", false, "write the new chart although it does not render with your values")
+	f.StringVarP(&u.file, "file", "f", "", "file with a ConfigMap in place of the one in the cluster: a manifest, or only its data")
+	f.StringVar(&u.from, "from", "auto", "where values are read: files (not in the cluster), cluster (its ConfigMap, too), auto (the cluster if it can be reached)")
 	f.BoolVarP(&u.updateTests, "update-tests", "u", false, "rewrite the golden files of the tests of the module")
 	f.BoolVar(&u.secrets, "show-secrets", false, "show the values of Secrets")
 	Flags(f, &u.Request)
@@ -72,12 +74,16 @@ type upgrade struct {
 	module     addons.Module
 	global     addons.Global
 	stage      *stage
+	configured configured
 	old, fresh *fetch.Chart
 	schema     string // the new text of the schema; empty: the file stays as it is
 	out        io.Writer
 }
 
 func (u *upgrading) run(ctx context.Context, out io.Writer, name string) error {
+	if !slices.Contains([]string{"auto", "cluster", "files"}, u.from) {
+		return cli.Usagef("from: %q is none of auto, cluster, files", u.from)
+	}
 	m, global, err := u.find(name)
 	if err != nil {
 		return err
@@ -94,6 +100,9 @@ func (u *upgrading) run(ctx context.Context, out io.Writer, name string) error {
 		return fmt.Errorf("upgrade-chart: %w", err)
 	}
 	up := &upgrade{upgrading: u, module: m, global: global, stage: s, out: out}
+	if up.configured, err = u.configured(ctx); err != nil {
+		return fmt.Errorf("upgrade-chart: %w", err)
+	}
 	if up.old, err = fetch.Read(filepath.Join(m.Dir, chartDir)); err != nil {
 		return fmt.Errorf("upgrade-chart: %s: %w", filepath.Join(m.Dir, chartDir), err)
 	}
@@ -165,6 +174,9 @@ func (u *upgrade) run(ctx context.Context) error {
 	}
 	if err := u.show(ctx); err != nil {
 		return err
+	}
+	if u.configured.note != "" {
+		fmt.Fprintln(u.out, "\n"+u.configured.note)
 	}
 	if u.dryRun {
 		_, err := fmt.Fprintln(u.out, "\nNothing is written.")

@@ -2,10 +2,13 @@ package e2e
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"addon-operator/testkit/devclustertest"
 )
 
 // A chart of which a part is not there fails alone, before anything is written, and says what to do: in the log, the list of
@@ -107,6 +110,23 @@ func TestValuesThatReachNothing(t *testing.T) {
 dropInEnabled: true
 ingressNginxEnabled: true
 podinfoEnabled: true
+hookedEnabled: true
+obscureEnabled: true
+-- modules/040-hooked/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: hooked}, data: {replicas: {{ .Values.hooked.replicas | quote }}}}
+-- modules/040-hooked/hooks/a.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
+jq -r '.hooked.url // ""' "$VALUES_PATH" > /dev/null
+-- modules/040-hooked/enabled --
+#!/bin/sh
+if jq -e '.global.enabledModules | index("podinfo")' "$VALUES_PATH" >/dev/null; then echo true; else echo false; fi >"$MODULE_ENABLED_RESULT"
+-- modules/050-obscure/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: obscure}, data: {replicas: {{ .Values.obscure.replicas | quote }}}}
+-- modules/050-obscure/hooks/a.sh --
+#!/usr/bin/env bash
+if [[ ${1:-} == --config ]]; then echo '{"configVersion": "v1", "beforeHelm": 1}'; exit; fi
+jq -c .obscure "$VALUES_PATH" > /dev/null
 -- modules/010-drop-in/Chart.yaml --
 {apiVersion: v2, name: drop-in, version: 0.1.0}
 -- modules/010-drop-in/values.yaml --
@@ -126,6 +146,8 @@ image: {tag: none}
 -- modules/030-podinfo/chart/templates/cm.yaml --
 {apiVersion: v1, kind: ConfigMap, metadata: {name: podinfo}, data: {replicas: {{ .Values.replicaCount | quote }}, tag: {{ .Values.image.tag | quote }}}}
 -- cm.yaml --
+hooked: '{url: a, replicsa: 1, replicas: 1}'
+obscure: '{url: a, replicas: 1}'
 dropIn: 'replicaCount: 3'
 ingressNginx: 'replicaCount: 3'
 podinfo: '{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}'
@@ -135,9 +157,10 @@ podinfo: '{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}'
 		"the value ingressNginx reaches nothing: the subchart ingress-nginx gets the section ingress-nginx, which only a values.yaml can have; put the chart as it is into the directory chart/",
 		"the value podinfo.replicaCuont reaches nothing: no template of the chart reads it; did you mean replicaCount?",
 		"the value podinfo.image.pullPolicy reaches nothing",
+		"the value hooked.replicsa reaches nothing: no template of the chart reads it; did you mean replicas?",
 	}
 	o := h.start().ready()
-	h.setConfig(map[string]string{"dropIn": "replicaCount: 3", "ingressNginx": "replicaCount: 3", "podinfo": "{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}"})
+	h.setConfig(map[string]string{"hooked": "{url: a, replicsa: 1, replicas: 1}", "obscure": "{url: a, replicas: 1}", "dropIn": "replicaCount: 3", "ingressNginx": "replicaCount: 3", "podinfo": "{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}"})
 	h.awaitConfigMap("podinfo", "tag", "a")
 	for _, text := range says {
 		h.eventually("a warning about "+text, func() error {
@@ -154,6 +177,11 @@ podinfo: '{replicaCuont: 3, image: {tag: a, pullPolicy: Always}}'
 	}
 	if out := o.command("values", "check", "--config-map", h.path("cm.yaml")); !containsAll(out, append(says, "The values are valid")) {
 		t.Errorf("values check:\n%s", out)
+	}
+	for _, text := range []string{"hooked.url", "value obscure"} {
+		if o.count("WARN", text) > 0 {
+			t.Errorf("%s is called unread", text)
+		}
 	}
 	if n := o.count("WARN", says[2]); n != 1 {
 		t.Errorf("logged %d times", n)
@@ -201,4 +229,61 @@ webhooks:
 	h.awaitRevisions("guard", "")
 	h.awaitRevisions("web", "1:deployed")
 	h.eventually("the object of the hook", func() error { return h.try("get", "-n", h.namespace, "configmap", "patched") })
+}
+
+// A webhook configuration that a controller has made is of no module, which the error says. H24.
+func TestWebhookOfNoModule(t *testing.T) {
+	h := newHouse(t, `
+-- modules/values.yaml --
+webEnabled: true
+-- modules/020-web/templates/cm.yaml --
+{apiVersion: v1, kind: ConfigMap, metadata: {name: web, labels: {guarded: "yes"}}}
+`)
+	h.write("hook.yaml", `apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: `+h.namespace+`}
+webhooks:
+- name: made.example.com
+  admissionReviewVersions: [v1]
+  sideEffects: None
+  timeoutSeconds: 2
+  namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+h.namespace+`}}
+  objectSelector: {matchLabels: {guarded: "yes"}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
+  clientConfig: {service: {name: nobody, namespace: `+h.namespace+`}}
+`)
+	away := func() error { return h.tryIn(context.Background(), "delete", "-f", h.path("hook.yaml")) }
+	t.Cleanup(func() { _ = away() })
+	h.kubectl("apply", "-f", h.path("hook.yaml"))
+	o := h.start()
+	o.expect("ERROR", "module=web", "the webhook made.example.com is in MutatingWebhookConfiguration "+h.namespace+", which no module brought; make its service answer, or delete it")
+	if err := away(); err != nil {
+		t.Fatal(err)
+	}
+	h.awaitRevisions("web", "1:deployed")
+}
+
+// The service of a conversion webhook does not answer: the error names the definition, and the module that brought it. H24.
+func TestConversionWithoutService(t *testing.T) {
+	for what, dir := range map[string]string{"in templates": "templates", "in crds": "crds"} {
+		t.Run(what, func(t *testing.T) {
+			kind := devclustertest.Kind("Turned")
+			h := newHouse(t, "-- modules/values.yaml --\nturnsEnabled: true\nwebEnabled: true\n")
+			group := h.namespace + ".example.com"
+			name := resource(kind, group)
+			both := "{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}, {name: v2, served: true, storage: false, schema: {openAPIV3Schema: {type: object}}}"
+			crd, _, _ := strings.Cut(definition(kind, group), "  versions:")
+			h.write("modules/010-turns/"+dir+"/crd.yaml", crd+"  versions: ["+both+"]\n"+
+				"  conversion: {strategy: Webhook, webhook: {conversionReviewVersions: [v1], clientConfig: {service: {name: turner, namespace: "+h.namespace+"}}}}\n")
+			h.write("modules/010-turns/templates/other.yaml", "{apiVersion: v1, kind: ConfigMap, metadata: {name: other}}\n")
+			h.write("modules/020-web/templates/object.yaml", fmt.Sprintf("{apiVersion: %s/v2, kind: %s, metadata: {name: web}}\n", group, kind))
+			t.Cleanup(func() { _ = h.tryIn(context.Background(), "delete", "crd", name, "--wait=false") })
+			o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
+			whose := ", which module turns brought"
+			if dir == "crds" {
+				whose = ", which a module has in crds/"
+			}
+			o.expect("ERROR", "module=web", "the service "+h.namespace+"/turner converts "+kind+", as CustomResourceDefinition "+name+" says"+whose+"; wait until its Pods run")
+		})
+	}
 }

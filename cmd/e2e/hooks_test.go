@@ -440,8 +440,8 @@ func (h *house) get(resource, name string) error {
 	switch resource {
 	case "crd":
 		path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/" + name
-	case "configmap":
-		path = "/api/v1/namespaces/" + h.namespace + "/configmaps/" + name
+	case "configmap", "service":
+		path = "/api/v1/namespaces/" + h.namespace + "/" + resource + "s/" + name
 	}
 	return h.client.CoreV1().RESTClient().Get().AbsPath(path).Do(h.ctx).Error()
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -117,4 +118,32 @@ func TestHelmHookThatWaits(t *testing.T) {
 	if h.jobUID("job") != job {
 		t.Error("the hook has run more than once")
 	}
+}
+
+// The Job of an earlier run has a finalizer, and Helm deletes it before it creates the hook again: what it waits for is shown.
+// F19, H14.
+func TestHelmHookThatIsNotDeleted(t *testing.T) {
+	h := newHouse(t, waitingHouse)
+	jobs := h.client.BatchV1().Jobs(h.namespace)
+	old := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job", Finalizers: []string{"example.com/hold"}}}
+	old.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "none"}}}
+	if _, err := jobs.Create(h.ctx, old, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	free := func() error {
+		return h.try("patch", "job", "job", "-n", h.namespace, "--type=merge", "-p", `{"metadata": {"finalizers": null}}`)
+	}
+	t.Cleanup(func() { _ = free() })
+	o := h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate")
+	text := "Helm hook Job " + h.namespace + "/job of an earlier run is still being deleted: Terminating (it goes when its finalizers do: example.com/hold"
+	o.expect("a Helm hook waits", "module=waits", "state=Terminating", "example.com/hold")
+	h.awaitConfigMap("after", "text", "there")
+	o.ask("module list", text)
+	o.ask("why waits", text)
+	h.awaitEvent("HelmHookWaits", text)
+	if err := free(); err != nil {
+		t.Fatal(err)
+	}
+	h.changePod("job", func(s *corev1.PodStatus) { s.Phase = corev1.PodSucceeded })
+	h.awaitRevisions("waits", "1:deployed")
 }

@@ -3,9 +3,7 @@ package e2e
 import (
 	"encoding/xml"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 )
@@ -13,27 +11,7 @@ import (
 // The bash blocks of docs/testing-modules.md, word by word in an empty directory.
 func TestTestingModulesIsTrue(t *testing.T) {
 	t.Parallel()
-	const repository = "../../"
-	text, err := os.ReadFile(repository + "docs/testing-modules.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var script strings.Builder
-	for _, block := range regexp.MustCompile("(?s)```bash\n(.*?)```").FindAllStringSubmatch(string(text), -1) {
-		script.WriteString(block[1])
-	}
-	bin, err := filepath.Abs(repository + "bin")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tools := filepath.Dir(program())
-	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script.String())
-	cmd.Dir = t.TempDir()
-	cmd.Env = append(os.Environ(), "PATH="+tools+":"+bin+":"+os.Getenv("PATH"))
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	dir, out := typed(t, strings.Join(blocks(page(t, "testing-modules.md", ""), "bash"), ""))
 	for _, want := range []string{
 		"ok    010-hello/count-nodes: The hook counts the nodes, and the chart shows their number",
 		`steps[0].expect.values: hello.nodes must be 1, is 2`,
@@ -48,7 +26,7 @@ func TestTestingModulesIsTrue(t *testing.T) {
 		"coverage of 010-hello: 1 of 1 hooks, 1 of 1 bindings, 1 of 1 templates",
 		"010-hello/greetings/greeting/short passed: true",
 	} {
-		if !strings.Contains(string(out), want) {
+		if !strings.Contains(out, want) {
 			t.Errorf("the output has no %q:\n%s", want, out)
 		}
 	}
@@ -59,7 +37,7 @@ func TestTestingModulesIsTrue(t *testing.T) {
 			Class string `xml:"classname,attr"`
 		} `xml:"testcase"`
 	}
-	data, err := os.ReadFile(filepath.Join(cmd.Dir, "results.xml"))
+	data, err := os.ReadFile(filepath.Join(dir, "results.xml"))
 	if err == nil {
 		err = xml.Unmarshal(data, &suite)
 	}

@@ -11,7 +11,8 @@ import (
 
 // Unread is a value that a person has set and that nothing reads: no template of the chart or of a subchart.
 type Unread struct {
-	Path string // in the merged values of the module, like podinfo.replicas
+	At   []string // in the merged values of the module
+	Path string   // the same as people write it, like podinfo.replicas
 	// Key is the last element of Path, and Known what is read next to it: what may have been meant.
 	Key   string
 	Known []string
@@ -90,7 +91,7 @@ func (u *unread) walk(r *reads, known, set any, at []string) {
 
 func (u *unread) add(r *reads, at []string, hint string) {
 	u.found = append(u.found, Unread{
-		Path: strings.TrimPrefix(strings.Join(dotted(at), ""), "."), Key: at[len(at)-1], Known: slices.Sorted(maps.Keys(r.below)), Hint: hint,
+		At: at, Path: strings.TrimPrefix(strings.Join(dotted(at), ""), "."), Key: at[len(at)-1], Known: slices.Sorted(maps.Keys(r.below)), Hint: hint,
 	})
 }
 

@@ -155,7 +155,9 @@ type Wait struct {
 	Pod     string `json:"pod,omitempty"`
 	State   string `json:"state,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Since is when the Job or Pod was created, or the wait began. At Until this attempt ends, and the next one goes on
+	// Deleted: the object is that of an earlier run, and is being deleted before the hook is created again.
+	Deleted bool `json:"deleted,omitempty"`
+	// Since is when the Job or Pod was created, its deletion began, or the wait did. At Until this attempt ends, and the next one goes on
 	// waiting; zero: it has no end.
 	Since time.Time `json:"since"`
 	Until time.Time `json:"until,omitzero"`
@@ -180,6 +182,9 @@ func (w Wait) String() string {
 		return text
 	}
 	text := fmt.Sprintf("Helm hook %s has not finished", w.Object)
+	if w.Deleted {
+		text = fmt.Sprintf("Helm hook %s of an earlier run is still being deleted", w.Object)
+	}
 	switch {
 	case w.Pod != "":
 		text += fmt.Sprintf(": Pod %s is %s", w.Pod, w.State)

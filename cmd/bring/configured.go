@@ -1,0 +1,121 @@
+package bring
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"addon-operator/addons"
+	"addon-operator/cmd/cli"
+	"addon-operator/kube"
+	"addon-operator/values"
+)
+
+// configured is what people have written into ConfigMap and Secret of the operator, next to the files.
+type configured struct {
+	doc   values.Document
+	words string // where the values are from, for people
+	note  string // why it is not known what the cluster has
+	// secrets are texts that are not shown: those that a schema marks, and those of the Secret.
+	secrets []string
+}
+
+// configLimit is how long the cluster is asked.
+const configLimit = 20 * time.Second
+
+// configured reads the ConfigMap that was given, or that of the cluster.
+func (u *upgrading) configured(ctx context.Context) (known configured, err error) {
+	known.words = "on disk"
+	if u.file != "" {
+		data, err := cli.ReadConfigMap(u.file)
+		if err == nil {
+			known.doc, err = values.ParseConfigMap(data)
+		}
+		known.words += " and in " + u.file
+		return known, err
+	}
+	if u.from == "files" {
+		return known, nil
+	}
+	doc, err := u.ask(ctx)
+	switch {
+	case err == nil:
+		known.doc = doc
+		known.words += fmt.Sprintf(" and in ConfigMap %s/%s", u.config.Namespace, u.config.ConfigMap)
+	case u.from == "cluster":
+		return known, err
+	default:
+		known.note = "Values of a ConfigMap are not part of this, because no cluster was read: " + err.Error()
+	}
+	return known, nil
+}
+
+// ask reads ConfigMap and Secret in the cluster. Of a ConfigMap that was deleted, the last valid content counts, as for the
+// operator.
+func (u *upgrading) ask(ctx context.Context) (doc values.Document, err error) {
+	c := u.config
+	if c.Namespace == "" {
+		return doc, cli.Usagef("no namespace is given; --namespace or $ADDON_OPERATOR_NAMESPACE is that of the operator")
+	}
+	ctx, cancel := context.WithTimeout(ctx, configLimit)
+	defer cancel()
+	client, err := kube.Connect(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer, UserAgent: "addon-operator/" + c.Version})
+	if err != nil {
+		return doc, err
+	}
+	read, err := client.ConfigMap(c.Namespace, c.ConfigMap).Read(ctx)
+	if err != nil {
+		return doc, err
+	}
+	secret, _ := client.Secret(c.Namespace, c.SecretName()).Read(ctx) // who may not read it sees the rest
+	if !read.Exists() {
+		if kept, _ := client.LastValid(c.Namespace, c.ConfigMap).Read(ctx); kept != nil {
+			read.Data = kept.Config
+		}
+	}
+	if doc, err = values.ParseConfigMap(read.Data); err != nil {
+		return doc, err
+	}
+	doc.Secrets, err = values.ParseSecret(secret.Data)
+	return doc, err
+}
+
+// layers are the values that people have given to a module, with where they stand.
+func (k configured) layers(m addons.Module) []values.Layer {
+	layers := slices.Clone(m.Static)
+	for source, section := range map[string]any{"the ConfigMap": k.doc.Sections[m.Key], "the Secret with values": k.doc.Secrets[m.Key]} {
+		if section != nil {
+			layers = append(layers, values.Layer{Source: source, Value: section})
+		}
+	}
+	return layers
+}
+
+// merged are the values of a module without those that hooks set.
+func (k *configured) merged(m addons.Module, global addons.Global) (map[string]any, error) {
+	merged := map[string]any{}
+	for key, of := range map[string]struct {
+		schemas *values.Schemas
+		static  []values.Layer
+	}{values.GlobalKey: {global.Schemas, global.Static}, m.Key: {m.Schemas, m.Static}} {
+		section, err := values.NewSection(key, of.schemas, of.static...)
+		if err == nil {
+			section, err = section.WithConfig(k.doc.Sections[key], values.Origin{})
+		}
+		if err == nil {
+			section, err = section.WithSecret(k.doc.Secrets[key], values.Origin{})
+		}
+		if err != nil {
+			return nil, err
+		}
+		k.secrets = append(k.secrets, section.Secrets().Texts()...)
+		if k.doc.Stored(key) != nil {
+			if err := section.ValidateConfig(); err != nil {
+				return nil, err
+			}
+		}
+		merged[key] = section.Merged()
+	}
+	return merged, nil
+}

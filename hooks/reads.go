@@ -1,0 +1,94 @@
+package hooks
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// maxPrograms bounds what is read of the files of a module to learn what its hooks read, in bytes.
+const maxPrograms = 1 << 20
+
+// Reads is what is known of the values that programs of a module read: its hooks, its enabled script, and what lies with them.
+type Reads struct {
+	certain bool
+	text    string
+}
+
+// ReadsOf looks through the files below the directory of a module, but for those that skip names by their path in it. Nothing is
+// certain unless all programs are shell scripts that read values in no other way than this:
+//
+//	jq -r '.section.key // "default" | anything' "$VALUES_PATH"
+func ReadsOf(dir string, skip func(name string) bool) (r Reads) {
+	var all strings.Builder
+	r.certain = true
+	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		switch {
+		case err != nil || name == ".":
+			return err
+		case skip(name) && entry.IsDir():
+			return fs.SkipDir
+		case skip(name) || entry.IsDir():
+			return nil
+		}
+		info, err := os.Stat(path) // a link to a directory is not followed, and nothing is certain
+		if err != nil || !info.Mode().IsRegular() || int64(all.Len())+info.Size() > maxPrograms {
+			r.certain = false
+			return fs.SkipAll
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		all.Write(data)
+		r.certain = r.certain && (skippedFile(name) || plainScript(string(data)))
+		return nil
+	})
+	r.certain = r.certain && err == nil
+	r.text = all.String()
+	return r
+}
+
+// May reports whether a program may read a value. The path begins with the section. It may when any of the keys
+// below the section occurs anywhere in their text.
+func (r Reads) May(path []string) bool {
+	return !r.certain || slices.ContainsFunc(path[1:], func(key string) bool { return strings.Contains(r.text, key) })
+}
+
+// plainScript reports whether a text is a shell script that hands values to no one, by what it says, but to jq for
+// one path below a section.
+func plainScript(text string) bool {
+	shell := regexp.MustCompile(`^#!\s*\S*(/|/env\s+(-S\s+)?)(ba|da|a)?sh\b`)
+	others := regexp.MustCompile(`(?m)(^|[\s;&|({])(exec|eval|source|\.|env|printenv|export -p|declare|set)(\s|$)`)
+	if !shell.MatchString(text) {
+		return false
+	}
+	const (
+		path    = `\.\w+(\.[A-Za-z_]\w*)+\??`
+		literal = `("[^"$\\]*"|-?\d+|true|false|null|empty|\[\]|\{\})`
+		value   = path + `(\s*//\s*` + literal + `)?`
+		file    = `\s+(<\s*)?"?\$\{?(CONFIG_)?VALUES_PATH\b\}?"?`
+	)
+	read := regexp.MustCompile(`\bjq(\s+-{1,2}[a-z-]+)*\s+('\s*` + value + `\s*(\|[^']*)?'|"` + path + `"|` + path + `)` + file)
+	written := regexp.MustCompile(`\bVALUES_JSON_PATCH_PATH|\bCONFIG_VALUES_JSON_PATCH_PATH`)
+	var code []string
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(strings.TrimSpace(line), "#") {
+			code = append(code, line)
+		}
+	}
+	rest := written.ReplaceAllString(read.ReplaceAllString(strings.Join(code, ""), ""), "")
+	return !strings.Contains(strings.ToLower(rest), "values") && !others.MatchString(withoutModes(rest))
+}
+
+// withoutModes leaves out "set -e" and its like, which read nothing.
+func withoutModes(code string) string {
+	return regexp.MustCompile(`(?m)^\s*set [-+][a-zA-Z]+( pipefail)?\s*$`).ReplaceAllString(code, "")
+}
