@@ -130,6 +130,7 @@
 //
 //	warmUp               standby           monitors
 //	dropWarm             converge          monitors
+//	exchangeWatches      module, global    monitors
 //	resyncAll            config            monitors
 //	watchOverflowed      kube              monitors
 //	lookAgain            timer             monitors

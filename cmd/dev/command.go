@@ -59,9 +59,13 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
 	if f.yes && !f.cluster {
 		return cli.Usagef("--yes belongs to --cluster")
 	}
-	// A terminal that is closed, and a pipe that no one reads, end it in good order, too.
-	ctx, end := signal.NotifyContext(cmd.Context(), syscall.SIGHUP, syscall.SIGPIPE)
+	// A terminal that is closed, and a pipe that no one reads, end it in good order, too. SIGPIPE alone says nothing: it comes
+	// for connections that a client has closed as well. The write to the output fails.
+	ctx, end := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 	defer end()
+	broken := make(chan os.Signal, 1)
+	signal.Notify(broken, syscall.SIGPIPE)
+	defer signal.Stop(broken)
 	p, err := prepare(c, dir)
 	if err != nil {
 		return err
@@ -91,7 +95,7 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
 	}
 	out := cmd.OutOrStdout()
 	if f.plain || !isTerminal(out) {
-		s.screen = lines{plain{out}}
+		s.screen = lines{plain{out, end}}
 		err = s.run(ctx)
 	} else {
 		err = s.runView(ctx, end, cmd.InOrStdin(), out)

@@ -9,7 +9,10 @@ import (
 )
 
 // plain prints each fact as a line with its time and what it is about; what belongs to it follows, indented.
-type plain struct{ out io.Writer }
+type plain struct {
+	out io.Writer
+	end func() // ends the command
+}
 
 func (p plain) show(f fact) {
 	var text strings.Builder
@@ -21,5 +24,7 @@ func (p plain) show(f fact) {
 	for _, line := range f.Detail {
 		fmt.Fprintf(&text, "    %s\n", hooks.Printable(line))
 	}
-	_, _ = io.WriteString(p.out, text.String()) // who read it has gone
+	if _, err := io.WriteString(p.out, text.String()); err != nil {
+		p.end() // no one reads it any more
+	}
 }

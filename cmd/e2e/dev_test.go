@@ -149,10 +149,13 @@ func (s *terminal) press(keys string) {
 	}
 }
 
+// lastOutput is how long the output of a process that has ended may take to be seen.
+const lastOutput = 5 * time.Second
+
 // see waits until the screen has all of the texts, and none of those that begin with an exclamation mark.
 func (s *terminal) see(texts ...string) {
 	s.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline, ended := time.Now().Add(patience), s.exited
 	for {
 		missing := ""
 		shown := s.screen.String()
@@ -166,9 +169,13 @@ func (s *terminal) see(texts ...string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("the screen does not show %q:\n%s", missing, shown)
+			s.t.Fatalf("the screen does not show %q (%v):\n%s", missing, s.cmd.ProcessState, shown)
 		}
-		<-time.After(pollInterval)
+		select {
+		case <-ended: // the last of its output may still come
+			ended, deadline = nil, time.Now().Add(lastOutput)
+		case <-time.After(pollInterval):
+		}
 	}
 }
 
