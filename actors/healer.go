@@ -131,8 +131,8 @@ func (h *healer) Receive(ctx actor.Context) {
 		h.runBegan(msg.module)
 	case work.ReleaseApplied:
 		h.releaseApplied(ctx, msg)
-	case work.DoubtHealth:
-		h.doubtHealth(ctx, msg.Module)
+	case work.ReportHealth:
+		h.reportNow(ctx, msg)
 	case runEnded:
 		h.runEnded(ctx, msg)
 	case moduleGone:

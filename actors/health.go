@@ -119,16 +119,20 @@ func (h *healer) reassess(ctx actor.Context, modules ...string) {
 	}
 }
 
-// doubtHealth has the health of a module's objects read again. The module knows that it is unknown before its run ends.
-func (h *healer) doubtHealth(ctx actor.Context, module string) {
-	if p := h.patients[module]; p != nil && h.program.ReleaseWatch != nil {
-		p.applied = time.Now()
-		h.states.doubt(p.objects)
-		h.states.due[module] = true
+// reportNow reports to one module before its run ends, and has what Helm wrote read again.
+func (h *healer) reportNow(ctx actor.Context, msg work.ReportHealth) {
+	if p := h.patients[msg.Module]; p != nil && h.program.ReleaseWatch != nil {
+		if msg.Wrote {
+			p.applied = time.Now()
+			h.states.doubt(p.objects)
+		}
+		h.states.due[msg.Module] = true
 		h.reportHealth(ctx)
-		h.assess(p.objects)
+		if msg.Wrote {
+			h.assess(p.objects)
+		}
 	}
-	ctx.Respond(work.HealthDoubted{})
+	ctx.Respond(work.HealthReported{})
 }
 
 // reportHealth reports to modules how their objects are doing.

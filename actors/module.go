@@ -37,8 +37,8 @@ type module struct {
 	missed []messages.Task // while it was suspended
 	// awaitQuiet are runs that wait until nothing of the module runs.
 	awaitQuiet []*actor.PID
-	awaitReady []awaitsReady // runs of other modules
-	unreadDue  time.Time     // when the last timer for unread objects ends
+	awaitReady map[string]awaitsReady // runs of other modules, by module
+	unreadDue  time.Time              // when the last timer for unread objects ends
 	last       helm.Outcome
 	lastRun    *view.ModuleRun
 	succeeded  time.Time // the last run that did
@@ -71,7 +71,7 @@ type updateModule struct {
 
 // newModule makes a module; warm are its hooks when a follower has loaded them, else nil.
 func newModule(p *program, dir addons.Module, section *values.Section, warm []hooks.Hook) *module {
-	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir}
+	m := &module{program: p, name: dir.Name, log: p.Log.With("module", dir.Name), module: dir, awaitReady: map[string]awaitsReady{}}
 	m.life = moduleLife{log: m.log, phase: view.Disabled}
 	m.owner = newOwner(m, p, dir.Name, dir.Root, m.log, section)
 	if warm != nil {
@@ -137,7 +137,7 @@ func (m *module) receive(ctx actor.Context) bool {
 	case scriptAgreed:
 		m.reconcile(ctx, msg.cause)
 	case work.AwaitReady:
-		m.awaitReady = append(m.awaitReady, awaitsReady{ctx.Sender(), msg.Known})
+		m.awaitReady[msg.Waiter] = awaitsReady{ctx.Sender(), msg.Known}
 	case unreadDue:
 	case work.AwaitQuiet:
 		m.awaitQuiet = append(m.awaitQuiet, ctx.Sender())

@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -40,12 +41,12 @@ func (m *module) answerReady(ctx actor.Context) {
 		return
 	}
 	reason := m.notReady(time.Now())
-	m.awaitReady = slices.DeleteFunc(m.awaitReady, func(a awaitsReady) bool {
-		if a.known != reason {
+	for _, waiter := range slices.Sorted(maps.Keys(m.awaitReady)) {
+		if a := m.awaitReady[waiter]; a.known != reason {
 			ctx.Send(a.run, work.Readiness{Reason: reason})
+			delete(m.awaitReady, waiter)
 		}
-		return a.known != reason
-	})
+	}
 	if due := m.health.ReadBy(); len(m.awaitReady) > 0 && due.After(m.unreadDue) { // only time will change it
 		m.unreadDue = due
 		self := ctx.Self()

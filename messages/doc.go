@@ -181,8 +181,8 @@
 //	Readiness            module            run
 //
 //	ReleaseApplied       run               healer
-//	DoubtHealth          run               healer
-//	HealthDoubted        healer            run
+//	ReportHealth         run               healer
+//	HealthReported       healer            run
 //	GetReleased          run               healer
 //	Released             healer            run
 package messages

@@ -7,8 +7,9 @@ import (
 	"addon-operator/supervisor"
 )
 
-// AwaitReady asks a module what keeps it from being ready. It answers as soon as that differs from Known.
-type AwaitReady struct{ Known string }
+// AwaitReady asks a module what keeps it from being ready. It answers as soon as that differs from Known. A later question
+// of the same module takes the place of one that was not answered.
+type AwaitReady struct{ Waiter, Known string }
 
 // Readiness answers AwaitReady; with an empty Reason the module is ready.
 type Readiness struct{ Reason string }
@@ -23,7 +24,7 @@ func (j ModuleJob) awaitReady(run *supervisor.Run) error {
 	for _, name := range j.Module.Awaits {
 		run.Step("wait for module %s", name)
 		for known := "not asked yet"; ; {
-			got, err := supervisor.Ask[Readiness](run, OwnerPath(name), AwaitReady{known})
+			got, err := supervisor.Ask[Readiness](run, OwnerPath(name), AwaitReady{j.Owner, known})
 			if err != nil {
 				return err
 			}

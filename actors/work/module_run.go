@@ -248,10 +248,9 @@ func (j ModuleJob) apply(run *supervisor.Run) (helm.Outcome, error) {
 		j.Metrics.Modules.Redeployed(j.Owner)
 	}
 	run.Tell(HealerPath, ReleaseApplied{j.Owner, outcome.Objects, j.Known.Gone})
-	if outcome.Action != helm.Skipped && outcome.Action != helm.Adopted {
-		if _, err := supervisor.Ask[HealthDoubted](run, HealerPath, DoubtHealth{j.Owner}); err != nil {
-			return outcome, err // the run is cancelled
-		}
+	wrote := outcome.Action != helm.Skipped && outcome.Action != helm.Adopted
+	if _, err := supervisor.Ask[HealthReported](run, HealerPath, ReportHealth{j.Owner, wrote}); err != nil {
+		return outcome, err // the run is cancelled
 	}
 	if len(j.Known.Gone) > 0 {
 		run.Tell(OwnerPath(j.Owner), ObjectsBack{j.Known.Gone})
@@ -286,12 +285,15 @@ type ReleaseApplied struct {
 	Back    []helm.Object // of those that were gone
 }
 
-// DoubtHealth says to the healer that Helm has written: what is known of the health of the module's objects is out of date.
-// It is answered when the module knows that, so that it is not ready with what was current before.
-type DoubtHealth struct{ Module string }
+// ReportHealth has the healer report the health of a module's objects at once. When Helm wrote them, what is known is out of
+// date. It is answered when the module has the report: it is not ready with what was current before, or without any.
+type ReportHealth struct {
+	Module string
+	Wrote  bool
+}
 
-// HealthDoubted answers DoubtHealth.
-type HealthDoubted struct{}
+// HealthReported answers ReportHealth.
+type HealthReported struct{}
 
 // ObjectsBack says to a module what Helm has applied again.
 type ObjectsBack struct{ Objects []helm.Object }

@@ -168,6 +168,9 @@ func TestModuleWaitsForAnother(t *testing.T) {
 	h.setConfig(map[string]string{"otherEnabled": "true", "base": "size: 2", "global": "size: 2"})
 	h.awaitRevisions("base", "1:superseded 2:deployed")
 	awaitWhy()
+	o.terminate()
+	o = h.start("ADDON_OPERATOR_MODULE_FAILURE_POLICY=isolate").ready() // it finds the release of base as it should be
+	awaitWhy()
 	h.awaitRevisions("user", "1:deployed")
 	h.runPods("base")
 	h.awaitRevisions("user", "1:superseded 2:deployed")
