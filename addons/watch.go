@@ -108,22 +108,24 @@ func isLink(path string) bool {
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
-// untilQuiet waits until nothing has changed for a moment.
+// untilQuiet waits until nothing of the trees has changed for a moment.
 func (w *watch) untilQuiet(ctx context.Context) {
-	limit := time.NewTimer(quietLimit)
+	limit, pause := time.NewTimer(quietLimit), time.NewTimer(quietPause)
 	defer limit.Stop()
+	defer pause.Stop()
 	for {
-		pause := time.NewTimer(quietPause)
 		select {
 		case <-ctx.Done():
+			return
 		case <-limit.C:
+			return
 		case <-pause.C:
-		case <-w.events:
-			pause.Stop()
-			continue
+			return
+		case event := <-w.events:
+			if w.concerns(event.Name) { // and not a neighbour of the directories
+				pause.Reset(quietPause)
+			}
 		}
-		pause.Stop()
-		return
 	}
 }
 

@@ -203,7 +203,7 @@ func adviceFor(kind Kind, text string) string {
 	case kind == Immutable:
 		return "Kubernetes never changes this field: undo the change, or delete the object and it is created again at the next try; to have that done for you, name its kind in the annotation " + RecreateAnnotation + " of Chart.yaml"
 	case kind == Conflict:
-		return "another client works on this release; run only one operator, and no helm command at the same time"
+		return "something else has written the same object or release at the same moment, and the next attempt sees that; if it goes on, look for another operator, a helm command or a controller that does so"
 	case kind == Invalid && isRemovedKind(text):
 		return "this version of Kubernetes does not have this kind: take a chart for it, or remove the object from the templates"
 	case kind == Invalid && strings.Contains(text, "no matches for kind"):

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -97,8 +98,28 @@ data: {values: {{ .Values | toYaml | quote }}}
 func playDirectory(t *testing.T, dir string) {
 	t.Helper()
 	found, err := filepath.Glob(filepath.Join(dir, "*", "Chart.yaml"))
-	if err != nil || len(found) == 0 {
+	archives, errArchives := filepath.Glob(filepath.Join(dir, "*.tgz"))
+	if err := errors.Join(err, errArchives); err != nil || len(found)+len(archives) == 0 {
 		t.Fatalf("no charts in %s: %v", dir, err)
+	}
+	for _, archive := range archives {
+		to := t.TempDir()
+		if err := chartutil.ExpandFile(to, archive); err != nil {
+			t.Fatal(err)
+		}
+		unpacked, err := filepath.Glob(filepath.Join(to, "*", "Chart.yaml"))
+		if err != nil || len(unpacked) != 1 {
+			t.Fatalf("%s holds %q, %v", archive, unpacked, err)
+		}
+		for _, values := range []string{strings.TrimSuffix(archive, ".tgz"), filepath.Join(dir, filepath.Base(filepath.Dir(unpacked[0])))} {
+			if text, err := os.ReadFile(values + ".values.yaml"); err == nil {
+				if err := os.WriteFile(filepath.Dir(unpacked[0])+".values.yaml", text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+		}
+		found = append(found, unpacked[0])
 	}
 	cluster := devclustertest.Start(t)
 	for _, file := range found {

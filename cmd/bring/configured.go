@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
 	"addon-operator/kube"
@@ -38,10 +40,10 @@ func (u *upgrading) configured(ctx context.Context) (known configured, err error
 	if u.from == "files" {
 		return known, nil
 	}
-	doc, err := u.ask(ctx)
+	doc, note, err := u.ask(ctx)
 	switch {
 	case err == nil:
-		known.doc = doc
+		known.doc, known.note = doc, note
 		known.words += fmt.Sprintf(" and in ConfigMap %s/%s", u.config.Namespace, u.config.ConfigMap)
 	case u.from == "cluster":
 		return known, err
@@ -53,32 +55,38 @@ func (u *upgrading) configured(ctx context.Context) (known configured, err error
 
 // ask reads ConfigMap and Secret in the cluster. Of a ConfigMap that was deleted, the last valid content counts, as for the
 // operator.
-func (u *upgrading) ask(ctx context.Context) (doc values.Document, err error) {
+func (u *upgrading) ask(ctx context.Context) (doc values.Document, note string, err error) {
 	c := u.config
 	if c.Namespace == "" {
-		return doc, cli.Usagef("no namespace is given; --namespace or $ADDON_OPERATOR_NAMESPACE is that of the operator")
+		return doc, "", cli.Usagef("no namespace is given; --namespace or $ADDON_OPERATOR_NAMESPACE is that of the operator")
 	}
 	ctx, cancel := context.WithTimeout(ctx, configLimit)
 	defer cancel()
 	client, err := kube.Connect(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer, UserAgent: "addon-operator/" + c.Version})
 	if err != nil {
-		return doc, err
+		return doc, note, err
 	}
 	read, err := client.ConfigMap(c.Namespace, c.ConfigMap).Read(ctx)
 	if err != nil {
-		return doc, err
+		return doc, note, err
 	}
-	secret, _ := client.Secret(c.Namespace, c.SecretName()).Read(ctx) // who may not read it sees the rest
+	secret, err := client.Secret(c.Namespace, c.SecretName()).Read(ctx)
+	switch {
+	case apierrors.IsForbidden(err): // who may not read it sees the rest
+		note = fmt.Sprintf("Values of Secret %s/%s are not part of this, because it may not be read.", c.Namespace, c.SecretName())
+	case err != nil:
+		return doc, "", err
+	}
 	if !read.Exists() {
 		if kept, _ := client.LastValid(c.Namespace, c.ConfigMap).Read(ctx); kept != nil {
 			read.Data = kept.Config
 		}
 	}
 	if doc, err = values.ParseConfigMap(read.Data); err != nil {
-		return doc, err
+		return doc, note, err
 	}
 	doc.Secrets, err = values.ParseSecret(secret.Data)
-	return doc, err
+	return doc, note, err
 }
 
 // layers are the values that people have given to a module, with where they stand.

@@ -62,7 +62,8 @@ func render(ctx context.Context, m addons.Module, merged map[string]any) (r rend
 // isTest reports whether an object belongs to 'helm test', which is not run here.
 func isTest(object map[string]any) bool {
 	u := unstructured.Unstructured{Object: object}
-	return strings.HasPrefix(u.GetAnnotations()["helm.sh/hook"], "test")
+	events := u.GetAnnotations()["helm.sh/hook"]
+	return events != "" && !slices.ContainsFunc(strings.Split(events, ","), func(event string) bool { return !strings.HasPrefix(strings.TrimSpace(event), "test") })
 }
 
 // namespaceOf is where the release would be.

@@ -27,6 +27,7 @@ type board struct {
 	ran      map[string]time.Time // the last run of a module that was told, by when it began
 	released map[string]int       // revisions
 	output   map[string][]string  // of hooks that run
+	printing []string             // the runs of output, the oldest first
 	runs     map[string]view.HookRun
 	findings map[string][]lint.Finding
 }
@@ -41,9 +42,7 @@ func newBoard() *board {
 // logged takes a record of the log. since is the revision that a new one of its module replaces; 0: there is no such.
 func (b *board) logged(r record) (facts []fact, since int) {
 	if r.isOutput() {
-		if lines := b.output[r.run()]; len(lines) < maxOutput && len(b.output) < maxRuns {
-			b.output[r.run()] = append(lines, r.text("msg"))
-		}
+		b.printed(r.run(), r.text("msg"))
 		return nil, 0
 	}
 	if r.text("msg") == "release" {
@@ -60,6 +59,20 @@ func (b *board) logged(r record) (facts []fact, since int) {
 		facts = append(facts, f)
 	}
 	return facts, since
+}
+
+// printed keeps a line of a run until that ends. Not each run is reported as ended: the oldest makes room.
+func (b *board) printed(run, line string) {
+	lines, known := b.output[run]
+	if !known {
+		b.printing = append(slices.DeleteFunc(b.printing, func(r string) bool { _, kept := b.output[r]; return !kept }), run)
+		if len(b.printing) > maxRuns {
+			delete(b.output, b.printing[0])
+		}
+	}
+	if len(lines) < maxOutput {
+		b.output[run] = append(lines, line)
+	}
 }
 
 // hookRan takes the end of a hook, with all that it has printed.

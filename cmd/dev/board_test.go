@@ -3,6 +3,7 @@ package dev
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -153,5 +154,21 @@ func TestFactsHaveBounds(t *testing.T) {
 	f := newFact(aboutHook, "", strings.Repeat("x", 3*maxLine), strings.Split(strings.Repeat("y\n", 3*maxDetail), "\n")...)
 	if len(f.Text) > maxLine+3 || len(f.Detail) != maxDetail+1 {
 		t.Errorf("%d bytes, %d lines", len(f.Text), len(f.Detail))
+	}
+}
+
+// Output of runs that are never reported as ended, as those of enabled scripts, makes room for that of others.
+func TestOutputOfManyRuns(t *testing.T) {
+	b := newBoard()
+	for i := range 3 * maxRuns {
+		b.printed(fmt.Sprint("script ", i), "printed")
+	}
+	if len(b.output) != maxRuns {
+		t.Errorf("output of %d runs is kept", len(b.output))
+	}
+	b.printed("hook", "one")
+	b.printed("hook", "two")
+	if got := b.output["hook"]; len(got) != 2 {
+		t.Errorf("the output of the last run is %q", got)
 	}
 }

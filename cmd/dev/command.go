@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"addon-operator/cmd/cli"
+	"addon-operator/kube"
 )
 
 // flags are those of the command.
@@ -66,13 +68,15 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
+	// Whoever makes a call reports its failure, too. The operator may start several times, while lint goes on.
+	kube.RedirectKlog(slog.New(slog.DiscardHandler))
 	p, err := prepare(c, dir)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.close()) }()
 	if f.cluster {
-		err = p.current(ctx, c, asking{cmd.InOrStdin(), cmd.OutOrStdout(), f.yes})
+		err = p.current(ctx, c, asking{cmd.InOrStdin(), cmd.OutOrStdout(), f.yes, cmd.Flags().Changed("namespace")})
 	} else {
 		err = p.inMemory(c)
 	}

@@ -131,6 +131,7 @@ func (p *place) options(c *cli.Config) {
 	set("debug-unix-socket", func() { c.DebugSocket = filepath.Join(p.tmp, "debug.socket") })
 	set("prometheus-listen-address", func() { c.ListenAddress = "127.0.0.1" })
 	set("module-failure-policy", func() { c.FailurePolicy = "isolate" })
+	c.WatchModules = true // whatever a variable says: that is what the command is for
 	set("grace-period", func() { c.GracePeriod = 5 * time.Second })
 	c.LogType, c.LogNoTime, c.LogProxyHook = "json", false, false // it is read here
 }
@@ -190,11 +191,15 @@ type asking struct {
 	in  io.Reader
 	out io.Writer
 	yes bool
+	// named: the namespace was given on the command line.
+	named bool
 }
 
 // current uses the cluster of the kubeconfig, if the person agrees.
 func (p *place) current(ctx context.Context, c *cli.Config, a asking) error {
-	c.Namespace = cmp.Or(c.Namespace, clusterNamespace)
+	if !a.named { // a variable of another operator does not say where this one writes
+		c.Namespace = clusterNamespace
+	}
 	target, err := kube.FindTarget(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer})
 	if err != nil {
 		return fmt.Errorf("--cluster: %w", err)

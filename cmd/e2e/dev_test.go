@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -83,6 +84,9 @@ func (d *devTree) command(args ...string) *exec.Cmd {
 	cmd.Dir = d.dir
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + d.home, "TMPDIR=" + d.tmp, "TERM=xterm-256color", "OUT=" + d.out, "GORACE=" + noRaceSleep, "NO_COLOR=1",
 		"ADDON_OPERATOR_LISTEN_PORT=" + freePort(d.t), "ADDON_OPERATOR_DEBUG_ADDRESS=127.0.0.1:" + freePort(d.t)}
+	if slices.Contains(args, "--cluster") { // that of a shell in which people look at another operator
+		cmd.Env = append(cmd.Env, "ADDON_OPERATOR_NAMESPACE=of-another-operator")
+	}
 	return cmd
 }
 
@@ -100,12 +104,36 @@ func (d *devTree) tidy(before []string) {
 // terminal is a pseudo-terminal in which the command runs, and what it shows.
 type terminal struct {
 	t      *testing.T
-	screen *vt.SafeEmulator
+	screen *emulator
 	keys   *os.File
 	tty    *os.File
 	before *term.State
 	cmd    *exec.Cmd
 	exited chan struct{}
+}
+
+// emulator is a terminal that several goroutines use: the one of the library does not guard all that is needed here.
+type emulator struct {
+	*vt.Emulator
+	mu sync.Mutex
+}
+
+func (e *emulator) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.Emulator.Write(p)
+}
+
+func (e *emulator) String() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.Emulator.String()
+}
+
+func (e *emulator) Resize(width, height int) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.Emulator.Resize(width, height)
 }
 
 func (d *devTree) inTerminal(args ...string) *terminal {
@@ -114,7 +142,7 @@ func (d *devTree) inTerminal(args ...string) *terminal {
 	if err != nil {
 		d.t.Fatal(err)
 	}
-	s := &terminal{t: d.t, screen: vt.NewSafeEmulator(80, 24), keys: keys, tty: tty, cmd: d.command(args...), exited: make(chan struct{})}
+	s := &terminal{t: d.t, screen: &emulator{Emulator: vt.NewEmulator(80, 24)}, keys: keys, tty: tty, cmd: d.command(args...), exited: make(chan struct{})}
 	err = pty.Setsize(keys, &pty.Winsize{Rows: 24, Cols: 80})
 	if err == nil {
 		s.before, err = term.GetState(int(tty.Fd()))
@@ -136,7 +164,10 @@ func (d *devTree) inTerminal(args ...string) *terminal {
 	d.t.Cleanup(func() {
 		_ = s.cmd.Process.Kill()
 		<-s.exited
-		_, _ = s.keys.Close(), s.screen.Close()
+		_ = s.keys.Close()
+		if answers, ok := s.screen.InputPipe().(io.Closer); ok {
+			_ = answers.Close()
+		}
 		_ = s.tty.Close()
 	})
 	return s
@@ -332,7 +363,7 @@ func TestDevPrintsLines(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
-		t.Errorf("after Ctrl-C: %v", err)
+		t.Errorf("after Ctrl-C: %v\n%s", err, cmd.Stdout)
 	}
 	d.tidy(before)
 }

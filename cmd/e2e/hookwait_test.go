@@ -45,7 +45,11 @@ func (h *house) changePod(job string, change func(*corev1.PodStatus)) {
 	h.t.Helper()
 	pods := h.client.CoreV1().Pods(h.namespace)
 	h.eventually("the status of the Pod of "+job, func() error {
-		list, err := pods.List(h.ctx, metav1.ListOptions{LabelSelector: "job-name=" + job})
+		owner, err := h.client.BatchV1().Jobs(h.namespace).Get(h.ctx, job, metav1.GetOptions{}) // an earlier one may have left a Pod
+		if err != nil {
+			return err
+		}
+		list, err := pods.List(h.ctx, metav1.ListOptions{LabelSelector: batchv1.ControllerUidLabel + "=" + string(owner.UID)})
 		if err != nil || len(list.Items) == 0 {
 			return errors.Join(errNotYet, err)
 		}
@@ -127,7 +131,8 @@ func TestHelmHookThatIsNotDeleted(t *testing.T) {
 	jobs := h.client.BatchV1().Jobs(h.namespace)
 	old := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Name: "job", Finalizers: []string{"example.com/hold"}}}
 	old.Spec.Template.Spec = corev1.PodSpec{RestartPolicy: corev1.RestartPolicyNever, Containers: []corev1.Container{{Name: "c", Image: "none"}}}
-	if _, err := jobs.Create(h.ctx, old, metav1.CreateOptions{}); err != nil {
+	old, err := jobs.Create(h.ctx, old, metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
 	free := func() error {
@@ -144,6 +149,12 @@ func TestHelmHookThatIsNotDeleted(t *testing.T) {
 	if err := free(); err != nil {
 		t.Fatal(err)
 	}
+	h.eventually("the Job of this run", func() error {
+		if job, err := jobs.Get(h.ctx, "job", metav1.GetOptions{}); err != nil || job.UID == old.UID {
+			return errors.Join(errNotYet, err)
+		}
+		return nil
+	})
 	h.changePod("job", func(s *corev1.PodStatus) { s.Phase = corev1.PodSucceeded })
 	h.awaitRevisions("waits", "1:deployed")
 }

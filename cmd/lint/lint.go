@@ -56,9 +56,14 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 	if c.found, err = newFindings(o.Dirs); err != nil {
 		return nil, 0, err
 	}
+	// A file that is not there would leave kubectl with the account of the Pod that lint may run in.
+	nowhere := filepath.Join(tmp, "no-cluster")
+	if err := os.WriteFile(nowhere, []byte(noCluster), 0o600); err != nil {
+		return nil, 0, err
+	}
 	c.runner, err = hooks.NewRunner(hooks.Options{
 		TmpDir: tmp, Log: slog.New(slog.DiscardHandler), Timeout: o.HookLimit, Grace: time.Second, Chroot: o.Chroot, JQLibrary: o.JQLibrary,
-		Env: []string{"KUBECONFIG=" + filepath.Join(tmp, "no-cluster")}, // no script changes a cluster
+		Env: []string{"KUBECONFIG=" + nowhere}, // no script changes a cluster
 	})
 	if err != nil {
 		return nil, 0, err
@@ -98,3 +103,12 @@ func (c *checks) module(ctx context.Context, m addons.Module) {
 		c.scenarios(ctx, m.Dir, m.Name)
 	}
 }
+
+// noCluster is a kubeconfig whose server does not answer.
+const noCluster = `apiVersion: v1
+kind: Config
+clusters: [{name: none, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: none, user: {token: none}}]
+contexts: [{name: none, context: {cluster: none, user: none}}]
+current-context: none
+`

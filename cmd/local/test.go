@@ -99,6 +99,8 @@ func (t *playing) find(paths []string) ([]*scenario.Scenario, error) {
 		return nil, cli.Usagef("--parallel must be 0 or more, not %d", t.Parallel)
 	case t.output != "text" && t.output != "json":
 		return nil, cli.Usagef("--output must be text or json, not %q", t.output)
+	case t.watch && t.output == "json":
+		return nil, cli.Usagef("--watch and -o json exclude each other: each round would be a document of its own")
 	case t.watch && t.Update:
 		return nil, cli.Usagef("--watch and --update exclude each other: golden files are files of the module, too")
 	}

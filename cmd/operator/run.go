@@ -38,7 +38,7 @@ func Start(c *cli.Config) *cobra.Command {
 		if err := c.Complete(); err != nil {
 			return err
 		}
-		return Run(cmd.Context(), c, Host{Log: os.Stderr, Exit: os.Exit})
+		return Run(cmd.Context(), c, Host{Log: os.Stderr, Exit: os.Exit, Klog: kube.RedirectKlog})
 	}}
 }
 
@@ -48,6 +48,8 @@ type Host struct {
 	Log io.Writer
 	// Exit ends the process after the crash of an actor.
 	Exit func(code int)
+	// Klog redirects what the Kubernetes libraries log; nil where their logger, which is one for the process, is set already.
+	Klog func(*slog.Logger)
 	// Begins is called before the start; HookRan is as in work.Services. Both may be nil.
 	Begins  func(*actors.Operator)
 	HookRan func(view.HookRun)
@@ -64,7 +66,9 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 		return err
 	}
 	c.WarnOfVariables(log, os.Environ())
-	kube.RedirectKlog(log)
+	if host.Klog != nil {
+		host.Klog(log)
+	}
 	limitMemory(log)
 	changeable := &parameters{log: log}
 	changeable.addLogLevel(level)

@@ -206,7 +206,11 @@ func (f *fetcher) place(ref, dir string) (o Origin, source string, err error) {
 		}
 		return o, filepath.Dir(ref), wrapped(ref, err)
 	case !remote && isPath(ref):
-		return o, "", fmt.Errorf("there is no chart at %s", ref)
+		hint := ""
+		if !strings.ContainsAny(ref, "/.") {
+			hint = "; --repo URL names the repository of a chart, and REPO/CHART one of 'helm repo add'"
+		}
+		return o, "", fmt.Errorf("there is no chart at %s%s", ref, hint)
 	}
 	archive, repository, err := f.download(ref)
 	if err != nil {

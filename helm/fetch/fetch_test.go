@@ -143,6 +143,8 @@ func TestWrongSources(t *testing.T) {
 		want string
 	}{
 		"no such path":          {fetch.Request{Ref: "./nowhere"}, "there is no chart at ./nowhere"},
+		"a name alone":          {fetch.Request{Ref: "podinfo"}, "--repo URL names the repository"},
+		"no version at all":     {fetch.Request{Ref: "open/web", Version: "latest"}, "improper constraint"},
 		"no chart":              {fetch.Request{Ref: t.TempDir()}, "no Chart.yaml"},
 		"no such repository":    {fetch.Request{Ref: "else/web"}, "'helm repo add else URL'"},
 		"no such chart":         {fetch.Request{Ref: "open/wep"}, "has no chart wep"},
@@ -315,4 +317,27 @@ func set(names []string) map[string]bool {
 		all[name] = true
 	}
 	return all
+}
+
+// The credentials of a repository go to its own host: a registry that its index names gets them only if they are to be passed.
+func TestCredentialsStayWithTheirHost(t *testing.T) {
+	alone(t)
+	registry := fetchtest.Registry(t, true, web(t, "1.1.0"))
+	var offered []string
+	repository := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		user, _, _ := r.BasicAuth()
+		offered = append(offered, user)
+		_, _ = w.Write([]byte("apiVersion: v1\nentries: {web: [{apiVersion: v2, name: web, version: 1.1.0, urls: ['" + registry + "/web:1.1.0']}]}\n"))
+	}))
+	defer repository.Close()
+	for _, pass := range []bool{false, true} {
+		request := fetch.Request{Ref: "web", Repo: repository.URL, PlainHTTP: true, Username: fetchtest.User, Password: fetchtest.Password, PassCredentials: pass}
+		_, err := fetch.Get(t.Context(), request, filepath.Join(t.TempDir(), "chart"))
+		if pass != (err == nil) {
+			t.Errorf("credentials are passed: %t, error %v", pass, err)
+		}
+	}
+	if !slices.Equal(offered, []string{fetchtest.User, fetchtest.User}) {
+		t.Errorf("the repository itself got the users %q", offered)
+	}
 }

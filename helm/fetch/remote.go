@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -102,7 +103,7 @@ func (f *fetcher) fromRepository(entry *repo.Entry, name, version string) (strin
 	found, err := index.Get(name, version)
 	switch {
 	case err != nil && version != "":
-		return "", fmt.Errorf("the repository %s has no chart %s with the version %s", shown(entry.URL), name, version)
+		return "", fmt.Errorf("the repository %s has no chart %s with the version %s: %w", shown(entry.URL), name, version, err)
 	case err != nil:
 		return "", fmt.Errorf("the repository %s has no chart %s; --devel counts pre-releases, too", shown(entry.URL), name)
 	case len(found.URLs) == 0:
@@ -113,7 +114,7 @@ func (f *fetcher) fromRepository(entry *repo.Entry, name, version string) (strin
 		return "", err
 	}
 	if registry.IsOCI(address) {
-		return f.fromRegistry(address, "")
+		return f.fromRegistryOf(entry, address)
 	}
 	archive, err := f.to(address, getters, entry)
 	if err != nil {
@@ -148,6 +149,17 @@ func (f *fetcher) fromURL(address string) (string, error) {
 	return f.to(address, getters, entry)
 }
 
+// fromRegistryOf downloads a chart from the registry that the index of a repository names. Like all that is not of the host of the
+// repository, it gets no credentials unless they are to be passed to others.
+func (f *fetcher) fromRegistryOf(entry *repo.Entry, address string) (string, error) {
+	other := *f
+	other.Username, other.Password = "", ""
+	if entry.PassCredentialsAll || hostOf(address) == hostOf(entry.URL) {
+		other.Username, other.Password = entry.Username, entry.Password
+	}
+	return other.fromRegistry(address, "")
+}
+
 // fromRegistry downloads a chart of a registry. An address with a tag or digest needs no version.
 func (f *fetcher) fromRegistry(ref, version string) (string, error) {
 	entry := f.overlaid(&repo.Entry{URL: ref})
@@ -171,11 +183,17 @@ func (f *fetcher) fromRegistry(ref, version string) (string, error) {
 	f.registry = client
 	d := f.downloader(getter.All(f.settings), getter.WithRegistryClient(client))
 	archive, _, err := d.DownloadTo(ref, version, f.tmp)
-	if err != nil && (strings.Contains(err.Error(), "credential") || strings.Contains(err.Error(), "401")) {
+	if err != nil && mustLogIn(err) {
 		host, _, _ := strings.Cut(strings.TrimPrefix(ref, registry.OCIScheme+"://"), "/")
 		err = fmt.Errorf("%w; 'helm registry login %s' or --username and --password let you in", hidden(err), host)
 	}
 	return archive, wrapped(ref, hidden(err))
+}
+
+// mustLogIn recognises what a registry answers to those whom it does not know.
+func mustLogIn(err error) bool {
+	text := strings.ToLower(err.Error())
+	return slices.ContainsFunc([]string{"unauthorized", "basic credential not found", "status code 403", "403 forbidden", ": denied:"}, func(part string) bool { return strings.Contains(text, part) })
 }
 
 // to downloads an archive. Credentials go to the host of the repository only, unless they are to be passed to others.
@@ -186,6 +204,15 @@ func (f *fetcher) to(address string, getters getter.Providers, entry *repo.Entry
 	}
 	archive, _, err := f.downloader(getters, options...).DownloadTo(address, "", f.tmp)
 	return archive, wrapped(address, hidden(err))
+}
+
+// hostOf is the host of an address, with its port; empty for what is no address.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
 }
 
 func sameHost(a, b string) bool {
