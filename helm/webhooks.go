@@ -84,7 +84,7 @@ func (h *home) failedConversion(ctx context.Context, version, kind, service stri
 	return who + ", which no module brought" + way
 }
 
-// broughtBy names the module, or the release of somebody else, that has an object.
+// broughtBy names the module, or another release, that has an object.
 func (h *home) broughtBy(o metav1.Object) string {
 	them := o.GetAnnotations()
 	if in := them[ownerNamespace]; cmp.Or(in, h.options.Namespace) != h.options.Namespace && o.GetLabels()[MarkLabel] == "" {

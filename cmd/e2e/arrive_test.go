@@ -215,7 +215,7 @@ webhooks:
   namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+h.namespace+`}}
   objectSelector: {matchLabels: {guarded: "yes"}}
   rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
-  clientConfig: {service: {name: nobody, namespace: `+h.namespace+`}}
+  clientConfig: {service: {name: missing, namespace: `+h.namespace+`}}
 `)
 	t.Cleanup(func() {
 		_ = h.client.AdmissionregistrationV1().ValidatingWebhookConfigurations().Delete(context.Background(), h.namespace, metav1.DeleteOptions{})
@@ -250,7 +250,7 @@ webhooks:
   namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: `+h.namespace+`}}
   objectSelector: {matchLabels: {guarded: "yes"}}
   rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [configmaps]}]
-  clientConfig: {service: {name: nobody, namespace: `+h.namespace+`}}
+  clientConfig: {service: {name: missing, namespace: `+h.namespace+`}}
 `)
 	away := func() error { return h.tryIn(context.Background(), "delete", "-f", h.path("hook.yaml")) }
 	t.Cleanup(func() { _ = away() })

@@ -35,7 +35,7 @@ func blocks(text, language string) (all []string) {
 	return all
 }
 
-// typed runs what a page says in a shell, as somebody types it in an empty directory.
+// typed runs what a page says in a shell, as a person types it in an empty directory.
 func typed(t testing.TB, script string, env ...string) (dir, out string) {
 	t.Helper()
 	bin, err := filepath.Abs("../../bin")
