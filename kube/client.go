@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"time"
 
 	"k8s.io/client-go/dynamic"
@@ -152,6 +153,26 @@ func restConfig(o Options) (*rest.Config, error) {
 		return nil, fmt.Errorf("kubeconfig %s: %w", o.Kubeconfig, err)
 	}
 	return config, nil
+}
+
+// PersonConfig is the configuration of a person at a terminal, found as kubectl finds it: o.Kubeconfig, which may be
+// several files separated as in PATH, or else ~/.kube/config. The namespace is that of the context.
+func PersonConfig(o Options) (config *rest.Config, namespace string, err error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	if o.Kubeconfig != "" {
+		rules.Precedence = filepath.SplitList(o.Kubeconfig)
+	}
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: o.Context}
+	overrides.ClusterInfo.Server = o.Server
+	found := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides)
+	if namespace, _, err = found.Namespace(); err != nil {
+		return nil, "", fmt.Errorf("kubeconfig: %w", err)
+	}
+	if config, err = found.ClientConfig(); err != nil {
+		return nil, "", fmt.Errorf("kubeconfig: %w", err)
+	}
+	config.UserAgent = orDefault(o.UserAgent, defaultUserAgent)
+	return config, namespace, nil
 }
 
 // RESTConfig returns a copy of the configuration, for clients of other rooms.

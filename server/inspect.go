@@ -122,23 +122,20 @@ func (s modulePages) moduleList(*http.Request) (any, error) {
 	if enabled == nil {
 		enabled = []string{}
 	}
-	converge, differs := s.Converge(), s.notInForce()
+	converge, differs, tree := s.Converge(), s.notInForce(), s.Inspector.Tree()
+	all, global := s.allModules(tree, differs), globalStatus(tree)
 	data := map[string]any{
-		"enabledModules": enabled, "modules": s.allModules(s.Inspector.Tree(), differs),
+		"headline": headline(all, global), "stage": stage(tree, converge),
+		"enabledModules": enabled, "modules": all, "global": global,
 		"converge": map[string]any{"phase": converge.Phase, "ready": converge.Ready},
 	}
 	if held := converge.HeldPurge; held != nil {
 		data["heldPurge"] = held
 	}
-	walk(s.Inspector.Tree(), func(n *supervisor.Node) {
-		if status, ok := n.Status.(view.GlobalStatus); ok {
-			data["global"] = status
-		}
-	})
 	if s.Leadership != nil {
 		data["leadership"] = s.Leadership()
 	}
-	problems := problemsIn(s.Inspector.Tree())[messages.GlobalHooks]
+	problems := problemsIn(tree)[messages.GlobalHooks]
 	if what := differs[messages.GlobalHooks]; what != "" {
 		problems = append(slices.Clip(problems), what)
 	}

@@ -24,8 +24,10 @@ const refresh = 5
 type livePageData struct {
 	Refresh          int
 	Version, Summary string
-	Leadership       string // of a leader with a Lease
-	Ready            bool
+	// Headline counts the modules by how they are doing.
+	Headline   string
+	Leadership string // of a leader with a Lease
+	Ready      bool
 	// Notices are what a person should look at first.
 	Notices []string
 	Modules []liveModule
@@ -72,9 +74,10 @@ func (s probes) liveData(actors bool) livePageData {
 			differs[name] = "changed on disk since it was loaded"
 		}
 	}
+	all := s.allModules(tree, differs)
 	data := livePageData{
-		Refresh: refresh, Version: s.Version, Ready: converge.Ready, Summary: "starting", Notices: notices(tree),
-		Modules: liveModules(s.allModules(tree, differs)), Queues: liveQueues(tree), Now: time.Now().UTC().Format("2006-01-02 15:04:05 MST"),
+		Refresh: refresh, Version: s.Version, Ready: converge.Ready, Summary: stage(tree, converge), Headline: headline(all, globalStatus(tree)), Notices: notices(tree),
+		Modules: liveModules(all), Queues: liveQueues(tree), Now: time.Now().UTC().Format("2006-01-02 15:04:05 MST"),
 	}
 	if what := differs[messages.GlobalHooks]; what != "" {
 		data.Notices = append(data.Notices, "Global hooks and values: "+what)
@@ -86,16 +89,8 @@ func (s probes) liveData(actors bool) livePageData {
 		data.Notices = append(data.Notices, "H"+strings.TrimPrefix(h.String(), "h"))
 	}
 	leadership, follower := s.standby()
-	switch {
-	case follower:
+	if follower {
 		data.Summary = leadership.String()
-	case converge.Phase == view.ConvergeReloading:
-		data.Summary = fmt.Sprintf("reloading all modules, %d tasks to do", queueLength(tree, messages.MainQueue))
-	case converge.Ready:
-		data.Summary = "converged"
-		if converge.HeldPurge != nil {
-			data.Summary += ", but a purge is held back"
-		}
 	}
 	if s.Leadership != nil && !follower {
 		data.Leadership = leadership.String()
@@ -147,14 +142,12 @@ func liveModules(list []moduleEntry) []liveModule {
 		if m.LastRun != nil {
 			row.LastRan = time.Since(m.LastRun.Began).Round(time.Second).String() + " ago"
 		}
-		switch {
-		case len(m.Failing) > 0, len(m.Hanging) > 0, m.State == view.Unhealthy:
+		switch m.class() {
+		case classFailing, classUnhealthy:
 			row.Class = "bad"
-		case m.Waiting != nil:
-			row.Class = "busy"
-		case m.State == string(view.Ready):
+		case classReady:
 			row.Class = "good"
-		case m.Phase == view.Disabled:
+		case classOff:
 			row.Class = "dim"
 		default:
 			row.Class = "busy"

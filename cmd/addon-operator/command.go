@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,6 +18,9 @@ import (
 	"addon-operator/cmd/remote"
 )
 
+// plugin is the name under which kubectl finds this program as its own command.
+const plugin = "kubectl-addon"
+
 // command builds the command line. lookup reads environment variables.
 func command(lookup func(string) (string, bool)) *cobra.Command {
 	root, cfg := cli.Root(version, lookup)
@@ -25,6 +30,10 @@ start, on schedules, on Kubernetes events and around Helm, an enabled script, va
 and schemas. Without a command it starts the operator.`
 	start := operator.Start(cfg)
 	root.RunE = start.RunE
+	if filepath.Base(os.Args[0]) == plugin { // on a laptop nobody means to start an operator
+		root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl addon"}
+		root.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	}
 	remote.DumpActors(cfg, root)
 
 	values, hook, module := remote.Values(cfg), remote.Hook(cfg), remote.Module(cfg)
@@ -38,7 +47,8 @@ and schemas. Without a command it starts the operator.`
 		root.AddCommand(commands...)
 	}
 	add(cli.GroupRun, start, versionCommand(), rbac.Command(cfg), operator.KeepHooks(cfg))
-	add(cli.GroupLook, remote.Why(cfg), remote.Wait(cfg), remote.Plan(cfg, operator.Plan), values, hook, module, remote.Global(cfg),
+	add(cli.GroupChange, remote.Edits(cfg)...)
+	add(cli.GroupLook, remote.Status(cfg), remote.Get(cfg), remote.Why(cfg), remote.Wait(cfg), remote.Plan(cfg, operator.Plan), values, hook, module, remote.Global(cfg),
 		remote.Queue(cfg), remote.Config(cfg), remote.Log(cfg), remote.Raw(cfg))
 	add(cli.GroupMake, local.Init(), dev.Command(cfg), remote.Import(cfg, operator.Plan), local.Test(cfg), lint.Command(cfg), local.APIServer())
 	root.SetUsageTemplate(strings.Replace(root.UsageTemplate(), globalFlags, shortGlobalFlags, 1))

@@ -66,6 +66,9 @@ func declared() (all []declaredOption) {
 	flags := program().PersistentFlags()
 	flags.SortFlags = false
 	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Hidden { // another name of an option
+			return
+		}
 		_, list, _ := strings.Cut(strings.TrimSuffix(f.Usage, "]"), " [$")
 		all = append(all, declaredOption{f, strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune("$, ", r) })})
 	})

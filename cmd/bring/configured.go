@@ -10,7 +10,6 @@ import (
 
 	"addon-operator/addons"
 	"addon-operator/cmd/cli"
-	"addon-operator/kube"
 	"addon-operator/values"
 )
 
@@ -62,7 +61,7 @@ func (u *upgrading) ask(ctx context.Context) (doc values.Document, note string, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, configLimit)
 	defer cancel()
-	client, err := kube.Connect(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer, UserAgent: "addon-operator/" + c.Version})
+	client, err := c.Connect()
 	if err != nil {
 		return doc, note, err
 	}

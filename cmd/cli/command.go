@@ -12,9 +12,10 @@ import (
 
 // Groups of commands in help texts.
 const (
-	GroupRun  = "run"
-	GroupLook = "look"
-	GroupMake = "make"
+	GroupRun    = "run"
+	GroupLook   = "look"
+	GroupChange = "change"
+	GroupMake   = "make"
 )
 
 // Root makes the command above all others, with the options of the operator; lookup reads
@@ -25,6 +26,7 @@ func Root(version string, lookup func(string) (string, bool)) (*cobra.Command, *
 	root.PersistentPreRunE = func(*cobra.Command, []string) error { return c.Read() }
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return UsageError{err} })
 	root.AddGroup(&cobra.Group{ID: GroupRun, Title: "Run the operator:"}, &cobra.Group{ID: GroupLook, Title: "Look into a running operator:"},
+		&cobra.Group{ID: GroupChange, Title: "Change what it installs:"},
 		&cobra.Group{ID: GroupMake, Title: "Write and check modules:"})
 	return root, c
 }

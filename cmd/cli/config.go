@@ -109,7 +109,7 @@ func (c *Config) moduleOptions() []option {
 
 func (c *Config) valuesOptions() []option {
 	return []option{
-		text(&c.Namespace, "namespace", "ADDON_OPERATOR_NAMESPACE SHELL_OPERATOR_NAMESPACE", "", "namespace of the ConfigMap and of all releases (required)"),
+		text(&c.Namespace, "namespace", "ADDON_OPERATOR_NAMESPACE SHELL_OPERATOR_NAMESPACE", "", "namespace of the ConfigMap and of all releases (required)").named("n", ""),
 		text(&c.ConfigMap, "config-map", "ADDON_OPERATOR_CONFIG_MAP", "addon-operator", "name of the ConfigMap with values"),
 		yes(&c.StartWithLastValid, "start-with-last-valid-config", "ADDON_OPERATOR_START_WITH_LAST_VALID_CONFIG", "when the ConfigMap or the Secret with values is not valid at the start, or is deleted, start with the last valid content of both, which is kept in a Secret with the name of the ConfigMap and -last-valid; without it the start ends with exit code 1"),
 		text(&c.Secret, "config-secret", "ADDON_OPERATOR_CONFIG_SECRET", "", "name of the Secret with values, a layer above the ConfigMap; without one, the name of the ConfigMap"),
@@ -135,8 +135,8 @@ func (c *Config) addressOptions() []option {
 
 func (c *Config) clusterOptions() []option {
 	return []option{
-		text(&c.Kubeconfig, "kube-config", "KUBE_CONFIG KUBECONFIG", "", "kubeconfig file; without one the operator uses the service account of its Pod"),
-		text(&c.KubeContext, "kube-context", "KUBE_CONTEXT", "", "context in the kubeconfig"),
+		text(&c.Kubeconfig, "kube-config", "KUBE_CONFIG KUBECONFIG", "", "kubeconfig file; without one the operator uses the service account of its Pod").named("", "kubeconfig"),
+		text(&c.KubeContext, "kube-context", "KUBE_CONTEXT", "", "context in the kubeconfig").named("", "context"),
 		text(&c.KubeServer, "kube-server", "KUBE_SERVER", "", "address of the API server, in place of the one in the kubeconfig"),
 		number(&c.KubeQPS, "kube-client-qps", "KUBE_CLIENT_QPS", 100, "requests to the API server per second"),
 		number(&c.KubeBurst, "kube-client-burst", "KUBE_CLIENT_BURST", 200, "requests to the API server in a burst"),

@@ -14,8 +14,10 @@ type option struct {
 	name, variables, help string // variables are separated by spaces, the strongest first
 	// orNone: an empty variable is a choice, too. For all others it counts as absent, because
 	// that is how templates of manifests leave one out.
-	orNone  bool
-	declare func(flags *pflag.FlagSet, name, help string)
+	orNone bool
+	// short is a letter for it, also another name that people know from kubectl; both may be empty.
+	short, also string
+	declare     func(flags *pflag.FlagSet, name, help string)
 }
 
 func text(p *string, name, variables, def, help string) option {
@@ -55,16 +57,39 @@ func New(version string, flags *pflag.FlagSet, lookup func(string) (string, bool
 		if names := strings.Fields(o.variables); len(names) > 0 {
 			help += " [$" + strings.Join(names, ", $") + "]"
 		}
-		o.declare(flags, o.name, help)
+		o.add(flags, help)
 	}
 	return c
+}
+
+// add declares the flag of the option, with its other names.
+func (o option) add(flags *pflag.FlagSet, help string) {
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	o.declare(own, o.name, help)
+	flag := own.Lookup(o.name)
+	flag.Shorthand = o.short
+	flags.AddFlag(flag)
+	if o.also != "" {
+		flags.AddFlag(&pflag.Flag{Name: o.also, Usage: "the same as --" + o.name, Value: flag.Value, DefValue: flag.DefValue, Hidden: true})
+	}
+}
+
+// named returns the option with a letter, or with another name.
+func (o option) named(short, also string) option {
+	o.short, o.also = short, also
+	return o
+}
+
+// flagged reports whether a flag set the option.
+func (o option) flagged(flags *pflag.FlagSet) bool {
+	return flags.Changed(o.name) || o.also != "" && flags.Changed(o.also)
 }
 
 // Read sets the options that no flag gave from the environment.
 func (c *Config) Read() error {
 	defer c.completeDirs()
 	for _, o := range c.declared {
-		if c.flags.Changed(o.name) {
+		if o.flagged(c.flags) {
 			continue
 		}
 		variable, value, ok := o.variable(c.lookup)
@@ -98,9 +123,21 @@ func (c *Config) variables() (all []string) {
 
 // Given reports whether an option was set by flag or environment.
 func (c *Config) Given(name string) bool {
-	i := slices.IndexFunc(c.declared, func(o option) bool { return o.name == name })
-	_, _, ok := c.declared[i].variable(c.lookup)
-	return ok || c.flags.Changed(name)
+	_, _, ok := c.option(name).variable(c.lookup)
+	return ok || c.Flagged(name)
+}
+
+// Flagged reports whether an option was set by flag.
+func (c *Config) Flagged(name string) bool { return c.option(name).flagged(c.flags) }
+
+// Environment is the value of an environment variable, empty for none.
+func (c *Config) Environment(name string) string {
+	value, _ := c.lookup(name)
+	return value
+}
+
+func (c *Config) option(name string) option {
+	return c.declared[slices.IndexFunc(c.declared, func(o option) bool { return o.name == name })]
 }
 
 // boolean accepts yes and no in addition to true and false, as old deployments write them.

@@ -3,14 +3,12 @@ package operator
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -58,7 +56,7 @@ func newReplica(c *cli.Config, log *slog.Logger) (*replica, error) {
 		return nil, fmt.Errorf("the name of this replica: %w; set ADDON_OPERATOR_POD", err)
 	}
 	name := cmp.Or(c.PodName, host)
-	r.identity = identityOf(name, address)
+	r.identity = cli.NewIdentity(name, address)
 	r.former = newPredecessor(log, c.TmpDir, name)
 	program, err := os.Executable()
 	if err != nil {
@@ -71,23 +69,6 @@ func newReplica(c *cli.Config, log *slog.Logger) (*replica, error) {
 		r.keeper.Until(until, until.Add((c.LeaseDuration-c.LeaseRenewDeadline)/2))
 	})
 	return r, nil
-}
-
-// identityOf makes the text by which the others know this process and reach it: none of
-// its parts has an underscore but perhaps the name.
-func identityOf(name, address string) string {
-	const digits = 8
-	return name + "_" + address + "_" + strings.ToLower(rand.Text()[:digits])
-}
-
-// nameAndAddress takes an identity apart.
-func nameAndAddress(identity string) (name, address string) {
-	rest := identity[:max(0, strings.LastIndex(identity, "_"))]
-	i := strings.LastIndex(rest, "_")
-	if i < 0 {
-		return identity, "" // not one of ours
-	}
-	return rest[:i], rest[i+1:]
 }
 
 // advertised is where other replicas reach the probes of this one.
@@ -146,8 +127,8 @@ func (r *replica) leadership() func() view.Leadership {
 	return func() view.Leadership {
 		s := r.lease.Status()
 		l := view.Leadership{Leading: s.Leading, Since: s.Since, Transitions: s.Transitions, Problem: s.Problem}
-		l.Self, _ = nameAndAddress(s.Identity)
-		l.Leader, l.Address = nameAndAddress(s.Holder)
+		l.Self, _ = cli.ParseIdentity(s.Identity)
+		l.Leader, l.Address = cli.ParseIdentity(s.Holder)
 		return l
 	}
 }

@@ -7,28 +7,6 @@ import (
 	"addon-operator/cmd/cli"
 )
 
-// The name and the address in an identity come back whole, whatever they look like.
-func TestIdentity(t *testing.T) {
-	for _, c := range []struct{ name, address string }{
-		{"operator-5d8f-x2x", "10.0.0.7:9650"},
-		{"a_host_with_underscores", "[fd00::1]:9650"},
-	} {
-		identity := identityOf(c.name, c.address)
-		name, address := nameAndAddress(identity)
-		if name != c.name || address != c.address {
-			t.Errorf("%s became %q, %q", identity, name, address)
-		}
-		if identity == identityOf(c.name, c.address) {
-			t.Error("two processes have one identity")
-		}
-	}
-	for _, foreign := range []string{"", "somebody", "some_body"} {
-		if name, address := nameAndAddress(foreign); name != foreign || address != "" {
-			t.Errorf("%q became %q, %q", foreign, name, address)
-		}
-	}
-}
-
 func TestAdvertisedAddress(t *testing.T) {
 	for name, c := range map[string]struct {
 		config cli.Config

@@ -30,7 +30,7 @@ import (
 // code that deploys them, and only package helm needs to know Helm.
 func (g *generator) serveHelm(ctx context.Context) error {
 	c := g.config
-	o := kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer, UserAgent: "addon-operator/" + c.Version}
+	o := c.Cluster()
 	if g.withoutCluster() {
 		o = kube.Options{Config: apiserver.New("v1.36.0").RESTConfig(), QPS: -1}
 	}

@@ -133,19 +133,34 @@ func (a *asking) checked() error {
 
 // show asks for a page and prints it, with --watch again and again.
 func (a *asking) show(cmd *cobra.Command, path string, query url.Values, table func(io.Writer, []byte) error) error {
+	return a.repeat(cmd, func(w io.Writer) error {
+		body, err := a.page(cmd.Context(), path, query)
+		if err != nil {
+			return err
+		}
+		return a.print(w, body, table)
+	})
+}
+
+// repeat prints what once does or, with --watch, again and again.
+func (a *asking) repeat(cmd *cobra.Command, once func(io.Writer) error) error {
 	if err := a.checked(); err != nil {
 		return err
 	}
+	out := cmd.OutOrStdout()
 	if !a.watch {
-		return a.showOnce(cmd, path, query, table)
+		return once(out)
 	}
 	ticker := time.NewTicker(a.every)
 	defer ticker.Stop()
 	for {
-		if isTerminal(cmd.OutOrStdout()) {
-			fmt.Fprint(cmd.OutOrStdout(), "\x1b[H\x1b[2J\x1b[3J") // home, clear, forget what was scrolled away
+		if isTerminal(out) {
+			fmt.Fprint(out, "\x1b[H\x1b[2J\x1b[3J") // home, clear, forget what was scrolled away
 		}
-		if err := a.showOnce(cmd, path, query, table); err != nil {
+		if err := once(out); err != nil {
+			if errors.Is(cmd.Context().Err(), context.Canceled) {
+				return nil
+			}
 			return err
 		}
 		select {
@@ -154,17 +169,6 @@ func (a *asking) show(cmd *cobra.Command, path string, query url.Values, table f
 		case <-ticker.C:
 		}
 	}
-}
-
-func (a *asking) showOnce(cmd *cobra.Command, path string, query url.Values, table func(io.Writer, []byte) error) error {
-	body, err := a.page(cmd.Context(), path, query)
-	if err != nil && a.watch && errors.Is(cmd.Context().Err(), context.Canceled) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return a.print(cmd.OutOrStdout(), body, table)
 }
 
 func isTerminal(w io.Writer) bool {

@@ -64,20 +64,44 @@ type errUnreachable struct{ error }
 // Unwrap returns the cause.
 func (e errUnreachable) Unwrap() error { return e.error }
 
-// send asks the running operator, for at most a time.
+// send asks the running operator, for at most a time: where the options say or, when they do not and nothing answers
+// on this machine, in the cluster.
 func send(ctx context.Context, c *cli.Config, limit time.Duration, method, path, contentType, content string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	q := question{method, path, contentType, content}
+	if asksCluster(c) {
+		to, err := endpointInCluster(ctx, c)
+		if err != nil {
+			return nil, errUnreachable{err}
+		}
+		return q.send(ctx, to)
+	}
 	to, err := endpointOf(c)
 	if err != nil {
 		return nil, errUnreachable{err}
 	}
-	req, err := http.NewRequestWithContext(ctx, method, "http://"+to.host+path, strings.NewReader(content))
-	if err != nil {
-		return nil, cli.Usagef("ask %s for %s: %w; check --debug-address", to.where, path, err)
+	body, err := q.send(ctx, to)
+	if away := (errUnreachable{}); !errors.As(err, &away) || !mayAskCluster(c) {
+		return body, err
 	}
-	if contentType != "" {
-		req.Header.Set("Content-Type", contentType)
+	inCluster, missing := endpointInCluster(ctx, c)
+	if missing != nil {
+		return nil, errUnreachable{fmt.Errorf("%w; nor in the cluster: %w", err, missing)}
+	}
+	return q.send(ctx, inCluster)
+}
+
+// question is a request to the debug address.
+type question struct{ method, path, contentType, content string }
+
+func (q question) send(ctx context.Context, to endpoint) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, q.method, "http://"+to.host+q.path, strings.NewReader(q.content))
+	if err != nil {
+		return nil, cli.Usagef("ask %s for %s: %w; check --debug-address", to.where, q.path, err)
+	}
+	if q.contentType != "" {
+		req.Header.Set("Content-Type", q.contentType)
 	}
 	resp, err := to.client.Do(req)
 	if err != nil {
@@ -86,7 +110,7 @@ func send(ctx context.Context, c *cli.Config, limit time.Duration, method, path,
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
 	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
+		return nil, fmt.Errorf("read %s: %w", q.path, err)
 	}
 	return body, to.refused(resp, body)
 }
@@ -102,7 +126,7 @@ func (e endpoint) unreachable(err error) error {
 	}
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
 		return errUnreachable{fmt.Errorf("no operator answers on %s: %w; is it running, and is %s the one it was started with? "+
-			"One in a cluster is asked in its Pod, kubectl -n NAMESPACE exec deployment/addon-operator -- addon-operator …, or through kubectl -n NAMESPACE port-forward deployment/addon-operator 9115", e.where, err, e.option)}
+			"One in a cluster is found with --namespace and --context", e.where, err, e.option)}
 	}
 	return fmt.Errorf("no operator answers on %s: %w", e.where, err)
 }

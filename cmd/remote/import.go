@@ -20,7 +20,6 @@ import (
 	"addon-operator/cmd/cli"
 	"addon-operator/helm"
 	"addon-operator/helm/fetch"
-	"addon-operator/kube"
 	"addon-operator/messages/view"
 	"addon-operator/values"
 )
@@ -138,9 +137,7 @@ func (i *importing) place() (err error) {
 // read reads the record and refuses a release that cannot be taken over.
 func (i *importing) read(ctx context.Context) error {
 	c := i.config
-	client, err := kube.Connect(kube.Options{
-		Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer, QPS: float32(c.KubeQPS), Burst: c.KubeBurst, UserAgent: "addon-operator/" + c.Version,
-	})
+	client, err := c.Connect()
 	if err != nil {
 		return err
 	}

@@ -1,8 +1,13 @@
 package remote
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
 	"net/url"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -13,7 +18,7 @@ import (
 func Module(c *cli.Config) *cobra.Command {
 	names := &completer{c}
 	cmd := cli.Group("module", "Show modules of the running operator: their state, values, snapshots, manifests")
-	cmd.AddCommand(moduleList(c), moduleRender(c, names), moduleDrift(c, names), monitorCommand(c), graphCommand(c))
+	cmd.AddCommand(moduleList(c), moduleRender(c, names), moduleDrift(c, names), monitorCommand(c, names), graphCommand(c))
 	for _, s := range []part{
 		{page: "values", short: "Print the merged values of a module", table: valueTable},
 		{page: "config", short: "Print what the ConfigMap says about a module", table: valueTable},
@@ -121,14 +126,37 @@ bring.`,
 	return cmd
 }
 
-func monitorCommand(c *cli.Config) *cobra.Command {
+// onlyKey leaves one key of an answer.
+func onlyKey(body []byte, key string) ([]byte, error) {
+	var all map[string]json.RawMessage
+	if err := decoded(body, &all); err != nil {
+		return nil, err
+	}
+	one, there := all[key]
+	if !there {
+		return nil, fmt.Errorf("there is no module %q; there are: %s", key, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	}
+	return json.MarshalIndent(map[string]json.RawMessage{key: one}, "", "  ")
+}
+
+func monitorCommand(c *cli.Config, names *completer) *cobra.Command {
 	a := &asking{config: c}
 	cmd := &cobra.Command{
-		Use: "resource-monitor", Short: "Print the objects of releases that are watched for deletion", Args: cli.NoArgs,
-		Example: "  addon-operator module resource-monitor",
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.show(cmd, "/module/resource-monitor", nil, monitorTable)
+		Use: "resource-monitor [NAME]", Short: "Print the objects of releases that are watched for deletion", Args: cobra.MaximumNArgs(1),
+		Example: "  addon-operator module resource-monitor\n  addon-operator module resource-monitor ingress-nginx",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.repeat(cmd, func(w io.Writer) error {
+				body, err := a.page(cmd.Context(), "/module/resource-monitor", nil)
+				if err == nil && len(args) == 1 {
+					body, err = onlyKey(body, args[0])
+				}
+				if err != nil {
+					return err
+				}
+				return a.print(w, body, monitorTable)
+			})
 		},
+		ValidArgsFunction: first(names.modules),
 	}
 	a.format(cmd, "table", "json", "yaml")
 	return cmd
@@ -266,7 +294,7 @@ func Hook(c *cli.Config) *cobra.Command {
 		return append(names.modules(cmd.Context()), "global"), cobra.ShellCompDirectiveNoFileComp
 	}) // it was declared a line above
 	snapshots := &cobra.Command{
-		Use: "snapshots NAME", Short: "Print what the kubernetes bindings of a hook of the running operator see",
+		Use: "snapshots NAME", Short: "Print what the kubernetes bindings of a hook of the running operator see", Aliases: []string{"snapshot"},
 		Example: "  addon-operator hook snapshots 010-dns/hooks/nodes.sh -o yaml",
 		Args:    cli.OneArg("the name of one hook, as 'hook list' prints it"),
 		RunE: func(cmd *cobra.Command, args []string) error {

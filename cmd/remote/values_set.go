@@ -145,10 +145,13 @@ func (v *valueEdit) run(cmd *cobra.Command, path string) error {
 			return cli.Usagef("%w", err)
 		}
 	}
+	if err := inItsNamespace(cmd.Context(), v.config); err != nil {
+		return err
+	}
 	if err := v.config.Complete(); err != nil {
 		return err
 	}
-	client, err := kube.Connect(kube.Options{Kubeconfig: v.config.Kubeconfig, Context: v.config.KubeContext, Server: v.config.KubeServer, UserAgent: "addon-operator/" + v.config.Version})
+	client, err := v.config.Connect()
 	if err != nil {
 		return err
 	}

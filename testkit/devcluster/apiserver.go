@@ -24,7 +24,7 @@ func runAPIServer(ctx context.Context, listener net.Listener, etcdEndpoint strin
 		"--service-account-issuer=https://kubernetes.default.svc",
 		"--service-account-key-file="+keys.tokenKey, "--service-account-signing-key-file="+keys.tokenKey,
 		"--service-cluster-ip-range="+serviceRange,
-		"--allow-privileged=true",
+		"--allow-privileged=true", "--kubelet-certificate-authority="+keys.ca,
 		// The Service "kubernetes" is for Pods, and none ever runs. Its
 		// Endpoints may not hold a loopback address.
 		"--endpoint-reconciler-type=none", "--advertise-address="+loopback,

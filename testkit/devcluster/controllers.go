@@ -95,7 +95,7 @@ func runControllers(ctx context.Context, keys pki, access access, node bool) err
 		"namespaces":        func(ctx context.Context) error { return c.namespaces(ctx, keys) },
 	}
 	if node {
-		adds["node"] = c.node
+		adds["node"] = func(context.Context) error { return c.node(keys) }
 	}
 	for name, add := range adds {
 		if err := add(ctx); err != nil {

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,8 @@ import (
 )
 
 // nodeName is the only node of a cluster with --node. It runs no containers: each Pod is placed on it, counts as running
-// and ready at once, and one of a Job as succeeded. Claims of volumes count as bound, without a volume.
+// and ready at once, and one of a Job as succeeded. Claims of volumes count as bound, without a volume. The ports of its
+// Pods that kubectl port-forward reaches are those of this machine.
 const nodeName = "node"
 
 // nodeRetry is the pause after a write that failed.
@@ -27,6 +29,8 @@ type kubelet struct {
 	*controllers
 	pods, claims cache.SharedIndexInformer
 	queue        workqueue.TypedDelayingInterface[work]
+	listener     net.Listener // for what the API server asks
+	keys         pki
 }
 
 // work names an object to look at: a Pod, or a claim of a volume.
@@ -36,8 +40,13 @@ type work struct {
 }
 
 // node adds the node and who acts for it.
-func (c *controllers) node(context.Context) error {
+func (c *controllers) node(keys pki) error {
+	listener, err := listenOn(0)
+	if err != nil {
+		return err
+	}
 	k := &kubelet{
+		listener: listener, keys: keys,
 		controllers: c, pods: c.typed.Core().V1().Pods().Informer(), claims: c.typed.Core().V1().PersistentVolumeClaims().Informer(),
 		queue: workqueue.NewTypedDelayingQueue[work](),
 	}
@@ -59,6 +68,7 @@ func (c *controllers) node(context.Context) error {
 func (k *kubelet) run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, k.queue.ShutDown)
 	defer stop()
+	go k.forwardPorts(ctx)
 	for ctx.Err() == nil {
 		if err := k.register(ctx); err == nil {
 			break
@@ -101,6 +111,12 @@ func (k *kubelet) register(ctx context.Context) error {
 	}
 	nodes := k.client.CoreV1().Nodes()
 	if _, err := nodes.Create(ctx, node, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		return err
+	}
+	// Its port is another one after each start.
+	port := k.listener.Addr().(*net.TCPAddr).Port
+	status := fmt.Appendf(nil, `{"status": {"addresses": [{"type": "InternalIP", "address": %q}], "daemonEndpoints": {"kubeletEndpoint": {"Port": %d}}}}`, loopback, port)
+	if _, err := nodes.Patch(ctx, nodeName, types.MergePatchType, status, metav1.PatchOptions{}, "status"); err != nil {
 		return err
 	}
 	// The API server gives each new node a taint until a controller has seen it ready.

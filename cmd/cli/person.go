@@ -1,0 +1,26 @@
+package cli
+
+import "addon-operator/kube"
+
+// InPod reports whether this process runs in a Pod.
+func (c *Config) InPod() bool { return c.Environment("KUBERNETES_SERVICE_HOST") != "" }
+
+// Cluster are the options of a client for the cluster that the options name, with the limits of the library.
+func (c *Config) Cluster() kube.Options {
+	return kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer, UserAgent: "addon-operator/" + c.Version}
+}
+
+// Connect makes a client for a person who gives a command: with the kubeconfig that kubectl would use or, in a Pod,
+// with its service account.
+func (c *Config) Connect() (*kube.Client, error) {
+	o := c.Cluster()
+	if c.Kubeconfig == "" && c.InPod() {
+		return kube.Connect(o)
+	}
+	config, _, err := kube.PersonConfig(o)
+	if err != nil {
+		return nil, err
+	}
+	o.Config = config
+	return kube.Connect(o)
+}

@@ -1,0 +1,91 @@
+package remote
+
+import (
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/values"
+)
+
+// Get has the lists of a running operator under the names that kubectl has taught people.
+func Get(c *cli.Config) *cobra.Command {
+	cmd := cli.Group("get", "Print modules, hooks, queues, tasks or values, as the commands of each do")
+	cmd.AddCommand(
+		under("modules", "module", child(Module(c), "list")),
+		under("hooks", "hook", child(Hook(c), "list")),
+		under("queues [NAME]", "queue", child(Queue(c), "list")),
+		under("tasks [QUEUE]", "task", child(Queue(c), "list")),
+		under("values MODULE", "", child(Module(c), "values")),
+	)
+	return cmd
+}
+
+// child takes a command out of its group.
+func child(group *cobra.Command, name string) *cobra.Command {
+	all := group.Commands()
+	cmd := all[slices.IndexFunc(all, func(c *cobra.Command) bool { return c.Name() == name })]
+	group.RemoveCommand(cmd)
+	return cmd
+}
+
+// under gives a command another name.
+func under(use, alias string, cmd *cobra.Command) *cobra.Command {
+	name, _, _ := strings.Cut(use, " ")
+	cmd.Use, cmd.Example = use, "  addon-operator get "+name
+	if alias != "" {
+		cmd.Aliases = []string{alias}
+	}
+	if strings.HasSuffix(use, "MODULE") {
+		cmd.Example += " ingress-nginx"
+	}
+	return cmd
+}
+
+// Edits are the commands that change the ConfigMap: set, unset, enable, disable.
+func Edits(c *cli.Config) []*cobra.Command {
+	names := &completer{c}
+	set, unset := setCommand(c, names), unsetCommand(c, names)
+	for _, cmd := range []*cobra.Command{set, unset} {
+		cmd.Short += ", as values " + cmd.Name()
+		cmd.Example = strings.ReplaceAll(cmd.Example, "addon-operator values ", "addon-operator ")
+	}
+	return []*cobra.Command{set, unset, switchCommand(c, "enable", "on", true), switchCommand(c, "disable", "off", false)}
+}
+
+// switchCommand switches modules on or off by their flags in the ConfigMap.
+func switchCommand(c *cli.Config, name, way string, on bool) *cobra.Command {
+	v := &valueEdit{config: c, edit: values.Edit{Value: on}}
+	names := &completer{c}
+	cmd := &cobra.Command{
+		Use: name + " MODULE...", Short: "Switch modules " + way + " in the ConfigMap",
+		Long: "Switches modules " + way + ` by their flags in the ConfigMap, as values set NAMEEnabled does. The flag wins over
+the files; an enabled script of the module still has a say. values unset NAMEEnabled takes the flag back.`,
+		Example: "  addon-operator " + name + " ingress-nginx\n  addon-operator " + name + " grafana prometheus --dry-run",
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cli.Usagef("%s needs the names of modules, as 'dns' of 010-dns", name)
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			var errs []error
+			for _, module := range args {
+				key, err := values.Key(module)
+				if err == nil {
+					err = v.run(cmd, key+"Enabled")
+				}
+				errs = append(errs, err)
+			}
+			return errors.Join(errs...)
+		},
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return names.modules(cmd.Context()), cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	v.flags(cmd)
+	return cmd
+}

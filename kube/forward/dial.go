@@ -1,0 +1,163 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/httpstream"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/portforward"
+	"k8s.io/client-go/transport/spdy"
+)
+
+// lastWord is how long a connection that ends waits for the reason, which comes on another stream.
+const lastWord = time.Second
+
+// Dial connects to a port on the loopback interface of a Pod. Nothing listens on this machine meanwhile. The error
+// of a Pod in which nothing listens on the port comes with the first Read. The user needs the permission to create
+// pods/portforward in the namespace.
+func (p Pod) Dial(ctx context.Context, port int) (net.Conn, error) {
+	type dialled struct {
+		net.Conn
+		error
+	}
+	done := make(chan dialled, 1)
+	go func() {
+		conn, err := p.dial(port)
+		if err != nil {
+			err = fmt.Errorf("forward port %d of %s: %w", port, p, err)
+		}
+		done <- dialled{conn, err}
+	}()
+	select {
+	case d := <-done:
+		return d.Conn, d.error
+	case <-ctx.Done():
+		go func() { // the library takes no context
+			if d := <-done; d.error == nil {
+				_ = d.Close()
+			}
+		}()
+		return nil, ctx.Err()
+	}
+}
+
+func (p Pod) dial(port int) (net.Conn, error) {
+	dialer, err := p.dialer()
+	if err != nil {
+		return nil, err
+	}
+	connection, protocol, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
+	if err != nil {
+		return nil, err
+	}
+	if protocol != portforward.PortForwardProtocolV1Name {
+		return nil, errors.Join(fmt.Errorf("the server speaks %q, not %q", protocol, portforward.PortForwardProtocolV1Name), connection.Close())
+	}
+	c, err := open(connection, port)
+	if err != nil {
+		return nil, errors.Join(err, connection.Close())
+	}
+	return c, nil
+}
+
+// dialer uses websockets and, when the API server or a proxy before it does not know them, SPDY.
+func (p Pod) dialer() (httpstream.Dialer, error) {
+	client, err := kubernetes.NewForConfig(p.config)
+	if err != nil {
+		return nil, err
+	}
+	url := client.CoreV1().RESTClient().Post().Resource("pods").Namespace(p.Namespace).Name(p.Name).SubResource("portforward").URL()
+	transport, upgrader, err := spdy.RoundTripperFor(p.config)
+	if err != nil {
+		return nil, err
+	}
+	websockets, err := portforward.NewSPDYOverWebsocketDialer(url, p.config)
+	if err != nil {
+		return nil, err
+	}
+	old := spdy.NewDialer(upgrader, &http.Client{Transport: transport}, http.MethodPost, url)
+	return portforward.NewFallbackDialer(websockets, old, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	}), nil
+}
+
+// conn is one forwarded connection: a stream for data, and one on which the kubelet says why it ended.
+type conn struct {
+	httpstream.Stream
+	connection httpstream.Connection
+	reason     chan error // receives one value, nil for none, when the other stream ends
+}
+
+func open(connection httpstream.Connection, port int) (net.Conn, error) {
+	headers := http.Header{}
+	headers.Set(corev1.StreamType, corev1.StreamTypeError)
+	headers.Set(corev1.PortHeader, strconv.Itoa(port))
+	headers.Set(corev1.PortForwardRequestIDHeader, "0")
+	problems, err := connection.CreateStream(headers)
+	if err != nil {
+		return nil, err
+	}
+	_ = problems.Close() // nothing is written to it
+	headers.Set(corev1.StreamType, corev1.StreamTypeData)
+	data, err := connection.CreateStream(headers)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Stream: data, connection: connection, reason: make(chan error, 1)}
+	go func() {
+		const longest = 4 << 10
+		text, _ := io.ReadAll(io.LimitReader(problems, longest)) // it ends with the connection
+		if len(text) == 0 {
+			c.reason <- nil
+			return
+		}
+		c.reason <- errors.New(strings.TrimSpace(string(text)))
+	}()
+	return c, nil
+}
+
+// Read implements net.Conn. At the end it returns the reason that the kubelet gives, if there is one.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Stream.Read(p)
+	if n > 0 || err == nil {
+		return n, err
+	}
+	select {
+	case reason := <-c.reason:
+		c.reason <- reason
+		if reason != nil {
+			return 0, reason
+		}
+	case <-time.After(lastWord):
+	}
+	return 0, err
+}
+
+// Close implements net.Conn.
+func (c *conn) Close() error { return c.connection.Close() }
+
+// A stream has no addresses and no deadlines: whoever reads closes it when the time is over.
+
+// LocalAddr implements net.Conn.
+func (c *conn) LocalAddr() net.Addr { return &net.TCPAddr{} }
+
+// RemoteAddr implements net.Conn.
+func (c *conn) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
+// SetDeadline implements net.Conn.
+func (c *conn) SetDeadline(time.Time) error { return nil }
+
+// SetReadDeadline implements net.Conn.
+func (c *conn) SetReadDeadline(time.Time) error { return nil }
+
+// SetWriteDeadline implements net.Conn.
+func (c *conn) SetWriteDeadline(time.Time) error { return nil }

@@ -1,0 +1,152 @@
+package forward
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"addon-operator/kube"
+)
+
+// Pods of the operator have this label when they come from its chart.
+const selector = "app.kubernetes.io/name=addon-operator"
+
+// Pod is one Pod of the operator.
+type Pod struct {
+	Namespace, Name string
+	spec            corev1.PodSpec
+	config          *rest.Config
+}
+
+// String names it for people.
+func (p Pod) String() string { return "Pod " + p.Namespace + "/" + p.Name }
+
+// usualNamespace is where the operator is when neither a person nor the context of the kubeconfig says so.
+const usualNamespace = "addon-operator"
+
+// Search says where a Pod of the operator may be.
+type Search struct {
+	Person    kube.Options // whose kubeconfig names the cluster
+	Namespace string       // empty: that of the context or, when no operator is there, addon-operator
+	Lease     string       // by which the leader is elected
+	// Name is the name of a replica in the identity that the Lease shows.
+	Name func(identity string) string
+}
+
+// ErrNone says that there is no operator in the namespaces.
+var ErrNone = errors.New("there is no operator")
+
+// Leader finds the Pod that leads: the one that holds the Lease or, where there is none, the youngest that runs. It
+// returns ErrNone when there is neither, and an error of the API server when it may not look for both.
+func (s Search) Leader(ctx context.Context) (Pod, error) {
+	config, namespace, err := kube.PersonConfig(s.Person)
+	if err != nil {
+		return Pod{}, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return Pod{}, err
+	}
+	namespaces := []string{s.Namespace}
+	if s.Namespace == "" {
+		namespaces = slices.Compact([]string{namespace, usualNamespace})
+	}
+	var refused []error
+	for _, namespace := range namespaces {
+		pod, err := s.holder(ctx, client, namespace)
+		if errors.Is(err, ErrNone) || apierrors.IsForbidden(err) {
+			refused = keepRefusal(refused, err)
+			pod, err = youngest(ctx, client, namespace)
+		}
+		pod.config = config
+		if err == nil || !errors.Is(err, ErrNone) && !apierrors.IsForbidden(err) {
+			return pod, err
+		}
+		refused = keepRefusal(refused, err)
+	}
+	none := fmt.Errorf("%w in namespace %s of %s; name another one with --namespace", ErrNone, strings.Join(namespaces, ", and none in namespace "), config.Host)
+	return Pod{}, errors.Join(append([]error{none}, refused...)...)
+}
+
+func keepRefusal(refused []error, err error) []error {
+	if apierrors.IsForbidden(err) {
+		return append(refused, err)
+	}
+	return refused
+}
+
+func (s Search) holder(ctx context.Context, client kubernetes.Interface, namespace string) (Pod, error) {
+	lease, err := client.CoordinationV1().Leases(namespace).Get(ctx, s.Lease, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && (lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "") {
+		return Pod{}, ErrNone
+	}
+	if err != nil {
+		return Pod{}, err
+	}
+	name := s.Name(*lease.Spec.HolderIdentity)
+	pod, err := client.CoreV1().Pods(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return Pod{}, fmt.Errorf("Lease %s/%s is held by %s, which is no Pod there: it has ended, or runs outside of the cluster; ask that one with --debug-address where it runs", namespace, s.Lease, name)
+	}
+	if err != nil {
+		return Pod{}, err
+	}
+	return Pod{Namespace: namespace, Name: name, spec: pod.Spec}, nil
+}
+
+func youngest(ctx context.Context, client kubernetes.Interface, namespace string) (Pod, error) {
+	list, err := client.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+	if err != nil {
+		return Pod{}, err
+	}
+	running := slices.DeleteFunc(list.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning || p.DeletionTimestamp != nil })
+	if len(running) == 0 {
+		return Pod{}, ErrNone
+	}
+	found := slices.MaxFunc(running, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
+	return Pod{Namespace: namespace, Name: found.Name, spec: found.Spec}, nil
+}
+
+// Port is that of an address which the Pod is given by one of the variables or by the flag, else the fallback. An
+// address that is empty, or no TCP address, is an error that names who set it.
+func (p Pod) Port(fallback int, flag string, variables ...string) (int, error) {
+	for _, c := range p.spec.Containers {
+		for i, arg := range slices.Concat(c.Command, c.Args) {
+			value, given := strings.CutPrefix(arg, "--"+flag+"=")
+			if rest := slices.Concat(c.Command, c.Args)[i+1:]; arg == "--"+flag && len(rest) > 0 {
+				value, given = rest[0], true
+			}
+			if given {
+				return portOf(p, "--"+flag, value)
+			}
+		}
+		for _, v := range variables {
+			if i := slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == v }); i >= 0 && c.Env[i].ValueFrom == nil {
+				return portOf(p, v, c.Env[i].Value)
+			}
+		}
+	}
+	return fallback, nil
+}
+
+func portOf(p Pod, source, address string) (int, error) {
+	_, text, err := net.SplitHostPort(address)
+	if err != nil {
+		return 0, fmt.Errorf("%s sets %s to %q, so there is no port to ask; use kubectl -n %s exec %s -- addon-operator …", p, source, address, p.Namespace, p.Name)
+	}
+	port, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || port == 0 {
+		return 0, fmt.Errorf("%s sets %s to %q, which names no port", p, source, address)
+	}
+	return int(port), nil
+}
