@@ -19,7 +19,7 @@ import (
 // metrics are looked at one by one.
 func (s router) discreet(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, "/debug/pprof") || strings.HasPrefix(r.URL.Path, "/metrics") {
+		if strings.HasPrefix(r.URL.Path, "/debug/pprof") || strings.HasPrefix(r.URL.Path, "/metrics") || r.URL.Path == livePath {
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"addon-operator/messages"
@@ -23,7 +24,12 @@ const (
 	classOff       class = "off"
 )
 
-var classes = []class{classFailing, classUnhealthy, classWaiting, classBusy, classProblem, classReady, classOff}
+func classes() []class {
+	return []class{classFailing, classUnhealthy, classWaiting, classBusy, classProblem, classReady, classOff}
+}
+
+// rank is 0 for the worst.
+func (c class) rank() int { return slices.Index(classes(), c) }
 
 // class is the worst that is true of the module.
 func (m moduleEntry) class() class {
@@ -57,7 +63,7 @@ func headline(list []moduleEntry, global view.GlobalStatus) string {
 	if len(global.Failing) > 0 {
 		parts = append(parts, "global hooks failing")
 	}
-	for _, c := range classes {
+	for _, c := range classes() {
 		if count[c] > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", count[c], c))
 		}

@@ -57,6 +57,7 @@ func (s router) publicRoutes() []Route {
 	scrape := promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError}
 	all := []Route{
 		get("/", "", "the live page: modules, queues, what waits; on the debug address also actors", probes.live()),
+		get(livePath, "module=NAME", "what changes on the live page, as server-sent events", probes.stream()),
 		get("/healthz", "", "200 while the process lives", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { text(w, http.StatusOK, "ok\n") })),
 		get("/readyz", "verbose", "200 after the first converge, in a follower when it could lead; 500 before", http.HandlerFunc(probes.readyz)),
 		get("/metrics", "", "metrics of the operator and of hooks", promhttp.HandlerForTransactional(&scrapes{gatherer: both}, scrape)),

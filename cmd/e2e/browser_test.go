@@ -1,0 +1,244 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+)
+
+// browser is a page in a headless Chromium, spoken to in its DevTools protocol: the few words that these tests need.
+type browser struct {
+	t     *testing.T
+	house *house
+	conn  *websocket.Conn
+
+	mu       sync.Mutex
+	asked    int
+	answers  map[int]chan json.RawMessage
+	problems []string // errors on the console and exceptions, whole
+}
+
+// chromium is the program, or "" where there is none.
+func chromium() string {
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome", "google-chrome-stable"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// browse opens a page. Where there is no browser the test is skipped, unless $CHROMIUM says that there must be one.
+func (h *house) browse(url string) *browser {
+	t := h.t.(*testing.T)
+	t.Helper()
+	program := chromium()
+	if program == "" {
+		if os.Getenv("CHROMIUM") == "required" {
+			t.Fatal("there is no chromium")
+		}
+		t.Skip("there is no chromium: apt-get install chromium")
+	}
+	cmd := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--remote-debugging-port=0", "--user-data-dir="+h.path("browser"), "about:blank")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	problems, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // with its children
+		_ = cmd.Wait()
+	})
+	address := make(chan string, 1)
+	go func() {
+		lines := bufio.NewScanner(problems)
+		for lines.Scan() {
+			if _, found, ok := strings.Cut(lines.Text(), "DevTools listening on "); ok {
+				address <- found
+			}
+		}
+	}()
+	b := &browser{t: t, house: h, answers: map[int]chan json.RawMessage{}}
+	select {
+	case whole := <-address:
+		b.connect(whole)
+	case <-time.After(patience):
+		t.Fatal("chromium does not start")
+	}
+	b.open(url)
+	return b
+}
+
+// connect speaks to the only page of the browser.
+func (b *browser) connect(address string) {
+	b.t.Helper()
+	whole, err := url.Parse(address)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var pages []struct{ Type, WebSocketDebuggerURL string }
+	b.house.eventually("a page in the browser", func() error {
+		_, body := get("http://" + whole.Host + "/json/list")
+		if err := json.Unmarshal([]byte(body), &pages); err != nil {
+			return err
+		}
+		if pages = slices.DeleteFunc(pages, func(p struct{ Type, WebSocketDebuggerURL string }) bool { return p.Type != "page" }); len(pages) == 0 {
+			return errNotYet
+		}
+		return nil
+	})
+	if b.conn, _, err = websocket.DefaultDialer.DialContext(b.t.Context(), pages[0].WebSocketDebuggerURL, nil); err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = b.conn.Close() })
+	go b.listen()
+	for _, domain := range []string{"Page", "Runtime", "Log"} {
+		b.ask(domain+".enable", nil, nil)
+	}
+}
+
+// listen hands out answers, and remembers what a person would see in red on the console.
+func (b *browser) listen() {
+	for {
+		_, data, err := b.conn.ReadMessage()
+		if err != nil {
+			return // the test has ended
+		}
+		var message struct {
+			ID             int
+			Method         string
+			Params, Result json.RawMessage
+			Error          json.RawMessage
+		}
+		if json.Unmarshal(data, &message) != nil {
+			continue
+		}
+		b.mu.Lock()
+		switch {
+		case message.ID > 0 && message.Error != nil:
+			b.answers[message.ID] <- nil
+		case message.ID > 0:
+			b.answers[message.ID] <- message.Result
+		case message.Method == "Runtime.exceptionThrown", message.Method == "Log.entryAdded" && strings.Contains(string(message.Params), `"level":"error"`):
+			b.problems = append(b.problems, string(message.Params))
+		}
+		b.mu.Unlock()
+	}
+}
+
+// ask gives an order to the browser and waits for the answer.
+func (b *browser) ask(method string, params, answer any) {
+	b.t.Helper()
+	got := make(chan json.RawMessage, 1)
+	b.mu.Lock()
+	b.asked++
+	id := b.asked
+	b.answers[id] = got
+	err := b.conn.WriteJSON(map[string]any{"id": id, "method": method, "params": params})
+	b.mu.Unlock()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	select {
+	case result := <-got:
+		if result == nil {
+			b.t.Fatalf("the browser refuses %s %v", method, params)
+		}
+		if answer != nil {
+			if err := json.Unmarshal(result, answer); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	case <-time.After(patience):
+		b.t.Fatalf("the browser does not answer %s", method)
+	}
+}
+
+func (b *browser) open(url string) {
+	b.t.Helper()
+	b.ask("Page.navigate", map[string]any{"url": url}, nil)
+}
+
+// eval is the value of an expression, as JSON; a promise is waited for.
+func (b *browser) eval(expression string) string {
+	b.t.Helper()
+	var answer struct {
+		Result           struct{ Value json.RawMessage }
+		ExceptionDetails json.RawMessage
+	}
+	b.ask("Runtime.evaluate", map[string]any{"expression": expression, "returnByValue": true, "awaitPromise": true}, &answer)
+	if answer.ExceptionDetails != nil {
+		b.t.Fatalf("%.200s: %s", expression, answer.ExceptionDetails)
+	}
+	return string(answer.Result.Value)
+}
+
+// await waits until an expression is true.
+func (b *browser) await(expression string) {
+	b.t.Helper()
+	b.house.eventually("in the browser: "+expression, func() error {
+		if b.eval("Boolean("+expression+")") != "true" {
+			return fmt.Errorf("the page is:\n%s", b.eval("document.body ? document.body.innerText : ''"))
+		}
+		return nil
+	})
+}
+
+// key presses a key.
+func (b *browser) key(key string) {
+	b.t.Helper()
+	for _, kind := range []string{"keyDown", "keyUp"} {
+		b.ask("Input.dispatchKeyEvent", map[string]any{"type": kind, "key": key, "code": key}, nil)
+	}
+}
+
+// screen sets the size of the window and the colours that the person prefers.
+func (b *browser) screen(width, height int, scheme string) {
+	b.t.Helper()
+	b.ask("Emulation.setDeviceMetricsOverride", map[string]any{"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}, nil)
+	b.ask("Emulation.setEmulatedMedia", map[string]any{"features": []map[string]string{{"name": "prefers-color-scheme", "value": scheme}}}, nil)
+}
+
+// screenshot keeps a picture in the directory $SCREENSHOTS, if there is one.
+func (b *browser) screenshot(name string) {
+	b.t.Helper()
+	var shot struct{ Data string }
+	b.ask("Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
+	picture, err := base64.StdEncoding.DecodeString(shot.Data)
+	if err != nil || len(picture) == 0 {
+		b.t.Fatalf("no picture: %v", err)
+	}
+	if dir := os.Getenv("SCREENSHOTS"); dir != "" {
+		if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// console is what a person would see in red, without the connections that a stopped operator refuses.
+func (b *browser) console() (problems []string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.problems {
+		if !strings.Contains(p, "net::ERR_CONNECTION_REFUSED") && !strings.Contains(p, "net::ERR_INCOMPLETE_CHUNKED_ENCODING") {
+			problems = append(problems, p)
+		}
+	}
+	return problems
+}

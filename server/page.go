@@ -1,0 +1,269 @@
+package server
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	_ "embed" // the page
+	"encoding/base64"
+	"fmt"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/supervisor"
+)
+
+//go:embed page.html
+var pageHTML string
+
+//go:embed page.css
+var pageCSS string
+
+//go:embed page.js
+var pageJS string
+
+// pageTemplate makes the live page and its parts. It is a text of this program, which a test reads.
+var pageTemplate = sync.OnceValue(func() *template.Template {
+	moment := func(kind string) func(time.Time) template.HTML {
+		return func(t time.Time) template.HTML {
+			if t.IsZero() {
+				return ""
+			}
+			return template.HTML(fmt.Sprintf(`<time datetime="%s" data-is="%s">%s</time>`, t.UTC().Format(time.RFC3339), kind, t.UTC().Format(time.TimeOnly+" MST"))) //nolint:gosec // times only
+		}
+	}
+	return template.Must(template.New("page").Funcs(template.FuncMap{
+		"ago": moment("ago"), "lasts": moment("for"), "next": moment("in"),
+		"times": func(n int) string { return view.Count(n, "time") },
+	}).Parse(pageHTML))
+})
+
+// pagePolicy allows the style and the script that are in the page, and questions to where it comes from; nothing else.
+var pagePolicy = sync.OnceValue(func() string {
+	hash := func(text string) string {
+		sum := sha256.Sum256([]byte(text))
+		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
+	}
+	return "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; connect-src 'self'; script-src " + hash(pageJS) + "; style-src " + hash(pageCSS)
+})
+
+// overview is what the live page shows.
+type overview struct {
+	Headline, Stage string
+	Ready           bool
+	// Notices are what a person should look at first.
+	Notices []string
+	Modules []moduleRow // problems first, then in the order of runs
+	Queues  []queueRow
+}
+
+// livePage is the whole page.
+type livePage struct {
+	overview
+	Version    string
+	Leadership string // of a leader with a Lease
+	Detail     moduleDetail
+	Actors     string
+	Links      []pageLink
+	Style      template.CSS
+	Script     template.JS
+}
+
+type pageLink struct{ Path, Text string }
+
+type moduleRow struct {
+	moduleEntry
+	Linked bool // to its detail, which the public is not shown
+}
+
+// Colour is a class of the style; Sign says the same without colours.
+func (m moduleEntry) Colour() string { c, _ := m.look(); return c }
+
+// Sign is described with Colour.
+func (m moduleEntry) Sign() string { _, s := m.look(); return s }
+
+// Words are the class, when the state does not say so, and the state.
+func (m moduleEntry) Words() string {
+	words := []string{m.State}
+	if c := m.class(); c == classFailing || c == classWaiting || c == classProblem {
+		words = []string{string(c), m.State}
+	}
+	if m.Parked {
+		words = append(words, "parked")
+	}
+	if m.Maintenance != "" {
+		words = append(words, "maintenance")
+	}
+	return strings.Join(slices.Compact(words), ", ")
+}
+
+func (m moduleEntry) look() (colour, sign string) {
+	switch m.class() {
+	case classFailing, classUnhealthy:
+		return "bad", "▲"
+	case classReady:
+		return "good", "●"
+	case classOff:
+		return "dim", "○"
+	}
+	return "busy", "◆"
+}
+
+// queueRow is a queue; Since is zero while its first task waits.
+type queueRow struct {
+	Name, First, Doing string
+	Length             int
+	Oldest, Since      time.Time
+	supervisor.RunStatus
+}
+
+// moduleDetail is all that the page shows of one module; the name is empty when none is chosen.
+type moduleDetail struct {
+	moduleEntry
+	Missing  bool // there is no such module
+	Bindings []view.HookInfo
+	Pages    []pageLink
+}
+
+// live is the page for people: how the modules are and what waits. With ?actors it shows all mailboxes, too, to who may see them.
+func (s probes) live() http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		data := livePage{overview: s.overview(), Version: s.Version, Style: template.CSS(pageCSS), Script: template.JS(pageJS)} //nolint:gosec // ours
+		if leadership, follower := s.standby(); s.Leadership != nil && !follower {
+			data.Leadership = leadership.String()
+		}
+		data.Links = []pageLink{{"readyz?verbose", "readiness"}, {"queue", "queues"}, {"metrics", "metrics"}, {"discovery", "all pages"}}
+		if s.who == insider {
+			if data.Links = append(data.Links, pageLink{"?actors", "actors"}); r.URL.Query().Has("actors") {
+				var dump bytes.Buffer
+				_ = supervisor.WriteText(&dump, s.tree(s.who)) // a buffer takes everything
+				data.Actors = dump.String()
+			}
+		}
+		var out bytes.Buffer
+		if err := pageTemplate().ExecuteTemplate(&out, "page", data); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		w.Header().Set("Content-Security-Policy", pagePolicy())
+		w.Header().Set("Referrer-Policy", "no-referrer")
+		_, _ = w.Write(out.Bytes()) // the client has gone
+	})
+}
+
+// overview looks at everything.
+func (s probes) overview() overview {
+	tree, converge := s.tree(s.who), s.Converge()
+	all := s.visible(tree)
+	data := overview{
+		Ready: converge.Ready, Stage: stage(tree, converge), Headline: headline(all, globalStatus(tree)), Notices: notices(tree), Queues: queueRows(tree),
+	}
+	if what := s.differences()[messages.GlobalHooks]; what != "" {
+		data.Notices = append(data.Notices, "Global hooks and values: "+what)
+	}
+	for _, h := range s.hanging() { // those of modules are shown with them
+		if h.Module == "" {
+			data.Notices = append(data.Notices, "H"+strings.TrimPrefix(h.String(), "h"))
+		}
+	}
+	if leadership, follower := s.standby(); follower {
+		data.Stage = leadership.String()
+	}
+	for _, m := range all {
+		data.Modules = append(data.Modules, moduleRow{m, s.who == insider})
+	}
+	slices.SortStableFunc(data.Modules, func(a, b moduleRow) int { return cmp.Compare(a.class().rank(), b.class().rank()) })
+	return data
+}
+
+// differences are the files that are not in force, in words that the audience may read.
+func (s probes) differences() map[string]string {
+	differs := s.notInForce()
+	if s.who != insider {
+		for name := range differs {
+			differs[name] = "changed on disk since it was loaded"
+		}
+	}
+	return differs
+}
+
+// visible are all modules in the tree, as the audience may see them.
+func (s probes) visible(tree []*supervisor.Node) []moduleEntry { return s.allModules(tree, s.differences()) }
+
+// detail looks at one module. The public is shown none.
+func (s probes) detail(r *http.Request, name string) moduleDetail {
+	if s.who != insider || name == "" {
+		return moduleDetail{}
+	}
+	all := s.visible(s.tree(s.who))
+	i := slices.IndexFunc(all, func(m moduleEntry) bool { return m.Name == name })
+	if i < 0 {
+		return moduleDetail{moduleEntry: moduleEntry{Name: name}, Missing: true}
+	}
+	d := moduleDetail{moduleEntry: all[i]}
+	hooks := hookPages{owners{s.Source}}
+	d.Bindings, _ = hooks.hooksOf(r.Context(), name) // a module that is being restarted shows none for a moment
+	hooks.addProblems(d.Bindings)
+	base := "module/" + url.PathEscape(name) + "/"
+	d.Pages = []pageLink{
+		{"values/explain.text?module=" + url.QueryEscape(name), "values and where they come from"}, {base + "values.yaml", "values"}, {base + "config.yaml", "ConfigMap"},
+		{base + "patches.yaml", "patches of hooks"}, {base + "snapshots.yaml", "snapshots"}, {base + "render", "manifest"},
+		{base + "render?diff=true", "what the next run would change"}, {base + "drift.yaml", "drift"}, {base + "status.yaml", "status"},
+	}
+	return d
+}
+
+// notices are the problems that belong to no module or queue.
+func notices(tree []*supervisor.Node) []string {
+	var all []string
+	walk(tree, func(n *supervisor.Node) {
+		switch status := n.Status.(type) {
+		case view.ConfigStatus:
+			if notice := status.Notice(); notice != "" {
+				all = append(all, notice)
+			}
+		case view.ConvergeStatus:
+			if status.HeldPurge != nil {
+				all = append(all, "A person must decide: "+status.HeldPurge.String())
+			}
+			for _, problem := range status.Problems[messages.GlobalHooks] {
+				all = append(all, "Global hooks: "+problem)
+			}
+		case view.MonitorsReporter:
+			for _, b := range status.Monitors().Incomplete() {
+				all = append(all, "The snapshot of a binding is not what the cluster has: "+b.String())
+			}
+		case view.GlobalStatus:
+			for _, f := range status.Failing {
+				all = append(all, "Global hooks: "+f.String())
+			}
+		}
+	})
+	return all
+}
+
+func queueRows(tree []*supervisor.Node) []queueRow {
+	all, runs := queues(tree)
+	var rows []queueRow
+	for _, q := range all {
+		row := queueRow{Name: q.name, Length: q.Length, Doing: "empty"}
+		if tasks := q.Tasks(); len(tasks) > 0 {
+			first := tasks[0]
+			row.First, row.Doing = strings.TrimSpace(first.Kind+" "+first.Owner+" "+first.About), "waits"
+			row.Oldest = slices.MinFunc(tasks, func(a, b view.QueuedTask) int { return a.QueuedAt.Compare(b.QueuedAt) }).QueuedAt
+			if q.InProgress {
+				row.Doing, row.Since, row.RunStatus = "", q.Since, runs[first.ID]
+			}
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}

@@ -1,0 +1,163 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"addon-operator/messages/view"
+)
+
+// livePath is where the live page asks for changes.
+const livePath = "/live"
+
+// How often a live page is sent what has changed and, when nothing has, that the operator still answers.
+const (
+	streamEvery     = time.Second
+	streamHeartbeat = 15 * time.Second
+	streamWrite     = 10 * time.Second // for a client to read one event
+)
+
+// change is one event for the live page: parts as HTML by their identifiers, and the order of the rows when it is
+// another one.
+type change struct {
+	Parts map[string]string `json:"parts,omitempty"`
+	Order []string          `json:"order,omitempty"`
+}
+
+// parts are the parts of the page that all of its readers share. They are made once a second, however many read.
+type parts struct {
+	mu    sync.Mutex
+	made  time.Time
+	html  map[string]string
+	order []string
+}
+
+// latest returns parts that are at most a second old. Neither is changed afterwards.
+func (p *parts) latest(make func() overview) (html map[string]string, order []string, _ error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.html != nil && time.Since(p.made) < streamEvery {
+		return p.html, p.order, nil
+	}
+	data := make()
+	html = map[string]string{}
+	for _, name := range []string{"top", "queues"} {
+		text, err := part(name, data)
+		if err != nil {
+			return nil, nil, err
+		}
+		html[name] = text
+	}
+	for _, m := range data.Modules {
+		text, err := part("row", m)
+		if err != nil {
+			return nil, nil, err
+		}
+		id := "m-" + m.Name
+		html[id], order = text, append(order, id)
+	}
+	p.made, p.html, p.order = time.Now(), html, order
+	return html, order, nil
+}
+
+// part makes one part of the page.
+func part(name string, data any) (string, error) {
+	var out bytes.Buffer
+	err := pageTemplate().ExecuteTemplate(&out, name, data)
+	return out.String(), err
+}
+
+// stream sends the live page what changes, as server-sent events; ?module=NAME chooses the module whose detail it shows.
+func (s probes) stream() http.Handler {
+	shared := &parts{}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		control := http.NewResponseController(w)
+		_ = control.SetReadDeadline(time.Time{}) // the request has been read; a recorder of tests has no deadlines
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("Cache-Control", "no-store")
+		w.Header().Set("X-Accel-Buffering", "no") // for proxies that collect answers
+		reader := reader{parts: map[string]string{}}
+		tick := time.NewTicker(streamEvery)
+		defer tick.Stop()
+		for last := (time.Time{}); ; {
+			event, err := s.event(r, shared, &reader)
+			if err != nil {
+				return // the template is ours, and tested
+			}
+			if len(event.Parts) > 0 || event.Order != nil || time.Since(last) >= streamHeartbeat {
+				last = time.Now()
+				if s.send(w, control, event) != nil {
+					return
+				}
+			}
+			select {
+			case <-tick.C:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+}
+
+// reader is what one page has been sent.
+type reader struct {
+	parts map[string]string
+	order []string
+}
+
+// event is what the reader has not been sent yet.
+func (s probes) event(r *http.Request, shared *parts, to *reader) (event change, err error) {
+	html, order, err := shared.latest(s.overview)
+	if err != nil {
+		return event, err
+	}
+	detail, err := part("detail", s.detail(r, r.URL.Query().Get("module")))
+	if err != nil {
+		return event, err
+	}
+	event.Parts = map[string]string{}
+	to.add(&event, "detail", detail)
+	for id, text := range html {
+		to.add(&event, id, text)
+	}
+	if !slices.Equal(order, to.order) {
+		event.Order = slices.Concat([]string{}, order) // not null: without modules all rows go
+		to.order = order
+		for id := range to.parts {
+			if _, there := html[id]; !there && id != "detail" {
+				delete(to.parts, id)
+			}
+		}
+	}
+	return event, nil
+}
+
+func (to *reader) add(event *change, id, text string) {
+	if to.parts[id] != text {
+		to.parts[id], event.Parts[id] = text, text
+	}
+}
+
+// send writes an event, without known secrets: the page is never shown them.
+func (s probes) send(w http.ResponseWriter, control *http.ResponseController, event change) error {
+	for id, text := range event.Parts {
+		if s.Hide != nil {
+			text = s.Hide(text)
+		}
+		event.Parts[id] = view.Printable(text)
+	}
+	data, err := json.Marshal(event)
+	if err != nil {
+		return err
+	}
+	_ = control.SetWriteDeadline(time.Now().Add(streamWrite)) // a recorder of tests has none
+	if _, err := fmt.Fprintf(w, "data: %s\n\n", data); err != nil {
+		return err
+	}
+	return control.Flush()
+}

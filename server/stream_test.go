@@ -1,0 +1,143 @@
+package server_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"addon-operator/messages/view"
+	"addon-operator/server"
+	"addon-operator/supervisor"
+)
+
+// events are what a page is sent, one map of parts each.
+type events struct {
+	*httptest.ResponseRecorder
+	mu  sync.Mutex
+	all []map[string]any
+}
+
+func (e *events) Write(p []byte) (int, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var event map[string]any
+	text := strings.TrimSuffix(strings.TrimPrefix(string(p), "data: "), "\n\n")
+	if err := json.Unmarshal([]byte(text), &event); err != nil {
+		return 0, err
+	}
+	e.all = append(e.all, event)
+	return len(p), nil
+}
+
+// take returns the events since the last look.
+func (e *events) take() []map[string]any {
+	synctest.Wait()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	all := e.all
+	e.all = nil
+	return all
+}
+
+// follow opens the stream of a page until the returned function is called.
+func follow(handler http.Handler, path string) (*events, func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	e := &events{ResponseRecorder: httptest.NewRecorder()}
+	go handler.ServeHTTP(e, httptest.NewRequestWithContext(ctx, http.MethodGet, path, http.NoBody))
+	return e, cancel
+}
+
+func partsOf(event map[string]any) map[string]any {
+	parts, _ := event["parts"].(map[string]any)
+	return parts
+}
+
+// J14: a page is sent everything once, then what has changed, at most once a second, and a sign of life when nothing has.
+func TestLiveEvents(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Ready, Enabled: true, Order: 1})
+		source := h.source()
+		source.Hide = func(text string) string { return strings.ReplaceAll(text, "hunter2", "***") }
+		page, close := follow(server.Debug(source), "/live")
+		defer close()
+		first := page.take()
+		if len(first) != 1 || partsOf(first[0])["m-dns"] == nil || partsOf(first[0])["top"] == nil || partsOf(first[0])["queues"] == nil || fmt.Sprint(first[0]["order"]) != "[m-dns]" {
+			t.Fatalf("the first event is %v", first)
+		}
+		time.Sleep(14 * time.Second)
+		if got := page.take(); len(got) != 0 {
+			t.Errorf("without a change there is %v", got)
+		}
+		time.Sleep(2 * time.Second)
+		if got := page.take(); len(got) != 1 || len(partsOf(got[0])) != 0 {
+			t.Errorf("the sign of life is %v", got)
+		}
+		h.add("operator", "module/web", view.ModuleStatus{Phase: view.Starting, Enabled: true, Order: 2, Failing: []view.FailingTask{{Task: "RunModule", Attempts: 1, Error: "hunter2 <b>"}}})
+		time.Sleep(time.Second)
+		got := page.take()
+		if len(got) != 1 || fmt.Sprint(got[0]["order"]) != "[m-web m-dns]" {
+			t.Fatalf("after a module came there is %v", got)
+		}
+		parts := partsOf(got[0])
+		if row := fmt.Sprint(parts["m-web"]); parts["m-dns"] != nil || parts["queues"] != nil || !strings.Contains(row, "*** &lt;b&gt;") || strings.Contains(row, "hunter2") {
+			t.Errorf("after a module came the parts are %v", parts)
+		}
+	})
+}
+
+// BenchmarkLivePage is what open pages cost each second with 500 modules, whose state changes all the time.
+func BenchmarkLivePage(b *testing.B) {
+	system := supervisor.NewSystem(supervisor.Options{Log: slog.New(slog.DiscardHandler)})
+	root, err := system.Spawn("operator", func() actor.Actor { return resident{system} })
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer system.Actors.Root.Stop(root)
+	for i := range 500 {
+		system.Send(system.PID("operator"), spawnNamed{fmt.Sprintf("module/m%d", i), view.ModuleStatus{
+			Phase: view.Ready, Enabled: true, Order: i, Release: i, LastRun: &view.ModuleRun{Began: time.Now()}, Health: &view.Health{Objects: 3, Current: 3},
+		}})
+	}
+	for len(system.Inspector.Tree()[0].Children) < 500 { // none of them is late for long
+		runtime.Gosched()
+	}
+	source := server.Source{Inspector: system.Inspector, Converge: func() view.ConvergeStatus { return view.ConvergeStatus{Ready: true} }}
+	for b.Loop() {
+		ctx, cancel := context.WithCancel(b.Context())
+		cancel() // after the first event
+		server.Public(source).ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, http.MethodGet, "/live", http.NoBody))
+	}
+}
+
+// J7: the public page shows neither errors nor the detail of a module, the debug address both.
+func TestLiveEventsOfThePublic(t *testing.T) {
+	inHouse(t, func(h *house) {
+		h.add("operator", "module/dns", view.ModuleStatus{Phase: view.Running, Failing: []view.FailingTask{{Task: "RunModule", Attempts: 1, Error: "hunter2"}}})
+		source := h.source()
+		source.Ask = func(context.Context, string, any) (any, error) { return nil, errors.New("it is being restarted") }
+		for name, handler := range map[string]http.Handler{"public": server.Public(source), "debug": server.Debug(source)} {
+			page, close := follow(handler, "/live?module=dns")
+			text := fmt.Sprint(page.take())
+			close()
+			synctest.Wait()
+			if shown := strings.Contains(text, "hunter2"); shown != (name == "debug") {
+				t.Errorf("%s: the error is shown: %v", name, shown)
+			}
+			if shown := strings.Contains(text, "detail-title"); shown != (name == "debug") {
+				t.Errorf("%s: the detail is shown: %v", name, shown)
+			}
+		}
+	})
+}
