@@ -167,6 +167,7 @@ type Result struct {
 	ObjectPatches []byte   // as the hook wrote it
 	Warnings      []string // deprecated forms and keys without meaning in the files; to be logged
 	Usage         Usage    // filled in for failed runs too
+	Output        string   // the last lines of stdout and then of stderr, for failed runs too; at most 8 KiB
 }
 
 // Run executes a hook once. It returns an *ExitError when the hook says that it failed, a *TimeoutError when it took too
@@ -182,14 +183,14 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 	if err := writeRun(dir, run); err != nil {
 		return result, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
 	}
-	stdout := r.output(run.Labels, run.Hook.Name, "stdout")
+	stdout, stderr := r.output(run.Labels, run.Hook.Name, "stdout"), r.output(run.Labels, run.Hook.Name, "stderr")
 	result.Usage, err = process{
 		name:    run.Hook.Name,
 		path:    run.Hook.Path,
 		args:    run.Hook.arguments(),
 		env:     r.environment(slices.Concat(dir.env, run.Env), run.WorkingDir),
 		stdout:  stdout,
-		stderr:  r.output(run.Labels, run.Hook.Name, "stderr"),
+		stderr:  stderr,
 		grace:   r.options.Grace,
 		root:    r.options.Chroot,
 		inherit: r.options.Inherit,
@@ -198,6 +199,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 		gated:   true,
 	}.run(ctx)
 	stdout.flush()
+	result.Output = strings.Trim(stdout.ending()+"\n"+stderr.ending(), "\n")
 	if err != nil {
 		if failedItself(err) {
 			result.ObjectPatches, _ = dir.result(envObjectPatch) // what cannot be read asks for nothing
@@ -205,7 +207,7 @@ func (r *Runner) Run(ctx context.Context, run Run) (Result, error) {
 		return result, err
 	}
 	if err := readRun(dir, &result); err != nil {
-		return Result{Usage: result.Usage}, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
+		return Result{Usage: result.Usage, Output: result.Output}, fmt.Errorf("hook %s: %w", run.Hook.Name, err)
 	}
 	return result, nil
 }

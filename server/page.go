@@ -129,6 +129,7 @@ type moduleDetail struct {
 	moduleEntry
 	Missing  bool // there is no such module
 	Bindings []view.HookInfo
+	Runs     []RanHook // of its hooks, the last one first
 	Pages    []pageLink
 }
 
@@ -196,7 +197,9 @@ func (s probes) differences() map[string]string {
 }
 
 // visible are all modules in the tree, as the audience may see them.
-func (s probes) visible(tree []*supervisor.Node) []moduleEntry { return s.allModules(tree, s.differences()) }
+func (s probes) visible(tree []*supervisor.Node) []moduleEntry {
+	return s.allModules(tree, s.differences())
+}
 
 // detail looks at one module. The public is shown none.
 func (s probes) detail(r *http.Request, name string) moduleDetail {
@@ -212,6 +215,10 @@ func (s probes) detail(r *http.Request, name string) moduleDetail {
 	hooks := hookPages{owners{s.Source}}
 	d.Bindings, _ = hooks.hooksOf(r.Context(), name) // a module that is being restarted shows none for a moment
 	hooks.addProblems(d.Bindings)
+	const most = 20
+	d.Runs = s.History.Runs(name, "", 0)
+	slices.Reverse(d.Runs)
+	d.Runs = d.Runs[:min(len(d.Runs), most)]
 	base := "module/" + url.PathEscape(name) + "/"
 	d.Pages = []pageLink{
 		{"values/explain.text?module=" + url.QueryEscape(name), "values and where they come from"}, {base + "values.yaml", "values"}, {base + "config.yaml", "ConfigMap"},

@@ -38,6 +38,8 @@ function apply(change) {
     if (!now) { if (before) before.remove(); continue; }
     if (!before) { rows.append(now); continue; }
     const focused = before.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+    const open = [...before.querySelectorAll("details")].map((d) => d.open && d.parentElement.querySelector("time").dateTime);
+    for (const d of now.querySelectorAll("details")) d.open = open.includes(d.parentElement.querySelector("time").dateTime);
     before.replaceWith(now);
     if (focused !== null) for (const link of now.querySelectorAll("a")) if (link.getAttribute("href") === focused) link.focus();
   }

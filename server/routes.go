@@ -89,6 +89,7 @@ func (s router) debugRoutes() []Route {
 		get("/module/{name}/render", "diff=true, since=REVISION, debug=true, show-secrets=true", "what the chart makes of the values now; what differs from the deployed release, or from an earlier revision", page{modules.renderPage, asText}),
 		get("/module/{name}/drift", "show-secrets=true", "which fields of a module's objects others have changed, by the last check", json(modules.drift)),
 		get("/hook/list", "module=NAME", "all hooks and what they run on", json(hooks.hookList)),
+		get("/hook/runs", "module=NAME, hook=NAME, after=NUMBER", "the last runs of hooks: when, why, how long, and their last lines", json(hooks.runs)),
 		get("/hook/{name}/snapshots", "show-secrets=true", "the snapshots of one hook", json(hooks.hookPage)),
 		get("/values/explain", "module=NAME, path=PATH, show-secrets=true", "where values come from", json(values.explainPage)),
 		get("/values/diff", "module=NAME, show-secrets=true", "which values changed since the last converge", json(values.diffPage)),

@@ -439,7 +439,10 @@ func (j Job) process(run *supervisor.Run, prepared hooks.Run, binding hooks.Bind
 	began := time.Now()
 	result, err := j.Hooks.Run(run.Context(), prepared)
 	if j.HookRan != nil && run.Context().Err() == nil { // else it was ended
-		j.HookRan(view.HookRun{Owner: j.Owner, Hook: prepared.Hook.Name, Queue: j.Task.Queue, Task: j.Task.ID, Binding: binding, Contexts: prepared.Contexts, Took: time.Since(began), Err: err})
+		j.HookRan(view.HookRun{
+			Owner: j.Owner, Hook: prepared.Hook.Name, Queue: j.Task.Queue, Task: j.Task.ID, Binding: binding, Contexts: prepared.Contexts, Cause: j.Task.Cause,
+			Took: time.Since(began), Err: err, Output: result.Output,
+		})
 	}
 	for _, warning := range result.Warnings {
 		j.Log.Warn(warning, "hook", prepared.Hook.Name)

@@ -22,6 +22,7 @@ if [ "$1" = --config ]; then
   exit
 fi
 read -r line <"$OUT/go"
+echo "read $line"
 -- modules/020-other/Chart.yaml --
 {apiVersion: v2, name: other, version: 1.0.0}
 -- modules/020-other/templates/one.yaml --
@@ -85,10 +86,14 @@ func TestLivePage(t *testing.T) {
 	// One module.
 	b.eval(`document.querySelector("#m-well a").click()`)
 	b.await(`document.activeElement.id === "detail" && document.querySelector("#detail").innerText.includes("slow.sh: kubernetes v1 ConfigMap")`)
+	b.await(`/slow.sh, kubernetes \(.*\), took /.test(document.querySelector("#detail").innerText)`)
+	b.eval(`document.querySelector("#detail summary").click()`)
 	b.screenshot("module")
 	b.key("Escape")
 	b.await(`document.querySelector("#detail").hidden && document.activeElement.textContent === "well"`)
 
+	o.ask("logs well slow.sh", "010-well/hooks/slow.sh kubernetes", "\n  read go\n")
+	o.ask("logs failing", "failed: ", "no & credentials")
 	for _, scheme := range []string{"light", "dark"} {
 		b.screen(390, 800, scheme)
 		b.screenshot("narrow-" + scheme)

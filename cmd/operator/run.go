@@ -85,7 +85,13 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	if err != nil {
 		return err
 	}
-	world.Secrets, world.HookRan = secrets, host.HookRan
+	history := &server.History{}
+	world.Secrets, world.HookRan = secrets, func(r view.HookRun) {
+		history.Add(r)
+		if host.HookRan != nil {
+			host.HookRan(r)
+		}
+	}
 	world.Crashed = func() { replica.crashed(host.Exit) }
 	changeable.addKeepFiles(c, replica.runner)
 	var lastTraces func()
@@ -102,7 +108,7 @@ func Run(ctx context.Context, c *cli.Config, host Host) error {
 	// The pages are served to the end: a stop that takes long is when people look.
 	pages, closePages := context.WithCancel(context.WithoutCancel(ctx))
 	defer closePages()
-	if err := serve(pages, c, operator, changeable, world.Leadership, replica.reviewer, log); err != nil {
+	if err := serve(pages, c, operator, changeable, history, world.Leadership, replica.reviewer, log); err != nil {
 		return err
 	}
 	if err := replica.start(ctx, operator); err != nil && ctx.Err() == nil {
@@ -269,13 +275,13 @@ func (w releaseWatch) WatchedKinds() []kube.WatchedKind { return w.presence.Watc
 
 // serve opens the addresses before the start, so that probes are answered from the
 // beginning (G0).
-func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, changeable *parameters, leadership func() view.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
+func serve(ctx context.Context, c *cli.Config, operator *actors.Operator, changeable *parameters, history *server.History, leadership func() view.Leadership, reviewer *kube.Reviewer, log *slog.Logger) error {
 	source := server.Source{
 		Inspector: operator.Inspector(), Ask: operator.Ask, Converge: operator.Converge, Version: c.Version,
 		Metrics: operator.Metrics().Registry, HookMetrics: operator.Metrics().HookRegistry, Render: operator.Render, Parameters: changeable,
 		Leadership: leadership, Hide: operator.Hide,
 		Plan:    operator.Plan,
-		Hanging: operator.HangingHooks, NotInForce: operator.NotInForce,
+		Hanging: operator.HangingHooks, NotInForce: operator.NotInForce, History: history,
 	}
 	public, debug := net.JoinHostPort(c.ListenAddress, strconv.Itoa(c.ListenPort)), server.Debug(source)
 	var err error

@@ -82,8 +82,10 @@ type HookRun struct {
 	// Binding is the type of the binding, and Contexts what the hook got.
 	Binding  hooks.BindingType
 	Contexts []hooks.Context
+	Cause    messages.Cause // of the task
 	Took     time.Duration
 	Err      error
+	Output   string // its last lines
 }
 
 // Again is the work that runs the hook once more with the same contexts. Their snapshots are taken then.

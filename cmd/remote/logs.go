@@ -1,0 +1,89 @@
+package remote
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"addon-operator/cmd/cli"
+	"addon-operator/server"
+)
+
+// Logs prints the last runs of hooks with their last lines.
+func Logs(c *cli.Config) *cobra.Command {
+	a, names := &asking{config: c}, &completer{c}
+	var follow bool
+	cmd := &cobra.Command{
+		Use: "logs MODULE [HOOK]", Short: "Print the last runs of the hooks of a module, with their last lines",
+		Long: `Prints the last runs of the hooks of a module, or of the global hooks with the name global: when, why, how long,
+and the last lines that each printed. The operator keeps the last five runs of each hook since its start. Its own log has
+all lines.`,
+		Example: "  addon-operator logs dns\n  addon-operator logs dns nodes.sh --follow\n  addon-operator logs global",
+		Args: func(_ *cobra.Command, args []string) error {
+			const most = 2
+			if len(args) == 0 || len(args) > most {
+				return cli.Usagef("logs needs the name of one module, as 'dns' of 010-dns, or global, and perhaps of one of its hooks")
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			query := url.Values{"module": {args[0]}}
+			if len(args) > 1 {
+				query.Set("hook", args[1])
+			}
+			if err := a.checked(); err != nil {
+				return err
+			}
+			if !follow {
+				return a.show(cmd, a.made("/hook/runs"), query, asIs)
+			}
+			return a.followRuns(cmd, query)
+		},
+		ValidArgsFunction: first(func(ctx context.Context) []string { return append(names.modules(ctx), "global") }),
+	}
+	a.format(cmd, "text", "json", "yaml")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print runs as they end, until Ctrl-C")
+	return cmd
+}
+
+// followRuns prints runs as they end.
+func (a *asking) followRuns(cmd *cobra.Command, query url.Values) error {
+	if a.output != "text" {
+		return cli.Usagef("--follow prints text, not %s", a.output)
+	}
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for after := 0; ; {
+		query.Set("after", strconv.Itoa(after))
+		body, err := a.page(cmd.Context(), "/hook/runs", query)
+		if cmd.Context().Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		var list struct {
+			Runs []server.RanHook
+			Last int
+		}
+		if err := decoded(body, &list); err != nil {
+			return err
+		}
+		after = min(after, list.Last) // the operator has started again
+		for _, r := range list.Runs {
+			after = r.Number
+			if _, err := fmt.Fprintln(printable{cmd.OutOrStdout(), true}, r); err != nil {
+				return err
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-cmd.Context().Done():
+			return nil
+		}
+	}
+}

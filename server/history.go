@@ -1,0 +1,169 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+)
+
+// What is kept of the runs of hooks, so that neither many hooks nor much output costs memory.
+const (
+	runsOfHook    = 5
+	runsOfAll     = 2000
+	outputOfRun   = 4 << 10 // bytes
+	outputOfAll   = 4 << 20
+	runOverhead   = 256 // bytes of a record beside its texts
+	textOfACause  = 200
+	errorOfRecord = 4 << 10
+)
+
+// RanHook is a run of a hook that has ended, as pages show it.
+type RanHook struct {
+	// Number counts the runs of this process.
+	Number  int       `json:"number"`
+	Module  string    `json:"module"` // or "global"
+	Hook    string    `json:"hook"`
+	Binding string    `json:"binding"`
+	Queue   string    `json:"queue"`
+	Cause   string    `json:"cause"`
+	Began   time.Time `json:"began"`
+	Seconds float64   `json:"seconds"`
+	Error   string    `json:"error,omitempty"`
+	Output  string    `json:"output,omitempty"` // its last lines
+}
+
+// bytes are what the record costs.
+func (r RanHook) bytes() int {
+	return runOverhead + len(r.Hook) + len(r.Cause) + len(r.Error) + len(r.Output)
+}
+
+// String implements fmt.Stringer.
+func (r RanHook) String() string {
+	text := fmt.Sprintf("%s %s %s (%s) took %s", r.Began.Format(time.RFC3339), r.Hook, r.Binding, r.Cause, r.Took())
+	if r.Error != "" {
+		text += ", failed: " + r.Error
+	}
+	if r.Output == "" || strings.Contains(r.Error, r.Output) {
+		return text
+	}
+	return text + "\n  " + strings.ReplaceAll(r.Output, "\n", "\n  ")
+}
+
+// Took is how long it took, for people.
+func (r RanHook) Took() time.Duration {
+	return time.Duration(r.Seconds * float64(time.Second)).Round(time.Millisecond)
+}
+
+// History keeps the last runs of hooks. It is safe for concurrent use; the zero value is empty.
+type History struct {
+	mu     sync.Mutex
+	number int
+	runs   []RanHook // the oldest first
+	size   int
+}
+
+// Add remembers a run, and forgets old ones: of this hook, then of all.
+func (h *History) Add(r view.HookRun) {
+	record := RanHook{
+		Module: r.Owner, Hook: r.Hook, Binding: string(r.Binding), Queue: r.Queue, Cause: ending(r.Cause.String(), textOfACause),
+		Began: time.Now().Add(-r.Took), Seconds: r.Took.Seconds(), Output: ending(r.Output, outputOfRun),
+	}
+	if record.Module == messages.GlobalHooks {
+		record.Module = globalOwner
+	}
+	if r.Err != nil {
+		record.Error = ending(r.Err.Error(), errorOfRecord)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.number++
+	record.Number = h.number
+	h.runs, h.size = append(h.runs, record), h.size+record.bytes()
+	same := 0
+	for i := len(h.runs) - 1; i >= 0; i-- {
+		if h.runs[i].Hook == record.Hook {
+			if same++; same > runsOfHook {
+				h.drop(i)
+				break
+			}
+		}
+	}
+	for len(h.runs) > runsOfAll || h.size > outputOfAll {
+		h.drop(0)
+	}
+}
+
+func (h *History) drop(i int) {
+	h.size -= h.runs[i].bytes()
+	h.runs = slices.Delete(h.runs, i, i+1)
+}
+
+// Runs are those of a module, or of "global", and of a hook, after a number; an empty name means all.
+func (h *History) Runs(module, hook string, after int) []RanHook {
+	found := []RanHook{}
+	if h == nil {
+		return found
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, r := range h.runs {
+		if r.Number > after && (module == "" || r.Module == module) && (hook == "" || r.Hook == hook || strings.HasSuffix(r.Hook, "/"+hook)) {
+			found = append(found, r)
+		}
+	}
+	return found
+}
+
+// last is the number of the last run; smaller than before after a start of the operator.
+func (h *History) last() int {
+	if h == nil {
+		return 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.number
+}
+
+// ending is the end of a text that is too long.
+func ending(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8("…"+text[len(text)-most:], "")
+}
+
+// runs answers /hook/runs.
+func (s hookPages) runs(r *http.Request) (any, error) {
+	query := r.URL.Query()
+	module, after := query.Get("module"), 0
+	if module != "" && module != globalOwner {
+		own, err := s.owner(r.Context(), module)
+		if err != nil {
+			return nil, err
+		}
+		module = s.nameOf(module, own)
+	}
+	if text := query.Get("after"); text != "" {
+		var err error
+		if after, err = strconv.Atoi(text); err != nil {
+			return nil, &pageError{http.StatusBadRequest, fmt.Errorf("after is the number of a run, not %q", text)}
+		}
+	}
+	found := s.History.Runs(module, query.Get("hook"), after)
+	return display{map[string]any{"runs": found, "last": s.History.last()}, func(w io.Writer) {
+		if len(found) == 0 {
+			fmt.Fprintln(w, "None of these hooks has run since the operator started.")
+		}
+		for _, run := range found {
+			fmt.Fprintln(w, run)
+		}
+	}}, nil
+}

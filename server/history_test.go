@@ -1,0 +1,43 @@
+package server_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"addon-operator/messages"
+	"addon-operator/messages/view"
+	"addon-operator/server"
+)
+
+// J15: five runs of each hook are kept, and no more than the bounds allow of all together, the newest ones.
+func TestHistoryIsBounded(t *testing.T) {
+	h := &server.History{}
+	for i := range 12 {
+		h.Add(view.HookRun{Owner: "dns", Hook: "010-dns/hooks/a.sh", Took: time.Second, Output: fmt.Sprint("run ", i)})
+	}
+	h.Add(view.HookRun{Owner: messages.GlobalHooks, Hook: "b.sh", Err: errors.New("exit code 3"), Cause: messages.Cause{Activation: "Schedule", Detail: "each minute"}})
+	runs := h.Runs("dns", "a.sh", 0)
+	if len(runs) != 5 || runs[0].Output != "run 7" || runs[4].Number != 12 || runs[4].Seconds != 1 {
+		t.Errorf("of one hook there are %v", runs)
+	}
+	if got := h.Runs("", "", 12); len(got) != 1 || got[0].Module != "global" || !strings.Contains(got[0].String(), "b.sh  (Schedule: each minute) took 0s, failed: exit code 3") {
+		t.Errorf("after the 12th there are %v", got)
+	}
+	if got := h.Runs("other", "", 0); len(got) != 0 {
+		t.Errorf("of another module there are %v", got)
+	}
+	long := strings.Repeat("é", 1<<20)
+	for i := range 5000 {
+		h.Add(view.HookRun{Owner: "web", Hook: fmt.Sprint(i), Output: long, Err: errors.New(long)})
+	}
+	bytes := 0
+	for _, r := range h.Runs("", "", 0) {
+		bytes += len(r.Output) + len(r.Error)
+	}
+	if last := h.Runs("web", "4999", 0); bytes > 4<<20 || len(last) != 1 {
+		t.Errorf("%d bytes are kept, of the last run %v", bytes, len(last))
+	}
+}
