@@ -265,28 +265,48 @@ func (u *upgrade) schemas() error {
 	return u.write(schemaFile, []byte(after))
 }
 
-// replace moves the new chart to its place, and puts the old one back when something fails.
-func (u *upgrade) replace() (err error) {
-	target, aside := filepath.Join(u.module.Dir, chartDir), filepath.Join(u.stage.root, "before")
-	if err := os.Rename(target, aside); err != nil {
+// replace moves what is new to its place: all of it, or nothing.
+func (u *upgrade) replace() error {
+	names := []string{chartDir, "module.yaml"}
+	if u.schema != "" {
+		names = append(names, filepath.FromSlash(schemaFile))
+	}
+	if err := exchange(u.dir(), u.module.Dir, filepath.Join(u.stage.root, "before"), names...); err != nil {
 		return err
 	}
-	if err := os.Rename(filepath.Join(u.dir(), chartDir), target); err != nil {
-		return errors.Join(err, os.Rename(aside, target))
-	}
-	undo := func(err error) error {
-		return errors.Join(err, os.RemoveAll(target), os.Rename(aside, target))
-	}
-	if u.schema != "" {
-		if err := os.Rename(filepath.Join(u.dir(), filepath.FromSlash(schemaFile)), filepath.Join(u.module.Dir, filepath.FromSlash(schemaFile))); err != nil {
-			return undo(err)
-		}
-	}
-	if err := os.Rename(filepath.Join(u.dir(), "module.yaml"), filepath.Join(u.module.Dir, "module.yaml")); err != nil {
-		return undo(err)
-	}
-	_, err = fmt.Fprintf(u.out, "\n%s holds %s now.\n", target, u.fresh.Origin)
+	_, err := fmt.Fprintf(u.out, "\n%s holds %s now.\n", filepath.Join(u.module.Dir, chartDir), u.fresh.Origin)
 	return err
+}
+
+// exchange moves files and directories from one directory to another, and what was there aside. When one of them cannot be
+// moved, all are put back.
+func exchange(from, to, aside string, names ...string) (err error) {
+	var undo []func() error
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, back := range slices.Backward(undo) {
+			err = errors.Join(err, back())
+		}
+	}()
+	for _, name := range names {
+		fresh, place, old := filepath.Join(from, name), filepath.Join(to, name), filepath.Join(aside, name)
+		if err := os.MkdirAll(filepath.Dir(old), 0o755); err != nil {
+			return err
+		}
+		switch err := os.Rename(place, old); {
+		case err == nil:
+			undo = append(undo, func() error { return os.Rename(old, place) })
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		if err := os.Rename(fresh, place); err != nil {
+			return err
+		}
+		undo = append(undo, func() error { return os.Rename(place, fresh) })
+	}
+	return nil
 }
 
 // tests rewrites golden files, if that is wanted.
