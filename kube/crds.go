@@ -40,6 +40,8 @@ type CRDOptions struct {
 	SkipPrefixes []string          // of base names that are no definitions (M1)
 	Labels       map[string]string // put on every definition that does not set them itself (M3)
 	Subcharts    []CRDFile         // files in crds/ of subcharts, which may be packed
+	// Ignored says which files of a directory with a chart do not belong to it, by their paths below it; nil: none.
+	Ignored func(dir string) (func(file string) bool, error)
 }
 
 // CRDFile is a file of definitions that was read already.

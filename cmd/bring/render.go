@@ -71,7 +71,7 @@ func namespaceOf(m addons.Module) string { return cmp.Or(m.File.Namespace, scena
 
 // definitions are those of crds/, which Helm does not render.
 func definitions(client *helm.Client, m helm.Module) (found []map[string]any, err error) {
-	files, err := kube.CRDFiles(charts.CRDs(m.Dir), nil)
+	files, err := kube.CRDFiles(charts.Root(m.Dir), kube.CRDOptions{Ignored: charts.Ignored})
 	if err != nil {
 		return nil, err
 	}

@@ -115,7 +115,7 @@ func (g *generator) bind(o object, made map[rbacv1.RoleRef]bool, home, why strin
 // install these.
 func (g *generator) ownKinds() error {
 	for _, m := range g.tree.Modules {
-		files, err := kube.CRDFiles(charts.CRDs(m.Dir), g.config.CRDPrefixes())
+		files, err := kube.CRDFiles(charts.Root(m.Dir), g.config.CRDOptions())
 		if err != nil {
 			return fmt.Errorf("module %s: %w", m.Name, err)
 		}
