@@ -50,7 +50,8 @@ type foreignChart struct {
 	edit      map[string]any // values that change objects; nil: none were found
 	edited    string         // their path
 
-	refused  string   // why Helm refuses it; empty when it does not
+	before   [2]string // what Helm makes of it before it is installed, twice
+	refused  string    // why Helm refuses it; empty when it does not
 	problems []string // differences from Helm, and what did not come about
 	notes    []string // what a person must know
 	manifest string   // of the last release
@@ -74,11 +75,14 @@ func (c *foreignChart) note(format string, args ...any) {
 // newForeignChart loads a chart and the values next to it.
 func newForeignChart(t testing.TB, name, dir string) *foreignChart {
 	t.Helper()
-	key, err := values.Key(name)
-	if err != nil {
+	c := &foreignChart{name: name, dir: dir}
+	var err error
+	if c.key, err = values.Key(name); err != nil {
 		t.Fatal(err)
 	}
-	c := &foreignChart{name: name, key: key, dir: dir}
+	if base := filepath.Base(dir); base != name {
+		c.note("the name %s cannot be that of a module: it is called %s here", base, name)
+	}
 	text, err := os.ReadFile(dir + ".values.yaml")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
@@ -90,8 +94,12 @@ func newForeignChart(t testing.TB, name, dir string) *foreignChart {
 		c.values = map[string]any{}
 	}
 	ch, err := loader.LoadDir(dir)
+	if err == nil {
+		err = action.CheckDependencies(ch, ch.Metadata.Dependencies) // as the helm command does
+	}
 	if err != nil {
-		t.Fatalf("%s: %v", dir, err)
+		c.refused = err.Error()
+		return c
 	}
 	c.version = ch.Metadata.Version
 	c.rendered, _ = renderAlone(c) // a chart may need a cluster for that
@@ -166,6 +174,9 @@ type stockHelm struct {
 // objects, and makes and removes none.
 func (s *stockHelm) takes(c *foreignChart) bool {
 	s.t.Helper()
+	if c.refused != "" {
+		return false
+	}
 	first, err := s.install(c, c.values)
 	if err != nil {
 		c.refused = err.Error()
@@ -175,6 +186,7 @@ func (s *stockHelm) takes(c *foreignChart) bool {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	c.before = [2]string{first, second}
 	ch, err := loader.LoadDir(c.dir)
 	if err != nil {
 		s.t.Fatal(err)
@@ -369,8 +381,8 @@ func (s *stockHelm) recorded(c *foreignChart) (*release.Release, error) {
 	return storage.Init(driver.NewSecrets(client.CoreV1().Secrets(c.namespace))).Last(c.name)
 }
 
-// compare notes where our record differs from what Helm renders, which is render called twice.
-func (s *stockHelm) compare(c *foreignChart, what, first, second string) {
+// compare notes where our record differs from what Helm renders, each time twice: one of the renders must be ours.
+func (s *stockHelm) compare(c *foreignChart, what string, renders ...[2]string) {
 	s.t.Helper()
 	ours, err := s.recorded(c)
 	if err != nil {
@@ -378,8 +390,14 @@ func (s *stockHelm) compare(c *foreignChart, what, first, second string) {
 		return
 	}
 	c.manifest = ours.Manifest
+	var found []string
+	for _, render := range renders {
+		if found = lineDifferences(render[1], render[0], ours.Manifest); len(found) == 0 {
+			return
+		}
+	}
 	const most = 5
-	for i, text := range lineDifferences(second, first, ours.Manifest) {
+	for i, text := range found {
 		if i == most {
 			c.problem("%s: and more lines", what)
 			break
@@ -426,9 +444,26 @@ func foreignCharts(t testing.TB, dir string) (all []*foreignChart) {
 	return all
 }
 
-// moduleName makes a name of a module from that of a chart.
+// moduleName makes a name that a module can have from that of a chart. init module asks for another one instead.
 func moduleName(chart string) string {
-	return strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(chart), "-"), "-")
+	name := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(chart), "-"), "-")
+	name = regexp.MustCompile(`(^|-)([0-9])`).ReplaceAllString(name, "${1}n$2")
+	if _, err := values.Key(name); err != nil {
+		name = strings.Trim(name+"-chart", "-")
+	}
+	return name
+}
+
+// Every chart becomes a module, whatever it is called.
+func TestModuleNameOfAChart(t *testing.T) {
+	for chart, want := range map[string]string{
+		"web": "web", "My_Chart.x": "my-chart-x", "3scale": "n3scale", "loki-2x": "loki-n2x", "global": "global-chart", "is-enabled": "is-enabled-chart", "_": "chart",
+	} {
+		name := moduleName(chart)
+		if _, err := values.Key(name); name != want || err != nil {
+			t.Errorf("%s becomes %s, want %s; %v", chart, name, want, err)
+		}
+	}
 }
 
 // inOrder sorts charts: those that define kinds come before those that do not.

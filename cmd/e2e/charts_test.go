@@ -360,7 +360,7 @@ func (p *chartsPlay) install() {
 			c.problem("Helm refuses it: %v", err)
 			continue
 		}
-		p.helm.compare(c, "install", first.Manifest, second.Manifest)
+		p.helm.compare(c, "install", c.before, [2]string{first.Manifest, second.Manifest}) // it may have looked up what was not there
 		if c.byChance = sumOf(first) != sumOf(second); c.byChance {
 			c.note("renders something else each time, and has a revision after each change of an input")
 		}
@@ -459,7 +459,7 @@ func (p *chartsPlay) change() {
 	p.ready("edit")
 	for _, c := range p.charts {
 		if texts, edited := want[c]; edited {
-			p.helm.compare(c, "edit of "+c.edited, texts[0], texts[1])
+			p.helm.compare(c, "edit of "+c.edited, texts)
 		}
 	}
 }
