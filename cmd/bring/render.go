@@ -33,6 +33,7 @@ type rendered struct {
 // render renders the chart of a module without a cluster.
 func render(ctx context.Context, m addons.Module, merged map[string]any) (r rendered, err error) {
 	server := apiserver.New(scenario.DefaultVersion)
+	server.EnsureNamespace(namespaceOf(m))
 	client, err := helm.New(helm.Options{Config: server.RESTConfig(), Namespace: namespaceOf(m)})
 	if err != nil {
 		return r, err

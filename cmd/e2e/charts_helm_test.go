@@ -95,13 +95,13 @@ func newForeignChart(t testing.TB, name, dir string) *foreignChart {
 	}
 	ch, err := loader.LoadDir(dir)
 	if err == nil {
+		c.version = ch.Metadata.Version
 		err = action.CheckDependencies(ch, ch.Metadata.Dependencies) // as the helm command does
 	}
 	if err != nil {
 		c.refused = err.Error()
 		return c
 	}
-	c.version = ch.Metadata.Version
 	c.rendered, _ = renderAlone(c) // a chart may need a cluster for that
 	// Definitions of subcharts that are off are none.
 	if err := chartutil.ProcessDependenciesWithMerge(ch, chartutil.CoalesceTables(map[string]any{}, c.values)); err != nil {
