@@ -196,7 +196,7 @@ func (u *upgrade) prepare() error {
 			continue
 		}
 		if err == nil {
-			err = u.write(name, text)
+			err = u.write(name, string(text))
 		}
 		if err != nil {
 			return err
@@ -207,7 +207,7 @@ func (u *upgrade) prepare() error {
 	}
 	text, err := os.ReadFile(filepath.Join(u.module.Dir, "module.yaml"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return u.write("module.yaml", []byte(moduleFile(u.fresh.Origin)))
+		return u.write("module.yaml", moduleFile(u.fresh.Origin))
 	}
 	if err != nil {
 		return err
@@ -216,16 +216,10 @@ func (u *upgrade) prepare() error {
 	if err != nil {
 		return err
 	}
-	return u.write("module.yaml", []byte(edited))
+	return u.write("module.yaml", edited)
 }
 
-func (u *upgrade) write(name string, text []byte) error {
-	path := filepath.Join(u.dir(), filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, text, 0o644)
-}
+func (u *upgrade) write(name, text string) error { return u.stage.write(u.module.Base, name, text) }
 
 // editProvenance changes what module.yaml says of the chart, and nothing else. The repository stays when the new
 // chart is from a path.
@@ -262,7 +256,7 @@ func (u *upgrade) schemas() error {
 		return err
 	}
 	u.schema = after
-	return u.write(schemaFile, []byte(after))
+	return u.write(schemaFile, after)
 }
 
 // replace moves what is new to its place: all of it, or nothing.

@@ -33,6 +33,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
+	"addon-operator/helm/fetch/fetchtest"
 	"addon-operator/helm/manifest"
 	"addon-operator/values"
 )
@@ -52,9 +53,9 @@ type foreignChart struct {
 
 	before   [2]string // what Helm makes of it before it is installed, twice
 	refused  string    // why Helm refuses it; empty when it does not
-	problems []string // differences from Helm, and what did not come about
-	notes    []string // what a person must know
-	manifest string   // of the last release
+	problems []string  // differences from Helm, and what did not come about
+	notes    []string  // what a person must know
+	manifest string    // of the last release
 	revision int
 	byChance bool // it renders something else each time
 }
@@ -409,37 +410,8 @@ func (s *stockHelm) compare(c *foreignChart, what string, renders ...[2]string) 
 // foreignCharts are those of a directory: DIR/NAME and DIR/NAME.tgz.
 func foreignCharts(t testing.TB, dir string) (all []*foreignChart) {
 	t.Helper()
-	archives, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := filepath.Glob(filepath.Join(dir, "*", chartutil.ChartfileName))
-	if err != nil || len(found)+len(archives) == 0 {
-		t.Fatalf("no charts in %s: %v", dir, err)
-	}
-	for _, file := range found {
-		all = append(all, newForeignChart(t, moduleName(filepath.Base(filepath.Dir(file))), filepath.Dir(file)))
-	}
-	for _, file := range archives {
-		unpacked := t.TempDir()
-		ch, err := loader.LoadFile(file)
-		if err == nil {
-			err = chartutil.ExpandFile(unpacked, file)
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		// values for podinfo-6.7.1.tgz are in podinfo-6.7.1.values.yaml or podinfo.values.yaml
-		for _, base := range []string{strings.TrimSuffix(file, ".tgz"), filepath.Join(dir, ch.Name())} {
-			text, err := os.ReadFile(base + ".values.yaml")
-			if err == nil {
-				if err := os.WriteFile(filepath.Join(unpacked, ch.Name()+".values.yaml"), text, 0o600); err != nil {
-					t.Fatal(err)
-				}
-				break
-			}
-		}
-		all = append(all, newForeignChart(t, moduleName(ch.Name()), filepath.Join(unpacked, ch.Name())))
+	for _, chart := range fetchtest.Charts(t, dir) {
+		all = append(all, newForeignChart(t, moduleName(filepath.Base(chart)), chart))
 	}
 	return all
 }
