@@ -199,8 +199,8 @@ soak-short: SOAK_SEED ?= 13
 soak-short: soak
 
 # Charts of others, which are no part of this repository: .ci/fetch-charts says where some are from. Without
-# CHARTS these tests play the charts of the repository, as make test does. A report of each chart goes to the table
-# in docs/charts.md, or to the file CHARTS_TABLE with the same two marks.
+# CHARTS these tests play the charts of the repository, as make test does. A report of each chart is printed, and with
+# CHARTS_TABLE=docs/charts.md, or another file with the same two marks, becomes the table there.
 .PHONY: charts
 charts: devcluster ## the charts in CHARTS=DIR (DIR/NAME or DIR/NAME.tgz, with NAME.values.yaml next to it) as modules, compared with Helm
 	@export CHARTS='$(if $(CHARTS),$(abspath $(CHARTS)))' CHARTS_TABLE='$(if $(CHARTS_TABLE),$(abspath $(CHARTS_TABLE)))' code=0

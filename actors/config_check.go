@@ -36,8 +36,12 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
 	if err == nil {
 		global := stored(b.sections[values.GlobalKey], doc)
+		section := func(m addons.Module) *values.Section { return stored(b.sections[m.Key], doc) }
+		for _, text := range plan.UnreadGlobal(rules.charts, tree, global, section) {
+			warn.Warn(text)
+		}
 		for _, m := range tree.Modules {
-			for _, text := range plan.Unread(rules.charts, m, global, stored(b.sections[m.Key], doc)) {
+			for _, text := range plan.Unread(rules.charts, m, global, section(m)) {
 				warn.Warn(text, "module", m.Name)
 			}
 		}

@@ -343,8 +343,8 @@ func unstableByTheClock(f *fixture) {
 	f.apply(m.with("a", "b"), Upgraded, 2)
 }
 
-// What lookup finds is an input that cannot be compared: such a chart is upgraded, and then with
-// a backoff.
+// What lookup finds is an input, too: the chart is upgraded when that changes, and then with a backoff. Of its own objects
+// counts only that they are there.
 func unstableLookup(f *fixture) {
 	t := f.T
 	m := moduleOf(t, "looks", `
@@ -353,15 +353,29 @@ apiVersion: v1
 kind: ConfigMap
 metadata: {name: looks}
 data:
-  seen: {{ lookup "v1" "ConfigMap" .Release.Namespace "outside" | quote }}
+  seen: {{ (lookup "v1" "ConfigMap" .Release.Namespace "outside").data | toJson | quote }}
+  own: {{ (lookup "v1" "ConfigMap" .Release.Namespace "looks").data | toJson | b64enc | trunc 5 }}
   word: {{ randAlphaNum 20 }}
 `)
 	f.apply(m, Installed, 1)
-	f.apply(m, Upgraded, 2)
-	if held := f.apply(m, Skipped, 2); held.Again <= 0 || held.Again > firstRepeat {
+	f.apply(m, Upgraded, 2) // what it has made is there now
+	for range 2 {
+		if held := f.apply(m, Skipped, 2); held.Again != 0 || !strings.Contains(held.Unstable, "line 7 of its output") {
+			t.Errorf("held as %+v", held)
+		}
+		f.restart()
+	}
+	outside := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "outside"}, Data: map[string]string{"a": "1"}}
+	if _, err := f.kube.CoreV1().ConfigMaps(f.namespace).Create(t.Context(), outside, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	f.apply(m, Upgraded, 3)
+	f.apply(m, Skipped, 3)
+	f.patchConfigMap("outside", `{"data":{"a":"2"}}`)
+	if held := f.apply(m, Skipped, 3); held.Again <= 0 || held.Again > firstRepeat {
 		t.Errorf("held as %+v", held)
 	}
-	f.apply(m.with("a", "b"), Upgraded, 3) // an input
+	f.apply(m.with("a", "b"), Upgraded, 4) // an input
 }
 
 // The pace of upgrades by chance: 5, 10, 20, 30, 30 seconds; other inputs begin again.

@@ -23,7 +23,7 @@
 // uninstall.go the way back, survey.go and watch.go which objects exist and whose
 // they are, recordwatch.go what others do to records, driver.go in which kind of object they are,
 // codec.go how a record is packed, transport.go and reads.go the connection of one walk, wait.go and recreate.go what
-// Helm does otherwise, unstable.go and repeats.go charts that render by chance, errors.go
+// Helm does otherwise, unstable.go, lookup.go and repeats.go charts that render by chance or look into the cluster, errors.go
 // and observe.go what callers learn, needs.go what an error says is missing, warned.go what the API server
 // warns of, webhooks.go whose webhook has failed, foreign.go charts of others, record.go what a record says,
 // recall.go what it spares the next start, adopt.go releases of others, homes.go the namespaces that have releases, hookwait.go hooks that wait,

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,9 +15,7 @@ import (
 	"golang.org/x/tools/txtar"
 	"helm.sh/helm/v3/pkg/action"
 	"helm.sh/helm/v3/pkg/chart/loader"
-	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/release"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,6 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"addon-operator/helm/charts"
+	"addon-operator/helm/fetch/fetchtest"
 	"addon-operator/helm/kinds"
 	"addon-operator/helm/manifest"
 	"addon-operator/testkit/devclustertest"
@@ -97,35 +95,9 @@ data: {values: {{ .Values | toYaml | quote }}}
 // playDirectory plays charts that may share kinds and names of the cluster: one after the other.
 func playDirectory(t *testing.T, dir string) {
 	t.Helper()
-	found, err := filepath.Glob(filepath.Join(dir, "*", "Chart.yaml"))
-	archives, errArchives := filepath.Glob(filepath.Join(dir, "*.tgz"))
-	if err := errors.Join(err, errArchives); err != nil || len(found)+len(archives) == 0 {
-		t.Fatalf("no charts in %s: %v", dir, err)
-	}
-	for _, archive := range archives {
-		to := t.TempDir()
-		if err := chartutil.ExpandFile(to, archive); err != nil {
-			t.Fatal(err)
-		}
-		unpacked, err := filepath.Glob(filepath.Join(to, "*", "Chart.yaml"))
-		if err != nil || len(unpacked) != 1 {
-			t.Fatalf("%s holds %q, %v", archive, unpacked, err)
-		}
-		for _, values := range []string{strings.TrimSuffix(archive, ".tgz"), filepath.Join(dir, filepath.Base(filepath.Dir(unpacked[0])))} {
-			if text, err := os.ReadFile(values + ".values.yaml"); err == nil {
-				if err := os.WriteFile(filepath.Dir(unpacked[0])+".values.yaml", text, 0o600); err != nil {
-					t.Fatal(err)
-				}
-				break
-			}
-		}
-		found = append(found, unpacked[0])
-	}
 	cluster := devclustertest.Start(t)
-	for _, file := range found {
-		t.Run(filepath.Base(filepath.Dir(file)), func(t *testing.T) {
-			startOn(t, cluster).playLikeHelm(wrapped(t, filepath.Dir(file)))
-		})
+	for _, dir := range fetchtest.Charts(t, dir) {
+		t.Run(filepath.Base(dir), func(t *testing.T) { startOn(t, cluster).playLikeHelm(wrapped(t, dir)) })
 	}
 }
 
@@ -160,7 +132,7 @@ func (f *fixture) playLikeHelm(m Module) {
 	f.Helper()
 	ctx, stop := context.WithCancel(f.Context())
 	defer stop()
-	go f.finishPods(ctx)
+	go devclustertest.FinishPods(ctx, f.kube, f.namespace)
 	theirs, err := f.stockInstall(m, false)
 	f.client.ResetDiscovery() // Helm may have installed CRDs
 	if err != nil {           // for example objects of kinds that another chart brings
@@ -263,27 +235,6 @@ func (f *fixture) lastRelease(name string) *release.Release {
 		f.Fatal(err)
 	}
 	return rel
-}
-
-// finishPods is the kubelet for the Pods of hooks: they succeed at once.
-func (f *fixture) finishPods(ctx context.Context) {
-	pods := f.kube.CoreV1().Pods(f.namespace)
-	for ctx.Err() == nil {
-		w, err := pods.Watch(ctx, metav1.ListOptions{})
-		if err != nil {
-			continue
-		}
-		for e := range w.ResultChan() {
-			pod, ok := e.Object.(*corev1.Pod)
-			ofJob := ok && slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" })
-			if !ok || pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil || !ofJob && pod.Annotations[release.HookAnnotation] == "" {
-				continue
-			}
-			pod = pod.DeepCopy()
-			pod.Status.Phase = corev1.PodSucceeded
-			_, _ = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{}) // after a conflict comes another event
-		}
-	}
 }
 
 // each calls see for the objects of a manifest, as the cluster has them; nil when there is none.

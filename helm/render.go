@@ -17,8 +17,6 @@ import (
 	"helm.sh/helm/v3/pkg/release"
 	"helm.sh/helm/v3/pkg/releaseutil"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 
 	"addon-operator/helm/charts"
 	"addon-operator/helm/kinds"
@@ -40,6 +38,7 @@ type rendered struct {
 	hooks    bool            // the chart has Helm hooks, apart from tests
 	volatile bool            // lookup was used: the cluster is an input too
 	inputs   string          // checksum of all that it was made from
+	lookups  string          // checksum of what lookup found; empty when it was not used
 	unstable *string         // what apply.unstable found; nil before
 	record   string          // the record that it was recalled from (Revision.id), which says nothing of hooks; empty: it was rendered
 	answers  map[string]bool // to what templates have asked about the kinds of the API server
@@ -132,16 +131,29 @@ func (r *renderer) renderAgain(op *operation, m Module, ch *charts.Chart) (resul
 	if result, err = r.digest(files); err != nil {
 		return nil, nil, err
 	}
-	result.volatile = lookup.used
+	if result.volatile = lookup.used; lookup.used {
+		result.lookups = lookup.sum()
+	}
 	result.answers, result.lists = lookup.asked.Answers()
 	return result, files, nil
 }
 
 // renderFiles renders with fixed values of .Release: with the real revision the
 // checksum would change at each upgrade. What each template printed is in the result,
-// by name.
+// by name. Before there is a release, a chart may refuse an upgrade, as one does that makes a password at the
+// installation and wants it back at each upgrade: then it is rendered as for that installation.
 func (r *renderer) renderFiles(op *operation, m Module, ch *charts.Chart, lookup *lookupClients) (map[string]string, error) {
-	return r.renderAs(op, m, ch, lookup, chartutil.ReleaseOptions{Revision: 1, IsUpgrade: true})
+	files, err := r.renderAs(op, m, ch, lookup, chartutil.ReleaseOptions{Revision: 1, IsUpgrade: true})
+	if err == nil {
+		return files, nil
+	}
+	if _, exists := op.home.records.remembered(op.release); exists {
+		return nil, err
+	}
+	if first, errFirst := r.renderAs(op, m, ch, lookup, chartutil.ReleaseOptions{Revision: 1, IsInstall: true}); errFirst == nil {
+		return first, nil
+	}
+	return nil, err
 }
 
 // renderAs renders for a revision, of which the caller says the number and how it comes about.
@@ -261,30 +273,6 @@ func checkObject(u *unstructured.Unstructured) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// lookupClients serves the lookup function of templates from the shared
-// connections, and notes what templates asked the cluster.
-type lookupClients struct {
-	op    *operation
-	used  bool
-	asked *kinds.Asked // .Capabilities
-}
-
-var _ engine.ClientProvider = (*lookupClients)(nil)
-
-// GetClientFor implements engine.ClientProvider.
-func (l *lookupClients) GetClientFor(apiVersion, kind string) (dynamic.NamespaceableResourceInterface, bool, error) {
-	l.used = true
-	m, err := l.op.home.kinds.Mapping(schema.FromAPIVersionAndKind(apiVersion, kind))
-	if err != nil {
-		return nil, false, fmt.Errorf("lookup %s %s: %w", apiVersion, kind, err)
-	}
-	client, err := dynamic.NewForConfig(l.op.config())
-	if err != nil {
-		return nil, false, err
-	}
-	return client.Resource(m.Resource), kinds.Namespaced(m), nil
 }
 
 // renderProblem turns an error of loading or rendering into an Error. Helm's

@@ -25,8 +25,8 @@ import (
 // A chart whose templates ask for random values, keys or the time renders another manifest each
 // time. An upgrade for each of them would restart what it deploys at each start of the operator, and
 // is what loops live on (H6). So such a chart is upgraded when its inputs change: files, values,
-// labels, the kinds of the API server, and the operator itself. One that looks into the cluster as well has an input that
-// cannot be compared; it is upgraded again and again, with a backoff.
+// labels, the kinds of the API server, the operator itself, and what lookup finds. What changes all the time in the cluster
+// would upgrade it all the time, so that happens with a backoff.
 
 // InputsLabel holds the checksum of what a manifest was rendered from.
 const InputsLabel = "moduleInputs"
@@ -51,6 +51,9 @@ func (r *renderer) sumOf(op *operation, ch *charts.Chart, values [sha256.Size]by
 // labels keep on the new revision what decides about the next one.
 func (a *apply) labels() map[string]string {
 	all := map[string]string{ChecksumLabel: a.manifest.checksum, InputsLabel: a.manifest.inputs}
+	if a.manifest.volatile {
+		all[LookupsLabel] = a.manifest.lookups
+	}
 	if a.store.operator != "" {
 		all[OperatorLabel] = a.store.operator
 	}
@@ -121,7 +124,7 @@ func (a *apply) unequal() bool {
 func (a *apply) hold() (outcome Outcome, held bool) {
 	last, _ := a.store.state.Last()
 	outcome = Outcome{Action: Skipped, Revision: last.Version}
-	if !a.manifest.volatile {
+	if !a.manifest.volatile || last.labels[LookupsLabel] == a.manifest.lookups {
 		outcome.Unstable = a.unstable()
 		if outcome.Unstable == "" { // chance gave the same twice, or the clock did
 			outcome.Unstable = a.fickle()
@@ -133,7 +136,7 @@ func (a *apply) hold() (outcome Outcome, held bool) {
 		return outcome, false // what lookup finds has changed
 	}
 	outcome.Again = a.home.repeats.wait(a.release, a.manifest.inputs, time.Now(), a.home.dry == nil)
-	outcome.Reason = "the chart renders differently each time and looks into the cluster: upgrades without another change wait longer and longer"
+	outcome.Reason = "the chart renders differently each time, and what it looks up in the cluster has changed: such upgrades wait longer and longer"
 	return outcome, outcome.Again > 0
 }
 

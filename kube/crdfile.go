@@ -50,7 +50,7 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 		all = append(all, found...)
 	}
 	for _, dir := range dirs {
-		files, err := CRDFiles(filepath.Join(dir, "crds"), o.SkipPrefixes)
+		files, err := CRDFiles(dir, o)
 		errs = append(errs, err)
 		for _, file := range files {
 			found, err := readDefinitionFile(file, o.Labels)
@@ -63,12 +63,20 @@ func readDefinitions(o CRDOptions, dirs []string) ([]crdSource, error) {
 	return all, errors.Join(errs...)
 }
 
-// CRDFiles lists the files with YAML or JSON below a directory in order, but for those whose names begin
-// like one of skip (M1); one that is not there has none. Links are followed, as Helm does.
+// CRDFiles lists the files with YAML or JSON below crds/ of a directory in order, but for those whose names begin
+// like one to skip, and those that are ignored (M1); one that is not there has none. Links are followed, as Helm does.
 // Hidden entries are left out: a directory that is mounted from a ConfigMap holds each file
 // twice, once below "..data".
-func CRDFiles(root string, skip []string) ([]string, error) {
-	files, err := crdFiles(root, skip, map[string]bool{})
+func CRDFiles(dir string, o CRDOptions) ([]string, error) {
+	files, err := crdFiles(filepath.Join(dir, "crds"), o.SkipPrefixes, map[string]bool{})
+	if err == nil && len(files) > 0 && o.Ignored != nil {
+		var ignored func(string) bool
+		if ignored, err = o.Ignored(dir); err == nil {
+			files = slices.DeleteFunc(files, func(file string) bool {
+				return ignored(strings.TrimPrefix(filepath.ToSlash(file), filepath.ToSlash(dir)+"/"))
+			})
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("look for CRDs: %w", err)
 	}

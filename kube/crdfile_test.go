@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"addon-operator/kube"
@@ -26,23 +27,27 @@ func TestCRDFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if err := os.Mkdir(filepath.Join(base, "other"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for link, target := range map[string]string{
 		"crds/mounted.yaml": "..data/mounted.yaml", "crds/shared": "../shared", "crds/sub/up": "..", "crds/a.yaml": "../shared/f.yaml",
-		"shared/back": "../crds", "linked": "crds", "crds/nothing": "nowhere",
+		"shared/back": "../crds", "other/crds": "../crds", "crds/nothing": "nowhere",
 	} {
 		if err := os.Symlink(filepath.FromSlash(target), filepath.Join(base, link)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	want := []string{"a.yaml", "b.yaml", "mounted.yaml", "shared/f.yaml", "shared/v1/e.yaml", "sub/c.yml", "sub/d.JSON"}
-	for _, dir := range []string{"crds", "linked"} {
-		files, err := kube.CRDFiles(filepath.Join(base, dir), []string{"doc-", "_"})
+	o := kube.CRDOptions{SkipPrefixes: []string{"doc-", "_"}}
+	for _, dir := range []string{".", "other"} {
+		files, err := kube.CRDFiles(filepath.Join(base, dir), o)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
 		for _, f := range files {
-			name, err := filepath.Rel(filepath.Join(base, dir), f)
+			name, err := filepath.Rel(filepath.Join(base, dir, "crds"), f)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -52,7 +57,13 @@ func TestCRDFiles(t *testing.T) {
 			t.Errorf("below %s are %q, want %q", dir, got, want)
 		}
 	}
-	if files, err := kube.CRDFiles(filepath.Join(base, "none"), nil); err != nil || files != nil {
+	o.Ignored = func(string) (func(string) bool, error) {
+		return func(file string) bool { return strings.HasPrefix(file, "crds/s") }, nil
+	}
+	if files, err := kube.CRDFiles(base, o); err != nil || len(files) != 3 {
+		t.Errorf("without those that are ignored: %q, %v", files, err)
+	}
+	if files, err := kube.CRDFiles(filepath.Join(base, "none"), o); err != nil || files != nil {
 		t.Errorf("a directory that is not there: %q, %v", files, err)
 	}
 }

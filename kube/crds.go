@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
@@ -41,6 +40,8 @@ type CRDOptions struct {
 	SkipPrefixes []string          // of base names that are no definitions (M1)
 	Labels       map[string]string // put on every definition that does not set them itself (M3)
 	Subcharts    []CRDFile         // files in crds/ of subcharts, which may be packed
+	// Ignored says which files of a directory with a chart do not belong to it, by their paths below it; nil: none.
+	Ignored func(dir string) (func(file string) bool, error)
 }
 
 // CRDFile is a file of definitions that was read already.
@@ -164,7 +165,7 @@ func (c crdInstaller) ensureOne(ctx context.Context, d crdSource) (changed bool,
 	}
 	next := d.object.DeepCopy()
 	keepConversion(next, live)
-	if err := c.forgetStoredVersions(ctx, next, live); err != nil {
+	if err := c.leaveVersions(ctx, d, next, live); err != nil {
 		return false, err
 	}
 	err = c.apply(ctx, d, next)
@@ -232,36 +233,6 @@ func ownedByOthers(live *unstructured.Unstructured, path ...string) bool {
 		}
 	}
 	return false
-}
-
-// forgetStoredVersions takes versions that the file no longer has out of
-// status.storedVersions: the API server would refuse the file otherwise (M3).
-func (c crdInstaller) forgetStoredVersions(ctx context.Context, next, live *unstructured.Unstructured) error {
-	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
-	kept := slices.DeleteFunc(slices.Clone(stored), func(v string) bool { return !hasVersion(next, v) })
-	if len(kept) == len(stored) || len(kept) == 0 {
-		return nil // with none left the API server says what is missing
-	}
-	patch, err := json.Marshal(map[string]any{
-		"metadata": map[string]any{"resourceVersion": live.GetResourceVersion()},
-		"status":   map[string]any{"storedVersions": kept},
-	})
-	if err != nil {
-		return err
-	}
-	_, err = c.dynamic.Resource(crdResource()).Patch(ctx, next.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: crdManager}, "status")
-	if err != nil {
-		return fmt.Errorf("reduce status.storedVersions to %v: %w", kept, err)
-	}
-	return nil
-}
-
-func hasVersion(crd *unstructured.Unstructured, name string) bool {
-	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
-	return slices.ContainsFunc(versions, func(v any) bool {
-		fields, _ := v.(map[string]any)
-		return fields["name"] == name
-	})
 }
 
 // awaitEstablished waits for the API server to take the definition into use.

@@ -108,6 +108,10 @@ func Make(ctx context.Context, known Known, request view.PlanRequest) (view.Plan
 
 // unread names values that reach nothing (H23), of modules that would run or go on.
 func (p *planner) unread(modules []view.ModulePlan) (notes []string) {
+	section := func(m addons.Module) *values.Section { return p.Sections[m.Key] }
+	for _, text := range UnreadGlobal(p.Charts, p.Reload.Tree, p.Sections[values.GlobalKey], section) {
+		notes = append(notes, p.hide(text))
+	}
 	for _, step := range modules {
 		if step.Step != view.StepStart && step.Step != view.StepRun {
 			continue

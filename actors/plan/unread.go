@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -32,31 +33,93 @@ func Unread(cache *charts.Cache, m addons.Module, global, own *values.Section) (
 	if len(unread) > 0 {
 		unread = withoutRead(unread, m, set)
 	}
-	for _, u := range unread {
+	return said(unread, "no template of the chart reads it")
+}
+
+// UnreadGlobal says which values of global, as a person has set them, reach nothing: that no chart of a tree reads nor, as far
+// as that is certain, a hook or an enabled script (H23). section returns the values of a module.
+func UnreadGlobal(cache *charts.Cache, tree *addons.Tree, global *values.Section, section func(m addons.Module) *values.Section) []string {
+	if cache == nil || global == nil {
+		return nil
+	}
+	var set any
+	for _, layer := range tree.Global.Static {
+		set = values.Merge(set, layer.Value)
+	}
+	set = values.Merge(set, global.Config())
+	if fields, _ := set.(map[string]any); len(fields) == 0 || len(tree.Broken) > 0 {
+		return nil
+	}
+	all := map[string]any{values.GlobalKey: global.Merged()}
+	var loaded []*charts.Chart
+	var programs []hooks.Reads
+	if found, _, err := hooks.Find(tree.Global.HooksDir, "", hooks.Global); err != nil {
+		return nil
+	} else if len(found) > 0 {
+		programs = append(programs, hooks.ReadsOf(tree.Global.Dir, isWords))
+	}
+	for _, m := range tree.Modules {
+		if own := section(m); own != nil {
+			all[m.Key] = own.Merged()
+		}
+		if charts.Exists(m.Dir) {
+			c, err := cache.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+			if err != nil {
+				return nil
+			}
+			loaded = append(loaded, c)
+		}
+		has, err := hasPrograms(m)
+		if err != nil {
+			return nil
+		}
+		if has {
+			programs = append(programs, hooks.ReadsOf(m.Dir, isNoProgram))
+		}
+	}
+	unread := slices.DeleteFunc(charts.UnreadGlobal(loaded, set, all), func(u charts.Unread) bool {
+		return slices.ContainsFunc(programs, func(r hooks.Reads) bool { return r.May(u.At) })
+	})
+	return said(unread, "no chart of a module reads it")
+}
+
+// maxUnread bounds what is said of one chart.
+const maxUnread = 20
+
+// said are the sentences for people.
+func said(unread []charts.Unread, why string) (texts []string) {
+	for _, u := range unread[:min(len(unread), maxUnread)] {
 		text := "the value " + u.Path + " reaches nothing: "
 		switch meant := values.Nearest(u.Key, u.Known); {
 		case u.Hint != "":
 			text += u.Hint
 		case meant != "":
-			text += "no template of the chart reads it; did you mean " + meant + "?"
+			text += why + "; did you mean " + meant + "?"
 		default:
-			text += "no template of the chart reads it"
+			text += why
 		}
 		texts = append(texts, text)
 	}
+	if more := len(unread) - maxUnread; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more values reach nothing", more))
+	}
 	return texts
+}
+
+// hasPrograms reports whether a module has hooks or an enabled script, which may read values.
+func hasPrograms(m addons.Module) (bool, error) {
+	found, _, err := hooks.Find(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
+	return err != nil || len(found) > 0 || m.EnabledScript != "", err
 }
 
 // withoutRead leaves out what programs of the module may read. They see no section but their own, and programs of others do
 // not see it.
 func withoutRead(unread []charts.Unread, m addons.Module, set any) []charts.Unread {
-	found, _, err := hooks.Find(m.HooksDir(), filepath.Join(m.Base, "hooks"), hooks.Module)
-	if err == nil && len(found) == 0 && m.EnabledScript == "" {
+	has, err := hasPrograms(m)
+	if !has {
 		return unread
 	}
-	reads := hooks.ReadsOf(m.Dir, func(name string) bool {
-		return slices.Contains([]string{"templates", "charts", "chart", "crds", "openapi", "tests", "docs"}, name) || isWords(name)
-	})
+	reads := hooks.ReadsOf(m.Dir, isNoProgram)
 	return slices.DeleteFunc(unread, func(u charts.Unread) bool {
 		if u.At[0] != m.Key || err != nil {
 			return err != nil
@@ -66,6 +129,11 @@ func withoutRead(unread []charts.Unread, m addons.Module, set any) []charts.Unre
 		}
 		return reads.May(u.At)
 	})
+}
+
+// isNoProgram are the parts of a module in which no program lies.
+func isNoProgram(name string) bool {
+	return slices.Contains([]string{"templates", "charts", "chart", "crds", "openapi", "tests", "docs"}, name) || isWords(name)
 }
 
 // isWords are the files next to the programs of a module that none of them reads values from.

@@ -19,6 +19,7 @@ import (
 	"addon-operator/actors/work"
 	"addon-operator/addons"
 	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/supervisor"
@@ -205,7 +206,7 @@ func (p *play) World() (actors.World, error) {
 	}
 	r := p.recorder
 	r.hooks, r.releases = runner, releases
-	r.crds = actors.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip})
+	r.crds = actors.NewDefinitions(client, releases, kube.CRDOptions{SkipPrefixes: p.options.CRDSkip, Ignored: charts.Ignored})
 	return actors.World{
 		Services: work.Services{
 			Log: p.log, Hooks: r, Releases: r, Objects: r, CRDs: r, JQLibrary: p.options.JQLibrary, Dirs: p.files.addonDirs(),

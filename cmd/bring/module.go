@@ -66,6 +66,15 @@ func (s *stage) global() string { return filepath.Join(s.root, "global-hooks") }
 // placed is a text about a module on the stage, with the paths that its files will have.
 func (s *stage) placed(text string) string { return strings.ReplaceAll(text, s.modules, s.dir) }
 
+// write writes a file of a module.
+func (s *stage) write(base, name, text string) error {
+	path := filepath.Join(s.modules, base, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(path, []byte(text), 0o644)
+}
+
 func (s *stage) close() { _ = os.RemoveAll(s.root) } // it is hidden, should it stay
 
 // load reads a module on the stage.
@@ -109,13 +118,7 @@ func nextBase(dir, name string) string {
 
 func (n *newModule) dir() string { return filepath.Join(n.stage.modules, n.base) }
 
-func (n *newModule) write(name, text string) error {
-	path := filepath.Join(n.dir(), filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, []byte(text), 0o644)
-}
+func (n *newModule) write(name, text string) error { return n.stage.write(n.base, name, text) }
 
 // fill writes everything but chart/.
 func (n *newModule) fill(ctx context.Context) error {

@@ -33,6 +33,7 @@ type rendered struct {
 // render renders the chart of a module without a cluster.
 func render(ctx context.Context, m addons.Module, merged map[string]any) (r rendered, err error) {
 	server := apiserver.New(scenario.DefaultVersion)
+	server.EnsureNamespace(namespaceOf(m))
 	client, err := helm.New(helm.Options{Config: server.RESTConfig(), Namespace: namespaceOf(m)})
 	if err != nil {
 		return r, err
@@ -71,7 +72,7 @@ func namespaceOf(m addons.Module) string { return cmp.Or(m.File.Namespace, scena
 
 // definitions are those of crds/, which Helm does not render.
 func definitions(client *helm.Client, m helm.Module) (found []map[string]any, err error) {
-	files, err := kube.CRDFiles(charts.CRDs(m.Dir), nil)
+	files, err := kube.CRDFiles(charts.Root(m.Dir), kube.CRDOptions{Ignored: charts.Ignored})
 	if err != nil {
 		return nil, err
 	}

@@ -196,7 +196,7 @@ func (u *upgrade) prepare() error {
 			continue
 		}
 		if err == nil {
-			err = u.write(name, text)
+			err = u.write(name, string(text))
 		}
 		if err != nil {
 			return err
@@ -207,7 +207,7 @@ func (u *upgrade) prepare() error {
 	}
 	text, err := os.ReadFile(filepath.Join(u.module.Dir, "module.yaml"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return u.write("module.yaml", []byte(moduleFile(u.fresh.Origin)))
+		return u.write("module.yaml", moduleFile(u.fresh.Origin))
 	}
 	if err != nil {
 		return err
@@ -216,16 +216,10 @@ func (u *upgrade) prepare() error {
 	if err != nil {
 		return err
 	}
-	return u.write("module.yaml", []byte(edited))
+	return u.write("module.yaml", edited)
 }
 
-func (u *upgrade) write(name string, text []byte) error {
-	path := filepath.Join(u.dir(), filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return err
-	}
-	return os.WriteFile(path, text, 0o644)
-}
+func (u *upgrade) write(name, text string) error { return u.stage.write(u.module.Base, name, text) }
 
 // editProvenance changes what module.yaml says of the chart, and nothing else. The repository stays when the new
 // chart is from a path.
@@ -262,31 +256,51 @@ func (u *upgrade) schemas() error {
 		return err
 	}
 	u.schema = after
-	return u.write(schemaFile, []byte(after))
+	return u.write(schemaFile, after)
 }
 
-// replace moves the new chart to its place, and puts the old one back when something fails.
-func (u *upgrade) replace() (err error) {
-	target, aside := filepath.Join(u.module.Dir, chartDir), filepath.Join(u.stage.root, "before")
-	if err := os.Rename(target, aside); err != nil {
+// replace moves what is new to its place: all of it, or nothing.
+func (u *upgrade) replace() error {
+	names := []string{chartDir, "module.yaml"}
+	if u.schema != "" {
+		names = append(names, filepath.FromSlash(schemaFile))
+	}
+	if err := exchange(u.dir(), u.module.Dir, filepath.Join(u.stage.root, "before"), names...); err != nil {
 		return err
 	}
-	if err := os.Rename(filepath.Join(u.dir(), chartDir), target); err != nil {
-		return errors.Join(err, os.Rename(aside, target))
-	}
-	undo := func(err error) error {
-		return errors.Join(err, os.RemoveAll(target), os.Rename(aside, target))
-	}
-	if u.schema != "" {
-		if err := os.Rename(filepath.Join(u.dir(), filepath.FromSlash(schemaFile)), filepath.Join(u.module.Dir, filepath.FromSlash(schemaFile))); err != nil {
-			return undo(err)
-		}
-	}
-	if err := os.Rename(filepath.Join(u.dir(), "module.yaml"), filepath.Join(u.module.Dir, "module.yaml")); err != nil {
-		return undo(err)
-	}
-	_, err = fmt.Fprintf(u.out, "\n%s holds %s now.\n", target, u.fresh.Origin)
+	_, err := fmt.Fprintf(u.out, "\n%s holds %s now.\n", filepath.Join(u.module.Dir, chartDir), u.fresh.Origin)
 	return err
+}
+
+// exchange moves files and directories from one directory to another, and what was there aside. When one of them cannot be
+// moved, all are put back.
+func exchange(from, to, aside string, names ...string) (err error) {
+	var undo []func() error
+	defer func() {
+		if err == nil {
+			return
+		}
+		for _, back := range slices.Backward(undo) {
+			err = errors.Join(err, back())
+		}
+	}()
+	for _, name := range names {
+		fresh, place, old := filepath.Join(from, name), filepath.Join(to, name), filepath.Join(aside, name)
+		if err := os.MkdirAll(filepath.Dir(old), 0o755); err != nil {
+			return err
+		}
+		switch err := os.Rename(place, old); {
+		case err == nil:
+			undo = append(undo, func() error { return os.Rename(old, place) })
+		case !errors.Is(err, fs.ErrNotExist):
+			return err
+		}
+		if err := os.Rename(fresh, place); err != nil {
+			return err
+		}
+		undo = append(undo, func() error { return os.Rename(place, fresh) })
+	}
+	return nil
 }
 
 // tests rewrites golden files, if that is wanted.

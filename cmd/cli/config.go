@@ -18,6 +18,7 @@ import (
 	"addon-operator/actors/metrics"
 	"addon-operator/addons"
 	"addon-operator/helm"
+	"addon-operator/helm/charts"
 	"addon-operator/hooks"
 	"addon-operator/kube"
 	"addon-operator/messages"
@@ -392,7 +393,7 @@ func (c *Config) SecretName() string { return cmp.Or(c.Secret, c.ConfigMap) }
 // CRDOptions are what the options say about the definitions of modules.
 func (c *Config) CRDOptions() kube.CRDOptions {
 	labels, _ := ParseLabels(c.CRDLabels) // Complete checks it
-	return kube.CRDOptions{Labels: labels, SkipPrefixes: c.CRDPrefixes()}
+	return kube.CRDOptions{Labels: labels, SkipPrefixes: c.CRDPrefixes(), Ignored: charts.Ignored}
 }
 
 // ParseLabels reads key=value,key=value.

@@ -348,17 +348,29 @@ func plainHelm(file string) error {
 	var errs []error
 	for _, c := range job.Charts {
 		rel, err := plainAction(cfg, job, c)
+		for range 100 { // a person would wait until new kinds are served
+			if err == nil || !strings.Contains(err.Error(), "ensure CRDs are installed first") {
+				break
+			}
+			s.forget(cfg)
+			rel, err = plainAction(cfg, job, c)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c.Name, err))
 			continue
 		}
 		if rel != nil && (len(rel.Chart.CRDObjects()) > 0 || strings.Contains(rel.Manifest, "kind: CustomResourceDefinition")) {
-			s.cached.Invalidate() // charts that follow may have objects of the new kinds
-			s.mapper = restmapper.NewDeferredDiscoveryRESTMapper(s.cached)
-			cfg.Capabilities = nil
+			s.forget(cfg) // charts that follow may have objects of the new kinds
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// forget makes Helm ask for the kinds again.
+func (s *stockShared) forget(cfg *action.Configuration) {
+	s.cached.Invalidate()
+	s.mapper = restmapper.NewDeferredDiscoveryRESTMapper(s.cached)
+	cfg.Capabilities = nil
 }
 
 func plainAction(cfg *action.Configuration, job plainJob, c plainChart) (*release.Release, error) {

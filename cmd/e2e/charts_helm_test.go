@@ -33,6 +33,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/yaml"
 
+	"addon-operator/helm/fetch/fetchtest"
 	"addon-operator/helm/manifest"
 	"addon-operator/values"
 )
@@ -50,10 +51,11 @@ type foreignChart struct {
 	edit      map[string]any // values that change objects; nil: none were found
 	edited    string         // their path
 
-	refused  string   // why Helm refuses it; empty when it does not
-	problems []string // differences from Helm, and what did not come about
-	notes    []string // what a person must know
-	manifest string   // of the last release
+	before   [2]string // what Helm makes of it before it is installed, twice
+	refused  string    // why Helm refuses it; empty when it does not
+	problems []string  // differences from Helm, and what did not come about
+	notes    []string  // what a person must know
+	manifest string    // of the last release
 	revision int
 	byChance bool // it renders something else each time
 }
@@ -74,11 +76,14 @@ func (c *foreignChart) note(format string, args ...any) {
 // newForeignChart loads a chart and the values next to it.
 func newForeignChart(t testing.TB, name, dir string) *foreignChart {
 	t.Helper()
-	key, err := values.Key(name)
-	if err != nil {
+	c := &foreignChart{name: name, dir: dir}
+	var err error
+	if c.key, err = values.Key(name); err != nil {
 		t.Fatal(err)
 	}
-	c := &foreignChart{name: name, key: key, dir: dir}
+	if base := filepath.Base(dir); base != name {
+		c.note("the name %s cannot be that of a module: it is called %s here", base, name)
+	}
 	text, err := os.ReadFile(dir + ".values.yaml")
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
@@ -90,10 +95,14 @@ func newForeignChart(t testing.TB, name, dir string) *foreignChart {
 		c.values = map[string]any{}
 	}
 	ch, err := loader.LoadDir(dir)
-	if err != nil {
-		t.Fatalf("%s: %v", dir, err)
+	if err == nil {
+		c.version = ch.Metadata.Version
+		err = action.CheckDependencies(ch, ch.Metadata.Dependencies) // as the helm command does
 	}
-	c.version = ch.Metadata.Version
+	if err != nil {
+		c.refused = err.Error()
+		return c
+	}
 	c.rendered, _ = renderAlone(c) // a chart may need a cluster for that
 	// Definitions of subcharts that are off are none.
 	if err := chartutil.ProcessDependenciesWithMerge(ch, chartutil.CoalesceTables(map[string]any{}, c.values)); err != nil {
@@ -166,6 +175,9 @@ type stockHelm struct {
 // objects, and makes and removes none.
 func (s *stockHelm) takes(c *foreignChart) bool {
 	s.t.Helper()
+	if c.refused != "" {
+		return false
+	}
 	first, err := s.install(c, c.values)
 	if err != nil {
 		c.refused = err.Error()
@@ -175,6 +187,7 @@ func (s *stockHelm) takes(c *foreignChart) bool {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	c.before = [2]string{first, second}
 	ch, err := loader.LoadDir(c.dir)
 	if err != nil {
 		s.t.Fatal(err)
@@ -369,8 +382,8 @@ func (s *stockHelm) recorded(c *foreignChart) (*release.Release, error) {
 	return storage.Init(driver.NewSecrets(client.CoreV1().Secrets(c.namespace))).Last(c.name)
 }
 
-// compare notes where our record differs from what Helm renders, which is render called twice.
-func (s *stockHelm) compare(c *foreignChart, what, first, second string) {
+// compare notes where our record differs from what Helm renders, each time twice: one of the renders must be ours.
+func (s *stockHelm) compare(c *foreignChart, what string, renders ...[2]string) {
 	s.t.Helper()
 	ours, err := s.recorded(c)
 	if err != nil {
@@ -378,8 +391,14 @@ func (s *stockHelm) compare(c *foreignChart, what, first, second string) {
 		return
 	}
 	c.manifest = ours.Manifest
+	var found []string
+	for _, render := range renders {
+		if found = lineDifferences(render[1], render[0], ours.Manifest); len(found) == 0 {
+			return
+		}
+	}
 	const most = 5
-	for i, text := range lineDifferences(second, first, ours.Manifest) {
+	for i, text := range found {
 		if i == most {
 			c.problem("%s: and more lines", what)
 			break
@@ -391,44 +410,32 @@ func (s *stockHelm) compare(c *foreignChart, what, first, second string) {
 // foreignCharts are those of a directory: DIR/NAME and DIR/NAME.tgz.
 func foreignCharts(t testing.TB, dir string) (all []*foreignChart) {
 	t.Helper()
-	archives, err := filepath.Glob(filepath.Join(dir, "*.tgz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found, err := filepath.Glob(filepath.Join(dir, "*", chartutil.ChartfileName))
-	if err != nil || len(found)+len(archives) == 0 {
-		t.Fatalf("no charts in %s: %v", dir, err)
-	}
-	for _, file := range found {
-		all = append(all, newForeignChart(t, moduleName(filepath.Base(filepath.Dir(file))), filepath.Dir(file)))
-	}
-	for _, file := range archives {
-		unpacked := t.TempDir()
-		ch, err := loader.LoadFile(file)
-		if err == nil {
-			err = chartutil.ExpandFile(unpacked, file)
-		}
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		// values for podinfo-6.7.1.tgz are in podinfo-6.7.1.values.yaml or podinfo.values.yaml
-		for _, base := range []string{strings.TrimSuffix(file, ".tgz"), filepath.Join(dir, ch.Name())} {
-			text, err := os.ReadFile(base + ".values.yaml")
-			if err == nil {
-				if err := os.WriteFile(filepath.Join(unpacked, ch.Name()+".values.yaml"), text, 0o600); err != nil {
-					t.Fatal(err)
-				}
-				break
-			}
-		}
-		all = append(all, newForeignChart(t, moduleName(ch.Name()), filepath.Join(unpacked, ch.Name())))
+	for _, chart := range fetchtest.Charts(t, dir) {
+		all = append(all, newForeignChart(t, moduleName(filepath.Base(chart)), chart))
 	}
 	return all
 }
 
-// moduleName makes a name of a module from that of a chart.
+// moduleName makes a name that a module can have from that of a chart. init module asks for another one instead.
 func moduleName(chart string) string {
-	return strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(chart), "-"), "-")
+	name := strings.Trim(regexp.MustCompile(`[^a-z0-9]+`).ReplaceAllString(strings.ToLower(chart), "-"), "-")
+	name = regexp.MustCompile(`(^|-)([0-9])`).ReplaceAllString(name, "${1}n$2")
+	if _, err := values.Key(name); err != nil {
+		name = strings.Trim(name+"-chart", "-")
+	}
+	return name
+}
+
+// Every chart becomes a module, whatever it is called.
+func TestModuleNameOfAChart(t *testing.T) {
+	for chart, want := range map[string]string{
+		"web": "web", "My_Chart.x": "my-chart-x", "3scale": "n3scale", "loki-2x": "loki-n2x", "global": "global-chart", "is-enabled": "is-enabled-chart", "_": "chart",
+	} {
+		name := moduleName(chart)
+		if _, err := values.Key(name); name != want || err != nil {
+			t.Errorf("%s becomes %s, want %s; %v", chart, name, want, err)
+		}
+	}
 }
 
 // inOrder sorts charts: those that define kinds come before those that do not.

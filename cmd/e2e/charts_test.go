@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -174,7 +173,7 @@ func newChartsPlay(h *house, cluster *devclustertest.Cluster, group []*foreignCh
 		p.vendor(c, 10*(i+1))
 		flags[c.key+"Enabled"] = true
 		if !namespaces[c.namespace] {
-			go h.finishPods(h.ctx, c.namespace)
+			go devclustertest.FinishPods(h.ctx, h.client, c.namespace)
 		}
 		namespaces[c.namespace] = true
 	}
@@ -360,7 +359,7 @@ func (p *chartsPlay) install() {
 			c.problem("Helm refuses it: %v", err)
 			continue
 		}
-		p.helm.compare(c, "install", first.Manifest, second.Manifest)
+		p.helm.compare(c, "install", c.before, [2]string{first.Manifest, second.Manifest}) // it may have looked up what was not there
 		if c.byChance = sumOf(first) != sumOf(second); c.byChance {
 			c.note("renders something else each time, and has a revision after each change of an input")
 		}
@@ -459,7 +458,7 @@ func (p *chartsPlay) change() {
 	p.ready("edit")
 	for _, c := range p.charts {
 		if texts, edited := want[c]; edited {
-			p.helm.compare(c, "edit of "+c.edited, texts[0], texts[1])
+			p.helm.compare(c, "edit of "+c.edited, texts)
 		}
 	}
 }
@@ -593,25 +592,4 @@ func (p *chartsPlay) flags(to string) {
 		texts[c.key+"Enabled"] = to
 	}
 	p.setConfig(texts)
-}
-
-// finishPods is the kubelet for the Pods of hooks: they succeed at once.
-func (h *house) finishPods(ctx context.Context, namespace string) {
-	pods := h.client.CoreV1().Pods(namespace)
-	for ctx.Err() == nil {
-		w, err := pods.Watch(ctx, metav1.ListOptions{})
-		if err != nil {
-			continue
-		}
-		for e := range w.ResultChan() {
-			pod, ok := e.Object.(*corev1.Pod)
-			ofJob := ok && slices.ContainsFunc(pod.OwnerReferences, func(o metav1.OwnerReference) bool { return o.Kind == "Job" })
-			if !ok || pod.Status.Phase != corev1.PodPending || pod.DeletionTimestamp != nil || !ofJob && pod.Annotations[release.HookAnnotation] == "" {
-				continue
-			}
-			pod = pod.DeepCopy()
-			pod.Status.Phase = corev1.PodSucceeded
-			_, _ = pods.UpdateStatus(ctx, pod, metav1.UpdateOptions{}) // after a conflict comes another event
-		}
-	}
 }

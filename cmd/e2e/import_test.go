@@ -17,6 +17,7 @@ import (
 	"helm.sh/helm/v3/pkg/postrender"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"addon-operator/helm/fetch/fetchtest"
 	"addon-operator/testkit/devclustertest"
 	"addon-operator/values"
 )
@@ -211,6 +212,20 @@ func TestImportRelease(t *testing.T) {
 		t.Errorf("a record without subcharts became a module:\n%s", out)
 	}
 	expectAll(t, out, "has subcharts (cache 0.1.0)", "--chart")
+	packed := fetchtest.Chart(t, "parent", parentRelease)
+	registry := fetchtest.Registry(t, true, packed)
+	login := []string{"--username", fetchtest.User, "--password", fetchtest.Password}
+	for _, from := range [][]string{{"--repo", fetchtest.Repository(t, true, packed)}, {"--chart", registry + "/parent", "--plain-http"}, {"--repo", registry, "--plain-http"}} {
+		args := append([]string{"parent", "--dry-run"}, from...)
+		out, failed := p.importRelease(args...)
+		if expectAll(t, out, "was made with the chart parent 1.0.0: "); !failed {
+			t.Errorf("%q let in without a password", args)
+		}
+		out, failed = p.importRelease(append(args, login...)...)
+		if expectAll(t, out, "chart/ (7 files): the chart, from "+strings.TrimSuffix(from[1], "/parent")); failed {
+			t.Error(out)
+		}
+	}
 	for _, args := range [][]string{{"parent", "--chart", parent}, {"leaves", "--order", "5"}} {
 		out, failed := p.importRelease(args...)
 		if failed || !strings.Contains(out, "The first run changes nothing") || strings.Contains(out, "Definitions in crds/") != (args[0] == "leaves") {
@@ -321,6 +336,7 @@ func TestImportRefuses(t *testing.T) {
 		{p, []string{"failed"}, []string{"has the status failed", "repair it"}},
 		{p, []string{"plain", "--chart", other}, []string{"was made with the chart plain 1.2.3: ", "has the version 2.0.0"}},
 		{p, []string{"plain", "--chart", "./no-such-chart"}, []string{"no-such-chart"}},
+		{p, []string{"plain", "--password", "secret"}, []string{"--password says how a chart is fetched, and needs --chart or --repo"}},
 		{p, []string{"plain", "--order=-1"}, []string{"order must be 0 or more"}},
 		{p, []string{"plain", "other"}, []string{"needs the name of one release"}},
 		{elsewhere, []string{"plain"}, []string{"there is no release plain in namespace NAMESPACE, in secrets", "secrets of namespace " + p.namespace}},

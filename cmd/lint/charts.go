@@ -29,7 +29,7 @@ const renderLimit = 30 * time.Second
 // definitions finds the kinds that modules bring in crds/.
 func (c *checks) definitions() {
 	for _, m := range c.tree.Modules {
-		files, err := kube.CRDFiles(charts.CRDs(m.Dir), c.CRDSkip)
+		files, err := kube.CRDFiles(charts.Root(m.Dir), kube.CRDOptions{SkipPrefixes: c.CRDSkip, Ignored: charts.Ignored})
 		loaded{c.tree, c.found}.fail(err)
 		for _, file := range files {
 			found, err := kube.Definitions(file)

@@ -3,6 +3,7 @@ package rbac
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -114,25 +115,24 @@ func (g *generator) bind(o object, made map[rbacv1.RoleRef]bool, home, why strin
 // ownKinds adds the kinds that the definitions of modules bring, and the right to
 // install these.
 func (g *generator) ownKinds() error {
+	var errs []error
 	for _, m := range g.tree.Modules {
-		files, err := kube.CRDFiles(charts.CRDs(m.Dir), g.config.CRDPrefixes())
+		files, err := kube.CRDFiles(charts.Root(m.Dir), g.config.CRDOptions())
 		if err != nil {
-			return fmt.Errorf("module %s: %w", m.Name, err)
+			errs = append(errs, fmt.Errorf("module %s: %w", m.Name, err))
 		}
 		for _, file := range files {
 			data, err := os.ReadFile(file)
+			if err == nil {
+				err = g.definitions("crds/ of module "+m.Name, data)
+			}
 			if err != nil {
-				return err
-			}
-			if err := g.definitions("crds/ of module "+m.Name, data); err != nil {
-				return fmt.Errorf("%s: %w", file, err)
+				errs = append(errs, fmt.Errorf("%s: %w", file, err))
 			}
 		}
-		if err := g.subcharts(m); err != nil {
-			return err
-		}
+		errs = append(errs, g.subcharts(m))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // subcharts does the same for the subcharts that some of the values enable.
@@ -142,7 +142,7 @@ func (g *generator) subcharts(m addons.Module) error {
 	}
 	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
 	if err != nil {
-		return fmt.Errorf("module %s: %w", m.Name, err)
+		return nil //nolint:nilerr // module says why
 	}
 	layers, err := g.layers(m)
 	if err != nil {

@@ -43,8 +43,9 @@ func Command(c *cli.Config) *cobra.Command {
 what the kubernetes bindings of hooks watch (each hook is asked with --config), and what
 the charts of modules create (each is rendered, with the values that lie on disk and once
 more with each file of --values). Definitions of kinds may lie in any module, also in
-templates. Comments say for whom each rule is; rules with a * are listed on top. Nothing is
-written to a cluster; with a kubeconfig its kinds are known, too.`,
+templates. Comments say for whom each rule is; rules with a * are listed on top. When a hook or
+a chart fails, the rules of all others are printed, with what is missing on top, and the command
+fails. Nothing is written to a cluster; with a kubeconfig its kinds are known, too.`,
 		Example: "  addon-operator rbac generate --modules-dir ./modules --global-hooks-dir ./global-hooks | kubectl apply -f -",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -76,6 +77,7 @@ type generator struct {
 	// chart applies charts to an API server in memory that has its kinds, as releases of a namespace; empty is the operator's.
 	chart func(namespace string) (*helm.Client, error)
 
+	unread  error               // definitions of modules
 	record  string              // the last release record; "": none
 	lookups []apiserver.Request // objects that the last chart asked for
 }
@@ -106,14 +108,28 @@ func generateRBAC(ctx context.Context, out, warnings io.Writer, c *cli.Config, o
 	if c.SecureMetrics {
 		g.demands = append(g.demands, reviewDemands()...)
 	}
-	errs := []error{g.hooks(ctx, "global hook", g.tree.Global.HooksDir, "", g.tree.Global.Dir, hooks.Global)}
+	errs := []error{g.unread, g.hooks(ctx, "global hook", g.tree.Global.HooksDir, "", g.tree.Global.Dir, hooks.Global)}
 	for _, m := range g.tree.Modules {
 		errs = append(errs, g.hooks(ctx, "hook", m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module), g.module(ctx, m))
 	}
-	if err := errors.Join(errs...); err != nil {
+	err = errors.Join(errs...)
+	if err := (manifest{o.name, c.Namespace, o.account, texts(err)}).write(out, roles(g.demands)); err != nil {
 		return err
 	}
-	return manifest{o.name, c.Namespace, o.account}.write(out, roles(g.demands))
+	if err != nil {
+		return fmt.Errorf("the rules are incomplete: %w", err)
+	}
+	return nil
+}
+
+// texts are the errors that were joined, each in one line.
+func texts(err error) (all []string) {
+	if err != nil {
+		for line := range strings.Lines(err.Error()) {
+			all = append(all, strings.TrimSpace(line))
+		}
+	}
+	return all
 }
 
 func newGenerator(ctx context.Context, c *cli.Config, o rbacOptions, tmp string) (*generator, error) {

@@ -212,15 +212,20 @@ func TestRulesAreRefused(t *testing.T) {
 		"an unknown kind of a binding": {"-- modules/a/hooks/h.sh --\n" + strings.Replace(hookOf, "BINDING", `{"kind":"Wigdet"}`, 1), nil, false, "a/hooks/h.sh watches (binding kubernetes): Wigdet is no kind of Kubernetes itself, and no module brings its definition; add the module that does, or give --kube-config"},
 		"an unknown kind of a chart":   {"-- modules/a/templates/a.yaml --\napiVersion: acme.io/v1\nkind: Widget\nmetadata: {name: a}", nil, false, "Widget"},
 		"a chart that cannot render":   {"-- modules/a/templates/a.yaml --\n{{ fail \"no zone\" }}", nil, false, "no zone"},
+		"a definition that is none":    {"-- modules/a/crds/a.yaml --\nkind: [", nil, false, "a/crds/a.yaml"},
+		"a chart without a subchart":   {"-- modules/a/Chart.yaml --\n{apiVersion: v2, name: a, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0}]}", nil, false, "declares the dependency sub"},
 		"a hook without a config":      {"-- modules/a/hooks/h.sh --\n#!/bin/sh\nexit 3", nil, false, "a/hooks/h.sh"},
 		"no such values":               {"", []string{"--values", "/nowhere.yaml"}, false, "nowhere.yaml"},
 		"a format":                     {"", []string{"-o", "xml"}, true, "xml"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, args := laidOut(t, c.archive)
-			_, err := commanded(nil, append(args, c.more...)...)
+			out, err := commanded(nil, append(args, c.more...)...)
 			if err == nil || errors.As(err, new(cli.UsageError)) != c.usage || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v, want %s", err, c.says)
+			}
+			if c.more == nil && (!strings.Contains(out, "# These rules are INCOMPLETE:\n# - ") || !strings.Contains(ruled(t, out), "configmaps")) {
+				t.Errorf("the rules of the others are not there, or nothing says that some are missing:\n%s", out)
 			}
 		})
 	}
@@ -243,6 +248,22 @@ func TestRulesOfSecureMetrics(t *testing.T) {
 	}
 }
 
+// A rule with a * is that of who asks for it: others have their own rules, also in a namespace.
+func TestWideRulesStandAlone(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	all := roles([]demand{{"", pods, "", []string{"*"}, "greedy"}, {"", pods, "", []string{"get"}, "modest"}, {"a", pods, "", []string{"list"}, "local"}, {"a", pods, "", []string{"*"}, "local and greedy"}})
+	var out bytes.Buffer
+	if err := (manifest{name: "n", namespace: "ns", account: "sa"}).write(&out, all); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := ruled(t, out.String()), "|  | pods |  | *\n|  | pods |  | get\na |  | pods |  | list"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if head, _, _ := strings.Cut(out.String(), "\n---\n"); strings.Count(head, "\n# - ") != 1 || !strings.Contains(head, "\n# - greedy: apiGroups [\"\"], resources [pods], verbs [\"*\"]") {
+		t.Errorf("on top is\n%s", head)
+	}
+}
+
 // What the whole cluster grants is not granted again, and one rule says for whom it is.
 func TestRolesAreSummedUp(t *testing.T) {
 	pods := func(namespace, why string, verbs ...string) demand {
@@ -250,7 +271,7 @@ func TestRolesAreSummedUp(t *testing.T) {
 	}
 	var out bytes.Buffer
 	all := roles([]demand{pods("a", "one", "get"), pods("", "two", "list", "get"), pods("a", "three", "delete"), pods("b", "four\nlines", "get", "list"), pods("a", "three", "delete")})
-	if err := (manifest{"n", "ns", "sa"}).write(&out, all); err != nil {
+	if err := (manifest{"n", "ns", "sa", nil}).write(&out, all); err != nil {
 		t.Fatal(err)
 	}
 	if got, want := ruled(t, out.String()), "|  | pods |  | get,list\na |  | pods |  | delete"; got != want {
@@ -266,7 +287,7 @@ func TestRolesAreSummedUp(t *testing.T) {
 func TestWriteErrorIsTold(t *testing.T) {
 	r, w := io.Pipe()
 	_ = r.Close()
-	if err := (manifest{"n", "ns", "sa"}).write(w, roles(baseDemands(&cli.Config{Namespace: "ns"}))); err == nil {
+	if err := (manifest{"n", "ns", "sa", nil}).write(w, roles(baseDemands(&cli.Config{Namespace: "ns"}))); err == nil {
 		t.Error("an error of the writer is lost")
 	}
 }

@@ -41,9 +41,7 @@ func (g *generator) serveHelm(ctx context.Context) error {
 	if g.cluster, err = client.Discover(ctx); err != nil {
 		return fmt.Errorf("ask the cluster of %s for its kinds: %w; --offline does without", c.Kubeconfig, err)
 	}
-	if err := g.ownKinds(); err != nil {
-		return err
-	}
+	g.unread = g.ownKinds()
 	for range maxRounds {
 		if err := g.serve(); err != nil {
 			return err
@@ -61,6 +59,10 @@ const maxRounds = 5
 // serve makes the API server with the kinds that are known so far.
 func (g *generator) serve() (err error) {
 	stage := apiserver.NewOf(g.cluster)
+	stage.EnsureNamespace(g.config.Namespace)
+	for _, m := range g.tree.Modules {
+		stage.EnsureNamespace(cmp.Or(m.File.Namespace, g.config.Namespace)) // that of a release exists when it is rendered
+	}
 	stage.OnRequest(g.review)
 	if g.kinds, err = kube.Connect(kube.Options{Config: stage.RESTConfig(), QPS: -1}); err != nil {
 		return err

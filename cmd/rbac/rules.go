@@ -110,12 +110,19 @@ type role struct {
 	rules     []rule
 }
 
+// isWide reports a demand for all groups, resources or verbs: whoever grants it should know who asks for it.
+func (d demand) isWide() bool {
+	return d.resource.Group == "*" || d.resource.Resource == "*" || slices.Contains(d.verbs, "*")
+}
+
 // roles sums demands up: what several ask for becomes one rule, and what the whole
-// cluster grants is not granted a second time in a namespace.
+// cluster grants is not granted a second time in a namespace. What has a * stands by itself, with those who ask for it:
+// who takes it out keeps what the others need.
 func roles(demands []demand) []role {
 	type key struct {
 		namespace, names string
 		resource         schema.GroupResource
+		wide             bool
 	}
 	verbs, why := map[key][]string{}, map[key][]string{}
 	merge := func(k key, d demand) {
@@ -124,13 +131,13 @@ func roles(demands []demand) []role {
 	}
 	for _, d := range demands {
 		if d.namespace == "" {
-			merge(key{"", d.names, d.resource}, d)
+			merge(key{"", d.names, d.resource, d.isWide()}, d)
 		}
 	}
 	for _, d := range demands {
-		all := key{"", "", d.resource}
+		all := key{"", "", d.resource, d.isWide()}
 		if d.namespace != "" && !covers(verbs[all], d.verbs) {
-			merge(key{d.namespace, d.names, d.resource}, d)
+			merge(key{d.namespace, d.names, d.resource, d.isWide()}, d)
 		}
 	}
 	byNamespace := map[string][]rule{}
@@ -151,7 +158,6 @@ func roles(demands []demand) []role {
 	return all
 }
 
-// isWide reports a rule for all groups, resources or verbs: whoever applies it should know who asks for it.
 func (r rule) isWide() bool {
 	return slices.Contains(r.groups, "*") || slices.Contains(r.resources, "*") || slices.Contains(r.verbs, "*")
 }
@@ -215,7 +221,8 @@ func unique(texts []string) []string {
 
 // manifest is what turns roles into objects.
 type manifest struct {
-	name, namespace, account string // of the roles; of the ServiceAccount
+	name, namespace, account string   // of the roles; of the ServiceAccount
+	missing                  []string // why rules are missing
 }
 
 // write prints roles and their bindings as YAML; each rule says for whom it is.
@@ -224,6 +231,13 @@ func (m manifest) write(out io.Writer, all []role) error {
 	w.line("# Rules for ServiceAccount %s in namespace %s, made by 'addon-operator rbac generate'.", m.account, m.namespace)
 	w.line("# What hooks do by themselves, with kubectl or KUBERNETES_PATCH_PATH, cannot be read from them:")
 	w.line("# add it by hand, in the chart of the operator under rbac.extraRules.")
+	if len(m.missing) > 0 {
+		w.line("#\n# These rules are INCOMPLETE:")
+		for _, text := range m.missing {
+			w.line("# - %s", text)
+		}
+		w.line("#")
+	}
 	w.needed(m.namespace, all)
 	w.wide(all)
 	for _, r := range all {

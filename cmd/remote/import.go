@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"addon-operator/addons"
@@ -28,15 +30,16 @@ import (
 type importing struct {
 	config    *cli.Config
 	planner   Planner
-	namespace string // of the release
-	chart     string // where the chart is, when the record is not enough
-	order     int    // of the module; 0 is behind the others
+	namespace string        // of the release
+	source    fetch.Request // where the chart is, when the record is not enough
+	order     int           // of the module; 0 is behind the others
 	dryRun    bool
 
 	name, key string
 	root      string // of modules
 	base      string // name of the module's directory
 	record    helm.Record
+	from      string         // where the chart was fetched, for people; empty when it is that of the record
 	given     map[string]any // to Helm, as values.yaml says it
 }
 
@@ -52,22 +55,45 @@ to the cluster. What the first run of the module would do is planned and printed
 because it renders what Helm has installed. The operator then puts its labels on the record.
 
 Helm puts no subcharts into a record. A chart that has some must be given with --chart, in the same
-version. Comments of Chart.yaml and values.yaml are in the chart only, too.`,
+version, or with --repo. It is fetched as by init module. Comments of Chart.yaml and values.yaml are
+in the chart only, too.`,
 		Example: "  addon-operator import release podinfo --namespace web --modules-dir ./modules\n" +
-			"  addon-operator import release loki --namespace logs --chart grafana/loki --dry-run",
+			"  addon-operator import release loki --namespace logs --chart grafana/loki --dry-run\n" +
+			"  addon-operator import release loki --namespace logs --repo https://charts.example.com --username me",
 		Args: cli.OneArg("the name of one release, as 'helm list' shows it"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			i.name = args[0]
+			if alone := i.alone(cmd.LocalNonPersistentFlags()); alone != "" {
+				return cli.Usagef("--%s says how a chart is fetched, and needs --chart or --repo", alone)
+			}
 			return i.run(cmd)
 		},
 	}
 	flags := release.Flags()
 	flags.StringVarP(&i.namespace, "namespace", "n", "", "namespace of the release; without one, that of the operator (ADDON_OPERATOR_NAMESPACE)")
-	flags.StringVar(&i.chart, "chart", "", "the chart of the release, for one with subcharts: a directory, an archive, oci://…, or REPO/CHART")
+	flags.StringVar(&i.source.Ref, "chart", "", "the chart of the release, for one with subcharts: a directory, an archive, oci://…, or REPO/CHART; with --repo its name, which need not be given")
+	bring.Flags(flags, &i.source)
+	flags.Lookup("version").Usage = "version of the chart, which must be that of the release (default: that of the release)"
+	flags.Lookup("devel").Hidden = true // the version is known
 	flags.IntVar(&i.order, "order", 0, "number of the module, by which modules run in order; without one, behind all others")
 	flags.BoolVar(&i.dryRun, "dry-run", false, "write no module: only print what would be written, and what its first run would do")
 	cmd.AddCommand(release)
 	return cmd
+}
+
+// alone is a flag for the chart that is given although no chart is to be fetched.
+func (i *importing) alone(given *pflag.FlagSet) (name string) {
+	if i.source.Ref != "" || i.source.Repo != "" {
+		return ""
+	}
+	ofCharts := pflag.NewFlagSet("", pflag.ContinueOnError)
+	bring.Flags(ofCharts, &fetch.Request{})
+	given.VisitAll(func(f *pflag.Flag) {
+		if f.Changed && ofCharts.Lookup(f.Name) != nil {
+			name = f.Name
+		}
+	})
+	return name
 }
 
 func (i *importing) run(cmd *cobra.Command) error {
@@ -212,20 +238,28 @@ func (i *importing) write(ctx context.Context, dir string) (files []string, err 
 // writeChart writes the chart of the release: from its record, or from where the user says that it is.
 func (i *importing) writeChart(ctx context.Context, dir string) (source fetch.Origin, err error) {
 	r := i.record
-	if i.chart == "" && len(r.Absent) > 0 {
-		return source, fmt.Errorf("the chart %s %s has subcharts (%s), and Helm puts none into the record of a release; say where the chart is: --chart DIRECTORY, ARCHIVE, oci://… or REPO/CHART",
+	from := i.source
+	if from.Ref == "" && from.Repo != "" {
+		from.Ref = r.Chart
+	}
+	if from.Version == "" {
+		from.Version = r.Version
+	}
+	if from.Ref == "" && len(r.Absent) > 0 {
+		return source, fmt.Errorf("the chart %s %s has subcharts (%s), and Helm puts none into the record of a release; say where the chart is: --chart DIRECTORY, ARCHIVE, oci://… or REPO/CHART, or --repo URL",
 			r.Chart, r.Version, strings.Join(r.Absent, ", "))
 	}
-	if i.chart == "" {
+	if from.Ref == "" {
 		return fetch.Origin{Name: r.Chart, Version: r.Version}, r.WriteChart(dir)
 	}
-	got, err := fetch.Get(ctx, fetch.Request{Ref: i.chart, Version: r.Version}, dir)
+	got, err := fetch.Get(ctx, from, dir)
 	if err != nil {
 		return source, fmt.Errorf("release %s was made with the chart %s %s: %w", i.name, r.Chart, r.Version, err)
 	}
 	if got.Name != r.Chart || got.Version != r.Version {
-		return source, fmt.Errorf("the release was made with the chart %s %s, and --chart is %s; take over what is deployed first, and upgrade it then", r.Chart, r.Version, got.Origin)
+		return source, fmt.Errorf("the release was made with the chart %s %s, and %s is %s; take over what is deployed first, and upgrade it then", r.Chart, r.Version, from.Ref, got.Origin)
 	}
+	i.from = cmp.Or(got.Repository, from.Ref)
 	return got.Origin, nil
 }
 

@@ -31,8 +31,8 @@ func (i *importing) report(files []string, first *view.ModulePlan, why string) s
 	count := len(files)
 	files = slices.DeleteFunc(files, inChart)
 	source := "as the record of the release has it"
-	if i.chart != "" {
-		source = "from " + i.chart
+	if i.from != "" {
+		source = "from " + i.from
 	}
 	line("  chart/ (%s): the chart, %s", view.Count(count-len(files), "file"), source)
 	for _, file := range files {

@@ -56,7 +56,9 @@ type Chart struct {
 	module Module
 	inner  bool // it lies in chart/
 
-	schemas compiled
+	schemas        compiled
+	global, beside map[string]any // what the chart says of global, and over it the values.yaml next to chart/
+
 	reading sync.Once // see Unread
 	readers *readers
 }
@@ -181,13 +183,14 @@ func (c *Cache) Load(m Module) (*Chart, error) {
 		return nil, fmt.Errorf("load chart in %s: %w", Root(m.Dir), err)
 	}
 	fresh := &Chart{stamp: stamp, chart: loaded, module: m, inner: isInner}
+	fresh.global = globalOf(loaded, isInner)
 	var global map[string]any
 	switch {
 	case isInner:
 		if global, err = globalBeside(m); err != nil {
 			return nil, err
 		}
-		if len(global) > 0 {
+		if fresh.beside = global; len(global) > 0 {
 			loaded.Values = over(loaded.Values, map[string]any{globalKey: global})
 		}
 	case m.Key != "":

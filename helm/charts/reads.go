@@ -348,7 +348,10 @@ func (r *readers) sum(ch *chart.Chart, everywhere, into *reads, at []string) {
 	if own := r.own[ch]; own != nil {
 		into.merge(own.reads, at...)
 	}
-	into.add(append(slices.Clip(at), "global")...)
+	if len(at) > 0 { // a subchart sees the global of all, and what its own section says of it
+		r.globalOf(ch, everywhere, into)
+		into.add(append(slices.Clip(at), globalKey)...)
+	}
 	into.add(append(slices.Clip(at), "tags")...)
 	for _, d := range ch.Metadata.Dependencies {
 		if d == nil {
@@ -356,7 +359,10 @@ func (r *readers) sum(ch *chart.Chart, everywhere, into *reads, at []string) {
 		}
 		for condition := range strings.SplitSeq(d.Condition, ",") {
 			if condition = strings.TrimSpace(condition); condition != "" {
-				into.add(append(slices.Clip(at), strings.Split(condition, ".")...)...)
+				elements := strings.Split(condition, ".")
+				if into.add(append(slices.Clip(at), elements...)...); elements[0] == globalKey {
+					into.add(elements...)
+				}
 			}
 		}
 		if len(d.ImportValues) > 0 {
@@ -366,6 +372,17 @@ func (r *readers) sum(ch *chart.Chart, everywhere, into *reads, at []string) {
 	for _, sub := range ch.Dependencies() {
 		for _, section := range sections(ch, sub) {
 			r.sum(sub, everywhere, into, append(slices.Clip(at), section))
+		}
+	}
+}
+
+// globalOf adds what a subchart reads of the global that all charts share.
+func (r *readers) globalOf(ch *chart.Chart, everywhere, into *reads) {
+	for _, some := range []*reads{everywhere, r.own[ch].reads} {
+		if some.whole {
+			into.add(globalKey)
+		} else if global := some.below[globalKey]; global != nil {
+			into.merge(global, globalKey)
 		}
 	}
 }

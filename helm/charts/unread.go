@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -19,9 +20,6 @@ type Unread struct {
 	// Hint is what to do when the whole section does not arrive; empty otherwise.
 	Hint string
 }
-
-// maxUnread bounds what is reported of one chart.
-const maxUnread = 20
 
 // Unread looks for values that reach nothing: of the section of the module, as a person has set it, and of the sections of
 // subcharts in the values.yaml of a chart that is the module. merged are all values of the module: texts in them may be templates.
@@ -47,9 +45,42 @@ func (c *Chart) Unread(section any, merged map[string]any) []Unread {
 			}
 		}
 		c.others(u, top)
+	} else {
+		beside := &reads{whole: all.whole, below: map[string]*reads{globalKey: cmp.Or(all.below[globalKey], &reads{})}}
+		u.walk(beside, map[string]any{globalKey: c.global}, c.beside, []string{globalKey})
 	}
 	slices.SortFunc(u.found, func(a, b Unread) int { return strings.Compare(a.Path, b.Path) })
-	return u.found[:min(len(u.found), maxUnread)]
+	return u.found
+}
+
+// UnreadGlobal looks for values of global, as a person has set them, that none of the charts reads. all are the values of all
+// modules: texts in them may be templates.
+func UnreadGlobal(loaded []*Chart, set any, all map[string]any) []Unread {
+	sum, u := &reads{below: map[string]*reads{globalKey: {}}}, &unread{known: map[string]any{}}
+	for _, c := range loaded {
+		c.reading.Do(func() { c.readers = readersOf(c.chart) })
+		switch read := c.readers.all(c.chart, textsIn([]any{all, c.chart.Values})); {
+		case read.whole:
+			return nil
+		case read.below[globalKey] != nil:
+			sum.merge(read.below[globalKey], globalKey)
+		}
+		u.known = laid(u.known, map[string]any{globalKey: c.global})
+	}
+	u.walk(sum, u.known, set, []string{globalKey})
+	return u.found
+}
+
+// globalOf is what a chart and its subcharts say themselves of global; top: the chart itself does, too.
+func globalOf(ch *chart.Chart, top bool) map[string]any {
+	all := map[string]any{}
+	for _, sub := range ch.Dependencies() {
+		all = laid(all, globalOf(sub, true))
+	}
+	if own, ok := ch.Values[globalKey].(map[string]any); ok && top {
+		all = laid(all, own)
+	}
+	return all
 }
 
 // others reports keys of the values.yaml of a chart that is the module that are of no subchart, and that no template reads.
@@ -126,7 +157,11 @@ func (c *Chart) missesSection(u *unread, top *reads, section any) bool {
 // that is the module are the module's own words, and no default.
 func (c *Chart) defaults() map[string]any {
 	if c.inner {
-		return map[string]any{c.module.Key: defaultsOf(c.chart)}
+		all := defaultsOf(c.chart)
+		if delete(all, globalKey); len(c.global) > 0 {
+			all[globalKey] = c.global
+		}
+		return map[string]any{c.module.Key: all}
 	}
 	return defaultsBelow(c.chart)
 }

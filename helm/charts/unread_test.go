@@ -51,7 +51,10 @@ func TestUnread(t *testing.T) {
 		"below a subchart":    {strings.ReplaceAll(wrapper, "sub", "m"), "sise: 2\nimage: {tag: b, tga: c}\nglobal: {a: 1}\ndeep: {er: {x: 1, most: 1}}", []string{"m.deep.er.x", "m.image.tga", "m.sise"}},
 		"in values.yaml":      {wrapper + "-- values.yaml --\nsub: {sise: 1, size: 2}\nother: 1\n", "{}", []string{"other", "sub.sise"}},
 		"an alias":            {strings.Replace(wrapper, "-- Chart.yaml --\n{apiVersion: v2, name: wrapper, version: 0.1.0}\n", aliased, 1) + "-- values.yaml --\nother: {sise: 1, size: 2}\nmy: {switch: true}\ntags: {t: true}\n", "{}", []string{"other.sise"}},
-		"in chart/":           {"-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 0.1.0}\n-- chart/values.yaml --\nsize: 1\n" + strings.ReplaceAll(strings.ReplaceAll(sub, "-- charts", "-- chart/charts"), "size", "tall") + "-- chart/templates/a.yaml --\n{{ .Values.size }}\n", "size: 2\nsise: 3\nsub: {tall: 1, tal: 2}\nglobal: {x: 1}", []string{"m.sise", "m.sub.tal"}},
+		"in chart/":           {"-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 0.1.0}\n-- chart/values.yaml --\nsize: 1\n" + strings.ReplaceAll(strings.ReplaceAll(sub, "-- charts", "-- chart/charts"), "size", "tall") + "-- chart/templates/a.yaml --\n{{ .Values.size }}\n", "size: 2\nsise: 3\nsub: {tall: 1, tal: 2}\nglobal: {x: 1}", []string{"m.global", "m.sise", "m.sub.tal"}},
+		"global of a chart":   {"-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0, condition: global.sub.enabled}]}\n-- chart/values.yaml --\nglobal: {known: 1}\n-- chart/charts/sub/Chart.yaml --\n{apiVersion: v2, name: sub, version: 0.1.0}\n-- chart/charts/sub/values.yaml --\nglobal: {theirs: 1}\n-- chart/charts/sub/templates/a.yaml --\n{{ .Values.global.image.tag }}\n-- values.yaml --\nglobal: {image: {tag: a, tga: b}, zone: a, known: 2, theirs: 2, sub: {enabled: true}}\n", "global: {image: {tag: a, tga: b}, zone: a, known: 2, theirs: 2, sub: {enabled: true}}\nsub: {global: {any: 1}}", []string{"global.image.tga", "global.zone", "m.global.image.tga", "m.global.zone"}},
+		"all of global":       {"-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 0.1.0}\n-- chart/templates/a.yaml --\n{{ toYaml .Values.global }}\n-- values.yaml --\nglobal: {a: 1}\n", "global: {b: 1}", nil},
+		"no global at all":    {"-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 0.1.0}\n-- values.yaml --\nglobal: {a: 1}\n", "{}", []string{"global.a"}},
 		"of the parent":       {wrapper + "-- templates/b.yaml --\n{{ .Values.sub.extra }}{{ .Subcharts.sub.Values.more }}\n-- values.yaml --\nsub: {extra: 1}\n", "{}", nil},
 		"imported":            {strings.Replace(wrapper, "{apiVersion: v2, name: wrapper, version: 0.1.0}", "{apiVersion: v2, name: wrapper, version: 0.1.0, dependencies: [{name: sub, version: 0.1.0, import-values: [data]}]}", 1) + "-- values.yaml --\nsub: {exports: {data: {a: 1}}}\n", "{}", nil},
 	} {
@@ -97,4 +100,38 @@ func TestUnreadOfForeignCharts(t *testing.T) {
 			}
 		}
 	})
+}
+
+// H23: a value of the global of all modules is read when one of their charts reads it.
+func TestUnreadGlobal(t *testing.T) {
+	charts := map[string]string{
+		"web":  "-- chart/Chart.yaml --\n{apiVersion: v2, name: web, version: 0.1.0}\n-- chart/templates/a.yaml --\n{{ .Values.global.image.tag }}",
+		"own":  "-- templates/a.yaml --\n{{ .Values.global.zone }}{{ .Values.own.a }}",
+		"sub":  "-- Chart.yaml --\n{apiVersion: v2, name: sub, version: 0.1.0}\n-- charts/deep/Chart.yaml --\n{apiVersion: v2, name: deep, version: 0.1.0}\n-- charts/deep/values.yaml --\nglobal: {default: 1}\n-- charts/deep/templates/a.yaml --\n{{ .Values.global.deep }}",
+		"all":  "-- templates/a.yaml --\n{{ toYaml .Values }}",
+		"none": "-- templates/a.yaml --\nnothing",
+	}
+	set := valuesOf(t, "image: {tag: a, tga: b}\nzone: c\ndeep: d\ndefault: e\nwrong: f\n")
+	for names, want := range map[string]string{
+		"web own sub":     "global.image.tga global.wrong",
+		"web":             "global.deep global.default global.image.tga global.wrong global.zone",
+		"none":            "global.deep global.default global.image global.wrong global.zone",
+		"web own sub all": "",
+	} {
+		var loaded []*Chart
+		for _, name := range strings.Fields(names) {
+			c, err := new(Cache).Load(moduleOf(t, name, charts[name]))
+			if err != nil {
+				t.Fatal(err)
+			}
+			loaded = append(loaded, c)
+		}
+		var got []string
+		for _, u := range UnreadGlobal(loaded, set, nil) {
+			got = append(got, u.Path)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%s: %q, want %q", names, got, want)
+		}
+	}
 }

@@ -41,7 +41,7 @@ func (c *Chart) Unset(merged map[string]any) (found []Unset) {
 			found = append(found, Unset{one.path, t.Name, 1 + strings.Count(before, "\n"), 1 + utf8.RuneCountInString(line), one.known})
 		}
 	}
-	return found[:min(len(found), maxUnread)]
+	return found
 }
 
 // unset collects in one template.

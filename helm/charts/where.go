@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 
 	"sigs.k8s.io/yaml"
@@ -52,6 +53,27 @@ func (m Module) isInner() bool { return Root(m.Dir) != m.Dir }
 // CRDs is the directory with the definitions of the chart of the module in dir, which Helm installs
 // before the chart. Those of subcharts are elsewhere: see Chart.SubchartCRDs.
 func CRDs(dir string) string { return filepath.Join(Root(dir), "crds") }
+
+// Ignored says which files of the chart in root do not belong to it, by their paths below it: those that the .helmignore of a
+// chart in chart/ names, which its author has not packed. A module that is a chart may keep its crds/ from Helm that way.
+func Ignored(root string) (func(file string) bool, error) {
+	if Root(filepath.Dir(root)) != root {
+		return func(string) bool { return false }, nil
+	}
+	rules, err := ignoreRules(root)
+	if err != nil {
+		return nil, err
+	}
+	return func(file string) bool {
+		for name := file; name != "."; name = path.Dir(name) {
+			info, err := os.Stat(filepath.Join(root, filepath.FromSlash(name)))
+			if err == nil && rules.Ignore(name, info) {
+				return true
+			}
+		}
+		return false
+	}, nil
+}
 
 // Values are what Helm gets of the merged values of a module, which are not changed. The section of a
 // module whose chart lies in chart/ becomes the top level. Of what the section says of global and what

@@ -128,3 +128,19 @@ func TestOnlyChartIsLoaded(t *testing.T) {
 		t.Errorf("chart/ without Chart.yaml: %v", err)
 	}
 }
+
+// M1: what the .helmignore of a chart in chart/ names is no file of it. A module that is a chart may keep its crds/ from Helm.
+func TestIgnored(t *testing.T) {
+	for place, want := range map[string]bool{"": false, "chart/": true} {
+		m := moduleOf(t, "web", strings.ReplaceAll("-- AT.helmignore --\ncrds/kustom*\ncrds/old/\n-- ATChart.yaml --\n{apiVersion: v2, name: web, version: 1.0.0}\n-- ATcrds/a.yaml --\n-- ATcrds/kustomization.yaml --\n-- ATcrds/old/deep/b.yaml --\n", "AT", place))
+		ignored, err := Ignored(Root(m.Dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for file, may := range map[string]bool{"crds/a.yaml": false, "crds/kustomization.yaml": true, "crds/old/deep/b.yaml": true} {
+			if got := ignored(file); got != (may && want) {
+				t.Errorf("%s%s is ignored: %v", place, file, got)
+			}
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
 	"log"
 	"net/http"
@@ -17,6 +18,7 @@ import (
 	ocirepository "github.com/google/go-containerregistry/pkg/registry"
 	"golang.org/x/tools/txtar"
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
 	"helm.sh/helm/v3/pkg/registry"
 	"helm.sh/helm/v3/pkg/repo"
 )
@@ -150,4 +152,41 @@ func Registry(t testing.TB, secret bool, archives ...[]byte) string {
 		}
 	}
 	return "oci://" + host + "/charts"
+}
+
+// Charts are the directories of the charts of others in a directory: DIR/NAME, and unpacked those of DIR/NAME.tgz. Values to
+// try a chart with lie next to its directory, as NAME.values.yaml; those for podinfo-6.7.1.tgz are in
+// podinfo-6.7.1.values.yaml or podinfo.values.yaml.
+func Charts(t testing.TB, dir string) (dirs []string) {
+	t.Helper()
+	found, err1 := filepath.Glob(filepath.Join(dir, "*", chartutil.ChartfileName))
+	archives, err2 := filepath.Glob(filepath.Join(dir, "*.tgz"))
+	if err := errors.Join(err1, err2); err != nil || len(found)+len(archives) == 0 {
+		t.Fatalf("no charts in %s: %v", dir, err)
+	}
+	for _, file := range found {
+		dirs = append(dirs, filepath.Dir(file))
+	}
+	for _, archive := range archives {
+		to := t.TempDir()
+		c, err := loader.LoadFile(archive)
+		if err == nil {
+			err = chartutil.ExpandFile(to, archive)
+		}
+		if err != nil {
+			t.Errorf("%s: %v", archive, err) // the others are played
+			continue
+		}
+		unpacked := filepath.Join(to, c.Name())
+		for _, base := range []string{strings.TrimSuffix(archive, ".tgz"), filepath.Join(dir, c.Name())} {
+			if text, err := os.ReadFile(base + ".values.yaml"); err == nil {
+				if err := os.WriteFile(unpacked+".values.yaml", text, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				break
+			}
+		}
+		dirs = append(dirs, unpacked)
+	}
+	return dirs
 }

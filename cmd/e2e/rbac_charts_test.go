@@ -1,0 +1,78 @@
+package e2e
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// The rules for charts of others, those in CHARTS or ours, are found without a cluster: also the kinds that templates and
+// subcharts define. Rules with a * stand on top, with the chart that asks for them. A chart that does not render
+// without values of its owner costs no other its rules.
+func TestRulesOfForeignCharts(t *testing.T) {
+	var all []*foreignChart
+	if dir := os.Getenv(chartsVariable); dir != "" {
+		all = foreignCharts(t, dir)
+	} else {
+		all = ownCharts(t)
+	}
+	dir := t.TempDir()
+	write := func(name, text string) {
+		path := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("global-hooks/values.yaml", "")
+	write("modules/990-needy/templates/a.yaml", `{{ required "the password is missing" .Values.needy.password }}`)
+	renders := map[string]bool{}
+	for i, c := range all {
+		if c.refused != "" {
+			continue
+		}
+		root := "modules/" + strconv.Itoa(i+1) + "-" + c.name
+		if err := os.CopyFS(filepath.Join(dir, root, "chart"), os.DirFS(c.dir)); err != nil {
+			t.Fatal(err)
+		}
+		write(root+"/values.yaml", yamlOf(map[string]any{c.key: c.values}))
+		renders[c.name] = len(objectsOf(c.rendered)) > 0
+	}
+	cmd := exec.Command(program(), "rbac", "generate", "--offline", "--modules-dir", filepath.Join(dir, "modules"), "--global-hooks-dir", filepath.Join(dir, "global-hooks"))
+	var out, problems bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir}, &out, &problems
+	if err := cmd.Run(); err == nil || !strings.Contains(problems.String(), "the rules are incomplete: module needy: ") {
+		t.Errorf("%v: %s", err, &problems)
+	}
+	rules := out.String()
+	head, _, _ := strings.Cut(rules, "\n---\n")
+	if problem := "# - module needy: "; !strings.Contains(head, problem) || strings.Count(problems.String(), "module ") != strings.Count(head, "# - module ") {
+		t.Errorf("no %q on top of the rules, or other problems than\n%s\n%s", problem, &problems, head)
+	}
+	for name, has := range renders { // public charts grant so much in the whole cluster that others need no rules of their own
+		if has && os.Getenv(chartsVariable) == "" && !strings.Contains(rules, "# chart of module "+name+"\n") && !strings.Contains(problems.String(), "module "+name+": ") {
+			t.Errorf("no rules for module %s", name)
+		}
+	}
+	if os.Getenv(chartsVariable) != "" {
+		t.Logf("%s\n%s", head, &problems)
+		return
+	}
+	if strings.Count(head, "# - ") > 2 {
+		t.Errorf("more is missing, or wide, than should be:\n%s", head)
+	}
+	for _, want := range []string{
+		"# - chart of module workloads grants it with ClusterRole addon-operator: apiGroups [workloads.example.com], resources [\"*\"], verbs [\"*\"] in the whole cluster", // on top
+		"resources: [probes, rules]", "resources: [bulks0", // kinds of templates, and of a subchart of a subchart
+	} {
+		if !strings.Contains(rules, want) {
+			t.Errorf("no %q in\n%s", want, rules)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/metadata"
+)
+
+const (
+	// crdSettle is how long API servers may go on storing objects in the version that was the stored one before. They
+	// allow each other as much time before a new definition is in use.
+	crdSettle = 5 * time.Second
+
+	rewritePage  = 500 // objects of one list
+	rewriteWidth = 8   // objects at the same time
+)
+
+// leaveVersions prepares a definition for a file that drops versions in which objects may be stored: once they are out of
+// the definition, such objects can no longer be read or deleted. It writes all objects again, which stores them in the
+// version that the file stores, and then takes the old versions out of status.storedVersions (M3). Until then the
+// definition keeps them.
+func (c crdInstaller) leaveVersions(ctx context.Context, d crdSource, next, live *unstructured.Unstructured) error {
+	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
+	dropped := slices.DeleteFunc(slices.Clone(stored), func(v string) bool { return versionOf(next, v) != nil })
+	storage, served := storedIn(next), servedKinds(next)
+	if len(dropped) == 0 || storage == "" || len(served) == 0 {
+		return nil // the API server says what else is wrong
+	}
+	if storedIn(live) != storage {
+		between, err := withVersions(next, live, dropped)
+		if err != nil {
+			return err
+		}
+		if err := c.apply(ctx, d, between); err != nil {
+			return fmt.Errorf("store objects in version %s: %w", storage, err)
+		}
+		if live, err = c.dynamic.Resource(crdResource()).Get(ctx, d.name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+	}
+	gv := schema.FromAPIVersionAndKind(served[0].apiVersion, served[0].name).GroupVersion()
+	for _, s := range served {
+		if strings.HasSuffix(s.apiVersion, "/"+storage) {
+			gv.Version = storage
+		}
+	}
+	plural, _, _ := unstructured.NestedString(next.Object, "spec", "names", "plural")
+	if err := c.rewrite(ctx, gv.WithResource(plural)); err != nil {
+		return fmt.Errorf("objects may be stored in %s, which the file no longer has, and cannot be written again in version %s: %w; "+
+			"correct that (the operator must be allowed to list and patch %s), or keep the version in the file, with served: false",
+			strings.Join(dropped, ", "), storage, plain(err), d.name)
+	}
+	return c.forget(ctx, live, dropped)
+}
+
+// rewrite writes all objects of a kind as they are, which the API server then stores in the stored version.
+func (c crdInstaller) rewrite(ctx context.Context, gvr schema.GroupVersionResource) error {
+	resource, began, total := c.metadata.Resource(gvr), time.Now(), 0
+	err := wait.PollUntilContextCancel(ctx, crdSettle, true, func(ctx context.Context) (settled bool, err error) {
+		settled = time.Since(began) >= crdSettle
+		total, err = rewriteAll(ctx, resource)
+		return settled || total == 0, err
+	})
+	if err == nil && total > 0 {
+		c.log.Info("objects are stored in another version", "resource", gvr.GroupResource().String(), "version", gvr.Version, "objects", total)
+	}
+	return err
+}
+
+func rewriteAll(ctx context.Context, resource metadata.Getter) (seen int, err error) {
+	for token := ""; ; {
+		page, err := resource.List(ctx, metav1.ListOptions{Limit: rewritePage, Continue: token})
+		if err != nil {
+			return seen, err
+		}
+		seen += len(page.Items)
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(rewriteWidth)
+		for _, o := range page.Items {
+			group.Go(func() error {
+				var in metadata.ResourceInterface = resource
+				if o.Namespace != "" {
+					in = resource.Namespace(o.Namespace)
+				}
+				_, err := in.Patch(ctx, o.Name, types.MergePatchType, []byte("{}"), metav1.PatchOptions{FieldManager: crdManager})
+				if err != nil && !apierrors.IsNotFound(err) {
+					return fmt.Errorf("%s: %w", strings.TrimPrefix(o.Namespace+"/"+o.Name, "/"), err)
+				}
+				return nil
+			})
+		}
+		if err := group.Wait(); err != nil {
+			return seen, err
+		}
+		if token = page.Continue; token == "" {
+			return seen, nil
+		}
+	}
+}
+
+// forget takes versions in which nothing is stored out of the status: the API server would refuse the file otherwise.
+func (c crdInstaller) forget(ctx context.Context, live *unstructured.Unstructured, dropped []string) error {
+	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
+	kept := slices.DeleteFunc(stored, func(v string) bool { return slices.Contains(dropped, v) })
+	patch, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"resourceVersion": live.GetResourceVersion()},
+		"status":   map[string]any{"storedVersions": kept},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = c.dynamic.Resource(crdResource()).Patch(ctx, live.GetName(), types.MergePatchType, patch, metav1.PatchOptions{FieldManager: crdManager}, "status")
+	if err != nil {
+		return fmt.Errorf("reduce status.storedVersions to %v: %w", kept, err)
+	}
+	return nil
+}
+
+// withVersions is a definition that keeps versions of the one in the cluster. It does not count as installed.
+func withVersions(next, live *unstructured.Unstructured, names []string) (*unstructured.Unstructured, error) {
+	between := next.DeepCopy()
+	unstructured.RemoveNestedField(between.Object, "metadata", "annotations", crdHash)
+	versions, _, err := unstructured.NestedSlice(between.Object, "spec", "versions")
+	for _, name := range names {
+		version := versionOf(live, name)
+		if version == nil {
+			return nil, errors.Join(err, fmt.Errorf("objects may be stored in version %s, which the definition in the cluster does not have", name))
+		}
+		version["storage"] = false
+		versions = append(versions, version)
+	}
+	return between, errors.Join(err, unstructured.SetNestedSlice(between.Object, versions, "spec", "versions"))
+}
+
+// versionOf is a copy of a version of a definition; nil when there is none.
+func versionOf(crd *unstructured.Unstructured, name string) map[string]any {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		if fields, _ := v.(map[string]any); fields["name"] == name {
+			return fields
+		}
+	}
+	return nil
+}
+
+// storedIn is the version in which objects are stored from now on.
+func storedIn(crd *unstructured.Unstructured) string {
+	versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+	for _, v := range versions {
+		if fields, _ := v.(map[string]any); fields["storage"] == true {
+			name, _ := fields["name"].(string)
+			return name
+		}
+	}
+	return ""
+}
