@@ -159,7 +159,7 @@ func (p *play) environment() (env []string) {
 // start starts the operator and waits until it has converged.
 func (p *play) start(ctx context.Context) error {
 	if tree, err := addons.Load(p.files.addonDirs()); err == nil { // the operator reports the error: it refuses to start
-		if err := actors.CheckTree(tree); err != nil {
+		if err := actors.CheckTree(tree, nil); err != nil {
 			return err
 		}
 	}

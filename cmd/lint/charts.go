@@ -1,7 +1,6 @@
 package lint
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ func (c *checks) definitions() {
 		files, err := kube.CRDFiles(charts.CRDs(m.Dir), c.CRDSkip)
 		loaded{c.tree, c.found}.fail(err)
 		for _, file := range files {
-			found, err := kube.Definitions(file)
+			found, err := c.Memory.read(file)
 			if err != nil {
 				c.found.say(Error, file+": "+err.Error())
 			}
@@ -49,10 +48,10 @@ func (c *checks) definitions() {
 func (c *checks) renderAll(ctx context.Context) {
 	for _, m := range c.tree.Modules {
 		own := c.section(m)
-		if own == nil || c.global == nil || !charts.Exists(m.Dir) {
+		if own == nil || c.global == nil || !charts.Exists(m.Dir) || ctx.Err() != nil {
 			continue
 		}
-		documents, err := c.render(ctx, m, own)
+		documents, err := c.renderOnce(ctx, m, own)
 		if err != nil {
 			c.refused(m, err)
 			continue
@@ -62,6 +61,7 @@ func (c *checks) renderAll(ctx context.Context) {
 			for _, o := range d.Objects {
 				if o["kind"] == "CustomResourceDefinition" {
 					_ = c.kinds.know(o) // the check of its fields says what is wrong
+					c.client = nil
 				}
 			}
 		}
@@ -93,15 +93,17 @@ func (c *checks) incomplete(m addons.Module) bool {
 }
 
 // show renders once.
-func (c *checks) show(ctx context.Context, m addons.Module, merged any) ([]helm.Document, error) {
+func (c *checks) show(ctx context.Context, m addons.Module, merged any) (_ []helm.Document, err error) {
 	type result struct {
 		documents []helm.Document
 		err       error
 	}
-	client, err := helm.New(helm.Options{Config: c.kinds.server.RESTConfig(), Namespace: cmp.Or(m.File.Namespace, "addon-operator")})
-	if err != nil {
-		return nil, err
+	if c.client == nil { // it knows the kinds that were there when it was made
+		if c.client, err = helm.New(helm.Options{Config: c.kinds.server.RESTConfig(), Namespace: "addon-operator"}); err != nil {
+			return nil, err
+		}
 	}
+	client := c.client
 	module, _ := merged.(map[string]any)
 	done := make(chan result, 1)
 	go func() { // templates cannot be stopped: the end of the program does
@@ -209,7 +211,7 @@ func (c *checks) chart(ctx context.Context, m addons.Module, own *values.Section
 
 // unset warns of values that templates print and that nothing sets, unless a schema has them, or hooks may set them.
 func (c *checks) unset(m addons.Module, own *values.Section) {
-	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	loaded, err := c.Memory.charts.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
 	if err != nil || c.incomplete(m) || len(c.Values) > 0 {
 		return
 	}

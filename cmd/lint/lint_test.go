@@ -20,7 +20,7 @@ var update = flag.Bool("update", false, "rewrite the expected findings")
 
 // tree writes the files of an archive to a directory. Scripts are executable. Lines of the comment say otherwise: "mode 0644 FILE",
 // "crlf FILE".
-func tree(t *testing.T, archive *txtar.Archive) (dir string) {
+func tree(t testing.TB, archive *txtar.Archive) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	for _, name := range []string{"modules", "global-hooks"} {
@@ -54,7 +54,7 @@ func tree(t *testing.T, archive *txtar.Archive) (dir string) {
 }
 
 // options are those of a test for a directory with modules and global-hooks.
-func options(t *testing.T, dir string) lint.Options {
+func options(t testing.TB, dir string) lint.Options {
 	t.Helper()
 	release, err := builtin.ParseRelease(builtin.Newest)
 	if err != nil {
