@@ -368,6 +368,58 @@ func TestDevPrintsLines(t *testing.T) {
 	d.tidy(before)
 }
 
+// A second signal does not wait for hooks that go on: it ends the command at once, with the terminal as it was, and nothing is left. So it is
+// without a terminal.
+func TestDevEndsAtASecondSignal(t *testing.T) {
+	t.Parallel()
+	d := newDevTree(t)
+	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, beforeHelm: 1}'; exit; fi\n"+
+		"trap '' TERM; echo '\"beforeHelm\"' >>$OUT; while :; do sleep 1; done\n")
+	before := d.files()
+	runs := 0
+	began := func(await func(string, func() error)) {
+		t.Helper()
+		await("the hook runs", func() error {
+			if n := d.runs(); n <= runs {
+				return fmt.Errorf("%d runs", n)
+			}
+			return nil
+		})
+		runs = d.runs()
+	}
+	twice := func(cmd *exec.Cmd) {
+		t.Helper()
+		for range 2 {
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(10 * pollInterval) // two at once may be one
+		}
+	}
+	s := d.inTerminal()
+	began(s.await)
+	twice(s.cmd)
+	if code := s.exit(); code != 130 {
+		t.Errorf("exit code %d", code)
+	}
+	after, err := term.GetState(int(s.tty.Fd()))
+	if err != nil || !reflect.DeepEqual(after, s.before) {
+		t.Errorf("the terminal was %+v, and is %+v, %v", s.before, after, err)
+	}
+	s.see("!q quit")
+	d.tidy(before)
+
+	cmd, expect := d.plainly()
+	expect("modules of ")
+	began(s.await)
+	twice(cmd)
+	_ = cmd.Wait() // it ends with a code
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit code %d without a terminal", code)
+	}
+	d.tidy(before)
+}
+
 // --cluster says where it would write and asks; without an answer nothing is written. With --yes it uses that cluster.
 func TestDevAsksBeforeItUsesACluster(t *testing.T) {
 	t.Parallel()
