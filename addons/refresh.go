@@ -286,12 +286,19 @@ func (g Global) Refused(now Global) bool {
 func (g Global) sums() globalSums { return globalSums{g.files.parts, g.Static} }
 
 // Unloaded compares what was loaded with the files as they are now, and says of each module, "" for all of them, whose files
-// differ and were not loaded yet. It only looks.
-func (t *Tree) Unloaded() map[string]string {
+// differ and were not loaded yet, and which modules are new. It only looks.
+func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 	changed := map[string]string{}
+	say := func(name, what string) {
+		if said, before := changed[name]; before {
+			changed[name] = said + ", " + what
+			return
+		}
+		changed[name] = "changed on disk since it was loaded: " + what
+	}
 	note := func(name, dir string, known contents, partOf func(string) part) {
 		if now := look(dir, known, partOf); now.parts != known.parts {
-			changed[name] = fmt.Sprintf("changed on disk since it was loaded: %s", dir)
+			say(name, dir)
 		}
 	}
 	note("", t.Global.Dir, t.Global.files, partOfGlobal)
@@ -302,7 +309,16 @@ func (t *Tree) Unloaded() map[string]string {
 	}
 	for i, path := range t.common.paths {
 		if doc, err := readValues(path); err != nil || !reflect.DeepEqual(doc, t.common.documents[i]) {
-			changed[""] = "changed on disk since it was loaded: " + path
+			say("", path)
+		}
+	}
+	found, _, err := (&Tree{}).find(dirs)
+	if err != nil {
+		say("", oneLine(err))
+	}
+	for _, m := range found {
+		if t.module(m.Name) == nil && !slices.ContainsFunc(t.Broken, func(b Module) bool { return b.Name == m.Name }) {
+			say("", fmt.Sprintf("the module %s in %s is new", m.Name, m.Dir))
 		}
 	}
 	return changed
