@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -209,14 +210,20 @@ func (c *checks) chart(ctx context.Context, m addons.Module, own *values.Section
 	}
 }
 
-// unset warns of values that templates print and that nothing sets, unless a schema has them, or hooks may set them.
+// unset warns of values that templates print and that nothing sets, unless a schema has them, or programs may set them: those of the module
+// its section, global hooks global.
 func (c *checks) unset(m addons.Module, own *values.Section) {
 	loaded, err := c.Memory.charts.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
-	if err != nil || c.incomplete(m) || len(c.Values) > 0 {
+	if err != nil {
 		return
 	}
-	for _, u := range loaded.Unset(map[string]any{values.GlobalKey: c.global.Merged(), m.Key: own.Merged()}) {
-		if c.inSchema(m, u.Path) {
+	all := any(map[string]any{values.GlobalKey: c.global.Merged(), m.Key: own.Merged()})
+	for _, given := range c.Values {
+		all = values.Merge(all, given)
+	}
+	merged, _ := all.(map[string]any)
+	for _, u := range loaded.Unset(merged) {
+		if c.inSchema(m, u.Path) || c.maySet(m, u.Path) {
 			continue
 		}
 		fix := "set it in values.yaml, or write | default after it"
@@ -225,6 +232,21 @@ func (c *checks) unset(m addons.Module, own *values.Section) {
 		}
 		c.found.add(Warning, filepath.Join(charts.Root(m.Dir), filepath.FromSlash(u.File)), place{u.Line, u.Column}, fmt.Sprintf("nothing sets .Values.%s, so nothing is printed; %s", strings.Join(u.Path, "."), fix))
 	}
+}
+
+// maySet reports whether a hook may set a value.
+func (c *checks) maySet(m addons.Module, path []string) bool {
+	dir, hooked := m.Dir, hasHooks(m.HooksDir(), m.Base, hooks.Module)
+	switch path[0] {
+	case values.GlobalKey:
+		dir, hooked = c.tree.Global.Dir, hasHooks(c.tree.Global.HooksDir, "", hooks.Global)
+	case m.Key:
+	default:
+		return false // of the chart's values.yaml
+	}
+	return hooked && hooks.ReadsOf(dir, func(name string) bool {
+		return slices.Contains([]string{"templates", "charts", "chart", "crds", "openapi", "tests", "docs", "Chart.yaml", "values.yaml", "module.yaml"}, name)
+	}).MaySet(path)
 }
 
 // inSchema reports whether a schema describes a value, which people may set then.
