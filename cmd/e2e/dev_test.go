@@ -23,7 +23,7 @@ import (
 
 // devTree is what a person writes who begins.
 type devTree struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string // holds modules/
 	tmp  string // TMPDIR of the program
 	out  string // where the hook writes its contexts
@@ -32,7 +32,7 @@ type devTree struct {
 
 const greeting = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hello}\ndata: {text: \"hello {{ .Values.global.clusterName }}\"}\n"
 
-func newDevTree(t *testing.T) *devTree {
+func newDevTree(t testing.TB) *devTree {
 	t.Helper()
 	d := &devTree{t: t, dir: t.TempDir(), out: filepath.Join(t.TempDir(), "journal"), home: t.TempDir()}
 	var err error
@@ -103,7 +103,7 @@ func (d *devTree) tidy(before []string) {
 
 // terminal is a pseudo-terminal in which the command runs, and what it shows.
 type terminal struct {
-	t      *testing.T
+	t      testing.TB
 	screen *emulator
 	keys   *os.File
 	tty    *os.File
