@@ -133,7 +133,7 @@ func (p *play) standIn() (err error) {
 		}
 	}
 	if len(g.HTTP) > 0 {
-		p.http, err = newHTTPStandIn(g.HTTP)
+		p.http, err = newHTTPStandIn(g.HTTP, filepath.Join(p.files.dir, "http-ca.crt"))
 	}
 	return err
 }
