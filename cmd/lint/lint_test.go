@@ -12,6 +12,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"addon-operator/addons"
+	"addon-operator/cmd/cli"
 	"addon-operator/cmd/lint"
 	"addon-operator/kube/builtin"
 )
@@ -82,7 +83,7 @@ func TestMistakes(t *testing.T) {
 			}
 			o := options(t, tree(t, archive))
 			if bytes.Contains(archive.Comment, []byte("hangs")) {
-				o.HookLimit = 500 * time.Millisecond
+				o.HookLimit = 2 * time.Second // more than --config takes on a busy machine
 			}
 			found, _, err := lint.Check(t.Context(), o)
 			if err != nil {
@@ -106,5 +107,21 @@ func TestMistakes(t *testing.T) {
 				t.Errorf("found:\n%s\nwant:\n%s", got.String(), want)
 			}
 		})
+	}
+}
+
+// Without a directory, and without the options of an operator, the current one is looked at.
+func TestCurrentDirectory(t *testing.T) {
+	t.Chdir(tree(t, txtar.Parse([]byte("-- modules/010-web/templates/a.yaml --\napiVersion: v1\nkind: ConfigMpa\nmetadata: {name: a}\n"))))
+	root, c := cli.Root("v1", func(string) (string, bool) { return "", false })
+	if err := c.Read(); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	root.AddCommand(lint.Command(c))
+	root.SetOut(&out)
+	root.SetArgs([]string{"lint"})
+	if err := root.Execute(); err == nil || !strings.Contains(out.String(), "010-web/templates/a.yaml:2:1: error: ConfigMpa a") {
+		t.Errorf("%v, %s", err, &out)
 	}
 }

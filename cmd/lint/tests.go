@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -70,7 +71,9 @@ func (c *checks) scenarios(ctx context.Context, dir, module string) {
 	}
 	options := scenario.Options{JQLibrary: c.JQLibrary, CRDSkip: c.CRDSkip, StepTimeout: c.HookLimit, Coverage: true}
 	results := scenario.Play(ctx, list, options, nil)
-	c.unexercised(dir, module, results)
+	if !slices.ContainsFunc(results, func(r scenario.Result) bool { return !r.Passed() }) { // else not all steps were played
+		c.unexercised(dir, module, results)
+	}
 	for _, r := range results {
 		for _, problem := range r.Problems {
 			if text, own := strings.CutPrefix(problem, r.Scenario.Path()+":"); own { // the file itself is wrong, here
@@ -79,6 +82,16 @@ func (c *checks) scenarios(ctx context.Context, dir, module string) {
 					at.line, _ = strconv.Atoi(m[1])
 					at.column, _ = strconv.Atoi(m[2])
 					c.found.add(Error, r.Scenario.Path(), at, text[len(m[0]):])
+					continue
+				}
+			}
+			if m := regexp.MustCompile(`^the operator is not idle after (\S+):\n\s*\S+/run/\d+: (\S+): (.+)`).FindStringSubmatch(problem); m != nil {
+				file := filepath.Join(filepath.Dir(dir), filepath.FromSlash(m[2]))
+				if module == "" {
+					file = filepath.Join(c.tree.Global.HooksDir, filepath.FromSlash(m[2]))
+				}
+				if isFile(file) {
+					c.found.add(Error, file, place{}, fmt.Sprintf("in the test %s: it still runs after %s (%s); let it end, or limit it by settings.timeout", filepath.Base(r.Scenario.Path()), m[1], m[3]))
 					continue
 				}
 			}
