@@ -289,6 +289,17 @@ func TestRefreshOfWhatIsBroken(t *testing.T) {
 	if len(got) != 2 || got["web"] == "" || !strings.Contains(got[""], "modules/values.yaml") || !strings.Contains(got[""], "the module later in "+filepath.Join(root, "modules/040-later")+" is new") {
 		t.Errorf("changed since: %q", got)
 	}
+	write(t, root, "modules/values.yaml", "global: [")
+	write(t, root, "global/openapi/values.yaml", "{")
+	write(t, root, "modules/020-web/openapi/values.yaml", "{")
+	if last, err = next.Refresh(dirs(root)); err != nil || len(last.Global.Problems) != 3 || len(last.Unloaded(dirs(root))) > 0 {
+		t.Errorf("what was refused: %q, and as if it had not been looked at: %q, %v", last.Global.Problems, last.Unloaded(dirs(root)), err)
+	}
+	write(t, root, "modules/values.yaml", "global: [1")
+	write(t, root, "global/openapi/values.yaml", "{{")
+	if got := last.Unloaded(dirs(root)); !strings.Contains(got[""], "modules/values.yaml") || !strings.Contains(got[""], "/global") {
+		t.Errorf("what was refused is another one: %q", got)
+	}
 	if err := os.RemoveAll(filepath.Join(root, "modules")); err != nil {
 		t.Fatal(err)
 	}

@@ -301,14 +301,20 @@ func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 			say(name, dir)
 		}
 	}
-	note("", t.Global.Dir, t.Global.files, partOfGlobal)
+	if known := t.Global.refused.parts; known == [allParts]sum{} || look(t.Global.Dir, t.Global.files, partOfGlobal).parts != known {
+		note("", t.Global.Dir, t.Global.files, partOfGlobal) // else it is a problem already
+	}
 	for _, m := range t.Modules {
 		if m.stale == "" {
 			note(m.Name, m.Dir, m.files, partOfModule)
 		}
 	}
 	for i, path := range t.common.paths {
-		if doc, err := readValues(path); err != nil || !reflect.DeepEqual(doc, t.common.documents[i]) {
+		doc, err := readValues(path)
+		if err != nil && slices.Contains(t.Global.Problems, kept(err)) {
+			continue
+		}
+		if err != nil || !reflect.DeepEqual(doc, t.common.documents[i]) {
 			say("", path)
 		}
 	}
