@@ -1,6 +1,7 @@
 package actors
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"maps"
@@ -18,8 +19,9 @@ import (
 
 // CheckConfigMap says what is wrong with the contents of the ConfigMap and of the Secret with
 // values, or with the static values below them, without a cluster: every violation at once. What
-// is broken in the tree itself is not checked further. Warnings name keys that belong to no module.
-func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Logger) error {
+// is broken in the tree itself is not checked further. Warnings name keys that belong to no module. cache has charts that
+// were loaded before; nil for none.
+func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slog.Logger, cache *charts.Cache) error {
 	b := &boot{tree: tree, sections: map[string]*values.Section{}}
 	staticErr := b.makeSections()
 	for _, m := range tree.Broken {
@@ -30,7 +32,7 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 			b.sections[key], _ = values.NewSection(key, nil) // fails for layers only, and there are none
 		}
 	}
-	rules := b.chartRules(&charts.Cache{})
+	rules := b.chartRules(cmp.Or(cache, &charts.Cache{}))
 	rules.static = true
 	doc, err := b.schemas(decide.Enabling{Scripts: map[string]bool{}, Charts: rules.check}).Check(data, secret) // each script may say true
 	warnUnknownKeys(warn, doc, values.Document{}, b.sections)
@@ -50,8 +52,8 @@ func CheckConfigMap(tree *addons.Tree, data, secret map[string]string, warn *slo
 }
 
 // CheckTree says what is wrong in a tree with which an operator starts all the same, without the
-// module, the script or the hook that was meant, or with a chart that cannot be installed (H21).
-func CheckTree(tree *addons.Tree) error {
+// module, the script or the hook that was meant, or with a chart that cannot be installed (H21). cache is as for CheckConfigMap.
+func CheckTree(tree *addons.Tree, cache *charts.Cache) error {
 	var errs []error
 	for _, problem := range tree.Problems {
 		errs = append(errs, errors.New(problem))
@@ -66,7 +68,7 @@ func CheckTree(tree *addons.Tree) error {
 	if tree.Global.HooksDir != "" {
 		look(tree.Global.HooksDir, "", hooks.Global)
 	}
-	var cache charts.Cache
+	cache = cmp.Or(cache, &charts.Cache{})
 	for _, m := range slices.Concat(tree.Modules, tree.Broken) {
 		look(m.HooksDir(), m.Base+"/hooks", hooks.Module)
 		if charts.Exists(m.Dir) {

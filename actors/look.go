@@ -159,7 +159,7 @@ func (o *Operator) NotInForce() map[string]string {
 		return nil
 	}
 	differs := map[string]string{}
-	for name, what := range tree.Unloaded() {
+	for name, what := range tree.Unloaded(o.program.Dirs) {
 		if name == "" {
 			name = messages.GlobalHooks
 		}

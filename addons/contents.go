@@ -22,6 +22,7 @@ const (
 	chartPart              // the module runs
 	crdsPart               // definitions are applied again, and the module runs
 	allParts
+	noPart = allParts // nothing follows
 )
 
 type sum [sha256.Size]byte
@@ -157,9 +158,16 @@ func isLeftover(name string) bool {
 	return strings.HasPrefix(name, ".") && name != ".helmignore" || strings.HasSuffix(name, "~") || strings.HasPrefix(name, "#") && strings.HasSuffix(name, "#")
 }
 
-// partOfModule says which part of a module a file belongs to.
+// partOfModule says which part of a module a file belongs to. Words and tests are for people, though a chart in the directory of the module
+// may read them as .Files: it has the new ones when it is rendered next.
 func partOfModule(name string) part {
-	switch top, _, _ := strings.Cut(name, "/"); top {
+	top, _, below := strings.Cut(name, "/")
+	if !below && path.Ext(name) == ".md" {
+		return noPart
+	}
+	switch top {
+	case "tests", "docs":
+		return noPart
 	case "values.yaml", "openapi", "enabled", moduleFile:
 		return configPart
 	case "hooks":

@@ -273,13 +273,38 @@ func TestRefreshOfWhatIsBroken(t *testing.T) {
 		t.Errorf("of web differs %q", got)
 	}
 	last = next
-	if next, err = next.Refresh(dirs(root)); err != nil || !module(t, next, "dns").Same(module(t, last, "dns")) || len(next.Unloaded()) > 0 {
-		t.Errorf("without a change: %v %v", err, next.Unloaded())
+	if next, err = next.Refresh(dirs(root)); err != nil || !module(t, next, "dns").Same(module(t, last, "dns")) || len(next.Unloaded(dirs(root))) > 0 {
+		t.Errorf("without a change: %v %v", err, next.Unloaded(dirs(root)))
+	}
+	for _, words := range []string{"tests/a.yaml", "README.md", "docs/a.txt"} {
+		write(t, root, "modules/020-web/"+words, "words")
+	}
+	if last, err = next.Refresh(dirs(root)); err != nil || !module(t, next, "web").Same(module(t, last, "web")) || len(next.Unloaded(dirs(root))) > 0 {
+		t.Errorf("with words and tests: %v %v", err, next.Unloaded(dirs(root)))
 	}
 	write(t, root, "modules/020-web/templates/a.yaml", "a: 1")
 	write(t, root, "modules/values.yaml", "global: {g: 2}")
-	if got := next.Unloaded(); len(got) != 2 || got["web"] == "" || !strings.Contains(got[""], "modules/values.yaml") {
+	write(t, root, "modules/040-later/templates/a.yaml", "a: 1")
+	got := next.Unloaded(dirs(root))
+	if len(got) != 2 || got["web"] == "" || !strings.Contains(got[""], "modules/values.yaml") || !strings.Contains(got[""], "the module later in "+filepath.Join(root, "modules/040-later")+" is new") {
 		t.Errorf("changed since: %q", got)
+	}
+	write(t, root, "modules/values.yaml", "global: [")
+	write(t, root, "global/openapi/values.yaml", "{")
+	write(t, root, "modules/020-web/openapi/values.yaml", "{")
+	if last, err = next.Refresh(dirs(root)); err != nil || len(last.Global.Problems) != 3 || len(last.Unloaded(dirs(root))) > 0 {
+		t.Errorf("what was refused: %q, and as if it had not been looked at: %q, %v", last.Global.Problems, last.Unloaded(dirs(root)), err)
+	}
+	write(t, root, "modules/values.yaml", "global: [1")
+	write(t, root, "global/openapi/values.yaml", "{{")
+	if got := last.Unloaded(dirs(root)); !strings.Contains(got[""], "modules/values.yaml") || !strings.Contains(got[""], "/global") {
+		t.Errorf("what was refused is another one: %q", got)
+	}
+	if err := os.RemoveAll(filepath.Join(root, "modules")); err != nil {
+		t.Fatal(err)
+	}
+	if got := next.Unloaded(dirs(root)); !strings.Contains(got[""], "does not exist") || got["dns"] == "" {
+		t.Errorf("without the modules directory: %q", got)
 	}
 }
 

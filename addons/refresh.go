@@ -286,23 +286,45 @@ func (g Global) Refused(now Global) bool {
 func (g Global) sums() globalSums { return globalSums{g.files.parts, g.Static} }
 
 // Unloaded compares what was loaded with the files as they are now, and says of each module, "" for all of them, whose files
-// differ and were not loaded yet. It only looks.
-func (t *Tree) Unloaded() map[string]string {
+// differ and were not loaded yet, and which modules are new. It only looks.
+func (t *Tree) Unloaded(dirs Dirs) map[string]string {
 	changed := map[string]string{}
+	say := func(name, what string) {
+		if said, before := changed[name]; before {
+			changed[name] = said + ", " + what
+			return
+		}
+		changed[name] = "changed on disk since it was loaded: " + what
+	}
 	note := func(name, dir string, known contents, partOf func(string) part) {
 		if now := look(dir, known, partOf); now.parts != known.parts {
-			changed[name] = fmt.Sprintf("changed on disk since it was loaded: %s", dir)
+			say(name, dir)
 		}
 	}
-	note("", t.Global.Dir, t.Global.files, partOfGlobal)
+	if known := t.Global.refused.parts; known == [allParts]sum{} || look(t.Global.Dir, t.Global.files, partOfGlobal).parts != known {
+		note("", t.Global.Dir, t.Global.files, partOfGlobal) // else it is a problem already
+	}
 	for _, m := range t.Modules {
 		if m.stale == "" {
 			note(m.Name, m.Dir, m.files, partOfModule)
 		}
 	}
 	for i, path := range t.common.paths {
-		if doc, err := readValues(path); err != nil || !reflect.DeepEqual(doc, t.common.documents[i]) {
-			changed[""] = "changed on disk since it was loaded: " + path
+		doc, err := readValues(path)
+		if err != nil && slices.Contains(t.Global.Problems, kept(err)) {
+			continue
+		}
+		if err != nil || !reflect.DeepEqual(doc, t.common.documents[i]) {
+			say("", path)
+		}
+	}
+	found, _, err := (&Tree{}).find(dirs)
+	if err != nil {
+		say("", oneLine(err))
+	}
+	for _, m := range found {
+		if t.module(m.Name) == nil && !slices.ContainsFunc(t.Broken, func(b Module) bool { return b.Name == m.Name }) {
+			say("", fmt.Sprintf("the module %s in %s is new", m.Name, m.Dir))
 		}
 	}
 	return changed

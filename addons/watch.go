@@ -26,17 +26,22 @@ const (
 // Watch begins to watch, and calls notify whenever something below the directories may have changed, a moment after the last change, until ctx
 // ends. It follows symbolic links: one that is pointed at another tree is one change.
 func Watch(ctx context.Context, dirs Dirs, log *slog.Logger, notify func()) {
-	w := &watch{log: log}
+	watcher, err := fsnotify.NewWatcher()
+	begin(ctx, dirs, watcher, err, log, lookEvery, notify)
+}
+
+// begin watches with a watcher, unless there is an error, and looks from time to time.
+func begin(ctx context.Context, dirs Dirs, watcher *fsnotify.Watcher, err error, log *slog.Logger, every time.Duration, notify func()) {
+	w := &watch{log: log, every: every}
 	for _, root := range append(slices.Clone(dirs.Modules), dirs.Global) {
 		if abs, err := filepath.Abs(root); err == nil {
 			w.roots = append(w.roots, abs)
 		}
 	}
-	var err error
-	if w.watcher, err = fsnotify.NewWatcher(); err != nil {
+	if err != nil {
 		w.warn(err)
 	} else {
-		w.events, w.errors = w.watcher.Events, w.watcher.Errors
+		w.watcher, w.events, w.errors = watcher, watcher.Events, watcher.Errors
 	}
 	seen := w.look() // what changes from now on is noticed
 	go w.run(ctx, seen, notify)
@@ -57,6 +62,7 @@ func Files(dir string) map[string]string {
 type watch struct {
 	roots  []string
 	log    *slog.Logger
+	every  time.Duration // the look at times
 	warned sync.Once
 
 	watcher *fsnotify.Watcher // nil: there is only the look at times
@@ -71,7 +77,7 @@ func (w *watch) run(ctx context.Context, seen sum, notify func()) {
 	if w.watcher != nil {
 		defer w.watcher.Close()
 	}
-	slow := time.NewTicker(lookEvery)
+	slow := time.NewTicker(w.every)
 	defer slow.Stop()
 	for {
 		select {
@@ -206,6 +212,6 @@ func (w *watch) watchAll() {
 
 func (w *watch) warn(err error) {
 	w.warned.Do(func() {
-		w.log.Warn("not all directories of modules can be watched; changes there are noticed after some seconds. Raise fs.inotify.max_user_watches and max_user_instances", "every", lookEvery, "err", err)
+		w.log.Warn("not all directories of modules can be watched; changes there are noticed after some seconds. Raise fs.inotify.max_user_watches and max_user_instances", "every", w.every, "err", err)
 	})
 }

@@ -15,6 +15,7 @@ const maxPrograms = 1 << 20
 // Reads is what is known of the values that programs of a module read: its hooks, its enabled script, and what lies with them.
 type Reads struct {
 	certain bool
+	scripts bool // all of them are shell scripts that are complete in themselves
 	text    string
 }
 
@@ -24,7 +25,7 @@ type Reads struct {
 //	jq -r '.section.key // "default" | anything' "$VALUES_PATH"
 func ReadsOf(dir string, skip func(name string) bool) (r Reads) {
 	var all strings.Builder
-	r.certain = true
+	r.certain, r.scripts = true, true
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -40,7 +41,7 @@ func ReadsOf(dir string, skip func(name string) bool) (r Reads) {
 		}
 		info, err := os.Stat(path) // a link to a directory is not followed, and nothing is certain
 		if err != nil || !info.Mode().IsRegular() || int64(all.Len())+info.Size() > maxPrograms {
-			r.certain = false
+			r.certain, r.scripts = false, false
 			return fs.SkipAll
 		}
 		data, err := os.ReadFile(path)
@@ -49,9 +50,10 @@ func ReadsOf(dir string, skip func(name string) bool) (r Reads) {
 		}
 		all.Write(data)
 		r.certain = r.certain && (skippedFile(name) || plainScript(string(data)))
+		r.scripts = r.scripts && (skippedFile(name) || isShell(string(data)) && !regexp.MustCompile(runsOthers).MatchString(withoutModes(string(data))))
 		return nil
 	})
-	r.certain = r.certain && err == nil
+	r.certain, r.scripts = r.certain && err == nil, r.scripts && err == nil
 	r.text = all.String()
 	return r
 }
@@ -62,12 +64,28 @@ func (r Reads) May(path []string) bool {
 	return !r.certain || slices.ContainsFunc(path[1:], func(key string) bool { return strings.Contains(r.text, key) })
 }
 
+// MaySet reports whether a program may set a value, or a part of it. The path begins with the section. It may when any of the keys below
+// the section occurs anywhere in their text, when they name the section without a key below it, as who replaces it does, or name no key
+// of it at all though they write patches: then the path is computed.
+func (r Reads) MaySet(path []string) bool {
+	if !r.scripts || slices.ContainsFunc(path[1:], func(key string) bool { return strings.Contains(r.text, key) }) {
+		return true
+	}
+	named := regexp.MustCompile(`[/"']`+regexp.QuoteMeta(path[0])+`([/.][A-Za-z_]|\b)`).FindAllStringSubmatch(r.text, -1)
+	return slices.ContainsFunc(named, func(m []string) bool { return m[1] == "" }) || len(named) == 0 && strings.Contains(r.text, "_PATCH_PATH")
+}
+
+// runsOthers finds commands of a shell by which a script runs what stands elsewhere, or reads all of its environment.
+const runsOthers = `(?m)(^|[\s;&|({])(exec|eval|source|\.|env|printenv|export -p|declare|set)(\s|$)`
+
+func isShell(text string) bool {
+	return regexp.MustCompile(`^#!\s*\S*(/|/env\s+(-S\s+)?)(ba|da|a)?sh\b`).MatchString(text)
+}
+
 // plainScript reports whether a text is a shell script that hands values to no one, by what it says, but to jq for
 // one path below a section.
 func plainScript(text string) bool {
-	shell := regexp.MustCompile(`^#!\s*\S*(/|/env\s+(-S\s+)?)(ba|da|a)?sh\b`)
-	others := regexp.MustCompile(`(?m)(^|[\s;&|({])(exec|eval|source|\.|env|printenv|export -p|declare|set)(\s|$)`)
-	if !shell.MatchString(text) {
+	if !isShell(text) {
 		return false
 	}
 	const (
@@ -85,7 +103,7 @@ func plainScript(text string) bool {
 		}
 	}
 	rest := written.ReplaceAllString(read.ReplaceAllString(strings.Join(code, ""), ""), "")
-	return !strings.Contains(strings.ToLower(rest), "values") && !others.MatchString(withoutModes(rest))
+	return !strings.Contains(strings.ToLower(rest), "values") && !regexp.MustCompile(runsOthers).MatchString(withoutModes(rest))
 }
 
 // withoutModes leaves out "set -e" and its like, which read nothing.

@@ -59,3 +59,32 @@ func TestReadsOf(t *testing.T) {
 		t.Error("a directory that cannot be read")
 	}
 }
+
+// A value that no program can have set is known only where that is certain.
+func TestMaySet(t *testing.T) {
+	const bash = "#!/usr/bin/env bash\nset -euo pipefail\n"
+	for name, c := range map[string]struct {
+		text string
+		may  bool // set web.image.replicas
+	}{
+		"no patch":                {bash + `kubectl get nodes`, false},
+		"another key":             {bash + `echo '{"op": "add", "path": "/web/nodes", "value": 1}' >"$VALUES_JSON_PATCH_PATH"`, false},
+		"another key, dotted":     {bash + `echo '{"op": "add", "path": "web.nodes", "value": 1}' >"$VALUES_JSON_PATCH_PATH"`, false},
+		"the key":                 {bash + `echo '{"op": "add", "path": "/web/nodes/replicas", "value": 1}' >"$VALUES_JSON_PATCH_PATH"`, true},
+		"the map above it":        {bash + `jq '{op: "add", path: "/web/image", value: .}' x >"$VALUES_JSON_PATCH_PATH"`, true},
+		"the section":             {bash + `jq '{op: "add", path: "/web", value: .}' x >"$VALUES_JSON_PATCH_PATH"`, true},
+		"a computed key":          {bash + `echo "{op: add, path: /web/$key, value: 1}" >"$VALUES_JSON_PATCH_PATH"`, true},
+		"a computed path":         {bash + `make-patch >"$VALUES_JSON_PATCH_PATH"`, true},
+		"what stands elsewhere":   {bash + `. ./lib.sh`, true},
+		"another language":        {"#!/usr/bin/env python3\n", true},
+		"an option, not its file": {bash + "set -o nounset\n" + `echo '{"path": "/web/nodes"}' >"$VALUES_JSON_PATCH_PATH"`, true},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "hook"), []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := ReadsOf(dir, func(string) bool { return false }).MaySet([]string{"web", "image", "replicas"}); got != c.may {
+			t.Errorf("%s: may set: %t", name, got)
+		}
+	}
+}

@@ -38,8 +38,9 @@ func (r request) String() string { return r.method + " " + r.url }
 
 // httpStandIn is a server on the loopback device that hooks find by the variables of proxies, or by TEST_HTTP_URL.
 type httpStandIn struct {
-	server *http.Server
-	url    string
+	server  *http.Server
+	tunnels *tunnels
+	url     string
 
 	mu       sync.Mutex
 	answers  []httpAnswer
@@ -51,14 +52,20 @@ type httpStandIn struct {
 // mostBody is how much of a request is read.
 const mostBody = 1 << 20
 
-func newHTTPStandIn(answers []httpAnswer) (*httpStandIn, error) {
+// newHTTPStandIn starts one, and writes the certificate of its CA to a file.
+func newHTTPStandIn(answers []httpAnswer, ca string) (*httpStandIn, error) {
+	tunnels, err := newTunnels(ca)
+	if err != nil {
+		return nil, fmt.Errorf("given.http: %w", err)
+	}
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, fmt.Errorf("given.http: %w", err)
 	}
-	h := &httpStandIn{url: "http://" + listener.Addr().String(), answers: answers, used: make([]int, len(answers))}
+	h := &httpStandIn{tunnels: tunnels, url: "http://" + listener.Addr().String(), answers: answers, used: make([]int, len(answers))}
 	h.server = &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = h.server.Serve(listener) }() // until close
+	go func() { _ = h.server.Serve(tunnels) }()
 	return h, nil
 }
 
@@ -77,6 +84,7 @@ func (h *httpStandIn) environment() (env []string) {
 	for _, name := range []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"} {
 		env = append(env, name+"="+h.url)
 	}
+	env = append(env, h.tunnels.environment()...)
 	return append(env, "no_proxy=127.0.0.1,localhost", "NO_PROXY=127.0.0.1,localhost", "TEST_HTTP_URL="+h.url)
 }
 
@@ -90,6 +98,13 @@ func (h *httpStandIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.Method == http.MethodConnect:
 		got.url = "https://" + r.Host
+		if err := h.tunnels.open(w, r); err != nil {
+			got.wrong = err.Error()
+			h.note(got)
+		}
+		return
+	case r.TLS != nil && r.URL.Host == "":
+		got.url = "https://" + r.Host + got.path
 	case r.URL.Host == "":
 		got.url = "http://" + r.Host + got.path
 	default:
@@ -110,6 +125,14 @@ func (h *httpStandIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, textOf(a.Body.any)) // who does not read it has gone
 }
 
+func (h *httpStandIn) note(got request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.total++; h.total <= mostCalls {
+		h.requests = append(h.requests, got)
+	}
+}
+
 func (h *httpStandIn) answer(got *request, tooLong bool) (found httpAnswer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -121,9 +144,6 @@ func (h *httpStandIn) answer(got *request, tooLong bool) (found httpAnswer) {
 	switch {
 	case tooLong:
 		got.wrong = "the body has more than 1 MiB"
-		return found
-	case got.method == http.MethodConnect:
-		got.wrong = "the stand-in cannot see into TLS; give the hook an address that begins with http://"
 		return found
 	}
 	for i, a := range h.answers {

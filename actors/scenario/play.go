@@ -134,7 +134,7 @@ func (p *play) standIn() (err error) {
 		}
 	}
 	if len(g.HTTP) > 0 {
-		p.http, err = newHTTPStandIn(g.HTTP)
+		p.http, err = newHTTPStandIn(g.HTTP, filepath.Join(p.files.dir, "http-ca.crt"))
 	}
 	return err
 }
@@ -160,7 +160,7 @@ func (p *play) environment() (env []string) {
 // start starts the operator and waits until it has converged.
 func (p *play) start(ctx context.Context) error {
 	if tree, err := addons.Load(p.files.addonDirs()); err == nil { // the operator reports the error: it refuses to start
-		if err := actors.CheckTree(tree); err != nil {
+		if err := actors.CheckTree(tree, nil); err != nil {
 			return err
 		}
 	}

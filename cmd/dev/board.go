@@ -27,6 +27,8 @@ type board struct {
 	ran      map[string]time.Time // the last run of a module that was told, by when it began
 	released map[string]int       // revisions
 	output   map[string][]string  // of hooks that run
+	saying   []record             // what was printed by what has no reported end, since the pages were asked last
+	unsaid   int                  // lines of it that are not kept
 	printing []string             // the runs of output, the oldest first
 	runs     map[string]view.HookRun
 	findings map[string][]lint.Finding
@@ -42,7 +44,11 @@ func newBoard() *board {
 // logged takes a record of the log. since is the revision that a new one of its module replaces; 0: there is no such.
 func (b *board) logged(r record) (facts []fact, since int) {
 	if r.isOutput() {
-		b.printed(r.run(), r.text("msg"))
+		if r.ends() {
+			b.printed(r.run(), r.text("msg"))
+		} else {
+			b.said(r)
+		}
 		return nil, 0
 	}
 	if r.text("msg") == "release" {
@@ -73,6 +79,40 @@ func (b *board) printed(run, line string) {
 	if len(lines) < maxOutput {
 		b.output[run] = append(lines, line)
 	}
+}
+
+// said keeps a line of an enabled script, or of --config, until the pages are asked the next time.
+func (b *board) said(r record) {
+	if len(b.saying) >= maxOutput {
+		b.unsaid++
+		return
+	}
+	b.saying = append(b.saying, r)
+}
+
+// quiet is what such scripts have said since the last time, each at once.
+func (b *board) quiet() (facts []fact) {
+	for len(b.saying) > 0 {
+		first := b.saying[0]
+		var lines []string
+		b.saying = slices.DeleteFunc(b.saying, func(r record) bool {
+			same := r.run() == first.run()
+			if same {
+				lines = append(lines, r.text("msg"))
+			}
+			return same
+		})
+		who := first.text("hook")
+		if first.text("binding") != "enabled" {
+			who += " --config"
+		}
+		facts = append(facts, newFact(aboutHook, first.text("module"), fmt.Sprintf("%s printed %s", who, view.Count(len(lines), "line")), lines...))
+	}
+	if b.unsaid > 0 {
+		facts = append(facts, newFact(aboutHook, "", view.Count(b.unsaid, "line")+" of enabled scripts and --config are not shown").bad())
+		b.unsaid = 0
+	}
+	return facts
 }
 
 // hookRan takes the end of a hook, with all that it has printed.
@@ -240,8 +280,14 @@ func (b *board) lastRun(owner, hook string) (view.HookRun, bool) {
 	return r, ok
 }
 
-// forget drops the hooks of modules that are gone, so that what is kept has a bound.
+// forget drops what is known of modules that are gone, so that what is kept has a bound.
 func (b *board) forget() {
+	gone := func(name string) bool {
+		_, there := b.modules[name]
+		return b.ready && !there && name != messages.GlobalHooks
+	}
+	maps.DeleteFunc(b.ran, func(name string, _ time.Time) bool { return gone(name) })
+	maps.DeleteFunc(b.released, func(name string, _ int) bool { return gone(name) })
 	maps.DeleteFunc(b.runs, func(_ string, r view.HookRun) bool {
 		_, there := b.modules[r.Owner]
 		return b.ready && !there && r.Owner != messages.GlobalHooks

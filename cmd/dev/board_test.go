@@ -64,6 +64,28 @@ func TestOutputOfHooksIsFolded(t *testing.T) {
 	}
 }
 
+// What an enabled script prints, and a hook for --config, has no reported end: it is shown when the pages are asked the next time.
+func TestOutputWithoutAnEnd(t *testing.T) {
+	b := newBoard()
+	for _, line := range []string{
+		`{"msg":"no","hook":"dns/enabled","binding":"enabled","module":"dns","task":"7","stream":"stdout"}`,
+		`{"msg":"asked","hook":"010-dns/hooks/a.sh","stream":"stderr"}`,
+		`{"msg":"database","hook":"dns/enabled","binding":"enabled","module":"dns","task":"7","stream":"stdout"}`,
+	} {
+		if facts, _ := b.logged(logLine(t, line)); len(facts) > 0 {
+			t.Errorf("a fact for each line: %s", texts(facts))
+		}
+	}
+	want(t, "said", texts(b.quiet()), "hook dns: dns/enabled printed 2 lines | no | database\nhook 010-dns/hooks/a.sh --config printed 1 line | asked")
+	want(t, "said again", texts(b.quiet()), "")
+	for range 2 * maxOutput {
+		b.logged(logLine(t, `{"msg":"x","hook":"a.sh","stream":"stderr"}`))
+	}
+	if got := texts(b.quiet()); !strings.Contains(got, "printed 400 lines") || !strings.Contains(got, "!hook 400 lines of enabled scripts and --config are not shown") {
+		t.Errorf("of many lines: %.100s", got)
+	}
+}
+
 func TestRecordsAndRevisions(t *testing.T) {
 	b := newBoard()
 	since := func(revision string) int {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"addon-operator/actors/scenario"
@@ -40,13 +41,15 @@ type tested struct {
 	err     error
 }
 
-// checker looks at what was saved. What comes meanwhile ends the check that is in progress, and is checked with it.
+// checker looks at what was saved: first lint at the modules of the files, then their tests, then lint at all others, which may
+// depend on them.
 type checker struct {
 	dirs    addons.Dirs
 	only    string // module; empty for all
 	options lint.Options
 	post    func(any)
 	due     chan saved
+	found   map[string][]lint.Finding // what was posted last, by owner; "" for what is of none
 }
 
 func newChecker(c *cli.Config, dirs addons.Dirs, only string, post func(any)) (*checker, error) {
@@ -55,8 +58,8 @@ func newChecker(c *cli.Config, dirs addons.Dirs, only string, post func(any)) (*
 		return nil, err
 	}
 	return &checker{
-		dirs: dirs, only: only, post: post, due: make(chan saved, 1),
-		options: lint.Options{Dirs: dirs, Release: release, HookLimit: hookLimit, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes()},
+		dirs: dirs, only: only, post: post, due: make(chan saved, 1), found: map[string][]lint.Finding{},
+		options: lint.Options{Dirs: dirs, Release: release, HookLimit: hookLimit, JQLibrary: c.JQDirs(), Chroot: c.ChrootDir, CRDSkip: c.CRDPrefixes(), Memory: &lint.Memory{}},
 	}, nil
 }
 
@@ -80,60 +83,173 @@ func joined(a, b saved) saved {
 	return all
 }
 
-// run checks what is due, until ctx ends. all: begin with all modules.
+// run checks what is due, until ctx ends. What is saved meanwhile interrupts the tests and what comes after them, to be looked
+// at before; but not twice in a row, so that they end however often something is saved.
 func (k *checker) run(ctx context.Context) {
-	pending := saved{}
+	untested := map[string]bool{}
+	interrupted := false
+	var next saved
 	for {
-		select {
-		case <-ctx.Done():
-			return
-		case more := <-k.due:
-			pending = joined(pending, more)
-		}
-		for len(pending) > 0 && ctx.Err() == nil {
-			one, cancel := context.WithCancel(ctx)
-			done := make(chan struct{})
-			go func() {
-				defer close(done)
-				k.one(one, pending)
-			}()
+		if next == nil {
 			select {
-			case <-done:
-				pending = saved{}
-			case more := <-k.due:
-				cancel()
-				<-done
-				pending = joined(pending, more)
+			case <-ctx.Done():
+				return
+			case next = <-k.due:
 			}
+		}
+		k.lintSaved(ctx, next)
+		maps.Copy(untested, k.tested(next))
+		next = nil
+		one, cancel := context.WithCancel(ctx)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			k.rest(one, untested)
+		}()
+		due := k.due
+		if interrupted {
+			due = nil
+		}
+		select {
+		case <-done:
+			interrupted = false
+		case next = <-due:
+			interrupted = true
 			cancel()
+			<-done
+		}
+		cancel()
+		if ctx.Err() != nil {
+			return
 		}
 	}
 }
 
-// one lints the modules, and then plays their tests. Without a file it lints all of them, and plays none.
-func (k *checker) one(ctx context.Context, what saved) {
-	files, all := what[""]
-	first := all && len(what) == 1 && len(files) == 0
-	owners := slices.Sorted(maps.Keys(what))
-	if all {
-		owners = k.owners()
+// tested are the owners whose tests are to be played after a save; without a file there are none.
+func (k *checker) tested(what saved) map[string]bool {
+	owners := map[string]bool{}
+	for owner := range what {
+		owners[owner] = owner != ""
 	}
-	findings := 0
-	for _, owner := range owners {
-		found, err := k.lint(ctx, owner)
+	if len(what[""]) > 0 {
+		for _, owner := range k.owners() {
+			owners[owner] = true
+		}
+	}
+	delete(owners, "")
+	return owners
+}
+
+// lintSaved looks at what was saved. Without a file it looks at all for the first time.
+func (k *checker) lintSaved(ctx context.Context, what saved) {
+	if files, all := what[""]; all {
+		k.lintAll(ctx, len(files) == 0, len(files) > 0)
+		return
+	}
+	for _, owner := range slices.Sorted(maps.Keys(what)) {
+		found := map[string][]lint.Finding{}
+		var err error
+		if dir := k.dir(owner); dir != "" { // else it is gone
+			found, err = k.look(ctx, dir)
+		}
+		if ctx.Err() == nil {
+			k.tell(owner, found[owner], false, err)
+		}
+	}
+}
+
+// rest plays the tests that are due, and looks at what depends on what was saved.
+func (k *checker) rest(ctx context.Context, untested map[string]bool) {
+	for _, owner := range slices.Sorted(maps.Keys(untested)) {
+		k.test(ctx, owner)
 		if ctx.Err() != nil {
 			return
 		}
-		findings += len(found)
-		k.post(linted{owner, found, first, err})
+		delete(untested, owner)
 	}
-	if first {
-		k.post(newFact(aboutLint, "", view.Count(findings, "finding")+" in all modules; a save plays the tests of its module, too"))
+	k.lintAll(ctx, false, false)
+}
+
+// lintAll looks at everything, and tells what is different; the first time all of it. sum: it also says how much there is.
+func (k *checker) lintAll(ctx context.Context, first, sum bool) {
+	dirs := []string{""}
+	if k.only != "" {
+		dirs = []string{k.dirs.Global, k.dir(k.only)}
+	}
+	found, err := k.look(ctx, slices.DeleteFunc(dirs, func(dir string) bool { return dir == "" && k.only != "" })...)
+	if ctx.Err() != nil {
 		return
 	}
-	for _, owner := range owners {
-		k.test(ctx, owner)
+	if err != nil {
+		k.post(linted{"", nil, first, err})
+		return
 	}
+	n := 0
+	for _, list := range found {
+		n += len(list)
+	}
+	owners := maps.Clone(found)
+	maps.Copy(owners, k.found)
+	for _, owner := range slices.Sorted(maps.Keys(owners)) {
+		if first || !slices.Equal(found[owner], k.found[owner]) {
+			k.tell(owner, found[owner], first, nil)
+		}
+	}
+	switch text := view.Count(n, "finding") + " in all modules"; {
+	case first:
+		k.post(newFact(aboutLint, "", text+"; a save plays the tests of its module, too"))
+	case sum:
+		k.post(newFact(aboutLint, "", text))
+	}
+}
+
+// tell posts what was found of an owner.
+func (k *checker) tell(owner string, found []lint.Finding, first bool, err error) {
+	if k.found[owner] = found; len(found) == 0 {
+		delete(k.found, owner)
+	}
+	k.post(linted{owner, found, first, err})
+}
+
+// look has what lint finds in directories, "" for all, by owner.
+func (k *checker) look(ctx context.Context, dirs ...string) (found map[string][]lint.Finding, _ error) {
+	found = map[string][]lint.Finding{}
+	for _, dir := range dirs {
+		o := k.options
+		o.Only = dir
+		list, _, err := lint.Check(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		for _, f := range list {
+			path, err := filepath.Abs(f.Path)
+			if err != nil {
+				return nil, err
+			}
+			found[k.owner(path)] = append(found[k.owner(path)], f)
+		}
+	}
+	return found, nil
+}
+
+// owner is the module of a file, or the global hooks; "" for none.
+func (k *checker) owner(path string) string {
+	for _, root := range k.dirs.Modules {
+		below, err := filepath.Rel(root, path)
+		dir, _, _ := strings.Cut(below, string(filepath.Separator))
+		if err == nil && below != "." && filepath.IsLocal(below) && isDir(filepath.Join(root, dir)) {
+			return moduleName(dir)
+		}
+	}
+	if below, err := filepath.Rel(k.dirs.Global, path); err == nil && filepath.IsLocal(below) {
+		return messages.GlobalHooks
+	}
+	return ""
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // owners are all modules and the global hooks.
@@ -145,7 +261,7 @@ func (k *checker) owners() []string {
 	for _, root := range k.dirs.Modules {
 		entries, _ := os.ReadDir(root)
 		for _, entry := range entries {
-			if info, err := os.Stat(filepath.Join(root, entry.Name())); err == nil && info.IsDir() && entry.Name()[0] != '.' {
+			if isDir(filepath.Join(root, entry.Name())) && entry.Name()[0] != '.' {
 				owners = append(owners, moduleName(entry.Name()))
 			}
 		}
@@ -167,27 +283,6 @@ func (k *checker) dir(owner string) string {
 		}
 	}
 	return ""
-}
-
-// lint looks at one module. Of the global hooks it has what lies in their directory.
-func (k *checker) lint(ctx context.Context, owner string) ([]lint.Finding, error) {
-	dir := k.dir(owner)
-	if dir == "" {
-		return nil, nil
-	}
-	o := k.options
-	if owner != messages.GlobalHooks {
-		o.Only = dir
-	}
-	found, _, err := lint.Check(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	return slices.DeleteFunc(found, func(f lint.Finding) bool {
-		path, err := filepath.Abs(f.Path)
-		below, errRel := filepath.Rel(dir, path)
-		return err != nil || errRel != nil || !filepath.IsLocal(below)
-	}), nil
 }
 
 // test plays the tests of one module.

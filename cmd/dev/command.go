@@ -1,6 +1,7 @@
 package dev
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -65,6 +66,8 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
 	// for connections that a client has closed as well. The write to the output fails.
 	ctx, end := signal.NotifyContext(cmd.Context(), syscall.SIGHUP)
 	defer end()
+	hurry := make(chan struct{})
+	defer onSecondSignal(func() { close(hurry) })()
 	broken := make(chan os.Signal, 1)
 	signal.Notify(broken, syscall.SIGPIPE)
 	defer signal.Stop(broken)
@@ -100,14 +103,47 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, dir string) (err error) {
 	out := cmd.OutOrStdout()
 	if f.plain || !isTerminal(out) {
 		s.screen = lines{plain{out, end}}
-		err = s.run(ctx)
+		err = s.runLines(ctx, hurry)
 	} else {
-		err = s.runView(ctx, end, cmd.InOrStdin(), out)
+		err = s.runView(ctx, end, hurry, cmd.InOrStdin(), out)
 	}
 	if f.cluster {
 		fmt.Fprintf(out, "What was installed stays; kubectl delete namespace %s removes it.\n", c.Namespace)
 	}
 	return err
+}
+
+// onSecondSignal calls hurry at the second SIGINT or SIGTERM. Without it that one would end the process as it is, with a terminal in raw
+// mode and files left behind. The first one ends the context of the command. stop ends it.
+func onSecondSignal(hurry func()) (stop func()) {
+	signals, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM)
+	go func() {
+		for range 2 {
+			select {
+			case <-signals:
+			case <-done:
+				return
+			}
+		}
+		hurry()
+	}()
+	return func() {
+		signal.Stop(signals)
+		close(done)
+	}
+}
+
+// runLines runs the session, and waits for its end unless there is no time for it.
+func (s *session) runLines(ctx context.Context, hurry <-chan struct{}) error {
+	ended := make(chan error, 1)
+	go func() { ended <- s.run(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-hurry:
+		return interrupted
+	}
 }
 
 // lines are the screen without a terminal.

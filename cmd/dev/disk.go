@@ -39,7 +39,7 @@ func (d *disk) look() map[string]map[string]string {
 }
 
 // watch posts what was saved, until ctx ends.
-func (d *disk) watch(ctx context.Context, post func(any)) {
+func (d *disk) watch(ctx context.Context, post func(saved)) {
 	notified := make(chan struct{}, 1)
 	addons.Watch(ctx, d.dirs, slog.New(slog.DiscardHandler), func() {
 		select {

@@ -53,6 +53,15 @@ func newFact(about kind, module, text string, detail ...string) fact {
 	return f
 }
 
+// size is about how many bytes it takes.
+func (f fact) size() (n int) {
+	n = len(f.Text)
+	for _, line := range f.Detail {
+		n += len(line)
+	}
+	return n
+}
+
 func (f fact) bad() fact {
 	f.Bad = true
 	return f

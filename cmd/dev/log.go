@@ -36,6 +36,9 @@ func (r recorder) Write(line []byte) (int, error) {
 // isOutput reports whether it is a line that a hook, or an enabled script, has printed.
 func (r record) isOutput() bool { return r["stream"] != nil && r["hook"] != nil }
 
+// ends reports whether the end of what has printed it is reported: that of hooks is, but not of enabled scripts, and of --config.
+func (r record) ends() bool { return r.text("task") != "" && r.text("binding") != "enabled" }
+
 // run names the run that has printed it.
 func (r record) run() string { return r.text("task") + " " + r.text("hook") + " " + r.text("binding") }
 

@@ -209,6 +209,9 @@ func (p *place) current(ctx context.Context, c *cli.Config, a asking) error {
 The operator runs on this machine, with your permissions. It writes its ConfigMap and releases into the
 namespace %s, and what the modules of %s write elsewhere.
 `, p.cluster, c.Namespace, p.what)
+	if err := look(ctx, c, a.out); err != nil {
+		return err
+	}
 	if a.yes {
 		return nil
 	}
@@ -228,6 +231,31 @@ namespace %s, and what the modules of %s write elsewhere.
 		if !strings.HasPrefix(strings.ToLower(strings.TrimSpace(answer)), "y") {
 			return errors.New("nothing was written")
 		}
+	}
+	return nil
+}
+
+// lookLimit is how long the cluster may take to say who uses the namespace.
+const lookLimit = 30 * time.Second
+
+// look refuses a namespace in which another operator runs: two of them undo each other's work. It says what this one would take
+// over.
+func look(ctx context.Context, c *cli.Config, out io.Writer) error {
+	client, err := kube.Connect(kube.Options{Kubeconfig: c.Kubeconfig, Context: c.KubeContext, Server: c.KubeServer})
+	if err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeout(ctx, lookLimit)
+	defer cancel()
+	found, err := client.Occupants(limited, c.Namespace, c.LeaseName, c.ConfigMap)
+	if err != nil {
+		return fmt.Errorf("--cluster: %w; nothing was written", err)
+	}
+	if len(found.Running) > 0 {
+		return fmt.Errorf("--cluster: another operator runs in the namespace %s: %s; stop it, or name another namespace with --namespace; nothing was written", c.Namespace, strings.Join(found.Running, "; "))
+	}
+	if len(found.Left) > 0 {
+		fmt.Fprintf(out, "There are already, and the operator goes on with them as its own: %s. Releases without a module here may be purged.\n", strings.Join(found.Left, "; "))
 	}
 	return nil
 }

@@ -19,9 +19,11 @@ import (
 	"addon-operator/messages/view"
 )
 
-// How often the pages of the operator are asked, and how long after something has happened.
+// How often the pages of the operator are asked while something is on its way, and at rest, where what happens is mostly noticed
+// at once; and how long after something has happened. Each time the operator compares the files of all modules.
 const (
 	askEvery = 250 * time.Millisecond
+	askIdle  = 2 * time.Second
 	askAfter = 10 * time.Millisecond
 )
 
@@ -44,7 +46,7 @@ type session struct {
 	screen screen
 	leave  func() // gives the terminal back
 
-	events  chan any
+	mail    *mail
 	nudge   chan struct{} // the pages are due
 	board   *board
 	checker *checker
@@ -57,6 +59,9 @@ type session struct {
 
 // begins says with which addresses the operator starts.
 type begins struct{ *cli.Config }
+
+// pagesAsked is posted before the pages are asked.
+type pagesAsked struct{}
 
 // difference is what a new revision of a release has changed.
 type difference struct {
@@ -80,13 +85,13 @@ const (
 )
 
 func newSession(c *cli.Config, p *place) (*session, error) {
-	s := &session{config: c, place: p, leave: func() {}, events: make(chan any, 1000), nudge: make(chan struct{}, 1), board: newBoard(), begun: time.Now()}
+	s := &session{config: c, place: p, leave: func() {}, mail: newMail(maxMail), nudge: make(chan struct{}, 1), board: newBoard(), begun: time.Now()}
 	var err error
 	s.checker, err = newChecker(c, p.written, p.only, s.post)
 	return s, err
 }
 
-func (s *session) post(event any) { s.events <- event }
+func (s *session) post(event any) { s.mail.post(event) }
 
 // run runs the operator until ctx ends. When it does not start, which is mostly because of a file, it starts again
 // after the next change.
@@ -99,8 +104,9 @@ func (s *session) run(ctx context.Context) error {
 	defer all.Wait()
 	defer stop()
 	changed := make(chan struct{}, 1)
-	newDisk(s.config.Dirs).watch(ctx, func(what any) {
+	newDisk(s.config.Dirs).watch(ctx, func(what saved) {
 		s.post(what)
+		s.checker.check(what)
 		select {
 		case changed <- struct{}{}:
 		default:
@@ -147,7 +153,7 @@ func (s *session) operate(ctx context.Context) error {
 
 // crashed ends the process after a bug in the operator, when its log has been shown, and leaves nothing behind.
 func (s *session) crashed(code int) {
-	for deadline := time.Now().Add(time.Second); len(s.events) > 0 && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(time.Second); !s.mail.empty() && time.Now().Before(deadline); {
 		time.Sleep(askAfter)
 	}
 	s.leave()
@@ -168,13 +174,28 @@ func (s *session) loop(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			for len(s.events) > 0 { // the last ones say how it ended
-				s.take(ctx, <-s.events)
-			}
+			s.takeAll(ctx) // the last ones say how it ended
 			return
-		case event := <-s.events:
-			s.take(ctx, event)
+		case <-s.mail.arrived:
+			s.takeAll(ctx)
 		}
+	}
+}
+
+func (s *session) takeAll(ctx context.Context) {
+	events, dropped := s.mail.take()
+	for _, event := range events {
+		s.take(ctx, event)
+	}
+	now := s.board.state()
+	for _, m := range now.Modules {
+		for i := range m.Problems {
+			m.Problems[i] = s.place.real(m.Problems[i])
+		}
+	}
+	s.screen.update(now)
+	if dropped > 0 {
+		s.screen.show(newFact(aboutStart, "", view.Count(dropped, "event")+" are not shown: more happened than the terminal has read").bad())
 	}
 }
 
@@ -187,13 +208,6 @@ func (s *session) take(ctx context.Context, event any) {
 		}
 		s.screen.show(f)
 	}
-	now := s.board.state()
-	for _, m := range now.Modules {
-		for i := range m.Problems {
-			m.Problems[i] = s.place.real(m.Problems[i])
-		}
-	}
-	s.screen.update(now)
 }
 
 // facts are those that an event makes, and does what is due after it.
@@ -223,8 +237,9 @@ func (s *session) facts(ctx context.Context, event any) []fact {
 	case answers:
 		return s.answered(e)
 	case saved:
-		s.checker.check(e)
 		return e.facts()
+	case pagesAsked:
+		return s.board.quiet()
 	case linted:
 		return s.board.linted(e)
 	case tested:
@@ -291,22 +306,27 @@ func (s *session) askSoon() {
 
 // ask asks the pages at times, and soon after something has happened.
 func (s *session) ask(ctx context.Context) {
-	tick := time.NewTicker(askEvery)
-	defer tick.Stop()
+	pause := time.NewTimer(askEvery)
+	defer pause.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-pause.C:
 		case <-s.nudge:
 			time.Sleep(askAfter) // what else has happened is seen at the same time
 		}
+		s.post(pagesAsked{})
+		pause.Reset(askEvery)
 		if s.now() == nil {
 			continue
 		}
 		var a answers
 		if s.page(ctx, "/module/list", &a.List) == nil && s.page(ctx, "/queue/list", &a.Queues) == nil && s.page(ctx, "/status/converge?output=json", &a.Converge) == nil {
 			s.post(a)
+			if a.atRest() {
+				pause.Reset(askIdle)
+			}
 		}
 	}
 }
@@ -326,8 +346,5 @@ func (s *session) page(ctx context.Context, path string, into any) error {
 func (s *session) compare(ctx context.Context, module string, since int) {
 	var rendered view.Rendered
 	err := s.page(ctx, fmt.Sprintf("/module/%s/render.json?diff=true&since=%d", url.PathEscape(module), since), &rendered)
-	select {
-	case s.events <- difference{module, rendered.Changes, err}:
-	case <-ctx.Done():
-	}
+	s.post(difference{module, rendered.Changes, err})
 }

@@ -32,6 +32,16 @@ type answers struct {
 	}
 }
 
+// atRest reports whether nothing is on its way.
+func (a answers) atRest() bool {
+	for _, q := range a.Queues.Active {
+		if len(q.Tasks) > 0 {
+			return false
+		}
+	}
+	return a.Converge.Done
+}
+
 // listed is a module on the page of modules.
 type listed struct {
 	Name  string

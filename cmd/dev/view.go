@@ -5,20 +5,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"golang.org/x/term"
 
 	"addon-operator/cmd/cli"
 	"addon-operator/messages"
 )
 
-// maxFacts bounds what the view keeps, and redrawEvery is how often times go on.
+// maxFacts and maxKept, in bytes, bound what the view keeps, and redrawEvery is how often times go on.
 const (
 	maxFacts    = 1000
+	maxKept     = 8 << 20
 	redrawEvery = 200 * time.Millisecond
 	interrupted = cli.ExitError(130)
 )
@@ -43,6 +47,7 @@ type model struct {
 	state state
 	facts []fact
 	first int // number of facts[0]: they are numbered in their order
+	kept  int // bytes of facts
 
 	focus    pane
 	selected [panes]string // the line, by its name; empty for the first of modules, the last of facts
@@ -83,16 +88,30 @@ func (m model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case state:
 		m.state = msg
 	case fact:
-		m.facts = append(m.facts, msg)
-		if over := len(m.facts) - maxFacts; over > 0 {
-			m.facts, m.first = slices.Clone(m.facts[over:]), m.first+over
-		}
+		m = m.with(msg)
 	case stopped:
 		return m, tea.Quit
 	case tea.KeyPressMsg:
 		return m.key(msg.String())
 	}
 	return m, nil
+}
+
+// with is the view with one more fact, the last one that is shown. The oldest make room.
+func (m model) with(f fact) model {
+	m.facts, m.kept = append(m.facts, f), m.kept+f.size()
+	over := 0
+	for ; len(m.facts)-over > maxFacts || m.kept > maxKept && len(m.facts)-over > 1; over++ {
+		m.kept -= m.facts[over].size()
+		name := strconv.Itoa(m.first + over)
+		if m.unfolded[name] || m.folded[name] {
+			m.unfolded, m.folded = without(m.unfolded, name), without(m.folded, name)
+		}
+	}
+	if over > 0 {
+		m.facts, m.first = slices.Clone(m.facts[over:]), m.first+over
+	}
+	return m
 }
 
 func (m model) key(key string) (tea.Model, tea.Cmd) {
@@ -190,6 +209,12 @@ func (m model) fold() model {
 	return m
 }
 
+func without(set map[string]bool, name string) map[string]bool {
+	next := maps.Clone(set)
+	delete(next, name)
+	return next
+}
+
 // with is a copy: models are values.
 func with(set map[string]bool, name string, is bool) map[string]bool {
 	next := make(map[string]bool, len(set)+1)
@@ -230,7 +255,8 @@ func (s shown) show(f fact)    { s.Send(f) }
 func (s shown) update(n state) { s.Send(n) }
 
 // runView runs the session below the view; end ends it.
-func (s *session) runView(ctx context.Context, end func(), in io.Reader, out io.Writer) error {
+func (s *session) runView(ctx context.Context, end func(), hurry <-chan struct{}, in io.Reader, out io.Writer) error {
+	defer keepTerminal(in)()
 	m := newModel(s.place.what + " · " + s.place.cluster)
 	m.color = os.Getenv("NO_COLOR") == ""
 	m.wish = func(w wish) { s.post(w) }
@@ -244,12 +270,47 @@ func (s *session) runView(ctx context.Context, end func(), in io.Reader, out io.
 		ended <- s.run(ctx)
 		program.Send(stopped{})
 	}()
-	last, err := program.Run()
-	end()
-	if final, ok := last.(model); ok && final.hurried {
-		return interrupted
+	type outcome struct {
+		last tea.Model
+		err  error
 	}
-	return errors.Join(err, <-ended)
+	left := make(chan outcome, 1)
+	go func() {
+		last, err := program.Run()
+		left <- outcome{last, err}
+	}()
+	select {
+	case o := <-left:
+		end()
+		if final, ok := o.last.(model); ok && final.hurried {
+			return interrupted
+		}
+		select {
+		case err := <-ended:
+			return errors.Join(o.err, err)
+		case <-hurry:
+		}
+	case <-hurry:
+		go program.Kill()
+		select {
+		case <-left: // the other screen is left
+		case <-time.After(killLimit): // nothing reads what is written to the terminal
+		}
+	}
+	return interrupted
+}
+
+// killLimit is how long a terminal may take to be as it was before; then only its mode is.
+const killLimit = time.Second
+
+// keepTerminal returns what restores the mode of a terminal, whatever else becomes of it.
+func keepTerminal(in io.Reader) (restore func()) {
+	if file, ok := in.(*os.File); ok {
+		if before, err := term.GetState(int(file.Fd())); err == nil {
+			return func() { _ = term.Restore(int(file.Fd()), before) }
+		}
+	}
+	return func() {}
 }
 
 // openPage opens the page of the operator in a browser, if there is one.

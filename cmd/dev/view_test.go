@@ -201,3 +201,26 @@ func TestColors(t *testing.T) {
 		t.Errorf("colors without being asked for: %q", plain)
 	}
 }
+
+// What is kept has a bound in bytes, and what was folded of facts that are gone is forgotten. The last fact is there.
+func TestViewKeepsABoundedPast(t *testing.T) {
+	p := play(t)
+	p.press("tab", "up", "enter")
+	if len(p.unfolded)+len(p.folded) == 0 {
+		t.Fatal("nothing was folded")
+	}
+	long := make([]string, maxDetail)
+	for i := range long {
+		long[i] = strings.Repeat("x", maxLine)
+	}
+	for i := range 100 {
+		p.send(newFact(aboutHook, "dns", fmt.Sprint("run ", i), long...))
+	}
+	size := 0
+	for _, f := range p.facts {
+		size += f.size()
+	}
+	if size > maxKept || size != p.kept || p.facts[len(p.facts)-1].Text != "run 99" || len(p.unfolded)+len(p.folded) > 0 {
+		t.Errorf("%d bytes in %d facts (%d counted), folded %v %v", size, len(p.facts), p.kept, p.unfolded, p.folded)
+	}
+}

@@ -23,7 +23,7 @@ import (
 
 // devTree is what a person writes who begins.
 type devTree struct {
-	t    *testing.T
+	t    testing.TB
 	dir  string // holds modules/
 	tmp  string // TMPDIR of the program
 	out  string // where the hook writes its contexts
@@ -32,7 +32,7 @@ type devTree struct {
 
 const greeting = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hello}\ndata: {text: \"hello {{ .Values.global.clusterName }}\"}\n"
 
-func newDevTree(t *testing.T) *devTree {
+func newDevTree(t testing.TB) *devTree {
 	t.Helper()
 	d := &devTree{t: t, dir: t.TempDir(), out: filepath.Join(t.TempDir(), "journal"), home: t.TempDir()}
 	var err error
@@ -103,7 +103,7 @@ func (d *devTree) tidy(before []string) {
 
 // terminal is a pseudo-terminal in which the command runs, and what it shows.
 type terminal struct {
-	t      *testing.T
+	t      testing.TB
 	screen *emulator
 	keys   *os.File
 	tty    *os.File
@@ -364,6 +364,58 @@ func TestDevPrintsLines(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("after Ctrl-C: %v\n%s", err, cmd.Stdout)
+	}
+	d.tidy(before)
+}
+
+// A second signal does not wait for hooks that go on: it ends the command at once, with the terminal as it was, and nothing is left. So it is
+// without a terminal.
+func TestDevEndsAtASecondSignal(t *testing.T) {
+	t.Parallel()
+	d := newDevTree(t)
+	d.write("modules/010-hello/hooks/say.sh", "#!/bin/sh\nif [ \"$1\" = --config ]; then echo '{configVersion: v1, beforeHelm: 1}'; exit; fi\n"+
+		"trap '' TERM; echo '\"beforeHelm\"' >>$OUT; while :; do sleep 1; done\n")
+	before := d.files()
+	runs := 0
+	began := func(await func(string, func() error)) {
+		t.Helper()
+		await("the hook runs", func() error {
+			if n := d.runs(); n <= runs {
+				return fmt.Errorf("%d runs", n)
+			}
+			return nil
+		})
+		runs = d.runs()
+	}
+	twice := func(cmd *exec.Cmd) {
+		t.Helper()
+		for range 2 {
+			if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			<-time.After(10 * pollInterval) // two at once may be one
+		}
+	}
+	s := d.inTerminal()
+	began(s.await)
+	twice(s.cmd)
+	if code := s.exit(); code != 130 {
+		t.Errorf("exit code %d", code)
+	}
+	after, err := term.GetState(int(s.tty.Fd()))
+	if err != nil || !reflect.DeepEqual(after, s.before) {
+		t.Errorf("the terminal was %+v, and is %+v, %v", s.before, after, err)
+	}
+	s.see("!q quit")
+	d.tidy(before)
+
+	cmd, expect := d.plainly()
+	expect("modules of ")
+	began(s.await)
+	twice(cmd)
+	_ = cmd.Wait() // it ends with a code
+	if code := cmd.ProcessState.ExitCode(); code != 130 {
+		t.Errorf("exit code %d without a terminal", code)
 	}
 	d.tidy(before)
 }

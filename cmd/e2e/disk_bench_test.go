@@ -1,9 +1,11 @@
 package e2e
 
 import (
+	"bufio"
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -54,9 +56,7 @@ func BenchmarkSave(b *testing.B) {
 				row.await(text)
 				all = append(all, time.Since(began))
 			}
-			slices.Sort(all)
-			b.ReportMetric(float64(all[len(all)/2].Milliseconds()), "p50-ms")
-			b.ReportMetric(float64(all[len(all)-1].Milliseconds()), "max-ms")
+			reportTimes(b, all)
 		})
 	}
 }
@@ -72,5 +72,88 @@ func awaitData(b *testing.B, changes watch.Interface, key, want string) {
 		case <-time.After(patience):
 			b.Fatalf("%s is not %s", key, want)
 		}
+	}
+}
+
+func reportTimes(b *testing.B, all []time.Duration) {
+	slices.Sort(all)
+	b.ReportMetric(float64(all[len(all)/2].Milliseconds()), "p50-ms")
+	b.ReportMetric(float64(all[len(all)-1].Milliseconds()), "max-ms")
+}
+
+// BenchmarkDev measures how long 'dev' takes from its start to the end of the first converge, meant to be less than a second, and from a
+// save to what it shows, meant to be at most 300 ms: the difference of the rendered objects, and a finding, in a module of its own
+// and in one of a hundred. Modules have a hook, a schema and a test.
+func BenchmarkDev(b *testing.B) {
+	for _, size := range []int{1, 100} {
+		d := newDevTree(b)
+		var flags strings.Builder
+		for i := 1; i < size; i++ {
+			name := fmt.Sprintf("modules/%d-more%d/", 100+i, i)
+			d.write(name+"templates/a.yaml", fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: more%d}\n", i))
+			d.write(name+"openapi/values.yaml", "type: object\nproperties: {name: {type: string}}\n")
+			d.write(name+"hooks/a.sh", "#!/bin/sh\necho '{configVersion: v1}'\n")
+			fmt.Fprintf(&flags, "more%dEnabled: true\n", i)
+		}
+		d.write("modules/values.yaml", "global: {clusterName: world}\nhelloEnabled: true\n"+flags.String())
+		run := func() (await func(texts ...string) (first time.Time), end func()) {
+			cmd := d.command("--plain")
+			out, err := cmd.StdoutPipe()
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				b.Fatal(err)
+			}
+			lines := bufio.NewScanner(out)
+			return func(texts ...string) (first time.Time) { // in any order
+					wanted := texts[0]
+					for len(texts) > 0 && lines.Scan() {
+						texts = slices.DeleteFunc(texts, func(text string) bool { return strings.Contains(lines.Text(), text) })
+						if first.IsZero() && !slices.Contains(texts, wanted) {
+							first = time.Now()
+						}
+					}
+					if len(texts) > 0 {
+						b.Fatalf("it ends before %q: %v", texts, cmd.Wait())
+					}
+					return first
+				}, func() {
+					_ = cmd.Process.Signal(syscall.SIGTERM)
+					for lines.Scan() { // else it waits for its reader
+					}
+					_ = cmd.Wait()
+				}
+		}
+		b.Run(fmt.Sprintf("start/%d", size), func(b *testing.B) {
+			var all []time.Duration
+			for b.Loop() {
+				began := time.Now()
+				await, end := run()
+				all = append(all, await("the first converge is over").Sub(began))
+				end()
+			}
+			reportTimes(b, all)
+		})
+		await, end := run()
+		await("a save plays the tests of its module")
+		n := 0
+		for what, row := range map[string]struct{ text, shown string }{
+			"difference": {strings.Replace(greeting, "hello {{", "hi%d {{", 1), "+  text: hi%d"},
+			"finding":    {greeting + "dta%d: 1\n", "dta%d is no field"},
+		} {
+			b.Run(fmt.Sprintf("%s/%d", what, size), func(b *testing.B) {
+				var all []time.Duration
+				for b.Loop() {
+					n++
+					began := time.Now()
+					d.write("modules/010-hello/templates/configmap.yaml", fmt.Sprintf(row.text, n))
+					all = append(all, await(fmt.Sprintf(row.shown, n), "test  hello: 1 ").Sub(began))
+					<-time.After(300 * time.Millisecond) // what depends on it is looked at, and would see the next save before it was noticed
+				}
+				reportTimes(b, all)
+			})
+		}
+		end()
 	}
 }

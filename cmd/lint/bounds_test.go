@@ -16,7 +16,7 @@ import (
 )
 
 // checked are the findings in a tree of files, in the order of their places.
-func checked(t *testing.T, dir string, change func(*lint.Options)) []lint.Finding {
+func checked(t testing.TB, dir string, change func(*lint.Options)) []lint.Finding {
 	t.Helper()
 	o := options(t, dir)
 	change(&o)

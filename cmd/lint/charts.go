@@ -1,13 +1,13 @@
 package lint
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,7 +32,7 @@ func (c *checks) definitions() {
 		files, err := kube.CRDFiles(charts.Root(m.Dir), kube.CRDOptions{SkipPrefixes: c.CRDSkip, Ignored: charts.Ignored})
 		loaded{c.tree, c.found}.fail(err)
 		for _, file := range files {
-			found, err := kube.Definitions(file)
+			found, err := c.Memory.read(file)
 			if err != nil {
 				c.found.say(Error, file+": "+err.Error())
 			}
@@ -49,10 +49,10 @@ func (c *checks) definitions() {
 func (c *checks) renderAll(ctx context.Context) {
 	for _, m := range c.tree.Modules {
 		own := c.section(m)
-		if own == nil || c.global == nil || !charts.Exists(m.Dir) {
+		if own == nil || c.global == nil || !charts.Exists(m.Dir) || ctx.Err() != nil {
 			continue
 		}
-		documents, err := c.render(ctx, m, own)
+		documents, err := c.renderOnce(ctx, m, own)
 		if err != nil {
 			c.refused(m, err)
 			continue
@@ -62,6 +62,7 @@ func (c *checks) renderAll(ctx context.Context) {
 			for _, o := range d.Objects {
 				if o["kind"] == "CustomResourceDefinition" {
 					_ = c.kinds.know(o) // the check of its fields says what is wrong
+					c.client = nil
 				}
 			}
 		}
@@ -93,15 +94,17 @@ func (c *checks) incomplete(m addons.Module) bool {
 }
 
 // show renders once.
-func (c *checks) show(ctx context.Context, m addons.Module, merged any) ([]helm.Document, error) {
+func (c *checks) show(ctx context.Context, m addons.Module, merged any) (_ []helm.Document, err error) {
 	type result struct {
 		documents []helm.Document
 		err       error
 	}
-	client, err := helm.New(helm.Options{Config: c.kinds.server.RESTConfig(), Namespace: cmp.Or(m.File.Namespace, "addon-operator")})
-	if err != nil {
-		return nil, err
+	if c.client == nil { // it knows the kinds that were there when it was made
+		if c.client, err = helm.New(helm.Options{Config: c.kinds.server.RESTConfig(), Namespace: "addon-operator"}); err != nil {
+			return nil, err
+		}
 	}
+	client := c.client
 	module, _ := merged.(map[string]any)
 	done := make(chan result, 1)
 	go func() { // templates cannot be stopped: the end of the program does
@@ -207,14 +210,20 @@ func (c *checks) chart(ctx context.Context, m addons.Module, own *values.Section
 	}
 }
 
-// unset warns of values that templates print and that nothing sets, unless a schema has them, or hooks may set them.
+// unset warns of values that templates print and that nothing sets, unless a schema has them, or programs may set them: those of the module
+// its section, global hooks global.
 func (c *checks) unset(m addons.Module, own *values.Section) {
-	loaded, err := new(charts.Cache).Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
-	if err != nil || c.incomplete(m) || len(c.Values) > 0 {
+	loaded, err := c.Memory.charts.Load(charts.Module{Name: m.Name, Key: m.Key, Dir: m.Dir})
+	if err != nil {
 		return
 	}
-	for _, u := range loaded.Unset(map[string]any{values.GlobalKey: c.global.Merged(), m.Key: own.Merged()}) {
-		if c.inSchema(m, u.Path) {
+	all := any(map[string]any{values.GlobalKey: c.global.Merged(), m.Key: own.Merged()})
+	for _, given := range c.Values {
+		all = values.Merge(all, given)
+	}
+	merged, _ := all.(map[string]any)
+	for _, u := range loaded.Unset(merged) {
+		if c.inSchema(m, u.Path) || c.maySet(m, u.Path) {
 			continue
 		}
 		fix := "set it in values.yaml, or write | default after it"
@@ -223,6 +232,21 @@ func (c *checks) unset(m addons.Module, own *values.Section) {
 		}
 		c.found.add(Warning, filepath.Join(charts.Root(m.Dir), filepath.FromSlash(u.File)), place{u.Line, u.Column}, fmt.Sprintf("nothing sets .Values.%s, so nothing is printed; %s", strings.Join(u.Path, "."), fix))
 	}
+}
+
+// maySet reports whether a hook may set a value.
+func (c *checks) maySet(m addons.Module, path []string) bool {
+	dir, hooked := m.Dir, hasHooks(m.HooksDir(), m.Base, hooks.Module)
+	switch path[0] {
+	case values.GlobalKey:
+		dir, hooked = c.tree.Global.Dir, hasHooks(c.tree.Global.HooksDir, "", hooks.Global)
+	case m.Key:
+	default:
+		return false // of the chart's values.yaml
+	}
+	return hooked && hooks.ReadsOf(dir, func(name string) bool {
+		return slices.Contains([]string{"templates", "charts", "chart", "crds", "openapi", "tests", "docs", "Chart.yaml", "values.yaml", "module.yaml"}, name)
+	}).MaySet(path)
 }
 
 // inSchema reports whether a schema describes a value, which people may set then.

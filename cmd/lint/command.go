@@ -33,7 +33,7 @@ rendering and the tests of modules find, and kinds, versions and fields that Kub
 Each finding has its place, an excerpt, and what to write instead.
 
 DIR holds modules/ and global-hooks/, or modules, or is one module. Without DIR the directories of
-the options are checked. Hooks are asked with --config, enabled scripts run with the values on disk,
+the options are checked, or else the current one. Hooks are asked with --config, enabled scripts run with the values on disk,
 and tests are played; none of them reaches a cluster.
 
 The exit code is 1 when there is an error, or with --strict a warning; else it is 0.`,
@@ -81,6 +81,9 @@ func (f *flags) run(cmd *cobra.Command, c *cli.Config, args []string) error {
 			return fmt.Errorf("--values: %s: %w", file, err)
 		}
 		o.Values = append(o.Values, tree)
+	}
+	if len(args) == 0 && !c.Given("modules-dir") && !c.Given("working-dir") && !isDir(c.Dirs.Modules[0]) { // not in the image of an operator
+		args = []string{"."}
 	}
 	if len(args) == 1 {
 		if o.Dirs, o.Only, err = Directories(args[0], c.Dirs); err != nil {

@@ -251,6 +251,9 @@ func (f *findings) back(path string, output *source, at place) place {
 	if here := src.line(line); same(here, string(printed)) {
 		return place{line, at.column + src.start(line).column - output.start(at.line).column}
 	}
+	if text := strings.TrimSpace(string(printed)); strings.Contains(src.line(line), text) { // within a line
+		return place{line, at.column + src.word(line, text).column - output.start(at.line).column}
+	}
 	word := string(printed[min(at.column-1, len(printed)):])
 	if first, _, found := strings.Cut(word, ":"); found {
 		word = first

@@ -2,6 +2,8 @@ package lint
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,6 +23,7 @@ type kinds struct {
 	brought map[string][]string // kinds that modules bring, with their apiVersions
 	crds    []map[string]any
 	server  *apiserver.Server // with these kinds
+	sum     [sha256.Size]byte // of all that modules bring, in its order
 }
 
 func newKinds(release builtin.Release) *kinds {
@@ -37,6 +40,11 @@ func (k *kinds) know(crd map[string]any) error {
 		k.brought[kind] = append(k.brought[kind], fmt.Sprintf("%s/%v", group, version["name"]))
 	}
 	k.crds = append(k.crds, crd)
+	text, err := json.Marshal(crd)
+	if err != nil {
+		return err
+	}
+	k.sum = sha256.Sum256(append(text, k.sum[:]...))
 	return k.server.Apply(crd)
 }
 

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"os"
@@ -17,7 +18,7 @@ import (
 // Options say what is checked.
 type Options struct {
 	Dirs addons.Dirs
-	// Only is the directory of the one module that is checked; empty for all, and the global hooks.
+	// Only is the directory of the one module that is checked, or that of the global hooks; empty for all.
 	Only string
 	// Release is the version of Kubernetes that the modules are for.
 	Release builtin.Release
@@ -27,6 +28,9 @@ type Options struct {
 	Tests bool
 	// HookLimit is how long one hook may take to answer --config, and an enabled script to answer at all.
 	HookLimit time.Duration
+
+	// Memory is that of the last check of these directories with these options; nil: everything is looked at.
+	Memory *Memory
 
 	JQLibrary []string // as hooks.Options has it
 	Chroot    string   // as hooks.Options has it
@@ -43,6 +47,8 @@ type checks struct {
 	global *values.Section
 	// documents are what the charts of modules print, by their directories.
 	documents map[string][]helm.Document
+	client    *helm.Client // that renders; nil until there is one with the kinds that are known now
+	common    string       // what each module depends on; see Memory
 }
 
 // Check finds the mistakes below the directories, and returns how many modules there are. The error says why it could not look.
@@ -52,6 +58,7 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 		return nil, 0, err
 	}
 	defer os.RemoveAll(tmp)
+	o.Memory = cmp.Or(o.Memory, &Memory{})
 	c := &checks{Options: o, kinds: newKinds(o.Release), documents: map[string][]helm.Document{}}
 	if c.found, err = newFindings(o.Dirs); err != nil {
 		return nil, 0, err
@@ -69,19 +76,22 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 		return nil, 0, err
 	}
 	c.load()
+	o.Memory.forget(c.tree)
 	c.found.links()
+	c.depends()
 	c.definitions()
 	c.renderAll(ctx)
-	if o.Only == "" {
-		c.hooks(ctx, c.tree.Global.HooksDir, "", c.tree.Global.Dir, hooks.Global)
+	if global := c.tree.Global; o.Only == "" || o.Only == global.Dir {
+		c.once(ctx, global.Dir, nil, func() {
+			c.hooks(ctx, global.HooksDir, "", global.Dir, hooks.Global)
+			c.scenarios(ctx, global.Dir, "")
+		})
 	}
 	for _, m := range append(append([]addons.Module{}, c.tree.Modules...), c.tree.Broken...) {
 		if o.Only == "" || m.Dir == o.Only {
-			c.module(ctx, m)
+			own := c.section(m)
+			c.once(ctx, m.Dir, own, func() { c.module(ctx, m, own) })
 		}
-	}
-	if o.Only == "" {
-		c.scenarios(ctx, c.tree.Global.Dir, "")
 	}
 	if ctx.Err() != nil {
 		return nil, 0, context.Cause(ctx)
@@ -90,10 +100,9 @@ func Check(ctx context.Context, o Options) (found []Finding, modules int, err er
 }
 
 // module checks all of one module that loading does not.
-func (c *checks) module(ctx context.Context, m addons.Module) {
+func (c *checks) module(ctx context.Context, m addons.Module, own *values.Section) {
 	before := count(c.found.list, Error)
 	c.hooks(ctx, m.HooksDir(), filepath.Join(m.Base, "hooks"), m.Root, hooks.Module)
-	own := c.section(m)
 	if own == nil || c.global == nil {
 		return // loading says why
 	}

@@ -193,8 +193,16 @@ func (s *source) origin(printed *source, n int) (line int, found bool) {
 			return line, true
 		}
 	}
+	for i := range s.lines { // echo '{…}'
+		if text := strings.TrimSpace(want); len(text) > shortText && strings.Contains(s.lines[i], text) {
+			return i + 1, true
+		}
+	}
 	return 0, false
 }
+
+// shortText is how long a text may be to stand in another line by chance.
+const shortText = 3
 
 // neighbours counts lines before or behind two lines that are alike, in order. Lines of the file that print nothing may be
 // between.

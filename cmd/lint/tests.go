@@ -3,8 +3,11 @@ package lint
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"addon-operator/actors/scenario"
@@ -66,9 +69,32 @@ func (c *checks) scenarios(ctx context.Context, dir, module string) {
 		c.found.add(Error, dir, place{}, err.Error())
 		return
 	}
-	options := scenario.Options{JQLibrary: c.JQLibrary, CRDSkip: c.CRDSkip, StepTimeout: c.HookLimit}
-	for _, r := range scenario.Play(ctx, list, options, nil) {
+	options := scenario.Options{JQLibrary: c.JQLibrary, CRDSkip: c.CRDSkip, StepTimeout: c.HookLimit, Coverage: true}
+	results := scenario.Play(ctx, list, options, nil)
+	if !slices.ContainsFunc(results, func(r scenario.Result) bool { return !r.Passed() }) { // else not all steps were played
+		c.unexercised(dir, module, results)
+	}
+	for _, r := range results {
 		for _, problem := range r.Problems {
+			if text, own := strings.CutPrefix(problem, r.Scenario.Path()+":"); own { // the file itself is wrong, here
+				if m := regexp.MustCompile(`^(\d+):(\d+): `).FindStringSubmatch(text); m != nil {
+					var at place
+					at.line, _ = strconv.Atoi(m[1])
+					at.column, _ = strconv.Atoi(m[2])
+					c.found.add(Error, r.Scenario.Path(), at, text[len(m[0]):])
+					continue
+				}
+			}
+			if m := regexp.MustCompile(`^the operator is not idle after (\S+):\n\s*\S+/run/\d+: (\S+): (.+)`).FindStringSubmatch(problem); m != nil {
+				file := filepath.Join(filepath.Dir(dir), filepath.FromSlash(m[2]))
+				if module == "" {
+					file = filepath.Join(c.tree.Global.HooksDir, filepath.FromSlash(m[2]))
+				}
+				if isFile(file) {
+					c.found.add(Error, file, place{}, fmt.Sprintf("in the test %s: it still runs after %s (%s); let it end, or limit it by settings.timeout", filepath.Base(r.Scenario.Path()), m[1], m[3]))
+					continue
+				}
+			}
 			file, at := c.blamed(r.Scenario.Path(), dir, problem)
 			if file != r.Scenario.Path() {
 				_, said, _ := strings.Cut(problem, "hook ")
@@ -96,21 +122,59 @@ func (c *checks) blamed(test, dir, problem string) (string, place) {
 	if !c.found.inside(file) {
 		return test, place{}
 	}
-	for sign, variable := range map[string]string{"VALUES_JSON_PATCH_PATH": "VALUES_JSON_PATCH_PATH", "values patch": "VALUES_JSON_PATCH_PATH", "config patch": "CONFIG_VALUES_JSON_PATCH_PATH", "METRICS_PATH": "METRICS_PATH"} {
-		if !strings.Contains(problem, sign) {
+	src := c.found.src.of(file)
+	if refused := regexp.MustCompile(`do not fit \S+: ([\w.]+): `).FindStringSubmatch(problem); refused != nil {
+		path := "/" + strings.ReplaceAll(refused[1], ".", "/")
+		for ; path != ""; path = path[:strings.LastIndex(path, "/")] { // what was written is that, or what it is in
+			if at, ok := src.find(path); ok {
+				return file, at
+			}
+		}
+	}
+	for _, sign := range []struct{ text, variable string }{
+		{"config patch", "CONFIG_VALUES_JSON_PATCH_PATH"}, {"CONFIG_VALUES_JSON_PATCH_PATH", "CONFIG_VALUES_JSON_PATCH_PATH"},
+		{"values patch", "VALUES_JSON_PATCH_PATH"}, {"VALUES_JSON_PATCH_PATH", "VALUES_JSON_PATCH_PATH"}, {"METRICS_PATH", "METRICS_PATH"},
+		{"do not fit", "VALUES_JSON_PATCH_PATH"},
+	} {
+		if !strings.Contains(problem, sign.text) {
 			continue
 		}
-		if at, ok := c.found.src.of(file).find("$" + variable); ok {
-			return file, at
-		}
-		if at, ok := c.found.src.of(file).find(variable); ok {
-			return file, at
+		for _, text := range []string{"$" + sign.variable, sign.variable} {
+			if at, ok := src.find(text); ok {
+				return file, at
+			}
 		}
 	}
 	return file, place{}
 }
 
-// untested warns of hooks that no test runs.
+// unexercised warns of hooks that none of the tests runs that there are.
+func (c *checks) unexercised(dir, module string, results []scenario.Result) {
+	root := dir
+	if module == "" {
+		root = c.tree.Global.HooksDir
+	}
+	for _, covered := range scenario.CoverageOf(results) {
+		for _, parts := range covered.Parts {
+			if parts.Kind != "hooks" {
+				continue
+			}
+			for _, name := range parts.Missing {
+				file := filepath.Join(root, filepath.FromSlash(name))
+				for ; file != root && !isFile(file); file = filepath.Dir(file) { // of a batch
+				}
+				c.found.add(Warning, file, place{}, fmt.Sprintf("no test runs the hook %s; add a step to one of %s that makes it run, as docs/testing-modules.md shows", name, c.found.relative(filepath.Join(dir, "tests"))))
+			}
+		}
+	}
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// untested warns of hooks when there is no test at all.
 func (c *checks) untested(dir, module string) {
 	hooksDir, prefix, scope := filepath.Join(dir, "hooks"), filepath.Join(filepath.Base(dir), "hooks"), hooks.Module
 	if module == "" {

@@ -25,12 +25,12 @@ func (c *checks) load() {
 			c.found.say(Warning, warning)
 		}
 	}
-	found.fail(actors.CheckTree(tree))
+	found.fail(actors.CheckTree(tree, &c.Memory.charts))
 	on := map[string]string{} // the values of a module that is off may be wrong, too
 	for _, m := range tree.Modules {
 		on[values.FlagKey(m.Key)] = "true"
 	}
-	found.fail(actors.CheckConfigMap(tree, on, nil, slog.New(warnings{found})))
+	found.fail(actors.CheckConfigMap(tree, on, nil, slog.New(warnings{found}), &c.Memory.charts))
 	c.global, _ = values.NewSection(values.GlobalKey, tree.Global.Schemas, tree.Global.Static...)
 }
 

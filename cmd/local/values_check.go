@@ -42,7 +42,7 @@ when there is one. A value that no template reads is a warning.`,
 					warn.Warn(warning)
 				}
 			}
-			if err := errors.Join(loadErr, err, actors.CheckConfigMap(tree, data, secret, warn), actors.CheckTree(tree)); err != nil {
+			if err := errors.Join(loadErr, err, actors.CheckConfigMap(tree, data, secret, warn, nil), actors.CheckTree(tree, nil)); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "The values are valid: global ones, and those of %s.\n", view.Count(len(tree.Modules), "module"))

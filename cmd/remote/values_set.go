@@ -344,7 +344,7 @@ func (v *valueEdit) validator(ctx context.Context, client *kube.Client) (check f
 		v.special.marked = errMarks == nil && marked(v.edit.Path)
 		return func(data map[string]string) (string, error) {
 			refused := ""
-			if problem := actors.CheckConfigMap(tree, data, secret.Data, slog.New(slog.DiscardHandler)); problem != nil {
+			if problem := actors.CheckConfigMap(tree, data, secret.Data, slog.New(slog.DiscardHandler), nil); problem != nil {
 				refused = problem.Error()
 			}
 			return refused, nil

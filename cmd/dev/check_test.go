@@ -1,0 +1,110 @@
+package dev
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"addon-operator/addons"
+)
+
+// checked is a checker of a tree, and what it posts.
+func checked(t *testing.T, files map[string]string) (f tree, k *checker, posted chan string) {
+	t.Helper()
+	f = newTree(t)
+	for name, text := range files {
+		f.write(name, text)
+	}
+	f.write("global-hooks/README.md", "")
+	posted = make(chan string, 1000)
+	dirs := addons.Dirs{Modules: []string{f.path("modules")}, Global: f.path("global-hooks"), UnnumberedOrder: 1}
+	k, err := newChecker(configured(t, nil), dirs, "", func(event any) {
+		switch e := event.(type) {
+		case linted:
+			posted <- fmt.Sprintf("lint %q: %d", e.module, len(e.found))
+		case tested:
+			posted <- fmt.Sprintf("test %s", e.module)
+		case fact:
+			posted <- e.Text
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, k, posted
+}
+
+// awaits the texts in their order; others may come between them.
+func awaits(t *testing.T, posted chan string, texts ...string) (skipped []string) {
+	t.Helper()
+	late := time.After(time.Minute)
+	for _, text := range texts {
+		for found := false; !found; {
+			select {
+			case got := <-posted:
+				if found = strings.Contains(got, text); !found {
+					skipped = append(skipped, got)
+				}
+			case <-late:
+				t.Fatalf("no %q; there were %q", text, skipped)
+			}
+		}
+	}
+	return skipped
+}
+
+const passing = "description: it is\nexpect: {objects: [{kind: ConfigMap, metadata: {name: a}}]}\n"
+
+// A save is looked at in its module first, then its tests are played, and then what depends on it is looked at; of what is as it
+// was nothing is said.
+func TestChecksWhatDependsOnASave(t *testing.T) {
+	const template = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {a: {{ .Values.global.a }}}\n"
+	f, k, posted := checked(t, map[string]string{
+		"modules/values.yaml":               "global: {a: b}\n",
+		"modules/010-web/templates/a.yaml":  template,
+		"modules/010-web/tests/a.yaml":      passing,
+		"modules/020-same/templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+		"modules/030-db/templates/a.yaml":   template,
+	})
+	go k.run(t.Context())
+	k.check(saved{"": nil})
+	awaits(t, posted, "0 findings in all modules; a save plays")
+	f.write("modules/010-web/templates/a.yaml", strings.Replace(template, "data", "dta", 1))
+	k.check(saved{"web": {"a"}})
+	if before := awaits(t, posted, `lint "web": 1`, "test web"); len(before) > 0 {
+		t.Errorf("before its own there were %q", before)
+	}
+	f.write("modules/values.yaml", "global: {}\n")
+	k.check(saved{"": {"values.yaml"}})
+	if before := awaits(t, posted, `lint "db": 1`, `lint "web": `, "in all modules"); len(before) > 0 {
+		t.Errorf("of what is as it was there is %q", before)
+	}
+	if err := os.RemoveAll(f.path("modules/030-db")); err != nil {
+		t.Fatal(err)
+	}
+	k.check(saved{"db": {"templates/a.yaml (removed)"}})
+	awaits(t, posted, `lint "db": 0`)
+	if _, kept := k.found["db"]; kept {
+		t.Error("findings of a module that is gone are kept")
+	}
+}
+
+// A stream of saves does not keep the tests from being played: they are interrupted, but not twice in a row.
+func TestTestsComeInAStreamOfSaves(t *testing.T) {
+	_, k, posted := checked(t, map[string]string{
+		"modules/010-web/templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n",
+		"modules/010-web/tests/a.yaml":     passing,
+	})
+	go k.run(t.Context())
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	go func() {
+		for ctx.Err() == nil {
+			k.check(saved{"web": {"a"}}) // as fast as it can be done
+		}
+	}()
+	awaits(t, posted, "test web", "test web")
+}

@@ -1,0 +1,76 @@
+package dev
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"addon-operator/kube/apiserver"
+	"addon-operator/kube/builtin"
+	"addon-operator/values"
+)
+
+// --cluster names who uses the namespace: an operator that runs there is never joined, and what it would take over is said.
+func TestClusterThatAnotherOperatorUses(t *testing.T) {
+	const workload = `{apiVersion: apps/v1, kind: %s, metadata: {name: %s, namespace: addon-operator-dev}, spec: {replicas: %d, template: {spec: {containers: [%s]}}}}`
+	lease := func(renewed time.Duration) string {
+		return fmt.Sprintf(`{apiVersion: coordination.k8s.io/v1, kind: Lease, metadata: {name: addon-operator-leader-election, namespace: addon-operator-dev}, spec: {holderIdentity: pod-1_a, leaseDurationSeconds: 15, renewTime: %q}}`,
+			time.Now().Add(-renewed).UTC().Format(time.RFC3339Nano))
+	}
+	for _, c := range []struct {
+		name, objects string
+		says          []string
+		refuses       string
+	}{
+		{name: "nothing", says: []string{"!There are already"}},
+		{name: "lease", objects: lease(time.Second), refuses: "another operator runs in the namespace addon-operator-dev: pod-1_a holds the Lease addon-operator-leader-election, and has renewed it 1s ago; stop it"},
+		{name: "expired lease", objects: lease(time.Hour)},
+		{name: "lease elsewhere", objects: strings.ReplaceAll(lease(0), "namespace: addon-operator-dev", "namespace: other")},
+		{name: "deployment by its image", objects: fmt.Sprintf(workload, "Deployment", "ours", 2, `{image: "example.com/team/addon-operator:v1"}`), refuses: "the Deployment ours runs an operator"},
+		{name: "by its variables", objects: fmt.Sprintf(workload, "StatefulSet", "own", 1, `{image: web}, {env: [{name: ADDON_OPERATOR_NAMESPACE}]}`), refuses: "the StatefulSet own runs an operator"},
+		{name: "by its command", objects: fmt.Sprintf(workload, "Deployment", "own", 1, `{image: web, command: [/usr/bin/addon-operator]}`), refuses: "the Deployment own runs an operator"},
+		{name: "scaled to zero", objects: fmt.Sprintf(workload, "Deployment", "ours", 0, `{image: addon-operator}`)},
+		{name: "of others", objects: fmt.Sprintf(workload, "Deployment", "web", 1, `{image: "addon-operator.example.com/web"}`)},
+		{
+			name: "left behind", objects: "{apiVersion: v1, kind: ConfigMap, metadata: {name: addon-operator, namespace: addon-operator-dev}}\n" +
+				"{apiVersion: v1, kind: Secret, metadata: {name: sh.helm.release.v1.web.v1, namespace: addon-operator-dev, labels: {owner: helm, name: web}}}",
+			says: []string{"There are already, and the operator goes on with them as its own: the ConfigMap addon-operator; the releases web."},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			server := apiserver.New(builtin.Newest)
+			if err := server.Start(""); err != nil {
+				t.Fatal(err)
+			}
+			defer server.Close()
+			for text := range strings.Lines(c.objects) {
+				object, err := values.ParseYAML([]byte(text))
+				if err == nil {
+					err = server.Apply(object.(map[string]any))
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := newTree(t)
+			if err := server.WriteKubeconfig(f.path("kubeconfig"), "default"); err != nil {
+				t.Fatal(err)
+			}
+			options := configured(t, nil)
+			options.Kubeconfig = f.path("kubeconfig")
+			var out bytes.Buffer
+			err := (&place{what: "modules"}).current(t.Context(), options, asking{in: strings.NewReader(""), out: &out, yes: true})
+			if c.refuses == "" && err != nil || c.refuses != "" && (err == nil || !strings.Contains(err.Error(), c.refuses) || !strings.Contains(err.Error(), "nothing was written")) {
+				t.Errorf("got %v, want %q", err, c.refuses)
+			}
+			for _, text := range append(c.says, "Your cluster: context ") {
+				unwanted, not := strings.CutPrefix(text, "!")
+				if strings.Contains(out.String(), unwanted) == not {
+					t.Errorf("want %q in %s", text, &out)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+)
+
+// Occupants are those who use a namespace in which an operator is about to begin.
+type Occupants struct {
+	// Running are signs of another operator that acts there.
+	Running []string
+	// Left is what the new operator would take over: the ConfigMap, and releases.
+	Left []string
+}
+
+// maxNamed bounds how many objects of one kind are named.
+const maxNamed = 5
+
+// Occupants looks for another operator in a namespace: one that holds the Lease, a workload that runs one, its ConfigMap and its
+// releases. What may not be read is among Left, as unknown.
+func (c *Client) Occupants(ctx context.Context, namespace, lease, configMap string) (o Occupants, err error) {
+	of := func(group, version, resource string) func(string, metav1.ListOptions) ([]unstructured.Unstructured, error) {
+		return func(name string, options metav1.ListOptions) ([]unstructured.Unstructured, error) {
+			gvr := schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
+			if name != "" {
+				options.FieldSelector = "metadata.name=" + name
+			}
+			list, err := c.dynamic.Resource(gvr).Namespace(namespace).List(ctx, options)
+			switch {
+			case apierrors.IsForbidden(err):
+				o.Left = append(o.Left, fmt.Sprintf("unknown %s, which your permissions do not show", resource))
+				return nil, nil
+			case err != nil:
+				return nil, fmt.Errorf("look for %s in %s: %w", resource, namespace, err)
+			}
+			return list.Items, nil
+		}
+	}
+	leases, err := of("coordination.k8s.io", "v1", "leases")(lease, metav1.ListOptions{})
+	if err != nil {
+		return o, err
+	}
+	for _, one := range leases {
+		if holder, since := heldBy(one, time.Now()); holder != "" {
+			o.Running = append(o.Running, fmt.Sprintf("%s holds the Lease %s, and has renewed it %s ago", holder, lease, since.Round(time.Second)))
+		}
+	}
+	for kind, resource := range map[string]string{"Deployment": "deployments", "StatefulSet": "statefulsets", "DaemonSet": "daemonsets"} {
+		workloads, err := of("apps", "v1", resource)("", metav1.ListOptions{})
+		if err != nil {
+			return o, err
+		}
+		for _, one := range workloads {
+			replicas, set, _ := unstructured.NestedInt64(one.Object, "spec", "replicas")
+			if runsOperator(one) && (!set || replicas > 0) {
+				o.Running = append(o.Running, fmt.Sprintf("the %s %s runs an operator", kind, one.GetName()))
+			}
+		}
+	}
+	slices.Sort(o.Running)
+	configMaps, err := of("", "v1", "configmaps")(configMap, metav1.ListOptions{})
+	if err != nil {
+		return o, err
+	}
+	for range configMaps {
+		o.Left = append(o.Left, "the ConfigMap "+configMap)
+	}
+	records, err := of("", "v1", "secrets")("", metav1.ListOptions{LabelSelector: "owner=helm"})
+	if err != nil {
+		return o, err
+	}
+	var releases []string
+	for _, record := range records {
+		if name := record.GetLabels()["name"]; name != "" && !slices.Contains(releases, name) {
+			releases = append(releases, name)
+		}
+	}
+	if len(releases) > 0 {
+		slices.Sort(releases)
+		text := strings.Join(releases[:min(len(releases), maxNamed)], ", ")
+		if more := len(releases) - maxNamed; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		o.Left = append(o.Left, "the releases "+text)
+	}
+	return o, nil
+}
+
+// heldBy is who holds a Lease that has not expired.
+func heldBy(lease unstructured.Unstructured, now time.Time) (holder string, since time.Duration) {
+	text, _, _ := unstructured.NestedString(lease.Object, "spec", "renewTime")
+	seconds, _, _ := unstructured.NestedInt64(lease.Object, "spec", "leaseDurationSeconds")
+	holder, _, _ = unstructured.NestedString(lease.Object, "spec", "holderIdentity")
+	renewed, err := time.Parse(time.RFC3339Nano, text)
+	since = now.Sub(renewed)
+	if err != nil || since > time.Duration(seconds)*time.Second {
+		return "", 0
+	}
+	return holder, max(since, 0)
+}
+
+// runsOperator reports whether a workload has a container that looks like an operator.
+func runsOperator(workload unstructured.Unstructured) bool {
+	containers, _, _ := unstructured.NestedSlice(workload.Object, "spec", "template", "spec", "containers")
+	return slices.ContainsFunc(containers, func(one any) bool {
+		container, _ := one.(map[string]any)
+		image, _ := container["image"].(string)
+		name, _, _ := strings.Cut(path.Base(image), ":")
+		command, _ := container["command"].([]any)
+		first, _ := append(command, "")[0].(string)
+		variables, _ := container["env"].([]any)
+		return strings.Contains(name, "addon-operator") || path.Base(first) == "addon-operator" || slices.ContainsFunc(variables, func(v any) bool {
+			variable, _ := v.(map[string]any)
+			text, _ := variable["name"].(string)
+			return strings.HasPrefix(text, "ADDON_OPERATOR_")
+		})
+	})
+}
