@@ -41,7 +41,7 @@ type converge struct {
 	// discoveryFails says why the discovery in progress has failed; "" when it has not. off says of
 	// each module that is off why, told what the log has of them.
 	discoveryFails string
-	off            map[string]string
+	off, on        map[string]string
 	told           []string
 	// globalProblems, and unused files of the modules that are enabled; problems is what is shown of all.
 	globalProblems   []string
@@ -515,7 +515,7 @@ func (c *converge) HandleFailure(system *actor.ActorSystem, sup actor.Supervisor
 }
 
 func (c *converge) publish() {
-	s := view.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.reload, Enabled: c.enabled, HeldPurge: c.purges.held(), Off: c.off, Problems: c.problems}
+	s := view.ConvergeStatus{Phase: c.phase.shown(), Ready: c.ready, Reload: c.reload, Enabled: c.enabled, HeldPurge: c.purges.held(), Off: c.off, On: c.on, Problems: c.problems}
 	if next := c.restarts.postponed; next != nil {
 		s.Postponed = next.String()
 	}

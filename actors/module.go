@@ -298,7 +298,7 @@ func (m *module) ran(ctx actor.Context, t messages.Task, result any) {
 	m.life.become(view.Ready)
 	if m.lastRun != nil {
 		run := *m.lastRun // the old one is published
-		run.Release = outcome.Describe()
+		run.Release, run.Took = outcome.Describe(), m.succeeded.Sub(run.Began)
 		m.lastRun = &run
 	}
 	if outcome.Changed { // G5.4: at once, as the next task
@@ -368,7 +368,7 @@ func (m *module) publish() {
 	m.program.Inspector.Publish(m.program.owner(m.name), view.ModuleStatus{
 		Phase: m.life.phase, Order: m.module.Order, Hooks: len(m.owner.hooks), Runs: m.owner.runs.Len(), Release: m.last.Revision,
 		Values: m.owner.section.Checksum()[:8], Failing: m.owner.listFailing(), Parked: len(m.owner.parked) > 0, Waiting: m.owner.waitsFor, LastRun: m.lastRun,
-		Enabled: m.life.enabled(), Version: m.last.ChartVersion, Succeeded: m.succeeded, Failed: m.failed,
+		Enabled: m.life.enabled(), Version: m.last.ChartVersion, AppVersion: m.last.AppVersion, Succeeded: m.succeeded, Failed: m.failed,
 		Namespace: m.module.File.Namespace, Maintenance: m.maintenance, Drift: m.drift.told, Fights: m.fights, Health: m.health,
 	})
 }

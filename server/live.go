@@ -36,7 +36,7 @@ type livePageData struct {
 }
 
 type liveModule struct {
-	moduleEntry
+	view.Module
 	Class, LastRan string
 }
 
@@ -140,10 +140,10 @@ func notices(tree []*supervisor.Node) []string {
 	return all
 }
 
-func liveModules(list []moduleEntry) []liveModule {
+func liveModules(list []view.Module) []liveModule {
 	var all []liveModule
 	for _, m := range list {
-		row := liveModule{moduleEntry: m, LastRan: "–"}
+		row := liveModule{Module: m, LastRan: "–"}
 		if m.LastRun != nil {
 			row.LastRan = time.Since(m.LastRun.Began).Round(time.Second).String() + " ago"
 		}
