@@ -233,7 +233,7 @@ func TestWallsInRooms(t *testing.T) {
 // A package that imports nearly everything, or lies at the end of a long chain, is one that every change reaches. The
 // limits are the figures of today; commands, at the very top, may lie deeper.
 func TestReachOfPackages(t *testing.T) {
-	const widest, deepest = 15, 9
+	const widest, deepest = 16, 9
 	direct := map[string]map[string]bool{}
 	err := imports(os.DirFS("."), func(file, imported string) {
 		ours, isOurs := strings.CutPrefix(imported, module)

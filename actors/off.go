@@ -59,6 +59,7 @@ func (c *converge) explainOff() {
 		off[name] = "its directory is gone"
 	}
 	c.off, c.on = off, on
+	c.program.changed.note("")
 }
 
 // discoveryFailed remembers why no module can be enabled for now.

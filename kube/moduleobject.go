@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -121,6 +122,7 @@ func (s ModuleStatus) String() string {
 // ModuleObject is what the operator knows of an object of kind Module.
 type ModuleObject struct {
 	Name       string
+	Version    string // of the resource
 	Generation int64
 	Suspend    bool
 	// Ours: the operator has created it.
@@ -128,6 +130,13 @@ type ModuleObject struct {
 	// RequestedAt and RetryRequestedAt are annotations.
 	RequestedAt, RetryRequestedAt string
 	Status                        ModuleStatus
+}
+
+// Newer reports whether the object has changed since the other state of it was read.
+func (o ModuleObject) Newer(than ModuleObject) bool {
+	mine, err := strconv.ParseUint(o.Version, 10, 64)
+	other, otherErr := strconv.ParseUint(than.Version, 10, 64)
+	return err != nil || otherErr != nil || mine > other
 }
 
 // ModuleNews is what has changed of the objects. One of its fields is set.
@@ -190,7 +199,7 @@ func (m *ModuleObjects) Read(ctx context.Context) ([]ModuleObject, error) {
 func moduleObject(u *unstructured.Unstructured) ModuleObject {
 	annotations := u.GetAnnotations()
 	o := ModuleObject{
-		Name: u.GetName(), Generation: u.GetGeneration(), Ours: u.GetLabels()[managedByLabel] == managedBy,
+		Name: u.GetName(), Version: u.GetResourceVersion(), Generation: u.GetGeneration(), Ours: u.GetLabels()[managedByLabel] == managedBy,
 		RequestedAt: annotations[RequestedAtAnnotation], RetryRequestedAt: annotations[RetryRequestedAtAnnotation],
 	}
 	o.Suspend, _, _ = unstructured.NestedBool(u.Object, "spec", "suspend")
@@ -201,8 +210,8 @@ func moduleObject(u *unstructured.Unstructured) ModuleObject {
 	return o
 }
 
-// Create makes an object without a status. That it exists is no error.
-func (m *ModuleObjects) Create(ctx context.Context, name string, suspend bool) error {
+// Create makes an object without a status, or reads the one that exists.
+func (m *ModuleObjects) Create(ctx context.Context, name string, suspend bool) (ModuleObject, error) {
 	ctx, cancel := context.WithTimeout(ctx, moduleTimeout)
 	defer cancel()
 	spec := map[string]any{}
@@ -211,11 +220,14 @@ func (m *ModuleObjects) Create(ctx context.Context, name string, suspend bool) e
 	}
 	object := m.object(name, map[string]any{"spec": spec})
 	object.SetLabels(map[string]string{managedByLabel: managedBy})
-	_, err := m.api.Create(ctx, object, metav1.CreateOptions{FieldManager: moduleManager})
-	if err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create Module %s/%s: %w", m.namespace, name, err)
+	stored, err := m.api.Create(ctx, object, metav1.CreateOptions{FieldManager: moduleManager})
+	if apierrors.IsAlreadyExists(err) {
+		stored, err = m.api.Get(ctx, name, metav1.GetOptions{})
 	}
-	return nil
+	if err != nil {
+		return ModuleObject{}, fmt.Errorf("create Module %s/%s: %w", m.namespace, name, err)
+	}
+	return moduleObject(stored), nil
 }
 
 // Apply writes the status of an object that exists, and returns the object as it is stored.

@@ -34,6 +34,7 @@ const (
 	RunFailed            = "RunFailed"
 	HookFailed           = "HookFailed"
 	Disabled             = "Disabled"
+	PurgeHeld            = "PurgeHeld"
 )
 
 // keepsFailing is the number of attempts, half a minute, after which a failure does not pass by itself. Events begin there, too.
@@ -56,6 +57,8 @@ type Facts struct {
 	Namespace string
 	// Requested: a run that a person has requested has not ended.
 	Requested bool
+	// Held: its directory is gone, and the purge of its release waits for a person.
+	Held bool
 	// Hide masks secrets.
 	Hide func(string) string
 	Now  time.Time
@@ -145,6 +148,8 @@ func (b builder) verdict() verdict {
 		progressing.message = b.Waiting.String()
 	case b.State == string(view.Disabled) && b.Off == "":
 		progressing.message = "it is not known yet whether the module is enabled"
+	case b.f.Held:
+		return verdict{ready: metav1.ConditionFalse, stalled: true, reason: PurgeHeld, message: b.Off + ", and the purge of its release is held back"}
 	case b.State == string(view.Disabled):
 		return verdict{ready: metav1.ConditionTrue, reason: Disabled, message: "disabled: " + b.Off}
 	case b.State == view.Unhealthy:
