@@ -262,8 +262,8 @@ func (m *ModuleObjects) object(name string, content map[string]any) *unstructure
 	return &unstructured.Unstructured{Object: content}
 }
 
-// absentPoll is how often the objects are asked for while they may not be listed; a definition that appears is noticed at
-// once.
+// absentPoll is how often the objects are asked for while they may not be listed, or definitions may not be watched; one that
+// appears is noticed at once.
 const absentPoll = time.Minute
 
 // Watch calls notify from one goroutine with what changes of the objects, until ctx ends. It returns at once. Without the
@@ -281,11 +281,16 @@ func (m *ModuleObjects) Watch(ctx context.Context, notify func(ModuleNews)) {
 	}()
 }
 
-// probe returns why there are no objects to follow.
+// probe returns why there are no objects to follow. Who may not use a kind is not told that there is none.
 func (m *ModuleObjects) probe(ctx context.Context) error {
 	_, err := m.api.List(ctx, metav1.ListOptions{Limit: 1})
-	if err != nil && !NoModuleObjects(err) {
+	switch {
+	case err == nil, !NoModuleObjects(err):
 		return nil // what is wrong passes, and the watch says so
+	case apierrors.IsForbidden(err):
+		if _, missing := m.client.metadata.Resource(crdResource()).Get(ctx, moduleCRDName(), metav1.GetOptions{}); apierrors.IsNotFound(missing) {
+			return missing
+		}
 	}
 	return err
 }
@@ -315,14 +320,18 @@ func (m *ModuleObjects) follow(ctx context.Context, notify func(ModuleNews)) {
 
 // awaitKind returns when it makes sense to ask for the objects again; missing: the kind was not served.
 func (m *ModuleObjects) awaitKind(ctx context.Context, missing bool) {
-	ctx, stop := context.WithTimeout(ctx, absentPoll)
+	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	if !missing {
+		defer time.AfterFunc(absentPoll, stop).Stop()
+	}
 	api := m.client.metadata.Resource(crdResource())
 	selector := fields.OneTermEqualSelector(metav1.ObjectNameField, moduleCRDName()).String()
 	seen := metadataReflection{&firstSign{appeared: stop, missing: missing}}
 	key := sourceKey{resource: crdResource()}
 	follow := &feed{
 		name: "definition " + moduleCRDName(), key: key, watches: unwatched{}, log: slog.New(slog.DiscardHandler), store: seen,
+		failed: seen.store.Failed,
 		list: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 			o.FieldSelector = selector
 			return api.List(ctx, o)
@@ -363,7 +372,7 @@ func (f *firstSign) Replace(all []*metav1.PartialObjectMetadata, _ string) {
 func (*firstSign) Alive() {}
 
 // Failed implements MetadataStore.
-func (*firstSign) Failed(error) {}
+func (f *firstSign) Failed(error) { time.AfterFunc(absentPoll, f.appeared) }
 
 // moduleStore passes on what a reflector receives.
 type moduleStore struct{ notify func(ModuleNews) }
